@@ -1,6 +1,6 @@
 //! `redeliver purge`: deletes dead letters, each after it is in a backup file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -91,11 +91,9 @@ async fn run(arguments: &Arguments) -> Result<(Purged, Vec<String>), Failure> {
 
 fn print(arguments: &Arguments, purged: &Purged, missing: &[String]) -> Result<ExitCode, Failure> {
     let applied = arguments.applying.is_wanted();
-    let (picked, deleted) = (grouped(purged.picked), grouped(purged.deleted));
-    arguments.printing.print("purge", purged, || match applied {
-        true => format!("{deleted} of {picked} deleted; all of them are in {}\n", arguments.backup.display()),
-        false => preview(purged, console::colors_enabled()),
-    })?;
+    let max = arguments.picking.max();
+    let backup = applied.then_some(arguments.backup.as_path());
+    arguments.printing.print("purge", purged, || words(purged, backup, max, console::colors_enabled()))?;
     arguments.applying.remark_that_nothing_was_done(purged.picked > 0);
     if let Some(error) = &purged.failed {
         tell::error(format_args!("{error}; run it again for the rest, with another backup file"));
@@ -111,14 +109,27 @@ fn print(arguments: &Arguments, purged: &Purged, missing: &[String]) -> Result<E
     for sentence in missing {
         tell::error(sentence);
     }
-    let code = exit_code(purged, applied, arguments.picking.max());
+    let code = exit_code(purged, applied, max);
     Ok(ExitCode::from(if code == 0 { u8::from(!missing.is_empty()) } else { code }))
 }
 
-/// In groups, with an example of each: a number alone does not show that a filter picks too much.
-fn preview(purged: &Purged, colours: bool) -> String {
-    let would = format!("{} would be deleted\n", counted(purged.picked, "dead letter"));
-    if purged.groups.is_empty() { would } else { would + &groups_for_people(&purged.groups, colours) }
+/// What was done, with the backup, or would be: in groups, with an example of each, for a number alone does not show that a
+/// filter picks too much.
+fn words(purged: &Purged, backup: Option<&Path>, max: u64, colours: bool) -> String {
+    let mut text = match backup {
+        Some(backup) => {
+            let (picked, deleted) = (grouped(purged.picked), grouped(purged.deleted));
+            format!("{deleted} of {picked} deleted; all of them are in {}\n", backup.display())
+        }
+        None => {
+            let would = format!("{} would be deleted\n", counted(purged.picked, "dead letter"));
+            if purged.groups.is_empty() { would } else { would + &groups_for_people(&purged.groups, colours) }
+        }
+    };
+    if purged.picked >= max {
+        text += "--max has ended it: there may be more\n";
+    }
+    text
 }
 
 fn exit_code(purged: &Purged, apply: bool, max: u64) -> u8 {

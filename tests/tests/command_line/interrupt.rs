@@ -1,33 +1,43 @@
 //! Ctrl-C while `redeliver local` runs in virtual time.
 
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 
 use super::*;
 
 /// A run over a large file, or against a slow endpoint, takes real minutes: what came out so far must not be thrown away.
 #[test]
 fn an_interrupted_run_in_virtual_time_ends_with_its_report() {
-    interrupt_in_the_first_call("interrupt-one.jsonl", 1, 1).unwrap();
+    interrupt_in_a_call("interrupt-one.jsonl", 1, 1, 0).unwrap();
 }
 
 #[test]
 fn what_is_still_to_be_read_does_not_hold_up_the_end() {
-    interrupt_in_the_first_call("interrupt-many.jsonl", 10_001, 10_000).unwrap();
+    interrupt_in_a_call("interrupt-many.jsonl", 10_001, 10_000, 0).unwrap();
 }
 
-/// So many lines, of which so many are sent before the target answers its first call.
-fn interrupt_in_the_first_call(name: &str, lines: u32, sent: u32) -> std::io::Result<()> {
+#[test]
+fn an_interrupted_run_took_as_long_as_it_ran() {
+    interrupt_in_a_call("interrupt-retry.jsonl", 1, 1, 1).unwrap();
+}
+
+/// So many lines, of which so many are sent before the target answers its first call; and so many calls that fail before
+/// the one that is interrupted, each a minute before the next.
+fn interrupt_in_a_call(name: &str, lines: u32, sent: u32, failed: u32) -> std::io::Result<()> {
     let line =
         |n| format!(r#"{{"metadata":{{"message_id":"0191f3a2-7b1c-7d3e-8f00-{n:012x}"}},"data":{{}}}}"#);
     let input: Vec<_> = (0..lines).map(line).collect();
     let messages = Scratch::new(name, input.join("\n").as_bytes());
+    let policy =
+        Scratch::new("minutely.json", br#"{"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#);
     let target = TcpListener::bind("127.0.0.1:0")?;
     let url = format!("http://{}/", target.local_addr()?);
-    let mut child = program(&["local", messages.name(), "--target", &url, "--format", "json"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
+    let arguments =
+        ["local", messages.name(), "--policy", policy.name(), "--target", &url, "--format", "json"];
+    let mut child = program(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    for _ in 0..failed {
+        fail(&mut target.accept()?.0)?;
+    }
     // The message is being handled: the interrupt comes in the middle of it.
     let (mut call, _) = target.accept()?;
     let kill = Command::new("sh").args(["-c", &format!("kill -INT {}", child.id())]).status();
@@ -36,7 +46,7 @@ fn interrupt_in_the_first_call(name: &str, lines: u32, sent: u32) -> std::io::Re
     let mut said = String::new();
     errors.read_line(&mut said)?;
     assert_eq!(said, "interrupted: waiting for the calls that are under way; Ctrl-C again does not wait\n");
-    call.write_all(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")?;
+    fail(&mut call)?;
     drop(target);
     let mut more = String::new();
     errors.read_to_string(&mut more)?;
@@ -44,8 +54,14 @@ fn interrupt_in_the_first_call(name: &str, lines: u32, sent: u32) -> std::io::Re
     let report = report_with(1, &output);
     let counts = (&report["sent"], &report["waiting"], &report["unaccounted"]);
     assert_eq!(counts, (&sent.into(), &sent.into(), &0.into()), "{report}");
-    assert_eq!(report["interrupted"], true);
+    // The long polls that were under way end first.
+    let seconds = f64::from(60 * failed + 20);
+    assert_eq!((&report["interrupted"], &report["seconds"]), (&true.into(), &seconds.into()));
     let waiting = if sent == 10_000 { "10,000".to_owned() } else { sent.to_string() };
     assert!(more.contains(&format!("error: 0 unaccounted for, {waiting} still waiting\n")), "{more}");
     Ok(())
+}
+
+fn fail(call: &mut TcpStream) -> std::io::Result<()> {
+    call.write_all(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 }

@@ -33,4 +33,9 @@ impl Counts {
     pub fn messages(&self) -> u64 {
         [self.visible, self.in_flight, self.delayed].into_iter().flatten().fold(0, u64::saturating_add)
     }
+
+    /// In any state.
+    pub fn has_messages(&self) -> bool {
+        self.messages() > 0
+    }
 }

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use redeliver_core::message::Timestamp;
-use serde_json::Value;
 
-use crate::connection::{Counts, QueueAddress};
+use crate::connection::{Counts, QueueAddress, RedrivePolicy};
 
 /// A queue, wherever it is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -132,10 +131,8 @@ impl Attributes {
     pub fn new(said: &BTreeMap<String, String>) -> Self {
         Self {
             counts: Counts::of(said),
-            redrives_to: said.get("RedrivePolicy").and_then(|policy| {
-                let policy: Value = serde_json::from_str(policy).ok()?;
-                QueueId::in_arn(policy["deadLetterTargetArn"].as_str()?)
-            }),
+            redrives_to: RedrivePolicy::of(said)
+                .and_then(|policy| QueueId::in_arn(&policy.dead_letter_target_arn?)),
         }
     }
 }

@@ -46,11 +46,11 @@ fn facts(fleet: &Fleet) -> Markup {
     let first = fleet
         .dlqs
         .iter()
-        .filter(|dlq| dlq.counts.messages() > 0)
+        .filter(|dlq| dlq.counts.has_messages())
         .filter_map(|dlq| dlq.first_deleted_by)
         .min();
     let first = first.map_or_else(|| "not known".to_owned(), |by| by.format("%Y-%m-%d %H:%M").to_string());
-    let full = fleet.dlqs.iter().filter(|dlq| dlq.counts.messages() > 0).count();
+    let full = fleet.dlqs.iter().filter(|dlq| dlq.counts.has_messages()).count();
     let wrong = fleet.dlqs.iter().filter(|dlq| !dlq.is_well()).count();
     let queues = fleet.regions.iter().map(|region| region.queues).sum();
     let dlqs = counted(fleet.dlqs.len() as u64, "DLQ");

@@ -71,7 +71,7 @@ impl<'a> Known<'a> {
     /// The DLQs that have an oldest message.
     pub fn not_empty(&self) -> BTreeSet<&'a QueueId> {
         let has_messages =
-            |id: &&QueueId| self.attributes(id).is_some_and(|attributes| attributes.counts.messages() > 0);
+            |id: &&QueueId| self.attributes(id).is_some_and(|attributes| attributes.counts.has_messages());
         self.dlqs().into_iter().filter(has_messages).collect()
     }
 

@@ -27,7 +27,7 @@ fn totals(fleet: &Fleet) -> String {
     format!(
         "{}, {} with messages, {} with something wrong",
         counted(fleet.dlqs.len() as u64, "DLQ"),
-        count(|dlq| dlq.counts.messages() > 0),
+        count(|dlq| dlq.counts.has_messages()),
         count(|dlq| !dlq.is_well()),
     )
 }

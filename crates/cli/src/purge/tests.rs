@@ -87,6 +87,10 @@ fn no_more_are_deleted_than_were_asked_for_and_the_others_are_given_back() {
     let purged = purge(&queue, &clock, &pick, 7, Some(&mut backup), &|| false, &|_| {});
     let purged = clock.block_on(purged).unwrap();
     assert_eq!((purged.picked, purged.deleted, exit_code(&purged, true, 7)), (7, 7, 0));
+    let told = |max| words(&purged, Some(Path::new("backup.jsonl")), max, false);
+    let deleted = "7 of 7 deleted; all of them are in backup.jsonl\n";
+    assert_eq!(told(7), format!("{deleted}--max has ended it: there may be more\n"));
+    assert_eq!(told(8), deleted);
     let depth = clock.block_on(queue.depth()).unwrap();
     assert_eq!((depth.visible, depth.in_flight, lines(&path).len()), (53, 0, 7));
 }
@@ -138,8 +142,8 @@ fn what_would_be_deleted_is_shown_in_groups_with_an_example_of_each() {
         "2 dead letters would be deleted\n\nGroups (1)\n          2  {}  UNANNOTATED  1970-01-01 00:00 – 1970-01-01 00:00\n             e.g. {}\n",
         group.fingerprint, group.example
     );
-    assert_eq!(preview(&purged, false), expected);
-    assert_eq!(preview(&Purged::default(), false), "0 dead letters would be deleted\n");
+    assert_eq!(words(&purged, None, u64::MAX, false), expected);
+    assert_eq!(words(&Purged::default(), None, u64::MAX, false), "0 dead letters would be deleted\n");
 }
 
 #[test]

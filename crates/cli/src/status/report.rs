@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 
 use redeliver_core::strategy::Role;
 use serde::Serialize;
-use serde_json::Value;
 
 use super::target::Target;
-use crate::connection::{Counts, name_in};
+use crate::connection::{Counts, RedrivePolicy, name_in};
 use crate::event_sources::Mapping;
 use crate::people::{counted, grouped, span, table};
 
@@ -54,20 +53,19 @@ impl QueueStatus {
             name: name_in(arn).to_owned(),
             arn: arn.to_owned(),
             counts: Counts::of(attributes),
-            redrive: attributes.get("RedrivePolicy").and_then(|policy| redrive(policy)),
+            redrive: RedrivePolicy::of(attributes).and_then(Redrive::by),
             mappings: None,
         }
     }
 }
 
-/// `maxReceiveCount` is written as a number or as text.
-fn redrive(policy: &str) -> Option<Redrive> {
-    let policy: Value = serde_json::from_str(policy).ok()?;
-    let count = &policy["maxReceiveCount"];
-    Some(Redrive {
-        max_receive_count: count.as_u64().or_else(|| count.as_str()?.parse().ok())?,
-        target: name_in(policy["deadLetterTargetArn"].as_str()?).to_owned(),
-    })
+impl Redrive {
+    fn by(policy: RedrivePolicy) -> Option<Self> {
+        Some(Self {
+            max_receive_count: policy.max_receive_count()?,
+            target: name_in(&policy.dead_letter_target_arn?).to_owned(),
+        })
+    }
 }
 
 impl Status {

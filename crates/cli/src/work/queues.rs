@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 
 use redeliver_core::decision::QueueTimes;
 use redeliver_core::strategy::{Redrive, Role, Strategy};
-use serde::Deserialize;
-use serde_json::Value;
 use thiserror::Error;
 
 use super::queue_name::Name;
+use crate::connection::RedrivePolicy;
 
 /// How a message that failed is retried, as far as a process knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,18 +125,18 @@ impl Queues {
     /// Where SQS moves what a function could not handle, and when.
     fn check_redrive(&self, role: Role, attributes: &BTreeMap<String, String>, findings: &mut Findings) {
         let url = self.url(role);
-        let Some(policy) = attributes.get("RedrivePolicy") else {
+        if !attributes.contains_key("RedrivePolicy") {
             findings.warnings.push(format!(
                 "{url} has no redrive policy: a message that its function can neither handle nor hand on comes back for ever"
             ));
             return;
-        };
-        let (Some(Rule { to, receives, why }), Ok(policy)) =
-            (self.rule(role), serde_json::from_str::<RedrivePolicy>(policy))
+        }
+        let (Some(Rule { to, receives, why }), Some(policy)) =
+            (self.rule(role), RedrivePolicy::of(attributes))
         else {
             return;
         };
-        let (arn, next) = (&policy.dead_letter_target_arn, self.url(to));
+        let (arn, next) = (policy.dead_letter_target_arn.as_deref().unwrap_or_default(), self.url(to));
         if !next.is_empty() && Name::of_arn(arn).is_some_and(|name| !name.may_be(&Name::of_url(next))) {
             findings.errors.push(format!(
                 "{url}: SQS moves messages out of it to {arn}, which is not the queue of {variable} ({next}); name that queue in its \
@@ -145,7 +144,7 @@ impl Queues {
                 variable = to.setting()
             ));
         }
-        let Some(count) = policy.receives() else { return };
+        let Some(count) = policy.max_receive_count() else { return };
         let remedy = format!("set the maxReceiveCount of its redrive policy to {receives}");
         if count < receives {
             let problem =
@@ -204,21 +203,6 @@ struct Rule {
     receives: u64,
     /// What fewer receives would do.
     why: String,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RedrivePolicy {
-    #[serde(default)]
-    dead_letter_target_arn: String,
-    max_receive_count: Value,
-}
-
-impl RedrivePolicy {
-    /// A number, or a text with one.
-    fn receives(&self) -> Option<u64> {
-        self.max_receive_count.as_u64().or_else(|| self.max_receive_count.as_str()?.parse().ok())
-    }
 }
 
 fn seconds(attributes: &BTreeMap<String, String>, name: &str) -> Option<u64> {

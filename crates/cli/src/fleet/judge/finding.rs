@@ -100,7 +100,7 @@ fn no_alarm(dlq: &Dlq) -> Option<String> {
 }
 
 fn deleted_soon(dlq: &Dlq, now: Timestamp) -> Option<String> {
-    let left = dlq.first_deleted_by.filter(|_| dlq.counts.messages() > 0)? - now;
+    let left = dlq.first_deleted_by.filter(|_| dlq.counts.has_messages())? - now;
     let when = match left.num_seconds() {
         ..=0 => "at any moment".to_owned(),
         seconds => format!("in {} at the latest", about(seconds)),

@@ -1,0 +1,28 @@
+//! A queue's redrive policy, as SQS shows it.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+/// Where SQS moves what was received too often (Amazon SQS API Reference, "SetQueueAttributes").
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RedrivePolicy {
+    /// The queue's ARN.
+    pub dead_letter_target_arn: Option<String>,
+    #[serde(default)]
+    max_receive_count: Value,
+}
+
+impl RedrivePolicy {
+    /// By a queue's attributes; `None` if it has none, or one that cannot be read.
+    pub fn of(attributes: &BTreeMap<String, String>) -> Option<Self> {
+        serde_json::from_str(attributes.get("RedrivePolicy")?).ok()
+    }
+
+    /// Receives before a message is moved: SQS takes a number, or a text with one.
+    pub fn max_receive_count(&self) -> Option<u64> {
+        self.max_receive_count.as_u64().or_else(|| self.max_receive_count.as_str()?.parse().ok())
+    }
+}
