@@ -53,14 +53,15 @@ impl QueueStatus {
             name: name_in(arn).to_owned(),
             arn: arn.to_owned(),
             counts: Counts::of(attributes),
-            redrive: RedrivePolicy::of(attributes).and_then(Redrive::by),
+            redrive: RedrivePolicy::of(attributes).and_then(Redrive::of),
             mappings: None,
         }
     }
 }
 
 impl Redrive {
-    fn by(policy: RedrivePolicy) -> Option<Self> {
+    /// `None` of a policy without a queue or a number.
+    fn of(policy: RedrivePolicy) -> Option<Self> {
         Some(Self {
             max_receive_count: policy.max_receive_count()?,
             target: name_in(&policy.dead_letter_target_arn?).to_owned(),

@@ -137,7 +137,7 @@ impl Ledger {
             return Err(format!("message {n}: its payload has other bytes"));
         }
         let Retry { attempt, initial_timestamp } = envelope.metadata;
-        // What costs most comes last: an event that always fails has thousands of records.
+        // The delay comes last: it is drawn anew for each record, and an event may have many.
         let fits = |record: &Record| {
             (record.retries_made + 1, record.first_failed_at.timestamp()) == (attempt, initial_timestamp)
                 && self.class(record) != Class::Permanent
