@@ -34,8 +34,8 @@ pub(crate) fn bundle_floor(architecture: Architecture) -> Result<(), Failure> {
     build(architecture, &[FUNCTIONS, "redeliver-floor"], "floor")
 }
 
-/// Builds the program whose instructions are counted from what Lambda runs: the same dependencies with the same features,
-/// which are compiled already if the bundle is built.
+/// Builds the program whose instructions are counted: from the bundle's dependencies with the bundle's features, which are
+/// compiled already if that is built.
 ///
 /// # Errors
 /// See [`bundle`].
