@@ -91,9 +91,8 @@ async fn run(arguments: &Arguments) -> Result<(Purged, Vec<String>), Failure> {
 
 fn print(arguments: &Arguments, purged: &Purged, missing: &[String]) -> Result<ExitCode, Failure> {
     let applied = arguments.applying.is_wanted();
-    let max = arguments.picking.max();
     let backup = applied.then_some(arguments.backup.as_path());
-    arguments.printing.print("purge", purged, || words(purged, backup, max, console::colors_enabled()))?;
+    arguments.printing.print("purge", purged, || words(purged, backup, console::colors_enabled()))?;
     arguments.applying.remark_that_nothing_was_done(purged.picked > 0);
     if let Some(error) = &purged.failed {
         tell::error(format_args!("{error}; run it again for the rest, with another backup file"));
@@ -109,13 +108,13 @@ fn print(arguments: &Arguments, purged: &Purged, missing: &[String]) -> Result<E
     for sentence in missing {
         tell::error(sentence);
     }
-    let code = exit_code(purged, applied, max);
+    let code = exit_code(purged, applied);
     Ok(ExitCode::from(if code == 0 { u8::from(!missing.is_empty()) } else { code }))
 }
 
-/// What was done, with the backup, or would be: in groups, with an example of each, for a number alone does not show that a
-/// filter picks too much.
-fn words(purged: &Purged, backup: Option<&Path>, max: u64, colours: bool) -> String {
+/// What was deleted, and which backup has it. Without a backup, what would be deleted: in groups with an example of each,
+/// since a number alone does not show that a filter picks too much.
+fn words(purged: &Purged, backup: Option<&Path>, colours: bool) -> String {
     let mut text = match backup {
         Some(backup) => {
             let (picked, deleted) = (grouped(purged.picked), grouped(purged.deleted));
@@ -126,18 +125,18 @@ fn words(purged: &Purged, backup: Option<&Path>, max: u64, colours: bool) -> Str
             if purged.groups.is_empty() { would } else { would + &groups_for_people(&purged.groups, colours) }
         }
     };
-    if purged.picked >= max {
-        text += "--max has ended it: there may be more\n";
+    if purged.max_reached {
+        text += "--max has ended the purge: there may be more\n";
     }
     text
 }
 
-fn exit_code(purged: &Purged, apply: bool, max: u64) -> u8 {
+fn exit_code(purged: &Purged, apply: bool) -> u8 {
     match purged {
         Purged { failed: Some(_), .. } => 2,
         Purged { interrupted: true, .. } => 130,
         Purged { why_not_deleted: Some(_), picked, deleted, .. } if deleted < picked => 1,
-        Purged { coverage: Some(coverage), picked, .. } if !coverage.complete && *picked < max => {
+        Purged { coverage: Some(coverage), max_reached: false, .. } if !coverage.complete => {
             tell::warning(incompleteness(coverage));
             4
         }

@@ -20,6 +20,8 @@ pub struct Purged {
     /// How much of the queue was seen.
     pub coverage: Option<Coverage>,
     pub interrupted: bool,
+    /// `max` has ended it: there may be more.
+    pub max_reached: bool,
 }
 
 /// So many deletions in a row without one that is confirmed: the next would not fare better.
@@ -84,6 +86,7 @@ pub async fn purge<Q: Queue, C: Clock>(
                 break;
             }
             if purged.picked >= max {
+                purged.max_reached = true;
                 break;
             }
         }
