@@ -110,11 +110,12 @@ impl Ledger {
 }
 
 fn identity(body: &str) -> u64 {
+    message_id(body).map_or_else(|| hash_of(body), |message_id| hash_of(&message_id))
+}
+
+pub(crate) fn hash_of(text: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
-    match message_id(body) {
-        Some(message_id) => message_id.hash(&mut hasher),
-        None => body.hash(&mut hasher),
-    }
+    text.hash(&mut hasher);
     hasher.finish()
 }
 

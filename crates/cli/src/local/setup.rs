@@ -9,7 +9,7 @@ use redeliver_aws::targets::{
 use redeliver_core::policy::Policy;
 use redeliver_core::schema::MessageSchema;
 use redeliver_core::strategy::Strategy;
-use redeliver_loop::{Failing, check_payload};
+use redeliver_loop::{Chances, Failing, check_payload};
 
 use super::input::{Portion, Portions};
 use super::{Arguments, Target};
@@ -41,8 +41,10 @@ impl Setup {
         let target = match &arguments.target {
             Some(url) => Target::Http(Box::new(http_target(url)?)),
             None => {
-                let Arguments { fail_rate, fail_first, fail_permanently, seed, .. } = *arguments;
-                Target::Failing(Failing::new(fail_rate, fail_first, fail_permanently, seed))
+                let Arguments {
+                    fail_rate: rate, fail_first: first, fail_permanently: permanently, seed, ..
+                } = *arguments;
+                Target::Failing(Failing::new(Chances { rate, first, permanently, seed }))
             }
         };
         let check = if strategy == Strategy::AsyncRetry { check_payload } else { |_: &_| Ok(()) };

@@ -15,8 +15,8 @@ use redeliver_core::schema::MessageSchema;
 use redeliver_embedded::{EmbeddedSqs, VirtualClock};
 use redeliver_loop::virtual_time::{self, COUNTS_LAG};
 use redeliver_loop::{
-    Engine, Failing, Functions, Ledger, LoopError, Topology, failed_message_processor, final_dlq_annotator,
-    message_processor,
+    Chances, Engine, Failing, Functions, Ledger, LoopError, Topology, failed_message_processor,
+    final_dlq_annotator, message_processor,
 };
 use serde::Serialize;
 use uuid::Builder;
@@ -102,7 +102,8 @@ async fn measure(
     let mut expected = Ledger::default();
     expected.expect(scenario.messages);
     let (load, ledger, events) = (Mutex::default(), Mutex::new(expected), Events::new(clock.clone()));
-    let failing = Failing::new(scenario.trouble.failure_rate().unwrap_or(0.0), 0, 0.0, scenario.seed);
+    let rate = scenario.trouble.failure_rate().unwrap_or(0.0);
+    let failing = Failing::new(Chances { rate, seed: scenario.seed, ..Chances::default() });
     let target = SimulatedTarget {
         clock,
         start,
