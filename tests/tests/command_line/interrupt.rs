@@ -8,22 +8,31 @@ use super::*;
 /// A run over a large file, or against a slow endpoint, takes real minutes: what came out so far must not be thrown away.
 #[test]
 fn an_interrupted_run_in_virtual_time_ends_with_its_report() {
-    interrupt_in_a_call("interrupt-one.jsonl", 1, 1, 0).unwrap();
+    interrupt_in_a_call(Run { name: "interrupt-one.jsonl", lines: 1, sent: 1, failed_calls: 0 }).unwrap();
 }
 
 #[test]
 fn what_is_still_to_be_read_does_not_hold_up_the_end() {
-    interrupt_in_a_call("interrupt-many.jsonl", 10_001, 10_000, 0).unwrap();
+    interrupt_in_a_call(Run { name: "interrupt-many.jsonl", lines: 10_001, sent: 10_000, failed_calls: 0 })
+        .unwrap();
 }
 
 #[test]
 fn an_interrupted_run_took_as_long_as_it_ran() {
-    interrupt_in_a_call("interrupt-retry.jsonl", 1, 1, 1).unwrap();
+    interrupt_in_a_call(Run { name: "interrupt-retry.jsonl", lines: 1, sent: 1, failed_calls: 1 }).unwrap();
 }
 
-/// So many lines, of which so many are sent before the target answers its first call; and so many calls that fail before
-/// the one that is interrupted, each a minute before the next.
-fn interrupt_in_a_call(name: &str, lines: u32, sent: u32, failed: u32) -> std::io::Result<()> {
+struct Run {
+    /// Of the file of messages.
+    name: &'static str,
+    lines: u32,
+    /// Messages that are in the source queue before the target answers its first call.
+    sent: u32,
+    /// Before the call that is interrupted, a minute each.
+    failed_calls: u32,
+}
+
+fn interrupt_in_a_call(Run { name, lines, sent, failed_calls }: Run) -> std::io::Result<()> {
     let line =
         |n| format!(r#"{{"metadata":{{"message_id":"0191f3a2-7b1c-7d3e-8f00-{n:012x}"}},"data":{{}}}}"#);
     let input: Vec<_> = (0..lines).map(line).collect();
@@ -35,7 +44,7 @@ fn interrupt_in_a_call(name: &str, lines: u32, sent: u32, failed: u32) -> std::i
     let arguments =
         ["local", messages.name(), "--policy", policy.name(), "--target", &url, "--format", "json"];
     let mut child = program(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-    for _ in 0..failed {
+    for _ in 0..failed_calls {
         fail(&mut target.accept()?.0)?;
     }
     // The message is being handled: the interrupt comes in the middle of it.
@@ -54,8 +63,7 @@ fn interrupt_in_a_call(name: &str, lines: u32, sent: u32, failed: u32) -> std::i
     let report = report_with(1, &output);
     let counts = (&report["sent"], &report["waiting"], &report["unaccounted"]);
     assert_eq!(counts, (&sent.into(), &sent.into(), &0.into()), "{report}");
-    // The long polls that were under way end first.
-    let seconds = f64::from(60 * failed + 20);
+    let seconds = f64::from(60 * failed_calls);
     assert_eq!((&report["interrupted"], &report["seconds"]), (&true.into(), &seconds.into()));
     let waiting = if sent == 10_000 { "10,000".to_owned() } else { sent.to_string() };
     assert!(more.contains(&format!("error: 0 unaccounted for, {waiting} still waiting\n")), "{more}");

@@ -9,8 +9,8 @@ use std::time::Duration;
 use aws_sdk_sqs::config::interceptors::BeforeTransmitInterceptorContextRef;
 use aws_sdk_sqs::config::{ConfigBag, Intercept, Region, RuntimeComponents};
 use aws_sdk_sqs::error::BoxError;
-use redeliver_aws::SystemClock;
 use redeliver_aws::sqs::{POLL_TIMEOUT, SqsService};
+use redeliver_aws::{NO_CONNECTION, SystemClock};
 use redeliver_loop::LoopError;
 
 use super::Report;
@@ -48,10 +48,10 @@ pub(super) async fn run(setup: Setup, url: &str, output: &mut dyn Write) -> Resu
     };
     let stop = interrupted("interrupted: its queues are deleted; Ctrl-C again leaves them there")?;
     let no_connection =
-        |error: &LoopError| matches!(error, LoopError::Sqs { error, .. } if error.code == "Connect");
+        |error: &LoopError| matches!(error, LoopError::Sqs { error, .. } if error.code == NO_CONNECTION);
     run::run(setup, world, output, stop.requested()).await.map_err(|error| match error.downcast_ref() {
         Some(error) if no_connection(error) => {
-            format!("{error}: no connection to {url}; is SQS there?").into()
+            format!("{error}: no connection to {url}: is it running? check --endpoint-url").into()
         }
         _ => error,
     })

@@ -38,7 +38,7 @@ pub struct Report {
     pub unaccounted: u64,
     /// Ctrl-C, before all was sent and had come out.
     pub interrupted: bool,
-    /// From the first send to the last message's end, or to that of an interrupted run.
+    /// From the first send to the last message's end, or to the interrupt.
     pub seconds: f64,
     /// Whether these passed in virtual time.
     pub is_virtual: bool,

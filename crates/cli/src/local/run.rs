@@ -62,7 +62,8 @@ async fn run_on<S: QueueService, C: Clock>(
     output: &mut dyn Write,
     stop: impl Future<Output = ()>,
 ) -> Result<Report, Failure> {
-    let stop = stop.shared();
+    let interrupted_at = stop.map(|()| world.clock.now()).shared();
+    let stop = || interrupted_at.clone().map(drop);
     let Setup { input, seed, strategy, policy, schema, target } = setup;
     let bar = progress_bar(0);
     let ledger = Mutex::new(Ledger::default());
@@ -87,16 +88,16 @@ async fn run_on<S: QueueService, C: Clock>(
     if strategy == Strategy::AsyncRetry {
         let invoker = LocalLambda::new(handler, &topology.source, world.clock, seed);
         while let Some(portion) = feed.next()? {
-            engine.invoke(portion.messages, &invoker, stop.clone()).await?;
+            engine.invoke(portion.messages, &invoker, stop()).await?;
         }
         let async_retry_handler = async_retry_handler(topology, &invoker, world.clock, &tally, policy);
         let functions =
             Functions { on_source: async_retry_handler, failed_message_processor, final_dlq_annotator };
-        engine.run(&functions, output, stop.clone()).await?;
+        engine.run(&functions, output, stop()).await?;
     } else {
         let message_processor = message_processor(topology, handler, world.clock, &tally, schema, policy);
         if let Some(portion) = feed.next()? {
-            engine.feed(portion.messages, stop.clone()).await?;
+            engine.feed(portion.messages, stop()).await?;
         }
         let functions =
             Functions { on_source: message_processor, failed_message_processor, final_dlq_annotator };
@@ -104,17 +105,16 @@ async fn run_on<S: QueueService, C: Clock>(
             // The next portion only when the source queue is empty, so that memory does not grow with the input.
             while let Some(portion) = feed.next()? {
                 let drained = drained(|| (world.visible)(topology.source.arn()), world.clock);
-                if let Either::Left(_) = select(stop.clone(), pin!(drained)).await {
+                if let Either::Left(_) = select(stop(), pin!(drained)).await {
                     break;
                 }
                 engine.feed(portion.messages, std::future::pending()).await?;
             }
             Ok::<_, Failure>(())
         };
-        let running = async { Ok(engine.run(&functions, output, stop.clone()).await?) };
+        let running = async { Ok(engine.run(&functions, output, stop()).await?) };
         try_join!(others, running)?;
     }
-    let ended = world.clock.now();
     let refused = feed.refused;
     bar.finish_and_clear();
     let ledger = ledger.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -128,8 +128,8 @@ async fn run_on<S: QueueService, C: Clock>(
     // Looking at the queues and making them is this program's own business, not the loop's.
     requests.retain(|action, _| action.contains("Message"));
     let counts = tally.counts();
-    let interrupted = stop.peek().is_some() && !ledger.is_settled();
-    let end = if interrupted { Some(ended) } else { ledger.last_settled_at() };
+    let interrupted_at = interrupted_at.peek().copied().filter(|_| !ledger.is_settled());
+    let end = interrupted_at.or_else(|| ledger.last_settled_at());
     Ok(Report {
         sent: ledger.total_sent(),
         refused,
@@ -143,7 +143,7 @@ async fn run_on<S: QueueService, C: Clock>(
         dead_lettered: ledger.dead_letters().clone(),
         waiting,
         copies: ledger.copies(),
-        interrupted,
+        interrupted: interrupted_at.is_some(),
         unaccounted: missing - waiting,
         seconds: (end.unwrap_or(started) - started).as_seconds_f64(),
         is_virtual: world.is_virtual,
