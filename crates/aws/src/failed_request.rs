@@ -9,6 +9,9 @@ use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
 use hyper_util::client::legacy::Error as HttpError;
 use redeliver_core::ports::{EntryError, Fault};
 
+/// The code of a request that was not sent since there was no connection.
+pub const NO_CONNECTION: &str = "Connect";
+
 /// Maps the failure of a whole request.
 ///
 /// Errors that stay until somebody changes something (no such queue, access denied, a disabled key, no credentials)
@@ -29,7 +32,7 @@ pub(crate) fn entry_error<E: ProvideErrorMetadata>(error: &SdkError<E, HttpRespo
             }
             // No connection, so not one byte of the request is anywhere.
             Some(error) if caused_by::<HttpError>(error).is_some_and(HttpError::is_connect) => {
-                EntryError::new(Fault::NotSent, "Connect")
+                EntryError::new(Fault::NotSent, NO_CONNECTION)
             }
             Some(error) if error.is_timeout() => EntryError::new(Fault::NoAnswer, "Timeout"),
             _ => EntryError::new(Fault::NoAnswer, "Connection"),

@@ -25,4 +25,4 @@ mod received;
 mod tests;
 
 pub use clock::SystemClock;
-pub use failed_request::{Unreached, unreached};
+pub use failed_request::{NO_CONNECTION, Unreached, unreached};

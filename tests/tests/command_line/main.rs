@@ -285,7 +285,7 @@ fn an_endpoint_that_does_not_answer_exits_2_and_says_so() {
     assert_eq!(output.status.code(), Some(2));
     assert!(
         stderr(&output).contains(
-            "creating the queues: not sent (Connect): no connection to http://127.0.0.1:9; is SQS there?"
+            "creating the queues: not sent (Connect): no connection to http://127.0.0.1:9: is it running? check --endpoint-url"
         ),
         "{}",
         stderr(&output)
