@@ -14,8 +14,17 @@ use crate::plain::PlainArguments;
 
 pub(crate) use redeliver_dead_letters::files::FileError;
 
+/// What some editors and PowerShell put before UTF-8, and JSON does not know.
+pub(crate) const BYTE_ORDER_MARK: &str = "\u{feff}";
+
 pub(crate) fn read_text(path: &Path) -> Result<String, FileError> {
-    std::fs::read_to_string(path).map_err(|error| unreadable(path, &error))
+    let text = std::fs::read_to_string(path).map_err(|error| unreadable(path, &error))?;
+    if text.starts_with(BYTE_ORDER_MARK) { Err(marked(path)) } else { Ok(text) }
+}
+
+/// A file that begins with [`BYTE_ORDER_MARK`].
+pub(crate) fn marked(path: &Path) -> FileError {
+    FileError::new(path, "begins with a byte order mark; save it as UTF-8 without one")
 }
 
 pub(crate) fn unreadable(path: &Path, error: &io::Error) -> FileError {
@@ -79,6 +88,17 @@ mod tests {
                 path.display()
             )
         );
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("saved-by-powershell.json");
+        std::fs::write(&path, "\u{feff}{}").unwrap();
+        let refusal =
+            format!("{}: begins with a byte order mark; save it as UTF-8 without one", path.display());
+        assert_eq!(read_text(&path).unwrap_err().to_string(), refusal);
+        assert_eq!(crate::lines::open(&path).err().map(|error| error.to_string()), Some(refusal));
     }
 
     #[test]

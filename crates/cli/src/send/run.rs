@@ -29,9 +29,6 @@ pub(super) async fn run(arguments: &Arguments) -> Result<Summary, Failure> {
     let schema = read_schema(arguments.data_schema.as_deref(), &arguments.plain)?;
     let journal_path = arguments.journal()?;
     let input = lines::open(&arguments.file)?;
-    if arguments.file.is_dir() {
-        return Err(format!("{}: is a directory", arguments.file.display()).into());
-    }
     arguments.printing.check()?;
     let connection = &arguments.connection;
     let address = arguments.queue.address(connection, Role::Source).await?;
