@@ -1,4 +1,5 @@
-//! Steps that run beside others: processes of their own, of the lowest priority, so that what waits for queues is not held up.
+//! Steps that run beside others: processes of their own. What computes has the lowest priority, so that what waits for queues
+//! is not held up.
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt as _;
@@ -28,11 +29,23 @@ pub(crate) struct Beside {
 }
 
 impl Beside {
-    /// Starts a program. What it prints is kept in a file of this name under `target/beside/`.
+    /// Starts a program that computes. What it prints is kept in a file of this name under `target/beside/`.
     ///
     /// # Errors
     /// It does not start.
     pub(crate) fn start(name: &str, command: &Command) -> Result<Self, Failure> {
+        Self::start_with("19", name, command)
+    }
+
+    /// Starts a program that mostly waits, as [`Beside::start`] does.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub(crate) fn start_waiting(name: &str, command: &Command) -> Result<Self, Failure> {
+        Self::start_with("0", name, command)
+    }
+
+    fn start_with(niceness: &str, name: &str, command: &Command) -> Result<Self, Failure> {
         let shown = shown(command);
         let failed = |error: std::io::Error| Failure(format!("{shown} does not start: {error}"));
         let log = target_dir().join("beside").join(format!("{name}.log"));
@@ -40,7 +53,7 @@ impl Beside {
         let file = File::create(&log).map_err(failed)?;
         let mut guarded = Command::new("sh");
         guarded
-            .args(["-c", GUARD, "sh", "nice", "-n", "19"])
+            .args(["-c", GUARD, "sh", "nice", "-n", niceness])
             .arg(command.get_program())
             .args(command.get_args());
         if let Some(directory) = command.get_current_dir() {

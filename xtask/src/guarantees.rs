@@ -1,9 +1,10 @@
-//! docs/guarantees.md names tests: they must exist.
+//! docs/guarantees.md names tests, which must exist, and how much they check.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use crate::test::SIMULATION_CHANGES;
 use crate::tools::root;
 
 /// The tests that the page names: words in backticks of the last column of its tables.
@@ -56,4 +57,11 @@ fn every_test_that_a_promise_names_exists() {
     assert!(named.len() > 50, "the page names tests: {}", named.len());
     let missing: Vec<_> = named.iter().filter(|name| !found.contains(**name)).collect();
     assert_eq!(missing, [&""; 0]);
+}
+
+#[test]
+fn as_much_is_simulated_as_the_page_says() {
+    let page = fs::read_to_string(root().join("docs/guarantees.md")).unwrap();
+    let said = format!("until {SIMULATION_CHANGES} changes are checked");
+    assert!(page.replace(',', "").contains(&said), "{said}");
 }
