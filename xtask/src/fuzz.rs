@@ -13,7 +13,7 @@ pub(crate) use coverage::compile;
 
 /// Of a run of all tests, for all targets together.
 const SECONDS: u64 = 120;
-/// An input that takes longer, alone and in time of a processor, is a finding.
+/// An input that takes so long, run alone, is a finding: in processor time.
 const INPUT_SECONDS_MAX: u64 = 10;
 /// By the clock, which runs on while a busy machine does something else: an input that takes longer is taken for one that
 /// never ends.
@@ -131,7 +131,7 @@ fn fuzz_one(fuzzer: &Path, target: &str, seconds: u64) -> Result<Outcome, Failur
     Ok(outcome)
 }
 
-/// Inputs that took long by the clock are run once more, alone: what they take of a processor is the same on a busy machine.
+/// Inputs that took long by the clock are run once more, alone: their processor time is the same on a busy machine.
 /// libFuzzer names an input only if it is slower than all before it, by a tenth: a stall may hide one until the next run.
 fn too_slow(fuzzer: &Path, target: &str, said: &str) -> Result<Option<String>, Failure> {
     for input in outcome::slow_inputs(said) {

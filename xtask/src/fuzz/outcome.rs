@@ -69,9 +69,9 @@ pub(super) fn slow_inputs(output: &str) -> impl Iterator<Item = &str> {
     written(output).filter(|input| is_slow(input))
 }
 
-/// What to say of an input that took so many seconds of a processor.
+/// What to say of an input that took so many seconds of processor time.
 pub(super) fn slow(target: &str, input: &str, seconds: u64) -> String {
-    format!("{target} takes {seconds} s of a processor for {input}\n  {}", replay(target, input))
+    format!("{target} takes {seconds} s of processor time for {input}\n  {}", replay(target, input))
 }
 
 /// The files into which it has written inputs.
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(slow_inputs(output).collect::<Vec<_>>(), ["/t/slow-unit-1"]);
         let told = crash("edit", output, Path::new("/t/edit.log"));
         assert!(told.starts_with("edit fails on /t/crash-1:\n  ERROR: libFuzzer: deadly signal"), "{told}");
-        let expected = "edit takes 11 s of a processor for /t/slow-unit-1\n  replay it with: cargo xtask fuzz edit --replay /t/slow-unit-1";
+        let expected = "edit takes 11 s of processor time for /t/slow-unit-1\n  replay it with: cargo xtask fuzz edit --replay /t/slow-unit-1";
         assert_eq!(slow("edit", "/t/slow-unit-1", 11), expected);
     }
 

@@ -34,7 +34,7 @@ impl Counts {
         [self.visible, self.in_flight, self.delayed].into_iter().flatten().fold(0, u64::saturating_add)
     }
 
-    /// In any state.
+    /// Whether it has messages, in any state.
     pub fn has_messages(&self) -> bool {
         self.messages() > 0
     }

@@ -9,7 +9,7 @@ use serde_json::Value;
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RedrivePolicy {
-    /// The queue's ARN.
+    /// The ARN of the queue that they are moved to.
     pub dead_letter_target_arn: Option<String>,
     #[serde(default)]
     max_receive_count: Value,

@@ -53,7 +53,7 @@ fn rows(fleet: &Fleet, dlqs: &[&Dlq]) -> String {
 
 /// In the order of the header.
 pub(super) fn cells(fleet: &Fleet, dlq: &Dlq) -> [String; 8] {
-    let is_empty = dlq.state == DlqState::There && dlq.counts.messages() == 0;
+    let is_empty = dlq.state == DlqState::There && !dlq.counts.has_messages();
     let unknown = if dlq.state == DlqState::Missing || is_empty { "-" } else { "?" };
     let or_unknown = |known: Option<String>| known.unwrap_or_else(|| unknown.to_owned());
     let left = dlq.first_deleted_by.map(|by| about((by - fleet.at).num_seconds()));

@@ -137,7 +137,6 @@ impl Ledger {
             return Err(format!("message {n}: its payload has other bytes"));
         }
         let Retry { attempt, initial_timestamp } = envelope.metadata;
-        // The delay comes last: it is drawn anew for each record, and an event may have many.
         let fits = |record: &Record| {
             (record.retries_made + 1, record.first_failed_at.timestamp()) == (attempt, initial_timestamp)
                 && self.class(record) != Class::Permanent
@@ -214,7 +213,8 @@ impl Ledger {
         }
     }
 
-    /// When the function is to be invoked again, to the second.
+    /// When the function is to be invoked again, to the second. To be asked last: it makes a generator, and an event may have
+    /// many records.
     fn due(&self, record: &Record) -> DateTime<Utc> {
         let key = Key { message_id: &record.request_id, generation: 0, attempt: record.retries_made + 1 };
         record.failed_at + seconds(self.knobs.policy.delay(key, None))
