@@ -63,7 +63,7 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Fuzz what takes bytes from strangers: every target of tests/fuzz in turn, two minutes in all.
+    /// Fuzz what takes bytes from strangers: every target of tests/fuzz in turn, three minutes in all.
     ///
     /// Example: `cargo xtask fuzz --seconds 600 envelope`
     Fuzz(fuzz::Arguments),

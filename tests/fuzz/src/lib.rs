@@ -1,6 +1,6 @@
 //! Fuzzing: all that takes bytes from strangers, each with its properties.
 //!
-//! `cargo xtask fuzz` runs every target for its share of two minutes, `cargo xtask fuzz --seconds 600 envelope` one for ten.
+//! `cargo xtask fuzz` runs every target for its share of three minutes, `cargo xtask fuzz --seconds 600 envelope` one for ten.
 //! The engine is libFuzzer, coverage-guided, on stable Rust: LLVM's coverage pass is switched on by compiler flags, and no
 //! sanitizer is needed where there is no `unsafe`. It wants a C++ compiler.
 //!
