@@ -44,6 +44,12 @@ impl Backup {
         }
     }
 
+    /// Whether a line is one of a backup.
+    #[must_use]
+    pub fn is_line(line: &[u8]) -> bool {
+        serde_json::from_slice::<ArchivedMessage>(line).is_ok()
+    }
+
     /// What a redrive would have sent back.
     ///
     /// # Errors
@@ -51,8 +57,11 @@ impl Backup {
     pub fn message(&self, line: &[u8]) -> Result<OutgoingMessage, String> {
         let foreign = |what: &str| format!("not a line of `audit --archive` or `purge --backup`: {what}");
         // The library's own words would quote values.
-        let archived: ArchivedMessage = serde_json::from_slice(line)
-            .map_err(|error| foreign(&format!("it cannot be read from column {} on", error.column())))?;
+        let archived: ArchivedMessage =
+            serde_json::from_slice(line).map_err(|error| match error.is_data() {
+                true => foreign("it is JSON of another kind; messages are sent without --backup"),
+                false => foreign(&format!("it cannot be read from column {} on", error.column())),
+            })?;
         if archived.queue_arn == self.to {
             return Err(OWN_QUEUE.to_owned());
         }

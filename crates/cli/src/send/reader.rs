@@ -73,6 +73,9 @@ impl Form {
                 // SQS has not given it an id yet.
                 match schema.read(&message.content().body, &message.content().attributes, "") {
                     Ok(_) => Ok(message),
+                    Err(_) if Backup::is_line(message.content().body.as_bytes()) => {
+                        Err(vec!["a line of a backup: add --backup".to_owned()])
+                    }
                     Err(invalid) => Err(described(&invalid)),
                 }
             }

@@ -72,7 +72,8 @@ pub(super) async fn run(arguments: &Arguments) -> Result<Summary, Failure> {
     if let Some(why) = &summary.stopped {
         tell::error(why);
     }
-    if let Some(path) = journal_path.filter(|_| summary.exit_code() != 0) {
+    let is_anything_recorded = summary.sent + summary.sent_before > 0;
+    if let Some(path) = journal_path.filter(|_| is_anything_recorded && summary.exit_code() != 0) {
         let path = path.display();
         tell::remark(format_args!(
             "what was sent is recorded in {path}: the same command goes on with the rest"

@@ -203,15 +203,15 @@ fn a_backup_that_was_sent_in_part_is_sent_to_its_end_by_the_next_run_and_nothing
     assert_eq!(purging.send(&backup), Summary { sent_before: 20, ..Summary::default() });
 }
 
+/// A line of a backup.
+fn archived(content: Content, queue_arn: &str) -> String {
+    let message =
+        ReceivedMessage { queue_arn: queue_arn.to_owned(), ..received(&content.body, content.attributes, 1) };
+    serde_json::to_string(&ArchivedMessage::new(&message)).unwrap()
+}
+
 #[test]
 fn what_is_no_dead_letter_or_no_message_is_told_with_its_line_and_without_its_values() {
-    let archived = |content: Content, queue_arn: &str| {
-        let message = ReceivedMessage {
-            queue_arn: queue_arn.to_owned(),
-            ..received(&content.body, content.attributes, 1)
-        };
-        serde_json::to_string(&ArchivedMessage::new(&message)).unwrap()
-    };
     let good = archived(dead(1, "x"), "arn:dlq");
     let lines = [
         r#"{"sqs_message_id":["CANARY"]}"#.to_owned(),
@@ -236,7 +236,7 @@ fn what_is_no_dead_letter_or_no_message_is_told_with_its_line_and_without_its_va
     let problems = world.problems();
     let foreign = "not a line of `audit --archive` or `purge --backup`";
     for (problem, expected) in problems.iter().zip([
-        format!("1: {foreign}: it cannot be read from column 18 on"),
+        format!("1: {foreign}: it is JSON of another kind; messages are sent without --backup"),
         format!("2: {foreign}: it cannot be read from column 1 on"),
         format!("3: {foreign}: a time or an attribute of it was changed"),
         "4: would be dead-lettered again at once: not JSON".to_owned(),
@@ -245,4 +245,13 @@ fn what_is_no_dead_letter_or_no_message_is_told_with_its_line_and_without_its_va
     ]) {
         assert!(problem.starts_with(&expected) && !problem.contains("CANARY"), "{expected}: {problem}");
     }
+}
+
+#[test]
+fn a_line_of_a_backup_that_is_sent_as_a_message_is_told_how_to_send_it() {
+    let world = World::new();
+    let line = archived(dead(1, "x"), "arn:dlq");
+    let summary = world.send_with(&line, Rules::default(), None::<&mut Journal<Vec<u8>>>, pending());
+    assert_eq!((summary.sent, summary.invalid), (0, 1));
+    assert_eq!(world.problems(), ["1: a line of a backup: add --backup"]);
 }
