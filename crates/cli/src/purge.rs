@@ -116,6 +116,9 @@ fn print(arguments: &Arguments, purged: &Purged, missing: &[String]) -> Result<E
 /// since a number alone does not show that a filter picks too much.
 fn words(purged: &Purged, backup: Option<&Path>, colours: bool) -> String {
     let mut text = match backup {
+        Some(_) if purged.picked == 0 => {
+            "nothing was picked: nothing was deleted, and no backup was written\n".to_owned()
+        }
         Some(backup) => {
             let (picked, deleted) = (grouped(purged.picked), grouped(purged.deleted));
             format!("{deleted} of {picked} deleted; all of them are in {}\n", backup.display())
