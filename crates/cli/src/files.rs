@@ -14,17 +14,23 @@ use crate::plain::PlainArguments;
 
 pub(crate) use redeliver_dead_letters::files::FileError;
 
-/// What some editors and PowerShell put before UTF-8, and JSON does not know.
-pub(crate) const BYTE_ORDER_MARK: &str = "\u{feff}";
-
 pub(crate) fn read_text(path: &Path) -> Result<String, FileError> {
-    let text = std::fs::read_to_string(path).map_err(|error| unreadable(path, &error))?;
-    if text.starts_with(BYTE_ORDER_MARK) { Err(marked(path)) } else { Ok(text) }
+    let bytes = std::fs::read(path).map_err(|error| unreadable(path, &error))?;
+    check_encoding(path, &bytes)?;
+    String::from_utf8(bytes).map_err(|error| {
+        FileError::new(path, format_args!("not UTF-8 at byte {}", error.utf8_error().valid_up_to()))
+    })
 }
 
-/// A file that begins with [`BYTE_ORDER_MARK`].
-pub(crate) fn marked(path: &Path) -> FileError {
-    FileError::new(path, "begins with a byte order mark; save it as UTF-8 without one")
+/// By how a file begins: Windows' editors and PowerShell write a byte order mark, which JSON does not know.
+pub(crate) fn check_encoding(path: &Path, beginning: &[u8]) -> Result<(), FileError> {
+    match beginning {
+        [0xef, 0xbb, 0xbf, ..] => {
+            Err(FileError::new(path, "begins with a byte order mark; save it as UTF-8 without one"))
+        }
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => Err(FileError::new(path, "is UTF-16; save it as UTF-8")),
+        _ => Ok(()),
+    }
 }
 
 pub(crate) fn unreadable(path: &Path, error: &io::Error) -> FileError {
@@ -91,14 +97,21 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_order_mark_is_named() {
+    fn what_windows_writes_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("saved-by-powershell.json");
-        std::fs::write(&path, "\u{feff}{}").unwrap();
-        let refusal =
-            format!("{}: begins with a byte order mark; save it as UTF-8 without one", path.display());
-        assert_eq!(read_text(&path).unwrap_err().to_string(), refusal);
-        assert_eq!(crate::lines::open(&path).err().map(|error| error.to_string()), Some(refusal));
+        for (bytes, said) in [
+            (&b"\xef\xbb\xbf{}"[..], "begins with a byte order mark; save it as UTF-8 without one"),
+            (b"\xff\xfe{\0}\0", "is UTF-16; save it as UTF-8"),
+            (b"\xfe\xff\0{\0}", "is UTF-16; save it as UTF-8"),
+        ] {
+            std::fs::write(&path, bytes).unwrap();
+            let refusal = format!("{}: {said}", path.display());
+            assert_eq!(read_text(&path).unwrap_err().to_string(), refusal);
+            assert_eq!(crate::lines::open(&path).err().map(|error| error.to_string()), Some(refusal));
+        }
+        std::fs::write(&path, b"{\"a\":\"\xe9\"}").unwrap();
+        assert!(read_text(&path).unwrap_err().to_string().ends_with(": not UTF-8 at byte 6"));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::path::Path;
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
 use redeliver_core::message::{Content, NotSendable, OutgoingMessage};
 
-use crate::files::{self, BYTE_ORDER_MARK, FileError, marked};
+use crate::files::{self, FileError, check_encoding};
 use crate::tell;
 
 /// What is kept of a line at most: a whole message, and the end of its line.
@@ -104,9 +104,7 @@ pub(crate) fn open(path: &Path) -> Result<Box<dyn BufRead + Send>, FileError> {
     }
     let failed = |error: io::Error| unreadable(path, &error);
     let mut file = BufReader::new(File::open(path).map_err(failed)?);
-    if file.fill_buf().map_err(failed)?.starts_with(BYTE_ORDER_MARK.as_bytes()) {
-        return Err(marked(path));
-    }
+    check_encoding(path, file.fill_buf().map_err(failed)?)?;
     Ok(Box::new(file))
 }
 

@@ -30,8 +30,11 @@ pub struct Arguments {
 
 /// Writes the pages of `command`, which is the whole program's.
 pub fn main(arguments: &Arguments, command: Command) -> Result<ExitCode, Failure> {
-    let written = write(&arguments.directory, command);
-    written.map_err(|error| format!("{}: {error}", arguments.directory.display()))?;
+    let directory = arguments.directory.display();
+    if arguments.directory.is_file() {
+        return Err(format!("{directory} is a file; name a directory").into());
+    }
+    write(&arguments.directory, command).map_err(|error| format!("{directory}: {error}"))?;
     Ok(ExitCode::SUCCESS)
 }
 
