@@ -36,6 +36,9 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
 
 fn print(arguments: &Arguments, report: &Report) -> Result<ExitCode, Failure> {
     arguments.printing.print("local", report, || report.table())?;
+    if let Some(hint) = report.hint() {
+        tell::warning(hint);
+    }
     let problems = report.problems();
     for problem in &problems {
         tell::error(problem);

@@ -65,8 +65,10 @@ fn interrupt_in_a_call(Run { name, lines, sent, failed_calls }: Run) -> std::io:
     assert_eq!(counts, (&sent.into(), &sent.into(), &0.into()), "{report}");
     let seconds = f64::from(60 * failed_calls);
     assert_eq!((&report["interrupted"], &report["seconds"]), (&true.into(), &seconds.into()));
-    let waiting = if sent == 10_000 { "10,000".to_owned() } else { sent.to_string() };
-    assert!(more.contains(&format!("error: 0 unaccounted for, {waiting} still waiting\n")), "{more}");
+    let before = if sent == lines { "message came out" } else { "line was sent" };
+    assert!(more.contains(&format!("error: interrupted before every {before}\n")), "{more}");
+    let waiting = if sent == 10_000 { "10,000 messages" } else { "1 message" };
+    assert!(more.contains(&format!("error: {waiting} still waiting\n")), "{more}");
     Ok(())
 }
 

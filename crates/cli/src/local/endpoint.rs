@@ -46,7 +46,7 @@ pub(super) async fn run(setup: Setup, url: &str, output: &mut dyn Write) -> Resu
         visible: &|_| 0,
         requests: &requests,
     };
-    let stop = interrupted("interrupted: its queues are deleted; Ctrl-C again leaves them there")?;
+    let stop = interrupted("interrupted: deleting its queues; Ctrl-C again leaves them there")?;
     let no_connection =
         |error: &LoopError| matches!(error, LoopError::Sqs { error, .. } if error.code == NO_CONNECTION);
     run::run(setup, world, output, stop.requested()).await.map_err(|error| match error.downcast_ref() {

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use crate::people::{bar, grouped, span, table};
+use crate::people::{bar, counted, grouped, span, table};
+use crate::text::escaped;
 
 /// What a run of the local loop came to.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -38,6 +39,10 @@ pub struct Report {
     pub unaccounted: u64,
     /// Ctrl-C, before all was sent and had come out.
     pub interrupted: bool,
+    /// Whether each line that SQS takes was sent.
+    pub all_sent: bool,
+    /// Why the last call that failed did, if the target is an endpoint.
+    pub last_failure: Option<String>,
     /// From the first send to the last message's end, or to the interrupt.
     pub seconds: f64,
     /// Whether these passed in virtual time.
@@ -79,21 +84,24 @@ pub fn histogram(counts: &[u64]) -> Vec<DelayBucket> {
 }
 
 impl Report {
+    /// What to look at first if no call succeeded.
+    pub fn hint(&self) -> Option<String> {
+        let failure = self.last_failure.as_ref().filter(|_| self.processed == 0)?;
+        Some(format!("no call succeeded; the last one failed with {}: check --target", escaped(failure)))
+    }
+
     /// Why this is no success; nothing, if each line went in and each message came out.
     pub fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         if self.interrupted {
-            problems.push(
-                "interrupted before every message came out, and perhaps before every line was sent"
-                    .to_owned(),
-            );
+            let what = if self.all_sent { "message came out" } else { "line was sent" };
+            problems.push(format!("interrupted before every {what}"));
         }
-        if self.unaccounted > 0 || self.waiting > 0 {
-            problems.push(format!(
-                "{} unaccounted for, {} still waiting",
-                grouped(self.unaccounted),
-                grouped(self.waiting)
-            ));
+        if self.unaccounted > 0 {
+            problems.push(format!("{} unaccounted for", counted(self.unaccounted, "message")));
+        }
+        if self.waiting > 0 {
+            problems.push(format!("{} still waiting", counted(self.waiting, "message")));
         }
         if self.refused > 0 {
             problems.push(format!("lines that were refused, and not sent: {}", self.refused));
@@ -125,6 +133,9 @@ impl Report {
         count("waiting", self.waiting, true);
         count("copies (at-least-once delivery)", self.copies, false);
         count("UNACCOUNTED FOR", self.unaccounted, false);
+        if self.interrupted {
+            row("interrupted", "yes".to_owned());
+        }
         row(if self.is_virtual { "virtual time" } else { "time" }, span(whole(self.seconds)));
         row("SQS requests", grouped(self.requests.values().sum()));
         for (action, requests) in &self.requests {

@@ -70,7 +70,10 @@ async fn run_on<S: QueueService, C: Clock>(
     let mut feed = Feed::new(input, &ledger, &bar);
     let tally = Tally::default();
     let started = world.clock.now();
-    let handler = Recorded { target: &target, ledger: &ledger, clock: world.clock, hold: world.hold.clone() };
+    let last_failure = Mutex::default();
+    let hold = world.hold.clone();
+    let handler =
+        Recorded { target: &target, ledger: &ledger, last_failure: &last_failure, clock: world.clock, hold };
     let final_dlq_annotator = final_dlq_annotator(topology, world.clock, &tally, schema.clone());
     let progress = |settled| bar.set_position(settled);
     let engine = Engine {
@@ -144,6 +147,8 @@ async fn run_on<S: QueueService, C: Clock>(
         waiting,
         copies: ledger.copies(),
         interrupted: interrupted_at.is_some(),
+        all_sent: !ledger.expects_more(),
+        last_failure: last_failure.into_inner().unwrap_or_else(PoisonError::into_inner),
         unaccounted: missing - waiting,
         seconds: (end.unwrap_or(started) - started).as_seconds_f64(),
         is_virtual: world.is_virtual,

@@ -40,12 +40,12 @@ impl Setup {
         let schema = read_schema(arguments.data_schema.as_deref(), &arguments.plain)?;
         let target = match &arguments.target {
             Some(url) => Target::Http(Box::new(http_target(url)?)),
-            None => {
-                let Arguments {
-                    fail_rate: rate, fail_first: first, fail_permanently: permanently, seed, ..
-                } = *arguments;
-                Target::Failing(Failing::new(Chances { rate, first, permanently, seed }))
-            }
+            None => Target::Failing(Failing::new(Chances {
+                rate: arguments.fail_rate,
+                first: arguments.fail_first,
+                permanently: arguments.fail_permanently,
+                seed: arguments.seed,
+            })),
         };
         let check = if strategy == Strategy::AsyncRetry { check_payload } else { |_: &_| Ok(()) };
         // On an endpoint the first failures come back after real minutes: nothing waits for the end of the input then.

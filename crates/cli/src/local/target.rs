@@ -17,11 +17,13 @@ pub enum Target {
     Http(Box<HttpTarget>),
 }
 
-/// A target whose successes are entered into the ledger as they happen.
+/// A target whose successes are entered into the ledger as they happen, and whose last failure is kept.
 #[derive(Debug)]
 pub struct Recorded<'a, C> {
     pub target: &'a Target,
     pub ledger: &'a Mutex<Ledger>,
+    /// Of an HTTP target: the built-in one fails as it is told to.
+    pub last_failure: &'a Mutex<Option<String>>,
     pub clock: C,
     /// Held during real calls, if time is virtual.
     pub hold: Option<VirtualClock>,
@@ -33,7 +35,11 @@ impl<C: Clock> Handler for Recorded<'_, C> {
             Target::Failing(failing) => failing.answer(message)?,
             Target::Http(target) => {
                 let _held = self.hold.as_ref().map(VirtualClock::hold);
-                target.handle(message).await?;
+                target.handle(message).await.inspect_err(
+                    |HandlerError { error_type, details, .. }| {
+                        *locked(self.last_failure) = Some(format!("{}: {details}", error_type.name()));
+                    },
+                )?;
             }
         }
         locked(self.ledger).processed(&message.body, self.clock.now());
