@@ -108,6 +108,16 @@ mod tests {
     }
 
     #[test]
+    fn what_computes_gives_way_and_what_waits_does_not() {
+        let mut nice = Command::new("nice");
+        let own = crate::tools::output(&mut nice).unwrap();
+        Beside::start("computes", &nice).unwrap().finish().unwrap();
+        Beside::start_waiting("waits", &nice).unwrap().finish().unwrap();
+        let said = |name| fs::read_to_string(target_dir().join(format!("beside/{name}.log"))).unwrap();
+        assert_eq!((said("computes"), said("waits")), ("19\n".to_owned(), own));
+    }
+
+    #[test]
     fn nothing_of_it_is_left_when_the_run_ends_early() {
         let mut shell = Command::new("sh");
         // Two processes: the shell, and what it waits for.

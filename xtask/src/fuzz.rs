@@ -110,8 +110,7 @@ fn fuzz_one(fuzzer: &Path, target: &str, seconds: u64) -> Result<Outcome, Failur
     let before = count(&found);
 
     let mut command = fuzzer_on(fuzzer, target);
-    command.arg(format!("-max_total_time={seconds}")).arg(format!("-timeout={HANG_SECONDS}"));
-    command.arg(format!("-report_slow_units={INPUT_SECONDS_MAX}"));
+    command.args(times(seconds));
     command.args(["-rss_limit_mb=1024", "-print_final_stats=1"]);
     command.arg(format!("-dict={}", root().join("tests/fuzz/words.dict").display()));
     command.arg(format!("-artifact_prefix={}/", crashes.display()));
@@ -183,4 +182,23 @@ fn count(directory: &Path) -> usize {
 fn shared_inputs() -> [PathBuf; 3] {
     ["tests/fuzz/json-test-suite", "schemas/examples/valid", "schemas/examples/invalid"]
         .map(|path| root().join(path))
+}
+
+/// How long it runs, and what it makes of an input that takes long.
+fn times(seconds: u64) -> [String; 3] {
+    [
+        format!("-max_total_time={seconds}"),
+        format!("-timeout={HANG_SECONDS}"),
+        format!("-report_slow_units={INPUT_SECONDS_MAX}"),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slow_input_is_told_long_before_one_is_taken_for_endless() {
+        assert_eq!(times(7), ["-max_total_time=7", "-timeout=300", "-report_slow_units=10"]);
+    }
 }

@@ -112,6 +112,8 @@ mod tests {
         }
         std::fs::write(&path, b"{\"a\":\"\xe9\"}").unwrap();
         assert!(read_text(&path).unwrap_err().to_string().ends_with(": not UTF-8 at byte 6"));
+        std::fs::write(&path, "{\"a\":\"\u{feff}\"}").unwrap();
+        assert_eq!(read_text(&path).unwrap(), "{\"a\":\"\u{feff}\"}");
     }
 
     #[test]

@@ -55,6 +55,13 @@ pub struct Arguments {
     printing: Printing,
 }
 
+impl Arguments {
+    /// The backup that has what was deleted; `None` if nothing was to be deleted.
+    fn written(&self) -> Option<&Path> {
+        self.applying.is_wanted().then_some(self.backup.as_path())
+    }
+}
+
 /// Counts, and with `--apply` deletes.
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let (purged, missing) = run(arguments).await?;
@@ -91,8 +98,9 @@ async fn run(arguments: &Arguments) -> Result<(Purged, Vec<String>), Failure> {
 
 fn print(arguments: &Arguments, purged: &Purged, missing: &[String]) -> Result<ExitCode, Failure> {
     let applied = arguments.applying.is_wanted();
-    let backup = applied.then_some(arguments.backup.as_path());
-    arguments.printing.print("purge", purged, || words(purged, backup, console::colors_enabled()))?;
+    arguments
+        .printing
+        .print("purge", purged, || words(purged, arguments.written(), console::colors_enabled()))?;
     arguments.applying.remark_that_nothing_was_done(purged.picked > 0);
     if let Some(error) = &purged.failed {
         tell::error(format_args!("{error}; run it again for the rest, with another backup file"));

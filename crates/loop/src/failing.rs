@@ -126,6 +126,14 @@ mod tests {
     }
 
     #[test]
+    fn who_fails_for_good_fails_at_each_attempt() {
+        let failing = Failing::new(Chances { permanently: 0.5, seed: 7, ..Chances::default() });
+        let [first, second, third] = [(0, 0), (0, 1), (0, 2)].map(|attempt| failures(&failing, attempt));
+        assert!(first == second && first == third);
+        assert_eq!(first.len(), 499);
+    }
+
+    #[test]
     fn a_probe_has_a_chance_of_its_own_and_what_came_through_comes_through_again() {
         let failing = Failing::new(HALF);
         let [first, second, third] = [(); 3].map(|()| failures(&failing, (0, 0)));

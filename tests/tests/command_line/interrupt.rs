@@ -1,25 +1,35 @@
 //! Ctrl-C while `redeliver local` runs in virtual time.
 
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 
 use super::*;
 
 /// A run over a large file, or against a slow endpoint, takes real minutes: what came out so far must not be thrown away.
 #[test]
 fn an_interrupted_run_in_virtual_time_ends_with_its_report() {
-    interrupt_in_a_call(Run { name: "interrupt-one.jsonl", lines: 1, sent: 1, failed_calls: 0 }).unwrap();
+    interrupt_in_a_call(Run::new("interrupt-one.jsonl", 1, 1, 0)).unwrap();
 }
 
 #[test]
 fn what_is_still_to_be_read_does_not_hold_up_the_end() {
-    interrupt_in_a_call(Run { name: "interrupt-many.jsonl", lines: 10_001, sent: 10_000, failed_calls: 0 })
-        .unwrap();
+    interrupt_in_a_call(Run::new("interrupt-many.jsonl", 10_001, 10_000, 0)).unwrap();
 }
 
 #[test]
 fn an_interrupted_run_took_as_long_as_it_ran() {
-    interrupt_in_a_call(Run { name: "interrupt-retry.jsonl", lines: 1, sent: 1, failed_calls: 1 }).unwrap();
+    interrupt_in_a_call(Run::new("interrupt-retry.jsonl", 1, 1, 1)).unwrap();
+}
+
+/// The first message comes out in the first second, the second one is interrupted a minute later.
+#[test]
+fn an_interrupted_run_did_not_end_when_the_last_message_came_out() {
+    interrupt_in_a_call(Run { handled: 1, ..Run::new("interrupt-two.jsonl", 2, 2, 1) }).unwrap();
+}
+
+#[test]
+fn a_run_in_which_all_came_out_in_spite_of_it_was_not_interrupted() {
+    interrupt_in_a_call(Run { last_is_handled: true, ..Run::new("interrupt-last.jsonl", 1, 1, 1) }).unwrap();
 }
 
 struct Run {
@@ -30,9 +40,21 @@ struct Run {
     sent: u32,
     /// Before the call that is interrupted, a minute each.
     failed_calls: u32,
+    /// Calls before those that succeed.
+    handled: u32,
+    /// Whether the call that is interrupted succeeds.
+    last_is_handled: bool,
 }
 
-fn interrupt_in_a_call(Run { name, lines, sent, failed_calls }: Run) -> std::io::Result<()> {
+impl Run {
+    fn new(name: &'static str, lines: u32, sent: u32, failed_calls: u32) -> Self {
+        Self { name, lines, sent, failed_calls, handled: 0, last_is_handled: false }
+    }
+}
+
+fn interrupt_in_a_call(
+    Run { name, lines, sent, failed_calls, handled, last_is_handled }: Run,
+) -> std::io::Result<()> {
     let line =
         |n| format!(r#"{{"metadata":{{"message_id":"0191f3a2-7b1c-7d3e-8f00-{n:012x}"}},"data":{{}}}}"#);
     let input: Vec<_> = (0..lines).map(line).collect();
@@ -44,8 +66,8 @@ fn interrupt_in_a_call(Run { name, lines, sent, failed_calls }: Run) -> std::io:
     let arguments =
         ["local", messages.name(), "--policy", policy.name(), "--target", &url, "--format", "json"];
     let mut child = program(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-    for _ in 0..failed_calls {
-        fail(&mut target.accept()?.0)?;
+    for n in 0..handled + failed_calls {
+        answer(&mut target.accept()?.0, n < handled)?;
     }
     // The message is being handled: the interrupt comes in the middle of it.
     let (mut call, _) = target.accept()?;
@@ -55,23 +77,33 @@ fn interrupt_in_a_call(Run { name, lines, sent, failed_calls }: Run) -> std::io:
     let mut said = String::new();
     errors.read_line(&mut said)?;
     assert_eq!(said, "interrupted: waiting for the calls that are under way; Ctrl-C again does not wait\n");
-    fail(&mut call)?;
+    answer(&mut call, last_is_handled)?;
     drop(target);
     let mut more = String::new();
     errors.read_to_string(&mut more)?;
     let output = child.wait_with_output()?;
-    let report = report_with(1, &output);
+    let waits = sent - handled - u32::from(last_is_handled);
+    let report = report_with(i32::from(waits > 0), &output);
     let counts = (&report["sent"], &report["waiting"], &report["unaccounted"]);
-    assert_eq!(counts, (&sent.into(), &sent.into(), &0.into()), "{report}");
+    assert_eq!(counts, (&sent.into(), &waits.into(), &0.into()), "{report}");
     let seconds = f64::from(60 * failed_calls);
-    assert_eq!((&report["interrupted"], &report["seconds"]), (&true.into(), &seconds.into()));
-    let before = if sent == lines { "message came out" } else { "line was sent" };
-    assert!(more.contains(&format!("error: interrupted before every {before}\n")), "{more}");
-    let waiting = if sent == 10_000 { "10,000 messages" } else { "1 message" };
-    assert!(more.contains(&format!("error: {waiting} still waiting\n")), "{more}");
+    assert_eq!((&report["interrupted"], &report["seconds"]), (&(waits > 0).into(), &seconds.into()));
+    if waits > 0 {
+        let before = if sent == lines { "message came out" } else { "line was sent" };
+        assert!(more.contains(&format!("error: interrupted before every {before}\n")), "{more}");
+        let waiting = if waits == 10_000 { "10,000 messages" } else { "1 message" };
+        assert!(more.contains(&format!("error: {waiting} still waiting\n")), "{more}");
+    } else {
+        assert!(!more.contains("error:"), "{more}");
+    }
     Ok(())
 }
 
-fn fail(call: &mut TcpStream) -> std::io::Result<()> {
-    call.write_all(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+fn answer(call: &mut TcpStream, is_handled: bool) -> std::io::Result<()> {
+    // Not before the call has begun, and it is read to its end: else the answer may be lost.
+    let _begun = call.read(&mut [0; 1])?;
+    let status = if is_handled { "200 OK" } else { "503 Service Unavailable" };
+    write!(call, "HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")?;
+    call.shutdown(Shutdown::Write)?;
+    call.read_to_end(&mut Vec::new()).map(drop)
 }

@@ -259,9 +259,10 @@ fn final_records_that_are_there_already_are_not_overwritten() {
 #[test]
 fn bad_usage_exits_2_with_the_reason() {
     let policy = Scratch::new("bad-policy.json", br#"{"max_atempts":3}"#);
-    let cases: [(&[&str], &str); 10] = [
+    let cases: [(&[&str], &str); 11] = [
         (&["local", "no-such-file.jsonl"], "no-such-file.jsonl: cannot be read"),
         (&["local", EXAMPLE, "--fail-rate", "1.5"], "a number from 0 to 1"),
+        (&["local", "-1"], "unexpected argument '-1' found"),
         (&["local", EXAMPLE, "--fail-rate", "-0.5"], "a number from 0 to 1"),
         (&["local", EXAMPLE, "--fail-first", "-1"], "invalid value '-1' for '--fail-first <N>'"),
         (&["local", EXAMPLE, "--target", "http://127.0.0.1:1/", "--fail-first", "1"], "cannot be used with"),
@@ -298,6 +299,31 @@ fn a_target_that_does_not_answer_is_told_though_every_message_is_explained() {
     assert_eq!(output.status.code(), Some(0));
     let hint = "warning: no call succeeded; the last one failed with Http.Connect: no connection to the target: check --target\n";
     assert_eq!(stderr(&output), hint);
+}
+
+/// It says what is wrong itself, and that it is running.
+#[test]
+fn an_endpoint_that_refuses_is_not_said_to_be_away() {
+    let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", server.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for mut call in server.incoming().flatten() {
+            let _begun = std::io::Read::read(&mut call, &mut [0; 1]);
+            let said = r#"{"__type":"com.amazonaws.sqs#AccessDeniedException","message":"no"}"#;
+            let _ = write!(
+                call,
+                "HTTP/1.1 403 Forbidden\r\nContent-Type: application/x-amz-json-1.0\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{said}",
+                said.len()
+            );
+            let _ = call.shutdown(std::net::Shutdown::Write);
+            let _ = std::io::Read::read_to_end(&mut call, &mut Vec::new());
+        }
+    });
+    let output = redeliver(&["local", EXAMPLE, "--endpoint-url", &url]);
+    let told = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(told.contains("creating the queues") && told.contains("AccessDenied"), "{told}");
+    assert!(!told.contains("no connection"), "{told}");
 }
 
 mod ministack {

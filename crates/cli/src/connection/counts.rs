@@ -39,3 +39,20 @@ impl Counts {
         self.messages() > 0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_in_any_state_is_one() {
+        for state in ["", "NotVisible", "Delayed"] {
+            let counts = |number: &str| {
+                let name = format!("ApproximateNumberOfMessages{state}");
+                Counts::of(&BTreeMap::from([(name, number.to_owned())]))
+            };
+            assert!(counts("1").has_messages() && !counts("0").has_messages(), "{state}");
+        }
+        assert!(!Counts::default().has_messages());
+    }
+}

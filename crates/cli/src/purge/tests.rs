@@ -1,6 +1,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use clap::Parser as _;
 use redeliver_core::message::{Attribute, AttributeValue, Attributes, Content, OutgoingMessage, Timestamp};
 use redeliver_core::packing::pack;
 use redeliver_core::ports::{Clock as _, QueueDepth as _};
@@ -92,6 +93,17 @@ fn no_more_are_deleted_than_were_asked_for_and_the_others_are_given_back() {
     assert_eq!(told, format!("{deleted}\n--max has ended the purge: there may be more\n"));
     let depth = clock.block_on(queue.depth()).unwrap();
     assert_eq!((depth.visible, depth.in_flight, lines(&path).len()), (53, 0, 7));
+}
+
+#[test]
+fn a_preview_that_max_has_ended_says_so_too() {
+    let (clock, _, queue) = world();
+    let pick = picked("true");
+    let purged = clock.block_on(purge(&queue, &clock, &pick, 7, None, &|| false, &|_| {})).unwrap();
+    assert_eq!((purged.picked, purged.deleted, exit_code(&purged, false)), (7, 0, 0));
+    let told = words(&purged, None, false);
+    assert!(told.starts_with("7 dead letters would be deleted\n"), "{told}");
+    assert!(told.ends_with("\n--max has ended the purge: there may be more\n"), "{told}");
 }
 
 #[test]
@@ -211,4 +223,14 @@ fn a_backup_that_comes_to_be_there_meanwhile_is_not_overwritten_and_nothing_is_d
     assert_eq!(refused.unwrap_err().to_string(), format!("{}: {IS_THERE}", path.display()));
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
     assert_eq!(clock.block_on(queue.depth()).unwrap().visible, 60);
+}
+
+#[test]
+fn only_a_purge_that_is_applied_says_that_it_has_deleted() {
+    for (more, expected) in [(&[][..], None), (&["--apply"], Some(Path::new("b.jsonl")))] {
+        let asked = ["redeliver", "purge", "--queue", "q", "--backup", "b.jsonl", "--where", "true"];
+        let asked = crate::Arguments::try_parse_from(asked.iter().chain(more)).unwrap();
+        let crate::Command::Purge(arguments) = asked.command else { panic!("it is a purge") };
+        assert_eq!(arguments.written(), expected, "{more:?}");
+    }
 }

@@ -61,3 +61,29 @@ fn error_of(failed: Failed) -> HandlerError {
     };
     HandlerError::transient(ErrorType::HttpStatus(status), details)
 }
+
+#[cfg(test)]
+mod tests {
+    use redeliver_core::policy::Policy;
+    use redeliver_core::strategy::Strategy;
+
+    use super::*;
+    use crate::simulate::{Concurrency, run};
+
+    #[test]
+    fn a_target_that_is_full_has_no_chance_to_fail() {
+        let scenario = Scenario {
+            strategy: Strategy::DelayedResend,
+            messages: 10,
+            trouble: Trouble::FailureRate(1.0),
+            capacity: Some(0),
+            over: Duration::from_secs(10),
+            invocations: Concurrency::Unlimited { environments: 1 },
+            batching_window: Duration::ZERO,
+            seed: 7,
+        };
+        let policy = Policy::from_json(r#"{"max_attempts":1,"circuit_breaker":false}"#).unwrap();
+        let wasted = run(&policy, &scenario, &|_| {}).unwrap().wasted;
+        assert_eq!((wasted.over_capacity, wasted.by_chance), (20, 0));
+    }
+}

@@ -47,6 +47,9 @@ fn attributes_are_what_sqs_says_and_nothing_else() {
     };
     assert_eq!((attributes.counts.messages(), attributes), (19, expected));
     assert_eq!(said(&[]), Attributes::default());
+    let without_a_count = r#"{"deadLetterTargetArn":"arn:aws:sqs:eu-central-1:123456789012:orders-dlq"}"#;
+    let redrives_to = said(&[("RedrivePolicy", without_a_count)]).redrives_to;
+    assert_eq!(redrives_to, Some(id("123456789012", "orders-dlq")));
     assert_eq!(said(&[("RedrivePolicy", "{}"), ("MessageRetentionPeriod", "long")]), Attributes::default());
 }
 
