@@ -117,10 +117,10 @@ fn steps(report: &mut Report) -> Result<(), Failure> {
     if let Some(runtimes) = runtimes {
         report.finish("AWS's runtime for Node.js (beside the steps before)", runtimes)?;
     }
+    system_tests(report, &has)?;
     if let Some(soak) = soak {
         report.finish("soak of the real programs (beside the steps before)", soak)?;
     }
-    system_tests(report, &has)?;
     search.finish(report)
 }
 
