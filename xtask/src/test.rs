@@ -107,9 +107,10 @@ fn steps(report: &mut Report) -> Result<(), Failure> {
         report.finish("bundle (beside the steps before)", bundle)?;
         report.step("size of the bundle", sizes::check)?;
     }
-    let search = Search::start(report, &this_program, planted)?;
+    let mut search = Search::start(planted)?;
     let soak = start_soak(report, &python)?;
     instruction_counts(report, &python)?;
+    search.start_fuzzing(report, &this_program)?;
     let has = Has { python: &python, node: &node, runtime_of_node: runtimes.is_some() };
     if let (Python::Ready(_), Node::Ready) = (&python, &node) {
         report.step("what others install", dist::for_tests)?;
@@ -306,25 +307,26 @@ struct Has<'a> {
     runtime_of_node: bool,
 }
 
-/// What looks for what nobody thought of. The steps beside it wait for queues most of the time, so it has the processors
-/// meanwhile.
+/// What looks for what nobody thought of.
 struct Search(Vec<(&'static str, Beside)>);
 
 impl Search {
-    fn start(report: &mut Report, this_program: &Path, planted: Beside) -> Result<Self, Failure> {
+    fn start(planted: Beside) -> Result<Self, Failure> {
         let fresh_seeds = Beside::start("simulation", &faults::fresh_seeds(SIMULATION_CHANGES))?;
-        let mut all = vec![
+        Ok(Self(vec![
             ("bugs planted for the simulator (beside the steps before)", planted),
             ("simulation of fresh seeds (beside the steps before)", fresh_seeds),
-        ];
-        match fuzz::compiler() {
-            Ok(()) => {
-                let fuzzing = Beside::start("fuzzing", &task(this_program, &["fuzz"]))?;
-                all.push(("fuzzing (beside the steps before)", fuzzing));
-            }
-            Err(Failure(remedy)) => report.skip("fuzzing", &remedy)?,
+        ]))
+    }
+
+    /// It ends by the clock: it must run when the other steps wait for queues and leave it the processors.
+    fn start_fuzzing(&mut self, report: &mut Report, this_program: &Path) -> Result<(), Failure> {
+        if let Err(Failure(remedy)) = fuzz::compiler() {
+            return report.skip("fuzzing", &remedy);
         }
-        Ok(Self(all))
+        let fuzzing = Beside::start("fuzzing", &task(this_program, &["fuzz"]))?;
+        self.0.push(("fuzzing (beside the steps before)", fuzzing));
+        Ok(())
     }
 
     fn finish(self, report: &mut Report) -> Result<(), Failure> {
