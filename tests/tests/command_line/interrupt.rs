@@ -40,7 +40,7 @@ struct Run {
     sent: u32,
     /// Before the call that is interrupted, a minute each.
     failed_calls: u32,
-    /// Calls before those that succeed.
+    /// Calls that succeed, before the others.
     handled: u32,
     /// Whether the call that is interrupted succeeds.
     last_is_handled: bool,

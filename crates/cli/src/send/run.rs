@@ -72,14 +72,23 @@ pub(super) async fn run(arguments: &Arguments) -> Result<Summary, Failure> {
     if let Some(why) = &summary.stopped {
         tell::error(why);
     }
-    let is_anything_recorded = summary.sent + summary.sent_before > 0;
-    if let Some(path) = journal_path.filter(|_| is_anything_recorded && summary.exit_code() != 0) {
-        let path = path.display();
+    if let Some(path) = &journal_path {
+        leave(path, &summary);
+    }
+    Ok(summary)
+}
+
+/// Says what a journal is for, or takes it away if nothing was tried: it would only hold up a send to another queue.
+fn leave(journal: &Path, summary: &Summary) {
+    if summary.has_tried_nothing() {
+        // One that stays is no loss: it says of which queue it is, and what to do.
+        let _removed = std::fs::remove_file(journal);
+    } else if summary.exit_code() != 0 {
+        let path = journal.display();
         tell::remark(format_args!(
             "what was sent is recorded in {path}: the same command goes on with the rest"
         ));
     }
-    Ok(summary)
 }
 
 /// What a send would do with each line.
@@ -129,5 +138,28 @@ impl Watcher for Terminal<'_> {
     fn progress(&self, bytes: u64, so_far: &Summary) {
         self.bar.set_position(bytes);
         self.bar.set_message(format!("{} sent", grouped(so_far.sent + so_far.sent_before)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::send::summary::Stopped;
+
+    #[test]
+    fn a_journal_goes_only_if_nothing_was_tried() {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = folder.path().join("input.sent");
+        let left = |summary: Summary| {
+            std::fs::write(&journal, "its first line").unwrap();
+            leave(&journal, &summary);
+            journal.exists()
+        };
+        let nothing = Summary { invalid: 2, ..Summary::default() };
+        assert!(!left(nothing.clone()));
+        assert!(left(Summary { sent: 1, ..nothing.clone() }));
+        assert!(left(Summary { sent_before: 1, ..nothing.clone() }));
+        assert!(left(Summary { unconfirmed: 1, ..nothing.clone() }), "it may be in the queue");
+        assert!(left(Summary { stopped: Some(Stopped::Interrupted), ..nothing }));
     }
 }

@@ -41,6 +41,11 @@ pub enum Stopped {
 }
 
 impl Summary {
+    /// Whether no line was sent, now or before, and the send came to its end.
+    pub(super) fn has_tried_nothing(&self) -> bool {
+        self.sent + self.sent_before + self.unconfirmed == 0 && self.stopped.is_none()
+    }
+
     /// Counts a step through the input; a line that is to be sent goes on.
     pub(super) fn take(&mut self, step: Step, watcher: &impl Watcher) -> Option<Numbered> {
         let mut valid = None;

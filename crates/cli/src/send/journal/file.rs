@@ -44,14 +44,13 @@ pub(in crate::send) fn open(
             "{shown}: {error}; mend it, or name another file with --journal: then every line is sent, those of this journal too"
         )
     })?;
-    let is_of_queue = known.queue.as_deref() == Some(queue);
+    if let Some(other) = known.queue.as_ref().filter(|known| *known != queue) {
+        return Err(format!(
+            "{shown} is of a send to {other}; to send the file to another queue, name another journal with --journal"
+        )
+        .into());
+    }
     if !known.confirmed.is_empty() {
-        if let Some(other) = known.queue.filter(|_| !is_of_queue) {
-            return Err(format!(
-                "{shown} is of a send to {other}; to send the file to another queue, name another journal with --journal"
-            )
-            .into());
-        }
         let lines = File::open(input).map(BufReader::new).map(|input| form.lines(input));
         let same = lines.and_then(|lines| known.confirmed.is_of(lines));
         let input = input.display();
@@ -65,11 +64,12 @@ pub(in crate::send) fn open(
     }
     // A crash may have left half of the last record. A record written behind that would be one line with it, which no
     // run could read; so the half is cut off. Its batch is sent once more: delivery is at least once.
-    let end = if is_of_queue { known.bytes } else { 0 };
-    let at_end = file.set_len(end).and_then(|()| file.seek(SeekFrom::End(0)));
+    let at_end = file.set_len(known.bytes).and_then(|()| file.seek(SeekFrom::End(0)));
     at_end.map_err(unusable)?;
-    let journal =
-        if is_of_queue { Journal::resume(file) } else { Journal::begin(file, queue).map_err(unusable)? };
+    let journal = match known.queue {
+        Some(_) => Journal::resume(file),
+        None => Journal::begin(file, queue).map_err(unusable)?,
+    };
     Ok((journal, known.confirmed))
 }
 
