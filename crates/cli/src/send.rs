@@ -6,6 +6,7 @@ mod batches;
 mod confirmed;
 mod journal;
 mod pace;
+mod problems;
 mod reader;
 mod run;
 mod sender;

@@ -1,5 +1,6 @@
 //! `redeliver send` at the edge: file, queue, journal, terminal, Ctrl-C.
 
+use std::cell::RefCell;
 use std::path::Path;
 
 use futures_util::{Stream, stream};
@@ -11,6 +12,7 @@ use redeliver_core::strategy::Role;
 use redeliver_dead_letters::Backup;
 use tokio::sync::mpsc;
 
+use super::problems::Problems;
 use super::reader::{Form, Rules, Step};
 use super::sender::{Sender, Watcher};
 use super::summary::Summary;
@@ -63,12 +65,14 @@ pub(super) async fn run(arguments: &Arguments) -> Result<Summary, Failure> {
     let what = format!("{verb} {} to {}", lines::named(&arguments.file).display(), queue.arn());
     account::announce(connection, queue.arn(), what).await;
     if !applied {
-        return Ok(preview(rules.steps(input), &terminal));
+        let summary = preview(rules.steps(input), &terminal);
+        terminal.end();
+        return Ok(summary);
     }
     let stop = interrupted("interrupted: waiting for the batches on their way; Ctrl-C again does not wait")?;
     let sender = Sender { queue: &queue, clock: &SystemClock, rate: arguments.rate, watcher: &terminal };
     let summary = sender.send(ahead(rules.steps(input)), journal.as_mut(), stop.requested()).await;
-    terminal.bar.finish_and_clear();
+    terminal.end();
     if let Some(why) = &summary.stopped {
         tell::error(why);
     }
@@ -113,10 +117,11 @@ fn ahead(steps: impl Iterator<Item = Step> + Send + 'static) -> impl Stream<Item
     stream::poll_fn(move |context| receiver.poll_recv(context))
 }
 
-/// Standard error: problems, and a bar if it is a terminal.
+/// Standard error: problems, each with its first line and at the end with all of them, and a bar if it is a terminal.
 struct Terminal<'a> {
     bar: ProgressBar,
     input: std::path::Display<'a>,
+    problems: RefCell<Problems>,
 }
 
 impl<'a> Terminal<'a> {
@@ -126,13 +131,23 @@ impl<'a> Terminal<'a> {
             Some(length) => (ProgressBar::new(length), "{bar:40} {percent}% read, {msg}, {elapsed}"),
             None => (ProgressBar::no_length(), "{spinner} {msg}, {elapsed}"),
         };
-        Self { bar: tell::progress(bar, template), input: input.display() }
+        Self { bar: tell::progress(bar, template), input: input.display(), problems: RefCell::default() }
+    }
+
+    /// Says how many lines there were of each problem.
+    fn end(&self) {
+        self.bar.finish_and_clear();
+        for sentence in self.problems.borrow().repeated() {
+            eprintln!("{}: {}", self.input, escaped(&sentence));
+        }
     }
 }
 
 impl Watcher for Terminal<'_> {
     fn problem(&self, line: usize, what: &str) {
-        self.bar.suspend(|| eprintln!("{}:{line}: {}", self.input, escaped(what)));
+        if self.problems.borrow_mut().is_first(line, what) {
+            self.bar.suspend(|| eprintln!("{}:{line}: {}", self.input, escaped(what)));
+        }
     }
 
     fn progress(&self, bytes: u64, so_far: &Summary) {
