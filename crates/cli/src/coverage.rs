@@ -16,11 +16,18 @@ pub(crate) fn incompleteness(coverage: &Coverage) -> String {
         ),
     };
     let again = match seen + unreadable < *approximate {
-        true => ". Run it again for the rest",
-        false => "",
+        true => format!(
+            ". The others are {ELSEWHERE}; or they were never there, since SQS's count is approximate. What an audit or a run that \
+             was killed has received can be seen again within two minutes: run this again then for the rest"
+        ),
+        false => String::new(),
     };
-    seen_of + &unreadable_too + again
+    seen_of + &unreadable_too + &again
 }
+
+/// Where messages are that were not seen.
+pub(crate) const ELSEWHERE: &str =
+    "in flight elsewhere, delayed, or more than the 120,000 that SQS hands out at a time";
 
 #[cfg(test)]
 mod tests {
@@ -36,10 +43,12 @@ mod tests {
              the console"
         );
         let others_too = Coverage { approximate: 101, ..coverage };
-        assert!(incompleteness(&others_too).ends_with("in the console. Run it again for the rest"));
+        assert!(incompleteness(&others_too).ends_with("run this again then for the rest"));
         assert_eq!(
             incompleteness(&Coverage { seen: 12, approximate: 20, unreadable: 0, ..coverage }),
-            "12 of about 20 messages were seen. Run it again for the rest"
+            "12 of about 20 messages were seen. The others are in flight elsewhere, delayed, or more than the 120,000 that SQS hands \
+             out at a time; or they were never there, since SQS's count is approximate. What an audit or a run that was killed has \
+             received can be seen again within two minutes: run this again then for the rest"
         );
     }
 }

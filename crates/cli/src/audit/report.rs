@@ -10,6 +10,7 @@ use super::age::Age;
 use super::attempts::{Attempts, SkippedAttempts};
 use super::copies::{Copies, Duplicates};
 use super::over_time::{OverTime, Times};
+use crate::coverage::ELSEWHERE;
 use crate::output::document;
 use crate::people::{counted, grouped};
 use redeliver_dead_letters::groups::{Group, GroupTable, millis};
@@ -79,9 +80,7 @@ impl Report {
             true => format!("{part}; the audit was interrupted."),
             false if self.max_reached => format!("{part}; --max has ended the audit."),
             false if unreadable > 0 && seen + unreadable >= approximate => format!("{part}."),
-            false => format!(
-                "{part}; the others are in flight elsewhere, delayed, or more than the 120,000 that SQS hands out at a time."
-            ),
+            false => format!("{part}; the others are {ELSEWHERE}."),
         })
     }
 }
