@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::{ArgGroup, Args};
 use redeliver_core::backoff::bounds;
 use redeliver_core::message::{Content, OutgoingMessage};
-use redeliver_core::policy::{Policy, PolicyError};
+use redeliver_core::policy::{Backoff, Jitter, Policy, PolicyError};
 use redeliver_core::schema::{DataSchema, Invalid, MessageSchema, Parsed};
 
 use crate::files::{FileError, read_schema, read_text};
@@ -132,7 +132,7 @@ fn check(arguments: &Arguments) -> Result<Vec<Checked>, FileError> {
 fn check_policy(path: &Path, text: &str) -> Checked {
     match Policy::from_json(text) {
         Ok(policy) => {
-            warn_of_no_retry(path, &policy);
+            remark_on(path, &policy);
             Checked::whole(path, None::<String>)
         }
         Err(PolicyError::Refused(violations)) => Checked::whole(path, &violations),
@@ -140,11 +140,29 @@ fn check_policy(path: &Path, text: &str) -> Checked {
     }
 }
 
-/// Such a policy is valid, and nobody means it.
-pub(crate) fn warn_of_no_retry(path: &Path, policy: &Policy) {
+/// Says what a valid policy means and its author may not have meant.
+pub(crate) fn remark_on(path: &Path, policy: &Policy) {
     if let Some(sentence) = no_retry(policy) {
         tell::warning(format_args!("{}: {sentence}", path.display()));
     }
+    if let Some(sentence) = full_jitter(policy) {
+        tell::remark(format_args!("{}: {sentence}", path.display()));
+    }
+}
+
+/// Of a policy that reads as if its delays were exact.
+fn full_jitter(policy: &Policy) -> Option<String> {
+    let (Backoff::Fixed { jitter, .. } | Backoff::Schedule { jitter, .. }) = &policy.backoff else {
+        return None;
+    };
+    let (first, last) = bounds(policy, 1).into_inner();
+    let (first, last) = (first.get(), last.get());
+    (*jitter == Jitter::Full && policy.max_attempts > 0).then(|| {
+        format!(
+            "with full jitter, the default, the first retry comes after {first} to {last} s; \"jitter\": \"none\" makes it \
+             {last} s"
+        )
+    })
 }
 
 /// Of a policy whose messages are too old before the first retry is due.
@@ -244,5 +262,18 @@ mod tests {
         assert_eq!((no_retry(600, 600), no_retry(601, 600)), (None, None));
         let none_wanted = r#"{"max_attempts":0,"max_age_seconds":60}"#;
         assert_eq!(super::no_retry(&Policy::from_json(none_wanted).unwrap()), None);
+    }
+    #[test]
+    fn delays_that_read_as_exact_and_are_spread_are_told() {
+        let told = |backoff: &str| {
+            full_jitter(&Policy::from_json(&format!(r#"{{"backoff":{{{backoff}}}}}"#)).unwrap())
+        };
+        assert_eq!(
+            told(r#""kind":"fixed","delay_seconds":30"#).unwrap(),
+            "with full jitter, the default, the first retry comes after 0 to 30 s; \"jitter\": \"none\" makes it 30 s"
+        );
+        assert!(told(r#""kind":"schedule","delays_seconds":[5,60]"#).unwrap().contains("after 0 to 5 s;"));
+        assert_eq!(told(r#""kind":"fixed","delay_seconds":30,"jitter":"none""#), None);
+        assert_eq!(told(r#""kind":"uniform""#), None);
     }
 }

@@ -31,7 +31,7 @@ pub use survival::Survival;
 use maud::{Markup, html};
 use redeliver_core::policy::Policy;
 
-use crate::check::warn_of_no_retry;
+use crate::check::remark_on;
 use crate::cost::{Architecture, Prices};
 use crate::files::{FileError, read_policy, read_text};
 use crate::local::progress_bar;
@@ -87,7 +87,7 @@ fn simulate(arguments: &Arguments) -> Result<Report, Failure> {
     let names = names_of(&files);
     for ((path, policy), name) in files.iter().zip(policies?).zip(names) {
         if let Some(path) = path {
-            warn_of_no_retry(path, &policy);
+            remark_on(path, &policy);
         }
         let before = bar.position();
         let measured = run(&policy, &scenario, &|settled| bar.set_position(before + settled))?;
