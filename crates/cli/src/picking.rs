@@ -1,6 +1,7 @@
 //! Which dead letters: the same options for `audit`, `redrive` and `purge`, and what there is to say about them.
 
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use redeliver_dead_letters::{Absent, Filter, FilterError, Pick};
 
 use crate::people::{counted, number};
@@ -13,7 +14,7 @@ pub struct Picking {
     #[arg(long, value_name = "FINGERPRINT")]
     pub group: Option<String>,
     /// Only messages with one of these ids (`message_id` or SQS's), separated by commas
-    #[arg(long, value_name = "ID", value_delimiter = ',')]
+    #[arg(long, value_name = "ID", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
     pub ids: Vec<String>,
     /// Only messages for which this jq filter is true; it must give true, false or null
     #[arg(long = "where", value_name = "JQ")]
@@ -60,6 +61,21 @@ mod tests {
         let picking = Picking::default();
         assert!(picking.is_everything() && picking.pick().unwrap().missing().is_empty());
         assert_eq!(Picking { max: Some(7), ..picking }.max(), 7);
+    }
+
+    #[test]
+    fn an_id_is_not_empty() {
+        #[derive(Debug, clap::Parser)]
+        struct Program {
+            #[command(flatten)]
+            picking: Picking,
+        }
+        let parse = |ids| <Program as clap::Parser>::try_parse_from(["program", "--ids", ids]);
+        assert_eq!(parse("a,b").unwrap().picking.ids, ["a", "b"]);
+        for wrong in [",", "a,", "", "a,,b"] {
+            let error = parse(wrong).unwrap_err();
+            assert_eq!(error.kind(), clap::error::ErrorKind::InvalidValue, "{wrong}: {error}");
+        }
     }
 
     fn remark_of(filter: &str, document: &str) -> Option<String> {
