@@ -20,6 +20,7 @@ mod outcome;
 mod plan_page;
 mod plans;
 mod policy_page;
+mod request;
 mod run;
 mod site;
 mod spool;

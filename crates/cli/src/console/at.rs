@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use axum::extract::{FromRequestParts, Path};
+use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::{Html, IntoResponse, Response};
@@ -14,6 +14,7 @@ use serde::Deserialize;
 use super::desk::Desk;
 use super::frame::{Place, bare, encoded, page};
 use super::letters::{Letter, Letters};
+use super::request::InPath;
 use super::site::Site;
 use crate::Failure;
 
@@ -25,25 +26,40 @@ pub(super) const NOT_THERE: &str =
 pub(super) type Answer = Result<Response, Trouble>;
 
 /// What is wrong, as a page.
-pub(super) struct Trouble(StatusCode, String);
+pub(super) struct Trouble {
+    status: StatusCode,
+    words: String,
+    /// The page to go on from.
+    back: String,
+}
 
 impl Trouble {
+    pub(super) fn new(status: StatusCode, words: impl Into<String>) -> Self {
+        Self { status, words: words.into(), back: "/".to_owned() }
+    }
+
     pub(super) fn missing(what: impl Into<String>) -> Self {
-        Self(StatusCode::NOT_FOUND, what.into())
+        Self::new(StatusCode::NOT_FOUND, what)
+    }
+
+    pub(super) fn leading_to(self, page: &str) -> Self {
+        Self { back: page.to_owned(), ..self }
     }
 }
 
 /// What was asked for is wrong, or AWS refuses it: the words say which.
 impl<E: Into<Failure>> From<E> for Trouble {
     fn from(error: E) -> Self {
-        Self(StatusCode::BAD_REQUEST, error.into().to_string())
+        Self::new(StatusCode::BAD_REQUEST, error.into().to_string())
     }
 }
 
 impl IntoResponse for Trouble {
     fn into_response(self) -> Response {
-        let Self(status, words) = self;
-        let body = html! { p class="warning" role="alert" { (words) } p { a href="/" { "Go on from the start page" } } };
+        let Self { status, words, back } = self;
+        let page =
+            if back == "/" { "Go on from the start page" } else { "Go on from the page that it belongs to" };
+        let body = html! { p class="warning" role="alert" { (words) } p { a href=(back) { (page) } } };
         (status, Html(bare("That did not work", &body))).into_response()
     }
 }
@@ -72,7 +88,7 @@ impl FromRequestParts<Arc<Site>> for At {
         struct Named {
             desk: usize,
         }
-        let Path(Named { desk: number }) = Path::from_request_parts(parts, site).await?;
+        let InPath(Named { desk: number }) = InPath::from_request_parts(parts, site).await?;
         match site.desks.get(number) {
             Some(_) => Ok(Self { site: Arc::clone(site), number }),
             None => Err(Trouble::missing("There is no such deployment here.")),
@@ -103,7 +119,7 @@ impl At {
         let at = self.clone();
         match tokio::task::spawn_blocking(move || work(&at)).await {
             Ok(done) => Ok(done?),
-            Err(_) => Err(Trouble(StatusCode::INTERNAL_SERVER_ERROR, "The page failed.".to_owned())),
+            Err(_) => Err(Trouble::new(StatusCode::INTERNAL_SERVER_ERROR, "The page failed.")),
         }
     }
 }
@@ -121,7 +137,7 @@ impl FromRequestParts<Arc<Site>> for OneLetter {
 
     async fn from_request_parts(parts: &mut Parts, site: &Arc<Site>) -> Result<Self, Trouble> {
         let at = At::from_request_parts(parts, site).await?;
-        let Path(Id { id }) = Path::from_request_parts(parts, site).await?;
+        let InPath(Id { id }) = InPath::from_request_parts(parts, site).await?;
         let letters = at.letters()?;
         let letter = letters.find(&id).cloned().ok_or_else(|| Trouble::missing(NOT_THERE))?;
         Ok(Self { at, letter, letters })

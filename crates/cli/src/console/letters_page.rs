@@ -59,6 +59,7 @@ fn found(at: &At, letters: &Letters, selection: &Selection, paging: Paging) -> R
         Ok(selected) => (selected, None),
         Err(error) => (Vec::new(), Some(error.to_string())),
     };
+    let last_page = last_page(paging, selected.len())?;
     let first = paging.page.saturating_mul(ON_A_PAGE);
     let shown: Vec<_> = selected.iter().skip(first).take(ON_A_PAGE).copied().collect();
     Ok(html! {
@@ -82,7 +83,7 @@ fn found(at: &At, letters: &Letters, selection: &Selection, paging: Paging) -> R
             }
         }
         (list(at, letters, &shown))
-        (pages(at, selection, paging, selected.len()))
+        (pages(at, selection, paging, last_page))
     })
 }
 
@@ -188,8 +189,17 @@ fn expiry(letters: &Letters, letter: &Letter) -> Markup {
     }
 }
 
-fn pages(at: &At, selection: &Selection, paging: Paging, selected: usize) -> Markup {
+/// The number of the last page, if the one that is asked for is there.
+fn last_page(Paging { page }: Paging, selected: usize) -> Result<usize, Failure> {
     let last = selected.div_ceil(ON_A_PAGE).saturating_sub(1);
+    if page > last {
+        let (part, parts) = (page.saturating_add(1), counted(last as u64 + 1, "part"));
+        return Err(format!("There is no part {part} of this list: it has {parts}.").into());
+    }
+    Ok(last)
+}
+
+fn pages(at: &At, selection: &Selection, paging: Paging, last: usize) -> Markup {
     let address = selection.address(&at.path("letters"));
     let mark = if address.contains('?') { '&' } else { '?' };
     html! {
@@ -208,6 +218,16 @@ mod tests {
     use axum::extract::Query;
 
     use super::*;
+
+    #[test]
+    fn a_part_that_is_not_there_is_told() {
+        let asked = |page, selected| last_page(Paging { page }, selected).map_err(|error| error.to_string());
+        assert_eq!([asked(0, 0), asked(0, 100), asked(1, 101)], [Ok(0), Ok(0), Ok(1)]);
+        let absent =
+            |part: usize, parts: &str| Err(format!("There is no part {part} of this list: it has {parts}."));
+        assert_eq!(asked(1, 100), absent(2, "1 part"));
+        assert_eq!(asked(usize::MAX, 250), absent(usize::MAX, "3 parts"));
+    }
 
     #[test]
     fn a_selection_is_the_same_after_its_address_was_shared() {

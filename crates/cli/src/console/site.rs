@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{Form, Path, Query, Request, State};
+use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue, header};
 use axum::middleware::{self, Next};
 use axum::response::{Html, IntoResponse, Redirect, Response};
@@ -22,6 +22,7 @@ use super::guard::{Admission, Guard};
 use super::letters::Selection;
 use super::live::live;
 use super::policy_page::Sliders;
+use super::request::{self, InForm, InPath, InQuery};
 use super::work::Standing;
 use super::{edit_page, letters_page, making, message_page, now_page, plan_page, policy_page, start_form};
 use crate::connection::Connection;
@@ -64,7 +65,8 @@ pub(super) fn router(site: Arc<Site>) -> Router {
         .route("/{desk}/plans/{id}/pause", post(pause_plan))
         .route("/{desk}/pause", get(pause_page).post(switch))
         .route("/{desk}/policy", get(policy))
-        .fallback(async || Trouble::missing("There is no such page.").into_response())
+        .fallback(async || Trouble::missing(request::NO_SUCH_PAGE))
+        .method_not_allowed_fallback(request::wrong_method)
         .layer(axum::extract::DefaultBodyLimit::max(FORM_BYTES_MAX))
         .layer(middleware::from_fn_with_state(Arc::clone(&site), guarded))
         .with_state(site)
@@ -167,11 +169,12 @@ async fn now_live(at: At) -> Response {
 
 async fn letters(
     at: At,
-    Query(selection): Query<Selection>,
-    Query(paging): Query<letters_page::Paging>,
+    InQuery(selection): InQuery<Selection>,
+    InQuery(paging): InQuery<letters_page::Paging>,
 ) -> Answer {
     at.looks.begin_if_never(&at.queue);
-    let body = at.blocking(move |at| letters_page::body(at, &selection, paging)).await?;
+    let body = at.blocking(move |at| letters_page::body(at, &selection, paging)).await;
+    let body = body.map_err(|trouble| trouble.leading_to(&at.path("letters")))?;
     at.page(Place::Letters, "Dead letters", &body)
 }
 
@@ -179,12 +182,12 @@ async fn letters_live(at: At) -> Response {
     live(move || at.looks.progress().map(letters_page::progress))
 }
 
-async fn look(at: At, Query(selection): Query<Selection>) -> Answer {
+async fn look(at: At, InQuery(selection): InQuery<Selection>) -> Answer {
     at.looks.begin(&at.queue);
     to(&selection.address(&at.path("letters")))
 }
 
-async fn message(one: OneLetter, Query(showing): Query<message_page::Showing>) -> Answer {
+async fn message(one: OneLetter, InQuery(showing): InQuery<message_page::Showing>) -> Answer {
     one.at.page(Place::Letters, "A dead letter", &message_page::body(&one, &showing)?)
 }
 
@@ -192,7 +195,7 @@ async fn edit(one: OneLetter) -> Answer {
     one.at.page(Place::Letters, "Edit and send back", &edit_page::body(&one)?)
 }
 
-async fn check(one: OneLetter, Form(edited): Form<edit_page::Edited>) -> Answer {
+async fn check(one: OneLetter, InForm(edited): InForm<edit_page::Edited>) -> Answer {
     let verdict = edit_page::verdict(&one, &edited)?;
     Ok(Html(escaped_lines(&verdict.into_string())).into_response())
 }
@@ -201,31 +204,35 @@ async fn plans(at: At) -> Answer {
     at.page(Place::Plans, "Plans", &plan_page::list(&at))
 }
 
-async fn make_plan(at: At, Form(asked): Form<making::Asked>) -> Answer {
+async fn make_plan(at: At, InForm(asked): InForm<making::Asked>) -> Answer {
     let plan = at.blocking(move |at| making::plan(at, &asked)).await?;
     let path = at.path(&format!("plans/{}", plan.id));
     at.works.show(plan);
     to(&path)
 }
 
-async fn plan(at: At, Path(Id { id }): Path<Id>) -> Answer {
+async fn plan(at: At, InPath(Id { id }): InPath<Id>) -> Answer {
     let (title, body) = at.blocking(move |at| plan_page::body(at, &id)).await?;
     at.page(Place::Plans, &title, &body)
 }
 
-async fn plan_live(at: At, Path(Id { id }): Path<Id>) -> Response {
+async fn plan_live(at: At, InPath(Id { id }): InPath<Id>) -> Response {
     live(move || match at.works.find(&at.from, &id)? {
         Standing::Running(begun, progress) => Some(plan_page::running(&begun, &progress)),
         Standing::Shown(_) | Standing::Ended(_) => None,
     })
 }
 
-async fn start_plan(at: At, Path(Id { id }): Path<Id>, Form(pace): Form<start_form::PaceAsked>) -> Answer {
+async fn start_plan(
+    at: At,
+    InPath(Id { id }): InPath<Id>,
+    InForm(pace): InForm<start_form::PaceAsked>,
+) -> Answer {
     at.works.start(&at.from, &id, pace.read()?, &at.queue, &at.site.schema)?;
     to(&at.path(&format!("plans/{id}")))
 }
 
-async fn pause_plan(at: At, Path(Id { id }): Path<Id>) -> Answer {
+async fn pause_plan(at: At, InPath(Id { id }): InPath<Id>) -> Answer {
     at.works.pause(&id);
     to(&at.path(&format!("plans/{id}")))
 }
@@ -235,7 +242,7 @@ async fn pause_page(at: At) -> Answer {
     at.page(Place::Pause, "Pause and resume", &now_page::switches(&at))
 }
 
-async fn switch(at: At, Form(wanted): Form<now_page::WantedState>) -> Answer {
+async fn switch(at: At, InForm(wanted): InForm<now_page::WantedState>) -> Answer {
     let lines = now_page::switch(&at, wanted).await?;
     let body = html! {
         pre role="status" { (lines) }
@@ -244,7 +251,10 @@ async fn switch(at: At, Form(wanted): Form<now_page::WantedState>) -> Answer {
     at.page(Place::Pause, "Pause and resume", &body)
 }
 
-async fn policy(at: At, Query(sliders): Query<Sliders>) -> Answer {
+async fn policy(at: At, InQuery(sliders): InQuery<Sliders>) -> Answer {
     let body = at.blocking(move |at| policy_page::body(at, &sliders)).await?;
     at.page(Place::Policy, "Policy", &body)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,107 @@
+//! Requests that are not understood, of the site as a browser reaches it.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::super::guard::Token;
+use super::*;
+use crate::connection::OneQueue;
+use crate::loopback::Loopback;
+
+/// Serves a site with one DLQ until the test ends.
+async fn served() -> SocketAddr {
+    let attributes =
+        json!({ "Attributes": { "QueueArn": "arn:aws:sqs:eu-central-1:000000000000:orders-dlq" } });
+    let sqs = Loopback::answering(move |_| Some((200, attributes.clone().into())));
+    let connection = Connection::to_endpoint(sqs.url());
+    let which = OneQueue::of(Some("http://127.0.0.1:1/0/orders-dlq".parse().unwrap()), None, None);
+    let folder = tempfile::tempdir().unwrap();
+    let desk = Desk::open(which, None, connection.clone(), folder.path()).await.unwrap();
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let site = Site {
+        guard: Guard { address, token: Token::of("secret"), read_only: false },
+        desks: vec![desk],
+        schema: MessageSchema::new(None),
+        max_generation: 3,
+        fleet: None,
+        connection,
+    };
+    tokio::spawn(axum::serve(listener, router(Arc::new(site))).into_future());
+    address
+}
+
+/// The answer's status line, its headers and its body.
+async fn answered(address: SocketAddr, method: &str, path: &str, form: &str) -> (String, String, String) {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nhost: {address}\r\norigin: http://{address}\r\nconnection: close\r\n\
+         cookie: redeliver_console_{}=secret\r\ncontent-type: application/x-www-form-urlencoded\r\n\
+         content-length: {}\r\n\r\n{form}",
+        address.port(),
+        form.len()
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let (status, headers) = head.split_once("\r\n").unwrap();
+    (status.to_owned(), headers.to_owned(), body.to_owned())
+}
+
+#[tokio::test]
+async fn what_is_not_understood_is_a_page_that_says_so_and_leads_back() {
+    let address = served().await;
+    let look =
+        "Nothing is to be seen at this address: it is for a button, so that opening it changes nothing.";
+    for (method, path, form, status, words, back) in [
+        ("GET", "/0/look", "", "405 Method Not Allowed", look, "/0/"),
+        ("GET", "/fleet", "", "405 Method Not Allowed", look, "/"),
+        ("GET", "/0/plans/7/start", "", "405 Method Not Allowed", look, "/0/plans/7"),
+        (
+            "POST",
+            "/0/letters",
+            "",
+            "405 Method Not Allowed",
+            "Nothing can be done at this address, and nothing was done: it only shows something.",
+            "/0/",
+        ),
+        (
+            "GET",
+            "/0/letters?page=-1",
+            "",
+            "400 Bad Request",
+            "The address says something that this page does not know: page: invalid digit found in string.",
+            "/0/letters",
+        ),
+        (
+            "GET",
+            "/0/policy?a_attempts=many",
+            "",
+            "400 Bad Request",
+            "The address says something that this page does not know: a_attempts: invalid digit found in string.",
+            "/0/policy",
+        ),
+        (
+            "POST",
+            "/0/pause",
+            "",
+            "400 Bad Request",
+            "This form was not understood, so nothing was done: missing field `wanted`.",
+            "/0/",
+        ),
+        ("GET", "/%FF/letters", "", "404 Not Found", "There is no such page.", "/"),
+        ("GET", "/x/", "", "404 Not Found", "There is no such page.", "/"),
+        ("GET", "/0/plans/%FF", "", "404 Not Found", "There is no such page.", "/"),
+    ] {
+        let (found, headers, body) = answered(address, method, path, form).await;
+        assert_eq!(found, format!("HTTP/1.1 {status}"), "{method} {path}: {body}");
+        assert!(headers.contains("content-type: text/html"), "{method} {path}: {headers}");
+        assert!(body.contains("<nav aria-label=\"Pages\">"), "{method} {path}: {body}");
+        assert!(body.contains(&format!("role=\"alert\">{words}</p>")), "{method} {path}: {body}");
+        assert!(body.contains(&format!("<p><a href=\"{back}\">Go on from ")), "{method} {path}: {body}");
+    }
+}
