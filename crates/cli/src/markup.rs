@@ -77,6 +77,20 @@ pub(crate) fn moment(moment: Timestamp) -> Markup {
     html! { time datetime=(written(moment)) { (PreEscaped(words)) } }
 }
 
+/// Holds that whatever scrolls by itself can be reached by keyboard, and says what it is.
+#[cfg(test)]
+pub(crate) fn assert_reachable(page: &str) {
+    let starts = ["<pre", "<div class=\"scroll\""].map(|start| page.match_indices(start));
+    let tags: Vec<_> =
+        starts.into_iter().flatten().filter_map(|(at, _)| page[at..].split('>').next()).collect();
+    assert!(!tags.is_empty(), "nothing scrolls in {page}");
+    for tag in tags {
+        for attribute in [" tabindex=\"0\"", " role=\"", " aria-label=\""] {
+            assert!(tag.contains(attribute), "{attribute} in {tag}");
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -115,12 +115,12 @@ fn groups(groups: &[Group]) -> Markup {
     html! {
         section {
             h2 { "Groups" }
-            div class="scroll" { table class="groups" {
+            div class="scroll" tabindex="0" role="region" aria-label="Groups" { table class="groups" {
                 thead { tr { th class="number" { "Count" } th { "Error" } th { "Arrived" } th { "Fingerprint and example" } } }
                 tbody { @for group in groups.iter().take(GROUPS_MAX) {
                     "\n" tr {
                         td class="number" { a href={"#g-" (group.fingerprint)} { (grouped(group.count)) } }
-                        td { (badge(&group.error_type)) div class="details" { (group.error_details) } }
+                        td { (badge(&group.error_type)) div class="details" tabindex=[story::is_long(&group.error_details)] { (group.error_details) } }
                         td class="times" { (moment(group.first)) br; "to " (moment(group.last)) }
                         td { code { (group.fingerprint) } br; code class="id" { (group.example) } }
                     }

@@ -109,7 +109,7 @@ fn filters(at: &At, selection: &Selection) -> Markup {
 fn groups(at: &At, letters: &Letters, selection: &Selection) -> Markup {
     html! {
         h2 { (counted(letters.groups.len() as u64, "cause")) }
-        div class="scroll" tabindex="0" { table class="list" {
+        div class="scroll" tabindex="0" role="region" aria-label="Causes" { table class="list" {
             thead { tr { th { "Error" } th class="number" { "Count" } th { "Trend" } th { "First" } th { "Last" } } }
             tbody { @for group in letters.groups.iter().take(GROUPS_MAX) {
                 tr aria-current=[(group.fingerprint == selection.group).then_some("true")] {
@@ -163,7 +163,7 @@ pub(super) fn plan_forms(at: &At, selection: &Selection, send_back: &str, delete
 fn list(at: &At, letters: &Letters, shown: &[&Letter]) -> Markup {
     html! {
         @if !shown.is_empty() {
-            div class="scroll" tabindex="0" { table class="list" {
+            div class="scroll" tabindex="0" role="region" aria-label="Messages" { table class="list" {
                 thead { tr { th { "Message" } th { "Error" } th class="number" { "Retries" } th { "Sent here" } th { "Deleted by SQS" } } }
                 tbody { @for letter in shown {
                     tr {

@@ -22,7 +22,7 @@ pub(super) fn list(at: &At) -> Markup {
         @if begun.is_empty() {
             p { "No plan was begun here yet. Select messages under " a href=(at.path("letters")) { "Dead letters" } "." }
         } @else {
-            div class="scroll" tabindex="0" { table {
+            div class="scroll" tabindex="0" role="region" aria-label="Plans" { table {
                 thead { tr { th { "Plan" } th { "What" } th class="number" { "Messages" } th { "Made" } th { "State" } } }
                 tbody { @for Begun { plan, outcome, .. } in &begun {
                     tr {
@@ -80,7 +80,7 @@ fn facts(plan: &Plan) -> Markup {
         @if let Work::SendBack { edit: Some(body), new_id, .. } = &plan.work {
             details class="body" {
                 summary { "The body that it gets" @if *new_id { span { "with a new message_id" } } }
-                pre { (body) }
+                pre tabindex="0" role="region" aria-label="The body that it gets" { (body) }
             }
         }
     }

@@ -143,7 +143,7 @@ fn of_side(side: &Side<'_>) -> Markup {
             (slider(&name("delay"), "seconds (the longest, the first, or each)", side.delay, 0, DELAY_MAX))
             (choice("kind", "backoff", &["uniform", "exponential", "fixed"], side.kind))
             (choice("breaker", "circuit breaker", &["on", "off"], side.breaker))
-            details { summary { "As a policy file" } pre { (side.policy()) } }
+            details { summary { "As a policy file" } pre tabindex="0" role="region" aria-label={"Policy " (side.name) " as a file"} { (side.policy()) } }
         }
     }
 }

@@ -30,7 +30,7 @@ pub(super) fn content(report: &Report, figures: &[Figure]) -> Markup {
             @for section in sections(report) {
                 figure {
                     h2 { (section.title) }
-                    div class="scroll" tabindex="0" { table {
+                    div class="scroll" tabindex="0" role="region" aria-label=(section.title) { table {
                         tr { @for column in &section.columns { @if column.is_empty() { td {} } @else { th { (column) } } } } "\n"
                         @for row in &section.rows { tr { @for cell in row { td { (cell) } } } "\n" }
                     } }

@@ -53,7 +53,7 @@ pub(crate) fn told(record: &DeadLetterRecord, reveal: bool, body_bytes_max: usiz
             (attributes(record, reveal))
             details class="body" open[is_open] {
                 summary { "Body " span { (counted(message.body.len() as u64, "byte")) @if !reveal { ", values masked" } } }
-                pre { (body.text) @if body.is_cut { "\n… (the rest is not on this page)" } }
+                pre tabindex="0" role="region" aria-label="Body" { (body.text) @if body.is_cut { "\n… (the rest is not on this page)" } }
             }
         }
     }
@@ -112,14 +112,14 @@ fn in_words(timeline: &Timeline) -> Markup {
         Some((event, after))
     });
     html! {
-        div class="scroll" tabindex="0" { table class="events" {
+        div class="scroll" tabindex="0" role="region" aria-label="What happened" { table class="events" {
             @for (event, after) in known {
                 tr {
                     td { (event.kind.words()) }
                     td class="times" { @match event.at { Some(at) => (moment(at)), None => "at an unknown time" } }
                     td class="number" { @if let Some(after) = after { "+" (about(TimeDelta::num_seconds(&after))) } }
                     td { (event.error_type) }
-                    td class="details" { (shortened(&event.error_details, TEXT_MAX)) }
+                    td class="details" tabindex=[is_long(&event.error_details)] { (shortened(&event.error_details, TEXT_MAX)) }
                 }
             }
         } }
@@ -135,15 +135,23 @@ fn attributes(record: &DeadLetterRecord, reveal: bool) -> Markup {
     let mut shown = record.message.attributes.iter().filter(|(name, _)| !is_shown(name)).peekable();
     html! {
         @if shown.peek().is_some() {
-            div class="scroll" tabindex="0" { table class="attributes" {
+            div class="scroll" tabindex="0" role="region" aria-label="Attributes" { table class="attributes" {
                 @for (name, attribute) in shown {
+                    @let value = if reveal { shortened(&plain(&attribute.value), TEXT_MAX) } else { "<masked>".to_owned() };
                     tr {
                         td { code { (name) } }
                         td { (attribute.data_type) }
-                        td class="details" { @if reveal { (shortened(&plain(&attribute.value), TEXT_MAX)) } @else { "<masked>" } }
+                        td class="details" tabindex=[is_long(&value)] { (value) }
                     }
                 }
             } }
         }
     }
+}
+
+/// The `tabindex` of a text that may be longer than what a small window shows of it: it scrolls, and a keyboard must get
+/// there.
+pub(super) fn is_long(text: &str) -> Option<&'static str> {
+    const SHOWN_AT_ONCE: usize = 300;
+    (text.len() > SHOWN_AT_ONCE).then_some("0")
 }

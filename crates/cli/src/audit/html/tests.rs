@@ -120,3 +120,12 @@ fn what_was_not_seen_and_what_was_filtered_is_said() {
     assert!(page.contains("<code>.a &lt; 1</code>"));
     assert!(page.contains("<h1>0 dead letters</h1>") && !page.contains("<svg"));
 }
+
+#[test]
+fn whatever_scrolls_can_be_reached_by_keyboard() {
+    let long = annotated("{}", "NON_RETRYABLE_ERROR", &"long ".repeat(100), 1);
+    let page = page(&[long], true);
+    crate::markup::assert_reachable(&page);
+    assert!(page.contains("<div class=\"details\" tabindex=\"0\">long long"), "{page}");
+    assert!(page.contains("<td class=\"details\" tabindex=\"0\">long long"), "{page}");
+}
