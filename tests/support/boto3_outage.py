@@ -2,6 +2,7 @@
 
 read QUEUE FUNCTION             creates a queue, a function, and an event source mapping that is disabled
 circuit-open FUNCTION AGO ...   writes that the function has found its target down so many minutes ago
+polls QUEUE AGO ...             creates a queue, and writes that it was asked three times in vain so many minutes ago
 """
 
 import io
@@ -30,20 +31,29 @@ def read(queue, function):
 
 
 def circuit_open(function, *ago):
+    measure("Redeliver", "CircuitOpen", "Function", function, 1, ago)
+
+
+def polls(queue, *ago):
+    boto3.client("sqs").create_queue(QueueName=queue)
+    measure("AWS/SQS", "NumberOfEmptyReceives", "QueueName", queue, 3, ago)
+
+
+def measure(namespace, metric, dimension, of, value, ago):
     now = datetime.now(timezone.utc)
     data = [
         {
-            "MetricName": "CircuitOpen",
-            "Dimensions": [{"Name": "Function", "Value": function}],
+            "MetricName": metric,
+            "Dimensions": [{"Name": dimension, "Value": of}],
             "Timestamp": now - timedelta(minutes=int(minutes)),
-            "Value": 1,
+            "Value": value,
         }
         for minutes in ago
     ]
-    boto3.client("cloudwatch").put_metric_data(Namespace="Redeliver", MetricData=data)
+    boto3.client("cloudwatch").put_metric_data(Namespace=namespace, MetricData=data)
 
 
-ACTIONS = {"read": read, "circuit-open": circuit_open}
+ACTIONS = {"read": read, "circuit-open": circuit_open, "polls": polls}
 
 if __name__ == "__main__":
     ACTIONS[sys.argv[1]](*sys.argv[2:])

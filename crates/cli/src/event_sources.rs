@@ -6,6 +6,7 @@ use aws_config::SdkConfig;
 use aws_sdk_lambda::Client;
 use aws_sdk_lambda::config::http::HttpResponse;
 use aws_sdk_lambda::error::{ProvideErrorMetadata, SdkError};
+use redeliver_core::message::Timestamp;
 use serde::Serialize;
 use thiserror::Error;
 
@@ -29,6 +30,20 @@ pub struct Mapping {
     pub batch_size: Option<i32>,
     /// Invocations at the same time at most, if that is limited.
     pub maximum_concurrency: Option<i32>,
+    /// When it was changed last, also from one state to another.
+    #[serde(skip)]
+    pub last_modified: Option<Timestamp>,
+}
+
+impl Mapping {
+    pub fn is_on(&self) -> bool {
+        is_on(&self.state)
+    }
+}
+
+/// Whether a mapping in this state reads its queue, or will in a moment.
+pub(crate) fn is_on(state: &str) -> bool {
+    matches!(state, "Enabled" | "Enabling" | "Creating" | "Updating")
 }
 
 /// Three answers have the same members, and types of their own.
@@ -40,6 +55,9 @@ macro_rules! mapping {
             state: $found.state.unwrap_or_else(|| "unknown".to_owned()),
             batch_size: $found.batch_size,
             maximum_concurrency: $found.scaling_config.and_then(|scaling| scaling.maximum_concurrency),
+            last_modified: $found
+                .last_modified
+                .and_then(|at| Timestamp::from_timestamp(at.secs(), at.subsec_nanos())),
         }
     };
 }

@@ -25,6 +25,7 @@ mod people;
 mod picking;
 mod plain;
 mod purge;
+mod readers;
 mod redrive;
 mod send;
 mod signals;

@@ -8,14 +8,15 @@ use std::process::ExitCode;
 use clap::Args;
 use futures_util::future::join_all;
 use redeliver_aws::SystemClock;
-use redeliver_core::ports::Queue as _;
+use redeliver_core::ports::{Clock as _, Queue as _};
 use redeliver_core::strategy::Role;
 use serde::Serialize;
 
 use crate::applying::Applying;
-use crate::connection::{Connection, OpenQueue, Queues, name_in};
+use crate::connection::{Connection, Counts, OpenQueue, Queues, name_in};
 use crate::event_sources::{EventSources, Mapping};
 use crate::output::Printing;
+use crate::readers::Readers;
 use crate::{Failure, account, tell};
 pub use switch::{Wanted, switch};
 
@@ -32,12 +33,14 @@ Examples:
 
 Disables the event source mapping of the source queue, and waits until it is Disabled, for three minutes at most. What is \
 being processed is brought to its end. Messages wait up to the queue's retention. Pausing what is paused changes nothing. \
-`redeliver resume` starts all of it again. A deployment of the stack may do so, too.
+`redeliver resume` starts all of it again. A deployment of the stack may do so, too. Containers (`redeliver work`) have no \
+event source mapping: stop them where they run.
 
 Exit codes:
   0  paused, or would be
-  1  a mapping is not Disabled; the others are
-  2  bad usage, or queues or mappings cannot be read: nothing was changed")]
+  1  a mapping is not Disabled, or a queue has none; the others are
+  2  bad usage, or queues or mappings cannot be read: nothing was changed
+  3  no event source mapping reads the queues: there is nothing that could be paused")]
 pub struct PauseArguments {
     /// Also the mappings of the intermediate DLQ (no retry is scheduled) and of the annotation queue
     #[arg(long, conflicts_with = "queues")]
@@ -61,8 +64,9 @@ until they are Enabled, for three minutes at most. Resuming what is not paused c
 
 Exit codes:
   0  resumed, or would be
-  1  a mapping is not Enabled; the others are
-  2  bad usage, or queues or mappings cannot be read: nothing was changed")]
+  1  a mapping is not Enabled, or a queue has none; the others are
+  2  bad usage, or queues or mappings cannot be read: nothing was changed
+  3  no event source mapping reads the queues: there is nothing that could be resumed")]
 pub struct ResumeArguments {
     #[command(flatten)]
     which: Which,
@@ -91,6 +95,20 @@ pub async fn resume(arguments: &ResumeArguments) -> Result<ExitCode, Failure> {
     bring(&arguments.which, true, Wanted::Enabled).await
 }
 
+/// Queues by how they can be switched.
+#[derive(Default)]
+struct Found {
+    readings: Vec<Reading>,
+    without_mapping: Vec<WithoutMapping>,
+}
+
+/// A queue that no event source mapping reads, so that nothing of it can be switched from here.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct WithoutMapping {
+    queue: String,
+    readers: Readers,
+}
+
 /// A mapping, the queue that it reads, and where it can be changed.
 struct Reading {
     queue: String,
@@ -113,6 +131,7 @@ struct Changed {
 struct Report {
     applied: bool,
     mappings: Vec<Changed>,
+    without_mapping: Vec<WithoutMapping>,
 }
 
 async fn bring(which: &Which, all: bool, wanted: Wanted) -> Result<ExitCode, Failure> {
@@ -122,10 +141,10 @@ async fn bring(which: &Which, all: bool, wanted: Wanted) -> Result<ExitCode, Fai
 async fn run(which: &Which, all: bool, wanted: Wanted) -> Result<Report, Failure> {
     which.printing.check()?;
     // All mappings are read before any is changed: exit code 2 promises that nothing was.
-    let readings = readings(&which.queues, &which.connection, all).await?;
+    let Found { readings, without_mapping } = find(&which.queues, &which.connection, all).await?;
     let applied = which.applying.is_wanted();
     let is_there = readings.iter().all(|reading| reading.mapping.state == wanted.state());
-    let outcomes = if applied {
+    let outcomes = if applied && !readings.is_empty() {
         let mut queues: Vec<_> = readings.iter().map(|reading| reading.queue.as_str()).collect();
         queues.dedup();
         let what = format!("{} {}", wanted.doing(), queues.join(", "));
@@ -148,7 +167,7 @@ async fn run(which: &Which, all: bool, wanted: Wanted) -> Result<Report, Failure
             error: outcome.err(),
         }
     });
-    Ok(Report { applied, mappings: mappings.collect() })
+    Ok(Report { applied, mappings: mappings.collect(), without_mapping })
 }
 
 /// Side by side, since Lambda takes up to a minute for each; and each to its own end, since one that fails says nothing
@@ -160,14 +179,15 @@ async fn switch_all(readings: &[Reading], wanted: Wanted) -> Vec<Result<(), Stri
     join_all(outcomes).await
 }
 
-/// Brings the source queue's readers there, or all; what became of each, in a line.
+/// Brings the source queue's readers there, or all; what became of each, in a line. That people read the DLQ is no news.
 pub(crate) async fn bring_to(
     queues: &Queues,
+    dlq_arn: &str,
     connection: &Connection,
     all: bool,
     wanted: Wanted,
 ) -> Result<String, Failure> {
-    let readings = readings(queues, connection, all).await?;
+    let Found { readings, without_mapping } = find(queues, connection, all).await?;
     let outcomes = switch_all(&readings, wanted).await;
     let lines = readings.iter().zip(outcomes).map(|(Reading { queue, mapping, .. }, outcome)| {
         let what = format!("{} at {}", mapping.function, name_in(queue));
@@ -176,39 +196,56 @@ pub(crate) async fn bring_to(
             Err(why) => format!("{what}: {why}\n"),
         }
     });
-    Ok(lines.collect())
+    let others = without_mapping.iter().filter(|queue| queue.queue != name_in(dlq_arn));
+    let others = others.map(|queue| format!("{}\n", queue.in_words(wanted)));
+    Ok(lines.chain(others).collect())
 }
 
-async fn readings(queues: &Queues, connection: &Connection, all: bool) -> Result<Vec<Reading>, Failure> {
-    let (mut readings, mut unread) = (Vec::new(), Vec::new());
-    for open in queues.open(connection).await? {
-        // Queues that were named are all meant; people read the final DLQ.
-        let is_meant =
-            matches!(open.role, Some(Role::Source) | None) || (all && open.role != Some(Role::FinalDlq));
-        if !is_meant {
+/// Whether a queue is one of those that are switched. Queues that were named are all meant; people read the final DLQ.
+pub(crate) fn is_meant(role: Option<Role>, all: bool) -> bool {
+    matches!(role, Some(Role::Source) | None) || (all && role != Some(Role::FinalDlq))
+}
+
+async fn find(queues: &Queues, connection: &Connection, all: bool) -> Result<Found, Failure> {
+    let mut found = Found::default();
+    for OpenQueue { role, known } in queues.open(connection).await? {
+        if !is_meant(role, all) {
             continue;
         }
-        let OpenQueue { known, .. } = &open;
         let queue = known.queue.arn().to_owned();
         let sources = EventSources::near(connection, &queue).await?;
         let mappings = sources.of(&queue).await?;
         if mappings.is_empty() {
-            unread.push(format!("no event source mapping reads {}", name_in(&queue)));
+            let in_flight = Counts::of(&known.attributes).in_flight;
+            let readers = Readers::look(connection, &queue, Some(&[]), in_flight, SystemClock.now()).await;
+            found.without_mapping.push(WithoutMapping { queue: name_in(&queue).to_owned(), readers });
         }
-        readings.extend(mappings.into_iter().map(|mapping| Reading {
+        found.readings.extend(mappings.into_iter().map(|mapping| Reading {
             queue: queue.clone(),
             mapping,
             sources: sources.clone(),
         }));
     }
-    if unread.is_empty() && readings.is_empty() {
+    if found.readings.is_empty() && found.without_mapping.is_empty() {
         return Err("the source queue is not known: name it with --queue".into());
     }
-    if readings.is_empty() {
-        return Err(format!("{}: is its function connected?", unread.join(", ")).into());
+    Ok(found)
+}
+
+impl WithoutMapping {
+    /// What it means, and what to do instead.
+    fn in_words(&self, wanted: Wanted) -> String {
+        let (done, do_it, replicas) = match wanted {
+            Wanted::Disabled => ("paused", "Stop", "0"),
+            Wanted::Enabled => ("resumed", "Start", "N"),
+        };
+        let (queue, readers) = (&self.queue, self.readers.in_words());
+        format!(
+            "{queue}: nothing was {done}, since it has no event source mapping; {readers}. {do_it} containers where they run, such \
+             as by `kubectl scale deployment NAME --replicas {replicas}` or `aws ecs update-service --service NAME \
+             --desired-count {replicas}`"
+        )
     }
-    unread.iter().for_each(tell::warning);
-    Ok(readings)
 }
 
 fn print(which: &Which, report: &Report, wanted: Wanted) -> Result<ExitCode, Failure> {
@@ -225,10 +262,22 @@ fn print(which: &Which, report: &Report, wanted: Wanted) -> Result<ExitCode, Fai
     which
         .applying
         .remark_that_nothing_was_done(report.mappings.iter().any(|changed| changed.from != changed.to));
-    Ok(ExitCode::from(u8::from(!failed.is_empty())))
+    for queue in &report.without_mapping {
+        tell::warning(queue.in_words(wanted));
+    }
+    Ok(ExitCode::from(report.exit_code()))
 }
 
 impl Report {
+    /// As documented in `--help`.
+    fn exit_code(&self) -> u8 {
+        let is_done = self.mappings.iter().all(|changed| changed.error.is_none());
+        match (self.mappings.is_empty(), is_done && self.without_mapping.is_empty()) {
+            (true, _) => 3,
+            (false, is_all) => u8::from(!is_all),
+        }
+    }
+
     fn lines(&self) -> String {
         let lines = self.mappings.iter().filter(|changed| changed.error.is_none()).map(
             |Changed { queue, function, from, to, .. }| match (from == to, self.applied) {

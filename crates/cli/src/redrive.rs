@@ -17,7 +17,6 @@ use redeliver_dead_letters::redrive::{
     Early, Edit, Ending, Journal, Limits, Plan, Progress, Redrive, Report, plan_id,
 };
 
-use crate::event_sources::EventSources;
 use crate::files::read_schema;
 use crate::people::span;
 use crate::signals::interrupted;
@@ -97,8 +96,7 @@ async fn run(arguments: &Arguments) -> Result<(Report, Vec<String>), Failure> {
 async fn is_consumed(arguments: &Arguments, source_arn: &str) -> Result<bool, Failure> {
     // A queue that is named may be read by anybody.
     let is_stack = arguments.to.is_none();
-    let sources = EventSources::near(&arguments.from.connection, source_arn).await?;
-    let why = match Consumer::of(sources.of(source_arn).await, is_stack) {
+    let why = match Consumer::look(&arguments.from.connection, source_arn, is_stack).await? {
         Consumer::There => return Ok(true),
         Consumer::Unknown(words) => {
             tell::warning(format_args!(

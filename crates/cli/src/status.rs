@@ -19,14 +19,18 @@ use redeliver_core::tolerant::Vocabulary as _;
 use crate::connection::{Connection, OpenQueue, Queues};
 use crate::event_sources::{EventSources, Mapping};
 use crate::output::Printing;
+use crate::readers::Readers;
 use crate::{Failure, tell};
+#[cfg(test)]
+pub(crate) use metric::tests::denied;
 pub(crate) use metric::{Flow, Metrics};
+use report::NAMED;
 pub use report::{QueueStatus, Status};
 use target::Outage;
 pub(crate) use target::Target;
 
-/// Show whether a deployment's target is down and since when, how many messages wait in each of its queues, and whether
-/// its functions read them.
+/// Show whether a deployment's target is down and since when, how many messages wait in each of its queues, and what
+/// reads them.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -39,12 +43,16 @@ That the target is down is found by the circuit breaker of the function that rea
 CloudWatch metric CircuitOpen: to five minutes, a minute or two late, and up to 22 minutes after the last sign of it. \
 That needs the permission cloudwatch:GetMetricData. Without a circuit breaker no outage is seen.
 
+A container or a program that reads a queue is in no list. It is seen by the receives that CloudWatch has counted in the \
+last 15 minutes, a few minutes late, also by those that got nothing. Where CloudWatch has no figures, messages in flight \
+tell that something reads; without them it is not known. Beside an event source mapping that is on, nothing else is seen.
+
 The counts are SQS's own, which it calls approximate. The age of the oldest message is a CloudWatch metric \
 (ApproximateAgeOfOldestMessage) and not shown: the stack's dashboard has it.
 
 Exit codes:
   0  all of it is shown
-  1  event source mappings or the metric could not be read; the rest is shown
+  1  event source mappings or the target's metric could not be read; the rest is shown
   2  bad usage, or the deployment or its queues cannot be read")]
 pub struct Arguments {
     #[command(flatten)]
@@ -76,7 +84,7 @@ pub(crate) async fn look_at(
     let mut queues: Vec<_> = open
         .iter()
         .map(|OpenQueue { role, known }| {
-            QueueStatus::new(role.map_or("queue", Role::in_words), known.queue.arn(), &known.attributes)
+            QueueStatus::new(role.map_or(NAMED, Role::in_words), known.queue.arn(), &known.attributes)
         })
         .collect();
     let mappings = open.iter().map(async |queue| {
@@ -89,6 +97,18 @@ pub(crate) async fn look_at(
             Ok(found) => queue.mappings = Some(found),
             Err(error) => problems.push(format!("event source mappings of {}: {error}", queue.name)),
         }
+    }
+    let seen = queues.iter().zip(open).map(async |(queue, open)| {
+        // The final DLQ is for people.
+        if open.role == Some(Role::FinalDlq) && queue.mappings.as_deref() == Some(&[]) {
+            return None;
+        }
+        let (mappings, in_flight) = (queue.mappings.as_deref(), queue.counts.in_flight);
+        Some(Readers::look(connection, &queue.arn, mappings, in_flight, now).await)
+    });
+    let seen = join_all(seen).await;
+    for (queue, readers) in queues.iter_mut().zip(seen) {
+        queue.readers = readers;
     }
     let target = target(connection, open, &queues, now, &mut problems).await;
     Ok(Status { deployment, target, queues, problems })

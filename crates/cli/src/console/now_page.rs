@@ -1,6 +1,7 @@
 //! Now: what is where, what flows, whether the target is down; and the switches that stop and start it.
 
 use maud::{Markup, html};
+use redeliver_core::strategy::Role;
 use serde::Deserialize;
 
 use super::at::At;
@@ -11,8 +12,9 @@ use crate::cloudwatch::Point;
 use crate::event_sources::Mapping;
 use crate::markup::chart::columns_only;
 use crate::markup::moment;
-use crate::pause::{Wanted, bring_to};
+use crate::pause::{Wanted, bring_to, is_meant};
 use crate::people::{about, counted, grouped, span};
+use crate::readers::Readers;
 use crate::status::{Flow, QueueStatus, Target};
 
 /// Points of a small chart: an hour of five minutes each.
@@ -22,10 +24,12 @@ const POINT_SECONDS: i64 = 300;
 /// What is seen now.
 pub(super) fn part(desk: &Desk) -> Markup {
     html! {
-        @if let Some(why) = desk.now.latest.failed() { p class="warning" role="alert" { (why) } }
         @match desk.now.latest.seen() {
-            Some(seen) => (flow(&desk.from, &seen)),
-            None => p role="status" { "Asking AWS…" },
+            Some(seen) => {
+                @if let Some(why) = desk.now.latest.failed() { p class="warning" role="alert" { (why) } }
+                (flow(&desk.from, &seen))
+            }
+            None => (waiting(desk)),
         }
     }
 }
@@ -78,11 +82,12 @@ fn card(role: &str, queue: &QueueStatus, flow: Option<&Flow>, is_dlq: bool) -> M
         @if let Some(flow) = flow {
             (spark("in", &flow.sent)) (spark("out", &flow.deleted))
         }
-        @match queue.mappings.as_deref() {
-            None => p class="remark" { "who reads it is not known" },
-            Some([]) if is_dlq => p class="remark" { "for people" },
-            Some([]) => p class="remark" { "no function reads it" },
-            Some(mappings) => { @for mapping in mappings { (reader(mapping)) } },
+        @for mapping in queue.mappings.iter().flatten() { (reader(mapping)) }
+        @match &queue.readers {
+            Some(Readers::EventSourceMapping) => {},
+            _ if is_dlq => p class="remark" { "for people" },
+            Some(readers) => p class="remark" { (readers.in_words()) },
+            None => {},
         }
         @if let Some(seconds) = queue.counts.retention_seconds { p class="remark" { "kept for " (span(seconds)) } }
     }
@@ -119,34 +124,83 @@ pub(super) struct WantedState {
     all: Option<String>,
 }
 
-/// Who reads which queue, and what would change.
+/// What reads which queue, and what would change.
 pub(super) fn switches(at: &At) -> Markup {
-    let seen = at.now.latest.seen();
-    let queues = seen.as_ref().map_or(&[][..], |seen| &seen.status.queues);
     html! {
         p { "Pausing stops calling the target: messages wait in the source queue and spend no attempts. What is being processed is brought to \
              its end. Resuming starts all of it again." }
-        @if let Some(why) = at.now.latest.failed() { p class="warning" role="alert" { (why) } }
-        @if seen.is_none() { p role="status" { "Asking AWS… load this page again in a moment." } }
-        div class="scroll" tabindex="0" { table {
+        @match at.now.latest.seen() {
+            Some(seen) => {
+                @if let Some(why) = at.now.latest.failed() { p class="warning" role="alert" { (why) } }
+                (read_by(&at.from, &seen.status.queues))
+                @if !at.site.guard.read_only { (switch_forms(&at.path("pause"), &at.name, &seen.status.queues)) }
+            }
+            // It is loaded again when there is something to see.
+            None => div data-live=(at.path("pause/live")) { (waiting(at)) },
+        }
+    }
+}
+
+/// While nothing was seen yet.
+pub(super) fn waiting(desk: &Desk) -> Markup {
+    html! {
+        @match desk.now.latest.failed() {
+            Some(why) => p class="warning" role="alert" { (why) },
+            None => p role="status" { "Asking AWS…" },
+        }
+    }
+}
+
+/// What reads the queues. That people read the DLQ is no news.
+fn read_by(dlq: &str, queues: &[QueueStatus]) -> Markup {
+    html! {
+        div class="scroll" tabindex="0" role="region" aria-label="What reads the queues" { table {
             thead { tr { th { "Queue" } th { "Read by" } th { "State" } } }
-            tbody { @for queue in queues { @for mapping in queue.mappings.iter().flatten() {
-                tr { td { (queue.name) } td { (mapping.function) } td { (mapping.state) } }
-            } } }
-        } }
-        @if !at.site.guard.read_only {
-            div class="actions" {
-                form method="post" action=(at.path("pause")) {
-                    input type="hidden" name="wanted" value="paused";
-                    label class="check" { input type="checkbox" name="all" value="1"; "Also the functions that schedule retries and annotate" }
-                    button { "Pause " (at.name) }
+            tbody { @for queue in queues {
+                @for mapping in queue.mappings.iter().flatten() {
+                    tr { td { (queue.name) } td { (mapping.function) } td { (mapping.state) } }
                 }
-                form method="post" action=(at.path("pause")) {
+                @match &queue.readers {
+                    None | Some(Readers::EventSourceMapping) => {},
+                    Some(_) if queue.arn == dlq => {},
+                    Some(readers) => tr { td { (queue.name) } td colspan="2" { (readers.in_words()) } },
+                }
+            } }
+        } }
+    }
+}
+
+/// The buttons that can do something: only event source mappings can be switched.
+fn switch_forms(action: &str, name: &str, queues: &[QueueStatus]) -> Markup {
+    let has_mapping = |all: bool| {
+        let roles = queues.iter().map(|queue| {
+            (Role::ALL.iter().copied().find(|role| role.in_words() == queue.role), &queue.mappings)
+        });
+        let mut meant = roles.filter(|(role, _)| is_meant(*role, all));
+        meant.any(|(_, mappings)| mappings.iter().flatten().next().is_some())
+    };
+    let (of_source, of_any) = (has_mapping(false), has_mapping(true));
+    html! {
+        @if of_any {
+            div class="actions" {
+                @if of_source {
+                    form method="post" action=(action) {
+                        input type="hidden" name="wanted" value="paused";
+                        label class="check" { input type="checkbox" name="all" value="1"; "Also the functions that schedule retries and annotate" }
+                        button { "Pause " (name) }
+                    }
+                }
+                form method="post" action=(action) {
                     input type="hidden" name="wanted" value="resumed";
-                    button { "Resume " (at.name) }
+                    button { "Resume " (name) }
                 }
             }
             p class="remark" { "Lambda takes up to a minute; the page waits for it, three minutes at most." }
+        }
+        @if !of_source {
+            p { "No event source mapping reads the source queue, so the calls cannot be stopped from here. Stop containers where they run, such \
+                 as by " code { "kubectl scale deployment NAME --replicas 0" } " or "
+                 code { "aws ecs update-service --service NAME --desired-count 0" } "." }
         }
     }
 }
@@ -154,8 +208,10 @@ pub(super) fn switches(at: &At) -> Markup {
 /// Pauses or resumes; what became of each function, in a line.
 pub(super) async fn switch(desk: &Desk, asked: WantedState) -> Result<String, Failure> {
     match asked.wanted.as_str() {
-        "paused" => bring_to(&desk.queues, &desk.connection, asked.all.is_some(), Wanted::Disabled).await,
-        "resumed" => bring_to(&desk.queues, &desk.connection, true, Wanted::Enabled).await,
+        "paused" => {
+            bring_to(&desk.queues, &desk.from, &desk.connection, asked.all.is_some(), Wanted::Disabled).await
+        }
+        "resumed" => bring_to(&desk.queues, &desk.from, &desk.connection, true, Wanted::Enabled).await,
         _ => Err("a deployment is paused or resumed".into()),
     }
 }
@@ -217,6 +273,62 @@ mod tests {
         assert!(!page.contains("dead-letters") && !page.contains("out 0"), "{page}");
         let quiet = flow(DLQ, &seen(&[("dead-letters", "OK")])).into_string();
         assert!(quiet.contains("None of its 1 alarm is on."), "{quiet}");
+    }
+
+    #[test]
+    fn only_a_button_that_can_work_is_offered() {
+        let mapped = |role, mappings: &[&str]| {
+            let mapping = |function: &&str| Mapping {
+                uuid: "u".to_owned(),
+                function: (*function).to_owned(),
+                state: "Enabled".to_owned(),
+                batch_size: None,
+                maximum_concurrency: None,
+                last_modified: None,
+            };
+            let mappings = Some(mappings.iter().map(mapping).collect());
+            QueueStatus { mappings, ..queue(role, DLQ, 0) }
+        };
+        for (source, annotation, final_dlq, buttons, says_why) in [
+            (&["f"][..], &["g"][..], &[][..], &["Pause orders", "Resume orders"][..], false),
+            (&[], &["g"], &[], &["Resume orders"], true),
+            (&[], &[], &[], &[], true),
+            (&[], &[], &["h"], &[], true),
+        ] {
+            let queues =
+                [mapped("source", source), mapped("annotation", annotation), mapped("final DLQ", final_dlq)];
+            let page = switch_forms("/0/pause", "orders", &queues).into_string();
+            let found: Vec<_> = page
+                .split("<button>")
+                .skip(1)
+                .filter_map(|rest| rest.split_once("</button>").map(|(words, _)| words))
+                .collect();
+            assert_eq!((found.as_slice(), page.contains("kubectl scale")), (buttons, says_why), "{page}");
+        }
+        let unknown = switch_forms("/0/pause", "orders", &[queue("source", DLQ, 0)]).into_string();
+        assert!(!unknown.contains("<button>"), "Lambda does not say what there is to switch: {unknown}");
+    }
+
+    #[test]
+    fn a_queue_that_a_container_reads_is_not_said_to_be_read_by_nobody() {
+        let readers = Readers::SomethingElse {
+            mappings_known: true,
+            messages_received: 120,
+            empty_receives: 3,
+            minutes: 15,
+            minutes_with_receives: 15,
+        };
+        let source = QueueStatus {
+            mappings: Some(Vec::new()),
+            readers: Some(readers.clone()),
+            ..queue("source", &DLQ.replace("final-dlq", "source"), 3)
+        };
+        let card = card("source", &source, None, false).into_string();
+        assert!(card.contains(&format!("<p class=\"remark\">{}</p>", readers.in_words())), "{card}");
+        let row = read_by(DLQ, &[source]).into_string();
+        crate::markup::assert_reachable(&row);
+        let expected = format!("<td>orders-prod-source</td><td colspan=\"2\">{}</td>", readers.in_words());
+        assert!(row.contains(&expected), "{row}");
     }
 
     #[test]

@@ -17,7 +17,6 @@ use super::plans::{Begun, Outcome};
 use super::work::Works;
 use crate::Failure;
 use crate::connection::{DeadLetterQueue, QueueAddress};
-use crate::event_sources::EventSources;
 use crate::redrive::Consumer;
 
 pub(super) struct Run {
@@ -93,8 +92,7 @@ impl Run {
 
     /// Whether anybody takes what is sent; if nobody does, it is sent only if that is wanted.
     async fn is_consumed(&self, source_arn: &str) -> Result<bool, Failure> {
-        let sources = EventSources::near(&self.queue.connection, source_arn).await?;
-        match Consumer::of(sources.of(source_arn).await, true) {
+        match Consumer::look(&self.queue.connection, source_arn, true).await? {
             Consumer::There | Consumer::Unknown(_) => Ok(true),
             Consumer::Nobody(_) if self.begun.pace.into_paused => Ok(false),
             Consumer::Nobody(why) => Err(format!(

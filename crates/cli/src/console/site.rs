@@ -64,6 +64,7 @@ pub(super) fn router(site: Arc<Site>) -> Router {
         .route("/{desk}/plans/{id}/start", post(start_plan))
         .route("/{desk}/plans/{id}/pause", post(pause_plan))
         .route("/{desk}/pause", get(pause_page).post(switch))
+        .route("/{desk}/pause/live", get(pause_live))
         .route("/{desk}/policy", get(policy))
         .fallback(async || Trouble::missing(request::NO_SUCH_PAGE))
         .method_not_allowed_fallback(request::wrong_method)
@@ -242,10 +243,18 @@ async fn pause_page(at: At) -> Answer {
     at.page(Place::Pause, "Pause and resume", &now_page::switches(&at))
 }
 
+/// Until there is something to see.
+async fn pause_live(at: At) -> Response {
+    live(move || {
+        at.now.look(&at);
+        if at.now.latest.seen().is_some() { None } else { Some(now_page::waiting(&at)) }
+    })
+}
+
 async fn switch(at: At, InForm(wanted): InForm<now_page::WantedState>) -> Answer {
     let lines = now_page::switch(&at, wanted).await?;
     let body = html! {
-        pre role="status" { (lines) }
+        pre role="status" tabindex="0" aria-label="What became of it" { (lines) }
         p { a href=(at.path("pause")) { "Back" } }
     };
     at.page(Place::Pause, "Pause and resume", &body)

@@ -13,6 +13,7 @@ fn body(uuid: &str, state: &str) -> serde_json::Value {
         "State": state,
         "BatchSize": 10,
         "ScalingConfig": { "MaximumConcurrency": 50 },
+        "LastModified": 1_795_392_000,
     })
 }
 
@@ -29,6 +30,7 @@ async fn all_mappings_of_a_queue_are_listed_page_by_page() {
         state: "Enabled".to_owned(),
         batch_size: Some(10),
         maximum_concurrency: Some(50),
+        last_modified: Some("2026-11-23T00:00:00Z".parse().unwrap()),
     };
     let second = Mapping { uuid: "two".to_owned(), state: "Disabling".to_owned(), ..expected.clone() };
     assert_eq!(found, [expected, second]);

@@ -21,7 +21,7 @@ Examples:
 
 What may be wrong with a DLQ: it is not there (missing); its redrive policy names itself (points_to_itself); it is a FIFO \
 queue and its source is not, or the other way round (kind_mismatch); it keeps messages no longer than the queue that feeds \
-it (short_retention); messages wait in it, no function reads it, and no CloudWatch alarm watches it (no_alarm); SQS deletes \
+it (short_retention); messages wait in it, nothing is seen to read it, and no CloudWatch alarm watches it (no_alarm); SQS deletes \
 the oldest message in less than a day (deleted_soon). That nothing found points to it (orphan) is a remark, and no reason \
 for exit code 3.
 
@@ -29,11 +29,12 @@ The age of the oldest message is CloudWatch's ApproximateAgeOfOldestMessage: a f
 were received three times or more.
 
 JSON: {schema, at, regions: [{account, region, profile, queues}], dlqs: [{name, account, region, state, fed_by: [{kind, name}], \
-read_by, visible, in_flight, delayed, retention_seconds, oldest_seconds, first_deleted_by, alarms: [{name, state}], findings: \
+read_by, readers: {state, ...}, visible, in_flight, delayed, retention_seconds, oldest_seconds, first_deleted_by, alarms: [{name, state}], findings: \
 [{code, sentence}], error}], problems}
 
 It takes one request for 1,000 queues and one for each queue, one for 50 functions, 100 event source mappings and 100 alarms, \
-and one for the ages of 500 DLQs that are not empty ($0.01 for 1,000 ages). docs/fleet.md has the permissions.
+and one for the ages of 500 DLQs that are not empty, and for the receives of 250 of those that no function reads ($0.01 \
+for 1,000 metrics; a queue's receives are two). docs/fleet.md has the permissions.
 
 Exit codes:
   0  nothing is wrong with any DLQ

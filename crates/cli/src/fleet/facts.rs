@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use redeliver_core::message::Timestamp;
 
 use crate::connection::{Counts, QueueAddress, RedrivePolicy};
+use crate::readers::Receives;
 
 /// A queue, wherever it is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,8 +28,8 @@ pub struct Survey {
     pub functions: Vec<Sender>,
     /// Event source mappings whose destination for failures is a queue.
     pub mappings: Vec<Sender>,
-    /// Functions that read queues.
-    pub readers: Vec<Reader>,
+    /// Functions that read queues; `None` if they could not be listed.
+    pub readers: Option<Vec<Reader>>,
     /// `None` if they could not be read.
     pub alarms: Option<Vec<Alarm>>,
     /// What could not be read, and why.
@@ -105,6 +106,9 @@ pub struct Age {
 
 /// Of queues that are not empty.
 pub type Ages = BTreeMap<QueueId, Age>;
+
+/// Of those of them that no function reads.
+pub type Received = BTreeMap<QueueId, Receives>;
 
 impl QueueId {
     /// `None` if it is something else's ARN: a DLQ of a function may be an SNS topic.

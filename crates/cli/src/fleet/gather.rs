@@ -17,7 +17,7 @@ use futures_util::{StreamExt as _, join, stream};
 use indicatif::ProgressBar;
 use redeliver_core::message::Timestamp;
 
-use super::facts::{Ages, QueueId, Survey};
+use super::facts::{Ages, QueueId, Received, Survey};
 use super::judge::Known;
 use super::report::Fleet;
 use crate::Failure;
@@ -52,20 +52,27 @@ pub async fn look(connections: &[Connection], now: Timestamp, progress: &Progres
     let (regions, mut surveys): (Vec<_>, Vec<_>) =
         stream::iter(regions).buffered(REGIONS_AT_ONCE).unzip().await;
 
-    let not_empty: BTreeSet<QueueId> = Known::new(&surveys).not_empty().into_iter().cloned().collect();
-    let mut ages = Ages::new();
+    let known = Known::new(&surveys);
+    let not_empty: BTreeSet<QueueId> = known.not_empty().into_iter().cloned().collect();
+    let unread: BTreeSet<QueueId> =
+        not_empty.iter().filter(|id| known.functions_reading(id).is_empty()).cloned().collect();
+    let (mut ages, mut received) = (Ages::new(), Received::new());
     for (region, survey) in regions.iter().zip(&mut surveys) {
         let Some(region) = region else { continue };
         let here = not_empty
             .iter()
             .filter(|id| id.region == region.name && survey.account.as_ref() == Some(&id.account));
         let here: Vec<_> = here.filter(|id| !ages.contains_key(id)).collect();
-        match region.ages(&here, now).await {
-            Ok(found) => ages.extend(found),
-            Err(problem) => survey.problems.push(problem),
-        }
+        let without_function: Vec<_> = here.iter().copied().filter(|id| unread.contains(id)).collect();
+        // Ages first: if CloudWatch refuses them, it is not asked again.
+        let asked = async {
+            ages.extend(region.ages(&here, now).await?);
+            received.extend(region.receives(&without_function, now).await?);
+            Ok(())
+        };
+        survey.problems.extend(asked.await.err());
     }
-    Known::new(&surveys).judge(&ages, now)
+    Known::new(&surveys).judge(&ages, &received, now)
 }
 
 /// A region that is not even asked.
@@ -105,7 +112,8 @@ impl<'a> Region<'a> {
         let mut problems = Vec::new();
         let queues = or_problem(queues, &mut problems);
         let functions = or_problem(functions, &mut problems).unwrap_or_default();
-        let mappings = or_problem(mappings, &mut problems).unwrap_or_default();
+        let (mapping_senders, readers) = or_problem(mappings, &mut problems)
+            .map_or_else(Default::default, |mappings| (mappings.senders, Some(mappings.readers)));
         let alarms = or_problem(alarms, &mut problems);
         problems.extend(queues.iter().flatten().filter_map(|queue| self.unread(queue)));
         let of_queues = queues.iter().flatten().next().map(|queue| queue.id.account.clone());
@@ -116,8 +124,8 @@ impl<'a> Region<'a> {
             account: of_queues.or(functions.account),
             queues,
             functions: functions.senders,
-            mappings: mappings.senders,
-            readers: mappings.readers,
+            mappings: mapping_senders,
+            readers,
             alarms,
             problems,
         }

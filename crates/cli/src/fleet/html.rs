@@ -71,7 +71,7 @@ fn facts(fleet: &Fleet) -> Markup {
 
 fn rows(fleet: &Fleet, dlqs: &[&Dlq]) -> Markup {
     html! {
-        div class="scroll" tabindex="0" { table class="dlqs" {
+        div class="scroll" tabindex="0" role="region" aria-label="Dead-letter queues" { table class="dlqs" {
             thead { tr {
                 th { "DLQ" }
                 @for name in ["Visible", "In flight", "Oldest", "Deleted in", "Kept"] { th class="number" { (name) } }
@@ -90,6 +90,7 @@ fn rows(fleet: &Fleet, dlqs: &[&Dlq]) -> Markup {
                     td data-name="Fed by" {
                         (fed_by)
                         @for function in &dlq.read_by { div class="remark" { "read by " (function) } }
+                        @if let Some(readers) = &dlq.readers { div class="remark" { (readers.in_words()) } }
                     }
                 }
             } }

@@ -12,8 +12,9 @@ use redeliver_core::message::Timestamp;
 pub(super) use finding::some_of;
 pub use finding::{Code, Finding};
 
-use super::facts::{Age, Ages, Attributes, QueueId, Sender, State, Survey};
+use super::facts::{Age, Ages, Attributes, QueueId, Received, Sender, State, Survey};
 use super::report::{Dlq, DlqAlarm, DlqState, Feeder, FeederKind, Fleet, Region};
+use crate::readers::{Readers, Receives};
 
 /// All that was read, by queue.
 #[derive(Debug)]
@@ -76,8 +77,9 @@ impl<'a> Known<'a> {
     }
 
     /// What all of it means.
-    pub fn judge(&self, ages: &Ages, now: Timestamp) -> Fleet {
-        let mut dlqs: Vec<_> = self.dlqs().into_iter().map(|id| self.dlq(id, ages.get(id), now)).collect();
+    pub fn judge(&self, ages: &Ages, received: &Received, now: Timestamp) -> Fleet {
+        let dlqs = self.dlqs().into_iter();
+        let mut dlqs: Vec<_> = dlqs.map(|id| self.dlq(id, ages.get(id), received.get(id), now)).collect();
         dlqs.sort_by(|one, other| order(one).cmp(&order(other)));
         let regions = self.surveys.iter().filter_map(|survey| {
             Some(Region {
@@ -91,7 +93,7 @@ impl<'a> Known<'a> {
         Fleet { at: now, regions: regions.collect(), dlqs, problems: problems.collect() }
     }
 
-    fn dlq(&self, id: &QueueId, age: Option<&Age>, now: Timestamp) -> Dlq {
+    fn dlq(&self, id: &QueueId, age: Option<&Age>, received: Option<&Receives>, now: Timestamp) -> Dlq {
         let counts = self.attributes(id).map(|attributes| attributes.counts).unwrap_or_default();
         let kept =
             counts.retention_seconds.and_then(|seconds| TimeDelta::try_seconds(seconds.try_into().ok()?));
@@ -102,7 +104,11 @@ impl<'a> Known<'a> {
             region: id.region.clone(),
             state: self.state(id),
             fed_by: self.feeders.get(id).into_iter().flatten().cloned().collect(),
-            read_by: self.readers(id),
+            read_by: self.functions_reading(id),
+            readers: received.map(|received| {
+                let listed = self.lists_mappings(id);
+                Readers::without_mapping(listed, None, counts.in_flight, Ok(received.clone()), now)
+            }),
             counts,
             oldest_seconds: since.map(|since| (now - since).num_seconds()),
             first_deleted_by: since.zip(kept).and_then(|(since, kept)| since.checked_add_signed(kept)),
@@ -140,10 +146,18 @@ impl<'a> Known<'a> {
         read.filter(|(_, attributes)| attributes.redrives_to.as_ref() == Some(id)).collect()
     }
 
-    fn readers(&self, id: &QueueId) -> Vec<String> {
-        let readers =
-            self.surveys.iter().flat_map(|survey| &survey.readers).filter(|reader| reader.of == *id);
+    pub fn functions_reading(&self, id: &QueueId) -> Vec<String> {
+        let readers = self.surveys.iter().flat_map(|survey| survey.readers.iter().flatten());
+        let readers = readers.filter(|reader| reader.of == *id);
         readers.map(|reader| reader.function.clone()).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// Whether the event source mappings of its account and region could be listed.
+    fn lists_mappings(&self, id: &QueueId) -> bool {
+        let of_account =
+            |survey: &Survey| survey.account.as_ref().is_none_or(|account| *account == id.account);
+        let mut here = self.surveys.iter().filter(|survey| survey.region == id.region && of_account(survey));
+        here.any(|survey| survey.readers.is_some())
     }
 
     /// CloudWatch sees one region; of its alarms there, some may be on another account's queues.

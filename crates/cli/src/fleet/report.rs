@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::judge::{Code, Finding};
 use crate::connection::Counts;
+use crate::readers::Readers;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Fleet {
@@ -38,6 +39,8 @@ pub struct Dlq {
     pub fed_by: Vec<Feeder>,
     /// Functions that read it.
     pub read_by: Vec<String>,
+    /// What else is seen to read it; `None` if a function does, or it is empty, or CloudWatch was not asked.
+    pub readers: Option<Readers>,
     #[serde(flatten)]
     pub counts: Counts,
     /// How long the oldest message has been in it.

@@ -133,6 +133,7 @@ async fn all_is_asked_for_once_and_put_together() {
             "state": "there",
             "fed_by": [{ "kind": "queue", "name": "orders" }, { "kind": "function", "name": "mailer" }],
             "read_by": ["sweeper"],
+            "readers": null,
             "visible": 2,
             "in_flight": 1,
             "delayed": null,
@@ -196,6 +197,29 @@ async fn what_one_service_refuses_is_told_with_its_place_and_hides_nothing_else(
 fn ages_asked_for(server: &Loopback) -> Vec<(bool, bool)> {
     let asked = server.requests().into_iter().filter(|request| service(request) == "GetMetricData");
     asked.map(|(_, body)| (body.contains("q0"), body.contains("q1"))).collect()
+}
+
+#[tokio::test]
+async fn a_dlq_that_no_function_reads_is_asked_for_its_receives() {
+    let server = Loopback::answering(|request| match service(request) {
+        "/event-source-mappings" => json(json!({ "EventSourceMappings": [] })),
+        "GetMetricData" if request.1.contains("NumberOfEmptyReceives") => {
+            let mut cbor = Encoder::new(Vec::new());
+            let at = aws_sdk_cloudwatch::primitives::DateTime::from_secs(now().timestamp() - 120);
+            cbor.map(1).str("MetricDataResults").array(1).map(3).str("Id").str("q1");
+            cbor.str("Timestamps").array(1).timestamp(&at).str("Values").array(1).double(3.0);
+            Some((200, Body::cbor(cbor)))
+        }
+        _ => well(request),
+    });
+    let fleet = looked(&[&server]).await;
+    assert_eq!(fleet.problems, Vec::<String>::new());
+    assert_eq!(
+        fleet.dlqs[0].readers.as_ref().unwrap().in_words(),
+        "read by something that is not an event source mapping (a container, or an audit?): 0 messages received and 3 empty \
+         receives in the last 15 minutes"
+    );
+    assert_eq!(fleet.dlqs[0].oldest_seconds, Some(86_400));
 }
 
 #[tokio::test]

@@ -4,8 +4,9 @@ use clap::Parser;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::loopback::Loopback;
+use crate::loopback::{Body, Loopback};
 use crate::output::document;
+use crate::status::denied;
 
 #[derive(Debug, Parser)]
 struct Program {
@@ -74,6 +75,52 @@ fn a_queue_is_paused_by_its_name() {
     assert_eq!(
         document("pause", &report),
         "{\"schema\":\"redeliver.pause/1\",\"applied\":false,\"mappings\":[{\"queue\":\"my-orders\",\"function\":\"reader\",\
-         \"uuid\":\"one\",\"from\":\"Enabled\",\"to\":\"Disabled\",\"error\":null}]}\n"
+         \"uuid\":\"one\",\"from\":\"Enabled\",\"to\":\"Disabled\",\"error\":null}],\
+         \"without_mapping\":[]}\n"
     );
+}
+
+/// What `pause` makes of a queue that these mappings and this answer of CloudWatch are of.
+fn of_queue(mappings: Value, receives: (u16, Body)) -> Report {
+    let [url, attributes] = queue("my-orders").map(|(status, body)| (status, Body::from(body)));
+    let mappings = (200, json!({ "EventSourceMappings": mappings }).into());
+    let endpoint = Loopback::start([url, attributes, mappings, receives]);
+    let which = which(&endpoint, &["--queue", "my-orders", "--apply"]);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(run(&which, false, Wanted::Disabled)).unwrap()
+}
+
+#[test]
+fn a_queue_that_containers_read_is_not_paused_and_what_to_do_is_said() {
+    let report = of_queue(json!([]), denied());
+    assert_eq!(
+        report.without_mapping.iter().map(|queue| queue.in_words(Wanted::Disabled)).collect::<Vec<_>>(),
+        ["my-orders: nothing was paused, since it has no event source mapping; what reads it is not known: \
+          cloudwatch:GetMetricData: AccessDenied: not authorized. Stop containers where they run, such as by `kubectl scale \
+          deployment NAME --replicas 0` or `aws ecs update-service --service NAME --desired-count 0`"]
+    );
+    assert_eq!((report.mappings.len(), report.lines().as_str(), report.exit_code()), (0, "", 3));
+}
+
+#[test]
+fn a_queue_beside_others_that_could_not_be_paused_is_no_success() {
+    let without =
+        || WithoutMapping { queue: "orders".to_owned(), readers: Readers::NobodySeen { minutes: 15 } };
+    for (without_mapping, error, expected) in [
+        (vec![], None, 0),
+        (vec![], Some("no".to_owned()), 1),
+        (vec![without()], None, 1),
+        (vec![without()], Some("no".to_owned()), 1),
+    ] {
+        let changed = Changed {
+            queue: "bills".to_owned(),
+            function: "reader".to_owned(),
+            uuid: "one".to_owned(),
+            from: "Enabled".to_owned(),
+            to: "Disabled",
+            error,
+        };
+        let report = Report { applied: true, mappings: vec![changed], without_mapping };
+        assert_eq!(report.exit_code(), expected, "{report:?}");
+    }
 }

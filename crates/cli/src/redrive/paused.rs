@@ -2,7 +2,13 @@
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
-use crate::event_sources::{LambdaError, Mapping};
+use redeliver_aws::SystemClock;
+use redeliver_core::ports::Clock as _;
+
+use crate::Failure;
+use crate::connection::Connection;
+use crate::event_sources::{EventSources, LambdaError, Mapping};
+use crate::readers::Readers;
 
 /// Who takes messages from the source queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,18 +22,33 @@ pub(crate) enum Consumer {
 }
 
 impl Consumer {
-    /// By the mappings of the queue, or Lambda's refusal to say which these are.
-    pub(crate) fn of(mappings: Result<Vec<Mapping>, LambdaError>, is_stack: bool) -> Self {
-        match mappings {
-            // A container or a program of somebody's own may read it.
-            Ok(mappings) if mappings.is_empty() && is_stack => {
-                Self::Unknown("no event source mapping reads it, but containers may".to_owned())
+    /// Asks Lambda, and CloudWatch if no event source mapping is on.
+    pub(crate) async fn look(
+        connection: &Connection,
+        source_arn: &str,
+        is_stack: bool,
+    ) -> Result<Self, Failure> {
+        let mappings = EventSources::near(connection, source_arn).await?.of(source_arn).await;
+        let readers = match &mappings {
+            Ok(mappings) if is_stack || !mappings.is_empty() => {
+                Some(Readers::look(connection, source_arn, Some(mappings), None, SystemClock.now()).await)
             }
-            Ok(mappings) if mappings.is_empty() => Self::There,
-            Err(_) if !is_stack => Self::There,
-            Err(error) => Self::Unknown(error.to_string()),
-            Ok(mappings) if mappings.iter().any(is_on) => Self::There,
-            Ok(mappings) => {
+            // A queue of somebody else's may be read by anybody.
+            _ => None,
+        };
+        Ok(Self::of(mappings, readers.as_ref(), is_stack))
+    }
+
+    /// By the mappings of the queue, or Lambda's refusal to say which these are, and what else is seen to read it.
+    fn of(mappings: Result<Vec<Mapping>, LambdaError>, readers: Option<&Readers>, is_stack: bool) -> Self {
+        match (mappings, readers) {
+            (Err(_), _) if !is_stack => Self::There,
+            (Err(error), _) => Self::Unknown(error.to_string()),
+            (_, None | Some(Readers::EventSourceMapping | Readers::SomethingElse { .. })) => Self::There,
+            (Ok(mappings), Some(readers)) if mappings.is_empty() => {
+                Self::Unknown(format!("no event source mapping reads it; {}", readers.in_words()))
+            }
+            (Ok(mappings), Some(_)) => {
                 let functions: Vec<_> = mappings
                     .iter()
                     .map(|mapping| format!("that of {} is {}", mapping.function, mapping.state))
@@ -37,11 +58,6 @@ impl Consumer {
             }
         }
     }
-}
-
-/// Whether it reads its queue, or will in a moment.
-fn is_on(mapping: &Mapping) -> bool {
-    matches!(mapping.state.as_str(), "Enabled" | "Enabling" | "Creating" | "Updating")
 }
 
 /// What is refused without a word from a person.
@@ -77,24 +93,41 @@ mod tests {
             state: state.to_owned(),
             batch_size: None,
             maximum_concurrency: None,
+            last_modified: None,
         }
     }
 
     #[test]
-    fn a_paused_stack_is_told_and_a_queue_of_somebody_elses_is_not_judged() {
+    fn a_paused_stack_is_told_and_containers_and_queues_of_somebody_elses_are_not_taken_for_one() {
         let off =
             "the source queue's event source mapping is off: that of prod-message-processor is Disabled";
-        let containers = Consumer::Unknown("no event source mapping reads it, but containers may".to_owned());
-        for (mappings, is_stack, expected) in [
-            (vec![mapping("Enabled")], true, Consumer::There),
-            (vec![mapping("Enabling")], true, Consumer::There),
-            (vec![mapping("Disabled"), mapping("Enabled")], true, Consumer::There),
-            (vec![mapping("Disabled")], true, Consumer::Nobody(off.to_owned())),
-            (vec![mapping("Disabled")], false, Consumer::Nobody(off.to_owned())),
-            (vec![], true, containers),
-            (vec![], false, Consumer::There),
+        let nobody = Readers::NobodySeen { minutes: 15 };
+        let unseen = "no event source mapping reads it; nobody seen in the last 15 minutes".to_owned();
+        let container = Readers::SomethingElse {
+            mappings_known: true,
+            messages_received: 7,
+            empty_receives: 0,
+            minutes: 15,
+            minutes_with_receives: 7,
+        };
+        let on = Readers::EventSourceMapping;
+        for (mappings, readers, is_stack, expected) in [
+            (vec![mapping("Disabled"), mapping("Enabled")], Some(&on), true, Consumer::There),
+            (vec![mapping("Disabled")], Some(&nobody), true, Consumer::Nobody(off.to_owned())),
+            (vec![mapping("Disabled")], Some(&nobody), false, Consumer::Nobody(off.to_owned())),
+            (vec![mapping("Disabled")], Some(&container), true, Consumer::There),
+            (vec![], Some(&container), true, Consumer::There),
+            (vec![], Some(&nobody), true, Consumer::Unknown(unseen)),
+            (vec![], None, false, Consumer::There),
         ] {
-            assert_eq!(Consumer::of(Ok(mappings.clone()), is_stack), expected, "{mappings:?} {is_stack}");
+            let seen = Consumer::of(Ok(mappings.clone()), readers, is_stack);
+            assert_eq!(seen, expected, "{mappings:?} {readers:?} {is_stack}");
         }
+    }
+
+    #[test]
+    fn a_mapping_that_is_on_its_way_on_reads() {
+        let states = ["Enabled", "Enabling", "Creating", "Updating", "Disabling", "Disabled", "Deleting"];
+        assert_eq!(states.map(|state| mapping(state).is_on()), [true, true, true, true, false, false, false]);
     }
 }

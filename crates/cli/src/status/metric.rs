@@ -8,7 +8,8 @@ use redeliver_core::message::Timestamp;
 use super::target::{self, PERIOD};
 use crate::Failure;
 use crate::cloudwatch::{Metric, NO_STATE, NoPoints, OLDEST_MESSAGE, Point, points};
-use crate::connection::{Connection, Requests, region_in, said};
+use crate::connection::{Connection, Requests, name_in, region_in, said};
+use crate::readers::{self, Receives};
 
 /// The metrics of a region.
 #[derive(Clone, Debug)]
@@ -38,10 +39,19 @@ impl Metrics {
         const HOUR: TimeDelta = TimeDelta::hours(1);
         let names = [OLDEST_MESSAGE, "NumberOfMessagesSent", "NumberOfMessagesDeleted"];
         let metrics = queues.iter().flat_map(|queue| names.map(|name| Metric::of_queue(name, queue)));
-        let points = self.points(&metrics.collect::<Vec<_>>(), now - HOUR, now + PERIOD).await?;
+        let points = self.points(&metrics.collect::<Vec<_>>(), PERIOD, now - HOUR, now + PERIOD).await?;
         let mut points = points.into_iter();
         let mut next = || points.next().unwrap_or_default();
         Ok(queues.iter().map(|_| Flow { age_seconds: next(), sent: next(), deleted: next() }).collect())
+    }
+
+    /// What was received from a queue, as far back as its readers are looked for.
+    pub async fn receives(&self, queue_arn: &str, now: Timestamp) -> Result<Receives, Failure> {
+        let metrics = readers::METRICS.map(|name| Metric::of_queue(name, name_in(queue_arn)));
+        let points = self.points(&metrics, TimeDelta::minutes(1), now - readers::LOOK_BACK, now).await?;
+        let mut points = points.into_iter();
+        let mut next = || points.next().unwrap_or_default();
+        Ok(Receives { messages: next(), empty: next() })
     }
 
     /// The alarms whose names begin so, each with its state.
@@ -69,16 +79,17 @@ impl Metrics {
         };
         let metrics: Vec<_> = functions.iter().copied().map(of_function).collect();
         let (start, end) = target::asked_for(now);
-        self.points(&metrics, start, end).await
+        self.points(&metrics, PERIOD, start, end).await
     }
 
     async fn points(
         &self,
         metrics: &[Metric<'_>],
+        period: TimeDelta,
         start: Timestamp,
         end: Timestamp,
     ) -> Result<Vec<Vec<Point>>, Failure> {
-        let period_seconds = PERIOD.num_seconds().try_into()?;
+        let period_seconds = period.num_seconds().try_into()?;
         points(&self.client, metrics, period_seconds, start, end).await.map_err(|error| {
             let why = match error {
                 NoPoints::Request(error) => said(&*error),

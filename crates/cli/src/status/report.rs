@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use redeliver_core::strategy::Role;
 use serde::Serialize;
 
 use super::target::Target;
 use crate::connection::{Counts, RedrivePolicy, name_in};
 use crate::event_sources::Mapping;
 use crate::people::{counted, grouped, span, table};
+use crate::readers::Readers;
+
+/// The role of a queue that was named.
+pub(super) const NAMED: &str = "queue";
 
 /// A deployment's queues, or others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -34,8 +37,10 @@ pub struct QueueStatus {
     pub counts: Counts,
     /// Where messages go that were received too often.
     pub redrive: Option<Redrive>,
-    /// Who reads it; `None` if that could not be read.
+    /// Its event source mappings; `None` if they could not be read.
     pub mappings: Option<Vec<Mapping>>,
+    /// What reads it; `None` of a final DLQ, which is for people.
+    pub readers: Option<Readers>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -55,7 +60,15 @@ impl QueueStatus {
             counts: Counts::of(attributes),
             redrive: RedrivePolicy::of(attributes).and_then(Redrive::of),
             mappings: None,
+            readers: None,
         }
+    }
+}
+
+impl QueueStatus {
+    /// What people know it by: one that was named has no role.
+    fn label(&self) -> &str {
+        if self.role == NAMED { &self.name } else { self.role }
     }
 }
 
@@ -72,7 +85,9 @@ impl Redrive {
 impl Status {
     pub fn table(&self) -> String {
         let target = self.target.map(|target| format!("Target: {}\n\n", target.in_words()));
-        format!("{}{}\n{}", target.unwrap_or_default(), self.queue_table(), self.mapping_table())
+        let mappings = self.mapping_table().map(|table| format!("\n{table}"));
+        let others = self.other_readers().map(|lines| format!("\n{lines}"));
+        [target, Some(self.queue_table()), mappings, others].into_iter().flatten().collect()
     }
 
     fn queue_table(&self) -> String {
@@ -96,23 +111,33 @@ impl Status {
         table(&["", "queue", "visible", "in flight", "delayed", "kept", "redrive after"], rows, 2..=4)
     }
 
-    fn mapping_table(&self) -> String {
-        let rows = self.queues.iter().flat_map(|queue| {
-            let role = queue.role.to_owned();
-            match queue.mappings.as_deref() {
-                None => vec![vec![role, "?".to_owned()]],
-                // The final DLQ is for people.
-                Some([]) if queue.role == Role::FinalDlq.in_words() => Vec::new(),
-                Some([]) => vec![vec![role, "nobody".to_owned()]],
-                Some(found) => found.iter().map(|mapping| reader(&role, mapping)).collect(),
-            }
-        });
-        table(&["queue", "read by", "state", "batch", "concurrency", "event source mapping"], rows, [3])
+    fn mapping_table(&self) -> Option<String> {
+        let rows: Vec<_> = self
+            .queues
+            .iter()
+            .flat_map(|queue| queue.mappings.iter().flatten().map(|mapping| reader(queue.label(), mapping)))
+            .collect();
+        let header = ["queue", "read by", "state", "batch", "concurrency", "event source mapping"];
+        (!rows.is_empty()).then(|| table(&header, rows, [3]))
+    }
+
+    /// What reads the queues that no event source mapping reads.
+    fn other_readers(&self) -> Option<String> {
+        let lines: Vec<_> = self
+            .queues
+            .iter()
+            .filter_map(|queue| match queue.readers.as_ref()? {
+                Readers::EventSourceMapping => None,
+                readers => Some(format!("{}: {}\n", queue.label(), readers.in_words())),
+            })
+            .collect();
+        (!lines.is_empty()).then(|| lines.concat())
     }
 }
 
 fn reader(role: &str, mapping: &Mapping) -> Vec<String> {
-    let Mapping { uuid, function, state, batch_size, maximum_concurrency } = mapping.clone();
+    let Mapping { uuid, function, state, batch_size, maximum_concurrency, last_modified: _ } =
+        mapping.clone();
     let concurrency = maximum_concurrency.map_or_else(|| "no limit".to_owned(), |n| n.to_string());
     vec![role.to_owned(), function, state, shown(batch_size), concurrency, uuid]
 }

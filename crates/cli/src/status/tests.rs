@@ -111,25 +111,45 @@ async fn a_metric_that_cannot_be_read_is_a_problem_and_the_rest_is_shown() {
 #[tokio::test]
 async fn without_the_readers_of_the_queue_the_target_is_unknown() {
     let refused = (403, json!({ "Message": "no", "__type": "AccessDeniedException" }).into());
-    let (status, requests) = seen([refused]).await;
+    let (status, requests) = seen([refused, denied()]).await;
     assert_eq!(status.target, Some(Target::Unknown));
     assert_eq!(
         status.problems,
         ["event source mappings of orders: lambda:ListEventSourceMappings: AccessDeniedException: no"]
     );
-    assert_eq!(requests, 3, "CloudWatch is not asked");
+    assert_eq!(requests, 4, "CloudWatch is asked for receives alone");
 }
 
 #[tokio::test]
 async fn what_has_no_circuit_breaker_is_not_asked_for() {
-    for functions in [
-        &["a-async-retry-handler"][..],
-        &["a-failed-message-processor"],
-        &["a-final-dlq-annotator:live"],
-        &[],
-    ] {
+    for functions in
+        [&["a-async-retry-handler"][..], &["a-failed-message-processor"], &["a-final-dlq-annotator:live"]]
+    {
         let (status, requests) = seen([read_by(functions)]).await;
         assert_eq!((status.target, requests, status.problems.len()), (None, 3, 0), "{functions:?}");
         assert!(!status.table().contains("Target"), "{}", status.table());
     }
+}
+
+#[tokio::test]
+async fn a_container_that_reads_a_queue_is_seen_by_its_receives() {
+    let polls: Vec<_> = (8..=17).map(|minute| (MIDNIGHT + minute * 60, 3.0)).collect();
+    let (status, _) = seen([read_by(&[]), page("q1", "Complete", &polls, None)]).await;
+    assert_eq!((status.target, status.problems.as_slice()), (None, &[][..]));
+    let table = status.table();
+    let (_, readers) = table.split_once("\n\n").unwrap();
+    assert_eq!(
+        readers,
+        "orders: read by something that is not an event source mapping (a container, or an audit?): 0 messages received and 30 \
+         empty receives in the last 15 minutes\n"
+    );
+}
+
+#[tokio::test]
+async fn without_cloudwatch_a_queue_without_a_mapping_is_not_said_to_be_read_by_nobody() {
+    let (status, _) = seen([read_by(&[]), denied()]).await;
+    let expected =
+        "orders: what reads it is not known: cloudwatch:GetMetricData: AccessDenied: not authorized\n";
+    assert!(status.table().ends_with(expected), "{}", status.table());
+    assert_eq!(status.problems, Vec::<String>::new(), "it is said where the readers are");
 }

@@ -11,13 +11,16 @@ use tokio::process::Command;
 
 /// What it says of the target of the queue `orders`.
 async fn target(emulator: &Ministack) -> Value {
+    status(emulator, "orders").await["target"].take()
+}
+
+async fn status(emulator: &Ministack, queue: &str) -> Value {
     let mut command = Command::new(tested_program("redeliver"));
-    command.args(["status", "--queue", "orders", "--format", "json", "--region", REGION]);
+    command.args(["status", "--queue", queue, "--format", "json", "--region", REGION]);
     command.args(["--endpoint-url", &emulator.endpoint_url()]);
     let output = command.env_clear().stdin(Stdio::null()).kill_on_drop(true).output().await.unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-    let mut status: Value = serde_json::from_slice(&output.stdout).unwrap();
-    status["target"].take()
+    serde_json::from_slice(&output.stdout).unwrap()
 }
 
 async fn boto3(emulator: &Ministack, arguments: &[&str]) {
@@ -49,4 +52,23 @@ async fn a_target_that_is_down_is_told_with_the_moment_since_when() {
     let seconds = seen["seconds"].as_i64().unwrap();
     // Since the beginning of that period, and for as long as this test takes.
     assert!((62 * 60..62 * 60 + 300 + 600).contains(&seconds), "{seen}");
+}
+
+#[tokio::test]
+async fn a_queue_that_something_polls_without_an_event_source_mapping_is_read() {
+    let emulator = Ministack::with_all_services();
+    boto3(&emulator, &["polls", "unread", "60"]).await;
+    boto3(&emulator, &["polls", "polled", "3", "5", "60"]).await;
+    let readers = async |queue: &str| status(&emulator, queue).await["queues"][0]["readers"].take();
+    let expected = json!({
+        "state": "something_else",
+        "mappings_known": true,
+        "messages_received": 0,
+        "empty_receives": 6,
+        "minutes": 15,
+        "minutes_with_receives": 2,
+    });
+    assert_eq!(readers("polled").await, expected);
+    let why = "CloudWatch has no figures of the last 15 minutes";
+    assert_eq!(readers("unread").await, json!({ "state": "not_known", "why": why }));
 }

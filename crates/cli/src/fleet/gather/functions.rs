@@ -3,7 +3,7 @@
 use aws_sdk_lambda::types::{EventSourceMappingConfiguration, FunctionConfiguration};
 
 use super::Region;
-use crate::event_sources::function_name;
+use crate::event_sources::{function_name, is_on};
 use crate::fleet::facts::{QueueId, Reader, Sender};
 
 /// Functions of an account.
@@ -59,8 +59,11 @@ fn with_destination(mapping: &EventSourceMappingConfiguration) -> Option<Sender>
 /// One that is paused reads nothing.
 fn reader(mapping: &EventSourceMappingConfiguration) -> Option<Reader> {
     let of = QueueId::in_arn(mapping.event_source_arn()?)?;
-    let is_paused = matches!(mapping.state(), Some("Disabled" | "Disabling" | "Deleting"));
-    if is_paused { None } else { Some(Reader { function: function_of(mapping)?, of }) }
+    if mapping.state().is_none_or(is_on) {
+        Some(Reader { function: function_of(mapping)?, of })
+    } else {
+        None
+    }
 }
 
 /// With its version or alias if it has one.

@@ -7,6 +7,7 @@ fn a_page_has_what_the_table_has_and_nothing_becomes_markup() {
     let mut fleet = fleet();
     fleet.problems = vec!["us-east-1: <img src=x>".to_owned()];
     let page = of(&fleet);
+    crate::markup::assert_reachable(&page);
     for absent in ["<script", "<b>", "<img", "http:", "https:", "src=\""] {
         assert!(!page.contains(absent), "{absent}");
     }
@@ -22,6 +23,7 @@ fn a_page_has_what_the_table_has_and_nothing_becomes_markup() {
         "<li class=\"remark\">perhaps an orphan</li>",
         "<div class=\"remark\">&lt;b&gt;pager (alarm)</div>",
         "<div class=\"remark\">read by sweeper</div>",
+        "<div class=\"remark\">nobody seen in the last 15 minutes</div>",
     ] {
         assert_eq!(page.matches(part).count(), 1, "{part}: {page}");
     }

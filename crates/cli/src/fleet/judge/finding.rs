@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::fleet::facts::{Attributes, QueueId};
 use crate::fleet::report::{Dlq, DlqState};
 use crate::people::{about, counted, span};
+use crate::readers::Readers;
 
 /// The longest that SQS keeps a message ("Amazon SQS message quotas").
 const RETENTION_MAX: u64 = 14 * 24 * 60 * 60;
@@ -89,11 +90,12 @@ fn short_retention(dlq: &Dlq, sources: &[(&QueueId, &Attributes)]) -> Option<Str
     ))
 }
 
-/// What a function reads is not left lying.
+/// What a function reads is not left lying, nor what a container polls.
 fn no_alarm(dlq: &Dlq) -> Option<String> {
     let waiting = dlq.counts.messages();
     let has_none = dlq.alarms.as_ref().is_some_and(Vec::is_empty);
-    (waiting > 0 && dlq.read_by.is_empty() && has_none).then(|| {
+    let is_read = !dlq.read_by.is_empty() || dlq.readers.as_ref().is_some_and(Readers::is_steady);
+    (waiting > 0 && !is_read && has_none).then(|| {
         let verb = if waiting == 1 { "waits" } else { "wait" };
         format!("{} {verb} in it, and no CloudWatch alarm watches it", counted(waiting, "message"))
     })

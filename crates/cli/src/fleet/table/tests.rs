@@ -16,6 +16,7 @@ pub(in crate::fleet) fn fleet() -> Fleet {
         state: DlqState::There,
         fed_by: feeders.iter().map(feeder).collect(),
         read_by: Vec::new(),
+        readers: None,
         counts: EMPTY,
         oldest_seconds: None,
         first_deleted_by: None,
@@ -47,7 +48,12 @@ pub(in crate::fleet) fn fleet() -> Fleet {
         ..missing.clone()
     };
     let unreadable = Dlq { name: "unreadable".to_owned(), findings: Vec::new(), ..unreadable };
-    let orphan = Dlq { findings: finding(Code::Orphan, "perhaps an orphan"), ..dlq("orphan-dlq", &[]) };
+    let nobody = Some(crate::readers::Readers::NobodySeen { minutes: 15 });
+    let orphan = Dlq {
+        readers: nobody,
+        findings: finding(Code::Orphan, "perhaps an orphan"),
+        ..dlq("orphan-dlq", &[])
+    };
     let empty = Dlq { alarms: alarm("OK"), read_by: vec!["sweeper".to_owned()], ..dlq("empty-dlq", &["f"]) };
     let region = |account: Option<&str>, region: &str, profile: Option<&str>, queues| Region {
         account: account.map(str::to_owned),

@@ -26,6 +26,7 @@ fn mapping(state: &str) -> Mapping {
         state: state.to_owned(),
         batch_size: Some(10),
         maximum_concurrency: None,
+        last_modified: None,
     }
 }
 

@@ -34,7 +34,7 @@ pub(in crate::status) fn page(
 }
 
 /// What CloudWatch says to whom it does not let in.
-pub(in crate::status) fn denied() -> (u16, Body) {
+pub(crate) fn denied() -> (u16, Body) {
     let mut cbor = Encoder::new(Vec::new());
     cbor.map(2)
         .str("__type")
@@ -125,6 +125,23 @@ async fn each_queue_has_its_age_and_what_came_in_and_went_out() {
         "Maximum",
         "Sum",
     ] {
+        assert!(body.contains(word), "{word}: {body}");
+    }
+}
+
+#[tokio::test]
+async fn receives_are_asked_for_minute_by_minute() {
+    let server = Loopback::start([
+        page("q1", "PartialData", &[(1_800_000_000, 3.0)], Some("more")),
+        page("q0", "Complete", &[(1_800_000_060, 20.0)], None),
+    ]);
+    let metrics = Metrics::near(&Connection::to_endpoint(server.url()), ARN).await.unwrap();
+    let found = metrics.receives(ARN, now()).await.unwrap();
+    let expected =
+        Receives { messages: vec![point(1_800_000_060, 20)], empty: vec![point(1_800_000_000, 3)] };
+    assert_eq!(found, expected);
+    let (_, body) = &server.requests()[0];
+    for word in ["QueueName", "orders", "NumberOfMessagesReceived", "NumberOfEmptyReceives", "Sum"] {
         assert!(body.contains(word), "{word}: {body}");
     }
 }

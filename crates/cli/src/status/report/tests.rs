@@ -18,6 +18,7 @@ fn source() -> QueueStatus {
         state: "Disabled".to_owned(),
         batch_size: Some(10),
         maximum_concurrency: None,
+        last_modified: None,
     };
     let source = queue(
         "source",
@@ -51,13 +52,33 @@ fn a_person_sees_depths_retention_redrive_and_who_reads() {
 }
 
 #[test]
-fn what_is_not_known_is_not_called_zero() {
-    let unknown = queue("source", &[]);
-    let nobody = QueueStatus { mappings: Some(Vec::new()), ..queue("annotation", &[]) };
-    let final_dlq = QueueStatus { mappings: Some(Vec::new()), ..queue("final DLQ", &[]) };
-    let lines = lines(&status(vec![unknown, nobody, final_dlq]).table());
+fn what_is_not_known_is_not_called_zero_and_a_container_is_not_called_nobody() {
+    let read_by = |role, readers| QueueStatus { readers: Some(readers), ..queue(role, &[]) };
+    let idle = Readers::SomethingElse {
+        mappings_known: true,
+        messages_received: 0,
+        empty_receives: 45,
+        minutes: 15,
+        minutes_with_receives: 15,
+    };
+    let queues = vec![
+        read_by("source", Readers::NotKnown { why: "no figures".to_owned() }),
+        read_by("annotation", idle),
+        read_by("queue", Readers::NobodySeen { minutes: 15 }),
+        queue("final DLQ", &[]),
+    ];
+    let lines = lines(&status(queues).table());
     assert_eq!(lines[1], "source prod-source ? ? ? ? -");
-    assert_eq!(lines[6..], ["source ?", "annotation nobody"]);
+    assert_eq!(
+        lines[5..],
+        [
+            "",
+            "source: what reads it is not known: no figures",
+            "annotation: read by something that is not an event source mapping (a container, or an audit?): 0 messages received \
+             and 45 empty receives in the last 15 minutes",
+            "prod-source: nobody seen in the last 15 minutes",
+        ]
+    );
 }
 
 #[test]
