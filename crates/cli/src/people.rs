@@ -106,6 +106,12 @@ where
             (Bound::Included(least), Bound::Included(most)) => {
                 format!("a whole number from {least} to {most}, without commas")
             }
+            // Without a limit of its own it has that of its type.
+            (Bound::Included(least), _)
+                if text.bytes().all(|byte| byte.is_ascii_digit()) && text.len() > 9 =>
+            {
+                format!("a whole number from {least}, and this one is too large")
+            }
             (Bound::Included(least), _) => format!("a whole number from {least}, without commas"),
             _ => "a whole number, without commas".to_owned(),
         })
@@ -133,6 +139,11 @@ mod tests {
         assert_eq!(parse("3000"), Ok(3000));
         for wrong in ["", "0", "3001", "1,000", "-1", "1.5", "99999999999"] {
             assert_eq!(parse(wrong).unwrap_err(), "a whole number from 1 to 3000, without commas", "{wrong}");
+        }
+        let parse = number(0_u32..);
+        assert_eq!(parse("4294967295"), Ok(u32::MAX));
+        for wrong in ["4294967296", "1234567890123"] {
+            assert_eq!(parse(wrong).unwrap_err(), "a whole number from 0, and this one is too large");
         }
         let least = std::num::NonZeroU32::MIN;
         assert_eq!(number(least..)("0").unwrap_err(), "a whole number from 1, without commas");

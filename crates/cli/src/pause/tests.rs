@@ -80,19 +80,14 @@ fn a_queue_is_paused_by_its_name() {
     );
 }
 
-/// What `pause` makes of a queue that these mappings and this answer of CloudWatch are of.
-fn of_queue(mappings: Value, receives: (u16, Body)) -> Report {
-    let [url, attributes] = queue("my-orders").map(|(status, body)| (status, Body::from(body)));
-    let mappings = (200, json!({ "EventSourceMappings": mappings }).into());
-    let endpoint = Loopback::start([url, attributes, mappings, receives]);
-    let which = which(&endpoint, &["--queue", "my-orders", "--apply"]);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(run(&which, false, Wanted::Disabled)).unwrap()
-}
-
 #[test]
 fn a_queue_that_containers_read_is_not_paused_and_what_to_do_is_said() {
-    let report = of_queue(json!([]), denied());
+    let [url, attributes] = queue("my-orders").map(|(status, body)| (status, Body::from(body)));
+    let mappings = (200, json!({ "EventSourceMappings": [] }).into());
+    let endpoint = Loopback::start([url, attributes, mappings, denied()]);
+    let which = which(&endpoint, &["--queue", "my-orders", "--apply"]);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let report = runtime.block_on(run(&which, false, Wanted::Disabled)).unwrap();
     assert_eq!(
         report.without_mapping.iter().map(|queue| queue.in_words(Wanted::Disabled)).collect::<Vec<_>>(),
         ["my-orders: nothing was paused, since it has no event source mapping; what reads it is not known: \
