@@ -19,7 +19,7 @@ mod table;
 mod timeline;
 mod view;
 
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -165,13 +165,16 @@ fn view(arguments: &Arguments, known: Option<&Known>) -> Box<dyn View> {
     if let Some(known) = known.filter(|_| arguments.is_table_on_stdout()) {
         return Box::new(since::NewCauses { known: known.clone() });
     }
-    let colours = arguments.output.file().is_none() && console::colors_enabled();
+    let on_stdout = arguments.output.file().is_none();
+    let colours = on_stdout && console::colors_enabled();
     let reveal = arguments.reveal;
     if arguments.show.is_some() {
         return Box::new(show::Show { reveal, colours, printed: 0 });
     }
     match arguments.format {
-        Format::Table => Box::new(table::Table { colours }),
+        Format::Table => {
+            Box::new(table::Table { colours, on_terminal: on_stdout && io::stdout().is_terminal() })
+        }
         Format::Json => Box::new(view::Json),
         Format::Jsonl => Box::new(view::JsonLines),
         Format::Csv => Box::new(csv::Csv { reveal }),

@@ -20,8 +20,7 @@ pub(crate) fn page(title: &str, rules: &str, body: &Markup) -> String {
     document(title, &head, body)
 }
 
-/// What every page is. maud escapes what others wrote; characters that move a cursor or turn the direction of text,
-/// which are no markup, are written out here.
+/// What every page is. maud escapes what others wrote as markup, and [`safe`] as text.
 pub(crate) fn document(title: &str, head: &Markup, body: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
@@ -36,7 +35,26 @@ pub(crate) fn document(title: &str, head: &Markup, body: &Markup) -> String {
             body { (body) }
         }
     };
-    escaped_lines(&page.into_string()) + "\n"
+    safe(&page) + "\n"
+}
+
+/// Markup whose text is safe to look at. What a form gives back, a field's value or the text of a `textarea`, stays as it
+/// is: something else would be sent than what was meant.
+pub(crate) fn safe(markup: &Markup) -> String {
+    const FIELDS: [(&str, &str); 2] = [(" value=\"", "\""), ("<textarea", "</textarea>")];
+    let mut rest = markup.0.as_str();
+    let mut safe = String::with_capacity(rest.len());
+    // In text maud writes neither quotes nor angle brackets, so each of these is markup.
+    while let Some((at, end)) =
+        FIELDS.iter().filter_map(|(start, end)| Some((rest.find(start)? + start.len(), end))).min()
+    {
+        let (before, field) = rest.split_at(at);
+        let (field, after) = field.split_at(field.find(end).unwrap_or(field.len()));
+        safe += &escaped_lines(before);
+        safe += field;
+        rest = after;
+    }
+    safe + &escaped_lines(rest)
 }
 
 pub(crate) fn figure(title: &str, note: &str, content: impl Render) -> Markup {
@@ -102,5 +120,21 @@ mod tests {
         let harmless = "&lt;/script&gt;&lt;b a='1' c=&quot;2&quot;&gt;&amp;amp;\\u{0}\\u{1b}\n";
         assert!(page.contains(&format!("<title>{harmless}</title>")), "{page}");
         assert!(page.ends_with(&format!("<p title=\"{harmless}\">{harmless}</p></body></html>\n")), "{page}");
+    }
+
+    #[test]
+    fn a_form_gives_back_what_it_was_given() {
+        let (hostile, shown) = crate::text::tests::hostile();
+        let markup = html! {
+            p { (hostile) } input type="hidden" name="q" value=(hostile); b title=(hostile) {}
+            textarea rows="2" { "\n" (hostile) } i { " value=" (hostile) }
+        };
+        assert_eq!(
+            safe(&markup),
+            format!(
+                "<p>{shown}</p><input type=\"hidden\" name=\"q\" value=\"{hostile}\"><b title=\"{shown}\"></b>\
+                 <textarea rows=\"2\">\n{hostile}</textarea><i> value={shown}</i>"
+            )
+        );
     }
 }

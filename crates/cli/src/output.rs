@@ -9,6 +9,7 @@ use redeliver_dead_letters::files::check_new;
 use serde::Serialize;
 
 use crate::files::{FileError, create_output, unwritable};
+use crate::text::{escaped_json, escaped_lines};
 
 /// Where a report goes.
 #[derive(Clone, Debug, Default, Args)]
@@ -51,7 +52,8 @@ impl Printing {
         table: impl FnOnce() -> String,
     ) -> Result<(), FileError> {
         self.output.write(&match self.format {
-            Format::Table => table(),
+            // Cells may hold what strangers wrote; no table has colours.
+            Format::Table => escaped_lines(&table()),
             Format::Json => document(command, report),
         })
     }
@@ -99,7 +101,7 @@ pub(crate) fn create(path: &Path) -> Result<File, FileError> {
 pub(crate) fn document(command: &str, report: &impl Serialize) -> String {
     let document = Document { schema: format!("redeliver.{command}/1"), report };
     let json = serde_json::to_string(&document);
-    json.expect("numbers, strings and maps with plain keys always serialise") + "\n"
+    escaped_json(&json.expect("numbers, strings and maps with plain keys always serialise")) + "\n"
 }
 
 #[derive(Serialize)]

@@ -102,7 +102,7 @@ impl DeadLetter {
         let cause = Cause {
             // If the cause is unverified, this too may have been written by anybody.
             error_type: text::clean(&self.cause.error_type, text::ERROR_TYPE_BYTES_MAX),
-            message: text::clean(&self.cause.message, bytes),
+            message: text::clean_without_middle(&self.cause.message, bytes),
             ..self.cause
         };
         Self { cause, ..self.clone() }
@@ -130,7 +130,8 @@ fn whole(producer: &Attributes, body_bytes: usize, annotation: &Annotation) -> O
     let written = |bytes: usize| {
         let record = record.with_cause_cut(bytes);
         // SQS refuses an empty attribute, so at least one byte.
-        let details = text::clean(&annotation.details, bytes.clamp(1, ERROR_DETAILS_BYTES_MAX));
+        let details =
+            text::clean_without_middle(&annotation.details, bytes.clamp(1, ERROR_DETAILS_BYTES_MAX));
         let mut attributes = kept.clone();
         attributes.insert(DEAD_LETTER.to_owned(), Attribute::string(record.json()));
         attributes.insert(ERROR_TYPE.to_owned(), Attribute::string(annotation.reason.as_str()));
@@ -149,7 +150,7 @@ fn type_and_details(producer: &Attributes, body_bytes: usize, annotation: &Annot
     let attributes = type_only(producer, body_bytes, annotation)?;
     let written = |bytes: usize| {
         let mut attributes = attributes.clone();
-        let details = text::clean(&annotation.details, bytes);
+        let details = text::clean_without_middle(&annotation.details, bytes);
         attributes.insert(ERROR_DETAILS.to_owned(), Attribute::string(or_none(details)));
         attributes
     };

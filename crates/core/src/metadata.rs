@@ -158,7 +158,7 @@ impl PastFailure {
             attempt,
             failed_at: rfc3339(failed_at),
             error_type: text::clean(error_type, text::ERROR_TYPE_BYTES_MAX),
-            error_details: text::clean(error_details, HISTORY_DETAILS_BYTES_MAX),
+            error_details: text::clean_without_middle(error_details, HISTORY_DETAILS_BYTES_MAX),
             unknown: Unknown::default(),
         }
     }
@@ -167,7 +167,7 @@ impl PastFailure {
     pub(crate) fn cleaned(self) -> Self {
         Self {
             error_type: text::clean(&self.error_type, text::ERROR_TYPE_BYTES_MAX),
-            error_details: text::clean(&self.error_details, HISTORY_DETAILS_BYTES_MAX),
+            error_details: text::clean_without_middle(&self.error_details, HISTORY_DETAILS_BYTES_MAX),
             ..self
         }
     }
@@ -315,7 +315,7 @@ mod tests {
         assert_eq!(past.attempt, 3);
         assert_eq!(past.failed_at, "2026-07-25T17:20:00.000000Z");
         assert_eq!(past.error_type, format!("{}…", "t".repeat(125)));
-        assert_eq!(past.error_details, format!("{}…", "d".repeat(253)));
+        assert_eq!(past.error_details, format!("{}…{}", "d".repeat(169), "d".repeat(84)));
     }
 
     #[test]

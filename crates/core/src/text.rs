@@ -1,13 +1,21 @@
-//! Text that SQS accepts, cut to a number of bytes.
+//! Text that SQS accepts, and text cut to a length.
+
+use std::borrow::Cow;
 
 use crate::limits::{first_illegal, is_legal};
 
 /// Bytes of an error's name anywhere we write it.
 pub const ERROR_TYPE_BYTES_MAX: usize = 128;
 
-const ELLIPSIS: &str = "…";
+/// What the last error follows in an explanation: `Max retry attempts 5 exceeded; last error HttpStatus.503: HTTP 503`.
+pub const LAST_ERROR: &str = "; last error ";
 
-/// `text` in at most `bytes_max` bytes, characters that SQS refuses replaced by U+FFFD, an ellipsis if it was cut.
+const ELLIPSIS: &str = "…";
+/// With less room than this an explanation says nothing, and the last error gets all of it.
+const EXPLANATION_MIN: usize = 18;
+
+/// `text` in at most `bytes_max` bytes, characters that SQS refuses replaced by U+FFFD, an ellipsis if its end was cut
+/// off: for names, and for the text of one error whose name stands beside it.
 #[must_use]
 pub fn clean(text: &str, bytes_max: usize) -> String {
     if text.len() <= bytes_max && first_illegal(text).is_none() {
@@ -32,6 +40,59 @@ pub fn clean(text: &str, bytes_max: usize) -> String {
         }
     }
     cleaned
+}
+
+/// As [`clean`], for explanations: the middle gives way, and the last error is kept as [`shortened`] keeps it.
+#[must_use]
+pub fn clean_without_middle(text: &str, bytes_max: usize) -> String {
+    let legal = match first_illegal(text) {
+        None => Cow::Borrowed(text),
+        Some(_) => clean(text, usize::MAX).into(),
+    };
+    without_middle(&legal, bytes_max, char::len_utf8)
+}
+
+/// `text` in at most `characters_max` characters for people. The beginning says what happened and the end says why, so
+/// the middle gives way; of an explanation with its last error, the explanation does first, and the error keeps its
+/// name.
+#[must_use]
+pub fn shortened(text: &str, characters_max: usize) -> String {
+    without_middle(text, characters_max, |_| 1)
+}
+
+fn without_middle(text: &str, max: usize, length: fn(char) -> usize) -> String {
+    let total = |text: &str| text.chars().map(length).sum::<usize>();
+    let Some((explanation, error)) = text.find(LAST_ERROR).map(|at| text.split_at(at)) else {
+        return both_ends(text, max, length);
+    };
+    if total(text) <= max {
+        return text.to_owned();
+    }
+    if max / 4 < EXPLANATION_MIN {
+        return both_ends(error.trim_start_matches("; "), max, length);
+    }
+    let room = total(explanation).min(max.saturating_sub(total(error)).max(max / 4));
+    both_ends(explanation, room, length) + &both_ends(error, max - room, length)
+}
+
+/// Two thirds of what is kept are the beginning, and one third is the end.
+fn both_ends(text: &str, max: usize, length: fn(char) -> usize) -> String {
+    if text.chars().map(length).sum::<usize>() <= max {
+        return text.to_owned();
+    }
+    let Some(room) = max.checked_sub(ELLIPSIS.chars().map(length).sum()) else {
+        return String::new();
+    };
+    let fitting = |room: usize, characters: &mut dyn Iterator<Item = char>| {
+        let within = characters.scan(0, |used, character| {
+            *used += length(character);
+            (*used <= room).then_some(character.len_utf8())
+        });
+        within.sum::<usize>()
+    };
+    let start = fitting(room - room / 3, &mut text.chars());
+    let end = text.len() - fitting(room / 3, &mut text.chars().rev());
+    format!("{}{ELLIPSIS}{}", &text[..start], &text[end..])
 }
 
 /// What is written with the most `bytes <= wanted` of text that fit, found by halving the distance; `None` if not even
@@ -93,6 +154,62 @@ mod tests {
                 prop_assert!(kept.len() + ELLIPSIS.len() + 4 > bytes_max, "as much is kept as fits");
             } else {
                 prop_assert_eq!(cleaned, "");
+            }
+        }
+    }
+
+    #[test]
+    fn the_middle_gives_way_and_the_last_error_stays() {
+        assert_eq!((shortened("äöü", 3).as_str(), shortened("äöüß", 3).as_str()), ("äöü", "äö…"));
+        assert_eq!(shortened("connect: no route to host", 13), "connect:…host");
+        assert_eq!(clean_without_middle("ääääääää\u{0}b", 14), "ääää…b");
+        let explained =
+            |explanation: &str, details: &str| format!("{explanation}; last error HttpStatus.500: {details}");
+        let long = explained("Max retry attempts 5 exceeded", &"d".repeat(900));
+        assert_eq!(
+            shortened(&long, 120),
+            format!(
+                "Max retry attempts 5 exceeded; last error HttpStatus.500: {}…{}",
+                "d".repeat(31),
+                "d".repeat(30)
+            )
+        );
+        let wordy = explained(&"e".repeat(900), "HTTP 500");
+        let kept = "; last error HttpStatus.500: HTTP 500";
+        assert_eq!(shortened(&wordy, 120), format!("{}…{}{kept}", "e".repeat(55), "e".repeat(27)));
+        assert_eq!(shortened(&wordy, 36), "last error HttpStatus.500: HTTP 500");
+        assert_eq!(clean_without_middle(&long, 1), "");
+    }
+
+    #[test]
+    fn the_name_of_the_last_error_survives_any_room_that_can_hold_it() {
+        let name = "HttpStatus.500";
+        for (explanation, details) in [(30, 0), (30, 900), (900, 20), (900, 900)] {
+            let text = format!("{}{LAST_ERROR}{name}: {}", "é".repeat(explanation), "d".repeat(details));
+            for room in 40..1100 {
+                let cut = clean_without_middle(&text, room);
+                assert!(cut.contains(&format!("last error {name}")), "{room}: {cut}");
+                assert!(cut.len() <= room);
+                assert!(shortened(&text, room).contains(&format!("last error {name}")), "{room}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_cut_in_the_middle_has_its_ends_and_is_never_longer(text in any_text(), max in 0..2000_usize) {
+            let cut = shortened(&text, max);
+            prop_assert!(cut.chars().count() <= max);
+            let bytes = clean_without_middle(&text, max);
+            prop_assert!(bytes.len() <= max && bytes.chars().all(is_legal));
+            if text.chars().count() <= max {
+                prop_assert_eq!(cut, text);
+            } else if !text.contains(LAST_ERROR) && max > 0 {
+                let (start, end) = cut.split_once(ELLIPSIS).unwrap();
+                prop_assert!(text.starts_with(start));
+                // The text may have an ellipsis of its own.
+                prop_assert!(text.ends_with(end) || text.contains(ELLIPSIS));
+                prop_assert_eq!(cut.chars().count(), max);
             }
         }
     }

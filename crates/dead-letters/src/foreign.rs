@@ -11,7 +11,7 @@ mod topic;
 
 use redeliver_core::annotation::{ERROR_DETAILS_BYTES_MAX, fingerprint};
 use redeliver_core::message::{ReceivedMessage, Timestamp};
-use redeliver_core::text::{ERROR_TYPE_BYTES_MAX, clean};
+use redeliver_core::text::{ERROR_TYPE_BYTES_MAX, clean, clean_without_middle};
 use serde::Deserialize;
 
 use crate::groups::written;
@@ -132,7 +132,7 @@ impl Foreign {
         Self {
             source: clean(&self.source, ARN_BYTES_MAX),
             error_type: name(&self.error_type),
-            message: clean(&self.message, ERROR_DETAILS_BYTES_MAX),
+            message: clean_without_middle(&self.message, ERROR_DETAILS_BYTES_MAX),
             condition: self.condition.as_deref().map(name),
             batch: self.batch.map(|batch| Batch {
                 stream_arn: clean(&batch.stream_arn, ARN_BYTES_MAX),
@@ -152,7 +152,7 @@ impl Foreign {
         let parts = [resource(&self.source), &self.error_type, &self.message, &batch];
         let said: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         let condition = self.condition.as_ref().map(|condition| format!(" ({condition})"));
-        clean(&(said.join(": ") + &condition.unwrap_or_default()), ERROR_DETAILS_BYTES_MAX)
+        clean_without_middle(&(said.join(": ") + &condition.unwrap_or_default()), ERROR_DETAILS_BYTES_MAX)
     }
 
     /// What groups it with its like: the same writer, source and error, whatever the ids and numbers in its text.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use redeliver_core::message::Timestamp;
-use redeliver_core::text::clean;
+use redeliver_core::text::{clean, clean_without_middle};
 use serde::{Serialize, Serializer};
 
 use crate::DeadLetterRecord;
@@ -46,7 +46,7 @@ impl Group {
             count: 0,
             first: sent_at,
             last: sent_at,
-            error_details: clean(&record.error_details, DETAILS_BYTES_MAX),
+            error_details: clean_without_middle(&record.error_details, DETAILS_BYTES_MAX),
             example: clean(record.message_id(), ID_BYTES_MAX),
         }
     }

@@ -13,6 +13,7 @@ use redeliver_core::metadata::{Metadata, rfc3339};
 use redeliver_core::ports::{BatchResponse, Clock, FlushOnDrop, Function, Observer, QueueSender};
 use redeliver_core::reason::{Code, DeadLetterReason};
 use redeliver_core::schema::MessageSchema;
+use redeliver_core::text::LAST_ERROR;
 
 pub use on_aws::{NAME, run};
 
@@ -127,7 +128,7 @@ fn explained(code: &Code, explanation: &str, LastError { error_type, details }: 
     match (explanation, error.as_str()) {
         ("", _) => error,
         (explanation, "") => explanation.to_owned(),
-        (explanation, _) => format!("{explanation}; last error {error}"),
+        (explanation, _) => format!("{explanation}{LAST_ERROR}{error}"),
     }
 }
 

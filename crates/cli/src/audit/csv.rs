@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::view::View;
-use crate::text::is_unsafe;
+use crate::text::escaped_lines;
 use redeliver_core::metadata::Metadata;
 use redeliver_dead_letters::DeadLetterRecord;
 use redeliver_dead_letters::groups::written;
@@ -57,21 +57,13 @@ fn or_empty(value: Option<impl ToString>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
 }
 
-/// A cell that a spreadsheet takes for text ("CSV Injection", OWASP), without characters that move a terminal's cursor.
+/// A cell that a spreadsheet takes for text ("CSV Injection", OWASP) and that is safe to look at.
 fn escaped(text: &str) -> String {
     let mut cell = String::with_capacity(text.len() + 2);
     if text.starts_with(['=', '+', '-', '@', '\t', '\r', '\n', '＝', '＋', '－', '＠']) {
         cell.push('\'');
     }
-    for character in text.chars() {
-        match character {
-            '\n' | '\t' => cell.push(character),
-            '\r' => cell.push_str("\\r"),
-            _ if is_unsafe(character) => cell.extend(character.escape_unicode()),
-            '"' => cell.push_str("\"\""),
-            _ => cell.push(character),
-        }
-    }
+    cell += &escaped_lines(text).replace('"', "\"\"");
     if cell.contains(['"', ',', '\n', '\t', '\'', ';']) { format!("\"{cell}\"") } else { cell }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 
-use crate::text::is_unsafe;
+use crate::text::escaped_json;
 
 /// Levels that are indented; deeper ones are not, or a body of brackets alone would grow beyond all measure.
 const INDENTED_LEVELS: usize = 32;
@@ -32,8 +32,8 @@ pub(super) struct LaidOut {
     pub(super) is_cut: bool,
 }
 
-/// Lays a JSON text out, of at most about `bytes_max` bytes; `None` if it is no JSON. Control characters in strings are
-/// escaped, which does not change their value.
+/// Lays a JSON text out, of at most about `bytes_max` bytes; `None` if it is no JSON. What is not safe to look at in
+/// strings is escaped, which does not change their value.
 pub(super) fn lay_out(text: &str, layout: Layout, mask: Mask, bytes_max: usize) -> Option<LaidOut> {
     // This does not go deeper with the text, whatever its depth.
     let text = serde_json::from_str::<&RawValue>(text).ok()?.get();
@@ -98,7 +98,7 @@ impl Printer {
                     self.in_metadata =
                         serde_json::from_str::<String>(token).is_ok_and(|name| name == "metadata");
                 }
-                self.string(token);
+                self.out.push_str(&escaped_json(token));
             }
             _ if self.is_masked() => {
                 self.out.push_str(match first {
@@ -108,7 +108,7 @@ impl Printer {
                     _ => "\"<masked number>\"",
                 });
             }
-            _ => self.string(token),
+            _ => self.out.push_str(&escaped_json(token)),
         }
     }
 
@@ -124,17 +124,6 @@ impl Printer {
         if self.layout == Layout::Pretty {
             self.out.push('\n');
             self.out.push_str(&"  ".repeat(self.open.len().min(INDENTED_LEVELS)));
-        }
-    }
-
-    fn string(&mut self, token: &str) {
-        use std::fmt::Write as _;
-        for character in token.chars() {
-            if is_unsafe(character) {
-                let _ = write!(self.out, "\\u{:04x}", u32::from(character));
-            } else {
-                self.out.push(character);
-            }
         }
     }
 }

@@ -8,10 +8,7 @@ use redeliver_dead_letters::{DeadLetterRecord, Known};
 use super::report::Report;
 use super::view::View;
 use crate::people::{counted, grouped};
-use crate::text::{escaped, shortened};
-
-/// Letters of an error.
-const DETAILS_MAX: usize = 300;
+use crate::text::escaped;
 
 /// Prints the new causes at the end.
 pub(super) struct NewCauses {
@@ -46,7 +43,7 @@ fn line(group: &Group) -> String {
     let Group { fingerprint, error_type, count, first, error_details, .. } = group;
     let details = match error_details.as_str() {
         "" => String::new(),
-        details => format!(": {}", shortened(&escaped(details), DETAILS_MAX)),
+        details => format!(": {}", escaped(details)),
     };
     format!(
         "new cause: {}{details} ({}, the first sent {}; --group {fingerprint})",

@@ -1,6 +1,6 @@
 //! The report for people.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
 
 use console::Style;
 
@@ -14,7 +14,7 @@ use redeliver_dead_letters::groups::{Group, written};
 /// Characters of the longest bar.
 const BAR: u64 = 30;
 const GROUPS_MAX: usize = 20;
-/// Characters of a group's details.
+/// Characters of a group's details on a terminal. A pipe or a file gets all of them.
 const DETAILS_MAX: usize = 120;
 /// Rows of the attempts' histogram.
 const ATTEMPTS_MAX: usize = 20;
@@ -22,6 +22,7 @@ const ATTEMPTS_MAX: usize = 20;
 /// The report for people, in colour if a terminal shows it.
 pub(super) struct Table {
     pub(super) colours: bool,
+    pub(super) on_terminal: bool,
 }
 
 impl View for Table {
@@ -52,7 +53,8 @@ impl View for Table {
 /// The groups alone, as the report has them.
 pub(crate) fn groups_for_people(groups: &[Group], colours: bool) -> String {
     let mut text = Vec::new();
-    Table { colours }.groups(groups, &mut text).expect("memory can always be written to");
+    let on_terminal = io::stdout().is_terminal();
+    Table { colours, on_terminal }.groups(groups, &mut text).expect("memory can always be written to");
     String::from_utf8_lossy(&text).into_owned()
 }
 
@@ -89,7 +91,11 @@ impl Table {
                 minute(*last)
             )?;
             if !error_details.is_empty() {
-                writeln!(output, "{:13}{}", "", shortened(&escaped(error_details), DETAILS_MAX))?;
+                let details = match self.on_terminal {
+                    true => &shortened(error_details, DETAILS_MAX),
+                    false => error_details,
+                };
+                writeln!(output, "{:13}{}", "", escaped(details))?;
             }
             writeln!(output, "{:13}e.g. {}", "", escaped(example))?;
         }

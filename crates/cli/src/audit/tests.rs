@@ -3,6 +3,7 @@ use clap::Parser;
 use super::examples::{record, report};
 use super::report::Report;
 use super::*;
+use crate::text::tests::hostile;
 use redeliver_dead_letters::Coverage;
 
 #[derive(Debug, Parser)]
@@ -66,5 +67,41 @@ fn the_help_has_examples_and_exit_codes() {
     let help = <Program as clap::CommandFactory>::command().render_long_help().to_string();
     for expected in ["Examples:", "Exit codes:", "  0  no dead letters that", "  4  not all of the queue"] {
         assert!(help.contains(expected), "{help}");
+    }
+}
+
+#[test]
+fn every_view_shows_hostile_text_in_the_same_way() {
+    let (text, shown) = hostile();
+    let record = record("NON_RETRYABLE_ERROR", &text, 1);
+    let report = report(std::slice::from_ref(&record));
+    let printed = |mut view: Box<dyn View>| {
+        let mut output = Vec::new();
+        view.begin(&mut output).unwrap();
+        view.add(&record, &mut output).unwrap();
+        view.end(&report, &mut output).unwrap();
+        String::from_utf8(output).unwrap()
+    };
+    let arn = "arn:aws:sqs:eu-central-1:1:q";
+    let for_people: [Box<dyn View>; 5] = [
+        Box::new(table::Table { colours: false, on_terminal: false }),
+        Box::new(show::Show { reveal: true, colours: false, printed: 0 }),
+        Box::new(csv::Csv { reveal: true }),
+        Box::new(html::Page::new(true)),
+        Box::new(since::NewCauses { known: Known::nothing(arn) }),
+    ];
+    for (index, view) in for_people.into_iter().enumerate() {
+        let printed = printed(view);
+        assert!(printed.contains(&shown), "view {index}: {printed}");
+        let safe = printed.replace("\r\n", "\n");
+        assert_eq!(crate::text::escaped_lines(&safe), safe, "view {index}: and nothing else is hidden");
+    }
+    let for_programs: [Box<dyn View>; 2] = [Box::new(view::Json), Box::new(view::JsonLines)];
+    for view in for_programs {
+        let printed = printed(view);
+        assert_eq!(crate::text::escaped_lines(&printed), printed);
+        let value: serde_json::Value = serde_json::from_str(&printed).unwrap();
+        let details = value.get("error_details").unwrap_or_else(|| &value["groups"][0]["error_details"]);
+        assert_eq!(details, &text, "the characters are the same");
     }
 }

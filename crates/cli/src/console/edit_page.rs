@@ -1,7 +1,5 @@
 //! One message, edited by hand: what is wrong with it is told while one types.
 
-use std::fmt::Write as _;
-
 use maud::{Markup, html};
 use redeliver_core::value;
 use redeliver_dead_letters::Pick;
@@ -10,7 +8,7 @@ use serde::Deserialize;
 
 use super::at::OneLetter;
 use crate::Failure;
-use crate::text::is_unsafe;
+use crate::text::escaped_json;
 
 /// What a form sends.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -80,20 +78,7 @@ pub(super) fn verdict(one: &OneLetter, edited: &Edited) -> Result<Markup, Failur
 /// escapes. `None` if it is no JSON object.
 fn text_of(body: &str) -> Option<String> {
     let value = value::read(body).ok().filter(serde_json::Value::is_object)?;
-    let laid_out = serde_json::to_string_pretty(&value).ok()?;
-    let mut text = String::with_capacity(laid_out.len());
-    for character in laid_out.chars() {
-        // Inside of strings alone: elsewhere JSON has no such character.
-        if is_unsafe(character) && character != '\n' {
-            let mut units = [0; 2];
-            for unit in character.encode_utf16(&mut units) {
-                let _infallible = write!(text, "\\u{unit:04x}");
-            }
-        } else {
-            text.push(character);
-        }
-    }
-    Some(text)
+    serde_json::to_string_pretty(&value).ok().map(|laid_out| escaped_json(&laid_out))
 }
 
 #[cfg(test)]
@@ -104,7 +89,7 @@ mod tests {
     fn a_body_that_is_edited_means_what_it_meant() {
         let body = "{\"a\": 1e400, \"b\":\"\u{202e}\u{7f}\u{85}x\", \"c\":[1.50]}";
         let text = text_of(body).unwrap();
-        assert!(text.chars().all(|character| character == '\n' || !is_unsafe(character)), "{text}");
+        assert_eq!(crate::text::escaped_lines(&text), text);
         assert_eq!(value::read(&text).unwrap(), value::read(body).unwrap());
         assert!(text.contains("\"b\": \"\\u202e\\u007f\\u0085x\""), "{text}");
         assert_eq!([text_of("[1]"), text_of("text")], [None, None]);

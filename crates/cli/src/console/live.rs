@@ -10,7 +10,7 @@ use maud::Markup;
 use redeliver_aws::SystemClock;
 use redeliver_core::ports::Clock as _;
 
-use crate::text::escaped_lines;
+use crate::markup::safe;
 
 /// Between two looks at what changes.
 const EVERY: Duration = Duration::from_secs(1);
@@ -28,7 +28,7 @@ pub(super) fn live(part: impl Fn() -> Option<Markup> + Send + 'static) -> Respon
                     (part, None),
                 ));
             };
-            let shown = escaped_lines(&markup.into_string());
+            let shown = safe(&markup);
             if shown != before {
                 return Some((Ok(Event::default().event("part").data(&shown)), (part, Some(shown))));
             }

@@ -26,7 +26,7 @@ use super::request::{self, InForm, InPath, InQuery};
 use super::work::Standing;
 use super::{edit_page, letters_page, making, message_page, now_page, plan_page, policy_page, start_form};
 use crate::connection::Connection;
-use crate::text::escaped_lines;
+use crate::markup::safe;
 
 #[derive(Debug)]
 pub(super) struct Site {
@@ -198,7 +198,7 @@ async fn edit(one: OneLetter) -> Answer {
 
 async fn check(one: OneLetter, InForm(edited): InForm<edit_page::Edited>) -> Answer {
     let verdict = edit_page::verdict(&one, &edited)?;
-    Ok(Html(escaped_lines(&verdict.into_string())).into_response())
+    Ok(Html(safe(&verdict)).into_response())
 }
 
 async fn plans(at: At) -> Answer {

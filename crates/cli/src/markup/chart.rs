@@ -2,8 +2,9 @@
 
 use maud::{Markup, PreEscaped, html};
 
+use crate::markup::safe;
 use crate::people::{float, grouped};
-use crate::text::{escaped_lines, shortened};
+use crate::text::shortened;
 
 const STYLE: &str = include_str!("chart.css");
 
@@ -190,7 +191,7 @@ pub(crate) fn picture(figures: &[Figure]) -> String {
             (PreEscaped(placed))
         }
     };
-    escaped_lines(&picture.into_string()) + "\n"
+    safe(&picture) + "\n"
 }
 
 /// The distance of marks, 1, 2 or 5 of some power of ten, and how many there are up to `most`: not more than
@@ -228,6 +229,6 @@ mod tests {
         let figure = plot.figure("<title>", "", &PreEscaped(half), "", &[(Key::Tick("ink"), "x".repeat(33))]);
         let picture = picture(&[figure]);
         assert!(picture.contains("&lt;title&gt;") && !picture.contains("<title>"), "{picture}");
-        assert!(picture.contains(&format!(">{}…</text>", "x".repeat(31))), "{picture}");
+        assert!(picture.contains(&format!(">{}…{}</text>", "x".repeat(21), "x".repeat(10))), "{picture}");
     }
 }

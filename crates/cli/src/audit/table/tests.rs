@@ -4,9 +4,30 @@ use crate::audit::report::Tally;
 use redeliver_dead_letters::Coverage;
 
 fn printed(report: &Report, colours: bool) -> String {
+    printed_on(report, colours, false)
+}
+
+fn printed_on(report: &Report, colours: bool, on_terminal: bool) -> String {
     let mut output = Vec::new();
-    Table { colours }.end(report, &mut output).unwrap();
+    Table { colours, on_terminal }.end(report, &mut output).unwrap();
     String::from_utf8(output).unwrap()
+}
+
+#[test]
+fn the_cause_is_whole_in_a_pipe_and_keeps_the_last_error_on_a_terminal() {
+    let details = format!(
+        "Max retry attempts 5 exceeded; last error HttpStatus.500: {} order 17",
+        "the warehouse is closed ".repeat(20)
+    );
+    let report = report(&[record("RETRY_ATTEMPT_EXCEEDED", &details, 1)]);
+    assert!(printed_on(&report, false, false).contains(&format!("\n             {details}\n")));
+    let shown = printed_on(&report, false, true);
+    let line = shown.lines().find(|line| line.contains("last error")).unwrap().trim_start();
+    assert_eq!(
+        line,
+        "Max retry attempts 5 exceeded; last error HttpStatus.500: the warehouse is closed the war… warehouse is closed  order 17"
+    );
+    assert_eq!(line.chars().count(), DETAILS_MAX);
 }
 
 #[test]
