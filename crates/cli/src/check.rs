@@ -1,26 +1,21 @@
 //! `redeliver check`: what is wrong with a message file, a policy file or a data schema, before anything is deployed.
 
 use std::fmt::Display;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{ArgGroup, Args};
 use redeliver_core::backoff::bounds;
-use redeliver_core::message::{Content, OutgoingMessage};
 use redeliver_core::policy::{Backoff, Jitter, Policy, PolicyError};
-use redeliver_core::schema::{DataSchema, Invalid, MessageSchema, Parsed};
+use redeliver_core::schema::{DataSchema, MessageSchema};
 
 use crate::files::{FileError, read_schema, read_text};
-use crate::lines::{self, Lines};
+use crate::message_file::{Form, SeenIds, named, open, unreadable};
 use crate::output::Output;
 use crate::people::counted;
 use crate::plain::PlainArguments;
-use crate::text::escaped_lines;
+use crate::text::{escaped, escaped_lines};
 use crate::{Failure, tell};
-
-/// Where SQS's id would stand.
-const NO_ID: &str = "00000000-0000-0000-0000-000000000000";
 
 /// Check messages, a retry policy or a data schema, and name the JSON Pointer and rule of each violation.
 #[derive(Debug, Args)]
@@ -54,7 +49,8 @@ pub struct Arguments {
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let checked = check(arguments)?;
     let is_valid = checked.iter().all(|file| file.findings.is_empty());
-    Output::default().write(&checked.iter().map(Checked::lines).collect::<String>())?;
+    // Members of messages, and files, have names that others chose.
+    Output::default().write(&escaped_lines(&checked.iter().map(Checked::lines).collect::<String>()))?;
     Ok(ExitCode::from(u8::from(!is_valid)))
 }
 
@@ -98,9 +94,8 @@ impl Checked {
     fn lines(&self) -> String {
         let name = self.name.display();
         match self.messages {
-            // Members of messages have names that others chose.
             _ if !self.findings.is_empty() => {
-                self.findings.iter().map(|finding| escaped_lines(finding) + "\n").collect()
+                self.findings.iter().map(|finding| escaped(finding) + "\n").collect()
             }
             None => format!("{name}: valid\n"),
             Some(Counts { all: 0, .. }) => format!("{name}: 0 messages\n"),
@@ -124,7 +119,7 @@ fn check(arguments: &Arguments) -> Result<Vec<Checked>, FileError> {
     }
     if let Some(path) = arguments.messages.as_deref().filter(|_| schema_is_valid) {
         let schema = read_schema(arguments.data_schema.as_deref(), &arguments.plain)?;
-        checked.push(check_messages(path, &schema)?);
+        checked.push(check_messages(path, schema)?);
     }
     Ok(checked)
 }
@@ -176,71 +171,32 @@ fn no_retry(policy: &Policy) -> Option<String> {
     })
 }
 
-/// Line by line, as `send` and `local` read them. A file of one JSON document over several lines is one message, as the
-/// AWS CLI sends it with `--message-body file://…`.
-fn check_messages(path: &Path, schema: &MessageSchema) -> Result<Checked, FileError> {
-    let mut bytes = Vec::new();
-    lines::open(path)?.read_to_end(&mut bytes).map_err(|error| lines::unreadable(path, &error))?;
-    let name = lines::named(path);
-    let (mut findings, mut counts) = (Vec::new(), Counts::default());
-    let mut check = |line: usize, message| {
-        let found = check_message(message, schema, &mut counts);
-        findings.extend(found.into_iter().map(|finding| format!("{}:{line}: {finding}", name.display())));
-    };
-    if let Some(document) = one_document(&bytes) {
-        check(1, body_of(document));
-    } else {
-        for line in Lines::new(&*bytes) {
-            let line = line.map_err(|error| lines::unreadable(path, &error))?;
-            // What `send` would refuse is no message, however valid its JSON is.
-            check(line.number, line.message());
+fn check_messages(path: &Path, schema: MessageSchema) -> Result<Checked, FileError> {
+    let name = named(path);
+    let form = Form::Body(Box::new(schema));
+    let (mut findings, mut counts, mut seen) = (Vec::new(), Counts::default(), SeenIds::default());
+    for line in form.lines(open(path)?) {
+        let line = line.map_err(|error| unreadable(path, &error))?;
+        let number = line.number;
+        counts.all += 1;
+        match form.read(line) {
+            Ok(message) => {
+                counts.plain += u64::from(message.is_plain);
+                counts.without_id += u64::from(message.id.is_none());
+                if let Some(warning) = seen.see(number, &message) {
+                    tell::warning(format_args!("{}:{number}: {warning}", name.display()));
+                }
+            }
+            Err(found) => {
+                let at_line = |finding| format!("{}:{number}: {finding}", name.display());
+                findings.extend(found.into_iter().map(at_line));
+            }
         }
+    }
+    for warning in seen.rest() {
+        tell::warning(format_args!("{}: {warning}", name.display()));
     }
     Ok(Checked { name, messages: Some(counts), findings })
-}
-
-fn check_message(
-    message: Result<OutgoingMessage, String>,
-    schema: &MessageSchema,
-    counts: &mut Counts,
-) -> Vec<String> {
-    counts.all += 1;
-    let message = match message {
-        Ok(message) => message,
-        Err(refused) => return vec![refused],
-    };
-    let Content { body, attributes, .. } = message.content();
-    match schema.read(body, attributes, NO_ID) {
-        Ok(Parsed::Envelope(_)) => Vec::new(),
-        Ok(Parsed::Plain(plain)) => {
-            counts.plain += 1;
-            counts.without_id += u64::from(plain.metadata().message_id_text == NO_ID);
-            Vec::new()
-        }
-        Err(invalid) => described(&invalid),
-    }
-}
-
-/// Each violation with its code.
-pub(crate) fn described(invalid: &Invalid) -> Vec<String> {
-    match invalid {
-        Invalid::Format(malformed) => vec![format!("INVALID_MESSAGE_FORMAT {malformed}")],
-        Invalid::Schema(violations) => {
-            violations.iter().map(|violation| format!("INVALID_MESSAGE_SCHEMA {violation}")).collect()
-        }
-    }
-}
-
-/// The text, if it is one JSON document over several lines.
-fn one_document(bytes: &[u8]) -> Option<&str> {
-    let text = str::from_utf8(bytes).ok()?;
-    let several = text.lines().filter(|line| !line.trim().is_empty()).nth(1).is_some();
-    (several && serde_json::from_str::<&serde_json::value::RawValue>(text).is_ok()).then_some(text)
-}
-
-fn body_of(document: &str) -> Result<OutgoingMessage, String> {
-    let body = document.trim_end_matches(['\r', '\n']).to_owned();
-    OutgoingMessage::new(Content { body, ..Content::default() }).map_err(|refused| refused.to_string())
 }
 
 #[cfg(test)]

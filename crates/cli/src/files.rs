@@ -108,7 +108,7 @@ mod tests {
             std::fs::write(&path, bytes).unwrap();
             let refusal = format!("{}: {said}", path.display());
             assert_eq!(read_text(&path).unwrap_err().to_string(), refusal);
-            assert_eq!(crate::lines::open(&path).err().map(|error| error.to_string()), Some(refusal));
+            assert_eq!(crate::message_file::open(&path).err().map(|error| error.to_string()), Some(refusal));
         }
         std::fs::write(&path, b"{\"a\":\"\xe9\"}").unwrap();
         assert!(read_text(&path).unwrap_err().to_string().ends_with(": not UTF-8 at byte 6"));

@@ -14,11 +14,11 @@ mod coverage;
 mod event_sources;
 mod files;
 mod fleet;
-mod lines;
 mod local;
 mod locked;
 mod man;
 mod markup;
+mod message_file;
 mod output;
 mod pause;
 mod people;
@@ -79,15 +79,27 @@ fn main() -> ExitCode {
     let command = Arguments::command()
         .mut_subcommands(|command| command.mut_args(negative_numbers))
         .color(colors_of(std::env::args_os()));
-    let arguments = match Arguments::from_arg_matches(&command.get_matches()) {
+    let parsed = command.try_get_matches().and_then(|matches| Arguments::from_arg_matches(&matches));
+    let arguments = match parsed {
         Ok(arguments) => arguments,
-        Err(error) => error.exit(),
+        Err(error) => return refuse(&error),
     };
     arguments.voice.apply();
     run(arguments.command).unwrap_or_else(|error| {
         tell::error(error);
         ExitCode::from(2)
     })
+}
+
+/// Help, the version, or what is wrong with the command line, which may have been pasted from anywhere.
+fn refuse(error: &clap::Error) -> ExitCode {
+    let words = error.render().to_string();
+    let safe = text::escaped_lines(&words);
+    if safe == words {
+        error.exit();
+    }
+    eprint!("{safe}");
+    ExitCode::from(2)
 }
 
 /// So that `--fail-rate -1` is told as a number out of its range, not as an unknown option `-1`.

@@ -3,6 +3,7 @@
 use super::*;
 
 const VALID: &str = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab"},"data":{}}"#;
+const OTHER: &str = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ac"},"data":{}}"#;
 
 fn check(input: &[u8]) -> (Option<i32>, String) {
     let output = with_input(&["check", "-"], input);
@@ -14,13 +15,13 @@ fn check(input: &[u8]) -> (Option<i32>, String) {
 fn a_dash_is_standard_input() {
     let said = |sentence: &str| (Some(0), format!("standard input: {sentence}\n"));
     assert_eq!(check(VALID.as_bytes()), said("1 message, valid"));
-    assert_eq!(check(format!("{VALID}\r\n{VALID}\n").as_bytes()), said("2 messages, valid"));
+    assert_eq!(check(format!("{VALID}\r\n{OTHER}\n").as_bytes()), said("2 messages, valid"));
     assert_eq!(check(b""), said("0 messages"));
 }
 
 #[test]
 fn a_line_that_is_not_utf_8_is_named_and_the_others_are_checked() {
-    let input = [VALID.as_bytes(), b"\n{\"data\":\"\xE9\"}\n", VALID.as_bytes(), b"\n\nnull\n"].concat();
+    let input = [VALID.as_bytes(), b"\n{\"data\":\"\xE9\"}\n", OTHER.as_bytes(), b"\n\nnull\n"].concat();
     let (code, said) = check(&input);
     let lines: Vec<_> = said.lines().collect();
     assert_eq!(code, Some(1), "{said}");

@@ -174,16 +174,16 @@ fn the_same_seed_gives_the_same_run_byte_for_byte() {
 
 #[test]
 fn anything_may_be_on_a_line() {
-    let input = b"\xFF\xFE\n\n\x01\n{\"metadata\":[]}\n   \n\"\xC3\xA9\"\nnull\n";
+    let input = b"\xFF\n\n\x01\n{\"metadata\":[]}\n   \n\"\xC3\xA9\"\nnull\n";
     let output = with_input(&["local", "-", "--format", "json"], input);
     // Whoever believes the exit code would believe that all seven were tried.
     let report = report_with(1, &output);
     assert_eq!((&report["sent"], &report["refused"]), (&4.into(), &3.into()));
     let errors = stderr(&output);
     assert!(errors.ends_with("error: lines that were refused, and not sent: 3\n"), "{errors}");
-    assert!(errors.contains("line 1: refused: not UTF-8 at byte 0"), "{errors}");
-    assert!(errors.contains("line 2: refused: the body is empty"), "{errors}");
-    assert!(errors.contains("line 3: refused: the character U+0001"), "{errors}");
+    assert!(errors.contains("warning: standard input:1: not UTF-8 at byte 0"), "{errors}");
+    assert!(errors.contains("warning: standard input:2: the body is empty"), "{errors}");
+    assert!(errors.contains("warning: standard input:3: the character U+0001"), "{errors}");
 }
 
 #[test]

@@ -30,7 +30,7 @@ Exit codes:
   2  bad usage, a file that is unreadable or there already, an endpoint that refuses,
      or an interrupt before all was sent there")]
 pub struct Arguments {
-    /// JSON Lines, one message body a line; anything may be on a line. `-` is standard input
+    /// JSON Lines, one message body a line, or one JSON document over several lines; anything may be on a line. `-` is standard input
     #[arg(value_name = "FILE", default_value = "-")]
     pub file: PathBuf,
     /// The retry policy (JSON); without it: 5 retries, each after a random delay of up to 900 s (with --strategy

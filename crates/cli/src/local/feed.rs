@@ -13,6 +13,7 @@ use super::input::Portions;
 use super::{Input, RefusedLine};
 use crate::files::FileError;
 use crate::locked::locked;
+use crate::message_file::named;
 use crate::tell;
 
 /// The input, each portion of which is announced before the one before it is sent: the ledger must know of it, or all
@@ -40,9 +41,11 @@ impl<'a> Feed<'a> {
     }
 
     fn announce_what_is_ahead(&mut self) {
-        let Some(Input { messages, refused }) = self.input.ahead() else { return };
-        for RefusedLine { line, reason } in refused {
-            tell::warning(format_args!("line {line}: refused: {reason}"));
+        let Some(Input { messages, refused, dead_letter }) = self.input.ahead() else { return };
+        let input = named(&self.input.path);
+        let refusals = refused.iter().map(|RefusedLine { line, reason }| (line, reason));
+        for (line, what) in refusals.chain(dead_letter.iter().map(|(line, hint)| (line, hint))) {
+            tell::warning(format_args!("{}:{line}: {what}", input.display()));
         }
         self.refused += refused.len() as u64;
         locked(self.ledger).expect(messages.len() as u64);

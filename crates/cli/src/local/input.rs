@@ -1,5 +1,4 @@
-//! The input: one message body a line, and anything may be on a line. It is read in portions, so that only those
-//! messages take memory that are in a queue.
+//! The input in portions, so that only those messages take memory that are in a queue.
 
 use std::io::{self, BufRead};
 use std::path::Path;
@@ -7,7 +6,7 @@ use std::path::Path;
 use redeliver_core::message::OutgoingMessage;
 
 use crate::files::FileError;
-use crate::lines::{Lines, open, unreadable};
+use crate::message_file::{Form, Lines, dead_letter, open, unreadable};
 
 /// Lines of a file as messages, and those that SQS would refuse.
 #[derive(Debug, Default)]
@@ -16,6 +15,8 @@ pub struct Input {
     pub messages: Vec<OutgoingMessage>,
     /// What SQS would refuse.
     pub refused: Vec<RefusedLine>,
+    /// The first line of the input that holds a dead letter, and what takes such lines.
+    pub dead_letter: Option<(usize, String)>,
 }
 
 /// A line that cannot be a message at all.
@@ -42,32 +43,29 @@ impl Portion {
 
 /// What has not been read yet of a file, or of standard input.
 pub(super) struct Portions {
-    path: Box<Path>,
+    pub(super) path: Box<Path>,
     lines: Lines<Box<dyn BufRead + Send>>,
-    check: fn(&OutgoingMessage) -> Result<(), String>,
+    form: Form,
     portion: Portion,
     ahead: Option<Input>,
-    is_over: bool,
+    has_dead_letters: bool,
 }
 
 impl Portions {
-    /// The first portion is read: what cannot be read is known before anything is done. `check` says what is wrong with
-    /// a message, apart from what SQS would say.
-    pub(super) fn open(
-        path: &Path,
-        check: fn(&OutgoingMessage) -> Result<(), String>,
-        portion: Portion,
-    ) -> Result<Self, FileError> {
-        Self::of(path, Lines::new(open(path)?), check, portion)
+    /// The first portion is read: what cannot be read is known before anything is done.
+    pub(super) fn open(path: &Path, form: Form, portion: Portion) -> Result<Self, FileError> {
+        Self::of(path, open(path)?, form, portion)
     }
 
     fn of(
         path: &Path,
-        lines: Lines<Box<dyn BufRead + Send>>,
-        check: fn(&OutgoingMessage) -> Result<(), String>,
+        input: Box<dyn BufRead + Send>,
+        form: Form,
         portion: Portion,
     ) -> Result<Self, FileError> {
-        let mut portions = Self { path: path.into(), lines, check, portion, ahead: None, is_over: false };
+        let lines = form.lines(input);
+        let mut portions =
+            Self { path: path.into(), lines, form, portion, ahead: None, has_dead_letters: false };
         portions.next()?;
         Ok(portions)
     }
@@ -87,20 +85,22 @@ impl Portions {
     fn read(&mut self) -> io::Result<Input> {
         let mut input = Input::default();
         let mut bytes = 0;
-        // A terminal could be read on after its end.
-        while !self.is_over && input.messages.len() < self.portion.messages && bytes < self.portion.bytes {
-            let Some(line) = self.lines.next().transpose()? else {
-                self.is_over = true;
-                break;
-            };
+        while input.messages.len() < self.portion.messages && bytes < self.portion.bytes {
+            let Some(line) = self.lines.next().transpose()? else { break };
             let number = line.number;
-            let message = line.message().and_then(|message| (self.check)(&message).map(|()| message));
-            match message {
+            match self.form.read(line) {
                 Ok(message) => {
-                    bytes += message.size();
-                    input.messages.push(message);
+                    if !self.has_dead_letters {
+                        let hint = dead_letter(&message.sendable.content().body);
+                        input.dead_letter = hint.map(|hint| (number, hint));
+                        self.has_dead_letters = input.dead_letter.is_some();
+                    }
+                    bytes += message.sendable.size();
+                    input.messages.push(message.sendable);
                 }
-                Err(reason) => input.refused.push(RefusedLine { line: number, reason }),
+                Err(findings) => input
+                    .refused
+                    .extend(findings.into_iter().map(|reason| RefusedLine { line: number, reason })),
             }
         }
         Ok(input)
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     fn portions(text: &'static [u8], portion: Portion) -> Portions {
-        Portions::of(Path::new("-"), Lines::new(Box::new(text)), |_| Ok(()), portion).unwrap()
+        Portions::of(Path::new("-"), Box::new(text), Form::Anything(|_| Ok(())), portion).unwrap()
     }
 
     fn bodies(input: &Input) -> Vec<&str> {
@@ -162,9 +162,8 @@ mod tests {
 
     #[test]
     fn what_else_is_wrong_with_a_message_is_told_too() {
-        let too_short = |_: &_| Err("too short".to_owned());
-        let lines = Lines::new(Box::new(&b"1"[..]) as Box<dyn BufRead + Send>);
-        let mut input = Portions::of(Path::new("-"), lines, too_short, Portion::WHOLE).unwrap();
+        let too_short = Form::Anything(|_| Err("too short".to_owned()));
+        let mut input = Portions::of(Path::new("-"), Box::new(&b"1"[..]), too_short, Portion::WHOLE).unwrap();
         let input = input.next().unwrap().unwrap();
         assert_eq!(input.refused, [RefusedLine { line: 1, reason: "too short".to_owned() }]);
     }

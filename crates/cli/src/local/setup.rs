@@ -14,6 +14,7 @@ use redeliver_loop::{Chances, Failing, check_payload};
 use super::input::{Portion, Portions};
 use super::{Arguments, Target};
 use crate::files::{FileError, create_output, read_policy, read_schema, unwritable};
+use crate::message_file::Form;
 
 pub(super) struct Setup {
     pub(super) input: Portions,
@@ -47,10 +48,11 @@ impl Setup {
                 seed: arguments.seed,
             })),
         };
-        let check = if strategy == Strategy::AsyncRetry { check_payload } else { |_: &_| Ok(()) };
+        let form =
+            Form::Anything(if strategy == Strategy::AsyncRetry { check_payload } else { |_: &_| Ok(()) });
         // On an endpoint the first failures come back after real minutes: nothing waits for the end of the input then.
         let portion = if arguments.endpoint_url.is_some() { Portion::WHOLE } else { Portion::SMALL };
-        let input = Portions::open(&arguments.file, check, portion)?;
+        let input = Portions::open(&arguments.file, form, portion)?;
         let output: Box<dyn Write> = match &arguments.final_dlq {
             Some(path) => {
                 let file = create_output(path).map_err(|error| unwritable(path, &error))?;

@@ -8,7 +8,7 @@ use clap::Args;
 
 use crate::applying::Applying;
 use crate::connection::{Connection, OneQueue};
-use crate::lines::is_standard_input;
+use crate::message_file::is_standard_input;
 use crate::output::Printing;
 use crate::people::number;
 use crate::plain::PlainArguments;
@@ -48,7 +48,7 @@ Exit codes:
        something else: nothing was sent
   130  interrupted by Ctrl-C, the journal complete")]
 pub struct Arguments {
-    /// JSON Lines, one message body a line, or with --backup one dead letter; `-` is standard input
+    /// JSON Lines, one message body a line, or one JSON document over several lines; with --backup one dead letter a line. `-` is standard input
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// The file is a backup or an archive of dead letters: send them back

@@ -7,7 +7,7 @@ use std::ops::BitXorAssign;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::lines::Lines;
+use crate::message_file::Lines;
 
 /// A digest of lines, whatever their order: the exclusive or of 128 bits of each line's SHA-256. It shows that a file
 /// has changed; it is no proof against somebody who means to deceive.
@@ -128,7 +128,7 @@ mod tests {
 
     fn confirmed(content: &[u8], numbers: &[usize]) -> Confirmed {
         let mut confirmed = Confirmed::default();
-        for line in Lines::new(content).map(|line| line.unwrap()) {
+        for line in Lines::of_messages(content).map(|line| line.unwrap()) {
             if numbers.contains(&line.number) {
                 let digest = Digest::of(line.number, &line.content.unwrap());
                 confirmed.add(&[(line.number, line.number)], digest);
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn the_lines_that_were_sent_must_be_the_same_and_the_others_need_not() {
         let confirmed = confirmed(b"a\nb\nc\nd\n", &[3, 1]);
-        let is_of = |content: &[u8]| confirmed.is_of(Lines::new(content)).unwrap();
+        let is_of = |content: &[u8]| confirmed.is_of(Lines::of_messages(content)).unwrap();
         for same in ["a\nb\nc\nd\n", "a\nB\nc", "a\r\nb\nc\nd\ne\n"] {
             assert!(is_of(same.as_bytes()), "{same:?}");
         }

@@ -4,12 +4,9 @@ use std::io::BufRead;
 
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
 use redeliver_core::message::OutgoingMessage;
-use redeliver_core::schema::MessageSchema;
-use redeliver_dead_letters::{Backup, LINE_BYTES_MAX};
 
 use super::confirmed::{Confirmed, Digest};
-use crate::check::described;
-use crate::lines::{Line, Lines};
+use crate::message_file::{Form, Line, SeenIds};
 
 /// A message and the line that it is on.
 #[derive(Debug)]
@@ -45,48 +42,8 @@ pub struct Step {
     pub bytes: u64,
     /// What they end with.
     pub checked: Checked,
-}
-
-/// What is on a line.
-#[derive(Debug)]
-pub enum Form {
-    /// A message's body; it must match the schema.
-    Body(Box<MessageSchema>),
-    /// A dead letter, as `audit --archive` and `purge --backup` write it.
-    Backup(Box<Backup>),
-}
-
-impl Form {
-    /// The lines of an input.
-    pub(super) fn lines<R: BufRead>(&self, input: R) -> Lines<R> {
-        match self {
-            Self::Body(_) => Lines::new(input),
-            Self::Backup(_) => Lines::keeping(input, LINE_BYTES_MAX),
-        }
-    }
-
-    /// What is sent of a line.
-    fn message(&self, line: Line) -> Result<OutgoingMessage, Vec<String>> {
-        match self {
-            Self::Body(schema) => {
-                let message = line.message().map_err(|reason| vec![reason])?;
-                // SQS has not given it an id yet.
-                match schema.read(&message.content().body, &message.content().attributes, "") {
-                    Ok(_) => Ok(message),
-                    Err(_) if Backup::is_line(message.content().body.as_bytes()) => {
-                        Err(vec!["a line of a backup: add --backup".to_owned()])
-                    }
-                    Err(invalid) => Err(described(&invalid)),
-                }
-            }
-            Self::Backup(backup) => {
-                let content = line.content.map_err(|bytes| {
-                    vec![format!("{bytes} bytes; a line of a backup has at most {}", LINE_BYTES_MAX)]
-                })?;
-                backup.message(&content).map_err(|reason| vec![reason])
-            }
-        }
-    }
+    /// What there is to say of a line that is sent all the same, or of all of them.
+    pub warnings: Vec<(Option<usize>, String)>,
 }
 
 #[derive(Debug)]
@@ -103,32 +60,41 @@ impl Rules {
         let mut lines = self.form.lines(input);
         let mut bytes = 0;
         let mut over = false;
+        let mut seen = SeenIds::default();
         std::iter::from_fn(move || {
             if over {
                 return None;
             }
+            let mut warnings = Vec::new();
             let checked = match lines.next() {
                 Some(Ok(line)) => {
                     bytes = line.end;
-                    self.check(line)
+                    self.check(line, &mut seen, &mut warnings)
                 }
                 Some(Err(error)) => Checked::Unreadable(error.to_string()),
-                None => Checked::End,
+                None => {
+                    warnings.extend(seen.rest().into_iter().map(|warning| (None, warning)));
+                    Checked::End
+                }
             };
             over = matches!(checked, Checked::Unreadable(_) | Checked::End);
-            Some(Step { bytes, checked })
+            Some(Step { bytes, checked, warnings })
         })
     }
 
-    fn check(&self, line: Line) -> Checked {
+    fn check(&self, line: Line, seen: &mut SeenIds, warnings: &mut Vec<(Option<usize>, String)>) -> Checked {
         let number = line.number;
+        // Of the line as it stands in the file: that is what the next run looks at.
+        let digest = line.content.as_ref().map(|content| Digest::of(number, content)).unwrap_or_default();
+        let read = self.form.read(line);
+        // Of what was sent before, too: a line that was mended since may have its id.
+        let warning = read.as_ref().ok().and_then(|message| seen.see(number, message));
+        warnings.extend(warning.map(|warning| (Some(number), warning)));
         if self.confirmed.contains(number) {
             return Checked::Confirmed;
         }
-        // Of the line as it stands in the file: that is what the next run looks at.
-        let digest = line.content.as_ref().map(|content| Digest::of(number, content)).unwrap_or_default();
-        let message = match self.form.message(line) {
-            Ok(message) => message,
+        let message = match read {
+            Ok(message) => message.sendable,
             Err(findings) => return Checked::Invalid { number, findings },
         };
         if message.size() > self.largest {
@@ -141,7 +107,7 @@ impl Rules {
 
 impl Default for Rules {
     fn default() -> Self {
-        Self { form: Form::Body(Box::default()), largest: MESSAGE_BYTES_MAX, confirmed: Confirmed::default() }
+        Self { form: Form::default(), largest: MESSAGE_BYTES_MAX, confirmed: Confirmed::default() }
     }
 }
 

@@ -1,7 +1,7 @@
 //! `redeliver send` at the edge: file, queue, journal, terminal, Ctrl-C.
 
 use std::cell::RefCell;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use futures_util::{Stream, stream};
 use indicatif::ProgressBar;
@@ -13,16 +13,17 @@ use redeliver_dead_letters::Backup;
 use tokio::sync::mpsc;
 
 use super::problems::Problems;
-use super::reader::{Form, Rules, Step};
+use super::reader::{Rules, Step};
 use super::sender::{Sender, Watcher};
 use super::summary::Summary;
 use super::{Arguments, journal};
 use crate::connection::KnownQueue;
 use crate::files::read_schema;
+use crate::message_file::{self, Form, named};
 use crate::people::grouped;
 use crate::signals::interrupted;
 use crate::text::escaped;
-use crate::{Failure, account, lines, tell};
+use crate::{Failure, account, tell};
 
 /// Lines that are read ahead: a megabyte each at most.
 const READ_AHEAD: usize = 32;
@@ -30,7 +31,7 @@ const READ_AHEAD: usize = 32;
 pub(super) async fn run(arguments: &Arguments) -> Result<Summary, Failure> {
     let schema = read_schema(arguments.data_schema.as_deref(), &arguments.plain)?;
     let journal_path = arguments.journal()?;
-    let input = lines::open(&arguments.file)?;
+    let input = message_file::open(&arguments.file)?;
     arguments.printing.check()?;
     let connection = &arguments.connection;
     let address = arguments.queue.address(connection, Role::Source).await?;
@@ -44,7 +45,7 @@ pub(super) async fn run(arguments: &Arguments) -> Result<Summary, Failure> {
         && journal_path.is_some()
     {
         // Before a journal is begun for a queue that was named by mistake.
-        let first = form.lines(lines::open(&arguments.file)?).next().and_then(Result::ok);
+        let first = form.lines(message_file::open(&arguments.file)?).next().and_then(Result::ok);
         backup.check_queue(&first.and_then(|line| line.content.ok()).unwrap_or_default())?;
     }
     let applied = arguments.applying.is_wanted();
@@ -62,7 +63,7 @@ pub(super) async fn run(arguments: &Arguments) -> Result<Summary, Failure> {
     };
     let terminal = Terminal::new(&arguments.file);
     let verb = arguments.applying.verb("sending", "would send");
-    let what = format!("{verb} {} to {}", lines::named(&arguments.file).display(), queue.arn());
+    let what = format!("{verb} {} to {}", named(&arguments.file).display(), queue.arn());
     account::announce(connection, queue.arn(), what).await;
     if !applied {
         let summary = preview(rules.steps(input), &terminal);
@@ -118,36 +119,42 @@ fn ahead(steps: impl Iterator<Item = Step> + Send + 'static) -> impl Stream<Item
 }
 
 /// Standard error: problems, each with its first line and at the end with all of them, and a bar if it is a terminal.
-struct Terminal<'a> {
+struct Terminal {
     bar: ProgressBar,
-    input: std::path::Display<'a>,
+    input: PathBuf,
     problems: RefCell<Problems>,
 }
 
-impl<'a> Terminal<'a> {
-    fn new(input: &'a Path) -> Self {
+impl Terminal {
+    fn new(input: &Path) -> Self {
         let length = std::fs::metadata(input).ok().filter(std::fs::Metadata::is_file).map(|file| file.len());
         let (bar, template) = match length {
             Some(length) => (ProgressBar::new(length), "{bar:40} {percent}% read, {msg}, {elapsed}"),
             None => (ProgressBar::no_length(), "{spinner} {msg}, {elapsed}"),
         };
-        Self { bar: tell::progress(bar, template), input: input.display(), problems: RefCell::default() }
+        Self { bar: tell::progress(bar, template), input: named(input), problems: RefCell::default() }
     }
 
     /// Says how many lines there were of each problem.
     fn end(&self) {
         self.bar.finish_and_clear();
         for sentence in self.problems.borrow().repeated() {
-            eprintln!("{}: {}", self.input, escaped(&sentence));
+            eprintln!("{}", escaped(&format!("{}: {sentence}", self.input.display())));
         }
     }
 }
 
-impl Watcher for Terminal<'_> {
+impl Watcher for Terminal {
     fn problem(&self, line: usize, what: &str) {
         if self.problems.borrow_mut().is_first(line, what) {
-            self.bar.suspend(|| eprintln!("{}:{line}: {}", self.input, escaped(what)));
+            let told = format!("{}:{line}: {what}", self.input.display());
+            self.bar.suspend(|| eprintln!("{}", escaped(&told)));
         }
+    }
+
+    fn warning(&self, line: Option<usize>, what: &str) {
+        let line = line.map(|line| format!(":{line}")).unwrap_or_default();
+        self.bar.suspend(|| tell::warning(format_args!("{}{line}: {what}", self.input.display())));
     }
 
     fn progress(&self, bytes: u64, so_far: &Summary) {

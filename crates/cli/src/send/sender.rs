@@ -29,6 +29,8 @@ const FRUITLESS_BATCHES: u32 = 3;
 pub trait Watcher {
     /// A line was not sent, or not confirmed.
     fn problem(&self, line: usize, what: &str);
+    /// A line is sent, and its producer may not have meant it; without a line, of all of them.
+    fn warning(&self, line: Option<usize>, what: &str);
     /// So many bytes of the input were read.
     fn progress(&self, bytes: u64, so_far: &Summary);
 }

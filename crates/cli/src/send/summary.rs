@@ -48,6 +48,9 @@ impl Summary {
 
     /// Counts a step through the input; a line that is to be sent goes on.
     pub(super) fn take(&mut self, step: Step, watcher: &impl Watcher) -> Option<Numbered> {
+        for (line, warning) in &step.warnings {
+            watcher.warning(*line, warning);
+        }
         let mut valid = None;
         match step.checked {
             Checked::Valid(line) => valid = Some(line),

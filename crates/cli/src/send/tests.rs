@@ -16,10 +16,11 @@ use redeliver_embedded::{Injection, Scope, When};
 
 use super::confirmed::Confirmed;
 use super::journal::Journal;
-use super::reader::{Form, Rules};
+use super::reader::Rules;
 use super::sender::Sender;
 use super::summary::Stopped;
 use super::*;
+use crate::message_file::Form;
 use world::{World, journal, message, messages};
 
 fn confirmed(journal: Journal<Vec<u8>>) -> Confirmed {

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::{Confirmed, Journal, read};
 use crate::Failure;
-use crate::send::reader::Form;
+use crate::message_file::Form;
 
 /// Opens the journal of an input for a send to `queue`, or begins one unless `must_exist`; which lines are confirmed.
 ///

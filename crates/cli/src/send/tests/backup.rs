@@ -253,5 +253,11 @@ fn a_line_of_a_backup_that_is_sent_as_a_message_is_told_how_to_send_it() {
     let line = archived(dead(1, "x"), "arn:dlq");
     let summary = world.send_with(&line, Rules::default(), None::<&mut Journal<Vec<u8>>>, pending());
     assert_eq!((summary.sent, summary.invalid), (0, 1));
-    assert_eq!(world.problems(), ["1: a line of a backup: add --backup"]);
+    assert_eq!(
+        world.problems(),
+        [
+            "1: a dead letter of a backup or an archive, and no message: `redeliver send --backup FILE` sends it again, \
+             `redeliver audit FILE` says why it died"
+        ]
+    );
 }

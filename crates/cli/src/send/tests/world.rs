@@ -35,6 +35,10 @@ impl Watcher for Told {
         self.0.borrow_mut().push(format!("{line}: {what}"));
     }
 
+    fn warning(&self, line: Option<usize>, what: &str) {
+        self.0.borrow_mut().push(format!("{line:?}: warning: {what}"));
+    }
+
     fn progress(&self, _: u64, _: &Summary) {}
 }
 
