@@ -22,7 +22,6 @@ mod view;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use indicatif::ProgressBar;
@@ -37,9 +36,9 @@ pub(crate) use since::remark as not_known_to_be_new;
 pub(crate) use table::groups_for_people;
 use view::View;
 
-use crate::connection::{KnownQueue, name_in};
 use crate::people::counted;
-use crate::{Failure, signals, tell};
+use crate::source::OpenSource;
+use crate::{Failure, picking, signals, tell};
 use redeliver_dead_letters::{Archive, Known, Pick};
 
 /// Reads the queue and prints what is in it.
@@ -49,6 +48,7 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if let Some(remark) = remark {
         tell::warning(remark);
     }
+    picking::not_judged(&report.not_judged).iter().for_each(tell::warning);
     // The table on standard output has the sentence already.
     let says_it_itself =
         arguments.is_table_on_stdout() && arguments.show.is_none() && arguments.since.is_none();
@@ -73,7 +73,8 @@ fn exit_code(audited: &Audited) -> ExitCode {
     if audited.has_new_causes {
         return ExitCode::from(6);
     }
-    let has_ended_as_asked = report.complete || report.max_reached || *output_closed;
+    let has_ended_as_asked =
+        (report.complete || report.max_reached || *output_closed) && report.not_judged.messages == 0;
     ExitCode::from(match (has_ended_as_asked, missing.is_empty(), report.total) {
         (false, ..) => 4,
         (true, false, _) => 1,
@@ -94,19 +95,14 @@ async fn run(arguments: &Arguments) -> Result<Audited, Failure> {
     };
     let interrupt = signals::interrupted("interrupted: giving the messages back")?;
     let mut stop = Box::pin(interrupt.requested());
-    let KnownQueue { queue, attributes } = match select(stop.as_mut(), Box::pin(arguments.queue.open())).await
-    {
+    let opened = select(stop.as_mut(), Box::pin(arguments.source.open())).await;
+    let OpenSource { dead_letters, name, retention } = match opened {
         Either::Left(_) => return Err("interrupted before anything was read".into()),
-        Either::Right((queue, _)) => queue?,
+        Either::Right((opened, _)) => opened?,
     };
-    let retention = attributes.get("MessageRetentionPeriod").and_then(|seconds| seconds.parse().ok());
-    let context = Context {
-        queue: name_in(queue.arn()).to_owned(),
-        retention: retention.map(Duration::from_secs),
-        now: SystemClock.now(),
-        filter: arguments.picking.filter.clone(),
-    };
-    let known = arguments.since.as_deref().map(|path| Known::read(path, queue.arn())).transpose()?;
+    let context =
+        Context { queue: name, retention, now: SystemClock.now(), filter: arguments.picking.filter.clone() };
+    let known = arguments.since.as_deref().map(|path| Known::read(path, dead_letters.arn())).transpose()?;
     let archive = arguments.archive.as_deref().map(Archive::create).transpose()?;
     let mut output = output(arguments)?;
     let template = "{bar:40} {human_pos}/{human_len} messages read, {elapsed}";
@@ -126,7 +122,7 @@ async fn run(arguments: &Arguments) -> Result<Audited, Failure> {
         view: view(arguments, known.as_ref()),
         output: &mut output,
     };
-    let audited = auditor.audit(&queue, &SystemClock, stop, progress).await;
+    let audited = auditor.audit(&dead_letters, &SystemClock, stop, progress).await;
     bar.finish_and_clear();
     // A pipe or a device was there before.
     if let (Err(_), Some(ours)) = (&audited, arguments.output.file().filter(|path| path.is_file())) {

@@ -58,15 +58,22 @@ Examples:
   redeliver console --stack orders-prod --stack payments-prod --read-only
   redeliver console --prefix orders --stage prod --profile operations
   redeliver console --queue orders-dlq --to orders
+  redeliver console dead-letters.jsonl
   redeliver console --fleet --region eu-central-1
 
 Plans, their journals and backups of what was deleted are files in --folder: start it there again to finish what was \
 interrupted.
 
+A file is shown and filtered, and nothing is changed: there is nothing to pause, to delete or to send back. `redrive FILE` \
+edits its messages, and sends them or writes them to another file.
+
 Exit codes:
   0  it was ended with Ctrl-C
   2  bad usage, or the deployment, its queues, the folder or the port cannot be used")]
 pub struct Arguments {
+    /// A file of dead letters, to be looked at: what `audit --archive`, `purge --backup` or `local --final-dlq` wrote
+    #[arg(value_name = "FILE", conflicts_with_all = ["stacks", "prefix", "stage", "queue", "fleet", "folder"])]
+    file: Option<PathBuf>,
     /// The redeliver stack of this name; may be given several times
     #[arg(long = "stack", value_name = "NAME", conflicts_with_all = ["prefix", "stage", "queue"])]
     stacks: Vec<String>,
@@ -118,8 +125,8 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let mut signals = Signals::listen()?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, arguments.port)).await;
     let listener = listener.map_err(|error| format!("--port {}: {error}", arguments.port))?;
-    let guard =
-        Guard { address: listener.local_addr()?, token: Token::new(), read_only: arguments.read_only };
+    let read_only = arguments.read_only || arguments.file.is_some();
+    let guard = Guard { address: listener.local_addr()?, token: Token::new(), read_only };
     let link = format!("{}/?token={}", guard.origin(), guard.token.as_str());
     let site = tokio::select! {
         site = open(arguments, guard) => Arc::new(site?),
@@ -147,7 +154,7 @@ async fn open(arguments: &Arguments, guard: Guard) -> Result<Site, Failure> {
             format!("--folder {}: is no folder; make it first, or name another", folder.display()).into()
         );
     }
-    if !arguments.read_only {
+    if !guard.read_only {
         // What cannot be kept is not begun.
         Spool::new(&folder).map_err(|error| {
             format!(
@@ -157,6 +164,9 @@ async fn open(arguments: &Arguments, guard: Guard) -> Result<Site, Failure> {
         })?;
     }
     let mut desks = Vec::new();
+    if let Some(path) = &arguments.file {
+        desks.push(Desk::of_file(path, arguments.connection.clone(), &folder)?);
+    }
     for which in deployments(arguments)? {
         desks.push(Desk::open(which, arguments.to.clone(), arguments.connection.clone(), &folder).await?);
     }
@@ -176,10 +186,12 @@ fn deployments(arguments: &Arguments) -> Result<Vec<OneQueue>, Failure> {
         return Ok(arguments.stacks.iter().map(|stack| OneQueue::of_stack(stack)).collect());
     }
     match (queue, prefix, stage) {
-        (None, None, None) if arguments.fleet => Ok(Vec::new()),
-        (None, None, None) => {
-            Err("say which deployment: --stack, --prefix and --stage, or --queue with --to; or begin with --fleet".into())
-        }
+        (None, None, None) if arguments.fleet || arguments.file.is_some() => Ok(Vec::new()),
+        (None, None, None) => Err(
+            "say which deployment: --stack, --prefix and --stage, or --queue with --to; name a file of dead letters; or begin \
+             with --fleet"
+                .into(),
+        ),
         (queue, prefix, stage) => Ok(vec![OneQueue::of(queue, prefix, stage)]),
     }
 }

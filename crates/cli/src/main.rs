@@ -30,6 +30,7 @@ mod redrive;
 mod send;
 mod signals;
 mod simulate;
+mod source;
 mod status;
 mod tell;
 #[cfg(test)]

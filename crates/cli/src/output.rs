@@ -39,6 +39,16 @@ pub struct Printing {
 }
 
 impl Printing {
+    /// The file that is named for the output.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        self.output.file()
+    }
+
+    /// The same on standard output, whatever file is named: something else is written to that.
+    pub(crate) fn on_stdout(&self) -> Self {
+        Self { format: self.format, output: Output::default() }
+    }
+
     /// Before the work, as [`Output::check`].
     pub(crate) fn check(&self) -> Result<(), FileError> {
         self.output.check()

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use redeliver_dead_letters::{Absent, Filter, FilterError, Pick};
+use redeliver_dead_letters::{Absent, Filter, FilterError, NotJudged, Pick};
 
 use crate::people::{counted, number};
 use crate::text::escaped;
@@ -52,6 +52,20 @@ pub(crate) fn remark(pick: &Pick) -> Option<String> {
     ))
 }
 
+/// What a filter could not judge, and what to do about it, in a sentence.
+pub(crate) fn not_judged(not_judged: &NotJudged) -> Option<String> {
+    let NotJudged { messages: 1.., example: Some(example), reason: Some(reason) } = not_judged else {
+        return None;
+    };
+    Some(format!(
+        "{} not judged by the filter, and left alone (e.g. {}: {}); write `?` after a member that may be missing or of another \
+         kind, such as `.body.data?.n?`, or pick by --group or --ids",
+        counted(not_judged.messages, "message"),
+        escaped(example),
+        escaped(reason),
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,6 +97,18 @@ mod tests {
         assert_eq!(remark(&pick), None);
         pick.filter.as_ref().unwrap().matches("m", document.to_owned()).unwrap();
         remark(&pick)
+    }
+
+    #[test]
+    fn what_was_not_judged_is_told_with_its_count_an_example_and_what_to_do() {
+        assert_eq!(not_judged(&NotJudged::default()), None);
+        let (example, reason) =
+            (Some("sqs-7".to_owned()), Some("cannot index a value with another".to_owned()));
+        assert_eq!(
+            not_judged(&NotJudged { messages: 2, example, reason }).unwrap(),
+            "2 messages not judged by the filter, and left alone (e.g. sqs-7: cannot index a value with another); write `?` \
+             after a member that may be missing or of another kind, such as `.body.data?.n?`, or pick by --group or --ids"
+        );
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::connection::DeadLetterQueue;
 use crate::coverage::incompleteness;
 use crate::output::Printing;
 use crate::people::{counted, grouped};
-use crate::picking::{Picking, remark};
+use crate::picking::{Picking, not_judged, remark};
 use crate::signals::interrupted;
 use crate::{Failure, account, tell};
 
@@ -36,8 +36,8 @@ What is deleted must be picked by --group, --ids or --where; `--where true` pick
 
 Exit codes:
   0    everything picked was deleted, or would be
-  1    something picked could not be deleted, or a message or a group that was named
-       is not in the queue
+  1    something picked could not be deleted, a message or a group that was named is
+       not in the queue, or the filter could not judge a message, which stays
   2    bad usage, a wrong filter, or a queue or file that cannot be used
   4    not all of the queue was seen: run it again, with another backup file
   130  interrupted: what was deleted is in the backup")]
@@ -89,9 +89,7 @@ async fn run(arguments: &Arguments) -> Result<(Purged, Vec<String>), Failure> {
     let purged = purge(&queue, &SystemClock, &pick, max, backup, &interrupted, &progress).await;
     bar.finish_and_clear();
     let purged = purged?;
-    if let Some(remark) = remark(&pick) {
-        tell::warning(remark);
-    }
+    remark(&pick).into_iter().chain(not_judged(&purged.not_judged)).for_each(tell::warning);
     let is_covered = purged.coverage.is_some_and(|coverage| coverage.complete);
     Ok((purged, if is_covered { pick.missing() } else { Vec::new() }))
 }
@@ -151,7 +149,9 @@ fn exit_code(purged: &Purged, apply: bool) -> u8 {
             tell::warning(incompleteness(coverage));
             4
         }
-        Purged { picked, deleted, .. } => u8::from(apply && deleted < picked),
+        Purged { picked, deleted, not_judged, .. } => {
+            u8::from(apply && deleted < picked || not_judged.messages > 0)
+        }
     }
 }
 

@@ -4,7 +4,8 @@ mod arguments;
 mod paused;
 mod words;
 
-use std::path::PathBuf;
+use std::io::{BufWriter, Write as _};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -20,9 +21,11 @@ use redeliver_dead_letters::redrive::{
 use crate::files::read_schema;
 use crate::people::span;
 use crate::signals::interrupted;
+use crate::source::DeadLetters;
 use crate::text::escaped_lines;
 use crate::{Failure, account, picking, tell};
 pub(crate) use paused::Consumer;
+use words::Way;
 pub(crate) use words::{watched_in_words, why_not_deleted};
 
 /// Plans, and with `--apply` does it.
@@ -35,23 +38,35 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
 async fn run(arguments: &Arguments) -> Result<(Report, Vec<String>), Failure> {
     arguments.printing.check()?;
     let plan = plan_of(arguments)?;
-    let from = arguments.from.open().await?;
-    let connection = &arguments.from.connection;
+    let from = arguments.from.open().await?.dead_letters;
+    if let Some(path) = arguments.written()? {
+        return write(arguments, &plan, &from, path).await;
+    }
+    let connection = &arguments.from.queue.connection;
     let to = match &arguments.to {
         Some(address) => connection.source_queue(address).await?,
-        None => connection.source_queue(&arguments.from.source().await?).await?,
+        None => connection.source_queue(&arguments.from.queue.source().await?).await?,
     };
     // By ARN: one queue may have several URLs.
-    if to.queue.arn() == from.queue.arn() {
+    if to.queue.arn() == from.arn() {
         return Err("--to names the DLQ itself; name the source queue".into());
     }
-    let watch = if is_consumed(arguments, to.queue.arn()).await? { arguments.watch } else { Duration::ZERO };
+    if let DeadLetters::File(file) = &from
+        && file.was_read_from(to.queue.arn())
+    {
+        let name = file.name();
+        return Err(format!("--to names the queue that {name} was read from; name the source queue").into());
+    }
+    let is_consumed = is_consumed(arguments, to.queue.arn()).await?;
+    // What comes back does not come back into a file.
+    let is_watched = is_consumed && matches!(from, DeadLetters::Queue(_));
+    let watch = if is_watched { arguments.watch } else { Duration::ZERO };
     let stop = interrupted("interrupted: finishing what is under way; Ctrl-C again does not wait")?;
     let bar = tell::progress(ProgressBar::new_spinner(), "{spinner} {human_pos} sent back, {elapsed} {msg}");
     // It turns by itself: a round may take a minute, and the pilot is watched for longer.
     bar.enable_steady_tick(Duration::from_millis(100));
     let redrive = Redrive {
-        dlq: &from.queue,
+        dlq: &from,
         source: &to.queue,
         clock: &SystemClock,
         plan: &plan,
@@ -64,9 +79,9 @@ async fn run(arguments: &Arguments) -> Result<(Report, Vec<String>), Failure> {
         interrupted: &|| stop.is_requested(),
         progress: &|progress| show(&bar, progress),
     };
-    let (from, to) = (from.queue.arn(), to.queue.arn());
+    let (from, to) = (from.arn(), to.queue.arn());
     let verb = arguments.applying.verb("sending back", "would send back");
-    account::announce(connection, from, format_args!("{verb} from {from} to {to}")).await;
+    account::announce(connection, to, format_args!("{verb} from {from} to {to}")).await;
     let (report, is_first_run) = if arguments.applying.is_wanted() {
         // The same options give the same name, so that the same command finds what it has begun.
         let id = id_of(arguments, from, to);
@@ -92,11 +107,55 @@ async fn run(arguments: &Arguments) -> Result<(Report, Vec<String>), Failure> {
     Ok((report, missing))
 }
 
+/// Writes what would be sent back to a new file, which is whole or not there.
+async fn write(
+    arguments: &Arguments,
+    plan: &Plan,
+    from: &DeadLetters,
+    path: &Path,
+) -> Result<(Report, Vec<String>), Failure> {
+    let stop = interrupted("interrupted: Ctrl-C again does not wait")?;
+    let redrive = Redrive {
+        dlq: from,
+        source: &(),
+        clock: &SystemClock,
+        plan,
+        limits: Limits {
+            rate: None,
+            max: arguments.picking.max(),
+            stop_after_failures_percent: 100,
+            watch: Duration::ZERO,
+        },
+        interrupted: &|| stop.is_requested(),
+        progress: &|_| {},
+    };
+    let report = match arguments.applying.is_wanted() {
+        false => redrive.dry_run().await?,
+        true => {
+            let mut output = BufWriter::new(crate::output::create(path)?);
+            let report = redrive.write(&mut output).await;
+            let report = report.and_then(|report| {
+                output.flush()?;
+                Ok(report)
+            });
+            let is_whole = report.as_ref().is_ok_and(|report| report.early.is_none());
+            // A pipe or a device was there before.
+            if !is_whole && path.is_file() {
+                let _best_effort = std::fs::remove_file(path);
+            }
+            report?
+        }
+    };
+    picking::remark(&plan.pick).iter().for_each(tell::warning);
+    let missing = if report.early.is_none() { plan.pick.missing() } else { Vec::new() };
+    Ok((report, missing))
+}
+
 /// Whether anybody takes what is sent; if nobody does, it is sent only if that is wanted.
 async fn is_consumed(arguments: &Arguments, source_arn: &str) -> Result<bool, Failure> {
     // A queue that is named may be read by anybody.
     let is_stack = arguments.to.is_none();
-    let why = match Consumer::look(&arguments.from.connection, source_arn, is_stack).await? {
+    let why = match Consumer::look(&arguments.from.queue.connection, source_arn, is_stack).await? {
         Consumer::There => return Ok(true),
         Consumer::Unknown(words) => {
             tell::warning(format_args!(
@@ -121,6 +180,7 @@ fn plan_of(arguments: &Arguments) -> Result<Plan, Failure> {
         pick: arguments.picking.pick()?,
         edit: arguments.edit.as_deref().map(Edit::new).transpose()?,
         new_id: arguments.new_id,
+        into_lines: arguments.written()?.is_some(),
         max_generation: arguments.max_generation,
         schema: read_schema(arguments.data_schema.as_deref(), &arguments.plain)?,
     })
@@ -159,8 +219,11 @@ fn show(bar: &ProgressBar, progress: Progress) {
 fn print(arguments: &Arguments, report: &Report, missing: &[String]) -> Result<ExitCode, Failure> {
     let applied = arguments.applying.is_wanted();
     // Reasons name members that somebody else has named.
-    let table = || escaped_lines(&words::table(report, applied, arguments.picking.max()));
-    arguments.printing.print("redrive", &report.json(), table)?;
+    let way = Way::of(arguments);
+    let table = || escaped_lines(&words::table(report, way, applied, arguments.picking.max()));
+    let printing =
+        if way == Way::FileToFile { arguments.printing.on_stdout() } else { arguments.printing.clone() };
+    printing.print("redrive", &report.json(), table)?;
     arguments.applying.remark_that_nothing_was_done(report.planned > 0);
     for sentence in missing {
         tell::error(sentence);
@@ -169,7 +232,7 @@ fn print(arguments: &Arguments, report: &Report, missing: &[String]) -> Result<E
         tell::error(error);
     }
     let ending = Ending::of(report, arguments.picking.max());
-    if let Some(sentence) = words::sentence(ending, report) {
+    if let Some(sentence) = words::sentence(ending, way, report) {
         tell::warning(sentence);
     }
     Ok(ExitCode::from(match ending {

@@ -1,12 +1,13 @@
 //! `--backup`: lines that `audit --archive` and `purge --backup` wrote, as the messages that a redrive would have sent
 //! back.
 
-use redeliver_core::message::OutgoingMessage;
+use redeliver_core::message::{OutgoingMessage, Timestamp};
 use redeliver_core::metadata::GENERATION_MAX;
 use redeliver_core::schema::MessageSchema;
 
+use crate::DeadLetterRecord;
+use crate::file_queue::{BadLine, read_line};
 use crate::redrive::{Plan, Reason, Verdict};
-use crate::{ArchivedMessage, DeadLetterRecord};
 
 /// What is kept of such a line at most: in JSON each byte of a message may take two, those of an attribute's value in
 /// base64 less, and what stands around them is small.
@@ -36,8 +37,8 @@ impl Backup {
     /// # Errors
     /// If the queue is the one that the backup was read from.
     pub fn check_queue(&self, first_line: &[u8]) -> Result<(), String> {
-        match serde_json::from_slice::<ArchivedMessage>(first_line) {
-            Ok(archived) if archived.queue_arn == self.to => {
+        match read_line(first_line, Timestamp::UNIX_EPOCH) {
+            Ok(received) if received.queue_arn == self.to => {
                 Err(format!("the backup {OWN_QUEUE}; nothing was sent"))
             }
             _ => Ok(()),
@@ -47,7 +48,7 @@ impl Backup {
     /// Whether a line is one of a backup.
     #[must_use]
     pub fn is_line(line: &[u8]) -> bool {
-        serde_json::from_slice::<ArchivedMessage>(line).is_ok()
+        read_line(line, Timestamp::UNIX_EPOCH).is_ok()
     }
 
     /// What a redrive would have sent back.
@@ -55,18 +56,17 @@ impl Backup {
     /// # Errors
     /// What is wrong with the line, without the message's values.
     pub fn message(&self, line: &[u8]) -> Result<OutgoingMessage, String> {
-        let foreign = |what: &str| format!("not a line of `audit --archive` or `purge --backup`: {what}");
-        // The library's own words would quote values.
-        let archived: ArchivedMessage =
-            serde_json::from_slice(line).map_err(|error| match error.is_data() {
-                true => foreign("it is JSON of another kind; messages are sent without --backup"),
-                false => foreign(&format!("it cannot be read from column {} on", error.column())),
-            })?;
-        if archived.queue_arn == self.to {
+        // When it was sent is of no use here.
+        let received = read_line(line, Timestamp::UNIX_EPOCH).map_err(|why| {
+            let hint = match why {
+                BadLine::AnotherKind | BadLine::Message => "; messages are sent without --backup",
+                _ => "",
+            };
+            format!("not a line of `audit --archive` or `purge --backup`: {why}{hint}")
+        })?;
+        if received.queue_arn == self.to {
             return Err(OWN_QUEUE.to_owned());
         }
-        let received =
-            archived.restored().ok_or_else(|| foreign("a time or an attribute of it was changed"))?;
         // The same decision as in a redrive, so that both send the very same bytes.
         let verdict =
             self.plan.decide(&DeadLetterRecord::new(received)).map_err(|error| error.to_string())?;

@@ -5,8 +5,9 @@ mod compile;
 mod members;
 mod verdict;
 
+use std::cell::RefCell;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use jaq_core::data::JustLut;
@@ -22,16 +23,31 @@ use absent::Watch;
 use compile::compile;
 use verdict::{hint, verdict};
 
-/// For one message. A filter that needs longer has no end.
+use crate::{Choice, surrogates};
+
+/// For one message.
 const TIME_LIMIT: Duration = Duration::from_secs(1);
 /// Recursion takes stack; it is only reserved, not used.
 const STACK_BYTES: usize = 256 * 1024 * 1024;
+/// Runs that are still at it after their time was up, each a thread. A filter with more of them has no end.
+const LATE_MAX: usize = 4;
+
 #[derive(Debug)]
 pub struct Filter {
     text: String,
-    jobs: Sender<String>,
-    answers: Receiver<Result<Vec<String>, String>>,
+    worker: RefCell<Worker>,
+    /// Those before it whose time was up.
+    late: RefCell<Vec<Worker>>,
     watch: Option<Watch>,
+}
+
+/// The thread that a filter lives on, as it is not `Send`. It ends when its work does.
+#[derive(Debug)]
+struct Worker {
+    /// `None`: nothing more is asked of it.
+    jobs: Option<Sender<String>>,
+    answers: Receiver<Result<Vec<String>, String>>,
+    thread: JoinHandle<()>,
 }
 
 /// Why a filter cannot be used. The command ends with exit code 2.
@@ -45,14 +61,15 @@ pub enum FilterError {
         rest: String,
         reason: String,
     },
-    /// It fails on a message.
-    #[error("the filter `{text}` fails on message {message_id}: {reason}")]
-    Run {
+    /// It needs longer than its time, again and again.
+    #[error(
+        "the filter `{text}` does not come to an end: it takes longer than {} s on {LATE_MAX} messages, the last one {message_id}",
+        TIME_LIMIT.as_secs()
+    )]
+    Endless {
         text: String,
         /// SQS's id of the message.
         message_id: String,
-        /// jq's words, without the message's values.
-        reason: String,
     },
     /// Its answer is neither yes nor no.
     #[error(
@@ -88,33 +105,23 @@ impl Filter {
 
     /// Without looking for what it compares.
     fn plain(text: &str) -> Result<Self, FilterError> {
-        let (jobs, work) = channel::<String>();
-        let (done, answers) = channel();
-        let (compiled, outcome) = channel();
-        let code = text.to_owned();
-        // The filter is not `Send`: it lives where it runs. One that never ends is left behind there.
-        let worker = thread::Builder::new().name("filter".to_owned()).stack_size(STACK_BYTES);
-        let started = worker.spawn(move || work_on(&code, &work, &compiled, &done));
-        let not_started = |reason: String| FilterError::Compile {
-            text: text.to_owned(),
-            offset: 0,
-            rest: String::new(),
-            reason,
-        };
-        started.map_err(|error| not_started(error.to_string()))?;
-        outcome.recv().map_err(|error| not_started(error.to_string()))??;
-        Ok(Self { text: text.to_owned(), jobs, answers, watch: None })
+        let worker = RefCell::new(Worker::start(text)?);
+        Ok(Self { text: text.to_owned(), worker, late: RefCell::default(), watch: None })
     }
 
-    /// Whether the filter's first output on a JSON document is `true`; `false`, `null` and no output are no match.
+    /// The filter's first output on a JSON document: `true` picks it; `false`, `null` and no output do not. A document on
+    /// which the filter fails, or takes too long, is not judged, and says nothing of any other.
     ///
     /// # Errors
-    /// If the filter fails, takes too long, or its first output is none of these: `.a = "x"` changes the message, and what
-    /// it gives is no answer. Taken for a yes it would pick every message.
-    pub fn matches(&self, message_id: &str, document: String) -> Result<bool, FilterError> {
+    /// If its first output is none of these: `.a = "x"` changes the message, and what it gives is no answer. Taken for a
+    /// yes it would pick every message.
+    pub fn matches(&self, message_id: &str, document: String) -> Result<Choice, FilterError> {
         // The run takes the document, and only afterwards it is known whether it was picked.
         let seen = self.watch.as_ref().map(|watch| (watch, document.clone()));
-        let outputs = self.run(message_id, document)?;
+        let outputs = match self.run(message_id, document)? {
+            Ok(outputs) => outputs,
+            Err(why) => return Ok(Choice::NotJudged(why)),
+        };
         let verdict = verdict(outputs.first().map(String::as_str));
         let is_match = verdict.map_err(|given| FilterError::NoVerdict {
             text: self.text.clone(),
@@ -125,7 +132,7 @@ impl Filter {
         if let Some((watch, document)) = seen.filter(|_| is_match) {
             watch.note(message_id, document)?;
         }
-        Ok(is_match)
+        Ok(if is_match { Choice::Picked } else { Choice::NotPicked })
     }
 
     /// What is worth a second look in what the filter has picked so far.
@@ -134,39 +141,63 @@ impl Filter {
         self.watch.as_ref()?.absent()
     }
 
-    /// The filter's only output on a JSON document, as JSON.
+    /// The filter's only output on a JSON document, as JSON; the inner error says why there is none for this document.
     ///
     /// # Errors
-    /// If the filter fails, takes too long, or has no output or several.
-    pub fn edit(&self, message_id: &str, document: String) -> Result<String, FilterError> {
-        let mut outputs = self.run(message_id, document)?;
-        match (outputs.pop(), outputs.is_empty()) {
-            (Some(output), true) => Ok(output),
-            (None, _) => Err(self.failed(message_id, "it has no output; one is needed")),
-            (Some(_), false) => Err(self.failed(message_id, "it has several outputs; one is needed")),
-        }
-    }
-
-    fn run(&self, message_id: &str, document: String) -> Result<Vec<String>, FilterError> {
-        let failed = |reason: &str| self.failed(message_id, reason);
-        self.jobs.send(document).map_err(|_| failed("it has ended before"))?;
-        // Whoever gets an error ends. A filter that is asked again after its time was up would give the late answer to
-        // the document before as its answer to this one.
-        match self.answers.recv_timeout(TIME_LIMIT) {
-            Ok(answer) => answer.map_err(|reason| failed(&reason)),
-            Err(RecvTimeoutError::Timeout) => {
-                Err(failed(&format!("it takes longer than {} s", TIME_LIMIT.as_secs())))
+    /// If the filter does not come to an end.
+    pub fn edit(&self, message_id: &str, document: String) -> Result<Result<String, String>, FilterError> {
+        Ok(self.run(message_id, document)?.and_then(|mut outputs| {
+            match (outputs.pop(), outputs.is_empty()) {
+                (Some(output), true) => Ok(output),
+                (None, _) => Err("it has no output; one is needed".to_owned()),
+                (Some(_), false) => Err("it has several outputs; one is needed".to_owned()),
             }
-            Err(RecvTimeoutError::Disconnected) => Err(failed("it has ended itself")),
-        }
+        }))
     }
 
-    fn failed(&self, message_id: &str, reason: &str) -> FilterError {
-        FilterError::Run {
-            text: self.text.clone(),
-            message_id: message_id.to_owned(),
-            reason: reason.to_owned(),
+    /// The first outputs, or why there are none for this document.
+    fn run(&self, message_id: &str, document: String) -> Result<Result<Vec<String>, String>, FilterError> {
+        let mut worker = self.worker.borrow_mut();
+        let answer = match &worker.jobs {
+            Some(jobs) if jobs.send(document).is_ok() => worker.answers.recv_timeout(TIME_LIMIT),
+            _ => Err(RecvTimeoutError::Disconnected),
+        };
+        let why = match answer {
+            Ok(answer) => return Ok(answer),
+            Err(RecvTimeoutError::Timeout) => {
+                format!("the filter takes longer than {} s on it", TIME_LIMIT.as_secs())
+            }
+            Err(RecvTimeoutError::Disconnected) => "the filter ends itself on it".to_owned(),
+        };
+        // Asked again, it would give its late answer to this document as that to the next one.
+        let before = std::mem::replace(&mut *worker, Worker::start(&self.text)?);
+        let mut late = self.late.borrow_mut();
+        late.push(Worker { jobs: None, ..before });
+        late.retain(|worker| !worker.thread.is_finished());
+        if late.len() >= LATE_MAX {
+            return Err(FilterError::Endless { text: self.text.clone(), message_id: message_id.to_owned() });
         }
+        Ok(Err(why))
+    }
+}
+
+impl Worker {
+    fn start(text: &str) -> Result<Self, FilterError> {
+        let (jobs, work) = channel::<String>();
+        let (done, answers) = channel();
+        let (compiled, outcome) = channel();
+        let code = text.to_owned();
+        let builder = thread::Builder::new().name("filter".to_owned()).stack_size(STACK_BYTES);
+        let started = builder.spawn(move || work_on(&code, &work, &compiled, &done));
+        let not_started = |reason: String| FilterError::Compile {
+            text: text.to_owned(),
+            offset: 0,
+            rest: String::new(),
+            reason,
+        };
+        let thread = started.map_err(|error| not_started(error.to_string()))?;
+        outcome.recv().map_err(|error| not_started(error.to_string()))??;
+        Ok(Self { jobs: Some(jobs), answers, thread })
     }
 }
 
@@ -202,7 +233,9 @@ fn work_on(
 }
 
 fn outputs(filter: &jaq_core::Filter<JustLut<Val>>, document: &str) -> Result<Vec<String>, String> {
-    let input = read::parse_single(document.as_bytes()).map_err(|error| error.to_string())?;
+    let document = surrogates::replaced(document);
+    let input =
+        read::parse_single(document.as_bytes()).map_err(|error| format!("jq cannot read it: {error}"))?;
     let context = Ctx::<JustLut<Val>>::new(&filter.lut, Vars::new([]));
     let outputs = filter.id.run((context, input)).map(unwrap_valr);
     // Nobody wants more than one; two are enough to say so.

@@ -1,12 +1,13 @@
 //! Dead letters: read without consuming them, grouped, and sent back, archived or deleted.
 //!
-//! A [`Reader`] goes through a DLQ and hides what it has seen; each message becomes a [`DeadLetterRecord`], which a
+//! A [`Reader`] goes through a DLQ, or through a file of dead letters ([`FileQueue`]), and hides what it has seen; each message becomes a [`DeadLetterRecord`], which a
 //! [`Pick`] picks or not. From there: into [`groups`], into an [`Archive`], back to the source queue by a [`redrive`],
 //! or away by a [`purge`]. Nothing here knows of a terminal: whoever runs it gets values and finds the words.
 
 mod archive;
 mod backup;
 pub mod edit;
+mod file_queue;
 pub mod files;
 mod filter;
 mod foreign;
@@ -17,6 +18,7 @@ pub mod purge;
 mod reader;
 mod record;
 pub mod redrive;
+mod surrogates;
 
 /// Why a purge or a redrive ends early: its queue, its file or its filter fails. What was done until then is in the
 /// backup or the journal.
@@ -24,9 +26,11 @@ pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 pub use archive::{Archive, ArchivedAttribute, ArchivedMessage};
 pub use backup::{Backup, LINE_BYTES_MAX};
+pub use file_queue::{BadLines, FileQueue};
 pub use filter::{Absent, Filter, FilterError};
 pub use foreign::{Batch, Foreign, Stream, Writer};
 pub use known::Known;
-pub use pick::Pick;
+pub use pick::{Choice, NotJudged, Pick};
 pub use reader::{Coverage, HIDDEN, NotDeleted, Reader, ReaderError};
 pub use record::{DeadLetterRecord, UNANNOTATED, plain};
+pub use surrogates::read_lossy;

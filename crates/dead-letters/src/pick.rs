@@ -3,6 +3,8 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 
+use serde::Serialize;
+
 use crate::{DeadLetterRecord, Filter, FilterError};
 
 /// Which dead letters are meant; without any of these, all.
@@ -17,6 +19,36 @@ pub struct Pick {
     /// Only the messages of this set, by SQS's ids in this queue: copies of them are others.
     set: Option<BTreeSet<String>>,
     found: Found,
+}
+
+/// What becomes of a dead letter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Choice {
+    Picked,
+    NotPicked,
+    /// The filter fails on it, for this reason, which holds no value of the message. It stays as it is.
+    NotJudged(String),
+}
+
+/// Dead letters that a filter could not judge.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct NotJudged {
+    pub messages: u64,
+    /// SQS's id of the first one.
+    pub example: Option<String>,
+    /// Why that one was not.
+    pub reason: Option<String>,
+}
+
+impl NotJudged {
+    /// Counts one.
+    pub fn add(&mut self, record: &DeadLetterRecord, reason: String) {
+        self.messages += 1;
+        if self.example.is_none() {
+            self.example = Some(record.message.sqs_message_id.clone());
+            self.reason = Some(reason);
+        }
+    }
 }
 
 /// What was seen of what was asked for by name.
@@ -54,10 +86,10 @@ impl Pick {
     /// Whether a dead letter is meant.
     ///
     /// # Errors
-    /// If the filter fails on it.
-    pub fn picks(&self, record: &DeadLetterRecord) -> Result<bool, FilterError> {
+    /// If the filter gives no answer, or does not come to an end.
+    pub fn picks(&self, record: &DeadLetterRecord) -> Result<Choice, FilterError> {
         if self.set.as_ref().is_some_and(|set| !set.contains(&record.message.sqs_message_id)) {
-            return Ok(false);
+            return Ok(Choice::NotPicked);
         }
         let ids: Vec<_> = self.ids.iter().filter(|id| is_meant(record, id)).cloned().collect();
         let by_id = self.ids.is_empty() || !ids.is_empty();
@@ -68,7 +100,8 @@ impl Pick {
             Some(filter) if by_id && by_group => {
                 filter.matches(&record.message.sqs_message_id, record.document())
             }
-            _ => Ok(by_id && by_group),
+            _ if by_id && by_group => Ok(Choice::Picked),
+            _ => Ok(Choice::NotPicked),
         }
     }
 
@@ -92,6 +125,9 @@ fn is_meant(record: &DeadLetterRecord, id: &str) -> bool {
 }
 
 #[cfg(test)]
+mod any_body;
+
+#[cfg(test)]
 mod tests {
     use redeliver_testing::dead_letters::{annotated, record};
 
@@ -112,7 +148,7 @@ mod tests {
         let ids = ["sqs-1", "nope"].map(str::to_owned);
         let pick = Pick::new(Some("deadbeef".to_owned()), ids, Some(Filter::new("false").unwrap()));
         let record = DeadLetterRecord::new(record("NON_RETRYABLE_ERROR", "x", 1));
-        assert!(!pick.picks(&record).unwrap());
+        assert_eq!(pick.picks(&record).unwrap(), Choice::NotPicked);
         assert_eq!(
             pick.missing(),
             [
@@ -126,12 +162,14 @@ mod tests {
     fn a_fixed_set_has_no_copies_of_its_messages() {
         let body = r#"{"metadata":{"message_id":"sqs-8"},"data":{}}"#;
         let pick = Pick::exactly(["sqs-8".to_owned()]);
-        let picks =
-            |number| pick.picks(&DeadLetterRecord::new(annotated(body, "NON_RETRYABLE_ERROR", "x", number)));
-        assert!(picks(8).unwrap() && !picks(7).unwrap(), "7 has the id of 8 as its own");
-        assert!(
-            !Pick::exactly([]).picks(&DeadLetterRecord::new(record("NON_RETRYABLE_ERROR", "x", 1))).unwrap()
-        );
+        let picks = |number| {
+            let record = DeadLetterRecord::new(annotated(body, "NON_RETRYABLE_ERROR", "x", number));
+            pick.picks(&record).unwrap()
+        };
+        let of_8_and_7 = (picks(8), picks(7));
+        assert_eq!(of_8_and_7, (Choice::Picked, Choice::NotPicked), "7 has the id of 8 as its own");
+        let nothing = Pick::exactly([]).picks(&DeadLetterRecord::new(record("NON_RETRYABLE_ERROR", "x", 1)));
+        assert_eq!(nothing.unwrap(), Choice::NotPicked);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use redeliver_core::ports::{Clock, Queue};
 use serde::Serialize;
 
 use crate::groups::{Group, GroupTable};
-use crate::{Archive, Coverage, DeadLetterRecord, Failure, NotDeleted, Pick, Reader};
+use crate::{Archive, Choice, Coverage, DeadLetterRecord, Failure, NotDeleted, NotJudged, Pick, Reader};
 
 /// What was deleted, or would be.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -13,6 +13,8 @@ pub struct Purged {
     /// What they died of, largest group first.
     pub groups: Vec<Group>,
     pub deleted: u64,
+    /// What the filter could not judge: it stays.
+    pub not_judged: NotJudged,
     /// Why the last one of those that are not is not.
     pub why_not_deleted: Option<NotDeleted>,
     /// Why it could not go on.
@@ -51,11 +53,17 @@ pub async fn purge<Q: Queue, C: Clock>(
             for message in messages {
                 let record = DeadLetterRecord::new(message);
                 let is_one_more = purged.picked + (picked.len() as u64) < max;
-                if is_one_more && pick.picks(&record)? {
-                    picked.push(record);
+                if !is_one_more {
+                    continue;
+                }
+                match pick.picks(&record)? {
+                    Choice::Picked => picked.push(record),
+                    Choice::NotPicked => {}
+                    Choice::NotJudged(why) => purged.not_judged.add(&record, why),
                 }
             }
-            // Not before the filter has judged all of them: if it fails on one, none of them is deleted.
+            // Not before the filter has answered for all of them: if it gives no answer for one, it is wrong, and none of
+            // them is deleted.
             picked.iter().for_each(|record| groups.add(record));
             purged.picked += picked.len() as u64;
             let picked: Vec<_> = picked.iter().map(|record| &record.message).collect();

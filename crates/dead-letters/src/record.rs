@@ -171,7 +171,7 @@ impl DeadLetterRecord {
                 .map(|(name, attribute)| (name.as_str(), plain(&attribute.value)))
                 .collect(),
             body: match serde_json::from_str(&self.message.body) {
-                Ok(json) if levels_at_most(&self.message.body) <= FILTERED_LEVELS_MAX => Body::Json(json),
+                Ok(json) if levels(&self.message.body) <= FILTERED_LEVELS_MAX => Body::Json(json),
                 _ => Body::Text(&self.message.body),
             },
         };
@@ -196,11 +196,15 @@ fn is_fingerprint(text: &str) -> bool {
     text.len() == 16 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// How deep the text is nested, or deeper: brackets in strings are counted too.
-fn levels_at_most(text: &str) -> usize {
+/// How deep JSON is nested.
+fn levels(json: &str) -> usize {
     let (mut open, mut most) = (0_usize, 0);
-    for byte in text.bytes() {
+    let (mut in_string, mut bytes) = (false, json.bytes());
+    while let Some(byte) = bytes.next() {
         match byte {
+            b'\\' if in_string => drop(bytes.next()),
+            b'"' => in_string = !in_string,
+            _ if in_string => {}
             b'{' | b'[' => open += 1,
             b'}' | b']' => open = open.saturating_sub(1),
             _ => continue,

@@ -4,19 +4,21 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use crate::connection::DeadLetterQueue;
 use crate::output::Output;
 use crate::picking::Picking;
+use crate::source::Source;
 
-/// Tell what died, why and when, by reading a DLQ without consuming it.
+/// Tell what died, why and when, by reading a DLQ without consuming it, or a file of dead letters.
 ///
-/// Works on the final DLQ of a redeliver stack and on any other standard queue. Messages are hidden from other readers
+/// Works on the final DLQ of a redeliver stack and on any other standard queue, and on what `audit --archive`, `purge
+/// --backup` and `local --final-dlq` wrote. Messages are hidden from other readers
 /// while they are read, and visible again at the end, also after an error or Ctrl-C (within two minutes if the program
 /// is killed). Reading counts as a receive, as with any reader.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   redeliver audit --stack redeliver-prod
+  redeliver audit dead.jsonl
   redeliver audit --queue orders-dlq --format json
   redeliver audit --prefix orders --where '.error_type == \"MESSAGE_EXPIRED\"'
   redeliver audit --stack redeliver-prod --format html -o dead-letters.html
@@ -26,9 +28,10 @@ Examples:
   redeliver audit --stack redeliver-prod --since known-causes.jsonl
 
 A filter is jq, on one object a message: {message_id, sent_at, error_type, error_details, attempts, fingerprint, attributes, \
-body}. Attributes are plain values. A body that is no JSON is text: write `.body.data?.amount? > 100` if there are both.
+body}. Attributes are plain values. A body that is no JSON is text: write `.body.data?.amount? > 100` if there are both. A message on which a filter fails is \
+not judged: it is left alone, and counted.
 
-JSON: {schema, total, coverage: {seen, approximate, unreadable}, by_error_type: {CODE: n}, groups: [{fingerprint, error_type, \
+JSON: {schema, total, coverage: {seen, approximate, unreadable}, not_judged: {messages, example, reason}, by_error_type: {CODE: n}, groups: [{fingerprint, error_type, \
 count, first, last, error_details, example}], attempts, age, over_time, duplicates, skipped_attempts, complete, ...}
 
 Duplicates are dead letters with the same message_id and generation: copies, however many attempts each has spent. Skipped \
@@ -40,11 +43,12 @@ Exit codes:
   1  a message or a group that was named is not in the queue
   2  bad usage, or a filter, a file or a queue that cannot be used
   3  dead letters were found
-  4  not all of the queue was seen, unless --max ended it
+  4  not all of the queue was seen, unless --max ended it; a line of the file is no
+     dead letter; or the filter could not judge a message
   6  with --since: there is a cause that was never told; also if 1, 3 or 4 is true")]
 pub struct Arguments {
     #[command(flatten)]
-    pub(super) queue: DeadLetterQueue,
+    pub(super) source: Source,
     #[command(flatten)]
     pub(super) picking: Picking,
     /// What is printed: a report (table, json, html), or one line a message (jsonl with the whole body, csv)

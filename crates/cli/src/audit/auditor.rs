@@ -9,7 +9,7 @@ use super::report::{Report, Tally};
 use super::view::View;
 use crate::Failure;
 use crate::picking::remark;
-use redeliver_dead_letters::{Archive, Coverage, DeadLetterRecord, Pick, Reader};
+use redeliver_dead_letters::{Archive, Choice, Coverage, DeadLetterRecord, Pick, Reader};
 
 /// All that an audit does with a message.
 pub(super) struct Auditor<'a> {
@@ -120,8 +120,13 @@ impl Auditor<'_> {
     }
 
     fn take(&mut self, record: &DeadLetterRecord) -> Result<(), End> {
-        if !self.pick.picks(record).map_err(|error| End::Failed(error.into()))? {
-            return Ok(());
+        match self.pick.picks(record).map_err(|error| End::Failed(error.into()))? {
+            Choice::Picked => {}
+            Choice::NotPicked => return Ok(()),
+            Choice::NotJudged(why) => {
+                self.tally.add_not_judged(record, why);
+                return Ok(());
+            }
         }
         self.tally.add(record);
         if let Some(archive) = &mut self.archive {

@@ -14,7 +14,7 @@ use crate::coverage::ELSEWHERE;
 use crate::output::document;
 use crate::people::{counted, grouped};
 use redeliver_dead_letters::groups::{Group, GroupTable, millis};
-use redeliver_dead_letters::{Coverage, DeadLetterRecord};
+use redeliver_dead_letters::{Coverage, DeadLetterRecord, NotJudged};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
@@ -22,6 +22,8 @@ pub struct Report {
     pub total: u64,
     /// How much of the queue was seen.
     pub coverage: Coverage,
+    /// What the filter could not judge: it is in no other count.
+    pub not_judged: NotJudged,
     pub by_error_type: BTreeMap<String, u64>,
     /// By fingerprint, largest first.
     pub groups: Vec<Group>,
@@ -116,6 +118,11 @@ impl Tally {
         groups.add(record);
         times.add(sent_at, &record.error_type);
         copies.add(record);
+    }
+
+    /// Counts a record that the filter could not judge.
+    pub(super) fn add_not_judged(&mut self, record: &DeadLetterRecord, why: String) {
+        self.report.not_judged.add(record, why);
     }
 
     pub fn into_report(self, coverage: Coverage, interrupted: bool) -> Report {

@@ -106,6 +106,17 @@ impl At {
         Ok(Html(page(self, place, title, body)).into_response())
     }
 
+    /// What there is for queues alone.
+    pub(super) fn check_queue(&self) -> Result<(), Trouble> {
+        match self.is_file() {
+            false => Ok(()),
+            true => Err(Trouble::missing(
+                "A file is only looked at: `redeliver redrive FILE` edits its messages, and sends them or writes them to another \
+                 file.",
+            )),
+        }
+    }
+
     /// What the last look has found.
     pub(super) fn letters(&self) -> Result<Arc<Letters>, Failure> {
         Ok(self.looks.latest.seen().ok_or(NOT_LOOKED)?)

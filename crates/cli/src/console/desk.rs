@@ -1,4 +1,4 @@
-//! One deployment of the console, or one DLQ: its queues, the last look at its dead letters, its plans.
+//! One deployment of the console, one DLQ or one file: its queues, the last look at its dead letters, its plans.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,13 +11,15 @@ use super::now::Now;
 use super::work::Works;
 use crate::Failure;
 use crate::connection::{Connection, DeadLetterQueue, OneQueue, QueueAddress, Queues, name_in};
+use crate::files::FileError;
+use crate::source::{self, Source};
 
 #[derive(Debug)]
 pub(super) struct Desk {
     pub(super) name: String,
-    pub(super) queue: DeadLetterQueue,
+    pub(super) source: Source,
     pub(super) queues: Queues,
-    /// The DLQ's ARN.
+    /// The DLQ's ARN; of a file what stands for it.
     pub(super) from: String,
     /// The source queue's ARN, if it is known.
     to: Option<String>,
@@ -54,7 +56,7 @@ impl Desk {
         let queues = which.with(source);
         Ok(Self {
             name: which.name().unwrap_or_else(|| name_in(&from).to_owned()),
-            queue,
+            source: Source { file: None, queue },
             queues,
             from,
             to,
@@ -65,6 +67,31 @@ impl Desk {
         })
     }
 
+    /// A file, which is only looked at.
+    pub(super) fn of_file(path: &Path, connection: Connection, folder: &Path) -> Result<Self, Failure> {
+        if !path.is_file() {
+            let why = "is no file that can be read again; write what is in it to one, or name another";
+            return Err(FileError::new(path, why).into());
+        }
+        let file = source::open_file(path)?;
+        let queue = DeadLetterQueue::new(OneQueue::default(), connection.clone());
+        Ok(Self {
+            name: path.file_name().unwrap_or_default().display().to_string(),
+            source: Source { file: Some(path.to_owned()), queue },
+            queues: Queues::default(),
+            from: file.arn().to_owned(),
+            to: None,
+            connection,
+            looks: Arc::new(Looks::new(folder.to_owned())),
+            works: Arc::new(Works::new(folder.to_owned())),
+            now: Arc::default(),
+        })
+    }
+
+    pub(super) const fn is_file(&self) -> bool {
+        self.source.file.is_some()
+    }
+
     /// The source queue's ARN, or what cannot be done without it.
     pub(super) fn source(&self) -> Result<&str, &'static str> {
         self.to.as_deref().ok_or(
@@ -72,8 +99,8 @@ impl Desk {
         )
     }
 
-    /// The DLQ's name.
+    /// The DLQ's name, or the file's.
     pub(super) fn dlq(&self) -> &str {
-        name_in(&self.from)
+        if self.is_file() { &self.name } else { name_in(&self.from) }
     }
 }

@@ -1,8 +1,7 @@
 //! One message, edited by hand: what is wrong with it is told while one types.
 
 use maud::{Markup, html};
-use redeliver_core::value;
-use redeliver_dead_letters::Pick;
+use redeliver_dead_letters::read_lossy;
 use redeliver_dead_letters::redrive::{Edit, Plan, Verdict};
 use serde::Deserialize;
 
@@ -25,7 +24,10 @@ pub(super) fn body(one: &OneLetter) -> Result<Markup, Failure> {
     if let Err(why) = one.at.source() {
         return Ok(html! { p class="warning" { (why) } (back) });
     }
-    let Some(text) = text_of(&record.message.body) else {
+    let is_invalid = plan(one, None, false).was_found_invalid(&record);
+    // Text that nobody could read as a message is edited as it is.
+    let as_it_is = || is_invalid.then(|| record.message.body.clone());
+    let Some(text) = text_of(&record.message.body).or_else(as_it_is) else {
         return Ok(
             html! { p class="warning" { "The body is not a JSON object, so it cannot be edited here." } (back) },
         );
@@ -34,7 +36,11 @@ pub(super) fn body(one: &OneLetter) -> Result<Markup, Failure> {
     Ok(html! {
         p {
             code { (one.letter.message_id) } ". Only what you change is written anew; all other bytes stay as they are. "
-            code { "metadata.message_id" } " and redeliver's own metadata cannot be changed."
+            @if is_invalid {
+                "The message was found invalid, so all of it can be changed, its id too; what comes out must be a valid message."
+            } @else {
+                code { "metadata.message_id" } " and redeliver's own metadata cannot be changed."
+            }
         }
         form method="post" action=(one.at.path("plans")) {
             input type="hidden" name="work" value="send_back";
@@ -55,17 +61,7 @@ pub(super) fn body(one: &OneLetter) -> Result<Markup, Failure> {
 /// What would become of the edited message.
 pub(super) fn verdict(one: &OneLetter, edited: &Edited) -> Result<Markup, Failure> {
     let wrong = |why: &str| html! { p class="warning" { (why) } };
-    let edit = match Edit::body(&edited.body) {
-        Ok(edit) => edit,
-        Err(why) => return Ok(wrong(&format!("The body {why}"))),
-    };
-    let plan = Plan {
-        pick: Pick::default(),
-        edit: Some(edit),
-        new_id: edited.new_id.is_some(),
-        max_generation: one.at.site.max_generation,
-        schema: one.at.site.schema.clone(),
-    };
+    let plan = plan(one, Some(Edit::body(&edited.body)), edited.new_id.is_some());
     Ok(match plan.decide(&one.record()?)? {
         Verdict::Send(send_back) if send_back.edited => html! { p { "It can be sent back as it is now." } },
         Verdict::Send(_) => html! { p { "Nothing is changed yet." } },
@@ -74,10 +70,16 @@ pub(super) fn verdict(one: &OneLetter, edited: &Edited) -> Result<Markup, Failur
     })
 }
 
+fn plan(one: &OneLetter, edit: Option<Edit>, new_id: bool) -> Plan {
+    let site = &one.at.site;
+    let (max_generation, schema) = (site.max_generation, site.schema.clone());
+    Plan { edit, new_id, max_generation, schema, ..Plan::default() }
+}
+
 /// A body to be edited, laid out; characters that a browser would not give back, or that hide what is there, as JSON's
 /// escapes. `None` if it is no JSON object.
 fn text_of(body: &str) -> Option<String> {
-    let value = value::read(body).ok().filter(serde_json::Value::is_object)?;
+    let value = read_lossy(body).ok().filter(serde_json::Value::is_object)?;
     serde_json::to_string_pretty(&value).ok().map(|laid_out| escaped_json(&laid_out))
 }
 
@@ -90,7 +92,7 @@ mod tests {
         let body = "{\"a\": 1e400, \"b\":\"\u{202e}\u{7f}\u{85}x\", \"c\":[1.50]}";
         let text = text_of(body).unwrap();
         assert_eq!(crate::text::escaped_lines(&text), text);
-        assert_eq!(value::read(&text).unwrap(), value::read(body).unwrap());
+        assert_eq!(read_lossy(&text).unwrap(), read_lossy(body).unwrap());
         assert!(text.contains("\"b\": \"\\u202e\\u007f\\u0085x\""), "{text}");
         assert_eq!([text_of("[1]"), text_of("text")], [None, None]);
     }

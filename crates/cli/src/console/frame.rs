@@ -30,6 +30,13 @@ pub(super) enum Place {
     Policy,
 }
 
+impl Place {
+    /// Whether a file has it, too.
+    const fn is_of_files(self) -> bool {
+        matches!(self, Self::Letters | Self::Policy)
+    }
+}
+
 const PLACES: [(Place, &str, &str); 5] = [
     (Place::Now, "", "Now"),
     (Place::Letters, "letters", "Dead letters"),
@@ -44,7 +51,7 @@ pub(super) fn page(at: &At, place: Place, title: &str, body: &Markup) -> String 
         nav aria-label="Pages" {
             @if at.site.desks.len() > 1 || at.site.fleet.is_some() { a href="/" { "All" } }
             strong { (at.name) }
-            @for (other, path, words) in PLACES {
+            @for (other, path, words) in PLACES.into_iter().filter(|(other, ..)| !at.is_file() || other.is_of_files()) {
                 a href=(at.path(path)) aria-current=[(other == place).then_some("page")] { (words) }
             }
             @if at.site.guard.read_only { span class="badge" { "read only" } }

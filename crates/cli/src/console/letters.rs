@@ -6,9 +6,8 @@ use std::collections::BTreeSet;
 use chrono::TimeDelta;
 use redeliver_core::message::{ReceivedMessage, Timestamp};
 use redeliver_core::metadata::parse_rfc3339;
-use redeliver_core::value;
 use redeliver_dead_letters::groups::{Group, GroupTable};
-use redeliver_dead_letters::{Coverage, DeadLetterRecord, Filter};
+use redeliver_dead_letters::{Choice, Coverage, DeadLetterRecord, Filter, NotJudged, read_lossy};
 use serde::{Deserialize, Serialize};
 
 use super::frame::encoded;
@@ -185,6 +184,14 @@ impl Selection {
     }
 }
 
+/// What a selection means, newest first.
+#[derive(Debug, Default)]
+pub(super) struct Selected<'l> {
+    pub(super) letters: Vec<&'l Letter>,
+    /// By the jq filter; none of them is selected.
+    pub(super) not_judged: NotJudged,
+}
+
 impl Letters {
     pub(super) fn record(&self, letter: &Letter) -> Result<DeadLetterRecord, Failure> {
         Ok(DeadLetterRecord::new(self.spool.get(letter.place)?))
@@ -204,15 +211,15 @@ impl Letters {
     /// if nothing else rules it out.
     ///
     /// # Errors
-    /// If a moment or the filter is not understood, or the filter fails; in words.
-    pub(super) fn select(&self, selection: &Selection) -> Result<Vec<&Letter>, Failure> {
+    /// If a moment or the filter is not understood, or the filter gives no answer; in words.
+    pub(super) fn select(&self, selection: &Selection) -> Result<Selected<'_>, Failure> {
         let since = moment("since", &selection.since, self.taken_at)?;
         let until = moment("until", &selection.until, self.taken_at)?;
         let filter = Some(&selection.filter).filter(|text| !text.trim().is_empty());
         let filter = filter.map(|text| Filter::of_dead_letters(text)).transpose()?;
         let wanted = selection.q.trim().to_lowercase();
         let is = |wanted: &str, found: &str| wanted.is_empty() || wanted == found;
-        let mut selected = Vec::new();
+        let mut selected = Selected::default();
         for letter in &self.letters {
             let by_list = is(&selection.group, &letter.fingerprint)
                 && is(&selection.error_type, &letter.error_type)
@@ -222,33 +229,40 @@ impl Letters {
             if !by_list {
                 continue;
             }
-            let needs_body = filter.is_some() || !wanted.is_empty() || !selection.tenant.is_empty();
-            if needs_body && !is_meant(&self.record(letter)?, &wanted, &selection.tenant, filter.as_ref())? {
-                continue;
+            if filter.is_some() || !wanted.is_empty() || !selection.tenant.is_empty() {
+                let record = self.record(letter)?;
+                match choice(&record, &wanted, &selection.tenant, filter.as_ref())? {
+                    Choice::Picked => {}
+                    Choice::NotPicked => continue,
+                    Choice::NotJudged(why) => {
+                        selected.not_judged.add(&record, why);
+                        continue;
+                    }
+                }
             }
-            selected.push(letter);
+            selected.letters.push(letter);
         }
         Ok(selected)
     }
 }
 
-fn is_meant(
+fn choice(
     record: &DeadLetterRecord,
     wanted: &str,
     tenant: &str,
     filter: Option<&Filter>,
-) -> Result<bool, Failure> {
+) -> Result<Choice, Failure> {
     let texts =
         [record.message_id(), &record.message.sqs_message_id, &record.error_details, &record.message.body];
     if !wanted.is_empty() && !texts.iter().any(|text| text.to_lowercase().contains(wanted)) {
-        return Ok(false);
+        return Ok(Choice::NotPicked);
     }
     if !tenant.is_empty() && !is_of_tenant(&record.message, tenant) {
-        return Ok(false);
+        return Ok(Choice::NotPicked);
     }
     match filter {
         Some(filter) => Ok(filter.matches(&record.message.sqs_message_id, record.document())?),
-        None => Ok(true),
+        None => Ok(Choice::Picked),
     }
 }
 
@@ -258,7 +272,7 @@ fn is_of_tenant(message: &ReceivedMessage, tenant: &str) -> bool {
     let by_attribute =
         || message.attributes.get("tenant").and_then(|attribute| attribute.text()) == Some(tenant);
     let by_metadata =
-        || value::read(&message.body).is_ok_and(|body| body["metadata"]["tenant"].as_str() == Some(tenant));
+        || read_lossy(&message.body).is_ok_and(|body| body["metadata"]["tenant"].as_str() == Some(tenant));
     message.message_group_id.as_deref() == Some(tenant) || by_attribute() || by_metadata()
 }
 

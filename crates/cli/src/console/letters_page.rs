@@ -6,13 +6,13 @@ use serde::Deserialize;
 
 use super::at::At;
 use super::frame::encoded;
-use super::letters::{Letter, Letters, Selection};
-use crate::Failure;
+use super::letters::{Letter, Letters, Selected, Selection};
 use crate::coverage::incompleteness;
 use crate::markup::chart::columns_only;
 use crate::markup::moment;
 use crate::people::{about, counted, grouped};
 use crate::text::shortened;
+use crate::{Failure, picking};
 
 /// Messages on a page.
 const ON_A_PAGE: usize = 100;
@@ -51,14 +51,18 @@ pub(super) fn body(at: &At, selection: &Selection, paging: Paging) -> Result<Mar
 }
 
 fn look_again(at: &At, selection: &Selection, words: &str) -> Markup {
+    if at.site.guard.read_only {
+        return Markup::default(); // it would be refused
+    }
     html! { form method="post" action=(selection.address(&at.path("look"))) class="inline" { button { (words) } } }
 }
 
 fn found(at: &At, letters: &Letters, selection: &Selection, paging: Paging) -> Result<Markup, Failure> {
     let (selected, wrong) = match letters.select(selection) {
         Ok(selected) => (selected, None),
-        Err(error) => (Vec::new(), Some(error.to_string())),
+        Err(error) => (Selected::default(), Some(error.to_string())),
     };
+    let Selected { letters: selected, not_judged } = selected;
     let last_page = last_page(paging, selected.len())?;
     let first = paging.page.saturating_mul(ON_A_PAGE);
     let shown: Vec<_> = selected.iter().skip(first).take(ON_A_PAGE).copied().collect();
@@ -70,10 +74,11 @@ fn found(at: &At, letters: &Letters, selection: &Selection, paging: Paging) -> R
             }
             (look_again(at, selection, "Look again"))
         }
-        @if !letters.coverage.complete { p class="warning" { (incompleteness(&letters.coverage)) "." } }
+        @if !letters.coverage.complete { p class="warning" { (incomplete(at, letters)) } }
         @if let Some(remark) = &letters.remark { p class="warning" { (remark) } }
         (filters(at, selection))
         @if let Some(why) = wrong { p class="warning" role="alert" { (why) } }
+        @if let Some(why) = picking::not_judged(&not_judged) { p class="warning" { (why) "." } }
         @if selection.is_everything() || !selection.group.is_empty() { (groups(at, letters, selection)) }
         h2 { (counted(selected.len() as u64, "message")) @if !selection.is_everything() { ", " (shortened(&selection.words(), DETAILS_MAX)) } }
         @if !selected.is_empty() && !at.site.guard.read_only {
@@ -85,6 +90,15 @@ fn found(at: &At, letters: &Letters, selection: &Selection, paging: Paging) -> R
         (list(at, letters, &shown))
         (pages(at, selection, paging, last_page))
     })
+}
+
+fn incomplete(at: &At, letters: &Letters) -> String {
+    match letters.coverage.unreadable {
+        left_out @ 1.. if at.is_file() => {
+            format!("{} left out, which `redeliver audit` names.", counted(left_out, "line"))
+        }
+        _ => incompleteness(&letters.coverage) + ".",
+    }
 }
 
 fn filters(at: &At, selection: &Selection) -> Markup {

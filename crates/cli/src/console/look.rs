@@ -16,7 +16,8 @@ use super::letters::{Collecting, Letters};
 use super::spool::Spool;
 use crate::Failure;
 use crate::audit::not_known_to_be_new;
-use crate::connection::{DeadLetterQueue, KnownQueue, name_in};
+use crate::connection::name_in;
+use crate::source::{OpenSource, Source};
 
 /// The last look, and the one that is under way.
 #[derive(Debug)]
@@ -53,27 +54,27 @@ impl Looks {
     }
 
     /// Starts to look, unless a look is under way.
-    pub(super) fn begin(self: &Arc<Self>, queue: &DeadLetterQueue) {
+    pub(super) fn begin(self: &Arc<Self>, source: &Source) {
         if self.latest.is_running() {
             return;
         }
         // Before it is told that it runs: the page must not show how far the look before it has come.
         self.seen.store(0, Ordering::Relaxed);
         self.approximate.store(0, Ordering::Relaxed);
-        let (looks, queue) = (Arc::clone(self), queue.clone());
-        self.latest.begin(move || async move { looks.latest.tell(looks.look(&queue).await) });
+        let (looks, source) = (Arc::clone(self), source.clone());
+        self.latest.begin(move || async move { looks.latest.tell(looks.look(&source).await) });
     }
 
     /// The first look begins by itself, and no other one: each receives all messages.
-    pub(super) fn begin_if_never(self: &Arc<Self>, queue: &DeadLetterQueue) {
+    pub(super) fn begin_if_never(self: &Arc<Self>, source: &Source) {
         if self.latest.seen().is_none() && self.latest.failed().is_none() {
-            self.begin(queue);
+            self.begin(source);
         }
     }
 
-    async fn look(&self, queue: &DeadLetterQueue) -> Result<Letters, Failure> {
-        let KnownQueue { queue, attributes } = queue.open().await?;
-        let retention = attributes.get("MessageRetentionPeriod").and_then(|seconds| seconds.parse().ok());
+    async fn look(&self, source: &Source) -> Result<Letters, Failure> {
+        let OpenSource { dead_letters: queue, retention, .. } = source.open().await?;
+        let retention = retention.and_then(|retention| TimeDelta::from_std(retention).ok());
         let taken_at = SystemClock.now();
         #[expect(clippy::disallowed_methods, reason = "the file has a random name, and is new")]
         let mut collecting = Collecting::new(Spool::new(&std::env::temp_dir())?);
@@ -95,7 +96,11 @@ impl Looks {
         // Whatever happened, first everything is given back.
         let coverage = reader.finish().await;
         let coverage = Coverage { complete: coverage.complete && read?, ..coverage };
-        let mut letters = collecting.into_letters(coverage, taken_at, retention.map(TimeDelta::seconds));
+        let mut letters = collecting.into_letters(coverage, taken_at, retention);
+        // In a file nothing is new from one look to the next.
+        if source.file.is_some() {
+            return Ok(letters);
+        }
         match self.new_causes(queue.arn(), &letters) {
             Ok(new) => {
                 letters.new_causes = new;

@@ -51,7 +51,7 @@ pub(super) fn plan(at: &At, asked: &Asked) -> Result<Plan, Failure> {
         },
         _ => return Err("a plan is to send back or to delete".into()),
     };
-    let selected = letters.select(&asked.selection)?;
+    let selected = letters.select(&asked.selection)?.letters;
     if asked.body.is_some() && selected.len() != 1 {
         return Err("an edited body is for one message".into());
     }
@@ -67,7 +67,7 @@ pub(super) fn plan(at: &At, asked: &Asked) -> Result<Plan, Failure> {
 
 /// What would become of these messages now.
 pub(super) fn decide(at: &At, letters: &Letters, work: &Work, ids: &[String]) -> Result<Decided, Failure> {
-    let redrive = work.redrive(Pick::default(), &at.site.schema)?;
+    let redrive = work.redrive(Pick::default(), &at.site.schema);
     let by_id: HashMap<_, _> =
         letters.letters.iter().map(|letter| (letter.sqs_message_id.as_str(), letter)).collect();
     let mut decided = Decided::default();

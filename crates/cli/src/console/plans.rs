@@ -13,8 +13,6 @@ use redeliver_dead_letters::files::{FileError, replace};
 use redeliver_dead_letters::redrive::{self, Edit, plan_id};
 use serde::{Deserialize, Serialize};
 
-use crate::Failure;
-
 /// A set of dead letters, and what is to be done with them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Plan {
@@ -50,20 +48,17 @@ pub(super) enum Work {
 
 impl Work {
     /// The source queue, and what the engine is to do with what is picked; `None` if it is to be deleted.
-    pub(super) fn redrive(
-        &self,
-        pick: Pick,
-        schema: &MessageSchema,
-    ) -> Result<Option<(&str, redrive::Plan)>, Failure> {
-        let Self::SendBack { to, edit, new_id, max_generation } = self else { return Ok(None) };
+    pub(super) fn redrive(&self, pick: Pick, schema: &MessageSchema) -> Option<(&str, redrive::Plan)> {
+        let Self::SendBack { to, edit, new_id, max_generation } = self else { return None };
         let how = redrive::Plan {
             pick,
-            edit: edit.as_deref().map(Edit::body).transpose()?,
+            edit: edit.as_deref().map(Edit::body),
             new_id: *new_id,
+            into_lines: false,
             max_generation: *max_generation,
             schema: schema.clone(),
         };
-        Ok(Some((to, how)))
+        Some((to, how))
     }
 }
 

@@ -47,7 +47,7 @@ impl Run {
     async fn carried_out(&self) -> Result<Outcome, Failure> {
         let plan = &self.begun.plan;
         let pick = || Pick::exactly(plan.messages.iter().cloned());
-        match plan.work.redrive(pick(), &self.schema)? {
+        match plan.work.redrive(pick(), &self.schema) {
             Some((to, how)) => self.send_back(to, &how).await,
             None => self.delete(&pick()).await,
         }

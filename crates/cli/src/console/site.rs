@@ -156,6 +156,9 @@ async fn fleet_live(State(site): Shared) -> Response {
 }
 
 async fn now(at: At) -> Answer {
+    if at.is_file() {
+        return to(&at.path("letters"));
+    }
     at.now.look(&at);
     let body = html! { div id="live" data-live=(at.path("live")) { (now_page::part(&at)) } };
     at.page(Place::Now, "Now", &body)
@@ -173,7 +176,7 @@ async fn letters(
     InQuery(selection): InQuery<Selection>,
     InQuery(paging): InQuery<letters_page::Paging>,
 ) -> Answer {
-    at.looks.begin_if_never(&at.queue);
+    at.looks.begin_if_never(&at.source);
     let body = at.blocking(move |at| letters_page::body(at, &selection, paging)).await;
     let body = body.map_err(|trouble| trouble.leading_to(&at.path("letters")))?;
     at.page(Place::Letters, "Dead letters", &body)
@@ -184,7 +187,7 @@ async fn letters_live(at: At) -> Response {
 }
 
 async fn look(at: At, InQuery(selection): InQuery<Selection>) -> Answer {
-    at.looks.begin(&at.queue);
+    at.looks.begin(&at.source);
     to(&selection.address(&at.path("letters")))
 }
 
@@ -202,6 +205,7 @@ async fn check(one: OneLetter, InForm(edited): InForm<edit_page::Edited>) -> Ans
 }
 
 async fn plans(at: At) -> Answer {
+    at.check_queue()?;
     at.page(Place::Plans, "Plans", &plan_page::list(&at))
 }
 
@@ -229,7 +233,7 @@ async fn start_plan(
     InPath(Id { id }): InPath<Id>,
     InForm(pace): InForm<start_form::PaceAsked>,
 ) -> Answer {
-    at.works.start(&at.from, &id, pace.read()?, &at.queue, &at.site.schema)?;
+    at.works.start(&at.from, &id, pace.read()?, &at.source.queue, &at.site.schema)?;
     to(&at.path(&format!("plans/{id}")))
 }
 
@@ -239,6 +243,7 @@ async fn pause_plan(at: At, InPath(Id { id }): InPath<Id>) -> Answer {
 }
 
 async fn pause_page(at: At) -> Answer {
+    at.check_queue()?;
     at.now.look(&at);
     at.page(Place::Pause, "Pause and resume", &now_page::switches(&at))
 }

@@ -1,16 +1,17 @@
 //! The options of `redeliver redrive`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
 
 use crate::applying::Applying;
-use crate::connection::{DeadLetterQueue, QueueAddress};
+use crate::connection::QueueAddress;
 use crate::output::Printing;
 use crate::people::{HOUR, number, seconds};
 use crate::picking::Picking;
 use crate::plain::PlainArguments;
+use crate::source::Source;
 
 /// Send dead letters back to the source queue, with a fresh retry budget: all, or those that you pick, edited or as
 /// they are.
@@ -34,34 +35,47 @@ Examples:
     --edit '.body.data.currency = \"EUR\"' --apply
   redeliver redrive --stack redeliver-prod --group 21d708b3fca00092 \\
     --edit '.body.data.currency = \"EUR\"' --new-id --apply
+  redeliver redrive dead.jsonl --where '.error_type | startswith(\"INVALID\")' \\
+    --edit '.body = .body + \"}\"' -o mended.jsonl --apply
+  redeliver redrive expired.jsonl --to orders --apply
 
 A message that is sent back keeps its message_id, its idempotency key: an API that remembers the key of a call that it has \
 answered may ignore an edited body, or refuse it. Use --new-id there, and only if the API did nothing under the old one.
+
+With FILE nothing is deleted or watched. Its messages go to the queue of --to, with a journal as ever, or without one into the \
+new file of --output, one body a line, as `check`, `local` and `send` take it; the report is on standard output then. What is \
+still in its DLQ, as after `audit --archive`, is there twice then: redrive it from there instead.
+
+An edit of a message that was found invalid may change all of it, also its id; what comes out must be a valid message. A body \
+that is no JSON is text.
 
 A filter is jq, on {message_id, sent_at, error_type, error_details, attempts, fingerprint, attributes, body}.
 
 Exit codes:
   0    everything selected was sent back and deleted, or would be
   1    something selected stays (refused, parked, not sent, or it came straight back),
-       or a message or a group that was named is not in the DLQ
+       a message or a group that was named is not in the DLQ, or the filter could not
+       judge a message, which stays
   2    bad usage, a wrong filter, a queue or journal that cannot be used, or a stack
        that is paused
   4    not all of the DLQ was seen: run it again; what a killed run held is visible
-       again within two minutes
+       again within two minutes. Or a line of FILE is no dead letter
   5    stopped, because too much of what was sent failed again
   6    sent, not deleted: messages are in both queues, and the same command here
        deletes them
   130  interrupted: run it again to finish")]
 pub struct Arguments {
     #[command(flatten)]
-    pub(super) from: DeadLetterQueue,
-    /// The queue to send to: its URL, name or ARN; by default the deployment's source queue
-    #[arg(long, value_name = "QUEUE", required_unless_present_any = ["stack", "prefix", "stage"])]
+    pub(super) from: Source,
+    /// The queue to send to: its URL, name or ARN; by default the deployment's source queue, and with FILE the file of
+    /// --output
+    #[arg(long, value_name = "QUEUE", required_unless_present_any = ["stack", "prefix", "stage", "file"])]
     pub(super) to: Option<QueueAddress>,
     #[command(flatten)]
     pub(super) picking: Picking,
     /// Change .body: only members that the filter changes are replaced, all other bytes stay; message_id and
-    /// redeliver's own metadata cannot be changed. The original is kept in the journal
+    /// redeliver's own metadata cannot be changed, unless the message was found invalid. The original is kept in the
+    /// journal
     #[arg(long, value_name = "JQ")]
     pub(super) edit: Option<String>,
     /// Give each message that --edit changes a new message_id, derived from its old one: for an API that remembers ids,
@@ -97,4 +111,18 @@ pub struct Arguments {
     pub(super) journal: Option<PathBuf>,
     #[command(flatten)]
     pub(super) printing: Printing,
+}
+
+impl Arguments {
+    /// The file that messages are written to, if they come from a file and go to no queue.
+    pub(super) fn written(&self) -> Result<Option<&Path>, &'static str> {
+        match (&self.from.file, &self.to) {
+            (Some(_), None) => self
+                .printing
+                .file()
+                .map(Some)
+                .ok_or("say where to: --to QUEUE, or -o FILE for a file of messages"),
+            _ => Ok(None),
+        }
+    }
 }

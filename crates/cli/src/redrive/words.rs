@@ -4,19 +4,44 @@ use std::fmt::Write as _;
 
 use redeliver_dead_letters::redrive::{Ending, Report, Watched};
 
+use super::Arguments;
 use crate::coverage::incompleteness;
 use crate::people::{counted, grouped, span};
 
-pub(super) fn table(report: &Report, applied: bool, max: u64) -> String {
+/// From where to where messages go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    QueueToQueue,
+    FileToQueue,
+    FileToFile,
+}
+
+impl Way {
+    pub(super) const fn of(arguments: &Arguments) -> Self {
+        match (&arguments.from.file, &arguments.to) {
+            (None, _) => Self::QueueToQueue,
+            (Some(_), Some(_)) => Self::FileToQueue,
+            (Some(_), None) => Self::FileToFile,
+        }
+    }
+
+    const fn done(self, applied: bool) -> &'static str {
+        match (self, applied) {
+            (Self::FileToFile, true) => "written",
+            (Self::FileToFile, false) => "would be written",
+            (_, true) => "sent back",
+            (_, false) => "would be sent back",
+        }
+    }
+}
+
+pub(super) fn table(report: &Report, way: Way, applied: bool, max: u64) -> String {
+    let is_queue = way == Way::QueueToQueue;
     let mut text = String::new();
     let mut line = |name: &str, count: u64| {
         let _infallible = writeln!(text, " {name:<38} {:>10}", grouped(count));
     };
-    if applied {
-        line("sent back", report.sent);
-    } else {
-        line("would be sent back", report.planned);
-    }
+    line(way.done(applied), if applied { report.sent } else { report.planned });
     for (error_type, count) in &report.by_error_type {
         line(&format!("  {error_type}"), *count);
     }
@@ -24,7 +49,7 @@ pub(super) fn table(report: &Report, applied: bool, max: u64) -> String {
         ("  edited", report.edited),
         ("  under a new message_id", report.new_ids),
         ("  copies of them, at most", report.possible_copies),
-        ("sent before, now deleted", report.deleted_only),
+        (if is_queue { "sent before, now deleted" } else { "sent before" }, report.deleted_only),
         ("sent, NOT deleted from the DLQ", report.not_deleted),
         ("came straight back", report.came_back_count()),
     ] {
@@ -32,8 +57,8 @@ pub(super) fn table(report: &Report, applied: bool, max: u64) -> String {
             line(name, count);
         }
     }
-    // Who has not looked at all of them does not know how many there are.
-    let [stay, not_selected] = match report.is_complete() {
+    // Who has not looked at all of them does not know how many there are. A line that is no dead letter is none of them.
+    let [stay, not_selected] = match report.is_complete() || !is_queue && report.early.is_none() {
         true => ["stay", "not selected"],
         false => ["stay, as far as seen", "not selected, as far as seen"],
     };
@@ -49,10 +74,11 @@ pub(super) fn table(report: &Report, applied: bool, max: u64) -> String {
         let _infallible = writeln!(text, "e.g. {new} was {old}");
     }
     for (reason, (count, examples)) in &report.staying {
+        let left = if is_queue { "left in the DLQ" } else { "left out" };
         let _infallible =
-            writeln!(text, "{} left in the DLQ: {reason} (e.g. {})", grouped(*count), examples.join(", "));
+            writeln!(text, "{} {left}: {reason} (e.g. {})", grouped(*count), examples.join(", "));
     }
-    if let Some(coverage) = report.coverage.filter(|coverage| !coverage.complete) {
+    if let Some(coverage) = report.coverage.filter(|coverage| is_queue && !coverage.complete) {
         let _infallible = writeln!(text, "{}", incompleteness(&coverage));
     }
     text
@@ -79,9 +105,11 @@ pub(crate) fn watched_in_words(Watched { seconds, sent, came_back, waiting }: &W
 }
 
 /// What is to be done now, if that is not all in the report.
-pub(super) fn sentence(ending: Ending, report: &Report) -> Option<String> {
+pub(super) fn sentence(ending: Ending, way: Way, report: &Report) -> Option<String> {
     match ending {
         Ending::Done => None,
+        Ending::NotSeen if way != Way::QueueToQueue => None, // each such line was told
+        Ending::Interrupted if way == Way::FileToFile => Some("interrupted: nothing was written".to_owned()),
         Ending::NotSeen => {
             let hidden = "what a killed run or an audit held is visible again within two minutes";
             Some(format!(
@@ -141,7 +169,7 @@ mod tests {
             staying: [("parked".to_owned(), (1, vec!["sqs-7".to_owned()]))].into(),
             ..Report::default()
         };
-        let table = table(&report, true, u64::MAX);
+        let table = table(&report, Way::QueueToQueue, true, u64::MAX);
         for line in [
             "the first 50 were watched for 1m 30s: 1 came straight back, about 3 more messages wait for a retry than before",
             "e.g. new was old",
@@ -159,7 +187,7 @@ mod tests {
     #[test]
     fn what_max_leaves_is_counted_in_a_plan_and_told_of_a_run_as_far_as_it_has_looked() {
         let left = |report: &Report, applied| {
-            let table = table(report, applied, 1);
+            let table = table(report, Way::QueueToQueue, applied, 1);
             table.lines().find(|line| line.contains("--max")).map(str::to_owned)
         };
         let line = |count: &str| Some(format!(" left by --max                          {count:>10}"));

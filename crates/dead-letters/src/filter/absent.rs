@@ -9,6 +9,7 @@ use jaq_core::ops::Cmp;
 use jaq_core::path::{Opt, Part};
 
 use super::{Filter, FilterError, text_of};
+use crate::Choice;
 
 /// Messages that were picked although they have not all the members that the filter compares.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,7 +63,7 @@ impl Watch {
     /// Looks at a message that the filter has picked.
     pub(super) fn note(&self, message_id: &str, document: String) -> Result<(), FilterError> {
         let is_absent = self.is_absent.matches(message_id, document)?;
-        self.messages.set(self.messages.get() + u64::from(is_absent));
+        self.messages.set(self.messages.get() + u64::from(is_absent == Choice::Picked));
         Ok(())
     }
 

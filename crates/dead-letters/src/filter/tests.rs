@@ -1,7 +1,15 @@
 use super::*;
 
 fn matches(filter: &str, document: &str) -> bool {
-    Filter::new(filter).unwrap().matches("m", document.to_owned()).unwrap()
+    Filter::new(filter).unwrap().matches("m", document.to_owned()).unwrap() == Choice::Picked
+}
+
+/// Why it is not judged.
+fn not_judged(filter: &str, document: &str) -> String {
+    match Filter::new(filter).unwrap().matches("m", document.to_owned()).unwrap() {
+        Choice::NotJudged(why) => why,
+        choice => panic!("{filter}: {choice:?}"),
+    }
 }
 
 #[test]
@@ -53,14 +61,9 @@ fn a_filter_cannot_reach_out_of_the_message() {
 }
 
 #[test]
-fn a_filter_that_fails_or_never_ends_is_told_with_the_message() {
-    let failed = Filter::new(".a + {}").unwrap().matches("m-1", r#"{"a":1}"#.to_owned()).unwrap_err();
-    assert_eq!(
-        failed.to_string(),
-        "the filter `.a + {}` fails on message m-1: cannot calculate with two values"
-    );
-    let endless = Filter::new("def f: f; f").unwrap().matches("m-1", "{}".to_owned()).unwrap_err();
-    assert!(endless.to_string().ends_with("it takes longer than 1 s"), "{endless}");
+fn why_a_filter_fails_on_a_message_or_takes_too_long_is_told() {
+    assert_eq!(not_judged(".a + {}", r#"{"a":1}"#), "cannot calculate with two values");
+    assert_eq!(not_judged("def f: f; f", "{}"), "the filter takes longer than 1 s on it");
 }
 
 #[test]
@@ -83,21 +86,19 @@ fn what_is_told_of_a_failure_holds_no_value_of_the_message() {
         ("error(.a)", own),
         ("error(\"cannot use \" + .a)", own),
     ] {
-        let failed = Filter::new(filter).unwrap().matches("m", document.to_owned()).unwrap_err();
-        let text = failed.to_string();
-        assert_eq!(text, format!("the filter `{filter}` fails on message m: {reason}"));
-        assert!(!text.contains("CANARY") && !text.contains("4242"), "{text}");
+        assert_eq!(not_judged(filter, document), reason, "{filter}");
     }
 }
 
 #[test]
 fn an_edit_has_exactly_one_output_with_its_numbers_as_they_were() {
-    let edit = |filter: &str, document: &str| Filter::new(filter).unwrap().edit("m", document.to_owned());
+    let edit =
+        |filter: &str, document: &str| Filter::new(filter).unwrap().edit("m", document.to_owned()).unwrap();
     let edited =
         edit(".body.data.fixed = true", r#"{"body":{"data":{"n":1.10,"big":123456789012345678901}}}"#);
     assert_eq!(edited.unwrap(), r#"{"body":{"data":{"n":1.10,"big":123456789012345678901,"fixed":true}}}"#);
-    assert!(edit("empty", "{}").unwrap_err().to_string().ends_with("it has no output; one is needed"));
-    assert!(edit("., .", "{}").unwrap_err().to_string().ends_with("it has several outputs; one is needed"));
+    assert_eq!(edit("empty", "{}").unwrap_err(), "it has no output; one is needed");
+    assert_eq!(edit("., .", "{}").unwrap_err(), "it has several outputs; one is needed");
 }
 
 #[test]
@@ -195,7 +196,7 @@ fn what_to_write_instead_leaves_out_what_is_absent_and_can_be_pasted_in_place() 
     ] {
         let filter = |comparison: &str| format!(r#".error_type == "NON" and {comparison}"#);
         let picking = Filter::new(&filter(written)).unwrap();
-        assert!(picking.matches("m", absent.to_owned()).unwrap(), "{written}");
+        assert_eq!(picking.matches("m", absent.to_owned()).unwrap(), Choice::Picked, "{written}");
         assert_eq!(picking.absent().unwrap().instead, [instead]);
         if !instead.contains('…') {
             assert!(matches(&filter(instead), whole) && !matches(&filter(instead), absent), "{instead}");

@@ -1,33 +1,67 @@
-//! What a redrive does: nothing but look, or a whole run.
+//! What a redrive does: nothing but look, a file of what it would send, or a whole run.
+
+use std::io;
 
 use redeliver_core::ports::{Clock, Queue, QueueDepth, QueueSender};
 
 use super::journal::Journal;
-use super::plan::Verdict;
+use super::plan::{SendBack, Verdict};
 use super::report::{Early, Report};
 use super::run::Run;
 use super::task::Redrive;
 use crate::{DeadLetterRecord, Failure, Reader};
 
-impl<D: Queue, S: QueueSender + QueueDepth, C: Clock> Redrive<'_, D, S, C> {
+/// What is done with a message that is to go back.
+type Take<'t> = &'t mut dyn FnMut(&mut Report, &DeadLetterRecord, &SendBack) -> io::Result<()>;
+
+impl<D: Queue, S, C: Clock> Redrive<'_, D, S, C> {
     /// What would be done; nothing is.
     ///
     /// # Errors
-    /// If the DLQ cannot be read, or a filter fails.
+    /// If the DLQ cannot be read, or a filter gives no answer.
     pub async fn dry_run(&self) -> Result<Report, Failure> {
+        self.look(&mut |report, record, send_back| {
+            report.would_send(record, send_back);
+            Ok(())
+        })
+        .await
+    }
+
+    /// Writes what would be sent back, a body a line, and leaves all dead letters where they are. The plan must say that it
+    /// is for lines.
+    ///
+    /// # Errors
+    /// If the dead letters cannot be read, the output cannot be written, or a filter gives no answer.
+    pub async fn write(&self, output: &mut dyn io::Write) -> Result<Report, Failure> {
+        self.look(&mut |report, record, send_back| {
+            // In JSON a line break is white space, wherever it stands.
+            let body = send_back.message.content().body.replace(['\n', '\r'], " ");
+            writeln!(output, "{body}")?;
+            report.sent(record, send_back);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn look(&self, take: Take<'_>) -> Result<Report, Failure> {
         let mut report = Report::default();
         let mut reader = Reader::new(self.dlq, self.clock).await?;
-        let outcome = self.look_through(&mut reader, &mut report).await;
+        let outcome = self.look_through(&mut reader, &mut report, take).await;
         report.coverage = Some(reader.finish().await);
         outcome.map(|()| report)
     }
 
-    async fn look_through(&self, reader: &mut Reader<'_, D, C>, report: &mut Report) -> Result<(), Failure> {
+    async fn look_through(
+        &self,
+        reader: &mut Reader<'_, D, C>,
+        report: &mut Report,
+        take: Take<'_>,
+    ) -> Result<(), Failure> {
         while let Some(messages) = reader.next().await? {
             for record in messages.into_iter().map(DeadLetterRecord::new) {
                 match self.plan.decide(&record)? {
-                    Verdict::Send(send_back) if report.planned < self.limits.max => {
-                        report.would_send(&record, &send_back);
+                    Verdict::Send(send_back) if report.planned + report.sent < self.limits.max => {
+                        take(report, &record, &send_back)?;
                     }
                     Verdict::Send(_) => report.left_by_max += 1,
                     Verdict::NotSelected => report.not_selected += 1,
@@ -41,11 +75,13 @@ impl<D: Queue, S: QueueSender + QueueDepth, C: Clock> Redrive<'_, D, S, C> {
         }
         Ok(())
     }
+}
 
+impl<D: Queue, S: QueueSender + QueueDepth, C: Clock> Redrive<'_, D, S, C> {
     /// Sends back what the plan selects, in as many passes as it takes.
     ///
     /// # Errors
-    /// If the DLQ, the disk or a filter fails; a second run with the same journal goes on where this one ended.
+    /// If the DLQ or the disk fails, or a filter gives no answer; a second run with the same journal goes on where this one ended.
     pub async fn apply(&self, journal: &mut Journal) -> Result<Report, Failure> {
         Run::new(self, journal).finish().await
     }

@@ -92,6 +92,14 @@ impl Journal {
         self.letters.get(sqs_message_id).is_some_and(|letter| letter.step >= Step::Sent)
     }
 
+    /// Whether a dead letter may have been sent under another id of its own: an edit that comes to another one each time
+    /// would make two messages of it.
+    #[must_use]
+    pub fn was_perhaps_sent_under_another_id(&self, sqs_message_id: &str, message_id: &str) -> bool {
+        let letter = self.letters.get(sqs_message_id).filter(|letter| letter.is_perhaps_sent());
+        letter.is_some_and(|letter| letter.message_id != message_id)
+    }
+
     /// SQS's ids of the dead letters that were sent back, by whichever run, and whose deletion is not confirmed.
     pub fn not_deleted(&self) -> impl Iterator<Item = &str> {
         let sent = self.letters.iter().filter(|(_, letter)| letter.step == Step::Sent);
@@ -181,6 +189,7 @@ impl Journal {
             Entry::Intent { sqs_message_id, message_id, generation, .. } => {
                 let letter = self.letter(sqs_message_id);
                 letter.step = letter.step.max(Step::Intended);
+                letter.message_id.clone_from(message_id);
                 self.generations.insert(message_id.clone(), *generation);
             }
             Entry::Sent { sqs_message_id, sends, .. } => {

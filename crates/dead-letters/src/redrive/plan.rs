@@ -8,12 +8,14 @@ use redeliver_core::arrival::producers_attributes;
 use redeliver_core::limits::DelaySeconds;
 use redeliver_core::message::{Attributes, Content, OutgoingMessage};
 use redeliver_core::metadata::{GENERATION_MAX, Metadata};
+use redeliver_core::reason::DeadLetterReason;
 use redeliver_core::schema::{MessageSchema, Parsed, Rewritten};
 use thiserror::Error;
 
-use crate::{DeadLetterRecord, FilterError, Pick};
+use crate::{Choice, DeadLetterRecord, FilterError, Pick};
 pub use edit::Edit;
-use new_id::{derived_id, with_new_id};
+use edit::Editable;
+use new_id::{derived_id, own_id, with_new_id};
 
 /// What is done to which messages.
 #[derive(Debug, Default)]
@@ -24,6 +26,8 @@ pub struct Plan {
     pub new_id: bool,
     /// What was sent back so often is not sent back again.
     pub max_generation: u32,
+    /// What goes back is written to a file, a body a line.
+    pub into_lines: bool,
     /// What the edited message must match, apart from being a message.
     pub schema: MessageSchema,
 }
@@ -33,7 +37,7 @@ pub struct Plan {
 pub enum Verdict {
     NotSelected,
     Send(Box<SendBack>),
-    /// It is selected but stays; a sentence says why.
+    /// It stays, although it is selected or may be; a sentence says why.
     Stays(Reason),
 }
 
@@ -43,15 +47,18 @@ pub struct SendBack {
     pub message: OutgoingMessage,
     /// Its own id; if it got a new one, that.
     pub message_id: String,
-    /// The id that it had, if it got a new one.
+    /// The id that it had, whatever that was, if it got a new one.
     pub old_message_id: Option<String>,
     pub generation: u32,
     pub edited: bool,
 }
 
-/// Why a selected message stays.
+/// Why a message stays.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Error)]
 pub enum Reason {
+    /// Whether it is selected is not known.
+    #[error("the filter cannot judge it: {0}")]
+    NotJudged(String),
     #[error("would be dead-lettered again at once: {0}")]
     NotAMessage(String),
     #[error("parked: was sent back {0} times already (--max-generation)")]
@@ -60,19 +67,32 @@ pub enum Reason {
     EditRefused(String),
     #[error("SQS would refuse it: {0}")]
     NotSendable(String),
+    #[error(
+        "a line of a file has no place for its attributes or its message group: send it to a queue with --to"
+    )]
+    NotALine,
+    #[error(
+        "the edit gives it another message_id than in an earlier run, which may have sent it: it must come to the same one each \
+         time"
+    )]
+    AnotherId,
 }
 
 impl Plan {
     /// What becomes of a message.
     ///
     /// # Errors
-    /// If a filter fails on it.
+    /// If a filter gives no answer, or does not come to an end.
     pub fn decide(&self, record: &DeadLetterRecord) -> Result<Verdict, FilterError> {
-        if !self.pick.picks(record)? {
-            return Ok(Verdict::NotSelected);
+        match self.pick.picks(record)? {
+            Choice::Picked => {}
+            Choice::NotPicked => return Ok(Verdict::NotSelected),
+            Choice::NotJudged(why) => return Ok(Verdict::Stays(Reason::NotJudged(why))),
         }
-        // Before the edit and the schema, which cost more: a message that has had all its rounds is left alone.
-        let generation = record.metadata.as_ref().map_or(0, Metadata::generation);
+        // Before the edit and the schema, which cost more: a message that has had all its rounds is left alone. What is
+        // invalid may have its generation in its final record alone.
+        let given_up_in = record.dead_letter.as_ref().and_then(|ours| ours.redrive_generation).unwrap_or(0);
+        let generation = record.metadata.as_ref().map_or(given_up_in, Metadata::generation);
         if generation >= self.max_generation.min(GENERATION_MAX) {
             return Ok(Verdict::Stays(Reason::Parked(generation)));
         }
@@ -80,13 +100,21 @@ impl Plan {
         let Some(edit) = &self.edit else {
             return Ok(self.send_back(record, &record.message.body, attributes, None));
         };
-        let body = match edit.edited(record)? {
+        let editable =
+            if self.was_found_invalid(record) { Editable::All } else { Editable::WhatIsTheProducers };
+        let body = match edit.edited(record, editable)? {
             Ok(body) => body,
             Err(why) => return Ok(Verdict::Stays(Reason::EditRefused(why))),
         };
         // An edit that changes nothing changes no id either: an API would do the same work a second time.
-        if !self.new_id || body == record.message.body {
+        if body == record.message.body {
             return Ok(self.send_back(record, &body, attributes, None));
+        }
+        // An id that the edit itself has given stays, also with `--new-id`.
+        let given_up =
+            own_id(&record.message.body).filter(|old| own_id(&body).is_some_and(|new| new != *old));
+        if given_up.is_some() || !self.new_id {
+            return Ok(self.send_back(record, &body, attributes, given_up));
         }
         let sqs_message_id = &record.message.sqs_message_id;
         if let Ok(Parsed::Plain(plain)) = self.schema.read_either(&body, &attributes, sqs_message_id) {
@@ -99,6 +127,21 @@ impl Plan {
         }
         let (body, old_id) = with_new_id(&body, sqs_message_id, generation + 1);
         Ok(self.send_back(record, &body, attributes, Some(old_id)))
+    }
+
+    /// Whether its final record says that it is no valid message, or it cannot be read as one. Under its id nobody has done
+    /// anything, so an edit may change all of it.
+    #[must_use]
+    pub fn was_found_invalid(&self, record: &DeadLetterRecord) -> bool {
+        let codes = [DeadLetterReason::InvalidMessageFormat, DeadLetterReason::InvalidMessageSchema];
+        let is_said = record.is_annotated && codes.iter().any(|code| code.as_str() == record.error_type);
+        // Without the schema for `data`, which is none that the message was called by.
+        let is_read = || {
+            let (body, sqs_message_id) = (&record.message.body, &record.message.sqs_message_id);
+            record.metadata.is_some()
+                || self.schema.read_either(body, &producer_attributes(record), sqs_message_id).is_ok()
+        };
+        is_said || !is_read()
     }
 
     fn send_back(
@@ -118,6 +161,9 @@ impl Plan {
             Some(Rewritten::Attributes(attributes)) => (body.to_owned(), attributes),
             None => return Verdict::Stays(Reason::NotSendable(NO_PLACE.to_owned())),
         };
+        if self.into_lines && !(attributes.is_empty() && record.message.message_group_id.is_none()) {
+            return Verdict::Stays(Reason::NotALine);
+        }
         let content = Content {
             body: new_body,
             attributes,

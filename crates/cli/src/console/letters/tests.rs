@@ -35,7 +35,7 @@ fn three() -> Letters {
 }
 
 fn selected(letters: &Letters, selection: &Selection) -> Vec<String> {
-    letters.select(selection).unwrap().iter().map(|letter| letter.sqs_message_id.clone()).collect()
+    letters.select(selection).unwrap().letters.iter().map(|letter| letter.sqs_message_id.clone()).collect()
 }
 
 fn by(set: impl FnOnce(&mut Selection)) -> Selection {

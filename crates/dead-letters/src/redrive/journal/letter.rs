@@ -4,6 +4,8 @@
 #[derive(Debug, Default)]
 pub(super) struct Letter {
     pub(super) step: Step,
+    /// Its own id when it was last about to be sent.
+    pub(super) message_id: String,
     /// How many messages there may be of it in the queue that it is sent to.
     perhaps_there: u32,
 }
@@ -21,6 +23,11 @@ pub(super) enum Step {
 }
 
 impl Letter {
+    /// Whether there may be a message of it in the queue that it is sent to.
+    pub(super) const fn is_perhaps_sent(&self) -> bool {
+        self.perhaps_there > 0
+    }
+
     /// It was perhaps sent so often; how many messages there may be that nobody wanted.
     pub(super) fn perhaps_sent(&mut self, sends: u32) -> u64 {
         // One message in the queue is the one that was wanted; only what is beyond it is a copy.

@@ -1,16 +1,17 @@
 //! `--edit`: a change of the body, and of nothing else.
 
 use redeliver_core::metadata::OUR_MEMBERS;
-use redeliver_core::value;
 use serde_json::Value;
-use serde_json::value::RawValue;
 
 use crate::edit::splice;
+use crate::surrogates::{are_lost, read_lossy};
 use crate::{DeadLetterRecord, Filter, FilterError};
 
 /// Of `--edit .body.data`, which picks where it should change.
 pub(super) const NOT_AN_ASSIGNMENT: &str = "its output is not the whole message any more; write an assignment, which keeps the rest, such as \
      `.body.data.currency = \"EUR\"`";
+/// Of a message that is valid.
+const NOT_AN_OBJECT: &str = "the body is not a JSON object, before or after";
 
 /// A change of `.body`.
 #[derive(Debug)]
@@ -21,7 +22,16 @@ enum Change {
     /// A jq filter, and the same document through the same writer, unchanged.
     Filter { change: Filter, identity: Filter },
     /// The body that it becomes.
-    Body(Value),
+    Body(String),
+}
+
+/// How much of a message an edit may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Editable {
+    /// All but what is redeliver's own and the id: a change would forge its history, or end its idempotency.
+    WhatIsTheProducers,
+    /// All of it: it was found invalid, so nobody has done anything under its id.
+    All,
 }
 
 impl Edit {
@@ -35,23 +45,20 @@ impl Edit {
     }
 
     /// The body as somebody has written it anew, of one message.
-    ///
-    /// # Errors
-    /// If it is not JSON; with line and column.
-    pub fn body(text: &str) -> Result<Self, String> {
-        let body =
-            serde_json::from_str::<&RawValue>(text).map_err(|error| format!("is not JSON: {error}"))?;
-        Ok(Self(Change::Body(value::read(body.get()).unwrap_or_default())))
+    #[must_use]
+    pub fn body(text: &str) -> Self {
+        Self(Change::Body(text.to_owned()))
     }
 
     /// The body with what the edit changed in it; the inner error says why the edit must not be made.
-    pub(super) fn edited(&self, record: &DeadLetterRecord) -> Result<Result<String, String>, FilterError> {
+    pub(super) fn edited(
+        &self,
+        record: &DeadLetterRecord,
+        editable: Editable,
+    ) -> Result<Result<String, String>, FilterError> {
         match &self.0 {
-            Change::Filter { change, identity } => filtered(change, identity, record),
-            Change::Body(body) => {
-                let before = value::read(&record.message.body).unwrap_or_default();
-                Ok(with_body(record, &before, body))
-            }
+            Change::Filter { change, identity } => filtered(change, identity, record, editable),
+            Change::Body(text) => Ok(written(record, text, editable)),
         }
     }
 }
@@ -60,38 +67,83 @@ fn filtered(
     change: &Filter,
     identity: &Filter,
     record: &DeadLetterRecord,
+    editable: Editable,
 ) -> Result<Result<String, String>, FilterError> {
     // The document goes through the same tool twice, once unchanged. Comparing these two shows what the edit has
     // changed, and not how the tool writes a number or an escape.
     let id = &record.message.sqs_message_id;
-    let read = |text: &str| value::read(text).unwrap_or_default();
-    let before = read(&identity.edit(id, record.document())?);
-    let after = read(&change.edit(id, record.document())?);
-    let (Value::Object(document), Value::Object(mut changed)) = (before, after) else {
-        return Ok(Err(NOT_AN_ASSIGNMENT.to_owned()));
-    };
-    if document.keys().any(|name| !changed.contains_key(name)) {
-        return Ok(Err(NOT_AN_ASSIGNMENT.to_owned()));
-    }
-    let body = changed.remove("body").unwrap_or_default();
-    if let Some(name) =
-        document.keys().filter(|name| *name != "body").find(|name| changed.get(*name) != document.get(*name))
-    {
-        return Ok(Err(format!("it changes .{name}; only .body can be changed")));
-    }
-    Ok(with_body(record, &document["body"], &body))
+    let outputs = [identity.edit(id, record.document())?, change.edit(id, record.document())?];
+    Ok(compared(outputs).and_then(|(before, after)| with_body(record, &before, &after, editable)))
 }
 
-/// Refuses what is no object, and a change of what is redeliver's own in it: that would forge a message's history, or
-/// end its idempotency.
-fn with_body(record: &DeadLetterRecord, before: &Value, after: &Value) -> Result<String, String> {
-    if !(after.is_object() && before.is_object()) {
-        return Err("the body is not a JSON object, before or after".to_owned());
+/// `.body` before and after the edit, which must have changed nothing else.
+fn compared([before, after]: [Result<String, String>; 2]) -> Result<(Value, Value), String> {
+    let read = |text: String| {
+        read_lossy(&text)
+            .map_err(|_| "it makes something else than JSON, or the body is nested too deep to be edited")
+    };
+    let (Value::Object(mut document), Value::Object(mut changed)) = (read(before?)?, read(after?)?) else {
+        return Err(NOT_AN_ASSIGNMENT.to_owned());
+    };
+    if document.keys().any(|name| !changed.contains_key(name)) {
+        return Err(NOT_AN_ASSIGNMENT.to_owned());
     }
-    let ours = |body: &Value, name: &str| body["metadata"].get(name).cloned();
-    let kept = OUR_MEMBERS.into_iter().chain(["message_id"]);
-    if let Some(name) = kept.into_iter().find(|name| ours(after, name) != ours(before, name)) {
-        return Err(format!("it changes /metadata/{name}, which stays as it is"));
+    let bodies = [&mut document, &mut changed].map(|whole| whole.remove("body").unwrap_or_default());
+    if let Some((name, _)) = document.iter().find(|(name, value)| changed.get(*name) != Some(value)) {
+        return Err(format!("it changes .{name}; only .body can be changed"));
     }
-    Ok(splice(&record.message.body, before, after))
+    let [before, after] = bodies;
+    Ok((before, after))
+}
+
+/// The text that an editor has given back.
+fn written(record: &DeadLetterRecord, text: &str, editable: Editable) -> Result<String, String> {
+    let body = &record.message.body;
+    match (read_lossy(body), read_lossy(text)) {
+        (Ok(before @ Value::Object(_)), Ok(after @ Value::Object(_))) => {
+            with_body(record, &before, &after, editable)
+        }
+        (_, Err(error)) if editable != Editable::All => Err(format!("the body is not JSON: {error}")),
+        _ if editable != Editable::All => Err(NOT_AN_OBJECT.to_owned()),
+        _ => {
+            // Forms end lines in their own way.
+            let lines = |text: &str| text.replace("\r\n", "\n");
+            Ok(if lines(text) == lines(body) { body.clone() } else { lines(text) })
+        }
+    }
+}
+
+fn with_body(
+    record: &DeadLetterRecord,
+    before: &Value,
+    after: &Value,
+    editable: Editable,
+) -> Result<String, String> {
+    let body = &record.message.body;
+    if before == after {
+        return Ok(body.clone());
+    }
+    let are_objects = before.is_object() && after.is_object();
+    if editable == Editable::WhatIsTheProducers {
+        if !are_objects {
+            return Err(NOT_AN_OBJECT.to_owned());
+        }
+        let ours = |body: &Value, name: &str| body["metadata"].get(name).cloned();
+        let kept = OUR_MEMBERS.into_iter().chain(["message_id"]);
+        if let Some(name) = kept.into_iter().find(|name| ours(after, name) != ours(before, name)) {
+            return Err(format!("it changes /metadata/{name}, which stays as it is"));
+        }
+    }
+    let edited = match after {
+        // The whole body as text, as it was if it was no JSON.
+        Value::String(text) => text.clone(),
+        _ if are_objects => splice(body, before, after),
+        _ => after.to_string(),
+    };
+    if are_lost(body, &edited) {
+        return Err("it would write U+FFFD where a lone surrogate stands: change that text, too, or leave alone what is \
+                    around it"
+            .to_owned());
+    }
+    Ok(edited)
 }

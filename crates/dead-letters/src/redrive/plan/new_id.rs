@@ -1,19 +1,19 @@
 //! `--new-id`: the id of a message that the edit has made another one.
 
 use redeliver_core::metadata::OUR_MEMBERS;
-use redeliver_core::value;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use uuid::{Builder, Uuid};
 
 use crate::edit::splice;
+use crate::surrogates::read_lossy;
 
 /// The body with a new `message_id`, and the one that it had: SQS's if it had none that is a UUID.
 ///
 /// The new one is derived, not drawn (RFC 9562, UUID version 8), so that a second run and each copy of the message come
 /// to the same: from the old id, the new generation and what the producer's part of the message is after the edit.
 pub(super) fn with_new_id(body: &str, sqs_message_id: &str, generation: u32) -> (String, String) {
-    let before = value::read(body).unwrap_or_default();
+    let before = read_lossy(body).unwrap_or_default();
     let own = before["metadata"]["message_id"].as_str();
     let old_id = own.filter(|id| Uuid::try_parse(id).is_ok()).unwrap_or(sqs_message_id).to_owned();
     let mut after = before.clone();
@@ -23,6 +23,11 @@ pub(super) fn with_new_id(body: &str, sqs_message_id: &str, generation: u32) -> 
         metadata.insert("message_id".to_owned(), new_id.to_string().into());
     }
     (splice(body, &before, &after), old_id)
+}
+
+/// The id in a body, whatever it is.
+pub(super) fn own_id(body: &str) -> Option<String> {
+    Some(read_lossy(body).ok()?["metadata"]["message_id"].as_str()?.to_owned())
 }
 
 /// Without what redeliver writes: copies of a message differ in that.

@@ -1,0 +1,247 @@
+//! A file of dead letters as a queue: a reader goes through it as through a DLQ. Nothing in the file ever changes; what
+//! is deleted only does not come out of this queue again.
+
+mod line;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeSet, HashSet};
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use redeliver_core::limits::VisibilitySeconds;
+use redeliver_core::message::{ReceivedMessage, Timestamp};
+use redeliver_core::packing::Batch;
+use redeliver_core::ports::{
+    Depth, EntryError, EntryOutcome, Fault, Queue, QueueDepth, QueueSender, Receive, Unreadable,
+    VisibilityControl,
+};
+
+use crate::LINE_BYTES_MAX;
+pub(crate) use line::{BadLine, read as read_line};
+
+/// Bad lines whose reasons are kept.
+const REASONS_MAX: usize = 20;
+
+/// The dead letters of a file, a line each. In memory are their places alone.
+#[derive(Debug)]
+pub struct FileQueue {
+    name: String,
+    arn: String,
+    opened_at: Timestamp,
+    bad: BadLines,
+    repeated: u64,
+    /// ARNs of the queues that its lines were read from.
+    read_from: BTreeSet<String>,
+    state: Mutex<State>,
+}
+
+/// Lines that are no dead letter.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BadLines {
+    pub count: u64,
+    /// The numbers of the first ones, from 1 on, and what is wrong with each; never a value of theirs.
+    pub first: Vec<(usize, String)>,
+}
+
+#[derive(Debug)]
+struct State {
+    file: File,
+    lines: Vec<Line>,
+    /// Those that come out next, by their place in `lines`.
+    visible: BTreeSet<usize>,
+    in_flight: BTreeSet<usize>,
+    unreadable: Vec<Unreadable>,
+}
+
+#[derive(Debug)]
+struct Line {
+    start: u64,
+    bytes: usize,
+    is_good: bool,
+}
+
+impl FileQueue {
+    /// Reads a file once, to know its lines; `name` is for people. Lines without anything on them do not count, and a
+    /// message whose id was on a line before counts once.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or not from a place in its middle.
+    pub fn open(mut file: File, name: &str, arn: &str, opened_at: Timestamp) -> io::Result<Self> {
+        file.seek(SeekFrom::Start(0))?;
+        let mut queue = Self {
+            name: name.to_owned(),
+            arn: arn.to_owned(),
+            opened_at,
+            bad: BadLines::default(),
+            repeated: 0,
+            read_from: BTreeSet::new(),
+            state: Mutex::new(State {
+                file: file.try_clone()?,
+                lines: Vec::new(),
+                visible: BTreeSet::new(),
+                in_flight: BTreeSet::new(),
+                unreadable: Vec::new(),
+            }),
+        };
+        let (mut reader, mut start, mut number) = (BufReader::new(file), 0_u64, 0);
+        let (mut lines, mut ids) = (Vec::new(), HashSet::new());
+        loop {
+            let mut content = Vec::new();
+            let mut bytes = reader.by_ref().take(LINE_BYTES_MAX as u64).read_until(b'\n', &mut content)?;
+            let is_cut = bytes == LINE_BYTES_MAX && !content.ends_with(b"\n");
+            if is_cut {
+                bytes += reader.skip_until(b'\n')?;
+            }
+            if bytes == 0 {
+                break;
+            }
+            number += 1;
+            if is_cut || !content.trim_ascii().is_empty() {
+                let is_good = queue.note(number, if is_cut { Err(bytes) } else { Ok(&content) }, &mut ids);
+                lines.extend(is_good.map(|is_good| Line { start, bytes: content.len(), is_good }));
+            }
+            start += bytes as u64;
+        }
+        let mut state = queue.state();
+        state.visible = (0..lines.len()).collect();
+        state.lines = lines;
+        drop(state);
+        Ok(queue)
+    }
+
+    /// Whether a line is a dead letter; `None` if it is one that was there before.
+    fn note(&mut self, number: usize, line: Result<&[u8], usize>, ids: &mut HashSet<String>) -> Option<bool> {
+        match line.map_err(BadLine::TooLong).and_then(|line| read_line(line, self.opened_at)) {
+            Ok(message) => {
+                self.read_from.insert(message.queue_arn);
+                let is_new = ids.insert(message.sqs_message_id);
+                self.repeated += u64::from(!is_new);
+                is_new.then_some(true)
+            }
+            Err(why) => {
+                self.bad.count += 1;
+                if self.bad.first.len() < REASONS_MAX {
+                    self.bad.first.push((number, why.to_string()));
+                }
+                Some(false)
+            }
+        }
+    }
+
+    /// For people.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Lines that are no dead letter: they count as messages that cannot be understood.
+    #[must_use]
+    pub const fn bad_lines(&self) -> &BadLines {
+        &self.bad
+    }
+
+    /// Lines with a message that a line before had.
+    #[must_use]
+    pub const fn repeated_lines(&self) -> u64 {
+        self.repeated
+    }
+
+    /// Whether there is anything in it that is no dead letter, and nothing that is one.
+    #[must_use]
+    pub fn is_something_else(&self) -> bool {
+        self.bad.count > 0 && self.read_from.is_empty()
+    }
+
+    /// Whether any of its dead letters was read from the queue with this ARN.
+    #[must_use]
+    pub fn was_read_from(&self, arn: &str) -> bool {
+        self.read_from.contains(arn)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing is half changed if a thread ends while it has it.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// The next lines; those that are no dead letters are kept apart.
+    fn next(&mut self, most: usize, opened_at: Timestamp) -> io::Result<Vec<ReceivedMessage>> {
+        let mut messages = Vec::new();
+        for place in self.visible.iter().take(most).copied().collect::<Vec<_>>() {
+            let Line { start, bytes, is_good } = self.lines[place];
+            let receipt_handle = place.to_string();
+            if is_good {
+                let mut content = vec![0; bytes];
+                self.file.seek(SeekFrom::Start(start))?;
+                self.file.read_exact(&mut content)?;
+                let message = read_line(&content, opened_at).map_err(io::Error::other)?;
+                messages.push(ReceivedMessage { receipt_handle, ..message });
+            } else {
+                let sqs_message_id = format!("byte {start}");
+                self.unreadable.push(Unreadable { sqs_message_id, receipt_handle });
+            }
+            self.visible.remove(&place);
+            self.in_flight.insert(place);
+        }
+        Ok(messages)
+    }
+}
+
+impl QueueSender for FileQueue {
+    async fn send_batch(&self, batch: Batch<'_>) -> Vec<EntryOutcome<String>> {
+        batch.entries().iter().map(|_| Err(EntryError::new(Fault::Sender, "NotWritable"))).collect()
+    }
+}
+
+impl VisibilityControl for FileQueue {
+    async fn change_visibility_batch(
+        &self,
+        entries: &[(String, VisibilitySeconds)],
+    ) -> Vec<EntryOutcome<()>> {
+        let mut state = self.state();
+        for (handle, seconds) in entries {
+            let Ok(place) = handle.parse() else { continue };
+            if seconds.duration().is_zero() && state.in_flight.remove(&place) {
+                state.visible.insert(place);
+            }
+        }
+        vec![Ok(()); entries.len()]
+    }
+}
+
+impl QueueDepth for FileQueue {
+    async fn depth(&self) -> Result<Depth, EntryError> {
+        let state = self.state();
+        Ok(Depth { visible: state.visible.len() as u64, in_flight: state.in_flight.len() as u64, delayed: 0 })
+    }
+}
+
+impl Queue for FileQueue {
+    async fn receive(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
+        let messages = self.state().next(request.max_messages.into(), self.opened_at);
+        messages.map_err(|_| EntryError::new(Fault::Sender, "ChangedWhileItWasRead"))
+    }
+
+    fn take_unreadable(&self) -> Vec<Unreadable> {
+        std::mem::take(&mut self.state().unreadable)
+    }
+
+    async fn delete_batch(&self, handles: &[String]) -> Vec<EntryOutcome<()>> {
+        let mut state = self.state();
+        for place in handles.iter().filter_map(|handle| handle.parse().ok()) {
+            state.in_flight.remove(&place);
+        }
+        vec![Ok(()); handles.len()]
+    }
+
+    fn arn(&self) -> &str {
+        &self.arn
+    }
+
+    fn url(&self) -> &str {
+        &self.name
+    }
+}

@@ -1,0 +1,104 @@
+//! One line of a file of dead letters: of an archive or a backup, or a final record of `redeliver local`.
+
+use std::collections::BTreeMap;
+
+use redeliver_core::annotation::{DEAD_LETTER, DeadLetter};
+use redeliver_core::message::{Attribute, Attributes, ReceivedMessage, Timestamp};
+use redeliver_core::metadata::parse_rfc3339;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use sha2::{Digest as _, Sha256};
+use thiserror::Error;
+use uuid::Builder;
+
+use crate::{ArchivedMessage, LINE_BYTES_MAX};
+
+/// Why a line is no dead letter. It holds no value of the line.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub(crate) enum BadLine {
+    #[error("it cannot be read from column {0} on")]
+    NotJson(usize),
+    #[error("it is JSON of another kind")]
+    AnotherKind,
+    #[error("it is a message, and no dead letter")]
+    Message,
+    #[error("it is of `audit --format jsonl`, which does not have all of a message: use `audit --archive`")]
+    Shown,
+    #[error("a time or an attribute of it was changed")]
+    Changed,
+    #[error("the value of an attribute is not in it, as `local` leaves out binary ones")]
+    BinaryAttribute,
+    #[error("it has {0} bytes; a dead letter has at most {LINE_BYTES_MAX}")]
+    TooLong(usize),
+}
+
+/// As `redeliver local --final-dlq` writes it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FinalRecord {
+    body: String,
+    attributes: BTreeMap<String, Option<String>>,
+}
+
+/// Members by which other files are known.
+#[derive(Deserialize)]
+struct Other<'a> {
+    #[serde(borrow)]
+    metadata: Option<&'a RawValue>,
+    #[serde(borrow)]
+    fingerprint: Option<&'a RawValue>,
+}
+
+/// Reads a line. What does not say when it was sent was sent at `otherwise`.
+pub(crate) fn read(line: &[u8], otherwise: Timestamp) -> Result<ReceivedMessage, BadLine> {
+    let line = line.trim_ascii();
+    match serde_json::from_slice::<ArchivedMessage>(line) {
+        Ok(archived) => archived.restored().ok_or(BadLine::Changed),
+        // The library's own words would quote values.
+        Err(error) if !error.is_data() => Err(BadLine::NotJson(error.column())),
+        Err(_) => match serde_json::from_slice::<FinalRecord>(line) {
+            Ok(record) => record.restored(line, otherwise),
+            Err(_) => Err(kind_of(line)),
+        },
+    }
+}
+
+fn kind_of(line: &[u8]) -> BadLine {
+    match serde_json::from_slice::<Other<'_>>(line) {
+        Ok(Other { fingerprint: Some(_), .. }) => BadLine::Shown,
+        Ok(Other { metadata: Some(_), .. }) => BadLine::Message,
+        _ => BadLine::AnotherKind,
+    }
+}
+
+impl FinalRecord {
+    fn restored(self, line: &[u8], otherwise: Timestamp) -> Result<ReceivedMessage, BadLine> {
+        let attributes = self.attributes.into_iter();
+        let attributes: Option<Attributes> =
+            attributes.map(|(name, text)| Some((name, Attribute::string(text?)))).collect();
+        let attributes = attributes.ok_or(BadLine::BinaryAttribute)?;
+        let ours = attributes.get(DEAD_LETTER).and_then(DeadLetter::from_attribute);
+        let given_up_at = ours.and_then(|ours| parse_rfc3339(&ours.dead_lettered_at));
+        Ok(ReceivedMessage {
+            sqs_message_id: id_of(line),
+            receipt_handle: String::new(),
+            body: self.body,
+            attributes,
+            sent_at: given_up_at.unwrap_or(otherwise),
+            first_received_at: None,
+            receive_count: 1,
+            message_group_id: None,
+            trace_header: None,
+            redriven_from: None,
+            queue_arn: String::new(),
+        })
+    }
+}
+
+/// In place of SQS's id, which such a line does not have: the same in each run, wherever the line stands (RFC 9562, UUID
+/// version 8).
+fn id_of(line: &[u8]) -> String {
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&Sha256::digest(line)[..16]);
+    Builder::from_custom_bytes(bytes).into_uuid().to_string()
+}

@@ -1,0 +1,134 @@
+use std::io::Write as _;
+
+use redeliver_embedded::VirtualClock;
+use redeliver_testing::dead_letters::{at, foreign, record};
+use tempfile::tempfile;
+
+use super::*;
+use crate::{ArchivedMessage, Coverage, DeadLetterRecord, Reader};
+
+fn queue_of(content: &[u8]) -> FileQueue {
+    let mut file = tempfile().unwrap();
+    file.write_all(content).unwrap();
+    FileQueue::open(file, "dead.jsonl", "file:/dead.jsonl", at(7)).unwrap()
+}
+
+fn archived(message: &ReceivedMessage) -> String {
+    serde_json::to_string(&ArchivedMessage::new(message)).unwrap() + "\n"
+}
+
+/// All that a reader finds, and how much it has seen.
+fn read(queue: &FileQueue) -> (Vec<ReceivedMessage>, Coverage) {
+    let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
+    clock.block_on(async {
+        let mut reader = Reader::new(queue, &clock).await.unwrap();
+        let mut all = Vec::new();
+        while let Some(messages) = reader.next().await.unwrap() {
+            all.extend(messages);
+        }
+        (all, reader.finish().await)
+    })
+}
+
+fn ids(messages: &[ReceivedMessage]) -> Vec<&str> {
+    messages.iter().map(|message| message.sqs_message_id.as_str()).collect()
+}
+
+#[test]
+fn a_reader_finds_each_message_of_an_archive_as_it_was_and_again_the_next_time() {
+    let messages: Vec<_> =
+        (1..=345).map(|number| record("NON_RETRYABLE_ERROR", "x\u{0}\n", number)).collect();
+    let content: String = messages.iter().map(archived).collect();
+    // The last line's end is not there if somebody has cut it off.
+    let queue = queue_of(content.trim_end().as_bytes());
+    for _ in 0..2 {
+        let (found, coverage) = read(&queue);
+        let receipt_handle = String::new();
+        let found: Vec<_> = found
+            .into_iter()
+            .map(|message| ReceivedMessage { receipt_handle: receipt_handle.clone(), ..message })
+            .collect();
+        let expected: Vec<_> = messages
+            .iter()
+            .map(|message| ReceivedMessage { receipt_handle: receipt_handle.clone(), ..message.clone() })
+            .collect();
+        assert_eq!(found, expected, "in the order of the file");
+        assert_eq!((coverage.seen, coverage.approximate, coverage.complete), (345, 345, true));
+    }
+}
+
+#[test]
+fn a_final_record_of_the_local_loop_has_its_annotation_and_an_id_that_stays() {
+    let line = concat!(
+        r#"{"body":"no JSON","attributes":{"DeadLetter":"{\"stage\":\"message-processor\",\"cause\":{\"type\":\"T\",\"message\":\"m\"},"#,
+        r#"\"dead_lettered_at\":\"1970-01-01T00:00:40.000000Z\",\"sqs_message_id\":\"m\",\"fingerprint\":\"0123456789abcdef\"}","#,
+        r#""ErrorDetails":"not JSON","ErrorType":"INVALID_MESSAGE_FORMAT","tenant":"t1"}}"#
+    );
+    let bare = r#"{"body":"x","attributes":{}}"#;
+    let (found, _) = read(&queue_of(format!("{line}\n{bare}\n").as_bytes()));
+    let (moved, _) = read(&queue_of(format!("\n{bare}\r\n{line}\r\n").as_bytes()));
+    assert_eq!(ids(&moved), ids(&found).into_iter().rev().collect::<Vec<_>>());
+    assert_eq!([found[0].sent_at, found[1].sent_at], [at(40), at(7)]);
+    let record = DeadLetterRecord::new(found[0].clone());
+    assert_eq!(
+        (record.error_type.as_str(), record.error_details.as_str()),
+        ("INVALID_MESSAGE_FORMAT", "not JSON")
+    );
+    assert_eq!(record.fingerprint, "0123456789abcdef");
+}
+
+#[test]
+fn bad_lines_are_told_with_their_numbers_and_the_others_count() {
+    let good = archived(&foreign("x", 1));
+    let long = format!("\"{}\"", "x".repeat(LINE_BYTES_MAX));
+    let message = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-000000000001"},"data":{}}"#;
+    let shown = DeadLetterRecord::new(foreign("x", 2)).document();
+    let changed = good.replace("1970-01-01T00:00:00.000000Z", "yesterday");
+    let binary = r#"{"body":"x","attributes":{"bytes":null}}"#;
+    let content = format!(
+        "{{\n{good}\n7\n{long}\n{message}\n{shown}\n{changed}{binary}\n{}",
+        archived(&foreign("y", 3))
+    );
+    let queue = queue_of(content.as_bytes());
+    let bad: Vec<_> = queue.bad_lines().first.iter().map(|(line, why)| (*line, why.as_str())).collect();
+    let too_long = format!("it has {} bytes; a dead letter has at most {LINE_BYTES_MAX}", LINE_BYTES_MAX + 3);
+    assert_eq!(
+        bad,
+        [
+            (1, "it cannot be read from column 1 on"),
+            (4, "it is JSON of another kind"),
+            (5, too_long.as_str()),
+            (6, "it is a message, and no dead letter"),
+            (
+                7,
+                "it is of `audit --format jsonl`, which does not have all of a message: use `audit --archive`"
+            ),
+            (8, "a time or an attribute of it was changed"),
+            (9, "the value of an attribute is not in it, as `local` leaves out binary ones"),
+        ]
+    );
+    for _ in 0..2 {
+        let (found, coverage) = read(&queue);
+        assert_eq!(ids(&found), ["sqs-1", "sqs-3"]);
+        assert_eq!((coverage.seen, coverage.unreadable, coverage.approximate), (2, 7, 9));
+        assert!(!coverage.complete);
+    }
+}
+
+#[test]
+fn only_the_first_bad_lines_are_kept_and_a_file_of_another_kind_is_known() {
+    let queue = queue_of("no\n".repeat(1000).as_bytes());
+    assert_eq!((queue.bad_lines().count, queue.bad_lines().first.len()), (1000, REASONS_MAX));
+    assert!(queue.is_something_else());
+    assert!(!queue_of(b"\n \n").is_something_else(), "it is empty");
+    assert!(!queue_of(("no\n".to_owned() + &archived(&foreign("x", 1))).as_bytes()).is_something_else());
+}
+
+#[test]
+fn a_message_that_is_there_twice_counts_once() {
+    let twice = archived(&foreign("x", 1)).repeat(2) + &archived(&foreign("y", 2));
+    let queue = queue_of(twice.as_bytes());
+    let (found, coverage) = read(&queue);
+    assert_eq!((ids(&found), queue.repeated_lines(), coverage.complete), (vec!["sqs-1", "sqs-2"], 1, true));
+    assert!(queue.was_read_from(&found[0].queue_arn) && !queue.was_read_from("arn:of-another"));
+}

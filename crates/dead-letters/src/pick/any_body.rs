@@ -1,0 +1,143 @@
+//! Whatever the body of one message is, the others of its queue can be picked.
+
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+use redeliver_core::message::{Content, OutgoingMessage};
+use redeliver_testing::dead_letters::{foreign, record};
+
+use super::*;
+use crate::redrive::{Edit, Plan, Verdict};
+
+/// What JSON readers disagree on.
+const ODD: [&str; 22] = [
+    r#""A\ud800""#,
+    r#"{"\udc00":"\ud800\ud800"}"#,
+    r#""\ud83d\ude00\u0000""#,
+    "1e400",
+    "-1E+999999999999999999",
+    "0.1e-99999",
+    "-0",
+    "01",
+    "+1",
+    "NaN",
+    "-Infinity",
+    "{\"a\":1,\"a\":2}",
+    r#"{"$serde_json::private::Number":"1"}"#,
+    "\u{feff}{}",
+    "{\"a\tb\":1}",
+    "# no comment\n1",
+    "{'a':1}",
+    "[1,]",
+    "{\"a\":1}{\"b\":2}",
+    "\"\\x41\"",
+    "b\"bytes\"",
+    "nul",
+];
+
+fn any_body() -> impl Strategy<Value = String> {
+    let odd = prop::sample::select(&ODD).prop_map(str::to_owned);
+    let text = any::<String>().prop_map(|text| serde_json::to_string(&text).unwrap());
+    let digits = (1..2000_usize).prop_map(|digits| "9".repeat(digits));
+    let value = prop_oneof![3 => odd, 1 => text, 1 => digits];
+    let nested = (value, 0..1200_usize, any::<bool>()).prop_map(|(value, levels, is_closed)| {
+        let levels = if levels < 600 { levels % 3 } else { levels };
+        format!("{}{value}{}", "[".repeat(levels), "]".repeat(if is_closed { levels } else { 0 }))
+    });
+    let envelope = nested.clone().prop_map(|value| {
+        format!(
+            r#"{{"metadata":{{"message_id":"0191f3a2-7b1c-7d3e-8f00-000000000001"}},"data":{{"x":{value},"n":1}}}}"#
+        )
+    });
+    prop_oneof![nested, envelope, any::<String>()].prop_filter("SQS takes it", |body| {
+        OutgoingMessage::new(Content { body: body.clone(), ..Content::default() }).is_ok()
+    })
+}
+
+/// Ten messages, with one more in between.
+fn queue_with(body: &str) -> Vec<DeadLetterRecord> {
+    let ten = (1..=10).map(|number| record("NON_RETRYABLE_ERROR", "x", number));
+    let mut queue: Vec<_> = ten.collect();
+    queue.insert(5, foreign(body, 11));
+    queue.into_iter().map(DeadLetterRecord::new).collect()
+}
+
+/// Each case of any body.
+fn for_any_body(test: impl Fn(String) -> Result<(), TestCaseError>) {
+    // A filter is a thread, so it is made once, and not for each case.
+    let mut runner = TestRunner::new(ProptestConfig { cases: 150, ..ProptestConfig::default() });
+    runner.run(&any_body(), test).unwrap();
+}
+
+#[test]
+fn the_ten_others_are_picked_whatever_the_body_of_one_is() {
+    let filters = [
+        r#".error_type == "NON_RETRYABLE_ERROR""#,
+        r#".body.data.card | startswith("secret-")"#,
+        "(.body.data.card | ltrimstr(\"secret-\") | tonumber) <= 10",
+        "tojson | length > 0",
+    ];
+    let picks = filters.map(|filter| Pick::filtered(Filter::of_dead_letters(filter).unwrap()));
+    for_any_body(|body| {
+        for (pick, filter) in picks.iter().zip(filters) {
+            let choices: Vec<_> = queue_with(&body).iter().map(|record| pick.picks(record)).collect();
+            for (index, choice) in choices.into_iter().enumerate().filter(|(index, _)| *index != 5) {
+                prop_assert_eq!(choice, Ok(Choice::Picked), "{} {}", filter, index);
+            }
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn the_ten_others_are_edited_and_sent_whatever_the_body_of_one_is() {
+    let edit = Some(Edit::new(".body.data.fixed = (.body.data.card | length)").unwrap());
+    let plan = Plan { edit, max_generation: 3, ..Plan::default() };
+    for_any_body(|body| {
+        for (index, record) in queue_with(&body).iter().enumerate() {
+            let verdict = plan.decide(record).unwrap();
+            prop_assert!(index == 5 || matches!(verdict, Verdict::Send(_)), "{:?}", verdict);
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_lone_surrogate_is_judged_as_jq_reads_it() {
+    let body = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-000000000001"},"data":{"a":"A\ud800"}}"#;
+    let choice = |filter: &str| {
+        let pick = Pick::filtered(Filter::of_dead_letters(filter).unwrap());
+        pick.picks(&queue_with(body)[5]).unwrap()
+    };
+    assert_eq!(choice(r#".body.data.a == "A\ufffd""#), Choice::Picked);
+    assert_eq!(choice(r#".error_type == "NON_RETRYABLE_ERROR""#), Choice::NotPicked);
+}
+
+#[test]
+fn what_a_filter_fails_on_is_not_judged_and_the_others_are() {
+    let pick = Pick::filtered(Filter::of_dead_letters(".body.data.card | length > 0").unwrap());
+    let choices: Vec<_> = queue_with("text").iter().map(|record| pick.picks(record).unwrap()).collect();
+    let mut expected = vec![Choice::Picked; 11];
+    expected[5] = Choice::NotJudged("cannot index a value with another".to_owned());
+    assert_eq!(choices, expected);
+}
+
+#[test]
+fn a_message_that_takes_a_filter_too_long_is_not_judged_and_the_others_are() {
+    let filter = r#"def endless: endless; if .body == "text" then endless else true end"#;
+    let pick = Pick::filtered(Filter::of_dead_letters(filter).unwrap());
+    let choices: Vec<_> = queue_with("text").iter().map(|record| pick.picks(record).unwrap()).collect();
+    let mut expected = vec![Choice::Picked; 11];
+    expected[5] = Choice::NotJudged("the filter takes longer than 1 s on it".to_owned());
+    assert_eq!(choices, expected);
+}
+
+#[test]
+fn a_filter_without_an_end_is_refused_before_it_has_taken_every_processor() {
+    let pick = Pick::filtered(Filter::of_dead_letters("def endless: endless; endless").unwrap());
+    let first = queue_with("text").iter().map(|record| pick.picks(record)).find_map(Result::err);
+    assert_eq!(
+        first.unwrap().to_string(),
+        "the filter `def endless: endless; endless` does not come to an end: it takes longer than 1 s on 4 messages, the last \
+         one sqs-4"
+    );
+}

@@ -1,0 +1,121 @@
+//! Messages that were found invalid: all of them may change, as nobody has done anything under their ids.
+
+use super::*;
+
+const NEW: &str = "0191f3a2-7b1c-7d3e-8f00-000000000002";
+
+fn found_invalid(body: &str, code: &str) -> DeadLetterRecord {
+    let attributes = Attributes::from([
+        ("tenant".to_owned(), Attribute::string("t1")),
+        ("ErrorType".to_owned(), Attribute::string(code)),
+        ("ErrorDetails".to_owned(), Attribute::string("it is wrong")),
+    ]);
+    DeadLetterRecord::new(received(body, attributes, 1))
+}
+
+fn send_back(plan: &Plan, record: &DeadLetterRecord) -> SendBack {
+    match plan.decide(record).unwrap() {
+        Verdict::Send(send_back) => *send_back,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_body_that_is_no_json_is_text_and_becomes_a_message() {
+    let body = format!(r#"{{"metadata":{{"message_id":"{ID}"}},"data":{{"n":1.50}}"#);
+    let record = found_invalid(&body, "INVALID_MESSAGE_FORMAT");
+    let mended = send_back(&plan(r#".body = .body + "}""#), &record);
+    assert_eq!(
+        mended.message.content().body,
+        format!(r#"{{"metadata":{{"message_id":"{ID}","redrive_generation":1}},"data":{{"n":1.50}}}}"#)
+    );
+    assert_eq!(
+        (mended.message_id.as_str(), mended.old_message_id.as_deref(), mended.edited),
+        (ID, None, true)
+    );
+    assert_eq!(mended.message.content().attributes.keys().collect::<Vec<_>>(), ["tenant"]);
+    let object = plan(&format!(r#".body = {{metadata: {{message_id: "{ID}"}}, data: {{}}}}"#));
+    assert_eq!(send_back(&object, &record).message_id, ID);
+    let by_hand = Plan { edit: Some(Edit::body(&format!("{body}}}\r\n"))), ..plan(".") };
+    assert_eq!(send_back(&by_hand, &record).message_id, ID);
+}
+
+#[test]
+fn an_id_that_is_none_is_replaced_and_both_are_told() {
+    let record = found_invalid(
+        r#"{"metadata":{"message_id":"order-5"}, "data":{"n":1.50}}"#,
+        "INVALID_MESSAGE_SCHEMA",
+    );
+    let edit = format!(r#".body.metadata.message_id = "{NEW}""#);
+    for new_id in [false, true] {
+        let mended = send_back(&Plan { new_id, ..plan(&edit) }, &record);
+        assert_eq!(
+            mended.message.content().body,
+            format!(r#"{{"metadata":{{"message_id":"{NEW}","redrive_generation":1}}, "data":{{"n":1.50}}}}"#)
+        );
+        assert_eq!((mended.message_id.as_str(), mended.old_message_id.as_deref()), (NEW, Some("order-5")));
+    }
+    // SQS's id, which an edit finds in the document, is a UUID on SQS.
+    let sqs_id = DeadLetterRecord::new(ReceivedMessage { sqs_message_id: NEW.to_owned(), ..record.message });
+    assert_eq!(send_back(&plan(".body.metadata.message_id = .message_id"), &sqs_id).message_id, NEW);
+}
+
+#[test]
+fn what_is_redelivers_own_is_mended_too_and_begins_anew() {
+    let record = found_invalid(
+        &format!(
+            r#"{{"metadata":{{"message_id":"{ID}","retry_attempt":"two","retry_history":7}},"data":{{}}}}"#
+        ),
+        "INVALID_MESSAGE_SCHEMA",
+    );
+    let mended =
+        send_back(&plan("del(.body.metadata.retry_attempt) | .body.metadata.retry_history = []"), &record);
+    assert_eq!(
+        mended.message.content().body,
+        format!(r#"{{"metadata":{{"message_id":"{ID}","redrive_generation":1}},"data":{{}}}}"#)
+    );
+}
+
+#[test]
+fn what_nobody_has_judged_yet_and_cannot_be_read_is_invalid_too() {
+    let raw = |body: &str| DeadLetterRecord::new(received(body, Attributes::new(), 1));
+    let edit = format!(r#".body.metadata.message_id = "{NEW}""#);
+    let no_id = raw(r#"{"metadata":{},"data":{}}"#);
+    assert_eq!(send_back(&plan(&edit), &no_id).message_id, NEW);
+    let body = format!(r#"{{"metadata":{{"message_id":"{ID}"}},"data":{{}}}}"#);
+    let why = "it changes /metadata/message_id, which stays as it is".to_owned();
+    assert_eq!(plan(&edit).decide(&raw(&body)).unwrap(), Verdict::Stays(Reason::EditRefused(why.clone())));
+    // A schema that this command alone knows finds nothing that the message-processor did not call.
+    let schema = MessageSchema::new(Some(DataSchema::new(r#"{"required":["order"]}"#).unwrap()));
+    let verdict = Plan { schema, ..plan(&edit) }.decide(&raw(&body)).unwrap();
+    assert_eq!(verdict, Verdict::Stays(Reason::EditRefused(why)));
+}
+
+#[test]
+fn what_comes_out_must_be_a_message() {
+    let stays = |record: &DeadLetterRecord, edit: &str| match plan(edit).decide(record).unwrap() {
+        Verdict::Stays(reason) => reason.to_string(),
+        other => panic!("{edit}: {other:?}"),
+    };
+    let text = found_invalid("rubbish", "INVALID_MESSAGE_FORMAT");
+    let again = "would be dead-lettered again at once: ";
+    for (edit, why) in [
+        (".", "not JSON: expected value at line 1 column 1"),
+        (r#".body = .body + "x""#, "not JSON: expected value at line 1 column 1"),
+        (".body = 7", "not a JSON object"),
+        (".body = {}", "/metadata is missing; /data is missing"),
+    ] {
+        assert_eq!(stays(&text, edit), format!("{again}{why}"), "{edit}");
+    }
+    let said = stays(&text, r#".error_type = "MINE" | .body = {}"#);
+    assert_eq!(said, "the edit is refused: it changes .error_type; only .body can be changed");
+}
+
+/// What counts twice in a body is in none of its values.
+#[test]
+fn a_duplicate_member_goes_when_the_body_is_written_anew() {
+    let body = format!(r#"{{"metadata":{{"message_id":"{ID}"}},"data":{{"a":1}},"data":{{"a":2}}}}"#);
+    let record = found_invalid(&body, "INVALID_MESSAGE_FORMAT");
+    let mended = send_back(&plan(".body |= tojson"), &record).message.into_content();
+    assert!(mended.body.ends_with(r#""data":{"a":2}}"#), "{}", mended.body);
+}

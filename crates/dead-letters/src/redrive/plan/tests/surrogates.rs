@@ -1,0 +1,50 @@
+//! Messages with half a character, which JSON can escape and no text can hold.
+
+use super::*;
+
+fn cut() -> DeadLetterRecord {
+    record(&format!(
+        r#"{{"metadata":{{"message_id":"{ID}"}},"data":{{"name":"A\ud800","n":1.50,"all":["\udc00",1]}}}}"#
+    ))
+}
+
+fn edited(edit: &str) -> String {
+    sent(plan(edit).decide(&cut()).unwrap()).body
+}
+
+#[test]
+fn an_edit_beside_one_keeps_it_byte_for_byte() {
+    let metadata = format!(r#"{{"message_id":"{ID}","redrive_generation":1}}"#);
+    assert_eq!(
+        edited(".body.data.n = 2"),
+        format!(r#"{{"metadata":{metadata},"data":{{"name":"A\ud800","n":2,"all":["\udc00",1]}}}}"#)
+    );
+    assert_eq!(
+        edited(r#".body.data.name = "A""#),
+        format!(r#"{{"metadata":{metadata},"data":{{"name":"A","n":1.50,"all":["\udc00",1]}}}}"#)
+    );
+    let anew = cut().message.body.replace("1.50", "2").replace(r"\ud800", "\u{fffd}");
+    let by_hand = Plan { edit: Some(Edit::body(&anew)), max_generation: 3, ..Plan::default() };
+    assert_eq!(
+        sent(by_hand.decide(&cut()).unwrap()).body,
+        edited(".body.data.n = 2"),
+        "as an editor shows it"
+    );
+}
+
+#[test]
+fn an_edit_that_would_replace_one_unasked_is_refused() {
+    for edit in [".body.data.all[1] = 2", ".body.data.copy = .body.data.name"] {
+        let verdict = plan(edit).decide(&cut()).unwrap();
+        let Verdict::Stays(Reason::EditRefused(why)) = verdict else { panic!("{edit}: {verdict:?}") };
+        assert!(why.starts_with("it would write U+FFFD where a lone surrogate stands"), "{why}");
+    }
+}
+
+#[test]
+fn a_new_id_is_given_beside_one_too() {
+    let renewing = Plan { new_id: true, ..plan(".body.data.n = 2") };
+    let Verdict::Send(sent) = renewing.decide(&cut()).unwrap() else { panic!("it is valid") };
+    assert_eq!(sent.old_message_id.as_deref(), Some(ID));
+    assert!(sent.message.content().body.contains(&sent.message_id), "{:?}", sent.message);
+}

@@ -1,0 +1,89 @@
+//! Lone surrogates: half of a character, as JavaScript leaves it when it cuts a string inside an emoji. JSON can escape
+//! one, no text can hold it, and a message with one is valid.
+
+use std::borrow::Cow;
+
+use redeliver_core::value;
+use serde_json::Value;
+
+/// JSON with the escape of U+FFFD in place of each lone surrogate's: what jq and browsers make of it.
+pub(crate) fn replaced(json: &str) -> Cow<'_, str> {
+    let lone: Vec<_> = lone_escapes(json).collect();
+    if lone.is_empty() {
+        return Cow::Borrowed(json);
+    }
+    let (mut text, mut copied) = (String::with_capacity(json.len()), 0);
+    for at in lone {
+        text.push_str(&json[copied..at]);
+        text.push_str("\\ufffd");
+        copied = at + ESCAPE_BYTES;
+    }
+    Cow::Owned(text + &json[copied..])
+}
+
+/// Reads JSON, with U+FFFD in place of each lone surrogate.
+///
+/// # Errors
+/// It is not JSON, or is nested too deep.
+pub fn read_lossy(json: &str) -> serde_json::Result<Value> {
+    value::read(&replaced(json))
+}
+
+/// Whether a change of `before` would write U+FFFD where a lone surrogate stands: nobody has asked for that.
+pub(crate) fn are_lost(before: &str, after: &str) -> bool {
+    let count = |text: &str| text.matches(char::REPLACEMENT_CHARACTER).count();
+    lone_escapes(before).next().is_some() && count(after) > count(before)
+}
+
+/// `\u` and four digits.
+const ESCAPE_BYTES: usize = 6;
+
+/// Where the escapes of lone surrogates begin. In JSON a backslash stands in strings alone, and begins an escape.
+fn lone_escapes(json: &str) -> impl Iterator<Item = usize> {
+    let unit = move |at: usize| {
+        let escape = json.get(at..at + ESCAPE_BYTES)?;
+        u16::from_str_radix(escape.strip_prefix("\\u")?, 16).ok()
+    };
+    let mut next = 0;
+    std::iter::from_fn(move || {
+        loop {
+            let at = next + json.as_bytes().get(next..)?.iter().position(|byte| *byte == b'\\')?;
+            match (unit(at), unit(at + ESCAPE_BYTES)) {
+                (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => next = at + 2 * ESCAPE_BYTES,
+                (Some(0xd800..=0xdfff), _) => {
+                    next = at + ESCAPE_BYTES;
+                    return Some(at);
+                }
+                // What is escaped may be a backslash.
+                _ => next = at + 2,
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lone_surrogates_are_replaced_and_pairs_and_escaped_backslashes_are_not() {
+        for (json, expected) in [
+            (r#""A\ud800""#, r#""A\ufffd""#),
+            (r#""\uDC00\ud83d\ude00\uD83D\ud83d\ude00""#, r#""\ufffd\ud83d\ude00\ufffd\ud83d\ude00""#),
+            (r#"{"\ud800\n":"\ud800\ud800"}"#, r#"{"\ufffd\n":"\ufffd\ufffd"}"#),
+            (r#""\\ud800 \\\ud800 é\u00e9""#, r#""\\ud800 \\\ufffd é\u00e9""#),
+            (r#""\ud800é€""#, r#""\ufffdé€""#),
+            ("[1,2]", "[1,2]"),
+        ] {
+            assert_eq!(replaced(json), expected, "{json}");
+            assert!(read_lossy(json).is_ok(), "{json}");
+        }
+    }
+
+    #[test]
+    fn text_that_is_no_json_is_no_reason_to_panic() {
+        for text in ["\\", "\\u", "\\ud8", "\\ud800\\", "\\ud800é", "\\u+800"] {
+            let _whatever_it_is = replaced(text);
+        }
+    }
+}
