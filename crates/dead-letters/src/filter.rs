@@ -61,6 +61,15 @@ pub enum FilterError {
         rest: String,
         reason: String,
     },
+    /// It fails on every message that it has looked at.
+    #[error("the filter `{text}` fails on message {message_id}: {reason}")]
+    Run {
+        text: String,
+        /// SQS's id of the first message.
+        message_id: String,
+        /// jq's words, without the message's values.
+        reason: String,
+    },
     /// It needs longer than its time, again and again.
     #[error(
         "the filter `{text}` does not come to an end: it takes longer than {} s on {LATE_MAX} messages, the last one {message_id}",
@@ -133,6 +142,11 @@ impl Filter {
             watch.note(message_id, document)?;
         }
         Ok(if is_match { Choice::Picked } else { Choice::NotPicked })
+    }
+
+    /// What is wrong with a filter that fails on every message, the first of which is this one.
+    pub(crate) fn failed_on_all(&self, message_id: String, reason: String) -> FilterError {
+        FilterError::Run { text: self.text.clone(), message_id, reason }
     }
 
     /// What is worth a second look in what the filter has picked so far.

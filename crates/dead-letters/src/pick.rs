@@ -56,6 +56,10 @@ impl NotJudged {
 struct Found {
     group: Cell<bool>,
     ids: RefCell<BTreeSet<String>>,
+    /// Whether the filter has judged any message.
+    is_judged: Cell<bool>,
+    /// What it could not judge.
+    not_judged: RefCell<NotJudged>,
 }
 
 impl Pick {
@@ -98,10 +102,29 @@ impl Pick {
         self.found.group.set(self.found.group.get() || by_group);
         match &self.filter {
             Some(filter) if by_id && by_group => {
-                filter.matches(&record.message.sqs_message_id, record.document())
+                let choice = filter.matches(&record.message.sqs_message_id, record.document())?;
+                match &choice {
+                    Choice::NotJudged(why) => self.found.not_judged.borrow_mut().add(record, why.clone()),
+                    Choice::Picked | Choice::NotPicked => self.found.is_judged.set(true),
+                }
+                Ok(choice)
             }
             _ if by_id && by_group => Ok(Choice::Picked),
             _ => Ok(Choice::NotPicked),
+        }
+    }
+
+    /// Whether the filter is of use for the messages that were seen.
+    ///
+    /// # Errors
+    /// If it has failed on each of them: then it is the filter that is wrong.
+    pub fn check_filter(&self) -> Result<(), FilterError> {
+        let NotJudged { example, reason, .. } = self.found.not_judged.borrow().clone();
+        match (&self.filter, example, reason) {
+            (Some(filter), Some(example), Some(reason)) if !self.found.is_judged.get() => {
+                Err(filter.failed_on_all(example, reason))
+            }
+            _ => Ok(()),
         }
     }
 

@@ -101,6 +101,7 @@ pub async fn purge<Q: Queue, C: Clock>(
         Ok(())
     };
     let outcome: Result<(), Failure> = outcome.await;
+    let outcome = outcome.and_then(|()| Ok(pick.check_filter()?));
     purged.coverage = Some(reader.finish().await);
     purged.groups = groups.into_groups();
     match outcome {

@@ -2,6 +2,7 @@
 
 mod check;
 mod check_messages;
+mod dead_letter_files;
 #[cfg(unix)]
 mod interrupt;
 mod ministack;

@@ -96,3 +96,91 @@ async fn source_depth(client: &Client) -> Option<[u64; 3]> {
 async fn queue_urls(client: &Client) -> Vec<String> {
     client.list_queues().send().await.expect("it answers").queue_urls.unwrap_or_default()
 }
+
+/// Runs the program on an endpoint, for its report.
+async fn on(endpoint: &Ministack, code: i32, arguments: &[&str]) -> Value {
+    let url = endpoint.endpoint_url();
+    let mut arguments: Vec<_> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+    arguments.extend(["--endpoint-url", &url, "--format", "json"].map(str::to_owned));
+    let run = move || redeliver(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+    report_with(code, &tokio::task::spawn_blocking(run).await.expect("the program ends"))
+}
+
+/// The n-th message; half a character is in it, as JavaScript leaves it.
+fn cut(n: u32) -> String {
+    format!(
+        r#"{{"metadata":{{"message_id":"0191f3a2-7b1c-7d3e-8f00-{n:012}"}},"data":{{"n":{n},"name":"A\ud800"}}}}"#
+    )
+}
+
+#[tokio::test]
+async fn a_message_that_a_filter_cannot_judge_stays_and_the_others_are_picked() {
+    let endpoint = Ministack::start();
+    let client = client(&endpoint.endpoint_url());
+    let [dlq, source] =
+        [Queue::create(&client, "dlq", None).await, Queue::create(&client, "source", None).await];
+    for body in (0..10).map(cut).chain(["text".to_owned()]) {
+        client.send_message().queue_url(&dlq.url).message_body(body).send().await.expect("it is sent");
+    }
+    let from = ["--queue", &dlq.url];
+    let audited =
+        on(&endpoint, 4, &[&["audit"][..], &from, &["--where", ".body.data.n >= 0"]].concat()).await;
+    assert_eq!((&audited["total"], &audited["not_judged"]["messages"]), (&10.into(), &1.into()), "{audited}");
+    let backup = Scratch::absent("backup.jsonl");
+    let purge = ["--where", ".body.data.n == 3", "--backup", backup.name(), "--apply"];
+    let purged = on(&endpoint, 1, &[&["purge"][..], &from, &purge].concat()).await;
+    assert_eq!((&purged["deleted"], &purged["not_judged"]["messages"]), (&1.into(), &1.into()), "{purged}");
+    let journal = Scratch::absent("journal.jsonl");
+    let edit =
+        [".body.data.n >= 0", "--edit", ".body.data.fixed = true", "--journal", journal.name(), "--apply"];
+    let redrive =
+        [&["redrive", "--to", &source.url][..], &from, &["--watch", "0s", "--where"], &edit].concat();
+    let redriven = on(&endpoint, 1, &redrive).await;
+    assert_eq!((&redriven["sent"], &redriven["edited"]), (&9.into(), &9.into()), "{redriven}");
+    let why = "the filter cannot judge it: cannot index a value with another";
+    assert_eq!(
+        (&redriven["staying"][0]["reason"], &redriven["staying"][0]["count"]),
+        (&why.into(), &1.into())
+    );
+    assert_eq!((dlq.depth(&client).await, source.depth(&client).await), ([1, 0, 0], [9, 0, 0]));
+    let sent = client.receive_message().queue_url(&source.url).send().await.expect("it answers");
+    let body = sent.messages()[0].body().expect("it has one");
+    assert!(body.contains(r#""name":"A\ud800","fixed":true}"#), "{body}");
+}
+
+#[tokio::test]
+async fn dead_letters_of_a_file_are_mended_and_sent_to_a_queue_once() {
+    let endpoint = Ministack::start();
+    let client = client(&endpoint.endpoint_url());
+    let [dlq, source] =
+        [Queue::create(&client, "dlq", None).await, Queue::create(&client, "source", None).await];
+    let broken: Vec<_> = (0..3).map(|n| cut(n).strip_suffix('}').expect("it ends so").to_owned()).collect();
+    for body in &broken {
+        client.send_message().queue_url(&dlq.url).message_body(body).send().await.expect("it is sent");
+    }
+    let backup = Scratch::absent("backup.jsonl");
+    let purge = ["purge", "--queue", &dlq.url, "--where", "true", "--backup", backup.name(), "--apply"];
+    assert_eq!(on(&endpoint, 0, &purge).await["deleted"], 3);
+    let journal = Scratch::absent("journal.jsonl");
+    let edit = ["--edit", r#".body = .body + "}""#, "--journal", journal.name()];
+    let redrive = [&["redrive", backup.name(), "--to", &source.url][..], &edit].concat();
+    assert_eq!(on(&endpoint, 0, &redrive).await["planned"], 3);
+    let apply = [&redrive[..], &["--apply"]].concat();
+    for (sent, sent_before) in [(3, 0), (0, 3)] {
+        let report = on(&endpoint, 0, &apply).await;
+        assert_eq!(
+            (&report["sent"], &report["deleted_only"]),
+            (&sent.into(), &sent_before.into()),
+            "{report}"
+        );
+    }
+    assert_eq!(source.depth(&client).await, [3, 0, 0]);
+    let own = ["redrive", backup.name(), "--to", &dlq.url, "--endpoint-url", &endpoint.endpoint_url()]
+        .map(str::to_owned);
+    let refused = tokio::task::spawn_blocking(move || redeliver(&own.each_ref().map(String::as_str)));
+    let refused = stderr(&refused.await.expect("the program ends"));
+    assert!(
+        refused.contains("names the queue that ") && refused.contains("name the source queue"),
+        "{refused}"
+    );
+}

@@ -97,6 +97,7 @@ impl Auditor<'_> {
             return Err(error);
         }
         archived?;
+        self.pick.check_filter()?;
         progress(Progress::Over);
         // What came out of the queue after the end was seen by nobody.
         let coverage = Coverage { seen, complete: coverage.complete && end.is_none(), ..coverage };

@@ -46,6 +46,12 @@ fn a_pipeline_can_tell_empty_from_found_from_incomplete() {
     // `head` has seen enough, and so has whoever asked for ten.
     let closed = Audited { output_closed: true, ..audited(&incomplete(found.clone())) };
     assert_eq!(format!("{:?}", exit_code(&closed)), expected(3));
+    let not_judged = |report: Report| {
+        let mut report = report;
+        report.not_judged.messages = 1;
+        report
+    };
+    assert_eq!((code(&not_judged(empty)), code(&not_judged(found.clone()))), (expected(4), expected(4)));
     let mut ten = incomplete(found);
     ten.max_reached = true;
     assert_eq!(code(&ten), expected(3));

@@ -119,6 +119,15 @@ fn what_a_filter_fails_on_is_not_judged_and_the_others_are() {
     let mut expected = vec![Choice::Picked; 11];
     expected[5] = Choice::NotJudged("cannot index a value with another".to_owned());
     assert_eq!(choices, expected);
+    assert_eq!(pick.check_filter(), Ok(()));
+    let wrong = Pick::filtered(Filter::of_dead_letters(".error_type + 1 > 0").unwrap());
+    queue_with("text")
+        .iter()
+        .for_each(|record| assert!(matches!(wrong.picks(record), Ok(Choice::NotJudged(_)))));
+    assert_eq!(
+        wrong.check_filter().unwrap_err().to_string(),
+        "the filter `.error_type + 1 > 0` fails on message sqs-1: cannot calculate with two values"
+    );
 }
 
 #[test]

@@ -48,7 +48,9 @@ impl<D: Queue, S, C: Clock> Redrive<'_, D, S, C> {
         let mut reader = Reader::new(self.dlq, self.clock).await?;
         let outcome = self.look_through(&mut reader, &mut report, take).await;
         report.coverage = Some(reader.finish().await);
-        outcome.map(|()| report)
+        outcome?;
+        self.plan.pick.check_filter()?;
+        Ok(report)
     }
 
     async fn look_through(
@@ -83,7 +85,11 @@ impl<D: Queue, S: QueueSender + QueueDepth, C: Clock> Redrive<'_, D, S, C> {
     /// # Errors
     /// If the DLQ or the disk fails, or a filter gives no answer; a second run with the same journal goes on where this one ended.
     pub async fn apply(&self, journal: &mut Journal) -> Result<Report, Failure> {
-        Run::new(self, journal).finish().await
+        let report = Run::new(self, journal).finish().await?;
+        if report.done() == 0 {
+            self.plan.pick.check_filter()?;
+        }
+        Ok(report)
     }
 }
 

@@ -92,11 +92,18 @@ fn a_filter_picks_messages_and_the_coverage_is_still_that_of_the_queue() {
 }
 
 #[test]
-fn a_filter_that_fails_ends_the_audit_and_everything_is_given_back() {
+fn what_a_filter_fails_on_is_counted_and_one_that_fails_on_all_or_gives_no_answer_ends_the_audit() {
     let world = world(30);
-    let (audited, _) = world.audit(filtered(".body.data.card + {}"), Box::new(Json));
-    assert!(audited.unwrap_err().is::<FilterError>());
-    assert_eq!(world.depth(), (30, 0));
+    let failing = r#"if .body.data.card == "secret-7" then .body.data.card + {} else true end"#;
+    let (audited, _) = world.audit(filtered(failing), Box::new(Json));
+    let report = audited.unwrap().report;
+    assert_eq!((report.total, report.not_judged.messages, report.complete), (29, 1, true));
+    assert_eq!(report.not_judged.reason.as_deref(), Some("cannot calculate with two values"));
+    for wrong in [".body.data.card", ".body.data.card + {}"] {
+        let (audited, _) = world.audit(filtered(wrong), Box::new(Json));
+        assert!(audited.unwrap_err().is::<FilterError>(), "{wrong}");
+        assert_eq!(world.depth(), (30, 0), "everything is given back");
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@ mod copies;
 mod deletions;
 mod edits;
 mod failing;
+mod files;
 mod runs;
 mod slow;
 mod stopped;

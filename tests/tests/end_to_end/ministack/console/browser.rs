@@ -118,7 +118,7 @@ async fn what_a_person_sends_back_edits_and_deletes_is_done_once_however_often_t
     assert_eq!(
         edited["said"],
         json!([
-            "The body is not JSON: EOF while parsing an object at line 1 column 1",
+            "It would stay: the edit is refused: the body is not JSON: EOF while parsing an object at line 1 column 1",
             "It would stay: the edit is refused: it changes /metadata/message_id, which stays as it is",
             "It can be sent back as it is now."
         ])

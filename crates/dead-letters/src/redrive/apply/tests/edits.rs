@@ -95,3 +95,68 @@ fn copies_and_the_run_that_finishes_an_interrupted_one_come_to_the_same_new_id()
     }
     assert!(copies_seen > 0, "no death made a copy: it shows nothing");
 }
+
+/// The n-th message of a producer whose ids are none.
+fn without_an_id(n: usize) -> Content {
+    let attributes = Attributes::from([
+        ("ErrorType".to_owned(), Attribute::string("INVALID_MESSAGE_SCHEMA")),
+        ("ErrorDetails".to_owned(), Attribute::string("/metadata/message_id does not match")),
+    ]);
+    let body = format!(r#"{{"metadata":{{"message_id":"order-{n}"}},"data":{{"n":{n}}}}}"#);
+    Content { body, attributes, ..Content::default() }
+}
+
+/// An edit that gives each message an id, and another one in another run, as one that looks at the time does.
+fn mended_in(run: usize) -> Plan {
+    let edit =
+        format!(r#".body.metadata.message_id = "0000000\(.body.data.n)-0000-4000-8000-00000000000{run}""#);
+    Plan { edit: Some(Edit::new(&edit).unwrap()), ..everything() }
+}
+
+#[test]
+fn an_id_that_the_edit_gives_names_the_message_in_the_journal_with_the_one_that_it_had() {
+    let world = World::new(vec![without_an_id(1)]);
+    let (mut journal, plan) = (world.journal(), mended_in(1));
+    let sent = Cell::new(0);
+    let (interrupted, progress) = (|| sent.get() > 0, |_| sent.set(1));
+    let run = Redrive { interrupted: &interrupted, progress: &progress, ..world.redrive(&plan) };
+    let report = world.clock.block_on(run.apply(&mut journal)).unwrap();
+    let new_id = "00000001-0000-4000-8000-000000000001";
+    let told = serde_json::json!({ "count": 1, "examples": [{ "old": "order-1", "new": new_id }] });
+    assert_eq!((report.sent, &report.json()["new_ids"]), (1, &told));
+    let text = std::fs::read_to_string(&world.journal).unwrap();
+    let intent: Value = serde_json::from_str(text.lines().nth(2).unwrap()).unwrap();
+    assert_eq!(intent["intent"]["message_id"], new_id);
+    assert_eq!(intent["intent"]["old_message_id"], "order-1");
+    assert_eq!(intent["intent"]["original_body"], without_an_id(1).body.as_str());
+    assert!(journal.came_back(new_id, 1), "its failures that come back count");
+}
+
+#[test]
+fn a_run_that_finishes_an_interrupted_one_sends_no_message_under_a_second_id() {
+    const MESSAGES: usize = 3;
+    let (mut copies, mut left) = (0, 0);
+    for polls in 1.. {
+        let world = World::new((0..MESSAGES).map(without_an_id).collect());
+        let died = world.dies(&mended_in(1), polls);
+        let report = world.apply(&mended_in(2)).unwrap();
+        let mut ids: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for message in world.take(&world.source) {
+            copies += 1;
+            let body: Value = serde_json::from_str(&message.body).unwrap();
+            let id = body["metadata"]["message_id"].to_string();
+            ids.entry(body["data"]["n"].to_string()).or_default().insert(id);
+        }
+        assert!(ids.values().all(|ids| ids.len() == 1), "killed after {polls} polls: {ids:?}");
+        assert_eq!(world.depths(), (report.staying_count(), 0), "killed after {polls} polls");
+        assert!(ids.len() as u64 + report.staying_count() >= MESSAGES as u64, "something is lost");
+        left += report.staying_count();
+        // The very same edit goes on where it ended.
+        let again = world.apply(&mended_in(1)).unwrap();
+        assert_eq!((again.staying_count(), world.depths().0), (0, 0), "killed after {polls} polls");
+        if !died {
+            break;
+        }
+    }
+    assert!(left > 0 && copies > 0, "no death left a message that may have been sent: it shows nothing");
+}

@@ -1,0 +1,89 @@
+//! Dead letters of a file.
+
+use std::io::Write as _;
+
+use super::*;
+use crate::{ArchivedMessage, FileQueue};
+
+/// A file with these dead letters, as an archive has them, and one line that is none.
+fn file(messages: &[Content]) -> FileQueue {
+    let world = World::new(messages.to_vec());
+    let mut file = tempfile::tempfile().unwrap();
+    for message in world.take(&world.dlq) {
+        writeln!(file, "{}", serde_json::to_string(&ArchivedMessage::new(&message)).unwrap()).unwrap();
+    }
+    writeln!(file, "no dead letter").unwrap();
+    FileQueue::open(file, "dead.jsonl", "file:/dead.jsonl", Timestamp::UNIX_EPOCH).unwrap()
+}
+
+fn from_file<'a>(
+    file: &'a FileQueue,
+    world: &'a World,
+    plan: &'a Plan,
+) -> Redrive<'a, FileQueue, EmbeddedQueue, VirtualClock> {
+    let Redrive { source, clock, interrupted, progress, .. } = world.redrive(plan);
+    let limits = Limits { watch: Duration::ZERO, ..NO_LIMITS };
+    Redrive { dlq: file, source, clock, plan, limits, interrupted, progress }
+}
+
+#[test]
+fn they_are_sent_to_a_queue_once_however_often_it_is_run() {
+    let world = World::new(Vec::new());
+    let messages: Vec<_> = (0..120).map(dead).collect();
+    let plan = everything();
+    for (run, sent) in [(1, 120), (2, 0)] {
+        let file = file(&messages);
+        let report =
+            world.clock.block_on(from_file(&file, &world, &plan).apply(&mut world.journal())).unwrap();
+        assert_eq!((report.sent, report.deleted_only), (sent, 120 - sent), "run {run}");
+        assert_eq!((report.not_deleted, report.possible_copies, report.staying_count()), (0, 0, 0));
+        assert_eq!(report.coverage.unwrap().unreadable, 1);
+    }
+    assert_eq!(world.take(&world.source).len(), 120);
+}
+
+#[test]
+fn an_interrupted_run_is_finished_by_the_next_one() {
+    let world = World::new(Vec::new());
+    let messages: Vec<_> = (0..250).map(dead).collect();
+    let plan = everything();
+    let interrupted = || world.clock.block_on(world.source.depth()).unwrap().total() > 0;
+    let first = file(&messages);
+    let run = Redrive { interrupted: &interrupted, ..from_file(&first, &world, &plan) };
+    let report = world.clock.block_on(run.apply(&mut world.journal())).unwrap();
+    assert_eq!((report.sent, report.early), (100, Some(Early::Interrupted)));
+    let second = file(&messages);
+    let report = world.clock.block_on(from_file(&second, &world, &plan).apply(&mut world.journal())).unwrap();
+    assert_eq!((report.sent, report.deleted_only, world.depths().1), (150, 100, 250));
+}
+
+#[test]
+fn they_are_written_a_body_a_line_and_what_a_line_cannot_hold_is_left_out() {
+    let world = World::new(Vec::new());
+    let bare = |body: &str| Content { body: body.to_owned(), ..Content::default() };
+    let body = format!("{{\"metadata\":{{\"message_id\":\"{}\"}},\r\n \"data\":{{\"n\":1.50}}}}", id(1));
+    let (dead_letter, broken) =
+        (dead(2), format!(r#"{{"metadata":{{"message_id":"{}"}},"data":{{}}"#, id(3)));
+    let file = file(&[bare(&body), dead_letter, bare(&broken)]);
+    let edit = Edit::new(r#"if .body | type == "string" then .body = .body + "}" else . end"#).unwrap();
+    let plan = Plan { edit: Some(edit), into_lines: true, ..everything() };
+    for _ in 0..2 {
+        let mut output = Vec::new();
+        let planned = world.clock.block_on(from_file(&file, &world, &plan).dry_run()).unwrap();
+        let report = world.clock.block_on(from_file(&file, &world, &plan).write(&mut output)).unwrap();
+        assert_eq!((planned.planned, report.sent, report.edited, report.staying_count()), (2, 2, 1, 1));
+        let why = "a line of a file has no place for its attributes or its message group: send it to a queue with --to";
+        assert_eq!(report.json()["staying"][0]["reason"], why);
+        let first = format!(
+            r#"{{"metadata":{{"message_id":"{}","redrive_generation":1}},   "data":{{"n":1.50}}}}"#,
+            id(1)
+        );
+        let second =
+            format!(r#"{{"metadata":{{"message_id":"{}","redrive_generation":1}},"data":{{}}}}"#, id(3));
+        let mut lines: Vec<_> = std::str::from_utf8(&output).unwrap().lines().collect();
+        lines.sort_unstable();
+        let mut expected = [first, second];
+        expected.sort();
+        assert_eq!(lines, expected);
+    }
+}

@@ -1,0 +1,177 @@
+//! Files of dead letters: explained, mended, sent, and looked at in the console.
+
+use std::io::{BufRead as _, BufReader};
+
+use super::*;
+
+const FIVE: &str = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-000000000001"},"data":{"order":"A-1001"}}
+{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-000000000002"},"data":{"order":"A-1002"}}
+{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-000000000003"},"data":{"order":"A\ud800"}}
+{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-000000000004"},"data":{"order":"A-1004"}
+{"metadata":{"message_id":"order-5"},"data":{"order":"A-1005"}}
+"#;
+
+/// What `local` gives up of five messages: all, two of them for being invalid.
+fn dead_letters() -> Scratch {
+    let (input, dead) = (Scratch::new("orders.jsonl", FIVE.as_bytes()), Scratch::absent("dead.jsonl"));
+    let local = ["local", input.name(), "--fail-permanently", "1", "--final-dlq", dead.name()];
+    let output = redeliver(&local);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    dead
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("UTF-8")
+}
+
+#[test]
+fn a_file_is_audited_as_a_queue_is_and_so_is_standard_input() {
+    let dead = dead_letters();
+    let audited = report_with(3, &redeliver(&["audit", dead.name(), "--format", "json"]));
+    let by_type = serde_json::json!({ "INVALID_MESSAGE_FORMAT": 1, "INVALID_MESSAGE_SCHEMA": 1, "NON_RETRYABLE_ERROR": 3 });
+    assert_eq!((&audited["by_error_type"], &audited["complete"]), (&by_type, &true.into()), "{audited}");
+    let piped = with_input(&["audit", "-", "--format", "json"], dead.text().as_bytes());
+    assert_eq!(report_with(3, &piped)["by_error_type"], by_type);
+    let table = stdout(&redeliver(&["audit", dead.name()]));
+    assert!(table.contains("not JSON: EOF while parsing an object"), "{table}");
+}
+
+#[test]
+fn a_filter_picks_beside_a_lone_surrogate_and_text() {
+    let dead = dead_letters();
+    let count = |filter: &str, code| {
+        let output = redeliver(&["audit", dead.name(), "--format", "json", "--where", filter]);
+        let report = report_with(code, &output);
+        (report["total"].clone(), report["not_judged"]["messages"].clone(), stderr(&output))
+    };
+    let (total, not_judged, _) = count(r#".error_type == "NON_RETRYABLE_ERROR""#, 3);
+    assert_eq!((total, not_judged), (3.into(), 0.into()));
+    let (total, not_judged, said) = count(r#".body.data.order | startswith("A-")"#, 4);
+    assert_eq!(
+        (total, not_judged),
+        (3.into(), 1.into()),
+        "the surrogate's order begins otherwise, and one is text"
+    );
+    assert!(said.contains("1 message not judged by the filter, and left alone (e.g. "), "{said}");
+}
+
+#[test]
+fn invalid_messages_are_mended_into_a_file_that_goes_through_the_loop() {
+    let (dead, mended) = (dead_letters(), Scratch::absent("mended.jsonl"));
+    let edit = r#"if .body | type == "string" then .body = .body + "}"
+        elif .body.metadata.message_id == "order-5" then .body.metadata.message_id = "0191f3a2-7b1c-7d3e-8f00-000000000005"
+        else . end"#;
+    let redrive = ["redrive", dead.name(), "--edit", edit, "-o", mended.name(), "--format", "json"];
+    let planned = report(&redeliver(&redrive));
+    assert_eq!(
+        (&planned["planned"], &planned["edited"], mended.path.exists()),
+        (&5.into(), &2.into(), false)
+    );
+    let applied = report(&redeliver(&[&redrive[..], &["--apply"]].concat()));
+    assert_eq!((&applied["sent"], &applied["staying"]), (&5.into(), &serde_json::json!([])), "{applied}");
+    let new = serde_json::json!([{ "old": "order-5", "new": "0191f3a2-7b1c-7d3e-8f00-000000000005" }]);
+    assert_eq!(applied["new_ids"]["examples"], new);
+    let looped = report(&redeliver(&["local", mended.name(), "--format", "json"]));
+    assert_eq!((&looped["processed"], &looped["refused"]), (&5.into(), &0.into()), "{looped}");
+    assert!(mended.text().contains(r#""order":"A\ud800""#), "byte for byte");
+    let again = redeliver(&[&redrive[..], &["--apply"]].concat());
+    assert_eq!(again.status.code(), Some(2), "{}", stderr(&again));
+    assert!(stderr(&again).contains("it is there already"), "{}", stderr(&again));
+}
+
+#[test]
+fn bad_lines_are_told_with_their_numbers_and_the_others_count() {
+    let dead = dead_letters();
+    let text = dead.text();
+    let lines: Vec<_> = text.lines().collect();
+    let mixed = format!("{}\nnonsense\n\n{}\n{}\n", lines[0], FIVE.lines().next().expect("five"), lines[1]);
+    let mixed = Scratch::new("mixed.jsonl", mixed.as_bytes());
+    let output = redeliver(&["audit", mixed.name(), "--format", "json"]);
+    let audited = report_with(4, &output);
+    assert_eq!((&audited["total"], &audited["coverage"]["unreadable"]), (&2.into(), &2.into()));
+    for told in [
+        format!("{}:2: left out: it cannot be read from column 2 on", mixed.name()),
+        format!("{}:4: left out: it is a message, and no dead letter", mixed.name()),
+    ] {
+        assert!(stderr(&output).contains(&told), "{told} in {}", stderr(&output));
+    }
+}
+
+#[test]
+fn what_cannot_be_a_file_of_dead_letters_is_refused_with_what_to_do() {
+    let dead = dead_letters();
+    let (orders, folder) =
+        (Scratch::new("orders.jsonl", FIVE.as_bytes()), tempfile::tempdir().expect("a folder"));
+    let folder = folder.path().to_str().expect("UTF-8");
+    for (arguments, said) in [
+        (&["audit", orders.name()][..], "no line of it is a dead letter"),
+        (&["audit", "absent.jsonl"], "absent.jsonl: cannot be read: No such file"),
+        (&["audit", folder], "cannot be read: Is a directory"),
+        (&["audit", dead.name(), "--queue", "q"], "cannot be used with"),
+        (&["purge", dead.name(), "--where", "true", "--backup", "b"], "unexpected argument"),
+        (&["redrive", dead.name()], "say where to: --to QUEUE, or -o FILE"),
+        (&["redrive", dead.name(), "-o", dead.name()], "it is there already"),
+        (&["redrive", dead.name(), "--stack", "s"], "cannot be used with"),
+        (&["console", "absent.jsonl"], "is no file that can be read again"),
+        (&["console", "-"], "is no file that can be read again"),
+        (&["console", orders.name()], "no line of it is a dead letter"),
+        (&["console", dead.name(), "--queue", "q"], "cannot be used with"),
+    ] {
+        let output = redeliver(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(said), "{arguments:?}: {}", stderr(&output));
+    }
+}
+
+/// It needs no AWS: there is none here.
+#[test]
+fn the_console_shows_a_file_and_offers_nothing_that_is_for_queues() {
+    let dead = dead_letters();
+    let mut console = program(&["console", dead.name()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    let mut link = String::new();
+    BufReader::new(console.stdout.take().expect("it is piped"))
+        .read_line(&mut link)
+        .expect("it prints its link");
+    let pages = std::panic::catch_unwind(|| visit(link.trim()));
+    console.kill().and_then(|()| console.wait()).expect("it ends");
+    let [letters, filtered, pause] = pages.expect("it answers");
+    assert!(letters.contains("5 dead letters"), "{letters}");
+    for offered in ["Plan to", "Look again", ">Pause<", ">Plans<", ">Now<"] {
+        assert!(!letters.contains(offered), "{offered} in {letters}");
+    }
+    assert!(filtered.contains("3 messages, where"), "{filtered}");
+    assert!(pause.contains("A file is only looked at"), "{pause}");
+}
+
+/// The list of dead letters once it is there, a part of it, and a page that is for queues.
+fn visit(link: &str) -> [String; 3] {
+    let (origin, _) = link.split_once("/?").expect("a link with a token");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let client =
+            reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().expect("a client");
+        let entered = client.get(link).send().await.expect("it answers");
+        let cookie = entered.headers()[reqwest::header::SET_COOKIE].to_str().expect("a cookie");
+        let cookie = cookie.split(';').next().expect("a pair").to_owned();
+        let get = async |path: &str| {
+            let request = client.get(format!("{origin}{path}")).header(reqwest::header::COOKIE, &cookie);
+            request.send().await.expect("it answers").text().await.expect("it is text")
+        };
+        let looked = async {
+            loop {
+                let page = get("/0/letters").await;
+                if page.contains("looked at") {
+                    return page;
+                }
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+        };
+        let letters = tokio::time::timeout(PATIENCE, looked).await.expect("it looks");
+        let filter = "/0/letters?where=.error_type%20%3D%3D%20%22NON_RETRYABLE_ERROR%22";
+        [letters, get(filter).await, get("/0/pause").await]
+    })
+}
