@@ -4,8 +4,9 @@ mod due;
 mod ends;
 mod stay;
 mod unspent;
+mod wait;
 
-use crate::backoff::{Key, bounds, delay, target_delay};
+use crate::backoff::Key;
 use crate::delivery::until;
 use crate::failure::{Answer, HandOff, Kind, LastError, REDRIVE, in_its_generation};
 use crate::handler::HandlerError;
@@ -21,6 +22,7 @@ pub(crate) use ends::{AgeLimit, check_age, check_attempts};
 pub use stay::{QueueTimes, Stayed, decide_on_queue, may_be_called};
 use unspent::{Drawn, check_redrives, hold, redrive};
 pub use unspent::{Spends, may_be_held};
+use wait::Wait;
 
 /// What is decided on.
 #[derive(Clone, Copy, Debug)]
@@ -53,7 +55,7 @@ pub struct Resend {
     pub delay: DelaySeconds,
     /// The whole delay: more than the queue's if the message has hopped.
     pub waited: RetryDelay,
-    /// Whether it is longer than the policy's backoff, or the target, has asked for: too many wait.
+    /// Whether it is longer than the policy's backoff and the target ask for: too many wait.
     pub pace: Pace,
     /// `metadata.retry_attempt` of the re-sent message.
     pub retry_attempt: u32,
@@ -145,8 +147,8 @@ fn next_retry(
         Spends::Redrive => check_redrives(policy, before.redrive_count)?,
         Spends::Snooze | Spends::Hold => {}
     }
-    // What spends no attempt has the key of the attempt that it puts off. A snooze's delay is the target's own, and the
-    // next real retry draws anew from the key's other word.
+    // What spends no attempt has the key of the attempt that it puts off. A snooze's delay is the handler's own, drawn
+    // from another word of the key than that of the retry.
     let key = Key {
         message_id: before.message_id,
         generation: before.generation(),
@@ -156,21 +158,20 @@ fn next_retry(
     // anew.
     let hopped = Due::of_hop(policy, hand_off, due_at, now);
     let limit = AgeLimit::of(policy, before.expires_at, first_sent);
-    let Drawn { delay, bounds } = match spends {
+    // What SQS waited before it moved a message is no part of its delay.
+    let from_now = |Drawn { delay, bounds }| (Due::from_now(delay, now), bounds);
+    let (drawn, bounds) = match spends {
         Spends::Hold => {
             let left = limit.map(|limit| until(now, limit.at));
-            hold(policy, before.held_seconds, left, key)
+            from_now(hold(policy, before.held_seconds, left, key))
         }
-        Spends::Redrive => redrive(before.redrive_count + 1, key),
-        // A delay of the target's own is no draw.
-        _ if answer.retry_after_seconds.is_some() => Drawn::fixed(delay_before(policy, answer, key)),
-        _ => Drawn { delay: delay_before(policy, answer, key), bounds: bounds(policy, key.attempt) },
+        Spends::Redrive => from_now(redrive(before.redrive_count + 1, key)),
+        Spends::Attempt | Spends::Snooze => {
+            let wait = Wait::before(policy, answer, key);
+            (Due::after(&wait, limit.map(|limit| limit.at), policy, delivery, now), wait.bounds())
+        }
     };
-    let own = hopped.unwrap_or_else(|| match spends {
-        Spends::Attempt | Spends::Snooze => Due::after(delay, policy, delivery, now),
-        // What SQS waited before it moved a message is no part of its delay.
-        Spends::Hold | Spends::Redrive => Due::from_now(delay, now),
-    });
+    let own = hopped.unwrap_or(drawn);
     // The age is checked before pacing: a message is not given up because others wait, and pacing keeps within the
     // limit.
     check_age(limit, own.at)?;
@@ -207,14 +208,6 @@ fn next_retry(
         redrive_count: (before.redrive_count + u32::from(spends == Spends::Redrive)).min(REDRIVES_MAX),
     };
     Ok(Retry { metadata, due, pace, spends })
-}
-
-/// The delay before the retry of this key: the target's own, or the policy's.
-fn delay_before(policy: &Policy, answer: &Answer, key: Key) -> RetryDelay {
-    match answer.retry_after_seconds {
-        Some(asked) => target_delay(asked, policy.delay_limit(), key),
-        None => delay(policy, key),
-    }
 }
 
 /// A `non_retryable` match is permanent; else a `retryable` match is transient whatever the target said; else, if

@@ -185,7 +185,8 @@ impl HandlerError {
         Self { kind: FailureKind::Snooze(after), ..Self::transient(error_type, details) }
     }
 
-    /// The error with a delay of the target's own, as `Retry-After`: a floor that replaces the backoff.
+    /// The error with a delay of the target's own, as `Retry-After`: a floor, below which the policy's delay does not
+    /// fall. The message is tried again, though the error was a permanent one.
     #[must_use]
     pub fn retry_after(self, delay: Duration) -> Self {
         let kind = match self.kind {

@@ -10,6 +10,7 @@ mod calls;
 mod copies;
 mod direct;
 mod invocations;
+mod last_call;
 mod oracle;
 mod plain;
 mod sends;
@@ -32,7 +33,7 @@ use redeliver_loop::Ledger as LocalLedger;
 
 use crate::knobs::{Knobs, Operator};
 use crate::messages::{Expected, Produced, number};
-use crate::policy::Key;
+use crate::policy::{Asked, Key};
 use body::Body;
 pub use breaker::CallId;
 use breaker::Environment;
@@ -116,7 +117,7 @@ pub struct Ledger {
 }
 
 /// A message's number, which of its retries, and the delay that the target asked for.
-type DelayOf = (usize, Retry, Option<u64>);
+type DelayOf = (usize, Retry, Option<Asked>);
 
 /// One message, and all its copies.
 struct Subject {
@@ -393,7 +394,7 @@ impl Ledger {
 
     /// The delay before a retry of message `n`, to the second: the policy's, the one that the target asked for, or the
     /// one of what spends no attempt.
-    fn delay(&self, n: usize, retry: Retry, asked: Option<u64>) -> u64 {
+    fn delay(&self, n: usize, retry: Retry, asked: Option<Asked>) -> u64 {
         let message_id = self.subjects[n].produced.message_id.as_deref().unwrap_or_default();
         let Retry { generation, attempt, unspent } = retry;
         if let Some((_, delay)) = self.last_delay.get().filter(|(of, _)| *of == (n, retry, asked)) {

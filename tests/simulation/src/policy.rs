@@ -95,6 +95,23 @@ fn within(word: u64, least: u64, most: u64) -> u64 {
     least + u64::try_from(above).unwrap_or(0)
 }
 
+/// A delay that is not the policy's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// The target's: no retry comes sooner, nor sooner than the policy has it.
+    Floor(u64),
+    /// Of a snooze: it stands for the policy's.
+    Snooze(u64),
+}
+
+impl Asked {
+    /// What an answer of this kind asks for.
+    #[must_use]
+    pub fn of(kind: &str, after: Option<u64>) -> Option<Self> {
+        after.map(if kind == "snooze" { Self::Snooze } else { Self::Floor })
+    }
+}
+
 /// Retryable, or not, or nothing that the target said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
@@ -265,17 +282,19 @@ impl PolicyModel {
         }
     }
 
-    /// The delay of this very retry, to the second. A delay that the target `asked` for is a floor, with up to 10 % more, within
-    /// the limit of the policy.
+    /// The delay of this very retry, to the second. What is asked for gets up to 10 % more, within the limit of the policy.
     #[must_use]
-    pub fn delay(&self, key: Key<'_>, asked: Option<u64>) -> u64 {
+    pub fn delay(&self, key: Key<'_>, asked: Option<Asked>) -> u64 {
         let [spread, extra] = key.words();
-        let Some(asked) = asked else {
-            let (least, most) = self.delay_range(key.attempt);
-            return within(spread, least, most);
-        };
+        let (least, most) = self.delay_range(key.attempt);
+        let own = within(spread, least, most);
         let limit = self.limit();
-        asked.saturating_add(within(extra, 0, asked.min(limit) / 10)).min(limit)
+        let with_more = |asked: u64| asked.saturating_add(within(extra, 0, asked.min(limit) / 10)).min(limit);
+        match asked {
+            None => own,
+            Some(Asked::Floor(asked)) => own.max(with_more(asked)),
+            Some(Asked::Snooze(asked)) => with_more(asked),
+        }
     }
 
     /// The delay of a held message.
@@ -382,8 +401,10 @@ mod tests {
         let ranges: Vec<_> = (1..=5).map(|attempt| exponential.delay_range(attempt)).collect();
         assert_eq!(ranges, [(5, 10), (15, 30), (45, 90), (100, 200), (100, 200)]);
         let key = Key { message_id: "0191f3a2-7b1c-7d3e-8f00-000000000001", generation: 0, attempt: 1 };
-        assert!((100..=110).contains(&exponential.delay(key, Some(100))));
-        assert_eq!(exponential.delay(key, Some(100_000)), 900);
+        assert!((100..=110).contains(&exponential.delay(key, Some(Asked::Floor(100)))));
+        assert_eq!(exponential.delay(key, Some(Asked::Floor(100_000))), 900);
+        assert_eq!(exponential.delay(key, Some(Asked::Floor(0))), exponential.delay(key, None));
+        assert_eq!(exponential.delay(key, Some(Asked::Snooze(0))), 0);
         let additive = PolicyModel {
             backoff: BackoffModel::Exponential(2, 2.0, 30, 100),
             jitter: JitterModel::Additive(60),
@@ -392,6 +413,6 @@ mod tests {
         };
         let ranges: Vec<_> = (1..=4).map(|attempt| additive.delay_range(attempt)).collect();
         assert_eq!(ranges, [(32, 92), (34, 94), (38, 98), (40, 100)]);
-        assert_eq!(additive.delay(key, Some(100_000)), 43_200);
+        assert_eq!(additive.delay(key, Some(Asked::Floor(100_000))), 43_200);
     }
 }

@@ -124,7 +124,13 @@ impl Target<'_> {
         } else if world.strikes(permanent) {
             Act::Fail("permanent", refused, None)
         } else if world.strikes(retry_after) {
-            let after = if world.draw() < 0.1 { u64::MAX / 2 } else { world.up_to(1200) };
+            // For ever, at once (as of a date that is past by the target's clock), and nearly so, too.
+            let after = match world.draw() {
+                ..0.1 => u64::MAX / 2,
+                0.1..0.2 => 0,
+                0.2..0.3 => world.up_to(5),
+                _ => world.up_to(1200),
+            };
             Act::Fail("transient", unavailable, Some(after))
         } else if world.strikes(transient) {
             Act::Fail("transient", if world.draw() < 0.5 { busy } else { refused }, None)

@@ -2,6 +2,7 @@
 
 use chrono::TimeDelta;
 
+use super::wait::Wait;
 use crate::backoff::Key;
 use crate::failure::{Delivery, HandOff};
 use crate::limits::{DelaySeconds, RetryDelay};
@@ -40,9 +41,14 @@ impl Due {
 
     /// With long delays a delay is counted from the failure, so that each copy of the message and each receive of it
     /// comes to the same moment; without, from now.
-    pub(super) fn after(delay: RetryDelay, policy: &Policy, delivery: &Delivery, now: Timestamp) -> Self {
-        let due = Self::from_now(delay, if policy.long_delays { delivery.failed_at(now) } else { now });
-        Self { at: due.at.max(now), ..due }
+    pub(super) fn after(
+        wait: &Wait,
+        limit: Option<Timestamp>,
+        policy: &Policy,
+        delivery: &Delivery,
+        now: Timestamp,
+    ) -> Self {
+        wait.due(if policy.long_delays { delivery.failed_at(now) } else { now }, limit, now)
     }
 
     pub(crate) fn from_now(delay: RetryDelay, now: Timestamp) -> Self {

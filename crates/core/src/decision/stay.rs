@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{AgeLimit, Due, GiveUp, check_age, check_attempts, classify, delay_before};
+use super::{AgeLimit, GiveUp, Wait, check_age, check_attempts, classify};
 use crate::backoff::Key;
 use crate::failure::{HandOff, Kind};
 use crate::limits::{RetryDelay, VisibilitySeconds};
@@ -53,12 +53,18 @@ pub fn decide_on_queue(
     // 12 hours in all, from the receive ("ChangeMessageVisibility", Amazon SQS API Reference). The call may have taken
     // as long as the visibility timeout, so that much is kept back.
     let left = VisibilitySeconds::MAX.get() - queue_times.visibility_timeout.get();
-    let delay = delay_before(policy, answer, key).min(RetryDelay::saturating(left.into()));
+    let wait = Wait::before(policy, answer, key).at_most(RetryDelay::saturating(left.into()));
+    let age_limit = AgeLimit::of(policy, metadata.expires_at, stayed.first_sent);
+    // The retry must also have time to fail: what is received but not yet hidden again when the retention ends is gone.
+    let retained_until = delivery.sent_at + queue_times.retention - queue_times.visibility_timeout.duration();
+    let limit = age_limit.map_or(retained_until, |age_limit| age_limit.at.min(retained_until));
     // From now, not from the failure: the new timeout counts from the request that sets it.
-    let due = Due::from_now(delay, now);
-    check_age(AgeLimit::of(policy, metadata.expires_at, stayed.first_sent), due.at)?;
-    check_retention(queue_times, delivery.sent_at, due.at)?;
-    Ok(delay)
+    let due = wait.due(now, Some(limit), now);
+    check_age(age_limit, due.at)?;
+    if due.at > retained_until {
+        return Err(not_retained(queue_times, delivery.sent_at, due.at));
+    }
+    Ok(due.delay)
 }
 
 /// Whether the target may be called for this receive. It may not if the receive before was the last one allowed and
@@ -74,17 +80,12 @@ pub fn may_be_called(policy: &Policy, metadata: &Metadata, receive_count: u32) -
     }
 }
 
-/// SQS would delete the message without a word: the retry must come, and have its visibility timeout, before.
-fn check_retention(queue_times: QueueTimes, sent_at: Timestamp, next: Timestamp) -> Result<(), GiveUp> {
-    // The retry must also have time to fail: what is received but not yet hidden again when the retention ends is gone.
-    let limit = sent_at + queue_times.retention - queue_times.visibility_timeout.duration();
-    if next <= limit {
-        return Ok(());
-    }
+/// SQS would delete the message without a word.
+fn not_retained(queue_times: QueueTimes, sent_at: Timestamp, next: Timestamp) -> GiveUp {
     let explanation = format!(
         "The next retry at {} would come too near to the end of the queue's retention at {}",
         rfc3339(next),
         rfc3339(sent_at + queue_times.retention)
     );
-    Err(GiveUp { reason: DeadLetterReason::MessageExpired, explanation })
+    GiveUp { reason: DeadLetterReason::MessageExpired, explanation }
 }

@@ -1,3 +1,4 @@
+mod floor;
 mod jittered;
 mod limits;
 mod long_delays;
@@ -9,6 +10,7 @@ use chrono::TimeDelta;
 
 use super::*;
 use crate::arrival::Arrival;
+use crate::backoff::{delay, target_delay};
 use crate::failure::{Answer, CameBack, Delivery};
 use crate::handler::HandlerError;
 use crate::message::ReceivedMessage;
@@ -277,18 +279,6 @@ fn a_loop_of_any_failures_ends() {
         message = resend.body().to_owned();
     }
     assert_eq!(deliveries, 103);
-}
-
-#[test]
-fn a_targets_own_delay_replaces_the_backoff() {
-    let after = |seconds| {
-        let error = HandlerError::transient("HttpStatus.429", "")
-            .retry_after(std::time::Duration::from_secs(seconds));
-        resend(&minutes(), &body(""), &failure(&error)).delay.get()
-    };
-    assert_eq!(after(600), 628);
-    assert_eq!(after(0), 0);
-    assert_eq!(after(86_400), 900);
 }
 
 #[test]

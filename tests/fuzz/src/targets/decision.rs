@@ -2,6 +2,7 @@
 //! valid message.
 
 use chrono::TimeDelta;
+use redeliver_core::backoff::{Key, delay};
 use redeliver_core::decision::{Decision, Failed, Resend, Spends, decide};
 use redeliver_core::failure::{FAILURE, HandOff, Kind, in_its_generation};
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
@@ -97,6 +98,11 @@ fn step(policy: &Policy, hand_off: &HandOff, due_at: Option<Timestamp>, body: &s
     assert!(due <= latest && latest - due <= rounded, "due at {due}, held back until {latest}: {body:?}");
     assert!(due >= now && u64::from(resend.waited.get()) <= 43_200);
     let Decision::Resend(own) = own else { panic!("only paced it is sent again: {body:?}") };
+    if own.spends == Spends::Attempt && hand_off.answer.kind() != Kind::Snooze && due_at.is_none() {
+        let (message_id, generation) = (before.message_id, before.generation());
+        let key = Key { message_id, generation, attempt: before.retry_attempt + 1 };
+        assert!(own.waited >= delay(policy, key), "before the backoff is over: {body:?}");
+    }
     assert!(resend.delay >= own.delay && (resend.pace != Pace::Own || resend.delay == own.delay), "{body:?}");
     let first_sent = resend.first_sent;
     let limits =

@@ -7,7 +7,7 @@ use super::copies::Failure;
 use super::sends::Send;
 use super::{Copy, Ledger, Violation, seconds};
 use crate::messages::Expected;
-use crate::policy::Class;
+use crate::policy::{Asked, Class};
 
 /// A message of the intermediate DLQ, as the failed-message-processor must see it.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,7 +21,7 @@ pub(super) struct Case {
     spends: Spends,
     error_type: String,
     details: String,
-    pub(super) retry_after: Option<u64>,
+    asked: Option<Asked>,
     /// What a long delay is counted from.
     failed_at: DateTime<Utc>,
     /// A document tells when it failed, to the millisecond.
@@ -124,7 +124,7 @@ impl Ledger {
             before,
             error_type: said("type", "Redrive").to_owned(),
             details: said("details", "").to_owned(),
-            retry_after: failure.and_then(Failure::retry_after),
+            asked: Asked::of(said("kind", ""), failure.and_then(Failure::retry_after)),
             failed_at: failure
                 .and_then(|failure| failure.time("failed_at"))
                 .or(copy.first_received)
@@ -151,7 +151,7 @@ impl Ledger {
             before,
             error_type: error_type.to_owned(),
             details: String::new(),
-            retry_after,
+            asked: Asked::of(kind, retry_after),
             // Nobody tells when: not long before, by a clock that may be ahead.
             failed_at: sent_again_at + self.skew(),
             is_told: false,
@@ -219,16 +219,18 @@ impl Ledger {
         if self.knobs.policy.long_delays && case.may_be_long() {
             self.check_due(case, next, send)?;
         } else {
-            let drawn = self.delay(send.n, case.retry(), case.retry_after);
-            let limit = self.age_limit(send.n, first_sent).filter(|_| is(Spends::Hold));
+            let delays = self.delays(send.n, case.retry(), case.asked);
+            let left = self.age_limit(send.n, first_sent).map(|limit| limit - send.at);
             // Half of what is left, as the clock has it of who decided.
             let half = |slack: TimeDelta| {
-                let left =
-                    limit.map(|limit| (limit - send.at + slack).num_seconds().max(0).unsigned_abs() / 2);
-                left.map_or(drawn, |left| drawn.min(left.max(15)))
+                let left = left.map(|left| (left + slack).num_seconds().max(0).unsigned_abs() / 2);
+                left.map_or(delays.drawn, |left| delays.drawn.min(left.max(15)))
             };
-            let (least, most) =
-                (half(-self.tolerance()), self.knobs.policy.stretched(half(self.tolerance())));
+            let (least, most) = match case.spends {
+                Spends::Hold => (half(-self.tolerance()), half(self.tolerance())),
+                _ => delays.range(left, self.tolerance()),
+            };
+            let most = self.knobs.policy.stretched(most);
             if !(least..=most).contains(&u64::from(delay)) {
                 return Err(refusal(move || format!("the delay must be in {least}..={most}")));
             }
@@ -320,29 +322,27 @@ impl Ledger {
             _ if exhausted || redrives_are_over => false,
             "MESSAGE_EXPIRED" => self
                 .age_limit(send.n, case.before.first_sent(case.sent_at))
-                .is_some_and(|limit| self.due_at_the_latest(case, send) > limit),
+                .is_some_and(|limit| self.is_expired(case, limit, send)),
             "MESSAGE_TOO_LARGE" => self.subjects[send.n].is_oversize(),
             _ => false,
         }
     }
 
-    /// When the retry of a message that is given up would have been due: by its real delay, to the second. The decision was made
-    /// before the verdict was sent, by a clock that may be ahead.
-    fn due_at_the_latest(&self, case: &Case, send: Send<'_>) -> DateTime<Utc> {
+    /// Whether the retry of a message that is given up would have come after its limit: by its real delay, to the second. The
+    /// decision was made before the verdict was sent, by a clock that may be ahead.
+    fn is_expired(&self, case: &Case, limit: DateTime<Utc>, send: Send<'_>) -> bool {
         let decided = send.at + self.skew();
-        let delay = match case.spends {
+        if let Some(due) = case.due {
+            return due.max(decided) > limit;
+        }
+        if case.spends == Spends::Hold {
             // The less time is left, the shorter it is, down to this.
-            Spends::Hold => seconds(15),
-            _ => seconds(self.delay(send.n, case.retry(), case.retry_after)),
-        };
-        let due = match case.due {
-            Some(due) => due,
-            None if self.knobs.policy.long_delays && case.may_be_long() => {
-                case.failed_at + self.skew() + delay
-            }
-            None => decided + delay,
-        };
-        due.max(decided)
+            return decided + seconds(15) > limit;
+        }
+        let is_long = self.knobs.policy.long_delays && case.may_be_long();
+        let from = if is_long { case.failed_at + self.skew() } else { decided };
+        let delays = self.delays(send.n, case.retry(), case.asked);
+        delays.are_over(|delay| (from + seconds(delay)).max(decided), limit, decided)
     }
 
     /// A long delay counts from the failure, or from now where its clock is ahead, and ends now where it is over already.
@@ -355,11 +355,11 @@ impl Ledger {
             let why = move || format!("it is due at {due}, and was at {told}");
             return if kept { Ok(()) } else { Err(refusal(why)) };
         }
-        let delay = seconds(self.delay(send.n, case.retry(), case.retry_after));
         // Two processes have two clocks, each of which may be wrong.
         let ahead = tolerance + TimeDelta::milliseconds(self.knobs.skew_ms);
         let ahead = if case.is_told { ahead } else { ahead + self.skew() };
-        let (first, last) = (case.failed_at + delay - ahead, case.failed_at + delay);
+        let limit = self.age_limit(send.n, case.before.first_sent(case.sent_at));
+        let (first, last) = self.delays(send.n, case.retry(), case.asked).due(case.failed_at, ahead, limit);
         if (first..=last).contains(&due) || (due >= first && (overdue || self.is_stretched(due, at))) {
             Ok(())
         } else {

@@ -6,11 +6,12 @@ use redeliver_core::strategy::Strategy;
 
 use super::calls::Answer;
 use super::copies::Failure;
+use super::last_call::Delays;
 use super::oracle::Retry;
 use super::sends::{Send, no_delay};
 use super::{Actor, Ledger, Place, Violation};
 use crate::messages::Expected;
-use crate::policy::Class;
+use crate::policy::{Asked, Class};
 
 impl Ledger {
     /// A change of visibility: of a failure in that very invocation, and by the policy.
@@ -106,25 +107,25 @@ impl Ledger {
             return Err("its retries are made".to_owned());
         }
         let retry = Retry { generation: answer.generation, attempt: attempt + 1, ..Retry::default() };
-        let delay = self.hidden_for(n, retry, after);
-        if u64::from(seconds) != delay {
-            return Err(format!("the delay must be {delay}"));
+        let end = self.end(sent_at, limit);
+        let delays = self.hidden_for(n, retry, Asked::of(kind, after));
+        let (least, most) = delays.range(Some(end - at), self.tolerance());
+        if !(least..=most).contains(&u64::from(seconds)) {
+            return Err(format!("the delay must be in {least}..={most}"));
         }
         let next = at + TimeDelta::seconds(seconds.into());
-        // What a queue of seven days would delete.
-        let visibility = super::seconds(self.knobs.visibility_seconds());
-        if next + visibility > sent_at + TimeDelta::days(7) + self.tolerance() {
-            return Err(format!("{next} is too near to the end of the retention"));
-        }
-        match limit {
-            Some(limit) if next > limit + self.tolerance() => Err(format!("{next} is after {limit}")),
-            _ => Ok(attempt),
-        }
+        if next > end + self.tolerance() { Err(format!("{next} is after {end}")) } else { Ok(attempt) }
+    }
+
+    /// The last moment of a message: by the age limit, or what a queue of seven days would delete.
+    fn end(&self, sent_at: DateTime<Utc>, limit: Option<DateTime<Utc>>) -> DateTime<Utc> {
+        let retained = sent_at + TimeDelta::days(7) - super::seconds(self.knobs.visibility_seconds());
+        limit.map_or(retained, |limit| limit.min(retained))
     }
 
     /// A delay ends twelve hours from the receive.
-    fn hidden_for(&self, n: usize, key: Retry, asked: Option<u64>) -> u64 {
-        self.delay(n, key, asked).min(43_200 - self.knobs.visibility_seconds())
+    fn hidden_for(&self, n: usize, key: Retry, asked: Option<Asked>) -> Delays {
+        self.delays(n, key, asked).at_most(43_200 - self.knobs.visibility_seconds())
     }
 
     /// A message that was received once more than the policy has attempts: whoever had it before did not answer.
@@ -184,13 +185,13 @@ impl Ledger {
                 };
                 let generation = retries.generation.unwrap_or(0);
                 let key = Retry { generation, attempt: attempts + 1, ..Retry::default() };
-                let delay = self.hidden_for(send.n, key, failure.retry_after());
+                let asked = Asked::of(failure.text("kind"), failure.retry_after());
                 let limit = self.age_limit(send.n, retries.first_sent(origin.sent_at));
-                let visibility = super::seconds(self.knobs.visibility_seconds());
                 // Decided before it was sent, by a clock that may be ahead.
-                let latest = send.at + self.skew() + super::seconds(delay);
-                limit.is_some_and(|limit| latest > limit)
-                    || latest + visibility > origin.sent_at + TimeDelta::days(7)
+                let decided = send.at + self.skew();
+                let delays = self.hidden_for(send.n, key, asked);
+                let due = |delay| decided + super::seconds(delay);
+                delays.are_over(due, self.end(origin.sent_at, limit), decided)
             }
             _ => false,
         };

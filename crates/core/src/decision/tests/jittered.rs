@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use super::*;
-use crate::backoff::delay;
 use crate::limits::VisibilitySeconds;
 
 /// Uniform in 0..=900 s. The first retry of this message comes after 601 s, and in generation 1 after 29 s.

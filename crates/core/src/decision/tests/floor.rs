@@ -1,0 +1,258 @@
+//! A target's own delay is a floor for the policy's, and keeps no message from its last call.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::limits::VisibilitySeconds;
+
+/// Exactly ten minutes after each failure, and these members.
+fn ten_minutes(members: &str) -> Policy {
+    policy(&format!(r#"{{"backoff":{{"kind":"fixed","delay_seconds":600,"jitter":"none"}}{members}}}"#))
+}
+
+/// Of a message that was sent at second 0 and is hidden at second 10, on a queue that hides it for 180 s.
+fn hidden(policy: &Policy, body: &str, hand_off: &HandOff, retention: u64) -> Result<u16, GiveUp> {
+    let metadata = MessageSchema::default().parse(body).unwrap().metadata;
+    let queue_times = QueueTimes {
+        visibility_timeout: VisibilitySeconds::new(180).unwrap(),
+        retention: Duration::from_secs(retention),
+    };
+    let stayed = Stayed { metadata: &metadata, hand_off, receive_count: 1, first_sent: at(0), queue_times };
+    decide_on_queue(policy, stayed, at(10)).map(VisibilitySeconds::get)
+}
+
+/// The first retry by both strategies, which come to the same.
+fn first_retry(policy: &Policy, hand_off: &HandOff) -> Result<u16, DeadLetterReason> {
+    let resent = match decided(policy, &body(""), hand_off) {
+        Decision::Resend(resend) => Ok(resend.delay.get()),
+        Decision::GiveUp(give_up) => Err(give_up.reason),
+        Decision::Hop(due) => panic!("it hops until {due}"),
+    };
+    let hidden = hidden(policy, &body(""), hand_off, 604_800).map_err(|give_up| give_up.reason);
+    assert_eq!(hidden, resent, "both strategies wait as long");
+    resent
+}
+
+fn next_retry_time(resend: &Resend) -> Timestamp {
+    let body: serde_json::Value = serde_json::from_str(&resend.body().replace("1e400", "0")).unwrap();
+    parse_rfc3339(body["metadata"]["next_retry_time"].as_str().unwrap()).unwrap()
+}
+
+const EXPIRED: Result<u16, DeadLetterReason> = Err(DeadLetterReason::MessageExpired);
+
+#[test]
+fn a_target_that_asks_for_less_than_the_backoff_is_not_called_sooner() {
+    let after = |asked| first_retry(&ten_minutes(""), &asking_for(asked)).unwrap();
+    assert_eq!([0, 1, 599].map(after), [600, 600, 626], "up to 10 % more than the target asked for");
+    assert_eq!([600, 850, 86_400].map(after), [628, 889, 900]);
+}
+
+#[test]
+fn a_snooze_waits_as_long_as_the_handler_says_also_where_it_is_counted_as_an_attempt() {
+    let after = |seconds, members: &str| {
+        let snooze = HandlerError::snooze("NotYet", "later", Duration::from_secs(seconds));
+        resend(&ten_minutes(""), &body(members), &failure(&snooze)).delay.get()
+    };
+    assert_eq!([0, 1, 300].map(|seconds| after(seconds, "")), [0, 1, 314]);
+    assert_eq!([0, 1, 300].map(|seconds| after(seconds, r#""snooze_count":100"#)), [0, 1, 314]);
+}
+
+/// Decided at second 10. Five seconds are left for the message to arrive.
+#[test]
+fn a_target_that_asks_for_more_time_than_is_left_gets_the_last_call_just_before_the_end() {
+    let quick = r#""backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}"#;
+    let aged = |age: u32| policy(&format!(r#"{{{quick},"max_age_seconds":{age}}}"#));
+    let after = |age, asked| first_retry(&aged(age), &asking_for(asked));
+    // It asks for 628 s with what is added to 600 s: due at second 638.
+    assert_eq!(after(638, 600), Ok(628), "in time");
+    assert_eq!(after(637, 600), Ok(622));
+    assert_eq!(after(300, 600), Ok(285));
+    assert_eq!(after(300, u64::MAX), Ok(285));
+    assert_eq!(after(75, 600), Ok(60));
+    assert_eq!(after(70, 600), Ok(60), "the policy's own delay ends at the limit");
+    assert_eq!(after(69, 600), EXPIRED, "the policy's own delay is too long");
+
+    let expires = format!(r#""expires_at":"{}""#, rfc3339(at(200) + TimeDelta::milliseconds(300)));
+    let last = resend(&minutes(), &body(&expires), &asking_for(600));
+    assert_eq!((last.delay.get(), next_retry_time(&last)), (185, at(195)), "185.3 s");
+}
+
+#[test]
+fn what_has_had_its_last_call_is_given_up_and_not_called_once_more() {
+    let immediate =
+        policy(r#"{"max_age_seconds":16,"backoff":{"kind":"fixed","delay_seconds":0,"jitter":"none"}}"#);
+    assert_eq!(first_retry(&immediate, &asking_for(600)), Ok(1), "at second 11 of 16");
+    let immediate = Policy { max_age_seconds: Some(15), ..immediate };
+    assert_eq!(first_retry(&immediate, &asking_for(600)), EXPIRED, "at second 10 of 15");
+    assert_eq!(
+        give_up(&immediate, &body(""), &asking_for(600)).explanation,
+        "The next retry at 2026-07-25T17:30:38.000000Z would come after max_age_seconds at 2026-07-25T17:20:15.000000Z"
+    );
+    assert_eq!(first_retry(&immediate, &asking_for(5)), Ok(5), "what it asks for is in time");
+    assert_eq!(first_retry(&immediate, &transient()), Ok(0));
+}
+
+#[test]
+fn the_end_of_a_queues_retention_is_such_an_end_too() {
+    let long =
+        policy(r#"{"long_delays":true,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#);
+    let after = |retention| hidden(&long, &body(""), &asking_for(40_000), retention);
+    // The last call has its 180 s before the end, and five for its way.
+    assert_eq!(after(7200), Ok(7200 - 180 - 5 - 10));
+    assert_eq!(after(250), Ok(60));
+    assert_eq!(after(249).unwrap_err().reason, DeadLetterReason::MessageExpired);
+}
+
+/// Each copy of the message and each receive of it comes to the same moment.
+#[test]
+fn the_last_call_of_a_long_delay_comes_at_one_moment_through_all_hops() {
+    let long = policy(
+        r#"{"long_delays":true,"max_age_seconds":7205,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#,
+    );
+    let schema = MessageSchema::default();
+    let text = body("");
+    let message = Parsed::Envelope(schema.parse(&text).unwrap());
+    let hand_off = asking_for(u64::MAX);
+    let decided_at = |due_at, second| {
+        let failed =
+            Failed { message: &message, body_bytes: 0, hand_off: &hand_off, due_at, attributes_bytes: 0 };
+        decide(&long, failed, None, at(second))
+    };
+    assert_eq!(decided_at(None, 10), Decision::Hop(at(7200)));
+    assert_eq!(decided_at(None, 6000), Decision::Hop(at(7200)));
+    assert_eq!(hops_on(&long, &hand_off, Some(at(7200)), at(6000)), Some(at(7200)));
+    let Decision::Resend(last) = decided_at(Some(at(7200)), 6400) else { panic!("it is sent") };
+    assert_eq!((last.delay.get(), last.waited.get()), (800, 7195));
+}
+
+#[test]
+fn a_floor_counts_where_delays_are_compared_with_the_rate() {
+    // 700 messages wait, one a second may come back: 700 s on average.
+    let window = Window::of(700, crate::policy::RedeliveryRate::new(1.0).unwrap());
+    let schema = MessageSchema::default();
+    let text = body("");
+    let message = Parsed::Envelope(schema.parse(&text).unwrap());
+    let pace = |asked| {
+        let hand_off = asking_for(asked);
+        let failed = Failed {
+            message: &message,
+            body_bytes: 0,
+            hand_off: &hand_off,
+            due_at: None,
+            attributes_bytes: 0,
+        };
+        match decide(&Policy::default(), failed, Some(window), at(10)) {
+            Decision::Resend(resend) => (resend.pace == Pace::Own, resend.delay.get()),
+            other => panic!("{other:?}"),
+        }
+    };
+    let (is_own, delay) = pace(0);
+    assert!(!is_own && delay >= 601, "drawn from 0 to 900 s, 450 s on average: {delay}");
+    assert_eq!(pace(800), (true, 837));
+}
+
+#[derive(serde::Deserialize)]
+struct Vector {
+    name: String,
+    policy: serde_json::Value,
+    message_id: String,
+    generation: u32,
+    #[serde(default)]
+    with_retry_after: Vec<Asked>,
+}
+
+#[derive(serde::Deserialize)]
+struct Asked {
+    attempt: u32,
+    retry_after_seconds: u64,
+    delay_seconds: i64,
+}
+
+#[test]
+fn every_delay_of_the_vectors_with_a_retry_after_is_computed_to_the_second() {
+    let vectors = include_str!("../../../../../schemas/vectors/backoff.json");
+    let mut compared = 0;
+    for Vector { name, policy, message_id, generation, with_retry_after } in
+        serde_json::from_str::<Vec<Vector>>(vectors).unwrap()
+    {
+        let policy = Policy::from_json(&policy.to_string()).unwrap();
+        for Asked { attempt, retry_after_seconds, delay_seconds } in with_retry_after {
+            let members = format!(r#""redrive_generation":{generation},"retry_attempt":{}"#, attempt - 1);
+            let due = match decided(
+                &policy,
+                &body(&members).replace(ID, &message_id),
+                &asking_for(retry_after_seconds),
+            ) {
+                Decision::Resend(resend) => next_retry_time(&resend),
+                Decision::Hop(due) => due,
+                Decision::GiveUp(give_up) => panic!("{name}: {give_up:?}"),
+            };
+            let from = if policy.long_delays { at(5) } else { at(10) };
+            // What is overdue by now comes now.
+            let expected = (from + TimeDelta::seconds(delay_seconds)).max(at(10));
+            assert_eq!(due, expected, "{name}: retry {attempt} after {retry_after_seconds} s");
+            compared += 1;
+        }
+    }
+    assert_eq!(compared, 74);
+}
+
+/// Any policy whose jitter does not matter here: it is in the delay that is compared.
+fn any_policy() -> impl Strategy<Value = Policy> {
+    let backoff = prop_oneof![
+        (0..=900_u16).prop_map(|max| format!(r#"{{"kind":"uniform","max_delay_seconds":{max}}}"#)),
+        (0..=900_u16, prop::sample::select(vec!["none", "half", "full"])).prop_map(|(delay, jitter)| {
+            format!(r#"{{"kind":"fixed","delay_seconds":{delay},"jitter":"{jitter}"}}"#)
+        }),
+        (1..=900_u16, 1..=9_u8).prop_map(|(initial, rate)| {
+            format!(r#"{{"kind":"exponential","initial_delay_seconds":{initial},"rate":{rate}}}"#)
+        }),
+    ];
+    let age = prop::option::of(prop_oneof![5..=40_u32, 5..=2000_u32]);
+    (backoff, any::<bool>(), age).prop_map(|(backoff, long, age)| {
+        let age = age.map(|age| format!(r#","max_age_seconds":{age}"#)).unwrap_or_default();
+        policy(&format!(r#"{{"max_attempts":1000,"long_delays":{long},"backoff":{backoff}{age}}}"#))
+    })
+}
+
+proptest! {
+    /// Never before the policy's own delay, and never before the target's but for the end of the message's time.
+    #[test]
+    fn a_retry_comes_neither_before_the_backoff_nor_before_the_target_asks_for_it(
+        policy in any_policy(),
+        attempt in 0..20_u32,
+        asked in prop_oneof![0..=10_u64, 0..=1000_u64, any::<u64>()],
+    ) {
+        let text = body(&format!(r#""retry_attempt":{attempt},"first_sent_time":"{}""#, rfc3339(at(0))));
+        let key = Key { message_id: ID.parse().unwrap(), generation: 0, attempt: attempt + 1 };
+        // It failed at second 5, which long delays count from.
+        let from = if policy.long_delays { at(5) } else { at(10) };
+        let after = |seconds| from + TimeDelta::seconds(seconds);
+        let own = after(delay(&policy, key).get().into());
+        let floor = after(i64::try_from(asked.min(policy.delay_limit().get().into())).unwrap());
+        let limit = policy.max_age_seconds.map(|age| at(age.into()));
+        let due = match decided(&policy, &text, &asking_for(asked)) {
+            Decision::Resend(resend) => {
+                let due = next_retry_time(&resend);
+                prop_assert!(at(10) + resend.delay.duration() >= due, "nothing comes early");
+                due
+            }
+            Decision::Hop(due) => due,
+            Decision::GiveUp(give_up) => {
+                prop_assert_eq!(give_up.reason, DeadLetterReason::MessageExpired);
+                let limit = limit.unwrap();
+                // 10 % may have been added.
+                let late = floor + (floor - from) / 10 > limit;
+                prop_assert!(own.max(at(10)) > limit || (late && limit <= at(15)), "there was time for a call");
+                return Ok(());
+            }
+        };
+        prop_assert!(due >= own, "{due} is before the policy's own {own}");
+        let last_call = limit.map(|limit| limit - TimeDelta::seconds(5));
+        let least = last_call.map_or(floor, |last_call| floor.min(last_call));
+        prop_assert!(due >= least, "{due} is before {least}, which the target asks for");
+        prop_assert!(limit.is_none_or(|limit| due <= limit), "{due} is after the message's end");
+    }
+}
