@@ -190,16 +190,16 @@ fn success(dice: &mut StdRng, burns: bool) -> Reply {
 }
 
 fn permanent(dice: &mut StdRng) -> Reply {
-    let status = pick(dice, &[(1, 400), (1, 404), (1, 409), (1, 410), (1, 422)]);
-    let redirect = pick(dice, &[(1, 301), (1, 302), (1, 307), (1, 308)]);
-    pick(dice, &[(3, Reply::Status(status)), (1, Reply::Redirect(redirect))])
+    Reply::Status(pick(dice, &[(1, 400), (1, 404), (1, 405), (1, 410), (1, 422)]))
 }
 
 fn transient(dice: &mut StdRng, burns: bool) -> Reply {
-    let statuses = [401, 403, 408, 425, 429, 500, 502, 503, 504].map(|status| (1, status));
+    let statuses = [401, 403, 408, 409, 425, 429, 500, 502, 503, 504].map(|status| (1, status));
     let (status, millis) = (pick(dice, &statuses), dice.random_range(20..800));
+    let redirect = pick(dice, &[(1, 301), (1, 302), (1, 307), (1, 308)]);
     let replies = [
-        (55, Reply::Status(status)),
+        (45, Reply::Status(status)),
+        (10, Reply::Redirect(redirect)),
         (8, Reply::RetryAfter(status, "1")),
         (4, Reply::RetryAfter(503, "Sun, 06 Nov 1994 08:49:37 GMT")),
         (10, Reply::Slow(status, millis)),

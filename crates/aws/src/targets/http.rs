@@ -8,11 +8,11 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 use redeliver_core::delivery::until;
 use redeliver_core::events::Event;
-use redeliver_core::handler::{ErrorType, Form, Handler, HandlerError, Message};
+use redeliver_core::handler::{ErrorType, FailureKind, Form, Handler, HandlerError, Message};
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Clock;
 use redeliver_core::value;
-use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use reqwest::redirect::Policy;
 use reqwest::{Client, ClientBuilder, Response, StatusCode, Url, tls};
 
@@ -73,7 +73,7 @@ impl<C: Clock + Clone + 'static> HttpTarget<C> {
             .await
             .map_err(|error| no_response(&error))?;
         // The status is the answer. To wait for the body could turn a success into a timeout, and so into a copy.
-        let outcome = outcome(&response, self.clock.now());
+        let outcome = outcome(response.status(), response.headers(), self.clock.now());
         self.drains.drain(read_to_end(response));
         outcome
     }
@@ -151,16 +151,17 @@ impl<C: Clock + Clone + 'static> Handler for HttpTarget<C> {
         };
         let headers = secret.current();
         let error = match self.call(message, &headers).await {
-            Err(error) if is_refusal(&error.error_type) => error,
+            Err(error) if is_refusal(&error) => error,
             outcome => return outcome,
         };
         self.call_again(message, secret, &headers, &error, end).await.unwrap_or(Err(error))
     }
 }
 
-/// What a target answers whose key is another one by now.
-fn is_refusal(error_type: &ErrorType) -> bool {
-    matches!(error_type, ErrorType::HttpStatus(401 | 403))
+/// The answer of a target whose key is another one by now. One that asks for a delay is not called again at once: a
+/// client that calls too often gets a 403 of some gateways.
+fn is_refusal(error: &HandlerError) -> bool {
+    matches!(error.error_type, ErrorType::HttpStatus(401 | 403)) && error.kind == FailureKind::Transient
 }
 
 /// What a producer sends plain may be anything.
@@ -171,27 +172,31 @@ fn content_type(message: &Message) -> &'static str {
     }
 }
 
-fn outcome(response: &Response, now: Timestamp) -> Result<(), HandlerError> {
-    let status = response.status();
+fn outcome(status: StatusCode, headers: &HeaderMap, now: Timestamp) -> Result<(), HandlerError> {
     if status.is_success() {
         return Ok(());
     }
     let error_type = ErrorType::HttpStatus(status.as_u16());
     let details = format!("HTTP {status}");
-    if !is_transient(status) {
-        return Err(HandlerError::permanent(error_type, details));
-    }
-    let error = HandlerError::transient(error_type, details);
-    let header = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+    let error = if is_permanent(status) {
+        HandlerError::permanent(error_type, details)
+    } else {
+        HandlerError::transient(error_type, details)
+    };
+    let header = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+    // A target that says when to call again wants another call, whatever its status (413: RFC 9110, section 15.5.14).
     match header.and_then(|value| retry_after::parse(value, now)) {
         Some(delay) => Err(error.retry_after(delay)),
         None => Err(error),
     }
 }
 
-/// 401 and 403 too: a rotated key must not dead-letter all traffic.
-fn is_transient(status: StatusCode) -> bool {
-    matches!(status.as_u16(), 401 | 403 | 408 | 425 | 429 | 500..=599)
+/// Only a status that blames the message itself, which no retry can change. All other failures may pass, and to give a
+/// message up for one of them would empty the queue into the final DLQ: a redirect to a maintenance page, a rotated
+/// key. docs/handlers.md has the reason for each status.
+fn is_permanent(status: StatusCode) -> bool {
+    let may_pass = matches!(status.as_u16(), 401 | 403 | 407 | 408 | 409 | 421 | 423 | 424 | 425 | 429);
+    status.is_client_error() && !may_pass
 }
 
 /// A long answer costs its connection.

@@ -12,6 +12,7 @@ use aws_sdk_lambda::types::InvocationType;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use redeliver_core::handler::{ErrorType, Form, Handler, HandlerError, Message};
+use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Clock;
 use redeliver_core::value;
 use serde::Deserialize;
@@ -19,6 +20,7 @@ use serde::Deserialize;
 use super::drain::settle_connections;
 use super::lambda_client::{LambdaClient, region_of};
 use super::refused_payload::RefusedPayload;
+use super::retry_after;
 use crate::SystemClock;
 
 /// A Lambda function, invoked with the body's bytes (`RequestResponse`).
@@ -56,7 +58,7 @@ impl<C: Clock + Clone + fmt::Debug + 'static> Handler for LambdaTarget<C> {
             .set_client_context(client_context(message))
             .send()
             .await
-            .map_err(|error| not_invoked(&error))?;
+            .map_err(|error| not_invoked(&error, self.client.now()))?;
         match answer.function_error {
             None => Ok(()),
             Some(_) => Err(function_error(answer.payload.as_ref().map_or(&[], Blob::as_ref))),
@@ -98,7 +100,7 @@ fn function_error(payload: &[u8]) -> HandlerError {
 }
 
 /// Only what is wrong with the payload itself is permanent: [`RefusedPayload`].
-fn not_invoked(error: &SdkError<InvokeError>) -> HandlerError {
+fn not_invoked(error: &SdkError<InvokeError>, now: Timestamp) -> HandlerError {
     match error {
         SdkError::TimeoutError(_) => {
             HandlerError::transient("Lambda.Timeout", "the function did not answer in time")
@@ -115,12 +117,18 @@ fn not_invoked(error: &SdkError<InvokeError>) -> HandlerError {
                 }
                 None => {}
             }
-            match code {
-                "TooManyRequestsException" => HandlerError::transient("Lambda.Throttled", details),
-                "AccessDeniedException" => HandlerError::transient("Lambda.AccessDenied", details),
-                "ResourceNotFoundException" => HandlerError::transient("Lambda.NotFound", details),
-                kms if kms.starts_with("KMS") => HandlerError::transient("Lambda.Kms", details),
-                _ => HandlerError::transient("Lambda.Service", details),
+            let error_type = match code {
+                "TooManyRequestsException" => "Lambda.Throttled",
+                "AccessDeniedException" => "Lambda.AccessDenied",
+                "ResourceNotFoundException" => "Lambda.NotFound",
+                kms if kms.starts_with("KMS") => "Lambda.Kms",
+                _ => "Lambda.Service",
+            };
+            let error = HandlerError::transient(error_type, details);
+            // Of a throttled function ("Invoke", AWS Lambda API Reference).
+            match answer.raw().headers().get("retry-after").and_then(|value| retry_after::parse(value, now)) {
+                Some(delay) => error.retry_after(delay),
+                None => error,
             }
         }
         _ => HandlerError::transient("Lambda.Connect", "no answer from Lambda"),

@@ -40,6 +40,10 @@ impl<C: Clock + Clone + fmt::Debug + 'static> LambdaClient<C> {
         Self { clock, client }
     }
 
+    pub(super) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
     /// The client. After a pause, such as a freeze, it is a new one with new connections: the SDK keeps idle ones for
     /// 90 s, by a clock that may stand still in a freeze, and a request on one that is dead would spend an attempt.
     pub(super) fn get(&self) -> Client {

@@ -48,14 +48,16 @@ impl World {
 #[tokio::test]
 async fn each_fate_is_kept_and_every_call_is_written_down() {
     let world = world().await;
-    let is_transient = |status| [401, 403, 408, 425, 429, 500, 502, 503, 504].map(Some).contains(&status);
+    let is_transient = |status| {
+        [301, 302, 307, 308, 401, 403, 408, 409, 425, 429, 500, 502, 503, 504].map(Some).contains(&status)
+    };
     assert_eq!(world.status(world.with_fate(|fate| fate == Fate::Healthy), 0).await, Some(200));
     let flaky = world.with_fate(|fate| fate == Fate::Flaky(2));
     assert!(is_transient(world.status(flaky, 0).await) && is_transient(world.status(flaky, 1).await));
     assert_eq!(world.status(flaky, 2).await, Some(200));
     assert!(is_transient(world.status(world.with_fate(|fate| fate == Fate::Doomed), 5).await));
     let refused = world.status(world.with_fate(|fate| fate == Fate::Refused), 0).await;
-    assert!([301, 302, 307, 308, 400, 404, 409, 410, 422].map(Some).contains(&refused), "{refused:?}");
+    assert!([400, 404, 405, 410, 422].map(Some).contains(&refused), "{refused:?}");
 
     let (history, _) = world.recorder.take();
     let answers: Vec<_> = history.calls.iter().map(|call| (call.attempt.as_str(), call.answer)).collect();

@@ -1,5 +1,3 @@
-use redeliver_core::handler::FailureKind;
-
 use super::*;
 use crate::clock::manual::ManualClock;
 use crate::targets::drain;
@@ -56,38 +54,11 @@ async fn failure(status: u16, headers: &[(&str, &str)]) -> HandlerError {
 }
 
 #[tokio::test]
-async fn every_2xx_is_a_success() {
-    for status in [200, 201, 202, 206, 299] {
-        assert_eq!(answered(status, &[]).await, Ok(()), "{status}");
-    }
-    // 204 has no body.
-    assert_eq!(call(&Loopback::start([Answer::new(204, &[], "")]).await, LONG).await, Ok(()));
-}
-
-#[tokio::test]
-async fn what_may_pass_is_transient_a_rotated_key_too() {
-    for status in [401, 403, 408, 425, 429, 500, 501, 502, 503, 504, 599] {
-        let error = failure(status, &[]).await;
-        assert_eq!(error.kind, FailureKind::Transient, "{status}");
-        assert_eq!(error.error_type.name(), format!("HttpStatus.{status}"));
-    }
-}
-
-#[tokio::test]
-async fn every_other_status_is_permanent_whatever_it_asks_for() {
-    for status in [300, 301, 302, 304, 307, 308, 400, 402, 404, 405, 409, 410, 413, 418, 422, 431, 499] {
-        let error = failure(status, &[("retry-after", "5")]).await;
-        assert_eq!(error.kind, FailureKind::Permanent, "{status}");
-        assert_eq!(error.error_type.name(), format!("HttpStatus.{status}"));
-    }
-}
-
-#[tokio::test]
 async fn a_redirect_is_not_followed() {
     for status in [301, 302, 303, 307, 308] {
         let elsewhere = Loopback::start([Answer::new(200, &[], "")]).await;
         let error = failure(status, &[("location", elsewhere.url())]).await;
-        assert_eq!((error.error_type, error.kind), (ErrorType::HttpStatus(status), FailureKind::Permanent));
+        assert_eq!((error.error_type, error.kind), (ErrorType::HttpStatus(status), FailureKind::Transient));
         assert_eq!(elsewhere.requests().len(), 0, "{status}");
     }
 }
@@ -186,6 +157,7 @@ fn debug_output_shows_neither_headers_nor_path_nor_query() {
 mod answers;
 mod careful;
 mod rotation;
+mod statuses;
 
 #[tokio::test]
 async fn a_plain_message_is_sent_as_what_it_is_with_its_own_key() {

@@ -124,6 +124,20 @@ async fn what_lambda_refuses_is_transient_unless_it_is_the_payload() {
 }
 
 #[tokio::test]
+async fn a_throttled_function_says_when_to_call_it_again() {
+    for (value, expected) in [
+        ("7", FailureKind::TransientAfter(Duration::from_secs(7))),
+        ("0", FailureKind::TransientAfter(Duration::ZERO)),
+        ("soon", FailureKind::Transient),
+    ] {
+        let headers = [("x-amzn-errortype", "TooManyRequestsException"), ("Retry-After", value)];
+        let server = Loopback::start([Answer::new(429, &headers, "{}")]).await;
+        let error = call(&server, LONG, "{}").await.unwrap_err();
+        assert_eq!((error.error_type, error.kind), ("Lambda.Throttled".into(), expected), "{value}");
+    }
+}
+
+#[tokio::test]
 async fn a_payload_that_lambda_does_not_take_is_permanent() {
     for (status, code, name) in [
         (400, "InvalidRequestContentException", "Lambda.InvalidRequestContent"),

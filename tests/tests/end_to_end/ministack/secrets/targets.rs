@@ -47,7 +47,7 @@ async fn of_an_http_target() {
         (3, vec![Reply::Status(404)]),
         (4, vec![Reply::RetryAfter(429, 1)]),
         (5, vec![Reply::Hang]),
-        (6, vec![Reply::Status(302)]),
+        (6, vec![Reply::Status(302); 3]),
     ] {
         target.script(&id(n), replies);
     }
@@ -79,7 +79,7 @@ async fn of_an_http_target() {
         "INVALID_MESSAGE_SCHEMA",
         "INVALID_MESSAGE_SCHEMA",
         "NON_RETRYABLE_ERROR",
-        "NON_RETRYABLE_ERROR",
+        "RETRY_ATTEMPT_EXCEEDED",
         "RETRY_ATTEMPT_EXCEEDED",
     ];
     assert_eq!(types, expected, "{}", running.log());

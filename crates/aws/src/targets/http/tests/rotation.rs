@@ -110,6 +110,15 @@ async fn a_rotated_key_is_read_again_and_spends_no_attempt() {
     assert_eq!((setup.secrets.requests().len(), setup.noted.events()), (2, vec![again()]));
 }
 
+/// It would be called sooner than it has asked for.
+#[tokio::test]
+async fn a_refusal_that_asks_for_a_delay_is_not_called_again_at_once() {
+    let answer = |_: &Request| Answer::kept(403, &[("Retry-After", "60")], "{}");
+    let setup = Setup::new([secret("old"), secret("new")], Loopback::answering(answer).await).await;
+    assert_eq!(setup.call().await, Err(ErrorType::HttpStatus(403)));
+    assert_eq!((keys(&setup.server), setup.secrets.requests().len()), (vec!["old".to_owned()], 1));
+}
+
 /// As gateways answer to a key that they do not know.
 #[tokio::test]
 async fn a_403_is_a_refusal_of_the_key_too() {
