@@ -251,7 +251,7 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
             // Each is held anew, also what came before: the newest receive's handle is the only good one. Given out is
             // only what is new.
             let new: Vec<_> = messages.into_iter().filter(|message| self.hold(message, asked)).collect();
-            let is_last = !self.hold_unreadable() && new.is_empty();
+            let is_last = !self.hold_unreadable(asked) && new.is_empty();
             Answer { new, is_last }
         });
         self.answers.push_back(answer);
@@ -264,10 +264,10 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
     }
 
     /// Whether there is one that did not come before.
-    fn hold_unreadable(&mut self) -> bool {
+    fn hold_unreadable(&mut self, asked: Timestamp) -> bool {
         let before = self.unreadable.len();
         for message in self.queue.take_unreadable() {
-            self.held.hold(&message.sqs_message_id, &message.receipt_handle, self.clock.now());
+            self.held.hold(&message.sqs_message_id, &message.receipt_handle, asked);
             self.unreadable.insert(message.sqs_message_id);
         }
         self.unreadable.len() > before

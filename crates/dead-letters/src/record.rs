@@ -105,8 +105,8 @@ impl DeadLetterRecord {
         // `Redeliver` may be folded.
         let producers = || producers_attributes(message.attributes.clone()).0;
         let parsed = SCHEMA.parse(&message.body).ok().map(Parsed::Envelope);
-        let parsed =
-            parsed.or_else(|| SCHEMA.read_either(&message.body, &producers(), &message.sqs_message_id).ok());
+        let first_id = first_id(&message, dead_letter.as_ref());
+        let parsed = parsed.or_else(|| SCHEMA.read_either(&message.body, &producers(), first_id).ok());
         let metadata = parsed.map(|parsed| {
             let metadata = parsed.metadata().clone();
             Metadata { redrive_generation: metadata.redrive_generation.max(generation), ..metadata }
@@ -154,6 +154,13 @@ impl DeadLetterRecord {
         self.metadata.as_ref().map_or(&self.message.sqs_message_id, |metadata| &metadata.message_id_text)
     }
 
+    /// SQS's id of the delivery that the message died of, the same for all copies of the dead letter; if nobody has
+    /// written that, of this one.
+    #[must_use]
+    pub fn first_id(&self) -> &str {
+        first_id(&self.message, self.dead_letter.as_ref())
+    }
+
     /// The JSON document that `--where` and `--edit` work on: `{message_id, sent_at, error_type, error_details,
     /// attempts, fingerprint, attributes, body}`. A body that is no JSON, or nested deeper than anybody would nest in
     /// earnest, is text.
@@ -189,6 +196,10 @@ pub fn plain(value: &AttributeValue) -> String {
             base64::engine::general_purpose::STANDARD.encode(bytes)
         }
     }
+}
+
+fn first_id<'a>(message: &'a ReceivedMessage, ours: Option<&'a DeadLetter>) -> &'a str {
+    ours.map_or(&message.sqs_message_id, |ours| &ours.sqs_message_id)
 }
 
 /// As the schema of `DeadLetter` has it; what anybody else wrote there may be of any length.

@@ -116,8 +116,7 @@ impl Plan {
         if given_up.is_some() || !self.new_id {
             return Ok(self.send_back(record, &body, attributes, given_up));
         }
-        let sqs_message_id = &record.message.sqs_message_id;
-        if let Ok(Parsed::Plain(plain)) = self.schema.read_either(&body, &attributes, sqs_message_id) {
+        if let Ok(Parsed::Plain(plain)) = self.schema.read_either(&body, &attributes, record.first_id()) {
             let old_id = plain.metadata().message_id_text.clone();
             let new_id = derived_id(&old_id.to_ascii_lowercase(), generation + 1, &body);
             let Some(attributes) = plain.renamed(new_id) else {
@@ -125,7 +124,7 @@ impl Plan {
             };
             return Ok(self.send_back(record, &body, attributes, Some(old_id)));
         }
-        let (body, old_id) = with_new_id(&body, sqs_message_id, generation + 1);
+        let (body, old_id) = with_new_id(&body, record.first_id(), generation + 1);
         Ok(self.send_back(record, &body, attributes, Some(old_id)))
     }
 
@@ -151,7 +150,7 @@ impl Plan {
         attributes: Attributes,
         old_message_id: Option<String>,
     ) -> Verdict {
-        let parsed = match self.schema.read_either(body, &attributes, &record.message.sqs_message_id) {
+        let parsed = match self.schema.read_either(body, &attributes, record.first_id()) {
             Ok(parsed) => parsed,
             Err(invalid) => return Verdict::Stays(Reason::NotAMessage(invalid.to_string())),
         };

@@ -141,3 +141,30 @@ fn what_is_deleted_and_refused_to_be_extended_after_that_is_deleted() {
     });
     assert_eq!(world.depth(), (0, 0));
 }
+
+/// SQS hides a message from when it gets the request. Whoever counted from the answer would delete what somebody else has.
+#[test]
+fn an_extension_counts_from_its_request_however_late_its_answer_is() {
+    let world = world(10);
+    let extending = Timestamp::UNIX_EPOCH + Duration::from_secs(60);
+    let late = Altered(LateAt { world: &world, moment: extending });
+    world.clock.block_on(async {
+        let mut reader = Reader::new(&late, &world.clock).await.unwrap();
+        let messages = reader.next().await.unwrap().unwrap();
+        // Asked for at second 60, done at once, and answered at second 90. All later ones fail.
+        let until = |second| world.clock.sleep_until(Timestamp::UNIX_EPOCH + Duration::from_secs(second));
+        reader.during(until(100)).await;
+        world.fail(Action::ChangeMessageVisibilityBatch, When::Chance(1.0), Injection::Throttled);
+        reader.during(until(179)).await;
+        assert!(messages.iter().all(|message| reader.is_hidden(message)));
+        assert_eq!(world.queue.depth().await.unwrap().visible, 0);
+        reader.during(until(181)).await;
+        assert!(!messages.iter().any(|message| reader.is_hidden(message)), "it ended at second 180");
+        let request = Receive { max_messages: 10, wait: Duration::ZERO, visibility: None };
+        assert_eq!(world.queue.receive(request).await.unwrap().len(), 10, "somebody else has them");
+        let deleted = reader.delete(&messages.iter().collect::<Vec<_>>()).await;
+        assert_eq!(deleted, [const { Err(NotDeleted::VisibleToOthers) }; 10]);
+        reader.finish().await;
+    });
+    assert_eq!(world.depth(), (0, 10));
+}

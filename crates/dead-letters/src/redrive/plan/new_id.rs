@@ -8,14 +8,14 @@ use uuid::{Builder, Uuid};
 use crate::edit::splice;
 use crate::surrogates::read_lossy;
 
-/// The body with a new `message_id`, and the one that it had: SQS's if it had none that is a UUID.
+/// The body with a new `message_id`, and the one that it had: SQS's first one if it had none that is a UUID.
 ///
 /// The new one is derived, not drawn (RFC 9562, UUID version 8), so that a second run and each copy of the message come
 /// to the same: from the old id, the new generation and what the producer's part of the message is after the edit.
-pub(super) fn with_new_id(body: &str, sqs_message_id: &str, generation: u32) -> (String, String) {
+pub(super) fn with_new_id(body: &str, first_id: &str, generation: u32) -> (String, String) {
     let before = read_lossy(body).unwrap_or_default();
     let own = before["metadata"]["message_id"].as_str();
-    let old_id = own.filter(|id| Uuid::try_parse(id).is_ok()).unwrap_or(sqs_message_id).to_owned();
+    let old_id = own.filter(|id| Uuid::try_parse(id).is_ok()).unwrap_or(first_id).to_owned();
     let mut after = before.clone();
     if let Some(metadata) = after.get_mut("metadata").and_then(Value::as_object_mut) {
         let new_id =

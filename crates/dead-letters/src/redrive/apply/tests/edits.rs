@@ -160,3 +160,37 @@ fn a_run_that_finishes_an_interrupted_one_sends_no_message_under_a_second_id() {
     }
     assert!(left > 0 && copies > 0, "no death left a message that may have been sent: it shows nothing");
 }
+
+/// Two copies of each plain message, whose final records differ in all that SQS gives them.
+#[test]
+fn a_plain_message_has_one_new_id_whichever_copy_and_whichever_run_sends_it_back() {
+    const MESSAGES: usize = 6;
+    let plain = |n: usize| {
+        let body = format!(r#"{{"order":{n}}}"#);
+        let mut content = dead(n);
+        let redeliver = format!(r#"{{"message_id":"{}","retry_attempt":5}}"#, id(n));
+        content.attributes.insert("Redeliver".to_owned(), Attribute::string(redeliver));
+        Content { body, ..content }
+    };
+    let plan = Plan { edit: Some(Edit::new(".body.fixed = true").unwrap()), new_id: true, ..everything() };
+    let mut deaths = 0;
+    for polls in (1..).step_by(2) {
+        let world = World::new((0..MESSAGES).chain(0..MESSAGES).map(plain).collect());
+        let died = world.dies(&plan, polls);
+        world.apply(&plan).unwrap();
+        let mut ids = BTreeMap::<String, BTreeSet<String>>::new();
+        for message in world.take(&world.source) {
+            let redeliver: Value =
+                serde_json::from_str(message.attributes["Redeliver"].text().unwrap()).unwrap();
+            let id = redeliver["message_id"].as_str().unwrap().to_owned();
+            ids.entry(message.body).or_default().insert(id);
+        }
+        assert_eq!(ids.len(), MESSAGES, "killed after {polls} polls");
+        assert!(ids.values().all(|ids| ids.len() == 1), "killed after {polls} polls: {ids:?}");
+        if !died {
+            break;
+        }
+        deaths += 1;
+    }
+    assert!(deaths > 10, "it died {deaths} times only");
+}

@@ -85,3 +85,60 @@ fn without_our_attribute_it_is_sent_back_only_if_plain_messages_are_taken() {
     assert_eq!(content.body, "no envelope");
     assert!(content.attributes[REDELIVER].text().unwrap().contains(r#""redrive_generation":1"#));
 }
+
+/// The same dead letter once more: SQS gives each copy an id and a handle of its own, and the annotator a time.
+fn copy(record: &DeadLetterRecord, number: u32) -> DeadLetterRecord {
+    let ReceivedMessage { body, mut attributes, .. } = record.message.clone();
+    if let Some(ours) = attributes.get("DeadLetter").and_then(|ours| ours.text()) {
+        let later = ours.replace("17:20:00.000000Z", &format!("17:20:00.{number:06}Z"));
+        assert!(later != ours || number == 0, "{ours}");
+        attributes.insert("DeadLetter".to_owned(), Attribute::string(later));
+    }
+    DeadLetterRecord::new(received(&body, attributes, number))
+}
+
+/// A final record that nobody has named: it was found invalid, and the schema is another one now.
+fn unnamed(body: &str, sqs_message_id: &str) -> DeadLetterRecord {
+    let mut annotation = annotation();
+    annotation.record.sqs_message_id = sqs_message_id.to_owned();
+    let attributes = annotate(&Attributes::new(), body.len(), &annotation);
+    DeadLetterRecord::new(received(body, attributes, 1))
+}
+
+/// A target that remembers ids would do the work of a message twice. The second one comes of a send that had no answer,
+/// or is what an interrupted run left behind.
+#[test]
+fn all_copies_of_a_dead_letter_go_back_under_one_id() {
+    let schema = || MessageSchema::default().with_plain(PlainMessages::default());
+    let first = "0c5b415a-8a55-4c8e-9a3f-2b1d7e5f9a01";
+    for record in [
+        plain("no envelope", 0),
+        plain(r#"{"order":1.50}"#, 3),
+        plain(r#"{"order":1.50}"#, 9),
+        unnamed("no envelope", first),
+        unnamed(r#"{"order":1.50}"#, first),
+        unnamed(r#"{"specversion":"1.0","source":"/shop","id":"e1"}"#, first),
+        unnamed(r#"{"metadata":{"message_id":"no UUID"},"data":{}}"#, first),
+    ] {
+        for new_id in [false, true] {
+            let edit = record.message.body.starts_with('{').then(|| Edit::new(".body.order = 2").unwrap());
+            if new_id && edit.is_none() {
+                continue;
+            }
+            let edit = edit.filter(|_| new_id);
+            let plan = Plan { schema: schema(), new_id, edit, ..whole() };
+            let all: Vec<_> = (0..4).map(|number| plan.decide(&copy(&record, number)).unwrap()).collect();
+            let Verdict::Send(sent) = &all[0] else {
+                assert!(record.message.body.contains("no UUID") && !new_id, "{:?}", all[0]);
+                continue;
+            };
+            assert_eq!(sent.old_message_id.is_some(), new_id);
+            assert!(all.iter().all(|verdict| *verdict == all[0]), "{}: {all:#?}", record.message.body);
+        }
+    }
+    let Verdict::Send(sent) = Plan { schema: schema(), ..whole() }.decide(&unnamed("x", first)).unwrap()
+    else {
+        panic!("it goes back")
+    };
+    assert_eq!(sent.message_id, first, "the id that the target may have been called with");
+}
