@@ -106,7 +106,7 @@ async fn answer(
     };
     let verdict = |status: u16| match status {
         200..=299 => Answer::Success,
-        401 | 403 | 408 | 425 | 429 | 500.. => Answer::Transient,
+        301 | 302 | 307 | 308 | 401 | 403 | 408 | 409 | 425 | 429 | 500.. => Answer::Transient,
         _ => Answer::Permanent,
     };
     let (answer, kept) = match reply {
