@@ -16,6 +16,7 @@ use redeliver_core::arrival::producers_attributes;
 use redeliver_core::handler::{Handler, HandlerError, Message};
 use redeliver_core::limits::{DelaySeconds, VisibilitySeconds};
 use redeliver_core::message::{Attribute, Attributes, Content, OutgoingMessage, ReceivedMessage};
+use redeliver_core::origin::Resenders;
 use redeliver_core::packing::pack;
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::{
@@ -153,6 +154,7 @@ impl Loop {
                 clock: clock.clone(),
                 observer: observer.clone(),
                 schema: schema.clone(),
+                resenders: Resenders::default(),
                 max_concurrency: NonZeroUsize::new(4).unwrap(),
             },
             failed_message_processor: FailedMessageProcessor {
@@ -162,6 +164,7 @@ impl Loop {
                 observer: observer.clone(),
                 schema: schema.clone(),
                 policy: Policy::from_json(POLICY).unwrap(),
+                resenders: Resenders::default(),
             },
             annotator: FinalDlqAnnotator { final_dlq: last.clone(), clock, observer, schema: schema.clone() },
             queues: [source, intermediate, annotation, last],

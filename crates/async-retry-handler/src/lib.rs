@@ -14,6 +14,7 @@ use redeliver_core::events::Event;
 use redeliver_core::failure::{Delivery, Failure, HandOff, Stage};
 use redeliver_core::function_arn::FunctionArns;
 use redeliver_core::message::{ReceivedMessage, Timestamp};
+use redeliver_core::origin::Origin;
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::{
     AsyncInvoker, BatchResponse, Clock, FlushOnDrop, Function, Observer, QueueSender,
@@ -85,7 +86,11 @@ impl<I, Q, C, O> AsyncRetryHandler<I, Q, C, O> {
             Ok(failed) => failed,
             Err(wrong) => {
                 let reason = DeadLetterReason::InvalidMessageFormat;
-                let failure = Failure::invalid(reason, &wrong, Delivery::of(&arrival.record, None, now));
+                let failure = Failure::invalid(
+                    reason,
+                    &wrong,
+                    Delivery::of(&arrival.record, None, arrival.origin, now),
+                );
                 return NextStep::Verdict(verdict(arrival, None, failure, reason.into()));
             }
         };
@@ -122,8 +127,10 @@ impl<I, Q, C, O> AsyncRetryHandler<I, Q, C, O> {
 
 /// The last error of the invocation that failed, and the retries made, should it be given up.
 fn last_failure(record: &ReceivedMessage, failed: &FailedInvocation<'_>) -> Failure {
-    let delivery =
-        Delivery { sent_at: failed.first_failed_at, ..Delivery::of(record, None, failed.failed_at) };
+    let delivery = Delivery {
+        sent_at: failed.first_failed_at,
+        ..Delivery::of(record, None, Origin::Unknown, failed.failed_at)
+    };
     Failure { attempts: Some(failed.retries_made), ..HandOff::of_handler(&failed.error, delivery).into() }
 }
 

@@ -51,6 +51,7 @@ impl RawMessage {
                 .map_err(|_| NotUnderstood::NotANumber("ApproximateReceiveCount"))?,
             message_group_id: text("MessageGroupId"),
             trace_header: text("AWSTraceHeader"),
+            sender_id: text("SenderId"),
             redriven_from: text("DeadLetterQueueSourceArn"),
             queue_arn: present(self.queue_arn, "queue ARN")?,
         })

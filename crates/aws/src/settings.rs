@@ -11,6 +11,7 @@ use std::time::Duration;
 use redeliver_core::decision::QueueTimes;
 use redeliver_core::function_arn::FunctionArns;
 use redeliver_core::limits::VisibilitySeconds;
+use redeliver_core::origin::Resenders;
 use redeliver_core::policy::Policy;
 use redeliver_core::schema::MessageSchema;
 use redeliver_core::strategy::{OnFailure, Role, Strategy, Wiring};
@@ -96,6 +97,8 @@ pub struct MessageProcessorSettings {
     pub max_concurrency: NonZeroUsize,
     /// Which messages are taken: `ENVELOPE`, `DATA_SCHEMA_PATH`, and what plain messages have.
     pub schema: MessageSchema,
+    /// `RESEND_SENDER_IDS`.
+    pub resenders: Resenders,
     pub logging: Logging,
 }
 
@@ -118,6 +121,8 @@ pub struct FailedMessageProcessorSettings {
     pub policy: Policy,
     /// Which messages are taken: `ENVELOPE`, `DATA_SCHEMA_PATH`, and what plain messages have.
     pub schema: MessageSchema,
+    /// `RESEND_SENDER_IDS`.
+    pub resenders: Resenders,
     pub logging: Logging,
 }
 
@@ -166,6 +171,7 @@ impl MessageProcessorSettings {
         let annotation_queue_url = reader.queue_url(Role::Annotation.setting());
         let max_concurrency = reader.number("MAX_CONCURRENCY", 1..=CONCURRENCY_MAX);
         let schema = schema(reader);
+        let resenders = resenders(reader);
         let logging = Logging::read(reader);
         Some(Self {
             on_failure: on_failure?,
@@ -173,6 +179,7 @@ impl MessageProcessorSettings {
             annotation_queue_url: annotation_queue_url?,
             max_concurrency: max_concurrency.and_then(NonZeroUsize::new).unwrap_or(DEFAULT_CONCURRENCY),
             schema: schema?,
+            resenders: resenders?,
             logging: logging?,
         })
     }
@@ -251,6 +258,7 @@ impl FailedMessageProcessorSettings {
         let annotation_queue_url = reader.queue_url(Role::Annotation.setting());
         let policy = policy(reader, Some(Strategy::DelayedResend));
         let schema = schema(reader);
+        let resenders = resenders(reader);
         let logging = Logging::read(reader);
         Some(Self {
             source_queue_url: source_queue_url?,
@@ -258,6 +266,7 @@ impl FailedMessageProcessorSettings {
             annotation_queue_url: annotation_queue_url?,
             policy: policy?,
             schema: schema?,
+            resenders: resenders?,
             logging: logging?,
         })
     }
@@ -308,6 +317,13 @@ impl AsyncRetryHandlerSettings {
             logging: logging?,
         })
     }
+}
+
+/// Nobody is known if it is not set.
+fn resenders(reader: &mut Reader<'_>) -> Option<Resenders> {
+    const NAME: &str = "RESEND_SENDER_IDS";
+    let ids = reader.optional(NAME).map(|text| Resenders::parse(&text)).transpose();
+    reader.check(NAME, ids).map(Option::unwrap_or_default)
 }
 
 /// Without a strategy that can be read nothing is said of what only some of them can follow.

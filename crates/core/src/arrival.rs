@@ -11,6 +11,7 @@ use crate::failure::{
 use crate::folding::unfold;
 use crate::limits::{ATTRIBUTES_MAX, DelaySeconds};
 use crate::message::{Attributes, Content, ReceivedMessage, Timestamp};
+use crate::origin::{Origin, Resenders};
 use crate::reserved::{DEAD_LETTER, ERROR_DETAILS, ERROR_TYPE, FAILURE};
 use crate::schema::Rewritten;
 
@@ -24,6 +25,8 @@ pub struct Arrival {
     pub record: ReceivedMessage,
     /// It came back from the final DLQ: it still had a `DeadLetter`.
     pub came_back: Option<CameBack>,
+    /// Who sent it to the source queue, as far as SQS says so.
+    pub origin: Origin,
     document: Option<Document>,
 }
 
@@ -34,7 +37,14 @@ impl Arrival {
         let (attributes, came_back, failure) = taken_apart(record.attributes);
         let record = ReceivedMessage { attributes, ..record };
         let document = failure.map(|failure| failure.document(&record, now));
-        Self { record, came_back, document }
+        Self { record, came_back, origin: Origin::default(), document }
+    }
+
+    /// With its origin, for who may believe it.
+    #[must_use]
+    pub fn sent_by_one_of(self, resenders: &Resenders) -> Self {
+        let origin = resenders.origin_of(self.record.sender_id.as_deref());
+        Self { origin, ..self }
     }
 
     /// What its `Failure` says, believed or not.
@@ -46,18 +56,18 @@ impl Arrival {
     /// The delivery that it came with, should it fail.
     #[must_use]
     pub fn delivery(&self, failed_at: Timestamp) -> Delivery {
-        Delivery::of(&self.record, self.came_back, failed_at)
+        Delivery::of(&self.record, self.came_back, self.origin, failed_at)
     }
 
     /// Takes the failure of a message received from the intermediate DLQ, and when its retry is due if it has hopped.
     #[must_use]
     pub fn take_hand_off(&mut self, now: Timestamp) -> (HandOff, Option<Timestamp>) {
         let document = self.document.take();
-        let (record, came_back) = (&self.record, self.came_back);
+        let (record, came_back, origin) = (&self.record, self.came_back, self.origin);
         let Some(queue) = &record.redriven_from else {
             let (mut hand_off, due_at) = document.and_then(Document::into_hand_off).unwrap_or_else(|| {
                 let details = "the message has no readable Failure attribute";
-                (HandOff::unexplained(details, Delivery::of(record, came_back, now)), None)
+                (HandOff::unexplained(details, Delivery::of(record, came_back, origin, now)), None)
             });
             hand_off.delivery.came_back = hand_off.delivery.came_back.max(came_back);
             return (hand_off, due_at);
@@ -65,8 +75,10 @@ impl Arrival {
         let details = "SQS moved the message: the function crashed, timed out, ran out of memory, was throttled, or could not send it on";
         // All copies and all receives of it must say the same, since delays are counted from it.
         let failed_at = record.first_received_at.unwrap_or(now);
-        let delivery =
-            Delivery { source_queue_arn: queue.clone(), ..Delivery::of(record, came_back, failed_at) };
+        let delivery = Delivery {
+            source_queue_arn: queue.clone(),
+            ..Delivery::of(record, came_back, origin, failed_at)
+        };
         // With ten attributes whoever failed had no place to say so. So it may have been answered, and spends attempts.
         let could_be_handed_off = record.attributes.len() < ATTRIBUTES_MAX;
         let of = if could_be_handed_off { HandOff::unanswered } else { HandOff::unexplained };

@@ -96,14 +96,25 @@ pub enum Permission {
 #[must_use = "a probe that nobody records is the last one"]
 pub struct Permit {
     epoch: u64,
-    is_probe: bool,
+    reason: Reason,
+}
+
+/// Why a call is permitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reason {
+    /// The target is there, as far as is known.
+    Up,
+    /// Somebody must ask whether the target is back.
+    Probe,
+    /// Its message may not wait any longer.
+    Overdue,
 }
 
 impl Permit {
     /// Whether it asks if a target that is down is back.
     #[must_use]
     pub fn is_probe(&self) -> bool {
-        self.is_probe
+        self.reason == Reason::Probe
     }
 }
 
@@ -131,7 +142,7 @@ pub enum Change {
     /// With a slow start.
     Closed {
         open_for: Duration,
-        /// The one that was answered included.
+        /// Those that were made, also one that was answered.
         probes: u32,
     },
 }
@@ -145,7 +156,8 @@ impl Breaker {
 
     /// Whether a message's target may be called now.
     pub fn ask(&mut self, now: Timestamp) -> Permission {
-        let permit = Permit { epoch: self.epoch, is_probe: self.open_since().is_some() };
+        let reason = if self.open_since().is_some() { Reason::Probe } else { Reason::Up };
+        let permit = Permit { epoch: self.epoch, reason };
         match &mut self.state {
             State::Closed(_) => Permission::Call(permit),
             State::SlowStart { level, running, .. } if *running < level.calls_at_once => {
@@ -165,6 +177,12 @@ impl Breaker {
                 Permission::Call(permit)
             }
         }
+    }
+
+    /// The permit for a message that was held for as long as it may be: it is called whatever is known. What it meets
+    /// counts like any other call, but it is no probe, and takes no place of a slow start.
+    pub fn call_overdue(&self) -> Permit {
+        Permit { epoch: self.epoch, reason: Reason::Overdue }
     }
 
     /// What a permitted call met. The message is whose call it was: its id spreads the probes of many environments.
@@ -191,11 +209,15 @@ impl Breaker {
                 opens.then(|| self.open(calls, outages, message_id, now))
             }
             State::SlowStart { level, running, calls } => {
-                *running = running.saturating_sub(1);
+                let has_place = permit.reason != Reason::Overdue;
+                *running = running.saturating_sub(has_place.into());
                 calls.push(call, settings);
                 if calls.show_an_outage(settings) {
                     let (calls, outages) = (calls.len(), calls.outages());
                     return Some(self.open(calls, outages, message_id, now));
+                }
+                if !has_place {
+                    return None;
                 }
                 if let Some(next) = level.after(met, settings.failure_rate) {
                     *level = next;
@@ -208,6 +230,10 @@ impl Breaker {
             State::Open(open) => {
                 let Open { since, next_interval, probes, .. } = *open;
                 if met == Met::Outage {
+                    // That it is still down is known, and when it is asked next.
+                    if permit.reason == Reason::Overdue {
+                        return None;
+                    }
                     let probe_in = jittered(next_interval, message_id, probes);
                     open.is_probing = false;
                     open.probe_at = now + probe_in;
@@ -225,7 +251,7 @@ impl Breaker {
     /// A permitted call was not made.
     #[expect(clippy::needless_pass_by_value, reason = "a permit is for one call, and is used up by it")]
     pub fn give_back(&mut self, permit: Permit) {
-        if permit.epoch != self.epoch {
+        if permit.epoch != self.epoch || permit.reason == Reason::Overdue {
             return;
         }
         match &mut self.state {

@@ -141,7 +141,9 @@ fn next_retry(
     if kind == Kind::Permanent {
         return Err(DeadLetterReason::NonRetryableError.into());
     }
-    let spends = Spends::of(policy, kind, &before);
+    // What its producer says of holds is not taken over: the re-send would make it our own word.
+    let held_before = before.holds.seconds(delivery.origin);
+    let spends = Spends::of(policy, kind, &before, held_before);
     match spends {
         Spends::Attempt => check_attempts(policy, before.max_attempts, before.retry_attempt)?,
         Spends::Redrive => check_redrives(policy, before.redrive_count)?,
@@ -163,7 +165,7 @@ fn next_retry(
     let (drawn, bounds) = match spends {
         Spends::Hold => {
             let left = limit.map(|limit| until(now, limit.at));
-            from_now(hold(policy, before.held_seconds, left, key))
+            from_now(hold(policy, held_before, left, key))
         }
         Spends::Redrive => from_now(redrive(before.redrive_count + 1, key)),
         Spends::Attempt | Spends::Snooze => {
@@ -190,7 +192,7 @@ fn next_retry(
         _ => own,
     };
     let is_held = spends == Spends::Hold;
-    let held_since = before.held_since(delivery.sent_at).unwrap_or(delivery.failed_at(now));
+    let held_since = before.holds.since(delivery.origin, delivery.sent_at).unwrap_or(delivery.failed_at(now));
     let metadata = RetryMetadata {
         retry_attempt: before.retry_attempt + u32::from(spends == Spends::Attempt),
         next_retry_time: due.at,
@@ -203,7 +205,7 @@ fn next_retry(
         snooze_count: before.snooze_count + u32::from(spends == Spends::Snooze),
         redrive_generation: before.redrive_generation,
         held_since: is_held.then_some(held_since),
-        held_seconds: (before.held_seconds + if is_held { u32::from(due.delay.get()) } else { 0 })
+        held_seconds: (held_before + if is_held { u32::from(due.delay.get()) } else { 0 })
             .min(HELD_SECONDS_MAX),
         redrive_count: (before.redrive_count + u32::from(spends == Spends::Redrive)).min(REDRIVES_MAX),
     };

@@ -35,6 +35,7 @@ pub mod handler;
 pub mod limits;
 pub mod message;
 pub mod metadata;
+pub mod origin;
 pub mod pacing;
 pub mod packing;
 pub mod plain;

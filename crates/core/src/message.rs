@@ -87,6 +87,8 @@ pub struct ReceivedMessage {
     pub message_group_id: Option<String>,
     /// The system attribute `AWSTraceHeader`.
     pub trace_header: Option<String>,
+    /// `SenderId`: who sent it to the first queue. A redrive keeps it.
+    pub sender_id: Option<String>,
     /// `DeadLetterQueueSourceArn`: set by a redrive, and by nothing else.
     pub redriven_from: Option<String>,
     /// The ARN of the queue it was received from.

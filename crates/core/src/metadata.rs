@@ -1,5 +1,7 @@
 //! What we read and write of a message's `metadata`.
 
+mod holds;
+
 use chrono::{DateTime, SecondsFormat, SubsecRound as _, TimeDelta};
 use serde::Serialize;
 use uuid::Uuid;
@@ -7,6 +9,7 @@ use uuid::Uuid;
 use crate::message::Timestamp;
 use crate::text;
 use crate::tolerant::Unknown;
+pub use holds::Holds;
 
 /// The names of the members that redeliver writes; all others are the producer's.
 pub const OUR_MEMBERS: [&str; 9] = [
@@ -53,10 +56,8 @@ pub struct Metadata {
     pub snooze_count: u32,
     /// How often it was sent back from the final DLQ; `None` if the member is absent.
     pub redrive_generation: Option<u32>,
-    /// Since when it is held because its target is down; `None` if its last re-send was no hold.
-    pub held_since: Option<Timestamp>,
-    /// How long it was held, all times together.
-    pub held_seconds: u32,
+    /// Since when it is held because its target is down, and for how long in all.
+    pub holds: Holds,
     /// How often it came back because SQS had moved it.
     pub redrive_count: u32,
     /// The producer's own limit in time.
@@ -76,8 +77,7 @@ impl Metadata {
             retry_history: Vec::new(),
             snooze_count: 0,
             redrive_generation: None,
-            held_since: None,
-            held_seconds: 0,
+            holds: Holds::default(),
             redrive_count: 0,
             expires_at: None,
             max_attempts: None,
@@ -96,18 +96,10 @@ impl Metadata {
         }
     }
 
-    /// Since when it is held, if that is believed of a delivery that was sent then: anybody may write it into a new
-    /// message, and a date that is none would make the next body invalid.
-    #[must_use]
-    pub fn held_since(&self, sent_at: Timestamp) -> Option<Timestamp> {
-        self.held_since.filter(|since| self.held_seconds > 0 && *since <= sent_at)
-    }
-
     /// Whether what it says of its first sending is ours.
     fn was_sent_again(&self) -> bool {
-        [self.retry_attempt, self.snooze_count, self.held_seconds, self.redrive_count]
-            .iter()
-            .any(|count| *count > 0)
+        self.holds.are_told()
+            || [self.retry_attempt, self.snooze_count, self.redrive_count].iter().any(|count| *count > 0)
     }
 
     /// The message after it came back from the final DLQ: its retries are those of an earlier generation. A message

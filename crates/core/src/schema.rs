@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use crate::envelope::{Envelope, Malformed, Member, Skimmed, skim, unchecked_members};
 use crate::message::{Attributes, Timestamp};
-use crate::metadata::{Metadata, PastFailure, RetryMetadata, parse_rfc3339};
+use crate::metadata::{Holds, Metadata, PastFailure, RetryMetadata, parse_rfc3339};
 use crate::plain::{Plain, PlainMessages};
 use crate::reason::DeadLetterReason;
 use crate::reserved::REDELIVER;
@@ -310,8 +310,7 @@ fn metadata_of(metadata: &Value, history: Option<&str>) -> Result<Metadata, Viol
         retry_history: history_of(&metadata["retry_history"], history)?,
         snooze_count: number("snooze_count").unwrap_or(0),
         redrive_generation: number("redrive_generation"),
-        held_since: time("held_since")?,
-        held_seconds: number("held_seconds").unwrap_or(0),
+        holds: Holds::written(time("held_since")?, number("held_seconds").unwrap_or(0)),
         redrive_count: number("redrive_count").unwrap_or(0),
         expires_at: time("expires_at")?,
         max_attempts: number("max_attempts"),

@@ -7,6 +7,7 @@ use proptest::sample::{select, subsequence};
 use crate::failure::Delivery;
 use crate::limits::MESSAGE_BYTES_MAX;
 use crate::message::{Attribute, AttributeValue, Attributes, ReceivedMessage, Timestamp, attributes_size};
+use crate::origin::Origin;
 
 /// Texts as targets and attackers write them: illegal characters, what JSON escapes, wide characters, nothing, 100 KiB.
 pub(crate) fn any_text() -> impl Strategy<Value = String> {
@@ -97,6 +98,7 @@ pub(crate) fn delivery() -> Delivery {
         source_queue_arn: SOURCE_ARN.to_owned(),
         sent_at: at(0),
         came_back: None,
+        origin: Origin::Unknown,
     }
 }
 
@@ -112,6 +114,7 @@ pub(crate) fn received(redriven_from: Option<&str>) -> ReceivedMessage {
         receive_count: 1,
         message_group_id: None,
         trace_header: None,
+        sender_id: None,
         redriven_from: redriven_from.map(str::to_owned),
         queue_arn: "arn:aws:sqs:eu-central-1:000000000000:intermediate".to_owned(),
     }

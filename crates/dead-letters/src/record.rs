@@ -8,6 +8,7 @@ use redeliver_core::arrival::producers_attributes;
 use redeliver_core::failure::FAILURE;
 use redeliver_core::message::{AttributeValue, ReceivedMessage, Timestamp};
 use redeliver_core::metadata::Metadata;
+use redeliver_core::origin::Origin;
 use redeliver_core::reason::Code;
 use redeliver_core::schema::{MessageSchema, Parsed};
 use serde::Serialize;
@@ -128,7 +129,7 @@ impl DeadLetterRecord {
         // Our document leaves out a 0. The body may still be of the generation before.
         match &self.dead_letter {
             Some(ours) => ours.held_seconds.unwrap_or(0),
-            None => self.metadata.as_ref().map_or(0, |metadata| metadata.held_seconds),
+            None => self.metadata.as_ref().map_or(0, |metadata| metadata.holds.seconds(Origin::Unknown)),
         }
     }
 

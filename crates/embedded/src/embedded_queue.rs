@@ -21,17 +21,27 @@ use crate::service::EmbeddedSqs;
 /// "Amazon SQS short and long polling": at most 20 seconds.
 const WAIT_MAX: Duration = Duration::from_secs(20);
 
+/// Who sends if nobody else is named: an IAM user.
+const PRODUCER_ID: &str = "AIDAPRODUCER000000000";
+
 /// A queue of an [`EmbeddedSqs`]. Clones are the same queue.
 #[derive(Clone, Debug)]
 pub struct EmbeddedQueue {
     sqs: EmbeddedSqs,
     arn: Arc<str>,
     url: Arc<str>,
+    sender_id: Arc<str>,
 }
 
 impl EmbeddedQueue {
     pub(crate) fn new(sqs: EmbeddedSqs, arn: String, url: String) -> Self {
-        Self { sqs, arn: arn.into(), url: url.into() }
+        Self { sqs, arn: arn.into(), url: url.into(), sender_id: PRODUCER_ID.into() }
+    }
+
+    /// The same queue for a sender with this id, as messages then have it (`SenderId`).
+    #[must_use]
+    pub fn sending_as(&self, sender_id: &str) -> Self {
+        Self { sender_id: sender_id.into(), ..self.clone() }
     }
 
     async fn long_poll(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
@@ -62,7 +72,7 @@ impl QueueSender for EmbeddedQueue {
                 if bytes > BATCH_BYTES_MAX {
                     return Err(sender_fault("BatchRequestTooLong"));
                 }
-                state.send(now, &self.arn, entry.content())
+                state.send(now, &self.arn, &self.sender_id, entry.content())
             })
         })
     }

@@ -59,7 +59,13 @@ impl QueueState {
     }
 
     /// Takes a message from a producer.
-    pub(crate) fn send(&mut self, now: Timestamp, key: Key, id: String, content: Content) {
+    pub(crate) fn send(
+        &mut self,
+        now: Timestamp,
+        (key, id): (Key, String),
+        sender_id: Arc<str>,
+        content: Content,
+    ) {
         self.note(now, &id, || What::Sent(content.clone()));
         self.messages.insert(Stored {
             key,
@@ -67,6 +73,7 @@ impl QueueState {
             visible_at: later(now, content.delay.duration()),
             content,
             sent_at: now.trunc_subsecs(3), // `SentTimestamp` is in milliseconds
+            sender_id,
             first_received_at: None,
             receive_count: 0,
             redriven_from: None,
@@ -209,6 +216,7 @@ impl QueueState {
             receive_count: message.receive_count,
             message_group_id: message.content.message_group_id.clone(),
             trace_header: message.content.trace_header.clone(),
+            sender_id: Some(message.sender_id.to_string()),
             redriven_from: message.redriven_from.clone(),
             queue_arn: self.arn.clone(),
         }

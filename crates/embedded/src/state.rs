@@ -147,12 +147,18 @@ impl State {
     }
 
     /// Sends one message; its SQS message id.
-    pub(crate) fn send(&mut self, now: Timestamp, arn: &str, content: &Content) -> EntryOutcome<String> {
+    pub(crate) fn send(
+        &mut self,
+        now: Timestamp,
+        arn: &str,
+        sender_id: &Arc<str>,
+        content: &Content,
+    ) -> EntryOutcome<String> {
         accepts(content)?;
         let id = uuid::Builder::from_random_bytes(self.rng.random()).into_uuid().to_string();
         let key = self.messages_sent;
         let queue = self.queue(arn)?;
-        queue.send(now, key, id.clone(), content.clone());
+        queue.send(now, (key, id.clone()), Arc::clone(sender_id), content.clone());
         let arrivals = queue.arrivals();
         self.arrivals.push(arrivals);
         self.messages_sent += 1;

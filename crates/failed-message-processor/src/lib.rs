@@ -9,6 +9,7 @@ use redeliver_core::delivery::{Outbox, until};
 use redeliver_core::events::Event;
 use redeliver_core::failure::Stage;
 use redeliver_core::message::{ReceivedMessage, Timestamp};
+use redeliver_core::origin::Resenders;
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::{BatchResponse, Clock, FlushOnDrop, Function, Observer, QueueDepth, QueueSender};
 use redeliver_core::redelivery::{FailedMessage, Redelivery, Routes};
@@ -33,6 +34,8 @@ pub struct FailedMessageProcessor<Q, C, O> {
     pub schema: MessageSchema,
     /// When a message comes back, and when it is given up.
     pub policy: Policy,
+    /// Who sends messages to the source queue again.
+    pub resenders: Resenders,
 }
 
 impl<Q: QueueSender + QueueDepth, C: Clock, O: Observer> Function for FailedMessageProcessor<Q, C, O> {
@@ -55,7 +58,7 @@ impl<Q: QueueSender + QueueDepth, C: Clock, O: Observer> Function for FailedMess
 
 impl<Q, C, O: Observer> FailedMessageProcessor<Q, C, O> {
     fn route(&self, record: ReceivedMessage, routes: &mut Routes, now: Timestamp) {
-        let mut arrival = Arrival::open(record, now);
+        let mut arrival = Arrival::open(record, now).sent_by_one_of(&self.resenders);
         self.report_arrival(&arrival.record, now);
         let (hand_off, due_at) = arrival.take_hand_off(now);
         let hops_on = hops_on(&self.policy, &hand_off, due_at, now);

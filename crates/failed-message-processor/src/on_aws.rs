@@ -40,6 +40,7 @@ impl<O: Observer> FailedMessageProcessor<SqsQueue, SystemClock, O> {
             clock: SystemClock,
             observer,
             schema: settings.schema,
+            resenders: settings.resenders,
             policy: settings.policy,
         }
     }

@@ -25,6 +25,9 @@ use uuid::Uuid;
 use super::*;
 use redeliver_testing::functions::*;
 
+/// The role of whoever sends again.
+const RESENDER: &str = "AROAREDELIVER00000000";
+
 /// A failed-message processor with its queues.
 struct Setup {
     world: World,
@@ -62,6 +65,7 @@ impl Setup {
             observer: self.world.seen.clone(),
             schema: self.schema.clone(),
             policy: self.policy.clone(),
+            resenders: Resenders::parse(RESENDER).unwrap(),
         }
     }
 

@@ -10,6 +10,7 @@ use redeliver_core::failure::{Case, LastError, Stage, Verdict, in_its_generation
 use redeliver_core::limits::DelaySeconds;
 use redeliver_core::message::{ReceivedMessage, Timestamp};
 use redeliver_core::metadata::{Metadata, rfc3339};
+use redeliver_core::origin::Origin;
 use redeliver_core::ports::{BatchResponse, Clock, FlushOnDrop, Function, Observer, QueueSender};
 use redeliver_core::reason::{Code, DeadLetterReason};
 use redeliver_core::schema::MessageSchema;
@@ -91,6 +92,7 @@ fn explain(
     let unverified = case.is_none();
     let (stage, failure) = case.flatten().map(|Case { stage, failure, .. }| (stage, failure)).unzip();
     let (delivery, attempts) = failure.map(|failure| (failure.delivery, failure.attempts)).unzip();
+    let origin = delivery.as_ref().map_or(Origin::Unknown, |delivery| delivery.origin);
     let sent_at = delivery.as_ref().map_or(received.sent_at, |delivery| delivery.sent_at);
     let first_sent = metadata.map_or(sent_at, |metadata| metadata.first_sent(sent_at));
     let (source_message_id, source_queue_arn) =
@@ -105,7 +107,7 @@ fn explain(
             made.filter(|attempts| !is_redriven || *attempts > 0)
         }),
         redrive_generation: metadata.and_then(|metadata| metadata.redrive_generation),
-        held_seconds: metadata.map(|metadata| metadata.held_seconds).filter(|seconds| *seconds > 0),
+        held_seconds: metadata.map(|metadata| metadata.holds.seconds(origin)).filter(|seconds| *seconds > 0),
         redrive_count: metadata.map(|metadata| metadata.redrive_count).filter(|count| *count > 0),
         first_sent_time: Some(rfc3339(first_sent)),
         dead_lettered_at: rfc3339(now),

@@ -39,6 +39,7 @@ pub fn message_processor<H, Q: Clone, C, O>(
         clock,
         observer,
         schema,
+        resenders: topology.resenders.clone(),
         max_concurrency: MAX_CONCURRENCY,
     }
 }
@@ -58,6 +59,7 @@ pub fn failed_message_processor<Q: Clone, C, O>(
         observer,
         schema,
         policy,
+        resenders: topology.resenders.clone(),
     })
 }
 

@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use redeliver_core::decision::QueueTimes;
 use redeliver_core::limits::VisibilitySeconds;
+use redeliver_core::origin::Resenders;
 use redeliver_core::ports::{EntryError, Queue, QueueService, QueueSettings, Redrive};
 use redeliver_core::strategy::{NeededQueue, Role, SOURCE_RETENTION, Strategy, Wiring};
+use redeliver_embedded::EmbeddedQueue;
 
 /// The functions' timeout.
 pub(super) const INVOCATION_TIMEOUT: Duration = Duration::from_secs(30);
@@ -16,6 +18,8 @@ pub(super) const INVOCATION_TIMEOUT: Duration = Duration::from_secs(30);
 pub struct Topology<Q> {
     /// How a message that failed comes back.
     pub strategy: Strategy,
+    /// Who sends messages to the source queue again.
+    pub resenders: Resenders,
     /// Where producers send; or Lambda, its records of failed invocations.
     pub source: Q,
     /// Where failed messages wait for the failed-message-processor, unless they stay on their queue.
@@ -31,11 +35,22 @@ impl<Q> Topology<Q> {
     pub fn map<R>(&self, queue: impl Fn(&Q) -> R) -> Topology<R> {
         Topology {
             strategy: self.strategy,
+            resenders: self.resenders.clone(),
             source: queue(&self.source),
             intermediate: self.intermediate.as_ref().map(&queue),
             annotation: queue(&self.annotation),
             final_dlq: queue(&self.final_dlq),
         }
+    }
+}
+
+impl Topology<EmbeddedQueue> {
+    /// The same queues as the functions have them: they send in a role of their own, as in AWS.
+    #[must_use]
+    pub fn of_functions(&self) -> Self {
+        const ROLE: &str = "AROAREDELIVER00000000";
+        let resenders = Resenders::parse(ROLE).expect("it is a role's id: each run reads it");
+        Self { resenders, ..self.map(|queue| queue.sending_as(&format!("{ROLE}:functions"))) }
     }
 }
 
@@ -102,6 +117,7 @@ impl<Q: Queue + Clone> Topology<Q> {
         let every = "every strategy needs it";
         Ok(Self {
             strategy,
+            resenders: Resenders::default(),
             source: take(Role::Source).expect(every),
             intermediate: take(Role::IntermediateDlq),
             annotation: take(Role::Annotation).expect(every),

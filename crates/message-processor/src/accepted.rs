@@ -39,7 +39,7 @@ impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
     /// A message to call the target for, or the verdict on what must not come to it.
     pub(super) fn accept(&self, record: ReceivedMessage, now: Timestamp) -> Result<Accepted, Box<Outgoing>> {
         // A `Failure` on the source queue is its producer's: nobody believes it.
-        let arrival = Arrival::open(record, now);
+        let arrival = self.of_its_origin(Arrival::open(record, now));
         let ReceivedMessage { body, attributes, sqs_message_id, .. } = &arrival.record;
         let (metadata, plain) = match self.schema.read(body, attributes, sqs_message_id) {
             Ok(Parsed::Envelope(envelope)) => (envelope.metadata, None),
@@ -77,6 +77,18 @@ impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
 impl Accepted {
     pub(super) fn first_sent(&self) -> Timestamp {
         self.metadata.first_sent(self.arrival.record.sent_at)
+    }
+
+    /// How long it was held.
+    pub(super) fn held_seconds(&self) -> u32 {
+        self.metadata.holds.seconds(self.arrival.origin)
+    }
+
+    /// Since when its target is down, by redeliver's own word, and when that was said.
+    pub(super) fn told_of_outage(&self) -> Option<(Timestamp, Timestamp)> {
+        let told_at = self.arrival.record.sent_at;
+        let since = self.metadata.holds.outage_since(self.arrival.origin, told_at)?;
+        Some((since, told_at))
     }
 
     /// What its call has made of it.

@@ -62,15 +62,11 @@ pub(super) struct Permitted<'a, H, Q, C: Clock, O: Observer> {
 impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
     /// What the messages of a batch say: an environment that has just begun knows of an outage by those that were held.
     pub(super) fn learn(&self, accepted: &[Accepted], now: Timestamp) {
-        let told = |accepted: &Accepted| {
-            let told_at = accepted.arrival.record.sent_at;
-            let since = accepted.metadata.held_since(told_at)?;
-            (until(told_at, now) < HELD_MOMENTS_AGO).then_some((since, told_at))
-        };
-        let told =
-            accepted.iter().filter_map(told).reduce(|(since, told_at), (other_since, other_told_at)| {
-                (since.min(other_since), told_at.max(other_told_at))
-            });
+        let told = accepted.iter().filter_map(Accepted::told_of_outage);
+        let recent = told.filter(|(_, told_at)| until(*told_at, now) < HELD_MOMENTS_AGO);
+        let told = recent.reduce(|(since, told_at), (other_since, other_told_at)| {
+            (since.min(other_since), told_at.max(other_told_at))
+        });
         if let (Some((since, told_at)), Some(mut breaker)) = (told, self.breaker.lock()) {
             breaker.learn(since, told_at, now);
         }
@@ -79,11 +75,13 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
     /// Whether this message may be called now.
     pub(super) fn ask<'a>(&'a self, accepted: &'a Accepted) -> Asked<'a, H, Q, C, O> {
         let permitted = |permit| Asked::Call(Permitted { processor: self, accepted, permit });
-        // What was held for as long as it may be is called whatever is known: its failures spend its attempts.
-        let may_be_held = || may_be_held(&self.policy, accepted.metadata.held_seconds);
-        let Some(mut breaker) = self.breaker.lock().filter(|_| may_be_held()) else {
+        let Some(mut breaker) = self.breaker.lock() else {
             return permitted(None);
         };
+        // What was held for as long as it may be is called whatever is known: its failures spend its attempts.
+        if !may_be_held(&self.policy, accepted.held_seconds()) {
+            return permitted(Some(breaker.call_overdue()));
+        }
         let now = self.clock.now();
         match breaker.ask(now) {
             Permission::Call(permit) => permitted(Some(permit)),

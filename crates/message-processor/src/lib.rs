@@ -32,6 +32,7 @@ use std::time::Duration;
 
 use redeliver_core::delivery::keep_free;
 use redeliver_core::message::{ReceivedMessage, Timestamp};
+use redeliver_core::origin::Resenders;
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::{
     BatchResponse, Clock, FlushOnDrop, Function, Observer, QueueDepth, QueueSender, VisibilityControl,
@@ -68,6 +69,8 @@ pub struct MessageProcessor<H, Q, C, O> {
     pub observer: O,
     /// Which bodies are messages.
     pub schema: MessageSchema,
+    /// Who sends messages to the source queue again.
+    pub resenders: Resenders,
     /// Calls to the target at the same time, within one batch.
     pub max_concurrency: NonZeroUsize,
 }

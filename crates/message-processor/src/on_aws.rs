@@ -56,6 +56,7 @@ impl<H, O: Observer> MessageProcessor<H, SqsQueue, SystemClock, O> {
             clock: SystemClock,
             observer,
             schema: settings.schema,
+            resenders: settings.resenders,
             max_concurrency: settings.max_concurrency,
         }
     }

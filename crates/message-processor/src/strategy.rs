@@ -5,11 +5,13 @@ mod direct_resend;
 mod visibility;
 
 use futures_util::join;
+use redeliver_core::arrival::Arrival;
 use redeliver_core::decision::may_be_called;
 use redeliver_core::delivery::{Outbox, Outgoing};
 use redeliver_core::failure::HandOff;
 use redeliver_core::message::Timestamp;
 use redeliver_core::metadata::Metadata;
+use redeliver_core::origin::Resenders;
 use redeliver_core::ports::{Clock, Observer, QueueDepth, QueueSender, VisibilityControl};
 use redeliver_core::strategy::OnFailure;
 
@@ -67,6 +69,14 @@ impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
         } else {
             metadata.retry_attempt
         }
+    }
+
+    /// Where each receive is an attempt nobody sends a message again.
+    pub(super) fn of_its_origin(&self, arrival: Arrival) -> Arrival {
+        if self.on_failure.strategy().definition().attempts_are_receives {
+            return arrival.sent_by_one_of(&Resenders::nobody());
+        }
+        arrival.sent_by_one_of(&self.resenders)
     }
 
     /// If the queue counts the attempts, it also counts those for which nobody answered.

@@ -30,6 +30,9 @@ use redeliver_embedded::VirtualClock;
 use super::*;
 use redeliver_testing::functions::*;
 
+/// The role of whoever sends again.
+const RESENDER: &str = "AROAREDELIVER00000000";
+
 /// A message processor with its queues.
 struct Setup {
     world: World,
@@ -87,6 +90,7 @@ impl Setup {
             clock: self.world.clock.clone(),
             observer: self.world.seen.clone(),
             schema: self.schema.clone(),
+            resenders: Resenders::parse(RESENDER).unwrap(),
             max_concurrency: NonZeroUsize::new(self.max_concurrency).unwrap(),
         }
     }
@@ -114,6 +118,16 @@ impl Wiring for &Setup {
     }
 }
 
+/// The same record, sent by redeliver.
+fn resent(record: ReceivedMessage) -> ReceivedMessage {
+    ReceivedMessage { sender_id: Some(format!("{RESENDER}:failed-message-processor")), ..record }
+}
+
+/// The same record, sent by anybody else.
+fn produced(record: ReceivedMessage) -> ReceivedMessage {
+    ReceivedMessage { sender_id: Some("AROAPRODUCER000000000:web".to_owned()), ..record }
+}
+
 /// What a handler does with a message.
 #[derive(Clone, Debug)]
 enum Step {
@@ -128,6 +142,8 @@ enum Step {
     Hang,
     /// Succeeds after so many seconds.
     Take(u64),
+    /// Fails after so many seconds.
+    FailLate(u64, HandlerError),
 }
 
 /// What no event and no attribute may hold.
@@ -167,6 +183,9 @@ impl Handler for Scripted {
             Some(Step::PanicAtOnce) => panic!("{CANARY}"),
             Some(Step::PanicInside) => async { panic!("{CANARY}") }.boxed(),
             Some(Step::Hang) => pending().boxed(),
+            Some(Step::FailLate(seconds, error)) => {
+                self.clock.sleep(Duration::from_secs(seconds)).map(|()| Err(error)).boxed()
+            }
             Some(Step::Take(seconds)) => self.clock.sleep(Duration::from_secs(seconds)).map(Ok).boxed(),
         };
         answer

@@ -58,6 +58,7 @@ pub fn record(n: usize, body: impl Into<String>) -> ReceivedMessage {
         receive_count: 1,
         message_group_id: None,
         trace_header: None,
+        sender_id: None,
         redriven_from: None,
         queue_arn: SOURCE_ARN.to_owned(),
     }

@@ -70,6 +70,7 @@ export function createResending(scope: Construct, props: Given, plan: Plan, rese
   const processors = [messageProcessor, failedMessageProcessor];
   const schedulers = resend.senders({ messageProcessor, failedMessageProcessor });
   schedulers.forEach((sender) => allowResend(sender, source, plan));
+  nameSenders(schedulers, givesUp ? processors : [failedMessageProcessor]);
   denyOtherSenders(intermediateDlq, policy.long_delays ? processors : [messageProcessor]);
   denyOtherSenders(dead.annotation, givesUp ? processors : [failedMessageProcessor]);
   denyOtherSenders(dead.finalDlq, [finalDlqAnnotator]);
@@ -114,6 +115,12 @@ function createFailedMessageProcessor(
   allowSend(failedMessageProcessor, props.encryptionKey, annotation, ...(policy.long_delays ? [intermediateDlq] : []));
   failedMessageProcessor.addEventSource(innerEventSource(intermediateDlq));
   return failedMessageProcessor;
+}
+
+/** Their unique ids, which SQS tells of each message: what anybody else writes of holds is not believed. */
+function nameSenders(senders: readonly lambda.Function[], readers: readonly lambda.Function[]): void {
+  const ids = senders.map(({ role }) => (role as iam.Role).roleId).join(',');
+  readers.forEach((reader) => reader.addEnvironment('RESEND_SENDER_IDS', ids));
 }
 
 /** To the source queue, which may have a key of its own. */

@@ -9,6 +9,7 @@ use redeliver_core::failure::{Delivery, FAILURE, HandOff};
 use redeliver_core::handler::HandlerError;
 use redeliver_core::message::{Attributes, OutgoingMessage, ReceivedMessage, Timestamp, attributes_size};
 use redeliver_core::metadata::{PastFailure, RetryMetadata, parse_rfc3339};
+use redeliver_core::origin::Origin;
 use redeliver_core::policy::Policy;
 use redeliver_core::schema::{DataSchema, MessageSchema, Parsed};
 use serde_json::value::RawValue;
@@ -131,6 +132,7 @@ impl Workload {
             source_queue_arn: "arn:aws:sqs:eu-central-1:123456789012:orders".to_owned(),
             sent_at: self.now,
             came_back: None,
+            origin: Origin::Unknown,
         };
         let error = HandlerError::transient("HttpStatus.503", "the target answered 503 after 1.2 s");
         let hand_off = HandOff::of_handler(&error, delivery);
@@ -146,6 +148,7 @@ impl Workload {
             receive_count: 1,
             message_group_id: None,
             trace_header: None,
+            sender_id: None,
             redriven_from: None,
             queue_arn: "arn:aws:sqs:eu-central-1:123456789012:orders-intermediate-dlq".to_owned(),
         }

@@ -39,6 +39,7 @@ pub(crate) fn opened(attributes: Attributes, sent_at: Timestamp) -> Arrival {
         receive_count: 1,
         message_group_id: None,
         trace_header: None,
+        sender_id: None,
         redriven_from: None,
         queue_arn: "arn:aws:sqs:eu-central-1:000000000000:queue".to_owned(),
     };

@@ -71,7 +71,11 @@ fn failure(start: DateTime<Utc>, rng: &mut impl Rng) -> Map<String, Value> {
         ("explanation", vec![json!("acmé")]),
         ("surplus", vec![json!(1)]),
     ];
-    some_of(told, rng)
+    let mut members = some_of(told, rng);
+    if let Some(value) = members.get("new_generation").cloned() {
+        members.insert("from_producer".to_owned(), value);
+    }
+    members
 }
 
 fn dead_letter(start: DateTime<Utc>, rng: &mut impl Rng) -> Map<String, Value> {

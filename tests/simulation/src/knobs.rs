@@ -48,6 +48,8 @@ pub struct Knobs {
     pub operator: Operator,
     /// When what is accepted has no answer in time.
     pub silences: Silences,
+    /// The functions know whose messages are re-sends: `RESEND_SENDER_IDS`.
+    pub senders_known: bool,
 }
 
 /// Chances per request or per entry.
@@ -333,10 +335,12 @@ impl Knobs {
             } else {
                 Silences::default()
             },
+            senders_known: true,
         };
-        // The last draw: without plain messages a seed is what it was before there were any.
+        // The last draws: without plain messages a seed is what it was before there were any.
         let plain = chance(rng, 1.0);
         knobs.content.plain = if asynchronous { 0.0 } else { plain };
+        knobs.senders_known = rng.random_bool(0.7);
         // A handler is not shown how long a plain message was held, so of two copies in one batch nobody could say which one
         // goes past the breaker: none is held for so long.
         if knobs.content.plain > 0.0 && !matches!(knobs.policy.breaker, BreakerKnob::Off) {

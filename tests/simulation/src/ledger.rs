@@ -34,7 +34,7 @@ use redeliver_loop::Ledger as LocalLedger;
 use crate::knobs::{Knobs, Operator};
 use crate::messages::{Expected, Produced, number};
 use crate::policy::{Asked, Key};
-use body::Body;
+use body::{Body, Retries};
 pub use breaker::CallId;
 use breaker::Environment;
 use calls::Answer;
@@ -160,6 +160,15 @@ struct Origin {
     came_back: bool,
     told_generation: Option<u32>,
     receives: u32,
+    sender: Sender,
+}
+
+/// Who has sent a delivery, as far as the functions can know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sender {
+    Functions,
+    Producer,
+    Unknown,
 }
 
 impl Subject {
@@ -335,6 +344,11 @@ impl Ledger {
         let hash = hash(&content.body);
         let checked = self.check_send(actor, place, n, content, body.as_ref(), hash, at);
         let mut copy = Copy::new(content, hash, body.as_ref(), at);
+        let sender = self.sender(actor);
+        // A producer's word on holds is nobody's.
+        if place == Place::Source && sender == Sender::Producer {
+            copy.retries = copy.retries.map(Retries::of_producer);
+        }
         let subject = &mut self.subjects[n];
         if subject.produced.plain {
             copy.places_taken = arrivals::read(&sent.attributes).producer.len();
@@ -351,6 +365,7 @@ impl Ledger {
                 came_back,
                 told_generation,
                 receives: 0,
+                sender,
             };
             self.origins.insert(id.clone(), origin);
         }
@@ -361,6 +376,16 @@ impl Ledger {
         }
         self.put(n, place, id, copy);
         checked.map_err(|violation| format!("{actor:?} sent message {n} to {place:?}: {violation}"))
+    }
+
+    /// A message that stays on its queue is never sent again.
+    fn sender(&self, actor: Actor) -> Sender {
+        match actor {
+            _ if self.knobs.strategy == Strategy::Visibility => Sender::Producer,
+            _ if !self.knobs.senders_known => Sender::Unknown,
+            Actor::MessageProcessor | Actor::FailedMessageProcessor => Sender::Functions,
+            _ => Sender::Producer,
+        }
     }
 
     fn put(&mut self, n: usize, place: Place, id: String, mut copy: Copy) {

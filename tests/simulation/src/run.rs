@@ -15,6 +15,7 @@ use redeliver_core::decision::QueueTimes;
 use redeliver_core::function_arn::FunctionArns;
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::{Content, OutgoingMessage};
+use redeliver_core::origin::Resenders;
 use redeliver_core::packing::pack;
 use redeliver_core::plain::{IdAttribute, IdSources, PlainMessages};
 use redeliver_core::policy::Policy;
@@ -38,6 +39,9 @@ use crate::operator::operate;
 use crate::probe::Probe;
 use crate::target::Target;
 use crate::world::{Witness, World};
+
+/// The functions' role.
+const FUNCTIONS_ROLE: &str = "AROAFUNCTIONS00000000";
 
 /// How a run ended well.
 #[derive(Clone, Debug)]
@@ -91,6 +95,8 @@ impl Default for Schemas {
 
 struct Queues {
     source: EmbeddedQueue,
+    /// The same queue for the functions, which send in a role of their own.
+    resent: EmbeddedQueue,
     intermediate: EmbeddedQueue,
     annotation: EmbeddedQueue,
     final_dlq: EmbeddedQueue,
@@ -103,7 +109,7 @@ impl<'a> Wiring for &'a Queues {
 
     fn queue(&mut self, role: Role) -> Option<&'a EmbeddedQueue> {
         Some(match role {
-            Role::Source => &self.source,
+            Role::Source => &self.resent,
             Role::IntermediateDlq => &self.intermediate,
             Role::Annotation => &self.annotation,
             Role::FinalDlq => &self.final_dlq,
@@ -199,7 +205,8 @@ async fn create(sqs: &EmbeddedSqs, knobs: &Knobs) -> Queues {
         create("source", 7, Some((&intermediate, receives))).await
     };
     let times = QueueTimes { visibility_timeout: visibility, retention: Duration::from_secs(7 * 24 * 3600) };
-    Queues { source, intermediate, annotation, final_dlq, times }
+    let resent = source.sending_as(&format!("{FUNCTIONS_ROLE}:functions"));
+    Queues { source, resent, intermediate, annotation, final_dlq, times }
 }
 
 async fn act(world: &World, queues: &Queues, schema: &MessageSchema) {
@@ -218,10 +225,14 @@ fn functions<'a>(
     schema: &MessageSchema,
     events: &'a EventQueue,
 ) -> Vec<BoxFuture<'a, ()>> {
-    let Queues { source, intermediate, annotation, final_dlq, .. } = queues;
+    let Queues { source, resent, intermediate, annotation, final_dlq, .. } = queues;
     let [processors, retriers, annotators] = world.knobs.pollers;
     let policy = policy(&world.knobs);
     let observer = Witness(world);
+    let resenders = match world.knobs.senders_known {
+        true => Resenders::parse(FUNCTIONS_ROLE).expect("it is a role's id"),
+        false => Resenders::default(),
+    };
     let mut all = Vec::new();
     let strategy = world.knobs.strategy;
     let asynchronous = strategy == Strategy::AsyncRetry;
@@ -245,7 +256,7 @@ fn functions<'a>(
     for _ in 0..if asynchronous { 0 } else { processors } {
         let probe = |queue| Probe { world, queue, actor: Actor::MessageProcessor };
         let clock = world.skewed_clock();
-        let (policy, schema) = (policy.clone(), schema.clone());
+        let (policy, schema, resenders) = (policy.clone(), schema.clone(), resenders.clone());
         let process = move |clock| MessageProcessor {
             handler: Target(world),
             on_failure: OnFailure::wired(strategy, queues).expect("it is not async-retry").map(probe),
@@ -255,6 +266,7 @@ fn functions<'a>(
             clock,
             observer,
             schema: schema.clone(),
+            resenders: resenders.clone(),
             max_concurrency: NonZeroUsize::new(world.knobs.max_concurrency).unwrap_or(NonZeroUsize::MIN),
         };
         let source = EventSource { queue: probe(source), process, clock };
@@ -263,14 +275,15 @@ fn functions<'a>(
     for _ in 0..if asynchronous || strategy == Strategy::Visibility { 0 } else { retriers } {
         let probe = |queue| Probe { world, queue, actor: Actor::FailedMessageProcessor };
         let clock = world.skewed_clock();
-        let (policy, schema) = (policy.clone(), schema.clone());
+        let (policy, schema, resenders) = (policy.clone(), schema.clone(), resenders.clone());
         let process = move |clock| FailedMessageProcessor {
-            redelivery: Redelivery::new(probe(source), probe(intermediate)),
+            redelivery: Redelivery::new(probe(resent), probe(intermediate)),
             annotation_queue: probe(annotation),
             clock,
             observer,
             schema: schema.clone(),
             policy: policy.clone(),
+            resenders: resenders.clone(),
         };
         let source = EventSource { queue: probe(intermediate), process, clock };
         all.push(async move { source.run().await }.boxed());

@@ -6,6 +6,7 @@ use redeliver_core::decision::{Decision, Failed, GiveUp, Resend, decide};
 use redeliver_core::failure::{Delivery, HandOff};
 use redeliver_core::handler::HandlerError;
 use redeliver_core::metadata::parse_rfc3339;
+use redeliver_core::origin::Origin;
 use redeliver_core::policy::Policy;
 use redeliver_core::reason::DeadLetterReason;
 use redeliver_core::schema::{MessageSchema, Parsed};
@@ -67,5 +68,6 @@ fn delivery() -> Delivery {
         source_queue_arn: "arn:aws:sqs:eu-central-1:000000000000:source".to_owned(),
         sent_at: parse_rfc3339(NOW).unwrap(),
         came_back: None,
+        origin: Origin::Unknown,
     }
 }

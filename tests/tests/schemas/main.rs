@@ -20,6 +20,7 @@ use redeliver_core::failure::{
 use redeliver_core::handler::{ErrorType, HandlerError};
 use redeliver_core::message::{Attribute, AttributeValue, Attributes, ReceivedMessage};
 use redeliver_core::metadata::parse_rfc3339;
+use redeliver_core::origin::Origin;
 use redeliver_core::policy::{POLICY_SCHEMA, Policy};
 use redeliver_core::reason::DeadLetterReason;
 use redeliver_core::schema::{MESSAGE_SCHEMA, MessageSchema, Parsed};
@@ -185,6 +186,7 @@ fn hand_offs() -> Vec<HandOff> {
         source_queue_arn: "arn:aws:sqs:eu-central-1:000000000000:source".to_owned(),
         sent_at: parse_rfc3339("2026-07-25T17:20:00Z").unwrap(),
         came_back: Some(CameBack { generation_before: Some(3) }),
+        origin: Origin::Producer,
     };
     let errors = texts().into_iter().flat_map(|text| {
         let of = |text: &str| HandlerError::transient(ErrorType::FromTarget(text.to_owned()), text);

@@ -7,7 +7,8 @@ use redeliver_core::failure::{
 };
 use redeliver_core::handler::HandlerError;
 use redeliver_core::message::{Attribute, Attributes, Timestamp};
-use redeliver_core::metadata::{Metadata, PastFailure};
+use redeliver_core::metadata::{Holds, Metadata, PastFailure};
+use redeliver_core::origin::Origin;
 use redeliver_core::tolerant::Unknown;
 
 use super::*;
@@ -47,6 +48,7 @@ fn delivery(came_back: Option<CameBack>) -> Delivery {
         source_queue_arn: "arn:aws:sqs:eu-central-1:000000000000:source".to_owned(),
         sent_at: at(0),
         came_back,
+        origin: Origin::Unknown,
     }
 }
 
@@ -66,6 +68,10 @@ fn hand_offs() -> Vec<(&'static str, HandOff)> {
         ("hand-off-not-started", HandOff::not_started(delivery(None))),
         ("hand-off-held", HandOff::held(at(-600), delivery(None))),
         ("hand-off-of-a-new-generation", HandOff::of_handler(&busy(), delivery(told))),
+        (
+            "hand-off-from-a-producer",
+            HandOff::held(at(-600), Delivery { origin: Origin::Producer, ..delivery(None) }),
+        ),
     ]
 }
 
@@ -134,7 +140,7 @@ fn body() -> (String, Metadata) {
     let first = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab","tenant":"acme"},"data":{"n":1.50}}"#;
     let policy = r#"{"max_attempts":9,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
     let policy = Policy::from_json(policy).unwrap();
-    let [(_, transient), (_, after), _, (_, snooze), _, _, (_, again)] = hand_offs().try_into().unwrap();
+    let [(_, transient), (_, after), _, (_, snooze), _, _, (_, again), _] = hand_offs().try_into().unwrap();
     let mut body = first.to_owned();
     let mut now = at(10);
     for hand_off in [again, transient, after, snooze] {
@@ -161,8 +167,7 @@ fn body() -> (String, Metadata) {
         retry_history: vec![busy(0), busy(1), busy(2), past(3, "", "Later")],
         snooze_count: 1,
         redrive_generation: Some(3),
-        held_since: None,
-        held_seconds: 0,
+        holds: Holds::default(),
         redrive_count: 0,
         expires_at: None,
         max_attempts: None,
@@ -187,8 +192,7 @@ fn held_body() -> (String, Metadata) {
         retry_history: Vec::new(),
         snooze_count: 0,
         redrive_generation: None,
-        held_since: Some(at(-600)),
-        held_seconds: 600 + 750,
+        holds: Holds::written(Some(at(-600)), 600 + 750),
         redrive_count: 2,
         ..body().1
     };

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use redeliver_embedded::EmbeddedSqs;
+use redeliver_loop::Topology;
 use redeliver_loop::virtual_time::{self, COUNTS_LAG};
 
 use super::run::{self, World};
@@ -27,6 +28,7 @@ pub(super) async fn run(setup: Setup, output: &mut dyn Write) -> Result<Report, 
             .collect::<BTreeMap<_, _>>()
     };
     let world = World {
+        of_functions: Topology::of_functions,
         service: &sqs,
         clock: &clock,
         is_virtual: true,

@@ -11,7 +11,7 @@ use aws_sdk_sqs::config::{ConfigBag, Intercept, Region, RuntimeComponents};
 use aws_sdk_sqs::error::BoxError;
 use redeliver_aws::sqs::{POLL_TIMEOUT, SqsService};
 use redeliver_aws::{NO_CONNECTION, SystemClock};
-use redeliver_loop::LoopError;
+use redeliver_loop::{LoopError, Topology};
 
 use super::Report;
 use super::run::{self, World};
@@ -36,6 +36,8 @@ pub(super) async fn run(setup: Setup, url: &str, output: &mut dyn Write) -> Resu
     let service = SqsService::new(aws_sdk_sqs::Client::from_conf(config));
     let requests = || counter.counts();
     let world = World {
+        // Emulators have ways of their own to say who sent a message.
+        of_functions: Topology::clone,
         service: &service,
         clock: &SystemClock,
         is_virtual: false,

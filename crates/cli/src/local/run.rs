@@ -23,8 +23,10 @@ use super::{Recorded, Report, histogram};
 use crate::{Failure, tell};
 
 /// What differs between virtual and real time.
-pub(super) struct World<'a, S, C> {
+pub(super) struct World<'a, S: QueueService, C> {
     pub(super) service: &'a S,
+    /// The queues as the functions have them.
+    pub(super) of_functions: fn(&Topology<S::Queue>) -> Topology<S::Queue>,
     pub(super) clock: &'a C,
     /// Whether its time is.
     pub(super) is_virtual: bool,
@@ -74,7 +76,8 @@ async fn run_on<S: QueueService, C: Clock>(
     let hold = world.hold.clone();
     let handler =
         Recorded { target: &target, ledger: &ledger, last_failure: &last_failure, clock: world.clock, hold };
-    let final_dlq_annotator = final_dlq_annotator(topology, world.clock, &tally, schema.clone());
+    let queues = &(world.of_functions)(topology);
+    let final_dlq_annotator = final_dlq_annotator(queues, world.clock, &tally, schema.clone());
     let progress = |settled| bar.set_position(settled);
     let engine = Engine {
         topology,
@@ -87,18 +90,18 @@ async fn run_on<S: QueueService, C: Clock>(
         what_went_in: if strategy == Strategy::AsyncRetry { payload_of } else { |body| body },
     };
     let failed_message_processor =
-        failed_message_processor(topology, world.clock, &tally, schema.clone(), policy.clone());
+        failed_message_processor(queues, world.clock, &tally, schema.clone(), policy.clone());
     if strategy == Strategy::AsyncRetry {
         let invoker = LocalLambda::new(handler, &topology.source, world.clock, seed);
         while let Some(portion) = feed.next()? {
             engine.invoke(portion.messages, &invoker, stop()).await?;
         }
-        let async_retry_handler = async_retry_handler(topology, &invoker, world.clock, &tally, policy);
+        let async_retry_handler = async_retry_handler(queues, &invoker, world.clock, &tally, policy);
         let functions =
             Functions { on_source: async_retry_handler, failed_message_processor, final_dlq_annotator };
         engine.run(&functions, output, stop()).await?;
     } else {
-        let message_processor = message_processor(topology, handler, world.clock, &tally, schema, policy);
+        let message_processor = message_processor(queues, handler, world.clock, &tally, schema, policy);
         if let Some(portion) = feed.next()? {
             engine.feed(portion.messages, stop()).await?;
         }

@@ -117,7 +117,7 @@ async fn measure(
     // Three books: what the functions ask for, what Lambda's pollers get from the source queue, and what the engine does
     // for itself, which no deployment does and nobody pays for.
     let (asked, polled, of_engine) = (Counts::default(), Counts::default(), Counts::default());
-    let queues = topology.map(|queue| Watched { queue: queue.clone(), counts: &asked });
+    let queues = topology.of_functions().map(|queue| Watched { queue: queue.clone(), counts: &asked });
     let polled_queues = topology.map(|queue| Watched { queue: queue.clone(), counts: &of_engine });
     let source = Watched { queue: topology.source.clone(), counts: &polled };
     let polled_queues = Topology { source, ..polled_queues };

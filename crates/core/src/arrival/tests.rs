@@ -5,6 +5,7 @@ use crate::annotation::{Annotation, Cause, annotate};
 use crate::failure::{Answer, Hop, Kind, REDRIVE};
 use crate::folding::FoldedAttributes;
 use crate::message::{Attribute, AttributeValue, OutgoingMessage};
+use crate::origin::Origin;
 use crate::reason::DeadLetterReason;
 use crate::testing::{SOURCE_ARN, at, delivery, received};
 
@@ -260,6 +261,7 @@ fn a_failure_on_a_redriven_message_is_a_forgery() {
         source_queue_arn: SOURCE_ARN.to_owned(),
         sent_at: at(-60),
         came_back: None,
+        origin: Origin::Unknown,
     };
     assert_eq!(delivery, expected, "a redrive keeps SQS's id and the time of the first enqueue");
 }

@@ -506,3 +506,51 @@ fn an_outage_is_what_the_policy_lists_and_what_a_handler_calls_so() {
     let error = HandlerError::transient(ErrorType::HttpStatus(501), "");
     assert_eq!(met(&given_up, &error), Met::Answer, "a message that is given up is at fault itself");
 }
+
+#[test]
+fn what_an_overdue_call_meets_counts_and_leaves_the_probes_as_they_are() {
+    // Closed: the tenth outage opens it, whoever's it was.
+    let mut breaker = breaker();
+    for _ in 0..9 {
+        assert_eq!(call(&mut breaker, Met::Outage, moment()), None);
+    }
+    let tenth = breaker.call_overdue();
+    let opened = breaker.record(tenth, Met::Outage, ID, None, moment());
+    assert!(matches!(opened, Some(Change::Opened { calls: 10, outages: 10, .. })), "{opened:?}");
+    // Open: an outage is nothing new, and puts no probe off.
+    let (due, probe) = seconds_to_probe(&mut open(), 0.0);
+    let mut breaker = open();
+    let still_down = breaker.call_overdue();
+    assert!(!still_down.is_probe());
+    assert_eq!(breaker.record(still_down, Met::Outage, ID, None, after(due - 0.5)), None);
+    let (then, probe_then) = seconds_to_probe(&mut breaker, 0.0);
+    assert_eq!((then, &probe_then), (due, &probe));
+    // While its probe runs, too: the probe is what is waited for.
+    let still_down = breaker.call_overdue();
+    assert_eq!(breaker.record(still_down, Met::Outage, ID, None, after(then)), None);
+    assert_eq!(breaker.ask(after(then)), Permission::Wait);
+    // An answer says that the target is back; what the probe meets afterwards is old.
+    let answered = breaker.call_overdue();
+    let closed = breaker.record(answered, Met::Answer, ID, None, after(20.0));
+    assert_eq!(closed, Some(Change::Closed { open_for: Duration::from_secs(20), probes: 1 }));
+    assert_eq!(breaker.record(probe_then, Met::Outage, ID, None, after(21.0)), None);
+    assert_eq!(breaker.open_since(), None);
+}
+
+#[test]
+fn an_overdue_call_takes_no_place_of_a_slow_start() {
+    let mut breaker = open();
+    let (due, probe) = seconds_to_probe(&mut breaker, 0.0);
+    let now = after(due);
+    assert!(breaker.record(probe, Met::Answer, ID, None, now).is_some());
+    let overdue: Vec<_> = (0..3).map(|_| breaker.call_overdue()).collect();
+    let two: Vec<_> = (0..2).map(|_| breaker.ask(now)).collect();
+    assert!(two.iter().all(|asked| matches!(asked, Permission::Call(_))), "{two:?}");
+    assert_eq!(breaker.ask(now), Permission::Wait);
+    for overdue in overdue {
+        assert_eq!(breaker.record(overdue, Met::Answer, ID, None, now), None);
+        assert_eq!(breaker.ask(now), Permission::Wait, "two are still running");
+    }
+    breaker.give_back(breaker.call_overdue());
+    assert_eq!(breaker.ask(now), Permission::Wait);
+}

@@ -26,10 +26,10 @@ pub enum Spends {
 
 impl Spends {
     /// What the next re-send of a message is counted as.
-    pub(super) fn of(policy: &Policy, kind: Kind, before: &Metadata) -> Self {
+    pub(super) fn of(policy: &Policy, kind: Kind, before: &Metadata, held_seconds: u32) -> Self {
         match kind {
             Kind::Unanswered => Self::Redrive,
-            Kind::Held if may_be_held(policy, before.held_seconds) => Self::Hold,
+            Kind::Held if may_be_held(policy, held_seconds) => Self::Hold,
             // Whoever held it has another policy: the message does not pay for that while anything else is left.
             Kind::Held | Kind::Snooze | Kind::NotStarted if before.snooze_count < SNOOZES_MAX => Self::Snooze,
             _ => Self::Attempt,

@@ -2,6 +2,7 @@
 
 use crate::message::{ReceivedMessage, Timestamp};
 use crate::metadata::Metadata;
+use crate::origin::Origin;
 
 /// What is known of a delivery whatever happened to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +16,8 @@ pub struct Delivery {
     pub sent_at: Timestamp,
     /// It came back from the final DLQ.
     pub came_back: Option<CameBack>,
+    /// Who sent it.
+    pub origin: Origin,
 }
 
 /// A message came back from the final DLQ as it was. The later generation is the greater one.
@@ -27,13 +30,19 @@ pub struct CameBack {
 impl Delivery {
     /// The one that a record was received with.
     #[must_use]
-    pub fn of(record: &ReceivedMessage, came_back: Option<CameBack>, failed_at: Timestamp) -> Self {
+    pub fn of(
+        record: &ReceivedMessage,
+        came_back: Option<CameBack>,
+        origin: Origin,
+        failed_at: Timestamp,
+    ) -> Self {
         Self {
             failed_at,
             source_message_id: record.sqs_message_id.clone(),
             source_queue_arn: record.queue_arn.clone(),
             sent_at: record.sent_at,
             came_back,
+            origin,
         }
     }
 

@@ -8,6 +8,7 @@ use super::{Answer, CameBack, Case, Delivery, Failure, HandOff, Hop, LastError, 
 use crate::folding::{FoldedAttributes, fold};
 use crate::limits::{ATTRIBUTES_MAX, MESSAGE_BYTES_MAX};
 use crate::message::{Attribute, Attributes, attributes_size};
+use crate::origin::Origin;
 use crate::reserved::FAILURE;
 use crate::text;
 use crate::tolerant::Unknown;
@@ -75,7 +76,7 @@ fn wire<'a>(
     delivery: &'a Delivery,
     unknown: &'a Unknown,
 ) -> Wire<'a> {
-    let Delivery { failed_at, source_message_id, source_queue_arn, sent_at, came_back } = delivery;
+    let Delivery { failed_at, source_message_id, source_queue_arn, sent_at, came_back, origin } = delivery;
     Wire {
         error_type: said(error_type),
         details: said(details),
@@ -87,6 +88,7 @@ fn wire<'a>(
         first_sent_time: Some(Time::At(*sent_at)),
         new_generation: came_back.map(|_| true),
         generation_before: came_back.and_then(|CameBack { generation_before }| generation_before),
+        from_producer: (*origin == Origin::Producer).then_some(true),
         unknown: Cow::Borrowed(unknown),
         ..Wire::default()
     }

@@ -6,6 +6,7 @@ use super::wire::{Time, Wire};
 use super::{Answer, CameBack, Case, Delivery, Document, Failure, HandOff, Hop, Kind, LastError, Verdict};
 use crate::folding::FoldedAttributes;
 use crate::message::{Attribute, ReceivedMessage, Timestamp};
+use crate::origin::Origin;
 
 /// One of our documents, not yet a [`Document`].
 pub(crate) struct RawFailure(Wire<'static>);
@@ -64,6 +65,8 @@ impl Wire<'static> {
                 sent_at: moment(self.first_sent_time).unwrap_or(record.sent_at),
                 came_back: (self.new_generation == Some(true))
                     .then_some(CameBack { generation_before: self.generation_before }),
+                // What does not say so is of an older version, or its origin was not known.
+                origin: if self.from_producer == Some(true) { Origin::Producer } else { Origin::Unknown },
             },
             attempts: self.attempts,
             unknown: self.unknown.into_owned(),

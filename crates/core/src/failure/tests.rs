@@ -8,6 +8,7 @@ use crate::arrival::{Arrival, producers_attributes};
 use crate::handler::ErrorType;
 use crate::limits::MESSAGE_BYTES_MAX;
 use crate::message::{Attribute, Attributes, Content, OutgoingMessage, ReceivedMessage, attributes_size};
+use crate::origin::Origin;
 use crate::testing::{any_text, at, delivery, received, sent_message};
 
 fn hand_off() -> HandOff {
@@ -150,6 +151,7 @@ fn what_a_hand_off_does_not_say_the_record_says() {
         source_queue_arn: received(None).queue_arn,
         sent_at: at(-60),
         came_back: None,
+        origin: Origin::Unknown,
     };
     assert_eq!(hand_off.delivery, expected);
     let Some(Document::HandOff(odd)) = read(r#"{"failed_at":"yesterday","due_at":"tomorrow"}"#) else {

@@ -38,6 +38,8 @@ pub(super) struct Wire<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) generation_before: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) from_producer: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) due_at: Option<Time>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) attempts: Option<u32>,
@@ -127,6 +129,7 @@ impl<'de> Visitor<'de> for Members {
                 "first_sent_time" => once(&mut wire.first_sent_time, &mut map)?,
                 "new_generation" => once(&mut wire.new_generation, &mut map)?,
                 "generation_before" => once(&mut wire.generation_before, &mut map)?,
+                "from_producer" => once(&mut wire.from_producer, &mut map)?,
                 "due_at" => once(&mut wire.due_at, &mut map)?,
                 "attempts" => once(&mut wire.attempts, &mut map)?,
                 "verdict" => once(&mut wire.verdict, &mut map)?,

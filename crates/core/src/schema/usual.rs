@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::envelope::Skimmed;
 use crate::message::Timestamp;
 use crate::metadata::{
-    GENERATION_MAX, HELD_SECONDS_MAX, HISTORY_MAX, Metadata, PastFailure, REDRIVES_MAX, SNOOZES_MAX,
+    GENERATION_MAX, HELD_SECONDS_MAX, HISTORY_MAX, Holds, Metadata, PastFailure, REDRIVES_MAX, SNOOZES_MAX,
     parse_rfc3339,
 };
 use crate::tolerant::Unknown;
@@ -70,8 +70,7 @@ pub(super) fn metadata_of(skimmed: &Skimmed<'_>) -> Option<Metadata> {
         retry_history: usual.retry_history.into_iter().map(past_failure).collect::<Option<_>>()?,
         snooze_count: usual.snooze_count.0,
         redrive_generation: usual.redrive_generation.map(|count| count.0),
-        held_since: usual.held_since.map(|time| time.0),
-        held_seconds: usual.held_seconds.0,
+        holds: Holds::written(usual.held_since.map(|time| time.0), usual.held_seconds.0),
         redrive_count: usual.redrive_count.0,
         expires_at: usual.expires_at.map(|time| time.0),
         max_attempts: usual.max_attempts.map(|count| count.0),

@@ -93,6 +93,7 @@ impl ArchivedMessage {
             receive_count: self.receive_count,
             message_group_id: self.message_group_id,
             trace_header: self.trace_header,
+            sender_id: None,
             redriven_from: self.redriven_from,
             queue_arn: self.queue_arn,
         })

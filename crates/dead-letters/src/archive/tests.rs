@@ -13,6 +13,7 @@ fn received(body: &str, attributes: Attributes) -> ReceivedMessage {
         receive_count: 3,
         message_group_id: Some("tenant".to_owned()),
         trace_header: Some("Root=1".to_owned()),
+        sender_id: None,
         redriven_from: Some("arn:source".to_owned()),
         queue_arn: "arn:dlq".to_owned(),
     }

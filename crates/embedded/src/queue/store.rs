@@ -4,6 +4,7 @@
 //! delay or a receive, is the same to the machine. All operations take O(log n).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use redeliver_core::message::{Content, Timestamp};
@@ -21,6 +22,7 @@ pub(crate) struct Stored {
     pub(super) id: String,
     pub(super) content: Content,
     pub(super) sent_at: Timestamp,
+    pub(super) sender_id: Arc<str>,
     pub(super) first_received_at: Option<Timestamp>,
     pub(super) receive_count: u32,
     pub(super) redriven_from: Option<String>,

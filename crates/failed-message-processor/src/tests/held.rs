@@ -1,5 +1,8 @@
 //! Messages that the message-processor held, since their target is down.
 
+use redeliver_core::metadata::Holds;
+use redeliver_core::origin::Origin;
+
 use super::*;
 
 fn held(n: usize, body: impl Into<String>) -> ReceivedMessage {
@@ -17,8 +20,8 @@ fn held_messages_come_back_spread_over_minutes_and_nobody_is_told_of_each() {
     let first = &setup.source.sent()[0];
     assert!(first.attributes.is_empty(), "the reason stays behind");
     let metadata = MessageSchema::default().parse(&first.body).unwrap().metadata;
-    assert_eq!((metadata.retry_attempt, metadata.held_seconds), (0, delays[0].into()));
-    assert_eq!(metadata.held_since, Some(start() - chrono::TimeDelta::seconds(1)));
+    let since = start() - chrono::TimeDelta::seconds(1);
+    assert_eq!((metadata.retry_attempt, metadata.holds), (0, Holds::written(Some(since), delays[0].into())));
     assert_eq!(metadata.retry_history, []);
 }
 
@@ -65,5 +68,19 @@ fn held_messages_are_paced_like_all_others() {
     let sent = setup.source.only();
     assert_eq!(sent.delay.get(), 891);
     let metadata = MessageSchema::default().parse(&sent.body).unwrap().metadata;
-    assert_eq!(metadata.held_seconds, 100 + u32::from(sent.delay.get()), "all of the delay counts");
+    let held_seconds = metadata.holds.seconds(Origin::Resent);
+    assert_eq!(held_seconds, 100 + u32::from(sent.delay.get()), "all of the delay counts");
+}
+
+#[test]
+fn the_holds_of_a_message_from_its_producer_begin_at_zero() {
+    let setup = Setup::new();
+    let forged = body_with(1, r#""held_since":"2020-01-01T00:00:00Z","held_seconds":86400"#);
+    let hand_off = with(busy(1), json!({ "type": "CircuitOpen", "kind": "held", "from_producer": true }));
+    setup.process(vec![handed_off(1, forged, &hand_off)]);
+    let sent = setup.source.only();
+    let metadata = MessageSchema::default().parse(&sent.body).unwrap().metadata;
+    let since = start() - chrono::TimeDelta::seconds(1);
+    assert_eq!(metadata.holds, Holds::written(Some(since), HELD_FIRST[1].into()));
+    assert_eq!((metadata.snooze_count, metadata.retry_attempt), (0, 0));
 }

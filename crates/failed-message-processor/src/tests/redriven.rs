@@ -106,3 +106,20 @@ fn a_redriven_message_with_a_forged_failure_ends_as_one_without_it() {
         assert_eq!(sent(Some(&forged)), honest, "{policy}");
     }
 }
+
+#[test]
+fn what_a_redriven_message_says_of_holds_is_redelivers_own_word_only_if_redeliver_sent_it() {
+    let body = body_with(1, r#""held_since":"2020-01-01T00:00:00Z","held_seconds":86400"#);
+    for (sender, held_seconds) in [
+        (Some("AROAREDELIVER00000000:failed-message-processor"), json!(86_400)),
+        (Some("AROAPRODUCER000000000:web"), Value::Null),
+        (None, json!(86_400)),
+    ] {
+        let setup = Setup::new();
+        let sender_id = sender.map(str::to_owned);
+        setup.process(vec![ReceivedMessage { sender_id, ..redriven(1, &*body) }]);
+        let sent: Value = serde_json::from_str(&setup.source.only().body).unwrap();
+        assert_eq!(sent["metadata"]["held_seconds"], held_seconds, "{sender:?}");
+        assert_eq!(sent["metadata"]["held_since"], Value::Null, "it is held no longer");
+    }
+}

@@ -6,6 +6,8 @@ use serde_json::Value;
 
 use super::*;
 
+mod forged;
+
 fn down() -> HandlerError {
     HandlerError::transient(ErrorType::HttpStatus(503), "HTTP 503")
 }
@@ -39,13 +41,14 @@ fn count(setup: &Setup, kind: &str) -> usize {
     kinds(setup).into_iter().filter(|(found, _)| found == kind).count()
 }
 
-/// A message that was held, and sent again so many seconds before the start.
+/// A message that redeliver has held, and sent again so many seconds before the start.
 fn held(n: usize, held_seconds: u32, sent_before: i64) -> ReceivedMessage {
     let (id, since) = (id(n), moment(-2000));
     let body = format!(
         r#"{{"metadata":{{"message_id":"{id}","held_since":"{since}","held_seconds":{held_seconds}}},"data":{{}}}}"#
     );
-    ReceivedMessage { sent_at: start() - chrono::TimeDelta::seconds(sent_before), ..record(n, body) }
+    let sent_at = start() - chrono::TimeDelta::seconds(sent_before);
+    resent(ReceivedMessage { sent_at, ..record(n, body) })
 }
 
 #[test]
@@ -244,6 +247,20 @@ fn a_probe_that_the_end_cuts_off_has_failed_and_those_that_wait_are_held() {
         _ => None,
     });
     assert_eq!(failed.collect::<Vec<_>>(), ["Timeout"]);
+}
+
+#[test]
+fn the_second_probe_of_a_batch_that_the_end_cuts_off_spends_nothing_either() {
+    let policy = r#"{"circuit_breaker":{"probe_interval_seconds":2,"probe_interval_seconds_max":2}}"#;
+    // The one between them is called whatever is known, and takes longer than the interval.
+    let setup = Setup { max_concurrency: 1, ..Setup::with_policy(policy) }
+        .failing(0, down())
+        .on(1, Step::FailLate(3, down()))
+        .on(2, Step::Hang);
+    setup.process(vec![held(0, 600, 700), held(1, 86_400, 700), held(2, 600, 700)], 30);
+    assert_eq!(setup.handler.called(), [id(0), id(1), id(2)]);
+    let told = [("held", "HttpStatus.503"), ("transient", "HttpStatus.503"), ("held", "Timeout")];
+    assert_eq!(kinds(&setup), told.map(|(kind, error_type)| (kind.to_owned(), Value::from(error_type))));
 }
 
 #[test]

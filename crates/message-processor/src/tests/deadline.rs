@@ -125,13 +125,13 @@ impl Clock for BlockedClock {
     }
 }
 
-/// Takes ten seconds without ever awaiting.
+/// Takes ten seconds without ever awaiting. The target is down for message 2.
 struct Blocking(BlockedClock);
 
 impl Handler for Blocking {
-    async fn handle(&self, _: &Message) -> Result<(), HandlerError> {
+    async fn handle(&self, message: &Message) -> Result<(), HandlerError> {
         self.0.0.fetch_add(10, SeqCst);
-        Ok(())
+        if message.message_id == id(2) { Err(HandlerError::unavailable("Db.Down", "")) } else { Ok(()) }
     }
 }
 
@@ -149,15 +149,17 @@ fn a_handler_that_blocks_is_not_started_again_after_the_end() {
         clock: clock.clone(),
         observer: world.seen.clone(),
         schema: MessageSchema::default(),
+        resenders: Resenders::parse(RESENDER).unwrap(),
         max_concurrency: NonZeroUsize::MIN,
     };
-    let response = processor.process(ten(), start() + Duration::from_secs(31));
+    let records = (10..20).map(|n| record(n, body(n))).collect();
+    let response = processor.process(records, start() + Duration::from_secs(31));
     let response = world.clock.block_on(response);
     assert!(response.failed.is_empty());
     let not_started: Vec<_> = intermediate.sent().into_iter().map(|content| content.body).collect();
     assert_eq!(
         not_started,
-        (3..10).map(body).collect::<Vec<_>>(),
+        (13..20).map(body).collect::<Vec<_>>(),
         "three calls of 10 s reach the end at 26 s"
     );
 }
@@ -177,6 +179,7 @@ fn a_call_that_comes_too_late_is_neither_an_outage_nor_a_probe() {
         clock: clock.clone(),
         observer: world.seen.clone(),
         schema: MessageSchema::default(),
+        resenders: Resenders::parse(RESENDER).unwrap(),
         max_concurrency: NonZeroUsize::new(10).unwrap(),
     };
     let process = |records, seconds| {
@@ -188,7 +191,7 @@ fn a_call_that_comes_too_late_is_neither_an_outage_nor_a_probe() {
     process(vec![record(0, body(0)), record(1, body(1))], 14);
     assert_eq!(intermediate.only().body, body(1));
     assert_eq!(told(|event| matches!(event, Event::CircuitOpened { .. })), 0);
-    // The first one is called without the breaker, since it was held for long enough; the second one would be the probe.
+    // The first one is called whatever is known, since it was held for long enough; the second one would be the probe.
     clock.0.fetch_add(600, SeqCst);
     let held = |n, held_seconds| {
         let since = moment(-600);
@@ -196,14 +199,14 @@ fn a_call_that_comes_too_late_is_neither_an_outage_nor_a_probe() {
         let body = format!(
             r#"{{"metadata":{{"message_id":"{id}","held_since":"{since}","held_seconds":{held_seconds}}},"data":{{}}}}"#
         );
-        ReceivedMessage { sent_at, ..record(n, body) }
+        resent(ReceivedMessage { sent_at, ..record(n, body) })
     };
     process(vec![held(2, 86_400), held(3, 600)], 14);
-    assert_eq!(intermediate.sent().len(), 2);
+    assert_eq!(intermediate.sent().len(), 3);
     assert_eq!(told(|event| matches!(event, Event::ProbeFailed { .. } | Event::CircuitClosed { .. })), 0);
     process(vec![held(3, 600)], 30);
     assert_eq!(told(|event| matches!(event, Event::CircuitClosed { .. })), 1, "the probe is made now");
-    assert_eq!(intermediate.sent().len(), 2);
+    assert_eq!(intermediate.sent().len(), 3);
 }
 
 /// Knows an error, and hopes for better until its end.
@@ -232,6 +235,7 @@ fn what_a_handler_knows_at_the_end_that_it_is_told_is_not_cut_off() {
         clock: setup.world.clock.clone(),
         observer: setup.world.seen.clone(),
         schema: MessageSchema::default(),
+        resenders: Resenders::parse(RESENDER).unwrap(),
         max_concurrency: NonZeroUsize::MIN,
     };
     let response = processor.process(vec![record(0, body(0))], start() + Duration::from_secs(30));

@@ -42,6 +42,7 @@ impl Setup {
             observer: self.world.seen.clone(),
             schema: self.schema.clone(),
             policy: self.policy.clone(),
+            resenders: Resenders::parse(RESENDER).unwrap(),
         };
         let deadline = self.world.clock.now() + Duration::from_secs(30);
         let failed = self.world.clock.block_on(processor.process(records, deadline)).failed;
@@ -68,7 +69,7 @@ fn all_kinds() -> Vec<ReceivedMessage> {
         in_metadata(4, r#""snooze_count":100"#),
         in_metadata(5, r#""expires_at":"2026-07-25T17:20:30Z""#),
         in_metadata(6, r#""max_attempts":2,"retry_attempt":1"#),
-        in_metadata(7, r#""held_since":"2026-07-25T17:00:00Z","held_seconds":700"#),
+        produced(in_metadata(7, r#""held_since":"2026-07-25T17:00:00Z","held_seconds":700"#)),
         ReceivedMessage {
             message_group_id: Some("tenant".to_owned()),
             trace_header: Some("Root=1".to_owned()),

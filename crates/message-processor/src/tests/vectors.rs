@@ -298,7 +298,7 @@ fn held(since: &str, now: Timestamp) -> ReceivedMessage {
     let body = format!(
         r#"{{"metadata":{{"message_id":"{id}","held_since":"{since}","held_seconds":1}},"data":{{}}}}"#
     );
-    ReceivedMessage { sent_at: now, ..record(99, body) }
+    resent(ReceivedMessage { sent_at: now, ..record(99, body) })
 }
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../schemas/vectors/hand-offs.json");

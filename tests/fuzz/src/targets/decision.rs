@@ -8,6 +8,7 @@ use redeliver_core::failure::{FAILURE, HandOff, Kind, in_its_generation};
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
 use redeliver_core::message::{Attribute, Attributes, Timestamp};
 use redeliver_core::metadata::{HISTORY_MAX, parse_rfc3339};
+use redeliver_core::origin::Origin;
 use redeliver_core::pacing::{Pace, Window};
 use redeliver_core::policy::Policy;
 use redeliver_core::reason::DeadLetterReason;
@@ -83,9 +84,13 @@ fn step(policy: &Policy, hand_off: &HandOff, due_at: Option<Timestamp>, body: &s
     assert_eq!(after.retry_attempt, before.retry_attempt + spent(Spends::Attempt));
     assert_eq!(after.snooze_count, before.snooze_count + spent(Spends::Snooze));
     assert_eq!(after.redrive_count, before.redrive_count + spent(Spends::Redrive));
-    let held = after.held_seconds.checked_sub(before.held_seconds).expect("nobody forgets a hold");
+    // What a producer says of holds is nobody's.
+    let held_before = before.holds.seconds(hand_off.delivery.origin);
+    let held_after = after.holds.seconds(Origin::Resent);
+    let held = held_after.checked_sub(held_before).expect("nobody forgets a hold");
     assert_eq!(held > 0, resend.spends == Spends::Hold, "the loop stands: {body:?}");
-    assert_eq!(after.held_since.is_some(), resend.spends == Spends::Hold, "{body:?}");
+    let held_since = after.holds.outage_since(Origin::Resent, Timestamp::MAX_UTC);
+    assert_eq!(held_since.is_some(), resend.spends == Spends::Hold, "{body:?}");
     assert!(resend.spends != Spends::Attempt || hand_off.answer.kind() != Kind::Unanswered, "{body:?}");
     assert!(after.retry_attempt <= policy.max_attempts.max(before.retry_attempt), "{body:?}");
     assert!((usize::from(held == 0)..=HISTORY_MAX).contains(&after.retry_history.len()));

@@ -2,7 +2,7 @@
 
 use redeliver_core::envelope::{Envelope, Malformed};
 use redeliver_core::message::{Attribute, Attributes};
-use redeliver_core::metadata::{OUR_MEMBERS, PastFailure, RetryMetadata, parse_rfc3339};
+use redeliver_core::metadata::{Holds, OUR_MEMBERS, PastFailure, RetryMetadata, parse_rfc3339};
 use redeliver_core::plain::{IdPointer, IdSources, PlainMessages, REDELIVER};
 use redeliver_core::reason::DeadLetterReason;
 use redeliver_core::schema::{Invalid, MessageSchema, Parsed, Rewritten};
@@ -217,9 +217,9 @@ fn check_metadata(body: &str, node: &Node, envelope: &Envelope<'_>) {
     assert_eq!(read.message_id.to_string(), read.message_id_text.to_ascii_lowercase());
     assert_eq!(read.retry_attempt, number("retry_attempt").unwrap_or(0));
     assert_eq!(read.snooze_count, number("snooze_count").unwrap_or(0));
-    assert_eq!(read.held_seconds, number("held_seconds").unwrap_or(0));
     assert_eq!(read.redrive_count, number("redrive_count").unwrap_or(0));
-    assert_eq!(read.held_since, text("held_since").as_deref().and_then(parse_rfc3339));
+    let held_since = text("held_since").as_deref().and_then(parse_rfc3339);
+    assert_eq!(read.holds, Holds::written(held_since, number("held_seconds").unwrap_or(0)));
     assert_eq!(read.redrive_generation, number("redrive_generation"));
     assert_eq!(read.expires_at, text("expires_at").as_deref().and_then(parse_rfc3339));
     assert_eq!(read.first_sent_time, text("first_sent_time").as_deref().and_then(parse_rfc3339));

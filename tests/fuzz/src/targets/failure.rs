@@ -8,6 +8,7 @@ use redeliver_core::failure::{
 };
 use redeliver_core::limits::{ATTRIBUTES_MAX, MESSAGE_BYTES_MAX};
 use redeliver_core::message::{Attribute, Attributes, attributes_size};
+use redeliver_core::origin::Origin;
 use redeliver_core::reason::DeadLetterReason;
 use redeliver_core::tolerant::Unknown;
 
@@ -37,6 +38,7 @@ fn verdict(bytes: &mut Unstructured<'_>) -> Result<Verdict> {
         source_queue_arn: "arn:aws:sqs:eu-central-1:000000000000:source".to_owned(),
         sent_at: moment(),
         came_back,
+        origin: *bytes.choose(&[Origin::Producer, Origin::Unknown])?,
     };
     let attempts = bytes.arbitrary()?;
     let failure = Failure { error, answer, delivery, attempts, unknown: Unknown::default() };

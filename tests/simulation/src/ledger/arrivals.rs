@@ -74,6 +74,7 @@ const FAILURE: &[(&str, Rule)] = &[
     ("due_at", is_plain_text),
     ("new_generation", Value::is_boolean),
     ("generation_before", is_count),
+    ("from_producer", Value::is_boolean),
     ("attempts", is_count),
     ("verdict", is_verdict),
     ("stage", Value::is_string),

@@ -32,6 +32,8 @@ pub(crate) struct Retries {
     pub(crate) history: Vec<Past>,
     pub(crate) held_since: Option<DateTime<Utc>>,
     pub(crate) held_seconds: u64,
+    /// It says that it was held, believed or not.
+    pub(crate) tells_of_holds: bool,
     pub(crate) redrives: u32,
 }
 
@@ -51,6 +53,11 @@ impl Retries {
         Self { generation, ..Self::default() }
     }
 
+    /// Of a message that redeliver did not send: it has not been held.
+    pub(crate) fn of_producer(self) -> Self {
+        Self { held_since: None, held_seconds: 0, ..self }
+    }
+
     /// Whether both have the same numbers.
     pub(crate) fn counts_are(&self, other: &Self) -> bool {
         let counts =
@@ -60,7 +67,7 @@ impl Retries {
 
     /// When it was first sent, given the clock of its delivery.
     pub(crate) fn first_sent(&self, sent_at: DateTime<Utc>) -> DateTime<Utc> {
-        let was_resent = self.attempt + self.snoozes + self.redrives > 0 || self.held_seconds > 0;
+        let was_resent = self.attempt + self.snoozes + self.redrives > 0 || self.tells_of_holds;
         self.first_sent.filter(|first| was_resent && *first <= sent_at).unwrap_or(sent_at)
     }
 }
@@ -128,7 +135,10 @@ impl Retries {
             "next_retry_time" => self.next_retry = time(),
             "retry_history" => self.history = history(value),
             "held_since" => self.held_since = time(),
-            "held_seconds" => self.held_seconds = value.parse().unwrap_or(u64::MAX),
+            "held_seconds" => {
+                self.held_seconds = value.parse().unwrap_or(u64::MAX);
+                self.tells_of_holds = self.held_seconds > 0;
+            }
             "redrive_count" => self.redrives = value.parse().unwrap_or(u32::MAX),
             _ => {}
         }

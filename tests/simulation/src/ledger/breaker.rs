@@ -6,9 +6,8 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use chrono::{DateTime, TimeDelta, Utc};
 use redeliver_core::events::Event;
 use redeliver_core::message::ReceivedMessage;
-use redeliver_core::strategy::Strategy;
 
-use super::{Ledger, Place, Violation};
+use super::{Ledger, Place, Sender, Violation};
 use crate::messages::{Expected, number};
 use crate::policy::{BreakerModel, Class};
 
@@ -32,9 +31,17 @@ pub(crate) struct Environment {
     /// When it was open last, if it is not.
     was_open: Option<DateTime<Utc>>,
     /// Calls that are under way, and in which state they began.
-    running: HashMap<CallId, u64>,
+    running: HashMap<CallId, (u64, Why)>,
     /// All of them, also those that nobody was asked for.
     calls: u64,
+}
+
+/// Why a call is made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Why {
+    Allowed,
+    /// Its message was held for as long as it may be: nobody is asked.
+    Overdue,
 }
 
 enum State {
@@ -122,16 +129,21 @@ impl Environment {
             }
             State::SlowStart { running, .. } => *running += 1,
         }
-        self.running.insert(call, self.epoch);
+        self.running.insert(call, (self.epoch, Why::Allowed));
         Ok(())
+    }
+
+    /// It is made whatever is known.
+    fn called_overdue(&mut self, call: CallId) {
+        self.running.insert(call, (self.epoch, Why::Overdue));
     }
 
     /// Whether it was a probe that failed.
     fn ended(&mut self, call: CallId, ended: Ended) -> bool {
-        // Nobody was asked for it, or it began before the target went down, or before it came back.
-        if self.running.remove(&call) != Some(self.epoch) {
+        // It began before the target went down, or before it came back.
+        let Some((_, why)) = self.running.remove(&call).filter(|(epoch, _)| *epoch == self.epoch) else {
             return false;
-        }
+        };
         let (now, outage) = (ended.at, ended.outage);
         let rate = self.settings.failure_rate;
         let interval_max = self.interval_max();
@@ -142,9 +154,12 @@ impl Environment {
                 }
             }
             State::SlowStart { level, running, of_level, ended: calls } => {
-                *running -= 1;
+                *running -= usize::from(why == Why::Allowed);
                 if add(calls, ended, &self.settings) {
                     self.opens(now);
+                    return false;
+                }
+                if why == Why::Overdue {
                     return false;
                 }
                 *of_level = (of_level.0 + 1, of_level.1 + usize::from(outage));
@@ -159,6 +174,8 @@ impl Environment {
                     self.epoch += 1;
                 }
             }
+            // It was no probe, and says nothing new.
+            State::Open { .. } if outage && why == Why::Overdue => {}
             State::Open { early, late, next, is_probing } if outage => {
                 (*early, *late) = (now + shortest(*next), now + *next);
                 *next = (*next * 2).min(interval_max);
@@ -280,11 +297,12 @@ impl Ledger {
     ) -> Option<(DateTime<Utc>, DateTime<Utc>)> {
         let n = number(&record.body).filter(|n| *n < self.subjects.len())?;
         let origin = self.origins.get(&record.sqs_message_id)?;
-        let (max_attempts, _) = self.max_attempts(n);
-        let is_over = self.knobs.strategy == Strategy::Visibility
-            && record.receive_count.checked_sub(2).is_some_and(|made| made >= max_attempts);
+        // Of others' words nothing is learned.
+        if origin.sender != Sender::Functions {
+            return None;
+        }
         let is_fresh = now - origin.sent_at < TimeDelta::seconds(1800);
-        if self.expected(n) != Expected::Handled || origin.came_back || is_over || !is_fresh {
+        if self.expected(n) != Expected::Handled || origin.came_back || !is_fresh {
             return None;
         }
         let retries = self.subjects[n].copies[Place::Source as usize][origin.copy].retries.as_ref()?;
@@ -311,6 +329,8 @@ impl Ledger {
         // What was held for as long as it may be is called whatever is known.
         if held_seconds < environment.settings.hold_seconds_max {
             environment.called(call, now)?;
+        } else {
+            environment.called_overdue(call);
         }
         Ok(Some(id))
     }

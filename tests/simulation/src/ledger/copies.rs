@@ -92,6 +92,11 @@ impl Failure {
         self.0["new_generation"] == true
     }
 
+    /// Redeliver did not send what it is about.
+    pub(crate) fn from_producer(&self) -> bool {
+        self.0["from_producer"] == true
+    }
+
     pub(crate) fn generation_before(&self) -> Option<u32> {
         number(&self.0["generation_before"])
     }

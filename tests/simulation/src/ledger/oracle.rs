@@ -112,6 +112,7 @@ impl Ledger {
         let came_back = failure.is_some_and(Failure::new_generation) || copy.came_back;
         let told = failure.and_then(Failure::generation_before).max(copy.told_generation);
         let before = if came_back { retries.of_next_generation(told) } else { retries };
+        let before = if failure.is_some_and(Failure::from_producer) { before.of_producer() } else { before };
         // With ten attributes it could not be handed off, so it may have failed.
         let has_room = copy.places_taken < 10;
         let unexplained = if copy.redriven && has_room { "unanswered" } else { "transient" };

@@ -10,7 +10,7 @@ use super::body::{Body, Retries};
 use super::copies::{Copy, Failure, bytes_before_folding, unfolded};
 use super::invocations::Reason;
 use super::oracle::{Case, Retry};
-use super::{Actor, Ledger, Place, Violation};
+use super::{Actor, Ledger, Place, Sender, Violation};
 use crate::messages::Expected;
 
 /// A send under examination.
@@ -108,10 +108,12 @@ impl Ledger {
         let generation = (failure.new_generation(), failure.generation_before());
         if failure.first_sent_time() != Some(origin.sent_at)
             || generation != (origin.came_back, origin.told_generation)
+            || failure.from_producer() != (origin.sender == Sender::Producer)
         {
             return Err("the reason does not tell of its delivery".to_owned());
         }
-        let retries = &send.body.ok_or("its body cannot be read")?.retries;
+        let copy = &self.subjects[send.n].copies[Place::Source as usize][origin.copy];
+        let retries = copy.retries.as_ref().ok_or("its body cannot be read")?;
         let next = || retries.of_next_generation(origin.told_generation);
         let retries = if origin.came_back { &next() } else { retries };
         let attempt = failure.attempts().unwrap_or(retries.attempt);
@@ -317,8 +319,11 @@ fn explains(copy: &Copy, error_type: &str, details: &str, record: &Value, whole:
     let failure = copy.failure().filter(|failure| !failure.text("verdict").is_empty());
     let came_back = failure.is_some_and(Failure::new_generation);
     let before = failure.and_then(Failure::generation_before);
-    let of_its_time =
-        |retries: &Retries| if came_back { retries.of_next_generation(before) } else { retries.clone() };
+    let of_its_time = |retries: &Retries| match failure {
+        _ if came_back => retries.of_next_generation(before),
+        Some(failure) if failure.from_producer() => retries.clone().of_producer(),
+        _ => retries.clone(),
+    };
     let retries = copy.retries.as_ref().filter(|_| !error_type.starts_with("INVALID")).map(of_its_time);
     let sent_at = failure.and_then(Failure::first_sent_time).unwrap_or(copy.sent_at);
     let first_sent = retries.as_ref().map_or(sent_at, |retries| retries.first_sent(sent_at));

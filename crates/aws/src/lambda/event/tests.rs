@@ -94,6 +94,7 @@ fn a_record_is_read_with_all_that_sqs_says_of_it() {
         receive_count: 3,
         message_group_id: Some("tenant".to_owned()),
         trace_header: Some("Root=1-5759e988-bd862e3fe1be46a994272793".to_owned()),
+        sender_id: Some("AROASENDER0000000000X:session".to_owned()),
         redriven_from: Some("arn:aws:sqs:eu-central-1:123456789012:elsewhere".to_owned()),
         queue_arn: SOURCE.to_owned(),
     };

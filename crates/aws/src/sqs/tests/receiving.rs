@@ -50,6 +50,7 @@ async fn a_received_message_has_all_that_sqs_says_of_it() {
         receive_count: 3,
         message_group_id: Some("tenant".to_owned()),
         trace_header: Some("Root=1-5759e988".to_owned()),
+        sender_id: Some("AIDA".to_owned()),
         redriven_from: Some("arn:aws:sqs:eu-central-1:123456789012:elsewhere".to_owned()),
         queue_arn: ARN.to_owned(),
     };

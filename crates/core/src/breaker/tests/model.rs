@@ -8,6 +8,8 @@ use super::*;
 #[derive(Clone, Debug)]
 enum Step {
     Ask,
+    /// A message that may not be held any longer.
+    Overdue,
     /// The call that has been running for the longest, or not, ends so.
     End {
         which: usize,
@@ -28,6 +30,7 @@ fn step() -> impl Strategy<Value = Step> {
     let met = prop_oneof![4 => Just(Met::Outage), 1 => Just(Met::Answer)];
     prop_oneof![
         6 => Just(Step::Ask),
+        1 => Just(Step::Overdue),
         5 => (0..4_usize, met).prop_map(|(which, met)| Step::End { which, met }),
         1 => (0..4_usize).prop_map(|which| Step::GiveBack { which }),
         3 => prop_oneof![0..2_000_u64, 0..200_000_u64].prop_map(|milliseconds| Step::Pause { milliseconds }),
@@ -95,11 +98,14 @@ impl Watched {
                     self.running.push((permit, is_open));
                 }
             }
+            Step::Overdue => self.running.push((self.breaker.call_overdue(), false)),
             Step::End { which, met } => {
                 let Some((permit, is_probe)) = self.take(*which) else { return };
                 let counts = permit.epoch == self.breaker.epoch;
+                let is_overdue = permit.reason == Reason::Overdue;
+                let was_open = self.breaker.open_since().is_some();
                 let change = self.breaker.record(permit, *met, ID, None, self.now);
-                if counts && !is_probe {
+                if counts && !was_open {
                     self.ended.push((self.now, *met));
                     let is_answer = |(_, met): &(Timestamp, Met)| *met == Met::Answer;
                     let until_answer = self.ended.iter().rposition(is_answer).map_or(0, |at| at + 1);
@@ -107,12 +113,12 @@ impl Watched {
                     let from = self.ended.iter().position(|(at, _)| recent(*at)).unwrap_or(usize::MAX);
                     self.ended.drain(..from.min(until_answer));
                 }
-                self.check(change, is_probe, *met);
+                self.check(change, is_probe, is_overdue, *met);
             }
         }
     }
 
-    fn check(&mut self, change: Option<Change>, is_probe: bool, met: Met) {
+    fn check(&mut self, change: Option<Change>, is_probe: bool, is_overdue: bool, met: Met) {
         match change {
             Some(Change::Opened { calls, outages, probe_in }) => {
                 assert_eq!(met, Met::Outage, "an answer never opens it");
@@ -132,7 +138,7 @@ impl Watched {
                 self.closed_to_calls_at = Some(self.now);
             }
             Some(Change::Closed { .. }) => {
-                assert!(is_probe && met == Met::Answer);
+                assert!((is_probe || is_overdue) && met == Met::Answer);
                 self.ended.clear();
                 self.running.iter_mut().for_each(|(_, is_probe)| *is_probe = false);
             }

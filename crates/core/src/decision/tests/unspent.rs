@@ -19,10 +19,8 @@ fn a_held_message_spends_nothing_and_says_since_when() {
     let policy = policy(r#"{"max_attempts":0,"retryable":["A"],"non_retryable":["*"]}"#);
     let resend = resend(&policy, &body(r#""retry_attempt":3"#), &held());
     assert_eq!((resend.retry_attempt, resend.spends), (3, Spends::Hold));
-    let Metadata { held_since, held_seconds, snooze_count, redrive_count, retry_history, .. } =
-        metadata(&resend);
-    assert_eq!(held_since, Some(at(5)), "since it was handed off");
-    assert_eq!(held_seconds, u32::from(resend.delay.get()));
+    let Metadata { holds, snooze_count, redrive_count, retry_history, .. } = metadata(&resend);
+    assert_eq!(holds, held_once(&resend), "since it was handed off");
     assert_eq!((snooze_count, redrive_count), (0, 0));
     assert_eq!(retry_history, [], "it has not failed");
     assert_eq!(resend.first_sent, at(0));
@@ -35,8 +33,8 @@ fn the_first_hold_puts_a_message_anywhere_in_the_longest_delay_and_the_others_le
     let second = resend(&Policy::default(), first.body(), &held());
     assert_eq!(second.delay.get(), 750);
     let after = metadata(&second);
-    assert_eq!(after.held_since, Some(at(5)), "since the first of them");
-    assert_eq!(after.held_seconds, u32::from(first.delay.get()) + 750);
+    let held_seconds = u32::from(first.delay.get()) + 750;
+    assert_eq!(after.holds, Holds::written(Some(at(5)), held_seconds), "since the first of them");
     assert_eq!(after.first_sent(at(500)), at(0), "what a held message says of its first sending is ours");
     let drawn: Vec<_> = (0..1000_u32)
         .map(|n| unspent::hold(&Policy::default(), 0, None, Key { attempt: n, ..key(1) }).delay.get())
@@ -50,7 +48,7 @@ fn what_fails_after_it_was_held_is_held_no_longer_and_its_time_is_kept() {
     let members = format!(r#""held_since":"{}","held_seconds":4000,"redrive_count":2"#, rfc3339(at(-4000)));
     for failure in [transient(), snooze(), HandOff::not_started(delivery()), moved()] {
         let after = metadata(&resend(&minutes(), &body(&members), &failure));
-        assert_eq!((after.held_since, after.held_seconds), (None, 4000));
+        assert_eq!(after.holds, Holds::written(None, 4000));
     }
     let history = r#""retry_attempt":1,"retry_history":[{"attempt":0,"failed_at":"2026-07-25T17:20:00Z","error_type":"T","error_details":"d"}]"#;
     assert_eq!(metadata(&resend(&minutes(), &body(history), &held())).retry_history.len(), 1, "of before");
@@ -60,9 +58,9 @@ fn what_fails_after_it_was_held_is_held_no_longer_and_its_time_is_kept() {
 fn a_message_that_was_held_for_long_enough_is_not_held_by_a_function_with_another_policy() {
     let policy = policy(r#"{"circuit_breaker":{"hold_seconds_max":60},"max_attempts":1}"#);
     let last = resend(&policy, &body(r#""held_seconds":30"#), &held());
-    assert_eq!((last.spends, metadata(&last).held_seconds), (Spends::Hold, 60), "no longer than it may be");
+    assert_eq!((last.spends, held_seconds(&last)), (Spends::Hold, 60), "no longer than it may be");
     let last = resend(&policy, &body(r#""held_seconds":59"#), &held());
-    assert_eq!((last.spends, metadata(&last).held_seconds), (Spends::Hold, 59 + 15));
+    assert_eq!((last.spends, held_seconds(&last)), (Spends::Hold, 59 + 15));
     let after = resend(&policy, &body(r#""held_seconds":60"#), &held());
     assert_eq!((after.spends, metadata(&after).snooze_count), (Spends::Snooze, 1));
     let end = resend(&policy, &body(r#""held_seconds":60,"snooze_count":100"#), &held());
@@ -100,8 +98,7 @@ fn a_message_that_comes_back_from_the_final_dlq_has_all_its_budgets_again() {
     let members = format!(r#""held_since":"{}","held_seconds":86400,"redrive_count":20"#, rfc3339(at(-4000)));
     let again =
         resend(&Policy::default(), &body(&members), &HandOff { delivery: delivery.clone(), ..held() });
-    assert_eq!((again.spends, metadata(&again).held_since), (Spends::Hold, Some(at(5))));
-    assert_eq!(metadata(&again).held_seconds, u32::from(again.delay.get()));
+    assert_eq!((again.spends, metadata(&again).holds), (Spends::Hold, held_once(&again)));
     let moved = resend(&Policy::default(), &body(&members), &HandOff { delivery, ..moved() });
     assert_eq!((moved.spends, metadata(&moved).redrive_count), (Spends::Redrive, 1));
 }
@@ -164,6 +161,24 @@ fn a_hold_that_a_producer_has_made_up_is_not_believed() {
         r#""held_since":"9999-12-31T23:59:59-01:00","held_seconds":100"#.to_owned(),
     ] {
         let after = metadata(&resend(&Policy::default(), &body(&forged), &held()));
-        assert_eq!(after.held_since, Some(at(5)), "{forged}");
+        assert_eq!(after.holds.since(Origin::Unknown, at(1000)), Some(at(5)), "{forged}");
     }
+    let forged = format!(r#""held_since":"{}","held_seconds":86400"#, rfc3339(at(-86_400)));
+    let of_producer = || Delivery { origin: Origin::Producer, ..delivery() };
+    let again = resend(&Policy::default(), &body(&forged), &HandOff { delivery: of_producer(), ..held() });
+    assert_eq!((again.spends, metadata(&again).holds), (Spends::Hold, held_once(&again)));
+    // Nor does a re-send of another kind make it ours.
+    for failure in [transient(), snooze(), moved()] {
+        let failure = HandOff { delivery: of_producer(), ..failure };
+        assert_eq!(metadata(&resend(&minutes(), &body(&forged), &failure)).holds, Holds::default());
+    }
+}
+
+/// Of a message that was never held before.
+fn held_once(resend: &Resend) -> Holds {
+    Holds::written(Some(at(5)), u32::from(resend.delay.get()))
+}
+
+fn held_seconds(resend: &Resend) -> u32 {
+    metadata(resend).holds.seconds(Origin::Unknown)
 }

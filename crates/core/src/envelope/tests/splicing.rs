@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
 use super::*;
-use crate::metadata::{HELD_SECONDS_MAX, OUR_MEMBERS, REDRIVES_MAX};
+use crate::metadata::{HELD_SECONDS_MAX, Holds, OUR_MEMBERS, REDRIVES_MAX};
 
 /// One member of `metadata` as it is written: white space, name, colon, value, white space.
 #[derive(Clone, Debug)]
@@ -187,8 +187,7 @@ proptest! {
         prop_assert_eq!(&again.metadata.retry_history, &retry.retry_history);
         prop_assert_eq!(again.metadata.snooze_count, retry.snooze_count);
         prop_assert_eq!(again.metadata.redrive_generation, retry.redrive_generation);
-        prop_assert_eq!(again.metadata.held_since, retry.held_since);
-        prop_assert_eq!(again.metadata.held_seconds, retry.held_seconds);
+        prop_assert_eq!(again.metadata.holds, Holds::written(retry.held_since, retry.held_seconds));
         prop_assert_eq!(again.metadata.redrive_count, retry.redrive_count);
         prop_assert_eq!(again.metadata.message_id_text.as_str(), ID);
 

@@ -58,13 +58,14 @@ fn after_an_outage_of(seconds: i64, bodies: &[String]) -> (BTreeMap<String, u64>
         let (ledger, attempts) = (Mutex::default(), Mutex::default());
         let target = Target { clock: &clock, ledger: &ledger, attempts: &attempts };
         let (schema, policy) = (MessageSchema::default, Policy::default);
+        let queues = topology.of_functions();
         let functions = Functions {
             on_source: Broken {
                 clock: &clock,
                 until: clock.now() + Duration::from_secs(seconds.unsigned_abs()),
-                function: message_processor(&topology, target, &clock, &Quiet, schema(), policy()),
+                function: message_processor(&queues, target, &clock, &Quiet, schema(), policy()),
             },
-            failed_message_processor: failed_message_processor(&topology, &clock, &Quiet, schema(), policy()),
+            failed_message_processor: failed_message_processor(&queues, &clock, &Quiet, schema(), policy()),
             final_dlq_annotator: final_dlq_annotator(&topology, &clock, &Quiet, schema()),
         };
         let engine = Engine {

@@ -60,6 +60,7 @@ async fn work(world: &World, topology: &Topology<EmbeddedQueue>, policy: &Policy
         clock,
         observer: seen,
         schema: MessageSchema::default(),
+        resenders: topology.resenders.clone(),
         max_concurrency: NonZeroUsize::MIN,
     };
     let failed_message_processor =
@@ -70,6 +71,7 @@ async fn work(world: &World, topology: &Topology<EmbeddedQueue>, policy: &Policy
             observer: seen,
             schema: MessageSchema::default(),
             policy: policy.clone(),
+            resenders: topology.resenders.clone(),
         });
     let final_dlq_annotator = FinalDlqAnnotator {
         final_dlq: slow(&topology.final_dlq),

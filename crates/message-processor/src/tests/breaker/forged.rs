@@ -1,0 +1,120 @@
+//! What a message says of an outage: believed if redeliver has sent it, and of nobody else.
+
+use super::*;
+
+/// The n-th body, in which somebody has written members of ours.
+fn saying(n: usize, members: &str) -> ReceivedMessage {
+    record(n, body(n).replacen('}', &format!(",{members}}}"), 1))
+}
+
+const HELD_SINCE_2020: &str = r#""held_seconds":1,"held_since":"2020-01-01T00:00:00Z""#;
+/// More than any policy allows.
+const HELD_FOR_EVER: &str = r#""held_seconds":1210500,"held_since":"2020-01-01T00:00:00Z""#;
+
+fn open() -> Setup {
+    let setup = outage(Setup::new());
+    setup.process(records(10..20), 30);
+    assert_eq!(setup.handler.calls().len(), 10);
+    setup
+}
+
+/// Those that were called since.
+fn called(setup: &Setup) -> Vec<String> {
+    setup.handler.called().split_off(10)
+}
+
+fn closings(setup: &Setup) -> usize {
+    let events = setup.world.seen.events();
+    events.iter().filter(|event| matches!(event, Event::CircuitClosed { .. })).count()
+}
+
+#[test]
+fn what_a_producer_says_of_an_outage_holds_neither_its_neighbours_nor_the_next_batches() {
+    let unknown: fn(ReceivedMessage) -> ReceivedMessage = |record| record;
+    for sent in [produced, unknown] {
+        let setup = Setup::new().failing(0, down());
+        let mut batch = records(1..10);
+        batch.insert(0, sent(saying(0, HELD_SINCE_2020)));
+        setup.process(batch, 30);
+        setup.process(records(10..20), 30);
+        setup.process(records(20..30), 30);
+        assert_eq!(setup.handler.called(), (0..30).map(id).collect::<Vec<_>>());
+        assert_eq!(kinds(&setup), [("transient".to_owned(), Value::from("HttpStatus.503"))]);
+    }
+}
+
+#[test]
+fn a_producer_cannot_have_its_message_called_while_the_target_is_down() {
+    let setup = open();
+    setup.process(vec![produced(saying(1, HELD_FOR_EVER)), resent(saying(2, HELD_FOR_EVER))], 30);
+    assert_eq!(called(&setup), [id(2)]);
+    let sent = setup.intermediate.sent().split_off(10);
+    let told: Vec<_> = sent
+        .iter()
+        .map(|content| {
+            let failure = document(&content.attributes, FAILURE);
+            (failure["kind"].clone(), failure["from_producer"].clone())
+        })
+        .collect();
+    assert_eq!(told, [("held".into(), true.into()), ("transient".into(), Value::Null)]);
+}
+
+#[test]
+fn a_hold_ends_where_nobody_says_who_sends_again() {
+    let setup = open();
+    setup.process(vec![saying(1, HELD_FOR_EVER)], 30);
+    assert_eq!(called(&setup), [id(1)]);
+    assert_eq!(count(&setup, "transient"), 11);
+}
+
+#[test]
+fn what_a_message_meets_that_may_be_held_no_longer_counts_like_any_other_call() {
+    // An answer: the target is back.
+    let setup = healed(open());
+    setup.process(vec![resent(saying(1, HELD_FOR_EVER))], 30);
+    assert_eq!(closings(&setup), 1);
+    setup.process(records(20..30), 30);
+    assert_eq!(called(&setup).len(), 11);
+    // Outages: it goes down, without anybody else's calls.
+    let setup = outage(Setup::new());
+    setup.process((0..10).map(|n| resent(saying(n, &HELD_FOR_EVER.replace("2020", "2026")))).collect(), 30);
+    setup.process(records(10..20), 30);
+    assert_eq!(setup.handler.calls().len(), 10);
+    assert_eq!(count(&setup, "held"), 10);
+}
+
+#[test]
+fn a_re_send_does_not_make_a_producers_words_redelivers_own() {
+    for strategy in [Strategy::DelayedResend, Strategy::DirectResend] {
+        let setup = outage(Setup { strategy, ..Setup::new() });
+        setup.process(records(10..20), 30);
+        setup.process(vec![produced(saying(1, HELD_FOR_EVER))], 30);
+        let setup = match strategy {
+            Strategy::DelayedResend => setup.then_failed_message_processor(),
+            _ => setup,
+        };
+        let sent = setup.source.sent().into_iter().find(|content| content.body.contains(&id(1))).unwrap();
+        let body: Value = serde_json::from_str(&sent.body).unwrap();
+        let metadata = &body["metadata"];
+        assert_eq!(
+            (&metadata["held_since"], metadata["held_seconds"].as_u64()),
+            (&moment(0).into(), Some(sent.delay.get().into())),
+            "{strategy}: its first hold"
+        );
+    }
+}
+
+#[test]
+fn a_message_that_stays_on_its_queue_was_never_held_whoever_sent_it() {
+    let policy = r#"{"circuit_breaker":{},"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
+    let hidden = || Setup { strategy: Strategy::Visibility, ..Setup::with_policy(policy) };
+    let setup = hidden().failing(0, down());
+    let mut batch = records(1..10);
+    batch.insert(0, resent(saying(0, HELD_SINCE_2020)));
+    setup.process(batch, 30);
+    assert_eq!(setup.handler.calls().len(), 10);
+    let setup = outage(hidden());
+    setup.process(ten(), 30);
+    setup.process(vec![resent(saying(11, HELD_FOR_EVER))], 30);
+    assert_eq!(setup.handler.calls().len(), 10);
+}
