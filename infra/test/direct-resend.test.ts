@@ -65,12 +65,12 @@ function graph(template: Template, title: string): string[] {
 describe('strategy direct-resend', () => {
   const { delayed, direct } = both();
 
-  test('is delayed-resend except for the message-processor, its rights and the dashboard', () => {
+  test('is delayed-resend except for the message-processor, its rights, who re-sends, and the dashboard', () => {
     const ids = (template: Template): string[] => Object.keys(template.toJSON().Resources).sort();
     assert.deepEqual(ids(direct), ids(delayed));
     const [some, others] = [direct.toJSON().Resources, delayed.toJSON().Resources];
     const changed = ids(direct).filter((id) => JSON.stringify(some[id]) !== JSON.stringify(others[id]));
-    assert.deepEqual(changed.map((id) => id.replace(/^Retries|[0-9A-F]{8}$/g, '')).sort(), ['Dashboard', 'MessageProcessor', 'MessageProcessorRoleDefaultPolicy']);
+    assert.deepEqual(changed.map((id) => id.replace(/^Retries|[0-9A-F]{8}$/g, '')).sort(), ['Dashboard', 'FailedMessageProcessor', 'MessageProcessor', 'MessageProcessorRoleDefaultPolicy']);
     const { redeliver } = stackWith(() => ({ ...HTTP, strategy: Strategy.DIRECT_RESEND }));
     assert.deepEqual([redeliver.intermediateDlq?.node.id, redeliver.failedMessageProcessor?.node.id], ['IntermediateDlq', 'FailedMessageProcessor']);
   });
@@ -83,12 +83,15 @@ describe('strategy direct-resend', () => {
       ANNOTATION_QUEUE_URL: '{AnnotationQueue}',
       RETRY_POLICY: '{}',
       MAX_CONCURRENCY: '10',
+      RESEND_SENDER_IDS: '{MessageProcessorRole.RoleId},{FailedMessageProcessorRole.RoleId}',
     };
     assert.deepEqual(variables(direct, 'MessageProcessor'), { ...settings, TARGET: 'https://orders.example.com/hook', TARGET_TIMEOUT_SECONDS: '30' });
     const handler = both(() => ({ target: Target.handler(join(fakeBundles(), 'redeliver-functions')) }));
     assert.deepEqual(variables(handler.direct, 'MessageProcessor'), settings);
     assert.deepEqual(['STRATEGY', 'SOURCE_QUEUE_URL'].filter((name) => name in variables(delayed, 'MessageProcessor')), []);
-    assert.equal('STRATEGY' in variables(direct, 'FailedMessageProcessor'), false);
+    const { RESEND_SENDER_IDS, ...others } = variables(delayed, 'FailedMessageProcessor');
+    assert.equal(RESEND_SENDER_IDS, '{FailedMessageProcessorRole.RoleId}');
+    assert.deepEqual(variables(direct, 'FailedMessageProcessor'), { ...others, RESEND_SENDER_IDS: settings.RESEND_SENDER_IDS });
   });
 
   test('Lambda may not take any function of the loop for an endless one', () => {

@@ -197,10 +197,10 @@ describe('functions', () => {
   test('settings are the ones that the functions read', () => {
     const names = (name: (typeof NAMES)[number]): string[] => Object.keys(variables(template, name)).sort();
     assert.deepEqual(names('message-processor'), [
-      'ANNOTATION_QUEUE_URL', 'INTERMEDIATE_DLQ_URL', 'MAX_CONCURRENCY', 'RETRY_POLICY', 'TARGET', 'TARGET_TIMEOUT_SECONDS',
+      'ANNOTATION_QUEUE_URL', 'INTERMEDIATE_DLQ_URL', 'MAX_CONCURRENCY', 'RESEND_SENDER_IDS', 'RETRY_POLICY', 'TARGET', 'TARGET_TIMEOUT_SECONDS',
     ]);
     assert.deepEqual(names('failed-message-processor'), [
-      'ANNOTATION_QUEUE_URL', 'INTERMEDIATE_DLQ_URL', 'RETRY_POLICY', 'SOURCE_QUEUE_URL',
+      'ANNOTATION_QUEUE_URL', 'INTERMEDIATE_DLQ_URL', 'RESEND_SENDER_IDS', 'RETRY_POLICY', 'SOURCE_QUEUE_URL',
     ]);
     assert.deepEqual(names('final-dlq-annotator'), ['FINAL_DLQ_URL']);
     const { TARGET, TARGET_TIMEOUT_SECONDS, MAX_CONCURRENCY } = variables(template, 'message-processor');

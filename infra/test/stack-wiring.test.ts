@@ -99,12 +99,13 @@ describe('queues', () => {
 
 describe('functions', () => {
   const queueUrls = { INTERMEDIATE_DLQ_URL: '{IntermediateDlq}', ANNOTATION_QUEUE_URL: '{AnnotationQueue}' };
-  const common = { ...queueUrls, RETRY_POLICY: '{}', MAX_CONCURRENCY: '10' };
+  const resent = { RESEND_SENDER_IDS: '{FailedMessageProcessorRole.RoleId}' };
+  const common = { ...queueUrls, ...resent, RETRY_POLICY: '{}', MAX_CONCURRENCY: '10' };
 
   test('each variable holds what its name says, and there is no other', () => {
     const url = { TARGET: 'https://orders.example.com/hook', TARGET_TIMEOUT_SECONDS: '30' };
     assert.deepEqual(variables(template, 'MessageProcessor'), { ...common, ...url });
-    assert.deepEqual(variables(template, 'FailedMessageProcessor'), { ...queueUrls, SOURCE_QUEUE_URL: '{SourceQueue}', RETRY_POLICY: '{}' });
+    assert.deepEqual(variables(template, 'FailedMessageProcessor'), { ...queueUrls, ...resent, SOURCE_QUEUE_URL: '{SourceQueue}', RETRY_POLICY: '{}' });
     assert.deepEqual(variables(template, 'FinalDlqAnnotator'), { FINAL_DLQ_URL: '{FinalDlq}' });
   });
 

@@ -84,6 +84,7 @@ impl Template {
             ("AWS::Lambda::Function", "Arn") => format!("arn:aws:lambda:{here}:function:{name}"),
             ("AWS::Logs::LogGroup", "Arn") => format!("arn:aws:logs:{here}:log-group:{name}:*"),
             ("AWS::IAM::Role", "Arn") => format!("arn:aws:iam::{account}:role/{name}"),
+            ("AWS::IAM::Role", "RoleId") => format!("AROA{:0>17}", name.to_uppercase()),
             ("AWS::KMS::Key", "Arn") => format!("arn:aws:kms:{here}:key/{name}"),
             (of_type, _) => format!("{of_type}.{attribute} of {name}"),
         }
