@@ -1,27 +1,28 @@
 //! A record as it arrives, and the ways on: the producer's attributes taken from ours, and the message sent on in one
 //! piece.
 
-use crate::annotation::DeadLetter;
+use crate::annotation::{Annotation, DeadLetter, annotate};
 use crate::decision::GiveUp;
 use crate::delivery::Outgoing;
 use crate::events::Event;
 use crate::failure::{
-    CameBack, Case, Delivery, Document, Failure, HandOff, LastError, RawFailure, Stage, Verdict,
+    CameBack, Case, Delivery, Document, Failure, HandOff, Hop, LastError, Placed, RawFailure, Stage, Verdict,
+    taken_from_trace_header,
 };
 use crate::folding::unfold;
-use crate::limits::{ATTRIBUTES_MAX, DelaySeconds};
+use crate::limits::DelaySeconds;
 use crate::message::{Attributes, Content, ReceivedMessage, Timestamp};
 use crate::origin::{Origin, Resenders};
 use crate::reserved::{DEAD_LETTER, ERROR_DETAILS, ERROR_TYPE, FAILURE};
 use crate::schema::Rewritten;
 
-/// A message that was received, without our attributes, and what they say.
+/// A message that was received, without our attributes and our field of the trace header, and what they say.
 ///
 /// On an inner queue, where only the functions send, a `Failure` counts on a message that did not come by redrive. One
 /// that did still has the attributes that its producer gave it, and so a forged one. On the source queue none counts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arrival {
-    /// As it came, except that its attributes are the producer's, whole again.
+    /// As it came, except that its attributes are the producer's, whole again, and its trace header.
     pub record: ReceivedMessage,
     /// It came back from the final DLQ: it still had a `DeadLetter`.
     pub came_back: Option<CameBack>,
@@ -34,9 +35,10 @@ impl Arrival {
     /// Takes our attributes from the producer's, and reads what they say.
     #[must_use]
     pub fn open(record: ReceivedMessage, now: Timestamp) -> Self {
-        let (attributes, came_back, failure) = taken_apart(record.attributes);
-        let record = ReceivedMessage { attributes, ..record };
-        let document = failure.map(|failure| failure.document(&record, now));
+        let (attributes, came_back, attached) = taken_apart(record.attributes);
+        let (trace_header, in_trace_header) = taken_from_trace_header(record.trace_header);
+        let record = ReceivedMessage { attributes, trace_header, ..record };
+        let document = attached.or(in_trace_header).map(|failure| failure.document(&record, now));
         Self { record, came_back, origin: Origin::default(), document }
     }
 
@@ -79,10 +81,7 @@ impl Arrival {
             source_queue_arn: queue.clone(),
             ..Delivery::of(record, came_back, origin, failed_at)
         };
-        // With ten attributes whoever failed had no place to say so. So it may have been answered, and spends attempts.
-        let could_be_handed_off = record.attributes.len() < ATTRIBUTES_MAX;
-        let of = if could_be_handed_off { HandOff::unanswered } else { HandOff::unexplained };
-        (of(details, delivery), None)
+        (HandOff::unanswered(details, delivery), None)
     }
 
     /// Takes the verdict on a message received from the annotation queue.
@@ -139,6 +138,26 @@ impl Arrival {
         Self { record: ReceivedMessage { attributes, ..self.record }, ..self }
     }
 
+    /// The message with the reason why it failed.
+    #[must_use]
+    pub fn handed_off(self, hand_off: &HandOff) -> Self {
+        self.carrying(|producer, body_bytes, trace_header| {
+            hand_off.placed(producer, body_bytes, trace_header)
+        })
+    }
+
+    /// The message with the time when its retry is due.
+    #[must_use]
+    pub fn hopping(self, hop: &Hop) -> Self {
+        self.carrying(|producer, body_bytes, trace_header| hop.placed(producer, body_bytes, trace_header))
+    }
+
+    fn carrying(self, placed: impl FnOnce(&Attributes, usize, Option<&str>) -> Placed) -> Self {
+        let ReceivedMessage { attributes, body, trace_header, .. } = &self.record;
+        let Placed { attributes, trace_header } = placed(attributes, body.len(), trace_header.as_deref());
+        Self { record: ReceivedMessage { attributes, trace_header, ..self.record }, ..self }
+    }
+
     /// The message once more, to another queue or its own; the record is done once that is confirmed, and `confirmed`
     /// says what has happened then.
     #[must_use]
@@ -164,9 +183,36 @@ impl Arrival {
             error_type: reason.as_str(),
         };
         let case = Some(Case { stage: Some(stage.into()), explanation, failure });
-        let ReceivedMessage { attributes: producer, body, .. } = &self.record;
-        let attributes = Verdict { code: reason.into(), case }.attached_at_any_price(producer, body.len());
-        self.with_attributes(attributes).pass_on(DelaySeconds::ZERO, given_up)
+        let verdict = Verdict { code: reason.into(), case };
+        self.carrying(|producer, body_bytes, trace_header| verdict.placed(producer, body_bytes, trace_header))
+            .pass_on(DelaySeconds::ZERO, given_up)
+    }
+
+    /// The message, to the final DLQ, with as much of its annotation as fits. If that is less than `DeadLetter`, the
+    /// verdict stays in the trace header.
+    #[must_use]
+    pub fn annotated(self, annotation: &Annotation, verdict: &Verdict, dead_lettered: Event) -> Outgoing {
+        self.carrying(|producer, body_bytes, trace_header| {
+            let attributes = annotate(producer, body_bytes, annotation);
+            // A producer's own attribute of that name stays as it was.
+            let is_told = attributes.get(DEAD_LETTER) != producer.get(DEAD_LETTER);
+            let with_verdict = || Some(verdict.in_trace_header(trace_header));
+            let trace_header = if is_told { trace_header.map(str::to_owned) } else { with_verdict() };
+            Placed { attributes, trace_header }
+        })
+        .pass_on(DelaySeconds::ZERO, dead_lettered)
+    }
+}
+
+/// The producer's trace header of a message, and the verdict that a final record without room for its annotation has
+/// there. SQS moves a message with what its producer wrote, so a moved one has none.
+#[must_use]
+pub fn trace_header_and_verdict(record: &ReceivedMessage) -> (Option<String>, Option<Verdict>) {
+    let (producers, document) = taken_from_trace_header(record.trace_header.clone());
+    let document = document.filter(|_| record.redriven_from.is_none());
+    match document.map(|document| document.document(record, record.sent_at)) {
+        Some(Document::Verdict(verdict)) => (producers, Some(verdict)),
+        _ => (producers, None),
     }
 }
 

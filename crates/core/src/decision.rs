@@ -146,7 +146,7 @@ fn next_retry(
     let spends = Spends::of(policy, kind, &before, held_before);
     match spends {
         Spends::Attempt => check_attempts(policy, before.max_attempts, before.retry_attempt)?,
-        Spends::Redrive => check_redrives(policy, before.redrive_count)?,
+        Spends::Redrive => check_redrives(policy, &before)?,
         Spends::Snooze | Spends::Hold => {}
     }
     // What spends no attempt has the key of the attempt that it puts off. A snooze's delay is the handler's own, drawn
@@ -167,7 +167,7 @@ fn next_retry(
             let left = limit.map(|limit| until(now, limit.at));
             from_now(hold(policy, held_before, left, key))
         }
-        Spends::Redrive => from_now(redrive(before.redrive_count + 1, key)),
+        Spends::Redrive => from_now(redrive(before.redrives_since_answer() + 1, key)),
         Spends::Attempt | Spends::Snooze => {
             let wait = Wait::before(policy, answer, key);
             (Due::after(&wait, limit.map(|limit| limit.at), policy, delivery, now), wait.bounds())
@@ -193,6 +193,8 @@ fn next_retry(
     };
     let is_held = spends == Spends::Hold;
     let held_since = before.holds.since(delivery.origin, delivery.sent_at).unwrap_or(delivery.failed_at(now));
+    let is_answered = matches!(kind, Kind::Transient | Kind::Snooze);
+    let redrives_unanswered = if is_answered { 0 } else { before.redrives_since_answer() };
     let metadata = RetryMetadata {
         retry_attempt: before.retry_attempt + u32::from(spends == Spends::Attempt),
         next_retry_time: due.at,
@@ -208,6 +210,7 @@ fn next_retry(
         held_seconds: (held_before + if is_held { u32::from(due.delay.get()) } else { 0 })
             .min(HELD_SECONDS_MAX),
         redrive_count: (before.redrive_count + u32::from(spends == Spends::Redrive)).min(REDRIVES_MAX),
+        redrive_count_at_answer: before.redrive_count - redrives_unanswered,
     };
     Ok(Retry { metadata, due, pace, spends })
 }

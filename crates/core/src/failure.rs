@@ -1,4 +1,5 @@
-//! The `Failure` documents: what a message carries between the functions, in one attribute.
+//! The `Failure` documents: what a message carries between the functions, in one attribute, or at last in its trace
+//! header.
 //!
 //! - A [`HandOff`] from the message-processor to the intermediate DLQ: why the message failed.
 //! - A [`Hop`] on the intermediate DLQ: a hand-off, and when its retry is due.
@@ -9,6 +10,7 @@
 mod delivery;
 mod placing;
 mod reading;
+mod trace_header;
 mod wire;
 mod words;
 
@@ -21,8 +23,9 @@ use crate::reason::{Code, DeadLetterReason};
 use crate::text;
 use crate::tolerant::{Unknown, Word};
 pub use delivery::{CameBack, Delivery, in_its_generation};
-pub use placing::FAILURE_BYTES_MAX;
+pub use placing::{FAILURE_BYTES_MAX, Placed};
 pub(crate) use reading::RawFailure;
+pub(crate) use trace_header::taken_apart as taken_from_trace_header;
 pub use words::{Kind, Stage};
 
 pub use crate::reserved::FAILURE;
@@ -69,7 +72,7 @@ pub struct Hop {
 pub struct Verdict {
     /// Why, in one word.
     pub code: Code,
-    /// All else; `None` if only the code had room.
+    /// All else; `None` if only the code is known.
     pub case: Option<Case>,
 }
 
@@ -220,10 +223,28 @@ impl From<HandOff> for Failure {
 }
 
 impl Verdict {
-    /// If nothing else has room.
+    /// With nothing but its code.
     #[must_use]
     pub fn bare(code: impl Into<Code>) -> Self {
         Self { code: code.into(), case: None }
+    }
+
+    /// For people: `Max retry attempts 5 exceeded; last error HttpStatus.503: HTTP 503`, or the parts of it that are
+    /// there.
+    #[must_use]
+    pub fn explained(&self) -> String {
+        let Some(Case { explanation, failure, .. }) = &self.case else { return String::new() };
+        let LastError { error_type, details } = &failure.error;
+        let error = match (error_type.as_str(), details.as_str()) {
+            (same, details) if same == self.code.as_str() => details.to_owned(),
+            (error_type, "") => error_type.to_owned(),
+            (error_type, details) => format!("{error_type}: {details}"),
+        };
+        match (explanation.as_str(), error.as_str()) {
+            ("", _) => error,
+            (explanation, "") => explanation.to_owned(),
+            (explanation, _) => format!("{explanation}{}{error}", text::LAST_ERROR),
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use crate::tolerant::Unknown;
 pub use holds::Holds;
 
 /// The names of the members that redeliver writes; all others are the producer's.
-pub const OUR_MEMBERS: [&str; 9] = [
+pub const OUR_MEMBERS: [&str; 10] = [
     "retry_attempt",
     "next_retry_time",
     "first_sent_time",
@@ -22,6 +22,7 @@ pub const OUR_MEMBERS: [&str; 9] = [
     "held_since",
     "held_seconds",
     "redrive_count",
+    "redrive_count_at_answer",
 ];
 
 /// Failures kept in `retry_history`: all of them together are less than 5 KB of the 1 MiB of a message.
@@ -36,7 +37,7 @@ pub const SNOOZES_MAX: u32 = 100;
 pub const GENERATION_MAX: u32 = 100;
 /// Seconds that a message was held: the longest `hold_seconds_max`, and a delay that began before its end.
 pub const HELD_SECONDS_MAX: u32 = 1_209_600 + 900;
-/// The highest `max_redrives`.
+/// The highest `max_redrives`, and the highest `redrive_count`.
 pub const REDRIVES_MAX: u32 = 1000;
 
 /// `metadata` as it was read from a valid message.
@@ -60,6 +61,8 @@ pub struct Metadata {
     pub holds: Holds,
     /// How often it came back because SQS had moved it.
     pub redrive_count: u32,
+    /// How many of these there were at its last answer; see [`Metadata::redrives_since_answer`].
+    pub redrive_count_at_answer: u32,
     /// The producer's own limit in time.
     pub expires_at: Option<Timestamp>,
     /// The producer's own limit of retries: it counts if the policy allows more.
@@ -79,6 +82,7 @@ impl Metadata {
             redrive_generation: None,
             holds: Holds::default(),
             redrive_count: 0,
+            redrive_count_at_answer: 0,
             expires_at: None,
             max_attempts: None,
         }
@@ -94,6 +98,14 @@ impl Metadata {
             Some(first) if self.was_sent_again() && first <= sent_at => first,
             _ => sent_at,
         }
+    }
+
+    /// How often it came back because SQS had moved it, since anybody answered for it.
+    #[must_use]
+    pub fn redrives_since_answer(&self) -> u32 {
+        // An older function that begins a new generation leaves the member that it does not know: more at the last answer
+        // than in all.
+        self.redrive_count.checked_sub(self.redrive_count_at_answer).unwrap_or(self.redrive_count)
     }
 
     /// Whether what it says of its first sending is ours.
@@ -186,6 +198,8 @@ pub struct RetryMetadata {
     pub held_seconds: u32,
     /// Written if it is not 0.
     pub redrive_count: u32,
+    /// Written if it is not 0.
+    pub redrive_count_at_answer: u32,
 }
 
 /// Each of our members with its JSON text; `None` for one that the body must not have.
@@ -199,8 +213,18 @@ pub(crate) fn fresh_members(generation: u32) -> OurMembers {
 impl RetryMetadata {
     /// Each of [`OUR_MEMBERS`] with its JSON text; `None` for one that the body must not have.
     pub(crate) fn members(&self) -> OurMembers {
-        let [attempt, next, first, history, snoozes, generation, held_since, held_seconds, redrives] =
-            OUR_MEMBERS;
+        let [
+            attempt,
+            next,
+            first,
+            history,
+            snoozes,
+            generation,
+            held_since,
+            held_seconds,
+            redrives,
+            redrives_at_answer,
+        ] = OUR_MEMBERS;
         let unless_0 = |count: u32| (count > 0).then(|| count.to_string());
         [
             (attempt, Some(self.retry_attempt.to_string())),
@@ -212,6 +236,7 @@ impl RetryMetadata {
             (held_since, self.held_since.map(quoted)),
             (held_seconds, unless_0(self.held_seconds)),
             (redrives, unless_0(self.redrive_count)),
+            (redrives_at_answer, unless_0(self.redrive_count_at_answer)),
         ]
     }
 }
@@ -237,6 +262,10 @@ pub fn parse_rfc3339(text: &str) -> Option<Timestamp> {
     // An offset leads out of the years that have a form: midnight of year 0 an hour east of Greenwich.
     Some(moment.clamp(YEAR_0, YEAR_10_000 - MICROSECOND).trunc_subsecs(6))
 }
+
+/// A moment that does not come: the last second that RFC 3339 can say.
+pub(crate) const NEVER: Timestamp =
+    DateTime::from_timestamp_secs(253_402_300_799).expect("RFC 3339's last second");
 
 const MICROSECOND: TimeDelta = TimeDelta::microseconds(1);
 const YEAR_0: Timestamp = DateTime::from_timestamp_secs(-62_167_219_200).expect("RFC 3339's first year");
@@ -323,6 +352,7 @@ mod tests {
             held_since: None,
             held_seconds: 0,
             redrive_count: 0,
+            redrive_count_at_answer: 0,
         };
         let written = |retry: &RetryMetadata| {
             let members = retry.members();
@@ -336,6 +366,7 @@ mod tests {
             held_since: Some(moment),
             held_seconds: 1,
             redrive_count: 1,
+            redrive_count_at_answer: 1,
             ..retry
         };
         assert_eq!(written(&all), OUR_MEMBERS);

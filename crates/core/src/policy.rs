@@ -13,6 +13,7 @@ use thiserror::Error;
 use wildmatch::WildMatch;
 
 use crate::limits::RetryDelay;
+use crate::metadata::REDRIVES_MAX;
 use crate::schema::{Violation, list};
 use crate::value::given;
 pub use backoff::{Backoff, Delays, Jitter};
@@ -170,6 +171,12 @@ impl Policy {
     #[must_use]
     pub fn redrives_max(&self) -> u32 {
         self.max_redrives.unwrap_or(20)
+    }
+
+    /// How often a message comes back that SQS has moved, whether it was answered in between or not: so the loop ends.
+    #[must_use]
+    pub fn redrives_in_all_max(&self) -> u32 {
+        self.redrives_max().saturating_mul(5).min(REDRIVES_MAX)
     }
 
     /// The longest delay that the policy can have, whatever its backoff: 12 hours with long delays, else 900 s.

@@ -15,7 +15,6 @@ use crate::message::{ReceivedMessage, Timestamp, attributes_size};
 use crate::pacing::{Pace, Window};
 use crate::policy::Policy;
 use crate::ports::{Clock, Observer, QueueDepth, QueueSender};
-use crate::reason::DeadLetterReason;
 use crate::schema::{MessageSchema, Parsed};
 pub use pacer::Pacer;
 
@@ -137,7 +136,7 @@ impl Routes {
         let message_id = message.into_metadata().message_id_text;
         match decision {
             Decision::Resend(retry) => self.resend(failed, message_id, retry, now),
-            Decision::Hop(due_at) => self.hop(failed, Some(message_id), due_at),
+            Decision::Hop(due_at) => self.hop(failed, due_at),
             Decision::GiveUp(given_up) => {
                 let arrival = failed.arrival.named(named);
                 self.give_up(FailedMessage { arrival, ..failed }, Some(message_id), given_up);
@@ -163,17 +162,10 @@ impl Routes {
         self.resends.push(arrival.rewritten(retry.rewritten).pass_on(retry.delay, scheduled));
     }
 
-    /// The message as it is, on the intermediate DLQ for as long as `DelaySeconds` can say. Its due time must travel
-    /// with it: if that finds no place, it could hop for ever.
-    pub fn hop(&mut self, failed: FailedMessage, message_id: Option<String>, due_at: Timestamp) {
-        let ReceivedMessage { attributes: producer, body, .. } = &failed.arrival.record;
-        let hop = Hop { hand_off: failed.hand_off.clone(), due_at };
-        let Some(attributes) = hop.attached_or_folded(producer, body.len()) else {
-            let explanation = "It has no room for the due time of a delay above 900 seconds".to_owned();
-            let given_up = GiveUp { reason: DeadLetterReason::MessageTooLarge, explanation };
-            return self.give_up(failed, message_id, given_up);
-        };
-        self.hops.push(failed.arrival.with_attributes(attributes).pass_on(DelaySeconds::MAX, None));
+    /// The message as it is, on the intermediate DLQ for as long as `DelaySeconds` can say.
+    pub fn hop(&mut self, FailedMessage { arrival, hand_off, .. }: FailedMessage, due_at: Timestamp) {
+        let hop = Hop { hand_off, due_at };
+        self.hops.push(arrival.hopping(&hop).pass_on(DelaySeconds::MAX, None));
     }
 
     fn give_up(&mut self, failed: FailedMessage, message_id: Option<String>, given_up: GiveUp) {

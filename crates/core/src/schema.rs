@@ -27,7 +27,7 @@ pub use redeliver_json_schema::{SchemaError, Violation, list};
 pub const MESSAGE_SCHEMA: &str = include_str!("../schemas/message.schema.json");
 
 /// Members of `metadata` that have a rule; all others are skimmed.
-const RULED_MEMBERS: [&str; 12] = [
+const RULED_MEMBERS: [&str; 13] = [
     "message_id",
     "expires_at",
     "max_attempts",
@@ -40,11 +40,19 @@ const RULED_MEMBERS: [&str; 12] = [
     "held_since",
     "held_seconds",
     "redrive_count",
+    "redrive_count_at_answer",
 ];
 
 /// JSON Schema counts 1.0 and 1e2 as integers; these must be written in digits.
-const DIGITS_MEMBERS: [&str; 6] =
-    ["max_attempts", "retry_attempt", "snooze_count", "redrive_generation", "held_seconds", "redrive_count"];
+const DIGITS_MEMBERS: [&str; 7] = [
+    "max_attempts",
+    "retry_attempt",
+    "snooze_count",
+    "redrive_generation",
+    "held_seconds",
+    "redrive_count",
+    "redrive_count_at_answer",
+];
 
 /// Why a body is refused. Never holds a value of the body.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -312,6 +320,7 @@ fn metadata_of(metadata: &Value, history: Option<&str>) -> Result<Metadata, Viol
         redrive_generation: number("redrive_generation"),
         holds: Holds::written(time("held_since")?, number("held_seconds").unwrap_or(0)),
         redrive_count: number("redrive_count").unwrap_or(0),
+        redrive_count_at_answer: number("redrive_count_at_answer").unwrap_or(0),
         expires_at: time("expires_at")?,
         max_attempts: number("max_attempts"),
     })

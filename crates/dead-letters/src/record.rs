@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use redeliver_core::annotation::{DEAD_LETTER, DeadLetter, ERROR_DETAILS, ERROR_TYPE, fingerprint};
-use redeliver_core::arrival::producers_attributes;
-use redeliver_core::failure::FAILURE;
+use redeliver_core::arrival::{producers_attributes, trace_header_and_verdict};
+use redeliver_core::failure::{FAILURE, LastError, Verdict};
 use redeliver_core::message::{AttributeValue, ReceivedMessage, Timestamp};
 use redeliver_core::metadata::Metadata;
 use redeliver_core::origin::Origin;
@@ -30,11 +30,12 @@ const FILTERED_LEVELS_MAX: usize = 1000;
 #[derive(Clone, Debug)]
 pub struct DeadLetterRecord {
     pub message: ReceivedMessage,
-    /// `ErrorType`, which service of AWS wrote it, or [`UNANNOTATED`].
+    /// `ErrorType`, the code in its trace header if that has no room, which service of AWS wrote it, or
+    /// [`UNANNOTATED`].
     pub error_type: String,
     /// `ErrorDetails`, or what the service says; empty if there are none.
     pub error_details: String,
-    /// Whether `error_type` is one of our codes.
+    /// Whether `ErrorType` is ours.
     pub is_annotated: bool,
     /// What a service of AWS wrote, if it is not ours.
     pub foreign: Option<Foreign>,
@@ -88,18 +89,28 @@ impl DeadLetterRecord {
         };
         let code = text(ERROR_TYPE).filter(|code| !is_raw && is_code(code));
         let is_annotated = code.is_some();
-        let is_ours = is_annotated || is_raw || dead_letter.is_some();
+        let (_, verdict) = trace_header_and_verdict(&message);
+        let is_ours = is_annotated || is_raw || dead_letter.is_some() || verdict.is_some();
         let foreign = if is_ours { None } else { Foreign::read(&message) };
         let (error_type, error_details) = match &foreign {
             Some(foreign) => (foreign.writer.code().to_owned(), foreign.details()),
-            None => (
-                code.unwrap_or(UNANNOTATED).to_owned(),
-                code.and(text(ERROR_DETAILS)).unwrap_or_default().to_owned(),
-            ),
+            None => {
+                let told = code.or(verdict.as_ref().map(|verdict| verdict.code.as_str()));
+                let details = code.and(text(ERROR_DETAILS)).map(str::to_owned);
+                let details = details.or_else(|| verdict.as_ref().map(Verdict::explained));
+                (told.unwrap_or(UNANNOTATED).to_owned(), details.unwrap_or_default())
+            }
         };
         let fingerprint = match (&dead_letter, &foreign) {
             (Some(ours), _) if is_fingerprint(&ours.fingerprint) => ours.fingerprint.clone(),
             (_, Some(foreign)) => foreign.fingerprint(),
+            _ if verdict.is_some() => {
+                let LastError { error_type: last, details } = verdict
+                    .and_then(|verdict| verdict.case)
+                    .map(|case| case.failure.error)
+                    .unwrap_or_default();
+                fingerprint(&error_type, &last, &details)
+            }
             _ => fingerprint(&error_type, "", &error_details),
         };
         let generation = dead_letter.as_ref().and_then(|ours| ours.redrive_generation);

@@ -67,7 +67,7 @@ impl<Q, C, O: Observer> FailedMessageProcessor<Q, C, O> {
         let failed = FailedMessage { arrival, hand_off, due_at, stage, error_type: None };
         match hops_on {
             // Before the body is looked at: it was valid when it hopped first, and a message hops up to 48 times.
-            Some(due_at) => routes.hop(failed, None, due_at),
+            Some(due_at) => routes.hop(failed, due_at),
             None => routes.add(&self.policy, &self.schema, failed, now),
         }
     }

@@ -2,19 +2,17 @@
 
 mod on_aws;
 
-use redeliver_core::annotation::{Annotation, Cause, DeadLetter, annotate, fingerprint};
+use redeliver_core::annotation::{Annotation, Cause, DeadLetter, fingerprint};
 use redeliver_core::arrival::Arrival;
 use redeliver_core::delivery::{Outbox, Outgoing, until};
 use redeliver_core::events::Event;
 use redeliver_core::failure::{Case, LastError, Stage, Verdict, in_its_generation};
-use redeliver_core::limits::DelaySeconds;
 use redeliver_core::message::{ReceivedMessage, Timestamp};
 use redeliver_core::metadata::{Metadata, rfc3339};
 use redeliver_core::origin::Origin;
 use redeliver_core::ports::{BatchResponse, Clock, FlushOnDrop, Function, Observer, QueueSender};
-use redeliver_core::reason::{Code, DeadLetterReason};
+use redeliver_core::reason::DeadLetterReason;
 use redeliver_core::schema::MessageSchema;
-use redeliver_core::text::LAST_ERROR;
 
 pub use on_aws::{NAME, run};
 
@@ -53,6 +51,8 @@ impl<Q: QueueSender, C: Clock, O: Observer> FinalDlqAnnotator<Q, C, O> {
         let message = self.schema.read_either(body, attributes, sqs_message_id).ok();
         let metadata = message.map(|message| in_its_generation(message.into_metadata(), came_back));
         let verdict = arrival.take_verdict();
+        let told = verdict.clone();
+        let told = told.unwrap_or_else(|_| Verdict::bare(DeadLetterReason::OrchestrationFailed));
         let (annotation, first_sent) = explain(&arrival.record, verdict, metadata.as_ref(), now);
         let dead_lettered = Event::DeadLettered {
             message_id: metadata.map(|metadata| metadata.message_id_text),
@@ -61,8 +61,7 @@ impl<Q: QueueSender, C: Clock, O: Observer> FinalDlqAnnotator<Q, C, O> {
             retry_attempt: annotation.record.attempts.unwrap_or(0),
             age_seconds: until(first_sent, now).as_secs_f64(),
         };
-        let attributes = annotate(&arrival.record.attributes, arrival.record.body.len(), &annotation);
-        arrival.with_attributes(attributes).pass_on(DelaySeconds::ZERO, dead_lettered)
+        arrival.annotated(&annotation, &told, dead_lettered)
     }
 }
 
@@ -75,10 +74,10 @@ fn explain(
 ) -> (Annotation, Timestamp) {
     let is_redriven = received.redriven_from.is_some();
     let (code, case, error, details) = match verdict {
-        Ok(Verdict { code, case }) => {
+        Ok(verdict) => {
+            let details = verdict.explained();
+            let Verdict { code, case } = verdict;
             let error = case.as_ref().map(|case| case.failure.error.clone()).unwrap_or_default();
-            let explanation = case.as_ref().map_or("", |case| case.explanation.as_str());
-            let details = explained(&code, explanation, &error);
             (code, Some(case), error, details)
         }
         Err(error) => {
@@ -118,20 +117,6 @@ fn explain(
         cause: Cause { error_type, message, unverified },
     };
     (Annotation { reason: code, details, record }, first_sent)
-}
-
-/// `Max retry attempts 5 exceeded; last error HttpStatus.503: HTTP 503`, or the parts of it that are there.
-fn explained(code: &Code, explanation: &str, LastError { error_type, details }: &LastError) -> String {
-    let error = match (error_type.as_str(), details.as_str()) {
-        (same, details) if same == code.as_str() => details.to_owned(),
-        (error_type, "") => error_type.to_owned(),
-        (error_type, details) => format!("{error_type}: {details}"),
-    };
-    match (explanation, error.as_str()) {
-        ("", _) => error,
-        (explanation, "") => explanation.to_owned(),
-        (explanation, _) => format!("{explanation}{LAST_ERROR}{error}"),
-    }
 }
 
 #[cfg(test)]

@@ -64,7 +64,7 @@ function arrivals({ maxReceiveCount }: Plan, { failedMessageProcessor }: Resendi
       name: 'moved-by-redrive',
       description:
         'SQS moved messages to the intermediate DLQ, not the message-processor: it crashed, timed out, was throttled, ' +
-        'or could not send. Each spent one of max_redrives, and no attempt (one with ten attributes: an attempt). Look at its errors and duration.',
+        'or could not send. Each spent one of max_redrives, and no attempt. Look at its errors and duration.',
       metric: own('ArrivedByRedrive', failedMessageProcessor),
       threshold: 0,
     },

@@ -29,6 +29,15 @@ pub(crate) fn schema() -> &'static MessageSchema {
 
 /// A message with these attributes, opened.
 pub(crate) fn opened(attributes: Attributes, sent_at: Timestamp) -> Arrival {
+    opened_with(attributes, None, sent_at)
+}
+
+/// The same with a trace header.
+pub(crate) fn opened_with(
+    attributes: Attributes,
+    trace_header: Option<String>,
+    sent_at: Timestamp,
+) -> Arrival {
     let record = ReceivedMessage {
         sqs_message_id: "0191f3a2-7b1c-7d3e-8f00-000000000001".to_owned(),
         receipt_handle: "receipt".to_owned(),
@@ -38,7 +47,7 @@ pub(crate) fn opened(attributes: Attributes, sent_at: Timestamp) -> Arrival {
         first_received_at: None,
         receive_count: 1,
         message_group_id: None,
-        trace_header: None,
+        trace_header,
         sender_id: None,
         redriven_from: None,
         queue_arn: "arn:aws:sqs:eu-central-1:000000000000:queue".to_owned(),

@@ -1,6 +1,8 @@
 //! What a producer can write that looks like ours: the attributes `Failure` and `DeadLetter` with all that they may hold, right
 //! and wrong. Where a document is wrong, one thing in it is.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chrono::{DateTime, TimeDelta, Utc};
 use rand::{Rng, RngExt};
 use redeliver_core::message::{Attribute, Attributes};
@@ -21,6 +23,15 @@ pub(crate) fn forged(start: DateTime<Utc>, rng: &mut impl Rng) -> Attributes {
     ];
     let some = all.into_iter().filter(|_| rng.random_bool(0.5));
     some.map(|(name, text)| (name.to_owned(), Attribute::string(text))).collect()
+}
+
+/// Our field of a trace header, sometimes.
+pub(crate) fn forged_trace_field(chance: f64, start: DateTime<Utc>, rng: &mut impl Rng) -> String {
+    if !rng.random_bool(chance) {
+        return String::new();
+    }
+    let document = document(failure(start, rng), rng);
+    format!(";Redeliver={}", URL_SAFE_NO_PAD.encode(document))
 }
 
 /// Members of `metadata` with names of our documents' members: there, they are the producer's.

@@ -191,6 +191,8 @@ pub struct ContentMix {
     pub expires: f64,
     /// As large as SQS allows, or nearly.
     pub oversize: f64,
+    /// Within 300 bytes of what SQS allows.
+    pub brimful: f64,
     /// The producer sends it twice.
     pub sent_twice: f64,
     /// The functions have a schema for `data`, [`DATA_SCHEMA`], and some poison breaks it.
@@ -275,6 +277,7 @@ impl Knobs {
             expires: chance(rng, 0.2),
             // A few: each of them is a mebibyte on every hop.
             oversize: chance(rng, 0.02).min(3.0 / messages as f64),
+            brimful: 0.0,
             sent_twice: chance(rng, 0.1),
             data_schema: rng.random_bool(0.3),
             plain: 0.0,
@@ -341,6 +344,8 @@ impl Knobs {
         let plain = chance(rng, 1.0);
         knobs.content.plain = if asynchronous { 0.0 } else { plain };
         knobs.senders_known = rng.random_bool(0.7);
+        let brimful = chance(rng, 0.05).min(5.0 / messages as f64);
+        knobs.content.brimful = if asynchronous { 0.0 } else { brimful };
         // A handler is not shown how long a plain message was held, so of two copies in one batch nobody could say which one
         // goes past the breaker: none is held for so long.
         if knobs.content.plain > 0.0 && !matches!(knobs.policy.breaker, BreakerKnob::Off) {

@@ -11,6 +11,7 @@ mod copies;
 mod direct;
 mod invocations;
 mod last_call;
+mod last_resort;
 mod oracle;
 mod plain;
 mod sends;
@@ -185,6 +186,10 @@ impl Subject {
         let content = &self.produced.content;
         content.body.len() + attributes_size(&content.attributes) + 8192 > MESSAGE_BYTES_MAX
     }
+
+    fn trace_header(&self) -> Option<String> {
+        last_resort::attached(&self.produced.content).into_owned().trace_header
+    }
 }
 
 impl Ledger {
@@ -338,11 +343,18 @@ impl Ledger {
                 "{actor:?} sent message {n} to {place:?}: its body is plain, and was changed"
             ));
         }
-        let sent = content;
-        let content = &*self.subjects[n].as_envelope(content);
+        let attached = last_resort::attached(content);
+        let has_our_field = attached.trace_header != content.trace_header;
+        let sent = &*attached;
+        let content = &*self.subjects[n].as_envelope(sent);
         let body = Body::parse(&content.body);
         let hash = hash(&content.body);
         let checked = self.check_send(actor, place, n, content, body.as_ref(), hash, at);
+        let is_sent_back = place == Place::Source && !matches!(actor, Actor::Producer | Actor::Console);
+        let checked = match checked {
+            Ok(()) if is_sent_back && has_our_field => Err("our field stays in its trace header".to_owned()),
+            checked => checked,
+        };
         let mut copy = Copy::new(content, hash, body.as_ref(), at);
         let sender = self.sender(actor);
         // A producer's word on holds is nobody's.
@@ -350,9 +362,6 @@ impl Ledger {
             copy.retries = copy.retries.map(Retries::of_producer);
         }
         let subject = &mut self.subjects[n];
-        if subject.produced.plain {
-            copy.places_taken = arrivals::read(&sent.attributes).producer.len();
-        }
         if place == Place::Source {
             let Copy { sent_at, came_back, told_generation, .. } = copy;
             let number = subject.copies[place as usize].len();
@@ -403,9 +412,10 @@ impl Ledger {
     }
 
     fn final_record(&mut self, n: usize, copy: &Copy, body: &str) {
+        let code = copy.failure().map(|failure| failure.text("verdict"));
         let error_type = match arrivals::dead_letter(&copy.attributes) {
             Some(_) => copy.attributes.get("ErrorType").and_then(|attribute| attribute.text()).unwrap_or(""),
-            None => "UNANNOTATED",
+            None => code.unwrap_or("UNANNOTATED"),
         };
         self.subjects[n].final_records += 1;
         *self.by_error_type.entry(error_type.to_owned()).or_default() += 1;

@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 
-use rand::{Rng, RngExt};
+use rand::rngs::StdRng;
+use rand::{Rng, RngExt, SeedableRng};
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
 use redeliver_core::message::{Attribute, AttributeValue, Attributes, Content, attributes_size};
 use serde_json::value::RawValue;
 
-use crate::forgeries::{forged, metadata_members};
+use crate::forgeries::{forged, forged_trace_field, metadata_members};
 use crate::knobs::ContentMix;
 use crate::ledger::arrivals::dead_letter;
 
@@ -117,7 +118,14 @@ pub fn produce(
         // The reserved name is dropped on the way: keep the size what it is.
         attributes.remove("Failure");
         let bytes = MESSAGE_BYTES_MAX - slack - attributes_size(&attributes);
-        body = if plain { body.clone() + &"x".repeat(bytes - body.len()) } else { grown(&body, bytes) };
+        body = if plain { plain_body_of(&body, bytes) } else { grown(&body, bytes) };
+    }
+    // Of a generator of its own: a seed without such messages is what it was before there were any.
+    let own = &mut StdRng::seed_from_u64(n as u64);
+    if expected == Expected::Handled && own.random_bool(mix.brimful) {
+        attributes.remove("Failure");
+        let bytes = MESSAGE_BYTES_MAX - own.random_range(0..=300) - attributes_size(&attributes);
+        body = if plain { plain_body_of(&body, bytes) } else { grown(&body, bytes) };
     }
     let destiny = match rng.random::<f64>() {
         draw if draw < destinies.0 => Destiny::AlwaysTransient,
@@ -128,11 +136,17 @@ pub fn produce(
         body,
         attributes,
         message_group_id: rng.random_bool(0.5).then(|| format!("tenant-{}", n % 7)),
-        trace_header: rng.random_bool(0.5).then(|| format!("Root=1-{n:08x}")),
+        trace_header: rng
+            .random_bool(0.5)
+            .then(|| format!("Root=1-{n:08x}{}", forged_trace_field(mix.forged, start, own))),
         ..Content::default()
     };
     let twice = rng.random_bool(mix.sent_twice);
     Produced { content, expected, message_id, expires_after_seconds, max_attempts, plain, twice, destiny }
+}
+
+fn plain_body_of(body: &str, bytes: usize) -> String {
+    body.to_owned() + &"x".repeat(bytes.saturating_sub(body.len()))
 }
 
 fn message_id(rng: &mut impl Rng) -> String {
@@ -404,6 +418,7 @@ mod tests {
             earlier_life: 0.5,
             expires: 0.3,
             oversize: 0.05,
+            brimful: 0.05,
             sent_twice: 0.1,
             data_schema: true,
             plain: 0.3,

@@ -364,7 +364,7 @@ async fn heal_and_settle(world: &World, queues: &Queues) {
     let Knobs { policy, fault_seconds, .. } = &world.knobs;
     // Each retry, each snooze left, and each visibility timeout; the producer may still be sending.
     let rounds = u64::from(policy.max_attempts) + 100 + 15;
-    let moves = u64::from(policy.redrives_max()) * (900 + world.knobs.visibility_seconds() + 600);
+    let moves = 5 * u64::from(policy.redrives_max()) * (900 + world.knobs.visibility_seconds() + 600);
     // A target that is down for some messages for ever keeps them as long as they may be held.
     let held = policy.hold_seconds_max() + 900;
     let patience =

@@ -18,13 +18,15 @@ use super::history::{Answer, Call, Content, Delivery, End, History, Invocation, 
 use super::messages::Sent;
 use super::target;
 pub(super) use content::failure_type;
-use content::{attempt, check_content, check_send, redrives};
+use content::{attempt, check_content, check_send, redrives, redrives_in_all};
 use verdicts::{check_verdict, error_type};
 
 /// The policy's `max_attempts` of a soak.
 pub const ATTEMPTS_MAX: u64 = 5;
 /// The policy's `max_redrives`.
 pub const REDRIVES_MAX: u64 = 4;
+/// Moves of a message that is answered in between.
+pub const REDRIVES_IN_ALL_MAX: u64 = 20;
 /// The longest delay that its policy can ask for; its target asks for less.
 pub const DELAY_SECONDS_MAX: u64 = 2;
 
@@ -295,7 +297,8 @@ fn check_attempt(metadata: &content::Metadata) -> Result<(), Fault> {
     let text = || {
         (Kind::Miscounted, format!("retry_attempt {attempt} or redrive_count {redrives} is beyond its limit"))
     };
-    if attempt > ATTEMPTS_MAX || redrives > REDRIVES_MAX { Err(text()) } else { Ok(()) }
+    let are_too_many = redrives > REDRIVES_MAX || redrives_in_all(metadata) > REDRIVES_IN_ALL_MAX;
+    if attempt > ATTEMPTS_MAX || are_too_many { Err(text()) } else { Ok(()) }
 }
 
 #[cfg(test)]

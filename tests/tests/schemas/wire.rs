@@ -169,6 +169,7 @@ fn body() -> (String, Metadata) {
         redrive_generation: Some(3),
         holds: Holds::default(),
         redrive_count: 0,
+        redrive_count_at_answer: 0,
         expires_at: None,
         max_attempts: None,
     };
@@ -194,6 +195,7 @@ fn held_body() -> (String, Metadata) {
         redrive_generation: None,
         holds: Holds::written(Some(at(-600)), 600 + 750),
         redrive_count: 2,
+        redrive_count_at_answer: 0,
         ..body().1
     };
     (resent_body(resend), metadata)
@@ -208,21 +210,21 @@ fn documents() -> Vec<(String, String, Meaning)> {
     let (none, ten) = (Attributes::new(), ten_attributes());
     let mut all = Vec::new();
     for (name, hand_off) in hand_offs() {
-        let written = text(&hand_off.attached(&none, 100).unwrap(), FAILURE);
+        let written = text(&hand_off.placed(&none, 100, None).attributes, FAILURE);
         all.push((name.to_owned(), written, Meaning::Failure(Box::new(Document::HandOff(hand_off)))));
     }
     let (_, hand_off) = hand_offs().remove(0);
     let hop = Hop { hand_off, due_at: at(7205) };
     for (name, producer) in [("hop", &none), ("hop-with-folded-attributes", &ten)] {
-        let written = text(&hop.attached_or_folded(producer, 100).unwrap(), FAILURE);
+        let written = text(&hop.placed(producer, 100, None).attributes, FAILURE);
         all.push((name.to_owned(), written, Meaning::Failure(Box::new(Document::Hop(hop.clone())))));
     }
     for (name, verdict) in verdicts() {
-        let written = text(&verdict.attached_at_any_price(&none, 100), FAILURE);
+        let written = text(&verdict.placed(&none, 100, None).attributes, FAILURE);
         all.push((name, written, Meaning::Failure(Box::new(Document::Verdict(verdict)))));
     }
     let (_, verdict) = verdicts().remove(0);
-    let folded = text(&verdict.attached_at_any_price(&ten, 100), FAILURE);
+    let folded = text(&verdict.placed(&ten, 100, None).attributes, FAILURE);
     let name = "verdict-with-folded-attributes".to_owned();
     all.push((name, folded, Meaning::Failure(Box::new(Document::Verdict(verdict)))));
     let held = DeadLetter { held_seconds: Some(1350), redrive_count: Some(2), ..dead_letter(true) };

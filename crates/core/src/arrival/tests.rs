@@ -104,7 +104,7 @@ fn folded_attributes_are_put_back() {
 fn a_verdict_that_is_sent_back_as_it_is_has_all_ten_attributes_again() {
     // What SQS's redrive moves to the final DLQ where the annotator does not run.
     let producer: Attributes = (0..10).map(|index| (format!("a{index}"), Attribute::string("x"))).collect();
-    let raw = Verdict::bare(DeadLetterReason::NonRetryableError).attached_at_any_price(&producer, 2);
+    let raw = Verdict::bare(DeadLetterReason::NonRetryableError).placed(&producer, 2, None).attributes;
     assert_eq!(raw.len(), 10);
     assert_eq!(producers_attributes(raw.clone()), (producer, None));
     // Forged beside an eleventh, it cannot make a message that SQS refuses.
@@ -180,7 +180,7 @@ fn a_forged_dead_letter_is_judged_beside_the_same_attributes_on_every_queue() {
         (0..9).map(|index| (format!("a{index}"), Attribute::string("x"))).collect();
     producer.insert(DEAD_LETTER.to_owned(), Attribute::string(document_with(folded)));
     assert_eq!(producers_attributes(producer.clone()), (producer.clone(), None));
-    let verdict = Verdict::bare(DeadLetterReason::NonRetryableError).attached_at_any_price(&producer, 2);
+    let verdict = Verdict::bare(DeadLetterReason::NonRetryableError).placed(&producer, 2, None).attributes;
     assert_eq!(producers_attributes(verdict), (producer, None));
 }
 

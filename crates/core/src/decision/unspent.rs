@@ -20,7 +20,7 @@ pub enum Spends {
     Snooze,
     /// `metadata.held_seconds`, up to `hold_seconds_max`.
     Hold,
-    /// `metadata.redrive_count`, up to `max_redrives`.
+    /// `metadata.redrive_count`, up to `max_redrives` since the last answer and five times as many in all.
     Redrive,
 }
 
@@ -81,7 +81,7 @@ pub(super) fn hold(policy: &Policy, held_seconds: u32, left: Option<Duration>, k
     Drawn { delay: delay.min(most), bounds: (*bounds.start()).min(most)..=(*bounds.end()).min(most) }
 }
 
-/// The delay of a message that SQS moved for the `count`th time: a few seconds, since most crashes are one process's, then
+/// The delay of a message that SQS moved for the `count`th time since its last answer: a few seconds, since most crashes are one process's, then
 /// twice as long each time up to 900 s. Twenty of them are about three hours, and SQS's own waiting another one.
 pub(super) fn redrive(count: u32, key: Key) -> Drawn {
     let longest = u64::from(RetryDelay::SHORT_MAX.get());
@@ -90,16 +90,20 @@ pub(super) fn redrive(count: u32, key: Key) -> Drawn {
 }
 
 /// Whether a message comes back once more that SQS has moved.
-pub(super) fn check_redrives(policy: &Policy, made: u32) -> Result<(), GiveUp> {
-    let max = policy.redrives_max();
-    if made < max {
+pub(super) fn check_redrives(policy: &Policy, before: &Metadata) -> Result<(), GiveUp> {
+    let (max, max_in_all) = (policy.redrives_max(), policy.redrives_in_all_max());
+    let (since_answer, in_all) = (before.redrives_since_answer(), before.redrive_count);
+    let (times, limit) = if since_answer >= max {
+        let since = if since_answer < in_all { " since its last answer" } else { "" };
+        (format!("{} times{since}", since_answer + 1), format!("max_redrives is {max}"))
+    } else if in_all >= max_in_all {
+        let limit = format!("with max_redrives {max} it comes back {max_in_all} times at most");
+        (format!("{} times in all", in_all + 1), limit)
+    } else {
         return Ok(());
-    }
-    let moved = made + 1;
+    };
     Err(GiveUp {
         reason: DeadLetterReason::OrchestrationFailed,
-        explanation: format!(
-            "SQS moved it {moved} times, and each time nobody had answered for it: max_redrives is {max}"
-        ),
+        explanation: format!("SQS moved it {times}, and each time nobody had answered for it: {limit}"),
     })
 }

@@ -18,6 +18,7 @@ fn retry() -> RetryMetadata {
         held_since: None,
         held_seconds: 0,
         redrive_count: 0,
+        redrive_count_at_answer: 0,
     }
 }
 

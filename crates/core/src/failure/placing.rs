@@ -1,13 +1,15 @@
-//! A document among a producer's attributes: its texts cut to the room that is left, and attributes folded if there are
-//! ten.
+//! A document's place in a message: an attribute, its texts cut to the room that is left, and attributes folded if there
+//! are ten; or the trace header.
 
 use std::borrow::Cow;
 
+use super::trace_header::with_document;
 use super::wire::{Time, Wire};
 use super::{Answer, CameBack, Case, Delivery, Failure, HandOff, Hop, LastError, Verdict};
 use crate::folding::{FoldedAttributes, fold};
 use crate::limits::{ATTRIBUTES_MAX, MESSAGE_BYTES_MAX};
 use crate::message::{Attribute, Attributes, attributes_size};
+use crate::metadata::NEVER;
 use crate::origin::Origin;
 use crate::reserved::FAILURE;
 use crate::text;
@@ -16,15 +18,18 @@ use crate::tolerant::Unknown;
 /// Bytes of the document before folding.
 pub const FAILURE_BYTES_MAX: usize = 1024;
 
+/// The attributes and the trace header of a message that carries a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placed {
+    pub attributes: Attributes,
+    pub trace_header: Option<String>,
+}
+
 impl HandOff {
-    /// The producer's attributes and this document; `None` if it has no place: ten attributes, or not even its bare
-    /// bones within the size limit.
+    /// This document beside the producer's attributes, or at last in the trace header.
     #[must_use]
-    pub fn attached(&self, producer: &Attributes, body_bytes: usize) -> Option<Attributes> {
-        if producer.len() >= ATTRIBUTES_MAX {
-            return None;
-        }
-        fitted(&self.wire(), producer.clone(), body_bytes)
+    pub fn placed(&self, producer: &Attributes, body_bytes: usize, trace_header: Option<&str>) -> Placed {
+        placed(self.wire(), producer, body_bytes, trace_header)
     }
 
     fn wire(&self) -> Wire<'_> {
@@ -34,24 +39,25 @@ impl HandOff {
 }
 
 impl Hop {
-    /// The producer's attributes and this document, with some of them folded if there are ten; `None` if even that is
-    /// too large, or none of the ten can be folded.
+    /// As [`HandOff::placed`].
     #[must_use]
-    pub fn attached_or_folded(&self, producer: &Attributes, body_bytes: usize) -> Option<Attributes> {
+    pub fn placed(&self, producer: &Attributes, body_bytes: usize, trace_header: Option<&str>) -> Placed {
         let wire = Wire { due_at: Some(Time::At(self.due_at)), ..self.hand_off.wire() };
-        folded(wire, producer, body_bytes)
+        placed(wire, producer, body_bytes, trace_header)
     }
 }
 
 impl Verdict {
-    /// The producer's attributes and this document, with some of them folded if there are ten. It must not fail: if
-    /// that has no room only the code is kept, and at last only the producer's attributes.
+    /// As [`HandOff::placed`].
     #[must_use]
-    pub fn attached_at_any_price(&self, producer: &Attributes, body_bytes: usize) -> Attributes {
-        let bare = || Wire { verdict: Some(self.code.clone()), ..Wire::default() };
-        folded(self.wire(), producer, body_bytes)
-            .or_else(|| folded(bare(), producer, body_bytes))
-            .unwrap_or_else(|| producer.clone())
+    pub fn placed(&self, producer: &Attributes, body_bytes: usize, trace_header: Option<&str>) -> Placed {
+        placed(self.wire(), producer, body_bytes, trace_header)
+    }
+
+    /// In the trace header of a final record that has no room for its annotation.
+    #[must_use]
+    pub fn in_trace_header(&self, trace_header: Option<&str>) -> String {
+        with_document(&self.wire(), trace_header)
     }
 
     fn wire(&self) -> Wire<'_> {
@@ -94,32 +100,46 @@ fn wire<'a>(
     }
 }
 
+/// What gives way after the texts, the least needed first. Who receives the message fills in what it says itself.
+const GIVE_WAY: [fn(&mut Wire<'_>); 6] = [
+    |wire| wire.unknown = Cow::default(),
+    |wire| (wire.stage, wire.source_queue_arn) = (None, None),
+    // It has decided.
+    |wire| {
+        if wire.verdict.is_some() {
+            (wire.kind, wire.retry_after_seconds) = (None, None);
+        }
+    },
+    |wire| wire.failed_at = None,
+    // The id of a plain message may follow from it, and from the next one the message's age.
+    |wire| wire.source_message_id = None,
+    |wire| wire.first_sent_time = None,
+];
+
 fn said(text: &str) -> Option<Cow<'_, str>> {
     (!text.is_empty()).then_some(text.into())
 }
 
-fn folded(wire: Wire<'_>, producer: &Attributes, body_bytes: usize) -> Option<Attributes> {
-    let (kept, folded) = fold(producer, &[], ATTRIBUTES_MAX - 1)?;
-    let folded_attributes = (!folded.is_empty()).then_some(Cow::Borrowed(&folded));
-    fitted(&Wire { folded_attributes, ..wire }, kept, body_bytes)
+/// It must not fail: whoever reads it calls nobody again.
+fn placed(wire: Wire<'_>, producer: &Attributes, body_bytes: usize, trace_header: Option<&str>) -> Placed {
+    let Some(attributes) = attached(&wire, producer, body_bytes) else {
+        let trace_header = Some(with_document(&wire, trace_header));
+        return Placed { attributes: producer.clone(), trace_header };
+    };
+    Placed { attributes, trace_header: trace_header.map(str::to_owned) }
 }
 
-/// What stays whole is the delivery, the code and what is folded.
-fn fitted(wire: &Wire<'_>, mut attributes: Attributes, body_bytes: usize) -> Option<Attributes> {
+/// `None` if not even what decides has room, or ten attributes stand in the way of which none can be folded.
+fn attached(wire: &Wire<'_>, producer: &Attributes, body_bytes: usize) -> Option<Attributes> {
+    let (mut attributes, folded) = fold(producer, &[], ATTRIBUTES_MAX - 1)?;
+    let folding = if folded.is_empty() { 0 } else { folding_bytes(&folded) };
+    let wire = if folded.is_empty() { wire.clone() } else { wire.folding(&folded) };
     let left = MESSAGE_BYTES_MAX.checked_sub(body_bytes + attributes_size(&attributes))?;
-    let folding = wire.folded_attributes.as_deref().map_or(0, folding_bytes);
-    let fits = |document: &Attribute| {
-        document.size(FAILURE) <= left
-            && document.text().is_some_and(|json| json.len() <= FAILURE_BYTES_MAX + folding)
+    let fits = |json: &str| {
+        FAILURE.len() + "String".len() + json.len() <= left && json.len() <= FAILURE_BYTES_MAX + folding
     };
-    let written = |wire: &Wire<'_>| {
-        let cut = |bytes| Attribute::string(wire.cut(bytes).json());
-        text::largest_fitting(FAILURE_BYTES_MAX, cut, fits)
-    };
-    // The texts are for people and give way first, down to nothing: what a later version wrote may be the message's
-    // state, such as since when its target is down.
-    let document = written(wire).or_else(|| written(&Wire { unknown: Cow::default(), ..wire.clone() }))?;
-    attributes.insert(FAILURE.to_owned(), document);
+    let document = wire.largest_fitting(fits)?;
+    attributes.insert(FAILURE.to_owned(), Attribute::string(document));
     Some(attributes)
 }
 
@@ -130,6 +150,39 @@ fn folding_bytes(folded: &FoldedAttributes) -> usize {
 }
 
 impl<'a> Wire<'a> {
+    /// With folded attributes. Readers of version 0.1 put back only what a hop or a verdict folds, so a hand-off that
+    /// folds has a due time, too: one that nobody believes.
+    fn folding(&self, folded: &'a FoldedAttributes) -> Self {
+        let is_hand_off = self.verdict.is_none() && self.due_at.is_none();
+        let due_at = if is_hand_off { Some(Time::At(NEVER)) } else { self.due_at };
+        Self { due_at, folded_attributes: Some(Cow::Borrowed(folded)), ..self.clone() }
+    }
+
+    /// The document with as much as fits. The texts are for people and give way first, down to nothing: what a later
+    /// version wrote may be the message's state, such as since when its target is down. `None` if not even
+    /// [`Wire::barest`] fits.
+    pub(super) fn largest_fitting(&self, fits: impl Fn(&str) -> bool) -> Option<String> {
+        let cut = |wire: &Self| {
+            let written = |bytes| wire.cut(bytes).json();
+            text::largest_fitting(FAILURE_BYTES_MAX, written, |json: &String| fits(json))
+        };
+        let mut wire = self.clone();
+        GIVE_WAY.iter().fold(cut(&wire), |fitting, give_way| {
+            fitting.or_else(|| {
+                give_way(&mut wire);
+                cut(&wire)
+            })
+        })
+    }
+
+    /// What decides, or why it was decided: the code, or the answer with its delay; the error's name, the generation,
+    /// the attempts, and what is folded.
+    pub(super) fn barest(&self) -> Self {
+        let mut wire = self.cut(0);
+        GIVE_WAY.iter().for_each(|give_way| give_way(&mut wire));
+        wire
+    }
+
     /// With its texts in so many bytes at most. JSON may double each byte of `details` and `explanation`, so both give
     /// way.
     fn cut(&self, bytes: usize) -> Self {

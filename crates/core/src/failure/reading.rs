@@ -14,10 +14,14 @@ pub(crate) struct RawFailure(Wire<'static>);
 impl RawFailure {
     /// `None` if it is none of ours.
     pub(crate) fn attribute(attribute: &Attribute) -> Option<Self> {
-        Wire::read(attribute.text()?).map(Self)
+        Self::text(attribute.text()?)
     }
 
-    /// The producer's attributes that found no place. A hand-off folds none: what one says that it folds somebody has
+    pub(super) fn text(text: &str) -> Option<Self> {
+        Wire::read(text).map(Self)
+    }
+
+    /// The producer's attributes that found no place. What neither a verdict nor a due time stands beside somebody has
     /// made up.
     pub(crate) fn take_folded(&mut self) -> FoldedAttributes {
         let Self(wire) = self;
@@ -59,7 +63,8 @@ impl Wire<'static> {
             error: LastError { error_type: owned(self.error_type), details: owned(self.details) },
             answer: self.kind.map(|kind| Answer { kind, retry_after_seconds }),
             delivery: Delivery {
-                failed_at: moment(self.failed_at).unwrap_or(now),
+                // All copies and all receives of it must say the same, since delays are counted from it.
+                failed_at: moment(self.failed_at).or(record.first_received_at).unwrap_or(now),
                 source_message_id: text_or(self.source_message_id, &record.sqs_message_id),
                 source_queue_arn: text_or(self.source_queue_arn, &record.queue_arn),
                 sent_at: moment(self.first_sent_time).unwrap_or(record.sent_at),

@@ -1,3 +1,5 @@
+mod full_messages;
+
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -51,17 +53,17 @@ fn each_document_is_one_json_document() {
         r#""source_message_id":"m","source_queue_arn":"arn:aws:sqs:eu-central-1:000000000000:source","#,
         r#""first_sent_time":"2026-07-25T17:20:00.000000Z""#
     );
-    let attributes = hand_off().attached(&producer(1), 100).unwrap();
+    let attributes = hand_off().placed(&producer(1), 100, None).attributes;
     assert_eq!(attributes.len(), 2);
     assert_eq!(attributes[FAILURE].data_type, "String");
     assert_eq!(text(&attributes), format!("{delivered}}}"));
     assert_eq!(read(text(&attributes)), Some(Document::HandOff(hand_off())));
 
-    let attributes = hop().attached_or_folded(&producer(1), 100).unwrap();
+    let attributes = hop().placed(&producer(1), 100, None).attributes;
     assert_eq!(text(&attributes), format!(r#"{delivered},"due_at":"2026-07-25T19:20:05.000000Z"}}"#));
     assert_eq!(read(text(&attributes)), Some(Document::Hop(hop())));
 
-    let attributes = verdict().attached_at_any_price(&producer(1), 100);
+    let attributes = verdict().placed(&producer(1), 100, None).attributes;
     let given_up = concat!(
         r#""verdict":"RETRY_ATTEMPT_EXCEEDED","#,
         r#""stage":"failed-message-processor","explanation":"Max retry attempts 5 exceeded"}"#
@@ -108,7 +110,7 @@ fn a_message_that_came_back_begins_a_new_generation() {
     let written = |generation_before| {
         let delivery = Delivery { came_back: Some(CameBack { generation_before }), ..delivery() };
         let hand_off = HandOff { delivery, ..hand_off() };
-        let attributes = hand_off.attached(&producer(0), 1).unwrap();
+        let attributes = hand_off.placed(&producer(0), 1, None).attributes;
         assert_eq!(read(text(&attributes)), Some(Document::HandOff(hand_off)));
         text(&attributes).to_owned()
     };
@@ -165,14 +167,14 @@ fn a_later_versions_words_are_carried_on() {
     let words = r#"{"type":"T","kind":"parked","retry_after_seconds":7}"#;
     let Some(Document::HandOff(parked)) = read(words) else { panic!("a hand-off") };
     assert_eq!((parked.answer.kind(), parked.answer.retry_after_seconds), (Kind::Transient, Some(7)));
-    let hop = Hop { hand_off: parked, due_at: at(100) }.attached_or_folded(&producer(0), 1).unwrap();
+    let hop = Hop { hand_off: parked, due_at: at(100) }.placed(&producer(0), 1, None).attributes;
     assert!(text(&hop).contains(r#""kind":"parked","retry_after_seconds":7"#), "{hop:?}");
 
     let words = r#"{"verdict":"TARGET_GONE","stage":"circuit-breaker"}"#;
     let Some(Document::Verdict(verdict)) = read(words) else { panic!("a verdict") };
     assert_eq!(verdict.code, Code::Unknown("TARGET_GONE".to_owned()));
     assert_eq!(verdict.case.as_ref().unwrap().stage.as_ref().unwrap().as_str(), "circuit-breaker");
-    let again = verdict.attached_at_any_price(&producer(0), 1);
+    let again = verdict.placed(&producer(0), 1, None).attributes;
     assert_eq!(read(text(&again)), Some(Document::Verdict(verdict)));
 }
 
@@ -197,7 +199,7 @@ fn a_verdict_without_a_stage_keeps_its_reason() {
     let case = verdict.case.as_ref().unwrap();
     assert_eq!((case.explanation.as_str(), case.failure.attempts), ("too late", Some(3)));
     assert_eq!(case.failure.error, LastError { error_type: "T".to_owned(), details: "d".to_owned() });
-    assert_eq!(text(&verdict.attached_at_any_price(&producer(0), 1)), without);
+    assert_eq!(text(&verdict.placed(&producer(0), 1, None).attributes), without);
 }
 
 /// From a hand-off over hop after hop to the verdict.
@@ -205,16 +207,16 @@ fn a_verdict_without_a_stage_keeps_its_reason() {
 fn members_of_a_later_version_are_kept_as_they_stand() {
     let members = r#""since":"2026-07-25","deep":{"n":1.50e400,"$serde_json::private::Number":"1"},"\u0061b":[ "\ud800" ]"#;
     let written =
-        text(&hand_off().attached(&producer(0), 1).unwrap()).replacen('{', &format!("{{{members},"), 1);
+        text(&hand_off().placed(&producer(0), 1, None).attributes).replacen('{', &format!("{{{members},"), 1);
     let Some(Document::HandOff(hand_off)) = read(&written) else { panic!("a hand-off: {written}") };
     let kept = members.replace(r"\u0061b", "ab");
     assert_eq!(hand_off.error, self::hand_off().error);
-    let first = Hop { hand_off, due_at: at(5000) }.attached_or_folded(&producer(10), 1).unwrap();
+    let first = Hop { hand_off, due_at: at(5000) }.placed(&producer(10), 1, None).attributes;
     assert!(text(&first).contains(&kept), "{first:?}");
     let Some(Document::Hop(hop)) = read(text(&first)) else { panic!("a hop") };
-    let second = hop.attached_or_folded(&producer(0), 1).unwrap();
+    let second = hop.placed(&producer(0), 1, None).attributes;
     assert!(text(&second).contains(&kept), "{second:?}");
-    let verdict = verdict_on(hop.hand_off.into()).attached_at_any_price(&producer(0), 1);
+    let verdict = verdict_on(hop.hand_off.into()).placed(&producer(0), 1, None).attributes;
     assert!(text(&verdict).contains(&kept), "{verdict:?}");
 }
 
@@ -242,15 +244,15 @@ fn details_give_way_to_members_of_a_later_version() {
         r#"{kept}"source_queue_arn":"{}","first_sent_time":"2026-07-25T17:19:00.000000Z",{since}}}"#,
         received(None).queue_arn
     );
-    let attributes = hand_off.attached(&producer(0), 1).unwrap();
+    let attributes = hand_off.placed(&producer(0), 1, None).attributes;
     let details = "d".repeat(FAILURE_BYTES_MAX - kept.len() - r#"{"type":"T","details":"…","#.len());
     assert_eq!(text(&attributes), format!(r#"{{"type":"T","details":"{details}…",{kept}"#));
 
     let bare = format!(r#"{{"type":"T",{kept}"#);
     let left = bare.len() + FAILURE.len() + "String".len();
-    let attributes = hand_off.attached(&producer(0), MESSAGE_BYTES_MAX - left).unwrap();
+    let attributes = hand_off.placed(&producer(0), MESSAGE_BYTES_MAX - left, None).attributes;
     assert_eq!(text(&attributes), bare, "what a later version wrote is the last to give way");
-    let attributes = hand_off.attached(&producer(0), MESSAGE_BYTES_MAX - left + 1).unwrap();
+    let attributes = hand_off.placed(&producer(0), MESSAGE_BYTES_MAX - left + 1, None).attributes;
     let details = "d".repeat(since.len() - r#""details":"…","#.len());
     let known =
         bare.replace(&format!(",{since}"), "").replace("\"T\"", &format!(r#""T","details":"{details}…""#));
@@ -261,7 +263,7 @@ fn details_give_way_to_members_of_a_later_version() {
 fn members_of_a_later_version_that_have_no_room_leave_it_to_the_details() {
     let written = format!(r#"{{"more":"{}","details":"{}"}}"#, "m".repeat(900), "d".repeat(400));
     let Some(Document::HandOff(hand_off)) = read(&written) else { panic!("a hand-off") };
-    let attributes = hand_off.attached(&producer(0), 1).unwrap();
+    let attributes = hand_off.placed(&producer(0), 1, None).attributes;
     assert!(text(&attributes).starts_with(&format!(r#"{{"details":"{}","kind":"#, "d".repeat(400))));
     assert!(!text(&attributes).contains("more"), "{attributes:?}");
 }
@@ -270,7 +272,7 @@ fn members_of_a_later_version_that_have_no_room_leave_it_to_the_details() {
 #[test]
 fn a_later_versions_name_that_sqs_would_refuse_is_left_out() {
     let Some(Document::HandOff(hand_off)) = read(r#"{"a\ufffe":1,"b":2}"#) else { panic!("a hand-off") };
-    let attributes = hand_off.attached(&producer(0), 1).unwrap();
+    let attributes = hand_off.placed(&producer(0), 1, None).attributes;
     assert!(text(&attributes).ends_with(r#","b":2}"#), "{attributes:?}");
 }
 
@@ -281,7 +283,7 @@ fn with_details(details: &str) -> HandOff {
 
 #[test]
 fn a_failure_is_at_most_1_kib_its_details_cut_to_what_is_left() {
-    let attributes = with_details(&"d".repeat(5000)).attached(&producer(0), 1).unwrap();
+    let attributes = with_details(&"d".repeat(5000)).placed(&producer(0), 1, None).attributes;
     assert_eq!(text(&attributes).len(), 1024);
     let Some(Document::HandOff(read)) = read(text(&attributes)) else { panic!("a hand-off") };
     assert!(read.error.details.ends_with("ddd…"));
@@ -297,7 +299,7 @@ fn an_explanation_and_a_type_that_double_in_json_leave_room_for_the_rest() {
     let error = LastError { error_type: quotes.clone(), details: quotes.clone() };
     let mut long = verdict_on(HandOff { error, delivery: delivery.clone(), ..hand_off() }.into());
     long.case.as_mut().unwrap().explanation = quotes;
-    let attributes = long.attached_at_any_price(&producer(1), 100);
+    let attributes = long.placed(&producer(1), 100, None).attributes;
     let Some(Document::Verdict(Verdict { case: Some(again), .. })) = read(text(&attributes)) else {
         panic!("a verdict")
     };
@@ -310,48 +312,18 @@ fn an_explanation_and_a_type_that_double_in_json_leave_room_for_the_rest() {
 
 #[test]
 fn short_details_of_illegal_characters_are_replaced_not_cut() {
-    let attributes = with_details("a\u{1}b").attached(&producer(0), 1).unwrap();
+    let attributes = with_details("a\u{1}b").placed(&producer(0), 1, None).attributes;
     assert_eq!(read(text(&attributes)), Some(Document::HandOff(with_details("a\u{FFFD}b"))));
-}
-
-#[test]
-fn beside_nine_attributes_there_is_a_place_and_beside_ten_there_is_none() {
-    assert_eq!(hand_off().attached(&producer(9), 1).unwrap().len(), 10);
-    assert_eq!(hand_off().attached(&producer(10), 1), None);
-}
-
-#[test]
-fn a_hand_off_gives_up_where_not_even_its_bare_bones_fit() {
-    let bare = with_details("");
-    let size = attributes_size(&bare.attached(&Attributes::new(), 1).unwrap());
-    let fitting = hand_off().attached(&Attributes::new(), MESSAGE_BYTES_MAX - size).unwrap();
-    assert_eq!(read(text(&fitting)), Some(Document::HandOff(bare)));
-    assert_eq!(hand_off().attached(&Attributes::new(), MESSAGE_BYTES_MAX - size + 1), None);
-    assert_eq!(hand_off().attached(&Attributes::new(), MESSAGE_BYTES_MAX), None);
 }
 
 #[test]
 fn a_verdict_folds_the_smallest_of_ten_attributes() {
     let mut attributes = producer(9);
     attributes.insert("z".to_owned(), Attribute::string("x"));
-    let beside = verdict().attached_at_any_price(&attributes, 100);
+    let beside = verdict().placed(&attributes, 100, None).attributes;
     assert_eq!(beside.len(), 10);
     assert!(!beside.contains_key("z"));
     assert_eq!(producers_attributes(beside), (attributes, None));
-}
-
-#[test]
-fn a_verdict_gives_way_to_its_code_and_then_to_nothing() {
-    let code = r#"{"verdict":"RETRY_ATTEMPT_EXCEEDED"}"#;
-    let size = FAILURE.len() + "String".len() + code.len();
-    let of = |left: usize| verdict().attached_at_any_price(&Attributes::new(), MESSAGE_BYTES_MAX - left);
-    assert_eq!(text(&of(size)), code);
-    assert_eq!(text(&of(size + 50)), code);
-    assert_eq!(read(code), Some(Document::Verdict(Verdict::bare(DeadLetterReason::RetryAttemptExceeded))));
-    assert!(of(size - 1).is_empty());
-    assert!(of(0).is_empty());
-    let full = producer(10);
-    assert_eq!(verdict().attached_at_any_price(&full, MESSAGE_BYTES_MAX - attributes_size(&full)), full);
 }
 
 /// What SQS may not take a second time stays where it took it.
@@ -359,11 +331,11 @@ fn a_verdict_gives_way_to_its_code_and_then_to_nothing() {
 fn only_what_sqs_surely_takes_is_folded() {
     let mut attributes = producer(9);
     attributes.insert("ü".to_owned(), Attribute::string("x"));
-    let folded = hop().attached_or_folded(&attributes, 100).unwrap();
+    let folded = hop().placed(&attributes, 100, None).attributes;
     assert!(folded.contains_key("ü") && !folded.contains_key("a0"), "{folded:?}");
     let open: Attributes = (0..10).map(|n| (format!("ü{n}"), Attribute::string("x"))).collect();
-    assert_eq!(hop().attached_or_folded(&open, 100), None);
-    assert_eq!(verdict().attached_at_any_price(&open, 100), open, "and so no verdict");
+    assert_eq!(hop().placed(&open, 100, None).attributes, open, "so it is in the trace header");
+    assert_eq!(verdict().placed(&open, 100, None).attributes, open);
 }
 
 #[test]
@@ -390,7 +362,7 @@ proptest! {
         let mut verdict = verdict_on(HandOff { error, ..hand_off() }.into());
         verdict.case.as_mut().unwrap().explanation = explanation;
 
-        let attributes = verdict.attached_at_any_price(&producer, body_bytes);
+        let attributes = verdict.placed(&producer, body_bytes, None).attributes;
 
         prop_assert!(body_bytes + attributes_size(&attributes) <= MESSAGE_BYTES_MAX);
         let content = Content { body: "-".to_owned(), attributes: attributes.clone(), ..Content::default() };
@@ -405,26 +377,6 @@ proptest! {
                 prop_assert_eq!(producers_attributes(attributes.clone()), (producers_attributes(producer).0, None));
             }
             None => prop_assert_eq!(attributes, producer),
-        }
-    }
-
-    #[test]
-    fn a_hand_off_fits_wherever_it_has_a_place(
-        (producer, body_bytes) in sent_message(),
-        error_type in any_text(),
-        details in any_text(),
-    ) {
-        let error = HandlerError::transient(ErrorType::FromTarget(error_type), details);
-        if let Some(attributes) = HandOff::of_handler(&error, delivery()).attached(&producer, body_bytes) {
-            prop_assert!(body_bytes + attributes_size(&attributes) <= MESSAGE_BYTES_MAX);
-            prop_assert!(text(&attributes).len() <= FAILURE_BYTES_MAX);
-            let content = Content { body: "-".to_owned(), attributes: attributes.clone(), ..Content::default() };
-            prop_assert_eq!(OutgoingMessage::new(content).err(), None);
-            prop_assert!(matches!(read(text(&attributes)), Some(Document::HandOff(_))));
-            prop_assert_eq!(producers_attributes(attributes).0, producer);
-        } else {
-            let left = MESSAGE_BYTES_MAX - body_bytes - attributes_size(&producer);
-            prop_assert!(producer.len() == 10 || left < FAILURE_BYTES_MAX, "{left} bytes were left");
         }
     }
 }

@@ -184,12 +184,12 @@ fn ten_attributes_find_room_for_both_of_ours() {
         r#""folded_attributes":{"a0":{"data_type":"String","text":"x"},"a1":{"data_type":"String","text":"x"}}}"#
     ));
     let hand_off = HandOff::of_handler(&HandlerError::transient("Db.Busy", "later"), delivery());
-    let handed_off = hand_off.attached(&attributes, body.len()).unwrap();
+    let handed_off = hand_off.placed(&attributes, body.len(), None).attributes;
     assert_eq!(handed_off.len(), ATTRIBUTES_MAX);
     for wire in [
         handed_off,
-        Hop { hand_off, due_at: at(60) }.attached_or_folded(&attributes, body.len()).unwrap(),
-        Verdict::bare(DeadLetterReason::MessageExpired).attached_at_any_price(&attributes, body.len()),
+        Hop { hand_off, due_at: at(60) }.placed(&attributes, body.len(), None).attributes,
+        Verdict::bare(DeadLetterReason::MessageExpired).placed(&attributes, body.len(), None).attributes,
     ] {
         let mut wire = wire;
         wire.remove(FAILURE).unwrap();
@@ -317,13 +317,11 @@ proptest! {
                     prop_assert_eq!(&plain.attributes, &attributes);
                     let hand_off = HandOff::of_handler(&HandlerError::transient("Db.Busy", "later"), delivery());
                     let hop = Hop { hand_off, due_at: at(60) };
-                    if let Some(mut hopping) = hop.attached_or_folded(&next, body.len()) {
-                        // As it is opened: what `Failure` folds is put back first.
-                        let mut received = crate::testing::received(None);
-                        received.attributes = std::mem::take(&mut hopping);
-                        let opened = crate::arrival::Arrival::open(received, at(60));
-                        prop_assert_eq!(&opened.record.attributes, &next);
-                    }
+                    // As it is opened: what `Failure` folds is put back first.
+                    let mut received = crate::testing::received(None);
+                    received.attributes = hop.placed(&next, body.len(), None).attributes;
+                    let opened = crate::arrival::Arrival::open(received, at(60));
+                    prop_assert_eq!(&opened.record.attributes, &next);
                     wire = next;
                 }
                 Decision::GiveUp(given_up) => {

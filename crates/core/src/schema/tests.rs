@@ -162,6 +162,7 @@ fn what_is_read_of_metadata_is_what_stands_there() {
             redrive_generation: Some(2),
             holds: Holds::default(),
             redrive_count: 0,
+            redrive_count_at_answer: 0,
             expires_at: Some(time("2026-07-26T00:00:00Z")),
             max_attempts: Some(3),
         }

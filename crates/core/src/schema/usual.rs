@@ -50,6 +50,8 @@ struct Usual<'a> {
     held_seconds: Count<HELD_SECONDS_MAX>,
     #[serde(default)]
     redrive_count: Count<REDRIVES_MAX>,
+    #[serde(default)]
+    redrive_count_at_answer: Count<REDRIVES_MAX>,
 }
 
 /// `None` if it is for the schema to say.
@@ -72,6 +74,7 @@ pub(super) fn metadata_of(skimmed: &Skimmed<'_>) -> Option<Metadata> {
         redrive_generation: usual.redrive_generation.map(|count| count.0),
         holds: Holds::written(usual.held_since.map(|time| time.0), usual.held_seconds.0),
         redrive_count: usual.redrive_count.0,
+        redrive_count_at_answer: usual.redrive_count_at_answer.0,
         expires_at: usual.expires_at.map(|time| time.0),
         max_attempts: usual.max_attempts.map(|count| count.0),
     })

@@ -1,6 +1,8 @@
 use redeliver_core::annotation::Cause;
-use redeliver_core::failure::Stage;
+use redeliver_core::failure::{Answer, Case, Delivery, Failure, Kind, Stage};
 use redeliver_core::message::{Attribute, Attributes};
+use redeliver_core::reason::DeadLetterReason;
+use redeliver_core::tolerant::Unknown;
 use redeliver_testing::dead_letters::received;
 
 use super::*;
@@ -102,4 +104,32 @@ fn what_a_service_of_aws_wrote_is_explained_unless_it_is_ours() {
         ours.attributes.insert(name.to_owned(), Attribute::string(text));
         assert_eq!(DeadLetterRecord::new(ours).foreign, None, "{name}");
     }
+}
+
+/// A message that left its annotation no room.
+#[test]
+fn the_reason_of_a_full_message_is_read_in_its_trace_header() {
+    let message = received("a body without room", Attributes::new(), 1);
+    let failure = Failure {
+        error: LastError { error_type: "HttpStatus.400".to_owned(), details: String::new() },
+        answer: Some(Answer::just(Kind::Permanent)),
+        delivery: Delivery::of(&message, None, message.sent_at),
+        attempts: None,
+        unknown: Unknown::default(),
+    };
+    let case = Case { stage: None, explanation: String::new(), failure };
+    let verdict = Verdict { case: Some(case), ..Verdict::bare(DeadLetterReason::NonRetryableError) };
+    let full = ReceivedMessage { trace_header: Some(verdict.in_trace_header(None)), ..message };
+    let record = DeadLetterRecord::new(full.clone());
+    assert_eq!(
+        (record.error_type.as_str(), record.error_details.as_str(), record.is_annotated),
+        ("NON_RETRYABLE_ERROR", "HttpStatus.400", false)
+    );
+    assert_eq!(record.fingerprint, fingerprint("NON_RETRYABLE_ERROR", "HttpStatus.400", ""));
+    let code = Attributes::from([(ERROR_TYPE.to_owned(), Attribute::string("NON_RETRYABLE_ERROR"))]);
+    let with_code = DeadLetterRecord::new(ReceivedMessage { attributes: code, ..full.clone() });
+    assert_eq!((with_code.error_details.as_str(), with_code.is_annotated), ("HttpStatus.400", true));
+    // SQS moves what a producer wrote.
+    let moved = DeadLetterRecord::new(ReceivedMessage { redriven_from: Some("arn".to_owned()), ..full });
+    assert_eq!((moved.error_type.as_str(), moved.error_details.as_str()), (UNANNOTATED, ""));
 }

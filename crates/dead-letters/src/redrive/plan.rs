@@ -4,7 +4,7 @@ mod edit;
 mod new_id;
 
 use redeliver_core::annotation::{ERROR_DETAILS, ERROR_TYPE};
-use redeliver_core::arrival::producers_attributes;
+use redeliver_core::arrival::{producers_attributes, trace_header_and_verdict};
 use redeliver_core::limits::DelaySeconds;
 use redeliver_core::message::{Attributes, Content, OutgoingMessage};
 use redeliver_core::metadata::{GENERATION_MAX, Metadata};
@@ -167,7 +167,7 @@ impl Plan {
             body: new_body,
             attributes,
             message_group_id: record.message.message_group_id.clone(),
-            trace_header: record.message.trace_header.clone(),
+            trace_header: trace_header_and_verdict(&record.message).0,
             delay: DelaySeconds::ZERO,
         };
         match OutgoingMessage::new(content) {

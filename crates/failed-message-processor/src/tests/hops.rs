@@ -103,16 +103,17 @@ fn record_of(body: String) -> ReceivedMessage {
 }
 
 #[test]
-fn a_message_without_room_for_its_due_time_is_explained_and_not_lost() {
+fn a_message_with_little_room_hops_with_its_due_time_and_what_decides() {
     let setup = Setup::with_policy(HOURS);
-    // The retry's metadata would fit, the due time beside the producer's attributes does not.
+    // The retry's metadata fits, and the whole document does not.
     let whole = body_of_size(1, MESSAGE_BYTES_MAX - 150);
     assert!(setup.process(vec![unexplained(whole.clone())]).is_empty());
-    assert!(setup.intermediate.sent().is_empty());
-    let verdict = setup.annotation.only();
-    assert_eq!(verdict.body, whole);
-    let failure = document(&verdict.attributes, FAILURE);
-    assert_eq!(failure["verdict"], "MESSAGE_TOO_LARGE");
+    assert!(setup.annotation.sent().is_empty());
+    let hop = setup.intermediate.only();
+    assert_eq!((hop.body, hop.delay.get()), (whole, 900));
+    let failure = document(&hop.attributes, FAILURE);
+    assert_eq!((&failure["type"], &failure["kind"]), (&json!("Redrive"), &json!("transient")));
+    assert_eq!((&failure["due_at"], &failure["source_queue_arn"]), (&json!(moment(7200)), &Value::Null));
 }
 
 #[test]

@@ -26,7 +26,8 @@ fn a_redriven_message_with_ten_attributes_is_sent_again_with_all_of_them() {
     setup.process(vec![ReceivedMessage { attributes: ten_attributes(), ..redriven(1, body(1)) }]);
     let sent = setup.source.only();
     assert_eq!(sent.attributes, ten_attributes());
-    assert!(sent.body.contains(r#""retry_attempt":1,"#), "it may have been answered: {}", sent.body);
+    let counts = r#""retry_attempt":0,"next_retry_time""#;
+    assert!(sent.body.contains(counts) && sent.body.contains(r#""redrive_count":1"#), "{}", sent.body);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The producer's attributes: whole, or folded, never lost; and the annotation gives way to them.
 
-use redeliver_core::arrival::producers_attributes;
+use redeliver_core::arrival::{producers_attributes, trace_header_and_verdict};
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
 
 use super::*;
@@ -105,4 +105,30 @@ fn a_body_of_1_mib_with_attributes_keeps_them_and_drops_the_annotation() {
     let body = body_of_size(1, MESSAGE_BYTES_MAX - bytes);
     let sent = final_record(ReceivedMessage { attributes: attributes.clone(), ..redriven(1, &*body) });
     assert_eq!((sent.body, sent.attributes), (body, attributes));
+}
+
+/// As the verdict that came, wherever that stood; with `DeadLetter` there is no need for it.
+#[test]
+fn where_the_annotation_has_no_room_the_reason_is_in_the_trace_header() {
+    for room in [0, 34, 35, 100, 269, 800] {
+        let body = body_of_size(1, MESSAGE_BYTES_MAX - room);
+        let mut record = given_up(1, &*body, &failure("NON_RETRYABLE_ERROR", json!({})));
+        let verdict = Arrival::open(record.clone(), start()).take_verdict().unwrap();
+        record.attributes.clear();
+        record.trace_header = Some(verdict.in_trace_header(Some("Root=1")));
+        let sent = final_record(record);
+        let is_annotated = sent.attributes.contains_key(DEAD_LETTER);
+        assert_eq!(is_annotated, room == 800, "{room} bytes of room");
+        let received = ReceivedMessage {
+            attributes: sent.attributes.clone(),
+            trace_header: sent.trace_header,
+            ..redriven(1, "{}")
+        };
+        let received = ReceivedMessage { redriven_from: None, ..received };
+        let (producers, told) = trace_header_and_verdict(&received);
+        assert_eq!(producers.as_deref(), Some("Root=1"));
+        let error = told.map(|verdict| (verdict.code, verdict.case.unwrap().failure.error.error_type));
+        let expected = (DeadLetterReason::NonRetryableError.into(), "HttpStatus.503".to_owned());
+        assert_eq!(error, (!is_annotated).then_some(expected), "{room} bytes of room");
+    }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use redeliver_core::annotation::ERROR_TYPE;
+use redeliver_core::arrival::trace_header_and_verdict;
 use redeliver_core::deletion::delete;
 use redeliver_core::message::{Attribute, ReceivedMessage};
 use redeliver_core::ports::{Clock, Queue};
@@ -23,8 +24,10 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
             // Written, counted, flushed, and only then deleted: a final record that the disk refuses stays in the
             // queue.
             for record in &records {
-                writeln!(output, "{}", final_record(record))?;
-                let error_type = record.attributes.get(ERROR_TYPE).and_then(Attribute::text);
+                let (_, verdict) = trace_header_and_verdict(record);
+                writeln!(output, "{}", final_record(record, verdict.is_some()))?;
+                let code = verdict.as_ref().map(|verdict| verdict.code.as_str());
+                let error_type = record.attributes.get(ERROR_TYPE).and_then(Attribute::text).or(code);
                 let now = self.clock.now();
                 let body = (self.what_went_in)(&record.body);
                 self.ledger().dead_lettered(body, error_type.unwrap_or("UNANNOTATED"), now);
@@ -39,14 +42,18 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
     }
 }
 
-/// One line of the output: the body as it is, attributes as plain values.
-fn final_record(record: &ReceivedMessage) -> String {
+/// One line of the output: the body as it is, attributes as plain values, and the trace header if the verdict is there.
+fn final_record(record: &ReceivedMessage, has_verdict_in_trace_header: bool) -> String {
     #[derive(Serialize)]
     struct FinalRecord<'a> {
         body: &'a str,
         attributes: BTreeMap<&'a str, Option<&'a str>>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        trace_header: Option<&'a str>,
     }
     let attributes =
         record.attributes.iter().map(|(name, attribute)| (name.as_str(), attribute.text())).collect();
-    serde_json::to_string(&FinalRecord { body: &record.body, attributes }).expect("strings always serialise")
+    let trace_header = record.trace_header.as_deref().filter(|_| has_verdict_in_trace_header);
+    serde_json::to_string(&FinalRecord { body: &record.body, attributes, trace_header })
+        .expect("strings always serialise")
 }

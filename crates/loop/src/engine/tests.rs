@@ -1,3 +1,4 @@
+mod full_messages;
 mod our_own_outage;
 
 use std::future::{pending, ready};

@@ -28,14 +28,16 @@ fn not_confirmed(setup: &Setup) -> Vec<(String, String)> {
 }
 
 #[test]
-fn a_failing_record_with_ten_attributes_takes_the_redrive_path() {
+fn a_failing_record_with_ten_attributes_is_handed_off_with_one_of_them_folded() {
     let setup = two_of_ten();
     let mut records = ten();
     records[3].attributes = ten_attributes();
-    assert_eq!(setup.process(records, 30), ["sqs-3"]);
-    assert_eq!(setup.intermediate.only().body, body(7), "the other one is handed off");
-    assert!(setup.annotation.sent().is_empty());
-    assert_eq!(not_confirmed(&setup), [("sqs-3".to_owned(), "NoPlaceForFailure".to_owned())]);
+    assert_eq!(setup.process(records, 30), [""; 0]);
+    let sent = setup.intermediate.sent();
+    assert_eq!((sent[0].attributes.len(), sent[0].trace_header.as_deref()), (10, None));
+    let folded = &document(&sent[0].attributes, FAILURE)["folded_attributes"];
+    assert_eq!(folded.as_object().unwrap().len(), 1);
+    assert_eq!(redeliver_core::arrival::producers_attributes(sent[0].attributes.clone()).0, ten_attributes());
 }
 
 #[test]
@@ -48,13 +50,21 @@ fn a_failing_record_that_sqs_would_refuse_takes_the_redrive_path() {
     assert_eq!(not_confirmed(&setup), [("sqs-3".to_owned(), "AttributeName".to_owned())]);
 }
 
+/// Its reason is in the trace header, and SQS does not move it: its call is not made again.
 #[test]
-fn a_failing_record_of_1_mib_takes_the_redrive_path() {
+fn a_failing_record_of_1_mib_is_handed_off_with_its_reason_in_the_trace_header() {
     let setup = two_of_ten();
     let mut records = ten();
     records[3].body = body_of_size(3, MESSAGE_BYTES_MAX);
-    assert_eq!(setup.process(records, 30), ["sqs-3"]);
-    assert_eq!(setup.intermediate.only().body, body(7));
+    assert_eq!(setup.process(records, 30), [""; 0]);
+    let [full, other] = setup.intermediate.sent().try_into().unwrap();
+    assert_eq!((full.body.len(), full.attributes.is_empty()), (MESSAGE_BYTES_MAX, true));
+    assert!(
+        full.trace_header
+            .unwrap()
+            .starts_with("Root=1-00000000-000000000000000000000000;Sampled=0;Redeliver=")
+    );
+    assert_eq!((other.body, other.trace_header), (body(7), None));
 }
 
 #[test]

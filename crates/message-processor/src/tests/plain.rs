@@ -87,14 +87,16 @@ fn what_it_came_with_goes_on_byte_for_byte() {
 
 /// `Failure` needs the tenth place, and the failed-message-processor finds the id by the same rules.
 #[test]
-fn nine_attributes_leave_no_place_for_its_id_and_ten_none_for_the_reason() {
+fn nine_attributes_leave_no_place_for_its_id_and_of_ten_one_is_folded() {
     let attributes = |count: usize| (0..count).map(|n| (format!("a{n}"), Attribute::string("x"))).collect();
     let setup = optional().failing_all(&busy(), [sqs_id(1), sqs_id(2), sqs_id(3)]);
     let record = |n, count| ReceivedMessage { attributes: attributes(count), ..plain(n, "x") };
-    assert_eq!(setup.process(vec![record(1, 8), record(2, 9), record(3, 10)], 30), [sqs_id(3)]);
-    let [eight, nine] = setup.intermediate.sent().try_into().unwrap();
+    assert_eq!(setup.process(vec![record(1, 8), record(2, 9), record(3, 10)], 30), [""; 0]);
+    let [eight, nine, ten] = setup.intermediate.sent().try_into().unwrap();
     assert_eq!((eight.attributes.len(), eight.attributes.contains_key(REDELIVER)), (10, true));
     assert_eq!((nine.attributes.len(), nine.attributes.contains_key(REDELIVER)), (10, false));
+    assert_eq!((ten.attributes.len(), ten.attributes.contains_key(REDELIVER)), (10, false));
+    assert_eq!(document(&ten.attributes, FAILURE)["source_message_id"], json!(sqs_id(3)));
 }
 
 #[test]

@@ -110,6 +110,7 @@ fn expected(body: &str, node: &Result<Node, Wrong>) -> Expected {
         ("redrive_generation", 100),
         ("held_seconds", 1_210_500),
         ("redrive_count", 1000),
+        ("redrive_count_at_answer", 1000),
     ] {
         if value(name).is_some_and(|value| digits(body, value).is_none_or(|number| number > most)) {
             return Expected::Invalid;
@@ -218,6 +219,7 @@ fn check_metadata(body: &str, node: &Node, envelope: &Envelope<'_>) {
     assert_eq!(read.retry_attempt, number("retry_attempt").unwrap_or(0));
     assert_eq!(read.snooze_count, number("snooze_count").unwrap_or(0));
     assert_eq!(read.redrive_count, number("redrive_count").unwrap_or(0));
+    assert_eq!(read.redrive_count_at_answer, number("redrive_count_at_answer").unwrap_or(0));
     let held_since = text("held_since").as_deref().and_then(parse_rfc3339);
     assert_eq!(read.holds, Holds::written(held_since, number("held_seconds").unwrap_or(0)));
     assert_eq!(read.redrive_generation, number("redrive_generation"));
@@ -230,7 +232,7 @@ fn check_metadata(body: &str, node: &Node, envelope: &Envelope<'_>) {
 
 fn check_splices(body: &str, node: &Node, envelope: &Envelope<'_>) {
     let generation = (envelope.metadata.redrive_generation.unwrap_or(0) + 1).min(100);
-    let fresh = [None, None, None, None, None, Some(generation.to_string()), None, None, None];
+    let fresh = [None, None, None, None, None, Some(generation.to_string()), None, None, None, None];
     check_splice(body, node, &fresh, &envelope.with_next_generation(None));
 
     let full = RetryMetadata {
@@ -243,6 +245,7 @@ fn check_splices(body: &str, node: &Node, envelope: &Envelope<'_>) {
         held_since: Some(moment()),
         held_seconds: 1000,
         redrive_count: 1000,
+        redrive_count_at_answer: 999,
     };
     let time = Some("\"2026-07-25T17:20:00.000000Z\"".to_owned());
     let history = r#"[{"attempt":7,"failed_at":"2026-07-25T17:20:00.000000Z","error_type":"T","error_details":"a \"quoted\" text, with {} and ,"}]"#;
@@ -257,6 +260,7 @@ fn check_splices(body: &str, node: &Node, envelope: &Envelope<'_>) {
         time.clone(),
         most.clone(),
         most,
+        Some("999".to_owned()),
     ];
     check_splice(body, node, &ours, &envelope.with_retry_metadata(&full));
     let again = MessageSchema::parse(schema(), &envelope.with_retry_metadata(&full)).map(|again| {
@@ -273,9 +277,10 @@ fn check_splices(body: &str, node: &Node, envelope: &Envelope<'_>) {
         held_since: None,
         held_seconds: 0,
         redrive_count: 0,
+        redrive_count_at_answer: 0,
         ..full
     };
-    let ours = [Some("0".to_owned()), time.clone(), time, None, None, None, None, None, None];
+    let ours = [Some("0".to_owned()), time.clone(), time, None, None, None, None, None, None, None];
     check_splice(body, node, &ours, &envelope.with_retry_metadata(&least));
 }
 

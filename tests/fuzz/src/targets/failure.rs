@@ -1,19 +1,20 @@
 //! The attributes of a hand-off, of a hop and of a verdict: SQS takes them, and no producer attribute is lost.
 
 use arbitrary::{Result, Unstructured};
-use redeliver_core::arrival::producers_attributes;
 use redeliver_core::failure::{
     Answer, CameBack, Case, Delivery, Document, FAILURE, FAILURE_BYTES_MAX, Failure, HandOff, Hop, Kind,
-    LastError, Stage, Verdict,
+    LastError, Placed, Stage, Verdict,
 };
 use redeliver_core::limits::{ATTRIBUTES_MAX, MESSAGE_BYTES_MAX};
-use redeliver_core::message::{Attribute, Attributes, attributes_size};
+use redeliver_core::message::{Attribute, Attributes, Content, attributes_size};
 use redeliver_core::origin::Origin;
 use redeliver_core::reason::DeadLetterReason;
+use redeliver_core::text;
 use redeliver_core::tolerant::Unknown;
+use redeliver_embedded::accepts;
 
 use crate::made::{self, Sent};
-use crate::messages::{is_sendable, moment, opened, put_back};
+use crate::messages::{is_sendable, moment, opened, opened_with, put_back};
 
 pub(super) fn check(bytes: &[u8]) {
     let mut bytes = Unstructured::new(bytes);
@@ -50,35 +51,56 @@ fn verdict(bytes: &mut Unstructured<'_>) -> Result<Verdict> {
 }
 
 fn check_hand_off(sent: &Sent, hand_off: &HandOff) {
-    let Some(attributes) = hand_off.attached(&sent.attributes, sent.body_bytes) else {
-        let full = sent.body_bytes + attributes_size(&sent.attributes) + FAILURE_BYTES_MAX + 13;
-        assert!(sent.attributes.len() >= ATTRIBUTES_MAX || full > MESSAGE_BYTES_MAX, "there was room");
-        return;
-    };
-    let Document::HandOff(again) = check_written(sent, &attributes) else { panic!("{attributes:?}") };
-    assert_eq!((&again.answer, &again.delivery), (&hand_off.answer, &hand_off.delivery));
-    assert_eq!(producers_attributes(attributes).0, producers_attributes(sent.attributes.clone()).0);
+    let placed = hand_off.placed(&sent.attributes, sent.body_bytes, TRACE);
+    // One that folds is a hop whose time never comes.
+    let again =
+        check_placed(sent, &placed).into_hand_off().map(|(hand_off, _)| hand_off).expect("a hand-off");
+    assert_eq!(again.answer, hand_off.answer);
+    assert_eq!(again.delivery.came_back, hand_off.delivery.came_back);
+    if has_room(sent) {
+        assert_eq!(again.delivery, hand_off.delivery);
+    }
 }
 
 fn check_hop(sent: &Sent, hop: &Hop) {
-    if let Some(attributes) = hop.attached_or_folded(&sent.attributes, sent.body_bytes) {
-        let Document::Hop(again) = check_written(sent, &attributes) else { panic!("{attributes:?}") };
-        assert_eq!((again.due_at, &again.hand_off.delivery), (hop.due_at, &hop.hand_off.delivery));
-        check_restored(sent, &attributes);
-    }
+    let placed = hop.placed(&sent.attributes, sent.body_bytes, TRACE);
+    let Document::Hop(again) = check_placed(sent, &placed) else { panic!("{placed:?}") };
+    assert_eq!((again.due_at, &again.hand_off.answer), (hop.due_at, &hop.hand_off.answer));
 }
 
 fn check_verdict(sent: &Sent, verdict: &Verdict) {
-    let attributes = verdict.attached_at_any_price(&sent.attributes, sent.body_bytes);
-    if !attributes.contains_key(FAILURE) {
-        assert_eq!(attributes, sent.attributes, "a producer's attribute is lost");
-        let room = attributes_size(&sent.attributes) * 3 + sent.body_bytes + 10_000 < MESSAGE_BYTES_MAX;
-        assert!(!room, "there was room, but the verdict is dropped: {attributes:?}");
-        return;
-    }
-    let Document::Verdict(again) = check_written(sent, &attributes) else { panic!("{attributes:?}") };
+    let placed = verdict.placed(&sent.attributes, sent.body_bytes, TRACE);
+    let Document::Verdict(again) = check_placed(sent, &placed) else { panic!("{placed:?}") };
     assert_eq!(again.code, verdict.code);
-    check_restored(sent, &attributes);
+    let error = |verdict: &Verdict| verdict.case.as_ref().map(|case| case.failure.error.error_type.clone());
+    let cut = error(verdict).map(|error_type| text::clean(&error_type, text::ERROR_TYPE_BYTES_MAX));
+    assert_eq!(error(&again).unwrap_or_default(), cut.unwrap_or_default());
+}
+
+const TRACE: Option<&str> = Some("Root=1-5759e988-bd862e3fe1be46a994272793;Sampled=1");
+
+/// For the whole document, whatever is folded.
+fn has_room(sent: &Sent) -> bool {
+    attributes_size(&sent.attributes) * 3 + sent.body_bytes + 10_000 < MESSAGE_BYTES_MAX
+        && sent.attributes.len() < ATTRIBUTES_MAX
+}
+
+/// What an attribute, or the trace header, says to who opens the message.
+fn check_placed(sent: &Sent, placed: &Placed) -> Document {
+    let Placed { attributes, trace_header } = placed;
+    if attributes.contains_key(FAILURE) {
+        assert_eq!(trace_header.as_deref(), TRACE);
+        check_restored(sent, attributes);
+        return check_written(sent, attributes);
+    }
+    assert!(!has_room(sent), "there was room: {attributes:?}");
+    assert_eq!(*attributes, sent.attributes, "a producer's attribute is lost");
+    let trace_header = trace_header.clone();
+    let content = Content { body: "-".to_owned(), trace_header: trace_header.clone(), ..Content::default() };
+    assert!(accepts(&content).is_ok(), "SQS would refuse {trace_header:?}");
+    let opened = opened_with(Attributes::new(), trace_header, moment());
+    assert_eq!(opened.record.trace_header.as_deref(), TRACE);
+    opened.document().cloned().expect("we wrote it")
 }
 
 fn check_restored(sent: &Sent, attributes: &Attributes) {

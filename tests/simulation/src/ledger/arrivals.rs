@@ -23,7 +23,7 @@ pub(crate) fn read(attributes: &Attributes) -> Arrival {
     producer.remove("Failure");
     let folds =
         |failure: &Map<String, Value>| failure.contains_key("verdict") || failure.contains_key("due_at");
-    let failure = ours(attributes, "Failure", &[], FAILURE).filter(folds);
+    let failure = self::failure(attributes).filter(folds);
     if let Some(whole) = failure.and_then(|failure| unfolded(producer.clone(), &failure)) {
         producer = whole;
     }
@@ -31,6 +31,11 @@ pub(crate) fn read(attributes: &Attributes) -> Arrival {
         Some((record, whole)) => Arrival { producer: whole, record: Some(record) },
         None => Arrival { producer, record: None },
     }
+}
+
+/// Our `Failure`, by whoever it is written.
+pub(super) fn failure(attributes: &Attributes) -> Option<Map<String, Value>> {
+    ours(attributes, "Failure", &[], FAILURE)
 }
 
 /// Our `DeadLetter`, and what is beside it without our own: no message is annotated that has an annotation.

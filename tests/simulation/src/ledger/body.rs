@@ -9,7 +9,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 /// The members of `metadata` that redeliver writes, by its documentation.
-const OURS: [&str; 9] = [
+const OURS: [&str; 10] = [
     "retry_attempt",
     "next_retry_time",
     "first_sent_time",
@@ -19,6 +19,7 @@ const OURS: [&str; 9] = [
     "held_since",
     "held_seconds",
     "redrive_count",
+    "redrive_count_at_answer",
 ];
 
 /// What a body says of its retries.
@@ -35,6 +36,8 @@ pub(crate) struct Retries {
     /// It says that it was held, believed or not.
     pub(crate) tells_of_holds: bool,
     pub(crate) redrives: u32,
+    /// How many of these there were at its last answer.
+    pub(crate) redrives_answered: u32,
 }
 
 /// One entry of `retry_history`.
@@ -60,9 +63,19 @@ impl Retries {
 
     /// Whether both have the same numbers.
     pub(crate) fn counts_are(&self, other: &Self) -> bool {
+        let redrives = |told: &Self| (told.redrives, told.redrives_answered);
         let counts =
-            |told: &Self| (told.attempt, told.snoozes, told.held_seconds, told.redrives, told.generation);
+            |told: &Self| (told.attempt, told.snoozes, told.held_seconds, redrives(told), told.generation);
         counts(self) == counts(other)
+    }
+
+    /// Moves since its last answer. More at that than in all is nobody's.
+    pub(crate) fn redrives_unanswered(&self) -> u32 {
+        if self.redrives_answered > self.redrives {
+            self.redrives
+        } else {
+            self.redrives - self.redrives_answered
+        }
     }
 
     /// When it was first sent, given the clock of its delivery.
@@ -140,6 +153,7 @@ impl Retries {
                 self.tells_of_holds = self.held_seconds > 0;
             }
             "redrive_count" => self.redrives = value.parse().unwrap_or(u32::MAX),
+            "redrive_count_at_answer" => self.redrives_answered = value.parse().unwrap_or(u32::MAX),
             _ => {}
         }
     }

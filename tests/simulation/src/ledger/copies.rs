@@ -19,8 +19,6 @@ pub(crate) struct Copy {
     /// `None` where the body is no message.
     pub(crate) retries: Option<Retries>,
     pub(crate) attributes: Attributes,
-    /// Its attributes in the queue but ours: with ten there is no place for a reason.
-    pub(crate) places_taken: usize,
     failure: Option<Failure>,
     /// It was in the final DLQ, and was moved back as it was.
     pub(crate) came_back: bool,
@@ -40,13 +38,12 @@ pub(crate) struct Copy {
 impl Copy {
     pub(crate) fn new(content: &Content, body_hash: u64, body: Option<&Body>, at: DateTime<Utc>) -> Self {
         let milliseconds = at.timestamp_millis();
-        let Arrival { producer, record } = arrivals::read(&content.attributes);
+        let Arrival { record, .. } = arrivals::read(&content.attributes);
         Self {
             id: String::new(),
             body_hash,
             retries: body.map(|body| body.retries.clone()),
             attributes: content.attributes.clone(),
-            places_taken: producer.len(),
             failure: Failure::of(&content.attributes),
             came_back: record.is_some(),
             told_generation: record.and_then(|record| number(&record["redrive_generation"])),
@@ -76,12 +73,6 @@ impl Failure {
 
     pub(crate) fn text(&self, name: &str) -> &str {
         self.0[name].as_str().unwrap_or("")
-    }
-
-    /// It has a verdict's code alone, and what was folded.
-    pub(crate) fn is_bare(&self) -> bool {
-        let members = self.0.as_object().into_iter().flat_map(|members| members.keys());
-        members.map(String::as_str).all(|name| ["verdict", "folded_attributes"].contains(&name))
     }
 
     pub(crate) fn retry_after(&self) -> Option<u64> {

@@ -1,6 +1,6 @@
 //! What must follow from a failed message, by the documentation.
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Datelike as _, TimeDelta, Utc};
 
 use super::body::{Body, Retries};
 use super::copies::Failure;
@@ -19,6 +19,8 @@ pub(super) struct Case {
     sent_at: DateTime<Utc>,
     class: Class,
     spends: Spends,
+    /// Somebody was called, and answered: its moves count from 0 again.
+    is_answered: bool,
     error_type: String,
     details: String,
     asked: Option<Asked>,
@@ -62,6 +64,10 @@ fn refusal<'a>(why: impl Fn() -> Violation + 'a) -> Refusal<'a> {
     Box::new(why)
 }
 
+fn is_answered(class: Class, kind: &str) -> bool {
+    class == Class::Transient || kind == "snooze"
+}
+
 impl Case {
     /// Not called, since its target is down.
     pub(super) fn is_held(&self) -> bool {
@@ -83,11 +89,12 @@ impl Case {
 
     /// What the delay is keyed by.
     pub(super) fn retry(&self) -> Retry {
-        let Retries { generation, attempt, held_seconds, redrives, .. } = self.before;
+        let Retries { generation, attempt, held_seconds, .. } = self.before;
+        let redrives_unanswered = self.before.redrives_unanswered();
         let unspent = match self.spends {
             Spends::Attempt | Spends::Snooze => None,
             Spends::Hold => Some(Unspent::Hold { held_seconds }),
-            Spends::Redrive => Some(Unspent::Redrive { count: redrives + 1 }),
+            Spends::Redrive => Some(Unspent::Redrive { count: redrives_unanswered + 1 }),
         };
         Retry { generation: generation.unwrap_or(0), attempt: attempt + 1, unspent }
     }
@@ -113,14 +120,14 @@ impl Ledger {
         let told = failure.and_then(Failure::generation_before).max(copy.told_generation);
         let before = if came_back { retries.of_next_generation(told) } else { retries };
         let before = if failure.is_some_and(Failure::from_producer) { before.of_producer() } else { before };
-        // With ten attributes it could not be handed off, so it may have failed.
-        let has_room = copy.places_taken < 10;
-        let unexplained = if copy.redriven && has_room { "unanswered" } else { "transient" };
-        let class = self.knobs.policy.class(said("kind", unexplained), said("type", "Redrive"));
+        let unexplained = if copy.redriven { "unanswered" } else { "transient" };
+        let kind = said("kind", unexplained);
+        let class = self.knobs.policy.class(kind, said("type", "Redrive"));
         Some(Case {
             body_hash: copy.body_hash,
             sent_at: failure.and_then(Failure::first_sent_time).unwrap_or(copy.sent_at),
             class,
+            is_answered: is_answered(class, kind),
             spends: self.spends(class, &before),
             before,
             error_type: said("type", "Redrive").to_owned(),
@@ -131,7 +138,8 @@ impl Ledger {
                 .or(copy.first_received)
                 .unwrap_or(copy.sent_at),
             is_told: true,
-            due: failure.and_then(|failure| failure.time("due_at")),
+            // A hand-off that folds has one that never comes.
+            due: failure.and_then(|failure| failure.time("due_at")).filter(|due| due.year() < 9999),
         })
     }
 
@@ -148,6 +156,7 @@ impl Ledger {
             body_hash: copy.body_hash,
             sent_at: copy.sent_at,
             class,
+            is_answered: is_answered(class, kind),
             spends: self.spends(class, &before),
             before,
             error_type: error_type.to_owned(),
@@ -189,6 +198,8 @@ impl Ledger {
             snoozes: before.snoozes + u32::from(is(Spends::Snooze)),
             held_seconds: before.held_seconds + if is(Spends::Hold) { delay.into() } else { 0 },
             redrives: before.redrives + u32::from(is(Spends::Redrive)),
+            redrives_answered: before.redrives
+                - if case.is_answered { 0 } else { before.redrives_unanswered() },
             generation: before.generation,
             ..Retries::default()
         };
@@ -203,9 +214,8 @@ impl Ledger {
         if case.spends() && before.attempt >= max_attempts {
             return Err(refusal(move || format!("its {max_attempts} retries are made")));
         }
-        let max_redrives = self.knobs.policy.redrives_max();
-        if is(Spends::Redrive) && before.redrives >= max_redrives {
-            return Err(refusal(move || format!("SQS has moved it {max_redrives} times before")));
+        if is(Spends::Redrive) && self.redrives_are_over(before).is_some() {
+            return Err(refusal(|| "SQS has moved it too often before".to_owned()));
         }
         if !case.was_first_sent_as(body) {
             return Err(refusal(move || format!("it was first sent at {first_sent}")));
@@ -246,6 +256,22 @@ impl Ledger {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Why a message does not come back once more that SQS has moved.
+    fn redrives_are_over(&self, before: &Retries) -> Option<String> {
+        let most = self.knobs.policy.redrives_max();
+        let (in_all, unanswered) = (before.redrives, before.redrives_unanswered());
+        let told = |times: u32, more: &str, limit: &str| {
+            format!("SQS moved it {times} times{more}, and each time nobody had answered for it: {limit}")
+        };
+        if unanswered >= most {
+            let since = if in_all > unanswered { " since its last answer" } else { "" };
+            return Some(told(unanswered + 1, since, &format!("max_redrives is {most}")));
+        }
+        let most_in_all = (5 * most).min(1000);
+        let limit = format!("with max_redrives {most} it comes back {most_in_all} times at most");
+        (in_all >= most_in_all).then(|| told(in_all + 1, " in all", &limit))
     }
 
     /// Whether it is held for half of what is left: each copy for half of what is left to it.
@@ -302,8 +328,7 @@ impl Ledger {
             return false;
         }
         let exhausted = case.spends() && case.before.attempt >= max_attempts;
-        let max_redrives = self.knobs.policy.redrives_max();
-        let redrives_are_over = case.spends == Spends::Redrive && case.before.redrives >= max_redrives;
+        let redrives_over = self.redrives_are_over(&case.before).filter(|_| case.spends == Spends::Redrive);
         match code {
             "NON_RETRYABLE_ERROR" => case.class == Class::Permanent,
             _ if case.class == Class::Permanent => false,
@@ -313,14 +338,10 @@ impl Ledger {
                 exhausted && (told == explanation || self.subjects[send.n].is_oversize())
             }
             "ORCHESTRATION_FAILED" => {
-                let moved = case.before.redrives + 1;
-                let explanation = format!(
-                    "SQS moved it {moved} times, and each time nobody had answered for it: max_redrives is {max_redrives}"
-                );
                 let told = failure.text("explanation");
-                redrives_are_over && (told == explanation || self.subjects[send.n].is_oversize())
+                redrives_over.is_some_and(|why| told == why || self.subjects[send.n].is_oversize())
             }
-            _ if exhausted || redrives_are_over => false,
+            _ if exhausted || redrives_over.is_some() => false,
             "MESSAGE_EXPIRED" => self
                 .age_limit(send.n, case.before.first_sent(case.sent_at))
                 .is_some_and(|limit| self.is_expired(case, limit, send)),
@@ -436,14 +457,12 @@ impl Ledger {
         } else {
             case.details.clone()
         };
-        let failed_at = if case.due.is_none()
-            && (case.failed_at - hopped.failed_at).abs() <= TimeDelta::milliseconds(1)
-        {
-            hopped.failed_at
-        } else {
-            case.failed_at
-        };
-        if (Case { due: Some(due), details, failed_at, ..case.clone() }) != *hopped {
+        let is_oversize = self.subjects[send.n].is_oversize();
+        let is_same_moment =
+            case.due.is_none() && (case.failed_at - hopped.failed_at).abs() <= TimeDelta::milliseconds(1);
+        let failed_at = if is_same_moment || is_oversize { hopped.failed_at } else { case.failed_at };
+        let sent_at = if is_oversize { hopped.sent_at } else { case.sent_at };
+        if (Case { due: Some(due), details, failed_at, sent_at, ..case.clone() }) != *hopped {
             return Err(refusal(String::new));
         }
         if case.class == Class::Permanent {

@@ -64,8 +64,9 @@ impl Ledger {
             None => self.subjects[n].credit += 1,
         }
         checked?;
-        let Content { message_group_id, trace_header, .. } = &self.subjects[n].produced.content;
-        if (&content.message_group_id, &content.trace_header) != (message_group_id, trace_header) {
+        let subject = &self.subjects[n];
+        let kept = (&subject.produced.content.message_group_id, &subject.trace_header());
+        if (&content.message_group_id, &content.trace_header) != kept {
             return Err("the message group or the trace header is not the producer's".to_owned());
         }
         Ok(())
@@ -99,14 +100,16 @@ impl Ledger {
 
     /// The failure is that of a call in this invocation, or of one that was cut off or not begun.
     pub(super) fn tells_of_its_call(&mut self, send: Send<'_>, failure: &Failure) -> Result<(), Violation> {
-        let delivery = failure.text("source_message_id");
+        let is_oversize = self.subjects[send.n].is_oversize();
+        let delivery = &*self.source_delivery(send, failure);
         let origin = self.origins.get(delivery).filter(|origin| origin.subject == send.n);
         let origin = origin.ok_or("the reason names another message")?;
         if origin.body_hash != send.hash {
             return Err("its body is not the one that was received".to_owned());
         }
         let generation = (failure.new_generation(), failure.generation_before());
-        if failure.first_sent_time() != Some(origin.sent_at)
+        let first_sent = failure.first_sent_time().or(Some(origin.sent_at).filter(|_| is_oversize));
+        if first_sent != Some(origin.sent_at)
             || generation != (origin.came_back, origin.told_generation)
             || failure.from_producer() != (origin.sender == Sender::Producer)
         {
@@ -154,6 +157,20 @@ impl Ledger {
             }
         };
         work.handed_off(&[reason])
+    }
+
+    /// The delivery that failed. If its id gave way, one that this invocation was given.
+    pub(super) fn source_delivery(&self, send: Send<'_>, failure: &Failure) -> String {
+        let subject = &self.subjects[send.n];
+        let told = failure.text("source_message_id");
+        if !told.is_empty() || !subject.is_oversize() {
+            return told.to_owned();
+        }
+        let copies = &subject.copies[Place::Source as usize];
+        let invocation = self.turn.and_then(|turn| self.invocations.get(&turn));
+        let given = invocation.map(|work| self.given(work, send.n)).unwrap_or_default();
+        let mut given = given.into_iter().map(|index| &copies[index]);
+        given.find(|copy| copy.body_hash == send.hash).map(|copy| copy.id.clone()).unwrap_or_default()
     }
 
     /// An invalid message, as it was received.
@@ -223,9 +240,7 @@ impl Ledger {
     fn verdict(&self, send: Send<'_>) -> Result<(), Violation> {
         no_delay(send)?;
         self.attributes_kept(send, "Failure")?;
-        let Some(failure) = Failure::of(&send.content.attributes) else {
-            return self.no_room(send.n);
-        };
+        let failure = Failure::of(&send.content.attributes).ok_or("without a verdict")?;
         failure.fits(self.subjects[send.n].is_oversize())?;
         let code = failure.text("verdict");
         if let Expected::Invalid(expected) = self.expected(send.n) {
@@ -247,7 +262,7 @@ impl Ledger {
         no_delay(send)?;
         let subject = &self.subjects[send.n];
         let Some((record, _)) = dead_letter(&send.content.attributes) else {
-            return self.no_room(send.n);
+            return self.annotated_in_trace_header(send);
         };
         self.attributes_kept(send, "DeadLetter")?;
         let text = |name: &str| {
@@ -265,6 +280,22 @@ impl Ledger {
         } else {
             Err(format!("{error_type}, {details:?} and {record} do not follow"))
         }
+    }
+
+    /// A final record that has no room says its code and the last error all the same.
+    fn annotated_in_trace_header(&self, send: Send<'_>) -> Result<(), Violation> {
+        let subject = &self.subjects[send.n];
+        if !subject.is_oversize() {
+            return Err("no annotation, though there is room".to_owned());
+        }
+        let told = Failure::of(&send.content.attributes).ok_or("a final record without a reason")?;
+        let copies = &subject.copies[Place::Annotation as usize];
+        let mut candidates = copies.iter().filter(|copy| copy.receives > 0 && copy.body_hash == send.hash);
+        let is_told = |copy: &Copy| match copy.failure() {
+            Some(failure) => ["verdict", "type"].iter().all(|name| told.text(name) == failure.text(name)),
+            None => told.text("verdict") == "ORCHESTRATION_FAILED",
+        };
+        if candidates.any(is_told) { Ok(()) } else { Err(format!("{told:?} does not follow")) }
     }
 
     /// `redeliver redrive`: the message starts afresh.
@@ -304,14 +335,6 @@ impl Ledger {
         let expected = names(&self.subjects[n].attributes);
         Err(format!("the producer's attributes {expected:?} are {:?} now", names(attributes)))
     }
-
-    pub(super) fn no_room(&self, n: usize) -> Result<(), Violation> {
-        if self.subjects[n].is_oversize() {
-            Ok(())
-        } else {
-            Err("no annotation, though there is room".to_owned())
-        }
-    }
 }
 
 /// Whether a final record says what is known of this copy. `whole`: nothing had to give way to the size.
@@ -332,12 +355,13 @@ fn explains(copy: &Copy, error_type: &str, details: &str, record: &Value, whole:
         return error_type == "ORCHESTRATION_FAILED";
     };
     let parts = [failure.text("explanation"), failure.text("type"), failure.text("details")];
-    // Where there is no room for more than the verdict's code, the rest is of the copy that carries it.
-    let delivery = if !whole && failure.is_bare() {
-        [&copy.id, "", "final-dlq-annotator"]
-    } else {
-        ["source_message_id", "source_queue_arn", "stage"].map(|name| failure.text(name))
-    };
+    // What the verdict had no room for is of the copy that carries it.
+    let delivery =
+        [("source_message_id", copy.id.as_str()), ("source_queue_arn", ""), ("stage", "final-dlq-annotator")];
+    let delivery = delivery.map(|(name, otherwise)| match failure.text(name) {
+        "" if !whole => otherwise,
+        told => told,
+    });
     let told_time = DateTime::parse_from_rfc3339(told("first_sent_time")).ok();
     error_type == failure.text("verdict")
         && told_time.is_some_and(|time| time == first_sent)

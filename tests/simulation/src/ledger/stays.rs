@@ -130,14 +130,14 @@ impl Ledger {
 
     /// A message that was received once more than the policy has attempts: whoever had it before did not answer.
     fn unanswered(&self, send: Send<'_>, failure: &Failure, attempts: u32) -> Result<(), Violation> {
-        let origin = self.origins.get(failure.text("source_message_id"));
+        let origin = self.origins.get(&self.source_delivery(send, failure));
         let origin = origin.filter(|origin| origin.subject == send.n && origin.body_hash == send.hash);
         let origin = origin.ok_or("it names another message")?;
         let (max_attempts, whose) = self.max_attempts(send.n);
         let follows = failure.text("verdict") == "RETRY_ATTEMPT_EXCEEDED"
             && attempts > max_attempts
             && attempts < origin.receives
-            && failure.first_sent_time() == Some(origin.sent_at)
+            && failure.first_sent_time().is_none_or(|sent_at| sent_at == origin.sent_at)
             && failure.new_generation() == origin.came_back
             && failure.generation_before() == origin.told_generation
             && (self.subjects[send.n].is_oversize()
@@ -150,13 +150,11 @@ impl Ledger {
     pub(super) fn own_verdict(&mut self, send: Send<'_>) -> Result<(), Violation> {
         no_delay(send)?;
         self.attributes_kept(send, "Failure")?;
-        let Some(failure) = Failure::of(&send.content.attributes) else {
-            return self.no_room(send.n);
-        };
+        let failure = Failure::of(&send.content.attributes).ok_or("without a verdict")?;
         let oversize = self.subjects[send.n].is_oversize();
         failure.fits(oversize)?;
         if failure.text("kind").is_empty() && oversize {
-            return Ok(()); // the bare verdict
+            return Ok(()); // it gave way
         }
         let attempts = failure.attempts().unwrap_or(0);
         if failure.text("type") == "Redrive" {
@@ -177,7 +175,7 @@ impl Ledger {
             }
             _ if exhausted => false,
             "MESSAGE_EXPIRED" => {
-                let origin = &self.origins[failure.text("source_message_id")];
+                let origin = &self.origins[&self.source_delivery(send, &failure)];
                 let retries = send.body.map(|body| body.retries.clone()).unwrap_or_default();
                 let retries = match origin.came_back {
                     true => retries.of_next_generation(origin.told_generation),

@@ -12,8 +12,15 @@ use super::{DELAY_SECONDS_MAX, Fault, Kind};
 pub(super) type Metadata = Map<String, Value>;
 
 /// The members of `metadata` that redeliver writes.
-const OUR_MEMBERS: [&str; 6] =
-    ["retry_attempt", "next_retry_time", "first_sent_time", "retry_history", "snooze_count", "redrive_count"];
+const OUR_MEMBERS: [&str; 7] = [
+    "retry_attempt",
+    "next_retry_time",
+    "first_sent_time",
+    "retry_history",
+    "snooze_count",
+    "redrive_count",
+    "redrive_count_at_answer",
+];
 
 /// Checks body, attributes and group of a message in a queue.
 pub(super) fn check_content(sent: &Sent, stage: Stage, content: &Content) -> Result<Metadata, Fault> {
@@ -56,8 +63,14 @@ pub(super) fn attempt(metadata: &Metadata) -> u64 {
     count(metadata, "retry_attempt")
 }
 
-/// `redrive_count`.
+/// `redrive_count`, since the last answer.
 pub(super) fn redrives(metadata: &Metadata) -> u64 {
+    // More at the last answer than in all is beyond every limit.
+    redrives_in_all(metadata).checked_sub(count(metadata, "redrive_count_at_answer")).unwrap_or(u64::MAX)
+}
+
+/// `redrive_count`.
+pub(super) fn redrives_in_all(metadata: &Metadata) -> u64 {
     count(metadata, "redrive_count")
 }
 

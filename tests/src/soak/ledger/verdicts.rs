@@ -2,8 +2,8 @@
 
 use super::super::history::{Answer, Attribute, Content, Stage};
 use super::super::messages::{Fate, Sent};
-use super::content::{Metadata, attempt, document, redrives};
-use super::{ATTEMPTS_MAX, Fault, Kind, REDRIVES_MAX, Story};
+use super::content::{Metadata, attempt, document, redrives, redrives_in_all};
+use super::{ATTEMPTS_MAX, Fault, Kind, REDRIVES_IN_ALL_MAX, REDRIVES_MAX, Story};
 
 /// After so many receives SQS takes a message from the annotation queue to the final DLQ, as it is.
 const ANNOTATION_RECEIVES: u32 = 10;
@@ -39,7 +39,9 @@ pub(super) fn check_verdict(
         "MESSAGE_EXPIRED" => sent.fate == Fate::Expired,
         "MESSAGE_TOO_LARGE" => sent.fate == Fate::Oversize,
         "ORCHESTRATION_FAILED" => {
-            redrives(metadata) == REDRIVES_MAX || received(Stage::Intermediate, INTERMEDIATE_RECEIVES)
+            redrives(metadata) == REDRIVES_MAX
+                || redrives_in_all(metadata) == REDRIVES_IN_ALL_MAX
+                || received(Stage::Intermediate, INTERMEDIATE_RECEIVES)
         }
         "" => received(Stage::Annotation, ANNOTATION_RECEIVES),
         _ => false,

@@ -1,5 +1,7 @@
 //! What spends no attempt: a message that was held, and one that SQS moved.
 
+use proptest::prelude::*;
+
 use super::*;
 
 fn held() -> HandOff {
@@ -151,6 +153,83 @@ fn crashes_do_not_take_the_attempts_of_answers_or_the_other_way_round() {
     let failed = resend(&minutes(), &body(r#""retry_attempt":2,"redrive_count":20"#), &transient());
     assert_eq!((failed.spends, failed.retry_attempt), (Spends::Attempt, 3));
     assert_eq!(metadata(&failed).redrive_count, 20);
+}
+
+#[test]
+fn an_answer_gives_a_message_all_its_redrives_again() {
+    for answered in [transient(), snooze()] {
+        let resent = resend(&minutes(), &body(r#""redrive_count":20"#), &answered);
+        assert_eq!((metadata(&resent).redrive_count, metadata(&resent).redrive_count_at_answer), (20, 20));
+        let moved_again = resend(&minutes(), resent.body(), &moved());
+        assert_eq!((moved_again.spends, metadata(&moved_again).redrive_count), (Spends::Redrive, 21));
+        assert_eq!(metadata(&moved_again).redrives_since_answer(), 1);
+        let first = unspent::redrive(1, key(metadata(&resent).retry_attempt + 1));
+        assert_eq!(moved_again.waited, first.delay, "seconds again, and not minutes");
+    }
+    // Nobody has called these.
+    for kind in [Kind::Held, Kind::NotStarted] {
+        let unanswered = HandOff { answer: Answer::just(kind), ..transient() };
+        let resent = resend(&Policy::default(), &body(r#""redrive_count":20"#), &unanswered);
+        assert_eq!(metadata(&resent).redrives_since_answer(), 20, "{kind:?}");
+    }
+}
+
+#[test]
+fn how_often_it_was_moved_has_an_end_in_all_too_and_the_explanation_says_which_one() {
+    let explained = |members: &str| give_up(&Policy::default(), &body(members), &moved()).explanation;
+    assert_eq!(
+        explained(r#""redrive_count":30,"redrive_count_at_answer":10"#),
+        "SQS moved it 21 times since its last answer, and each time nobody had answered for it: max_redrives is 20"
+    );
+    assert_eq!(
+        explained(r#""redrive_count":100,"redrive_count_at_answer":100"#),
+        "SQS moved it 101 times in all, and each time nobody had answered for it: with max_redrives 20 it comes back 100 times at most"
+    );
+    let last = r#""redrive_count":99,"redrive_count_at_answer":99"#;
+    assert_eq!(metadata(&resend(&Policy::default(), &body(last), &moved())).redrive_count, 100);
+    let most = policy(r#"{"max_redrives":1000}"#);
+    assert_eq!(most.redrives_in_all_max(), 1000, "as many as the member can say");
+    let given_up = give_up(&most, &body(r#""redrive_count":1000,"redrive_count_at_answer":999"#), &moved());
+    assert_eq!(given_up.reason, DeadLetterReason::OrchestrationFailed);
+}
+
+/// An older function that begins a new generation takes off only what it knows.
+#[test]
+fn more_redrives_at_the_last_answer_than_in_all_are_those_of_an_earlier_generation() {
+    let resent = resend(&minutes(), &body(r#""redrive_count":3,"redrive_count_at_answer":9"#), &moved());
+    let after = metadata(&resent);
+    assert_eq!(
+        (after.redrive_count, after.redrive_count_at_answer, after.redrives_since_answer()),
+        (4, 0, 4)
+    );
+}
+
+proptest! {
+    /// Whoever answers or does not, and in whatever order.
+    #[test]
+    fn a_loop_of_crashes_and_answers_ends(
+        outcomes in prop::collection::vec(0..4_u8, 1..40),
+        max_redrives in 0..6_u32,
+    ) {
+        let policy = policy(&format!(r#"{{"max_attempts":4,"max_redrives":{max_redrives}}}"#));
+        let (mut message, mut deliveries, mut moves) = (body(""), 0, 0);
+        for outcome in outcomes.iter().cycle() {
+            let failed = match outcome {
+                0 => transient(),
+                1 => snooze(),
+                2 => HandOff { answer: Answer::just(Kind::NotStarted), ..transient() },
+                _ => moved(),
+            };
+            let Decision::Resend(resend) = decided(&policy, &message, &failed) else { break };
+            deliveries += 1;
+            moves += u32::from(resend.spends == Spends::Redrive);
+            prop_assert_eq!(metadata(&resend).redrive_count, moves);
+            prop_assert!(metadata(&resend).redrives_since_answer() <= max_redrives);
+            message = resend.body().to_owned();
+        }
+        prop_assert!(moves <= 5 * max_redrives);
+        prop_assert!(deliveries <= 4 + 100 + 5 * max_redrives);
+    }
 }
 
 #[test]

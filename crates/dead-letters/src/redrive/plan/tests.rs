@@ -3,7 +3,7 @@ mod plain;
 mod surrogates;
 
 use redeliver_core::annotation::{Annotation, Cause, DeadLetter, annotate};
-use redeliver_core::failure::Stage;
+use redeliver_core::failure::{Stage, Verdict as GivenUp};
 use redeliver_core::folding::FoldedAttributes;
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
 use redeliver_core::message::{Attribute, ReceivedMessage, attributes_size};
@@ -85,6 +85,18 @@ fn sent_back(attributes: Attributes) -> Attributes {
     let message = ReceivedMessage { attributes, ..valid().message };
     sent(Plan { max_generation: 3, ..Plan::default() }.decide(&DeadLetterRecord::new(message)).unwrap())
         .attributes
+}
+
+/// What a function without room wrote there is not the producer's.
+#[test]
+fn our_field_of_the_trace_header_does_not_go_back() {
+    let verdict = GivenUp::bare(DeadLetterReason::MessageTooLarge);
+    for producers in [None, Some("Root=1-5759e988-bd862e3fe1be46a994272793;Sampled=1")] {
+        let trace_header = Some(verdict.in_trace_header(producers));
+        let record = DeadLetterRecord::new(ReceivedMessage { trace_header, ..valid().message });
+        let plan = Plan { max_generation: 3, ..Plan::default() };
+        assert_eq!(sent(plan.decide(&record).unwrap()).trace_header.as_deref(), producers);
+    }
 }
 
 #[test]

@@ -1,0 +1,175 @@
+//! Documents of messages that leave them little room, or none.
+
+use super::*;
+use crate::arrival::trace_header_and_verdict;
+use crate::decision::hops_on;
+use crate::metadata::NEVER;
+use crate::policy::Policy;
+
+const TRACE: &str = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1";
+
+/// What is told to who opens it, and the producer's part of it.
+fn opened(Placed { attributes, trace_header }: Placed) -> (Document, ReceivedMessage) {
+    let arrival = Arrival::open(ReceivedMessage { attributes, trace_header, ..received(None) }, at(9));
+    (arrival.document().cloned().unwrap(), arrival.record)
+}
+
+#[test]
+fn ever_more_of_a_hand_off_gives_way_and_what_decides_goes_at_last_into_the_trace_header() {
+    let error = HandlerError::transient("HttpStatus.503", "HTTP 503").retry_after(Duration::from_secs(600));
+    let hand_off = HandOff::of_handler(&error, delivery());
+    let with_free = |free: usize| {
+        let placed = hand_off.placed(&Attributes::new(), MESSAGE_BYTES_MAX - free, Some(TRACE));
+        assert!(attributes_size(&placed.attributes) <= free);
+        placed
+    };
+    let least_free_with = |member: &str| {
+        let has = |free: &usize| {
+            let Placed { attributes, .. } = with_free(*free);
+            attributes.contains_key(FAILURE) && text(&attributes).contains(&format!("\"{member}\":"))
+        };
+        let least = (0..1000).find(has).unwrap();
+        assert!((least..1000).all(|free| has(&free)), "{member} comes and goes");
+        least
+    };
+    let members = ["source_queue_arn", "failed_at", "source_message_id", "first_sent_time", "kind"];
+    let least = members.map(least_free_with);
+    assert!(least.is_sorted_by(|more, less| more > less), "{least:?}");
+
+    let barest = r#"{"type":"HttpStatus.503","kind":"transient","retry_after_seconds":600}"#;
+    let [.., least] = least;
+    assert_eq!(least, FAILURE.len() + "String".len() + barest.len());
+    assert_eq!(text(&with_free(least).attributes), barest);
+    assert_eq!(with_free(least).trace_header.as_deref(), Some(TRACE));
+
+    let without_place = with_free(least - 1);
+    assert!(without_place.attributes.is_empty());
+    assert!(without_place.trace_header.as_ref().unwrap().len() <= 256);
+    let (document, record) = opened(without_place);
+    assert_eq!(record.trace_header.as_deref(), Some(TRACE), "the producer's");
+    let Document::HandOff(again) = document else { panic!("{document:?}") };
+    assert_eq!((again.error.error_type, again.answer), (hand_off.error.error_type, hand_off.answer));
+}
+
+#[test]
+fn a_verdict_keeps_its_last_error_however_full_the_message_is() {
+    for free in 0..400 {
+        let placed = verdict().placed(&Attributes::new(), MESSAGE_BYTES_MAX - free, None);
+        assert!(attributes_size(&placed.attributes) <= free);
+        let (document, record) = opened(placed);
+        let Document::Verdict(again) = document else { panic!("{document:?}") };
+        assert_eq!(record.trace_header, None, "the producer gave none");
+        assert_eq!(again.code, verdict().code, "{free}");
+        assert_eq!(again.case.unwrap().failure.error.error_type, "HttpStatus.503", "{free}");
+    }
+}
+
+/// Readers of version 0.1 put back only what a hop or a verdict folds.
+#[test]
+fn a_hand_off_beside_ten_attributes_folds_one_and_has_a_due_time_that_nobody_believes() {
+    let placed = hand_off().placed(&producer(10), 1, Some(TRACE));
+    assert_eq!((placed.attributes.len(), placed.trace_header.as_deref()), (10, Some(TRACE)));
+    assert!(
+        text(&placed.attributes).contains(r#""due_at":"9999-12-31T23:59:59.000000Z","folded_attributes""#)
+    );
+    let (document, record) = opened(placed);
+    assert_eq!(record.attributes, producer(10));
+    let (again, due_at) = document.into_hand_off().unwrap();
+    assert_eq!((again, due_at), (hand_off(), Some(NEVER)));
+    let long_delays = Policy::from_json(r#"{"long_delays":true}"#).unwrap();
+    assert_eq!(hops_on(&long_delays, &hand_off(), due_at, at(9)), None);
+}
+
+#[test]
+fn beside_ten_attributes_of_which_none_can_be_folded_each_document_is_in_the_trace_header() {
+    let open: Attributes = (0..10).map(|n| (format!("ü{n}"), Attribute::string("x"))).collect();
+    let of = |placed: Placed| {
+        assert_eq!(placed.attributes, open);
+        opened(placed).0
+    };
+    assert!(matches!(of(hand_off().placed(&open, 1, None)), Document::HandOff(_)));
+    let Document::Hop(again) = of(hop().placed(&open, 1, None)) else { panic!("a hop") };
+    assert_eq!(again.due_at, hop().due_at);
+    assert!(matches!(of(verdict().placed(&open, 1, None)), Document::Verdict(_)));
+}
+
+/// The id of no trace, which no tracer takes up, in the form that AWS documents.
+#[test]
+fn a_message_without_a_trace_header_gets_one_that_names_no_trace() {
+    let full = hand_off().placed(&Attributes::new(), MESSAGE_BYTES_MAX, None);
+    let header = full.trace_header.clone().unwrap();
+    let (before, field) = header.rsplit_once(";Redeliver=").unwrap();
+    assert_eq!(before, "Root=1-00000000-000000000000000000000000;Sampled=0");
+    assert!(field.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte)), "{field}");
+    assert_eq!(opened(full).1.trace_header, None);
+}
+
+/// Longer than 256 bytes by itself: what decides does not give way to it.
+#[test]
+fn a_long_trace_header_of_the_producers_stays_whole() {
+    let long = format!("{TRACE};Mine={}", "m".repeat(400));
+    let placed = hand_off().placed(&Attributes::new(), MESSAGE_BYTES_MAX, Some(&long));
+    let (document, record) = opened(placed);
+    assert_eq!(record.trace_header, Some(long));
+    let Document::HandOff(again) = document else { panic!("{document:?}") };
+    assert_eq!((again.error.error_type.as_str(), again.answer), ("HttpStatus.503", hand_off().answer));
+}
+
+#[test]
+fn a_field_that_is_no_document_of_ours_is_the_producers() {
+    let own = ["", "Redeliver=e30", ";Redeliver=e30", "Root=1;Redeliver=", "Root=1;Redeliver=%"];
+    for header in own.into_iter().chain(["Root=1;Redeliver=W10", "Root=1;Redeliver=e30;Sampled=1"]) {
+        let record = ReceivedMessage { trace_header: Some(header.to_owned()), ..received(None) };
+        let arrival = Arrival::open(record, at(9));
+        assert_eq!((arrival.record.trace_header.as_deref(), arrival.document()), (Some(header), None));
+    }
+}
+
+/// A forged one is taken off, and never comes to light behind ours.
+#[test]
+fn of_several_fields_the_last_one_counts_and_all_go() {
+    let forged = verdict().in_trace_header(Some(TRACE));
+    let (document, record) = opened(hand_off().placed(&Attributes::new(), MESSAGE_BYTES_MAX, Some(&forged)));
+    assert!(matches!(document, Document::HandOff(_)));
+    assert_eq!(record.trace_header.as_deref(), Some(TRACE));
+}
+
+/// As a `Failure` on such a message.
+#[test]
+fn the_field_of_a_message_that_sqs_moved_is_a_forgery() {
+    let trace_header = Some(verdict().in_trace_header(Some(TRACE)));
+    let source = "arn:aws:sqs:eu-central-1:000000000000:source";
+    let moved = ReceivedMessage { trace_header, ..received(Some(source)) };
+    let (hand_off, _) = Arrival::open(moved.clone(), at(9)).take_hand_off(at(9));
+    assert_eq!(hand_off.answer, Answer::just(Kind::Unanswered));
+    assert!(Arrival::open(moved.clone(), at(9)).take_verdict().is_err());
+    assert_eq!(trace_header_and_verdict(&moved), (Some(TRACE.to_owned()), None));
+    let (producers, told) = trace_header_and_verdict(&ReceivedMessage { redriven_from: None, ..moved });
+    assert_eq!((producers.as_deref(), told.unwrap().code), (Some(TRACE), verdict().code));
+}
+
+proptest! {
+    #[test]
+    fn each_document_has_a_place_in_each_message_and_says_what_decides(
+        (producer, body_bytes) in sent_message(),
+        error_type in any_text(),
+        details in any_text(),
+        trace_header in prop::option::of(prop::sample::select(vec!["Root=1", TRACE])),
+    ) {
+        let error = HandlerError::transient(ErrorType::FromTarget(error_type), details);
+        let hand_off = HandOff::of_handler(&error, delivery());
+        let placed = hand_off.placed(&producer, body_bytes, trace_header);
+        prop_assert!(body_bytes + attributes_size(&placed.attributes) <= MESSAGE_BYTES_MAX);
+        let content = Content {
+            body: "-".to_owned(),
+            attributes: placed.attributes.clone(),
+            trace_header: placed.trace_header.clone(),
+            ..Content::default()
+        };
+        prop_assert_eq!(OutgoingMessage::new(content).err(), None);
+        let (document, record) = opened(placed);
+        let (again, _) = document.into_hand_off().unwrap();
+        prop_assert_eq!((again.error.error_type, again.answer), (hand_off.error.error_type, hand_off.answer));
+        prop_assert_eq!((record.attributes, record.trace_header.as_deref()), (producers_attributes(producer).0, trace_header));
+    }
+}

@@ -1,0 +1,34 @@
+//! What found no place among the attributes stands in the trace header. Read by the documentation, not by the code.
+
+use std::borrow::Cow;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use redeliver_core::message::{Attribute, Attributes, Content};
+
+use super::arrivals;
+
+/// The message as if our document had found a place: as `Failure`, beside the producer's trace header.
+pub(super) fn attached(content: &Content) -> Cow<'_, Content> {
+    let Some((mut producers, document)) = content.trace_header.as_deref().and_then(split) else {
+        return Cow::Borrowed(content);
+    };
+    while let Some((before, _)) = split(producers) {
+        producers = before;
+    }
+    let is_none = producers == "Root=1-00000000-000000000000000000000000;Sampled=0";
+    let mut attributes = content.attributes.clone();
+    attributes.entry("Failure".to_owned()).or_insert(document);
+    let trace_header = Some(producers.to_owned()).filter(|_| !is_none);
+    Cow::Owned(Content { attributes, trace_header, ..content.clone() })
+}
+
+/// The last field, if it is a document of ours, and what stands before it. It folds nothing.
+fn split(header: &str) -> Option<(&str, Attribute)> {
+    let (before, value) = header.rsplit_once(";Redeliver=").filter(|(before, _)| !before.is_empty())?;
+    let document = String::from_utf8(URL_SAFE_NO_PAD.decode(value).ok()?).ok()?;
+    let attributes = Attributes::from([("Failure".to_owned(), Attribute::string(document))]);
+    let mut document = arrivals::failure(&attributes)?;
+    document.remove("folded_attributes");
+    Some((before, Attribute::string(serde_json::Value::from(document).to_string())))
+}
