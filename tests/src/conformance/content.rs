@@ -88,6 +88,12 @@ pub(super) async fn the_trace_header_is_kept<S: QueueService, C: Clock>(
     let received = bench.receive(&queue, 2).await?;
     let headers: Vec<_> = received.iter().map(|message| message.trace_header.as_deref()).collect();
     ensure_eq!(headers, [Some(trace), None], "AWSTraceHeader");
+    // As redeliver needs it: with a field of its own, in 256 bytes, beside a body that leaves no room.
+    let field = format!("{trace};Redeliver={}", "e30".repeat(57));
+    ensure_eq!(field.len(), 256, "bytes of the test's own header");
+    let full = Content { trace_header: Some(field.clone()), ..plain("x".repeat(MESSAGE_BYTES_MAX)) };
+    bench.send(&queue, vec![full]).await?;
+    ensure_eq!(bench.receive_one(&queue).await?.trace_header, Some(field), "AWSTraceHeader of a full message");
     Ok(())
 }
 

@@ -119,7 +119,7 @@ fn trace_header(entry: &Value) -> &Value {
 }
 
 #[tokio::test]
-async fn with_ten_attributes_the_redrive_takes_the_message_and_the_final_record_folds_three() {
+async fn ten_attributes_come_through_with_their_error_and_the_final_record_folds_three() {
     let (topology, target) = (topology().await, HttpTarget::start().await);
     target.script(&id(0), [Reply::Status(503); 3]);
     let value = |n: usize| text("String", &"x".repeat(n + 1));
@@ -130,6 +130,7 @@ async fn with_ten_attributes_the_redrive_takes_the_message_and_the_final_record_
 
     let [record] = &final_records(&topology).await[..] else { panic!("one record\n{}", running.log()) };
     assert_eq!(record.error_type, "RETRY_ATTEMPT_EXCEEDED");
+    assert_eq!(record.dead_letter["cause"]["type"], "HttpStatus.503");
     assert_eq!(record.attribute_names().len(), 10);
     let folded = record.dead_letter["folded_attributes"].as_object().unwrap();
     assert_eq!(folded.keys().collect::<Vec<_>>(), ["producer_0", "producer_1", "producer_2"], "the smallest");
