@@ -16,16 +16,13 @@ const MACHINES = new Map([
   [0xb7, lambda.Architecture.ARM_64],
 ]);
 
-/** Which of our functions, by the `Handler` that the program knows it by; or a user's bundle. */
+/** One of our functions, or a user's bundle. */
 export type Program =
   | 'message-processor'
   | 'failed-message-processor'
   | 'final-dlq-annotator'
   | 'async-retry-handler'
   | { readonly bundle: string };
-
-/** The bundle of all our functions. */
-const OUR_BUNDLE = 'redeliver-functions';
 
 /**
  * A program's deployment package, and the user's schemas by the names that they have there. Of ours it is the program alone, of a user's all
@@ -39,7 +36,7 @@ export function codeOf(
   schemas: Readonly<Record<string, string>>,
 ): lambda.Code {
   const ours = typeof program === 'string';
-  const directory = ours ? join(bundles ?? functionsFor(architecture.name), OUR_BUNDLE) : program.bundle;
+  const directory = ours ? join(bundles ?? functionsFor(architecture.name), program) : program.bundle;
   const isPackaged = ours && bundles === undefined && IS_PACKAGE;
   const bootstrap = join(directory, 'bootstrap');
   const build = `cargo xtask bundle${architecture.name === lambda.Architecture.X86_64.name ? ' --x86-64' : ''}`;
@@ -82,7 +79,7 @@ export function codeOf(
 
 /** A package that was made where only one architecture could be built for. */
 function notPackaged(architecture: lambda.Architecture): string {
-  const there = [lambda.Architecture.ARM_64, lambda.Architecture.X86_64].filter(({ name }) => existsSync(join(functionsFor(name), OUR_BUNDLE)));
+  const there = [lambda.Architecture.ARM_64, lambda.Architecture.X86_64].filter(({ name }) => existsSync(functionsFor(name)));
   const instead = there.map(({ name }) => (name === 'arm64' ? 'ARM_64' : 'X86_64'));
   return (
     `architecture is ${architecture.name}${architecture.name === 'arm64' ? ' (the default)' : ''}, but the functions in this package were built for ` +

@@ -92,6 +92,7 @@ export function createFunction(scope: Construct, id: string, plan: Commons, want
     description: wanted.description,
     runtime: lambda.Runtime.PROVIDED_AL2023,
     architecture: plan.architecture,
+    // Lambda does not look at it: people do, and the template finds the function's zip by it.
     handler: typeof wanted.program === 'string' ? wanted.program : 'bootstrap',
     code: codeOf(wanted.program, plan, wanted.schemas ?? {}),
     role,

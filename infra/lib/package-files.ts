@@ -9,7 +9,7 @@ export const IS_PACKAGE = existsSync(FUNCTIONS);
 /** The JSON schema of policies. A package has all that it needs inside. */
 export const POLICY_SCHEMA = join(HERE, ...(IS_PACKAGE ? [] : ['..']), 'schemas/retry-policy.schema.json');
 
-/** Where our functions' bundle for an architecture is. */
+/** Where our functions' bundles for an architecture are. */
 export function functionsFor(architecture: string): string {
   return IS_PACKAGE ? join(FUNCTIONS, architecture) : join(HERE, '../target/lambda');
 }

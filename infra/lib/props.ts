@@ -50,9 +50,9 @@ export interface CommonProps {
   readonly encryptionKey?: kms.IKey;
   /** What happens to queues and logs when the stack is deleted: `RETAIN` or `DESTROY`. Default: they are kept. */
   readonly removalPolicy?: RemovalPolicy;
-  /** What the functions run on; the bundle must be built for it. Default: arm64. */
+  /** What the functions run on; the bundles must be built for it. Default: arm64. */
   readonly architecture?: lambda.Architecture;
-  /** Where `cargo xtask bundle` has put `redeliver-functions`. Default: what is inside of the package. */
+  /** Where `cargo xtask bundle` has put the functions, a folder each. Default: what is inside of the package. */
   readonly bundles?: string;
   /** How long logs are kept. Default: a month. */
   readonly logRetention?: RetentionDays;

@@ -20,8 +20,6 @@ export interface Variant {
 /** What the template is made from. */
 export interface Package {
   readonly architecture: lambda.Architecture;
-  /** The functions' zip, beside the template. */
-  readonly zip: string;
   /** As in the construct. */
   readonly bundles?: string;
 }
@@ -46,7 +44,7 @@ function redeliverTemplate(from: Package): JsonObject {
   return {
     AWSTemplateFormatVersion: '2010-09-09',
     Description: 'redeliver: delayed, jittered retries for SQS and Lambda',
-    // W3002: the package command puts the zip into a bucket, and its place there in the place of its name.
+    // W3002: the package command puts the zips into a bucket, and their places there in the place of their names.
     // W3005: the CDK also writes dependencies that a reference implies.
     Metadata: { 'cfn-lint': { config: { ignore_checks: ['W3002', 'W3005'] } } },
     Parameters: PARAMETERS,
@@ -93,7 +91,7 @@ export function variantTemplate(from: Package, { strategy, target, tellsTopic }:
   const made: Record<keyof Template, Record<string, JsonObject>> = app.synth().getStackByName('Redeliver').template;
   const resources = Object.entries(made.Resources).map(([id, resource]) => [
     id,
-    substituted(withParameters(resource, from.zip)),
+    substituted(withParameters(resource, from.architecture)),
   ]);
   return { Resources: Object.fromEntries(resources), Outputs: made.Outputs };
 }
@@ -115,11 +113,11 @@ function targetOf(stack: Stack, target: Variant['target']): Target {
 }
 
 /** With parameters for what the construct takes as a value, not as a reference. */
-function withParameters(resource: JsonObject, zip: string): JsonObject {
+function withParameters(resource: JsonObject, architecture: lambda.Architecture): JsonObject {
   const properties = resource['Properties'] as JsonObject;
   switch (resource['Type']) {
     case 'AWS::Lambda::Function':
-      return { ...resource, Properties: { ...properties, ...functionParameters(properties, zip) } };
+      return { ...resource, Properties: { ...properties, ...functionParameters(properties, architecture) } };
     case 'AWS::CloudWatch::Alarm':
       return { ...resource, Properties: { ...properties, ...alarmParameters(properties) } };
     default:
@@ -127,10 +125,12 @@ function withParameters(resource: JsonObject, zip: string): JsonObject {
   }
 }
 
-function functionParameters(properties: JsonObject, zip: string): JsonObject {
+function functionParameters(properties: JsonObject, architecture: lambda.Architecture): JsonObject {
   const { Variables } = properties['Environment'] as { Variables: JsonObject };
   const policy = 'RETRY_POLICY' in Variables && { RETRY_POLICY: { Ref: 'Policy' } };
-  return { Code: zip, Environment: { Variables: { ...Variables, ...policy } } };
+  // The zip beside the template, as `cargo xtask dist functions` names it: the handler is the function's own name.
+  const code = `redeliver-${properties['Handler']}-${architecture.name.replace('_', '-')}.zip`;
+  return { Code: code, Environment: { Variables: { ...Variables, ...policy } } };
 }
 
 /** The construct's sentences name the values that it knows. */

@@ -339,6 +339,6 @@ describe('what cannot be retried fails the synth with one sentence', () => {
 
   test('a missing bundle is named', () => {
     const empty = temporaryDirectory();
-    assert.deepEqual(refused(() => ({ bundles: empty })), [`${empty}/redeliver-functions/bootstrap is missing; build it with \`cargo xtask bundle\`.`]);
+    assert.deepEqual(refused(() => ({ bundles: empty })), [`${empty}/async-retry-handler/bootstrap is missing; build it with \`cargo xtask bundle\`.`]);
   });
 });

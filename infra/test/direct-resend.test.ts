@@ -86,7 +86,7 @@ describe('strategy direct-resend', () => {
       RESEND_SENDER_IDS: '{MessageProcessorRole.RoleId},{FailedMessageProcessorRole.RoleId}',
     };
     assert.deepEqual(variables(direct, 'MessageProcessor'), { ...settings, TARGET: 'https://orders.example.com/hook', TARGET_TIMEOUT_SECONDS: '30' });
-    const handler = both(() => ({ target: Target.handler(join(fakeBundles(), 'redeliver-functions')) }));
+    const handler = both(() => ({ target: Target.handler(join(fakeBundles(), 'message-processor')) }));
     assert.deepEqual(variables(handler.direct, 'MessageProcessor'), settings);
     assert.deepEqual(['STRATEGY', 'SOURCE_QUEUE_URL'].filter((name) => name in variables(delayed, 'MessageProcessor')), []);
     const { RESEND_SENDER_IDS, ...others } = variables(delayed, 'FailedMessageProcessor');
@@ -131,7 +131,7 @@ describe('the right to send to the source queue', () => {
     },
     {
       name: "a new one, which also a handler of a user's own may send to",
-      props: () => ({ target: Target.handler(join(fakeBundles(), 'redeliver-functions')) }),
+      props: () => ({ target: Target.handler(join(fakeBundles(), 'message-processor')) }),
       source: '{SourceQueue.Arn}',
     },
   ];

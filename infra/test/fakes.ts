@@ -7,9 +7,10 @@ export function writeFakeBundles(directory: string, architecture = lambda.Archit
   const header = Buffer.alloc(20);
   header.write('\x7fELF', 'latin1');
   header.writeUInt16LE(architecture.name === lambda.Architecture.ARM_64.name ? 0xb7 : 0x3e, 18);
-  const bundle = join(directory, 'redeliver-functions');
-  mkdirSync(bundle);
-  writeFileSync(join(bundle, 'bootstrap'), header, { mode: 0o755 });
+  for (const name of ['message-processor', 'failed-message-processor', 'final-dlq-annotator', 'async-retry-handler']) {
+    mkdirSync(join(directory, name));
+    writeFileSync(join(directory, name, 'bootstrap'), header, { mode: 0o755 });
+  }
 }
 
 /** What the CDK's command line gives the app. */

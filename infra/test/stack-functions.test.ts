@@ -313,9 +313,10 @@ describe('functions', () => {
   });
 
   test('a handler has the schema beside all of its files', () => {
-    const bundle = join(fakeBundles(), 'redeliver-functions');
-    writeFileSync(join(bundle, 'model.bin'), 'model');
-    const { stack } = stackWith(() => ({ target: Target.handler(bundle), dataSchema: schemaOf('{}') }));
+    const bundle = join(fakeBundles(), 'message-processor');
+    const bundles = fakeBundles();
+    [bundle, join(bundles, 'failed-message-processor')].forEach((each) => writeFileSync(join(each, 'model.bin'), 'model'));
+    const { stack } = stackWith(() => ({ target: Target.handler(bundle), bundles, dataSchema: schemaOf('{}') }));
     const { 'redeliver-prod-message-processor': handler, 'redeliver-prod-failed-message-processor': ours } = packages(stack);
     assert.deepEqual(handler, ['bootstrap', 'data.schema.json: {}', 'model.bin']);
     assert.deepEqual(ours, ['bootstrap', 'data.schema.json: {}']);
@@ -323,14 +324,14 @@ describe('functions', () => {
   });
 
   test("a handler of one's own is deployed instead of the message-processor", () => {
-    const bundle = join(fakeBundles(), 'redeliver-functions');
+    const bundle = join(fakeBundles(), 'message-processor');
     const template = templateWith(() => ({ target: Target.handler(bundle) }));
     assert.equal('TARGET' in variables(template, 'message-processor'), false);
     assert.equal(functionNamed(template, 'message-processor').Properties['Handler'], 'bootstrap');
   });
 
   test('what lies beside a handler goes with it', () => {
-    const bundle = join(fakeBundles(), 'redeliver-functions');
+    const bundle = join(fakeBundles(), 'message-processor');
     writeFileSync(join(bundle, 'model.bin'), 'model');
     const { stack } = stackWith(() => ({ target: Target.handler(bundle) }));
     const assembly = (stack.node.root as App).synth();

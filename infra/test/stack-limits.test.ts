@@ -222,6 +222,6 @@ test('paths among the context values are relative to where the command was calle
   const called = temporaryDirectory();
   const bundles = join(called, 'nowhere');
   const app = new App({ context: { ...cdkJson().context, target: 'https://orders.example.com/', bundles: 'nowhere', architecture: 'x86-64' } });
-  const missing = `${bundles}/redeliver-functions/bootstrap is missing; build it with \`cargo xtask bundle --x86-64\`.`;
+  const missing = `${bundles}/message-processor/bootstrap is missing; build it with \`cargo xtask bundle --x86-64\`.`;
   assert.deepEqual(sentences(() => new RedeliverStack(app, called)), [missing]);
 });

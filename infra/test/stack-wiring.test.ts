@@ -115,7 +115,7 @@ describe('functions', () => {
       target: Target.lambdaFunction(lambda.Function.fromFunctionArn(own, 'Orders', arn), { timeout: Duration.seconds(20) }),
     }));
     assert.deepEqual(variables(invoked, 'MessageProcessor'), { ...common, TARGET: arn, TARGET_TIMEOUT_SECONDS: '20' });
-    const bundle = join(fakeBundles(lambda.Architecture.X86_64), 'redeliver-functions');
+    const bundle = join(fakeBundles(lambda.Architecture.X86_64), 'message-processor');
     const built = templateWith(() => ({
       target: Target.handler(bundle),
       bundles: fakeBundles(lambda.Architecture.X86_64),

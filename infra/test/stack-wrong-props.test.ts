@@ -136,14 +136,14 @@ describe('bundles', () => {
   test('a missing one is named, with the command that builds it', () => {
     const bundles = temporaryDirectory();
     assert.deepEqual(refused({ bundles }), [
-      `${bundles}/redeliver-functions/bootstrap is missing; build it with \`cargo xtask bundle\`.`,
+      `${bundles}/message-processor/bootstrap is missing; build it with \`cargo xtask bundle\`.`,
     ]);
   });
 
   test('one for another architecture is not deployed', () => {
     const bundles = fakeBundles(lambda.Architecture.X86_64);
     assert.deepEqual(refused({ bundles }), [
-      `${bundles}/redeliver-functions/bootstrap is built for x86_64, but the functions are to run on arm64; build it with ` +
+      `${bundles}/message-processor/bootstrap is built for x86_64, but the functions are to run on arm64; build it with ` +
         '`cargo xtask bundle`, or set the architecture to what was built.',
     ]);
     assert.deepEqual(refused({ bundles, architecture: lambda.Architecture.X86_64 }), []);
@@ -152,7 +152,7 @@ describe('bundles', () => {
   for (const mode of [0o644, 0o700, 0o744, 0o711]) {
     test(`one with the mode ${mode.toString(8)} is not deployed: Lambda's user is neither its owner nor of its group`, () => {
       const bundles = fakeBundles();
-      const bootstrap = join(bundles, 'redeliver-functions', 'bootstrap');
+      const bootstrap = join(bundles, 'message-processor', 'bootstrap');
       chmodSync(bootstrap, mode);
       assert.deepEqual(refused({ bundles }), [
         `${bootstrap} has the mode ${mode.toString(8)}, with which Lambda cannot start it; run \`chmod 755 ${bootstrap}\`.`,
@@ -198,9 +198,9 @@ describe('bundles', () => {
     const own = (bundle: string): string[] => refused({ target: Target.handler(bundle) });
     const empty = temporaryDirectory();
     assert.deepEqual(own(empty), [`${empty}/bootstrap is missing; build it with \`cargo xtask bundle\`.`]);
-    const other = join(fakeBundles(lambda.Architecture.X86_64), 'redeliver-functions');
+    const other = join(fakeBundles(lambda.Architecture.X86_64), 'message-processor');
     assert.match(own(other)[0] ?? '', /bootstrap is built for x86_64, but the functions are to run on arm64; /);
-    const closed = join(fakeBundles(), 'redeliver-functions');
+    const closed = join(fakeBundles(), 'message-processor');
     assert.deepEqual(own(closed), []);
     chmodSync(join(closed, 'bootstrap'), 0o744);
     assert.match(own(closed)[0] ?? '', /bootstrap has the mode 744, with which Lambda cannot start it; /);
@@ -208,8 +208,8 @@ describe('bundles', () => {
 
   test('a script is no bundle', () => {
     const bundles = temporaryDirectory();
-    mkdirSync(join(bundles, 'redeliver-functions'));
-    writeFileSync(join(bundles, 'redeliver-functions', 'bootstrap'), '#!/bin/sh');
+    mkdirSync(join(bundles, 'message-processor'));
+    writeFileSync(join(bundles, 'message-processor', 'bootstrap'), '#!/bin/sh');
     assert.match(refused({ bundles })[0] ?? '', /is built for no architecture of Lambda/);
   });
 });

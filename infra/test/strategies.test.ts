@@ -101,7 +101,7 @@ describe('strategy visibility', () => {
       TARGET_TIMEOUT_SECONDS: '30',
     });
     const policy = { max_attempts: 3 };
-    const bundle = join(fakeBundles(), 'redeliver-functions');
+    const bundle = join(fakeBundles(), 'message-processor');
     const handler = templateWith(() => ({
       target: Target.handler(bundle),
       strategy: Strategy.VISIBILITY,

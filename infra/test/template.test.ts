@@ -12,8 +12,9 @@ import { ofAllVariants, templateFile, type Variant, variantTemplate } from '../t
 import { holds, resolved } from './cloudformation';
 import { fakeBundles } from './stack-support';
 
-const FROM = { architecture: lambda.Architecture.ARM_64, bundles: fakeBundles(), zip: 'redeliver-functions-arm64.zip' };
+const FROM = { architecture: lambda.Architecture.ARM_64, bundles: fakeBundles() };
 const FILE = templateFile(FROM);
+const ZIPS = ['message-processor', 'failed-message-processor', 'final-dlq-annotator'].map((name) => `redeliver-${name}-arm64.zip`);
 
 const GIVEN: Record<Variant['target'], Record<string, string>> = {
   'url': { TargetUrl: 'https://orders.example.com/hook' },
@@ -53,7 +54,7 @@ test('the policy that is given is that of every function that has one, and no na
   assert.equal(text.match(/A message is older than MessageAgeAlarmSeconds\./g)?.length, 2);
   assert.equal(text.match(/A message is older than 80 %/g)?.length, 1, 'only the annotator, which has no parameter');
   assert.equal(text.match(/cannot hold max_redelivery_per_second, /g)?.length, 1);
-  assert.equal(text.match(/"Code":"redeliver-functions-arm64\.zip"/g)?.length, 3);
+  assert.deepEqual([...text.matchAll(/"Code":"(.*?)"/g)].map(([, zip]) => zip).sort(), ZIPS.toSorted());
   assert.ok(!text.includes('prefix-of-the-template'));
 });
 
@@ -139,10 +140,13 @@ test('the page explains each parameter, with its default', () => {
 
 test('as a file it is what Terraform is told to look for, and too large to be given without a bucket', () => {
   const page = readFileSync(join(__dirname, '../../docs/terraform.md'), 'utf8');
-  const [, sought = ''] = /"(Code: \S+)",/.exec(page) ?? [];
-  assert.equal(sought, 'Code: redeliver-functions-arm64.zip');
-  assert.equal(FILE.split(`      ${sought}\n`).length - 1, 3);
-  assert.equal(FILE.match(/Code:/g)?.length, 3);
+  const [, names = ''] = /toset\(\[(.*?)\]\)/s.exec(page) ?? [];
+  const listed = [...names.matchAll(/"(\S+?)"/g)].map(([, name]) => name);
+  assert.deepEqual(listed.map((name) => `redeliver-${name}-arm64.zip`), ZIPS);
+  const [, sought = ''] = /"\/(Code: .*)\/",/.exec(page) ?? [];
+  const found = [...FILE.matchAll(new RegExp(`^ {6}${sought}$`, 'gm'))].map(([, name]) => name);
+  assert.deepEqual(found.toSorted(), listed.toSorted());
+  assert.equal(FILE.match(/Code:/g)?.length, listed.length);
   assert.doesNotMatch(FILE, /[:-] [&*]/, 'no aliases');
   // "CloudFormation quotas": in a request, and in a bucket.
   assert.ok(FILE.length > 51_200 && FILE.length < 1_000_000, `${FILE.length} bytes`);

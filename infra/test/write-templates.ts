@@ -21,7 +21,7 @@ try {
     const template = variant(name, bundles).app.synth().getStackByName(name).template;
     writeFileSync(join(directory, `${name}.json`), JSON.stringify(template, undefined, 2));
   }
-  const from = { architecture: lambda.Architecture.ARM_64, bundles, zip: 'redeliver-functions-arm64.zip' };
+  const from = { architecture: lambda.Architecture.ARM_64, bundles };
   writeFileSync(join(directory, 'parameters.yaml'), templateFile(from));
 } finally {
   rmSync(bundles, { recursive: true });

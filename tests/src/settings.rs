@@ -45,16 +45,7 @@ pub fn venv_file(path: &str) -> PathBuf {
     existing(venv.join(path))
 }
 
-/// The program that Lambda is given for each function: which one it is, `_HANDLER` says.
-///
-/// # Panics
-/// If it has not been built.
-#[must_use]
-pub fn functions() -> PathBuf {
-    bundle("redeliver-functions")
-}
-
-/// A program as it is built for Lambda.
+/// A program as it is built for Lambda: a function, or the benchmark's floor.
 ///
 /// # Panics
 /// If it has not been built.

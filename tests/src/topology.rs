@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep};
 use crate::esm::EventSourceMapping;
 use crate::runtime_api::Function;
 use crate::runtimes::{Language, Program};
-use crate::settings::{PATIENCE, functions};
+use crate::settings::{PATIENCE, bundle};
 use crate::sqs::{Queue, client, unique};
 
 /// Source, intermediate DLQ, annotation queue and final DLQ, with the redrive counts of the stack.
@@ -71,7 +71,7 @@ impl Setup {
     #[must_use]
     pub fn http(target: &str) -> Self {
         Self {
-            processor: functions(),
+            processor: bundle("message-processor"),
             processor_variables: vec![("TARGET", target.to_owned())],
             policy: QUICK_POLICY,
             // Tests read what became of each message, and search it for what must not be there.
@@ -194,7 +194,7 @@ impl Topology {
         name: &str,
         variables: Variables,
     ) -> Arc<EventSourceMapping> {
-        self.mapping(setup, queue, name, functions(), variables)
+        self.mapping(setup, queue, name, bundle(name), variables)
     }
 
     fn mapping(

@@ -14,15 +14,22 @@ pub(crate) enum Architecture {
     X86_64,
 }
 
-/// All four functions: which one it is, the `Handler` says.
-pub(crate) const FUNCTIONS: &str = "redeliver-functions";
+/// The functions, each a program of its own.
+pub(crate) const FUNCTIONS: [&str; 4] =
+    ["message-processor", "failed-message-processor", "final-dlq-annotator", "async-retry-handler"];
 
-/// Builds `target/lambda/redeliver-functions/bootstrap`.
+/// The package of a function's program.
+pub(crate) fn package(function: &str) -> String {
+    format!("redeliver-{function}")
+}
+
+/// Builds `target/lambda/FUNCTION/bootstrap` for each function. They share all compiled crates: only the links are their
+/// own.
 ///
 /// # Errors
 /// The Rust target or Python is missing, or the build fails.
 pub(crate) fn bundle(architecture: Architecture) -> Result<(), Failure> {
-    build(architecture, &[FUNCTIONS], FUNCTIONS)
+    build(architecture, &[], &FUNCTIONS)
 }
 
 /// Builds the floor, which the benchmark compares the functions with, as they are built: from the same dependencies with the
@@ -31,21 +38,21 @@ pub(crate) fn bundle(architecture: Architecture) -> Result<(), Failure> {
 /// # Errors
 /// See [`bundle`].
 pub(crate) fn bundle_floor(architecture: Architecture) -> Result<(), Failure> {
-    build(architecture, &[FUNCTIONS, "redeliver-floor"], "floor")
+    build(architecture, &["redeliver-floor"], &["floor"])
 }
 
-/// Builds the program whose instructions are counted: from the bundle's dependencies with the bundle's features, which are
-/// compiled already if that is built.
+/// Builds the program whose instructions are counted: from the bundles' dependencies with the bundles' features, which are
+/// compiled already if those are built.
 ///
 /// # Errors
 /// See [`bundle`].
 pub(crate) fn bundle_costs() -> Result<PathBuf, Failure> {
-    build(Architecture::HOST, &[FUNCTIONS, "redeliver-costs"], "costs")?;
+    build(Architecture::HOST, &["redeliver-costs"], &["costs"])?;
     Ok(program("costs"))
 }
 
-/// Only the packages' own features: all of the workspace's would be linked in.
-fn build(architecture: Architecture, packages: &[&str], name: &str) -> Result<(), Failure> {
+/// Only the features of the functions and of these packages: all of the workspace's would be linked in.
+fn build(architecture: Architecture, packages: &[&str], programs: &[&str]) -> Result<(), Failure> {
     architecture.installed()?;
     let venv = venv::set_up(&venv::BUNDLE)?.required()?;
     let mut build = Command::new(venv.join("bin/cargo-lambda"));
@@ -53,13 +60,17 @@ fn build(architecture: Architecture, packages: &[&str], name: &str) -> Result<()
     build.args(["--target", &format!("{}.{}", architecture.target(), glibc::PROMISED)]);
     // The profile is ours, above all `panic = "unwind"`: cargo-lambda's own would abort.
     build.args(["--disable-optimizations", "--skip-target-check"]);
+    build.args(FUNCTIONS.map(|function| format!("--package={}", package(function))));
     build.args(packages.iter().map(|name| format!("--package={name}")));
-    build.args(["--bin", name, "--lambda-dir"]).arg(directory());
+    build.args(programs.iter().map(|name| format!("--bin={name}")));
+    build.arg("--lambda-dir").arg(directory());
     // A third of the cryptography is tables and variants for much traffic, which a function does not have.
     build.env("AWS_LC_SYS_SMALL", "1").env("RUSTFLAGS", reproducible_flags());
     run(build.current_dir(root()).env("PATH", path_with(&venv.join("bin"))?))?;
-    println!("{}", program(name).display());
-    glibc::check(&program(name))
+    programs.iter().try_for_each(|name| {
+        println!("{}", program(name).display());
+        glibc::check(&program(name))
+    })
 }
 
 /// What Lambda is given.

@@ -35,7 +35,7 @@ pub(crate) enum Artefact {
     Image,
     /// The CDK construct as npm package and Python wheel.
     Construct,
-    /// The CloudFormation template with parameters, for the functions' zip beside it.
+    /// The CloudFormation template with parameters, for the functions' zips beside it.
     Template,
 }
 

@@ -48,7 +48,7 @@ struct Arguments {
 enum Task {
     /// Run all tests: format, lints, unit, property, conformance, end to end, documentation, README.
     ///
-    /// Sets up what it needs: a Python environment under target/ with pinned packages, the bundle. With the variable CI
+    /// Sets up what it needs: a Python environment under target/ with pinned packages, the bundles. With the variable CI
     /// set, only what tests/known-skips.toml lists may be skipped.
     Test {
         /// Only what needs no bundle, no emulator and no browser, for the time between two commits.
@@ -79,7 +79,7 @@ enum Task {
     Libraries,
     /// Install AWS's own runtime for Node.js, in which the end-to-end tests run functions.
     Runtimes,
-    /// Build the functions for Lambda, as `target/lambda/redeliver-functions/bootstrap`, with a pinned cargo-lambda.
+    /// Build the functions for Lambda, as `target/lambda/FUNCTION/bootstrap`, with a pinned cargo-lambda.
     ///
     /// For arm64, which is the stack's default too: `rustup target add aarch64-unknown-linux-gnu` once.
     Bundle {

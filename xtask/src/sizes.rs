@@ -1,4 +1,4 @@
-//! What the bundle may weigh: Lambda fetches it for each new execution environment, and the start reads it.
+//! What a bundle may weigh and hold: Lambda fetches it for each new execution environment, and the start reads it.
 
 use std::fs;
 use std::io::Write as _;
@@ -6,27 +6,55 @@ use std::io::Write as _;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use crate::bundle::{FUNCTIONS, program};
+use crate::bundle::program;
 use crate::tools::Failure;
 
-/// Bytes of a `bootstrap`, as it is and compressed, as it is uploaded and stored.
-const LIMITS: (usize, usize) = (11_280_000, 4_780_000);
+/// A function's program, and what it is held to.
+struct Limits {
+    function: &'static str,
+    /// Of its `bootstrap` as it is, and compressed, as it is uploaded and stored.
+    bytes: usize,
+    bytes_compressed: usize,
+    /// Crates that it has no use for. They are compiled for the others, and must not be linked.
+    without: &'static [&'static str],
+}
 
-/// Checks the functions' bundle.
+const LIMITS: [Limits; 4] = [
+    Limits { function: "message-processor", bytes: 11_280_000, bytes_compressed: 4_780_000, without: &[] },
+    Limits {
+        function: "failed-message-processor",
+        bytes: 11_280_000,
+        bytes_compressed: 4_780_000,
+        without: &["reqwest"],
+    },
+    Limits {
+        function: "final-dlq-annotator",
+        bytes: 11_280_000,
+        bytes_compressed: 4_780_000,
+        without: &["jsonschema", "reqwest"],
+    },
+    Limits {
+        function: "async-retry-handler",
+        bytes: 11_280_000,
+        bytes_compressed: 4_780_000,
+        without: &["reqwest"],
+    },
+];
+
+/// Checks each function's bundle.
 ///
 /// # Errors
-/// It weighs too much.
+/// One weighs too much, or holds what it should not.
 pub(crate) fn check() -> Result<(), Failure> {
-    let path = program(FUNCTIONS);
-    let failed = |error| Failure(format!("{}: {error}", path.display()));
-    let bytes = fs::read(&path).map_err(failed)?;
-    let compressed = compressed(&bytes).map_err(failed)?;
-    println!("{}: {} bytes, {compressed} compressed", path.display(), bytes.len());
-    let wrong: Vec<_> =
-        [too_large(bytes.len(), LIMITS.0, "bytes"), too_large(compressed, LIMITS.1, "bytes compressed")]
-            .into_iter()
-            .flatten()
-            .collect();
+    let mut wrong = Vec::new();
+    for limits in LIMITS {
+        let path = program(limits.function);
+        let failed = |error| Failure(format!("{}: {error}", path.display()));
+        let bytes = fs::read(&path).map_err(failed)?;
+        let compressed = compressed(&bytes).map_err(failed)?;
+        println!("{}: {} bytes, {compressed} compressed", path.display(), bytes.len());
+        wrong.extend(limits.broken(&bytes, compressed));
+    }
     if wrong.is_empty() { Ok(()) } else { Err(Failure(wrong.join("\n"))) }
 }
 
@@ -36,24 +64,65 @@ fn compressed(bytes: &[u8]) -> std::io::Result<usize> {
     Ok(encoder.finish()?.len())
 }
 
-fn too_large(found: usize, limit: usize, unit: &str) -> Option<String> {
-    (found > limit).then(|| {
-        format!(
-            "the bundle has {found} {unit}, {} more than the limit of {limit}: see what a new dependency or feature brings \
-             (`cargo tree --edges features`), or raise the limit in xtask/src/sizes.rs",
-            found - limit
-        )
-    })
+impl Limits {
+    fn broken(&self, bytes: &[u8], compressed: usize) -> Vec<String> {
+        let too_large =
+            [(bytes.len(), self.bytes, "bytes"), (compressed, self.bytes_compressed, "bytes compressed")];
+        let too_large = too_large.into_iter().filter(|(found, limit, _)| found > limit).map(|(found, limit, unit)| {
+            format!(
+                "the bundle of the {} has {found} {unit}, {} more than the limit of {limit}: see what a new dependency or \
+                 feature brings (`cargo tree --edges features`), or raise the limit in xtask/src/sizes.rs",
+                self.function,
+                found - limit
+            )
+        });
+        let held = self.without.iter().filter(|name| holds(bytes, name)).map(|name| {
+            format!(
+                "the bundle of the {} holds {name}, which it has no use for: find what calls it",
+                self.function
+            )
+        });
+        too_large.chain(held).collect()
+    }
+}
+
+/// Whether something of a crate is linked: panics name the files that they come from.
+fn holds(program: &[u8], name: &str) -> bool {
+    let folder = format!("/{name}-");
+    let follows = |at: usize| program.get(at + folder.len()).is_some_and(u8::is_ascii_digit);
+    let mut places = program.windows(folder.len()).enumerate();
+    places.any(|(at, window)| window == folder.as_bytes() && follows(at))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::too_large;
+    use super::*;
+    use crate::bundle::FUNCTIONS;
+
+    const LIMIT: Limits =
+        Limits { function: "annotator", bytes: 40, bytes_compressed: 10, without: &["reqwest"] };
 
     #[test]
     fn a_bundle_may_weigh_its_limit_and_no_byte_more() {
-        assert_eq!(too_large(10, 10, "bytes"), None);
-        let message = too_large(12, 10, "bytes").unwrap();
-        assert!(message.starts_with("the bundle has 12 bytes, 2 more than the limit of 10"), "{message}");
+        assert_eq!(LIMIT.broken(&[0; 40], 10), [""; 0]);
+        let broken = LIMIT.broken(&[0; 42], 13);
+        let [bytes, compressed] = &broken[..] else { panic!("{broken:?}") };
+        let message = "the bundle of the annotator has 42 bytes, 2 more than the limit of 40";
+        assert!(bytes.starts_with(message), "{bytes}");
+        let message = "the bundle of the annotator has 13 bytes compressed, 3 more than the limit of 10";
+        assert!(compressed.starts_with(message), "{compressed}");
+    }
+
+    #[test]
+    fn a_bundle_that_holds_what_it_has_no_use_for_is_refused() {
+        let refused =
+            ["the bundle of the annotator holds reqwest, which it has no use for: find what calls it"];
+        assert_eq!(LIMIT.broken(b"/index/reqwest-0.13.5/src/lib.rs", 10), refused);
+        assert_eq!(LIMIT.broken(b"/index/reqwest-retry-0.1/src/lib.rs", 10), [""; 0]);
+    }
+
+    #[test]
+    fn each_function_has_its_limits() {
+        assert_eq!(LIMITS.map(|limits| limits.function), FUNCTIONS);
     }
 }

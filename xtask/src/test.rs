@@ -25,7 +25,7 @@ use crate::tools::{Failure, cargo, output, root, run, target_dir, variable};
 use crate::venv::{self, Python};
 use crate::workflows;
 
-/// The tests, and all programs that they run except the bundle. One build: `cargo test` takes the same features for it.
+/// The tests, and all programs that they run except the bundles. One build: `cargo test` takes the same features for it.
 const TEST_BUILD: [&str; 6] = ["build", "--workspace", "--lib", "--bins", "--tests", "--examples"];
 /// Fresh seeds run until so many changes of queues are checked: the same work on a busy machine. docs/guarantees.md has the
 /// number.
@@ -90,7 +90,7 @@ fn steps(report: &mut Report) -> Result<(), Failure> {
     let site = Beside::start("docs", &task(&this_program, &["docs"]))?;
     let runtimes = start_runtimes(report, &python, &node, &this_program)?;
     // The longest of all: whatever waits for it, waits less the sooner it begins.
-    let bundle = start_bundle(report, &python, &this_program)?;
+    let bundles = start_bundles(report, &python, &this_program)?;
     report.finish("lints (beside the steps before)", lints)?;
     report.step("build of the tests", || run(&mut cargo(&TEST_BUILD)))?;
     unit_tests_step(report)?;
@@ -101,11 +101,11 @@ fn steps(report: &mut Report) -> Result<(), Failure> {
     report.step("documentation tests", || run(&mut cargo(&["test", "--workspace", "--doc"])))?;
     report.step("documentation", || run(documentation().env("RUSTDOCFLAGS", "--deny warnings")))?;
     report.step("README commands", readme::commands)?;
-    // The bundle is linked on one processor meanwhile: it has the other one.
+    // A link takes one processor: when the last bundle is linked, it has the other one.
     let planted = Beside::start("planted", &task(&this_program, &["faults", "--planted"]))?;
-    if let Some(bundle) = bundle {
-        report.finish("bundle (beside the steps before)", bundle)?;
-        report.step("size of the bundle", sizes::check)?;
+    if let Some(bundles) = bundles {
+        report.finish("bundles (beside the steps before)", bundles)?;
+        report.step("sizes of the bundles", sizes::check)?;
     }
     let mut search = Search::start(planted)?;
     let soak = start_soak(report, &python)?;
@@ -178,7 +178,7 @@ fn has_chromium() -> bool {
     output(Command::new("chromium").arg("--version")).is_ok()
 }
 
-/// Time is no test, but instructions are: they are the same in every run. They are counted in what the bundle is made of.
+/// Time is no test, but instructions are: they are the same in every run. They are counted in what the bundles are made of.
 fn instruction_counts(report: &mut Report, python: &Python) -> Result<(), Failure> {
     let remedy = match (python, instructions::tools()) {
         (Python::Ready(_), Ok(())) => {
@@ -192,28 +192,28 @@ fn instruction_counts(report: &mut Report, python: &Python) -> Result<(), Failur
     report.skip("instruction counts of hostile messages", &remedy)
 }
 
-/// What Lambda runs is what the end-to-end tests run, so the bundle is the tests' build of the functions, too. The longest
+/// What Lambda runs is what the end-to-end tests run, so the bundles are the tests' build of the functions, too. The longest
 /// build, and Cargo builds nothing else in its folder: it runs beside the others.
-fn start_bundle(
+fn start_bundles(
     report: &mut Report,
     python: &Python,
     this_program: &Path,
 ) -> Result<Option<Beside>, Failure> {
     if let Python::Unavailable(remedy) = python {
-        report.skip("bundle", remedy)?;
+        report.skip("bundles", remedy)?;
         return Ok(None);
     }
     // Both land in the same place: what can be run here comes last.
     let other = Architecture::HOST.other();
     match other.installed() {
-        Ok(()) => report.step("bundle for the other architecture", || bundle(other))?,
-        Err(Failure(remedy)) => report.skip(&format!("{} bundle", other.name()), &remedy)?,
+        Ok(()) => report.step("bundles for the other architecture", || bundle(other))?,
+        Err(Failure(remedy)) => report.skip(&format!("{} bundles", other.name()), &remedy)?,
     }
     let host = match Architecture::HOST {
         Architecture::Arm64 => &["bundle"][..],
         Architecture::X86_64 => &["bundle", "--x86-64"],
     };
-    Beside::start("bundle", &task(this_program, host)).map(Some)
+    Beside::start("bundles", &task(this_program, host)).map(Some)
 }
 
 /// AWS's runtime for Node.js is compiled, which takes a minute.

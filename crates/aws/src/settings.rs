@@ -3,6 +3,8 @@
 mod logging;
 mod messages;
 mod reader;
+#[cfg(feature = "targets")]
+mod target;
 
 use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
@@ -16,11 +18,12 @@ use redeliver_core::policy::Policy;
 use redeliver_core::schema::MessageSchema;
 use redeliver_core::strategy::{OnFailure, Role, Strategy, Wiring};
 
-use crate::targets::TargetAddress;
 pub use logging::{LogDetail, LogLevel, Logging};
 use messages::schema;
 use reader::Reader;
 pub use reader::SettingsError;
+#[cfg(feature = "targets")]
+pub use target::TargetSettings;
 
 /// Calls to the target at the same time, if `MAX_CONCURRENCY` is not set.
 const DEFAULT_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(10).expect("ten is not zero");
@@ -28,8 +31,6 @@ const DEFAULT_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(10).expect("ten is n
 const CONCURRENCY_MAX: usize = 10_000;
 /// A queue's retention ("Amazon SQS message quotas").
 const RETENTION_SECONDS: RangeInclusive<u64> = 60..=1_209_600;
-/// The longest function timeout ("Lambda quotas").
-const TIMEOUT_SECONDS_MAX: u64 = 900;
 
 /// Set by Lambda for every function; without them the runtime cannot start.
 const OF_LAMBDA: [&str; 4] = [
@@ -39,26 +40,16 @@ const OF_LAMBDA: [&str; 4] = [
     "AWS_LAMBDA_FUNCTION_VERSION",
 ];
 
-/// What to do where one is missing.
-const LAMBDA_SETS_IT: &str = "Lambda sets it; to try the loop without Lambda, run `redeliver local`";
-
 /// Checks that Lambda, or something like it, has started the program.
 ///
 /// # Errors
 /// The variables that are missing.
 pub fn started_by_lambda() -> Result<(), SettingsError> {
+    const REMEDY: &str = "Lambda sets it; to try the loop without Lambda, run `redeliver local`";
     Reader::of_environment().read(|reader| {
-        OF_LAMBDA.into_iter().for_each(|name| drop(reader.required(name, LAMBDA_SETS_IT)));
+        OF_LAMBDA.into_iter().for_each(|name| drop(reader.required(name, REMEDY)));
         Some(())
     })
-}
-
-/// What Lambda has as the function's `Handler`.
-///
-/// # Errors
-/// Lambda has not started the program.
-pub fn handler() -> Result<String, SettingsError> {
-    Reader::of_environment().read(|reader| reader.required("_HANDLER", LAMBDA_SETS_IT))
 }
 
 /// The function's name in Lambda; `None` outside of it.
@@ -102,16 +93,6 @@ pub struct MessageProcessorSettings {
     pub logging: Logging,
 }
 
-/// What the message processor without a handler of its own also needs.
-#[derive(Debug)]
-pub struct TargetSettings {
-    pub address: TargetAddress,
-    /// `TARGET_TIMEOUT_SECONDS`, if it is set.
-    pub timeout: Option<Duration>,
-    /// `TARGET_HEADERS_SECRET_ARN`; only a URL has headers.
-    pub headers_secret_arn: Option<String>,
-}
-
 #[derive(Debug)]
 pub struct FailedMessageProcessorSettings {
     pub source_queue_url: String,
@@ -150,19 +131,6 @@ impl MessageProcessorSettings {
     /// All that is missing or wrong.
     pub fn from_env() -> Result<Self, SettingsError> {
         Reader::of_environment().read(Self::read)
-    }
-
-    /// Reads the settings of the message processor that calls `TARGET`.
-    ///
-    /// # Errors
-    /// All that is missing or wrong.
-    pub fn with_target_from_env() -> Result<(Self, TargetSettings), SettingsError> {
-        Reader::of_environment().read(Self::with_target)
-    }
-
-    fn with_target(reader: &mut Reader<'_>) -> Option<(Self, TargetSettings)> {
-        let settings = Self::read(reader);
-        settings.zip(TargetSettings::read(reader))
     }
 
     fn read(reader: &mut Reader<'_>) -> Option<Self> {
@@ -218,28 +186,6 @@ impl Wiring for &mut Reader<'_> {
             .and_then(|_| self.number(RETENTION, RETENTION_SECONDS));
         let visibility_timeout = timeout.and_then(VisibilitySeconds::new)?;
         Some(QueueTimes { visibility_timeout, retention: Duration::from_secs(retention?) })
-    }
-}
-
-impl TargetSettings {
-    fn read(reader: &mut Reader<'_>) -> Option<Self> {
-        let allow_http = reader.flag("TARGET_ALLOW_HTTP");
-        let timeout = reader.number("TARGET_TIMEOUT_SECONDS", 1..=TIMEOUT_SECONDS_MAX);
-        let text =
-            reader.required("TARGET", "set it to the https:// URL or the Lambda function's ARN to call");
-        let address = text.and_then(|text| reader.check("TARGET", TargetAddress::parse(&text, allow_http)));
-        let headers_secret_arn = match (reader.optional("TARGET_HEADERS_SECRET_ARN"), &address) {
-            (Some(_), Some(TargetAddress::LambdaArn(_))) => Err(
-                "is set, but TARGET is a Lambda function, which takes no headers; remove it, or set TARGET to an https:// URL",
-            ),
-            (arn, _) => Ok(arn),
-        };
-        let headers_secret_arn = reader.check("TARGET_HEADERS_SECRET_ARN", headers_secret_arn);
-        Some(Self {
-            address: address?,
-            timeout: timeout.map(Duration::from_secs),
-            headers_secret_arn: headers_secret_arn?,
-        })
     }
 }
 

@@ -1,20 +1,20 @@
 //! The start of a function: settings → dependencies → run.
 
+#[cfg(feature = "targets")]
+mod target;
+
 use std::process::ExitCode;
-use std::sync::Arc;
 
 pub use aws_config::SdkConfig;
-use redeliver_core::ports::{Function, Observer};
+use redeliver_core::ports::Function;
 
-use crate::SystemClock;
 pub use crate::environment::sdk_config;
 use crate::lambda::run_function;
-use crate::settings::{Logging, TargetSettings, started_by_lambda};
+use crate::settings::{Logging, started_by_lambda};
 use crate::sqs::{SqsQueue, client_config};
-use crate::targets::{
-    DEFAULT_TIMEOUT, HeaderSource, Headers, HttpTarget, LambdaTarget, SecretHeaders, Target, TargetAddress,
-};
 use crate::telemetry::{self, JsonLines};
+#[cfg(feature = "targets")]
+pub use target::target;
 
 /// Why a function cannot start.
 pub type StartError = Box<dyn std::error::Error + Send + Sync>;
@@ -29,31 +29,6 @@ pub fn queue(client: &aws_sdk_sqs::Client, url: String) -> SqsQueue {
 #[must_use]
 pub fn sqs_client(config: &SdkConfig) -> aws_sdk_sqs::Client {
     aws_sdk_sqs::Client::from_conf(client_config(config, None).build())
-}
-
-/// The message-processor's target; a URL's headers are read from their secret. `observer` learns it if they cannot be
-/// read again later.
-///
-/// # Errors
-/// If the secret cannot be used.
-pub async fn target(
-    config: &SdkConfig,
-    settings: TargetSettings,
-    observer: Arc<dyn Observer>,
-) -> Result<Target, StartError> {
-    let timeout = settings.timeout.unwrap_or(DEFAULT_TIMEOUT);
-    Ok(match settings.address {
-        TargetAddress::Url(url) => {
-            let headers = match &settings.headers_secret_arn {
-                Some(arn) => {
-                    HeaderSource::Secret(SecretHeaders::read(config, arn, SystemClock, observer).await?)
-                }
-                None => HeaderSource::Fixed(Headers::default()),
-            };
-            Target::Http(HttpTarget::new(url, headers, timeout)?)
-        }
-        TargetAddress::LambdaArn(arn) => Target::Lambda(LambdaTarget::new(config, arn, timeout)),
-    })
 }
 
 /// Runs the function that `prepare` makes until the process is stopped. If it cannot be made, the reason is printed and

@@ -2,23 +2,33 @@
 
 mod async_invoke;
 mod drain;
+#[cfg(feature = "targets")]
 mod headers;
+#[cfg(feature = "targets")]
 mod http;
+#[cfg(feature = "targets")]
 mod invoke;
 mod lambda_client;
 mod refused_payload;
+#[cfg(feature = "targets")]
 mod retry_after;
+#[cfg(feature = "targets")]
+mod target;
+#[cfg(feature = "targets")]
 mod url;
 
 use std::time::Duration;
 
-use redeliver_core::handler::{Handler, HandlerError, Message};
-use redeliver_core::message::Timestamp;
-
 pub use async_invoke::LambdaInvoker;
+#[cfg(feature = "targets")]
 pub use headers::{Headers, HeadersError, SecretHeaders};
+#[cfg(feature = "targets")]
 pub use http::{HeaderSource, HttpTarget};
+#[cfg(feature = "targets")]
 pub use invoke::LambdaTarget;
+#[cfg(feature = "targets")]
+pub use target::{DEFAULT_TIMEOUT, Target};
+#[cfg(feature = "targets")]
 pub use url::{TargetAddress, TargetError, is_loopback};
 
 /// Time for a connection (name, TCP and TLS together) if the whole call has as much.
@@ -26,24 +36,3 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Of a connection. Shorter than any usual load balancer's own (60 s): a request on one that was closed meanwhile,
 /// while nobody looked at it, would spend an attempt.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
-/// `TARGET_TIMEOUT_SECONDS` if it is not set.
-pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
-
-#[derive(Debug)]
-pub enum Target {
-    Http(HttpTarget),
-    Lambda(LambdaTarget),
-}
-
-impl Handler for Target {
-    async fn handle(&self, message: &Message) -> Result<(), HandlerError> {
-        self.handle_until(message, Timestamp::MAX_UTC).await
-    }
-
-    async fn handle_until(&self, message: &Message, end: Timestamp) -> Result<(), HandlerError> {
-        match self {
-            Self::Http(target) => target.handle_until(message, end).await,
-            Self::Lambda(target) => target.handle_until(message, end).await,
-        }
-    }
-}

@@ -1,10 +1,13 @@
 //! Schemas: which bodies are messages, and what exactly is wrong with the others.
 
 mod data;
+mod readable;
 mod usual;
 
+#[cfg(feature = "validator")]
 use std::sync::LazyLock;
 
+#[cfg(feature = "validator")]
 use redeliver_json_schema::Schema;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -21,6 +24,7 @@ use crate::reserved::REDELIVER;
 use crate::tolerant::Unknown;
 use crate::value;
 pub use data::{DataSchema, DataSchemaError};
+pub use readable::readable_metadata;
 pub use redeliver_json_schema::{SchemaError, Violation, list};
 
 /// The schema of a message body, JSON Schema 2020-12.
@@ -76,6 +80,7 @@ impl Invalid {
 
 /// The message schema, compiled by the first message that does not look usual: few processes meet one, and all have to
 /// start.
+#[cfg(feature = "validator")]
 static MESSAGE: LazyLock<Schema> = LazyLock::new(|| {
     Schema::with_formats(MESSAGE_SCHEMA).expect("our own schema is valid: every test compiles it")
 });
@@ -237,13 +242,25 @@ pub(crate) fn well_formed(body: &str) -> Result<&str, Malformed> {
 /// The message schema's verdict, and then what it cannot say.
 fn validate(skimmed: &Skimmed<'_>, by_user: Vec<Violation>) -> Result<Metadata, Invalid> {
     let (instance, mut found) = instance_of(skimmed);
-    found.extend(MESSAGE.violations(&instance, ""));
+    found.extend(by_schema(&instance));
     found.extend(by_user);
     if !found.is_empty() {
         return Err(Invalid::Schema(found));
     }
     let history = find(&skimmed.metadata, "retry_history").map(|member| &skimmed.body[member.value.clone()]);
     metadata_of(&instance["metadata"], history).map_err(|violation| Invalid::Schema(vec![violation]))
+}
+
+#[cfg(feature = "validator")]
+fn by_schema(instance: &Value) -> Vec<Violation> {
+    MESSAGE.violations(instance, "")
+}
+
+/// Without the validator there are no words.
+#[cfg(not(feature = "validator"))]
+fn by_schema(instance: &Value) -> Vec<Violation> {
+    let is_wrong = !readable::is_message(instance);
+    is_wrong.then(|| Violation::new("", "is not what the message schema wants")).into_iter().collect()
 }
 
 /// The part of the body that the message schema has rules for, and what is wrong with its text alone.

@@ -12,7 +12,7 @@ use redeliver_core::metadata::{Metadata, rfc3339};
 use redeliver_core::origin::Origin;
 use redeliver_core::ports::{BatchResponse, Clock, FlushOnDrop, Function, Observer, QueueSender};
 use redeliver_core::reason::DeadLetterReason;
-use redeliver_core::schema::MessageSchema;
+use redeliver_core::schema::readable_metadata;
 
 pub use on_aws::{NAME, run};
 
@@ -28,8 +28,6 @@ pub struct FinalDlqAnnotator<Q, C, O> {
     pub final_dlq: Q,
     pub clock: C,
     pub observer: O,
-    /// Reads the attempts from the body.
-    pub schema: MessageSchema,
 }
 
 impl<Q: QueueSender, C: Clock, O: Observer> Function for FinalDlqAnnotator<Q, C, O> {
@@ -47,9 +45,8 @@ impl<Q: QueueSender, C: Clock, O: Observer> FinalDlqAnnotator<Q, C, O> {
         let mut arrival = Arrival::open(record, now);
         let came_back = arrival.came_back_before_it_failed();
         // Also an invalid body gets its record: what cannot be read of it is left out.
-        let ReceivedMessage { body, attributes, sqs_message_id, .. } = &arrival.record;
-        let message = self.schema.read_either(body, attributes, sqs_message_id).ok();
-        let metadata = message.map(|message| in_its_generation(message.into_metadata(), came_back));
+        let metadata = readable_metadata(&arrival.record.body, &arrival.record.attributes);
+        let metadata = metadata.map(|metadata| in_its_generation(metadata, came_back));
         let verdict = arrival.take_verdict();
         let told = verdict.clone();
         let told = told.unwrap_or_else(|_| Verdict::bare(DeadLetterReason::OrchestrationFailed));

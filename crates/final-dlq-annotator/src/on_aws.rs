@@ -8,7 +8,6 @@ use redeliver_aws::sqs::SqsQueue;
 use redeliver_aws::start::{self, SdkConfig};
 use redeliver_aws::telemetry::JsonLines;
 use redeliver_core::ports::Observer;
-use redeliver_core::schema::MessageSchema;
 
 use crate::FinalDlqAnnotator;
 
@@ -34,7 +33,6 @@ impl<O: Observer> FinalDlqAnnotator<SqsQueue, SystemClock, O> {
             final_dlq: start::queue(&start::sqs_client(config), settings.final_dlq_url),
             clock: SystemClock,
             observer,
-            schema: MessageSchema::default(),
         }
     }
 }

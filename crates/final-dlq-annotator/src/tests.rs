@@ -34,7 +34,6 @@ impl Setup {
             final_dlq: self.final_dlq.clone(),
             clock: self.world.clock.clone(),
             observer: self.world.seen.clone(),
-            schema: MessageSchema::default(),
         };
         self.world.invoke(&annotator, records, Duration::from_secs(30))
     }

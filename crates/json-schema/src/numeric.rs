@@ -7,10 +7,10 @@ use jsonschema::paths::Location;
 use jsonschema::{Keyword, ValidationError};
 use serde_json::{Map, Number, Value};
 
-use crate::Options;
 use crate::decimal::{Decimal, Divisor};
 use crate::meter::{NUMBER, of_bytes};
 use crate::metered::{Metered, Reading};
+use crate::schema::Options;
 
 /// Has numbers checked here.
 pub(crate) fn keywords(options: Options<'_>) -> Options<'_> {

@@ -7,9 +7,9 @@ use jsonschema::paths::Location;
 use jsonschema::{Keyword, PatternOptions, Regex, ValidationError, Validator};
 use serde_json::{Map, Value, json};
 
-use crate::Options;
 use crate::meter::of_bytes;
 use crate::metered::{Metered, Reading};
+use crate::schema::Options;
 
 /// Steps back that a text may take, one after the other.
 const STEPS_BACK: [usize; 7] = [4, 16, 128, 1024, 8192, 65_536, 1_000_000];

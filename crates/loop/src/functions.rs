@@ -86,7 +86,6 @@ pub fn final_dlq_annotator<Q: Clone, C, O>(
     topology: &Topology<Q>,
     clock: C,
     observer: O,
-    schema: MessageSchema,
 ) -> FinalDlqAnnotator<Q, C, O> {
-    FinalDlqAnnotator { final_dlq: topology.final_dlq.clone(), clock, observer, schema }
+    FinalDlqAnnotator { final_dlq: topology.final_dlq.clone(), clock, observer }
 }

@@ -21,7 +21,7 @@ use super::report::Report;
 use super::target::{Killer, TIMEOUT, Target};
 use crate::ministack::Ministack;
 use crate::runtime_api::Function;
-use crate::settings::functions;
+use crate::settings::bundle;
 use crate::topology::Topology;
 
 /// Half of the message-processors send failed messages again themselves: as while a deployment changes its strategy.
@@ -159,7 +159,7 @@ impl World {
             number,
             from,
             queue: queue.clone(),
-            function: Function::new(from.function(), functions(), variables),
+            function: Function::new(from.function(), bundle(from.function()), variables),
             timeout: if hurried { SHORT_TIMEOUT } else { FUNCTION_TIMEOUT },
             client: client.clone(),
             recorder: Arc::clone(&self.recorder),

@@ -57,13 +57,15 @@ fn each_bill_of_materials_is_cyclonedx_and_each_of_its_crates_has_a_licence_text
     wheel.args(["-m", "zipfile", "--extract"]).arg(packed("redeliver_cli-", ".whl")).arg(folder.path());
     succeeds(&mut wheel);
     let information = folder.path().join(format!("redeliver_cli-{}.dist-info", env!("CARGO_PKG_VERSION")));
-    let functions = format!("redeliver-functions-{ARCHITECTURE}");
+    let of_function = |function: &str, least| {
+        let beside = |ending| release().join(format!("redeliver-{function}-{ARCHITECTURE}.{ending}"));
+        (beside("cdx.json"), beside("THIRD-PARTY-LICENSES"), least)
+    };
     for (bill, licences, least) in [
-        (
-            release().join(format!("{functions}.cdx.json")),
-            release().join(format!("{functions}.THIRD-PARTY-LICENSES")),
-            150,
-        ),
+        of_function("message-processor", 150),
+        of_function("failed-message-processor", 150),
+        of_function("final-dlq-annotator", 140),
+        of_function("async-retry-handler", 150),
         (
             information.join("sboms/redeliver.cdx.json"),
             information.join("licenses/THIRD-PARTY-LICENSES"),
@@ -93,7 +95,9 @@ fn the_constructs_packages_have_the_licence_texts_of_the_functions_inside() {
     wheel.args(["-m", "zipfile", "--extract"]).arg(packed("redeliver_cdk-", ".whl")).arg(folder.path());
     succeeds(&mut wheel);
     let in_the_wheel = format!("redeliver_cdk/_jsii/cdk@{}.jsii.tgz", env!("CARGO_PKG_VERSION"));
-    let functions = release().join(format!("redeliver-functions-{ARCHITECTURE}.THIRD-PARTY-LICENSES"));
+    // It has all that the other functions have.
+    let functions =
+        release().join(format!("redeliver-message-processor-{ARCHITECTURE}.THIRD-PARTY-LICENSES"));
     let functions = std::fs::read_to_string(functions).unwrap();
     for package in [packed("redeliver-cdk-", ".tgz"), folder.path().join(in_the_wheel)] {
         let mut licences = Command::new("tar");

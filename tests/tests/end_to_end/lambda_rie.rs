@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redeliver_tests::http_target::HttpTarget;
 use redeliver_tests::ministack::Ministack;
-use redeliver_tests::settings::{PATIENCE, epoch_millis, free_address, functions, venv_file};
+use redeliver_tests::settings::{PATIENCE, bundle, epoch_millis, free_address, venv_file};
 use redeliver_tests::sqs::REGION;
 use redeliver_tests::topology::Topology;
 use serde_json::{Value, json};
@@ -29,8 +29,7 @@ impl Emulator {
         let process = Command::new(emulator)
             .args(["--runtime-interface-emulator-address", &address.to_string()])
             .args(["--runtime-api-address", &runtime_api.to_string()])
-            .arg(functions())
-            .arg(program)
+            .arg(bundle(program))
             .env_clear()
             .env("AWS_REGION", REGION)
             .env("AWS_ACCESS_KEY_ID", "test")

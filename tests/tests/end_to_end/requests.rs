@@ -6,7 +6,7 @@ use axum::Router;
 use axum::http::StatusCode;
 use redeliver_tests::full_batch::{first_deliveries, hand_offs, verdicts};
 use redeliver_tests::runtime_api::{Function, Outcome};
-use redeliver_tests::settings::functions;
+use redeliver_tests::settings::bundle;
 use redeliver_tests::sqs_stub::SqsStub;
 use redeliver_tests::wire::serve;
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ async fn requests_with(name: &str, event: &Value, strategy: &str) -> Vec<(String
         ("STRATEGY", strategy.to_owned()),
     ];
     let variables = variables.map(|(name, value)| (name.to_owned(), value));
-    let function = Function::new(name, functions(), variables);
+    let function = Function::new(name, bundle(name), variables);
     let outcome = function.invoke(event, Duration::from_secs(20)).await;
     target_server.abort();
     let all_done = Outcome::Response(json!({ "batchItemFailures": [] }));

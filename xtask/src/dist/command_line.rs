@@ -80,7 +80,7 @@ pub(super) fn pack(folder: &Path, program: &Path) -> Result<(), Failure> {
 /// # Errors
 /// See [`pack`].
 pub(super) fn papers() -> Result<Vec<(String, String)>, Failure> {
-    let inside = components::of(COMMAND_LINE, Architecture::HOST)?;
+    let inside = components::of(&[COMMAND_LINE], Architecture::HOST)?;
     let own = |name: &str| {
         let text = read(&root().join(name))?;
         Ok((name.to_owned(), String::from_utf8_lossy(&text).into_owned()))

@@ -27,12 +27,16 @@ struct Metadata {
     packages: Vec<Component>,
 }
 
-/// Other people's crates in one of our packages' program, by name; without what only runs while it is compiled.
+/// Other people's crates in the programs of these packages of ours, by name; without what only runs while they are compiled.
 ///
 /// # Errors
 /// Cargo's.
-pub(super) fn of(package: &str, architecture: Architecture) -> Result<Vec<Component>, Failure> {
-    let mut tree = cargo(&["tree", "--locked", "--prefix", "none", "--format", "{p}", "--package", package]);
+pub(super) fn of(
+    packages: &[impl AsRef<str>],
+    architecture: Architecture,
+) -> Result<Vec<Component>, Failure> {
+    let mut tree = cargo(&["tree", "--locked", "--prefix", "none", "--format", "{p}"]);
+    tree.args(packages.iter().flat_map(|package| ["--package", package.as_ref()]));
     tree.args(["--edges", "normal,no-proc-macro", "--target", architecture.target()]);
     let tree = output(&mut tree)?;
     let mut metadata = cargo(&["metadata", "--locked", "--format-version", "1"]);

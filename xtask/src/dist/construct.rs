@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use super::{EPOCH, components, each_bundle, licences};
-use crate::bundle::{Architecture, FUNCTIONS, program};
+use crate::bundle::{self, Architecture, FUNCTIONS, program};
 use crate::npm::{self, STACK};
 use crate::tools::{Failure, root, run, target_dir};
 use crate::venv;
@@ -77,7 +77,7 @@ impl Staged {
         for licence in ["LICENSE-APACHE", "LICENSE-MIT"] {
             copy(&root().join(licence), &package.join(licence))?;
         }
-        let inside = components::of(FUNCTIONS, Architecture::HOST)?;
+        let inside = components::of(&FUNCTIONS.map(bundle::package), Architecture::HOST)?;
         write(&package.join(LICENCES), &licences::texts(&inside)?)?;
         let manifest = read(&infra.join("package/package.json"))?;
         let said = json(&manifest)?;
@@ -96,10 +96,10 @@ impl Staged {
     fn add_functions(&self, architecture: Architecture) -> Result<(), Failure> {
         // As the CDK writes it.
         let name = architecture.name().replace('-', "_");
-        copy(
-            &program(FUNCTIONS),
-            &self.package.join("functions").join(name).join(FUNCTIONS).join("bootstrap"),
-        )
+        let functions = self.package.join("functions").join(name);
+        FUNCTIONS
+            .iter()
+            .try_for_each(|function| copy(&program(function), &functions.join(function).join("bootstrap")))
     }
 
     fn compile(&self) -> Result<(), Failure> {

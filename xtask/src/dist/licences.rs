@@ -95,7 +95,7 @@ fn standard(component: &Component) -> Result<String, Failure> {
 mod tests {
     use super::super::components::{self, component};
     use super::*;
-    use crate::bundle::{Architecture, FUNCTIONS};
+    use crate::bundle::{Architecture, FUNCTIONS, package};
     use crate::dist::command_line::COMMAND_LINE;
 
     #[test]
@@ -113,8 +113,8 @@ mod tests {
 
     #[test]
     fn there_is_a_text_for_each_crate_in_the_programs() {
-        for package in [FUNCTIONS, COMMAND_LINE] {
-            let inside = components::of(package, Architecture::HOST).unwrap();
+        for package in FUNCTIONS.map(package).into_iter().chain([COMMAND_LINE.to_owned()]) {
+            let inside = components::of(&[&package], Architecture::HOST).unwrap();
             let texts = texts(&inside).unwrap();
             assert!(texts.contains("\nstandard library of rustc 1."), "{package}");
             for Component { name, version, .. } in inside {

@@ -1,8 +1,8 @@
-//! The CloudFormation template with parameters. It names the functions' zip, which lies beside it.
+//! The CloudFormation template with parameters. It names the functions' zips, which lie beside it.
 
 use std::path::Path;
 
-use crate::bundle::{Architecture, FUNCTIONS};
+use crate::bundle::Architecture;
 use crate::npm::{self, STACK};
 use crate::tools::{Failure, run};
 
@@ -14,6 +14,6 @@ pub(super) fn pack(folder: &Path, architecture: Architecture) -> Result<(), Fail
     npm::set_up()?.required()?;
     let name = architecture.name();
     let mut script = STACK.command("node");
-    script.args(["--import", "tsx", "template/write.ts", name, &format!("{FUNCTIONS}-{name}.zip")]);
+    script.args(["--import", "tsx", "template/write.ts", name]);
     run(script.arg(folder.join(format!("redeliver-{name}.template.yaml"))))
 }

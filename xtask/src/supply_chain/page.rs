@@ -5,16 +5,17 @@ use std::fs;
 
 use super::count::Graph;
 use super::manifests;
+use crate::bundle::{FUNCTIONS, package};
 use crate::tools::{Failure, root};
 
 const PAGE: &str = "docs/dependencies.md";
 
-/// The programs; their packages have the same names.
-const PROGRAMS: [&str; 2] = ["redeliver-functions", "redeliver"];
+/// The program that people run, and its package.
+const COMMAND_LINE: &str = "redeliver";
 
 const TOP: &str = "# Dependencies
 
-What the two programs are built from, and why. `cargo xtask dependencies` prints this page and fails if it is not what the
+What the five programs are built from, and why. `cargo xtask dependencies` prints this page and fails if it is not what the
 repository says, as the tests do: another crate in a program is a decision, made with `cargo xtask dependencies --write`.
 
 `cargo xtask test` runs `cargo deny check bans licenses sources` by the rules of `deny.toml`: permissive licences, crates.io
@@ -51,15 +52,23 @@ fn page() -> Result<String, Failure> {
     let mut page = TOP.to_owned();
     page += "| program | crates that we name | crates in it | with derive macros and what they need |\n";
     page += "| --- | ---: | ---: | ---: |\n";
-    let [functions, command_line] = PROGRAMS.map(Graph::of);
-    let graphs = [functions?, command_line?];
-    for (program, graph) in PROGRAMS.iter().zip(&graphs) {
+    let mut graphs = Vec::new();
+    for function in FUNCTIONS {
+        graphs.push((function, Graph::of(&package(function))?));
+    }
+    graphs.push((COMMAND_LINE, Graph::of(COMMAND_LINE)?));
+    for (program, graph) in &graphs {
         page += &format!("| {program} | {} | {} | {} |\n", graph.direct().len(), graph.linked(), graph.all());
     }
     page += "\nWhy each crate that we name is there, by the crate of ours that names it; and how many crates would go with it from a\n\
              program, itself among them: 0 where other crates need it too. What belongs together is counted together.\n\n";
-    page += "| crate | functions | redeliver | why |\n| --- | ---: | ---: | --- |\n";
-    let named: BTreeSet<_> = graphs.iter().flat_map(Graph::direct).collect();
+    let programs: Vec<_> = graphs.iter().map(|(program, _)| *program).collect();
+    page += &format!(
+        "| crate | {} | why |\n| --- |{} --- |\n",
+        programs.join(" | "),
+        " ---: |".repeat(programs.len())
+    );
+    let named: BTreeSet<_> = graphs.iter().flat_map(|(_, graph)| graph.direct()).collect();
     let (reasons, mut families) = (reasons()?, BTreeSet::new());
     for name in named {
         let family = family(name);
@@ -68,8 +77,8 @@ fn page() -> Result<String, Failure> {
             true => graph.only_by(|other| self::family(other) == family).to_string(),
             false => String::new(),
         };
-        let [functions, command_line] = [count(&graphs[0]), count(&graphs[1])];
-        page += &format!("| `{name}` | {functions} | {command_line} | {} |\n", why(&reasons, name));
+        let counts: Vec<_> = graphs.iter().map(|(_, graph)| count(graph)).collect();
+        page += &format!("| `{name}` | {} | {} |\n", counts.join(" | "), why(&reasons, name));
         families.insert(family);
     }
     Ok(page)

@@ -1,6 +1,5 @@
 //! What the annotator makes of the verdicts: the body is a destination record, and no message of ours.
 
-use redeliver_core::schema::MessageSchema;
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
 use serde_json::json;
 
@@ -15,7 +14,6 @@ fn final_record(body: &str) -> Attributes {
         final_dlq: final_dlq.clone(),
         clock: setup.world.clock.clone(),
         observer: setup.world.seen.clone(),
-        schema: MessageSchema::default(),
     };
     let deadline = setup.world.clock.now() + Duration::from_secs(30);
     let records = setup.annotation.received();
@@ -74,7 +72,6 @@ fn a_record_that_sqs_gave_up_is_explained_as_far_as_it_can_be() {
         final_dlq: final_dlq.clone(),
         clock: world.clock.clone(),
         observer: world.seen.clone(),
-        schema: MessageSchema::default(),
     };
     let redriven = ReceivedMessage { redriven_from: Some(RETRY_ARN.to_owned()), ..received(1, body.clone()) };
     let deadline = world.clock.now() + Duration::from_secs(30);

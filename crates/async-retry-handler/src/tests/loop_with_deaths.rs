@@ -9,7 +9,6 @@ use std::task::Poll;
 use redeliver_core::message::{Content, OutgoingMessage};
 use redeliver_core::packing::pack;
 use redeliver_core::ports::{Queue, QueueSettings, Receive, Redrive};
-use redeliver_core::schema::MessageSchema;
 use redeliver_embedded::{Action, FaultPlan, FaultRule, Injection, Scope, When};
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
 
@@ -141,12 +140,7 @@ impl Loop {
                 policy: Policy::from_json(POLICY).unwrap(),
                 functions: FunctionArns::parse(ORDERS).unwrap(),
             },
-            annotator: FinalDlqAnnotator {
-                final_dlq: last.clone(),
-                clock,
-                observer,
-                schema: MessageSchema::default(),
-            },
+            annotator: FinalDlqAnnotator { final_dlq: last.clone(), clock, observer },
             queues: [retry, annotation, last],
             final_records: Vec::new(),
             batches: [0; 2],

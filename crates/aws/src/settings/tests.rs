@@ -4,7 +4,7 @@ use proptest::strategy::Strategy;
 use redeliver_core::strategy;
 
 use super::*;
-use crate::targets::is_loopback;
+use crate::targets::{TargetAddress, is_loopback};
 
 const SQS: &str = "https://sqs.eu-central-1.amazonaws.com/123456789012";
 

@@ -77,7 +77,7 @@ async fn run_on<S: QueueService, C: Clock>(
     let handler =
         Recorded { target: &target, ledger: &ledger, last_failure: &last_failure, clock: world.clock, hold };
     let queues = &(world.of_functions)(topology);
-    let final_dlq_annotator = final_dlq_annotator(queues, world.clock, &tally, schema.clone());
+    let final_dlq_annotator = final_dlq_annotator(queues, world.clock, &tally);
     let progress = |settled| bar.set_position(settled);
     let engine = Engine {
         topology,

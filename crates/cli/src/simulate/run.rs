@@ -134,7 +134,7 @@ async fn measure(
         on_source: Counted::new(environments, &asked),
         failed_message_processor: retrying.map(|function| Counted::new(function, &asked)),
         final_dlq_annotator: Counted::new(
-            final_dlq_annotator(&queues, clock, events.of_environment(), schema()),
+            final_dlq_annotator(&queues, clock, events.of_environment()),
             &asked,
         ),
     };

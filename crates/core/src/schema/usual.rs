@@ -19,10 +19,10 @@ use crate::tolerant::Unknown;
 use crate::value::given;
 
 /// The schema's limit of attempts.
-const ATTEMPTS_MAX: u32 = 1000;
+pub(super) const ATTEMPTS_MAX: u32 = 1000;
 /// The schema's limits of a past failure's texts, in characters.
-const ERROR_TYPE_CHARACTERS_MAX: usize = 128;
-const ERROR_DETAILS_CHARACTERS_MAX: usize = 256;
+pub(super) const ERROR_TYPE_CHARACTERS_MAX: usize = 128;
+pub(super) const ERROR_DETAILS_CHARACTERS_MAX: usize = 256;
 
 /// Members that have a rule; all others are skimmed.
 #[derive(serde::Deserialize)]

@@ -12,7 +12,7 @@ use redeliver_tests::figures::{cpu_time, median, peak_memory};
 use redeliver_tests::full_batch::{RECORDS, first_deliveries, hand_offs, verdicts};
 use redeliver_tests::runtime_api::{Function, Outcome};
 use redeliver_tests::runtimes;
-use redeliver_tests::settings::{bundle, functions, root};
+use redeliver_tests::settings::{bundle, root};
 use redeliver_tests::sqs_stub::SqsStub;
 use serde_json::Value;
 
@@ -72,13 +72,13 @@ pub(crate) fn all(stub: &SqsStub, target: &str) -> [Subject; 8] {
     let of = |name, program, event, batches| Subject {
         name,
         program,
-        variables: variables.iter().cloned().chain([variable("_HANDLER", name)]).collect(),
+        variables: variables.iter().cloned().collect(),
         event,
         batches,
         left: 0,
     };
     let calling = |name, more: &[(&str, &str)]| {
-        let subject = of("message-processor", functions(), first_deliveries(), 300);
+        let subject = of("message-processor", bundle("message-processor"), first_deliveries(), 300);
         let more = more.iter().map(|(name, value)| variable(name, value));
         Subject { name, variables: subject.variables.into_iter().chain(more).collect(), ..subject }
     };
@@ -88,8 +88,8 @@ pub(crate) fn all(stub: &SqsStub, target: &str) -> [Subject; 8] {
             variables: variables.iter().cloned().chain([variable("FINAL_RECORD", "1")]).collect(),
             ..of("floor, final records", bundle("floor"), verdicts(), 1000)
         },
-        of("failed-message-processor", functions(), hand_offs(), 1000),
-        of("final-dlq-annotator", functions(), verdicts(), 1000),
+        of("failed-message-processor", bundle("failed-message-processor"), hand_offs(), 1000),
+        of("final-dlq-annotator", bundle("final-dlq-annotator"), verdicts(), 1000),
         calling("message-processor, 503", &[]),
         calling("message-processor, 503, direct-resend", &[("STRATEGY", "direct-resend")]),
         Subject {

@@ -7,7 +7,7 @@ use redeliver_tests::async_lambda::{AsyncLambda, ERROR_CANARY, Invoked};
 use redeliver_tests::esm::EventSourceMapping;
 use redeliver_tests::ministack::Ministack;
 use redeliver_tests::runtime_api::Function;
-use redeliver_tests::settings::{PATIENCE, functions};
+use redeliver_tests::settings::{PATIENCE, bundle};
 use redeliver_tests::topology::Topology;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -40,7 +40,7 @@ impl Setup {
             let loud = loud.into_iter().chain([("LOG_DETAIL", "messages".to_owned())]);
             let variables = variables.into_iter().chain(loud);
             let variables = variables.map(|(name, value)| (name.to_owned(), value));
-            Function::new(name, functions(), variables)
+            Function::new(name, bundle(name), variables)
         };
         let handler = function(
             "async-retry-handler",

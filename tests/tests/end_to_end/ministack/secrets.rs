@@ -13,7 +13,7 @@ use aws_sdk_sqs::types::MessageAttributeValue;
 use redeliver_tests::canaries::Canaries;
 use redeliver_tests::http_target::RESPONSE_CANARY;
 use redeliver_tests::runtime_api::{Function, Outcome};
-use redeliver_tests::settings::functions;
+use redeliver_tests::settings::bundle;
 use redeliver_tests::topology::{Running, Setup, Topology};
 use redeliver_tests::wire::{INJECTED_CANARY, Tap};
 use serde_json::{Value, json};
@@ -193,7 +193,7 @@ async fn an_event_that_cannot_be_read_is_reported_without_its_text() {
         ];
         let variables = variables.into_iter().chain(loud_variables());
         let function =
-            Function::new(name, functions(), variables.map(|(name, value)| (name.to_owned(), value)));
+            Function::new(name, bundle(name), variables.map(|(name, value)| (name.to_owned(), value)));
         for event in &events {
             let outcome = function.invoke(event, Duration::from_secs(20)).await;
             assert!(matches!(outcome, Outcome::Error(_) | Outcome::Response(_)), "{event}: {outcome:?}");

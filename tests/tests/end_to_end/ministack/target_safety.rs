@@ -5,7 +5,7 @@ use std::time::Duration;
 use redeliver_tests::http_target::{HttpTarget, Reply};
 use redeliver_tests::ministack::Ministack;
 use redeliver_tests::runtime_api::Function;
-use redeliver_tests::settings::functions;
+use redeliver_tests::settings::bundle;
 use redeliver_tests::topology::Setup;
 use redeliver_tests::wire::Tap;
 use serde_json::{Value, json};
@@ -42,7 +42,7 @@ async fn called(target: &str, variables: &[(&str, String)]) -> Option<Value> {
         ("AWS_ENDPOINT_URL", Ministack::shared().endpoint_url()),
     ];
     let variables = queues.iter().chain(variables).map(|(name, value)| ((*name).to_owned(), value.clone()));
-    let function = Function::new("message-processor", functions(), variables);
+    let function = Function::new("message-processor", bundle("message-processor"), variables);
     let event = json!({ "Records": [{
         "messageId": "11111111-0000-4000-8000-000000000000",
         "receiptHandle": "handle",

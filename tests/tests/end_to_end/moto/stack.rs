@@ -13,7 +13,7 @@ use redeliver_tests::http_target::HttpTarget;
 use redeliver_tests::moto::{Account, Invoked};
 use redeliver_tests::runtime_api::Function;
 use redeliver_tests::runtimes::{Language, Program};
-use redeliver_tests::settings::{PATIENCE, functions, root, venv_file};
+use redeliver_tests::settings::{PATIENCE, bundle, root, venv_file};
 use redeliver_tests::sqs::REGION;
 use redeliver_tests::template::Template;
 use serde_json::{Value, json};
@@ -113,7 +113,7 @@ impl Stack {
     ) -> Arc<Function> {
         let mut variables: BTreeMap<String, String> = BTreeMap::new();
         let program = if is_ours {
-            functions()
+            bundle(handler)
         } else {
             let Program { path, variables: of_runtime } = Language::Python.scripted();
             variables.extend(of_runtime.into_iter().map(|(name, value)| (name.to_owned(), value)));

@@ -66,7 +66,7 @@ fn after_an_outage_of(seconds: i64, bodies: &[String]) -> (BTreeMap<String, u64>
                 function: message_processor(&queues, target, &clock, &Quiet, schema(), policy()),
             },
             failed_message_processor: failed_message_processor(&queues, &clock, &Quiet, schema(), policy()),
-            final_dlq_annotator: final_dlq_annotator(&topology, &clock, &Quiet, schema()),
+            final_dlq_annotator: final_dlq_annotator(&topology, &clock, &Quiet),
         };
         let engine = Engine {
             topology: &topology,

@@ -140,7 +140,7 @@ async fn of_this_repository(folder: &Path, mut context: Value) -> Value {
     template(&made.assembly)
 }
 
-/// The rights of the program that Lambda is to start.
+/// The rights of the programs that Lambda is to start.
 fn modes_of_bootstraps(assembly: &Path) -> Vec<u32> {
     let assets = fs::read_dir(assembly).unwrap().map(|entry| entry.unwrap().path().join("bootstrap"));
     assets.filter_map(|file| fs::metadata(file).ok()).map(|file| file.permissions().mode() & 0o777).collect()
@@ -156,7 +156,7 @@ async fn is_used_and_deployed(prefix: &str, app: App) {
         template(&made.assembly),
         of_this_repository(folder(&format!("own-{prefix}")).path(), context).await
     );
-    assert_eq!(modes_of_bootstraps(&made.assembly), [0o755]);
+    assert_eq!(modes_of_bootstraps(&made.assembly), [0o755; 3]);
 
     let cloud = Cloud::start().await.unwrap();
     let outputs = cloud.deploy_assembly(&made.assembly).await.unwrap();
@@ -211,7 +211,7 @@ async fn an_app_in_typescript_has_the_construct_from_npm_and_works_when_it_is_de
     let app = App::in_typescript().await;
     // A umask took rights away when the package was installed.
     let functions = app.folder.path().join("node_modules/@redeliver/cdk/functions");
-    let bootstrap = functions.join(ARCHITECTURE.replace('-', "_")).join("redeliver-functions/bootstrap");
+    let bootstrap = functions.join(ARCHITECTURE.replace('-', "_")).join("message-processor/bootstrap");
     fs::set_permissions(&bootstrap, fs::Permissions::from_mode(0o600)).unwrap();
     tells_what_to_do(&app).await;
     has_what_sets_up_an_existing_queue(&app).await;

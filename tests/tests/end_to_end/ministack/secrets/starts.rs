@@ -7,13 +7,8 @@ use super::*;
 
 /// Starts a function that cannot; all that it says.
 async fn refused(name: &str, variables: &[(&str, &str)]) -> String {
-    let mut command = tokio::process::Command::new(functions());
-    command
-        .env_clear()
-        .env("AWS_REGION", "eu-west-1")
-        .env("_HANDLER", name)
-        .envs(loud_variables())
-        .envs(variables.iter().copied());
+    let mut command = tokio::process::Command::new(bundle(name));
+    command.env_clear().env("AWS_REGION", "eu-west-1").envs(loud_variables()).envs(variables.iter().copied());
     let ended = tokio::time::timeout(PATIENCE, command.output());
     let output = ended.await.expect("it ends").unwrap();
     assert!(!output.status.success(), "{variables:?}");
@@ -101,27 +96,4 @@ async fn a_secret_that_cannot_be_used_is_refused_without_its_text() {
         let said = refused("message-processor", &[&GOOD[..], &more].concat()).await;
         assert!(said.contains(reason), "{reason}: {said}");
     }
-}
-
-#[tokio::test]
-async fn a_function_that_there_is_not_is_named_with_those_that_there_are() {
-    let said = refused("bootstrap", &GOOD).await;
-    assert!(
-        said.contains(
-            "error: the function's Handler (_HANDLER) is \"bootstrap\"; it must be message-processor, \
-             failed-message-processor, final-dlq-annotator or async-retry-handler"
-        ),
-        "{said}"
-    );
-}
-
-#[tokio::test]
-async fn started_by_hand_it_says_what_starts_it() {
-    let said = refused("", &GOOD).await;
-    assert!(
-        said.contains(
-            "- _HANDLER is missing: Lambda sets it; to try the loop without Lambda, run `redeliver local`"
-        ),
-        "{said}"
-    );
 }

@@ -10,7 +10,7 @@ use super::*;
 fn checked(schema: &Value, instance: &Value) -> (Vec<Violation>, u64) {
     let schema = Schema::new(&schema.to_string()).unwrap();
     let meter = Meter::new(schema.names);
-    let found = violation::violations(&schema.validator, instance, &meter, "");
+    let found = found::violations(&schema.validator, instance, &meter, "");
     (found, meter.spent())
 }
 

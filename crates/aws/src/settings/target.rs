@@ -1,0 +1,57 @@
+//! The settings of the message-processor that calls `TARGET`.
+
+use std::time::Duration;
+
+use super::reader::Reader;
+use super::{MessageProcessorSettings, SettingsError};
+use crate::targets::TargetAddress;
+
+/// The longest function timeout ("Lambda quotas").
+const TIMEOUT_SECONDS_MAX: u64 = 900;
+
+/// What the message processor without a handler of its own also needs.
+#[derive(Debug)]
+pub struct TargetSettings {
+    pub address: TargetAddress,
+    /// `TARGET_TIMEOUT_SECONDS`, if it is set.
+    pub timeout: Option<Duration>,
+    /// `TARGET_HEADERS_SECRET_ARN`; only a URL has headers.
+    pub headers_secret_arn: Option<String>,
+}
+
+impl MessageProcessorSettings {
+    /// Reads the settings of the message processor that calls `TARGET`.
+    ///
+    /// # Errors
+    /// All that is missing or wrong.
+    pub fn with_target_from_env() -> Result<(Self, TargetSettings), SettingsError> {
+        Reader::of_environment().read(Self::with_target)
+    }
+
+    pub(super) fn with_target(reader: &mut Reader<'_>) -> Option<(Self, TargetSettings)> {
+        let settings = Self::read(reader);
+        settings.zip(TargetSettings::read(reader))
+    }
+}
+
+impl TargetSettings {
+    fn read(reader: &mut Reader<'_>) -> Option<Self> {
+        let allow_http = reader.flag("TARGET_ALLOW_HTTP");
+        let timeout = reader.number("TARGET_TIMEOUT_SECONDS", 1..=TIMEOUT_SECONDS_MAX);
+        let text =
+            reader.required("TARGET", "set it to the https:// URL or the Lambda function's ARN to call");
+        let address = text.and_then(|text| reader.check("TARGET", TargetAddress::parse(&text, allow_http)));
+        let headers_secret_arn = match (reader.optional("TARGET_HEADERS_SECRET_ARN"), &address) {
+            (Some(_), Some(TargetAddress::LambdaArn(_))) => Err(
+                "is set, but TARGET is a Lambda function, which takes no headers; remove it, or set TARGET to an https:// URL",
+            ),
+            (arn, _) => Ok(arn),
+        };
+        let headers_secret_arn = reader.check("TARGET_HEADERS_SECRET_ARN", headers_secret_arn);
+        Some(Self {
+            address: address?,
+            timeout: timeout.map(Duration::from_secs),
+            headers_secret_arn: headers_secret_arn?,
+        })
+    }
+}

@@ -1,0 +1,24 @@
+//! What stands for a schema where there is no validator: nothing.
+
+use serde_json::Value;
+
+use crate::{SchemaError, Violation};
+
+/// There is none.
+#[derive(Clone, Debug)]
+pub enum Schema {}
+
+impl Schema {
+    /// Compiles nothing.
+    ///
+    /// # Errors
+    /// Always [`SchemaError::NoValidator`].
+    pub fn of(_: &Value) -> Result<Self, SchemaError> {
+        Err(SchemaError::NoValidator)
+    }
+
+    #[must_use]
+    pub fn violations(&self, _: &Value, _: &str) -> Vec<Violation> {
+        match *self {}
+    }
+}
