@@ -106,7 +106,7 @@ fn dead_letters(path: &Path, input: &[u8]) -> Vec<(usize, String)> {
         let body = record["body"].as_str().expect("a text");
         let number = input.lines().position(|line| line == body).map_or(1, |index| index + 1);
         let [code, details] =
-            ["ErrorType", "ErrorDetails"].map(|name| record["attributes"][name].as_str().unwrap());
+            ["ErrorType", "ErrorDetails"].map(|name| record["attributes"][name].as_str().expect("a text"));
         (number, format!("{code} {details}"))
     };
     dead.lines().map(of).collect()
