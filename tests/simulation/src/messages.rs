@@ -122,7 +122,8 @@ pub fn produce(
     }
     // Of a generator of its own: a seed without such messages is what it was before there were any.
     let own = &mut StdRng::seed_from_u64(n as u64);
-    if expected == Expected::Handled && own.random_bool(mix.brimful) {
+    let is_small = body.len() < MESSAGE_BYTES_MAX / 2;
+    if expected == Expected::Handled && is_small && own.random_bool(mix.brimful) {
         attributes.remove("Failure");
         let bytes = MESSAGE_BYTES_MAX - own.random_range(0..=300) - attributes_size(&attributes);
         body = if plain { plain_body_of(&body, bytes) } else { grown(&body, bytes) };

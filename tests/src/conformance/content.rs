@@ -93,7 +93,11 @@ pub(super) async fn the_trace_header_is_kept<S: QueueService, C: Clock>(
     ensure_eq!(field.len(), 256, "bytes of the test's own header");
     let full = Content { trace_header: Some(field.clone()), ..plain("x".repeat(MESSAGE_BYTES_MAX)) };
     bench.send(&queue, vec![full]).await?;
-    ensure_eq!(bench.receive_one(&queue).await?.trace_header, Some(field), "AWSTraceHeader of a full message");
+    ensure_eq!(
+        bench.receive_one(&queue).await?.trace_header,
+        Some(field),
+        "AWSTraceHeader of a full message"
+    );
     Ok(())
 }
 
