@@ -58,6 +58,35 @@ fn all_that_is_wrong_is_named_in_one_message_without_secrets() {
 }
 
 #[test]
+fn who_re_sends_is_nobody_known_or_a_list_of_roles() {
+    let (source, intermediate) = (queue("source"), queue("intermediate"));
+    let annotation = queue("annotation");
+    let with = |ids: Option<&'static str>| {
+        let queues = [
+            ("SOURCE_QUEUE_URL", source.as_str()),
+            ("INTERMEDIATE_DLQ_URL", intermediate.as_str()),
+            ("ANNOTATION_QUEUE_URL", annotation.as_str()),
+        ];
+        let variables: Vec<_> = queues.into_iter().chain(ids.map(|ids| ("RESEND_SENDER_IDS", ids))).collect();
+        let told = |error: SettingsError| error.to_string();
+        let retrier = reader(&variables).read(FailedMessageProcessorSettings::read).map_err(told);
+        let processor = reader(&variables).read(MessageProcessorSettings::read).map_err(told);
+        assert_eq!(retrier.as_ref().err(), processor.as_ref().err());
+        assert_eq!(
+            retrier.as_ref().ok().map(|settings| &settings.resenders),
+            processor.as_ref().ok().map(|settings| &settings.resenders)
+        );
+        retrier.map(|settings| settings.resenders)
+    };
+    assert_eq!(with(None), Ok(Resenders::default()));
+    let two = "AROAFAILEDMESSAGEPROC,AROAMESSAGEPROCESSOR1";
+    assert_eq!(with(Some(two)), Ok(Resenders::parse(two).unwrap()));
+    let refused = with(Some("arn:aws:iam::123456789012:role/failed-message-processor")).unwrap_err();
+    let line = "- RESEND_SENDER_IDS has at place 1 what is not the unique id of an IAM role or user";
+    assert!(refused.contains(line), "{refused}");
+}
+
+#[test]
 fn what_is_wrong_with_several_functions_is_one_message_with_each_line_once() {
     let retrier = reader(&[]).read(FailedMessageProcessorSettings::read).unwrap_err();
     let processor = reader(&[]).read(MessageProcessorSettings::with_target).unwrap_err();
