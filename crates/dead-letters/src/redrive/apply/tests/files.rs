@@ -1,5 +1,6 @@
 //! Dead letters of a file.
 
+use std::cell::Cell;
 use std::io::Write as _;
 
 use super::*;
@@ -47,9 +48,10 @@ fn an_interrupted_run_is_finished_by_the_next_one() {
     let world = World::new(Vec::new());
     let messages: Vec<_> = (0..250).map(dead).collect();
     let plan = everything();
-    let interrupted = || world.clock.block_on(world.source.depth()).unwrap().total() > 0;
+    let is_under_way = Cell::new(false);
+    let (interrupted, progress) = (|| is_under_way.get(), |_| is_under_way.set(true));
     let first = file(&messages);
-    let run = Redrive { interrupted: &interrupted, ..from_file(&first, &world, &plan) };
+    let run = Redrive { interrupted: &interrupted, progress: &progress, ..from_file(&first, &world, &plan) };
     let report = world.clock.block_on(run.apply(&mut world.journal())).unwrap();
     assert_eq!((report.sent, report.early), (100, Some(Early::Interrupted)));
     let second = file(&messages);
