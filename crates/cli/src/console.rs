@@ -154,7 +154,7 @@ async fn open(arguments: &Arguments, guard: Guard) -> Result<Site, Failure> {
             format!("--folder {}: is no folder; make it first, or name another", folder.display()).into()
         );
     }
-    if !guard.read_only {
+    if !arguments.read_only && arguments.file.is_none() {
         // What cannot be kept is not begun.
         Spool::new(&folder).map_err(|error| {
             format!(

@@ -118,7 +118,7 @@ fn wrong_usage_ends_with_2_and_says_what_is_wrong() {
     for (arguments, word) in [
         (&["send"][..], "FILE"),
         (&["send", "orders.jsonl"], "<--queue <QUEUE>|--stack <NAME>|--prefix <NAME>|--stage <NAME>>"),
-        (&["audit"], "<--queue <QUEUE>|--stack <NAME>|--prefix <NAME>|--stage <NAME>>"),
+        (&["audit"], "<--queue <QUEUE>|--stack <NAME>|--prefix <NAME>|--stage <NAME>|FILE>"),
         (&["send", "orders.jsonl", "--queue", "http://q", "--stack", "s"], "cannot be used with"),
         (&["send", "no-such-file", "--queue", "http://q"], "no-such-file: cannot be read"),
         (&["send", "Cargo.toml", "--queue", "http://127.0.0.1:9/0/q.fifo"], "FIFO"),
