@@ -196,6 +196,7 @@ async fn message(one: OneLetter, InQuery(showing): InQuery<message_page::Showing
 }
 
 async fn edit(one: OneLetter) -> Answer {
+    one.at.check_queue()?;
     one.at.page(Place::Letters, "Edit and send back", &edit_page::body(&one)?)
 }
 
