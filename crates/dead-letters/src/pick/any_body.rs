@@ -64,7 +64,7 @@ fn queue_with(body: &str) -> Vec<DeadLetterRecord> {
 /// Each case of any body.
 fn for_any_body(test: impl Fn(String) -> Result<(), TestCaseError>) {
     // A filter is a thread, so it is made once, and not for each case.
-    let mut runner = TestRunner::new(ProptestConfig { cases: 150, ..ProptestConfig::default() });
+    let mut runner = TestRunner::new(ProptestConfig { cases: 64, ..ProptestConfig::default() });
     runner.run(&any_body(), test).unwrap();
 }
 
