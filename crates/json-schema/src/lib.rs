@@ -14,6 +14,7 @@
 //! # Ok::<(), redeliver_json_schema::SchemaError>(())
 //! ```
 
+#[cfg_attr(not(feature = "validator"), expect(dead_code, reason = "only the validator divides"))]
 mod decimal;
 #[cfg(feature = "validator")]
 mod found;

@@ -83,6 +83,7 @@ impl<'a> Reader<'a> {
         )
     }
 
+    #[cfg(feature = "targets")]
     pub(super) fn flag(&mut self, name: &str) -> bool {
         let value = match self.optional(name).as_deref() {
             None | Some("false") => Ok(false),

@@ -38,6 +38,8 @@ pub(crate) enum BadLine {
 struct FinalRecord {
     body: String,
     attributes: BTreeMap<String, Option<String>>,
+    /// Where the reason is in it.
+    trace_header: Option<String>,
 }
 
 /// Members by which other files are known.
@@ -88,7 +90,8 @@ impl FinalRecord {
             first_received_at: None,
             receive_count: 1,
             message_group_id: None,
-            trace_header: None,
+            trace_header: self.trace_header,
+            sender_id: None,
             redriven_from: None,
             queue_arn: String::new(),
         })
