@@ -20,7 +20,7 @@ pub struct Edit(Change);
 #[derive(Debug)]
 enum Change {
     /// A jq filter, and the same document through the same writer, unchanged.
-    Filter { change: Filter, identity: Filter },
+    Filter { change: Box<Filter>, identity: Box<Filter> },
     /// The body that it becomes.
     Body(String),
 }
@@ -40,7 +40,7 @@ impl Edit {
     /// # Errors
     /// With the place where it is wrong.
     pub fn new(text: &str) -> Result<Self, FilterError> {
-        let [change, identity] = [Filter::of_dead_letters(text)?, Filter::new(".")?];
+        let [change, identity] = [Filter::of_dead_letters(text)?, Filter::new(".")?].map(Box::new);
         Ok(Self(Change::Filter { change, identity }))
     }
 
