@@ -83,6 +83,7 @@ fn one_message_is_hidden_for_its_delays_and_then_given_up() {
             "source_message_id": third.sqs_message_id,
             "source_queue_arn": setup.source.queue.arn(),
             "first_sent_time": moment(0),
+            "from_producer": true,
             "verdict": "RETRY_ATTEMPT_EXCEEDED",
             "stage": "message-processor",
             "explanation": "Max retry attempts 2 exceeded",

@@ -62,6 +62,7 @@ fn a_record_is_read_with_all_that_sqs_says_of_it() {
         json!({
             "ApproximateReceiveCount": "3",
             "SentTimestamp": "1750000000123",
+            "SenderId": "AROASENDER0000000000X:session",
             "ApproximateFirstReceiveTimestamp": "1750000000456",
             "MessageGroupId": "tenant",
             "AWSTraceHeader": "Root=1-5759e988-bd862e3fe1be46a994272793",
