@@ -170,7 +170,9 @@ impl Ledger {
         let invocation = self.turn.and_then(|turn| self.invocations.get(&turn));
         let given = invocation.map(|work| self.given(work, send.n)).unwrap_or_default();
         let mut given = given.into_iter().map(|index| &copies[index]);
-        given.find(|copy| copy.body_hash == send.hash).map(|copy| copy.id.clone()).unwrap_or_default()
+        let sent_at = failure.first_sent_time();
+        let fits = |copy: &&Copy| copy.body_hash == send.hash && sent_at.is_none_or(|at| at == copy.sent_at);
+        given.find(fits).map(|copy| copy.id.clone()).unwrap_or_default()
     }
 
     /// An invalid message, as it was received.
