@@ -4,7 +4,6 @@
 mod lines;
 mod seen_ids;
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, IsTerminal as _, Read as _};
 use std::path::{Path, PathBuf};
@@ -12,8 +11,6 @@ use std::path::{Path, PathBuf};
 use redeliver_core::message::OutgoingMessage;
 use redeliver_core::schema::{Invalid, MessageSchema, Parsed};
 use redeliver_dead_letters::{Backup, LINE_BYTES_MAX};
-use serde::Deserialize;
-use serde::de::IgnoredAny;
 use uuid::Uuid;
 
 pub(crate) use lines::{Line, Lines};
@@ -97,29 +94,11 @@ impl Default for Form {
     }
 }
 
-/// What a line is that is no message but holds one that died, and what takes such lines.
+/// A hint for a line that holds a dead letter instead of a message.
 pub(crate) fn dead_letter(line: &str) -> Option<String> {
-    /// As `local --final-dlq` writes it.
-    #[derive(Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct FinalRecord {
-        #[serde(rename = "body")]
-        _body: String,
-        #[serde(rename = "attributes")]
-        _attributes: BTreeMap<String, IgnoredAny>,
-    }
-    if Backup::is_line(line.as_bytes()) {
-        return Some(
-            "a dead letter of a backup or an archive, and no message: `redeliver send --backup FILE` sends it again, \
-             `redeliver audit FILE` says why it died"
-                .to_owned(),
-        );
-    }
-    // Serde would read a struct from an array, too.
-    let is_final_record = line.starts_with('{') && serde_json::from_str::<FinalRecord>(line).is_ok();
-    is_final_record.then(|| {
-        "a final record, as `local --final-dlq` writes it, and no message: `redeliver audit FILE` says why it died; the \
-         message itself is its `body`"
+    Backup::is_line(line.as_bytes()).then(|| {
+        "a dead letter, and no message: `redeliver audit FILE` says why it died, `redeliver redrive FILE` and \
+         `redeliver send --backup FILE` send it again"
             .to_owned()
     })
 }

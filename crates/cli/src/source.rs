@@ -19,7 +19,7 @@ use redeliver_dead_letters::{BadLines, FileQueue};
 
 use crate::connection::{DeadLetterQueue, KnownQueue, name_in};
 use crate::files::{check_encoding, unreadable};
-use crate::lines::{self, is_standard_input, named};
+use crate::message_file::{is_standard_input, named, open};
 use crate::people::{counted, grouped};
 use crate::{Failure, tell};
 
@@ -118,7 +118,7 @@ fn seekable(path: &Path) -> Result<File, Failure> {
         check_encoding(path, &beginning)?;
         return Ok(file);
     }
-    let mut input = lines::open(path)?;
+    let mut input = open(path)?;
     let mut file = tempfile::tempfile()?;
     io::copy(&mut input, &mut file).map_err(failed)?;
     Ok(file)

@@ -28,9 +28,7 @@ pub struct FunctionArns(Vec<String>);
 
 /// Why a list of functions is refused: the first place, counted from 1, of what is no function's ARN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error(
-    "names at place {0} what is not the ARN of a Lambda function (arn:aws:lambda:REGION:ACCOUNT:function:NAME)"
-)]
+#[error("entry {0} is not the ARN of a Lambda function (arn:aws:lambda:REGION:ACCOUNT:function:NAME)")]
 pub struct NotAFunctionArn(pub usize);
 
 impl FunctionArns {

@@ -24,7 +24,7 @@ pub struct Resenders(Option<BTreeSet<String>>);
 /// Why a list of ids is refused: the first place, counted from 1, of what is no unique id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(
-    "has at place {0} what is not the unique id of an IAM role or user (AROA… or AIDA…); `aws iam get-role --role-name NAME --query Role.RoleId` says it"
+    "entry {0} is not the unique id of an IAM role or user (AROA… or AIDA…): `aws iam get-role --role-name NAME --query Role.RoleId` prints it"
 )]
 pub struct NotAUniqueId(pub usize);
 

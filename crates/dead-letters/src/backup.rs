@@ -45,10 +45,12 @@ impl Backup {
         }
     }
 
-    /// Whether a line is one of a backup.
+    /// Whether a line holds a dead letter, of a backup or a final record.
     #[must_use]
     pub fn is_line(line: &[u8]) -> bool {
-        read_line(line, Timestamp::UNIX_EPOCH).is_ok()
+        let read = read_line(line, Timestamp::UNIX_EPOCH);
+        // Serde reads a struct from an array, too.
+        line.trim_ascii_start().starts_with(b"{") && matches!(read, Ok(_) | Err(BadLine::BinaryAttribute))
     }
 
     /// What a redrive would have sent back.

@@ -82,7 +82,7 @@ fn who_re_sends_is_nobody_known_or_a_list_of_roles() {
     let two = "AROAFAILEDMESSAGEPROC,AROAMESSAGEPROCESSOR1";
     assert_eq!(with(Some(two)), Ok(Resenders::parse(two).unwrap()));
     let refused = with(Some("arn:aws:iam::123456789012:role/failed-message-processor")).unwrap_err();
-    let line = "- RESEND_SENDER_IDS has at place 1 what is not the unique id of an IAM role or user";
+    let line = "- RESEND_SENDER_IDS entry 1 is not the unique id of an IAM role or user";
     assert!(refused.contains(line), "{refused}");
 }
 
@@ -176,7 +176,7 @@ fn all_that_is_wrong_with_an_async_retry_handler_is_named_in_one_message() {
     for line in [
         "- RETRY_QUEUE_URL is not a queue's URL",
         "- ANNOTATION_QUEUE_URL is a FIFO queue's URL",
-        "- FUNCTION_ARNS names at place 2 what is not the ARN of a Lambda function",
+        "- FUNCTION_ARNS entry 2 is not the ARN of a Lambda function",
         "- RETRY_POLICY is refused: /max_retries is not a known member",
     ] {
         assert!(error.contains(line), "{line} in {error}");

@@ -1,6 +1,7 @@
 use redeliver_core::annotation::Cause;
 use redeliver_core::failure::{Answer, Case, Delivery, Failure, Kind, Stage};
 use redeliver_core::message::{Attribute, Attributes};
+use redeliver_core::origin::Origin;
 use redeliver_core::reason::DeadLetterReason;
 use redeliver_core::tolerant::Unknown;
 use redeliver_testing::dead_letters::received;
@@ -113,7 +114,7 @@ fn the_reason_of_a_full_message_is_read_in_its_trace_header() {
     let failure = Failure {
         error: LastError { error_type: "HttpStatus.400".to_owned(), details: String::new() },
         answer: Some(Answer::just(Kind::Permanent)),
-        delivery: Delivery::of(&message, None, message.sent_at),
+        delivery: Delivery::of(&message, None, Origin::default(), message.sent_at),
         attempts: None,
         unknown: Unknown::default(),
     };

@@ -256,8 +256,8 @@ fn a_line_of_a_backup_that_is_sent_as_a_message_is_told_how_to_send_it() {
     assert_eq!(
         world.problems(),
         [
-            "1: a dead letter of a backup or an archive, and no message: `redeliver send --backup FILE` sends it again, \
-             `redeliver audit FILE` says why it died"
+            "1: a dead letter, and no message: `redeliver audit FILE` says why it died, `redeliver redrive FILE` and \
+             `redeliver send --backup FILE` send it again"
         ]
     );
 }

@@ -50,7 +50,7 @@ fn given_up(strategy: Strategy, content: Content, error: &HandlerError) -> (usiz
         let functions = Functions {
             on_source: message_processor(&topology, target, &clock, &Quiet, schema(), policy()),
             failed_message_processor: failed_message_processor(&topology, &clock, &Quiet, schema(), policy()),
-            final_dlq_annotator: final_dlq_annotator(&topology, &clock, &Quiet, schema()),
+            final_dlq_annotator: final_dlq_annotator(&topology, &clock, &Quiet),
         };
         let engine = Engine {
             topology: &topology,

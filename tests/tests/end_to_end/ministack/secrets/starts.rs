@@ -54,7 +54,7 @@ async fn wrong_settings_are_named_without_their_values() {
     assert!(said.contains("- FINAL_DLQ_URL is not a queue's URL"), "{said}");
     let wrong = [("RETRY_QUEUE_URL", QUERY), ("FUNCTION_ARNS", QUERY), ("RETRY_POLICY", &policy)];
     let said = refused("async-retry-handler", &wrong).await;
-    assert!(said.contains("- FUNCTION_ARNS names at place 1") && said.contains("/backoff/kind"), "{said}");
+    assert!(said.contains("- FUNCTION_ARNS entry 1 is not") && said.contains("/backoff/kind"), "{said}");
     // Everything right, but nothing there that Lambda would set.
     let target = format!("https://example.com/{QUERY}?key={QUERY}");
     let said = refused("message-processor", &[GOOD[0], GOOD[1], ("TARGET", &target)]).await;
