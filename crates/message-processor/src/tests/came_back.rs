@@ -98,10 +98,14 @@ fn a_message_that_came_back_counts_on_from_what_its_final_record_told() {
 }
 
 #[test]
-fn a_message_that_came_back_with_ten_attributes_and_fails_takes_the_redrive_path() {
+fn a_message_that_came_back_with_ten_attributes_and_fails_is_handed_off_with_one_of_them_folded() {
     let setup = Setup::new().failing(1, busy());
-    assert_eq!(setup.process(vec![came_back(&ten_attributes())], 30), ["sqs-1"]);
-    assert!(setup.intermediate.sent().is_empty());
+    assert_eq!(setup.process(vec![came_back(&ten_attributes())], 30), [""; 0]);
+    let sent = setup.intermediate.only();
+    let document = document(&sent.attributes, FAILURE);
+    assert_eq!((&document["new_generation"], &document["kind"]), (&true.into(), &"transient".into()));
+    assert_eq!(document["folded_attributes"].as_object().unwrap().len(), 1);
+    assert_eq!(without_ours(&sent.attributes).len(), 9);
 }
 
 #[test]
