@@ -47,6 +47,7 @@ pub(super) fn is_message(instance: &Value) -> bool {
         ("redrive_generation", GENERATION_MAX),
         ("held_seconds", HELD_SECONDS_MAX),
         ("redrive_count", REDRIVES_MAX),
+        ("redrive_count_at_answer", REDRIVES_MAX),
     ];
     let times = ["expires_at", "next_retry_time", "first_sent_time", "held_since"];
     let history =

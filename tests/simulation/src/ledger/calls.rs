@@ -2,12 +2,12 @@
 
 use redeliver_core::events::Event;
 use redeliver_core::handler::Message;
-use redeliver_core::message::Timestamp;
+use redeliver_core::message::{Attribute, Timestamp};
 use redeliver_core::strategy::Strategy;
 
 use super::breaker::CallId;
-use super::{Ledger, Place, Violation, hash};
-use crate::messages::{Expected, number};
+use super::{Ledger, Place, Subject, Violation, hash};
+use crate::messages::{Expected, Produced, number};
 
 /// Of each body (its marker), of attributes, and of what the target says.
 const SECRETS: [&str; 3] = ["⟦", "acm", "simulated target"];
@@ -176,7 +176,17 @@ impl Ledger {
             Event::DeadLettered { message_id: Some(message_id), .. } => message_id,
             _ => return,
         };
-        let subject = self.by_message_id.get(message_id).map(|n| &self.subjects[*n]);
+        // Of a message whose data alone is wrong the id can be read.
+        let invalid = || {
+            let is_it = |subject: &&Subject| {
+                let Produced { content, message_id: of_valid, .. } = &subject.produced;
+                let texts = content.attributes.values().filter_map(Attribute::text);
+                of_valid.is_none()
+                    && texts.chain([content.body.as_str()]).any(|text| text.contains(message_id))
+            };
+            self.subjects.iter().find(is_it)
+        };
+        let subject = self.by_message_id.get(message_id).map(|n| &self.subjects[*n]).or_else(invalid);
         let is_so = subject.is_some_and(|subject| match event {
             Event::Processed { .. } => subject.processed > 0,
             Event::HandedOff { .. } => {

@@ -349,38 +349,45 @@ fn explains(copy: &Copy, error_type: &str, details: &str, record: &Value, whole:
         Some(failure) if failure.from_producer() => retries.clone().of_producer(),
         _ => retries.clone(),
     };
-    let retries = copy.retries.as_ref().filter(|_| !error_type.starts_with("INVALID")).map(of_its_time);
-    let sent_at = failure.and_then(Failure::first_sent_time).unwrap_or(copy.sent_at);
-    let first_sent = retries.as_ref().map_or(sent_at, |retries| retries.first_sent(sent_at));
-    let told = |name: &str| record[name].as_str().unwrap_or("");
-    let Some(failure) = failure else {
-        return error_type == "ORCHESTRATION_FAILED";
-    };
-    let parts = [failure.text("explanation"), failure.text("type"), failure.text("details")];
-    // What the verdict had no room for is of the copy that carries it.
-    let delivery =
-        [("source_message_id", copy.id.as_str()), ("source_queue_arn", ""), ("stage", "final-dlq-annotator")];
-    let delivery = delivery.map(|(name, otherwise)| match failure.text(name) {
-        "" if !whole => otherwise,
-        told => told,
-    });
-    let told_time = DateTime::parse_from_rfc3339(told("first_sent_time")).ok();
-    error_type == failure.text("verdict")
-        && told_time.is_some_and(|time| time == first_sent)
-        && record["redrive_generation"].as_u64()
-            == retries.as_ref().and_then(|retries| retries.generation).map(u64::from)
-        && record["held_seconds"].as_u64()
-            == retries.as_ref().map(|retries| retries.held_seconds).filter(|seconds| *seconds > 0)
-        && record["redrive_count"].as_u64()
-            == retries.as_ref().map(|retries| retries.redrives.into()).filter(|count| *count > 0)
-        && record["attempts"].as_u64()
-            == failure.attempts().or(retries.map(|retries| retries.attempt)).map(u64::from)
-        && [told("sqs_message_id"), told("source_queue_arn"), told("stage")] == delivery
-        && !told("fingerprint").is_empty()
-        && (!whole
-            || (parts.iter().all(|part| *part == error_type || details.contains(part))
-                && record["cause"]["type"] == failure.text("type")
-                && record["cause"]["message"] == failure.text("details")))
+    let retries = copy.retries.as_ref().map(of_its_time);
+    // An invalid message has metadata that can be read only if nothing but its data breaks a schema.
+    let is_invalid = error_type.starts_with("INVALID");
+    [retries.as_ref(), None].into_iter().take(if is_invalid { 2 } else { 1 }).any(|retries| {
+        let sent_at = failure.and_then(Failure::first_sent_time).unwrap_or(copy.sent_at);
+        let first_sent = retries.map_or(sent_at, |retries| retries.first_sent(sent_at));
+        let told = |name: &str| record[name].as_str().unwrap_or("");
+        let Some(failure) = failure else {
+            return error_type == "ORCHESTRATION_FAILED";
+        };
+        let parts = [failure.text("explanation"), failure.text("type"), failure.text("details")];
+        // What the verdict had no room for is of the copy that carries it.
+        let delivery = [
+            ("source_message_id", copy.id.as_str()),
+            ("source_queue_arn", ""),
+            ("stage", "final-dlq-annotator"),
+        ];
+        let delivery = delivery.map(|(name, otherwise)| match failure.text(name) {
+            "" if !whole => otherwise,
+            told => told,
+        });
+        let told_time = DateTime::parse_from_rfc3339(told("first_sent_time")).ok();
+        error_type == failure.text("verdict")
+            && told_time.is_some_and(|time| time == first_sent)
+            && record["redrive_generation"].as_u64()
+                == retries.and_then(|retries| retries.generation).map(u64::from)
+            && record["held_seconds"].as_u64()
+                == retries.map(|retries| retries.held_seconds).filter(|seconds| *seconds > 0)
+            && record["redrive_count"].as_u64()
+                == retries.map(|retries| retries.redrives.into()).filter(|count| *count > 0)
+            && record["attempts"].as_u64()
+                == failure.attempts().or(retries.map(|retries| retries.attempt)).map(u64::from)
+            && [told("sqs_message_id"), told("source_queue_arn"), told("stage")] == delivery
+            && !told("fingerprint").is_empty()
+            && (!whole
+                || (parts.iter().all(|part| *part == error_type || details.contains(part))
+                    && record["cause"]["type"] == failure.text("type")
+                    && record["cause"]["message"] == failure.text("details")))
+    })
 }
 
 pub(super) fn no_delay(send: Send<'_>) -> Result<(), Violation> {
