@@ -20,23 +20,23 @@ struct Limits {
 }
 
 const LIMITS: [Limits; 4] = [
-    Limits { function: "message-processor", bytes: 11_280_000, bytes_compressed: 4_780_000, without: &[] },
+    Limits { function: "message-processor", bytes: 11_130_000, bytes_compressed: 4_690_000, without: &[] },
     Limits {
         function: "failed-message-processor",
-        bytes: 11_280_000,
-        bytes_compressed: 4_780_000,
+        bytes: 10_370_000,
+        bytes_compressed: 4_360_000,
         without: &["reqwest"],
     },
     Limits {
         function: "final-dlq-annotator",
-        bytes: 11_280_000,
-        bytes_compressed: 4_780_000,
+        bytes: 6_330_000,
+        bytes_compressed: 2_830_000,
         without: &["jsonschema", "reqwest"],
     },
     Limits {
         function: "async-retry-handler",
-        bytes: 11_280_000,
-        bytes_compressed: 4_780_000,
+        bytes: 10_100_000,
+        bytes_compressed: 4_220_000,
         without: &["reqwest"],
     },
 ];

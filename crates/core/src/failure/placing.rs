@@ -29,7 +29,7 @@ impl HandOff {
     /// This document beside the producer's attributes, or at last in the trace header.
     #[must_use]
     pub fn placed(&self, producer: &Attributes, body_bytes: usize, trace_header: Option<&str>) -> Placed {
-        placed(self.wire(), producer, body_bytes, trace_header)
+        placed(&self.wire(), producer, body_bytes, trace_header)
     }
 
     fn wire(&self) -> Wire<'_> {
@@ -43,7 +43,7 @@ impl Hop {
     #[must_use]
     pub fn placed(&self, producer: &Attributes, body_bytes: usize, trace_header: Option<&str>) -> Placed {
         let wire = Wire { due_at: Some(Time::At(self.due_at)), ..self.hand_off.wire() };
-        placed(wire, producer, body_bytes, trace_header)
+        placed(&wire, producer, body_bytes, trace_header)
     }
 }
 
@@ -51,7 +51,7 @@ impl Verdict {
     /// As [`HandOff::placed`].
     #[must_use]
     pub fn placed(&self, producer: &Attributes, body_bytes: usize, trace_header: Option<&str>) -> Placed {
-        placed(self.wire(), producer, body_bytes, trace_header)
+        placed(&self.wire(), producer, body_bytes, trace_header)
     }
 
     /// In the trace header of a final record that has no room for its annotation.
@@ -121,9 +121,9 @@ fn said(text: &str) -> Option<Cow<'_, str>> {
 }
 
 /// It must not fail: whoever reads it calls nobody again.
-fn placed(wire: Wire<'_>, producer: &Attributes, body_bytes: usize, trace_header: Option<&str>) -> Placed {
-    let Some(attributes) = attached(&wire, producer, body_bytes) else {
-        let trace_header = Some(with_document(&wire, trace_header));
+fn placed(wire: &Wire<'_>, producer: &Attributes, body_bytes: usize, trace_header: Option<&str>) -> Placed {
+    let Some(attributes) = attached(wire, producer, body_bytes) else {
+        let trace_header = Some(with_document(wire, trace_header));
         return Placed { attributes: producer.clone(), trace_header };
     };
     Placed { attributes, trace_header: trace_header.map(str::to_owned) }

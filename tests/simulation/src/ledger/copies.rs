@@ -84,7 +84,7 @@ impl Failure {
     }
 
     /// Redeliver did not send what it is about.
-    pub(crate) fn from_producer(&self) -> bool {
+    pub(crate) fn is_from_producer(&self) -> bool {
         self.0["from_producer"] == true
     }
 

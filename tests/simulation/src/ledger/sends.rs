@@ -111,7 +111,7 @@ impl Ledger {
         let first_sent = failure.first_sent_time().or(Some(origin.sent_at).filter(|_| is_oversize));
         if first_sent != Some(origin.sent_at)
             || generation != (origin.came_back, origin.told_generation)
-            || failure.from_producer() != (origin.sender == Sender::Producer)
+            || failure.is_from_producer() != (origin.sender == Sender::Producer)
         {
             return Err("the reason does not tell of its delivery".to_owned());
         }
@@ -346,7 +346,7 @@ fn explains(copy: &Copy, error_type: &str, details: &str, record: &Value, whole:
     let before = failure.and_then(Failure::generation_before);
     let of_its_time = |retries: &Retries| match failure {
         _ if came_back => retries.of_next_generation(before),
-        Some(failure) if failure.from_producer() => retries.clone().of_producer(),
+        Some(failure) if failure.is_from_producer() => retries.clone().of_producer(),
         _ => retries.clone(),
     };
     let retries = copy.retries.as_ref().map(of_its_time);

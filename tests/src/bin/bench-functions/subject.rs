@@ -72,7 +72,7 @@ pub(crate) fn all(stub: &SqsStub, target: &str) -> [Subject; 8] {
     let of = |name, program, event, batches| Subject {
         name,
         program,
-        variables: variables.iter().cloned().collect(),
+        variables: variables.to_vec(),
         event,
         batches,
         left: 0,
