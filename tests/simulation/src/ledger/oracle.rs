@@ -119,7 +119,8 @@ impl Ledger {
         let came_back = failure.is_some_and(Failure::new_generation) || copy.came_back;
         let told = failure.and_then(Failure::generation_before).max(copy.told_generation);
         let before = if came_back { retries.of_next_generation(told) } else { retries };
-        let before = if failure.is_some_and(Failure::is_from_producer) { before.of_producer() } else { before };
+        let before =
+            if failure.is_some_and(Failure::is_from_producer) { before.of_producer() } else { before };
         let unexplained = if copy.redriven { "unanswered" } else { "transient" };
         let kind = said("kind", unexplained);
         let class = self.knobs.policy.class(kind, said("type", "Redrive"));

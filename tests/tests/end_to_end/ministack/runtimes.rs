@@ -33,7 +33,7 @@ in_language!(
     a_hung_record_is_cut_off_at_the_deadline_and_those_not_started_spend_no_attempt,
     a_killed_process_in_mid_batch_loses_nothing,
     a_handler_that_blocks_its_thread_until_lambda_kills_it_loses_nothing,
-    a_message_without_a_place_for_its_reason_is_reported_and_arrives_by_redrive,
+    a_message_with_ten_attributes_whose_call_fails_is_called_again,
     a_hand_off_that_is_refused_is_reported_and_arrives_by_redrive,
 );
 in_language!(
@@ -43,7 +43,7 @@ in_language!(
     a_hung_record_is_cut_off_at_the_deadline_and_those_not_started_spend_no_attempt,
     a_killed_process_in_mid_batch_loses_nothing,
     a_handler_that_blocks_its_thread_until_lambda_kills_it_loses_nothing,
-    a_message_without_a_place_for_its_reason_is_reported_and_arrives_by_redrive,
+    a_message_with_ten_attributes_whose_call_fails_is_called_again,
     a_hand_off_that_is_refused_is_reported_and_arrives_by_redrive,
 );
 // A thread that blocks is left behind: only the coroutine can block all others.
@@ -53,7 +53,7 @@ in_language!(
     ten_messages_of_one_batch_have_ten_outcomes,
     a_hung_record_is_cut_off_at_the_deadline_and_those_not_started_spend_no_attempt,
     a_killed_process_in_mid_batch_loses_nothing,
-    a_message_without_a_place_for_its_reason_is_reported_and_arrives_by_redrive,
+    a_message_with_ten_attributes_whose_call_fails_is_called_again,
     a_hand_off_that_is_refused_is_reported_and_arrives_by_redrive,
 );
 in_language!(
@@ -183,7 +183,7 @@ async fn a_handler_that_blocks_its_thread_until_lambda_kills_it_loses_nothing(la
     assert!(final_records(&topology).await.is_empty());
 }
 
-async fn a_message_without_a_place_for_its_reason_is_reported_and_arrives_by_redrive(language: Language) {
+async fn a_message_with_ten_attributes_whose_call_fails_is_called_again(language: Language) {
     let (topology, journal) = (topology().await, journal());
     let attribute = MessageAttributeValue::builder().data_type("String").string_value("x").build().unwrap();
     let ten = (0..10).map(|n| (format!("a{n}"), attribute.clone())).collect();
@@ -193,14 +193,13 @@ async fn a_message_without_a_place_for_its_reason_is_reported_and_arrives_by_red
     let running = topology.run(&Setup::scripted(language, &journal));
     topology.settle(&running).await;
     let first = &running.processor.invocations()[0];
-    assert_eq!(
-        (first.records.len(), first.failed.len()),
-        (1, 1),
-        "no place for the reason\n{}",
-        running.log()
-    );
-    // Nobody could have told of an answer: so it may have been one, and spends its attempt.
-    assert_eq!(calls(&journal, 0), ["0 0 transient -", "1 0 ok Redrive"]);
+    // The libraries for other languages fold no attributes: SQS moves the message, as if nobody had answered for it.
+    let (failed, second_call) = match language {
+        Language::Rust => (0, "1 0 ok Scripted.Transient"),
+        _ => (1, "0 0 ok Redrive"),
+    };
+    assert_eq!((first.records.len(), first.failed.len()), (1, failed), "{}", running.log());
+    assert_eq!(calls(&journal, 0), ["0 0 transient -", second_call]);
     assert!(final_records(&topology).await.is_empty());
 }
 

@@ -96,16 +96,16 @@ async fn a_person_finds_their_way_in_any_light_by_keyboard_and_whatever_messages
     assert!(fleet["row"].as_str().unwrap().contains("-dead-letters (alarm)"), "{fleet}");
     assert_eq!(console.done("plansAPolicy", json!({})).await, json!({"changed": true}));
     let buttons = console.done("onlyReads", json!({})).await;
-    assert_eq!(buttons, json!({"buttons": ["Look again", "Filter"]}));
+    assert_eq!(buttons, json!({"buttons": ["Filter"]}));
     assert_eq!(topology.final_dlq.depth(&topology.client).await, [41, 0, 0], "all of it was given back");
 
     let console = Console::start_on(&EMULATOR.endpoint_url(), &folder(), &more[..4]).await;
     let switched = console.done("pausesAndResumes", json!({})).await;
     let line = format!("{prefix}-{stage}-message-processor at {prefix}-{stage}-source");
-    assert_eq!(
-        switched,
-        json!({"paused": format!("{line}: Disabled\n"), "resumed": format!("{line}: Enabled\n")})
-    );
+    // This deployment has only the one mapping: the page also says so of the other queues.
+    let first_line = |name: &str| switched[name].as_str().and_then(|words| words.lines().next());
+    let expected = [format!("{line}: Disabled"), format!("{line}: Enabled")];
+    assert_eq!([first_line("paused"), first_line("resumed")], expected.each_ref().map(|line| Some(&**line)));
 }
 
 #[tokio::test]
