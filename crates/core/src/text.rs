@@ -61,6 +61,10 @@ pub fn shortened(text: &str, characters_max: usize) -> String {
 }
 
 fn without_middle(text: &str, max: usize, length: fn(char) -> usize) -> String {
+    // No character is longer than its bytes.
+    if text.len() <= max {
+        return text.to_owned();
+    }
     let total = |text: &str| text.chars().map(length).sum::<usize>();
     let Some((explanation, error)) = text.find(LAST_ERROR).map(|at| text.split_at(at)) else {
         return both_ends(text, max, length);
