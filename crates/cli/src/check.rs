@@ -145,7 +145,7 @@ pub(crate) fn remark_on(path: &Path, policy: &Policy) {
     }
 }
 
-/// Of a policy that reads as if its delays were exact.
+/// The remark on a policy that reads as if its delays were exact.
 fn full_jitter(policy: &Policy) -> Option<String> {
     let (Backoff::Fixed { jitter, .. } | Backoff::Schedule { jitter, .. }) = &policy.backoff else {
         return None;

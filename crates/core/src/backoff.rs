@@ -66,8 +66,9 @@ pub(crate) fn spread(key: Key, low: u64, high: u64) -> u64 {
     within(word, low, high)
 }
 
-/// A delay that the target asked for, below which no retry's falls: never less (except for `limit`, see [`Policy::delay_limit`]), and up to 10 %
-/// more, since one date shared by many messages must not bring them all back at once.
+/// The delay that a target asked for, a floor for the retry's: never less than asked (except for `limit`, see
+/// [`Policy::delay_limit`]), and up to 10 % more, since one date shared by many messages must not bring them all back
+/// at once.
 #[must_use]
 pub fn target_delay(asked_seconds: u64, limit: RetryDelay, key: Key) -> RetryDelay {
     let [_, word] = words(key);

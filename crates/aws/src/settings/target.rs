@@ -9,7 +9,7 @@ use crate::targets::TargetAddress;
 /// The longest function timeout ("Lambda quotas").
 const TIMEOUT_SECONDS_MAX: u64 = 900;
 
-/// What the message processor without a handler of its own also needs.
+/// Settings that only the message processor without a handler of its own needs.
 #[derive(Debug)]
 pub struct TargetSettings {
     pub address: TargetAddress,

@@ -22,7 +22,7 @@ pub struct Report {
     pub total: u64,
     /// How much of the queue was seen.
     pub coverage: Coverage,
-    /// What the filter could not judge: it is in no other count.
+    /// Messages that the filter could not judge; they are in no other count.
     pub not_judged: NotJudged,
     pub by_error_type: BTreeMap<String, u64>,
     /// By fingerprint, largest first.

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What a row of the table makes of an answer.
+/// The outcome of an answer by a row of the table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Outcome {
     Done,
