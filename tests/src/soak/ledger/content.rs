@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::super::history::{Attribute, Attributes, Content, Delivery, Send, Stage};
 use super::super::messages::Sent;
-use super::{DELAY_SECONDS_MAX, Fault, Kind};
+use super::{DELAY_SECONDS_MAX, Fault, Kind, REDRIVES_MAX};
 
 /// The members of `metadata`.
 pub(super) type Metadata = Map<String, Value>;
@@ -146,9 +146,9 @@ pub(super) fn check_send(sent: &Sent, send: &Send, deliveries: &[&Delivery]) -> 
     let follows = |old: &Metadata| {
         let more = |name| count(&new, name).checked_sub(count(old, name));
         let counted = [more("retry_attempt"), more("snooze_count"), more("redrive_count")];
-        // What SQS moved spends no attempt, and nothing else is counted as moved.
+        // What SQS moved spends no attempt, nobody answered for it, and nothing else is counted as moved.
         let was_moved = counted[2] == Some(1);
-        if was_moved && from == Stage::Source {
+        if was_moved && (from == Stage::Source || more("redrive_count_at_answer") != Some(0)) {
             return None;
         }
         (counted.iter().copied().sum::<Option<u64>>() == Some(1)).then_some(was_moved)
@@ -163,7 +163,8 @@ pub(super) fn check_send(sent: &Sent, send: &Send, deliveries: &[&Delivery]) -> 
         ));
     }
     let was_moved = moves.contains(&true);
-    let longest = if was_moved { 5 << (redrives(&new) - 1) } else { DELAY_SECONDS_MAX };
+    let longest =
+        if was_moved { 5 << (redrives(&new).clamp(1, REDRIVES_MAX) - 1) } else { DELAY_SECONDS_MAX };
     if send.delay_seconds > longest {
         return Err((Kind::Miscounted, format!("a delay of {} s", send.delay_seconds)));
     }

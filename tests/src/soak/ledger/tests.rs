@@ -272,6 +272,28 @@ fn an_attempt_that_is_skipped_repeated_or_beyond_the_limit_is_seen() {
     assert_eq!(wrong(retried(), |it| it.sends[1].delay_seconds = 3), [Kind::Miscounted]);
 }
 
+/// Two copies of a message are in one batch: of one that SQS had moved before an answer, and of one that was answered.
+#[test]
+fn a_re_send_follows_the_copy_whose_counts_it_continues() {
+    let moved = r#","redrive_count":1"#;
+    let resent = |members: &'static str| {
+        move |it: &mut History| {
+            it.deliveries[1].content = content(RETRIED, &[FAILURE]);
+            it.deliveries.push(delivery(1, Stage::Intermediate, content(moved, &[FAILURE]), End::Deleted));
+            it.sends[1].content.body = body(members);
+        }
+    };
+    let kinds = |members| {
+        let kinds = wrong(retried(), resent(members));
+        kinds.into_iter().filter(|kind| *kind == Kind::Miscounted).count()
+    };
+    assert_eq!(kinds(r#","retry_attempt":1,"redrive_count":1,"redrive_count_at_answer":1"#), 0);
+    assert_eq!(kinds(r#","retry_attempt":1,"redrive_count":1"#), 0);
+    assert_eq!(kinds(r#","redrive_count":2"#), 0);
+    assert_eq!(kinds(r#","redrive_count":2,"redrive_count_at_answer":2"#), 1);
+    assert_eq!(kinds(r#","redrive_count":1,"redrive_count_at_answer":2"#), 1);
+}
+
 #[test]
 fn an_error_type_that_does_not_fit_is_seen() {
     let called = |error_type| wrong(refused(), |it| it.finals[0].1 = record(error_type, "", 0));
