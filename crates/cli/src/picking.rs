@@ -19,7 +19,7 @@ pub struct Picking {
     /// Only messages for which this jq filter is true; it must give true, false or null
     #[arg(long = "where", value_name = "JQ")]
     pub filter: Option<String>,
-    /// At most so many messages
+    /// Maximum number of messages
     #[arg(long, value_name = "N", value_parser = number(1_u64..))]
     pub max: Option<u64>,
 }

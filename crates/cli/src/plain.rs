@@ -8,7 +8,7 @@ use redeliver_core::plain::{IdPointer, IdPointerError};
 /// Which messages without an envelope are taken.
 #[derive(Debug, Default, Args)]
 pub(crate) struct PlainArguments {
-    /// Take what is no envelope for a plain message, as the functions do with ENVELOPE=optional
+    /// Accept messages without an envelope, as the functions do with ENVELOPE=optional
     #[arg(long)]
     pub(crate) plain: bool,
     /// Where the id of a plain message stands in its body: a JSON Pointer, such as /detail/id

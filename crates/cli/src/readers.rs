@@ -77,7 +77,7 @@ impl Readers {
         Self::without_mapping(mappings.is_some(), switched_off, in_flight, receives, now)
     }
 
-    /// Of a queue that no event source mapping reads since `switched_off`.
+    /// Deduces the readers of a queue that no event source mapping reads since `switched_off`.
     pub(crate) fn without_mapping(
         mappings_known: bool,
         switched_off: Option<Timestamp>,
@@ -121,7 +121,7 @@ impl Readers {
         }
     }
 
-    /// Whether something reads it that stays, and not a person once.
+    /// Whether it is received from so regularly that a program must be polling it.
     pub(crate) fn is_steady(&self) -> bool {
         match self {
             Self::EventSourceMapping => true,

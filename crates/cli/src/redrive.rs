@@ -58,9 +58,8 @@ async fn run(arguments: &Arguments) -> Result<(Report, Vec<String>), Failure> {
         return Err(format!("--to names the queue that {name} was read from; name the source queue").into());
     }
     let is_consumed = is_consumed(arguments, to.queue.arn()).await?;
-    // What comes back does not come back into a file.
-    let is_watched = is_consumed && matches!(from, DeadLetters::Queue(_));
-    let watch = if is_watched { arguments.watch } else { Duration::ZERO };
+    let can_come_back = matches!(from, DeadLetters::Queue(_));
+    let watch = if is_consumed && can_come_back { arguments.watch } else { Duration::ZERO };
     let stop = interrupted("interrupted: finishing what is under way; Ctrl-C again does not wait")?;
     let bar = tell::progress(ProgressBar::new_spinner(), "{spinner} {human_pos} sent back, {elapsed} {msg}");
     // It turns by itself: a round may take a minute, and the pilot is watched for longer.
@@ -70,6 +69,7 @@ async fn run(arguments: &Arguments) -> Result<(Report, Vec<String>), Failure> {
         source: &to.queue,
         clock: &SystemClock,
         plan: &plan,
+        can_come_back,
         limits: Limits {
             rate: arguments.rate,
             max: arguments.picking.max(),
@@ -120,6 +120,7 @@ async fn write(
         source: &(),
         clock: &SystemClock,
         plan,
+        can_come_back: false,
         limits: Limits {
             rate: None,
             max: arguments.picking.max(),

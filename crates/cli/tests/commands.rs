@@ -124,7 +124,7 @@ fn wrong_usage_ends_with_2_and_says_what_is_wrong() {
         (&["send", "Cargo.toml", "--queue", "http://127.0.0.1:9/0/q.fifo"], "FIFO"),
         (&["send", "src", "--queue", "http://127.0.0.1:9/0/q"], "directory"),
         (&["send", "Cargo.toml", "--queue", "q", "--journal", "Cargo.toml"], "the input itself"),
-        (&["send", "-", "--queue", "q", "--resume"], "only a file can be gone on with"),
+        (&["send", "-", "--queue", "q", "--resume"], "--resume needs a regular file"),
         (&["send", "Cargo.toml", "--queue", "q", "--rate", "0"], "--rate"),
         (&["send", "Cargo.toml", "--queue", "q", "--data-schema", "Cargo.toml"], "Cargo.toml"),
         (&["status"], "--stack"),

@@ -129,9 +129,7 @@ fn whole(producer: &Attributes, body_bytes: usize, annotation: &Annotation) -> O
     let folding = if record.folded_attributes.is_empty() { 0 } else { record.folding_bytes() };
     let written = |bytes: usize| {
         let record = record.with_cause_cut(bytes);
-        // SQS refuses an empty attribute, so at least one byte.
-        let details =
-            text::clean_without_middle(&annotation.details, bytes.clamp(1, ERROR_DETAILS_BYTES_MAX));
+        let details = text::clean_without_middle(&annotation.details, bytes.min(ERROR_DETAILS_BYTES_MAX));
         let mut attributes = kept.clone();
         attributes.insert(DEAD_LETTER.to_owned(), Attribute::string(record.json()));
         attributes.insert(ERROR_TYPE.to_owned(), Attribute::string(annotation.reason.as_str()));

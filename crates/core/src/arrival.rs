@@ -42,7 +42,7 @@ impl Arrival {
         Self { record, came_back, origin: Origin::default(), document }
     }
 
-    /// With its origin, for who may believe it.
+    /// Sets who sent the message to the source queue.
     #[must_use]
     pub fn sent_by_one_of(self, resenders: &Resenders) -> Self {
         let origin = resenders.origin_of(self.record.sender_id.as_deref());
@@ -205,7 +205,8 @@ impl Arrival {
 }
 
 /// The producer's trace header of a message, and the verdict that a final record without room for its annotation has
-/// there. SQS moves a message with what its producer wrote, so a moved one has none.
+/// there. In a message that SQS moved it is not believed: its producer may
+/// have written it.
 #[must_use]
 pub fn trace_header_and_verdict(record: &ReceivedMessage) -> (Option<String>, Option<Verdict>) {
     let (producers, document) = taken_from_trace_header(record.trace_header.clone());

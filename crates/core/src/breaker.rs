@@ -142,7 +142,7 @@ pub enum Change {
     /// With a slow start.
     Closed {
         open_for: Duration,
-        /// Those that were made, also one that was answered.
+        /// Probes made while open, including the one that was answered.
         probes: u32,
     },
 }

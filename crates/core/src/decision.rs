@@ -55,7 +55,7 @@ pub struct Resend {
     pub delay: DelaySeconds,
     /// The whole delay: more than the queue's if the message has hopped.
     pub waited: RetryDelay,
-    /// Whether it is longer than the policy's backoff and the target ask for: too many wait.
+    /// Whether pacing made it longer than the policy and the target ask for.
     pub pace: Pace,
     /// `metadata.retry_attempt` of the re-sent message.
     pub retry_attempt: u32,

@@ -100,7 +100,7 @@ impl Metadata {
         }
     }
 
-    /// How often it came back because SQS had moved it, since anybody answered for it.
+    /// Redrives since the message was last answered.
     #[must_use]
     pub fn redrives_since_answer(&self) -> u32 {
         // An older function that begins a new generation leaves the member that it does not know: more at the last answer

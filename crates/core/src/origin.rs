@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use thiserror::Error;
 
-/// Who sent a delivery, and so whose words its `metadata` has on its holds.
+/// Who sent a delivery, which decides whether its hold members are believed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Origin {
     /// One of redeliver's functions.

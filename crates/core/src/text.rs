@@ -11,7 +11,7 @@ pub const ERROR_TYPE_BYTES_MAX: usize = 128;
 pub const LAST_ERROR: &str = "; last error ";
 
 const ELLIPSIS: &str = "…";
-/// With less room than this an explanation says nothing, and the last error gets all of it.
+/// In less room than this the explanation is dropped in favour of the last error.
 const EXPLANATION_MIN: usize = 18;
 
 /// `text` in at most `bytes_max` bytes, characters that SQS refuses replaced by U+FFFD, an ellipsis if its end was cut

@@ -90,10 +90,10 @@ impl FileQueue {
         loop {
             let mut content = Vec::new();
             let mut bytes = reader.by_ref().take(LINE_BYTES_MAX as u64).read_until(b'\n', &mut content)?;
-            let is_cut = bytes == LINE_BYTES_MAX && !content.ends_with(b"\n");
-            if is_cut {
+            if bytes == LINE_BYTES_MAX && !content.ends_with(b"\n") {
                 bytes += reader.skip_until(b'\n')?;
             }
+            let is_cut = bytes > content.len();
             if bytes == 0 {
                 break;
             }

@@ -21,7 +21,7 @@ pub struct Pick {
     found: Found,
 }
 
-/// What becomes of a dead letter.
+/// The filter's choice for one dead letter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Choice {
     Picked,

@@ -160,10 +160,10 @@ impl DeadLetterRecord {
         ours.and_then(redeliver_core::metadata::parse_rfc3339).unwrap_or(self.message.sent_at)
     }
 
-    /// The message's id: its own if it has one, else SQS's.
+    /// The message's id: its own if it has one, else SQS's id of its first delivery, as [`Self::first_id`] says.
     #[must_use]
     pub fn message_id(&self) -> &str {
-        self.metadata.as_ref().map_or(&self.message.sqs_message_id, |metadata| &metadata.message_id_text)
+        self.metadata.as_ref().map_or_else(|| self.first_id(), |metadata| &metadata.message_id_text)
     }
 
     /// SQS's id of the delivery that the message died of, the same for all copies of the dead letter; if nobody has

@@ -83,6 +83,7 @@ async fn redrive(from: &Probe<'_>, to: &Probe<'_>, plan: &Plan, journal: &Path) 
         source: to,
         clock: &from.world.clock,
         plan,
+        can_come_back: true,
         limits: Limits {
             rate: None,
             max: u64::MAX,

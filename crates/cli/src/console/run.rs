@@ -70,6 +70,7 @@ impl Run {
             source: &to.queue,
             clock: &SystemClock,
             plan: how,
+            can_come_back: true,
             limits,
             interrupted: &|| self.stop.is_requested(),
             progress: &|progress| self.works.note(progress),

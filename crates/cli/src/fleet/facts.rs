@@ -104,10 +104,10 @@ pub struct Age {
     pub at: Timestamp,
 }
 
-/// Of queues that are not empty.
+/// Ages of the oldest messages of non-empty queues.
 pub type Ages = BTreeMap<QueueId, Age>;
 
-/// Of those of them that no function reads.
+/// Receives of the non-empty queues that no function reads.
 pub type Received = BTreeMap<QueueId, Receives>;
 
 impl QueueId {

@@ -87,7 +87,7 @@ pub struct Arguments {
     pub(super) data_schema: Option<PathBuf>,
     #[command(flatten)]
     pub(super) plain: PlainArguments,
-    /// At most so many messages a second
+    /// Maximum number of messages a second
     #[arg(long, value_name = "N", value_parser = number(1..=3000_u32))]
     pub(super) rate: Option<u32>,
     /// Leave alone what was sent back so many times already

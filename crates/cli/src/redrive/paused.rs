@@ -44,7 +44,9 @@ impl Consumer {
         match (mappings, readers) {
             (Err(_), _) if !is_stack => Self::There,
             (Err(error), _) => Self::Unknown(error.to_string()),
-            (_, None | Some(Readers::EventSourceMapping | Readers::SomethingElse { .. })) => Self::There,
+            (_, None) => Self::There,
+            // A person who looked once takes nothing of what is sent back.
+            (_, Some(readers)) if readers.is_steady() => Self::There,
             (Ok(mappings), Some(readers)) if mappings.is_empty() => {
                 Self::Unknown(format!("no event source mapping reads it; {}", readers.in_words()))
             }
@@ -110,12 +112,20 @@ mod tests {
             minutes: 15,
             minutes_with_receives: 7,
         };
+        let once = Readers::SomethingElse {
+            mappings_known: true,
+            messages_received: 1,
+            empty_receives: 0,
+            minutes: 15,
+            minutes_with_receives: 1,
+        };
         let on = Readers::EventSourceMapping;
         for (mappings, readers, is_stack, expected) in [
             (vec![mapping("Disabled"), mapping("Enabled")], Some(&on), true, Consumer::There),
             (vec![mapping("Disabled")], Some(&nobody), true, Consumer::Nobody(off.to_owned())),
             (vec![mapping("Disabled")], Some(&nobody), false, Consumer::Nobody(off.to_owned())),
             (vec![mapping("Disabled")], Some(&container), true, Consumer::There),
+            (vec![mapping("Disabled")], Some(&once), true, Consumer::Nobody(off.to_owned())),
             (vec![], Some(&container), true, Consumer::There),
             (vec![], Some(&nobody), true, Consumer::Unknown(unseen)),
             (vec![], None, false, Consumer::There),

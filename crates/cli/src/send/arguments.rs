@@ -86,7 +86,7 @@ impl Arguments {
     pub(super) fn journal(&self) -> Result<Option<PathBuf>, String> {
         if is_standard_input(&self.file) || !self.file.is_file() {
             return match self.journal.is_some() || self.resume {
-                true => Err("only a file can be gone on with: write the lines to one first".to_owned()),
+                true => Err("--resume needs a regular file: write the lines to one first".to_owned()),
                 false => Ok(None),
             };
         }

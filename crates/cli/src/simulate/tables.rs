@@ -164,7 +164,7 @@ fn span_section(report: &Report) -> Section {
     let rows = vec![
         row("longest way, with calls of 60 s", report, |policy| span(policy.span.worst_case_seconds)),
         row("the source queue keeps a message", report, |policy| span(policy.span.retention_seconds)),
-        row("fits into 80 % of that, or is meant", report, |policy| {
+        row("fits into 80 % of that, or is intended", report, |policy| {
             if policy.span.fits { "yes".to_owned() } else { "NO: the stack refuses it".to_owned() }
         }),
         row("held by the circuit breaker at most", report, |policy| {

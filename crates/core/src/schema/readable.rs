@@ -1,5 +1,4 @@
-//! Metadata read without the message schema, for who need not say what is wrong with it: the final-dlq-annotator, which
-//! so has no validator inside.
+//! Reads metadata without the JSON Schema validator, for the final-dlq-annotator, which need not explain what is wrong.
 
 use std::borrow::Cow;
 

@@ -78,6 +78,16 @@ fn a_final_record_of_the_local_loop_has_its_annotation_and_an_id_that_stays() {
 }
 
 #[test]
+fn a_line_may_have_as_many_bytes_as_are_kept_also_if_nothing_ends_it() {
+    let record = archived(&foreign("x", 1));
+    let padding = " ".repeat(LINE_BYTES_MAX - record.trim_end().len());
+    for (end, bad) in [("", 0), (" ", 1)] {
+        let queue = queue_of(format!("{padding}{}{end}", record.trim_end()).as_bytes());
+        assert_eq!((queue.bad_lines().count, read(&queue).0.len()), (bad, 1 - bad as usize), "{end:?}");
+    }
+}
+
+#[test]
 fn bad_lines_are_told_with_their_numbers_and_the_others_count() {
     let good = archived(&foreign("x", 1));
     let long = format!("\"{}\"", "x".repeat(LINE_BYTES_MAX));

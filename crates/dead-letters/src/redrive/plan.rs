@@ -111,10 +111,10 @@ impl Plan {
             return Ok(self.send_back(record, &body, attributes, None));
         }
         // An id that the edit itself has given stays, also with `--new-id`.
-        let given_up =
-            own_id(&record.message.body).filter(|old| own_id(&body).is_some_and(|new| new != *old));
-        if given_up.is_some() || !self.new_id {
-            return Ok(self.send_back(record, &body, attributes, given_up));
+        let (old, new) = (own_id(&record.message.body), own_id(&body));
+        let edit_gives_id = new.is_some() && new != old;
+        if edit_gives_id || !self.new_id {
+            return Ok(self.send_back(record, &body, attributes, old.filter(|_| edit_gives_id)));
         }
         if let Ok(Parsed::Plain(plain)) = self.schema.read_either(&body, &attributes, record.first_id()) {
             let old_id = plain.metadata().message_id_text.clone();
@@ -135,12 +135,12 @@ impl Plan {
         let codes = [DeadLetterReason::InvalidMessageFormat, DeadLetterReason::InvalidMessageSchema];
         let is_said = record.is_annotated && codes.iter().any(|code| code.as_str() == record.error_type);
         // Without the schema for `data`, which is none that the message was called by.
-        let is_read = || {
-            let (body, sqs_message_id) = (&record.message.body, &record.message.sqs_message_id);
-            record.metadata.is_some()
-                || self.schema.read_either(body, &producer_attributes(record), sqs_message_id).is_ok()
-        };
-        is_said || !is_read()
+        let is_read = record.metadata.is_some()
+            || self
+                .schema
+                .read_either(&record.message.body, &producer_attributes(record), record.first_id())
+                .is_ok();
+        is_said || !is_read
     }
 
     fn send_back(

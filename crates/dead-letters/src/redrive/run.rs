@@ -180,7 +180,8 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
 
     /// A dead letter that goes back; one that does not is counted.
     fn sorted(&mut self, record: DeadLetterRecord) -> Result<Option<Going>, Failure> {
-        if let Some(metadata) = &record.metadata
+        if self.redrive.can_come_back
+            && let Some(metadata) = &record.metadata
             && self.journal.came_back(&metadata.message_id_text, metadata.generation())
         {
             self.report.came_back(&metadata.message_id_text);

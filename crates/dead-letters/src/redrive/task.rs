@@ -11,6 +11,8 @@ pub struct Redrive<'a, D, S, C> {
     pub source: &'a S,
     pub clock: &'a C,
     pub plan: &'a Plan,
+    /// Messages that fail again come back to where they were read: to a queue, and not into a file.
+    pub can_come_back: bool,
     /// How fast, how much, and how carefully.
     pub limits: Limits,
     /// Whether to end as soon as possible: Ctrl-C.

@@ -93,6 +93,7 @@ impl World {
             source: &self.source,
             clock: &self.clock,
             plan,
+            can_come_back: true,
             limits: self.limits,
             interrupted: &|| false,
             progress: &|_| {},
@@ -103,8 +104,9 @@ impl World {
     fn dies(&self, plan: &Plan, polls: u32) -> bool {
         let mut journal = self.journal();
         let (dlq, source) = (slow(&self.dlq, &self.clock), slow(&self.source, &self.clock));
-        let Redrive { clock, limits, interrupted, progress, .. } = self.redrive(plan);
-        let redrive = Redrive { dlq: &dlq, source: &source, clock, plan, limits, interrupted, progress };
+        let Redrive { clock, can_come_back, limits, interrupted, progress, .. } = self.redrive(plan);
+        let redrive =
+            Redrive { dlq: &dlq, source: &source, clock, plan, can_come_back, limits, interrupted, progress };
         let future = Box::pin(redrive.apply(&mut journal));
         let died = clock.block_on(Killed { future, polls }).is_none();
         // What the dead program held comes back by itself.

@@ -24,7 +24,7 @@ fn from_file<'a>(
 ) -> Redrive<'a, FileQueue, EmbeddedQueue, VirtualClock> {
     let Redrive { source, clock, interrupted, progress, .. } = world.redrive(plan);
     let limits = Limits { watch: Duration::ZERO, ..NO_LIMITS };
-    Redrive { dlq: file, source, clock, plan, limits, interrupted, progress }
+    Redrive { dlq: file, source, clock, plan, can_come_back: false, limits, interrupted, progress }
 }
 
 #[test]
@@ -41,6 +41,18 @@ fn they_are_sent_to_a_queue_once_however_often_it_is_run() {
         assert_eq!(report.coverage.unwrap().unreadable, 1);
     }
     assert_eq!(world.take(&world.source).len(), 120);
+}
+
+/// Archives of several days in one file: a message that was sent back and died again is in it twice.
+#[test]
+fn a_later_generation_of_a_message_is_sent_too_and_is_not_taken_for_one_that_came_straight_back() {
+    let world = World::new(Vec::new());
+    let mut messages: Vec<_> = (0..120).map(dead).collect();
+    messages.push(dead_in_generation(0, r#""redrive_generation":1,"#));
+    let file = file(&messages);
+    let plan = everything();
+    let report = world.clock.block_on(from_file(&file, &world, &plan).apply(&mut world.journal())).unwrap();
+    assert_eq!((report.sent, report.came_back_count(), report.early), (121, 0, None));
 }
 
 #[test]

@@ -23,8 +23,18 @@ fn the_journal_of_a_run_that_was_killed_at_any_moment_tells_what_the_next_one_di
             let plan = everything();
             let mut journal = world.journal();
             let (dlq, source) = (slow(&world.dlq, &world.clock), slow(&world.source, &world.clock));
-            let Redrive { clock, plan, limits, interrupted, progress, .. } = world.redrive(&plan);
-            let redrive = Redrive { dlq: &dlq, source: &source, clock, plan, limits, interrupted, progress };
+            let Redrive { clock, plan, can_come_back, limits, interrupted, progress, .. } =
+                world.redrive(&plan);
+            let redrive = Redrive {
+                dlq: &dlq,
+                source: &source,
+                clock,
+                plan,
+                can_come_back,
+                limits,
+                interrupted,
+                progress,
+            };
             let future = Box::pin(redrive.apply(&mut journal));
             world.clock.block_on(Killed { future, polls }).is_none()
         };

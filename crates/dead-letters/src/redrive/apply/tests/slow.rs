@@ -71,8 +71,9 @@ fn three_hundred_messages_at_one_a_second_go_back_in_one_run() {
     world.limits.rate = Some(1);
     let dlq = Impatient { queue: &world.dlq, clock: &world.clock };
     let plan = everything();
-    let Redrive { source, clock, plan, limits, interrupted, progress, .. } = world.redrive(&plan);
-    let redrive = Redrive { dlq: &dlq, source, clock, plan, limits, interrupted, progress };
+    let Redrive { source, clock, plan, can_come_back, limits, interrupted, progress, .. } =
+        world.redrive(&plan);
+    let redrive = Redrive { dlq: &dlq, source, clock, plan, can_come_back, limits, interrupted, progress };
     let report = clock.block_on(redrive.apply(&mut world.journal())).unwrap();
     assert_eq!(
         (report.sent, report.is_covered(), report.json()["possible_copies"].as_u64()),

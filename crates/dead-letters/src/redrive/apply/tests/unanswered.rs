@@ -38,8 +38,10 @@ fn as_many_copies_are_told_as_there_are_when_answers_are_lost_and_the_program_di
             let plan = everything();
             let mut journal = world.journal();
             let slow = slow(&world.source, &world.clock);
-            let Redrive { dlq, clock, plan, limits, interrupted, progress, .. } = world.redrive(&plan);
-            let redrive = Redrive { dlq, source: &slow, clock, plan, limits, interrupted, progress };
+            let Redrive { dlq, clock, plan, can_come_back, limits, interrupted, progress, .. } =
+                world.redrive(&plan);
+            let redrive =
+                Redrive { dlq, source: &slow, clock, plan, can_come_back, limits, interrupted, progress };
             let future = Box::pin(redrive.apply(&mut journal));
             world.clock.block_on(Killed { future, polls })
         };

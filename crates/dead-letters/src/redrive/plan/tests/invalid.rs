@@ -55,6 +55,11 @@ fn an_id_that_is_none_is_replaced_and_both_are_told() {
         );
         assert_eq!((mended.message_id.as_str(), mended.old_message_id.as_deref()), (NEW, Some("order-5")));
     }
+    let nameless = found_invalid(r#"{"metadata":{},"data":{"n":1}}"#, "INVALID_MESSAGE_SCHEMA");
+    for new_id in [false, true] {
+        let mended = send_back(&Plan { new_id, ..plan(&edit) }, &nameless);
+        assert_eq!((mended.message_id.as_str(), mended.old_message_id), (NEW, None), "{new_id}");
+    }
     // SQS's id, which an edit finds in the document, is a UUID on SQS.
     let sqs_id = DeadLetterRecord::new(ReceivedMessage { sqs_message_id: NEW.to_owned(), ..record.message });
     assert_eq!(send_back(&plan(".body.metadata.message_id = .message_id"), &sqs_id).message_id, NEW);

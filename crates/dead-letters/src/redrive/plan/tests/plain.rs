@@ -136,6 +136,14 @@ fn all_copies_of_a_dead_letter_go_back_under_one_id() {
             assert!(all.iter().all(|verdict| *verdict == all[0]), "{}: {all:#?}", record.message.body);
         }
     }
+    let nameless = unnamed(r#"{"metadata":{},"data":{}}"#, first);
+    let edit = Some(Edit::new(".body.metadata.message_id = .message_id").unwrap());
+    let plan = Plan { schema: schema(), edit, ..whole() };
+    for number in 0..4 {
+        let verdict = plan.decide(&copy(&nameless, number)).unwrap();
+        let Verdict::Send(sent) = verdict else { panic!("{verdict:?}") };
+        assert_eq!(sent.message_id, first, "copy {number}");
+    }
     let Verdict::Send(sent) = Plan { schema: schema(), ..whole() }.decide(&unnamed("x", first)).unwrap()
     else {
         panic!("it goes back")
