@@ -1,19 +1,20 @@
 // A person at the console, in a real browser: `node run.mjs LINK TASK JSON`. Each task is what a person wants to get done;
 // it fails with what the person would have seen. Prints what it found as one JSON line.
 import { mkdirSync, readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
 import { createRequire } from 'node:module';
 import { chromium } from 'playwright-core';
 
 const [link, task, json] = process.argv.slice(2);
 const given = JSON.parse(json ?? '{}');
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
-const base = new URL(link).origin;
+const base = link.split('/?')[0];
 mkdirSync(given.pictures, { recursive: true });
 
 /** What must never happen on any page. */
 const alarms = [];
 
-const tasks = { looksAround, pausesAndResumes, looksAgain, leavesInTime, looksAtTheFleet, filtersByKeyboard, readsHostileTexts, editsOne, sendsBack, startsSlowly, goesOn, deletes, plansAPolicy, onlyReads };
+const tasks = { looksAround, pausesAndResumes, looksAgain, leavesInTime, looksAtTheFleet, filtersByKeyboard, readsHostileTexts, editsOne, sendsBack, startsSlowly, goesOn, deletes, plansAPolicy, onlyReads, visitsAnotherPort };
 
 const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox', '--disable-dev-shm-usage'] });
 try {
@@ -229,7 +230,7 @@ async function startsSlowly() {
   await page.getByText(/sent back in this run/).waitFor();
   await isAccessible(page, 'running');
   await picture(page, 'running');
-  return { plan: new URL(page.url()).pathname };
+  return { plan: page.url().slice(base.length) };
 }
 
 /** Finishes what a killed console has begun. */
@@ -325,4 +326,43 @@ async function onlyReads() {
   await page.goto(`${base}/0/letters`);
   await page.getByRole('heading', { name: /causes?$/ }).waitFor();
   return { buttons: await page.getByRole('button').allTextContents() };
+}
+
+/** Another user of this machine serves a page on another port, and has seen the console's address on a screenshot. */
+async function visitsAnotherPort() {
+  const page = await open();
+  const got = [];
+  const server = createServer((request, response) => {
+    got.push(request);
+    response.setHeader('content-type', 'text/html');
+    response.end('<!doctype html><title>Elsewhere</title><link rel="icon" href="data:,"><form method="post"></form>');
+  });
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+  try {
+    const elsewhere = `http://127.0.0.1:${server.address().port}/`;
+    const other = await page.context().newPage();
+    await other.goto(`${base}/0/letters`);
+    await other.evaluate((url) => void (location.href = url), elsewhere);
+    await other.waitForURL(elsewhere);
+    const letters = `${base}/0/letters`;
+    const read = await other.evaluate(async (url) => {
+      const ways = [{ credentials: 'include' }, { credentials: 'include', mode: 'no-cors' }, { method: 'POST', credentials: 'include' }];
+      const reads = ways.map((way) => fetch(url, way).then((answer) => answer.text()));
+      const settled = await Promise.allSettled(reads);
+      return settled.map(({ value }) => value ?? '');
+    }, letters);
+    const navigate = async (go) => {
+      await other.goto(elsewhere);
+      await Promise.all([other.waitForURL(`${base}/**`), other.evaluate(go, letters)]);
+      return other.locator('body').innerText();
+    };
+    const linked = await navigate((url) => void (location.href = url));
+    const posted = await navigate((url) => {
+      document.forms[0].action = url;
+      document.forms[0].submit();
+    });
+    return { cookies: got.map(({ headers }) => headers.cookie ?? ''), referrers: got.map(({ headers }) => headers.referer ?? ''), read, linked, posted };
+  } finally {
+    server.close();
+  }
 }

@@ -33,6 +33,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
+use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 
 use crate::connection::{Connection, OneQueue, QueueAddress};
@@ -41,7 +42,7 @@ use crate::output::Output;
 use crate::people::number;
 use crate::plain::PlainArguments;
 use crate::signals::Signals;
-use crate::{Failure, tell};
+use crate::{Failure, http_server, tell};
 use desk::Desk;
 use guard::{Guard, Token};
 use site::Site;
@@ -126,17 +127,18 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, arguments.port)).await;
     let listener = listener.map_err(|error| format!("--port {}: {error}", arguments.port))?;
     let read_only = arguments.read_only || arguments.file.is_some();
-    let guard = Guard { address: listener.local_addr()?, token: Token::new(), read_only };
-    let link = format!("{}/?token={}", guard.origin(), guard.token.as_str());
+    let [path, token] = [(); 2].map(|()| Token::new());
+    let guard = Guard { address: listener.local_addr()?, path, token, read_only };
+    let link = guard.link();
     let site = tokio::select! {
         site = open(arguments, guard) => Arc::new(site?),
         _ = signals.next() => return Err("interrupted before anything was opened".into()),
     };
     Output::default().write(&format!("{link}\n"))?;
     tell::remark("open this link; Ctrl-C ends the console");
-    let serving = axum::serve(listener, site::router(Arc::clone(&site)));
+    let service = TowerToHyperService::new(site::router(Arc::clone(&site)));
     tokio::select! {
-        served = serving => served?,
+        never = http_server::serve(listener, service) => match never {},
         _ = signals.next() => {}
     }
     tell::remark("ending: what is under way is brought to an end; Ctrl-C again does not wait");
@@ -213,8 +215,8 @@ mod tests {
     async fn a_folder_that_cannot_be_written_is_refused_before_a_plan_is_made_in_vain() {
         let refused = async |more: &[&str]| {
             let words = ["console", "--fleet", "--folder", "/proc"].iter().chain(more);
-            let guard =
-                Guard { address: (Ipv4Addr::LOCALHOST, 0).into(), token: Token::new(), read_only: true };
+            let [path, token] = [(); 2].map(|()| Token::new());
+            let guard = Guard { address: (Ipv4Addr::LOCALHOST, 0).into(), path, token, read_only: true };
             open(&Program::parse_from(words).arguments, guard).await.err().map(|error| error.to_string())
         };
         let why = refused(&[]).await.unwrap();

@@ -14,6 +14,7 @@ mod coverage;
 mod event_sources;
 mod files;
 mod fleet;
+mod http_server;
 mod local;
 mod locked;
 mod man;

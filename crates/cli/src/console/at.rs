@@ -3,6 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
@@ -25,17 +26,18 @@ pub(super) const NOT_THERE: &str =
 /// A page, or what is wrong.
 pub(super) type Answer = Result<Response, Trouble>;
 
-/// What is wrong, as a page.
+/// What is wrong. The site makes it a page.
+#[derive(Clone, Debug)]
 pub(super) struct Trouble {
     status: StatusCode,
     words: String,
-    /// The page to go on from.
-    back: String,
+    /// The path of the page to go on from, if it is not the start page.
+    back: Option<String>,
 }
 
 impl Trouble {
     pub(super) fn new(status: StatusCode, words: impl Into<String>) -> Self {
-        Self { status, words: words.into(), back: "/".to_owned() }
+        Self { status, words: words.into(), back: None }
     }
 
     pub(super) fn missing(what: impl Into<String>) -> Self {
@@ -43,7 +45,7 @@ impl Trouble {
     }
 
     pub(super) fn leading_to(self, page: &str) -> Self {
-        Self { back: page.to_owned(), ..self }
+        Self { back: Some(page.to_owned()), ..self }
     }
 }
 
@@ -56,11 +58,21 @@ impl<E: Into<Failure>> From<E> for Trouble {
 
 impl IntoResponse for Trouble {
     fn into_response(self) -> Response {
-        let Self { status, words, back } = self;
-        let page =
-            if back == "/" { "Go on from the start page" } else { "Go on from the page that it belongs to" };
+        (self.status, Extension(self)).into_response()
+    }
+}
+
+impl Trouble {
+    pub(super) fn page(self, base: &str) -> Html<String> {
+        let Self { words, back, .. } = self;
+        let back = back.filter(|back| back != base);
+        let page = match back {
+            None => "Go on from the start page",
+            Some(_) => "Go on from the page that it belongs to",
+        };
+        let back = back.as_deref().unwrap_or(base);
         let body = html! { p class="warning" role="alert" { (words) } p { a href=(back) { (page) } } };
-        (status, Html(bare("That did not work", &body))).into_response()
+        Html(bare(base, "That did not work", &body))
     }
 }
 
@@ -99,14 +111,14 @@ impl FromRequestParts<Arc<Site>> for At {
 impl At {
     /// The address of one of its pages.
     pub(super) fn path(&self, page: &str) -> String {
-        format!("/{}/{page}", self.number)
+        format!("{}{}/{page}", self.site.guard.base(), self.number)
     }
 
     pub(super) fn page(&self, place: Place, title: &str, body: &Markup) -> Answer {
         Ok(Html(page(self, place, title, body)).into_response())
     }
 
-    /// What there is for queues alone.
+    /// Refuses what only a queue can do.
     pub(super) fn check_queue(&self) -> Result<(), Trouble> {
         match self.is_file() {
             false => Ok(()),

@@ -19,16 +19,16 @@ pub(super) fn begin(fleets: &Fleets, connection: &Connection) {
 }
 
 /// What was seen last; the first time, it is looked for.
-pub(super) fn body(fleets: &Fleets, connection: &Connection) -> Markup {
+pub(super) fn body(base: &str, fleets: &Fleets, connection: &Connection) -> Markup {
     if fleets.seen().is_none() {
         begin(fleets, connection);
     }
     html! {
-        @if fleets.is_running() { div data-live="/fleet/live" { (waiting()) } }
+        @if fleets.is_running() { div data-live={(base) "fleet/live"} { (waiting()) } }
         @if let Some(fleet) = fleets.seen() {
             div class="actions" {
                 span { "Every DLQ of the account and region, read " (moment(fleet.at)) "." }
-                form method="post" action="/fleet" class="inline" { button { "Look again" } }
+                form method="post" action={(base) "fleet"} class="inline" { button { "Look again" } }
             }
             (shown(&fleet))
         }

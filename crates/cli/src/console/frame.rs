@@ -31,7 +31,7 @@ pub(super) enum Place {
 }
 
 impl Place {
-    /// Whether a file has it, too.
+    /// Whether a file of dead letters has this page, too.
     const fn is_of_files(self) -> bool {
         matches!(self, Self::Letters | Self::Policy)
     }
@@ -47,9 +47,10 @@ const PLACES: [(Place, &str, &str); 5] = [
 
 /// A page of a deployment.
 pub(super) fn page(at: &At, place: Place, title: &str, body: &Markup) -> String {
+    let base = at.site.guard.base();
     let top = html! {
         nav aria-label="Pages" {
-            @if at.site.desks.len() > 1 || at.site.fleet.is_some() { a href="/" { "All" } }
+            @if at.site.desks.len() > 1 || at.site.fleet.is_some() { a href=(base) { "All" } }
             strong { (at.name) }
             @for (other, path, words) in PLACES.into_iter().filter(|(other, ..)| !at.is_file() || other.is_of_files()) {
                 a href=(at.path(path)) aria-current=[(other == place).then_some("page")] { (words) }
@@ -57,20 +58,20 @@ pub(super) fn page(at: &At, place: Place, title: &str, body: &Markup) -> String 
             @if at.site.guard.read_only { span class="badge" { "read only" } }
         }
     };
-    document(title, &format!("{title} · {}", at.name), &top, body)
+    document(&base, title, &format!("{title} · {}", at.name), &top, body)
 }
 
 /// A page about something that went wrong, or of no deployment.
-pub(super) fn bare(title: &str, body: &Markup) -> String {
-    document(title, title, &html! { nav aria-label="Pages" { a href="/" { "redeliver" } } }, body)
+pub(super) fn bare(base: &str, title: &str, body: &Markup) -> String {
+    document(base, title, title, &html! { nav aria-label="Pages" { a href=(base) { "redeliver" } } }, body)
 }
 
-fn document(heading: &str, title: &str, top: &Markup, body: &Markup) -> String {
+fn document(base: &str, heading: &str, title: &str, top: &Markup, body: &Markup) -> String {
     let head = html! {
-        link rel="stylesheet" href="/style.css";
-        link rel="stylesheet" href="/fleet.css";
+        link rel="stylesheet" href={(base) "style.css"};
+        link rel="stylesheet" href={(base) "fleet.css"};
         link rel="icon" href="data:,";
-        script src="/console.js" defer {}
+        script src={(base) "console.js"} defer {}
     };
     let body = html! {
         a class="skip" href="#main" { "Skip to the page" }

@@ -1,16 +1,18 @@
 //! Who may see a page and who may change something: decided from what a request says of itself, before anything else.
 //!
-//! The page is for the person who started it. A web page that this person looks at elsewhere must not read or change
-//! anything here: so there is a token, a cookie that browsers send with this site's own requests alone, and a look at
-//! `Host` (DNS rebinding) and `Origin` (forms of other sites).
+//! The page is for the person who started it. Another web page that this person opens must not read or change anything
+//! here, and neither must another user's server on this machine. So requests need a cookie with a token, and they are
+//! checked for `Host` (DNS rebinding), `Origin` (forms of other sites) and `Sec-Fetch-Site` (requests of other sites and
+//! ports). Browsers send a cookie to every port of its host (RFC 6265, section 8.5), so the cookie has a path that nobody
+//! else knows: a server on another port cannot name an address that gets it.
 
 use std::net::SocketAddr;
 
-use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-/// What a request must know. 244 random bits.
+/// 244 random bits, as 64 hexadecimal digits.
 #[derive(Clone, Debug)]
 pub(super) struct Token(String);
 
@@ -39,6 +41,9 @@ impl Token {
 #[derive(Clone, Debug)]
 pub(super) struct Guard {
     pub(super) address: SocketAddr,
+    /// The first part of every path.
+    pub(super) path: Token,
+    /// What the cookie must have.
     pub(super) token: Token,
     /// Whether nothing may be changed.
     pub(super) read_only: bool,
@@ -56,6 +61,7 @@ pub(super) enum Admission {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
     Host,
+    Site,
     Origin,
     Token,
     ReadOnly,
@@ -65,7 +71,7 @@ impl Refusal {
     pub(super) const fn status(self) -> StatusCode {
         match self {
             Self::Host => StatusCode::MISDIRECTED_REQUEST,
-            Self::Origin | Self::ReadOnly => StatusCode::FORBIDDEN,
+            Self::Site | Self::Origin | Self::ReadOnly => StatusCode::FORBIDDEN,
             Self::Token => StatusCode::UNAUTHORIZED,
         }
     }
@@ -75,6 +81,10 @@ impl Refusal {
         match self {
             Self::Host => {
                 "This page answers only to the address that `redeliver console` has printed. Open that link."
+            }
+            Self::Site => {
+                "Another page asked for this address. Copy the link that `redeliver console` has printed into the \
+                 browser's address bar."
             }
             Self::Origin => {
                 "Another site asked for this change, so nothing was changed. Open the link that `redeliver console` has \
@@ -98,28 +108,40 @@ impl Guard {
         format!("http://{}", self.address)
     }
 
-    /// One for each port: cookies do not know ports, and several consoles may run.
-    pub(super) fn cookie_name(&self) -> String {
-        format!("redeliver_console_{}", self.address.port())
+    /// The path of the start page; those of all others begin with it.
+    pub(super) fn base(&self) -> String {
+        format!("/{}/", self.path.as_str())
+    }
+
+    /// The link to open.
+    pub(super) fn link(&self) -> String {
+        format!("{}{}?token={}", self.origin(), self.base(), self.token.as_str())
     }
 
     /// For `Set-Cookie`. No `Secure`: it is HTTP, and never leaves this machine.
     pub(super) fn cookie(&self) -> String {
-        format!("{}={}; Path=/; HttpOnly; SameSite=Strict", self.cookie_name(), self.token.as_str())
+        format!("{COOKIE}={}; Path={}; HttpOnly; SameSite=Strict", self.token.as_str(), self.base())
     }
 
-    pub(super) fn admit(&self, method: &Method, headers: &HeaderMap, query: Option<&str>) -> Admission {
+    pub(super) fn admit(&self, method: &Method, headers: &HeaderMap, uri: &Uri) -> Admission {
         let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
         if text(header::HOST) != Some(self.address.to_string().as_str()) {
             return Admission::Refused(Refusal::Host);
+        }
+        // Every browser of these years sends it; other programs do not.
+        if headers.get_all("sec-fetch-site").iter().any(|site| site != "same-origin" && site != "none") {
+            return Admission::Refused(Refusal::Site);
         }
         let reads = matches!(*method, Method::GET | Method::HEAD);
         // Every browser sends it with a form.
         if !reads && text(header::ORIGIN) != Some(self.origin().as_str()) {
             return Admission::Refused(Refusal::Origin);
         }
+        if !uri.path().starts_with(&self.base()) {
+            return Admission::Refused(Refusal::Token);
+        }
         if !self.has_cookie(headers) {
-            let enters = reads && query.and_then(token_of).is_some_and(|guess| self.token.is(guess));
+            let enters = reads && uri.query().and_then(token_of).is_some_and(|guess| self.token.is(guess));
             return if enters { Admission::Enters } else { Admission::Refused(Refusal::Token) };
         }
         if !reads && self.read_only {
@@ -132,10 +154,12 @@ impl Guard {
         let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
         let mut pairs =
             cookies.flat_map(|cookies| cookies.split(';')).filter_map(|one| one.trim().split_once('='));
-        let name = self.cookie_name();
-        pairs.any(|(found, value)| found == name && self.token.is(value))
+        pairs.any(|(name, value)| name == COOKIE && self.token.is(value))
     }
 }
+
+/// The cookie's name. Its path tells several consoles apart.
+const COOKIE: &str = "redeliver_console";
 
 fn token_of(query: &str) -> Option<&str> {
     query.split('&').find_map(|pair| pair.strip_prefix("token="))
@@ -146,7 +170,8 @@ mod tests {
     use super::*;
 
     fn guard(read_only: bool) -> Guard {
-        Guard { address: "127.0.0.1:4711".parse().unwrap(), token: Token::of("secret"), read_only }
+        let [path, token] = ["path", "secret"].map(Token::of);
+        Guard { address: "127.0.0.1:4711".parse().unwrap(), path, token, read_only }
     }
 
     /// With `Host`, and these headers.
@@ -156,10 +181,11 @@ mod tests {
             let name: header::HeaderName = name.parse().unwrap();
             map.insert(name, value.parse().unwrap());
         }
-        guard.admit(method, &map, query)
+        let uri = format!("/path/{}", query.map(|query| format!("?{query}")).unwrap_or_default());
+        guard.admit(method, &map, &uri.parse().unwrap())
     }
 
-    const COOKIE: (&str, &str) = ("cookie", "other=1; redeliver_console_4711=secret");
+    const COOKIE: (&str, &str) = ("cookie", "other=1; redeliver_console=secret");
     const ORIGIN: (&str, &str) = ("origin", "http://127.0.0.1:4711");
 
     #[test]
@@ -168,7 +194,8 @@ mod tests {
         assert_eq!(admitted(&guard, &Method::GET, &[], Some("a=b&token=secret")), Admission::Enters);
         assert_eq!(admitted(&guard, &Method::GET, &[COOKIE], None), Admission::Admitted);
         assert_eq!(admitted(&guard, &Method::POST, &[COOKIE, ORIGIN], None), Admission::Admitted);
-        assert_eq!(guard.cookie(), "redeliver_console_4711=secret; Path=/; HttpOnly; SameSite=Strict");
+        assert_eq!(guard.cookie(), "redeliver_console=secret; Path=/path/; HttpOnly; SameSite=Strict");
+        assert_eq!(guard.link(), "http://127.0.0.1:4711/path/?token=secret");
     }
 
     #[test]
@@ -179,12 +206,9 @@ mod tests {
         {
             assert_eq!(admitted(&guard, &Method::GET, &[], query), refused, "{query:?}");
         }
-        for cookie in [
-            "redeliver_console_4711=",
-            "redeliver_console_4712=secret",
-            "secret",
-            "redeliver_console_4711=Secret",
-        ] {
+        for cookie in
+            ["redeliver_console=", "redeliver_consoles=secret", "secret", "redeliver_console=Secret"]
+        {
             assert_eq!(admitted(&guard, &Method::GET, &[("cookie", cookie)], None), refused, "{cookie}");
         }
         assert_eq!(
@@ -204,7 +228,41 @@ mod tests {
                 "{host}"
             );
         }
-        assert_eq!(guard.admit(&Method::GET, &HeaderMap::new(), None), Admission::Refused(Refusal::Host));
+        let start_page = Uri::from_static("/path/");
+        assert_eq!(
+            guard.admit(&Method::GET, &HeaderMap::new(), &start_page),
+            Admission::Refused(Refusal::Host)
+        );
+    }
+
+    #[test]
+    fn the_token_alone_lets_nobody_in_who_does_not_know_the_path() {
+        let guard = guard(false);
+        let headers = HeaderMap::from_iter([
+            (header::HOST, "127.0.0.1:4711".parse().unwrap()),
+            (header::COOKIE, COOKIE.1.parse().unwrap()),
+        ]);
+        let admitted = |uri: &str| guard.admit(&Method::GET, &headers, &uri.parse().unwrap());
+        assert_eq!(admitted("/path/0/letters"), Admission::Admitted);
+        for uri in ["/", "/?token=secret", "/0/letters", "/path", "/paths/", "//path/", "/%70ath/"] {
+            assert_eq!(admitted(uri), Admission::Refused(Refusal::Token), "{uri}");
+        }
+    }
+
+    #[test]
+    fn what_another_site_or_port_asks_for_is_refused_even_with_the_cookie() {
+        let guard = guard(false);
+        for (site, admission) in [
+            ("none", Admission::Admitted),
+            ("same-origin", Admission::Admitted),
+            ("same-site", Admission::Refused(Refusal::Site)),
+            ("cross-site", Admission::Refused(Refusal::Site)),
+            ("", Admission::Refused(Refusal::Site)),
+        ] {
+            let site = ("sec-fetch-site", site);
+            assert_eq!(admitted(&guard, &Method::GET, &[COOKIE, site], None), admission, "{site:?}");
+            assert_eq!(admitted(&guard, &Method::POST, &[COOKIE, ORIGIN, site], None), admission, "{site:?}");
+        }
     }
 
     #[test]

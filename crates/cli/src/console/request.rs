@@ -64,19 +64,22 @@ pub(super) const NO_SUCH_PAGE: &str = "There is no such page.";
 pub(super) async fn wrong_method(method: Method, uri: Uri) -> Trouble {
     let words = match method {
         Method::GET | Method::HEAD => {
-            "Nothing is to be seen at this address: it is for a button, so that opening it changes nothing."
+            "This address is for a button. Opening it shows nothing and changes nothing."
         }
         _ => "Nothing can be done at this address, and nothing was done: it only shows something.",
     };
     Trouble::new(StatusCode::METHOD_NOT_ALLOWED, words).leading_to(parent(&uri))
 }
 
-/// The page that a button's address belongs to: `/0/look` to `/0/`, `/0/plans/7/start` to `/0/plans/7`.
+/// The page that a button's address belongs to, after the part that all paths begin with: `0/look` to `0/`,
+/// `0/plans/7/start` to `0/plans/7`.
 fn parent(uri: &Uri) -> &str {
-    match uri.path().trim_end_matches('/').rsplit_once('/') {
-        Some((desk, _)) if desk.rfind('/') == Some(0) => &uri.path()[..=desk.len()],
-        Some((page, _)) if !page.is_empty() => page,
-        _ => "/",
+    let path = uri.path();
+    match path.trim_end_matches('/').rsplit_once('/') {
+        Some(("", _)) | None => path,
+        // The start page, and the first one of a deployment.
+        Some((page, _)) if page.matches('/').count() <= 2 => &path[..=page.len()],
+        Some((page, _)) => page,
     }
 }
 
@@ -96,12 +99,12 @@ mod tests {
     #[test]
     fn a_button_belongs_to_the_page_above_it() {
         for (address, page) in [
-            ("/fleet", "/"),
-            ("/", "/"),
-            ("/0/look?group=1", "/0/"),
-            ("/0/plans", "/0/"),
-            ("/0/plans/7/start", "/0/plans/7"),
-            ("/0/letters/a-b/check", "/0/letters/a-b"),
+            ("/s/fleet", "/s/"),
+            ("/s/", "/s/"),
+            ("/s/0/look?group=1", "/s/0/"),
+            ("/s/0/plans", "/s/0/"),
+            ("/s/0/plans/7/start", "/s/0/plans/7"),
+            ("/s/0/letters/a-b/check", "/s/0/letters/a-b"),
         ] {
             assert_eq!(parent(&address.parse().unwrap()), page, "{address}");
         }

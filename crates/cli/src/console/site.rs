@@ -43,29 +43,31 @@ pub(super) struct Site {
 type Shared = State<Arc<Site>>;
 
 pub(super) fn router(site: Arc<Site>) -> Router {
+    let base = site.guard.base();
+    let at = |page: &str| format!("{base}{page}");
     Router::new()
-        .route("/", get(start_page))
-        .route("/style.css", get(async || typed("text/css; charset=utf-8", frame::STYLE)))
-        .route("/fleet.css", get(async || typed("text/css; charset=utf-8", frame::FLEET_STYLE)))
-        .route("/fleet", post(look_at_fleet))
-        .route("/fleet/live", get(fleet_live))
-        .route("/console.js", get(async || typed("text/javascript; charset=utf-8", frame::SCRIPT)))
-        .route("/{desk}/", get(now))
-        .route("/{desk}/live", get(now_live))
-        .route("/{desk}/letters", get(letters))
-        .route("/{desk}/letters/live", get(letters_live))
-        .route("/{desk}/look", post(look))
-        .route("/{desk}/letters/{id}", get(message))
-        .route("/{desk}/letters/{id}/edit", get(edit))
-        .route("/{desk}/letters/{id}/check", post(check))
-        .route("/{desk}/plans", get(plans).post(make_plan))
-        .route("/{desk}/plans/{id}", get(plan))
-        .route("/{desk}/plans/{id}/live", get(plan_live))
-        .route("/{desk}/plans/{id}/start", post(start_plan))
-        .route("/{desk}/plans/{id}/pause", post(pause_plan))
-        .route("/{desk}/pause", get(pause_page).post(switch))
-        .route("/{desk}/pause/live", get(pause_live))
-        .route("/{desk}/policy", get(policy))
+        .route(&at(""), get(start_page))
+        .route(&at("style.css"), get(async || typed("text/css; charset=utf-8", frame::STYLE)))
+        .route(&at("fleet.css"), get(async || typed("text/css; charset=utf-8", frame::FLEET_STYLE)))
+        .route(&at("fleet"), post(look_at_fleet))
+        .route(&at("fleet/live"), get(fleet_live))
+        .route(&at("console.js"), get(async || typed("text/javascript; charset=utf-8", frame::SCRIPT)))
+        .route(&at("{desk}/"), get(now))
+        .route(&at("{desk}/live"), get(now_live))
+        .route(&at("{desk}/letters"), get(letters))
+        .route(&at("{desk}/letters/live"), get(letters_live))
+        .route(&at("{desk}/look"), post(look))
+        .route(&at("{desk}/letters/{id}"), get(message))
+        .route(&at("{desk}/letters/{id}/edit"), get(edit))
+        .route(&at("{desk}/letters/{id}/check"), post(check))
+        .route(&at("{desk}/plans"), get(plans).post(make_plan))
+        .route(&at("{desk}/plans/{id}"), get(plan))
+        .route(&at("{desk}/plans/{id}/live"), get(plan_live))
+        .route(&at("{desk}/plans/{id}/start"), post(start_plan))
+        .route(&at("{desk}/plans/{id}/pause"), post(pause_plan))
+        .route(&at("{desk}/pause"), get(pause_page).post(switch))
+        .route(&at("{desk}/pause/live"), get(pause_live))
+        .route(&at("{desk}/policy"), get(policy))
         .fallback(async || Trouble::missing(request::NO_SUCH_PAGE))
         .method_not_allowed_fallback(request::wrong_method)
         .layer(axum::extract::DefaultBodyLimit::max(FORM_BYTES_MAX))
@@ -79,21 +81,31 @@ const FORM_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Before anything else: who may. After everything: what no answer goes without.
 async fn guarded(State(site): Shared, request: Request, next: Next) -> Response {
     let (method, headers, uri) = (request.method(), request.headers(), request.uri());
-    let mut response = match site.guard.admit(method, headers, uri.query()) {
-        Admission::Admitted => next.run(request).await,
+    let mut response = match site.guard.admit(method, headers, uri) {
+        Admission::Admitted => with_trouble(next.run(request).await, &site.guard.base()),
         // The token leaves the address, so that it stands in no history and on no screenshot.
         Admission::Enters => {
             let cookie = [(header::SET_COOKIE, site.guard.cookie())];
-            (cookie, Redirect::to("/")).into_response()
+            (cookie, Redirect::to(&site.guard.base())).into_response()
         }
         Admission::Refused(refusal) => {
             let body = html! { p class="warning" role="alert" { (refusal.words()) } };
-            (refusal.status(), Html(bare("Not here", &body))).into_response()
+            // The path is for those alone who are let in.
+            (refusal.status(), Html(bare("/", "Not here", &body))).into_response()
         }
     };
     for (name, value) in HEADERS {
         response.headers_mut().insert(name, HeaderValue::from_static(value));
     }
+    response
+}
+
+/// What went wrong becomes a page of this site.
+fn with_trouble(mut response: Response, base: &str) -> Response {
+    let Some(trouble) = response.extensions_mut().remove::<Trouble>() else { return response };
+    let (page, body) = trouble.page(base).into_response().into_parts();
+    response.headers_mut().extend(page.headers);
+    *response.body_mut() = body;
     response
 }
 
@@ -132,23 +144,24 @@ fn to(path: &str) -> Answer {
 }
 
 async fn start_page(State(site): Shared) -> Response {
+    let base = site.guard.base();
     if site.desks.len() == 1 && site.fleet.is_none() {
-        return Redirect::to("/0/").into_response();
+        return Redirect::to(&format!("{base}0/")).into_response();
     }
     let body = html! {
         @if !site.desks.is_empty() {
-            ul { @for (number, desk) in site.desks.iter().enumerate() { li { a href={"/" (number) "/"} { (desk.name) } } } }
+            ul { @for (number, desk) in site.desks.iter().enumerate() { li { a href={(base) (number) "/"} { (desk.name) } } } }
         }
-        @if let Some(fleet) = &site.fleet { (fleet_page::body(fleet, &site.connection)) }
+        @if let Some(fleet) = &site.fleet { (fleet_page::body(&base, fleet, &site.connection)) }
     };
     let title = if site.fleet.is_some() { "Dead-letter queues" } else { "Deployments" };
-    Html(bare(title, &body)).into_response()
+    Html(bare(&base, title, &body)).into_response()
 }
 
 async fn look_at_fleet(State(site): Shared) -> Answer {
     let fleet = site.fleet.as_ref().ok_or("the console was started without --fleet")?;
     fleet_page::begin(fleet, &site.connection);
-    to("/")
+    to(&site.guard.base())
 }
 
 async fn fleet_live(State(site): Shared) -> Response {

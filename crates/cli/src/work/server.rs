@@ -1,31 +1,26 @@
-//! The health endpoint: HTTP/1.1, three paths, and bounds on all that a client can do.
+//! The health endpoint: three paths.
 
 use std::convert::Infallible;
+use std::future::ready;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use http_body_util::Full;
-use hyper::body::Bytes;
+use hyper::body::{Bytes, Incoming};
 use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
-use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::{TokioIo, TokioTimer};
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Clock;
 use redeliver_loop::work::Health;
 use serde_json::{Value, json};
 use thiserror::Error;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::net::TcpListener;
 
 use super::metrics::Metrics;
+use crate::http_server;
 
-/// Connections at the same time; further ones wait.
-const CONNECTIONS_MAX: usize = 32;
 #[derive(Debug)]
 pub(super) struct Shown {
     pub(super) health: Health,
@@ -36,13 +31,6 @@ pub(super) struct Shown {
 const JSON: &str = "application/json";
 /// "OpenMetrics 1.0", *Protocol Negotiation*; Prometheus asks for it.
 const METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
-/// For a whole connection, which is one request.
-const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
-const HEAD_BYTES_MAX: usize = 16 * 1024;
-const HEADERS_MAX: usize = 64;
-/// After an accept that failed, as it does without file descriptors.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The address is taken, or not ours.
 #[derive(Debug, Error)]
@@ -56,14 +44,13 @@ pub(super) struct BindError {
 pub(super) struct HealthServer {
     listener: TcpListener,
     address: SocketAddr,
-    head_timeout: Duration,
 }
 
 impl HealthServer {
     pub(super) async fn bind(address: SocketAddr) -> Result<Self, BindError> {
         let bound = async {
             let listener = TcpListener::bind(address).await?;
-            Ok(Self { address: listener.local_addr()?, listener, head_timeout: HEAD_TIMEOUT })
+            Ok(Self { address: listener.local_addr()?, listener })
         };
         bound.await.map_err(|error| BindError { address, error })
     }
@@ -76,37 +63,11 @@ impl HealthServer {
     /// Answers for ever.
     pub(super) async fn serve<C: Clock + Clone + 'static>(self, shown: Shown, clock: C) -> Infallible {
         let shown = Arc::new(shown);
-        let mut connections = JoinSet::new();
-        loop {
-            while connections.len() >= CONNECTIONS_MAX {
-                connections.join_next().await;
-            }
-            while connections.try_join_next().is_some() {}
-            match self.listener.accept().await {
-                Ok((stream, _)) => {
-                    let (shown, clock) = (Arc::clone(&shown), clock.clone());
-                    let connection = connection(stream, self.head_timeout, shown, clock);
-                    connections.spawn(timeout(CONNECTION_TIMEOUT, connection));
-                }
-                Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
-            }
-        }
+        let service = service_fn(move |request: Request<Incoming>| {
+            ready(Ok(answer(request.method(), request.uri().path(), &shown, clock.now())))
+        });
+        http_server::serve(self.listener, service).await
     }
-}
-
-async fn connection<C: Clock>(stream: TcpStream, head_timeout: Duration, shown: Arc<Shown>, clock: C) {
-    let service = service_fn(async |request: Request<_>| {
-        Ok::<_, Infallible>(answer(request.method(), request.uri().path(), &shown, clock.now()))
-    });
-    let served = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(head_timeout)
-        .max_buf_size(HEAD_BYTES_MAX)
-        .max_headers(HEADERS_MAX)
-        .keep_alive(false)
-        .serve_connection(TokioIo::new(stream), service);
-    // A client that is gone, or talks nonsense, is no concern of the workers.
-    let _ = served.await;
 }
 
 fn answer(method: &Method, path: &str, shown: &Shown, now: Timestamp) -> Response<Full<Bytes>> {

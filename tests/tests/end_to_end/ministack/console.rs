@@ -16,7 +16,7 @@ use redeliver_tests::settings::{PATIENCE, tested_program};
 use redeliver_tests::sqs::{REGION, unique};
 use redeliver_tests::topology::Topology;
 use redeliver_tests::wire::serve;
-use reqwest::header::{COOKIE, HOST, LOCATION, ORIGIN, SET_COOKIE};
+use reqwest::header::{COOKIE, HOST, HeaderName, LOCATION, ORIGIN, SET_COOKIE};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Method, StatusCode};
 use serde_json::json;
@@ -116,6 +116,10 @@ impl Console {
     fn url(&self, path: &str) -> String {
         format!("{}{path}", self.link.split_once("/?").unwrap().0)
     }
+
+    fn origin(&self) -> String {
+        reqwest::Url::parse(&self.link).unwrap().origin().ascii_serialization()
+    }
 }
 
 /// A new folder for plans, journals and backups.
@@ -136,12 +140,10 @@ impl Visitor {
     async fn enter(console: &Console) -> Self {
         let client = Client::builder().redirect(Policy::none()).build().unwrap();
         let entered = client.get(&console.link).send().await.unwrap();
-        assert_eq!(
-            (entered.status(), entered.headers()[LOCATION].to_str().unwrap()),
-            (StatusCode::SEE_OTHER, "/")
-        );
+        let start_page = entered.headers()[LOCATION].to_str().unwrap();
+        assert_eq!((entered.status(), start_page.len()), (StatusCode::SEE_OTHER, "//".len() + 64));
         let cookie = entered.headers()[SET_COOKIE].to_str().unwrap();
-        assert!(cookie.ends_with("; Path=/; HttpOnly; SameSite=Strict"), "{cookie}");
+        assert!(cookie.ends_with(&format!("; Path={start_page}; HttpOnly; SameSite=Strict")), "{cookie}");
         Self { client, cookie: cookie.split(';').next().unwrap().to_owned() }
     }
 
@@ -149,7 +151,7 @@ impl Visitor {
         &self,
         method: Method,
         url: String,
-        headers: &[(reqwest::header::HeaderName, &str)],
+        headers: &[(HeaderName, &str)],
     ) -> (StatusCode, String) {
         let mut request = self.client.request(method, url);
         for (name, value) in headers {
@@ -172,7 +174,7 @@ async fn whoever_is_not_the_person_who_started_it_reads_and_changes_nothing() {
     let console = Console::start(&topology, &folder(), &[]).await;
     let visitor = Visitor::enter(&console).await;
     let cookie = (COOKIE, visitor.cookie.as_str());
-    let origin = console.url("");
+    let origin = console.origin();
     let own = (ORIGIN, origin.as_str());
     let page = || console.url("/0/letters");
     let plans = || console.url("/0/plans");
@@ -182,6 +184,20 @@ async fn whoever_is_not_the_person_who_started_it_reads_and_changes_nothing() {
     assert_eq!(status, StatusCode::OK);
     for (method, url, headers, expected, words) in [
         (Method::GET, page(), vec![], StatusCode::UNAUTHORIZED, "the link with its token"),
+        (
+            Method::GET,
+            format!("{origin}/0/letters"),
+            vec![cookie.clone()],
+            StatusCode::UNAUTHORIZED,
+            "the link with its token",
+        ),
+        (
+            Method::GET,
+            page(),
+            vec![cookie.clone(), (HeaderName::from_static("sec-fetch-site"), "same-site")],
+            StatusCode::FORBIDDEN,
+            "into the browser's address bar",
+        ),
         (
             Method::GET,
             console.url("/console.js"),

@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
+use hyper_util::service::TowerToHyperService;
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -9,6 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use super::super::guard::Token;
 use super::*;
 use crate::connection::OneQueue;
+use crate::http_server;
 use crate::loopback::Loopback;
 
 /// Serves a site with one DLQ until the test ends.
@@ -22,15 +24,17 @@ async fn served() -> SocketAddr {
     let desk = Desk::open(which, None, connection.clone(), folder.path()).await.unwrap();
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
+    let [path, token] = ["path", "secret"].map(Token::of);
     let site = Site {
-        guard: Guard { address, token: Token::of("secret"), read_only: false },
+        guard: Guard { address, path, token, read_only: false },
         desks: vec![desk],
         schema: MessageSchema::new(None),
         max_generation: 3,
         fleet: None,
         connection,
     };
-    tokio::spawn(axum::serve(listener, router(Arc::new(site))).into_future());
+    let service = TowerToHyperService::new(router(Arc::new(site)));
+    tokio::spawn(http_server::serve(listener, service));
     address
 }
 
@@ -38,10 +42,9 @@ async fn served() -> SocketAddr {
 async fn answered(address: SocketAddr, method: &str, path: &str, form: &str) -> (String, String, String) {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let request = format!(
-        "{method} {path} HTTP/1.1\r\nhost: {address}\r\norigin: http://{address}\r\nconnection: close\r\n\
-         cookie: redeliver_console_{}=secret\r\ncontent-type: application/x-www-form-urlencoded\r\n\
+        "{method} /path{path} HTTP/1.1\r\nhost: {address}\r\norigin: http://{address}\r\n\
+         cookie: redeliver_console=secret\r\ncontent-type: application/x-www-form-urlencoded\r\n\
          content-length: {}\r\n\r\n{form}",
-        address.port(),
         form.len()
     );
     stream.write_all(request.as_bytes()).await.unwrap();
@@ -55,8 +58,7 @@ async fn answered(address: SocketAddr, method: &str, path: &str, form: &str) -> 
 #[tokio::test]
 async fn what_is_not_understood_is_a_page_that_says_so_and_leads_back() {
     let address = served().await;
-    let look =
-        "Nothing is to be seen at this address: it is for a button, so that opening it changes nothing.";
+    let look = "This address is for a button. Opening it shows nothing and changes nothing.";
     for (method, path, form, status, words, back) in [
         ("GET", "/0/look", "", "405 Method Not Allowed", look, "/0/"),
         ("GET", "/fleet", "", "405 Method Not Allowed", look, "/"),
@@ -102,6 +104,6 @@ async fn what_is_not_understood_is_a_page_that_says_so_and_leads_back() {
         assert!(headers.contains("content-type: text/html"), "{method} {path}: {headers}");
         assert!(body.contains("<nav aria-label=\"Pages\">"), "{method} {path}: {body}");
         assert!(body.contains(&format!("role=\"alert\">{words}</p>")), "{method} {path}: {body}");
-        assert!(body.contains(&format!("<p><a href=\"{back}\">Go on from ")), "{method} {path}: {body}");
+        assert!(body.contains(&format!("<p><a href=\"/path{back}\">Go on from ")), "{method} {path}: {body}");
     }
 }

@@ -108,6 +108,24 @@ async fn a_person_finds_their_way_in_any_light_by_keyboard_and_whatever_messages
     assert_eq!([first_line("paused"), first_line("resumed")], expected.each_ref().map(|line| Some(&**line)));
 }
 
+/// Cookies know no ports, and every port of 127.0.0.1 is the same site.
+#[tokio::test]
+async fn another_users_server_on_another_port_gets_nothing_and_reads_nothing() {
+    let topology = topology().await;
+    fill(&topology, &[1]).await;
+    let console = Console::start(&topology, &folder(), &[]).await;
+    let found = console.done("visitsAnotherPort", json!({})).await;
+    for (name, count) in [("cookies", 3), ("referrers", 3), ("read", 3)] {
+        assert_eq!(found[name], json!(vec![""; count]), "{name}");
+    }
+    let refused = "Another page asked for this address. Copy the link that `redeliver console` has printed into the browser's \
+                   address bar.";
+    for way in ["linked", "posted"] {
+        assert!(found[way].as_str().unwrap().contains(refused), "{way}: {found}");
+    }
+    assert_eq!(topology.final_dlq.depth(&topology.client).await, [1, 0, 0]);
+}
+
 #[tokio::test]
 async fn what_a_person_sends_back_edits_and_deletes_is_done_once_however_often_they_click() {
     let topology = topology().await;
