@@ -14,6 +14,7 @@ pub mod lambda;
 pub mod settings;
 pub mod sqs;
 pub mod start;
+pub mod stderr;
 #[cfg(feature = "async-invoke")]
 pub mod targets;
 pub mod telemetry;

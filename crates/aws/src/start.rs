@@ -12,6 +12,7 @@ pub use crate::environment::sdk_config;
 use crate::lambda::run_function;
 use crate::settings::{Logging, started_by_lambda};
 use crate::sqs::{SqsQueue, client_config};
+use crate::stderr;
 use crate::telemetry::{self, JsonLines};
 #[cfg(feature = "targets")]
 pub use target::target;
@@ -47,7 +48,7 @@ pub async fn run<F: Function>(
     match outcome.await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error}");
+            stderr::line(format_args!("error: {error}"));
             ExitCode::FAILURE
         }
     }

@@ -43,6 +43,7 @@ mod work;
 use std::process::ExitCode;
 
 use clap::{Arg, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use redeliver_aws::stderr;
 use tell::{Voice, colors_of};
 #[cfg(test)]
 use tests::{browser, loopback};
@@ -100,7 +101,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
     if safe == words {
         error.exit();
     }
-    eprint!("{safe}");
+    stderr::line(safe.trim_end());
     ExitCode::from(2)
 }
 

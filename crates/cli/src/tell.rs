@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use clap::{Args, ColorChoice};
 use console::style;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use redeliver_aws::stderr;
 
 use crate::text::escaped_lines;
 
@@ -69,26 +70,26 @@ pub fn colors_of(arguments: impl Iterator<Item = std::ffi::OsString>) -> ColorCh
 /// Why the command cannot do its work.
 pub(crate) fn error(what: impl Display) {
     let word = style("error:").for_stderr().red().bold();
-    eprintln!("{word} {}", escaped_lines(&what.to_string()));
+    stderr::line(format_args!("{word} {}", escaped_lines(&what.to_string())));
 }
 
 /// What needs somebody's attention.
 pub(crate) fn warning(what: impl Display) {
     let word = style("warning:").for_stderr().yellow().bold();
-    eprintln!("{word} {}", escaped_lines(&what.to_string()));
+    stderr::line(format_args!("{word} {}", escaped_lines(&what.to_string())));
 }
 
 /// What is good to know.
 pub(crate) fn remark(what: impl Display) {
     if LEVEL.load(Ordering::Relaxed) >= NORMAL {
-        eprintln!("{}", escaped_lines(&what.to_string()));
+        stderr::line(escaped_lines(&what.to_string()));
     }
 }
 
 /// What `-v` asks for.
 pub(crate) fn detail(what: impl Display) {
     if is_verbose() {
-        eprintln!("{}", style(escaped_lines(&what.to_string())).for_stderr().dim());
+        stderr::line(style(escaped_lines(&what.to_string())).for_stderr().dim());
     }
 }
 

@@ -1,5 +1,6 @@
 //! Every command of the program as it is started: its help, its completions, its manual page, and wrong usage.
 
+use std::io;
 use std::process::{Command, Output};
 
 /// Those that have examples and exit codes in their help.
@@ -186,5 +187,22 @@ fn wrong_usage_ends_with_2_and_says_what_is_wrong() {
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {stderr}");
         assert!(stderr.contains(word), "{arguments:?}: {stderr}");
+    }
+}
+
+#[test]
+fn a_standard_error_that_nobody_reads_changes_neither_the_exit_code_nor_the_report() {
+    for (arguments, code) in [
+        (&["local", "Cargo.toml"][..], 1),
+        (&["audit", "no-such-file"], 2),
+        (&["simulate", "--policy", "no-such-file"], 2),
+        (&["audit", "--non\u{202e}sense"], 2),
+    ] {
+        let (reader, closed) = io::pipe().expect("a pipe");
+        drop(reader);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_redeliver"));
+        let output = command.args(arguments).stderr(closed).output().expect("the program starts");
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {output:?}");
+        assert_eq!(output.stdout, redeliver(arguments).stdout, "{arguments:?}");
     }
 }

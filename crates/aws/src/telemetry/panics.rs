@@ -2,10 +2,12 @@
 
 use std::panic::{PanicHookInfo, set_hook};
 
+use crate::stderr;
+
 /// From now on a panic is one line on standard error: its place, and not its text, which may quote a payload (slicing a
 /// text in the middle of a character does).
 pub fn without_text() {
-    set_hook(Box::new(|info| eprintln!("{}", line(info))));
+    set_hook(Box::new(|info| stderr::line(line(info))));
 }
 
 fn line(info: &PanicHookInfo<'_>) -> String {

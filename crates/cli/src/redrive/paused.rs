@@ -76,10 +76,12 @@ pub(super) fn is_wanted(why: &str) -> io::Result<bool> {
         return Ok(false);
     }
     let mut answer = String::new();
-    eprint!(
+    let mut stderr = io::stderr();
+    write!(
+        stderr,
         "{why}: what is sent back waits there, and nothing of it can be watched. Send it all the same? [y/N] "
-    );
-    io::stderr().flush()?;
+    )?;
+    stderr.flush()?;
     io::stdin().lock().read_line(&mut answer)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }

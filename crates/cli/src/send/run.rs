@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use futures_util::{Stream, stream};
 use indicatif::ProgressBar;
-use redeliver_aws::SystemClock;
+use redeliver_aws::{SystemClock, stderr};
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
 use redeliver_core::ports::Queue as _;
 use redeliver_core::strategy::Role;
@@ -139,7 +139,7 @@ impl Terminal {
     fn end(&self) {
         self.bar.finish_and_clear();
         for sentence in self.problems.borrow().repeated() {
-            eprintln!("{}", escaped(&format!("{}: {sentence}", self.input.display())));
+            stderr::line(escaped(&format!("{}: {sentence}", self.input.display())));
         }
     }
 }
@@ -148,7 +148,7 @@ impl Watcher for Terminal {
     fn problem(&self, line: usize, what: &str) {
         if self.problems.borrow_mut().is_first(line, what) {
             let told = format!("{}:{line}: {what}", self.input.display());
-            self.bar.suspend(|| eprintln!("{}", escaped(&told)));
+            self.bar.suspend(|| stderr::line(escaped(&told)));
         }
     }
 

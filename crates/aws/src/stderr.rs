@@ -1,0 +1,29 @@
+//! Standard error, which may be a pipe that was closed or a file on a full disk.
+
+use std::fmt::Display;
+use std::io::{Write, stderr};
+
+/// Writes a line. One that cannot be written is lost, and the work goes on: `eprintln!` panics there, and so does the
+/// line that tells of the panic, which aborts the process.
+pub fn line(text: impl Display) {
+    write_to(stderr(), text);
+}
+
+fn write_to(mut output: impl Write, text: impl Display) {
+    let _lost = writeln!(output, "{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_written_whole_and_one_that_nobody_takes_is_lost_without_a_panic() {
+        let mut written = Vec::new();
+        write_to(&mut written, "a\nb");
+        assert_eq!(written, b"a\nb\n");
+        let mut full = [0; 1];
+        write_to(&mut full[..], "two");
+        assert_eq!(full, *b"t", "the rest had no room");
+    }
+}
