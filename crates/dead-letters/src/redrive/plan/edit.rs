@@ -92,6 +92,9 @@ fn compared([before, after]: [Result<String, String>; 2]) -> Result<(Value, Valu
     if let Some((name, _)) = document.iter().find(|(name, value)| changed.get(*name) != Some(value)) {
         return Err(format!("it changes .{name}; only .body can be changed"));
     }
+    if let Some(name) = changed.keys().find(|name| !document.contains_key(*name)) {
+        return Err(format!("it adds .{name}; only .body can be changed"));
+    }
     let [before, after] = bodies;
     Ok((before, after))
 }

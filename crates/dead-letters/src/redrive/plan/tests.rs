@@ -213,6 +213,8 @@ fn an_edit_of_what_is_not_to_be_edited_is_refused() {
         (r#".body.metadata.message_id = "x""#, "it changes /metadata/message_id, which stays as it is"),
         ("del(.body.metadata.retry_attempt)", "it changes /metadata/retry_attempt, which stays as it is"),
         (".attributes.tenant = 2", "it changes .attributes; only .body can be changed"),
+        (".bdy = 2", "it adds .bdy; only .body can be changed"),
+        (".body.data.order = 2 | .note = 1", "it adds .note; only .body can be changed"),
         ("1", NOT_AN_ASSIGNMENT),
         (".body", NOT_AN_ASSIGNMENT),
         (".body.data", NOT_AN_ASSIGNMENT),
