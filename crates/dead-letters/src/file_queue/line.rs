@@ -6,6 +6,7 @@ use redeliver_core::annotation::{DEAD_LETTER, DeadLetter};
 use redeliver_core::message::{Attribute, Attributes, ReceivedMessage, Timestamp};
 use redeliver_core::metadata::parse_rfc3339;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
@@ -18,8 +19,14 @@ use crate::{ArchivedMessage, LINE_BYTES_MAX};
 pub(crate) enum BadLine {
     #[error("it cannot be read from column {0} on")]
     NotJson(usize),
+    #[error("it ends in the middle of a JSON document; a dead letter is on one line, as `jq -c .` writes it")]
+    Unfinished,
+    #[error("there are several JSON documents on it; put each on a line of its own, as `jq -c .` does")]
+    Several,
     #[error("it is JSON of another kind")]
     AnotherKind,
+    #[error("it is of `aws sqs receive-message`, which is not taken: use `audit --archive`")]
+    Received,
     #[error("it is a message, and no dead letter")]
     Message,
     #[error("it is of `audit --format jsonl`, which does not have all of a message: use `audit --archive`")]
@@ -49,6 +56,8 @@ struct Other<'a> {
     metadata: Option<&'a RawValue>,
     #[serde(borrow)]
     fingerprint: Option<&'a RawValue>,
+    #[serde(borrow, rename = "Messages")]
+    received: Option<&'a RawValue>,
 }
 
 /// Reads a line. What does not say when it was sent was sent at `otherwise`.
@@ -56,19 +65,39 @@ pub(crate) fn read(line: &[u8], otherwise: Timestamp) -> Result<ReceivedMessage,
     let line = line.trim_ascii();
     match serde_json::from_slice::<ArchivedMessage>(line) {
         Ok(archived) => archived.restored().ok_or(BadLine::Changed),
-        // The library's own words would quote values.
-        Err(error) if !error.is_data() => Err(BadLine::NotJson(error.column())),
+        Err(error) if !error.is_data() => Err(what_is_wrong(line, &error)),
         Err(_) => match serde_json::from_slice::<FinalRecord>(line) {
             Ok(record) => record.restored(line, otherwise),
-            Err(_) => Err(kind_of(line)),
+            Err(error) => Err(what_is_wrong(line, &error)),
         },
     }
+}
+
+/// In words of our own: the library's would quote values.
+fn what_is_wrong(line: &[u8], error: &serde_json::Error) -> BadLine {
+    match serde_json::from_slice::<IgnoredAny>(line) {
+        Err(syntax) if syntax.is_eof() => BadLine::Unfinished,
+        Err(_) if are_several(line) => BadLine::Several,
+        Err(syntax) => BadLine::NotJson(syntax.column()),
+        Ok(_) if error.is_data() => kind_of(line),
+        Ok(_) => BadLine::NotJson(error.column()),
+    }
+}
+
+/// As two files make where the first one ends without the end of its line.
+fn are_several(line: &[u8]) -> bool {
+    let mut documents = serde_json::Deserializer::from_slice(line).into_iter::<&RawValue>();
+    let is_object = |document: Option<Result<&RawValue, _>>| {
+        document.is_some_and(|document| document.is_ok_and(|json| json.get().starts_with('{')))
+    };
+    is_object(documents.next()) && is_object(documents.next())
 }
 
 fn kind_of(line: &[u8]) -> BadLine {
     match serde_json::from_slice::<Other<'_>>(line) {
         Ok(Other { fingerprint: Some(_), .. }) => BadLine::Shown,
         Ok(Other { metadata: Some(_), .. }) => BadLine::Message,
+        Ok(Other { received: Some(_), .. }) => BadLine::Received,
         _ => BadLine::AnotherKind,
     }
 }

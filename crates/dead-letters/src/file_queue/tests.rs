@@ -105,7 +105,10 @@ fn bad_lines_are_told_with_their_numbers_and_the_others_count() {
     assert_eq!(
         bad,
         [
-            (1, "it cannot be read from column 1 on"),
+            (
+                1,
+                "it ends in the middle of a JSON document; a dead letter is on one line, as `jq -c .` writes it"
+            ),
             (4, "it is JSON of another kind"),
             (5, too_long.as_str()),
             (6, "it is a message, and no dead letter"),
@@ -122,6 +125,25 @@ fn bad_lines_are_told_with_their_numbers_and_the_others_count() {
         assert_eq!(ids(&found), ["sqs-1", "sqs-3"]);
         assert_eq!((coverage.seen, coverage.unreadable, coverage.approximate), (2, 7, 9));
         assert!(!coverage.complete);
+    }
+}
+
+#[test]
+fn what_is_nearly_a_file_of_dead_letters_is_told_with_what_to_do() {
+    let archived = archived(&foreign("x", 1));
+    let (archived, local) = (archived.trim(), r#"{"body":"x","attributes":{}}"#);
+    for (line, expected) in [
+        (format!("{archived}{archived}"), BadLine::Several),
+        (format!("{local}{archived}"), BadLine::Several),
+        (format!("{local} {local}{local}"), BadLine::Several),
+        (format!("{archived}CANARY"), BadLine::NotJson(archived.len() + 1)),
+        (archived[..archived.len() - 1].to_owned(), BadLine::Unfinished),
+        (r#"{"body":"x","attributes":{"a":"b"#.to_owned(), BadLine::Unfinished),
+        (format!("{archived}{{\"body"), BadLine::NotJson(archived.len() + 1)),
+        (r#"{"Messages":[{"Body":"x"}]}"#.to_owned(), BadLine::Received),
+        ("nonsense".to_owned(), BadLine::NotJson(2)),
+    ] {
+        assert_eq!(read_line(line.as_bytes(), at(7)).unwrap_err(), expected, "{line}");
     }
 }
 
