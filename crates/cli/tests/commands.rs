@@ -182,6 +182,9 @@ fn wrong_usage_ends_with_2_and_says_what_is_wrong() {
         (&["work", "failed-message-processor", "message-processor"], "- TARGET is missing: "),
         (&["completions", "csh"], "powershell"),
         (&["man", "Cargo.toml"], "Cargo.toml"),
+        (&["console", "no-such-file"], "no-such-file: cannot be read: No such file"),
+        (&["console", "src"], "src: cannot be read: Is a directory"),
+        (&["console", "-"], "-: is no file that can be read again"),
     ] {
         let output = redeliver(arguments);
         let stderr = String::from_utf8_lossy(&output.stderr);

@@ -12,6 +12,7 @@ use super::work::Works;
 use crate::Failure;
 use crate::connection::{Connection, DeadLetterQueue, OneQueue, QueueAddress, Queues, name_in};
 use crate::files::FileError;
+use crate::message_file::is_standard_input;
 use crate::source::{self, Source};
 
 #[derive(Debug)]
@@ -69,7 +70,9 @@ impl Desk {
 
     /// A file, which is only looked at.
     pub(super) fn of_file(path: &Path, connection: Connection, folder: &Path) -> Result<Self, Failure> {
-        if !path.is_file() {
+        // What is not there, or is a folder, is told by who opens it.
+        let is_pipe = path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir());
+        if is_standard_input(path) || is_pipe {
             let why = "is no file that can be read again; write what is in it to one, or name another";
             return Err(FileError::new(path, why).into());
         }
