@@ -86,7 +86,8 @@ impl Readers {
         now: Timestamp,
     ) -> Self {
         let since = switched_off.map_or(now - LOOK_BACK, |off| off.max(now - LOOK_BACK));
-        let minutes = u64::try_from((now - since).num_seconds()).unwrap_or(0).div_ceil(60);
+        // Begun minutes: of one that was switched off just now it is the first.
+        let minutes = u64::try_from((now - since).num_seconds()).unwrap_or(0).div_ceil(60).max(1);
         let why = match receives {
             Err(why) => why,
             Ok(Receives { messages, empty }) => {

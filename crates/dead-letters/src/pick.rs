@@ -134,8 +134,8 @@ impl Pick {
         let seen = self.found.ids.borrow();
         let ids = self.ids.iter().filter(|id| !seen.contains(*id));
         let group = self.group.iter().filter(|_| !self.found.group.get());
-        let group = group.map(|group| format!("no message of the group {group} is in the queue"));
-        group.chain(ids.map(|id| format!("no message with the id {id} is in the queue"))).collect()
+        let group = group.map(|group| format!("no message of the group {group} was found"));
+        group.chain(ids.map(|id| format!("no message with the id {id} was found"))).collect()
     }
 }
 
@@ -174,10 +174,7 @@ mod tests {
         assert_eq!(pick.picks(&record).unwrap(), Choice::NotPicked);
         assert_eq!(
             pick.missing(),
-            [
-                "no message of the group deadbeef is in the queue",
-                "no message with the id nope is in the queue"
-            ]
+            ["no message of the group deadbeef was found", "no message with the id nope was found"]
         );
     }
 

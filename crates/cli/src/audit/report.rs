@@ -77,10 +77,15 @@ impl Report {
             _ => format!(", and {} that could not be understood and stay", grouped(unreadable)),
         };
         let messages = counted(approximate, "message");
+        if self.max_reached && !self.interrupted {
+            let found = counted(self.total, "dead letter");
+            return Some(format!(
+                "--max has ended the audit after {found}, of about {messages}{unreadable_too}."
+            ));
+        }
         let part = format!("Not all was seen: {} of about {messages}{unreadable_too}", grouped(seen));
         Some(match self.interrupted {
             true => format!("{part}; the audit was interrupted."),
-            false if self.max_reached => format!("{part}; --max has ended the audit."),
             false if unreadable > 0 && seen + unreadable >= approximate => format!("{part}."),
             false => format!("{part}; the others are {ELSEWHERE}."),
         })

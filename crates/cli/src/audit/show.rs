@@ -8,6 +8,7 @@ use console::Style;
 use super::body::body_for_people;
 use super::timeline::Timeline;
 use super::view::View;
+use crate::people::counted;
 use crate::text::{escaped, escaped_lines};
 use redeliver_dead_letters::groups::written;
 use redeliver_dead_letters::{DeadLetterRecord, plain};
@@ -49,7 +50,7 @@ fn whole(record: &DeadLetterRecord, reveal: bool, heading: &Style) -> String {
     }
     line("fingerprint", &record.fingerprint);
     line("sent", &written(message.sent_at));
-    line("received", &format!("{} times", message.receive_count));
+    line("received", &counted(message.receive_count.into(), "time"));
     if let Some(attempts) = record.attempts() {
         line("retries", &attempts.to_string());
     }

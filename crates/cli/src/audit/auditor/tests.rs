@@ -184,7 +184,7 @@ fn a_message_that_is_not_there_is_told_and_no_empty_answer() {
     let (audited, output) = world.audit(Pick::one("nope"), Box::new(JsonLines));
     let audited = audited.unwrap();
     assert_eq!((audited.report.total, output.as_str()), (0, ""));
-    assert_eq!(audited.missing, ["no message with the id nope is in the queue"]);
+    assert_eq!(audited.missing, ["no message with the id nope was found"]);
     let (interrupted, _) = world.audit_until(Pick::one("nope"), Box::new(JsonLines), None, ready(()));
     assert_eq!(interrupted.unwrap().missing, [""; 0], "nobody has looked");
 }

@@ -50,6 +50,13 @@ fn what_was_not_seen_is_said_in_a_sentence() {
         Tally::new(context()).into_report(these_alone, false).incompleteness().unwrap(),
         "Not all was seen: 17 of about 20 messages, and 3 that could not be understood and stay."
     );
+    let mut two = report(&[foreign("x", 1), foreign("y", 2)]);
+    (two.coverage, two.complete, two.max_reached) = (coverage, false, true);
+    assert_eq!(
+        two.incompleteness().unwrap(),
+        "--max has ended the audit after 2 dead letters, of about 20 messages.",
+        "ten more were received with them, which the report does not have"
+    );
     let complete = Coverage { complete: true, ..coverage };
     assert_eq!(Tally::new(context()).into_report(complete, false).incompleteness(), None);
 }
