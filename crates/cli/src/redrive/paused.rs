@@ -66,7 +66,7 @@ impl Consumer {
 pub(super) fn refusal(why: &str) -> String {
     format!(
         "{why}: what is sent back waits there, for as long as the queue keeps messages, and nothing of it can be watched. Run \
-         `redeliver resume --apply` first, or add --into-paused"
+         `redeliver resume --apply` for this deployment first, or add --into-paused"
     )
 }
 
