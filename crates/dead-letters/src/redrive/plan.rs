@@ -133,7 +133,8 @@ impl Plan {
     #[must_use]
     pub fn was_found_invalid(&self, record: &DeadLetterRecord) -> bool {
         let codes = [DeadLetterReason::InvalidMessageFormat, DeadLetterReason::InvalidMessageSchema];
-        let is_said = record.is_annotated && codes.iter().any(|code| code.as_str() == record.error_type);
+        // In its attributes or, if it is full, in its trace header. A producer's own `ErrorType` is not taken for it.
+        let is_said = codes.iter().any(|code| code.as_str() == record.error_type);
         // Without the schema for `data`, which is none that the message was called by.
         let is_read = record.metadata.is_some()
             || self

@@ -1,5 +1,7 @@
 //! Messages that were found invalid: all of them may change, as nobody has done anything under their ids.
 
+use redeliver_testing::dead_letters::annotated;
+
 use super::*;
 
 const NEW: &str = "0191f3a2-7b1c-7d3e-8f00-000000000002";
@@ -63,6 +65,41 @@ fn an_id_that_is_none_is_replaced_and_both_are_told() {
     // SQS's id, which an edit finds in the document, is a UUID on SQS.
     let sqs_id = DeadLetterRecord::new(ReceivedMessage { sqs_message_id: NEW.to_owned(), ..record.message });
     assert_eq!(send_back(&plan(".body.metadata.message_id = .message_id"), &sqs_id).message_id, NEW);
+}
+
+/// By the message-processor, whose schema for `data` nobody else knows.
+#[test]
+fn what_a_schema_of_the_users_refused_may_change_its_id_wherever_the_verdict_stands() {
+    let body = format!(r#"{{"metadata":{{"message_id":"{ID}"}},"data":{{}}}}"#);
+    let edit = plan(&format!(r#".body.metadata.message_id = "{NEW}""#));
+    for reason in [DeadLetterReason::InvalidMessageFormat, DeadLetterReason::InvalidMessageSchema] {
+        assert_eq!(send_back(&edit, &found_invalid(&body, reason.as_str())).message_id, NEW);
+        // Of a message that is full.
+        let trace_header = Some(GivenUp::bare(reason).in_trace_header(None));
+        let full = ReceivedMessage { trace_header, ..received(&body, Attributes::new(), 1) };
+        assert_eq!(send_back(&edit, &DeadLetterRecord::new(full)).message_id, NEW, "{reason:?}");
+    }
+    let exhausted = found_invalid(&body, DeadLetterReason::RetryAttemptExceeded.as_str());
+    assert!(matches!(edit.decide(&exhausted).unwrap(), Verdict::Stays(Reason::EditRefused(_))));
+}
+
+/// An invalid body does not say its generation, or an older one.
+#[test]
+fn the_generation_of_the_final_record_counts_for_the_limit_and_is_told() {
+    let body = r#"{"metadata":{"message_id":"order-5"},"data":{}}"#;
+    let given_up_in = |generation: u32| {
+        let mut message = annotated(body, "INVALID_MESSAGE_SCHEMA", "it is wrong", 1);
+        let document = message.attributes["DeadLetter"].text().unwrap();
+        let document = document
+            .replace(r#""attempts":2"#, &format!(r#""attempts":2,"redrive_generation":{generation}"#));
+        message.attributes.insert("DeadLetter".to_owned(), Attribute::string(document));
+        DeadLetterRecord::new(message)
+    };
+    let edit = plan(&format!(r#".body.metadata.message_id = "{NEW}""#));
+    let mended = send_back(&edit, &given_up_in(2));
+    assert!(mended.message.content().body.contains(r#""redrive_generation":3"#));
+    assert_eq!(mended.generation, 3, "the journal knows it by that if it comes back");
+    assert_eq!(edit.decide(&given_up_in(3)).unwrap(), Verdict::Stays(Reason::Parked(3)));
 }
 
 #[test]
