@@ -80,6 +80,22 @@ fn without_a_backup_nothing_is_deleted() {
 }
 
 #[test]
+fn what_a_filter_cannot_judge_is_counted_and_one_that_judges_nothing_is_an_error() {
+    let ((clock, _, queue), folder) = (world(), tempfile::tempdir().unwrap());
+    let purged = |filter: &str, name: &str| {
+        let mut backup = Archive::create(&folder.path().join(name)).unwrap();
+        let pick = picked(filter);
+        let purged = purge(&queue, &clock, &pick, u64::MAX, Some(&mut backup), &|| false, &|_| {});
+        clock.block_on(purged).map_err(|error| error.to_string())
+    };
+    let wrong = purged(".body + 1 > 0", "wrong").unwrap_err();
+    assert!(wrong.starts_with("the filter `.body + 1 > 0` fails on message "), "{wrong}");
+    let judged = purged("if .body.n == 7 then .body + 1 > 0 else .body.n < 3 end", "judged").unwrap();
+    assert_eq!((judged.deleted, judged.not_judged.messages, exit_code(&judged, true)), (3, 1, 1));
+    assert_eq!(clock.block_on(queue.depth()).unwrap().visible, 57);
+}
+
+#[test]
 fn no_more_are_deleted_than_were_asked_for_and_the_others_are_given_back() {
     let ((clock, _, queue), folder) = (world(), tempfile::tempdir().unwrap());
     let path = folder.path().join("backup.jsonl");

@@ -1,5 +1,8 @@
 use std::io::Write as _;
+use std::time::Duration;
 
+use redeliver_core::failure::Verdict;
+use redeliver_core::reason::DeadLetterReason;
 use redeliver_embedded::VirtualClock;
 use redeliver_testing::dead_letters::{at, foreign, record};
 use tempfile::tempfile;
@@ -88,6 +91,14 @@ fn a_line_may_have_as_many_bytes_as_are_kept_also_if_nothing_ends_it() {
 }
 
 #[test]
+fn the_reason_of_a_full_message_is_in_its_line_too() {
+    let trace_header = Verdict::bare(DeadLetterReason::MessageTooLarge).in_trace_header(None);
+    let line = format!(r#"{{"body":"x","attributes":{{}},"trace_header":"{trace_header}"}}"#);
+    let (found, _) = read(&queue_of(line.as_bytes()));
+    assert_eq!(DeadLetterRecord::new(found[0].clone()).error_type, "MESSAGE_TOO_LARGE");
+}
+
+#[test]
 fn bad_lines_are_told_with_their_numbers_and_the_others_count() {
     let good = archived(&foreign("x", 1));
     let long = format!("\"{}\"", "x".repeat(LINE_BYTES_MAX));
@@ -163,4 +174,24 @@ fn a_message_that_is_there_twice_counts_once() {
     let (found, coverage) = read(&queue);
     assert_eq!((ids(&found), queue.repeated_lines(), coverage.complete), (vec!["sqs-1", "sqs-2"], 1, true));
     assert!(queue.was_read_from(&found[0].queue_arn) && !queue.was_read_from("arn:of-another"));
+}
+
+/// A slow redrive hides what it has for longer, again and again.
+#[test]
+fn what_is_hidden_for_longer_stays_hidden_and_what_is_given_back_comes_out_again() {
+    let queue = queue_of((archived(&foreign("x", 1)) + &archived(&foreign("y", 2))).as_bytes());
+    let receive = async || {
+        let request = Receive { max_messages: 10, wait: Duration::ZERO, visibility: None };
+        queue.receive(request).await.unwrap()
+    };
+    VirtualClock::new(Timestamp::UNIX_EPOCH).block_on(async {
+        let both = receive().await;
+        assert_eq!(ids(&both), ["sqs-1", "sqs-2"]);
+        let [one, two] = [0, 1].map(|place: usize| both[place].receipt_handle.clone());
+        let longer = VisibilitySeconds::new(30).unwrap();
+        let changes = [(one, longer), (two, VisibilitySeconds::ZERO)];
+        queue.change_visibility_batch(&changes).await;
+        assert_eq!(queue.depth().await.unwrap(), Depth { visible: 1, in_flight: 1, delayed: 0 });
+        assert_eq!(ids(&receive().await), ["sqs-2"]);
+    });
 }

@@ -72,6 +72,7 @@ impl Purging {
             source: &self.world.queue,
             clock: &self.world.clock,
             plan: &Plan { max_generation: 3, ..Plan::default() },
+            can_come_back: true,
             limits: Limits {
                 rate: None,
                 max: u64::MAX,

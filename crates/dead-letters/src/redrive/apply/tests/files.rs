@@ -101,3 +101,38 @@ fn they_are_written_a_body_a_line_and_what_a_line_cannot_hold_is_left_out() {
         assert_eq!(lines, expected);
     }
 }
+
+#[test]
+fn a_message_of_a_group_is_no_line() {
+    let world = World::new(Vec::new());
+    let grouped =
+        Content { attributes: Attributes::new(), message_group_id: Some("tenant-1".to_owned()), ..dead(1) };
+    let (file, plan) = (file(&[grouped]), Plan { into_lines: true, ..everything() });
+    let mut output = Vec::new();
+    let report = world.clock.block_on(from_file(&file, &world, &plan).write(&mut output)).unwrap();
+    assert_eq!((report.sent, report.staying_count(), output.len()), (0, 1, 0));
+}
+
+/// The same filter that is told to be wrong by `audit` and `purge`.
+#[test]
+fn a_filter_that_fails_on_every_message_is_an_error_and_nothing_goes_anywhere() {
+    let world = World::new((0..3).map(dead).collect());
+    let file = file(&[dead(0), dead(1)]);
+    let plan = || Plan {
+        pick: Pick::filtered(Filter::of_dead_letters(".error_type + 1 > 0").unwrap()),
+        into_lines: true,
+        ..everything()
+    };
+    let (planned, applied, written) = (plan(), plan(), plan());
+    let mut output = Vec::new();
+    let outcomes = [
+        world.clock.block_on(world.redrive(&planned).dry_run()),
+        world.apply(&applied),
+        world.clock.block_on(from_file(&file, &world, &written).write(&mut output)),
+    ];
+    for outcome in outcomes {
+        let error = outcome.unwrap_err().to_string();
+        assert!(error.starts_with("the filter `.error_type + 1 > 0` fails on message "), "{error}");
+    }
+    assert_eq!((world.depths(), output.len()), ((3, 0), 0));
+}
