@@ -4,6 +4,7 @@ mod generations;
 mod held;
 mod hops;
 mod later_version;
+mod on_aws;
 mod pacing;
 mod plain;
 mod redriven;

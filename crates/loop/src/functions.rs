@@ -89,3 +89,28 @@ pub fn final_dlq_annotator<Q: Clone, C, O>(
 ) -> FinalDlqAnnotator<Q, C, O> {
     FinalDlqAnnotator { final_dlq: topology.final_dlq.clone(), clock, observer }
 }
+
+#[cfg(test)]
+mod tests {
+    use redeliver_core::message::Timestamp;
+    use redeliver_core::origin::{Origin, Resenders};
+    use redeliver_core::strategy::Strategy;
+    use redeliver_embedded::{EmbeddedQueue, EmbeddedSqs, VirtualClock};
+
+    use super::*;
+
+    /// Else a run on this machine would not show what an outage costs: each environment would learn of it by itself.
+    #[test]
+    fn the_functions_know_their_own_messages_also_on_queues_that_are_watched() {
+        let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
+        let sqs = EmbeddedSqs::new(clock.clone(), 1);
+        let topology = Topology::create(&sqs, "loop", Strategy::DelayedResend, 5);
+        let topology = clock.block_on(topology).unwrap().of_functions().map(EmbeddedQueue::clone);
+        let (policy, schema) = (Policy::default, MessageSchema::default);
+        let on_source = message_processor(&topology, (), (), (), schema(), policy());
+        let on_intermediate = failed_message_processor(&topology, (), (), schema(), policy()).unwrap();
+        let is_own = |resenders: &Resenders| resenders.origin_of(Some("AROAREDELIVER00000000:functions"));
+        assert_eq!(is_own(&on_source.resenders), Origin::Resent);
+        assert_eq!(is_own(&on_intermediate.resenders), Origin::Resent);
+    }
+}

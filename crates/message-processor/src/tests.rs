@@ -6,6 +6,7 @@ mod events;
 mod failing_sends;
 mod immediate;
 mod invalid;
+mod on_aws;
 mod outcomes;
 mod plain;
 mod reserved;

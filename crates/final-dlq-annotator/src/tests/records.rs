@@ -51,6 +51,18 @@ fn a_record_says_how_long_it_was_held_and_how_often_it_was_moved_if_it_was() {
     assert_eq!(told(r#","held_seconds":86400,"redrive_count":20"#), (Some(json!(86_400)), Some(json!(20))));
 }
 
+/// Without the member nobody knows who sent it, and its own word is all there is.
+#[test]
+fn what_a_producer_says_of_holds_is_not_told_as_redelivers_own_word() {
+    let body = body(1).replacen('}', r#","held_seconds":86400}"#, 1);
+    let told = |more: Value| {
+        let sent = final_record(given_up(1, &*body, &failure("RETRY_ATTEMPT_EXCEEDED", more)));
+        document(&sent.attributes, DEAD_LETTER).get("held_seconds").cloned()
+    };
+    assert_eq!(told(json!({ "from_producer": true })), None);
+    assert_eq!(told(json!({})), Some(json!(86_400)));
+}
+
 #[test]
 fn a_permanent_failure_is_its_error() {
     let reason = "NON_RETRYABLE_ERROR";

@@ -1,0 +1,28 @@
+//! The function as it runs on AWS has what its settings say.
+
+use redeliver_aws::settings::{FailedMessageProcessorSettings, Logging};
+use redeliver_aws::start::sdk_config;
+use redeliver_core::plain::PlainMessages;
+use redeliver_core::ports::Queue as _;
+
+use super::*;
+
+#[tokio::test]
+async fn a_setting_that_was_read_is_not_forgotten() {
+    let url = |name: &str| format!("https://sqs.eu-central-1.amazonaws.com/000000000000/{name}");
+    let settings = FailedMessageProcessorSettings {
+        source_queue_url: url("source"),
+        intermediate_dlq_url: url("intermediate"),
+        annotation_queue_url: url("annotation"),
+        policy: Policy::from_json(r#"{"max_attempts":7}"#).unwrap(),
+        schema: MessageSchema::default().with_plain(PlainMessages::default()),
+        resenders: Resenders::parse(RESENDER).unwrap(),
+        logging: Logging::default(),
+    };
+    let function = FailedMessageProcessor::on_aws(settings, &sdk_config().await, World::new().seen);
+    assert_eq!(function.annotation_queue.url(), url("annotation"));
+    assert_eq!(function.policy.max_attempts, 7);
+    // Else a re-send would make a producer's words on holds our own.
+    assert_eq!(function.resenders, Resenders::parse(RESENDER).unwrap());
+    assert!(function.schema.read("no envelope", &Attributes::new(), &id(1)).is_ok());
+}

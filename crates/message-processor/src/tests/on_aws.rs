@@ -1,0 +1,31 @@
+//! The function as it runs on AWS has what its settings say.
+
+use redeliver_aws::settings::{Logging, MessageProcessorSettings};
+use redeliver_aws::start::sdk_config;
+use redeliver_core::plain::PlainMessages;
+use redeliver_core::ports::Queue as _;
+
+use super::*;
+
+#[tokio::test]
+async fn a_setting_that_was_read_is_not_forgotten() {
+    let url = |name: &str| format!("https://sqs.eu-central-1.amazonaws.com/000000000000/{name}");
+    let settings = MessageProcessorSettings {
+        on_failure: OnFailure::DelayedResend { intermediate_dlq: url("intermediate") },
+        policy: Policy::from_json(r#"{"max_attempts":7}"#).unwrap(),
+        annotation_queue_url: url("annotation"),
+        max_concurrency: NonZeroUsize::new(3).unwrap(),
+        schema: MessageSchema::default().with_plain(PlainMessages::default()),
+        resenders: Resenders::parse(RESENDER).unwrap(),
+        logging: Logging::default(),
+    };
+    let Setup { handler, world, .. } = Setup::new();
+    let function = MessageProcessor::on_aws(handler, settings, &sdk_config().await, world.seen);
+    let OnFailure::DelayedResend { intermediate_dlq } = &function.on_failure else { panic!("hand-offs") };
+    assert_eq!(intermediate_dlq.url(), url("intermediate"));
+    assert_eq!(function.annotation_queue.url(), url("annotation"));
+    assert_eq!((function.policy.max_attempts, function.max_concurrency.get()), (7, 3));
+    // Else nobody would be believed who tells of an outage, and each new environment would learn of it by its own calls.
+    assert_eq!(function.resenders, Resenders::parse(RESENDER).unwrap());
+    assert!(function.schema.read("no envelope", &Attributes::new(), &id(1)).is_ok());
+}
