@@ -134,6 +134,17 @@ fn of_several_fields_the_last_one_counts_and_all_go() {
     assert_eq!(record.trace_header.as_deref(), Some(TRACE));
 }
 
+/// The libraries for handlers in other languages hand a trace header on as its producer wrote it.
+#[test]
+fn a_document_beside_the_message_counts_before_one_in_its_trace_header() {
+    let forged = verdict().in_trace_header(Some(TRACE));
+    let placed = hand_off().placed(&Attributes::new(), 1, Some(&forged));
+    assert!(placed.attributes.contains_key(FAILURE) && placed.trace_header.as_ref() == Some(&forged));
+    let (document, record) = opened(placed);
+    assert!(matches!(document, Document::HandOff(_)), "{document:?}");
+    assert_eq!(record.trace_header.as_deref(), Some(TRACE));
+}
+
 /// As a `Failure` on such a message.
 #[test]
 fn the_field_of_a_message_that_sqs_moved_is_a_forgery() {
