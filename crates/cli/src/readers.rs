@@ -71,6 +71,16 @@ impl Readers {
         }
         let asked = async { Metrics::near(connection, queue_arn).await?.receives(queue_arn, now).await };
         let receives = asked.await.map_err(|error: crate::Failure| error.to_string());
+        Self::beside(mappings, in_flight, receives, now)
+    }
+
+    /// Of a queue whose event source mappings are all off.
+    fn beside(
+        mappings: Option<&[Mapping]>,
+        in_flight: Option<u64>,
+        receives: Result<Receives, String>,
+        now: Timestamp,
+    ) -> Self {
         // What a mapping received before it was switched off is still in flight, and still counted.
         let switched_off = mappings.into_iter().flatten().filter_map(|mapping| mapping.last_modified).max();
         let in_flight = in_flight.filter(|_| mappings.is_none_or(<[_]>::is_empty));

@@ -106,3 +106,34 @@ fn what_a_mapping_received_before_it_was_switched_off_is_nobody_elses() {
     }
     assert!(since(7).starts_with("read by something that is not an event source mapping"), "{}", since(7));
 }
+
+/// One that was switched off long ago, and one that was a moment ago.
+#[test]
+fn a_queue_that_was_just_paused_is_not_said_to_be_read_by_a_container() {
+    let off = |minutes: i64| Mapping {
+        uuid: "u".to_owned(),
+        function: "orders".to_owned(),
+        state: "Disabled".to_owned(),
+        batch_size: None,
+        maximum_concurrency: None,
+        last_modified: Some(ago(minutes)),
+    };
+    let receives = Receives { messages: points(&[(2, 0), (6, 50)]), empty: Vec::new() };
+    let beside = |mappings: &[Mapping], receives: Result<Receives, String>| {
+        Readers::beside(Some(mappings), Some(7), receives, now())
+    };
+    for mappings in [[off(3), off(900)], [off(900), off(3)]] {
+        assert_eq!(beside(&mappings, Ok(receives.clone())), Readers::NobodySeen { minutes: 3 });
+    }
+    assert!(matches!(
+        beside(&[off(900)], Ok(receives)),
+        Readers::SomethingElse { messages_received: 50, .. }
+    ));
+    let refused = || Err("no".to_owned());
+    assert_eq!(
+        beside(&[off(3)], refused()),
+        Readers::NotKnown { why: "no".to_owned() },
+        "its own are in flight"
+    );
+    assert!(matches!(beside(&[], refused()), Readers::InFlight { messages: 7, .. }));
+}

@@ -88,7 +88,37 @@ pub(super) fn is_wanted(why: &str) -> io::Result<bool> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
+    use crate::loopback::{Body, Loopback};
+    use crate::status::denied;
+
+    const ORDERS: &str = "arn:aws:sqs:eu-central-1:000000000000:orders";
+
+    fn listed(mappings: &Value) -> (u16, Body) {
+        (200, json!({ "EventSourceMappings": mappings }).into())
+    }
+
+    /// What is sent to it waits, whoever's queue it is.
+    #[tokio::test]
+    async fn a_queue_that_is_named_is_looked_at_too_if_its_mapping_is_off() {
+        let function = "arn:aws:lambda:eu-central-1:000000000000:function:reader";
+        let off = json!([{ "UUID": "u", "State": "Disabled", "FunctionArn": function }]);
+        for is_stack in [true, false] {
+            let endpoint = Loopback::start([listed(&off), denied()]);
+            let seen = Consumer::look(&Connection::to_endpoint(endpoint.url()), ORDERS, is_stack).await;
+            let why = "the source queue's event source mapping is off: that of reader is Disabled";
+            assert_eq!(seen.unwrap(), Consumer::Nobody(why.to_owned()), "{is_stack}");
+        }
+        let endpoint = Loopback::start([listed(&json!([]))]);
+        let seen = Consumer::look(&Connection::to_endpoint(endpoint.url()), ORDERS, false).await;
+        assert_eq!(
+            (seen.unwrap(), endpoint.requests().len()),
+            (Consumer::There, 1),
+            "CloudWatch is not asked"
+        );
+    }
 
     fn mapping(state: &str) -> Mapping {
         Mapping {

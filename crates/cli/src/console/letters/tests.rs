@@ -79,6 +79,16 @@ fn each_filter_leaves_out_what_it_should() {
 }
 
 #[test]
+fn what_the_filter_cannot_judge_is_not_selected_and_is_counted() {
+    let letters = three();
+    let filter = r#".body.data.card | ltrimstr("secret-") | tonumber > 0"#;
+    let Selected { letters, not_judged } = letters.select(&by(|of| of.filter = filter.to_owned())).unwrap();
+    let ids: Vec<_> = letters.iter().map(|letter| letter.sqs_message_id.as_str()).collect();
+    assert_eq!(ids, ["sqs-2", "sqs-1"]);
+    assert_eq!((not_judged.messages, not_judged.example.as_deref()), (1, Some("sqs-3")));
+}
+
+#[test]
 fn what_is_not_understood_is_told() {
     let why = |selection: &Selection| three().select(selection).unwrap_err().to_string();
     assert_eq!(
