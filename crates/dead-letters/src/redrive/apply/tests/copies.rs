@@ -23,9 +23,18 @@ impl World {
     fn timed(&self, source: &(impl QueueSender + QueueDepth)) -> (Report, Vec<i64>) {
         let rounds = Mutex::new(Vec::new());
         let plan = everything();
-        let Redrive { dlq, clock, limits, interrupted, .. } = self.redrive(&plan);
+        let Redrive { dlq, clock, can_come_back, limits, interrupted, .. } = self.redrive(&plan);
         let progress = |_| rounds.lock().unwrap().push(clock.now());
-        let redrive = Redrive { dlq, source, clock, plan: &plan, limits, interrupted, progress: &progress };
+        let redrive = Redrive {
+            dlq,
+            source,
+            clock,
+            plan: &plan,
+            can_come_back,
+            limits,
+            interrupted,
+            progress: &progress,
+        };
         let report = clock.block_on(redrive.apply(&mut self.journal())).unwrap();
         let rounds = rounds.into_inner().unwrap();
         let since_first = rounds.iter().map(|at| (*at - rounds[0]).num_milliseconds()).collect();
@@ -117,8 +126,9 @@ fn at_the_limit_in_flight_it_goes_on_pass_by_pass() {
     let full = Full { queue: &world.dlq, in_flight_max: 30, code: "OverLimit", receives: AtomicU32::new(0) };
     let dlq = Altered(full);
     let plan = everything();
-    let Redrive { source, clock, plan, limits, interrupted, progress, .. } = world.redrive(&plan);
-    let redrive = Redrive { dlq: &dlq, source, clock, plan, limits, interrupted, progress };
+    let Redrive { source, clock, plan, can_come_back, limits, interrupted, progress, .. } =
+        world.redrive(&plan);
+    let redrive = Redrive { dlq: &dlq, source, clock, plan, can_come_back, limits, interrupted, progress };
     let report = clock.block_on(redrive.apply(&mut world.journal())).unwrap();
     assert_eq!((report.sent, report.possible_copies, report.is_covered()), (100, 0, true), "{report:?}");
     assert_eq!(world.depths(), (0, 100));

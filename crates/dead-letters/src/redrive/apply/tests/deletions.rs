@@ -103,8 +103,8 @@ fn what_somebody_else_received_before_its_send_was_confirmed_is_not_taken_for_de
     world.fail(Action::ChangeMessageVisibilityBatch, Scope::Request, When::Chance(1.0), Injection::Throttled);
     let source = Altered(Late { queue: &world.source, clock: &world.clock });
     let plan = everything();
-    let Redrive { dlq, clock, plan, limits, interrupted, progress, .. } = world.redrive(&plan);
-    let redrive = Redrive { dlq, source: &source, clock, plan, limits, interrupted, progress };
+    let Redrive { dlq, clock, plan, can_come_back, limits, interrupted, progress, .. } = world.redrive(&plan);
+    let redrive = Redrive { dlq, source: &source, clock, plan, can_come_back, limits, interrupted, progress };
     let somebody_else = async {
         clock.sleep(Duration::from_secs(17) + HIDDEN + Duration::from_secs(1)).await;
         let request =

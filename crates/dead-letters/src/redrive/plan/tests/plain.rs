@@ -138,7 +138,7 @@ fn all_copies_of_a_dead_letter_go_back_under_one_id() {
     }
     let nameless = unnamed(r#"{"metadata":{},"data":{}}"#, first);
     let edit = Some(Edit::new(".body.metadata.message_id = .message_id").unwrap());
-    let plan = Plan { schema: schema(), edit, ..whole() };
+    let plan = Plan { edit, ..whole() };
     for number in 0..4 {
         let verdict = plan.decide(&copy(&nameless, number)).unwrap();
         let Verdict::Send(sent) = verdict else { panic!("{verdict:?}") };
