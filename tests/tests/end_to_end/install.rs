@@ -1,5 +1,6 @@
 //! docs/install.md, in an empty folder with a release's files and nothing else of ours.
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -72,37 +73,68 @@ fn each_bill_of_materials_is_cyclonedx_and_each_of_its_crates_has_a_licence_text
             200,
         ),
     ] {
-        let schemas = succeeds(Command::new(venv_file("bin/python")).args(["-c", SCHEMAS]));
-        let schema = Path::new(schemas.trim()).join("bom-1.5.SNAPSHOT.schema.json");
-        let mut check = Command::new(venv_file("bin/check-jsonschema"));
-        succeeds(check.arg("--schemafile").arg(schema).arg(&bill));
-        let bill: Value = serde_json::from_slice(&std::fs::read(bill).unwrap()).unwrap();
-        let texts = std::fs::read_to_string(licences).unwrap();
-        let components = bill["components"].as_array().unwrap();
-        assert!(components.len() >= least, "{}", components.len());
-        for component in components {
-            let [name, version] = ["name", "version"].map(|member| component[member].as_str().unwrap());
-            assert!(texts.contains(&format!("\n{name} {version} (")), "{name} {version}");
-        }
+        let named = named(&bill, &std::fs::read_to_string(licences).unwrap());
+        assert!(named.len() >= least, "{}", named.len());
     }
+}
+
+/// The addresses of what a bill of materials names, each of which has a licence text.
+fn named(bill: &Path, texts: &str) -> BTreeSet<String> {
+    let schemas = succeeds(Command::new(venv_file("bin/python")).args(["-c", SCHEMAS]));
+    let schema = Path::new(schemas.trim()).join("bom-1.5.SNAPSHOT.schema.json");
+    let mut check = Command::new(venv_file("bin/check-jsonschema"));
+    succeeds(check.arg("--schemafile").arg(schema).arg(bill));
+    let bill: Value = serde_json::from_slice(&std::fs::read(bill).unwrap()).unwrap();
+    let address = |component: &Value| {
+        let [name, version, purl] =
+            ["name", "version", "purl"].map(|member| component[member].as_str().unwrap());
+        assert!(texts.contains(&format!("\n{name} {version} (")), "{name} {version}");
+        purl.to_owned()
+    };
+    bill["components"].as_array().unwrap().iter().map(address).collect()
 }
 
 /// Who passes the construct on passes on what is inside.
 #[test]
-fn the_constructs_packages_have_the_licence_texts_of_the_functions_inside() {
+fn the_constructs_packages_say_what_is_inside_and_have_its_licence_texts() {
     let folder = folder("construct-licences");
     let mut wheel = Command::new("python3");
     wheel.args(["-m", "zipfile", "--extract"]).arg(packed("redeliver_cdk-", ".whl")).arg(folder.path());
     succeeds(&mut wheel);
     let in_the_wheel = format!("redeliver_cdk/_jsii/cdk@{}.jsii.tgz", env!("CARGO_PKG_VERSION"));
-    // It has all that the other functions have.
-    let functions =
-        release().join(format!("redeliver-message-processor-{ARCHITECTURE}.THIRD-PARTY-LICENSES"));
-    let functions = std::fs::read_to_string(functions).unwrap();
+    let of_functions = ["message-processor", "final-dlq-annotator"].map(|function| {
+        let beside = |ending| release().join(format!("redeliver-{function}-{ARCHITECTURE}.{ending}"));
+        named(&beside("cdx.json"), &std::fs::read_to_string(beside("THIRD-PARTY-LICENSES")).unwrap())
+    });
+    let of_npm = |bundled: &str| bundled.starts_with("pkg:npm/");
     for package in [packed("redeliver-cdk-", ".tgz"), folder.path().join(in_the_wheel)] {
-        let mut licences = Command::new("tar");
-        licences.args(["--extract", "--gzip", "--to-stdout", "--file"]).arg(&package);
-        assert!(succeeds(licences.arg("package/THIRD-PARTY-LICENSES")) == functions, "{}", package.display());
+        let unpacked = folder.path().join("unpacked");
+        std::fs::create_dir_all(&unpacked).unwrap();
+        let mut tar = Command::new("tar");
+        succeeds(tar.args(["--extract", "--gzip", "--file"]).arg(&package).arg("--directory").arg(&unpacked));
+        let inside = unpacked.join("package");
+        let texts = std::fs::read_to_string(inside.join("THIRD-PARTY-LICENSES")).unwrap();
+        let named = named(&inside.join("redeliver-cdk.cdx.json"), &texts);
+        for functions in &of_functions {
+            assert!(functions.is_subset(&named), "{:?}", functions.difference(&named));
+        }
+        let modules = listed(&inside.join("node_modules"));
+        let mut bundled: Vec<_> =
+            modules.iter().filter_map(|file| file.strip_suffix("/package.json")).collect();
+        bundled.retain(|name| !name.contains('/'));
+        assert!(bundled.len() >= 5, "{bundled:?}");
+        let names = named
+            .iter()
+            .filter(|purl| of_npm(purl))
+            .filter_map(|purl| purl["pkg:npm/".len()..].split('@').next());
+        assert_eq!(names.collect::<BTreeSet<_>>(), bundled.into_iter().collect());
+    }
+    let information = folder.path().join(format!("redeliver_cdk-{}.dist-info", env!("CARGO_PKG_VERSION")));
+    let said = std::fs::read_to_string(information.join("METADATA")).unwrap();
+    assert!(said.lines().any(|line| line == "License: Apache-2.0 OR MIT"), "{said}");
+    for file in ["LICENSE-APACHE", "LICENSE-MIT", "THIRD-PARTY-LICENSES"] {
+        let has_it = listed(&information).iter().any(|path| path.ends_with(file));
+        assert!(has_it, "{file} in {:?}", listed(&information));
     }
 }
 

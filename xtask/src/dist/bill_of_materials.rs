@@ -27,7 +27,7 @@ pub(super) fn cyclonedx(program: &str, version: &str, components: &[Component]) 
 
 fn component(component: &Component) -> Value {
     let Component { name, version, licence, .. } = component;
-    let purl = format!("pkg:cargo/{name}@{}", version.replace('+', "%2B"));
+    let purl = component.purl();
     // Some still write the `/` of before SPDX.
     let expression = licence.as_deref().unwrap_or_default().replace('/', " OR ");
     json!({

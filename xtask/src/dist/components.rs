@@ -1,13 +1,14 @@
-//! What is linked into a program: crates, with their versions and licences.
+//! What is inside a program or a package: crates and npm packages, with their versions and licences.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::bundle::Architecture;
 use crate::tools::{Failure, cargo, output};
 
-/// A crate in a program.
+/// A crate in a program, or a package of npm.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 pub(super) struct Component {
     pub(super) name: String,
@@ -20,6 +21,43 @@ pub(super) struct Component {
     pub(super) manifest_path: PathBuf,
     /// Where it comes from; nowhere, if it is ours.
     pub(super) source: Option<String>,
+    #[serde(skip)]
+    pub(super) registry: Registry,
+}
+
+/// Where it is published. The names are those of package URLs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Registry {
+    #[default]
+    Cargo,
+    Npm,
+}
+
+impl Component {
+    /// The address of its kind: "Package URL specification".
+    pub(super) fn purl(&self) -> String {
+        let Self { name, version, registry, .. } = self;
+        let kind = match registry {
+            Registry::Cargo => "cargo",
+            Registry::Npm => "npm",
+        };
+        format!("pkg:{kind}/{}@{}", name.replace('@', "%40"), version.replace('+', "%2B"))
+    }
+
+    /// A package of npm, by its `package.json`.
+    pub(super) fn of_npm(path: &Path, manifest: &Value) -> Self {
+        let text = |name: &str| manifest[name].as_str().map(str::to_owned);
+        let author = text("author").or_else(|| manifest["author"]["name"].as_str().map(str::to_owned));
+        Self {
+            name: text("name").unwrap_or_default(),
+            version: text("version").unwrap_or_default(),
+            licence: text("license"),
+            authors: author.into_iter().collect(),
+            manifest_path: path.to_owned(),
+            source: None,
+            registry: Registry::Npm,
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -68,12 +106,26 @@ pub(super) fn component(name: &str, version: &str, licence: &str) -> Component {
         authors: vec!["A. Writer <a@example.com>".to_owned()],
         manifest_path: PathBuf::from("/nowhere/Cargo.toml"),
         source: Some("registry+https://github.com/rust-lang/crates.io-index".to_owned()),
+        registry: Registry::Cargo,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_package_of_npm_has_its_own_address_and_author() {
+        let manifest = serde_json::json!({
+            "name": "@fastify/uri", "version": "3.1.9", "license": "BSD-3-Clause", "author": { "name": "A. Writer" }
+        });
+        let component = Component::of_npm(Path::new("package.json"), &manifest);
+        assert_eq!(component.purl(), "pkg:npm/%40fastify/uri@3.1.9");
+        assert_eq!(
+            (component.licence.as_deref(), &*component.authors),
+            (Some("BSD-3-Clause"), &["A. Writer".to_owned()][..])
+        );
+    }
 
     #[test]
     fn only_crates_of_others_in_the_version_that_is_linked_are_inside() {

@@ -7,6 +7,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use super::bill_of_materials::cyclonedx;
+use super::components::Component;
 use super::{EPOCH, components, each_bundle, licences};
 use crate::bundle::{self, Architecture, FUNCTIONS, program};
 use crate::npm::{self, STACK};
@@ -18,6 +20,8 @@ const OF_THE_APP: [&str; 2] = ["stack.ts", "context.ts"];
 /// jsii knows licences by single identifiers. The packages say both.
 const LICENCE_FOR_JSII: &str = "Apache-2.0";
 const LICENCES: &str = "THIRD-PARTY-LICENSES";
+/// Of materials.
+const BILL: &str = "redeliver-cdk.cdx.json";
 
 /// `cargo xtask dist construct`: builds the functions for each architecture that Rust can build for here, and then
 /// [`pack`]s.
@@ -77,13 +81,14 @@ impl Staged {
         for licence in ["LICENSE-APACHE", "LICENSE-MIT"] {
             copy(&root().join(licence), &package.join(licence))?;
         }
-        let inside = components::of(&FUNCTIONS.map(bundle::package), Architecture::HOST)?;
-        write(&package.join(LICENCES), &licences::texts(&inside)?)?;
+        let mut inside = components::of(&FUNCTIONS.map(bundle::package), Architecture::HOST)?;
         let manifest = read(&infra.join("package/package.json"))?;
         let said = json(&manifest)?;
         for bundled in said["bundledDependencies"].as_array().into_iter().flatten() {
-            copy_with_dependencies(bundled.as_str().unwrap_or_default(), &infra, &package)?;
+            copy_with_dependencies(bundled.as_str().unwrap_or_default(), &infra, &package, &mut inside)?;
         }
+        write(&package.join(LICENCES), &licences::texts(&inside)?)?;
+        write(&package.join(BILL), &cyclonedx("redeliver-cdk", env!("CARGO_PKG_VERSION"), &inside))?;
         for peer in ["aws-cdk-lib", "constructs", "@types"] {
             let modules = "node_modules";
             symlink(infra.join(modules).join(peer), package.join(modules).join(peer))
@@ -128,10 +133,26 @@ impl Staged {
             &made.join(format!("js/cdk@{version}.jsii.tgz")),
             &folder.join(format!("redeliver-cdk-{version}.tgz")),
         )?;
+        self.say_licences(&made.join("python"))?;
         let mut pip = Command::new(venv.join("bin/python"));
         pip.args(["-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps"]);
         pip.args(["--no-build-isolation", "--wheel-dir"]).arg(folder).arg(made.join("python"));
         run(pip.env("SOURCE_DATE_EPOCH", EPOCH))
+    }
+
+    /// The wheel says both licences, as npm's package does, and has their texts where pip looks for them.
+    fn say_licences(&self, python: &Path) -> Result<(), Failure> {
+        let files = ["LICENSE-APACHE", "LICENSE-MIT", LICENCES];
+        files.iter().try_for_each(|file| copy(&self.package.join(file), &python.join(file)))?;
+        let setup = python.join("setup.py");
+        let text = read(&setup)?;
+        let said = format!(r#""license": "{LICENCE_FOR_JSII}","#);
+        if !text.contains(&said) {
+            return Err(Failure(format!("{}: it does not say {said}", setup.display())));
+        }
+        let licence = json(&read(&self.package.join("package.json"))?)?["license"].clone();
+        let both = format!(r#""license": {licence}, "license_files": {},"#, serde_json::json!(files));
+        write(&setup, &text.replace(&said, &both))
     }
 
     fn tool(&self, name: &str) -> Command {
@@ -143,19 +164,26 @@ impl Staged {
     }
 }
 
-/// A package of npm as it is installed, and what it needs.
-fn copy_with_dependencies(name: &str, from: &Path, to: &Path) -> Result<(), Failure> {
+/// A package of npm as it is installed, and what it needs; each is noted as inside.
+fn copy_with_dependencies(
+    name: &str,
+    from: &Path,
+    to: &Path,
+    inside: &mut Vec<Component>,
+) -> Result<(), Failure> {
     let installed = from.join("node_modules").join(name);
     let here = to.join("node_modules").join(name);
     if here.exists() {
         return Ok(());
     }
     copy_all(&installed, &here, &["test", "spec"])?;
-    let manifest = json(&read(&installed.join("package.json"))?)?;
+    let path = installed.join("package.json");
+    let manifest = json(&read(&path)?)?;
+    inside.push(Component::of_npm(&path, &manifest));
     let needed = manifest["dependencies"].as_object().into_iter().flatten();
     needed
         .map(|(dependency, _)| dependency)
-        .try_for_each(|dependency| copy_with_dependencies(dependency, from, to))
+        .try_for_each(|dependency| copy_with_dependencies(dependency, from, to, inside))
 }
 
 /// A folder with all in it, except what has one of these names.

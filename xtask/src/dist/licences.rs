@@ -1,4 +1,4 @@
-//! The licence texts of all that is inside a program.
+//! The licence texts of all that is inside a program or a package.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,12 +11,12 @@ use crate::tools::{Failure, output, root, variable};
 /// How the names of such files begin.
 const NAMES: [&str; 5] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE"];
 
-/// One text: each crate, its licence, and what it ships itself. A crate that ships no text gets its licence's own.
+/// One text: each component, its licence, and what it ships itself. One that ships no text gets its licence's own.
 ///
 /// # Errors
 /// A crate has neither.
 pub(super) fn texts(components: &[Component]) -> Result<String, Failure> {
-    let mut all = "What is linked into this program, and the licences of each.\n".to_owned();
+    let mut all = "What is inside, and the licences of each.\n".to_owned();
     all.push_str(&standard_library()?);
     for component in components {
         let Component { name, version, licence, .. } = component;
@@ -49,7 +49,7 @@ fn standard_library() -> Result<String, Failure> {
     ))
 }
 
-/// The files in the crate's own folder, in the order of their names.
+/// The files in the component's own folder, in the order of their names.
 fn shipped(component: &Component) -> Result<Vec<PathBuf>, Failure> {
     let folder = component.manifest_path.parent().unwrap_or(&component.manifest_path);
     let mut files = Vec::new();
