@@ -1,6 +1,5 @@
 //! Files named on the command line: read whole, or begun, with the file's name in every error.
 
-use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::Path;
 
@@ -8,11 +7,10 @@ use redeliver_core::plain::{IdSources, PlainMessages};
 use redeliver_core::policy::Policy;
 use redeliver_core::schema::{DataSchema, MessageSchema};
 use redeliver_core::strategy::Strategy;
-use redeliver_dead_letters::files::create_new;
 
 use crate::plain::PlainArguments;
 
-pub(crate) use redeliver_dead_letters::files::FileError;
+pub(crate) use redeliver_dead_letters::files::{FileError, create_output};
 
 pub(crate) fn read_text(path: &Path) -> Result<String, FileError> {
     let bytes = std::fs::read(path).map_err(|error| unreadable(path, &error))?;
@@ -41,14 +39,6 @@ pub(crate) fn unwritable(path: &Path, error: &io::Error) -> FileError {
     FileError::new(path, format_args!("cannot be written: {error}"))
 }
 
-/// A new file, or what is no file and can be written to, such as `/dev/stdout` or a pipe.
-pub(crate) fn create_output(path: &Path) -> io::Result<File> {
-    match path.metadata() {
-        Ok(there) if !there.is_file() && !there.is_dir() => OpenOptions::new().write(true).open(path),
-        _ => create_new(path),
-    }
-}
-
 /// A policy file for a strategy; what is absent from it, or all of it, is as in the strategy's default policy.
 pub(crate) fn read_policy(path: Option<&Path>, strategy: Strategy) -> Result<Policy, FileError> {
     let text = path.map_or(Ok("{}".to_owned()), read_text)?;
@@ -73,7 +63,7 @@ pub(crate) fn read_schema(data: Option<&Path>, plain: &PlainArguments) -> Result
 mod tests {
     use std::io::Write as _;
 
-    use redeliver_dead_letters::files::IS_THERE;
+    use redeliver_dead_letters::files::{IS_THERE, create_new, replace};
 
     use super::*;
 
@@ -81,7 +71,7 @@ mod tests {
     fn a_policy_that_the_strategy_cannot_follow_is_refused_with_the_files_name() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("policy.json");
-        std::fs::write(&path, r#"{"immediate":{"max_attempts":1,"delay_ms":5}}"#).unwrap();
+        replace(&path, br#"{"immediate":{"max_attempts":1,"delay_ms":5}}"#).unwrap();
         let read = |strategy| read_policy(Some(&path), strategy);
         let [delayed, direct, visibility] =
             [Strategy::DelayedResend, Strategy::DirectResend, Strategy::Visibility].map(read);
@@ -105,14 +95,14 @@ mod tests {
             (b"\xff\xfe{\0}\0", "is UTF-16; save it as UTF-8"),
             (b"\xfe\xff\0{\0}", "is UTF-16; save it as UTF-8"),
         ] {
-            std::fs::write(&path, bytes).unwrap();
+            replace(&path, bytes).unwrap();
             let refusal = format!("{}: {said}", path.display());
             assert_eq!(read_text(&path).unwrap_err().to_string(), refusal);
             assert_eq!(crate::message_file::open(&path).err().map(|error| error.to_string()), Some(refusal));
         }
-        std::fs::write(&path, b"{\"a\":\"\xe9\"}").unwrap();
+        replace(&path, b"{\"a\":\"\xe9\"}").unwrap();
         assert!(read_text(&path).unwrap_err().to_string().ends_with(": not UTF-8 at byte 6"));
-        std::fs::write(&path, "{\"a\":\"\u{feff}\"}").unwrap();
+        replace(&path, "{\"a\":\"\u{feff}\"}".as_bytes()).unwrap();
         assert_eq!(read_text(&path).unwrap(), "{\"a\":\"\u{feff}\"}");
     }
 
@@ -134,5 +124,29 @@ mod tests {
             assert!(create_new(Path::new("/dev/null")).is_err(), "what is kept must be on a disk");
         }
         assert!(create_output(folder.path()).is_err());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_report_is_not_written_into_a_pipe_of_another_user_who_waits_there() {
+        use std::process::{Command, Stdio};
+
+        use redeliver_testing::planted::{ANOTHER_USER, pipe};
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("report.html");
+        pipe(&path);
+        let reader = Command::new("cat").arg(&path).stdout(Stdio::piped()).spawn().unwrap();
+        create_output(&path).unwrap().write_all(b"mine").unwrap();
+        assert_eq!(reader.wait_with_output().unwrap().stdout, b"mine", "a pipe of one's own is written to");
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        assert_eq!(create_output(&link).unwrap_err().to_string(), IS_THERE);
+        // Only root can give a file away; elsewhere the rule itself is tested (`only_ones_own_pipe_…`).
+        if std::os::unix::fs::chown(&path, Some(ANOTHER_USER), None).is_ok() {
+            let why = format!(
+                "another user (uid {ANOTHER_USER}) owns it and could read all of it; name another file"
+            );
+            assert_eq!(create_output(&path).unwrap_err().to_string(), why);
+        }
     }
 }

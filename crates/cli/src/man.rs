@@ -7,8 +7,10 @@ use std::process::ExitCode;
 use clap::{Args, Command};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
+use redeliver_dead_letters::files::publish;
 
 use crate::Failure;
+use crate::files::unwritable;
 
 /// Write the manual pages, one a command, into a directory.
 #[derive(Debug, Args)]
@@ -34,18 +36,18 @@ pub fn main(arguments: &Arguments, command: Command) -> Result<ExitCode, Failure
     if arguments.directory.is_file() {
         return Err(format!("{directory} is a file; name a directory").into());
     }
-    write(&arguments.directory, command).map_err(|error| format!("{directory}: {error}"))?;
+    write(&arguments.directory, command)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn write(directory: &Path, command: Command) -> io::Result<()> {
-    std::fs::create_dir_all(directory)?;
+fn write(directory: &Path, command: Command) -> Result<(), Failure> {
+    std::fs::create_dir_all(directory).map_err(|error| unwritable(directory, &error))?;
     let mut program = command.disable_help_subcommand(true);
     program.build();
     let source = format!("{} {}", program.get_name(), program.get_version().unwrap_or_default());
     for command in program.get_subcommands().chain([&program]) {
         let man = Man::new(command.clone()).source(&source).manual("redeliver");
-        std::fs::write(directory.join(man.get_filename()), page(&man, command)?)?;
+        publish(&directory.join(man.get_filename()), &page(&man, command)?)?;
     }
     Ok(())
 }
@@ -135,5 +137,19 @@ mod tests {
             "not",
         ];
         assert_eq!(lines, expected);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_page_takes_the_place_of_a_link_and_everybody_can_read_it() {
+        use std::os::unix::fs::{PermissionsExt as _, symlink};
+        let folder = tempfile::tempdir().unwrap();
+        let (precious, page) = (folder.path().join("precious"), folder.path().join("redeliver.1"));
+        publish(&precious, b"precious").unwrap();
+        symlink(&precious, &page).unwrap();
+        write(folder.path(), Command::new("redeliver")).unwrap();
+        assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
+        assert!(std::fs::read_to_string(&page).unwrap().contains(".TH redeliver"));
+        assert_eq!(page.metadata().unwrap().permissions().mode() & 0o444, 0o444);
     }
 }

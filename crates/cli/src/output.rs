@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use redeliver_dead_letters::files::check_new;
+use redeliver_dead_letters::files::check_output;
 use serde::Serialize;
 
 use crate::files::{FileError, create_output, unwritable};
@@ -78,8 +78,7 @@ impl Output {
     /// Before the work: what cannot be a new file is refused, so that nothing is done whose report would be lost.
     pub(crate) fn check(&self) -> Result<(), FileError> {
         match self.file() {
-            Some(path) if path.exists() && !path.is_file() && !path.is_dir() => Ok(()), // a pipe or a device
-            Some(path) => check_new(path),
+            Some(path) => check_output(path),
             None => Ok(()),
         }
     }
@@ -123,7 +122,7 @@ struct Document<'a, T> {
 
 #[cfg(test)]
 mod tests {
-    use redeliver_dead_letters::files::IS_THERE;
+    use redeliver_dead_letters::files::{IS_THERE, replace};
 
     use super::*;
 
@@ -140,7 +139,7 @@ mod tests {
     fn a_file_that_is_there_is_neither_written_to_nor_found_out_after_the_work() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("report.json");
-        std::fs::write(&path, "precious").unwrap();
+        replace(&path, b"precious").unwrap();
         let output = Output { output: Some(path.clone()) };
         let expected = format!("{}: {IS_THERE}", path.display());
         assert_eq!(output.check().unwrap_err().to_string(), expected);

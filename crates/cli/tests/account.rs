@@ -15,7 +15,7 @@ fn redeliver(arguments: &[&str]) -> Output {
     let profile = "[profile prod]\naws_access_key_id = KEYOFPROFILE\naws_secret_access_key = s\nregion = eu-central-1\n\
                    [profile sso]\nregion = eu-central-1\nsso_account_id = 123456789012\n\
                    sso_role_name = r\nsso_region = eu-central-1\nsso_start_url = https://example.com\n";
-    std::fs::write(&config, profile).expect("it is ours");
+    redeliver_dead_letters::files::replace(&config, profile.as_bytes()).expect("it is ours");
     Command::new(env!("CARGO_BIN_EXE_redeliver"))
         .args(arguments)
         .env_clear()

@@ -65,7 +65,7 @@ fn verdict(output: &Output, name: &str, taken: impl Fn(&str) -> (u64, Vec<(usize
 fn verdicts(input: &[u8], from_file: bool) -> [Verdict; 3] {
     let folder = tempfile::tempdir().expect("the temporary folder is writable");
     let file = folder.path().join("input.jsonl");
-    std::fs::write(&file, input).expect("the temporary folder is writable");
+    redeliver_dead_letters::files::replace(&file, input).expect("the temporary folder is writable");
     let file = file.to_str().expect("UTF-8");
     let (argument, name, piped) =
         if from_file { (file, file, None) } else { ("-", "standard input", Some(input)) };

@@ -1,12 +1,20 @@
-//! Files that hold messages: for their owner's eyes only, and never over another one.
+//! The one door to the files that redeliver writes, and to those whose word it takes: for their owner's eyes only, never
+//! over another one, and never what another user of the machine may have put there.
+//!
+//! A file is opened once, and the open file is judged: what is put in its place meanwhile is not used.
+#![expect(clippy::disallowed_methods, reason = "the one door to files that are written")]
+
+mod trust;
 
 use std::fmt::Display;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 use uuid::Uuid;
+
+use trust::{check_stream, open_trusted, trusted};
 
 /// A file that cannot be used.
 #[derive(Debug, Error)]
@@ -25,29 +33,85 @@ impl FileError {
 /// Of a file that is not overwritten.
 pub const IS_THERE: &str = "it is there already; name another file, so that nothing is overwritten";
 
+/// The rights of a file that only its owner may read.
+const FOR_ITS_OWNER: u32 = 0o600;
+/// Before the umask takes its part of them.
+const FOR_ALL: u32 = 0o666;
+
+/// Bytes of a file that is read back as a whole, at most.
+const BYTES_MAX: u64 = 256 * 1024 * 1024;
+const TOO_LARGE: &str = "it is larger than 256 MiB, and is not read as a whole: name another file";
+
 /// A new file, for its owner's eyes only, since messages are written to it.
 ///
 /// # Errors
 /// If there is such a file already: it may be somebody's only copy.
 pub fn create_new(path: &Path) -> io::Result<File> {
-    let opened = for_its_owner(OpenOptions::new().write(true)).create_new(true).open(path);
-    opened.map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => io::Error::new(io::ErrorKind::AlreadyExists, IS_THERE),
-        _ => error,
-    })
+    create(path, FOR_ITS_OWNER)
+}
+
+/// A new file, or what is no file and can be written to: `/dev/stdout`, a device, a pipe of one's own.
+///
+/// # Errors
+/// If there is such a file already, or a pipe of another user, who waits for what is written.
+pub fn create_output(path: &Path) -> io::Result<File> {
+    if !is_stream(path)? {
+        return create_new(path);
+    }
+    let file = OpenOptions::new().write(true).open(path)?;
+    check_stream(&file.metadata()?, is_inherited(path))?;
+    Ok(file)
+}
+
+/// Opens a file whose word is taken, such as a journal, to read it and to go on with it. From then on nobody else can read
+/// it.
+///
+/// # Errors
+/// If it is not there and not to be made, cannot be opened, or may have been written by another user.
+pub fn open_own(path: &Path, make: bool) -> io::Result<File> {
+    let file = open_trusted(path, OpenOptions::new().read(true).write(true).create(make).truncate(false))?;
+    #[cfg(unix)]
+    file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(FOR_ITS_OWNER))?;
+    Ok(file)
+}
+
+/// Reads a file whose word is taken, as [`replace`] has written it.
+///
+/// # Errors
+/// If it cannot be read, may have been written by another user, or is too large.
+pub fn read_own(path: &Path) -> io::Result<String> {
+    let file = open_trusted(path, OpenOptions::new().read(true))?;
+    let mut text = String::new();
+    let bytes = file.take(BYTES_MAX + 1).read_to_string(&mut text)?;
+    if bytes as u64 > BYTES_MAX { Err(io::Error::other(TOO_LARGE)) } else { Ok(text) }
 }
 
 /// Puts a file in the place of another one, for its owner's eyes only: whoever reads it, also after a crash, finds the
 /// old one or this one, whole.
 ///
 /// # Errors
-/// If the disk refuses. The old one or this one is there then, whole.
+/// If the disk refuses, or the file could not be read back. The old one or this one is there then, whole.
 pub fn replace(path: &Path, content: &[u8]) -> Result<(), FileError> {
+    if content.len() as u64 > BYTES_MAX {
+        return Err(FileError::new(path, TOO_LARGE));
+    }
+    put(path, content, |new| trusted(create_new(new)?))
+}
+
+/// As [`replace`], for all to read: a manual page, a picture. No message is in it.
+///
+/// # Errors
+/// If the disk refuses. The old one or this one is there then, whole.
+pub fn publish(path: &Path, content: &[u8]) -> Result<(), FileError> {
+    put(path, content, |new| create(new, FOR_ALL))
+}
+
+fn put(path: &Path, content: &[u8], created: impl Fn(&Path) -> io::Result<File>) -> Result<(), FileError> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}", Uuid::new_v4().simple()));
     let new = path.with_file_name(name);
     let write = || {
-        let mut file = create_new(&new)?;
+        let mut file = created(&new)?;
         file.write_all(content)?;
         file.sync_all()?;
         fs::rename(&new, path)?;
@@ -71,6 +135,18 @@ pub fn check_new(path: &Path) -> Result<(), FileError> {
     }
 }
 
+/// As [`check_new`], of what [`create_output`] is to open.
+///
+/// # Errors
+/// As [`create_output`], and if there is no directory for it.
+pub fn check_output(path: &Path) -> Result<(), FileError> {
+    match is_stream(path) {
+        Ok(true) => Ok(()),
+        Ok(false) => check_new(path),
+        Err(error) => Err(FileError::new(path, error)),
+    }
+}
+
 /// Whether a file could be there.
 ///
 /// # Errors
@@ -80,13 +156,6 @@ pub fn check_directory(path: &Path) -> Result<(), FileError> {
         return Ok(());
     }
     Err(FileError::new(path, "its directory is not there; make that first, or name another file"))
-}
-
-/// A file that is made so is for its owner's eyes only.
-pub fn for_its_owner(options: &mut OpenOptions) -> &mut OpenOptions {
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
-    options
 }
 
 /// A new file's name is on the disk only when its directory is.
@@ -105,3 +174,33 @@ pub fn directory_of(path: &Path) -> &Path {
         _ => Path::new("."),
     }
 }
+
+fn create(path: &Path, mode: u32) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    trust::set_mode(&mut options, mode);
+    options.write(true).create_new(true).open(path).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => io::Error::new(io::ErrorKind::AlreadyExists, IS_THERE),
+        _ => error,
+    })
+}
+
+/// Whether what is there is no file, and is written to as it is.
+fn is_stream(path: &Path) -> io::Result<bool> {
+    let is_inherited = is_inherited(path);
+    // Another link may lead where somebody else wants it to.
+    let there = if is_inherited { path.metadata() } else { path.symlink_metadata() };
+    match there {
+        Ok(there) if !there.is_file() && !there.is_dir() && !there.is_symlink() => {
+            check_stream(&there, is_inherited).map(|()| true)
+        }
+        _ => Ok(false),
+    }
+}
+
+/// What this program was started with, whatever that is: `-o /dev/stdout`, and a shell's `>(…)`.
+fn is_inherited(path: &Path) -> bool {
+    ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc/self/fd"].iter().any(|start| path.starts_with(start))
+}
+
+#[cfg(test)]
+mod tests;

@@ -4,14 +4,13 @@
 //! killed in between tells them twice rather than never.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
 use std::path::Path;
 
 use redeliver_core::message::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::files::{FileError, check_new, replace};
+use crate::files::{FileError, check_new, read_own, replace};
 use crate::groups::{Group, OTHER, written};
 
 /// Causes that are remembered; of more, those that were seen last.
@@ -54,7 +53,7 @@ impl Known {
     /// # Errors
     /// If it cannot be read, is damaged, or is another queue's, or its directory is not there. Nothing was changed.
     pub fn read(path: &Path, queue_arn: &str) -> Result<Self, FileError> {
-        let text = match fs::read_to_string(path) {
+        let text = match read_own(path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return check_new(path).map(|()| Self::nothing(queue_arn));

@@ -6,5 +6,7 @@ pub mod dead_letters;
 mod dying;
 pub mod foreign;
 pub mod functions;
+#[cfg(unix)]
+pub mod planted;
 
 pub use dying::Killed;

@@ -9,7 +9,6 @@ use super::plans::{Begun, Outcome, Pace, Plan, Work};
 use super::start_form::form;
 use super::work::{Live, NOT_KNOWN, Standing};
 use crate::Failure;
-use crate::connection::name_in;
 use crate::markup::moment;
 use crate::people::{counted, grouped};
 
@@ -73,8 +72,9 @@ pub(super) fn body(at: &At, id: &str) -> Result<(String, Markup), Failure> {
 fn facts(plan: &Plan) -> Markup {
     html! {
         p {
-            (counted(plan.messages.len() as u64, "message")) " of " strong { (name_in(&plan.from)) }
-            @if let Work::SendBack { to, .. } = &plan.work { " to " strong { (name_in(to)) } }
+            (counted(plan.messages.len() as u64, "message")) " of " code { (plan.from) }
+            // Whole: another account's queue may have the same name.
+            @if let Work::SendBack { to, .. } = &plan.work { " to " code { (to) } }
             ", selected by " (plan.selected) ". The set is fixed: what came since is not in it."
         }
         @if let Work::SendBack { edit: Some(body), new_id, .. } = &plan.work {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use redeliver_core::schema::MessageSchema;
 use redeliver_dead_letters::Pick;
-use redeliver_dead_letters::files::{FileError, replace};
+use redeliver_dead_letters::files::{FileError, read_own, replace};
 use redeliver_dead_letters::redrive::{self, Edit, plan_id};
 use serde::{Deserialize, Serialize};
 
@@ -166,11 +166,17 @@ pub(super) fn read(folder: &Path, from: &str) -> (Vec<Begun>, Vec<String>) {
         if !(name.starts_with(PREFIX) && name.ends_with(SUFFIX)) {
             continue;
         }
-        let read = fs::read(&path).and_then(|text| Ok(serde_json::from_slice::<Begun>(&text)?));
+        let mut tell =
+            |why: &str| damaged.push(format!("{} cannot be read as a plan: {why}", path.display()));
+        let read = read_own(&path).and_then(|text| Ok(serde_json::from_str::<Begun>(&text)?));
         match read {
+            // The names of its journal and its backups are made of its id.
+            Ok(Begun { plan, .. }) if plan.path(folder) != path => {
+                tell(&format!("it is the plan {}", plan.id))
+            }
             Ok(begun) if begun.plan.from == from => plans.push(begun),
             Ok(_) => {}
-            Err(why) => damaged.push(format!("{} cannot be read as a plan: {why}", path.display())),
+            Err(why) => tell(&why.to_string()),
         }
     }
     plans.sort_by(|one, other| (&other.plan.made_at, &other.plan.id).cmp(&(&one.plan.made_at, &one.plan.id)));
@@ -220,8 +226,8 @@ mod tests {
         begun.write(folder).unwrap();
         begun.outcome = Some(Outcome { finished: true, ..Outcome::default() });
         begun.write(folder).unwrap();
-        fs::write(folder.join("redeliver-plan-0.json"), "{").unwrap();
-        fs::write(folder.join("other.json"), "{").unwrap();
+        replace(&folder.join("redeliver-plan-0.json"), b"{").unwrap();
+        replace(&folder.join("other.json"), b"{").unwrap();
         let (plans, damaged) = read(folder, FROM);
         assert_eq!(plans, [begun]);
         assert!(plans[0].is_finished());
@@ -233,13 +239,39 @@ mod tests {
         assert_eq!(fs::read_dir(folder).unwrap().count(), 3, "nothing half written is left");
     }
 
+    #[cfg(unix)]
+    #[test]
+    fn a_plan_that_another_user_may_have_written_is_told_and_not_believed() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        let begun = Begun { plan: plan(Work::Delete, &["a"]), pace: Pace::default(), outcome: None };
+        let path = begun.plan.path(folder);
+        let text = serde_json::to_string(&begun).unwrap();
+        redeliver_testing::planted::each_planted(&path, &text, |why| {
+            let (plans, damaged) = read(folder, FROM);
+            assert_eq!(plans, []);
+            assert_eq!(damaged, [format!("{} cannot be read as a plan: {why}", path.display())]);
+        });
+    }
+
+    #[test]
+    fn a_plan_under_another_name_is_told_and_not_believed() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        let begun = Begun { plan: plan(Work::Delete, &["a"]), pace: Pace::default(), outcome: None };
+        let other = folder.join("redeliver-plan-other.json");
+        replace(&other, &serde_json::to_vec(&begun).unwrap()).unwrap();
+        let why = format!("{} cannot be read as a plan: it is the plan {}", other.display(), begun.plan.id);
+        assert_eq!(read(folder, FROM), (Vec::new(), vec![why]));
+    }
+
     #[test]
     fn each_run_has_a_backup_of_its_own() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
         let plan = plan(Work::Delete, &["a"]);
         let first = plan.backup(folder);
-        fs::write(&first, "").unwrap();
+        replace(&first, b"").unwrap();
         assert_ne!(plan.backup(folder), first);
     }
 }

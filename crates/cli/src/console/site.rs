@@ -23,7 +23,6 @@ use super::letters::Selection;
 use super::live::live;
 use super::policy_page::Sliders;
 use super::request::{self, InForm, InPath, InQuery};
-use super::work::Standing;
 use super::{edit_page, letters_page, making, message_page, now_page, plan_page, policy_page, start_form};
 use crate::connection::Connection;
 use crate::markup::safe;
@@ -220,7 +219,8 @@ async fn check(one: OneLetter, InForm(edited): InForm<edit_page::Edited>) -> Ans
 
 async fn plans(at: At) -> Answer {
     at.check_queue()?;
-    at.page(Place::Plans, "Plans", &plan_page::list(&at))
+    let body = at.blocking(|at| Ok(plan_page::list(at))).await?;
+    at.page(Place::Plans, "Plans", &body)
 }
 
 async fn make_plan(at: At, InForm(asked): InForm<making::Asked>) -> Answer {
@@ -236,10 +236,7 @@ async fn plan(at: At, InPath(Id { id }): InPath<Id>) -> Answer {
 }
 
 async fn plan_live(at: At, InPath(Id { id }): InPath<Id>) -> Response {
-    live(move || match at.works.find(&at.from, &id)? {
-        Standing::Running(begun, progress) => Some(plan_page::running(&begun, &progress)),
-        Standing::Shown(_) | Standing::Ended(_) => None,
-    })
+    live(move || at.works.under_way(&id).map(|(begun, progress)| plan_page::running(&begun, &progress)))
 }
 
 async fn start_plan(
@@ -247,8 +244,13 @@ async fn start_plan(
     InPath(Id { id }): InPath<Id>,
     InForm(pace): InForm<start_form::PaceAsked>,
 ) -> Answer {
-    at.works.start(&at.from, &id, pace.read()?, &at.source.queue, &at.site.schema)?;
-    to(&at.path(&format!("plans/{id}")))
+    let (path, pace) = (at.path(&format!("plans/{id}")), pace.read()?);
+    let start = move |at: &At| {
+        let queues = (at.from.as_str(), at.source());
+        at.works.start(queues, &id, pace, &at.source.queue, &at.site.schema)
+    };
+    at.blocking(start).await?;
+    to(&path)
 }
 
 async fn pause_plan(at: At, InPath(Id { id }): InPath<Id>) -> Answer {

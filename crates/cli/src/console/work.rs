@@ -81,11 +81,16 @@ impl Works {
         self.state().shown.insert(plan.id.clone(), plan);
     }
 
+    /// A plan and how far it is, if it is being carried out.
+    pub(super) fn under_way(&self, id: &str) -> Option<(Begun, Live)> {
+        let state = self.state();
+        let running = state.running.as_ref().filter(|running| running.is(id))?;
+        Some((running.begun.clone(), running.progress.clone()))
+    }
+
     pub(super) fn find(&self, from: &str, id: &str) -> Option<Standing> {
-        if let Some(Running { begun, progress, .. }) =
-            self.state().running.as_ref().filter(|running| running.is(id))
-        {
-            return Some(Standing::Running(begun.clone(), progress.clone()));
+        if let Some((begun, progress)) = self.under_way(id) {
+            return Some(Standing::Running(begun, progress));
         }
         let begun = self.begun(from).0.into_iter().find(|begun| begun.plan.id == id);
         let shown = || self.state().shown.get(id).cloned().map(Standing::Shown);
@@ -112,7 +117,7 @@ impl Works {
     /// If another one must be finished first, or the disk refuses; nothing was done then.
     pub(super) fn start(
         self: &Arc<Self>,
-        from: &str,
+        (from, to): (&str, Result<&str, &'static str>),
         id: &str,
         pace: Pace,
         queue: &DeadLetterQueue,
@@ -136,6 +141,16 @@ impl Works {
             Some(begun) => begun.plan.clone(),
             None => state.shown.get(id).cloned().ok_or(NOT_KNOWN)?,
         };
+        if let Work::SendBack { to: planned, .. } = &plan.work
+            && planned != to?
+        {
+            return Err(format!(
+                "the plan {id} sends to {planned}, and the source queue here is {}: make a new plan, or start the console with --to \
+                 for that queue",
+                to?
+            )
+            .into());
+        }
         // What an earlier plan has sent and not deleted would be sent a second time by any other.
         let first = begun.iter().find(|begun| begun.plan.id != id && may_be_in_both_queues(begun));
         if let Some(first) = first {

@@ -6,7 +6,7 @@ use redeliver_core::message::{Attribute, AttributeValue, Attributes, Content, Ou
 use redeliver_core::packing::pack;
 use redeliver_core::ports::{Clock as _, QueueDepth as _};
 use redeliver_core::ports::{QueueSender as _, QueueService as _, QueueSettings};
-use redeliver_dead_letters::files::IS_THERE;
+use redeliver_dead_letters::files::{IS_THERE, replace};
 use redeliver_dead_letters::{Filter, Pick};
 use redeliver_embedded::{
     Action, EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, Injection, Scope, VirtualClock, When,
@@ -149,7 +149,7 @@ fn what_cannot_be_deleted_stays_and_is_told() {
 fn a_backup_is_never_overwritten() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("backup.jsonl");
-    std::fs::write(&path, "precious").unwrap();
+    replace(&path, b"precious").unwrap();
     let error = Archive::create(&path).unwrap_err().to_string();
     assert!(
         error.ends_with("is there already; name another file, so that nothing is overwritten"),
@@ -232,7 +232,7 @@ fn a_backup_that_comes_to_be_there_meanwhile_is_not_overwritten_and_nothing_is_d
     let ((clock, _, queue), folder) = (world(), tempfile::tempdir().unwrap());
     let path = folder.path().join("backup.jsonl");
     let mut backup = Archive::on_demand(&path).unwrap();
-    std::fs::write(&path, "precious").unwrap();
+    replace(&path, b"precious").unwrap();
     let pick = picked("true");
     let refused =
         clock.block_on(purge(&queue, &clock, &pick, u64::MAX, Some(&mut backup), &|| false, &|_| {}));

@@ -173,7 +173,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let journal = folder.path().join("input.sent");
         let left = |summary: Summary| {
-            std::fs::write(&journal, "its first line").unwrap();
+            redeliver_dead_letters::files::replace(&journal, b"its first line").unwrap();
             leave(&journal, &summary);
             journal.exists()
         };

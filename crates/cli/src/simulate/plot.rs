@@ -6,11 +6,11 @@ mod survival;
 
 use std::path::{Path, PathBuf};
 
-use redeliver_dead_letters::files::check_directory;
+use redeliver_dead_letters::files::{check_directory, publish};
 
 use super::page;
 use super::report::Report;
-use crate::files::{FileError, unwritable};
+use crate::files::FileError;
 use crate::markup::chart::{Axis, Figure, picture, scale};
 use crate::people::float;
 
@@ -42,7 +42,7 @@ impl Picture {
     pub(super) fn write(&self, report: &Report) -> Result<(), FileError> {
         let figures = figures(report);
         let content = if self.is_page { page::of(report, &figures) } else { picture(&figures) };
-        std::fs::write(&self.path, content).map_err(|error| unwritable(&self.path, &error))
+        publish(&self.path, content.as_bytes())
     }
 }
 

@@ -47,7 +47,7 @@ impl Scratch {
     /// Opens a page in a window of this width; what the browser prints.
     pub(crate) fn opened(&self, page: &str, width: u32, arguments: &[String]) -> String {
         let file = self.file("page.html");
-        std::fs::write(&file, page).unwrap();
+        redeliver_dead_letters::files::publish(&file, page.as_bytes()).unwrap();
         let output = Command::new("chromium")
             .args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"])
             .arg("--disable-background-networking")

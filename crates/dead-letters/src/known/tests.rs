@@ -3,6 +3,8 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use redeliver_testing::dead_letters::at;
 
+use std::fs;
+
 use super::*;
 
 const QUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-final-dlq";
@@ -51,7 +53,7 @@ fn a_file_that_is_not_ours_or_damaged_is_told_and_stays_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("causes.jsonl");
     let why = |text: &str| {
-        fs::write(&path, text).unwrap();
+        replace(&path, text.as_bytes()).unwrap();
         let read = Known::read(&path, QUEUE).unwrap_err().to_string();
         let written = Known::nothing(QUEUE).write(&path).unwrap_err().to_string();
         assert_eq!((read.as_str(), fs::read_to_string(&path).unwrap().as_str()), (written.as_str(), text));
@@ -121,4 +123,16 @@ proptest! {
             }
         }
     }
+}
+
+#[cfg(unix)]
+#[test]
+fn causes_that_another_user_may_have_made_known_are_not_believed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("causes.jsonl");
+    let header = format!("{{\"known_causes_of\":\"{QUEUE}\"}}\n");
+    redeliver_testing::planted::each_planted(&path, &header, |why| {
+        let error = Known::read(&path, QUEUE).unwrap_err().to_string();
+        assert_eq!(error, format!("{}: cannot be read: {why}", path.display()));
+    });
 }

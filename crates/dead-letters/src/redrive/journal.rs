@@ -1,15 +1,15 @@
 //! What a redrive has done, on disk before anything depends on it: a second run finishes the job.
 
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions};
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use redeliver_core::delivery::SENDS_PERHAPS_DONE_MAX;
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
-use crate::files::{for_its_owner, sync_directory_of};
+use crate::files::{open_own, sync_directory_of};
 
 mod entry;
 mod letter;
@@ -45,12 +45,11 @@ impl Journal {
     /// Opens a journal, or starts it, for this plan.
     ///
     /// # Errors
-    /// If it is another plan's, cannot be read or written, or is damaged elsewhere than at its very end.
+    /// If it is another plan's or another user's, cannot be read or written, or is damaged elsewhere than at its very end.
     pub fn open(path: &Path, id: &str, from: &str, to: &str) -> Result<Self, JournalError> {
         let failed = |reason: String| JournalError { path: path.to_owned(), reason };
         // `--edit` puts whole messages into it.
-        let file = for_its_owner(OpenOptions::new().read(true).append(true)).create(true).open(path);
-        let file = file.map_err(|error| failed(error.to_string()))?;
+        let file = open_own(path, true).map_err(|error| failed(error.to_string()))?;
         // Two runs at once would both read a message as not sent, and both send it.
         file.try_lock()
             .map_err(|_| failed("is in use: another redrive with the same options is running".to_owned()))?;
@@ -166,7 +165,8 @@ impl Journal {
         // Each whole line is understood, so this is a journal, and the torn line at its end is cut off: what is
         // appended would become one line with it, and nobody could read the journal any more.
         drop(reader);
-        self.file.set_len(whole).map_err(|error| failed(error.to_string()))?;
+        let at_end = self.file.set_len(whole).and_then(|()| self.file.seek(SeekFrom::Start(whole)));
+        at_end.map_err(|error| failed(error.to_string()))?;
         for entry in &entries {
             self.note(entry);
         }

@@ -307,6 +307,7 @@ fn text(vectors: &[Vector]) -> String {
 /// filled in.
 #[test]
 #[ignore = "writes what is sent instead of comparing it"]
+#[expect(clippy::disallowed_methods, reason = "a file of the repository")]
 fn fill_in_the_hand_offs_of_the_vectors() {
     let vectors: Vec<Vector> = serde_json::from_str(&fs::read_to_string(FILE).unwrap()).unwrap();
     fs::write(FILE, text(&vectors)).unwrap();

@@ -1,6 +1,7 @@
 //! Requests that are not understood, of the site as a browser reaches it.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
 
 use hyper_util::service::TowerToHyperService;
 use serde_json::json;
@@ -13,15 +14,14 @@ use crate::connection::OneQueue;
 use crate::http_server;
 use crate::loopback::Loopback;
 
-/// Serves a site with one DLQ until the test ends.
-async fn served() -> SocketAddr {
+/// Serves a site with one DLQ until the test ends, and keeps its plans in a folder.
+async fn served(folder: &Path) -> SocketAddr {
     let attributes =
         json!({ "Attributes": { "QueueArn": "arn:aws:sqs:eu-central-1:000000000000:orders-dlq" } });
     let sqs = Loopback::answering(move |_| Some((200, attributes.clone().into())));
     let connection = Connection::to_endpoint(sqs.url());
     let which = OneQueue::of(Some("http://127.0.0.1:1/0/orders-dlq".parse().unwrap()), None, None);
-    let folder = tempfile::tempdir().unwrap();
-    let desk = Desk::open(which, None, connection.clone(), folder.path()).await.unwrap();
+    let desk = Desk::open(which, None, connection.clone(), folder).await.unwrap();
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
     let [path, token] = ["path", "secret"].map(Token::of);
@@ -57,7 +57,8 @@ async fn answered(address: SocketAddr, method: &str, path: &str, form: &str) -> 
 
 #[tokio::test]
 async fn what_is_not_understood_is_a_page_that_says_so_and_leads_back() {
-    let address = served().await;
+    let folder = tempfile::tempdir().unwrap();
+    let address = served(folder.path()).await;
     let look = "This address is for a button. Opening it shows nothing and changes nothing.";
     for (method, path, form, status, words, back) in [
         ("GET", "/0/look", "", "405 Method Not Allowed", look, "/0/"),
@@ -106,4 +107,35 @@ async fn what_is_not_understood_is_a_page_that_says_so_and_leads_back() {
         assert!(body.contains(&format!("role=\"alert\">{words}</p>")), "{method} {path}: {body}");
         assert!(body.contains(&format!("<p><a href=\"/path{back}\">Go on from ")), "{method} {path}: {body}");
     }
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn what_lies_among_the_plans_holds_up_no_page_and_a_plan_says_to_which_account_it_sends() {
+    use crate::console::plans::{Begun, Pace, Plan, Work};
+    let folder = tempfile::tempdir().unwrap();
+    let to = "arn:aws:sqs:eu-central-1:999999999999:orders";
+    let work = Work::SendBack { to: to.to_owned(), edit: None, new_id: false, max_generation: 3 };
+    let from = "arn:aws:sqs:eu-central-1:000000000000:orders-dlq";
+    let plan =
+        Plan::new("2026-01-01T00:00:00Z".to_owned(), from, work, "all".to_owned(), vec!["a".to_owned()]);
+    let id = plan.id.clone();
+    Begun { plan, pace: Pace::default(), outcome: None }.write(folder.path()).unwrap();
+    redeliver_testing::planted::pipe(&folder.path().join("redeliver-plan-0.json"));
+    let zeros = folder.path().join("redeliver-plan-1.json");
+    std::os::unix::fs::symlink("/dev/zero", zeros).unwrap();
+    let address = served(folder.path()).await;
+    let (_, _, plans) = answered(address, "GET", "/0/plans", "").await;
+    assert!(plans.contains(&id), "{plans}");
+    assert!(
+        plans.contains("redeliver-plan-0.json cannot be read as a plan: it is not a regular file"),
+        "{plans}"
+    );
+    assert!(plans.contains("redeliver-plan-1.json cannot be read as a plan: it is a link"), "{plans}");
+    let (_, _, page) = answered(address, "GET", &format!("/0/plans/{id}"), "").await;
+    assert!(page.contains(&format!("of <code>{from}</code> to <code>{to}</code>")), "{page}");
+    let path = format!("/0/plans/{id}/start");
+    let (status, _, refusal) = answered(address, "POST", &path, "").await;
+    assert_eq!(status, "HTTP/1.1 400 Bad Request");
+    assert!(refusal.contains("The source queue is not known, so nothing can be sent back"), "{refusal}");
 }

@@ -24,7 +24,8 @@ fn start(works: &Arc<Works>, id: &str) -> Result<(), String> {
     let queue = OneQueue::of(Some(FROM.parse().unwrap()), None, None);
     let queue = DeadLetterQueue::new(queue, Connection::to_endpoint("http://127.0.0.1:9"));
     let schema = MessageSchema::default();
-    works.start(FROM, id, Pace::default(), &queue, &schema).map_err(|error| error.to_string())
+    let to = FROM.replace("-final-dlq", "");
+    works.start((FROM, Ok(&to)), id, Pace::default(), &queue, &schema).map_err(|error| error.to_string())
 }
 
 fn finished() -> Outcome {
@@ -87,7 +88,7 @@ async fn a_run_that_failed_may_have_messages_in_both_queues_once_it_has_a_journa
         let plan = send_back("a");
         works.show(plan.clone());
         if has_journal {
-            std::fs::write(plan.journal(folder.path()), "").unwrap();
+            redeliver_dead_letters::files::replace(&plan.journal(folder.path()), b"").unwrap();
         }
         start(&works, &plan.id).unwrap();
         while works.running().is_some() {
@@ -96,4 +97,19 @@ async fn a_run_that_failed_may_have_messages_in_both_queues_once_it_has_a_journa
         let outcome = works.begun(FROM).0.remove(0).outcome.unwrap();
         assert_eq!((outcome.ending.as_str(), outcome.in_both_queues), ("failed", has_journal));
     }
+}
+
+#[test]
+fn a_plan_that_sends_elsewhere_than_to_the_consoles_own_source_queue_is_not_started() {
+    let folder = tempfile::tempdir().unwrap();
+    let works = Arc::new(Works::new(folder.path().to_owned()));
+    let to = "arn:aws:sqs:eu-central-1:999999999999:orders".to_owned();
+    let elsewhere = plan(Work::SendBack { to, edit: None, new_id: false, max_generation: 3 }, "a");
+    begun(&elsewhere, None).write(folder.path()).unwrap();
+    let why = format!(
+        "the plan {} sends to arn:aws:sqs:eu-central-1:999999999999:orders, and the source queue here is \
+         arn:aws:sqs:eu-central-1:123456789012:orders: make a new plan, or start the console with --to for that queue",
+        elsewhere.id
+    );
+    assert_eq!((start(&works, &elsewhere.id), works.running()), (Err(why), None));
 }

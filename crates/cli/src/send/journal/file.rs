@@ -1,9 +1,11 @@
 //! The journal's file: opened for one process at a time, and checked against the input and the queue before anything is
 //! sent.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{self, BufReader, Seek as _, SeekFrom};
 use std::path::Path;
+
+use redeliver_dead_letters::files::open_own;
 
 use super::{Confirmed, Journal, read};
 use crate::Failure;
@@ -23,15 +25,12 @@ pub(in crate::send) fn open(
     let unusable = |error: io::Error| {
         format!("{shown}: cannot be used as the journal: {error}; name another with --journal")
     };
-    if must_exist && !path.exists() {
-        return Err(format!(
+    let mut file = open_own(path, !must_exist).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound if must_exist => format!(
             "there is no journal {shown}: nothing to go on with; without --resume the send begins at the first line"
-        )
-        .into());
-    }
-    // Not emptied: what it says is read first, and whether it is a journal at all.
-    let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
-    let mut file = opened.map_err(unusable)?;
+        ),
+        _ => unusable(error),
+    })?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {

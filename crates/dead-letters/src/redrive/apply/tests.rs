@@ -34,7 +34,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::*;
-use crate::redrive::{Edit, Ending, Limits, Plan, Progress};
+use crate::redrive::{Edit, Ending, Entry, Limits, Plan, Progress};
 use crate::{Failure, Filter, Pick};
 
 struct World {
@@ -402,9 +402,34 @@ fn a_journal_in_use_or_of_another_plan_is_refused_and_a_torn_last_line_is_not() 
     assert!(error.to_string().contains("belongs to another redrive"), "{error}");
     let mut text = std::fs::read_to_string(&world.journal).unwrap();
     text.push_str(r#"{"intent":{"sqs_mess"#);
-    std::fs::write(&world.journal, &text).unwrap();
+    crate::files::replace(&world.journal, text.as_bytes()).unwrap();
     assert_eq!(world.apply(&everything()).unwrap().sent, 1);
-    std::fs::write(&world.journal, "rubbish\n").unwrap();
+    crate::files::replace(&world.journal, b"rubbish\n").unwrap();
     let error = Journal::open(&world.journal, "plan", "dlq", "source").unwrap_err();
     assert!(error.to_string().contains("line 1 is not a journal entry"), "{error}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_planted_journal_that_calls_everything_sent_deletes_nothing() {
+    let world = World::new((1..=4).map(dead).collect());
+    let receive =
+        Receive { max_messages: 10, wait: Duration::ZERO, visibility: Some(VisibilitySeconds::ZERO) };
+    let dead_letters = world.clock.block_on(world.dlq.receive(receive)).unwrap();
+    assert_eq!(dead_letters.len(), 4);
+    let mut forged = "{\"plan\":{\"id\":\"plan\",\"from\":\"dlq\",\"to\":\"source\"}}\n".to_owned();
+    for message in &dead_letters {
+        let sqs_message_id = message.sqs_message_id.clone();
+        let sent = Entry::Sent { sqs_message_id, sent_as: "t".to_owned(), sends: 1 };
+        forged += &(serde_json::to_string(&sent).unwrap() + "\n");
+    }
+    redeliver_testing::planted::each_planted(&world.journal, &forged, |why| {
+        let opened = Journal::open(&world.journal, "plan", "dlq", "source");
+        let error = opened.map(|mut journal| {
+            let report = world.clock.block_on(world.redrive(&everything()).apply(&mut journal)).unwrap();
+            panic!("it was believed: {report:?}, {:?} messages are left", world.depths());
+        });
+        assert!(error.unwrap_err().to_string().ends_with(why));
+        assert_eq!(world.depths(), (4, 0));
+    });
 }

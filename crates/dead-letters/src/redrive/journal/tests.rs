@@ -20,7 +20,7 @@ impl Scratch {
 
     /// What a run on a file with this content makes of it.
     fn after(&self, content: &[u8]) -> (Result<Journal, JournalError>, Vec<u8>) {
-        std::fs::write(self.path(), content).unwrap();
+        crate::files::replace(&self.path(), content).unwrap();
         let opened = self.open();
         (opened, std::fs::read(self.path()).unwrap())
     }
@@ -102,6 +102,34 @@ fn what_was_sent_is_never_sent_again_whatever_follows() {
 fn nobody_else_can_read_the_messages_that_a_journal_keeps() {
     use std::os::unix::fs::PermissionsExt as _;
     let scratch = Scratch::new();
+    scratch.open().unwrap();
+    assert_eq!(scratch.path().metadata().unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_journal_that_another_user_may_have_written_is_refused_and_left_as_it_is() {
+    let scratch = Scratch::new();
+    let path = scratch.path();
+    let forged = "{\"plan\":{\"id\":\"plan\",\"from\":\"dlq\",\"to\":\"source\"}}\n{\"intent\":{";
+    for text in [forged, ""] {
+        redeliver_testing::planted::each_planted(&path, text, |why| {
+            let error = scratch.open().unwrap_err().to_string();
+            assert_eq!(error, format!("the journal {}: {why}", path.display()));
+            if path.symlink_metadata().unwrap().is_file() {
+                assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+            }
+        });
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_journal_of_ones_own_that_others_can_read_is_for_its_owner_alone_from_then_on() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let scratch = Scratch::new();
+    crate::files::replace(&scratch.path(), b"").unwrap();
+    std::fs::set_permissions(scratch.path(), std::fs::Permissions::from_mode(0o644)).unwrap();
     scratch.open().unwrap();
     assert_eq!(scratch.path().metadata().unwrap().permissions().mode() & 0o777, 0o600);
 }

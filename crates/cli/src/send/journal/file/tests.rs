@@ -1,5 +1,6 @@
 use std::path::PathBuf;
 
+use redeliver_dead_letters::files::replace;
 use tempfile::TempDir;
 
 use super::*;
@@ -11,7 +12,7 @@ struct Directory(TempDir);
 impl Directory {
     fn new() -> Self {
         let directory = Self(tempfile::tempdir().unwrap());
-        std::fs::write(directory.file("input"), "a\nb\nc\n").unwrap();
+        replace(&directory.file("input"), b"a\nb\nc\n").unwrap();
         directory
     }
 
@@ -41,7 +42,7 @@ fn a_journal_is_gone_on_with_after_what_a_crash_left_of_its_last_record() {
     directory.begun();
     let path = directory.file("input.sent");
     let whole = std::fs::read(&path).unwrap();
-    std::fs::write(&path, [&whole, &b"{\"lines\":[[3,3]"[..]].concat()).unwrap();
+    replace(&path, &[&whole, &b"{\"lines\":[[3,3]"[..]].concat()).unwrap();
     let (mut journal, confirmed) = directory.open("arn:one", true).unwrap();
     assert!(confirmed.contains(2) && !confirmed.contains(3));
     journal.confirm(&[(3, Digest::of(3, b"c"))]).unwrap();
@@ -55,9 +56,9 @@ fn a_journal_of_something_else_is_refused() {
     assert!(directory.refusal("arn:one", true).contains("there is no journal"));
     directory.begun();
     assert!(directory.refusal("arn:two", false).contains("is of a send to arn:one"));
-    std::fs::write(directory.file("input"), "a\nb\nanother\nmore\n").unwrap();
+    replace(&directory.file("input"), b"a\nb\nanother\nmore\n").unwrap();
     assert!(directory.open("arn:one", false).is_ok(), "what was not sent may change");
-    std::fs::write(directory.file("input"), "x\na\nb\nc\n").unwrap();
+    replace(&directory.file("input"), b"x\na\nb\nc\n").unwrap();
     assert!(directory.refusal("arn:one", false).contains("has changed: lines that"));
 }
 
@@ -65,7 +66,7 @@ fn a_journal_of_something_else_is_refused() {
 fn somebody_elses_file_is_refused_and_stays_as_it_is() {
     let directory = Directory::new();
     for content in ["notes\n", "notes"] {
-        std::fs::write(directory.file("input.sent"), content).unwrap();
+        replace(&directory.file("input.sent"), content.as_bytes()).unwrap();
         assert!(directory.refusal("arn:one", false).contains("mend it, or name another file"));
         assert_eq!(std::fs::read_to_string(directory.file("input.sent")).unwrap(), content);
     }
@@ -78,4 +79,32 @@ fn two_sends_at_once_do_not_share_a_journal() {
     assert!(directory.refusal("arn:one", false).contains("is in use"));
     drop(first);
     assert!(directory.open("arn:one", false).is_ok());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_journal_that_another_user_may_have_written_is_refused_and_left_as_it_is() {
+    let directory = Directory::new();
+    let path = directory.file("input.sent");
+    let forged = "{\"redeliver_send\":1,\"queue\":\"arn:one\"}\n{\"lines\":[[1,3";
+    redeliver_testing::planted::each_planted(&path, forged, |why| {
+        for must_exist in [false, true] {
+            let refusal = directory.refusal("arn:one", must_exist);
+            let expected = format!("cannot be used as the journal: {why}; name another with --journal");
+            assert_eq!(refusal, format!("{}: {expected}", path.display()));
+        }
+        if path.symlink_metadata().unwrap().is_file() {
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), forged);
+        }
+    });
+}
+
+#[cfg(unix)]
+#[test]
+fn nobody_else_can_read_or_lock_the_journal_of_a_send() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let directory = Directory::new();
+    directory.begun();
+    let mode = directory.file("input.sent").metadata().unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
 }

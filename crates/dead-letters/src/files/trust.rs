@@ -1,0 +1,114 @@
+//! Whose a file is, and who else may have written it. Where there are no owners as on Unix, only its folder's rights
+//! protect a file.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io;
+#[cfg(unix)]
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+#[cfg(unix)]
+use rustix::{fs::OFlags, io::Errno, process::geteuid};
+
+pub(super) fn set_mode(options: &mut OpenOptions, mode: u32) {
+    #[cfg(unix)]
+    options.mode(mode);
+    #[cfg(not(unix))]
+    let _there_is_none = (options, mode);
+}
+
+/// Opens a file only if nobody else can have written it.
+pub(super) fn open_trusted(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    set_mode(options, super::FOR_ITS_OWNER);
+    // A pipe would hold up whoever opens it.
+    #[cfg(unix)]
+    options.custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed());
+    match options.open(path) {
+        Ok(file) => trusted(file),
+        #[cfg(unix)]
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::LOOP) => Err(not_trusted("it is a link")),
+        Err(error) => Err(error),
+    }
+}
+
+/// The file, if nobody else can have written it.
+pub(super) fn trusted(file: File) -> io::Result<File> {
+    let there = file.metadata()?;
+    if !there.is_file() {
+        return Err(not_trusted("it is not a regular file"));
+    }
+    #[cfg(unix)]
+    if let Some(why) = written_by_others(&there, geteuid().as_raw()) {
+        return Err(not_trusted(&why));
+    }
+    Ok(file)
+}
+
+fn not_trusted(why: &str) -> io::Error {
+    io::Error::other(format!(
+        "{why}, so what it says is not trusted: name another file, or check this one and use a copy \
+         (`install -m 600 FILE COPY`)"
+    ))
+}
+
+#[cfg(unix)]
+fn written_by_others(there: &Metadata, user: u32) -> Option<String> {
+    let mode = there.mode() & 0o777;
+    match there.uid() {
+        owner if owner != user => Some(format!("it belongs to another user (uid {owner})")),
+        _ if mode & 0o022 != 0 => Some(format!("other users can write to it (mode {mode:o})")),
+        _ => None,
+    }
+}
+
+/// What is no file: a pipe or a device of one's own or of the system, or what the program was started with.
+#[cfg(unix)]
+pub(super) fn check_stream(there: &Metadata, is_inherited: bool) -> io::Result<()> {
+    let kind = there.file_type();
+    if !kind.is_fifo() && !kind.is_char_device() {
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, super::IS_THERE));
+    }
+    match read_by_another(there.uid(), geteuid().as_raw()).filter(|_| !is_inherited) {
+        Some(why) => Err(io::Error::new(io::ErrorKind::PermissionDenied, why)),
+        None => Ok(()),
+    }
+}
+
+#[cfg(unix)]
+fn read_by_another(owner: u32, user: u32) -> Option<String> {
+    let is_another = owner != user && owner != ROOT;
+    is_another
+        .then(|| format!("another user (uid {owner}) owns it and could read all of it; name another file"))
+}
+
+#[cfg(unix)]
+const ROOT: u32 = 0;
+
+#[cfg(not(unix))]
+pub(super) const fn check_stream(_: &Metadata, _: bool) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_another_user_is_not_trusted() {
+        let (_folder, path) = super::super::tests::file("{}");
+        let there = path.metadata().unwrap();
+        let owner = there.uid();
+        assert_eq!(written_by_others(&there, owner), None);
+        let why = format!("it belongs to another user (uid {owner})");
+        assert_eq!(written_by_others(&there, owner + 1), Some(why));
+    }
+
+    #[test]
+    fn only_ones_own_pipe_and_the_systems_devices_are_written_to() {
+        assert_eq!([read_by_another(1000, 1000), read_by_another(0, 1000)], [None, None]);
+        let why = "another user (uid 1000) owns it and could read all of it; name another file";
+        for user in [1001, 0] {
+            assert_eq!(read_by_another(1000, user), Some(why.to_owned()), "root, too");
+        }
+    }
+}

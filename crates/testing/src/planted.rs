@@ -1,0 +1,55 @@
+//! What another user may have put where a program looks for a file of its own.
+#![expect(clippy::disallowed_methods, reason = "what is planted is not written by the one door")]
+
+use std::fs::{Permissions, set_permissions, write};
+use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
+use std::path::Path;
+use std::process::Command;
+
+/// How a refusal ends.
+const REMEDY: &str = "so what it says is not trusted: name another file, or check this one and use a copy \
+                      (`install -m 600 FILE COPY`)";
+
+/// A user that the tests are not run as.
+pub const ANOTHER_USER: u32 = 65_534;
+
+/// Puts each there in turn: its name, and how the refusal says why. What does not name a text holds `text`.
+///
+/// Only root can give a file away; elsewhere the rule itself is tested with the ids of two users
+/// (`a_file_of_another_user_is_not_trusted`).
+pub fn each_planted(path: &Path, text: &str, refused: impl Fn(&str)) {
+    let beside = path.with_extension("beside");
+    let not_trusted = |why: &str| refused(&format!("{why}, {REMEDY}"));
+    let gone = || std::fs::remove_file(path).unwrap();
+    let of_mode = |path: &Path, mode: u32| {
+        write(path, text).unwrap();
+        set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    };
+    for mode in [0o666, 0o620, 0o602] {
+        of_mode(path, mode);
+        not_trusted(&format!("other users can write to it (mode {mode:o})"));
+        gone();
+    }
+    of_mode(path, 0o600);
+    if chown(path, Some(ANOTHER_USER), None).is_ok() {
+        not_trusted(&format!("it belongs to another user (uid {ANOTHER_USER})"));
+    }
+    gone();
+    of_mode(&beside, 0o600);
+    for target in [&beside, Path::new("/dev/zero"), &path.with_extension("absent")] {
+        symlink(target, path).unwrap();
+        not_trusted("it is a link");
+        gone();
+    }
+    assert!(!path.with_extension("absent").exists(), "the link is not followed");
+    assert_eq!(std::fs::read_to_string(&beside).unwrap(), text, "the link is not followed");
+    pipe(path);
+    not_trusted("it is not a regular file");
+    gone();
+    std::fs::remove_file(beside).unwrap();
+}
+
+/// A pipe with a name.
+pub fn pipe(path: &Path) {
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+}
