@@ -217,3 +217,33 @@ async fn wrong_use_is_told_in_a_sentence_and_changes_nothing() {
     assert_eq!(topology.final_dlq.depth(&topology.client).await, [10, 0, 0]);
     assert_eq!(entries(&journal).get("sent"), None);
 }
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_journal_that_somebody_else_has_put_there_ends_the_command_before_anything_is_sent_or_deleted() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let topology = topology().await;
+    let journal = journal();
+    let (code, _) = report(redrive(&topology, &journal, &["--apply"])).await;
+    assert_eq!(code, Some(0), "nothing was there; the journal has its first lines");
+    put_dead_letters(&topology, 4).await;
+    let request = topology.client.receive_message().queue_url(&topology.final_dlq.url);
+    let received = request.max_number_of_messages(10).visibility_timeout(0).send().await.unwrap();
+    let mut forged = std::fs::read_to_string(&journal).unwrap();
+    for message in received.messages() {
+        let sent = json!({"sent": {"sqs_message_id": message.message_id(), "sent_as": "x", "sends": 1}});
+        forged += &format!("{sent}\n");
+    }
+    std::fs::write(&journal, &forged).unwrap();
+    std::fs::set_permissions(&journal, std::fs::Permissions::from_mode(0o666)).unwrap();
+    let output = redrive(&topology, &journal, &["--apply"]).output().await.unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("other users can write to it (mode 666), so what it says is not trusted: name"),
+        "{said}"
+    );
+    assert_eq!(topology.final_dlq.depth(&topology.client).await, [4, 0, 0]);
+    assert_eq!(topology.source.depth(&topology.client).await, [0, 0, 0]);
+    assert_eq!(std::fs::read_to_string(&journal).unwrap(), forged);
+}

@@ -83,6 +83,14 @@ fn every_member_forbids_unsafe_code() {
 }
 
 #[test]
+fn the_product_keeps_all_that_the_tools_keep_of_clippys_bans() {
+    // Clippy reads the nearest `clippy.toml` alone.
+    let banned = |path: &str| parsed(&text(path)).unwrap()["disallowed-methods"].as_array().unwrap().clone();
+    let (tools, product) = (banned("clippy.toml"), banned("crates/clippy.toml"));
+    assert_eq!(product[..tools.len()], tools);
+}
+
+#[test]
 fn what_is_tested_is_what_the_lock_file_says() {
     // Everything is run by way of xtask, whose own build refuses a lock file that would have to change.
     assert!(text(".cargo/config.toml").contains("xtask = \"run --quiet --locked --package xtask --\""));
