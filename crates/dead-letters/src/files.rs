@@ -63,16 +63,23 @@ pub fn create_output(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Opens a file whose word is taken, such as a journal, to read it and to go on with it. From then on nobody else can read
-/// it.
+/// Opens a file whose word is taken, such as a journal, to read it and to go on with it.
 ///
 /// # Errors
 /// If it is not there and not to be made, cannot be opened, or may have been written by another user.
 pub fn open_own(path: &Path, make: bool) -> io::Result<File> {
-    let file = open_trusted(path, OpenOptions::new().read(true).write(true).create(make).truncate(false))?;
+    open_trusted(path, OpenOptions::new().read(true).write(true).create(make).truncate(false))
+}
+
+/// Nobody else can read it from now on, however it was made: a copy of a journal, for example.
+///
+/// # Errors
+/// If the disk refuses.
+#[cfg_attr(not(unix), expect(unused_variables, reason = "files have no rights of this kind there"))]
+pub fn keep_private(file: &File) -> io::Result<()> {
     #[cfg(unix)]
     file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(FOR_ITS_OWNER))?;
-    Ok(file)
+    Ok(())
 }
 
 /// Reads a file whose word is taken, as [`replace`] has written it.

@@ -9,7 +9,7 @@ use redeliver_core::delivery::SENDS_PERHAPS_DONE_MAX;
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
-use crate::files::{open_own, sync_directory_of};
+use crate::files::{keep_private, open_own, sync_directory_of};
 
 mod entry;
 mod letter;
@@ -48,7 +48,6 @@ impl Journal {
     /// If it is another plan's or another user's, cannot be read or written, or is damaged elsewhere than at its very end.
     pub fn open(path: &Path, id: &str, from: &str, to: &str) -> Result<Self, JournalError> {
         let failed = |reason: String| JournalError { path: path.to_owned(), reason };
-        // `--edit` puts whole messages into it.
         let file = open_own(path, true).map_err(|error| failed(error.to_string()))?;
         // Two runs at once would both read a message as not sent, and both send it.
         file.try_lock()
@@ -61,7 +60,10 @@ impl Journal {
             generations: HashMap::new(),
         };
         let plan = Entry::Plan { id: id.to_owned(), from: from.to_owned(), to: to.to_owned() };
-        match journal.replay()? {
+        let first = journal.replay()?;
+        // `--edit` puts whole messages into it.
+        keep_private(&journal.file).map_err(|error| failed(error.to_string()))?;
+        match first {
             None => {
                 // The file's name must be on disk as well: without it a crash loses the whole journal, and everything
                 // is sent again.

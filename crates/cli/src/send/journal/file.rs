@@ -5,7 +5,7 @@ use std::fs::{File, TryLockError};
 use std::io::{self, BufReader, Seek as _, SeekFrom};
 use std::path::Path;
 
-use redeliver_dead_letters::files::open_own;
+use redeliver_dead_letters::files::{keep_private, open_own};
 
 use super::{Confirmed, Journal, read};
 use crate::Failure;
@@ -64,7 +64,7 @@ pub(in crate::send) fn open(
     // A crash may have left half of the last record. A record written behind that would be one line with it, which no
     // run could read; so the half is cut off. Its batch is sent once more: delivery is at least once.
     let at_end = file.set_len(known.bytes).and_then(|()| file.seek(SeekFrom::End(0)));
-    at_end.map_err(unusable)?;
+    at_end.and_then(|_| keep_private(&file)).map_err(unusable)?;
     let journal = match known.queue {
         Some(_) => Journal::resume(file),
         None => Journal::begin(file, queue).map_err(unusable)?,

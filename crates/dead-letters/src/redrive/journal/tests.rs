@@ -79,6 +79,17 @@ fn a_file_that_is_no_journal_is_refused_and_left_as_it_is() {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn another_file_of_ones_own_keeps_its_rights_if_it_is_named_as_the_journal_by_mistake() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let scratch = Scratch::new();
+    crate::files::publish(&scratch.path(), b"a page for everybody\n").unwrap();
+    let rights = scratch.path().metadata().unwrap().permissions().mode();
+    scratch.open().unwrap_err();
+    assert_eq!(scratch.path().metadata().unwrap().permissions().mode(), rights);
+}
+
 #[test]
 fn what_was_sent_is_never_sent_again_whatever_follows() {
     let scratch = Scratch::new();
