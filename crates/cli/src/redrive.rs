@@ -107,7 +107,8 @@ async fn run(arguments: &Arguments) -> Result<(Report, Vec<String>), Failure> {
     Ok((report, missing))
 }
 
-/// Writes what would be sent back to a new file, which is whole or not there.
+/// Writes what would be sent back to a new file. A run that fails or is interrupted removes it; one that is killed leaves
+/// the first part.
 async fn write(
     arguments: &Arguments,
     plan: &Plan,
@@ -137,6 +138,10 @@ async fn write(
             let report = redrive.write(&mut output).await;
             let report = report.and_then(|report| {
                 output.flush()?;
+                // The dead letters may be deleted next. A pipe cannot be synchronised.
+                if path.is_file() {
+                    output.get_ref().sync_all()?;
+                }
                 Ok(report)
             });
             let is_whole = report.as_ref().is_ok_and(|report| report.early.is_none());
