@@ -1,10 +1,13 @@
 //! What the validator finds, in our words.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::rc::Rc;
+
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{ValidationError, Validator};
 use serde_json::Value;
 
-use crate::meter::Meter;
+use crate::meter::{Ended, Meter};
 use crate::metered::{Metered, NOT_READ, Reading};
 use crate::{Violation, pointer_to};
 
@@ -20,11 +23,13 @@ const TAKES_TOO_LONG: &str =
 pub(super) fn violations(
     validator: &Validator<Metered>,
     instance: &Value,
-    meter: &Meter,
+    meter: &Rc<Meter>,
     at: &str,
 ) -> Vec<Violation> {
     let reading = Reading { value: instance, meter: Some(meter), place: 0 };
-    let errors = validator.iter_errors(reading);
+    let Some(errors) = meter.during(|| unless_ended(|| validator.iter_errors(reading))) else {
+        return vec![Violation::new(at, TAKES_TOO_LONG)];
+    };
     let errors = errors.filter(|error| !std::ptr::eq(error.instance().as_ref(), &raw const NOT_READ));
     let mut found = Found::default();
     for error in errors {
@@ -36,6 +41,14 @@ pub(super) fn violations(
     let Found { violations: found, .. } = found;
     let is_unknown = found.is_empty() || !meter.marks_what_is_not_read();
     if meter.is_exhausted() && is_unknown { vec![Violation::new(at, TAKES_TOO_LONG)] } else { found }
+}
+
+/// `None` if the meter has ended the check.
+fn unless_ended<T>(check: impl FnOnce() -> T) -> Option<T> {
+    // The validator keeps nothing from one check for the next.
+    catch_unwind(AssertUnwindSafe(check))
+        .map_err(|met| if met.is::<Ended>() { met } else { resume_unwind(met) })
+        .ok()
 }
 
 #[derive(Default)]

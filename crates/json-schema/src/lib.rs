@@ -17,6 +17,8 @@
 #[cfg_attr(not(feature = "validator"), expect(dead_code, reason = "only the validator divides"))]
 mod decimal;
 #[cfg(feature = "validator")]
+mod evaluations;
+#[cfg(feature = "validator")]
 mod found;
 #[cfg(feature = "validator")]
 mod meter;
@@ -50,6 +52,13 @@ pub enum SchemaError {
     /// Not a schema, or a reference that leads nowhere.
     #[error("not a valid JSON Schema: {0}")]
     NotASchema(String),
+    /// One value of a document takes too many evaluations.
+    #[error(
+        "too expensive to check: {} evaluates one value more than 50,000 times, or through more than 64 schemas in a \
+         row; each level that refers to the next one twice doubles the work",
+        if .pointer.is_empty() { "its root" } else { .pointer }
+    )]
+    Repeats { pointer: String },
     /// This program has no validator.
     #[error("of no use to a program without the feature `validator`")]
     NoValidator,

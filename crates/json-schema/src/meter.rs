@@ -1,9 +1,19 @@
 //! What a check may cost: a message that would burn a function's time is refused instead, the same on every machine.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::panic::resume_unwind;
+use std::rc::Rc;
+
+thread_local! {
+    /// Of the check that is going on: the validator reads the names of members without their document.
+    static OF_THIS_CHECK: RefCell<Option<Rc<Meter>>> = const { RefCell::new(None) };
+}
 
 /// Steps of one check: about as many instructions. docs/performance.md ("Hostile messages") has what they take.
 const BUDGET: u64 = 400_000_000;
+
+/// Steps beyond it that are still given: a check that found something may tell it.
+const BEYOND: u64 = BUDGET / 4;
 
 /// One look at a value.
 pub(crate) const LOOK: u64 = 30;
@@ -21,24 +31,57 @@ pub(crate) struct Names {
     pub(crate) step_back: bool,
 }
 
+/// What a check is unwound with that is over; [`crate::found`] catches it, and no panic hook sees it.
+pub(crate) struct Ended;
+
 /// Counts down while a document is read.
 #[derive(Debug)]
 pub(crate) struct Meter {
     left: Cell<u64>,
+    beyond: Cell<u64>,
+    of_look: u64,
     names: Names,
 }
 
 impl Meter {
-    /// With all of a check's budget.
-    pub(crate) fn new(names: Names) -> Self {
-        Self { left: Cell::new(BUDGET), names }
+    /// With all of a check's budget. A look takes `of_look` more, for what is evaluated without one.
+    pub(crate) fn new(names: Names, of_look: u64) -> Self {
+        Self { left: Cell::new(BUDGET), beyond: Cell::new(BEYOND), of_look: LOOK + of_look, names }
     }
 
     /// Whether there was something left for it. Once there was not, there is nothing left for anything.
+    ///
+    /// # Panics
+    /// With [`Ended`], once a check goes on and on without reading: the validator knows no other way to be stopped.
     pub(crate) fn spend(&self, steps: u64) -> bool {
-        let left = self.left.get().saturating_sub(steps);
-        self.left.set(left);
-        left > 0
+        let left = self.left.get();
+        if left == 0 {
+            let beyond = self.beyond.get().saturating_sub(steps);
+            self.beyond.set(beyond);
+            if beyond == 0 {
+                resume_unwind(Box::new(Ended));
+            }
+        }
+        self.left.set(left.saturating_sub(steps));
+        left > steps
+    }
+
+    /// That of the check that is going on.
+    pub(crate) fn of_this_check() -> Option<Rc<Self>> {
+        OF_THIS_CHECK.with_borrow(Clone::clone)
+    }
+
+    /// Is [`Meter::of_this_check`] for as long as the check takes.
+    pub(crate) fn during<T>(self: &Rc<Self>, check: impl FnOnce() -> T) -> T {
+        let before = OF_THIS_CHECK.replace(Some(Rc::clone(self)));
+        let checked = check();
+        OF_THIS_CHECK.set(before);
+        checked
+    }
+
+    /// Looks at a value.
+    pub(crate) fn look(&self) {
+        self.spend(self.of_look);
     }
 
     #[cfg(test)]

@@ -12,7 +12,7 @@ use jsonschema::json::{Json, JsonNumber, Node, NodeIdentity};
 use serde_json::{Number, Value};
 
 use crate::decimal::Decimal;
-use crate::meter::{LOOK, Meter, NUMBER, VIOLATION, of_bytes};
+use crate::meter::{Meter, NUMBER, VIOLATION, of_bytes};
 use containers::{Items, Members};
 
 /// The value of a violation that was found in what was not read.
@@ -23,7 +23,7 @@ const INDEX: usize = 8;
 
 pub(crate) struct Metered;
 
-/// A value and what its check may still cost. The name of a member, which was paid for with its object, has no meter.
+/// A value and what its check may still cost.
 #[derive(Clone, Copy)]
 pub(crate) struct Reading<'a> {
     pub(crate) value: &'a Value,
@@ -36,6 +36,10 @@ impl Reading<'_> {
     /// Whether there was something left for it.
     pub(crate) fn spend(self, steps: u64) -> bool {
         self.meter.is_none_or(|meter| meter.spend(steps))
+    }
+
+    fn look(self) {
+        self.meter.inspect(|meter| meter.look());
     }
 }
 
@@ -53,7 +57,8 @@ impl Json for Metered {
 
     fn with_string_node<T>(buffer: &mut Value, string: &str, f: impl FnOnce(Reading<'_>) -> T) -> T {
         *buffer = Value::String(string.to_owned());
-        f(Reading { value: buffer, meter: None, place: 0 })
+        let meter = Meter::of_this_check();
+        f(Reading { value: buffer, meter: meter.as_deref(), place: 0 })
     }
 }
 
@@ -63,43 +68,45 @@ impl<'a> Node<'a, Metered> for Reading<'a> {
     type Number = Digits<'a>;
 
     fn as_object(&self) -> Option<Members<'a>> {
-        self.spend(LOOK);
+        self.look();
         self.value.as_object().map(|members| Members { members, meter: self.meter, place: self.place })
     }
 
     fn as_array(&self) -> Option<Items<'a>> {
-        self.spend(LOOK);
+        self.look();
         self.value.as_array().map(|items| Items { items, meter: self.meter, place: self.place })
     }
 
     fn as_string(&self) -> Option<Cow<'a, str>> {
+        self.look();
         let text = self.value.as_str()?;
         Some(Cow::Borrowed(if self.spend(of_bytes(text.len())) { text } else { "" }))
     }
 
     fn as_number(&self) -> Option<Digits<'a>> {
+        self.look();
         let number = self.value.as_number()?;
         self.spend(of_bytes(number.as_str().len()));
         Some(Digits(number))
     }
 
     fn as_boolean(&self) -> Option<bool> {
-        self.spend(LOOK);
+        self.look();
         self.value.as_bool()
     }
 
     fn is_null(&self) -> bool {
-        self.spend(LOOK);
+        self.look();
         self.value.is_null()
     }
 
     fn is_number(&self) -> bool {
-        self.spend(LOOK);
+        self.look();
         self.value.is_number()
     }
 
     fn json_type(&self) -> JsonType {
-        self.spend(LOOK);
+        self.look();
         JsonType::from(self.value)
     }
 
@@ -126,7 +133,7 @@ impl<'a> Node<'a, Metered> for Reading<'a> {
 impl Reading<'_> {
     /// As JSON Schema has it: numbers by their value, however they are written.
     fn equals(self, expected: &Value) -> bool {
-        self.spend(LOOK);
+        self.look();
         let of = |value| Reading { value, ..self };
         match (self.value, expected) {
             (Value::Number(left), Value::Number(right)) => {

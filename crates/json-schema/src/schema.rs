@@ -1,10 +1,12 @@
 //! A schema, compiled.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use jsonschema::{PatternOptions, Retrieve, Uri, ValidationError, ValidationOptions, Validator};
 use serde_json::Value;
 
+use crate::evaluations::Evaluations;
 use crate::meter::{Meter, Names};
 use crate::metered::Metered;
 use crate::{SchemaError, Violation, found, numeric, pattern};
@@ -13,6 +15,8 @@ use crate::{SchemaError, Violation, found, numeric, pattern};
 pub struct Schema {
     validator: Validator<Metered>,
     names: Names,
+    /// What a look takes for what is evaluated without one.
+    of_look: u64,
 }
 
 /// How a schema is compiled.
@@ -45,26 +49,36 @@ impl Schema {
     }
 
     fn build(schema: &Value, options: Options<'_>) -> Result<Self, SchemaError> {
+        let evaluations = Evaluations::of(schema)?;
+        let (looking, of_look) = (evaluations.looking(schema), evaluations.of_look());
         let options = pattern::keyword(numeric::keywords(options.with_retriever(NothingIsFetched)));
         let of_byte = of_names(schema);
         // First by an engine that never steps back, whose cost is known from a text's length.
         let linear = options.clone().with_pattern_options(pattern::linear(of_byte));
-        if let Ok(validator) = linear.build(schema) {
-            return Ok(Self { validator, names: Names { of_byte, ..Names::default() } });
+        if let Ok(validator) = linear.build(&looking) {
+            return Ok(Self { validator, names: Names { of_byte, ..Names::default() }, of_look });
         }
         // Either it is wrong, or names are matched with look-around.
         let engine = PatternOptions::fancy_regex().backtrack_limit(pattern::STEPS_BACK_OF_NAME);
-        let validator = options.with_pattern_options(engine).build(schema);
+        let options = options.with_pattern_options(engine);
+        // What is wrong with it is told in its own words.
+        let validator = options.clone().build(&looking).or_else(|_| options.build(schema));
         let validator = validator.map_err(|error| SchemaError::NotASchema(describe(&error)))?;
         let (of_name, of_step) = pattern::of_steps_back(pattern::STEPS_BACK_OF_NAME);
-        Ok(Self { validator, names: Names { of_name, of_byte: of_byte + of_step, step_back: true } })
+        let names = Names { of_name, of_byte: of_byte + of_step, step_back: true };
+        Ok(Self { validator, names, of_look })
     }
 
     /// What `instance` breaks, the first hundred rules; `at` is the instance's own pointer. A check that takes too long
     /// is one.
     #[must_use]
     pub fn violations(&self, instance: &Value, at: &str) -> Vec<Violation> {
-        found::violations(&self.validator, instance, &Meter::new(self.names), at)
+        found::violations(&self.validator, instance, &self.meter(), at)
+    }
+
+    /// For one check.
+    fn meter(&self) -> Rc<Meter> {
+        Rc::new(Meter::new(self.names, self.of_look))
     }
 }
 
@@ -91,7 +105,7 @@ fn describe(error: &ValidationError<'_>) -> String {
     if pointer.is_empty() { error.to_string() } else { format!("{pointer}: {error}") }
 }
 
-struct NothingIsFetched;
+pub(crate) struct NothingIsFetched;
 
 impl Retrieve for NothingIsFetched {
     fn retrieve(&self, uri: &Uri<String>) -> Result<Value, Box<dyn std::error::Error + Send + Sync>> {

@@ -89,9 +89,45 @@ fn by_data_schema() -> Vec<Case> {
         r##"{{"properties":{{"v":{{{tree}}}}},"$defs":{{"n":{{"anyOf":[
             {{"required":["a"],"properties":{{"c":{{{tree}}}}}}},{{"required":["b"],"properties":{{"c":{{{tree}}}}}}}]}}}}}}"##
     );
+    // Each level refers to the next one twice: at 13 levels there are nearly as many evaluations as a schema may have.
+    let doubled = |levels: usize, way: &str, rule: &str| {
+        let level = |index: usize| {
+            let next = format!(r##"{{"$ref":"#/$defs/s{}"}}"##, index + 1);
+            format!(r#""s{index}":{{"{way}":[{next},{next}]}},"#)
+        };
+        let levels_text: String = (0..levels).map(level).collect();
+        format!(
+            r##"{{"properties":{{"v":{{{rule}:{{"$ref":"#/$defs/s0"}}}}}},"$defs":{{{levels_text}"s{levels}":true}}}}"##
+        )
+    };
     let items = |rule: &str| format!(r#"{{"properties":{{"v":{{"items":{{{rule}}}}}}}}}"#);
     let of = |rule: &str| format!(r#"{{"properties":{{"v":{{{rule}}}}}}}"#);
     vec![
+        Case::by_data_schema(
+            "allOf, two thousand evaluations of each item",
+            doubled(9, "allOf", r#""items""#),
+            || array(|_| "0".to_owned()),
+        ),
+        Case::by_data_schema(
+            "allOf, thirty thousand evaluations of each item",
+            doubled(13, "allOf", r#""items""#),
+            || array(|_| "0".to_owned()),
+        ),
+        Case::by_data_schema(
+            "oneOf, a thousand evaluations of each item and more for its errors",
+            doubled(7, "oneOf", r#""items""#),
+            || array(|_| "0".to_owned()),
+        ),
+        Case::by_data_schema(
+            "propertyNames, two thousand evaluations of each name",
+            doubled(9, "allOf", r#""propertyNames""#),
+            || object(|index| format!(r#""{index:x}":0"#)),
+        ),
+        Case::by_data_schema(
+            "propertyNames, back-reference that explodes",
+            of(r#""propertyNames":{"pattern":"^(a|a)*\\1b"}"#),
+            || object(|index| format!(r#""{}{index:x}":0"#, "a".repeat(40))),
+        ),
         Case::by_data_schema("multipleOf, decimals of 9,990 digits", items(r#""multipleOf":0.01"#), || {
             array(|index| format!("0.{:09990}", index * 7_654_321 + 1))
         }),

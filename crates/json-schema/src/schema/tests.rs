@@ -1,5 +1,6 @@
 //! What the meter lets pass and what not.
 
+mod evaluations;
 mod refusals;
 mod verdicts;
 
@@ -9,7 +10,7 @@ use super::*;
 
 fn checked(schema: &Value, instance: &Value) -> (Vec<Violation>, u64) {
     let schema = Schema::new(&schema.to_string()).unwrap();
-    let meter = Meter::new(schema.names);
+    let meter = schema.meter();
     let found = found::violations(&schema.validator, instance, &meter, "");
     (found, meter.spent())
 }
