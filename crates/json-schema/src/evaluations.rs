@@ -20,10 +20,8 @@ const EVALUATIONS_MAX: u64 = 50_000;
 const WAY_MAX: usize = 64;
 /// Looks at a schema that was looked at before, to know it: only references that go round in one value need them.
 const LOOKS_AGAIN_MAX: usize = 100_000;
-/// What an evaluation takes that looks at nothing.
-const EVALUATION: u64 = 10;
-/// So many of them a look pays for anyway.
-const PAID: u64 = 2;
+/// What an evaluation takes by itself, which a look has to pay for.
+const EVALUATION: u64 = 60;
 
 /// Rules that look at any value.
 const LOOKS: [&str; 4] = ["type", "const", "enum", "minItems"];
@@ -55,7 +53,7 @@ type Address = *const Value;
 pub(crate) struct Evaluations {
     /// The schemas that do not look at their value.
     silent: HashSet<Address>,
-    /// Evaluations between two looks at most.
+    /// Evaluations that do nothing else, from one look to the next: at most so many.
     between_looks: u64,
 }
 
@@ -78,12 +76,13 @@ impl Evaluations {
         survey
             .run(root)
             .map_err(|at| SchemaError::Repeats { pointer: pointer_of(schema, at).unwrap_or_default() })?;
-        Ok(Self { silent: survey.silent, between_looks: survey.free_max + survey.hops_max })
+        let between_looks = survey.free_max + survey.hops_max + u64::from(!survey.silent.is_empty());
+        Ok(Self { silent: survey.silent, between_looks })
     }
 
     /// What a look has to pay for besides itself.
     pub(crate) fn of_look(&self) -> u64 {
-        self.between_looks.saturating_sub(PAID) * EVALUATION
+        self.between_looks * EVALUATION
     }
 
     /// The schema, each part of which looks at its value.
