@@ -78,6 +78,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    redeliver_dead_letters::serve_filter();
     redeliver_aws::telemetry::panics_without_text();
     let command = Arguments::command()
         .mut_subcommands(|command| command.mut_args(negative_numbers))
@@ -137,4 +138,11 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
 
 fn block_on(command: impl Future<Output = Result<ExitCode, Failure>>) -> Result<ExitCode, Failure> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(command)
+}
+
+/// A filter of these tests starts this program once more, with this name.
+#[cfg(test)]
+#[test]
+fn filter_worker() {
+    redeliver_dead_letters::serve_filter();
 }

@@ -95,7 +95,7 @@ mod tests {
     fn remark_of(filter: &str, document: &str) -> Option<String> {
         let pick = Pick::filtered(Filter::new(filter).unwrap());
         assert_eq!(remark(&pick), None);
-        pick.filter.as_ref().unwrap().matches("m", document.to_owned()).unwrap();
+        pick.filter.as_ref().unwrap().matches("m", document).unwrap();
         remark(&pick)
     }
 

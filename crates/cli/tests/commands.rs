@@ -209,3 +209,14 @@ fn a_standard_error_that_nobody_reads_changes_neither_the_exit_code_nor_the_repo
         assert_eq!(output.stdout, redeliver(arguments).stdout, "{arguments:?}");
     }
 }
+
+/// A page of another site can name such a filter, too.
+#[test]
+fn a_filter_of_thousands_of_brackets_is_refused() {
+    for filter in ["[".repeat(1000), "[".repeat(5000)] {
+        let output = redeliver(&["audit", "/dev/null", "--where", &filter]);
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{told:.200}");
+        assert!(told.contains("more than 200 brackets are open"), "{told:.200}");
+    }
+}

@@ -1,53 +1,48 @@
-//! `--where` and `--edit`: jq, in process, without a way out of it, and within a time limit.
+//! `--where` and `--edit`: jq, in a process of its own, without a way out of it, and within limits of time and memory.
+//!
+//! jaq is a library, but a filter is a program: it can recurse until the stack is full, collect until the memory is, and
+//! go on for ever, and a thread cannot be ended. So [`serve_filter`] runs it, in our own program started once more, and
+//! a [`Filter`] asks it, message by message.
 
 mod absent;
 mod compile;
 mod members;
+mod process;
 mod verdict;
+mod worker;
 
-use std::cell::RefCell;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::cell::{Cell, RefCell};
 
-use jaq_core::data::JustLut;
-use jaq_core::load::Arena;
 use jaq_core::load::lex::StrPart;
 use jaq_core::load::parse::Term;
-use jaq_core::{Ctx, Vars, unwrap_valr};
-use jaq_json::{Val, read};
 use thiserror::Error;
 
 pub use absent::Absent;
-use absent::Watch;
-use compile::compile;
+pub(crate) use process::while_none_starts;
+use process::{Ended, Process, TIME_LIMIT};
 use verdict::{hint, verdict};
+pub use worker::serve_filter;
+use worker::{Answer, Compared, MEMORY_MAX, Task};
 
-use crate::{Choice, surrogates};
+use crate::Choice;
 
-/// For one message.
-const TIME_LIMIT: Duration = Duration::from_secs(1);
-/// Recursion takes stack; it is only reserved, not used.
-const STACK_BYTES: usize = 256 * 1024 * 1024;
-/// Runs that are still at it after their time was up, each a thread. A filter with more of them has no end.
-const LATE_MAX: usize = 4;
+/// Of a filter's text; people write some hundred bytes.
+const TEXT_MAX: usize = 16_384;
+/// Brackets in brackets.
+const NESTING_MAX: usize = 200;
+/// Messages one after the other that a filter does not come to an end on. Then it has none.
+const ENDED_MAX: usize = 4;
 
 #[derive(Debug)]
 pub struct Filter {
-    text: String,
-    worker: RefCell<Worker>,
-    /// Those before it whose time was up.
-    late: RefCell<Vec<Worker>>,
-    watch: Option<Watch>,
-}
-
-/// The thread that a filter lives on, as it is not `Send`. It ends when its work does.
-#[derive(Debug)]
-struct Worker {
-    /// `None`: nothing more is asked of it.
-    jobs: Option<Sender<String>>,
-    answers: Receiver<Result<Vec<String>, String>>,
-    thread: JoinHandle<()>,
+    task: Task,
+    process: RefCell<Process>,
+    /// The last messages that it was ended on.
+    ended: Cell<usize>,
+    /// What it compares that may be absent, if anything.
+    compared: Option<Compared>,
+    /// The messages it has picked that lack any of that.
+    absent: Cell<u64>,
 }
 
 /// Why a filter cannot be used. The command ends with exit code 2.
@@ -61,6 +56,9 @@ pub enum FilterError {
         rest: String,
         reason: String,
     },
+    /// The process that runs it does not start.
+    #[error("the filter `{text}` cannot be run: {reason}")]
+    NotStarted { text: String, reason: String },
     /// It fails on every message that it has looked at.
     #[error("the filter `{text}` fails on message {message_id}: {reason}")]
     Run {
@@ -70,15 +68,16 @@ pub enum FilterError {
         /// jq's words, without the message's values.
         reason: String,
     },
-    /// It needs longer than its time, again and again.
+    /// It needs more than it may have, again and again.
     #[error(
-        "the filter `{text}` does not come to an end: it takes longer than {} s on {LATE_MAX} messages, the last one {message_id}",
-        TIME_LIMIT.as_secs()
+        "the filter `{text}` does not come to an end: it {reason} on {ENDED_MAX} messages, the last one {message_id}"
     )]
     Endless {
         text: String,
         /// SQS's id of the message.
         message_id: String,
+        /// What it did on that one.
+        reason: String,
     },
     /// Its answer is neither yes nor no.
     #[error(
@@ -100,7 +99,7 @@ impl Filter {
     /// # Errors
     /// With the place where it is wrong.
     pub fn new(text: &str) -> Result<Self, FilterError> {
-        Ok(Self { watch: Watch::of(text), ..Self::plain(text)? })
+        Self::of(Task { filter: text.to_owned(), is_of_dead_letters: false })
     }
 
     /// Compiles a filter for the documents of dead letters: it may name only members that they have.
@@ -108,59 +107,58 @@ impl Filter {
     /// # Errors
     /// With the place where it is wrong.
     pub fn of_dead_letters(text: &str) -> Result<Self, FilterError> {
-        members::check(text)?;
-        Self::new(text)
+        Self::of(Task { filter: text.to_owned(), is_of_dead_letters: true })
     }
 
-    /// Without looking for what it compares.
-    fn plain(text: &str) -> Result<Self, FilterError> {
-        let worker = RefCell::new(Worker::start(text)?);
-        Ok(Self { text: text.to_owned(), worker, late: RefCell::default(), watch: None })
+    fn of(task: Task) -> Result<Self, FilterError> {
+        within_limits(&task.filter)?;
+        let (process, compared) = Process::start(&task)?;
+        let process = RefCell::new(process);
+        Ok(Self { task, process, ended: Cell::default(), compared, absent: Cell::default() })
     }
 
     /// The filter's first output on a JSON document: `true` picks it; `false`, `null` and no output do not. A document on
-    /// which the filter fails, or takes too long, is not judged, and says nothing of any other.
+    /// which the filter fails, or takes too much, is not judged, and says nothing of any other.
     ///
     /// # Errors
     /// If its first output is none of these: `.a = "x"` changes the message, and what it gives is no answer. Taken for a
     /// yes it would pick every message.
-    pub fn matches(&self, message_id: &str, document: String) -> Result<Choice, FilterError> {
-        // The run takes the document, and only afterwards it is known whether it was picked.
-        let seen = self.watch.as_ref().map(|watch| (watch, document.clone()));
-        let outputs = match self.run(message_id, document)? {
+    pub fn matches(&self, message_id: &str, document: &str) -> Result<Choice, FilterError> {
+        let Answer { outputs, lacks } = self.run(message_id, document)?;
+        let outputs = match outputs {
             Ok(outputs) => outputs,
             Err(why) => return Ok(Choice::NotJudged(why)),
         };
         let verdict = verdict(outputs.first().map(String::as_str));
         let is_match = verdict.map_err(|given| FilterError::NoVerdict {
-            text: self.text.clone(),
+            text: self.task.filter.clone(),
             message_id: message_id.to_owned(),
             given,
-            hint: hint(&self.text),
+            hint: hint(&self.task.filter),
         })?;
-        if let Some((watch, document)) = seen.filter(|_| is_match) {
-            watch.note(message_id, document)?;
-        }
+        self.absent.set(self.absent.get() + u64::from(lacks));
         Ok(if is_match { Choice::Picked } else { Choice::NotPicked })
     }
 
     /// What is wrong with a filter that fails on every message, the first of which is this one.
     pub(crate) fn failed_on_all(&self, message_id: String, reason: String) -> FilterError {
-        FilterError::Run { text: self.text.clone(), message_id, reason }
+        FilterError::Run { text: self.task.filter.clone(), message_id, reason }
     }
 
     /// What is worth a second look in what the filter has picked so far.
     #[must_use]
     pub fn absent(&self) -> Option<Absent> {
-        self.watch.as_ref()?.absent()
+        let Compared { members, instead } = self.compared.clone()?;
+        let messages = self.absent.get();
+        (messages > 0).then_some(Absent { messages, members, instead })
     }
 
     /// The filter's only output on a JSON document, as JSON; the inner error says why there is none for this document.
     ///
     /// # Errors
     /// If the filter does not come to an end.
-    pub fn edit(&self, message_id: &str, document: String) -> Result<Result<String, String>, FilterError> {
-        Ok(self.run(message_id, document)?.and_then(|mut outputs| {
+    pub fn edit(&self, message_id: &str, document: &str) -> Result<Result<String, String>, FilterError> {
+        Ok(self.run(message_id, document)?.outputs.and_then(|mut outputs| {
             match (outputs.pop(), outputs.is_empty()) {
                 (Some(output), true) => Ok(output),
                 (None, _) => Err("it has no output; one is needed".to_owned()),
@@ -169,50 +167,52 @@ impl Filter {
         }))
     }
 
-    /// The first outputs, or why there are none for this document.
-    fn run(&self, message_id: &str, document: String) -> Result<Result<Vec<String>, String>, FilterError> {
-        let mut worker = self.worker.borrow_mut();
-        let answer = match &worker.jobs {
-            Some(jobs) if jobs.send(document).is_ok() => worker.answers.recv_timeout(TIME_LIMIT),
-            _ => Err(RecvTimeoutError::Disconnected),
-        };
-        let why = match answer {
-            Ok(answer) => return Ok(answer),
-            Err(RecvTimeoutError::Timeout) => {
-                format!("the filter takes longer than {} s on it", TIME_LIMIT.as_secs())
+    /// What it says of this document, or that it was ended on it.
+    fn run(&self, message_id: &str, document: &str) -> Result<Answer, FilterError> {
+        let mut process = self.process.borrow_mut();
+        let reason = match process.ask(document) {
+            Ok(answer) => {
+                self.ended.set(0);
+                return Ok(answer);
             }
-            Err(RecvTimeoutError::Disconnected) => "the filter ends itself on it".to_owned(),
+            Err(Ended::Late) => format!("takes longer than {} s", TIME_LIMIT.as_secs()),
+            Err(Ended::Itself) => {
+                format!("takes more than {} MiB of memory, or recurses too deep", MEMORY_MAX >> 20)
+            }
         };
-        // Asked again, it would give its late answer to this document as that to the next one.
-        let before = std::mem::replace(&mut *worker, Worker::start(&self.text)?);
-        let mut late = self.late.borrow_mut();
-        late.push(Worker { jobs: None, ..before });
-        late.retain(|worker| !worker.thread.is_finished());
-        if late.len() >= LATE_MAX {
-            return Err(FilterError::Endless { text: self.text.clone(), message_id: message_id.to_owned() });
+        self.ended.set(self.ended.get() + 1);
+        // The old one is ended by this: asked again, it would give its late answer as that to the next document.
+        *process = Process::start(&self.task)?.0;
+        if self.ended.get() < ENDED_MAX {
+            return Ok(Answer { outputs: Err(format!("the filter {reason} on it")), lacks: false });
         }
-        Ok(Err(why))
+        let (text, message_id) = (self.task.filter.clone(), message_id.to_owned());
+        Err(FilterError::Endless { text, message_id, reason })
     }
 }
 
-impl Worker {
-    fn start(text: &str) -> Result<Self, FilterError> {
-        let (jobs, work) = channel::<String>();
-        let (done, answers) = channel();
-        let (compiled, outcome) = channel();
-        let code = text.to_owned();
-        let builder = thread::Builder::new().name("filter".to_owned()).stack_size(STACK_BYTES);
-        let started = builder.spawn(move || work_on(&code, &work, &compiled, &done));
-        let not_started = |reason: String| FilterError::Compile {
-            text: text.to_owned(),
-            offset: 0,
-            rest: String::new(),
-            reason,
-        };
-        let thread = started.map_err(|error| not_started(error.to_string()))?;
-        outcome.recv().map_err(|error| not_started(error.to_string()))??;
-        Ok(Self { jobs: Some(jobs), answers, thread })
+/// What nobody writes by hand is not even parsed.
+fn within_limits(text: &str) -> Result<(), FilterError> {
+    let wrong = |offset: usize, reason: String| {
+        let shortened = |text: &str, length: usize| text.chars().take(length).collect::<String>();
+        let rest = shortened(&text[offset..], 20);
+        Err(FilterError::Compile { text: format!("{}…", shortened(text, 60)), offset, rest, reason })
+    };
+    if text.len() > TEXT_MAX {
+        return wrong(0, format!("it has {} bytes, and {TEXT_MAX} are the most", text.len()));
     }
+    let mut depth = 0_usize;
+    for (offset, character) in text.char_indices() {
+        match character {
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > NESTING_MAX {
+            return wrong(offset, format!("more than {NESTING_MAX} brackets are open"));
+        }
+    }
+    Ok(())
 }
 
 /// The text of a string without anything to put in.
@@ -224,59 +224,6 @@ fn text_of<'s>(term: &Term<&'s str>) -> Option<&'s str> {
         },
         _ => None,
     }
-}
-
-fn work_on(
-    code: &str,
-    work: &Receiver<String>,
-    compiled: &Sender<Result<(), FilterError>>,
-    done: &Sender<Result<Vec<String>, String>>,
-) {
-    let arena = Arena::default();
-    let filter = match compile(code, &arena) {
-        Ok(filter) => filter,
-        Err(error) => {
-            let _nobody_waits = compiled.send(Err(error));
-            return;
-        }
-    };
-    let _nobody_waits = compiled.send(Ok(()));
-    for document in work {
-        let _nobody_waits = done.send(outputs(&filter, &document));
-    }
-}
-
-fn outputs(filter: &jaq_core::Filter<JustLut<Val>>, document: &str) -> Result<Vec<String>, String> {
-    let document = surrogates::replaced(document);
-    let input =
-        read::parse_single(document.as_bytes()).map_err(|error| format!("jq cannot read it: {error}"))?;
-    let context = Ctx::<JustLut<Val>>::new(&filter.lut, Vars::new([]));
-    let outputs = filter.id.run((context, input)).map(unwrap_valr);
-    // Nobody wants more than one; two are enough to say so.
-    outputs
-        .take(2)
-        .map(|output| {
-            output.map(|value| value.to_string()).map_err(|error| without_values(&error.to_string()))
-        })
-        .collect()
-}
-
-/// jq's words quote the values that they are about, which are the message's: only what stands around them may be shown.
-fn without_values(error: &str) -> String {
-    if error.starts_with("cannot use ") {
-        // The last word is jq's: the type that was wanted.
-        let wanted = error.rsplit(" as ").next().unwrap_or_default();
-        return format!("cannot use a value as {wanted}");
-    }
-    // What is known is said by its beginning alone. Anything else, above all what a filter raises with `error`, may be
-    // made of the message, so none of it is shown.
-    let known = [
-        ("cannot calculate ", "cannot calculate with two values"),
-        ("cannot index ", "cannot index a value with another"),
-        ("invalid path expression ", "invalid path expression"),
-    ];
-    let shown = known.into_iter().find(|(start, _)| error.starts_with(start)).map(|(_, shown)| shown);
-    shown.unwrap_or("it raises an error, whose text may quote the message").to_owned()
 }
 
 #[cfg(test)]

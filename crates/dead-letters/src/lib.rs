@@ -27,10 +27,17 @@ pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 pub use archive::{Archive, ArchivedAttribute, ArchivedMessage};
 pub use backup::{Backup, LINE_BYTES_MAX};
 pub use file_queue::{BadLines, FileQueue};
-pub use filter::{Absent, Filter, FilterError};
+pub use filter::{Absent, Filter, FilterError, serve_filter};
 pub use foreign::{Batch, Foreign, Stream, Writer};
 pub use known::Known;
 pub use pick::{Choice, NotJudged, Pick};
 pub use reader::{Coverage, HIDDEN, NotDeleted, Reader, ReaderError};
 pub use record::{DeadLetterRecord, UNANNOTATED, plain};
 pub use surrogates::read_lossy;
+
+/// A [`Filter`] of these tests starts this program once more, with this name.
+#[cfg(test)]
+#[test]
+fn filter_worker() {
+    serve_filter();
+}

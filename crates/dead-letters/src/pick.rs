@@ -102,7 +102,7 @@ impl Pick {
         self.found.group.set(self.found.group.get() || by_group);
         match &self.filter {
             Some(filter) if by_id && by_group => {
-                let choice = filter.matches(&record.message.sqs_message_id, record.document())?;
+                let choice = filter.matches(&record.message.sqs_message_id, &record.document())?;
                 match &choice {
                     Choice::NotJudged(why) => self.found.not_judged.borrow_mut().add(record, why.clone()),
                     Choice::Picked | Choice::NotPicked => self.found.is_judged.set(true),

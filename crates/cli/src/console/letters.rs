@@ -261,7 +261,7 @@ fn choice(
         return Ok(Choice::NotPicked);
     }
     match filter {
-        Some(filter) => Ok(filter.matches(&record.message.sqs_message_id, record.document())?),
+        Some(filter) => Ok(filter.matches(&record.message.sqs_message_id, &record.document())?),
         None => Ok(Choice::Picked),
     }
 }

@@ -1,15 +1,13 @@
 //! jq takes a member that is not there for `null`, and `null` for less than any number and for unequal to any value:
 //! `.body.data.cents < 1000` picks messages that have no `cents`. Few mean that, so whoever filters learns how many.
 
-use std::cell::Cell;
-
 use jaq_core::load;
 use jaq_core::load::parse::{BinaryOp, Term};
 use jaq_core::ops::Cmp;
 use jaq_core::path::{Opt, Part};
 
-use super::{Filter, FilterError, text_of};
-use crate::Choice;
+use super::text_of;
+use super::worker;
 
 /// Messages that were picked although they have not all the members that the filter compares.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,12 +20,12 @@ pub struct Absent {
     pub instead: Vec<String>,
 }
 
-/// Members that a filter compares, and how many of the picked messages have not all of them.
+/// What to look for in the messages that a filter picks.
 #[derive(Debug)]
 pub(super) struct Watch {
-    compared: Vec<Compared>,
-    is_absent: Box<Filter>,
-    messages: Cell<u64>,
+    pub(super) compared: worker::Compared,
+    /// The filter that is true of a message which has not all of it.
+    pub(super) is_absent: String,
 }
 
 /// A comparison that is true of a member that is not there.
@@ -56,30 +54,16 @@ impl Watch {
             return None;
         }
         let paths: Vec<_> = compared.iter().map(|found| format!("({})?", found.member.path)).collect();
-        let is_absent = Filter::plain(&format!("[{}] | any(. == null)", paths.join(", "))).ok()?;
-        Some(Self { compared, is_absent: Box::new(is_absent), messages: Cell::new(0) })
-    }
-
-    /// Looks at a message that the filter has picked.
-    pub(super) fn note(&self, message_id: &str, document: String) -> Result<(), FilterError> {
-        let is_absent = self.is_absent.matches(message_id, document)?;
-        self.messages.set(self.messages.get() + u64::from(is_absent == Choice::Picked));
-        Ok(())
-    }
-
-    pub(super) fn absent(&self) -> Option<Absent> {
-        let messages = self.messages.get();
-        if messages == 0 {
-            return None;
-        }
+        let is_absent = format!("[{}] | any(. == null)", paths.join(", "));
         let each_once = |text: &dyn Fn(&Compared) -> &String| {
-            let mut texts: Vec<_> = self.compared.iter().map(|found| text(found).clone()).collect();
+            let mut texts: Vec<_> = compared.iter().map(|found| text(found).clone()).collect();
             texts.sort_unstable();
             texts.dedup();
             texts
         };
         let members = each_once(&|found| &found.member.name);
-        Some(Absent { messages, members, instead: each_once(&|found| &found.instead) })
+        let instead = each_once(&|found| &found.instead);
+        Some(Self { compared: worker::Compared { members, instead }, is_absent })
     }
 }
 

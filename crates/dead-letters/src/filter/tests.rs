@@ -1,12 +1,12 @@
 use super::*;
 
 fn matches(filter: &str, document: &str) -> bool {
-    Filter::new(filter).unwrap().matches("m", document.to_owned()).unwrap() == Choice::Picked
+    Filter::new(filter).unwrap().matches("m", document).unwrap() == Choice::Picked
 }
 
 /// Why it is not judged.
 fn not_judged(filter: &str, document: &str) -> String {
-    match Filter::new(filter).unwrap().matches("m", document.to_owned()).unwrap() {
+    match Filter::new(filter).unwrap().matches("m", document).unwrap() {
         Choice::NotJudged(why) => why,
         choice => panic!("{filter}: {choice:?}"),
     }
@@ -92,8 +92,7 @@ fn what_is_told_of_a_failure_holds_no_value_of_the_message() {
 
 #[test]
 fn an_edit_has_exactly_one_output_with_its_numbers_as_they_were() {
-    let edit =
-        |filter: &str, document: &str| Filter::new(filter).unwrap().edit("m", document.to_owned()).unwrap();
+    let edit = |filter: &str, document: &str| Filter::new(filter).unwrap().edit("m", document).unwrap();
     let edited =
         edit(".body.data.fixed = true", r#"{"body":{"data":{"n":1.10,"big":123456789012345678901}}}"#);
     assert_eq!(edited.unwrap(), r#"{"body":{"data":{"n":1.10,"big":123456789012345678901,"fixed":true}}}"#);
@@ -119,7 +118,7 @@ fn a_filter_that_answers_neither_yes_nor_no_picks_nothing_and_is_refused() {
         (r#".l | map(. == "X")"#, "an array", bare),
         (r#"select(.error_type == "CANARY")"#, "an object", selected),
     ] {
-        let refused = Filter::new(filter).unwrap().matches("m", document.to_owned()).unwrap_err();
+        let refused = Filter::new(filter).unwrap().matches("m", document).unwrap_err();
         let text = refused.to_string();
         let wanted = "where true or false is wanted";
         assert_eq!(text, format!("the filter `{filter}` gives {given} on message m, {wanted}; {hint}"));
@@ -150,7 +149,7 @@ fn messages_that_are_picked_only_because_a_member_is_absent_are_counted() {
     let absent = |filter: &str, documents: &[&str]| {
         let filter = Filter::new(filter).unwrap();
         for document in documents {
-            filter.matches("m", (*document).to_owned()).unwrap();
+            filter.matches("m", document).unwrap();
         }
         filter.absent().map(|Absent { messages, members, .. }| (messages, members.join(" or ")))
     };
@@ -196,14 +195,14 @@ fn what_to_write_instead_leaves_out_what_is_absent_and_can_be_pasted_in_place() 
     ] {
         let filter = |comparison: &str| format!(r#".error_type == "NON" and {comparison}"#);
         let picking = Filter::new(&filter(written)).unwrap();
-        assert_eq!(picking.matches("m", absent.to_owned()).unwrap(), Choice::Picked, "{written}");
+        assert_eq!(picking.matches("m", absent).unwrap(), Choice::Picked, "{written}");
         assert_eq!(picking.absent().unwrap().instead, [instead]);
         if !instead.contains('…') {
             assert!(matches(&filter(instead), whole) && !matches(&filter(instead), absent), "{instead}");
         }
     }
     let either = Filter::new(r#".body.data.cents < 3 or .error_type == "NON""#).unwrap();
-    either.matches("m", absent.to_owned()).unwrap();
+    either.matches("m", absent).unwrap();
     let instead = "(.body.data.cents != null and .body.data.cents < 3)";
     assert_eq!(either.absent().unwrap().instead, [instead]);
     assert!(
@@ -248,4 +247,115 @@ fn a_member_that_no_dead_letter_has_is_refused_with_what_was_meant() {
     ] {
         assert_eq!(of_dead_letters(right), Ok(()), "{right}");
     }
+}
+
+#[test]
+fn a_filter_that_is_nested_or_long_beyond_reason_is_refused_and_overflows_no_stack() {
+    let reason = |filter: &str| match Filter::of_dead_letters(filter) {
+        Err(FilterError::Compile { reason, text, .. }) => {
+            assert!(text.len() < 100, "it is not printed whole: {text}");
+            reason
+        }
+        other => panic!("{filter:.50}: {other:?}"),
+    };
+    for (open, close) in [("[", "]"), ("(", ")"), ("{\"a\":", "}")] {
+        for depth in [201, 1000] {
+            let filter = format!("{}1{}", open.repeat(depth), close.repeat(depth));
+            assert_eq!(reason(&filter), "more than 200 brackets are open", "{depth} {open}");
+        }
+        assert!(Filter::new(&format!("{}1{}", open.repeat(200), close.repeat(200))).is_ok(), "{open}");
+    }
+    assert_eq!(reason(&"[".repeat(20_000)), "it has 20000 bytes, and 16384 are the most");
+}
+
+/// What opens no brackets nests, too: it ends the process that parses it, and no other.
+#[test]
+fn whatever_a_filter_does_it_does_to_its_own_process() {
+    for filter in [
+        "-".repeat(16_000) + "1",
+        "if 1 then ".repeat(1600) + "1" + &" end".repeat(1600),
+        "try ".repeat(4000) + "1",
+        "def f: ".repeat(2000) + "1" + &"; 1".repeat(2000),
+        "1 | ".repeat(4000) + "1",
+        "1 as $x | ".repeat(1600) + "1",
+        "reduce 1 as $x (0; ".repeat(190) + "1" + &")".repeat(190),
+    ] {
+        if let Ok(filter) = Filter::of_dead_letters(&filter) {
+            drop(filter.matches("m", "{}"));
+        }
+    }
+}
+
+#[test]
+fn what_a_filter_collects_is_bounded_and_the_next_message_is_judged() {
+    let big = Filter::new(r#"if .big then [range(1e12)] | length > 0 else true end"#).unwrap();
+    let choice = |document: &str| big.matches("m", document).unwrap();
+    // On a fast machine its memory ends first, on a slow one its time.
+    let Choice::NotJudged(why) = choice(r#"{"big":true}"#) else { panic!("it was judged") };
+    assert!(
+        why.starts_with("the filter takes more than 1024 MiB") || why.starts_with("the filter takes longer"),
+        "{why}"
+    );
+    assert_eq!(choice("{}"), Choice::Picked);
+    let deep = Filter::new("def f: 1 + f; if .deep then f > 0 else true end").unwrap();
+    assert!(matches!(deep.matches("m", r#"{"deep":true}"#), Ok(Choice::NotJudged(_))));
+    assert_eq!(deep.matches("m", "{}"), Ok(Choice::Picked));
+}
+
+#[test]
+fn a_filter_whose_time_is_up_is_gone_and_not_only_forgotten() {
+    let endless = Filter::new("def f: f; if .endless then f else true end").unwrap();
+    let before = endless.process.borrow().id();
+    let is_there = |id: u32| std::path::Path::new(&format!("/proc/{id}")).exists();
+    assert!(is_there(before) || !cfg!(target_os = "linux"));
+    assert!(matches!(endless.matches("m", r#"{"endless":true}"#), Ok(Choice::NotJudged(_))));
+    assert!(!is_there(before), "killed, and reaped");
+    let after = endless.process.borrow().id();
+    drop(endless);
+    assert!(!is_there(after), "and so is what ends in peace");
+}
+
+#[test]
+fn thousands_of_messages_are_judged_by_one_process() {
+    let filter = Filter::new(".n > 5").unwrap();
+    let process = filter.process.borrow().id();
+    let picked = (0..5000).filter(|n| filter.matches("m", &format!(r#"{{"n":{n}}}"#)) == Ok(Choice::Picked));
+    assert_eq!(picked.count(), 4994);
+    assert_eq!(filter.process.borrow().id(), process);
+}
+
+/// Four messages of a stranger among many would end a redrive otherwise.
+#[test]
+fn messages_that_take_a_filter_too_long_end_the_run_only_one_after_the_other() {
+    let crash = Filter::new("def f: 1 + f; if .deep then f > 0 else true end").unwrap();
+    let choice = |document: &str| crash.matches("m", document);
+    for _ in 0..5 {
+        assert!(matches!(choice(r#"{"deep":true}"#), Ok(Choice::NotJudged(_))));
+        assert_eq!(choice("{}"), Ok(Choice::Picked));
+    }
+    for _ in 0..3 {
+        assert!(matches!(choice(r#"{"deep":true}"#), Ok(Choice::NotJudged(_))));
+    }
+    assert!(matches!(choice(r#"{"deep":true}"#), Err(FilterError::Endless { .. })));
+}
+
+#[test]
+fn an_output_larger_than_any_message_is_not_taken() {
+    let large = Filter::new(r#""x" * 10000000"#).unwrap().edit("m", "{}").unwrap();
+    assert_eq!(large, Err("its output has more than 8 MiB".to_owned()));
+}
+
+/// Environment, input and modules are not there for a filter; nor are they in its process.
+#[test]
+#[cfg(target_os = "linux")]
+fn the_process_of_a_filter_has_no_environment_and_its_limits() {
+    let filter = Filter::new("true").unwrap();
+    let of = |name: &str| {
+        std::fs::read_to_string(format!("/proc/{}/{name}", filter.process.borrow().id())).unwrap()
+    };
+    assert_eq!(of("environ"), "");
+    let limits = of("limits");
+    let line = |name: &str| limits.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
+    assert!(line("Max address space").contains("1073741824           1073741824"), "{limits}");
+    assert!(line("Max core file size").contains("0                    0"), "{limits}");
 }

@@ -72,7 +72,8 @@ fn filtered(
     // The document goes through the same tool twice, once unchanged. Comparing these two shows what the edit has
     // changed, and not how the tool writes a number or an escape.
     let id = &record.message.sqs_message_id;
-    let outputs = [identity.edit(id, record.document())?, change.edit(id, record.document())?];
+    let document = record.document();
+    let outputs = [identity.edit(id, &document)?, change.edit(id, &document)?];
     Ok(compared(outputs).and_then(|(before, after)| with_body(record, &before, &after, editable)))
 }
 
