@@ -11,6 +11,7 @@ use aws_config::{AppName, BehaviorVersion, SdkConfig};
 use aws_credential_types::provider::SharedCredentialsProvider;
 use aws_types::service_config::{LoadServiceConfig, ServiceConfigKey};
 
+use crate::http_client;
 use crate::settings::aws_variable;
 
 /// Credentials, region, endpoints, FIPS and the rest, by the names that all of AWS's SDKs know.
@@ -22,6 +23,7 @@ pub async fn sdk_config() -> SdkConfig {
     let environment = ProviderConfig::without_region();
     let mut config = SdkConfig::builder()
         .behavior_version(BehaviorVersion::latest())
+        .http_client(http_client())
         .credentials_provider(SharedCredentialsProvider::new(EnvironmentVariableCredentialsProvider::new()))
         .region(EnvironmentVariableRegionProvider::new().region().await)
         .service_config(EndpointsOfServices)

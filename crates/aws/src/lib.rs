@@ -22,9 +22,11 @@ pub mod telemetry;
 mod clock;
 mod environment;
 mod failed_request;
+mod http_client;
 mod received;
 #[cfg(test)]
 mod tests;
 
 pub use clock::SystemClock;
 pub use failed_request::{NO_CONNECTION, Unreached, unreached};
+pub use http_client::http_client;

@@ -107,7 +107,8 @@ impl Connection {
     /// Credentials, endpoint and region: that of a queue, unless `--region` names one.
     pub async fn sdk_config(&self, region: Option<&str>) -> Result<SdkConfig, Failure> {
         let region = self.region.clone().or_else(|| region.map(str::to_owned)).map(Region::new);
-        let mut loader = aws_config::defaults(BehaviorVersion::latest());
+        let mut loader =
+            aws_config::defaults(BehaviorVersion::latest()).http_client(redeliver_aws::http_client());
         if let Some(region) = &region {
             loader = loader.region(region.clone());
         }

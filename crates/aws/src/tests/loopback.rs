@@ -241,6 +241,7 @@ pub(crate) fn sdk_config(url: &str) -> SdkConfig {
     let credentials = Credentials::new("key", "secret", None, None, "loopback");
     SdkConfig::builder()
         .behavior_version(BehaviorVersion::latest())
+        .http_client(crate::http_client())
         .region(Region::from_static("eu-central-1"))
         .credentials_provider(SharedCredentialsProvider::new(credentials))
         .endpoint_url(url)

@@ -25,7 +25,8 @@ pub(super) async fn check(name: &str, files: &EnvConfigFiles) -> Result<(), Stri
 
 /// The credentials of a profile, whatever the environment has.
 pub(super) fn credentials(name: &str, region: Option<Region>) -> ProfileFileCredentialsProvider {
-    let config = ProviderConfig::without_region().with_region(region);
+    let config =
+        ProviderConfig::without_region().with_region(region).with_http_client(redeliver_aws::http_client());
     ProfileFileCredentialsProvider::builder().configure(&config).profile_name(name).build()
 }
 

@@ -94,6 +94,7 @@ impl Loopback {
         let credentials = Credentials::new("key", "secret", None, None, "loopback");
         SdkConfig::builder()
             .behavior_version(BehaviorVersion::latest())
+            .http_client(redeliver_aws::http_client())
             .region(Region::from_static("eu-central-1"))
             .credentials_provider(SharedCredentialsProvider::new(credentials))
             .endpoint_url(&self.url)
