@@ -78,6 +78,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    leave_no_core_file();
     redeliver_dead_letters::serve_filter();
     redeliver_aws::telemetry::panics_without_text();
     let command = Arguments::command()
@@ -93,6 +94,19 @@ fn main() -> ExitCode {
         tell::error(error);
         ExitCode::from(2)
     })
+}
+
+/// Memory has credentials and payloads, and whoever collects crashes would get them. On Linux no debugger of the same
+/// user can attach any more, either: `PR_SET_DUMPABLE` in prctl(2).
+fn leave_no_core_file() {
+    #[cfg(unix)]
+    {
+        use rustix::process::{Resource, Rlimit, setrlimit};
+        let _at_least_no_dump = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+        #[cfg(target_os = "linux")]
+        let _at_least_no_file =
+            rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
+    }
 }
 
 /// Help, the version, or what is wrong with the command line, which may have been pasted from anywhere.

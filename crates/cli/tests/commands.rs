@@ -1,7 +1,7 @@
 //! Every command of the program as it is started: its help, its completions, its manual page, and wrong usage.
 
 use std::io;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 /// Those that have examples and exit codes in their help.
 const COMMANDS: [&str; 14] = [
@@ -219,4 +219,29 @@ fn a_filter_of_thousands_of_brackets_is_refused() {
         assert_eq!(output.status.code(), Some(2), "{told:.200}");
         assert!(told.contains("more than 200 brackets are open"), "{told:.200}");
     }
+}
+
+/// Its memory has credentials and payloads.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_command_that_crashes_leaves_no_core_file() {
+    use std::io::{BufRead as _, BufReader};
+    use std::os::unix::process::ExitStatusExt as _;
+    let folder = tempfile::tempdir().expect("a folder");
+    let script = "ulimit -c unlimited; exec \"$0\" console --fleet --read-only --region eu-central-1";
+    let mut console = Command::new("sh");
+    console.args(["-ec", script, env!("CARGO_BIN_EXE_redeliver")]).current_dir(folder.path());
+    let mut console = console.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
+    let mut link = String::new();
+    let stdout = console.stdout.take().expect("it is piped");
+    BufReader::new(stdout).read_line(&mut link).expect("it prints its link");
+    let pid = console.id().to_string();
+    let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).expect("it runs");
+    // As if it had crashed.
+    assert!(Command::new("kill").args(["-ABRT", &pid]).status().expect("kill").success());
+    let ended = console.wait().expect("it ends");
+    assert_eq!((ended.signal(), ended.core_dumped()), (Some(6), false));
+    let core = limits.lines().find_map(|line| line.strip_prefix("Max core file size")).expect("a limit");
+    assert_eq!(core.split_whitespace().collect::<Vec<_>>(), ["0", "0", "bytes"]);
+    assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0);
 }

@@ -67,9 +67,7 @@ pub fn serve_filter() {
     if std::env::args_os().nth(1).is_none_or(|argument| argument != ARGUMENT) {
         return;
     }
-    limit(Resource::As, MEMORY_MAX);
-    // What it holds is messages: none of it is left behind.
-    limit(Resource::Core, 0);
+    limit_memory();
     let (jobs, work) = channel::<String>();
     let worker = thread::Builder::new().stack_size(STACK_BYTES).spawn(move || work_on(&work));
     if worker.is_ok() {
@@ -79,11 +77,11 @@ pub fn serve_filter() {
     std::process::exit(0)
 }
 
-/// Takes it away from this process for good; where the system knows no such limit, the time is one.
-fn limit(resource: Resource, most: u64) {
-    let now = getrlimit(resource).maximum;
-    let most = Some(now.map_or(most, |now| now.min(most)));
-    let _not_known_here = setrlimit(resource, Rlimit { current: most, maximum: most });
+/// For good. Where the system knows no such limit, the time is one.
+fn limit_memory() {
+    let now = getrlimit(Resource::As).maximum;
+    let most = Some(now.map_or(MEMORY_MAX, |now| now.min(MEMORY_MAX)));
+    let _not_known_here = setrlimit(Resource::As, Rlimit { current: most, maximum: most });
 }
 
 fn work_on(work: &Receiver<String>) {
