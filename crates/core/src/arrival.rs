@@ -205,8 +205,7 @@ impl Arrival {
 }
 
 /// The producer's trace header of a message, and the verdict that a final record without room for its annotation has
-/// there. In a message that SQS moved it is not believed: its producer may
-/// have written it.
+/// there. In a message that SQS moved it is not believed: its producer may have written it.
 #[must_use]
 pub fn trace_header_and_verdict(record: &ReceivedMessage) -> (Option<String>, Option<Verdict>) {
     let (producers, document) = taken_from_trace_header(record.trace_header.clone());

@@ -17,6 +17,7 @@ use redeliver_core::ports::Clock;
 
 use super::drain::Drains;
 use super::{CONNECT_TIMEOUT, IDLE_TIMEOUT};
+use crate::http_client;
 
 /// Lambda's client. The SDK does not retry: who calls has a better way.
 pub(super) struct LambdaClient<C> {
@@ -50,8 +51,9 @@ impl<C: Clock + Clone + fmt::Debug + 'static> LambdaClient<C> {
         let now = self.clock.now();
         let mut client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
         if (now - client.1).to_std().map_or(true, |idle| idle > IDLE_TIMEOUT) {
-            // A clone would share the old connections; a client that is built anew has none.
-            client.0 = Client::from_conf(client.0.config().clone());
+            // The connections belong to the HTTP client.
+            let config = client.0.config().to_builder().http_client(http_client()).build();
+            client.0 = Client::from_conf(config);
         }
         client.1 = now;
         client.0.clone()
