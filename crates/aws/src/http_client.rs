@@ -4,14 +4,16 @@
 use aws_smithy_http_client::proxy::ProxyConfig;
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 use aws_smithy_http_client::{Builder, ConnectorBuilder};
+use aws_smithy_runtime_api::box_error::BoxError;
 use aws_smithy_runtime_api::client::connector_metadata::ConnectorMetadata;
 use aws_smithy_runtime_api::client::http::{
     HttpClient, HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpClient,
     SharedHttpConnector,
 };
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
-use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
+use aws_smithy_runtime_api::client::runtime_components::{RuntimeComponents, RuntimeComponentsBuilder};
 use aws_smithy_types::body::SdkBody;
+use aws_smithy_types::config_bag::ConfigBag;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use thiserror::Error;
 
@@ -41,7 +43,7 @@ pub fn http_client() -> SharedHttpClient {
     SharedHttpClient::new(Bounded(client))
 }
 
-/// Whose answers are bounded.
+/// Limits the length of every answer.
 #[derive(Debug)]
 struct Bounded<T>(T);
 
@@ -52,6 +54,23 @@ impl HttpClient for Bounded<SharedHttpClient> {
         components: &RuntimeComponents,
     ) -> SharedHttpConnector {
         SharedHttpConnector::new(Bounded(self.0.http_connector(settings, components)))
+    }
+
+    fn validate_base_client_config(
+        &self,
+        components: &RuntimeComponentsBuilder,
+        config: &ConfigBag,
+    ) -> Result<(), BoxError> {
+        self.0.validate_base_client_config(components, config)
+    }
+
+    /// Loads the certificates, so that the first request need not.
+    fn validate_final_config(
+        &self,
+        components: &RuntimeComponents,
+        config: &ConfigBag,
+    ) -> Result<(), BoxError> {
+        self.0.validate_final_config(components, config)
     }
 
     fn connector_metadata(&self) -> Option<ConnectorMetadata> {

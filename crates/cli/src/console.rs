@@ -29,12 +29,14 @@ mod work;
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
+use tokio::sync::Mutex;
 
 use crate::connection::{Connection, OneQueue, QueueAddress};
 use crate::files::read_schema;
@@ -137,8 +139,10 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     Output::default().write(&format!("{link}\n"))?;
     tell::remark("open this link; Ctrl-C ends the console");
     let service = TowerToHyperService::new(site::router(Arc::clone(&site)));
+    // To the very end: an answer that is under way is not cut off.
+    let mut serving = pin!(http_server::serve(listener, service));
     tokio::select! {
-        never = http_server::serve(listener, service) => match never {},
+        never = serving.as_mut() => match never {},
         _ = signals.next() => {}
     }
     tell::remark("ending: what is under way is brought to an end; Ctrl-C again does not wait");
@@ -179,6 +183,7 @@ async fn open(arguments: &Arguments, guard: Guard) -> Result<Site, Failure> {
         max_generation: arguments.max_generation,
         fleet: arguments.fleet.then(Arc::default),
         connection: arguments.connection.clone(),
+        switching: Mutex::default(),
     })
 }
 

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_connection_that_asks_nothing_makes_room_and_no_answer_is_cut_off_for_it() {
+    fn the_oldest_silent_connection_makes_room_and_only_without_one_the_oldest_answer() {
         assert_eq!(closed(|_| false), [0]);
         assert_eq!(closed(|place| place < 7), [7]);
         assert_eq!(closed(|_| true), [0]);

@@ -14,6 +14,7 @@ pub use arguments::Arguments;
 use indicatif::ProgressBar;
 use redeliver_aws::SystemClock;
 use redeliver_core::ports::Queue as _;
+use redeliver_dead_letters::files::sync_directory_of;
 use redeliver_dead_letters::redrive::{
     Early, Edit, Ending, Journal, Limits, Plan, Progress, Redrive, Report, plan_id,
 };
@@ -141,6 +142,7 @@ async fn write(
                 // The dead letters may be deleted next. A pipe cannot be synchronised.
                 if path.is_file() {
                     output.get_ref().sync_all()?;
+                    sync_directory_of(path)?;
                 }
                 Ok(report)
             });

@@ -210,7 +210,6 @@ fn a_standard_error_that_nobody_reads_changes_neither_the_exit_code_nor_the_repo
     }
 }
 
-/// A page of another site can name such a filter, too.
 #[test]
 fn a_filter_of_thousands_of_brackets_is_refused() {
     for filter in ["[".repeat(1000), "[".repeat(5000)] {

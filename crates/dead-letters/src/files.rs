@@ -1,5 +1,5 @@
-//! The one door to the files that redeliver writes, and to those whose word it takes: for their owner's eyes only, never
-//! over another one, and never what another user of the machine may have put there.
+//! All files that redeliver writes or trusts are opened here. New files are private and overwrite nothing, except by
+//! [`replace`] and [`publish`]; a trusted file must be the user's own, and writable by nobody else.
 //!
 //! A file is opened once, and the open file is judged: what is put in its place meanwhile is not used.
 #![expect(clippy::disallowed_methods, reason = "the one door to files that are written")]
@@ -30,7 +30,7 @@ impl FileError {
     }
 }
 
-/// Of a file that is not overwritten.
+/// The reason for not writing over a file.
 pub const IS_THERE: &str = "it is there already; name another file, so that nothing is overwritten";
 
 /// The rights of a file that only its owner may read.
@@ -68,7 +68,29 @@ pub fn create_output(path: &Path) -> io::Result<File> {
 /// # Errors
 /// If it is not there and not to be made, cannot be opened, or may have been written by another user.
 pub fn open_own(path: &Path, make: bool) -> io::Result<File> {
-    open_trusted(path, OpenOptions::new().read(true).write(true).create(make).truncate(false))
+    let mut options = OpenOptions::new();
+    options.read(true).write(true);
+    if make {
+        match open_trusted(path, options.clone().create_new(true)) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => return made.inspect_err(|_| remove_what_was_made(path)),
+        }
+    }
+    open_trusted(path, &mut options)
+}
+
+/// A new file that is not its owner's alone: the file system keeps no owners and modes.
+fn remove_what_was_made(path: &Path) {
+    let is_empty = path.symlink_metadata().is_ok_and(|there| there.is_file() && there.len() == 0);
+    if is_empty {
+        let _best_effort = fs::remove_file(path);
+    }
+}
+
+/// Whether it is a file of the user, whatever others may do with it.
+#[must_use]
+pub fn is_ones_own(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|there| trust::is_ones_own(&there))
 }
 
 /// Nobody else can read it from now on, however it was made: a copy of a journal, for example.
@@ -191,7 +213,7 @@ fn create(path: &Path, mode: u32) -> io::Result<File> {
     })
 }
 
-/// Whether what is there is no file, and is written to as it is.
+/// True for a pipe or a device, which is written to as it is.
 fn is_stream(path: &Path) -> io::Result<bool> {
     let is_inherited = is_inherited(path);
     // Another link may lead where somebody else wants it to.

@@ -128,7 +128,7 @@ impl Guard {
         if text(header::HOST) != Some(self.address.to_string().as_str()) {
             return Admission::Refused(Refusal::Host);
         }
-        // Every browser of these years sends it; other programs do not.
+        // All current browsers send it; other programs do not.
         if headers.get_all("sec-fetch-site").iter().any(|site| site != "same-origin" && site != "none") {
             return Admission::Refused(Refusal::Site);
         }
@@ -140,9 +140,12 @@ impl Guard {
         if !uri.path().starts_with(&self.base()) {
             return Admission::Refused(Refusal::Token);
         }
+        // Also with the cookie: the link may be opened again.
+        if reads && uri.query().and_then(token_of).is_some_and(|guess| self.token.is(guess)) {
+            return Admission::Enters;
+        }
         if !self.has_cookie(headers) {
-            let enters = reads && uri.query().and_then(token_of).is_some_and(|guess| self.token.is(guess));
-            return if enters { Admission::Enters } else { Admission::Refused(Refusal::Token) };
+            return Admission::Refused(Refusal::Token);
         }
         if !reads && self.read_only {
             return Admission::Refused(Refusal::ReadOnly);
@@ -189,9 +192,10 @@ mod tests {
     const ORIGIN: (&str, &str) = ("origin", "http://127.0.0.1:4711");
 
     #[test]
-    fn the_link_lets_in_once_and_the_cookie_from_then_on() {
+    fn the_link_lets_in_and_its_token_leaves_the_address_each_time() {
         let guard = guard(false);
         assert_eq!(admitted(&guard, &Method::GET, &[], Some("a=b&token=secret")), Admission::Enters);
+        assert_eq!(admitted(&guard, &Method::GET, &[COOKIE], Some("token=secret")), Admission::Enters);
         assert_eq!(admitted(&guard, &Method::GET, &[COOKIE], None), Admission::Admitted);
         assert_eq!(admitted(&guard, &Method::POST, &[COOKIE, ORIGIN], None), Admission::Admitted);
         assert_eq!(guard.cookie(), "redeliver_console=secret; Path=/path/; HttpOnly; SameSite=Strict");

@@ -12,6 +12,7 @@ use redeliver_dead_letters::Pick;
 use redeliver_dead_letters::files::{FileError, read_own, replace};
 use redeliver_dead_letters::redrive::{self, Edit, plan_id};
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 /// A set of dead letters, and what is to be done with them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -157,8 +158,16 @@ impl Begun {
     }
 }
 
+/// A file with the name of a plan that is none.
+#[derive(Debug, Error)]
+#[error("{} cannot be read as a plan: {why}", .path.display())]
+pub(super) struct Damaged {
+    pub(super) path: PathBuf,
+    why: String,
+}
+
 /// The plans of a DLQ in a folder, newest first, and what is wrong with files that look like plans.
-pub(super) fn read(folder: &Path, from: &str) -> (Vec<Begun>, Vec<String>) {
+pub(super) fn read(folder: &Path, from: &str) -> (Vec<Begun>, Vec<Damaged>) {
     let (mut plans, mut damaged) = (Vec::new(), Vec::new());
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     for path in entries.map(|entry| entry.path()) {
@@ -166,21 +175,20 @@ pub(super) fn read(folder: &Path, from: &str) -> (Vec<Begun>, Vec<String>) {
         if !(name.starts_with(PREFIX) && name.ends_with(SUFFIX)) {
             continue;
         }
-        let mut tell =
-            |why: &str| damaged.push(format!("{} cannot be read as a plan: {why}", path.display()));
+        let mut tell = |why: String| damaged.push(Damaged { path: path.clone(), why });
         let read = read_own(&path).and_then(|text| Ok(serde_json::from_str::<Begun>(&text)?));
         match read {
             // The names of its journal and its backups are made of its id.
             Ok(Begun { plan, .. }) if plan.path(folder) != path => {
-                tell(&format!("it is the plan {}", plan.id))
+                tell(format!("it is the plan {}", plan.id))
             }
             Ok(begun) if begun.plan.from == from => plans.push(begun),
             Ok(_) => {}
-            Err(why) => tell(&why.to_string()),
+            Err(why) => tell(why.to_string()),
         }
     }
     plans.sort_by(|one, other| (&other.plan.made_at, &other.plan.id).cmp(&(&one.plan.made_at, &one.plan.id)));
-    damaged.sort();
+    damaged.sort_by(|one, other| one.path.cmp(&other.path));
     (plans, damaged)
 }
 
@@ -232,7 +240,8 @@ mod tests {
         assert_eq!(plans, [begun]);
         assert!(plans[0].is_finished());
         assert!(
-            damaged.len() == 1 && damaged[0].contains("redeliver-plan-0.json cannot be read as a plan"),
+            damaged.len() == 1
+                && damaged[0].to_string().contains("redeliver-plan-0.json cannot be read as a plan"),
             "{damaged:?}"
         );
         assert_eq!(read(folder, "arn:of-another-queue").0, []);
@@ -250,6 +259,7 @@ mod tests {
         redeliver_testing::planted::each_planted(&path, &text, |why| {
             let (plans, damaged) = read(folder, FROM);
             assert_eq!(plans, []);
+            let damaged: Vec<_> = damaged.iter().map(ToString::to_string).collect();
             assert_eq!(damaged, [format!("{} cannot be read as a plan: {why}", path.display())]);
         });
     }
@@ -262,7 +272,8 @@ mod tests {
         let other = folder.join("redeliver-plan-other.json");
         replace(&other, &serde_json::to_vec(&begun).unwrap()).unwrap();
         let why = format!("{} cannot be read as a plan: it is the plan {}", other.display(), begun.plan.id);
-        assert_eq!(read(folder, FROM), (Vec::new(), vec![why]));
+        let (plans, damaged) = read(folder, FROM);
+        assert_eq!((plans, damaged[0].to_string(), damaged.len()), (Vec::new(), why, 1));
     }
 
     #[test]

@@ -13,12 +13,13 @@ use maud::html;
 use redeliver_aws::SystemClock;
 use redeliver_core::ports::Clock as _;
 use redeliver_core::schema::MessageSchema;
+use tokio::sync::Mutex;
 
 use super::at::{Answer, At, Id, OneLetter, Trouble};
 use super::desk::Desk;
 use super::fleet_page::{self, Fleets};
 use super::frame::{self, Place, bare};
-use super::guard::{Admission, Guard};
+use super::guard::{Admission, Guard, Refusal};
 use super::letters::Selection;
 use super::live::live;
 use super::policy_page::Sliders;
@@ -37,6 +38,8 @@ pub(super) struct Site {
     pub(super) fleet: Option<Fleets>,
     /// Of the fleet.
     pub(super) connection: Connection,
+    /// Held while a deployment is paused or resumed, which may take minutes.
+    pub(super) switching: Mutex<()>,
 }
 
 type Shared = State<Arc<Site>>;
@@ -90,7 +93,8 @@ async fn guarded(State(site): Shared, request: Request, next: Next) -> Response 
         Admission::Refused(refusal) => {
             let body = html! { p class="warning" role="alert" { (refusal.words()) } };
             // The path is for those alone who are let in.
-            (refusal.status(), Html(bare("/", "Not here", &body))).into_response()
+            let base = if refusal == Refusal::ReadOnly { site.guard.base() } else { "/".to_owned() };
+            (refusal.status(), Html(bare(&base, "Not here", &body))).into_response()
         }
     };
     for (name, value) in HEADERS {
@@ -130,6 +134,7 @@ impl Site {
         while self.desks.iter().filter(|desk| is_at_work(desk)).count() > 0 {
             SystemClock.sleep(Duration::from_millis(100)).await;
         }
+        let _switched = self.switching.lock().await;
     }
 }
 
@@ -273,7 +278,9 @@ async fn pause_live(at: At) -> Response {
 }
 
 async fn switch(at: At, InForm(wanted): InForm<now_page::WantedState>) -> Answer {
+    let switching = at.site.switching.lock().await;
     let lines = now_page::switch(&at, wanted).await?;
+    drop(switching);
     let body = html! {
         pre role="status" tabindex="0" aria-label="What became of it" { (lines) }
         p { a href=(at.path("pause")) { "Back" } }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use redeliver_core::schema::MessageSchema;
+use redeliver_dead_letters::files::is_ones_own;
 use redeliver_dead_letters::redrive::Progress;
 use redeliver_loop::Stop;
 
@@ -22,6 +23,8 @@ pub(super) const NOT_KNOWN: &str = "this plan is not known any more: make it aga
 #[derive(Debug)]
 pub(super) struct Works {
     pub(super) folder: PathBuf,
+    /// Held while a plan is begun.
+    starting: Mutex<()>,
     state: Mutex<State>,
 }
 
@@ -68,12 +71,13 @@ pub(super) enum Standing {
 
 impl Works {
     pub(super) fn new(folder: PathBuf) -> Self {
-        Self { folder, state: Mutex::default() }
+        Self { folder, starting: Mutex::default(), state: Mutex::default() }
     }
 
     /// Plans that were begun, newest first, and what is wrong with files.
     pub(super) fn begun(&self, from: &str) -> (Vec<Begun>, Vec<String>) {
-        super::plans::read(&self.folder, from)
+        let (begun, damaged) = super::plans::read(&self.folder, from);
+        (begun, damaged.iter().map(ToString::to_string).collect())
     }
 
     /// Keeps a plan to be looked at. One that was begun stays as it is.
@@ -123,8 +127,9 @@ impl Works {
         queue: &DeadLetterQueue,
         schema: &MessageSchema,
     ) -> Result<(), Failure> {
-        let mut state = self.state();
-        match &state.running {
+        // What a page shows waits for no file.
+        let _one_at_a_time = locked(&self.starting);
+        match &self.state().running {
             Some(running) if running.is(id) => return Ok(()),
             Some(running) => {
                 return Err(format!(
@@ -135,11 +140,11 @@ impl Works {
             }
             None => {}
         }
-        let begun = self.begun(from).0;
+        let (begun, damaged) = super::plans::read(&self.folder, from);
         let plan = match begun.iter().find(|begun| begun.plan.id == id) {
             Some(begun) if begun.is_finished() => return Ok(()),
             Some(begun) => begun.plan.clone(),
-            None => state.shown.get(id).cloned().ok_or(NOT_KNOWN)?,
+            None => self.state().shown.get(id).cloned().ok_or(NOT_KNOWN)?,
         };
         if let Work::SendBack { to: planned, .. } = &plan.work
             && planned != to?
@@ -148,6 +153,13 @@ impl Works {
                 "the plan {id} sends to {planned}, and the source queue here is {}: make a new plan, or start the console with --to \
                  for that queue",
                 to?
+            )
+            .into());
+        }
+        // It may have messages in both queues. One that somebody else has put there is nobody's plan.
+        if let Some(own) = damaged.iter().find(|damaged| is_ones_own(&damaged.path)) {
+            return Err(format!(
+                "{own}. If it is a plan of yours, `chmod 600` it once you have looked at it"
             )
             .into());
         }
@@ -163,6 +175,7 @@ impl Works {
         let begun = Begun { plan, pace, outcome: None };
         begun.write(&self.folder)?;
         let stop = Stop::default();
+        let mut state = self.state();
         state.running = Some(Running { begun: begun.clone(), stop: stop.clone(), progress: Live::default() });
         state.shown.remove(id);
         drop(state);

@@ -1,4 +1,4 @@
-//! Whose a file is, and who else may have written it. Where there are no owners as on Unix, only its folder's rights
+//! Checks who owns a file and who else can write to it. Where there are no owners as on Unix, only its folder's rights
 //! protect a file.
 
 use std::fs::{File, Metadata, OpenOptions};
@@ -42,6 +42,13 @@ pub(super) fn trusted(file: File) -> io::Result<File> {
         return Err(not_trusted(&why));
     }
     Ok(file)
+}
+
+pub(super) fn is_ones_own(there: &Metadata) -> bool {
+    #[cfg(unix)]
+    return there.is_file() && there.uid() == geteuid().as_raw();
+    #[cfg(not(unix))]
+    return there.is_file();
 }
 
 fn not_trusted(why: &str) -> io::Error {

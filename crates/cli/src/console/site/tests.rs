@@ -32,6 +32,7 @@ async fn served(folder: &Path) -> SocketAddr {
         max_generation: 3,
         fleet: None,
         connection,
+        switching: Mutex::default(),
     };
     let service = TowerToHyperService::new(router(Arc::new(site)));
     tokio::spawn(http_server::serve(listener, service));

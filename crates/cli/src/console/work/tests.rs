@@ -57,6 +57,27 @@ fn nothing_is_sent_while_another_plan_may_have_messages_in_both_queues() {
     }
 }
 
+/// As `cp` and `chmod -R g+w` leave it.
+#[cfg(unix)]
+#[tokio::test]
+async fn nothing_is_sent_while_a_plan_of_ones_own_cannot_be_read_and_those_of_others_hold_nothing_up() {
+    use std::os::unix::fs::{PermissionsExt as _, chown};
+    let folder = tempfile::tempdir().unwrap();
+    let works = Arc::new(Works::new(folder.path().to_owned()));
+    let (first, second) = (send_back("a"), send_back("b"));
+    begun(&first, None).write(folder.path()).unwrap();
+    let path = first.path(folder.path());
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o664)).unwrap();
+    works.show(second.clone());
+    let why = start(&works, &second.id).unwrap_err();
+    let expected = "other users can write to it (mode 664)";
+    assert!(why.contains(expected) && why.contains("`chmod 600` it once you have looked at it"), "{why}");
+    assert!(matches!(works.find(FROM, &second.id), Some(Standing::Shown(_))), "nothing was begun");
+    if chown(&path, Some(redeliver_testing::planted::ANOTHER_USER), None).is_ok() {
+        start(&works, &second.id).unwrap();
+    }
+}
+
 #[tokio::test]
 async fn a_plan_is_on_the_disk_before_anything_is_done_and_how_it_failed_is_there_after_it() {
     let folder = tempfile::tempdir().unwrap();
