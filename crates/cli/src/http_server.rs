@@ -44,6 +44,8 @@ where
                 let has_asked = Arc::default();
                 let task = tasks.spawn(connection(stream, service.clone(), Arc::clone(&has_asked)));
                 connections.0.push_back(Connection { task, has_asked });
+                // It may have asked already: it must be heard before it could be closed for another one.
+                tokio::task::yield_now().await;
             }
             Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
         }

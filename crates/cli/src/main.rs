@@ -151,7 +151,11 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
 }
 
 fn block_on(command: impl Future<Output = Result<ExitCode, Failure>>) -> Result<ExitCode, Failure> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(command)
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let done = runtime.block_on(command);
+    // A page that still computes, or a name that is still being looked up, must not hold the process.
+    runtime.shutdown_background();
+    done
 }
 
 /// A filter of these tests starts this program once more, with this name.

@@ -134,7 +134,7 @@ impl Plan {
         (1..).map(name).find(|path| path.symlink_metadata().is_err()).unwrap_or_else(|| name(0))
     }
 
-    fn path(&self, folder: &Path) -> PathBuf {
+    pub(super) fn path(&self, folder: &Path) -> PathBuf {
         folder.join(format!("{PREFIX}{}{SUFFIX}", self.id))
     }
 }

@@ -58,7 +58,7 @@ async fn what_was_named_and_is_not_there_is_told_and_nothing_is_done() {
     ] {
         let (code, _, stderr) = redeliver(&[command, more].concat()).await;
         assert_eq!(code, Some(1), "{command:?} {more:?}: {stderr}");
-        assert!(stderr.contains(&format!("error: no message {named} is in the queue\n")), "{stderr}");
+        assert!(stderr.contains(&format!("error: no message {named} was found\n")), "{stderr}");
     }
     let (code, _, stderr) = redeliver(&[&redrive[..], &["--ids", &id(1)]].concat()).await;
     let plan = format!(
