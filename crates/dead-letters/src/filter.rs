@@ -15,14 +15,15 @@ use std::cell::{Cell, RefCell};
 
 use jaq_core::load::lex::StrPart;
 use jaq_core::load::parse::Term;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 pub use absent::Absent;
 pub(crate) use process::while_none_starts;
-use process::{Ended, Process, TIME_LIMIT};
+use process::{Ended, Process};
 use verdict::{hint, verdict};
 pub use worker::serve_filter;
-use worker::{Answer, Compared, MEMORY_MAX, Task};
+use worker::{Answer, MEMORY_MAX, Task};
 
 use crate::Choice;
 
@@ -30,7 +31,7 @@ use crate::Choice;
 const TEXT_MAX: usize = 16_384;
 /// Brackets in brackets.
 const NESTING_MAX: usize = 200;
-/// Messages one after the other that a filter does not come to an end on. Then it has none.
+/// Messages one after the other that a filter was stopped on. Then it would be stopped on all.
 const ENDED_MAX: usize = 4;
 
 #[derive(Debug)]
@@ -40,22 +41,14 @@ pub struct Filter {
     /// The last messages that it was ended on.
     ended: Cell<usize>,
     /// What it compares that may be absent, if anything.
-    compared: Option<Compared>,
-    /// The messages it has picked that lack any of that.
-    absent: Cell<u64>,
+    absent: RefCell<Option<Absent>>,
 }
 
 /// Why a filter cannot be used. The command ends with exit code 2.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum FilterError {
-    #[error("the filter `{text}` is wrong at byte {offset} (`{rest}`): {reason}")]
-    Compile {
-        text: String,
-        /// Where, in bytes from its start.
-        offset: usize,
-        rest: String,
-        reason: String,
-    },
+    #[error("the filter `{text}` is wrong at byte {} (`{}`): {}", wrong.offset, wrong.rest, wrong.reason)]
+    Compile { text: String, wrong: Wrong },
     /// The process that runs it does not start.
     #[error("the filter `{text}` cannot be run: {reason}")]
     NotStarted { text: String, reason: String },
@@ -70,7 +63,7 @@ pub enum FilterError {
     },
     /// It needs more than it may have, again and again.
     #[error(
-        "the filter `{text}` does not come to an end: it {reason} on {ENDED_MAX} messages, the last one {message_id}"
+        "the filter `{text}` was stopped on {ENDED_MAX} messages in a row; on the last one, {message_id}, it {reason}"
     )]
     Endless {
         text: String,
@@ -93,6 +86,16 @@ pub enum FilterError {
     },
 }
 
+/// Where a filter's text is wrong, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wrong {
+    /// In bytes from its start.
+    pub offset: usize,
+    /// How it goes on there.
+    pub rest: String,
+    pub reason: String,
+}
+
 impl Filter {
     /// Compiles a filter.
     ///
@@ -112,9 +115,9 @@ impl Filter {
 
     fn of(task: Task) -> Result<Self, FilterError> {
         within_limits(&task.filter)?;
-        let (process, compared) = Process::start(&task)?;
-        let process = RefCell::new(process);
-        Ok(Self { task, process, ended: Cell::default(), compared, absent: Cell::default() })
+        let (process, absent) = Process::start(&task)?;
+        let (process, absent) = (RefCell::new(process), RefCell::new(absent));
+        Ok(Self { task, process, ended: Cell::default(), absent })
     }
 
     /// The filter's first output on a JSON document: `true` picks it; `false`, `null` and no output do not. A document on
@@ -136,7 +139,9 @@ impl Filter {
             given,
             hint: hint(&self.task.filter),
         })?;
-        self.absent.set(self.absent.get() + u64::from(lacks));
+        if let Some(absent) = &mut *self.absent.borrow_mut() {
+            absent.messages += u64::from(lacks);
+        }
         Ok(if is_match { Choice::Picked } else { Choice::NotPicked })
     }
 
@@ -148,15 +153,13 @@ impl Filter {
     /// What is worth a second look in what the filter has picked so far.
     #[must_use]
     pub fn absent(&self) -> Option<Absent> {
-        let Compared { members, instead } = self.compared.clone()?;
-        let messages = self.absent.get();
-        (messages > 0).then_some(Absent { messages, members, instead })
+        self.absent.borrow().clone().filter(|absent| absent.messages > 0)
     }
 
     /// The filter's only output on a JSON document, as JSON; the inner error says why there is none for this document.
     ///
     /// # Errors
-    /// If the filter does not come to an end.
+    /// If the filter was stopped on several messages in a row.
     pub fn edit(&self, message_id: &str, document: &str) -> Result<Result<String, String>, FilterError> {
         Ok(self.run(message_id, document)?.outputs.and_then(|mut outputs| {
             match (outputs.pop(), outputs.is_empty()) {
@@ -175,7 +178,7 @@ impl Filter {
                 self.ended.set(0);
                 return Ok(answer);
             }
-            Err(Ended::Late) => format!("takes longer than {} s", TIME_LIMIT.as_secs()),
+            Err(Ended::Late(limit)) => format!("takes longer than {} s", limit.as_secs()),
             Err(Ended::Itself) => {
                 format!("takes more than {} MiB of memory, or recurses too deep", MEMORY_MAX >> 20)
             }
@@ -196,7 +199,8 @@ fn within_limits(text: &str) -> Result<(), FilterError> {
     let wrong = |offset: usize, reason: String| {
         let shortened = |text: &str, length: usize| text.chars().take(length).collect::<String>();
         let rest = shortened(&text[offset..], 20);
-        Err(FilterError::Compile { text: format!("{}…", shortened(text, 60)), offset, rest, reason })
+        let text = format!("{}…", shortened(text, 60));
+        Err(FilterError::Compile { text, wrong: Wrong { offset, rest, reason } })
     };
     if text.len() > TEXT_MAX {
         return wrong(0, format!("it has {} bytes, and {TEXT_MAX} are the most", text.len()));

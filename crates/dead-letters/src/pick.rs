@@ -90,7 +90,7 @@ impl Pick {
     /// Whether a dead letter is meant.
     ///
     /// # Errors
-    /// If the filter gives no answer, or does not come to an end.
+    /// If the filter gives no answer, or was stopped on several messages in a row.
     pub fn picks(&self, record: &DeadLetterRecord) -> Result<Choice, FilterError> {
         if self.set.as_ref().is_some_and(|set| !set.contains(&record.message.sqs_message_id)) {
             return Ok(Choice::NotPicked);

@@ -5,14 +5,14 @@ use jaq_core::load;
 use jaq_core::load::parse::{BinaryOp, Term};
 use jaq_core::ops::Cmp;
 use jaq_core::path::{Opt, Part};
+use serde::{Deserialize, Serialize};
 
 use super::text_of;
-use super::worker;
 
-/// Messages that were picked although they have not all the members that the filter compares.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Members that a filter compares, and the messages that it has picked although they have not all of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Absent {
-    /// How many; at least one.
+    /// How many messages.
     pub messages: u64,
     /// The members as they are written in the filter, for people; at least one.
     pub members: Vec<String>,
@@ -23,14 +23,15 @@ pub struct Absent {
 /// What to look for in the messages that a filter picks.
 #[derive(Debug)]
 pub(super) struct Watch {
-    pub(super) compared: worker::Compared,
+    /// Of no message yet.
+    pub(super) absent: Absent,
     /// The filter that is true of a message which has not all of it.
     pub(super) is_absent: String,
 }
 
 /// A comparison that is true of a member that is not there.
 #[derive(Debug)]
-struct Compared {
+struct Comparison {
     member: Member,
     instead: String,
 }
@@ -55,7 +56,7 @@ impl Watch {
         }
         let paths: Vec<_> = compared.iter().map(|found| format!("({})?", found.member.path)).collect();
         let is_absent = format!("[{}] | any(. == null)", paths.join(", "));
-        let each_once = |text: &dyn Fn(&Compared) -> &String| {
+        let each_once = |text: &dyn Fn(&Comparison) -> &String| {
             let mut texts: Vec<_> = compared.iter().map(|found| text(found).clone()).collect();
             texts.sort_unstable();
             texts.dedup();
@@ -63,17 +64,17 @@ impl Watch {
         };
         let members = each_once(&|found| &found.member.name);
         let instead = each_once(&|found| &found.instead);
-        Some(Self { compared: worker::Compared { members, instead }, is_absent })
+        Some(Self { absent: Absent { messages: 0, members, instead }, is_absent })
     }
 }
 
 /// What comes out as `true` because a member of the whole message is not there.
-fn find(term: &Term<&str>, is_alternative: bool, found: &mut Vec<Compared>) {
+fn find(term: &Term<&str>, is_alternative: bool, found: &mut Vec<Comparison>) {
     let Term::BinOp(left, operator, right) = term else {
         return;
     };
     let mut compare = |small: &Term<&str>, sign: &str, large: &Term<&str>| {
-        found.extend(member(small).map(|member| Compared {
+        found.extend(member(small).map(|member| Comparison {
             instead: instead(&member.own_path, sign, large, is_alternative),
             member,
         }));

@@ -5,19 +5,19 @@ use jaq_core::load::{Arena, File, Loader};
 use jaq_core::{Compiler, load};
 use jaq_json::Val;
 
-use super::FilterError;
+use super::Wrong;
 
 /// Filters that reach out of the message: to the environment, to standard error, to the program itself. `input` and
 /// modules are not there in the first place.
 const REFUSED: [&str; 7] = ["env", "debug", "debug_empty", "stderr", "stderr_empty", "halt", "halt_error"];
 
-pub(super) fn compile(code: &str, arena: &Arena) -> Result<jaq_core::Filter<JustLut<Val>>, FilterError> {
+pub(super) fn compile(code: &str, arena: &Arena) -> Result<jaq_core::Filter<JustLut<Val>>, Wrong> {
     let definitions = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs());
     let functions = jaq_core::funs().chain(jaq_std::funs()).chain(jaq_json::funs());
     let wrong = |found: Option<(&str, String)>| {
         let (found, reason) = found.unwrap_or((code, "it cannot be understood".to_owned()));
         let offset = load::span(code, found).start;
-        FilterError::Compile { text: code.to_owned(), offset, rest: found.chars().take(20).collect(), reason }
+        Wrong { offset, rest: found.chars().take(20).collect(), reason }
     };
     // Left out in both places: a name may be defined in jq itself, or built in.
     let loader = Loader::new(definitions.filter(|definition| !REFUSED.contains(&definition.name)));

@@ -4,7 +4,7 @@ use jaq_core::load;
 use jaq_core::load::parse::{BinaryOp, Term};
 use jaq_core::path::Part;
 
-use super::{FilterError, text_of};
+use super::{Wrong, text_of};
 use crate::record::MEMBERS;
 
 /// Members of the body that are easily taken for members of the dead letter.
@@ -14,7 +14,7 @@ const OF_THE_BODY: [(&str, &str); 2] = [("data", ".body.data"), ("metadata", ".b
 const SLIPS_MAX: usize = 2;
 
 /// Refuses a filter that reads a member which no dead letter has.
-pub(super) fn check(filter: &str) -> Result<(), FilterError> {
+pub(super) fn check(filter: &str) -> Result<(), Wrong> {
     let Some(term) = load::parse(filter, |parser| parser.term()) else {
         return Ok(()); // compiling it says what is wrong
     };
@@ -24,7 +24,7 @@ pub(super) fn check(filter: &str) -> Result<(), FilterError> {
     let offset = load::span(filter, name).start;
     let reason = format!("there is no `.{name}`; {}", meant(name));
     let rest = filter[offset..].chars().take(20).collect();
-    Err(FilterError::Compile { text: filter.to_owned(), offset, rest, reason })
+    Err(Wrong { offset, rest, reason })
 }
 
 fn meant(name: &str) -> String {

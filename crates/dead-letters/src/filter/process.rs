@@ -1,20 +1,28 @@
 //! The process that runs a filter, as the one who asks sees it.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::os::unix::process::CommandExt as _;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use rustix::process::Signal;
 use serde::de::DeserializeOwned;
 
-use super::FilterError;
-use super::worker::{ARGUMENT, Answer, Compared, Compiled, GREETING, Task};
+use super::worker::{ARGUMENT, Answer, Compiled, GREETING, Task};
+use super::{Absent, FilterError, Wrong};
 
-/// For one message.
-pub(super) const TIME_LIMIT: Duration = Duration::from_secs(1);
+/// For one message, of processor time; where that cannot be read, of time.
+const TIME_LIMIT: Duration = Duration::from_secs(1);
+/// For one message, of time: the processors may be busy with other things.
+const WAIT_LIMIT: Duration = Duration::from_secs(20);
+/// From one look at the processor time to the next.
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+/// `USER_HZ`, in which proc(5) counts: 100 on whatever Linux Rust's standard library is for.
+const TICKS_PER_SECOND: u64 = 100;
 /// For a start, on a machine that is busy with other things.
 const START_LIMIT: Duration = Duration::from_secs(20);
 
@@ -29,9 +37,11 @@ pub(crate) fn while_none_starts<T>(act: impl FnOnce() -> T) -> T {
 }
 
 /// Why there is no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
-    Late,
-    /// It took more memory or stack than it may have.
+    /// It took longer than this.
+    Late(Duration),
+    /// Its process has ended; within a message, because it took more memory or stack than it may have.
     Itself,
 }
 
@@ -44,36 +54,41 @@ pub(super) struct Process {
 }
 
 impl Process {
-    pub(super) fn start(task: &Task) -> Result<(Self, Option<Compared>), FilterError> {
-        let text = || task.filter.clone();
-        let not_started = |reason: String| FilterError::NotStarted { text: text(), reason };
+    pub(super) fn start(task: &Task) -> Result<(Self, Option<Absent>), FilterError> {
+        let wrong = |wrong: Wrong| FilterError::Compile { text: task.filter.clone(), wrong };
+        let not_started = |reason: String| FilterError::NotStarted { text: task.filter.clone(), reason };
         let started = while_none_starts(|| {
-            let mut process = Self::spawn()?;
-            process.say(task)?;
-            let compiled = process.first::<Compiled>();
-            Ok((process, compiled))
+            let process = Self::spawn()?;
+            let greeted = process.greeted();
+            Ok((process, greeted))
         });
-        let (process, compiled) = started.map_err(|error: std::io::Error| not_started(error.to_string()))?;
+        let (mut process, greeted) =
+            started.map_err(|error: std::io::Error| not_started(error.to_string()))?;
+        let compiled = greeted.and_then(|()| process.compiled(task));
         match compiled {
-            Ok(Compiled::Ready(compared)) => Ok((process, compared)),
-            Ok(Compiled::Wrong { offset, rest, reason }) => {
-                Err(FilterError::Compile { text: text(), offset, rest, reason })
-            }
-            Err(Ended::Late) => Err(not_started(format!("no answer within {} s", START_LIMIT.as_secs()))),
-            Err(Ended::Itself) => Err(FilterError::Compile {
-                text: text(),
-                offset: 0,
-                rest: task.filter.chars().take(20).collect(),
-                reason: "it is nested too deep".to_owned(),
-            }),
+            Ok(compiled) => Ok((process, compiled.map_err(wrong)?)),
+            Err(Ended::Late(limit)) => Err(not_started(format!("no answer within {} s", limit.as_secs()))),
+            Err(Ended::Itself) => match process.end() {
+                Ok(status) if greeted.is_ok() && is_of_the_filter(status) => Err(wrong(Wrong {
+                    offset: 0,
+                    rest: task.filter.chars().take(20).collect(),
+                    reason: "it is nested too deep".to_owned(),
+                })),
+                Ok(status) => Err(not_started(format!("its process ended with {status}"))),
+                Err(error) => Err(not_started(error.to_string())),
+            },
         }
     }
 
     fn spawn() -> std::io::Result<Self> {
-        let mut command = Command::new(std::env::current_exe()?);
+        let mut command = Command::new(program()?);
+        command.arg0("redeliver");
         // A test's program takes the argument for the name of a test, and the others are so that it says nothing else.
         command.args([ARGUMENT, "--exact", "--nocapture"]);
-        command.env_clear().stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        command.env_clear();
+        #[expect(clippy::disallowed_methods, reason = "no setting of ours: the user's, for local times")]
+        command.envs(std::env::var_os("TZ").map(|zone| ("TZ", zone)));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         // Ctrl-C is for the program, which may have to judge the messages that it has.
         command.process_group(0);
         let mut child = command.spawn()?;
@@ -96,7 +111,14 @@ impl Process {
     /// What the filter says of a document.
     pub(super) fn ask(&mut self, document: &str) -> Result<Answer, Ended> {
         self.say(&document).map_err(|_| Ended::Itself)?;
-        self.next(TIME_LIMIT)
+        let id = self.child.id();
+        let line = in_time(|limit| self.line(limit), || processor_time(id))?;
+        parsed(&line)
+    }
+
+    fn compiled(&mut self, task: &Task) -> Result<Compiled, Ended> {
+        self.say(task).map_err(|_| Ended::Itself)?;
+        parsed(&self.line(START_LIMIT)?)
     }
 
     fn say(&mut self, question: &impl serde::Serialize) -> std::io::Result<()> {
@@ -105,32 +127,139 @@ impl Process {
         self.questions.write_all(&line)
     }
 
-    /// What it says first; other programs' lines may stand before that.
-    fn first<T: DeserializeOwned>(&self) -> Result<T, Ended> {
-        loop {
-            let line = self.line(START_LIMIT)?;
-            if line == GREETING {
-                return self.next(START_LIMIT);
-            }
-        }
-    }
-
-    fn next<T: DeserializeOwned>(&self, limit: Duration) -> Result<T, Ended> {
-        serde_json::from_str(&self.line(limit)?).map_err(|_| Ended::Itself)
+    /// Waits for what it says first; other programs' lines may stand before that.
+    fn greeted(&self) -> Result<(), Ended> {
+        while self.line(START_LIMIT)? != GREETING {}
+        Ok(())
     }
 
     fn line(&self, limit: Duration) -> Result<String, Ended> {
         self.answers.recv_timeout(limit).map_err(|error| match error {
-            RecvTimeoutError::Timeout => Ended::Late,
+            RecvTimeoutError::Timeout => Ended::Late(limit),
             RecvTimeoutError::Disconnected => Ended::Itself,
         })
+    }
+    /// If it has ended already, its own status.
+    fn end(&mut self) -> std::io::Result<ExitStatus> {
+        let _ended = self.child.kill();
+        self.child.wait()
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended already.
-        let _ended = self.child.kill();
-        let _reaped = self.child.wait();
+        let _reaped = self.end();
+    }
+}
+
+fn parsed<T: DeserializeOwned>(line: &str) -> Result<T, Ended> {
+    serde_json::from_str(line).map_err(|_| Ended::Itself)
+}
+
+/// Our own program, whatever has become of its file since it was started.
+#[cfg(target_os = "linux")]
+fn program() -> std::io::Result<&'static Path> {
+    Ok(Path::new("/proc/self/exe"))
+}
+
+/// Our own program. Where it is, is looked up once.
+#[cfg(not(target_os = "linux"))]
+fn program() -> std::io::Result<&'static Path> {
+    static PROGRAM: std::sync::OnceLock<std::path::PathBuf> = std::sync::OnceLock::new();
+    if PROGRAM.get().is_none() {
+        let _set_by_another = PROGRAM.set(std::env::current_exe()?);
+    }
+    PROGRAM.get().map(std::path::PathBuf::as_path).ok_or_else(|| std::io::Error::other("it is not known"))
+}
+
+/// The end of a process whose stack or memory was full.
+fn is_of_the_filter(status: ExitStatus) -> bool {
+    [Signal::SEGV, Signal::ABORT].into_iter().any(|signal| status.signal() == Some(signal.as_raw()))
+}
+
+/// The next line, if it comes in time. A machine that is busy with other things makes no filter late.
+fn in_time(
+    line: impl Fn(Duration) -> Result<String, Ended>,
+    processor_time: impl Fn() -> Option<Duration>,
+) -> Result<String, Ended> {
+    let mut waited = Duration::ZERO;
+    let mut first = None;
+    while waited < WAIT_LIMIT {
+        match line(LOOK_INTERVAL) {
+            Err(Ended::Late(_)) => waited += LOOK_INTERVAL,
+            line_or_end => return line_or_end,
+        }
+        let taken = match processor_time() {
+            // Most messages are judged before the first look, and cost none.
+            Some(now) => now.saturating_sub(*first.get_or_insert(now)),
+            None => waited,
+        };
+        if taken >= TIME_LIMIT {
+            return Err(Ended::Late(TIME_LIMIT));
+        }
+    }
+    Err(Ended::Late(WAIT_LIMIT))
+}
+
+/// What a process has taken of it until now, where the system tells: proc_pid_stat(5).
+fn processor_time(id: u32) -> Option<Duration> {
+    if cfg!(not(target_os = "linux")) {
+        return None;
+    }
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    // The program's name, in brackets, may have blanks and brackets.
+    let mut numbers = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(11);
+    let mut ticks = || numbers.next()?.parse::<u64>().ok();
+    Some(Duration::from_millis((ticks()? + ticks()?) * 1000 / TICKS_PER_SECOND))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    /// Of a filter that answers after so many looks, of which each finds so much more processor time.
+    fn answer_after(looks: u32, each: Option<Duration>) -> Result<String, Ended> {
+        let looked = Cell::new(0);
+        let line = |limit| {
+            if looked.get() == looks { Ok("true".to_owned()) } else { Err(Ended::Late(limit)) }
+        };
+        in_time(line, || {
+            looked.set(looked.get() + 1);
+            each.map(|each| each * looked.get())
+        })
+    }
+
+    #[test]
+    fn a_machine_that_is_busy_makes_no_filter_late() {
+        let some = Some(Duration::from_millis(5));
+        assert_eq!(answer_after(199, some), Ok("true".to_owned()));
+        assert_eq!(answer_after(200, some), Err(Ended::Late(Duration::from_secs(20))));
+    }
+
+    #[test]
+    fn a_filter_may_take_a_second_of_processor_time_or_of_time_where_that_is_not_known() {
+        for (each, looks) in [(Some(LOOK_INTERVAL), 10), (None, 9), (Some(2 * LOOK_INTERVAL), 5)] {
+            assert_eq!(answer_after(looks, each), Ok("true".to_owned()), "{each:?}");
+            assert_eq!(answer_after(looks + 1, each), Err(Ended::Late(Duration::from_secs(1))), "{each:?}");
+        }
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn processor_time_is_that_of_the_process() {
+        let before = processor_time(std::process::id()).unwrap();
+        while processor_time(std::process::id()).unwrap() < before + Duration::from_millis(20) {}
+        assert_eq!(processor_time(0), None);
+    }
+
+    #[test]
+    fn only_what_a_full_stack_or_memory_ends_with_is_blamed_on_the_filter() {
+        for (status, is_filter) in
+            [(6, true), (11, true), (9, false), (15, false), (0, false), (1 << 8, false)]
+        {
+            assert_eq!(is_of_the_filter(ExitStatus::from_raw(status)), is_filter, "{status}");
+        }
     }
 }

@@ -31,11 +31,8 @@ fn a_wrong_filter_is_refused_with_its_place() {
         (".a | $undefined", 5, "there is no variable of this name, or not with so many arguments"),
         (".a[", 3, "expected closing bracket"),
     ] {
-        let FilterError::Compile { offset: found, reason: given, .. } = Filter::new(filter).unwrap_err()
-        else {
-            panic!("{filter}")
-        };
-        assert_eq!((found, given.as_str()), (offset, reason), "{filter}");
+        let FilterError::Compile { wrong, .. } = Filter::new(filter).unwrap_err() else { panic!("{filter}") };
+        assert_eq!((wrong.offset, wrong.reason.as_str()), (offset, reason), "{filter}");
     }
 }
 
@@ -252,9 +249,9 @@ fn a_member_that_no_dead_letter_has_is_refused_with_what_was_meant() {
 #[test]
 fn a_filter_that_is_nested_or_long_beyond_reason_is_refused_and_overflows_no_stack() {
     let reason = |filter: &str| match Filter::of_dead_letters(filter) {
-        Err(FilterError::Compile { reason, text, .. }) => {
+        Err(FilterError::Compile { text, wrong }) => {
             assert!(text.len() < 100, "it is not printed whole: {text}");
-            reason
+            wrong.reason
         }
         other => panic!("{filter:.50}: {other:?}"),
     };
@@ -271,18 +268,28 @@ fn a_filter_that_is_nested_or_long_beyond_reason_is_refused_and_overflows_no_sta
 /// What opens no brackets nests, too: it ends the process that parses it, and no other.
 #[test]
 fn whatever_a_filter_does_it_does_to_its_own_process() {
-    for filter in [
-        "-".repeat(16_000) + "1",
-        "if 1 then ".repeat(1600) + "1" + &" end".repeat(1600),
-        "try ".repeat(4000) + "1",
-        "def f: ".repeat(2000) + "1" + &"; 1".repeat(2000),
-        "1 | ".repeat(4000) + "1",
-        "1 as $x | ".repeat(1600) + "1",
-        "reduce 1 as $x (0; ".repeat(190) + "1" + &")".repeat(190),
+    let gives_a_number = "gives a number on message m, where true or false is wanted";
+    for (text, end) in [
+        ("-".repeat(16_000) + "1", gives_a_number),
+        ("if 1 then ".repeat(1100) + "1" + &" end".repeat(1100), gives_a_number),
+        ("try ".repeat(4000) + "1", gives_a_number),
+        ("def f: ".repeat(1600) + "1" + &"; 1".repeat(1600), gives_a_number),
+        ("1 | ".repeat(4000) + "1", gives_a_number),
+        ("1 as $x | ".repeat(1600) + "1", gives_a_number),
+        ("reduce 1 as $x (0; ".repeat(190) + "1" + &")".repeat(190), gives_a_number),
+        (
+            "def f: 1 + f; f".to_owned(),
+            "the filter takes more than 1024 MiB of memory, or recurses too deep on it",
+        ),
+        ("def f: f; f".to_owned(), "the filter takes longer than 1 s on it"),
     ] {
-        if let Ok(filter) = Filter::of_dead_letters(&filter) {
-            drop(filter.matches("m", "{}"));
-        }
+        let ended = match Filter::of_dead_letters(&text).and_then(|filter| filter.matches("m", "{}")) {
+            Ok(Choice::NotJudged(why)) => why,
+            Err(error) => error.to_string(),
+            choice => panic!("{text:.20}: {choice:?}"),
+        };
+        assert!(ended.contains(end), "{text:.20}: {ended}");
+        assert!(matches("true", "{}"), "{text:.20}");
     }
 }
 
@@ -303,11 +310,12 @@ fn what_a_filter_collects_is_bounded_and_the_next_message_is_judged() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
 fn a_filter_whose_time_is_up_is_gone_and_not_only_forgotten() {
     let endless = Filter::new("def f: f; if .endless then f else true end").unwrap();
     let before = endless.process.borrow().id();
     let is_there = |id: u32| std::path::Path::new(&format!("/proc/{id}")).exists();
-    assert!(is_there(before) || !cfg!(target_os = "linux"));
+    assert!(is_there(before));
     assert!(matches!(endless.matches("m", r#"{"endless":true}"#), Ok(Choice::NotJudged(_))));
     assert!(!is_there(before), "killed, and reaped");
     let after = endless.process.borrow().id();
@@ -326,7 +334,7 @@ fn thousands_of_messages_are_judged_by_one_process() {
 
 /// Four messages of a stranger among many would end a redrive otherwise.
 #[test]
-fn messages_that_take_a_filter_too_long_end_the_run_only_one_after_the_other() {
+fn only_four_messages_in_a_row_that_kill_the_filter_end_the_run() {
     let crash = Filter::new("def f: 1 + f; if .deep then f > 0 else true end").unwrap();
     let choice = |document: &str| crash.matches("m", document);
     for _ in 0..5 {
@@ -345,7 +353,7 @@ fn an_output_larger_than_any_message_is_not_taken() {
     assert_eq!(large, Err("its output has more than 8 MiB".to_owned()));
 }
 
-/// Environment, input and modules are not there for a filter; nor are they in its process.
+/// Environment, input and modules are not there for a filter; nor are they in its process. Local times need `TZ`.
 #[test]
 #[cfg(target_os = "linux")]
 fn the_process_of_a_filter_has_no_environment_and_its_limits() {
@@ -353,9 +361,90 @@ fn the_process_of_a_filter_has_no_environment_and_its_limits() {
     let of = |name: &str| {
         std::fs::read_to_string(format!("/proc/{}/{name}", filter.process.borrow().id())).unwrap()
     };
-    assert_eq!(of("environ"), "");
+    let environment = of("environ");
+    assert!(environment.split_terminator('\0').all(|variable| variable.starts_with("TZ=")), "{environment}");
     let limits = of("limits");
     let line = |name: &str| limits.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
-    assert!(line("Max address space").contains("1073741824           1073741824"), "{limits}");
-    assert!(line("Max core file size").contains("0                    0"), "{limits}");
+    let memory = line("Max address space");
+    assert!(memory.contains("1073741824           1073741824"), "{memory}");
+    let core = line("Max core file size");
+    assert!(core.contains("0                    0"), "{core}");
+}
+
+/// Otherwise one such message would take a second, and five of them would end the run.
+#[test]
+fn a_panic_of_jaq_leaves_one_message_not_judged_and_ends_no_run() {
+    let filter = Filter::new(r#"if .far then 9223372036854775807 | strftime("%c") else true end"#).unwrap();
+    let process = filter.process.borrow().id();
+    for _ in 0..2 * ENDED_MAX {
+        let far = filter.matches("m", r#"{"far":true}"#);
+        assert_eq!(far, Ok(Choice::NotJudged("the filter fails on it".to_owned())));
+    }
+    assert_eq!(filter.matches("m", "{}"), Ok(Choice::Picked));
+    assert_eq!(filter.process.borrow().id(), process);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_run_goes_on_though_the_program_is_removed_or_upgraded() {
+    if !is_alone() {
+        let this = std::env::current_exe().unwrap();
+        let folder = tempfile::tempdir_in(this.parent().unwrap()).unwrap();
+        let link = folder.path().join("redeliver");
+        std::fs::hard_link(this, &link).unwrap();
+        return passes_alone(
+            std::process::Command::new(link),
+            "a_run_goes_on_though_the_program_is_removed_or_upgraded",
+        );
+    }
+    let crash = Filter::new("def f: 1 + f; if .deep then f > 0 else true end").unwrap();
+    std::fs::remove_file(std::env::current_exe().unwrap()).unwrap();
+    assert!(matches!(crash.matches("m", r#"{"deep":true}"#), Ok(Choice::NotJudged(_))));
+    assert_eq!(crash.matches("m", "{}"), Ok(Choice::Picked));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_filter_that_lacks_the_memory_to_start_is_not_told_to_be_wrong() {
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    if !is_alone() {
+        return passes_alone(
+            this_program(),
+            "a_filter_that_lacks_the_memory_to_start_is_not_told_to_be_wrong",
+        );
+    }
+    let little = Some(250 << 20);
+    setrlimit(Resource::As, Rlimit { current: little, maximum: little }).unwrap();
+    assert_eq!(
+        Filter::new("true").unwrap_err().to_string(),
+        "the filter `true` cannot be run: its process ended with exit status: 1"
+    );
+}
+
+#[test]
+fn local_times_are_those_of_the_time_zone_that_the_user_has_set() {
+    if !is_alone() {
+        let mut command = this_program();
+        command.env("TZ", "XYZ-5:45");
+        return passes_alone(command, "local_times_are_those_of_the_time_zone_that_the_user_has_set");
+    }
+    assert!(matches(r#"0 | strflocaltime("%H:%M") == "05:45""#, "{}"));
+    assert!(matches("0 | localtime | .[3:5] == [5, 45]", "{}"));
+}
+
+/// The argument of a program that runs one test alone. It is the name of no other test.
+const ALONE: &str = "alone";
+
+fn is_alone() -> bool {
+    std::env::args().any(|argument| argument == ALONE)
+}
+
+fn this_program() -> std::process::Command {
+    std::process::Command::new(std::env::current_exe().unwrap())
+}
+
+fn passes_alone(mut program: std::process::Command, test: &str) {
+    let ended = program.args([&format!("filter::tests::{test}"), ALONE, "--exact"]).output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stdout);
+    assert!(ended.status.success() && said.contains("1 passed"), "{said}");
 }

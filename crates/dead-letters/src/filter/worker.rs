@@ -1,6 +1,8 @@
-//! The process that runs a filter. It has no environment, little memory, and ends with the program that started it.
+//! The process that runs a filter. It has no environment but the time zone, little memory, and ends with the program
+//! that started it.
 
 use std::io::{BufRead as _, Write, stdin, stdout};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
@@ -11,10 +13,10 @@ use jaq_json::{Val, read};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 
-use super::absent::Watch;
+use super::absent::{Absent, Watch};
 use super::compile::compile;
 use super::verdict::verdict;
-use super::{FilterError, members};
+use super::{Wrong, members};
 use crate::surrogates;
 
 /// The argument of our program that makes it such a process. A test with this name does it for a crate's tests.
@@ -38,19 +40,9 @@ pub(super) struct Task {
     pub(super) is_of_dead_letters: bool,
 }
 
-/// What it says once the filter is compiled.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Compiled {
-    Ready(Option<Compared>),
-    Wrong { offset: usize, rest: String, reason: String },
-}
-
-/// Members that the filter compares, and what to write instead so that messages without them are left out.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Compared {
-    pub(super) members: Vec<String>,
-    pub(super) instead: Vec<String>,
-}
+/// What it says once the filter is compiled: what the filter compares that may be absent, if anything, or where it is
+/// wrong.
+pub(super) type Compiled = Result<Option<Absent>, Wrong>;
 
 /// What it says of a document.
 #[derive(Debug, Serialize, Deserialize)]
@@ -67,26 +59,36 @@ pub fn serve_filter() {
     if std::env::args_os().nth(1).is_none_or(|argument| argument != ARGUMENT) {
         return;
     }
-    limit_memory();
+    set_limits();
     let (jobs, work) = channel::<String>();
-    let worker = thread::Builder::new().stack_size(STACK_BYTES).spawn(move || work_on(&work));
-    if worker.is_ok() {
-        // Whatever the filter is doing, it ends when nobody is left who asks.
-        stdin().lock().lines().map_while(Result::ok).all(|line| jobs.send(line).is_ok());
+    let worker = thread::Builder::new().stack_size(STACK_BYTES).spawn(move || {
+        // After a panic, too, nobody may wait for an answer that never comes.
+        let worked = catch_unwind(AssertUnwindSafe(|| work_on(&work)));
+        std::process::exit(i32::from(worked.is_err()))
+    });
+    if worker.is_err() {
+        std::process::exit(1);
     }
+    // Whatever the filter is doing, it ends when nobody is left who asks.
+    stdin().lock().lines().map_while(Result::ok).all(|line| jobs.send(line).is_ok());
     std::process::exit(0)
 }
 
-/// For good. Where the system knows no such limit, the time is one.
-fn limit_memory() {
-    let now = getrlimit(Resource::As).maximum;
-    let most = Some(now.map_or(MEMORY_MAX, |now| now.min(MEMORY_MAX)));
-    let _not_known_here = setrlimit(Resource::As, Rlimit { current: most, maximum: most });
+/// For good. Where the system knows no limit of memory, the time is one. A core file would hold messages.
+fn set_limits() {
+    for (resource, most) in [(Resource::As, MEMORY_MAX), (Resource::Core, 0)] {
+        let now = getrlimit(resource).maximum;
+        let most = Some(now.map_or(most, |now| now.min(most)));
+        let _not_known_here = setrlimit(resource, Rlimit { current: most, maximum: most });
+    }
 }
 
 fn work_on(work: &Receiver<String>) {
     let mut stdout = stdout().lock();
     let mut say = |line: String| writeln!(stdout, "{line}").and_then(|()| stdout.flush());
+    if say(GREETING.to_owned()).is_err() {
+        return;
+    }
     let task = work.recv().ok().and_then(|line| serde_json::from_str::<Task>(&line).ok());
     let Some(task) = task else { return };
     let (arena, arena_of_watch) = (Arena::default(), Arena::default());
@@ -94,23 +96,24 @@ fn work_on(work: &Receiver<String>) {
     let filter = known.and_then(|()| compile(&task.filter, &arena));
     let watch = Watch::of(&task.filter);
     let is_absent = watch.as_ref().and_then(|watch| compile(&watch.is_absent, &arena_of_watch).ok());
-    let compiled = match &filter {
-        Err(FilterError::Compile { offset, rest, reason, .. }) => {
-            Compiled::Wrong { offset: *offset, rest: rest.clone(), reason: reason.clone() }
-        }
-        _ => Compiled::Ready(watch.filter(|_| is_absent.is_some()).map(|watch| watch.compared)),
-    };
-    let started = say(GREETING.to_owned()).and_then(|()| say(json(&compiled)));
-    let (Ok(filter), Ok(())) = (filter, started) else { return };
-    for line in work {
-        let document = serde_json::from_str::<String>(&line).unwrap_or_default();
-        let outputs = outputs(&filter, &document);
+    let absent = watch.filter(|_| is_absent.is_some()).map(|watch| watch.absent);
+    let compiled: Compiled = filter.as_ref().map(|_| absent).map_err(Clone::clone);
+    let (Ok(()), Ok(filter)) = (say(json(&compiled)), filter) else { return };
+    let judge = |document: &str| {
+        let outputs = outputs(&filter, document);
         let is_picked =
             || outputs.as_ref().is_ok_and(|found| verdict(found.first().map(String::as_str)) == Ok(true));
         let lacks = is_absent.as_ref().is_some_and(|is_absent| {
-            is_picked() && self::outputs(is_absent, &document).is_ok_and(|found| found == ["true"])
+            is_picked() && self::outputs(is_absent, document).is_ok_and(|found| found == ["true"])
         });
-        if say(json(&Answer { outputs, lacks })).is_err() {
+        Answer { outputs, lacks }
+    };
+    for line in work {
+        let document = serde_json::from_str::<String>(&line).unwrap_or_default();
+        // jaq and what it uses may panic, as of times that are far away.
+        let answer = catch_unwind(AssertUnwindSafe(|| judge(&document)))
+            .unwrap_or_else(|_| Answer { outputs: Err("the filter fails on it".to_owned()), lacks: false });
+        if say(json(&answer)).is_err() {
             return;
         }
     }

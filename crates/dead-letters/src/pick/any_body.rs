@@ -146,7 +146,7 @@ fn a_filter_without_an_end_is_refused_before_it_has_taken_every_processor() {
     let first = queue_with("text").iter().map(|record| pick.picks(record)).find_map(Result::err);
     assert_eq!(
         first.unwrap().to_string(),
-        "the filter `def endless: endless; endless` does not come to an end: it takes longer than 1 s on 4 messages, the last \
-         one sqs-4"
+        "the filter `def endless: endless; endless` was stopped on 4 messages in a row; on the last one, sqs-4, \
+         it takes longer than 1 s"
     );
 }

@@ -82,7 +82,7 @@ impl Plan {
     /// What becomes of a message.
     ///
     /// # Errors
-    /// If a filter gives no answer, or does not come to an end.
+    /// If a filter gives no answer, or was stopped on several messages in a row.
     pub fn decide(&self, record: &DeadLetterRecord) -> Result<Verdict, FilterError> {
         match self.pick.picks(record)? {
             Choice::Picked => {}
