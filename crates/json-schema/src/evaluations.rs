@@ -1,8 +1,8 @@
-//! How often a schema evaluates one and the same value. References can double it at each level, and the validator charges
-//! nobody for a schema that looks at nothing.
+//! How often a schema evaluates one and the same value. References can double it at each level, and the meter never
+//! hears of a schema that does not read its value.
 //!
-//! So it is counted before a value is seen, and bounded; and each schema that is evaluated gets a rule that looks at its
-//! value, which the meter charges for.
+//! So the evaluations are counted before the validator sees a document, and bounded; and each schema that does not read
+//! its value gets a rule by which the meter charges for it.
 
 use std::collections::{HashMap, HashSet};
 use std::ptr;
@@ -11,25 +11,29 @@ use referencing::{Draft, Registry, RegistryBuilder, Resolver, uri};
 use serde_json::{Map, Value};
 
 use crate::SchemaError;
+use crate::metered::metering_rule;
 use crate::schema::NothingIsFetched;
 
-/// Of one value. A union of two hundred events that share bases takes some thousands.
+/// Evaluations of one value. A union of two hundred events that share bases takes some thousands.
 const EVALUATIONS_MAX: u64 = 50_000;
-/// From reference to reference, or from branch to branch, in one value; a document has 127 levels, and each may go so
-/// far: the stack has room for it, as a test shows.
-const WAY_MAX: usize = 64;
-/// Looks at a schema that was looked at before, to know it: only references that go round in one value need them.
-const LOOKS_AGAIN_MAX: usize = 100_000;
-/// What an evaluation takes by itself, which a look has to pay for.
-const EVALUATION: u64 = 60;
+/// Schemas that evaluate one value inside each other, if the schema is recursive: a document has 127 levels, and each may
+/// go as deep. The stack has room for it, as a test shows.
+const RECURSIVE_ANCESTORS_MAX: usize = 64;
+/// The same if it is not: a long chain of `else` is one.
+const ANCESTORS_MAX: usize = 256;
+/// Surveys of a schema that was surveyed before: only references that go round in one value need them.
+const SURVEYED_AGAIN_MAX: usize = 100_000;
+/// Steps of an evaluation without what it reads.
+const EVALUATION: u64 = 150;
 
-/// Rules that look at any value.
-const LOOKS: [&str; 4] = ["type", "const", "enum", "minItems"];
-/// They do if they have anything to look for.
-const LOOKS_UNLESS_EMPTY: [&str; 2] = ["properties", "required"];
-/// The rule that is added: of any value it holds.
-const A_LOOK: (&str, u64) = ("minItems", 0);
-
+/// Rules that read any value.
+const READING: [&str; 4] = ["type", "const", "enum", "minItems"];
+/// Rules that read it unless they are empty.
+const READING_UNLESS_EMPTY: [&str; 2] = ["properties", "required"];
+/// Keywords that may hold a metering rule: they are checked before any that can fail without reading the value.
+const METERING: [&str; 2] = ["enum", "const"];
+/// Keywords whose content is data, whatever it looks like.
+const DATA: [&str; 4] = ["const", "enum", "default", "examples"];
 const BRANCHES: [&str; 4] = ["anyOf", "oneOf", "not", "if"];
 const ALL_OF: [&str; 3] = ["allOf", "then", "else"];
 const ALL_OF_BY_NAME: [&str; 2] = ["dependentSchemas", "dependencies"];
@@ -48,13 +52,15 @@ const OF_PARTS_BY_NAME: [&str; 2] = ["properties", "patternProperties"];
 /// A schema in its document: what stands there is known by its address.
 type Address = *const Value;
 
-/// What is known of all values that a schema may see.
+/// The evaluations of a schema that the meter would not hear of.
 #[derive(Default)]
 pub(crate) struct Evaluations {
-    /// The schemas that do not look at their value.
-    silent: HashSet<Address>,
-    /// Evaluations that do nothing else, from one look to the next: at most so many.
-    between_looks: u64,
+    /// By the schema that pays for them.
+    unmetered: HashMap<Address, u64>,
+    /// References that end at a boolean, which cannot pay for them.
+    booleans: HashMap<Address, bool>,
+    /// All objects that are evaluated as schemas.
+    schemas: HashSet<Address>,
 }
 
 impl Evaluations {
@@ -70,32 +76,62 @@ impl Evaluations {
             // The validator will not have it either, and says why.
             return Ok(Self::default());
         };
-        let mut survey = Survey::default();
         let root = Place { schema, resolver: registry.resolver(base), draft };
-        survey.find_anchors(&root);
-        survey
-            .run(root)
-            .map_err(|at| SchemaError::Repeats { pointer: pointer_of(schema, at).unwrap_or_default() })?;
-        let between_looks = survey.free_max + survey.hops_max + u64::from(!survey.silent.is_empty());
-        Ok(Self { silent: survey.silent, between_looks })
+        let survey = |ancestors_max| {
+            Survey::of(&root, ancestors_max).map_err(|excess: Excess| excess.error(schema, ancestors_max))
+        };
+        let mut survey = match survey(ANCESTORS_MAX)? {
+            shallow if shallow.height_max <= RECURSIVE_ANCESTORS_MAX => shallow,
+            deep if deep.is_recursive() => survey(RECURSIVE_ANCESTORS_MAX)?,
+            deep => deep,
+        };
+        for (target, references) in survey.reference_chains {
+            *survey.unmetered.entry(target).or_default() += references;
+        }
+        survey.unmetered.retain(|_, evaluations| *evaluations > 0);
+        Ok(Self { unmetered: survey.unmetered, booleans: survey.booleans, schemas: survey.noted })
     }
 
-    /// What a look has to pay for besides itself.
-    pub(crate) fn of_look(&self) -> u64 {
-        self.between_looks * EVALUATION
-    }
-
-    /// The schema, each part of which looks at its value.
-    pub(crate) fn looking(&self, schema: &Value) -> Value {
+    /// The schema, with rules by which the meter charges for all evaluations.
+    pub(crate) fn with_metering_rules(&self, schema: &Value) -> Value {
+        let address = ptr::from_ref(schema);
         match schema {
             Value::Object(members) => {
-                let members = members.iter().map(|(name, value)| (name.clone(), self.looking(value)));
-                let is_silent = self.silent.contains(&ptr::from_ref(schema));
-                let look = is_silent.then(|| (A_LOOK.0.to_owned(), A_LOOK.1.into()));
-                members.chain(look).collect()
+                if let Some(&end) = self.booleans.get(&address) {
+                    return end.into();
+                }
+                // A member may be named like a keyword.
+                let is_schema = self.schemas.contains(&address);
+                let member = |(name, value): (&String, &Value)| {
+                    let is_data = is_schema && DATA.contains(&name.as_str());
+                    (name.clone(), if is_data { value.clone() } else { self.with_metering_rules(value) })
+                };
+                members.iter().map(member).chain(self.metering_member(address, members)).collect()
             }
-            Value::Array(items) => items.iter().map(|item| self.looking(item)).collect(),
+            Value::Array(items) => items.iter().map(|item| self.with_metering_rules(item)).collect(),
             other => other.clone(),
+        }
+    }
+
+    fn metering_member(&self, schema: Address, members: &Map<String, Value>) -> Option<(String, Value)> {
+        let rule = metering_rule(self.unmetered.get(&schema)? * EVALUATION);
+        let keyword = METERING.into_iter().find(|keyword| !members.contains_key(*keyword))?;
+        Some((keyword.to_owned(), if keyword == "enum" { Value::Array(vec![rule]) } else { rule }))
+    }
+}
+
+/// Why a schema is refused, and where.
+enum Excess {
+    Repeats(Address),
+    TooDeep(Address),
+}
+
+impl Excess {
+    fn error(&self, schema: &Value, ancestors_max: usize) -> SchemaError {
+        let pointer = |at: Address| pointer_of(schema, at).unwrap_or_default();
+        match *self {
+            Self::Repeats(at) => SchemaError::Repeats { pointer: pointer(at), max: EVALUATIONS_MAX },
+            Self::TooDeep(at) => SchemaError::TooDeep { pointer: pointer(at), max: ancestors_max },
         }
     }
 }
@@ -123,11 +159,11 @@ impl<'r> Place<'r> {
         self.has("$ref") && (is_alone || self.schema.as_object().is_some_and(|members| members.len() == 1))
     }
 
-    fn looks(&self) -> bool {
+    fn reads(&self) -> bool {
         let is_empty =
             |found: &Value| found.as_array().map_or(found == &Value::Object(Map::new()), Vec::is_empty);
-        LOOKS.iter().any(|keyword| self.has(keyword))
-            || LOOKS_UNLESS_EMPTY
+        READING.iter().any(|keyword| self.has(keyword))
+            || READING_UNLESS_EMPTY
                 .iter()
                 .any(|keyword| self.schema.get(keyword).is_some_and(|found| !is_empty(found)))
     }
@@ -149,7 +185,9 @@ impl<'r> Place<'r> {
 
     fn parts_by_name(&self, keyword: &str) -> impl Iterator<Item = Self> {
         let found = self.schema.get(keyword).and_then(Value::as_object);
-        found.into_iter().flat_map(Map::values).map(|schema| self.part(schema))
+        // Up to draft 7, `dependencies` may have arrays of names.
+        let schemas = found.into_iter().flat_map(Map::values).filter(|found| !found.is_array());
+        schemas.map(|schema| self.part(schema))
     }
 
     /// The schemas of which not all have to hold for the same value.
@@ -165,7 +203,7 @@ impl<'r> Place<'r> {
 
 /// How many schemas evaluate one value, with this one.
 #[derive(Clone, Copy)]
-struct Count {
+struct Count<'r> {
     /// To know whether it is valid.
     verdict: u64,
     /// To know all that is wrong: branches are asked for their verdicts first.
@@ -173,23 +211,27 @@ struct Count {
     /// To know which members and items were evaluated, for `unevaluatedProperties` and `unevaluatedItems`: each branch
     /// is asked for its verdict by each schema above it.
     marks: u64,
-    /// Of these, the ones before the first look, if there is none at all.
-    free: u64,
-    /// The ones before the first look, if there is one.
-    hops: u64,
-    /// The place on the way that references lead back to; there the validator stops.
+    /// Of these, the ones that the schema above has to pay for.
+    unmetered: u64,
+    /// Where references end, and how many of them lead there.
+    end: Option<(&'r Value, u64)>,
+    /// The longest chain of schemas that evaluate the value inside each other, from this one.
+    height: usize,
+    /// The ancestor that references lead back to; there the validator stops.
     back_to: usize,
 }
 
-impl Count {
-    const ONE: Self = Self { verdict: 1, errors: 1, marks: 0, free: 1, hops: 0, back_to: usize::MAX };
+impl Count<'_> {
+    const ONE: Self =
+        Self { verdict: 1, errors: 1, marks: 0, unmetered: 1, end: None, height: 1, back_to: usize::MAX };
 
     fn add(&mut self, part: Self, is_branch: bool) {
         self.verdict += part.verdict;
         self.errors += part.errors + if is_branch { part.verdict } else { 0 };
         self.marks += part.verdict + part.marks;
-        self.free += part.free;
-        self.hops = self.hops.max(part.hops);
+        self.unmetered += part.unmetered;
+        self.end = part.end;
+        self.height = self.height.max(part.height + 1);
         self.back_to = self.back_to.min(part.back_to);
     }
 }
@@ -198,16 +240,20 @@ impl Count {
 struct Survey<'r> {
     /// What `$dynamicRef` and `$recursiveRef` may mean: the schemas of a name.
     anchors: HashMap<&'r str, Vec<Place<'r>>>,
-    known: HashMap<Address, Count>,
+    known: HashMap<Address, Count<'r>>,
     /// The schemas above, which evaluate the same value.
-    way: Vec<Address>,
-    looks_again: usize,
+    ancestors: Vec<Address>,
+    surveyed_again: usize,
     /// What goes into the value's parts.
     of_parts: Vec<Place<'r>>,
     noted: HashSet<Address>,
-    silent: HashSet<Address>,
-    free_max: u64,
-    hops_max: u64,
+    subschemas: HashMap<Address, Vec<Address>>,
+    ancestors_max: usize,
+    height_max: usize,
+    unmetered: HashMap<Address, u64>,
+    booleans: HashMap<Address, bool>,
+    /// The longest one that leads to each schema.
+    reference_chains: HashMap<Address, u64>,
 }
 
 /// The name of `$recursiveAnchor`, which has none.
@@ -232,53 +278,69 @@ impl<'r> Survey<'r> {
 
     /// # Errors
     /// The schema where they are too many.
-    fn run(&mut self, root: Place<'r>) -> Result<(), Address> {
-        self.of_parts.push(root);
-        while let Some(place) = self.of_parts.pop() {
-            self.count(&place)?;
+    fn of(root: &Place<'r>, ancestors_max: usize) -> Result<Self, Excess> {
+        let mut survey = Self { ancestors_max, ..Self::default() };
+        survey.find_anchors(root);
+        survey.of_parts.push(root.clone());
+        while let Some(place) = survey.of_parts.pop() {
+            survey.count(&place)?;
         }
-        Ok(())
+        Ok(survey)
     }
 
-    fn count(&mut self, place: &Place<'r>) -> Result<Count, Address> {
+    fn count(&mut self, place: &Place<'r>) -> Result<Count<'r>, Excess> {
         let address = place.address();
         if !place.schema.is_object() {
-            return Ok(Count::ONE);
+            return Ok(Count { end: Some((place.schema, 0)), ..Count::ONE });
         }
         if let Some(&known) = self.known.get(&address) {
-            return Ok(known);
+            let is_too_deep = self.ancestors.len() + known.height > self.ancestors_max;
+            return if is_too_deep { Err(Excess::TooDeep(address)) } else { Ok(known) };
         }
-        if let Some(back_to) = self.way.iter().position(|&above| above == address) {
+        if let Some(back_to) = self.ancestors.iter().position(|&above| above == address) {
             return Ok(Count { back_to, ..Count::ONE });
         }
-        self.looks_again += usize::from(self.noted.contains(&address));
-        if self.looks_again > LOOKS_AGAIN_MAX || self.way.len() == WAY_MAX {
-            return Err(address);
+        self.surveyed_again += usize::from(self.noted.contains(&address));
+        if self.surveyed_again > SURVEYED_AGAIN_MAX {
+            return Err(Excess::Repeats(address));
         }
-        let depth = self.way.len();
-        self.way.push(address);
-        let mut count = Count { free: 0, ..Count::ONE };
-        for part in place.branches() {
-            count.add(self.count(&part)?, true);
+        if self.ancestors.len() == self.ancestors_max {
+            return Err(Excess::TooDeep(address));
         }
-        for part in self.all_of(place) {
-            count.add(self.count(&part)?, false);
+        let depth = self.ancestors.len();
+        self.ancestors.push(address);
+        let mut count = Count { unmetered: 0, ..Count::ONE };
+        let branches: Vec<_> = place.branches().collect();
+        let all_of = self.all_of(place);
+        for part in &branches {
+            count.add(self.count(part)?, true);
         }
-        self.way.pop();
-        if ["unevaluatedProperties", "unevaluatedItems"].iter().any(|name| place.schema.get(name).is_some()) {
+        for part in &all_of {
+            count.add(self.count(part)?, false);
+        }
+        self.ancestors.pop();
+        let subschemas = count.verdict;
+        let marks = place.has("unevaluatedProperties") || place.has("unevaluatedItems");
+        if marks {
             count.verdict += count.marks;
             count.errors += count.marks;
         }
         if count.errors > EVALUATIONS_MAX {
-            return Err(address);
+            return Err(Excess::Repeats(address));
         }
-        self.note_looks(place, &mut count);
-        // What leads back to a place above costs more on another way.
+        if place.is_reference() {
+            self.note_reference(place, &mut count);
+        } else {
+            // To mark what they evaluated, the validator goes through the subschemas without their rules.
+            self.note_unmetered(place, &mut count, if marks { 2 * subschemas } else { 0 });
+        }
+        // What leads back to an ancestor costs more by another way.
         if count.back_to >= depth {
             count.back_to = usize::MAX;
             self.known.insert(address, count);
         }
-        self.note_parts(place);
+        self.height_max = self.height_max.max(count.height);
+        self.note_parts(place, branches.into_iter().chain(all_of));
         Ok(count)
     }
 
@@ -296,26 +358,58 @@ impl<'r> Survey<'r> {
         parts
     }
 
-    fn note_looks(&mut self, place: &Place<'r>, count: &mut Count) {
-        (count.free, count.hops) = if !place.is_reference() {
-            self.free_max = self.free_max.max(count.free);
-            if !place.looks() {
-                self.silent.insert(place.address());
+    fn note_reference(&mut self, place: &Place<'r>, count: &mut Count<'r>) {
+        let is_alone = place.schema.as_object().is_some_and(|members| members.len() == 1);
+        match &mut count.end {
+            Some((Value::Bool(end), _)) if is_alone && place.draft != Draft::Draft4 => {
+                self.booleans.insert(place.address(), *end);
             }
-            (0, 0)
-        } else if count.free > 0 {
-            (count.free + 1, 0)
-        } else {
-            (0, count.hops + 1)
-        };
-        self.hops_max = self.hops_max.max(count.hops);
+            Some((end @ Value::Object(_), references)) => {
+                *references += 1;
+                let longest = self.reference_chains.entry(ptr::from_ref(*end)).or_default();
+                *longest = (*longest).max(*references);
+            }
+            _ => count.unmetered += 1,
+        }
     }
 
-    fn note_parts(&mut self, place: &Place<'r>) {
+    fn note_unmetered(&mut self, place: &Place<'r>, count: &mut Count<'r>, marks: u64) {
+        let unmetered = u64::from(!place.reads()) + count.unmetered + marks;
+        self.unmetered.insert(place.address(), unmetered);
+        count.unmetered = 0;
+        count.end = Some((place.schema, 0));
+    }
+
+    fn note_parts(&mut self, place: &Place<'r>, of_same_value: impl Iterator<Item = Place<'r>>) {
         if self.noted.insert(place.address()) {
-            self.of_parts.extend(OF_PARTS.iter().flat_map(|keyword| place.parts(keyword)));
-            self.of_parts.extend(OF_PARTS_BY_NAME.iter().flat_map(|keyword| place.parts_by_name(keyword)));
+            let mut parts: Vec<_> = OF_PARTS.iter().flat_map(|keyword| place.parts(keyword)).collect();
+            parts.extend(OF_PARTS_BY_NAME.iter().flat_map(|keyword| place.parts_by_name(keyword)));
+            let subschemas = of_same_value.map(|part| part.address());
+            let subschemas = subschemas.chain(parts.iter().map(Place::address)).collect();
+            self.subschemas.insert(place.address(), subschemas);
+            self.of_parts.extend(parts);
         }
+    }
+
+    /// Whether a schema is its own subschema: what is not, has no ancestors left once all others are taken away.
+    fn is_recursive(&self) -> bool {
+        let mut parents: HashMap<_, usize> = HashMap::new();
+        for subschema in self.subschemas.values().flatten() {
+            *parents.entry(subschema).or_default() += 1;
+        }
+        let mut without_parents: Vec<_> =
+            self.subschemas.keys().filter(|schema| !parents.contains_key(schema)).collect();
+        while let Some(schema) = without_parents.pop() {
+            for subschema in self.subschemas.get(schema).into_iter().flatten() {
+                let left = parents.entry(subschema).or_default();
+                *left -= 1;
+                if *left == 0 {
+                    parents.remove(subschema);
+                    without_parents.push(subschema);
+                }
+            }
+        }
+        !parents.is_empty()
     }
 }
 

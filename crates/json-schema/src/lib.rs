@@ -54,12 +54,23 @@ pub enum SchemaError {
     NotASchema(String),
     /// One value of a document takes too many evaluations.
     #[error(
-        "too expensive to check: {} evaluates one value more than 50,000 times, or through more than 64 schemas in a \
-         row; each level that refers to the next one twice doubles the work",
-        if .pointer.is_empty() { "its root" } else { .pointer }
+        "too expensive to check: {} evaluates one value more than {max} times; each level that refers to the next one \
+         twice doubles the work",
+        place(pointer)
     )]
-    Repeats { pointer: String },
+    Repeats { pointer: String, max: u64 },
+    /// Too many schemas evaluate one value inside each other.
+    #[error(
+        "too deep to check: {} is reached through more than {max} schemas that check the same value; write the cases as \
+         `allOf` of `if`/`then`",
+        place(pointer)
+    )]
+    TooDeep { pointer: String, max: usize },
     /// This program has no validator.
     #[error("of no use to a program without the feature `validator`")]
     NoValidator,
+}
+
+fn place(pointer: &str) -> &str {
+    if pointer.is_empty() { "its root" } else { pointer }
 }

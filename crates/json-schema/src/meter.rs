@@ -39,14 +39,13 @@ pub(crate) struct Ended;
 pub(crate) struct Meter {
     left: Cell<u64>,
     beyond: Cell<u64>,
-    of_look: u64,
     names: Names,
 }
 
 impl Meter {
-    /// With all of a check's budget. A look takes `of_look` more, for what is evaluated without one.
-    pub(crate) fn new(names: Names, of_look: u64) -> Self {
-        Self { left: Cell::new(BUDGET), beyond: Cell::new(BEYOND), of_look: LOOK + of_look, names }
+    /// With all of a check's budget.
+    pub(crate) fn new(names: Names) -> Self {
+        Self { left: Cell::new(BUDGET), beyond: Cell::new(BEYOND), names }
     }
 
     /// Whether there was something left for it. Once there was not, there is nothing left for anything.
@@ -81,7 +80,7 @@ impl Meter {
 
     /// Looks at a value.
     pub(crate) fn look(&self) {
-        self.spend(self.of_look);
+        self.spend(LOOK);
     }
 
     #[cfg(test)]

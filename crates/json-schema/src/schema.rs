@@ -15,8 +15,6 @@ use crate::{SchemaError, Violation, found, numeric, pattern};
 pub struct Schema {
     validator: Validator<Metered>,
     names: Names,
-    /// What a look takes for what is evaluated without one.
-    of_look: u64,
 }
 
 /// How a schema is compiled.
@@ -49,24 +47,23 @@ impl Schema {
     }
 
     fn build(schema: &Value, options: Options<'_>) -> Result<Self, SchemaError> {
-        let evaluations = Evaluations::of(schema)?;
-        let (looking, of_look) = (evaluations.looking(schema), evaluations.of_look());
+        let metered = Evaluations::of(schema)?.with_metering_rules(schema);
         let options = pattern::keyword(numeric::keywords(options.with_retriever(NothingIsFetched)));
         let of_byte = of_names(schema);
         // First by an engine that never steps back, whose cost is known from a text's length.
         let linear = options.clone().with_pattern_options(pattern::linear(of_byte));
-        if let Ok(validator) = linear.build(&looking) {
-            return Ok(Self { validator, names: Names { of_byte, ..Names::default() }, of_look });
+        if let Ok(validator) = linear.build(&metered) {
+            return Ok(Self { validator, names: Names { of_byte, ..Names::default() } });
         }
         // Either it is wrong, or names are matched with look-around.
         let engine = PatternOptions::fancy_regex().backtrack_limit(pattern::STEPS_BACK_OF_NAME);
         let options = options.with_pattern_options(engine);
         // What is wrong with it is told in its own words.
-        let validator = options.clone().build(&looking).or_else(|_| options.build(schema));
+        let validator = options.clone().build(&metered).or_else(|_| options.build(schema));
         let validator = validator.map_err(|error| SchemaError::NotASchema(describe(&error)))?;
         let (of_name, of_step) = pattern::of_steps_back(pattern::STEPS_BACK_OF_NAME);
         let names = Names { of_name, of_byte: of_byte + of_step, step_back: true };
-        Ok(Self { validator, names, of_look })
+        Ok(Self { validator, names })
     }
 
     /// What `instance` breaks, the first hundred rules; `at` is the instance's own pointer. A check that takes too long
@@ -78,7 +75,7 @@ impl Schema {
 
     /// For one check.
     fn meter(&self) -> Rc<Meter> {
-        Rc::new(Meter::new(self.names, self.of_look))
+        Rc::new(Meter::new(self.names))
     }
 }
 

@@ -17,7 +17,7 @@ fn chain(levels: usize, level: impl Fn(Value) -> Value, last: Value) -> Value {
 
 fn refused(schema: &Value) -> String {
     match Schema::of(schema) {
-        Err(error @ SchemaError::Repeats { .. }) => error.to_string(),
+        Err(error @ (SchemaError::Repeats { .. } | SchemaError::TooDeep { .. })) => error.to_string(),
         other => panic!("{:.200}: {other:?}", schema.to_string()),
     }
 }
@@ -40,7 +40,7 @@ fn a_schema_that_doubles_its_work_at_each_level_is_refused_by_name_and_burns_no_
         let schema = chain(40, level, json!({"type": "object"}));
         let error = refused(&schema);
         assert!(error.contains(" /$defs/s"), "{name}: {error}");
-        assert!(error.contains("50,000"), "{name}: {error}");
+        assert!(error.contains("more than 50000 times"), "{name}: {error}");
         // The same below the value itself.
         let mut below = schema;
         let reference = below.as_object_mut().unwrap().remove("$ref").unwrap();
@@ -281,11 +281,36 @@ fn schemas_that_people_have_are_taken_and_their_messages_pass() {
         }},
     });
     let forest = (0..40).fold(json!({"data": 1}), |inner, _| json!({"data": 1, "children": [inner]}));
+    // Rows with a rule for each of their kinds, and one that may have a member of any of thirty kinds, but has not.
+    let rule = |n: usize| {
+        json!({
+            "if": {"properties": {"kind": {"const": format!("k{n}")}}},
+            "then": {"required": ["id"]},
+        })
+    };
+    let by_kind = json!({"items": {"allOf": (0..40).map(rule).collect::<Vec<_>>()}});
+    let any = json!({"$ref": "#/$defs/any"});
+    let optional = json!({
+        "items": {"properties": {"id": {"type": "integer"}, "absent": {"anyOf": vec![any; 30]}}},
+        "$defs": {"any": true},
+    });
+    // A row has one of eighty kinds, and each `else` is the next one.
+    let case = |other: Value, n: usize| {
+        json!({
+            "if": {"properties": {"kind": {"const": format!("k{n}")}}},
+            "then": {"required": ["id"]},
+            "else": other,
+        })
+    };
+    let cases = json!({"items": (0..80).fold(json!(true), case)});
     let meta = |draft: &str| json!({"$schema": draft, "$ref": draft});
     for (schema, document) in [
         (fhir.clone(), bundle),
         (openapi.clone(), json!(thousand)),
         (tree, forest),
+        (by_kind, rows(18_000)),
+        (optional, rows(18_000)),
+        (cases, rows(1000)),
         (meta("https://json-schema.org/draft/2020-12/schema"), openapi),
         (meta("https://json-schema.org/draft/2019-09/schema"), json!({"items": {"minimum": 5}})),
         (meta("http://json-schema.org/draft-07/schema#"), fhir),
@@ -304,4 +329,108 @@ fn a_wrong_schema_is_refused_with_the_words_it_was_written_in() {
     });
     let error = Schema::of(&schema).unwrap_err().to_string();
     assert!(error.contains(r#"{"items":{"allOf":[{"type":"string"},true]},"minLength":-1}"#), "{error}");
+}
+
+/// Rows of about 50 bytes.
+fn rows(count: usize) -> Value {
+    let row = |n: usize| json!({"id": n, "kind": format!("k{}", n % 40), "name": "0123456789"});
+    Value::Array((0..count).map(row).collect())
+}
+
+#[test]
+fn dependencies_that_are_names_cost_what_their_names_cost() {
+    for draft in ["draft-04", "draft-06", "draft-07"] {
+        let steps = |dependencies: Map<String, Value>| {
+            let schema = json!({
+                "$schema": format!("http://json-schema.org/{draft}/schema#"),
+                "items": {"type": "object", "dependencies": dependencies},
+            });
+            let (found, steps) = checked(&schema, &rows(18_000));
+            assert_eq!(found, [], "{draft}");
+            steps
+        };
+        let none = steps(Map::new());
+        let forty: Map<_, _> = (0..40).map(|n| (format!("m{n:02}"), json!(["id"]))).collect();
+        // One look at the row, and forty names of three bytes that it does not have.
+        assert_eq!(steps(forty) - none, 18_000 * 40 * (30 + 30), "{draft}");
+    }
+}
+
+#[test]
+fn what_is_not_evaluated_costs_nothing() {
+    let any = json!({"$ref": "#/$defs/any"});
+    let schema = |optional: Value| {
+        json!({
+            "items": {"properties": {"absent": optional}},
+            "$defs": {"any": true},
+        })
+    };
+    let steps = |optional: Value| checked(&schema(optional), &rows(18_000)).1;
+    assert_eq!(steps(json!({"anyOf": vec![any; 30]})), steps(json!(true)));
+}
+
+#[test]
+fn data_in_a_schema_stays_as_it_is() {
+    let empty = json!({});
+    let by_keyword = |keyword: &str, data: Value| {
+        let pointer = if data.is_array() { format!("{keyword}/0") } else { keyword.to_owned() };
+        let reference = json!({"$ref": format!("#/properties/a/{pointer}")});
+        json!({"properties": {"a": {keyword: data}, "b": reference, "const": {"allOf": [{}]}}})
+    };
+    for (keyword, data) in [("const", empty.clone()), ("enum", json!([empty]))] {
+        let schema = by_keyword(keyword, data);
+        let found = Schema::of(&schema).unwrap().violations(&json!({"a": {}, "b": 5, "const": 1}), "");
+        assert_eq!(found, [], "{schema}");
+    }
+}
+
+#[test]
+fn a_metering_rule_is_none_that_a_schema_can_say() {
+    let text = r#"{"const": {"$serde_json::private::Number": 60}}"#;
+    assert!(Schema::new(text).is_err());
+    let text = r#"{"const": {"$serde_json::private::Number": "60"}}"#;
+    if let Ok(schema) = Schema::new(text) {
+        assert_ne!(schema.violations(&json!("a"), ""), []);
+    }
+}
+
+#[test]
+fn a_chain_of_two_hundred_cases_is_taken_unless_each_level_of_a_document_goes_through_it() {
+    let case = |next: Value| json!({"if": {"type": "string"}, "then": true, "else": next});
+    let nested = move |levels: usize, last: Value| (0..levels).fold(last, |inner, _| case(inner));
+    let check = move || {
+        let taken = [json!({"items": nested(200, json!(true))}), chain(120, case, json!(true))];
+        for schema in taken {
+            assert_eq!(
+                Schema::of(&schema).unwrap().violations(&json!([[[1]]]), ""),
+                [],
+                "{:.100}",
+                schema.to_string()
+            );
+        }
+        let error = refused(&nested(70, json!({"items": {"$ref": "#"}})));
+        assert!(error.starts_with("too deep to check: /else/else/"), "{error}");
+        assert!(
+            error.contains("is reached through more than 64 schemas that check the same value"),
+            "{error}"
+        );
+        let error = refused(&nested(300, json!(true)));
+        assert!(
+            error.contains("is reached through more than 256 schemas that check the same value"),
+            "{error}"
+        );
+    };
+    std::thread::Builder::new().stack_size(4 << 20).spawn(check).unwrap().join().unwrap();
+}
+
+/// Its end was surveyed before its beginning.
+#[test]
+fn a_way_that_is_long_in_two_halves_is_refused() {
+    let mut schema = chain(480, |next| next, json!(true));
+    schema["properties"] = json!({"a": {"$ref": "#/$defs/s240"}});
+    schema["items"] = json!({"$ref": "#/$defs/s0"});
+    schema.as_object_mut().unwrap().remove("$ref");
+    refused(&schema);
+    let reversed = json!({"properties": {"a": schema["items"]}, "items": schema["properties"]["a"], "$defs": schema["$defs"]});
+    refused(&reversed);
 }
