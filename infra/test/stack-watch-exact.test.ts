@@ -147,7 +147,7 @@ describe('what is watched is what the functions write', () => {
   );
   /** Which crates make an event; those that all functions share count for all. */
   const makers = (event: string): string[] =>
-    readdirSync(crates).filter((crate) =>
+    readdirSync(crates).filter((crate) => !crate.endsWith('.toml') &&
       (readdirSync(join(crates, `${crate}/src/`), { recursive: true }) as string[])
         .filter((file) => file.endsWith('.rs') && !/tests|telemetry/.test(file))
         .some((file) => readFileSync(join(crates, `${crate}/src/${file}`), 'utf8').includes(`Event::${event} {`)),
