@@ -158,6 +158,24 @@ fn block_on(command: impl Future<Output = Result<ExitCode, Failure>>) -> Result<
     done
 }
 
+/// A page's filter may go on for hours.
+#[cfg(test)]
+#[test]
+fn what_still_computes_does_not_keep_a_command_from_ending() {
+    let (end, computes) = std::sync::mpsc::channel::<()>();
+    let (ended, ends) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let done = block_on(async move {
+            drop(tokio::task::spawn_blocking(move || computes.recv()));
+            Ok(ExitCode::SUCCESS)
+        });
+        ended.send(done.is_ok())
+    });
+    let is_ended = ends.recv_timeout(std::time::Duration::from_secs(60));
+    drop(end);
+    assert_eq!(is_ended, Ok(true));
+}
+
 /// A filter of these tests starts this program once more, with this name.
 #[cfg(test)]
 #[test]

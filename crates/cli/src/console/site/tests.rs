@@ -110,6 +110,51 @@ async fn what_is_not_understood_is_a_page_that_says_so_and_leads_back() {
     }
 }
 
+/// Whoever asks without the cookie learns no more than that there is a console.
+#[tokio::test]
+async fn no_answer_to_a_stranger_has_the_path_or_the_token() {
+    let folder = tempfile::tempdir().unwrap();
+    let address = served(folder.path()).await;
+    for head in [
+        format!("GET / HTTP/1.1\r\nhost: {address}\r\n"),
+        format!("GET /path/0/letters HTTP/1.1\r\nhost: {address}\r\n"),
+        format!("GET /path/?token=wrong HTTP/1.1\r\nhost: {address}\r\n"),
+        format!("POST /path/0/plans HTTP/1.1\r\nhost: {address}\r\norigin: http://{address}\r\n"),
+        format!("GET /path/ HTTP/1.1\r\nhost: {address}\r\nsec-fetch-site: same-site\r\n"),
+        "GET /path/ HTTP/1.1\r\nhost: localhost\r\n".to_owned(),
+    ] {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(format!("{head}\r\n").as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 4"), "{head}: {answer}");
+        assert!(!answer.contains("/path") && !answer.contains("secret"), "{head}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn the_end_waits_for_a_deployment_that_is_being_paused() {
+    let site = Site {
+        guard: Guard {
+            address: (Ipv4Addr::LOCALHOST, 1).into(),
+            path: Token::of("path"),
+            token: Token::of("secret"),
+            read_only: false,
+        },
+        desks: Vec::new(),
+        schema: MessageSchema::new(None),
+        max_generation: 3,
+        fleet: None,
+        connection: Connection::to_endpoint("http://127.0.0.1:1"),
+        switching: Mutex::default(),
+    };
+    let switching = site.switching.lock().await;
+    let mut rests = std::pin::pin!(site.rest());
+    assert!(futures_util::poll!(rests.as_mut()).is_pending());
+    drop(switching);
+    assert!(futures_util::poll!(rests.as_mut()).is_ready());
+}
+
 #[cfg(unix)]
 #[tokio::test]
 async fn what_lies_among_the_plans_holds_up_no_page_and_a_plan_says_to_which_account_it_sends() {
