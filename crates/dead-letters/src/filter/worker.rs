@@ -54,7 +54,7 @@ pub(super) struct Answer {
 }
 
 /// Runs filters for another process, if this one was started for that; then it does not return. Each program, and each
-/// test program, that uses a [`Filter`] has to call this first.
+/// test program, that uses a [`Filter`](crate::Filter) has to call this first.
 pub fn serve_filter() {
     if std::env::args_os().nth(1).is_none_or(|argument| argument != ARGUMENT) {
         return;
