@@ -4,49 +4,115 @@ mod event;
 
 use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 
 use chrono::DateTime;
 use futures_util::FutureExt as _;
-use lambda_runtime::{Error, LambdaEvent, service_fn};
+pub use lambda_runtime::Diagnostic;
+use lambda_runtime::layers::TracingLayer;
+use lambda_runtime::{BoxFuture, Error, LambdaEvent, Runtime, SnapStartResource, service_fn};
 use redeliver_core::events::Event;
+use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Function, Observer};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+#[cfg(feature = "targets")]
+pub(crate) use event::Object;
 pub use event::{NotAnSqsEvent, Records, records};
+
+/// A user's own function beside ours in the same place: what Lambda says concerns it, too.
+pub trait Guest: Send + Sync + 'static {
+    /// What Lambda says of the invocation that begins.
+    fn invoked(&self, function_arn: &str, trace_id: Option<&str>);
+    /// Handles an event that is none of SQS's, before its end; `None` if that is not to be.
+    fn other_event(
+        &self,
+        event: &str,
+        end: Timestamp,
+    ) -> impl Future<Output = Option<Result<Box<RawValue>, Diagnostic>>> + Send;
+    /// Lambda has restored its snapshot.
+    fn restored(&self) -> impl Future<Output = ()> + Send;
+}
+
+/// There is none.
+impl Guest for () {
+    fn invoked(&self, _: &str, _: Option<&str>) {}
+
+    async fn other_event(&self, _: &str, _: Timestamp) -> Option<Result<Box<RawValue>, Diagnostic>> {
+        None
+    }
+
+    async fn restored(&self) {}
+}
 
 /// Serves invocations until the process is stopped.
 ///
 /// # Errors
 /// If Lambda's Runtime API fails.
-pub async fn run_function(function: impl Function, observer: impl Observer) -> Result<(), Error> {
+pub async fn run_function(
+    function: impl Function,
+    observer: impl Observer,
+    guest: Arc<impl Guest>,
+) -> Result<(), Error> {
+    struct Hooks<G>(Arc<G>);
+    impl<G: Guest> SnapStartResource for Hooks<G> {
+        fn after_restore(&self) -> BoxFuture<'_, Result<(), Error>> {
+            Box::pin(async {
+                self.0.restored().await;
+                Ok(())
+            })
+        }
+    }
     let (function, observer) = (&function, &observer);
-    lambda_runtime::run(service_fn(async |event: LambdaEvent<Box<RawValue>>| {
-        invoke(function, observer, event.payload.get(), event.context.deadline).await
-    }))
-    .await
+    let hooks = Arc::new(Hooks(Arc::clone(&guest)));
+    let service = service_fn(async |event: LambdaEvent<Box<RawValue>>| {
+        let LambdaEvent { payload, context } = event;
+        guest.invoked(&context.invoked_function_arn, context.xray_trace_id.as_deref());
+        invoke(function, observer, &*guest, payload.get(), context.deadline).await
+    });
+    Runtime::new(service).layer(TracingLayer::new()).register_snapstart_resource(hooks).run().await
 }
 
 /// One invocation. The deadline is in milliseconds since the epoch.
 async fn invoke(
     function: &impl Function,
     observer: &impl Observer,
+    guest: &impl Guest,
     event: &str,
     deadline: u64,
-) -> Result<Response, Error> {
+) -> Result<Answer, Diagnostic> {
+    let millis = i64::try_from(deadline).unwrap_or(i64::MAX);
+    let deadline = DateTime::from_timestamp_millis(millis)
+        .ok_or_else(|| diagnostic("the invocation's deadline is not a time"))?;
     // An error here fails the invocation, and SQS delivers all of the batch again: nothing of it is known to be done.
-    let Records { readable, unreadable } = records(event)?;
+    let Records { readable, unreadable } = match records(event) {
+        Ok(records) => records,
+        Err(error) => {
+            let other = guest.other_event(event, deadline).await;
+            return other.unwrap_or_else(|| Err(diagnostic(error))).map(Answer::OfGuest);
+        }
+    };
     for sqs_message_id in &unreadable {
         let sqs_message_id = sqs_message_id.clone();
         observer.observe(&Event::UnreadableRecord { sqs_message_id });
     }
-    let millis = i64::try_from(deadline).unwrap_or(i64::MAX);
-    let deadline =
-        DateTime::from_timestamp_millis(millis).ok_or("the invocation's deadline is not a time")?;
     // The runtime catches panics too, but it logs their text, which may hold payload.
     let processed = AssertUnwindSafe(function.process(readable, deadline)).catch_unwind().await;
-    let failed = processed.map_err(|_| "the function panicked; SQS delivers the whole batch again")?.failed;
-    Ok(Response::new(failed.into_iter().chain(unreadable)))
+    let panicked = |_| diagnostic("the function panicked; SQS delivers the whole batch again");
+    let failed = processed.map_err(panicked)?.failed;
+    Ok(Answer::Batch(Response::new(failed.into_iter().chain(unreadable))))
+}
+
+fn diagnostic(error: impl Into<Error>) -> Diagnostic {
+    Diagnostic::from(error.into())
+}
+
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Answer {
+    Batch(Response),
+    OfGuest(Box<RawValue>),
 }
 
 /// "Using Lambda with Amazon SQS: implementing partial batch responses".

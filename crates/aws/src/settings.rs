@@ -23,7 +23,7 @@ use messages::schema;
 use reader::Reader;
 pub use reader::SettingsError;
 #[cfg(feature = "targets")]
-pub use target::TargetSettings;
+pub use target::{OwnFunctionSettings, TargetSettings};
 
 /// Calls to the target at the same time, if `MAX_CONCURRENCY` is not set.
 const DEFAULT_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(10).expect("ten is not zero");

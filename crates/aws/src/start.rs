@@ -4,18 +4,19 @@
 mod target;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 pub use aws_config::SdkConfig;
 use redeliver_core::ports::Function;
 
 pub use crate::environment::sdk_config;
-use crate::lambda::run_function;
+use crate::lambda::{Guest, run_function};
 use crate::settings::{Logging, started_by_lambda};
 use crate::sqs::{SqsQueue, client_config};
 use crate::stderr;
 use crate::telemetry::{self, JsonLines};
 #[cfg(feature = "targets")]
-pub use target::target;
+pub use target::{own_function, target};
 
 /// Why a function cannot start.
 pub type StartError = Box<dyn std::error::Error + Send + Sync>;
@@ -38,12 +39,20 @@ pub async fn run<F: Function>(
     name: &'static str,
     prepare: impl Future<Output = Result<F, StartError>>,
 ) -> ExitCode {
+    run_beside(name, async { Ok((prepare.await?, Arc::new(()))) }).await
+}
+
+/// [`run`] for a function with a guest.
+pub async fn run_beside<F: Function, G: Guest>(
+    name: &'static str,
+    prepare: impl Future<Output = Result<(F, Arc<G>), StartError>>,
+) -> ExitCode {
     telemetry::init();
     let outcome = async {
-        let function = prepare.await?;
+        let (function, guest) = prepare.await?;
         started_by_lambda()?;
         // What it tells is told at once, whatever the settings.
-        run_function(function, JsonLines::stdout(name, Logging::default())).await
+        run_function(function, JsonLines::stdout(name, Logging::default()), guest).await
     };
     match outcome.await {
         Ok(()) => ExitCode::SUCCESS,

@@ -9,6 +9,8 @@ mod http;
 #[cfg(feature = "targets")]
 mod invoke;
 mod lambda_client;
+#[cfg(feature = "targets")]
+mod own_function;
 mod refused_payload;
 #[cfg(feature = "targets")]
 mod retry_after;
@@ -26,6 +28,8 @@ pub use headers::{Headers, HeadersError, SecretHeaders};
 pub use http::{HeaderSource, HttpTarget};
 #[cfg(feature = "targets")]
 pub use invoke::LambdaTarget;
+#[cfg(feature = "targets")]
+pub use own_function::{Command, HandlerEvent, OwnFunction};
 #[cfg(feature = "targets")]
 pub use target::{DEFAULT_TIMEOUT, Target};
 #[cfg(feature = "targets")]

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 
 use crate::envelope::skim;
-use crate::message::{Attributes, Timestamp};
+use crate::message::{Attributes, ReceivedMessage, Timestamp};
 
 /// Calls the user's target for one message. HTTP endpoints and Lambda functions are handlers too.
 ///
@@ -21,19 +21,23 @@ pub trait Handler: Send + Sync {
     /// `Ok` when the message is done; the error says what to do with it.
     fn handle(&self, message: &Message) -> impl Future<Output = Result<(), HandlerError>> + Send;
 
-    /// [`Self::handle`], as the message processor calls it: for a handler that calls its target more than once for a
-    /// message. What it knows at `end` it must answer then: soon afterwards it is cut off, and that is forgotten.
-    fn handle_until(
-        &self,
-        message: &Message,
-        end: Timestamp,
-    ) -> impl Future<Output = Result<(), HandlerError>> + Send {
-        // Whoever calls once has nothing to decide at the end: the message processor cuts the call off itself. The HTTP
-        // target may call twice for a message, if its key was rotated, and must not lose the first answer for the
-        // second.
-        let _ = end;
-        self.handle(message)
+    /// [`Self::handle`], as the message processor calls it: for a handler that needs to know of the receive, or that calls
+    /// its target more than once for a message.
+    fn invoke(&self, invocation: Invocation<'_>) -> impl Future<Output = Result<(), HandlerError>> + Send {
+        self.handle(invocation.message)
     }
+}
+
+/// One invocation of a handler by the message processor.
+#[derive(Clone, Copy, Debug)]
+pub struct Invocation<'a> {
+    /// The message.
+    pub message: &'a Message,
+    /// The receive that brought it: SQS's ids, times and counts. Its body is in `message` alone, as are an envelope's
+    /// attributes.
+    pub record: &'a ReceivedMessage,
+    /// What the handler knows then it must answer then: soon afterwards it is cut off, and that is forgotten.
+    pub end: Timestamp,
 }
 
 /// A valid message on its way to a handler.

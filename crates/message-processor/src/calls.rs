@@ -10,7 +10,7 @@ use futures_util::{FutureExt, pin_mut, select_biased};
 use redeliver_core::decision::retries_at_once;
 use redeliver_core::delivery::until;
 use redeliver_core::events::Event;
-use redeliver_core::handler::{Handler, HandlerError};
+use redeliver_core::handler::{Handler, HandlerError, Invocation};
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Clock, Observer};
 
@@ -200,7 +200,8 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         permitted: Permitted<'_, H, Q, C, O>,
         end: Timestamp,
     ) -> Outcome {
-        let call = AssertUnwindSafe(async { self.handler.handle_until(&accepted.message, end).await });
+        let invocation = Invocation { message: &accepted.message, record: &accepted.arrival.record, end };
+        let call = AssertUnwindSafe(async { self.handler.invoke(invocation).await });
         let met = call.catch_unwind().await;
         permitted
             .record(met.unwrap_or_else(|_| Err(HandlerError::transient("Panic", "the handler panicked"))))

@@ -31,7 +31,6 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use redeliver_core::delivery::keep_free;
-use redeliver_core::message::{ReceivedMessage, Timestamp};
 use redeliver_core::origin::Resenders;
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::{
@@ -42,8 +41,9 @@ use redeliver_core::schema::MessageSchema;
 use strategy::Unsent;
 
 pub use breaker::SharedBreaker;
-pub use on_aws::{NAME, run, run_with_target};
-pub use redeliver_core::handler::{ErrorType, FailureKind, Form, Handler, HandlerError, Message};
+pub use on_aws::{Command, NAME, run, run_around, run_with_target};
+pub use redeliver_core::handler::{ErrorType, FailureKind, Form, Handler, HandlerError, Invocation, Message};
+pub use redeliver_core::message::{ReceivedMessage, Timestamp};
 pub use redeliver_core::strategy::OnFailure;
 
 /// Kept free at the end of an invocation, for the sends and the answer.

@@ -1,8 +1,14 @@
-//! The message-processor in Lambda, with `TARGET` as its handler.
+//! The message-processor in Lambda: with `TARGET` as its handler; or, as a layer, around a function whose command it is given.
 
+use std::env;
 use std::process::ExitCode;
+
+use redeliver_message_processor::{Command, run_around, run_with_target};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    redeliver_message_processor::run_with_target().await
+    match Command::new(env::args_os().skip(1)) {
+        None => run_with_target().await,
+        Some(command) => run_around(command).await,
+    }
 }

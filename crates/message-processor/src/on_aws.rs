@@ -3,10 +3,13 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use futures_util::join;
 use redeliver_aws::SystemClock;
 use redeliver_aws::settings::MessageProcessorSettings;
 use redeliver_aws::sqs::SqsQueue;
 use redeliver_aws::start::{self, SdkConfig};
+pub use redeliver_aws::targets::Command;
+use redeliver_aws::targets::Target;
 use redeliver_aws::telemetry::JsonLines;
 use redeliver_core::handler::Handler;
 use redeliver_core::ports::Observer;
@@ -38,6 +41,20 @@ pub async fn run_with_target() -> ExitCode {
         let observer: Arc<dyn Observer> = lines;
         let target = start::target(&config, target, Arc::clone(&observer)).await?;
         Ok(MessageProcessor::on_aws(target, settings, &config, observer))
+    })
+    .await
+}
+
+/// [`run`] around a user's own function, in any language: `command` runs its runtime, as our child.
+pub async fn run_around(command: Command) -> ExitCode {
+    start::run_beside(NAME, async {
+        let (settings, own) = MessageProcessorSettings::with_own_function_from_env()?;
+        let lines = JsonLines::stdout(NAME, settings.logging);
+        // Both take their time.
+        let (function, config) = join!(start::own_function(command, own), start::sdk_config());
+        let function = function?;
+        let handler = Target::OwnFunction(Arc::clone(&function));
+        Ok((MessageProcessor::on_aws(handler, settings, &config, lines), function))
     })
     .await
 }

@@ -85,7 +85,7 @@ fn object<'de, T: Deserialize<'de>>(text: &'de str) -> Option<T> {
 }
 
 /// A struct that is read from an object only; serde would read one from an array too.
-struct Object<T>(T);
+pub(crate) struct Object<T>(pub(crate) T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

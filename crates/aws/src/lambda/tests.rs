@@ -23,10 +23,10 @@ impl Function for Noting {
 async fn outcome(records: &[Value]) -> (Result<Value, String>, Vec<String>, Vec<String>) {
     let (function, noted) = (Noting::default(), Noted::default());
     let event = json!({ "Records": records }).to_string();
-    let answer = invoke(&function, &noted, &event, 1_750_000_030_000).await;
+    let answer = invoke(&function, &noted, &(), &event, 1_750_000_030_000).await;
     let answer = answer.map(|response| serde_json::to_value(response).unwrap());
     let given = function.0.into_inner().unwrap();
-    (answer.map_err(|error| error.to_string()), given, noted.0.into_inner().unwrap())
+    (answer.map_err(|error| error.error_message), given, noted.0.into_inner().unwrap())
 }
 
 /// Notes whom an unreadable record is noted of.
@@ -96,7 +96,7 @@ async fn a_panic_fails_the_invocation_without_its_text() {
         }
     }
     let event = json!({ "Records": [record("a", "{}")] }).to_string();
-    let error = invoke(&Panics, &Noted::default(), &event, 0).await.unwrap_err().to_string();
+    let error = invoke(&Panics, &Noted::default(), &(), &event, 0).await.unwrap_err().error_message;
     assert_eq!(error, "the function panicked; SQS delivers the whole batch again");
 }
 

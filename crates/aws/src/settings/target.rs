@@ -1,10 +1,11 @@
 //! The settings of the message-processor that calls `TARGET`.
 
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use super::reader::Reader;
 use super::{MessageProcessorSettings, SettingsError};
-use crate::targets::TargetAddress;
+use crate::targets::{HandlerEvent, TargetAddress};
 
 /// The longest function timeout ("Lambda quotas").
 const TIMEOUT_SECONDS_MAX: u64 = 900;
@@ -31,6 +32,43 @@ impl MessageProcessorSettings {
     pub(super) fn with_target(reader: &mut Reader<'_>) -> Option<(Self, TargetSettings)> {
         let settings = Self::read(reader);
         settings.zip(TargetSettings::read(reader))
+    }
+}
+
+/// Settings that only the message processor around a user's own function has.
+#[derive(Debug)]
+pub struct OwnFunctionSettings {
+    /// `HANDLER_EVENT`.
+    pub handler_event: HandlerEvent,
+    /// `REDELIVER_NEXT_WRAPPER`: another wrapper script, which starts the function's runtime.
+    pub next_wrapper: Option<String>,
+}
+
+impl MessageProcessorSettings {
+    /// Reads the settings of the message processor around a user's own function. `MAX_CONCURRENCY` is not one of them: the
+    /// function has one invocation at a time.
+    ///
+    /// # Errors
+    /// All that is missing or wrong.
+    pub fn with_own_function_from_env() -> Result<(Self, OwnFunctionSettings), SettingsError> {
+        Reader::of_environment().read(Self::with_own_function)
+    }
+
+    pub(super) fn with_own_function(reader: &mut Reader<'_>) -> Option<(Self, OwnFunctionSettings)> {
+        let handler_event = match reader.optional("HANDLER_EVENT").as_deref() {
+            None | Some("record") => Ok(HandlerEvent::Record),
+            Some("batch") => Ok(HandlerEvent::Batch),
+            Some(_) => Err("is neither record nor batch"),
+        };
+        let handler_event = reader.check("HANDLER_EVENT", handler_event);
+        let next_wrapper = reader.optional("REDELIVER_NEXT_WRAPPER");
+        let settings = Self::read(reader)?;
+        let handler_event = handler_event?;
+        let max_concurrency = match handler_event {
+            HandlerEvent::Record => NonZeroUsize::MIN,
+            HandlerEvent::Batch => NonZeroUsize::MAX,
+        };
+        Some((Self { max_concurrency, ..settings }, OwnFunctionSettings { handler_event, next_wrapper }))
     }
 }
 

@@ -1,15 +1,19 @@
 //! The start of the message-processor's target.
 
+use std::process;
 use std::sync::Arc;
 
 use aws_config::SdkConfig;
 use redeliver_core::ports::Observer;
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::StartError;
 use crate::SystemClock;
-use crate::settings::TargetSettings;
+use crate::settings::{OwnFunctionSettings, TargetSettings, aws_variable};
+use crate::stderr;
 use crate::targets::{
-    DEFAULT_TIMEOUT, HeaderSource, Headers, HttpTarget, LambdaTarget, SecretHeaders, Target, TargetAddress,
+    Command, DEFAULT_TIMEOUT, HeaderSource, Headers, HttpTarget, LambdaTarget, OwnFunction, SecretHeaders,
+    Target, TargetAddress,
 };
 
 /// The message-processor's target; a URL's headers are read from their secret. `observer` learns it if they cannot be
@@ -35,4 +39,33 @@ pub async fn target(
         }
         TargetAddress::LambdaArn(arn) => Target::Lambda(LambdaTarget::new(config, arn, timeout)),
     })
+}
+
+/// The user's own function in Lambda, which `command` runs: it has begun. If it ends at its start, so does this process, as
+/// the function's own would.
+///
+/// # Errors
+/// The command cannot be run.
+pub async fn own_function(
+    command: Command,
+    settings: OwnFunctionSettings,
+) -> Result<Arc<OwnFunction>, StartError> {
+    let command = command.wrapped(settings.next_wrapper);
+    let program = command.program.display().to_string();
+    let runtime_api = aws_variable("AWS_LAMBDA_RUNTIME_API");
+    let function = Arc::new(OwnFunction::new(command, settings.handler_event, runtime_api, None));
+    let began = function.begin().await.map_err(|error| format!("cannot run {program}: {error}"))?;
+    if let Err(ended) = began {
+        stderr::line(format_args!("error: {program} ended at its start: {}", ended.how()));
+        process::exit(ended.status.and_then(|status| status.code()).unwrap_or(1));
+    }
+    // Lambda sends it where there is an extension; a process with children of its own must pass it on.
+    let mut terminations = signal(SignalKind::terminate())?;
+    let ended = Arc::clone(&function);
+    tokio::spawn(async move {
+        terminations.recv().await;
+        ended.end().await;
+        process::exit(0);
+    });
+    Ok(function)
 }

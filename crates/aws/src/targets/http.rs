@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 use redeliver_core::delivery::until;
 use redeliver_core::events::Event;
-use redeliver_core::handler::{ErrorType, FailureKind, Form, Handler, HandlerError, Message};
+use redeliver_core::handler::{ErrorType, FailureKind, Form, Handler, HandlerError, Invocation, Message};
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Clock;
 use redeliver_core::value;
@@ -141,10 +141,16 @@ impl<C> fmt::Debug for HttpTarget<C> {
 
 impl<C: Clock + Clone + 'static> Handler for HttpTarget<C> {
     async fn handle(&self, message: &Message) -> Result<(), HandlerError> {
-        self.handle_until(message, Timestamp::MAX_UTC).await
+        self.call_until(message, Timestamp::MAX_UTC).await
     }
 
-    async fn handle_until(&self, message: &Message, end: Timestamp) -> Result<(), HandlerError> {
+    async fn invoke(&self, invocation: Invocation<'_>) -> Result<(), HandlerError> {
+        self.call_until(invocation.message, invocation.end).await
+    }
+}
+
+impl<C: Clock + Clone + 'static> HttpTarget<C> {
+    async fn call_until(&self, message: &Message, end: Timestamp) -> Result<(), HandlerError> {
         let secret = match &self.headers {
             HeaderSource::Fixed(headers) => return self.call(message, headers).await,
             HeaderSource::Secret(secret) => secret,

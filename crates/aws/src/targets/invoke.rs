@@ -55,7 +55,7 @@ impl<C: Clock + Clone + fmt::Debug + 'static> Handler for LambdaTarget<C> {
             .function_name(&self.arn)
             .invocation_type(InvocationType::RequestResponse)
             .payload(Blob::new(payload(message).as_bytes()))
-            .set_client_context(client_context(message))
+            .set_client_context(client_context(message).map(|context| STANDARD.encode(context)))
             .send()
             .await
             .map_err(|error| not_invoked(&error, self.client.now()))?;
@@ -77,13 +77,13 @@ fn payload(message: &Message) -> Cow<'_, str> {
 }
 
 /// What an HTTP target gets as headers, for a message whose body does not say it ("Invoke", AWS Lambda API Reference).
-fn client_context(message: &Message) -> Option<String> {
+pub(super) fn client_context(message: &Message) -> Option<String> {
     let Form::Plain { .. } = message.form else { return None };
     let custom = serde_json::json!({
         "Idempotency-Key": message.idempotency_key(),
         "X-Redeliver-Attempt": message.retry_attempt.to_string(),
     });
-    Some(STANDARD.encode(serde_json::json!({ "custom": custom }).to_string()))
+    Some(serde_json::json!({ "custom": custom }).to_string())
 }
 
 /// "Handle errors in …": a function error's payload is `{"errorType":…,"errorMessage":…}`.

@@ -1,11 +1,11 @@
 //! The message-processor's target, whichever it is.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use redeliver_core::handler::{Handler, HandlerError, Message};
-use redeliver_core::message::Timestamp;
+use redeliver_core::handler::{Handler, HandlerError, Invocation, Message};
 
-use super::{HttpTarget, LambdaTarget};
+use super::{HttpTarget, LambdaTarget, OwnFunction};
 
 /// `TARGET_TIMEOUT_SECONDS` if it is not set.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -14,17 +14,23 @@ pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 pub enum Target {
     Http(HttpTarget),
     Lambda(LambdaTarget),
+    OwnFunction(Arc<OwnFunction>),
 }
 
 impl Handler for Target {
     async fn handle(&self, message: &Message) -> Result<(), HandlerError> {
-        self.handle_until(message, Timestamp::MAX_UTC).await
+        match self {
+            Self::Http(target) => target.handle(message).await,
+            Self::Lambda(target) => target.handle(message).await,
+            Self::OwnFunction(target) => target.handle(message).await,
+        }
     }
 
-    async fn handle_until(&self, message: &Message, end: Timestamp) -> Result<(), HandlerError> {
+    async fn invoke(&self, invocation: Invocation<'_>) -> Result<(), HandlerError> {
         match self {
-            Self::Http(target) => target.handle_until(message, end).await,
-            Self::Lambda(target) => target.handle_until(message, end).await,
+            Self::Http(target) => target.invoke(invocation).await,
+            Self::Lambda(target) => target.invoke(invocation).await,
+            Self::OwnFunction(target) => target.invoke(invocation).await,
         }
     }
 }

@@ -217,7 +217,7 @@ impl Handler for Hoping {
         unreachable!("the message processor tells it the end")
     }
 
-    async fn handle_until(&self, _: &Message, end: Timestamp) -> Result<(), HandlerError> {
+    async fn invoke(&self, Invocation { end, .. }: Invocation<'_>) -> Result<(), HandlerError> {
         self.0.sleep(until(self.0.now(), end)).await;
         Err(HandlerError::permanent("Known", "it was known in time"))
     }

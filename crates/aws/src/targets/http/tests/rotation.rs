@@ -83,7 +83,7 @@ impl Setup {
 
     async fn call_until(&self, end: Timestamp) -> Result<(), ErrorType> {
         let message = message("{}");
-        soon(self.target.handle_until(&message, end)).await.map_err(|error| error.error_type)
+        soon(self.target.call_until(&message, end)).await.map_err(|error| error.error_type)
     }
 
     /// Waits until nothing is being read.

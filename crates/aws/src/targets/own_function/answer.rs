@@ -1,0 +1,216 @@
+//! The meaning of what a handler answers.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use bytes::Bytes;
+use redeliver_core::handler::{ErrorType, HandlerError};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
+
+use crate::lambda::Object;
+
+/// Causes of an exception that are told.
+const CAUSES_MAX: usize = 3;
+
+/// What the runtime has posted for an invocation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// What the handler returned, as JSON.
+    Response(Bytes),
+    /// What it threw ("Using the Lambda runtime API for custom runtimes", Invocation error).
+    Error(Bytes),
+    /// It returned more than Lambda takes.
+    TooLarge,
+}
+
+/// What became of each record of an invocation: `ids` are their SQS message ids, in order.
+pub(super) fn outcomes(answer: &Answer, ids: &[&str]) -> Vec<Result<(), HandlerError>> {
+    let failed = |error: HandlerError| ids.iter().map(|_| Err(error.clone())).collect();
+    match answer {
+        Answer::Error(body) => failed(exception(body)),
+        Answer::TooLarge => failed(too_large()),
+        Answer::Response(body) => match record_outcomes(body, ids) {
+            Ok(outcomes) => outcomes,
+            Err(details) => failed(HandlerError::transient("Runtime.InvalidResponse", details)),
+        },
+    }
+}
+
+/// The same of one record.
+pub(super) fn outcome(answer: &Answer, id: &str) -> Result<(), HandlerError> {
+    outcomes(answer, &[id]).pop().expect("each record has an outcome")
+}
+
+/// What the handler returned to an event that is none of SQS's: it is passed on as it is.
+pub(super) fn returned(answer: Answer) -> Result<Box<RawValue>, HandlerError> {
+    match answer {
+        Answer::Response(body) => serde_json::from_slice(&body).map_err(|_| {
+            HandlerError::transient("Runtime.InvalidResponse", "the handler's answer is not JSON")
+        }),
+        Answer::Error(body) => Err(exception(&body)),
+        Answer::TooLarge => Err(too_large()),
+    }
+}
+
+fn too_large() -> HandlerError {
+    let details = "the handler's answer is larger than 6 MB, which Lambda does not take";
+    HandlerError::transient("Function.ResponseSizeTooLarge", details)
+}
+
+/// The members of an answer that say something: others are the handler's own.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Returned<'a> {
+    #[serde(borrow)]
+    redeliver: Option<&'a RawValue>,
+    #[serde(borrow, rename = "batchItemFailures")]
+    batch_item_failures: Option<&'a RawValue>,
+}
+
+/// The error says what is wrong with the answer. Lambda, too, takes the whole batch for failed then ("Implementing partial
+/// batch responses").
+fn record_outcomes(body: &[u8], ids: &[&str]) -> Result<Vec<Result<(), HandlerError>>, String> {
+    let done = || ids.iter().map(|_| Ok(())).collect();
+    if body.iter().all(u8::is_ascii_whitespace) {
+        return Ok(done());
+    }
+    let Ok(Object(Returned { redeliver, batch_item_failures })) = serde_json::from_slice(body) else {
+        let is_object = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
+        return match serde_json::from_slice::<IgnoredAny>(body) {
+            Ok(_) if is_object => Err("batchItemFailures or redeliver stands in it twice".to_owned()),
+            Ok(_) => Ok(done()),
+            Err(_) => Err("the handler's answer is not JSON".to_owned()),
+        };
+    };
+    if let Some(redeliver) = redeliver {
+        let error = in_words_of_ours(redeliver)?;
+        return Ok(ids.iter().map(|_| Err(error.clone())).collect());
+    }
+    let mut outcomes: Vec<_> = done();
+    for failure in batch_item_failures.map(item_failures).transpose()?.unwrap_or_default() {
+        let id = failure.item_identifier.as_deref().filter(|id| !id.is_empty());
+        let id = id.ok_or("batchItemFailures has an entry without itemIdentifier")?;
+        let known = ids.iter().position(|known| *known == id);
+        let index = known.ok_or("batchItemFailures names a record that was not in the event")?;
+        let Named { r#type, details } = failure.error.unwrap_or_default();
+        let error_type = r#type.map_or(ErrorType::Named("BatchItemFailure"), ErrorType::FromTarget);
+        let details =
+            details.unwrap_or_else(|| "the handler named the record in batchItemFailures".to_owned());
+        outcomes[index] = Err(HandlerError::transient(error_type, details));
+    }
+    Ok(outcomes)
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ItemFailure {
+    item_identifier: Option<String>,
+    error: Option<Named>,
+}
+
+/// An error in a handler's own words.
+#[derive(Default, Deserialize)]
+struct Named {
+    r#type: Option<String>,
+    details: Option<String>,
+}
+
+fn item_failures(text: &RawValue) -> Result<Vec<ItemFailure>, String> {
+    let failures: Option<Vec<Object<ItemFailure>>> = serde_json::from_str(text.get())
+        .map_err(|_| "batchItemFailures is not a list of {\"itemIdentifier\": \"…\"}".to_owned())?;
+    Ok(failures.unwrap_or_default().into_iter().map(|Object(failure)| failure).collect())
+}
+
+/// `{"redeliver": {…}}`.
+fn in_words_of_ours(text: &RawValue) -> Result<HandlerError, String> {
+    #[derive(Deserialize)]
+    struct Words {
+        outcome: Outcome,
+        delay_seconds: Option<u32>,
+        #[serde(flatten)]
+        named: Named,
+    }
+    #[derive(Clone, Copy, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    enum Outcome {
+        Permanent,
+        Transient,
+        Snooze,
+        Unavailable,
+    }
+    let Object(Words { outcome, delay_seconds, named }) = serde_json::from_str(text.get()).map_err(|_| {
+        "redeliver is not {\"outcome\": \"permanent\", \"transient\", \"snooze\" or \"unavailable\"} with a whole \
+         number as delay_seconds and texts as type and details"
+            .to_owned()
+    })?;
+    let delay = delay_seconds.map(|seconds| Duration::from_secs(seconds.into()));
+    let named_or = |name| named.r#type.clone().map_or(ErrorType::Named(name), ErrorType::FromTarget);
+    let details = named.details.as_deref().unwrap_or_default();
+    let later = |error: HandlerError| delay.map_or(error.clone(), |delay| error.retry_after(delay));
+    match (outcome, delay) {
+        (Outcome::Permanent, _) => Ok(HandlerError::permanent(named_or("Permanent"), details)),
+        (Outcome::Transient, _) => Ok(later(HandlerError::transient(named_or("Transient"), details))),
+        (Outcome::Unavailable, _) => Ok(later(HandlerError::unavailable(named_or("Unavailable"), details))),
+        (Outcome::Snooze, Some(delay)) => Ok(HandlerError::snooze(named_or("Snooze"), details, delay)),
+        (Outcome::Snooze, None) => Err("redeliver says snooze without delay_seconds".to_owned()),
+    }
+}
+
+/// As AWS's runtimes write an exception: `stackTrace` is Python's, Java's, Ruby's and .NET's, `trace` is Node.js's.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Exception {
+    error_type: Option<String>,
+    error_message: Option<String>,
+    #[serde(alias = "trace")]
+    stack_trace: Option<Box<RawValue>>,
+    cause: Option<Box<RawValue>>,
+}
+
+impl Exception {
+    fn read(text: &[u8]) -> Self {
+        serde_json::from_slice(text).map(|Object(exception)| exception).unwrap_or_default()
+    }
+
+    /// Where it happened. Python lists the innermost call last; the others list it first, Node.js after the message.
+    fn place(&self) -> Option<String> {
+        let frames: Vec<String> = serde_json::from_str(self.stack_trace.as_ref()?.get()).ok()?;
+        let is_pythons = |frame: &String| frame.trim_start().starts_with("File \"");
+        let is_nodes = |frame: &&String| frame.trim_start().starts_with("at ");
+        let frame = if frames.first().is_some_and(is_pythons) {
+            frames.last()
+        } else {
+            frames.iter().find(is_nodes).or(frames.first())
+        };
+        let line = frame?.trim().lines().next()?;
+        Some(line.trim_start_matches("at ").to_owned())
+    }
+}
+
+/// What it threw, in its runtime's words.
+pub(super) fn exception(body: &[u8]) -> HandlerError {
+    let exception = Exception::read(body);
+    let mut details = exception.error_message.clone().unwrap_or_default();
+    if let Some(place) = exception.place() {
+        let _ = write!(details, " (at {place})");
+    }
+    let mut cause = exception.cause;
+    for _ in 0..CAUSES_MAX {
+        let Some(text) = cause else { break };
+        // .NET and Java nest it; Ruby and Node.js say none.
+        let Exception { error_type, error_message, cause: next, .. } = Exception::read(text.get().as_bytes());
+        let (name, message) = (error_type.unwrap_or_default(), error_message.unwrap_or_default());
+        let _ = write!(details, "; caused by {name}: {message}");
+        cause = next;
+    }
+    let error_type = exception.error_type.filter(|name| !name.is_empty());
+    HandlerError::transient(
+        error_type.map_or(ErrorType::Named("Runtime.UnknownReason"), ErrorType::FromTarget),
+        details,
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,80 @@
+//! The user's function as a process: the runtime's command, with us as its Runtime API.
+
+use std::ffi::OsString;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsFd as _;
+use std::process::{ExitStatus, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::process::{self, Child};
+
+/// How a function is started: the command that serves Lambda's Runtime API.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Command {
+    /// The program.
+    pub program: OsString,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// Its standard output goes to our standard error: ours is for something else.
+    pub to_stderr: bool,
+    /// Variables that it sees besides our own.
+    pub variables: Vec<(&'static str, String)>,
+}
+
+impl Command {
+    /// The command that Lambda gives to a wrapper, or that a user has written.
+    #[must_use]
+    pub fn new(words: impl IntoIterator<Item = OsString>) -> Option<Self> {
+        let mut words = words.into_iter();
+        let program = words.next()?;
+        Some(Self { program, arguments: words.collect(), to_stderr: false, variables: Vec::new() })
+    }
+
+    /// The same, run by another wrapper script ("Modifying the runtime environment", Wrapper scripts).
+    #[must_use]
+    pub fn wrapped(mut self, wrapper: Option<String>) -> Self {
+        if let Some(wrapper) = wrapper {
+            let program = std::mem::replace(&mut self.program, wrapper.into());
+            self.arguments.insert(0, program);
+        }
+        self
+    }
+}
+
+/// A process with a group of its own, which is killed when this is dropped: what it has started goes with it.
+#[derive(Debug)]
+pub(super) struct Process(Child);
+
+impl Process {
+    pub(super) fn start(command: &Command, runtime_api: SocketAddr) -> io::Result<Self> {
+        let mut process = process::Command::new(&command.program);
+        process.args(&command.arguments).stdin(Stdio::null()).process_group(0).kill_on_drop(true);
+        process.envs(command.variables.iter().map(|(name, value)| (name, value)));
+        process.env("AWS_LAMBDA_RUNTIME_API", runtime_api.to_string());
+        // It would start us again.
+        process.env_remove("AWS_LAMBDA_EXEC_WRAPPER");
+        if command.to_stderr {
+            process.stdout(io::stderr().as_fd().try_clone_to_owned()?);
+        }
+        process.spawn().map(Self)
+    }
+
+    pub(super) async fn ended(&mut self) -> io::Result<ExitStatus> {
+        self.0.wait().await
+    }
+
+    /// Sends a signal to it and to what it has started.
+    pub(super) fn signal(&self, signal: Signal) {
+        // Without an id it has ended, and its group's number may be somebody else's by now.
+        if let Some(group) = self.0.id().and_then(|id| Pid::from_raw(id.cast_signed())) {
+            let _ = kill_process_group(group, signal);
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.signal(Signal::KILL);
+    }
+}
