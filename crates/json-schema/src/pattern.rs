@@ -17,6 +17,10 @@ const STEPS_BACK: [usize; 7] = [4, 16, 128, 1024, 8192, 65_536, 1_000_000];
 pub(crate) const STEPS_BACK_OF_NAME: usize = 128;
 /// States of which an automaton can know all combinations.
 const STATES_FREE: u64 = 8;
+/// Bytes of a pattern whose literals are free: people's are shorter, or have more of what is counted.
+const LENGTH_FREE: usize = 256;
+/// Groups whose places a look at a state copies on the side.
+const GROUPS_FREE: u64 = 500;
 /// What a byte takes if it does not, and a look at a state.
 const OF_BYTE: u64 = 200;
 const OF_STATE: u64 = 40;
@@ -108,8 +112,11 @@ pub(crate) fn of_byte(pattern: &str) -> u64 {
     let begins_once =
         pattern.starts_with('^') && !pattern.contains(['|', '*', '+']) && !pattern.contains(",}");
     let has_word_boundary = [r"\b", r"\B"].iter().any(|boundary| pattern.contains(boundary));
-    let states = states(pattern);
-    if !has_word_boundary && (begins_once || states <= STATES_FREE) {
+    // Beyond that each character of it may be a state, and with each state go the places of all groups.
+    let literals = pattern.len().saturating_sub(LENGTH_FREE) as u64;
+    let groups = pattern.matches('(').count() as u64;
+    let states = states(pattern).saturating_add(literals).saturating_mul(1 + groups / GROUPS_FREE);
+    if !has_word_boundary && literals == 0 && (begins_once || states <= STATES_FREE) {
         0
     } else {
         OF_BYTE.saturating_add(states.saturating_mul(OF_STATE))

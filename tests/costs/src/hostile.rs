@@ -100,24 +100,15 @@ fn by_data_schema() -> Vec<Case> {
             r##"{{"properties":{{"v":{{{rule}:{{"$ref":"#/$defs/s0"}}}}}},"$defs":{{{levels_text}"s{levels}":true}}}}"##
         )
     };
+    let of_zeros = |name, levels, way| {
+        Case::by_data_schema(name, doubled(levels, way, r#""items""#), || array(|_| "0".to_owned()))
+    };
     let items = |rule: &str| format!(r#"{{"properties":{{"v":{{"items":{{{rule}}}}}}}}}"#);
     let of = |rule: &str| format!(r#"{{"properties":{{"v":{{{rule}}}}}}}"#);
     vec![
-        Case::by_data_schema(
-            "allOf, two thousand evaluations of each item",
-            doubled(9, "allOf", r#""items""#),
-            || array(|_| "0".to_owned()),
-        ),
-        Case::by_data_schema(
-            "allOf, thirty thousand evaluations of each item",
-            doubled(13, "allOf", r#""items""#),
-            || array(|_| "0".to_owned()),
-        ),
-        Case::by_data_schema(
-            "oneOf, a thousand evaluations of each item and more for its errors",
-            doubled(7, "oneOf", r#""items""#),
-            || array(|_| "0".to_owned()),
-        ),
+        of_zeros("allOf, two thousand evaluations of each item", 9, "allOf"),
+        of_zeros("allOf, thirty thousand evaluations of each item", 13, "allOf"),
+        of_zeros("oneOf, a thousand evaluations of each item and more for its errors", 7, "oneOf"),
         Case::by_data_schema(
             "propertyNames, two thousand evaluations of each name",
             doubled(9, "allOf", r#""propertyNames""#),
@@ -174,6 +165,16 @@ fn by_data_schema() -> Vec<Case> {
         Case::by_data_schema("pattern, 30 states", items(r#""pattern":"(?:a|b)*a(?:a|b){30}c""#), || {
             array(as_and_bs)
         }),
+        Case::by_data_schema(
+            "pattern, 5,000 letters",
+            items(&format!(r#""pattern":"{}z""#, "a".repeat(5000))),
+            || array(|_| format!("\"{}\"", "a".repeat(100))),
+        ),
+        Case::by_data_schema(
+            "pattern, 1,500 groups",
+            items(&format!(r#""pattern":"{}z""#, "(x*y*)".repeat(1500))),
+            || array(|_| format!("\"{}\"", "xy".repeat(50))),
+        ),
         Case::by_data_schema(
             "pattern, look-ahead at each character",
             items(r#""pattern":"(?=.*x)y""#),

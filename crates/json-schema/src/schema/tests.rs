@@ -284,4 +284,17 @@ fn a_byte_costs_as_many_looks_as_an_attempt_has_states_and_attempts_begin_where_
     // Repetitions of repetitions are as many states as both together.
     assert_eq!(of("((a|b){30}){30}c"), 200 + 40 * 900);
     assert_eq!(of(r"\border\b"), 200, "in Unicode it cannot be known");
+    // Of a long pattern each character may be a state, wherever it begins.
+    assert_eq!(of(&"a".repeat(256)), 0);
+    assert_eq!(of(&format!("^{}", "x?y?".repeat(100))), 200 + 40 * 145);
+}
+
+/// Its engine looks at each state for each character, and keeps the places of each group for each state.
+#[test]
+fn a_long_pattern_on_a_long_text_takes_too_long() {
+    for (pattern, text) in
+        [("a".repeat(5000) + "z", "a".repeat(4000)), ("(x*y*)".repeat(1500) + "z", "xy".repeat(700))]
+    {
+        assert!(takes_too_long(&json!({ "pattern": pattern }), &json!(text)), "{pattern:.20}");
+    }
 }
