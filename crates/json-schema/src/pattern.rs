@@ -17,6 +17,8 @@ const STEPS_BACK: [usize; 7] = [4, 16, 128, 1024, 8192, 65_536, 1_000_000];
 pub(crate) const STEPS_BACK_OF_NAME: usize = 128;
 /// States of which an automaton can know all combinations.
 const STATES_FREE: u64 = 8;
+/// States of the counted repetitions after a `^`: those of an e-mail address are free.
+const STATES_FREE_OF_ONE_ATTEMPT: u64 = 500;
 /// Bytes of a pattern whose literals are free: people's are shorter, or have more of what is counted.
 const LENGTH_FREE: usize = 256;
 /// Groups whose places a look at a state copies on the side.
@@ -106,8 +108,8 @@ pub(crate) fn linear(of_byte: u64) -> PatternOptions<Regex> {
 
 /// What a byte takes in addition to being read, where no engine has to step back: a look at each state that an attempt
 /// may be in, and one may begin at each character. Counted repetitions have most of them, such as the `{64}` of
-/// `[0-9a-f]{64}`. After `^` there is one attempt, unless the pattern has endless repetitions or alternatives. If a
-/// word ends in Unicode an automaton cannot know.
+/// `[0-9a-f]{64}`. After `^` there is one attempt, unless the pattern has endless repetitions or alternatives; it is in
+/// few states at a time, unless repetitions of many states overlap. If a word ends in Unicode an automaton cannot know.
 pub(crate) fn of_byte(pattern: &str) -> u64 {
     let begins_once =
         pattern.starts_with('^') && !pattern.contains(['|', '*', '+']) && !pattern.contains(",}");
@@ -116,11 +118,19 @@ pub(crate) fn of_byte(pattern: &str) -> u64 {
     let literals = pattern.len().saturating_sub(LENGTH_FREE) as u64;
     let groups = pattern.matches('(').count() as u64;
     let states = states(pattern).saturating_add(literals).saturating_mul(1 + groups / GROUPS_FREE);
-    if !has_word_boundary && literals == 0 && (begins_once || states <= STATES_FREE) {
+    let is_once_in_few =
+        begins_once && (states <= STATES_FREE_OF_ONE_ATTEMPT || has_one_simple_repetition(pattern));
+    if !has_word_boundary && literals == 0 && (is_once_in_few || states <= STATES_FREE) {
         0
     } else {
         OF_BYTE.saturating_add(states.saturating_mul(OF_STATE))
     }
+}
+
+/// At most one counted repetition, and of no group: an attempt is at one place of it at a time.
+fn has_one_simple_repetition(pattern: &str) -> bool {
+    let classes = [r"\p{", r"\P{"].iter().map(|class| pattern.matches(class).count()).sum::<usize>();
+    pattern.matches('{').count() <= 1 + classes && !pattern.contains("){")
 }
 
 /// About as many as there are places in it that match more than one character.

@@ -287,14 +287,22 @@ fn a_byte_costs_as_many_looks_as_an_attempt_has_states_and_attempts_begin_where_
     // Of a long pattern each character may be a state, wherever it begins.
     assert_eq!(of(&"a".repeat(256)), 0);
     assert_eq!(of(&format!("^{}", "x?y?".repeat(100))), 200 + 40 * 145);
+    // After ^ one repetition is at one place of it at a time; two that overlap, or one of a group, may be at many.
+    assert_eq!((of("^.{1,10000}$"), of(r"^\p{L}{1,1000}$")), (0, 0));
+    assert_eq!((of("^[a-z.]{1,64}@[a-z.]{1,255}$"), of("^(?:[a-z]{1,30}-){10}[0-9]{4}$")), (0, 0));
+    assert_eq!(of("^[ab]{0,1000}[ab]{0,1000}c"), 200 + 40 * 2002);
+    assert_eq!(of("^(?:x?y?w?){1000}[zq]"), 200 + 40 * 1000);
 }
 
 /// Its engine looks at each state for each character, and keeps the places of each group for each state.
 #[test]
 fn a_long_pattern_on_a_long_text_takes_too_long() {
-    for (pattern, text) in
-        [("a".repeat(5000) + "z", "a".repeat(4000)), ("(x*y*)".repeat(1500) + "z", "xy".repeat(700))]
-    {
+    for (pattern, text) in [
+        ("a".repeat(5000) + "z", "a".repeat(4000)),
+        ("(x*y*)".repeat(1500) + "z", "xy".repeat(700)),
+        ("^(?:x?y?w?){1000}[zq]".to_owned(), "xyw".repeat(5000)),
+        ("^[ab]{0,1000}[ab]{0,1000}c".to_owned(), "ab".repeat(5000)),
+    ] {
         assert!(takes_too_long(&json!({ "pattern": pattern }), &json!(text)), "{pattern:.20}");
     }
 }
