@@ -159,7 +159,8 @@ impl Works {
         // It may have messages in both queues. One that somebody else has put there is nobody's plan.
         if let Some(own) = damaged.iter().find(|damaged| is_ones_own(&damaged.path)) {
             return Err(format!(
-                "{own}. If it is a plan of yours, `chmod 600` it once you have looked at it"
+                "{own}. Look at it, and mend it (`chmod 600` if only its mode is wrong) or remove it; without its plan, \
+                 messages that it has sent and not yet deleted can be sent again"
             )
             .into());
         }

@@ -70,9 +70,14 @@ async fn nothing_is_sent_while_a_plan_of_ones_own_cannot_be_read_and_those_of_ot
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o664)).unwrap();
     works.show(second.clone());
     let why = start(&works, &second.id).unwrap_err();
-    let expected = "other users can write to it (mode 664)";
-    assert!(why.contains(expected) && why.contains("`chmod 600` it once you have looked at it"), "{why}");
+    let told = |why: &str, what: &str| {
+        assert!(why.contains(what) && why.contains(". Look at it, and mend it (`chmod 600` "), "{why}");
+    };
+    told(&why, "other users can write to it (mode 664)");
     assert!(matches!(works.find(FROM, &second.id), Some(Standing::Shown(_))), "nothing was begun");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    std::fs::write(&path, "{").unwrap();
+    told(&start(&works, &second.id).unwrap_err(), "EOF while parsing an object");
     if chown(&path, Some(redeliver_testing::planted::ANOTHER_USER), None).is_ok() {
         start(&works, &second.id).unwrap();
     }
