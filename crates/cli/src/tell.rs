@@ -70,27 +70,33 @@ pub fn colors_of(arguments: impl Iterator<Item = std::ffi::OsString>) -> ColorCh
 /// Why the command cannot do its work.
 pub(crate) fn error(what: impl Display) {
     let word = style("error:").for_stderr().red().bold();
-    stderr::line(format_args!("{word} {}", escaped_lines(&what.to_string())));
+    stderr::line(format_args!("{word} {}", one_entry(what)));
 }
 
 /// What needs somebody's attention.
 pub(crate) fn warning(what: impl Display) {
     let word = style("warning:").for_stderr().yellow().bold();
-    stderr::line(format_args!("{word} {}", escaped_lines(&what.to_string())));
+    stderr::line(format_args!("{word} {}", one_entry(what)));
 }
 
 /// What is good to know.
 pub(crate) fn remark(what: impl Display) {
     if LEVEL.load(Ordering::Relaxed) >= NORMAL {
-        stderr::line(escaped_lines(&what.to_string()));
+        stderr::line(one_entry(what));
     }
 }
 
 /// What `-v` asks for.
 pub(crate) fn detail(what: impl Display) {
     if is_verbose() {
-        stderr::line(style(escaped_lines(&what.to_string())).for_stderr().dim());
+        stderr::line(style(one_entry(what)).for_stderr().dim());
     }
+}
+
+/// Text that is safe to look at, with its later lines indented: what AWS, the system or a file's name has after a line
+/// break is not taken for a line of ours.
+fn one_entry(what: impl Display) -> String {
+    escaped_lines(what.to_string().trim_end()).replace('\n', "\n  ")
 }
 
 pub(crate) fn is_verbose() -> bool {
@@ -117,6 +123,12 @@ pub(crate) fn progress(bar: ProgressBar, template: &str) -> ProgressBar {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_lines_of_one_error_are_indented_and_stay_safe_to_look_at() {
+        assert_eq!(one_entry("a\n- b\n\u{1b}[2Kc\n"), "a\n  - b\n  \\u{1b}[2Kc");
+        assert_eq!(one_entry("a\r\nerror: b"), "a\\r\n  error: b");
+    }
 
     #[test]
     fn the_colours_of_help_are_known_before_the_rest_is_understood() {

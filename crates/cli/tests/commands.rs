@@ -41,6 +41,16 @@ fn every_command_has_an_example_of_itself_and_its_exit_codes_in_its_help() {
     }
 }
 
+/// A name, or what AWS answers, would pass for a line of ours otherwise.
+#[test]
+fn an_error_of_several_lines_cannot_be_taken_for_another_error() {
+    let said = redeliver(&["check", "nothing\nwarning: 2,000 messages are deleted\n\n"]).stderr;
+    let said = String::from_utf8(said).expect("UTF-8");
+    let lines: Vec<_> = said.lines().collect();
+    assert_eq!((lines[0], lines[1]), ("error: nothing", "  warning: 2,000 messages are deleted"), "{said}");
+    assert!(lines[2..].iter().all(|line| line.starts_with("  ")), "{said}");
+}
+
 #[test]
 fn no_example_is_broken_by_a_terminal_of_80_columns_and_no_text_is_broken_twice() {
     for command in COMMANDS {
