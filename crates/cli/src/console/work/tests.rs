@@ -76,7 +76,7 @@ async fn nothing_is_sent_while_a_plan_of_ones_own_cannot_be_read_and_those_of_ot
     told(&why, "other users can write to it (mode 664)");
     assert!(matches!(works.find(FROM, &second.id), Some(Standing::Shown(_))), "nothing was begun");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
-    std::fs::write(&path, "{").unwrap();
+    redeliver_dead_letters::files::replace(&path, b"{").unwrap();
     told(&start(&works, &second.id).unwrap_err(), "EOF while parsing an object");
     if chown(&path, Some(redeliver_testing::planted::ANOTHER_USER), None).is_ok() {
         start(&works, &second.id).unwrap();
