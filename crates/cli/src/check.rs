@@ -57,7 +57,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
 /// A file, and what is wrong with it.
 struct Checked {
     name: PathBuf,
-    /// Of a file of messages.
+    /// `None` if the file is a policy or a schema.
     messages: Option<Counts>,
     findings: Vec<String>,
 }
@@ -160,7 +160,7 @@ fn full_jitter(policy: &Policy) -> Option<String> {
     })
 }
 
-/// Of a policy whose messages are too old before the first retry is due.
+/// The warning if messages are too old before their first retry is due.
 fn no_retry(policy: &Policy) -> Option<String> {
     let age = policy.max_age_seconds.filter(|_| policy.max_attempts > 0)?;
     let first = u32::from(bounds(policy, 1).start().get());

@@ -94,7 +94,7 @@ impl DeadLetterQueue {
 }
 
 impl Connection {
-    /// Of a command that looks at several profiles and regions.
+    /// The options for one profile and region of a command that looks at several.
     pub fn at(profile: Option<String>, region: Option<String>, endpoint_url: Option<String>) -> Self {
         Self { profile, region, endpoint_url }
     }

@@ -102,9 +102,9 @@ fn leave_no_core_file() {
     #[cfg(unix)]
     {
         use rustix::process::{Resource, Rlimit, setrlimit};
-        let _at_least_no_dump = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+        let _best_effort = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
         #[cfg(target_os = "linux")]
-        let _at_least_no_file =
+        let _best_effort =
             rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
     }
 }

@@ -19,7 +19,7 @@ const STEADY_MINUTES: usize = 5;
 /// SQS's metrics of [`Receives`]. The second counts the requests that got nothing: an idle long poller makes them.
 pub(crate) const METRICS: [&str; 2] = ["NumberOfMessagesReceived", "NumberOfEmptyReceives"];
 
-/// What was received from a queue minute by minute, in points without an order.
+/// A queue's receives, minute by minute, in no order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Receives {
     pub(crate) messages: Vec<Point>,
@@ -39,7 +39,7 @@ pub enum Readers {
         messages_received: u64,
         empty_receives: u64,
         minutes: u64,
-        /// Of these minutes, those with a receive.
+        /// The minutes among these that had a receive.
         minutes_with_receives: usize,
     },
     /// Messages are in flight, so something has received them; CloudWatch says no more.
@@ -74,7 +74,7 @@ impl Readers {
         Self::beside(mappings, in_flight, receives, now)
     }
 
-    /// Of a queue whose event source mappings are all off.
+    /// Deduces the readers of a queue whose event source mappings are all off.
     fn beside(
         mappings: Option<&[Mapping]>,
         in_flight: Option<u64>,
@@ -132,7 +132,7 @@ impl Readers {
         }
     }
 
-    /// Whether it is received from so regularly that a program must be polling it.
+    /// True if receives are so regular that a program must be polling the queue.
     pub(crate) fn is_steady(&self) -> bool {
         match self {
             Self::EventSourceMapping => true,

@@ -15,7 +15,7 @@ const QUIET: u8 = 0;
 const NORMAL: u8 = 1;
 const VERBOSE: u8 = 2;
 
-/// Of the whole process, as the colours of `console` are.
+/// One for the whole process, like the colours of `console`.
 static LEVEL: AtomicU8 = AtomicU8::new(NORMAL);
 
 const OF_ALL: &str = "Options of all commands";

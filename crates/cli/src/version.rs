@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 /// .gitattributes).
 const ARCHIVED: &str = include_str!("commit.txt");
 
-/// Of the repository that it was built in; empty without one.
+/// The commit that it was built from; empty outside of a repository.
 const DESCRIBED: &str = git_version::git_version!(
     args = ["--always", "--dirty=-modified", "--abbrev=12", "--exclude=*"],
     fallback = ""

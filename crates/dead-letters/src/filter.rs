@@ -27,7 +27,7 @@ use worker::{Answer, MEMORY_MAX, Task};
 
 use crate::Choice;
 
-/// Of a filter's text; people write some hundred bytes.
+/// Bytes of a filter's text; people write some hundred.
 const TEXT_MAX: usize = 16_384;
 /// Brackets in brackets.
 const NESTING_MAX: usize = 200;

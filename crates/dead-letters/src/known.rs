@@ -42,7 +42,7 @@ struct Header {
 }
 
 impl Known {
-    /// Of a queue that was never looked at.
+    /// No known causes: nobody has looked at the queue before.
     #[must_use]
     pub fn nothing(queue_arn: &str) -> Self {
         Self { queue: queue_arn.to_owned(), causes: BTreeMap::new() }

@@ -42,7 +42,7 @@ pub struct Reader<'a, Q, C> {
     held: Held<'a, Q, C>,
     /// SQS's ids of what has come out, whatever became of it.
     seen: BTreeSet<String>,
-    /// Of what could not be understood.
+    /// The ids of messages that could not be understood.
     unreadable: BTreeSet<String>,
 }
 

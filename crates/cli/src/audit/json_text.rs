@@ -50,7 +50,8 @@ pub(super) fn lay_out(text: &str, layout: Layout, mask: Mask, bytes_max: usize) 
     Some(LaidOut { text: printer.out, is_cut: false })
 }
 
-/// Of what `rest` begins with: a sign of the syntax, or a string, number or word, whose end the JSON parser finds.
+/// The length of the token that `rest` begins with: a sign of the syntax, or a string, number or word, whose end the
+/// JSON parser finds.
 fn token_length(rest: &str, first: char) -> usize {
     if matches!(first, '{' | '}' | '[' | ']' | ',' | ':') {
         return 1;

@@ -30,7 +30,7 @@ pub(super) fn lines(known: &Known, groups: &[Group]) -> Vec<String> {
     known.new_among(groups).into_iter().map(line).collect()
 }
 
-/// Of those that found no place in the table of groups, in a sentence.
+/// A sentence about messages whose causes had no room in the table of groups.
 pub(crate) fn remark(groups: &[Group]) -> Option<String> {
     let (messages, causes) = match Known::unknown_among(groups) {
         0 => return None,

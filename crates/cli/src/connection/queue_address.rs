@@ -19,7 +19,7 @@ pub enum QueueAddress {
 /// Why a text names no queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NoQueueAddress {
-    /// Of something else, or not whole.
+    /// It names something else than a queue, or is cut off.
     #[error("is no ARN of a queue (arn:aws:sqs:REGION:ACCOUNT:NAME)")]
     Arn,
     /// No queue can have this name.

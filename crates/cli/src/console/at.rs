@@ -23,10 +23,10 @@ pub(super) const NOT_LOOKED: &str = "The queue was not looked at yet: open \"Dea
 pub(super) const NOT_THERE: &str =
     "This message was not in the queue when it was looked at last: look again under \"Dead letters\".";
 
-/// A page, or what is wrong.
+/// A page, or an error.
 pub(super) type Answer = Result<Response, Trouble>;
 
-/// What is wrong. The site makes it a page.
+/// An error as people see it: the site renders it as a page.
 #[derive(Clone, Debug)]
 pub(super) struct Trouble {
     status: StatusCode,
@@ -49,7 +49,7 @@ impl Trouble {
     }
 }
 
-/// What was asked for is wrong, or AWS refuses it: the words say which.
+/// The request is wrong, or AWS refuses it: the error's words say which.
 impl<E: Into<Failure>> From<E> for Trouble {
     fn from(error: E) -> Self {
         Self::new(StatusCode::BAD_REQUEST, error.into().to_string())
@@ -129,7 +129,7 @@ impl At {
         }
     }
 
-    /// What the last look has found.
+    /// The dead letters that the last look has found.
     pub(super) fn letters(&self) -> Result<Arc<Letters>, Failure> {
         Ok(self.looks.latest.seen().ok_or(NOT_LOOKED)?)
     }
@@ -167,7 +167,7 @@ impl FromRequestParts<Arc<Site>> for OneLetter {
     }
 }
 
-/// Of a dead letter, or of a plan.
+/// The id of a dead letter or a plan, in a path.
 #[derive(Deserialize)]
 pub(super) struct Id {
     pub(super) id: String,

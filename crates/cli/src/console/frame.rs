@@ -31,7 +31,7 @@ pub(super) enum Place {
 }
 
 impl Place {
-    /// Whether a file of dead letters has this page, too.
+    /// True for the pages that a file of dead letters has, too.
     const fn is_of_files(self) -> bool {
         matches!(self, Self::Letters | Self::Policy)
     }

@@ -37,19 +37,19 @@ impl Token {
     }
 }
 
-/// What a site lets in.
+/// Decides which requests a site answers.
 #[derive(Clone, Debug)]
 pub(super) struct Guard {
     pub(super) address: SocketAddr,
     /// The first part of every path.
     pub(super) path: Token,
-    /// What the cookie must have.
+    /// The secret that a request's cookie must carry.
     pub(super) token: Token,
-    /// Whether nothing may be changed.
+    /// Refuses every request that could change something.
     pub(super) read_only: bool,
 }
 
-/// What becomes of a request.
+/// The decision on a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Admission {
     Admitted,
@@ -76,7 +76,7 @@ impl Refusal {
         }
     }
 
-    /// What is wrong, and what to do.
+    /// Says why, and what to do.
     pub(super) const fn words(self) -> &'static str {
         match self {
             Self::Host => {

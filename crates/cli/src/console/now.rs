@@ -35,7 +35,7 @@ pub(super) struct Now {
 pub(super) struct Seen {
     pub(super) at: Timestamp,
     pub(super) status: Status,
-    /// Of each queue, if CloudWatch says it.
+    /// One for each queue that CloudWatch knows.
     pub(super) flows: Vec<Flow>,
     /// The deployment's alarms, each with its state.
     pub(super) alarms: Vec<(String, String)>,

@@ -9,7 +9,7 @@ use crate::people::counted;
 use crate::redrive::{watched_in_words, why_not_deleted};
 use crate::text::escaped_lines;
 
-/// Of a redrive.
+/// The outcome of a redrive.
 pub(super) fn of_redrive(report: &Report) -> Outcome {
     let ending = Ending::of(report, u64::MAX);
     let counts = [
@@ -77,7 +77,7 @@ fn next(ending: Ending, report: &Report) -> Option<String> {
     })
 }
 
-/// Of a deletion.
+/// The outcome of a deletion.
 pub(super) fn of_purge(purged: &Purged, backup: &str) -> Outcome {
     let all_seen = purged.coverage.is_some_and(|coverage| coverage.complete);
     let left = purged.picked.saturating_sub(purged.deleted);

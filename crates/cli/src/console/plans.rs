@@ -123,7 +123,7 @@ impl Plan {
         Self { id: plan_id(&parts), made_at, from: from.to_owned(), work, selected, messages }
     }
 
-    /// Of the redrive itself, next to the plan.
+    /// The journal of the redrive, next to the plan.
     pub(super) fn journal(&self, folder: &Path) -> PathBuf {
         folder.join(format!("redeliver-redrive-{}.jsonl", self.id))
     }

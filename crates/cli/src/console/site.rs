@@ -36,7 +36,7 @@ pub(super) struct Site {
     pub(super) max_generation: u32,
     /// Every DLQ of the account, if that is to be the first page.
     pub(super) fleet: Option<Fleets>,
-    /// Of the fleet.
+    /// The connection by which the fleet is looked at.
     pub(super) connection: Connection,
     /// Held while a deployment is paused or resumed, which may take minutes.
     pub(super) switching: Mutex<()>,
@@ -103,7 +103,7 @@ async fn guarded(State(site): Shared, request: Request, next: Next) -> Response 
     response
 }
 
-/// What went wrong becomes a page of this site.
+/// Renders an error as a page of this site.
 fn with_trouble(mut response: Response, base: &str) -> Response {
     let Some(trouble) = response.extensions_mut().remove::<Trouble>() else { return response };
     let (page, body) = trouble.page(base).into_response().into_parts();

@@ -28,9 +28,9 @@ pub enum Architecture {
 /// Invocations, by how long they take.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Invocations {
-    /// Of the message-processor, which waits for the target: [`CALL_SECONDS`].
+    /// Seconds of the message-processor, which waits for the target: [`CALL_SECONDS`].
     pub calling: f64,
-    /// Of the others: [`DECISION_SECONDS`].
+    /// Seconds of the other functions: [`DECISION_SECONDS`].
     pub deciding: f64,
 }
 

@@ -22,7 +22,7 @@ pub enum Target {
 pub struct Recorded<'a, C> {
     pub target: &'a Target,
     pub ledger: &'a Mutex<Ledger>,
-    /// Of an HTTP target: the built-in one fails as it is told to.
+    /// Set only by an HTTP target: the built-in one fails as it is told to.
     pub last_failure: &'a Mutex<Option<String>>,
     pub clock: C,
     /// Held during real calls, if time is virtual.

@@ -13,7 +13,7 @@ const WIDTH: f64 = 560.0;
 const LEFT: f64 = 62.0;
 const RIGHT: f64 = 516.0;
 const TOP: f64 = 10.0;
-/// Of a line of text.
+/// The height of a line of text.
 const LINE: f64 = 22.0;
 /// Entries of a legend side by side, and the letters of each that fit.
 const COLUMNS: usize = 2;

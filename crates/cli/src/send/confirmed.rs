@@ -16,7 +16,7 @@ use crate::message_file::Lines;
 pub struct Digest(u128);
 
 impl Digest {
-    /// Of one line: its number and its content.
+    /// The digest of one line, from its number and its content.
     pub fn of(number: usize, content: &[u8]) -> Self {
         let mut hasher = Sha256::new();
         hasher.update((number as u64).to_be_bytes());

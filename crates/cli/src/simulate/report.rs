@@ -50,7 +50,7 @@ pub struct PolicyReport {
     pub(super) distribution: Schedule,
     #[serde(skip)]
     pub(super) held: Option<Held>,
-    /// Of its circuit breaker, if it has one.
+    /// The setting of the policy's circuit breaker, if it has one.
     #[serde(skip)]
     pub(super) minimum_calls: Option<u32>,
 }

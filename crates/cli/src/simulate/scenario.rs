@@ -27,7 +27,7 @@ pub struct Scenario {
     /// How long a batch that is not full waits for more messages.
     #[serde(rename = "batching_window_seconds", serialize_with = "seconds")]
     pub batching_window: Duration,
-    /// Of the messages' ids, and of failures by chance.
+    /// Seeds the messages' ids, and failures by chance.
     pub seed: u64,
 }
 

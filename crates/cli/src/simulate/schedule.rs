@@ -34,7 +34,7 @@ pub struct Attempt {
 pub struct Schedule {
     /// Those that can be made.
     pub attempts: Vec<Attempt>,
-    /// Of the last attempt that is made.
+    /// The chances of the last attempt that is made.
     pub(super) last: Density,
     /// The longest that the delays can be together, `max_age_seconds` regarded, in seconds.
     pub longest_seconds: u64,

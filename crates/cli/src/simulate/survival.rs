@@ -15,11 +15,11 @@ pub(super) const LENGTHS: [u64; 11] = [60, 300, 600, 900, 1800, 3600, 7200, 14_4
 pub struct Survival {
     /// How long the target is down.
     pub outage_seconds: u64,
-    /// Of a message that fails first at the beginning of the outage.
+    /// The chance of a message that fails first at the beginning of the outage.
     pub from_its_beginning: f64,
-    /// Of a message that fails first at any moment of it, each as likely.
+    /// The chance of a message that fails first at any moment of it, each as likely.
     pub at_a_random_moment: f64,
-    /// Of a message that the circuit breaker holds from the outage's beginning on; `None` if the policy has none.
+    /// The chance of a message that the circuit breaker holds from the outage's beginning on; `None` without a breaker.
     pub held: Option<f64>,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Held {
     /// It comes back so often.
     delay_seconds: u64,
     age_seconds_max: u64,
-    /// Of its attempts from then on.
+    /// The schedule of its attempts from then on.
     called: Schedule,
 }
 

@@ -20,7 +20,7 @@ const ROWS_MAX: usize = 12;
 /// What a chance may differ from 0 and 1 by rounding.
 const CERTAIN: f64 = 1e-9;
 
-/// Of the messages of a run; it is "almost all" in words.
+/// The share of a run's messages that is "almost all" in words.
 const ALMOST_ALL: f64 = 0.9;
 const HELD_ROW: &str = "messages held by the circuit breaker";
 

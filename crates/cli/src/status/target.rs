@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::cloudwatch::Point;
 use crate::people::about;
 
-/// Of the points, as of the alarm `target-down` and of all graphs (`PERIOD` of infra/lib/metrics.ts).
+/// The period of a point, the same as for the alarm `target-down` and of all graphs (`PERIOD` of infra/lib/metrics.ts).
 pub const PERIOD: TimeDelta = TimeDelta::minutes(5);
 
 /// An outage is not over while its signs are no further apart: if nothing new comes in, nobody says anything until the
@@ -78,12 +78,12 @@ fn period_of(moment: Timestamp) -> Timestamp {
 }
 
 impl Target {
-    /// Of several functions that call it: the outage that began first.
+    /// The outage that began first, if several functions call the target.
     pub fn of(seen: impl IntoIterator<Item = Option<Outage>>) -> Self {
         seen.into_iter().flatten().min_by_key(|outage| outage.since).map_or(Self::NoOutageSeen, Self::Down)
     }
 
-    /// Of several queues: an outage counts more than what is not known, and that more than that none was seen.
+    /// Combines several queues: an outage outweighs "not known", which outweighs "none seen".
     pub fn or(self, other: Self) -> Self {
         match (self, other) {
             (Self::Down(one), Self::Down(two)) => Self::of([Some(one), Some(two)]),

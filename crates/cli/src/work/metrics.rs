@@ -41,7 +41,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Of functions with these names in logs and metrics. All counters begin at zero, so that the first one of anything
+    /// Metrics of the functions with these names. All counters begin at zero, so that the first one of anything
     /// is an increase.
     pub fn new(functions: impl IntoIterator<Item = String>) -> Self {
         let mut metrics = Self {

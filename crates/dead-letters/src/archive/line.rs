@@ -43,10 +43,10 @@ pub struct ArchivedMessage {
 pub struct ArchivedAttribute {
     /// `String`, `Number`, `Binary`, each with an optional `.label`.
     pub data_type: String,
-    /// Of `String` and `Number` types.
+    /// The value if the type is `String` or `Number`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub string_value: Option<String>,
-    /// Of `Binary` types, in base64.
+    /// The value if the type is `Binary`, in base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub binary_value: Option<String>,
 }

@@ -23,7 +23,7 @@ pub struct Absent {
 /// What to look for in the messages that a filter picks.
 #[derive(Debug)]
 pub(super) struct Watch {
-    /// Of no message yet.
+    /// It has counted no message yet.
     pub(super) absent: Absent,
     /// The filter that is true of a message which has not all of it.
     pub(super) is_absent: String,
@@ -47,7 +47,7 @@ struct Member {
 }
 
 impl Watch {
-    /// Of a filter that compares such members.
+    /// `None` if the filter compares no such members.
     pub(super) fn of(filter: &str) -> Option<Self> {
         let mut compared = Vec::new();
         find(&load::parse(filter, |parser| parser.term())?, false, &mut compared);

@@ -17,7 +17,7 @@ struct Document<'a> {
     response_context: Option<Object<ResponseContext>>,
     #[serde(borrow)]
     response_payload: Option<&'a RawValue>,
-    /// Of Pipes.
+    /// Only EventBridge Pipes writes it.
     context: Option<Object<PipeContext>>,
     #[serde(rename = "KinesisBatchInfo")]
     kinesis: Option<Object<BatchInfo>>,

@@ -129,7 +129,8 @@ impl<'a, Q: Queue, C: Clock> Held<'a, Q, C> {
         }
     }
 
-    /// Of one request. What SQS cannot hide any longer stays as it is: it comes out again by itself.
+    /// Takes as many as fit into one request. What SQS cannot hide any longer stays as it is, and comes out again by
+    /// itself.
     fn take_due(&mut self, now: Timestamp) -> Vec<(String, String)> {
         let mut some = Vec::new();
         while some.len() < MESSAGES_OF_A_REQUEST.into()

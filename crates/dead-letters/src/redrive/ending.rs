@@ -21,7 +21,7 @@ pub enum Ending {
 }
 
 impl Ending {
-    /// Of a run with this report, if at most so many were to be sent.
+    /// How a run with this report ended, if at most so many were to be sent.
     #[must_use]
     pub fn of(report: &Report, max: u64) -> Self {
         match report.early {

@@ -195,7 +195,7 @@ fn producer_attributes(record: &DeadLetterRecord) -> Attributes {
     producer
 }
 
-/// Of a plain message whose attributes nobody can fold.
+/// Why a plain message stays whose attributes cannot be folded.
 const NO_PLACE: &str = "none of its ten attributes can make room for redeliver's own";
 
 #[cfg(test)]

@@ -21,9 +21,9 @@ pub struct Report {
     pub planned: u64,
     /// Sent back and confirmed.
     pub sent: u64,
-    /// Of these, changed by `--edit`.
+    /// Those among them that `--edit` changed.
     pub edited: u64,
-    /// Of the edited ones, sent under a new `message_id`.
+    /// Edited ones that were sent under a new `message_id`.
     pub new_ids: u64,
     /// Sent back by an earlier run that could not delete them any more: deleted.
     pub deleted_only: u64,
@@ -43,7 +43,7 @@ pub struct Report {
     pub coverage: Option<Coverage>,
     /// Why it ended before it was done, if it did.
     pub early: Option<Early>,
-    /// Of what was sent back, or would be.
+    /// The messages that were sent back, or would be.
     pub by_error_type: BTreeMap<String, u64>,
     /// Some ids that messages had, and those that they got.
     pub new_id_examples: Vec<(String, String)>,
@@ -70,7 +70,7 @@ pub struct Watched {
     pub seconds: u64,
     /// Messages of the pilot.
     pub sent: u64,
-    /// Of these, in the DLQ again.
+    /// Those among them that are in the DLQ again.
     pub came_back: u64,
     /// Messages that wait in the source queue with a delay, as SQS counts them, beyond those that did before: about so
     /// many of the pilot have failed and wait for a retry. `None`: SQS did not say.

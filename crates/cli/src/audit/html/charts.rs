@@ -10,7 +10,7 @@ use crate::markup::chart::{Axis, Key, Plot};
 use crate::people::{float, grouped};
 
 const HEIGHT: f64 = 180.0;
-/// Of a column, as a share of its place, and with few columns as a share of the chart.
+/// A column's width, as a share of its place. With few columns it is limited to a share of the chart.
 const COLUMN: f64 = 0.82;
 const COLUMN_MAX: f64 = 0.09;
 

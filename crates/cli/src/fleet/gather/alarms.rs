@@ -33,7 +33,7 @@ fn on_queues(alarm: &MetricAlarm) -> Option<Alarm> {
     })
 }
 
-/// Of metric math: a metric, or a query; an expression alone names no queue.
+/// Reads one part of metric math: a metric, or a query. An expression alone names no queue.
 fn watch(query: &MetricDataQuery) -> Option<Watch> {
     let of_stat = query.metric_stat().and_then(|stat| stat.metric());
     let of_stat = of_stat.and_then(|metric| of_queue(metric.namespace(), metric.dimensions()));

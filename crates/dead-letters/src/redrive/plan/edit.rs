@@ -7,10 +7,10 @@ use crate::edit::splice;
 use crate::surrogates::{are_lost, read_lossy};
 use crate::{DeadLetterRecord, Filter, FilterError};
 
-/// Of `--edit .body.data`, which picks where it should change.
+/// Said to `--edit .body.data`, which picks where it should change.
 pub(super) const NOT_AN_ASSIGNMENT: &str = "its output is not the whole message any more; write an assignment, which keeps the rest, such as \
      `.body.data.currency = \"EUR\"`";
-/// Of a message that is valid.
+/// Why an edit leaves a valid message as it is.
 const NOT_AN_OBJECT: &str = "the body is not a JSON object, before or after";
 
 /// A change of `.body`.
