@@ -34,8 +34,8 @@ pub const POLL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The configuration of an SQS client that asks once, and not for ever if there is a `request_timeout`.
 ///
-/// Whoever only sends needs none: `redeliver_core::delivery` ends at its deadline, and until then a late answer is
-/// better than none, since a message that may have been accepted must be sent again.
+/// A function that only sends needs none: `redeliver_core::delivery` ends at its deadline, and until then a late answer
+/// is better than none, since a message that may have been accepted must be sent again.
 #[must_use]
 pub fn client_config(config: &SdkConfig, request_timeout: Option<Duration>) -> aws_sdk_sqs::config::Builder {
     let mut timeouts = TimeoutConfig::builder().connect_timeout(CONNECT_TIMEOUT);

@@ -3,8 +3,8 @@
 use std::fmt::Display;
 use std::io::{Write, stderr};
 
-/// Writes a line. One that cannot be written is lost, and the work goes on: `eprintln!` panics there, and so does the
-/// line that tells of the panic, which aborts the process.
+/// Writes a line. One that cannot be written is lost, and the work goes on: `eprintln!` would panic, and printing the
+/// panic's message would panic again, which aborts the process.
 pub fn line(text: impl Display) {
     write_to(stderr(), text);
 }

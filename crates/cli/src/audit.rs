@@ -145,7 +145,7 @@ fn remember(
     let groups = &audited.report.groups;
     let lines = since::lines(&known, groups);
     since::remark(groups).iter().for_each(tell::warning);
-    // Whoever closed the output has not read them.
+    // Nobody has read them if the output was closed.
     if !audited.output_closed {
         if !arguments.is_table_on_stdout() {
             lines.iter().for_each(tell::warning);

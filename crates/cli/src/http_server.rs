@@ -15,8 +15,8 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
 
-/// Connections at the same time. One more closes the oldest one that has not sent a request yet: whoever opens
-/// connections and says nothing loses them, and a client that asks at once is answered.
+/// Connections at the same time. One more closes the oldest one that has not sent a request yet: clients that connect
+/// and stay silent lose their connections, and a client that sends its request at once is answered.
 pub(crate) const CONNECTIONS_MAX: usize = 256;
 /// From the accept to the end of the request's head.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);

@@ -96,8 +96,8 @@ fn main() -> ExitCode {
     })
 }
 
-/// Memory has credentials and payloads, and whoever collects crashes would get them. On Linux no debugger of the same
-/// user can attach any more, either: `PR_SET_DUMPABLE` in prctl(2).
+/// Memory holds credentials and payloads, and a core file would hand them to anyone who collects crashes. On Linux no
+/// debugger of the same user can attach any more, either: `PR_SET_DUMPABLE` in prctl(2).
 fn leave_no_core_file() {
     #[cfg(unix)]
     {

@@ -83,7 +83,7 @@ impl Output {
         }
     }
 
-    /// After it. Whoever reads standard output and has enough, as `head` does, has got what they wanted.
+    /// Writes the text. It is no error if the reader of standard output closes it early, as `head` does.
     pub(crate) fn write(&self, text: &str) -> Result<(), FileError> {
         let (written, name) = match self.file() {
             Some(path) => (create(path)?.write_all(text.as_bytes()), path),

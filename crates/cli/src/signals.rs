@@ -1,4 +1,4 @@
-//! What asks the process to stop: SIGTERM from whoever runs containers, Ctrl-C from a person.
+//! Signals that ask the process to stop: SIGTERM from a container runtime, Ctrl-C from a person.
 
 use std::io;
 use std::sync::mpsc;
@@ -66,7 +66,7 @@ pub(crate) fn interrupted(remark: &'static str) -> io::Result<Stop> {
             };
             let _ = listening.send(Ok(()));
             signals.next().await;
-            // Before it is said: whoever reads it may count on it.
+            // Before it is said: a reader of the line may rely on it.
             wish.request();
             tell::remark(remark);
             signals.next().await;

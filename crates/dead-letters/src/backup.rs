@@ -27,7 +27,7 @@ impl Backup {
     /// For the queue with this ARN; messages must match the schema.
     #[must_use]
     pub fn new(schema: MessageSchema, to: &str) -> Self {
-        // Whoever names a file has picked what is in it: nothing is parked.
+        // A file that is named holds what was picked: nothing is parked.
         let plan = Plan { schema, max_generation: GENERATION_MAX, ..Plan::default() };
         Self { plan, to: to.to_owned() }
     }

@@ -28,7 +28,7 @@ pub(super) struct Audited {
     pub(super) report: Report,
     /// What was named and is not there, in sentences; of a queue that was not read to its end nobody knows.
     pub(super) missing: Vec<String>,
-    /// Whoever reads the output had enough before its end.
+    /// The reader of the output closed it before its end.
     pub(super) output_closed: bool,
     pub(super) still_hidden: u64,
     pub(super) remark: Option<String>,
@@ -51,7 +51,7 @@ enum End {
     Interrupted,
     /// As many as were asked for.
     MaxReached,
-    /// Whoever reads our output has seen enough.
+    /// The reader of our output has closed it.
     OutputClosed,
     Failed(Failure),
 }

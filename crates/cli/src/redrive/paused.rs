@@ -1,4 +1,4 @@
-//! Whether anybody takes what is sent to the source queue; if not, whether it is to be sent all the same.
+//! Checks that somebody takes messages from the source queue; if nobody does, asks whether to send all the same.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
@@ -13,7 +13,7 @@ use crate::readers::Readers;
 /// Who takes messages from the source queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Consumer {
-    /// A function does; or whoever reads the queue of somebody else's.
+    /// A function does. A queue outside of the stack without event source mappings is taken to have a consumer.
     There,
     /// Nobody; a sentence says why.
     Nobody(String),
@@ -100,7 +100,7 @@ mod tests {
         (200, json!({ "EventSourceMappings": mappings }).into())
     }
 
-    /// What is sent to it waits, whoever's queue it is.
+    /// Messages sent to it would wait, no matter whose queue it is.
     #[tokio::test]
     async fn a_queue_that_is_named_is_looked_at_too_if_its_mapping_is_off() {
         let function = "arn:aws:lambda:eu-central-1:000000000000:function:reader";

@@ -20,7 +20,7 @@ pub(super) fn set_mode(options: &mut OpenOptions, mode: u32) {
 /// Opens a file only if nobody else can have written it.
 pub(super) fn open_trusted(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     set_mode(options, super::FOR_ITS_OWNER);
-    // A pipe would hold up whoever opens it.
+    // Opening a pipe would block.
     #[cfg(unix)]
     options.custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed());
     match options.open(path) {

@@ -1,5 +1,5 @@
 //! jq takes a member that is not there for `null`, and `null` for less than any number and for unequal to any value:
-//! `.body.data.cents < 1000` picks messages that have no `cents`. Few mean that, so whoever filters learns how many.
+//! `.body.data.cents < 1000` picks messages that have no `cents`. Few mean that, so the commands say how many.
 
 use jaq_core::load;
 use jaq_core::load::parse::{BinaryOp, Term};

@@ -25,7 +25,7 @@ impl Ending {
     #[must_use]
     pub fn of(report: &Report, max: u64) -> Self {
         match report.early {
-            // First: whoever does not know it makes copies.
+            // First: a person who does not know it would make copies.
             _ if report.not_deleted > 0 => Self::NotDeleted,
             Some(Early::Failed(_)) => Self::Failed,
             Some(Early::Interrupted) => Self::Interrupted,

@@ -206,7 +206,7 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
     fn over(&mut self) -> Option<Pass> {
         let limits = self.redrive.limits;
         let sent = self.report.sent;
-        // Whoever cannot send any more has ended for that, whatever else there is.
+        // A run that cannot send any more has ended for that reason, whatever else there is.
         if self.report.early.is_none() {
             self.report.early = if (self.redrive.interrupted)() {
                 Some(Early::Interrupted)

@@ -9,7 +9,7 @@ const PILOT: u64 = 50;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Deletes what earlier runs have sent. It sends nothing: whoever may not delete would send more and more.
+    /// Deletes what earlier runs have sent. It sends nothing: without the right to delete it would send more and more.
     Finish,
     /// Sends the first messages ahead.
     Pilot,
