@@ -116,17 +116,13 @@ mod tests {
             assert_eq!(error, IS_THERE);
         }
         assert_eq!(std::fs::read(&path).unwrap(), b"precious");
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt as _;
-            assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600, "it holds messages");
-            create_output(Path::new("/dev/null")).unwrap().write_all(b"gone").unwrap();
-            assert!(create_new(Path::new("/dev/null")).is_err(), "what is kept must be on a disk");
-        }
+        let mode = std::os::unix::fs::PermissionsExt::mode(&path.metadata().unwrap().permissions());
+        assert_eq!(mode & 0o777, 0o600, "it holds messages");
+        create_output(Path::new("/dev/null")).unwrap().write_all(b"gone").unwrap();
+        assert!(create_new(Path::new("/dev/null")).is_err(), "what is kept must be on a disk");
         assert!(create_output(folder.path()).is_err());
     }
 
-    #[cfg(unix)]
     #[test]
     fn a_report_is_not_written_into_a_pipe_of_another_user_who_waits_there() {
         use std::process::{Command, Stdio};

@@ -99,14 +99,10 @@ fn main() -> ExitCode {
 /// Memory holds credentials and payloads, and a core file would hand them to anyone who collects crashes. On Linux no
 /// debugger of the same user can attach any more, either: `PR_SET_DUMPABLE` in prctl(2).
 fn leave_no_core_file() {
-    #[cfg(unix)]
-    {
-        use rustix::process::{Resource, Rlimit, setrlimit};
-        let _best_effort = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
-        #[cfg(target_os = "linux")]
-        let _best_effort =
-            rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
-    }
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    let _best_effort = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+    #[cfg(target_os = "linux")]
+    let _best_effort = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
 }
 
 /// Help, the version, or what is wrong with the command line, which may have been pasted from anywhere.

@@ -139,7 +139,6 @@ mod tests {
         assert_eq!(lines, expected);
     }
 
-    #[cfg(unix)]
     #[test]
     fn a_page_takes_the_place_of_a_link_and_everybody_can_read_it() {
         use std::os::unix::fs::{PermissionsExt as _, symlink};

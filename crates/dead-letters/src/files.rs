@@ -7,8 +7,9 @@
 mod trust;
 
 use std::fmt::Display;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
@@ -97,11 +98,8 @@ pub fn is_ones_own(path: &Path) -> bool {
 ///
 /// # Errors
 /// If the disk refuses.
-#[cfg_attr(not(unix), expect(unused_variables, reason = "files have no rights of this kind there"))]
 pub fn keep_private(file: &File) -> io::Result<()> {
-    #[cfg(unix)]
-    file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(FOR_ITS_OWNER))?;
-    Ok(())
+    file.set_permissions(Permissions::from_mode(FOR_ITS_OWNER))
 }
 
 /// Reads a file whose word is taken, as [`replace`] has written it.
@@ -192,7 +190,7 @@ pub fn check_directory(path: &Path) -> Result<(), FileError> {
 /// # Errors
 /// If the directory cannot be opened, or the disk refuses.
 pub fn sync_directory_of(path: &Path) -> io::Result<()> {
-    if cfg!(unix) { File::open(directory_of(path))?.sync_all() } else { Ok(()) }
+    File::open(directory_of(path))?.sync_all()
 }
 
 /// Where a file is, or is to be.
@@ -206,8 +204,7 @@ pub fn directory_of(path: &Path) -> &Path {
 
 fn create(path: &Path, mode: u32) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    trust::set_mode(&mut options, mode);
-    options.write(true).create_new(true).open(path).map_err(|error| match error.kind() {
+    options.mode(mode).write(true).create_new(true).open(path).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => io::Error::new(io::ErrorKind::AlreadyExists, IS_THERE),
         _ => error,
     })

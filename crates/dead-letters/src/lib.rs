@@ -1,8 +1,15 @@
 //! Dead letters: read without consuming them, grouped, and sent back, archived or deleted.
 //!
-//! A [`Reader`] goes through a DLQ, or through a file of dead letters ([`FileQueue`]), and hides what it has seen; each message becomes a [`DeadLetterRecord`], which a
-//! [`Pick`] picks or not. From there: into [`groups`], into an [`Archive`], back to the source queue by a [`redrive`],
-//! or away by a [`purge`]. Nothing here knows of a terminal: whoever runs it gets values and finds the words.
+//! A [`Reader`] goes through a DLQ, or through a file of dead letters ([`FileQueue`]), and hides what it has seen; each
+//! message becomes a [`DeadLetterRecord`], which a [`Pick`] picks or not. From there: into [`groups`], into an
+//! [`Archive`], back to the source queue by a [`redrive`], or away by a [`purge`]. Nothing here knows of a terminal: the
+//! caller gets values and finds the words.
+
+#[cfg(not(unix))]
+compile_error!(
+    "redeliver builds on Unix alone, such as Linux or macOS; on Windows build it inside of WSL. Its files are private by \
+     their owner and mode, and its filters run in a process with Unix's limits"
+);
 
 mod archive;
 mod backup;

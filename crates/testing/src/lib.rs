@@ -6,7 +6,6 @@ pub mod dead_letters;
 mod dying;
 pub mod foreign;
 pub mod functions;
-#[cfg(unix)]
 pub mod planted;
 
 pub use dying::Killed;

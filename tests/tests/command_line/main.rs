@@ -3,7 +3,6 @@
 mod check;
 mod check_messages;
 mod dead_letter_files;
-#[cfg(unix)]
 mod interrupt;
 mod ministack;
 mod simulate;

@@ -248,7 +248,6 @@ mod tests {
         assert_eq!(fs::read_dir(folder).unwrap().count(), 3, "nothing half written is left");
     }
 
-    #[cfg(unix)]
     #[test]
     fn a_plan_that_another_user_may_have_written_is_told_and_not_believed() {
         let folder = tempfile::tempdir().unwrap();

@@ -9,6 +9,7 @@ use std::sync::Mutex;
 
 use redeliver_core::message::ReceivedMessage;
 use redeliver_dead_letters::ArchivedMessage;
+use redeliver_dead_letters::files::keep_private;
 
 use crate::locked::locked;
 
@@ -32,8 +33,7 @@ impl Spool {
     pub(super) fn new(folder: &Path) -> io::Result<Self> {
         let file = tempfile::tempfile_in(folder)?;
         // Linux makes a file without a name with the rights of any other one.
-        #[cfg(unix)]
-        file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+        keep_private(&file)?;
         Ok(Self { file: Mutex::new(file), end: 0 })
     }
 
@@ -79,12 +79,9 @@ mod tests {
             let back = spool.get(*place).unwrap();
             assert_eq!(ReceivedMessage { receipt_handle: message.receipt_handle.clone(), ..back }, *message);
         }
-        #[cfg(unix)]
-        {
-            assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "not even while it is in use");
-            let permissions = spool.file.lock().unwrap().metadata().unwrap().permissions();
-            assert_eq!(std::os::unix::fs::PermissionsExt::mode(&permissions) & 0o777, 0o600);
-        }
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "not even while it is in use");
+        let permissions = spool.file.lock().unwrap().metadata().unwrap().permissions();
+        assert_eq!(std::os::unix::fs::PermissionsExt::mode(&permissions) & 0o777, 0o600);
         drop(spool);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     }

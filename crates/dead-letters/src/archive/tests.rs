@@ -56,9 +56,6 @@ fn an_archive_is_a_new_file_that_others_cannot_read() {
     archive.sync().unwrap();
     assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), 2);
     assert!(Archive::create(&path).unwrap_err().to_string().contains("is there already"));
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt as _;
-        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-    }
+    let permissions = std::fs::metadata(&path).unwrap().permissions();
+    assert_eq!(std::os::unix::fs::PermissionsExt::mode(&permissions) & 0o777, 0o600);
 }

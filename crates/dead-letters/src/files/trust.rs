@@ -1,31 +1,18 @@
-//! Checks who owns a file and who else can write to it. Where there are no owners as on Unix, only its folder's rights
-//! protect a file.
+//! Checks who owns a file and who else can write to it.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
-#[cfg(unix)]
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-#[cfg(unix)]
 use rustix::{fs::OFlags, io::Errno, process::geteuid};
-
-pub(super) fn set_mode(options: &mut OpenOptions, mode: u32) {
-    #[cfg(unix)]
-    options.mode(mode);
-    #[cfg(not(unix))]
-    let _there_is_none = (options, mode);
-}
 
 /// Opens a file only if nobody else can have written it.
 pub(super) fn open_trusted(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
-    set_mode(options, super::FOR_ITS_OWNER);
     // Opening a pipe would block.
-    #[cfg(unix)]
-    options.custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed());
-    match options.open(path) {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    match options.mode(super::FOR_ITS_OWNER).custom_flags(flags.bits().cast_signed()).open(path) {
         Ok(file) => trusted(file),
-        #[cfg(unix)]
         Err(error) if Errno::from_io_error(&error) == Some(Errno::LOOP) => Err(not_trusted("it is a link")),
         Err(error) => Err(error),
     }
@@ -37,7 +24,6 @@ pub(super) fn trusted(file: File) -> io::Result<File> {
     if !there.is_file() {
         return Err(not_trusted("it is not a regular file"));
     }
-    #[cfg(unix)]
     if let Some(why) = written_by_others(&there, geteuid().as_raw()) {
         return Err(not_trusted(&why));
     }
@@ -45,10 +31,7 @@ pub(super) fn trusted(file: File) -> io::Result<File> {
 }
 
 pub(super) fn is_ones_own(there: &Metadata) -> bool {
-    #[cfg(unix)]
-    return there.is_file() && there.uid() == geteuid().as_raw();
-    #[cfg(not(unix))]
-    return there.is_file();
+    there.is_file() && there.uid() == geteuid().as_raw()
 }
 
 fn not_trusted(why: &str) -> io::Error {
@@ -58,7 +41,6 @@ fn not_trusted(why: &str) -> io::Error {
     ))
 }
 
-#[cfg(unix)]
 fn written_by_others(there: &Metadata, user: u32) -> Option<String> {
     let mode = there.mode() & 0o777;
     match there.uid() {
@@ -69,7 +51,6 @@ fn written_by_others(there: &Metadata, user: u32) -> Option<String> {
 }
 
 /// What is no file: a pipe or a device of one's own or of the system, or what the program was started with.
-#[cfg(unix)]
 pub(super) fn check_stream(there: &Metadata, is_inherited: bool) -> io::Result<()> {
     let kind = there.file_type();
     if !kind.is_fifo() && !kind.is_char_device() {
@@ -81,22 +62,15 @@ pub(super) fn check_stream(there: &Metadata, is_inherited: bool) -> io::Result<(
     }
 }
 
-#[cfg(unix)]
 fn read_by_another(owner: u32, user: u32) -> Option<String> {
     let is_another = owner != user && owner != ROOT;
     is_another
         .then(|| format!("another user (uid {owner}) owns it and could read all of it; name another file"))
 }
 
-#[cfg(unix)]
 const ROOT: u32 = 0;
 
-#[cfg(not(unix))]
-pub(super) const fn check_stream(_: &Metadata, _: bool) -> io::Result<()> {
-    Ok(())
-}
-
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -125,7 +125,6 @@ proptest! {
     }
 }
 
-#[cfg(unix)]
 #[test]
 fn causes_that_another_user_may_have_made_known_are_not_believed() {
     let folder = tempfile::tempdir().unwrap();

@@ -218,7 +218,6 @@ async fn wrong_use_is_told_in_a_sentence_and_changes_nothing() {
     assert_eq!(entries(&journal).get("sent"), None);
 }
 
-#[cfg(unix)]
 #[tokio::test]
 async fn a_journal_that_somebody_else_has_put_there_ends_the_command_before_anything_is_sent_or_deleted() {
     use std::os::unix::fs::PermissionsExt as _;

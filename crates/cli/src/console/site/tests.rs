@@ -155,7 +155,6 @@ async fn the_end_waits_for_a_deployment_that_is_being_paused() {
     assert!(futures_util::poll!(rests.as_mut()).is_ready());
 }
 
-#[cfg(unix)]
 #[tokio::test]
 async fn what_lies_among_the_plans_holds_up_no_page_and_a_plan_says_to_which_account_it_sends() {
     use crate::console::plans::{Begun, Pace, Plan, Work};

@@ -409,7 +409,6 @@ fn a_journal_in_use_or_of_another_plan_is_refused_and_a_torn_last_line_is_not() 
     assert!(error.to_string().contains("line 1 is not a journal entry"), "{error}");
 }
 
-#[cfg(unix)]
 #[test]
 fn a_planted_journal_that_calls_everything_sent_deletes_nothing() {
     let world = World::new((1..=4).map(dead).collect());

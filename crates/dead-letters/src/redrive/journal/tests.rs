@@ -79,7 +79,6 @@ fn a_file_that_is_no_journal_is_refused_and_left_as_it_is() {
     }
 }
 
-#[cfg(unix)]
 #[test]
 fn another_file_of_ones_own_keeps_its_rights_if_it_is_named_as_the_journal_by_mistake() {
     use std::os::unix::fs::PermissionsExt as _;
@@ -108,7 +107,6 @@ fn what_was_sent_is_never_sent_again_whatever_follows() {
     assert!(scratch.open().unwrap().was_sent("s"), "nor by another run");
 }
 
-#[cfg(unix)]
 #[test]
 fn nobody_else_can_read_the_messages_that_a_journal_keeps() {
     use std::os::unix::fs::PermissionsExt as _;
@@ -117,7 +115,6 @@ fn nobody_else_can_read_the_messages_that_a_journal_keeps() {
     assert_eq!(scratch.path().metadata().unwrap().permissions().mode() & 0o777, 0o600);
 }
 
-#[cfg(unix)]
 #[test]
 fn a_journal_that_another_user_may_have_written_is_refused_and_left_as_it_is() {
     let scratch = Scratch::new();
@@ -134,7 +131,6 @@ fn a_journal_that_another_user_may_have_written_is_refused_and_left_as_it_is() {
     }
 }
 
-#[cfg(unix)]
 #[test]
 fn a_journal_of_ones_own_that_others_can_read_is_for_its_owner_alone_from_then_on() {
     use std::os::unix::fs::PermissionsExt as _;

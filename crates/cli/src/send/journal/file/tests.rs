@@ -81,7 +81,6 @@ fn two_sends_at_once_do_not_share_a_journal() {
     assert!(directory.open("arn:one", false).is_ok());
 }
 
-#[cfg(unix)]
 #[test]
 fn a_journal_that_another_user_may_have_written_is_refused_and_left_as_it_is() {
     let directory = Directory::new();
@@ -99,7 +98,6 @@ fn a_journal_that_another_user_may_have_written_is_refused_and_left_as_it_is() {
     });
 }
 
-#[cfg(unix)]
 #[test]
 fn nobody_else_can_read_or_lock_the_journal_of_a_send() {
     use std::os::unix::fs::PermissionsExt as _;
