@@ -133,10 +133,13 @@ fn has_one_simple_repetition(pattern: &str) -> bool {
     pattern.matches('{').count() <= 1 + classes && !pattern.contains("){")
 }
 
-/// About as many as there are places in it that match more than one character.
+/// About as many as there are places in it that match more than one character, or may match none in a repeated group.
 fn states(pattern: &str) -> u64 {
     let places = ["[", "|", r"\w", r"\W", r"\d", r"\D", r"\s", r"\S", r"\p", r"\P", "."];
     let mut states = places.iter().map(|place| pattern.matches(place).count() as u64).sum::<u64>();
+    if pattern.contains("){") {
+        states += (pattern.matches('?').count() - pattern.matches("(?").count()) as u64;
+    }
     for (at, _) in pattern.match_indices('{') {
         let counts = pattern[at + 1..].split('}').next().unwrap_or_default();
         let most = counts.rsplit(',').find_map(|count| count.parse::<u64>().ok()).unwrap_or(0);
