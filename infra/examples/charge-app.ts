@@ -11,4 +11,4 @@ const charge = new NodejsFunction(stack, 'Charge', {
   runtime: lambda.Runtime.NODEJS_22_X,
   timeout: Duration.minutes(1),
 });
-new Redeliver(stack, 'Retries', { prefix: 'payments', target: Target.ownFunction(charge, { handlerConcurrency: 5 }) });
+new Redeliver(stack, 'Retries', { prefix: 'payments', target: Target.ownFunction(charge) });

@@ -24,33 +24,77 @@ export type Program =
   | 'async-retry-handler'
   | { readonly bundle: string };
 
+/** Where our programs are looked for. */
+type From = Pick<Commons, 'architecture' | 'bundles'>;
+
+/** The user's schemas: the path of each, by the name that it has beside the program. */
+type Schemas = Readonly<Record<string, string>>;
+
 /**
- * A program's deployment package, and the user's schemas by the names that they have there. Of ours it is the program alone, of a user's all
- * files of the bundle.
+ * A program's deployment package, and the user's schemas. Of ours it is the program alone, of a user's all files of the bundle.
  *
  * @throws RedeliverPropsError if it is not there, was built for another architecture, or could not be started.
  */
-export function codeOf(
+export function codeOf(program: Program, from: From, schemas: Schemas): lambda.Code {
+  const ours = typeof program === 'string';
+  const { directory, bootstrap, canRun } = runnable(program, from);
+  if (canRun && Object.keys(schemas).length === 0) {
+    return lambda.Code.fromAsset(directory, ours ? { exclude: ['*', '!bootstrap'] } : {});
+  }
+  const staged = stagingDirectory();
+  cpSync(ours ? bootstrap : directory, ours ? join(staged, 'bootstrap') : staged, { recursive: true });
+  // Whoever installed the package may have a umask that takes rights away.
+  chmodSync(join(staged, 'bootstrap'), 0o755);
+  return withSchemas(staged, schemas);
+}
+
+/**
+ * A layer with the message-processor's program, and the user's schemas.
+ *
+ * @param file the program's name there.
+ * @param reader the function that it is for, as the props name it.
+ * @throws RedeliverPropsError like {@link codeOf}.
+ */
+export function layerCodeOf(file: string, reader: string, from: From, schemas: Schemas): lambda.Code {
+  const { bootstrap } = runnable('message-processor', from, reader);
+  const staged = stagingDirectory();
+  copyFileSync(bootstrap, join(staged, file));
+  chmodSync(join(staged, file), 0o755);
+  return withSchemas(staged, schemas);
+}
+
+/** Adds the schemas to a staged program. */
+function withSchemas(staged: string, schemas: Schemas): lambda.Code {
+  for (const [file, path] of Object.entries(schemas)) {
+    copyFileSync(path, join(staged, file));
+    chmodSync(join(staged, file), 0o644);
+  }
+  return lambda.Code.fromAsset(staged);
+}
+
+/**
+ * A program that is there and built for the architecture. If it cannot run, a copy with other rights can.
+ *
+ * @param reader a function of the user's own that has an architecture of its own.
+ */
+function runnable(
   program: Program,
-  { architecture, bundles }: Pick<Commons, 'architecture' | 'bundles'>,
-  schemas: Readonly<Record<string, string>>,
-): lambda.Code {
+  { architecture, bundles }: From,
+  reader?: string,
+): { readonly directory: string; readonly bootstrap: string; readonly canRun: boolean } {
   const ours = typeof program === 'string';
   const directory = ours ? join(bundles ?? functionsFor(architecture.name), program) : program.bundle;
   const isPackaged = ours && bundles === undefined && IS_PACKAGE;
   const bootstrap = join(directory, 'bootstrap');
   const build = `cargo xtask bundle${architecture.name === lambda.Architecture.X86_64.name ? ' --x86-64' : ''}`;
   if (!existsSync(bootstrap)) {
-    if (isPackaged) {
-      throw new RedeliverPropsError([notPackaged(architecture)]);
-    }
-    throw new RedeliverPropsError([`${bootstrap} is missing; build it with \`${build}\`.`]);
+    throw new RedeliverPropsError([isPackaged ? notPackaged(architecture, reader) : `${bootstrap} is missing; build it with \`${build}\`.`]);
   }
   const built = MACHINES.get(machineOf(bootstrap));
   if (built?.name !== architecture.name) {
     throw new RedeliverPropsError([
-      `${bootstrap} is built for ${built?.name ?? 'no architecture of Lambda'}, but the functions are to run on ` +
-        `${architecture.name}; build it with \`${build}\`, or set the architecture to what was built.`,
+      `${bootstrap} is built for ${built?.name ?? 'no architecture of Lambda'}, but ${reader ? `${reader} runs` : 'the functions are to run'} on ` +
+        `${architecture.name}; build it with \`${build}\`, or set ${reader ? "the function's" : 'the'} architecture to what was built.`,
     ]);
   }
   // A zip keeps the modes of its files, and Lambda's user is not their owner.
@@ -61,29 +105,17 @@ export function codeOf(
       `${bootstrap} has the mode ${mode.toString(8)}, with which Lambda cannot start it; run \`chmod 755 ${bootstrap}\`.`,
     ]);
   }
-  if (canRun && Object.keys(schemas).length === 0) {
-    return lambda.Code.fromAsset(directory, ours ? { exclude: ['*', '!bootstrap'] } : {});
-  }
-  const staged = stagingDirectory();
-  cpSync(ours ? bootstrap : directory, ours ? join(staged, 'bootstrap') : staged, { recursive: true });
-  for (const [file, path] of Object.entries(schemas)) {
-    copyFileSync(path, join(staged, file));
-    chmodSync(join(staged, file), 0o644);
-  }
-  if (!canRun) {
-    // Whoever installed the package may have a umask that takes rights away.
-    chmodSync(join(staged, 'bootstrap'), 0o755);
-  }
-  return lambda.Code.fromAsset(staged);
+  return { directory, bootstrap, canRun };
 }
 
 /** A package that was made where only one architecture could be built for. */
-function notPackaged(architecture: lambda.Architecture): string {
+function notPackaged(architecture: lambda.Architecture, reader: string | undefined): string {
   const there = [lambda.Architecture.ARM_64, lambda.Architecture.X86_64].filter(({ name }) => existsSync(functionsFor(name)));
   const instead = there.map(({ name }) => (name === 'arm64' ? 'ARM_64' : 'X86_64'));
+  const wanted = reader ? `${reader} runs on ${architecture.name}` : `architecture is ${architecture.name}${architecture.name === 'arm64' ? ' (the default)' : ''}`;
   return (
-    `architecture is ${architecture.name}${architecture.name === 'arm64' ? ' (the default)' : ''}, but the functions in this package were built for ` +
-    `${there.map(({ name }) => name).join()} alone; set architecture to lambda.Architecture.${instead.join()}, or take a package with both.`
+    `${wanted}, but the functions in this package were built for ${there.map(({ name }) => name).join()} alone; set ` +
+    `${reader ? "the function's " : ''}architecture to lambda.Architecture.${instead.join()}, or take a package with both.`
   );
 }
 

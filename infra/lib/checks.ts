@@ -22,14 +22,12 @@ interface Named {
   readonly visibilityTimeout: string;
   readonly retention: string;
   readonly timeout: string;
-  readonly maxConcurrentCalls: string;
   readonly reservedConcurrency: string;
 }
 
-const OF_OURS = { timeout: 'timeout', maxConcurrentCalls: 'maxConcurrentCalls', reservedConcurrency: 'reservedConcurrency' };
+const OF_OURS = { timeout: 'timeout', reservedConcurrency: 'reservedConcurrency' };
 const OF_A_USER = {
   timeout: "target.function's timeout",
-  maxConcurrentCalls: 'target.handlerConcurrency',
   reservedConcurrency: "target.function's reservedConcurrentExecutions",
 };
 
@@ -44,7 +42,7 @@ export function problemsOf(props: Given, plan: Plan, stack: Stack): string[] {
     retention: said.retention ? "existingSourceQueue's retentionPeriod" : 'sourceRetention',
     ...(props.target.kind === 'function' ? OF_A_USER : OF_OURS),
   };
-  const ranges = [...strategy.rangeProblems(plan), ...rangeProblems(props, plan, named), ...timeProblems(plan, named)];
+  const ranges = [...strategy.rangeProblems(plan), ...rangeProblems(props, plan), ...timeProblems(plan, named)];
   return [
     ...nameProblems(plan.names),
     ...takenProblems(plan.names, stack, given),
@@ -58,9 +56,6 @@ export function problemsOf(props: Given, plan: Plan, stack: Stack): string[] {
       ? ['maxConcurrency is not for provisionedPollers, which limit the invocations themselves, ten each; remove one of the two.']
       : []),
     ...(props.target.kind === 'http' ? urlProblems(props.target) : []),
-    ...(props.target.kind === 'function' && !strategy.onlyHandsOff
-      ? [`strategy is ${plan.strategy}, but target.function only hands off what failed; use delayed-resend, or another kind of target.`]
-      : []),
     ...functionProblems(props, stack),
     ...(props.existingSourceQueue ? existingQueueProblems(props, props.existingSourceQueue, plan, stack) : []),
     ...ranges,
@@ -103,11 +98,11 @@ function urlProblems({ url, allowHttp }: Extract<GivenTarget, { kind: 'http' }>)
   return [`target.url starts with ${protocol}//; use an https:// URL.`];
 }
 
-function rangeProblems({ memorySize }: Given, plan: Plan, named: Named): string[] {
+function rangeProblems({ memorySize }: Given, plan: Plan): string[] {
   const whole = wholeNumberProblems;
   return [
     ...whole('batchSize', plan.batchSize, 1, 10, 'also with a batching window: the functions are made for ten'),
-    ...whole(named.maxConcurrentCalls, plan.maxConcurrentCalls, 1, 10_000, "the function's own limit"),
+    ...whole('maxConcurrentCalls', plan.maxConcurrentCalls, 1, 10_000, "the function's own limit"),
     ...(plan.pollers
       ? pollerProblems(plan.pollers)
       : whole('maxConcurrency', plan.maxConcurrency, 2, 1000, 'what an SQS event source mapping accepts')),

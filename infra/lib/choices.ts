@@ -6,6 +6,14 @@ export enum Envelope {
   OPTIONAL = 'optional',
 }
 
+/** What one invocation of your own function's handler gets. */
+export enum HandlerEvent {
+  /** One message: what the handler answers, or throws, is about this message alone. */
+  RECORD = 'record',
+  /** All messages of the batch. The handler answers with `batchItemFailures`; without them the whole batch has succeeded. */
+  BATCH = 'batch',
+}
+
 /**
  * What the functions' logs tell of a batch. What was given up, and what somebody must act on, has a line of its own with either.
  */

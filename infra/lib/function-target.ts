@@ -1,15 +1,18 @@
-import { Duration, Stack, Token } from 'aws-cdk-lib';
-import * as lambda from 'aws-cdk-lib/aws-lambda';
+import { Duration, type Stack, Token } from 'aws-cdk-lib';
+import * as iam from 'aws-cdk-lib/aws-iam';
+import type * as lambda from 'aws-cdk-lib/aws-lambda';
 
-import { refuseTooLarge } from './environment';
 import type { Given } from './given';
+import { layerProblems, NEXT_WRAPPER_VARIABLE, variablesOf, WRAPPER } from './layer';
+import { Strategy } from './strategy/index';
 import { type Change, changeable, type UserFunction } from './user-function';
 
 /** Of a function that says none ("Configure Lambda function timeout"). */
 const LAMBDA_TIMEOUT_SECONDS = 3;
-/** Variables of the libraries that nobody else sets. `LOG_LEVEL` may be that of a logger of the user's own. */
+/** Variables that redeliver's program reads, and nobody else. `LOG_LEVEL` may be that of a logger of the user's own. */
 const OURS_ALONE = [
-  'INTERMEDIATE_DLQ_URL', 'RETRY_POLICY', 'MAX_CONCURRENCY', 'STRATEGY', 'ENVELOPE', 'MESSAGE_ID_ATTRIBUTE', 'MESSAGE_ID_POINTER',
+  NEXT_WRAPPER_VARIABLE, 'INTERMEDIATE_DLQ_URL', 'ANNOTATION_QUEUE_URL', 'SOURCE_QUEUE_URL', 'RETRY_POLICY', 'STRATEGY', 'VISIBILITY_TIMEOUT_SECONDS',
+  'RETENTION_SECONDS', 'RESEND_SENDER_IDS', 'DATA_SCHEMA_PATH', 'ENVELOPE', 'MESSAGE_ID_ATTRIBUTE', 'MESSAGE_ID_POINTER', 'BODY_SCHEMA_PATH', 'HANDLER_EVENT',
 ];
 /** Props of our own message-processor, and what there is instead. */
 const INSTEAD = {
@@ -17,10 +20,7 @@ const INSTEAD = {
   reservedConcurrency: 'set reservedConcurrentExecutions on the function',
   memorySize: 'set memorySize on the function',
   vpc: 'set vpc on the function',
-  maxConcurrentCalls: 'use target.handlerConcurrency',
-  // The failed-message-processor could look, but only at what has failed: what succeeds would never be checked.
-  dataSchema: 'check data in your handler, with a permanent error for what is wrong',
-  bodySchema: 'check the body in your handler, with a permanent error for what is wrong',
+  maxConcurrentCalls: 'use maxConcurrency: a runtime handles one event at a time',
 } satisfies { readonly [K in keyof Given]?: string };
 
 /** What is said of the function that reads the source queue. */
@@ -43,7 +43,6 @@ export function readerOf(props: Given, stack: Stack): Reader {
     userFunction: own,
     timeout: own === undefined || Token.isUnresolved(seconds) ? undefined : Duration.seconds(seconds),
     reservedConcurrency: Token.isUnresolved(reserved) ? undefined : reserved,
-    maxConcurrentCalls: target.handlerConcurrency,
   };
 }
 
@@ -55,34 +54,27 @@ export function functionProblems(props: Given, stack: Stack): string[] {
   const found = changed(props.target.function, stack);
   const beside = Object.entries(INSTEAD).filter(([name]) => props[name as keyof typeof INSTEAD] !== undefined);
   return [
-    ...(typeof found === 'string' ? [found] : templateProblems(found, props, stack)),
+    ...(typeof found === 'string' ? [found] : [...layerProblems(found), ...templateProblems(found, props)]),
     ...beside.map(([name, instead]) => `${name} is for redeliver's own message-processor, and target.function takes its place; remove it, and ${instead}.`),
   ];
 }
 
 /** What its template says, and redeliver would have to change or cannot know. */
-function templateProblems({ function: own, resource }: UserFunction, props: Given, stack: Stack): string[] {
-  const variables = Object.keys(stack.resolve(resource.environment)?.variables ?? {});
+function templateProblems(own: UserFunction, props: Given): string[] {
   const ours = [...OURS_ALONE, ...(props.logDetail ? ['LOG_DETAIL'] : []), ...(props.logLevel ? ['LOG_LEVEL'] : [])];
-  const taken = variables.filter((name) => ours.includes(name));
+  const taken = Object.entries(variablesOf(own)).flatMap(([name, value]) => (ours.includes(name) || value === WRAPPER ? [name] : []));
   return [
     ...(taken.length > 0
-      ? [`${nameOf(own)} has ${taken.join(', ')} in its environment already; remove it there: Redeliver sets it, for one source queue alone.`]
+      ? [`${own.name} has ${taken.join(', ')} in its environment already; remove it there: Redeliver sets it, for one source queue alone.`]
       : []),
-    ...(Token.isUnresolved(resource.timeout)
-      ? [`${nameOf(own)} has a timeout that only the deployment knows, so that nothing can be checked against it; give it a number.`]
+    ...(Token.isUnresolved(own.resource.timeout)
+      ? [`${own.name} has a timeout that only the deployment knows, so that nothing can be checked against it; give it a number.`]
+      : []),
+    // SQS tells the functions who has sent a message: by the role's unique id, and not by its ARN.
+    ...(props.strategy === Strategy.DIRECT_RESEND && !(own.function.role instanceof iam.Role)
+      ? [`${own.name} has an imported role, whose unique id is not known here, and with direct-resend it sends messages again; create the role in this app, or use delayed-resend.`]
       : []),
   ];
-}
-
-/** Gives the function its settings. @throws GivenError if they are more than Lambda takes. */
-export function configure({ function: own, resource }: UserFunction, environment: Readonly<Record<string, string>>): lambda.Function {
-  Object.entries(environment).forEach(([name, value]) => own.addEnvironment(name, value));
-  // As for our own functions: the loop is meant, and it ends.
-  resource.recursiveLoop = lambda.RecursiveLoop.ALLOW;
-  const all = Stack.of(own).resolve(resource.environment)?.variables ?? {};
-  refuseTooLarge(own, { functionName: nameOf(own), environment: all });
-  return own;
 }
 
 const CHANGE: Change = {
@@ -92,9 +84,5 @@ const CHANGE: Change = {
 };
 
 function changed(target: lambda.IFunction, stack: Stack): UserFunction | string {
-  return changeable(target, nameOf(target), CHANGE, stack);
-}
-
-function nameOf({ node }: lambda.IFunction): string {
-  return `target.function (${node.path})`;
+  return changeable(target, `target.function (${target.node.path})`, CHANGE, stack);
 }

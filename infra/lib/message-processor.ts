@@ -4,8 +4,8 @@ import type * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 
 import { allowSend, createFunction, eventSource, logEnvironment } from './function';
-import { configure } from './function-target';
 import type { Given } from './given';
+import { attach, LAYER_DIRECTORY } from './layer';
 import { messageEnvironment, schemaFiles } from './messages';
 import type { Plan } from './plan';
 
@@ -23,12 +23,13 @@ export function createMessageProcessor(scope: Construct, props: Given, plan: Pla
   const { target } = props;
   const environment = {
     ...role.environment,
-    MAX_CONCURRENCY: String(plan.maxConcurrentCalls),
-    ...messageEnvironment(props),
+    // A user's function handles one event at a time.
+    ...(!plan.userFunction && { MAX_CONCURRENCY: String(plan.maxConcurrentCalls) }),
+    ...messageEnvironment(props, plan.userFunction && LAYER_DIRECTORY),
     ...targetEnvironment(props, plan),
   };
   const messageProcessor = plan.userFunction
-    ? configure(plan.userFunction, { ...environment, ...logEnvironment(plan) })
+    ? attach(scope, plan.userFunction, plan, { schemas: schemaFiles(props), environment: { ...environment, ...logEnvironment(plan) } })
     : createFunction(scope, 'MessageProcessor', plan, {
         functionName: plan.names.messageProcessor,
         description: role.description,
@@ -74,7 +75,8 @@ function targetEnvironment({ target }: Given, { targetTimeout }: Plan): Record<s
     case 'lambda':
       return { TARGET: target.function.functionArn, ...timeout };
     case 'handler':
-    case 'function':
       return {};
+    case 'function':
+      return { ...(target.handlerEvent && { HANDLER_EVENT: target.handlerEvent }) };
   }
 }

@@ -8,7 +8,7 @@ export type MessageProps = Pick<
   'dataSchema' | 'envelope' | 'messageIdAttribute' | 'messageIdPointer' | 'bodySchema'
 >;
 
-/** The names of a user's schemas in a bundle; the functions run in the bundle's directory. */
+/** The names of a user's schemas in a bundle or a layer; our functions run in the bundle's directory. */
 const DATA_SCHEMA_FILE = 'data.schema.json';
 const BODY_SCHEMA_FILE = 'body.schema.json';
 /** What only messages without an envelope have. */
@@ -24,15 +24,19 @@ export function schemaFiles({ dataSchema, bodySchema }: MessageProps): Readonly<
   };
 }
 
-/** The same for each function that reads messages. */
-export function messageEnvironment(props: MessageProps): Record<string, string> {
+/**
+ * The same for each function that reads messages.
+ *
+ * @param directory where the schemas are, unless the function runs there.
+ */
+export function messageEnvironment(props: MessageProps, directory = ''): Record<string, string> {
   const { envelope, messageIdAttribute, messageIdPointer } = props;
   return {
-    ...(props.dataSchema !== undefined && { DATA_SCHEMA_PATH: DATA_SCHEMA_FILE }),
+    ...(props.dataSchema !== undefined && { DATA_SCHEMA_PATH: directory + DATA_SCHEMA_FILE }),
     ...(envelope !== undefined && { ENVELOPE: envelope }),
     ...(messageIdAttribute !== undefined && { MESSAGE_ID_ATTRIBUTE: messageIdAttribute }),
     ...(messageIdPointer !== undefined && { MESSAGE_ID_POINTER: messageIdPointer }),
-    ...(props.bodySchema !== undefined && { BODY_SCHEMA_PATH: BODY_SCHEMA_FILE }),
+    ...(props.bodySchema !== undefined && { BODY_SCHEMA_PATH: directory + BODY_SCHEMA_FILE }),
   };
 }
 

@@ -1,7 +1,7 @@
 import { RemovalPolicy } from 'aws-cdk-lib';
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 
-import { Envelope, LogDetail, LogLevel } from './choices';
+import { Envelope, HandlerEvent, LogDetail, LogLevel } from './choices';
 import type { SourceQueueOptions } from './existing-queue';
 import { policy } from './policy-shape';
 import type { AlarmSetting, AsyncRetryProps, CommonProps, ProvisionedPollers, RedeliverProps, VpcPlacement } from './props';
@@ -36,7 +36,7 @@ const TARGETS = {
   http: { url: needed(text), headersSecret: having('secretArn', 'a secret of Secrets Manager'), allowHttp: flag, timeout: duration },
   lambda: { function: needed(lambdaFunction), timeout: duration },
   handler: { bundle: needed(text) },
-  function: { function: needed(lambdaFunction), handlerConcurrency: number },
+  function: { function: needed(lambdaFunction), handlerEvent: oneOf(Object.values(HandlerEvent)) },
 } satisfies { [K in GivenTarget['kind']]: Shape<Omit<Extract<GivenTarget, { kind: K }>, 'kind'>> };
 const FACTORIES = { http: 'Target.http', lambda: 'Target.lambdaFunction', handler: 'Target.handler', function: 'Target.ownFunction' };
 

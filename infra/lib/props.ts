@@ -94,7 +94,7 @@ export interface RedeliverProps extends CommonProps {
   readonly strategy?: Strategy;
   /** The policy's `longDelays`: delays may reach 12 hours. Default: what the policy says, which is `false` by default. */
   readonly longDelays?: boolean;
-  /** The path of a JSON Schema (2020-12) for `data`. Not with a function of your own. Default: any object. */
+  /** The path of a JSON Schema (2020-12) for `data`. Default: any object. */
   readonly dataSchema?: string;
   /**
    * Whether the source queue also takes messages that are no `{metadata, data}` envelope, of any producer and in any format.
@@ -106,8 +106,8 @@ export interface RedeliverProps extends CommonProps {
   /** The JSON Pointer to the id in the body of a message without an envelope, such as `/detail/id`. Default: none. */
   readonly messageIdPointer?: string;
   /**
-   * The path of a JSON Schema (2020-12) for the bodies of messages without an envelope, which are JSON then. Not with a function
-   * of your own. Default: any bytes.
+   * The path of a JSON Schema (2020-12) for the bodies of messages without an envelope, which are JSON then. Default: any
+   * bytes.
    */
   readonly bodySchema?: string;
 
@@ -134,7 +134,7 @@ export interface RedeliverProps extends CommonProps {
    * later. The default of `sourceVisibilityTimeout` grows with it; the other queues' readers never wait. Default: 0 s.
    */
   readonly maxBatchingWindow?: Duration;
-  /** Calls to the target at the same time within one invocation. A function of your own has `handlerConcurrency`. Default: 10. */
+  /** Calls to the target at the same time within one invocation. Not with a function of your own. Default: 10. */
   readonly maxConcurrentCalls?: number;
   /** Invocations of the message-processor at the same time, 2 to 1000. Not with `provisionedPollers`. Default: 10. */
   readonly maxConcurrency?: number;

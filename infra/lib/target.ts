@@ -2,6 +2,8 @@ import type { Duration } from 'aws-cdk-lib';
 import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import type * as secretsmanager from 'aws-cdk-lib/aws-secretsmanager';
 
+import type { HandlerEvent } from './choices';
+
 /** What is called for every message. */
 export class Target {
   /**
@@ -33,12 +35,14 @@ export class Target {
   }
 
   /**
-   * Your own function in the message-processor's place, made with a library of redeliver: `@redeliver/handler` or Python's
-   * `redeliver`. With `Strategy.DELAYED_RESEND` alone. It is given its queue, its rights and its settings; all else that is a
-   * function's (timeout, memory, VPC, reserved concurrency, logs) you set on the function.
+   * Your own function, unchanged, in the message-processor's place (docs/own-function.md): a Lambda layer holds redeliver's
+   * program, which starts the function's runtime and calls its handler. For Node.js, Python, Java, .NET and Ruby. It is given its queue,
+   * its rights and its settings; all else that is a function's (timeout, memory, VPC, reserved concurrency, logs) you set on the function.
    *
-   * @param own created in the same stack, since its settings are changed, with a timeout of more than 10 s. It gets environment
-   * variables, the source queue as an event source, and `recursiveLoop: ALLOW`.
+   * @param own created in the same stack, since its settings are changed, with a timeout of more than 10 s, and without SnapStart. It gets
+   * a layer, environment variables, the source queue as an event source, and `recursiveLoop: ALLOW`. Its `AWS_LAMBDA_EXEC_WRAPPER` becomes
+   * redeliver's program; another wrapper that was there before is run as well. The source queue's messages go to `$LATEST`; versions
+   * and aliases of the function start with redeliver's program, too.
    */
   public static ownFunction(own: lambda.IFunction, options?: OwnFunctionOptions): Target {
     return new Target({ ...options, kind: 'function', function: own });
@@ -70,8 +74,8 @@ export interface LambdaTargetOptions {
 
 /** How a function of your own works. */
 export interface OwnFunctionOptions {
-  /** Calls of your handler at the same time within one invocation. Default: 10. */
-  readonly handlerConcurrency?: number;
+  /** What one invocation of your handler gets. Default: `HandlerEvent.RECORD`. */
+  readonly handlerEvent?: HandlerEvent;
 }
 
 /** A target by its kind. */

@@ -3,6 +3,8 @@ import * as lambda from 'aws-cdk-lib/aws-lambda';
 
 /** A user's function, and what of it can be set only in its template. */
 export interface UserFunction {
+  /** In the props, and its path. */
+  readonly name: string;
   readonly function: lambda.Function;
   readonly resource: lambda.CfnFunction;
 }
@@ -17,20 +19,20 @@ export interface Change {
   readonly notOfAlias: string;
 }
 
-/** The function, or why it cannot be changed. `what` is its name in the props, and its path. */
-export function changeable(target: lambda.IFunction, what: string, change: Change, stack: Stack): UserFunction | string {
+/** The function, or why it cannot be changed. */
+export function changeable(target: lambda.IFunction, name: string, change: Change, stack: Stack): UserFunction | string {
   if (target instanceof lambda.Alias || target instanceof lambda.Version) {
-    return `${what} is an alias or a version, ${change.notOfAlias}; give the function itself.`;
+    return `${name} is an alias or a version, ${change.notOfAlias}; give the function itself.`;
   }
   const resource = target.node.defaultChild;
   if (!(target instanceof lambda.Function) || !(resource instanceof lambda.CfnFunction)) {
-    return `${what} is imported, so that ${change.settings} can be set; create it in this stack.`;
+    return `${name} is imported, so that ${change.settings} can be set; create it in this stack.`;
   }
   if (Stack.of(target) !== stack) {
-    return `${what} is in another stack (${Stack.of(target).stackName}), but its settings are changed; put ${change.by} into that one.`;
+    return `${name} is in another stack (${Stack.of(target).stackName}), but its settings are changed; put ${change.by} into that one.`;
   }
   if (resource.recursiveLoop !== undefined && resource.recursiveLoop !== lambda.RecursiveLoop.ALLOW) {
-    return `${what} sets recursiveLoop to ${resource.recursiveLoop}, with which Lambda drops its retries after some 16; remove it.`;
+    return `${name} sets recursiveLoop to ${resource.recursiveLoop}, with which Lambda drops its retries after some 16; remove it.`;
   }
-  return { function: target, resource };
+  return { name, function: target, resource };
 }

@@ -1,12 +1,16 @@
-import { App, Duration, Lazy, Stack } from 'aws-cdk-lib';
+import { App, CfnParameter, Duration, Lazy, Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
+import * as ecr from 'aws-cdk-lib/aws-ecr';
+import * as iam from 'aws-cdk-lib/aws-iam';
 import * as kms from 'aws-cdk-lib/aws-kms';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 import assert from 'node:assert/strict';
+import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
-import { Envelope, LogDetail, LogLevel, Redeliver, type RedeliverProps, RetryPolicy, SourceQueue, Strategy, Target } from '../lib/index';
+import { Envelope, HandlerEvent, LogDetail, LogLevel, Redeliver, type RedeliverProps, RetryPolicy, SourceQueue, Strategy, Target } from '../lib/index';
+import type { OwnFunctionOptions } from '../lib/index';
 import { RedeliverPropsError } from '../lib/props-error';
 import { cdkJson } from './fakes';
 import { grants, plain, resources } from './stack-exact';
@@ -15,9 +19,11 @@ import { userFunction } from './stack-variants';
 
 const bundles = fakeBundles();
 const SCHEMA = join(__dirname, '../../schemas/message.schema.json');
-const IN_TIME: Partial<lambda.FunctionProps> = { timeout: Duration.seconds(60) };
+/** Code of a runtime for which none can be written into a template. */
+const asset = () => ({ code: lambda.Code.fromAsset(join(__dirname, 'functions')), handler: 'orders.handler' });
+const IN_TIME: Partial<lambda.FunctionProps> = { timeout: Duration.seconds(60), architecture: lambda.Architecture.ARM_64 };
 
-type Props = Omit<Partial<RedeliverProps>, 'target'> & { readonly handlerConcurrency?: number };
+type Props = Omit<Partial<RedeliverProps>, 'target'> & OwnFunctionOptions;
 type Given = (stack: Stack) => { readonly function: lambda.IFunction } & Props;
 
 /** A stack with a function of the user's own in the message-processor's place. */
@@ -28,9 +34,14 @@ function made(given: Given): { stack: Stack; redeliver: Redeliver; template: Tem
 }
 
 function redeliverOf(stack: Stack, id: string, given: Given): Redeliver {
-  const { function: own, handlerConcurrency, ...props } = given(stack);
-  const target = Target.ownFunction(own, { ...(handlerConcurrency !== undefined && { handlerConcurrency }) });
+  const { function: own, handlerEvent, ...props } = given(stack);
+  const target = Target.ownFunction(own, { ...(handlerEvent && { handlerEvent }) });
   return new Redeliver(stack, id, { bundles, target, ...props });
+}
+
+/** What is in the function's environment. */
+function environmentOf(template: Template): Record<string, string> {
+  return plain(resources(template, 'AWS::Lambda::Function')['Own']?.Properties).Environment.Variables;
 }
 
 function refused(given: Given): string[] {
@@ -46,6 +57,13 @@ function refused(given: Given): string[] {
 /** A function that is right except for this, and these props beside it. */
 function own(function_: Partial<lambda.FunctionProps>, props: Props = {}): Given {
   return (stack) => ({ function: userFunction(stack, 'Own', { ...IN_TIME, ...function_ }), ...props });
+}
+
+/** The same function, with something of it that the CDK's own construct cannot say. */
+function changed(stack: Stack, change: (of: { readonly resource: lambda.CfnFunction }) => unknown): { readonly function: lambda.IFunction } {
+  const { function: function_ } = own({})(stack);
+  change({ resource: function_.node.defaultChild as lambda.CfnFunction });
+  return { function: function_ };
 }
 
 const usual = made(own({}));
@@ -71,45 +89,98 @@ describe("a function of a user's own in the message-processor's place", () => {
     assert.deepEqual([usual, made(own({ timeout: Duration.minutes(5) }))].map(seconds), [360, 1800]);
   });
 
-  test('may hand off and nothing else', () => {
-    const take = ['ChangeMessageVisibility', 'DeleteMessage', 'GetQueueAttributes', 'GetQueueUrl', 'ReceiveMessage'];
-    const rights = [...take.map((action) => `Allow sqs:${action} on {SourceQueue.Arn}`), 'Allow sqs:SendMessage on {IntermediateDlq.Arn}'];
-    const ofUs = (all: string[]): string[] => all.filter((right) => !right.startsWith('managed'));
-    assert.deepEqual(ofUs(grants(usual.template, 'OwnServiceRole')), rights);
-    const encrypted = made((stack) => ({ ...own({})(stack), encryptionKey: new kms.Key(stack, 'Key') })).template;
-    assert.deepEqual(
-      ofUs(grants(encrypted, 'OwnServiceRole')),
-      [...rights, 'Allow kms:Decrypt on {Key.Arn}', 'Allow kms:GenerateDataKey on {Key.Arn}'].sort(),
-    );
-  });
-
-  test('is the only one that hands off, and does not give up', () => {
-    const senders = Object.values(resources(usual.template, 'AWS::SQS::QueuePolicy'))
-      .map(({ Properties }) => plain(Properties))
-      .flatMap(({ Queues, PolicyDocument }) =>
-        PolicyDocument.Statement.filter(({ Sid }: { Sid?: string }) => Sid === 'OnlyTheFunctionsSend').map((statement: any) => [
-          Queues[0],
-          [statement.Condition.ArnNotEquals['aws:PrincipalArn']].flat(),
-        ]),
-      );
-    assert.deepEqual(Object.fromEntries(senders), {
-      '{IntermediateDlq}': ['{OwnServiceRole.Arn}'],
-      '{AnnotationQueue}': ['{FailedMessageProcessorRole.Arn}'],
-      '{FinalDlq}': ['{FinalDlqAnnotatorRole.Arn}'],
+  const take = ['ChangeMessageVisibility', 'DeleteMessage', 'GetQueueAttributes', 'GetQueueUrl', 'ReceiveMessage'].map(
+    (action) => `Allow sqs:${action} on {SourceQueue.Arn}`,
+  );
+  const sends = (...queues: string[]): string[] => queues.map((queue) => `Allow sqs:SendMessage on {${queue}.Arn}`);
+  const rights: [Strategy, string[], Record<string, string[]>][] = [
+    [
+      Strategy.DELAYED_RESEND,
+      [...take, ...sends('AnnotationQueue', 'IntermediateDlq')],
+      {
+        '{IntermediateDlq}': ['{OwnServiceRole.Arn}'],
+        '{AnnotationQueue}': ['{OwnServiceRole.Arn}', '{FailedMessageProcessorRole.Arn}'],
+        '{FinalDlq}': ['{FinalDlqAnnotatorRole.Arn}'],
+      },
+    ],
+    [
+      Strategy.DIRECT_RESEND,
+      [...take, ...sends('AnnotationQueue', 'IntermediateDlq', 'SourceQueue')],
+      {
+        '{IntermediateDlq}': ['{OwnServiceRole.Arn}'],
+        '{AnnotationQueue}': ['{OwnServiceRole.Arn}', '{FailedMessageProcessorRole.Arn}'],
+        '{FinalDlq}': ['{FinalDlqAnnotatorRole.Arn}'],
+      },
+    ],
+    [
+      Strategy.VISIBILITY,
+      [...take, ...sends('AnnotationQueue')],
+      { '{AnnotationQueue}': ['{OwnServiceRole.Arn}'], '{FinalDlq}': ['{FinalDlqAnnotatorRole.Arn}'] },
+    ],
+  ];
+  for (const [strategy, expected, senders] of rights) {
+    test(`with ${strategy} it has the rights of that strategy's own message-processor, and no other`, () => {
+      const { template } = made(own({}, { strategy }));
+      assert.deepEqual(grants(template, 'OwnServiceRole').filter((right) => !right.startsWith('managed')), [...expected].sort());
+      const found = Object.values(resources(template, 'AWS::SQS::QueuePolicy'))
+        .map(({ Properties }) => plain(Properties))
+        .flatMap(({ Queues, PolicyDocument }) =>
+          PolicyDocument.Statement.filter(({ Sid }: { Sid?: string }) => Sid === 'OnlyTheFunctionsSend').map((statement: any) => [
+            Queues[0],
+            [statement.Condition.ArnNotEquals['aws:PrincipalArn']].flat(),
+          ]),
+        );
+      assert.deepEqual(Object.fromEntries(found), senders);
     });
+  }
+
+  test('may use the key of the queues', () => {
+    const encrypted = made((stack) => ({ ...own({})(stack), encryptionKey: new kms.Key(stack, 'Key') })).template;
+    const ofTheKey = grants(encrypted, 'OwnServiceRole').filter((right) => right.includes('{Key.Arn}'));
+    assert.deepEqual(ofTheKey, ['Allow kms:Decrypt on {Key.Arn}', 'Allow kms:GenerateDataKey on {Key.Arn}']);
   });
 
-  test('has its settings beside its own, and its loop is allowed', () => {
-    const properties = ({ template }: { template: Template }) => plain(resources(template, 'AWS::Lambda::Function')['Own']?.Properties);
-    const settings = { INTERMEDIATE_DLQ_URL: '{IntermediateDlq}', RETRY_POLICY: '{}', MAX_CONCURRENCY: '10' };
-    assert.deepEqual(properties(usual).Environment.Variables, settings);
-    assert.equal(properties(usual).RecursiveLoop, 'Allow');
-    const all = made(
+  const DELAYED = {
+    AWS_LAMBDA_EXEC_WRAPPER: '/opt/redeliver',
+    INTERMEDIATE_DLQ_URL: '{IntermediateDlq}',
+    ANNOTATION_QUEUE_URL: '{AnnotationQueue}',
+    RETRY_POLICY: '{}',
+    RESEND_SENDER_IDS: '{FailedMessageProcessorRole.RoleId}',
+  };
+  const settings: [string, Given, Record<string, string>][] = [
+    ['alone', own({}), DELAYED],
+    [
+      'with direct re-sends',
+      own({}, { strategy: Strategy.DIRECT_RESEND }),
+      {
+        ...DELAYED,
+        STRATEGY: 'direct-resend',
+        SOURCE_QUEUE_URL: '{SourceQueue}',
+        RESEND_SENDER_IDS: '{OwnServiceRole.RoleId},{FailedMessageProcessorRole.RoleId}',
+      },
+    ],
+    [
+      'with the strategy visibility',
+      own({}, { strategy: Strategy.VISIBILITY }),
+      {
+        AWS_LAMBDA_EXEC_WRAPPER: '/opt/redeliver',
+        STRATEGY: 'visibility',
+        SOURCE_QUEUE_URL: '{SourceQueue}',
+        VISIBILITY_TIMEOUT_SECONDS: '360',
+        RETENTION_SECONDS: '604800',
+        RETRY_POLICY: '{}',
+        ANNOTATION_QUEUE_URL: '{AnnotationQueue}',
+      },
+    ],
+    [
+      'with all of them',
       own(
         { environment: { TABLE: 'orders' } },
         {
-          handlerConcurrency: 4,
+          handlerEvent: HandlerEvent.BATCH,
           policy: RetryPolicy.fromJson({ max_attempts: 2 }),
+          dataSchema: SCHEMA,
+          bodySchema: SCHEMA,
           envelope: Envelope.OPTIONAL,
           messageIdAttribute: 'id',
           messageIdPointer: '/detail/id',
@@ -117,17 +188,93 @@ describe("a function of a user's own in the message-processor's place", () => {
           logLevel: LogLevel.WARN,
         },
       ),
-    );
-    const plainMessages = { ENVELOPE: 'optional', MESSAGE_ID_ATTRIBUTE: 'id', MESSAGE_ID_POINTER: '/detail/id' };
-    assert.deepEqual(properties(all).Environment.Variables, {
-      ...settings,
-      ...plainMessages,
-      TABLE: 'orders',
-      RETRY_POLICY: '{"max_attempts":2}',
-      MAX_CONCURRENCY: '4',
-      LOG_DETAIL: 'messages',
-      LOG_LEVEL: 'WARN',
+      {
+        ...DELAYED,
+        TABLE: 'orders',
+        HANDLER_EVENT: 'batch',
+        RETRY_POLICY: '{"max_attempts":2}',
+        DATA_SCHEMA_PATH: '/opt/data.schema.json',
+        BODY_SCHEMA_PATH: '/opt/body.schema.json',
+        ENVELOPE: 'optional',
+        MESSAGE_ID_ATTRIBUTE: 'id',
+        MESSAGE_ID_POINTER: '/detail/id',
+        LOG_DETAIL: 'messages',
+        LOG_LEVEL: 'WARN',
+      },
+    ],
+    ['one message an invocation, said by name', own({}, { handlerEvent: HandlerEvent.RECORD }), { ...DELAYED, HANDLER_EVENT: 'record' }],
+    [
+      "beside another wrapper, which redeliver's program starts in turn",
+      own({ environment: { AWS_LAMBDA_EXEC_WRAPPER: '/opt/otel-handler' } }),
+      { ...DELAYED, REDELIVER_NEXT_WRAPPER: '/opt/otel-handler' },
+    ],
+    [
+      'beside a wrapper that the CDK itself has set',
+      own({
+        adotInstrumentation: {
+          layerVersion: lambda.AdotLayerVersion.fromPythonSdkLayerVersion(lambda.AdotLambdaLayerPythonSdkVersion.LATEST),
+          execWrapper: lambda.AdotLambdaExecWrapper.INSTRUMENT_HANDLER,
+        },
+        tracing: lambda.Tracing.ACTIVE,
+      }),
+      { ...DELAYED, REDELIVER_NEXT_WRAPPER: '/opt/otel-instrument' },
+    ],
+    ['where no wrapper was wanted', own({ environment: { AWS_LAMBDA_EXEC_WRAPPER: '' } }), DELAYED],
+  ];
+  for (const [name, given, expected] of settings) {
+    test(`has its settings beside its own, ${name}`, () => assert.deepEqual(environmentOf(made(given).template), expected));
+  }
+
+  test('may be in a loop', () => {
+    assert.equal(plain(resources(usual.template, 'AWS::Lambda::Function')['Own']?.Properties)['RecursiveLoop'], 'Allow');
+  });
+
+  test("has redeliver's program in a layer of its own architecture, beside the user's layers", () => {
+    const fromArn = (stack: Stack) => lambda.LayerVersion.fromLayerVersionArn(stack, 'Theirs', 'arn:aws:lambda:eu-west-1:111122223333:layer:theirs:1');
+    const { template } = made((stack) => own({ layers: [fromArn(stack)] })(stack));
+    const properties = plain(resources(template, 'AWS::Lambda::Function')['Own']?.Properties);
+    assert.deepEqual(properties['Layers'].sort(), ['arn:aws:lambda:eu-west-1:111122223333:layer:theirs:1', '{Layer}']);
+    const layers = Object.values(resources(template, 'AWS::Lambda::LayerVersion')).map(({ Properties }) => Properties);
+    assert.deepEqual(layers.map(({ CompatibleArchitectures, CompatibleRuntimes }) => [CompatibleArchitectures, CompatibleRuntimes]), [[['arm64'], undefined]]);
+  });
+
+  test('has an architecture of its own: that of the other functions may be another one', () => {
+    const intel = fakeBundles(lambda.Architecture.X86_64);
+    const { template } = made(own({ architecture: lambda.Architecture.X86_64 }, { architecture: lambda.Architecture.X86_64, bundles: intel }));
+    const [layer] = Object.values(resources(template, 'AWS::Lambda::LayerVersion'));
+    assert.deepEqual(layer?.Properties['CompatibleArchitectures'], ['x86_64']);
+  });
+
+  test('the layer holds the program, which anybody may start, and the schemas, and nothing else', () => {
+    const app = new App({ context: cdkJson().context });
+    redeliverOf(new Stack(app, 'Test'), 'Retries', own({}, { dataSchema: SCHEMA, bodySchema: SCHEMA, envelope: Envelope.OPTIONAL }));
+    const assembly = app.synth();
+    const { template } = assembly.getStackByName('Test');
+    const [layer] = Object.values<any>(template.Resources).filter(({ Type }) => Type === 'AWS::Lambda::LayerVersion');
+    const directory = join(assembly.directory, `asset.${layer.Properties.Content.S3Key.replace('.zip', '')}`);
+    const files = readdirSync(directory).sort().map((file) => [file, (statSync(join(directory, file)).mode & 0o777).toString(8)]);
+    assert.deepEqual(files, [['body.schema.json', '644'], ['data.schema.json', '644'], ['redeliver', '755']]);
+    const program = readFileSync(join(directory, 'redeliver'));
+    assert.deepEqual(program, readFileSync(join(bundles, 'message-processor/bootstrap')));
+  });
+
+  const runtimes = [
+    lambda.Runtime.NODEJS_18_X, lambda.Runtime.NODEJS_22_X, lambda.Runtime.PYTHON_3_9, lambda.Runtime.PYTHON_3_14, lambda.Runtime.JAVA_8_CORRETTO,
+    lambda.Runtime.JAVA_21, lambda.Runtime.DOTNET_8, lambda.Runtime.RUBY_3_2, new lambda.Runtime('python3.99'),
+    new lambda.Runtime(Lazy.string({ produce: () => 'nodejs22.x' }), lambda.RuntimeFamily.NODEJS),
+  ];
+  test('may be of each managed runtime', () => {
+    runtimes.forEach((runtime) => assert.deepEqual(refused(own({ runtime, ...asset() })), [], runtime.name));
+  });
+
+  test('has versions and aliases as before: each version has the layer and the settings that its function has', () => {
+    const { template } = made((stack) => {
+      const { function: function_ } = own({})(stack);
+      void (function_ as lambda.Function).currentVersion;
+      return { function: function_ };
     });
+    assert.equal(Object.keys(resources(template, 'AWS::Lambda::Version')).length, 1);
+    assert.equal(environmentOf(template)['AWS_LAMBDA_EXEC_WRAPPER'], '/opt/redeliver');
   });
 
   test("is watched by the alarms that ours would be, by the function's own name", () => {
@@ -201,16 +348,76 @@ describe("what a function of a user's own cannot do fails the synth with one sen
       "sourceVisibilityTimeout is 300 s; use at least 6 × target.function's timeout = 360 s, and at most 43200 s (12 hours).",
     ],
     [
-      'direct re-sends',
-      own({}, { strategy: Strategy.DIRECT_RESEND }),
-      'strategy is direct-resend, but target.function only hands off what failed; use delayed-resend, or another kind of target.',
+      'a container image',
+      (stack) => ({
+        function: new lambda.DockerImageFunction(stack, 'Own', {
+          ...IN_TIME,
+          code: lambda.DockerImageCode.fromEcr(ecr.Repository.fromRepositoryName(stack, 'Images', 'orders')),
+        }),
+      }),
+      "target.function (Test/Own) is a container image, which takes no layer; use Target.lambdaFunction, or copy redeliver's program into the image, make it the " +
+        'entrypoint (of AWS\'s base images: ENTRYPOINT ["/opt/redeliver", "/lambda-entrypoint.sh"]) and connect the queues by hand: docs/own-function.md.',
     ],
     [
-      'the strategy visibility',
-      own({}, { strategy: Strategy.VISIBILITY }),
-      'strategy is visibility, but target.function only hands off what failed; use delayed-resend, or another kind of target.',
+      'an OS-only runtime',
+      own({ runtime: lambda.Runtime.PROVIDED_AL2023, ...asset() }),
+      'target.function (Test/Own) has the OS-only runtime provided.al2023, with which Lambda starts no wrapper; use Target.lambdaFunction, or Target.handler for a ' +
+        "handler in Rust, or put redeliver's program beside yours, start both in bootstrap (exec ./redeliver ./my-program) and connect the queues by hand: " +
+        'docs/own-function.md.',
     ],
-    ['no call at a time', own({}, { handlerConcurrency: 0 }), "target.handlerConcurrency is 0; use a whole number from 1 to 10000 (the function's own limit)."],
+    [
+      'a runtime that nobody knows',
+      own({ runtime: new lambda.Runtime('cobol85', lambda.RuntimeFamily.OTHER), ...asset() }),
+      'target.function (Test/Own) has the runtime cobol85, but redeliver starts those of Node.js, Python, Java, .NET and Ruby; use one of them, or Target.lambdaFunction.',
+    ],
+    [
+      'SnapStart',
+      own({ runtime: lambda.Runtime.PYTHON_3_13, snapStart: lambda.SnapStartConf.ON_PUBLISHED_VERSIONS }),
+      "target.function (Test/Own) has SnapStart, which is for published versions, but the messages go to $LATEST, and redeliver's program gets no credentials in a " +
+        'snapshot; remove it.',
+    ],
+    [
+      'a durable function',
+      (stack) => changed(stack, ({ resource }) => (resource.durableConfig = { executionTimeout: 60 })),
+      'target.function (Test/Own) is a durable function, whose events are not those of SQS alone; use a function without durableConfig.',
+    ],
+    [
+      'a function on managed instances',
+      (stack) => changed(stack, ({ resource }) => (resource.capacityProviderConfig = { lambdaManagedInstancesCapacityProviderConfig: { capacityProviderArn: 'arn:…' } })),
+      'target.function (Test/Own) runs on Lambda Managed Instances, with several invocations in one environment, and redeliver handles one; use a function without a ' +
+        'capacity provider.',
+    ],
+    [
+      'five layers',
+      (stack) => {
+        const layer = (index: number) => lambda.LayerVersion.fromLayerVersionArn(stack, `Layer${index}`, `arn:aws:lambda:eu-west-1:111122223333:layer:l:${index}`);
+        return own({ layers: [1, 2, 3, 4, 5].map(layer) })(stack);
+      },
+      "target.function (Test/Own) has 5 layers, and Lambda takes no more, but redeliver's program comes in one; put two of them into one.",
+    ],
+    [
+      'an architecture that was not built',
+      own({ architecture: lambda.Architecture.X86_64 }),
+      `${bundles}/message-processor/bootstrap is built for arm64, but target.function (Test/Own) runs on x86_64; build it with \`cargo xtask bundle --x86-64\`, or ` +
+        "set the function's architecture to what was built.",
+    ],
+    [
+      'a wrapper that only the deployment knows',
+      (stack) => own({ environment: { AWS_LAMBDA_EXEC_WRAPPER: new CfnParameter(stack, 'Wrapper').valueAsString } })(stack),
+      'target.function (Test/Own) has an AWS_LAMBDA_EXEC_WRAPPER that only the deployment knows, so that redeliver cannot run it as well; give it as text.',
+    ],
+    [
+      "redeliver's own wrapper, set by hand",
+      own({ environment: { AWS_LAMBDA_EXEC_WRAPPER: '/opt/redeliver', HANDLER_EVENT: 'batch' } }),
+      'target.function (Test/Own) has AWS_LAMBDA_EXEC_WRAPPER, HANDLER_EVENT in its environment already; remove it there: Redeliver sets it, for one source queue alone.',
+    ],
+    [
+      'a role that nobody knows, if it sends messages again',
+      (stack) =>
+        own({ role: iam.Role.fromRoleArn(stack, 'Role', 'arn:aws:iam::111122223333:role/orders') }, { strategy: Strategy.DIRECT_RESEND })(stack),
+      'target.function (Test/Own) has an imported role, whose unique id is not known here, and with direct-resend it sends messages again; create the role in this app, ' +
+        'or use delayed-resend.',
+    ],
     [
       'less concurrency than it is called with',
       own({ reservedConcurrentExecutions: 5 }),
@@ -230,7 +437,7 @@ describe("what a function of a user's own cannot do fails the synth with one sen
     [
       'more variables than Lambda takes',
       own({ environment: { TABLE: 'x'.repeat(4050) } }),
-      'the environment variables of target.function (Test/Own) have 4131 bytes or more as JSON, and Lambda takes 4096; shorten TABLE, which has 4052.',
+      'the environment variables of target.function (Test/Own) have 4177 bytes or more as JSON, and Lambda takes 4096; shorten TABLE, which has 4052.',
     ],
   ];
   for (const [name, given, sentence] of cases) {
@@ -240,9 +447,7 @@ describe("what a function of a user's own cannot do fails the synth with one sen
   const ofOurs: [string, Props, string][] = [
     ['timeout', { timeout: Duration.seconds(5) }, 'set timeout on the function'],
     ['reservedConcurrency', { reservedConcurrency: 5 }, 'set reservedConcurrentExecutions on the function'],
-    ['maxConcurrentCalls', { maxConcurrentCalls: 0 }, 'use target.handlerConcurrency'],
-    ['dataSchema', { dataSchema: SCHEMA }, 'check data in your handler, with a permanent error for what is wrong'],
-    ['bodySchema', { bodySchema: SCHEMA, envelope: Envelope.OPTIONAL }, 'check the body in your handler, with a permanent error for what is wrong'],
+    ['maxConcurrentCalls', { maxConcurrentCalls: 0 }, 'use maxConcurrency: a runtime handles one event at a time'],
   ];
   for (const [name, props, instead] of ofOurs) {
     test(`${name}, which our own has`, () =>
@@ -254,9 +459,51 @@ describe("what a function of a user's own cannot do fails the synth with one sen
     assert.throws(() => redeliverOf(stack, 'Second', () => ({ function: redeliver.messageProcessor, stage: 'second' })), {
       name: 'RedeliverPropsError',
       message:
-        'target.function (Test/Own) has INTERMEDIATE_DLQ_URL, RETRY_POLICY, MAX_CONCURRENCY in its environment already; remove it there: ' +
-        'Redeliver sets it, for one source queue alone.',
+        'target.function (Test/Own) has INTERMEDIATE_DLQ_URL, RETRY_POLICY, ANNOTATION_QUEUE_URL, AWS_LAMBDA_EXEC_WRAPPER, RESEND_SENDER_IDS in its environment ' +
+        'already; remove it there: Redeliver sets it, for one source queue alone.',
     });
+  });
+
+  describe('a wrapper that is set later, with which Lambda would start the function without redeliver', () => {
+    const later = (name: string, value: string): string[] => {
+      const stack = new Stack(new App({ context: cdkJson().context }), 'Test');
+      redeliverOf(stack, 'Retries', own({})).messageProcessor.addEnvironment(name, value);
+      return stack.node.children.flatMap((child) => child.node.validate());
+    };
+    test('is refused at synth', () =>
+      assert.deepEqual(later('AWS_LAMBDA_EXEC_WRAPPER', '/opt/datadog_wrapper'), [
+        'target.function (Test/Own) has /opt/datadog_wrapper as AWS_LAMBDA_EXEC_WRAPPER, set after Redeliver was created, so that messages would be handled ' +
+          'without redeliver; set it before, or set REDELIVER_NEXT_WRAPPER instead, which redeliver runs as well.',
+      ]));
+    test('may be given to redeliver instead', () => assert.deepEqual(later('REDELIVER_NEXT_WRAPPER', '/opt/datadog_wrapper'), []));
+  });
+
+  test('all variables that it gets are ones that it may not have had', () => {
+    const names = Object.values(Strategy).flatMap((strategy) => {
+      const { template } = made(
+        own(
+          { environment: { AWS_LAMBDA_EXEC_WRAPPER: '/opt/otel-handler' } },
+          {
+            strategy,
+            dataSchema: SCHEMA,
+            bodySchema: SCHEMA,
+            envelope: Envelope.OPTIONAL,
+            messageIdAttribute: 'id',
+            messageIdPointer: '/id',
+            handlerEvent: HandlerEvent.BATCH,
+            logDetail: LogDetail.MESSAGES,
+            logLevel: LogLevel.WARN,
+          },
+        ),
+      );
+      return Object.keys(environmentOf(template));
+    });
+    const [others, logs] = [new Set(names), { logDetail: LogDetail.MESSAGES, logLevel: LogLevel.WARN }];
+    others.delete('AWS_LAMBDA_EXEC_WRAPPER');
+    for (const name of others) {
+      const sentence = `target.function (Test/Own) has ${name} in its environment already; remove it there: Redeliver sets it, for one source queue alone.`;
+      assert.deepEqual(refused(own({ environment: { [name]: 'x' } }, logs)), [sentence]);
+    }
   });
 
   test('a log level of its own is its own business', () => assert.deepEqual(refused(own({ environment: { LOG_LEVEL: 'DEBUG' } })), []));

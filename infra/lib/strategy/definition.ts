@@ -29,8 +29,6 @@ export interface StrategyDefinition {
    * with them. 0 if SQS deletes it before, so that its age must be told before.
    */
   meantAgeSeconds(plan: Plan): number;
-  /** Whether the message-processor only hands off what failed: one of the user's own, which may do no more, can take its place. */
-  readonly onlyHandsOff: boolean;
   /** What an outage costs whose messages are held, and what to do about it: a sentence. */
   readonly heldCosts: string;
   /** What a message costs that nobody has answered for. */

@@ -29,7 +29,6 @@ export const delayedResend: StrategyDefinition = {
   },
   // Each re-send has a clock of its own in the queue, so an outage costs nothing; but the first send is long ago.
   meantAgeSeconds,
-  onlyHandsOff: true,
   heldCosts: 'Held messages spend no attempt, and are done within 15 minutes of its return: leave them alone.',
   unansweredCosts: 'one of max_redrives',
   propProblems: () => [],

@@ -13,7 +13,6 @@ const { SUM } = cloudwatch.Stats;
  */
 export const directResend: StrategyDefinition = {
   ...delayedResend,
-  onlyHandsOff: false,
   create: (scope, props, plan) => createResending(scope, props, plan, DIRECT),
 };
 

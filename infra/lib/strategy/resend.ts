@@ -49,19 +49,17 @@ export function createResending(scope: Construct, props: Given, plan: Plan, rese
   });
   const source = createSourceQueue(scope, props, plan, intermediateDlq);
 
-  // A function of the user's own only hands off: it has no other right.
-  const givesUp = plan.userFunction === undefined;
   const messageProcessor = createMessageProcessor(scope, props, plan, {
     description: resend.description,
     source,
-    sendsTo: [intermediateDlq, ...(givesUp ? [dead.annotation] : [])],
+    sendsTo: [intermediateDlq, dead.annotation],
     rights: [],
     environment: {
       ...resend.environment(source),
       INTERMEDIATE_DLQ_URL: intermediateDlq.queueUrl,
       // All of it: its lists say what is a blip and what is an outage.
       RETRY_POLICY: JSON.stringify(policy),
-      ...(givesUp && { ANNOTATION_QUEUE_URL: dead.annotation.queueUrl }),
+      ANNOTATION_QUEUE_URL: dead.annotation.queueUrl,
     },
   });
   const queues = { source, intermediateDlq, annotation: dead.annotation };
@@ -70,9 +68,9 @@ export function createResending(scope: Construct, props: Given, plan: Plan, rese
   const processors = [messageProcessor, failedMessageProcessor];
   const schedulers = resend.senders({ messageProcessor, failedMessageProcessor });
   schedulers.forEach((sender) => allowResend(sender, source, plan));
-  nameSenders(schedulers, givesUp ? processors : [failedMessageProcessor]);
+  nameSenders(schedulers, processors);
   denyOtherSenders(intermediateDlq, policy.long_delays ? processors : [messageProcessor]);
-  denyOtherSenders(dead.annotation, givesUp ? processors : [failedMessageProcessor]);
+  denyOtherSenders(dead.annotation, processors);
   denyOtherSenders(dead.finalDlq, [finalDlqAnnotator]);
 
   const made = { ...queues, messageProcessor, failedMessageProcessor, schedulers };

@@ -37,7 +37,6 @@ export const visibility: StrategyDefinition = {
   mayOutlastRetention: () => false,
   leastRetention: { seconds: 60, why: 'SQS keeps no message for less' },
   meantAgeSeconds: () => 0,
-  onlyHandsOff: false,
   heldCosts: 'Each receive of a held message spends an attempt all the same: if it lasts, pause until the target is back.',
   unansweredCosts: 'an attempt',
   propProblems,

@@ -1,0 +1,140 @@
+import { Stack } from 'aws-cdk-lib';
+import * as lambda from 'aws-cdk-lib/aws-lambda';
+import type { Construct } from 'constructs';
+
+import { layerCodeOf } from './bundles';
+import { refuseTooLarge } from './environment';
+import type { Plan } from './plan';
+import type { UserFunction } from './user-function';
+
+/** Where Lambda puts what layers hold. */
+export const LAYER_DIRECTORY = '/opt/';
+const PROGRAM = 'redeliver';
+
+/** "Modifying the runtime environment": Lambda starts this program, with the runtime's command as its arguments. */
+const WRAPPER_VARIABLE = 'AWS_LAMBDA_EXEC_WRAPPER';
+/** What our program starts in turn. */
+export const NEXT_WRAPPER_VARIABLE = 'REDELIVER_NEXT_WRAPPER';
+export const WRAPPER = LAYER_DIRECTORY + PROGRAM;
+
+/** "Lambda quotas". */
+const LAYERS_MAX = 5;
+
+/** "Modifying the runtime environment": all but the OS-only ones start a wrapper. */
+const FAMILIES: readonly (lambda.RuntimeFamily | undefined)[] = [
+  lambda.RuntimeFamily.NODEJS, lambda.RuntimeFamily.PYTHON, lambda.RuntimeFamily.JAVA, lambda.RuntimeFamily.DOTNET_CORE, lambda.RuntimeFamily.RUBY,
+];
+/** A runtime that this CDK does not know yet. */
+const NAMES = /^(nodejs|python|java|dotnet|ruby)\d/;
+
+/** What a user's function gets beside the program. */
+interface Attached {
+  readonly schemas: Readonly<Record<string, string>>;
+  readonly environment: Readonly<Record<string, string>>;
+}
+
+/**
+ * Puts redeliver's program into the user's function, with its settings.
+ *
+ * @throws RedeliverPropsError if there is no program for the function's architecture, or if the settings are more than Lambda takes.
+ */
+export function attach(scope: Construct, userFunction: UserFunction, { bundles }: Plan, { schemas, environment }: Attached): lambda.Function {
+  const { name, function: own, resource } = userFunction;
+  const { architecture } = own;
+  const next = variablesOf(userFunction)[WRAPPER_VARIABLE];
+  const settings = { ...environment, [WRAPPER_VARIABLE]: WRAPPER, ...(next ? { [NEXT_WRAPPER_VARIABLE]: String(next) } : {}) };
+  own.addLayers(
+    new lambda.LayerVersion(scope, 'Layer', {
+      description: 'redeliver: starts the runtime of a function, calls its handler, and hands failures off.',
+      code: layerCodeOf(PROGRAM, name, { architecture, bundles }, schemas),
+      compatibleArchitectures: [architecture],
+    }),
+  );
+  Object.entries(settings).forEach(([variable, value]) => own.addEnvironment(variable, value));
+  own.node.addValidation({ validate: () => replacedProblems(userFunction) });
+  // As for our own functions: the loop is meant, and it ends.
+  resource.recursiveLoop = lambda.RecursiveLoop.ALLOW;
+  refuseTooLarge(own, { functionName: name, environment: variablesOf(userFunction) });
+  return own;
+}
+
+/** What is in the function's environment, as far as it is known: literals, and what CloudFormation puts in. */
+export function variablesOf({ resource }: UserFunction): Readonly<Record<string, any>> {
+  return resolved(resource, resource.environment)?.variables ?? {};
+}
+
+/** Why the layer cannot be added, or why Lambda would not start what is in it. */
+export function layerProblems(userFunction: UserFunction): string[] {
+  const { name, function: own, resource } = userFunction;
+  const { runtime } = own;
+  if (runtime === lambda.Runtime.FROM_IMAGE) {
+    return [
+      `${name} is a container image, which takes no layer; use Target.lambdaFunction, or copy redeliver's program into the image, make it the ` +
+        `entrypoint (of AWS's base images: ENTRYPOINT ["${WRAPPER}", "/lambda-entrypoint.sh"]) and connect the queues by hand: docs/own-function.md.`,
+    ];
+  }
+  if (runtime.name.startsWith('provided')) {
+    return [
+      `${name} has the OS-only runtime ${runtime.name}, with which Lambda starts no wrapper; use Target.lambdaFunction, or Target.handler for a handler in ` +
+        `Rust, or put redeliver's program beside yours, start both in bootstrap (exec ./${PROGRAM} ./my-program) and connect the queues by hand: ` +
+        'docs/own-function.md.',
+    ];
+  }
+  if (!FAMILIES.includes(runtime.family) && !NAMES.test(runtime.name)) {
+    return [`${name} has the runtime ${runtime.name}, but redeliver starts those of Node.js, Python, Java, .NET and Ruby; use one of them, or Target.lambdaFunction.`];
+  }
+  return [
+    ...featureProblems(userFunction),
+    ...wrapperProblems(userFunction),
+    ...(layersOf(resource) < LAYERS_MAX
+      ? []
+      : [`${name} has ${LAYERS_MAX} layers, and Lambda takes no more, but redeliver's program comes in one; put two of them into one.`]),
+  ];
+}
+
+/** What changes how Lambda runs a function, so that redeliver could not. */
+function featureProblems({ name, resource }: UserFunction): string[] {
+  const snapStart = resolved(resource, resource.snapStart);
+  return [
+    ...(snapStart === undefined || snapStart.applyOn === 'None'
+      ? []
+      : [
+          `${name} has SnapStart, which is for published versions, but the messages go to $LATEST, and redeliver's program gets no credentials ` +
+            'in a snapshot; remove it.',
+        ]),
+    ...(resource.durableConfig === undefined
+      ? []
+      : [`${name} is a durable function, whose events are not those of SQS alone; use a function without durableConfig.`]),
+    ...(resource.capacityProviderConfig === undefined
+      ? []
+      : [`${name} runs on Lambda Managed Instances, with several invocations in one environment, and redeliver handles one; use a function without a capacity provider.`]),
+  ];
+}
+
+function wrapperProblems(userFunction: UserFunction): string[] {
+  const wrapper: unknown = variablesOf(userFunction)[WRAPPER_VARIABLE];
+  return wrapper === undefined || typeof wrapper === 'string'
+    ? []
+    : [`${userFunction.name} has an ${WRAPPER_VARIABLE} that only the deployment knows, so that redeliver cannot run it as well; give it as text.`];
+}
+
+/** Whoever sets it later takes redeliver out of the function. */
+function replacedProblems(userFunction: UserFunction): string[] {
+  const wrapper: unknown = variablesOf(userFunction)[WRAPPER_VARIABLE];
+  if (wrapper === WRAPPER) {
+    return [];
+  }
+  return [
+    `${userFunction.name} has ${typeof wrapper === 'string' ? wrapper : 'another value'} as ${WRAPPER_VARIABLE}, set after Redeliver was created, so that ` +
+      `messages would be handled without redeliver; set it before, or set ${NEXT_WRAPPER_VARIABLE} instead, which redeliver runs as well.`,
+  ];
+}
+
+function layersOf(resource: lambda.CfnFunction): number {
+  const layers: unknown = resolved(resource, resource.layers);
+  return Array.isArray(layers) ? layers.length : 0;
+}
+
+function resolved(resource: lambda.CfnFunction, value: unknown): any {
+  return Stack.of(resource).resolve(value);
+}
