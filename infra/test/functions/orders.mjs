@@ -1,17 +1,37 @@
-// A function of a user's own, in Node.js: it does what a message says. What is done, it tells a queue.
+// A function of a user's own, in Node.js, without any library: it does what a message says. What is done, it tells a queue.
 
-import { SQSClient, SendMessageCommand } from '@aws-sdk/client-sqs';
-import { PermanentError, createHandler } from '@redeliver/handler';
+/** Named by the policy's `non_retryable`. */
+class UnknownOrder extends Error {
+  name = 'Order.Unknown';
+}
 
-const sqs = new SQSClient({});
-
-export const handler = createHandler(async ({ data, idempotencyKey, retryAttempt }) => {
-  if (data.is_unknown) {
-    throw new PermanentError(`no order ${data.order}`, { type: 'Order.Unknown' });
+export async function handler({ Records: [{ body, messageAttributes }] }) {
+  const { metadata, data: order } = envelopeOf(JSON.parse(body), messageAttributes);
+  const attempt = metadata.retry_attempt ?? 0;
+  if (order.is_unknown) {
+    throw new UnknownOrder(`no order ${order.order}`);
   }
-  if (retryAttempt < data.succeeds_at) {
+  if (attempt < order.succeeds_at) {
     throw new Error('not yet');
   }
-  const MessageBody = JSON.stringify({ order: data.order, attempt: retryAttempt, key: idempotencyKey });
-  await sqs.send(new SendMessageCommand({ QueueUrl: process.env.DONE_QUEUE_URL, MessageBody }));
-});
+  await tell(JSON.stringify({ order: order.order, attempt, key: metadata.message_id ?? order.order }));
+}
+
+/** A message without an envelope has its state, once it has failed, in an attribute. */
+function envelopeOf(body, { Redeliver }) {
+  if (body.metadata) {
+    return body;
+  }
+  const { retry_attempt } = JSON.parse(Redeliver?.stringValue ?? '{}');
+  return { metadata: { retry_attempt }, data: body };
+}
+
+/** Without AWS's SDK, which only Lambda's own runtime has: the emulator takes requests that nobody has signed. */
+async function tell(MessageBody) {
+  const QueueUrl = process.env.DONE_QUEUE_URL;
+  const headers = { 'content-type': 'application/x-amz-json-1.0', 'x-amz-target': 'AmazonSQS.SendMessage' };
+  const response = await fetch(new URL('/', QueueUrl), { method: 'POST', headers, body: JSON.stringify({ QueueUrl, MessageBody }) });
+  if (!response.ok) {
+    throw new Error(`${response.status}: ${await response.text()}`);
+  }
+}

@@ -1,20 +1,31 @@
-"""A function of a user's own, in Python: it does what a message says. What is done, it tells a queue."""
+"""A function of a user's own, in Python, without any library: it does what a message says. What is done, it tells a queue."""
 
 import json
 import os
 
 import boto3
-import redeliver
 
 sqs = boto3.client("sqs")
 
+# Named by the policy's `non_retryable`.
+UnknownOrder = type("Order.Unknown", (Exception,), {})
 
-@redeliver.handler
-def handler(message: redeliver.Message) -> None:
-    order = message.data
+
+def handler(event, context):
+    [record] = event["Records"]
+    order, metadata = parts(json.loads(record["body"]), record["messageAttributes"])
+    attempt = metadata.get("retry_attempt", 0)
     if order.get("is_unknown"):
-        raise redeliver.PermanentError(f"no order {order['order']}", type="Order.Unknown")
-    if message.retry_attempt < order["succeeds_at"]:
+        raise UnknownOrder(f"no order {order['order']}")
+    if attempt < order["succeeds_at"]:
         raise RuntimeError("not yet")
-    done = {"order": order["order"], "attempt": message.retry_attempt, "key": message.idempotency_key}
+    done = {"order": order["order"], "attempt": attempt, "key": metadata.get("message_id", order["order"])}
     sqs.send_message(QueueUrl=os.environ["DONE_QUEUE_URL"], MessageBody=json.dumps(done))
+
+
+def parts(body, attributes):
+    """A message without an envelope has its state, once it has failed, in an attribute."""
+    if "metadata" in body:
+        return body["data"], body["metadata"]
+    state = json.loads(attributes["Redeliver"]["stringValue"]) if "Redeliver" in attributes else {}
+    return body, {"retry_attempt": state.get("retry_attempt", 0)}
