@@ -27,7 +27,7 @@ const EPOCH: &str = "315532800";
 /// Something to be packed.
 #[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum Artefact {
-    /// The functions as zips for Lambda, with licence texts and bills of materials.
+    /// The functions and the layer as zips for Lambda, with licence texts and bills of materials.
     Functions,
     /// `redeliver` as Python wheel and as tarball.
     CommandLine,

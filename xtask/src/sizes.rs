@@ -19,6 +19,7 @@ struct Limits {
     without: &'static [&'static str],
 }
 
+/// The layer's program is the message-processor's.
 const LIMITS: [Limits; 4] = [
     Limits { function: "message-processor", bytes: 11_130_000, bytes_compressed: 4_690_000, without: &[] },
     Limits {

@@ -24,7 +24,7 @@ fn each_command_of_the_install_page_runs_with_a_releases_files_alone() {
             shell(folder.path(), &script.replace("x86-64", ARCHITECTURE))
         })
         .collect();
-    let [sums, wheel, local, tarball, zip] = &printed[..] else { panic!("other blocks: {printed:?}") };
+    let [sums, wheel, local, tarball, zip, layer] = &printed[..] else { panic!("other blocks: {printed:?}") };
 
     let files = std::fs::read_dir(release()).unwrap().count();
     assert_eq!(sums.lines().filter(|line| line.ends_with(": OK")).count(), files - 1, "all but SHA256SUMS");
@@ -32,8 +32,8 @@ fn each_command_of_the_install_page_runs_with_a_releases_files_alone() {
     assert!(wheel.lines().last().unwrap().starts_with(&version), "{wheel}");
     assert!(tarball.lines().last().unwrap().starts_with(&version), "{tarball}");
     assert!(local.lines().any(|line| line.split_whitespace().eq(["processed", "1"])), "{local}");
-    let packed: Vec<_> = zip.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
-    assert_eq!(packed, ["bootstrap"], "{zip}");
+    assert_eq!(files_of(zip), ["bootstrap"], "{zip}");
+    assert_eq!(files_of(layer), ["redeliver"], "{layer}");
 
     let inside = listed(&folder.path().join("redeliver"));
     for file in [
@@ -67,6 +67,7 @@ fn each_bill_of_materials_is_cyclonedx_and_each_of_its_crates_has_a_licence_text
         of_function("failed-message-processor", 150),
         of_function("final-dlq-annotator", 140),
         of_function("async-retry-handler", 150),
+        of_function("layer", 150),
         (
             information.join("sboms/redeliver.cdx.json"),
             information.join("licenses/THIRD-PARTY-LICENSES"),
@@ -76,6 +77,11 @@ fn each_bill_of_materials_is_cyclonedx_and_each_of_its_crates_has_a_licence_text
         let named = named(&bill, &std::fs::read_to_string(licences).unwrap());
         assert!(named.len() >= least, "{}", named.len());
     }
+}
+
+/// In a zip, as Python lists it.
+fn files_of(listing: &str) -> Vec<&str> {
+    listing.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect()
 }
 
 /// The addresses of what a bill of materials names, each of which has a licence text.

@@ -1,4 +1,5 @@
-//! The functions' zips, as Lambda takes them: `bootstrap` alone. Licences and the bill of materials lie beside them.
+//! The functions' zips, as Lambda takes them: `bootstrap` alone; and the layer's, with the message-processor as `redeliver`. Licences
+//! and the bill of materials lie beside them.
 
 use std::path::Path;
 
@@ -13,16 +14,26 @@ use crate::tools::Failure;
 /// # Errors
 /// A crate has no licence text, or a file cannot be written.
 pub(super) fn pack(folder: &Path, architecture: Architecture) -> Result<(), Failure> {
-    FUNCTIONS.iter().try_for_each(|function| pack_one(folder, architecture, function))
+    FUNCTIONS
+        .iter()
+        .try_for_each(|function| pack_one(folder, architecture, function, &package(function), "bootstrap"))?;
+    // Lambda unpacks it to /opt.
+    pack_one(folder, architecture, "message-processor", "redeliver-layer", "redeliver")
 }
 
-fn pack_one(folder: &Path, architecture: Architecture, function: &str) -> Result<(), Failure> {
-    let package = package(function);
-    let name = format!("{package}-{}", architecture.name());
-    let inside = components::of(&[&package], architecture)?;
-    let bill = cyclonedx(&package, env!("CARGO_PKG_VERSION"), &inside);
-    let bootstrap = File::program("bootstrap", read(&program(function))?);
-    write(&folder.join(format!("{name}.zip")), &zip(&[bootstrap])?)?;
+/// A zip with a function's program alone, under this name.
+fn pack_one(
+    folder: &Path,
+    architecture: Architecture,
+    function: &str,
+    artefact: &str,
+    file: &str,
+) -> Result<(), Failure> {
+    let name = format!("{artefact}-{}", architecture.name());
+    let inside = components::of(&[&package(function)], architecture)?;
+    let bill = cyclonedx(artefact, env!("CARGO_PKG_VERSION"), &inside);
+    let program = File::program(file, read(&program(function))?);
+    write(&folder.join(format!("{name}.zip")), &zip(&[program])?)?;
     write(&folder.join(format!("{name}.cdx.json")), bill.as_bytes())?;
     write(&folder.join(format!("{name}.THIRD-PARTY-LICENSES")), licences::texts(&inside)?.as_bytes())
 }
