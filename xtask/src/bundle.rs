@@ -57,7 +57,7 @@ fn build(architecture: Architecture, packages: &[&str], programs: &[&str]) -> Re
     let venv = venv::set_up(&venv::BUNDLE)?.required()?;
     let mut build = Command::new(venv.join("bin/cargo-lambda"));
     build.args(["lambda", "build", "--profile", "bundle", "--locked"]);
-    build.args(["--target", &format!("{}.{}", architecture.target(), glibc::PROMISED)]);
+    build.args(["--target", &format!("{}.{}", architecture.target(), glibc::OF_FUNCTIONS)]);
     // The profile is ours, above all `panic = "unwind"`: cargo-lambda's own would abort.
     build.args(["--disable-optimizations", "--skip-target-check"]);
     build.args(FUNCTIONS.map(|function| format!("--package={}", package(function))));
@@ -69,7 +69,7 @@ fn build(architecture: Architecture, packages: &[&str], programs: &[&str]) -> Re
     run(build.current_dir(root()).env("PATH", path_with(&venv.join("bin"))?))?;
     programs.iter().try_for_each(|name| {
         println!("{}", program(name).display());
-        glibc::check(&program(name))
+        glibc::check(&program(name), glibc::OF_FUNCTIONS)
     })
 }
 

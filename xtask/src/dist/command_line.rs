@@ -30,11 +30,13 @@ pub(super) fn build() -> Result<PathBuf, Failure> {
     let target = Architecture::HOST.target();
     let mut build = Command::new(venv.join("bin/cargo-zigbuild"));
     build.args(["zigbuild", "--release", "--locked", "--package", COMMAND_LINE]).current_dir(root());
-    build.args(["--target", &format!("{target}.{}", glibc::PROMISED)]).env("CARGO_TARGET_DIR", target_dir());
+    build
+        .args(["--target", &format!("{target}.{}", glibc::OF_COMMAND_LINE)])
+        .env("CARGO_TARGET_DIR", target_dir());
     build.env("RUSTFLAGS", reproducible_flags()).env("PATH", path_with(&venv.join("bin"))?);
     run(&mut build)?;
     let program = target_dir().join(target).join("release").join(COMMAND_LINE);
-    glibc::check(&program)?;
+    glibc::check(&program, glibc::OF_COMMAND_LINE)?;
     Ok(program)
 }
 
