@@ -100,6 +100,6 @@ function isEmpty(parameter: string): JsonObject {
   return { 'Fn::Equals': [{ Ref: parameter }, ''] };
 }
 
-function isGiven(parameter: string): JsonObject {
+export function isGiven(parameter: string): JsonObject {
   return { 'Fn::Not': [isEmpty(parameter)] };
 }

@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
 
-import { Redeliver, RetryPolicy, Strategy, Target } from '../lib/index';
+import { Redeliver, type RedeliverProps, RetryPolicy, Strategy, Target } from '../lib/index';
 import { type Json, type JsonObject, mergeTemplates, type Template } from './merge';
 import { CONDITIONS, PARAMETERS, PREFIX, RULES } from './parameters';
 
@@ -32,28 +32,31 @@ const ANY_POLICY = { longDelays: true, maxRedeliveryPerSecond: 1 };
 
 /** The template as a file. */
 export function templateFile(from: Package): string {
+  return asFile(redeliverTemplate(from));
+}
+
+/** A template as a file. */
+export function asFile(template: JsonObject): string {
   // As CloudFormation reads it ("CloudFormation template format"): YAML 1.1, without aliases.
   const asRead = { version: '1.1', aliasDuplicateObjects: false } as const;
-  const yaml = stringify(redeliverTemplate(from), { ...asRead, lineWidth: 120 });
+  const yaml = stringify(template, { ...asRead, lineWidth: 120 });
   return `# Generated from the construct; docs/template.md says how to deploy it.\n${yaml}`;
 }
 
 /** The template of all variants: what they do not have in common depends on conditions. */
 function redeliverTemplate(from: Package): JsonObject {
   const { Resources, Outputs } = ofAllVariants((variant) => variantTemplate(from, variant));
-  return {
-    AWSTemplateFormatVersion: '2010-09-09',
-    Description: 'redeliver: delayed, jittered retries for SQS and Lambda',
-    // W3002: the package command puts the zips into a bucket, and their places there in the place of their names.
-    // W3005: the CDK also writes dependencies that a reference implies.
-    Metadata: { 'cfn-lint': { config: { ignore_checks: ['W3002', 'W3005'] } } },
-    Parameters: PARAMETERS,
-    Rules: RULES,
-    Conditions: CONDITIONS,
-    Resources,
-    Outputs,
-  };
+  return { ...HEAD, Parameters: PARAMETERS, Rules: RULES, Conditions: CONDITIONS, Resources, Outputs };
 }
+
+/** What each template begins with. */
+export const HEAD: JsonObject = {
+  AWSTemplateFormatVersion: '2010-09-09',
+  Description: 'redeliver: delayed, jittered retries for SQS and Lambda',
+  // W3002: the package command puts the zips into a bucket, and their places there in the place of their names.
+  // W3005: the CDK also writes dependencies that a reference implies.
+  Metadata: { 'cfn-lint': { config: { ignore_checks: ['W3002', 'W3005'] } } },
+};
 
 /** One template of what `make` makes of each variant. */
 export function ofAllVariants(make: (variant: Variant) => Template): Template {
@@ -72,6 +75,11 @@ export function ofAllVariants(make: (variant: Variant) => Template): Template {
 
 /** What the construct makes of one variant, with the template's parameters in it. */
 export function variantTemplate(from: Package, { strategy, target, tellsTopic }: Variant): Template {
+  return madeOf(from, tellsTopic, (stack) => ({ target: targetOf(stack, target), strategy }));
+}
+
+/** What the construct makes of some props, with the template's parameters in it. */
+export function madeOf(from: Package, tellsTopic: boolean, propsOf: (stack: Stack) => RedeliverProps): Template {
   const app = new App({ context: cdkContext() });
   const stack = new Stack(app, 'Redeliver');
   const reason = 'HeadersSecretArn is the name of a secret, and no secret.';
@@ -80,8 +88,7 @@ export function variantTemplate(from: Package, { strategy, target, tellsTopic }:
   const redeliver = new Redeliver(stack, 'Redeliver', {
     prefix,
     stage: stage.join('-'),
-    target: targetOf(stack, target),
-    strategy,
+    ...propsOf(stack),
     policy: RetryPolicy.of(ANY_POLICY),
     architecture: from.architecture,
     ...(from.bundles && { bundles: from.bundles }),
@@ -128,9 +135,13 @@ function withParameters(resource: JsonObject, architecture: lambda.Architecture)
 function functionParameters(properties: JsonObject, architecture: lambda.Architecture): JsonObject {
   const { Variables } = properties['Environment'] as { Variables: JsonObject };
   const policy = 'RETRY_POLICY' in Variables && { RETRY_POLICY: { Ref: 'Policy' } };
-  // The zip beside the template, as `cargo xtask dist functions` names it: the handler is the function's own name.
-  const code = `redeliver-${properties['Handler']}-${architecture.name.replace('_', '-')}.zip`;
-  return { Code: code, Environment: { Variables: { ...Variables, ...policy } } };
+  // The handler is the function's own name.
+  return { Code: zipOf(String(properties['Handler']), architecture), Environment: { Variables: { ...Variables, ...policy } } };
+}
+
+/** The zip beside the template, as `cargo xtask dist functions` names it. */
+export function zipOf(name: string, architecture: lambda.Architecture): string {
+  return `redeliver-${name}-${architecture.name.replace('_', '-')}.zip`;
 }
 
 /** The construct's sentences name the values that it knows. */

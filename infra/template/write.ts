@@ -1,13 +1,15 @@
-// Writes the template of the bundles in target/lambda: write.ts ARCHITECTURE FILE
+// Writes the templates of the bundles in target/lambda: write.ts ARCHITECTURE FILE FILE-FOR-A-FUNCTION-OF-ONES-OWN
 
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 import { writeFileSync } from 'node:fs';
 
+import { ownFunctionTemplateFile } from './own-function';
 import { templateFile } from './template';
 
-const [name, file] = process.argv.slice(2);
-if (file === undefined) {
-  throw new Error('usage: write.ts arm64|x86-64 FILE');
+const [name, file, ownFunctionFile] = process.argv.slice(2);
+if (file === undefined || ownFunctionFile === undefined) {
+  throw new Error('usage: write.ts arm64|x86-64 FILE FILE');
 }
 const architecture = name === 'x86-64' ? lambda.Architecture.X86_64 : lambda.Architecture.ARM_64;
 writeFileSync(file, templateFile({ architecture }));
+writeFileSync(ownFunctionFile, ownFunctionTemplateFile({ architecture }));

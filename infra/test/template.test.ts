@@ -8,6 +8,7 @@ import { parse } from 'yaml';
 import { policyProblems } from '../lib/schemas';
 import { type Json, type JsonObject, mergeTemplates, type Template } from '../template/merge';
 import { CONDITIONS, PARAMETERS, RULES } from '../template/parameters';
+import { PARAMETERS as OWN_FUNCTION_PARAMETERS } from '../template/own-function';
 import { ofAllVariants, templateFile, type Variant, variantTemplate } from '../template/template';
 import { holds, resolved } from './cloudformation';
 import { fakeBundles } from './stack-support';
@@ -130,13 +131,19 @@ test('the example of the page is taken, by the template and by the functions', (
 });
 
 test('the page explains each parameter, with its default', () => {
-  const rows = [...PAGE.matchAll(/^\| `(\w+)` \|.*\| (.*) \|$/gm)].map(([, name = '', told = '']) => [name, told]);
-  assert.deepEqual(rows.map(([name]) => name), Object.keys(PARAMETERS));
+  const [page = '', ofOwnFunction = ''] = PAGE.split('\n## Your own function\n');
+  assertExplained(page, PARAMETERS);
+  assertExplained(ofOwnFunction, OWN_FUNCTION_PARAMETERS);
+});
+
+function assertExplained(page: string, parameters: JsonObject): void {
+  const rows = [...page.matchAll(/^\| `(\w+)` \|.*\| (.*) \|$/gm)].map(([, name = '', told = '']) => [name, told]);
+  assert.deepEqual(rows.map(([name]) => name), Object.keys(parameters));
   for (const [name = '', told = ''] of rows) {
-    const { Default } = PARAMETERS[name as keyof typeof PARAMETERS];
+    const { Default = 'required' } = parameters[name] as { readonly Default?: string | number };
     assert.ok(Default === '' ? !told.startsWith('`') : told.replaceAll('`', '').startsWith(String(Default)), name);
   }
-});
+}
 
 test('as a file it is what Terraform is told to look for, and too large to be given without a bucket', () => {
   const page = readFileSync(join(__dirname, '../../docs/terraform.md'), 'utf8');

@@ -1,10 +1,11 @@
-// Writes the templates of all variants, and the one with parameters, into a directory, for CloudFormation's own linter.
+// Writes the templates of all variants, and those with parameters, into a directory, for CloudFormation's own linter.
 
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
+import { ownFunctionTemplateFile } from '../template/own-function';
 import { templateFile } from '../template/template';
 import { writeFakeBundles } from './fakes';
 import { VARIANT_NAMES, variant } from './stack-variants';
@@ -23,6 +24,7 @@ try {
   }
   const from = { architecture: lambda.Architecture.ARM_64, bundles };
   writeFileSync(join(directory, 'parameters.yaml'), templateFile(from));
+  writeFileSync(join(directory, 'own-function.yaml'), ownFunctionTemplateFile(from));
 } finally {
   rmSync(bundles, { recursive: true });
 }

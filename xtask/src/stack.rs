@@ -60,12 +60,14 @@ pub(crate) fn test(venv: Option<&Path>) -> Result<(), Failure> {
     lint.arg("--template").args(files_of(&templates, ".json")?).arg(root().join("examples/queues.yaml"));
     // Dependencies that a reference implies already: the CDK writes both.
     run(lint.args(["--ignore-checks", "W3005"]))?;
-    lint_as_a_user(venv, &templates)
+    ["parameters.yaml", "own-function.yaml"]
+        .iter()
+        .try_for_each(|name| lint_as_a_user(venv, &templates, name))
 }
 
-/// The template with parameters, without anything left out.
-fn lint_as_a_user(venv: &Path, templates: &Path) -> Result<(), Failure> {
-    let template = templates.join("parameters.yaml");
+/// A template with parameters, without anything left out.
+fn lint_as_a_user(venv: &Path, templates: &Path, name: &str) -> Result<(), Failure> {
+    let template = templates.join(name);
     run(Command::new(venv.join("bin/cfn-lint")).arg(&template))?;
     let mut sam = Command::new(venv.join("bin/sam"));
     sam.args(["validate", "--lint", "--template"]).arg(&template);

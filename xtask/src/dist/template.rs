@@ -1,4 +1,5 @@
-//! The CloudFormation template with parameters. It names the functions' zips, which lie beside it.
+//! The CloudFormation templates with parameters: redeliver, and redeliver for a function of one's own. They name the zips, which lie
+//! beside them.
 
 use std::path::Path;
 
@@ -15,5 +16,6 @@ pub(super) fn pack(folder: &Path, architecture: Architecture) -> Result<(), Fail
     let name = architecture.name();
     let mut script = STACK.command("node");
     script.args(["--import", "tsx", "template/write.ts", name]);
-    run(script.arg(folder.join(format!("redeliver-{name}.template.yaml"))))
+    script.arg(folder.join(format!("redeliver-{name}.template.yaml")));
+    run(script.arg(folder.join(format!("redeliver-own-function-{name}.template.yaml"))))
 }

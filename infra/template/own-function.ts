@@ -1,0 +1,146 @@
+import { Duration, type Stack } from 'aws-cdk-lib';
+import * as lambda from 'aws-cdk-lib/aws-lambda';
+
+import { Target } from '../lib/index';
+import { type Json, type JsonObject, mergeTemplates, type Template } from './merge';
+import { isGiven, PARAMETERS as SHARED } from './parameters';
+import { asFile, HEAD, madeOf, type Package, zipOf } from './template';
+
+/** What whoever deploys the template says of the function, which is created elsewhere. */
+export const PARAMETERS = {
+  Prefix: SHARED.Prefix,
+  FunctionName: {
+    Type: 'String',
+    AllowedPattern: '[A-Za-z0-9_-]{1,64}',
+    Description: 'The function that handles the messages, of this account and region.',
+  },
+  RoleName: {
+    Type: 'String',
+    AllowedPattern: '[\\w+=,.@-]{1,64}',
+    Description: "The name of the function's role, which gets the rights on the queues.",
+  },
+  RolePath: {
+    Type: 'String',
+    Default: '/',
+    AllowedPattern: '/([!-~]+/)?',
+    Description: "The path of that role in its ARN: '/service-role/' if the console has created it.",
+  },
+  VisibilityTimeoutSeconds: {
+    Type: 'Number',
+    Default: 360,
+    MinValue: 66,
+    MaxValue: 43_200,
+    Description: "At least six times the function's timeout, which must be more than 10 s.",
+  },
+  ReadsQueue: {
+    Type: 'String',
+    Default: 'false',
+    AllowedValues: ['true', 'false'],
+    Description: 'Whether the function gets messages: true once it has the layer and the variables of the outputs.',
+  },
+  Policy: SHARED.Policy,
+  AlarmTopicArn: SHARED.AlarmTopicArn,
+  MessageAgeAlarmSeconds: SHARED.MessageAgeAlarmSeconds,
+} satisfies JsonObject;
+
+/** What the resources depend on. */
+export const CONDITIONS: JsonObject = { TellsTopic: isGiven('AlarmTopicArn') };
+
+/** The function's place in the construct, until the parameters name the function itself. */
+const STAND_IN = 'OwnFunction';
+/** What the construct adds to the function. */
+const GIVEN_TO_IT = ['AWS::IAM::Policy', 'AWS::Lambda::EventSourceMapping'];
+
+/** The template for a function of one's own as a file: it has all but the function. */
+export function ownFunctionTemplateFile(from: Package): string {
+  const { Resources, Outputs } = mergeTemplates('TellsTopic', ownFunctionTemplate(from, true), ownFunctionTemplate(from, false));
+  return asFile({ ...HEAD, Parameters: PARAMETERS, Conditions: CONDITIONS, Resources, Outputs });
+}
+
+/** What the construct makes of a function in its stack, without the function, its role and its log group. */
+export function ownFunctionTemplate(from: Package, tellsTopic: boolean): Template {
+  const made = madeOf(from, tellsTopic, (stack) => ({ target: Target.ownFunction(standIn(stack, from.architecture)) }));
+  const [functionId, own] = only(made, 'AWS::Lambda::Function');
+  const [roleId] = only(made, 'AWS::IAM::Role');
+  const [rightsId] = only(made, 'AWS::IAM::Policy');
+  const elsewhere = (value: Json): Json => {
+    const [where, what] = isObject(value) ? (Object.entries(value)[0] ?? []) : [];
+    if (where === 'Ref' && (what === functionId || what === roleId)) {
+      return { Ref: what === functionId ? 'FunctionName' : 'RoleName' };
+    }
+    if (where === 'Fn::GetAtt' && Array.isArray(what) && what[0] === roleId && what[1] === 'Arn') {
+      return { 'Fn::Sub': 'arn:${AWS::Partition}:iam::${AWS::AccountId}:role${RolePath}${RoleName}' };
+    }
+    if (Array.isArray(value)) {
+      return value.filter((element) => element !== functionId && element !== roleId).map(elsewhere);
+    }
+    return isObject(value) ? Object.fromEntries(Object.entries(value).map(([name, member]) => [name, elsewhere(member)])) : value;
+  };
+  const resources = Object.entries(made.Resources)
+    .filter(([id, resource]) => !id.startsWith(STAND_IN) || GIVEN_TO_IT.includes(String((resource as JsonObject)['Type'])))
+    .map(([id, resource]): [string, Json] => [id, withParameters(elsewhere(resource) as JsonObject, rightsId, from.architecture)]);
+  const { RETRY_POLICY: policy = '', ...others } = ((own['Properties'] as JsonObject)['Environment'] as { Variables: JsonObject }).Variables;
+  const [layerId] = only(made, 'AWS::Lambda::LayerVersion');
+  return {
+    Resources: Object.fromEntries(resources),
+    Outputs: {
+      ...made.Outputs,
+      LayerArn: { Description: "Add it to the function's layers.", Value: { Ref: layerId } },
+      FunctionVariables: {
+        Description: "Add them to the function's environment. Each is NAME=VALUE on a line; the policy, which comes last, may have more.",
+        // It refers to queues and to the parameter alone.
+        Value: { 'Fn::Join': ['\n', Object.entries({ ...others, RETRY_POLICY: policy }).map(([name, value]) => line(name, value))] },
+      },
+    },
+  };
+}
+
+function standIn(stack: Stack, architecture: lambda.Architecture): lambda.Function {
+  return new lambda.Function(stack, STAND_IN, {
+    runtime: lambda.Runtime.PYTHON_3_14,
+    handler: 'index.handler',
+    code: lambda.Code.fromInline('def handler(event, context): pass'),
+    timeout: Duration.seconds(60),
+    architecture,
+  });
+}
+
+/** The resource of a type that is the stand-in's, or the only one. */
+function only({ Resources }: Template, type: string): [string, JsonObject] {
+  const all = Object.entries(Resources).filter((entry): entry is [string, JsonObject] => (entry[1] as JsonObject)['Type'] === type);
+  const found = all.length === 1 ? all : all.filter(([id]) => id.startsWith(STAND_IN));
+  if (found.length !== 1 || found[0] === undefined) {
+    throw new Error(`${found.length} resources of type ${type} are the stand-in's`);
+  }
+  return found[0];
+}
+
+function withParameters(resource: JsonObject, rightsId: string, architecture: lambda.Architecture): JsonObject {
+  const properties = resource['Properties'] as JsonObject;
+  const { Type } = resource;
+  if (Type === 'AWS::IAM::Policy' && JSON.stringify(properties['Roles']) === '[{"Ref":"RoleName"}]') {
+    // Functions that share a role have a stack each.
+    return { ...resource, Properties: { ...properties, PolicyName: { 'Fn::Sub': '${Prefix}-messages' } } };
+  }
+  if (Type === 'AWS::Lambda::LayerVersion') {
+    // The function keeps a version until somebody gives it the next one.
+    return { ...resource, DeletionPolicy: 'Retain', UpdateReplacePolicy: 'Retain', Properties: { ...properties, Content: zipOf('layer', architecture) } };
+  }
+  if (Type === 'AWS::Lambda::EventSourceMapping' && JSON.stringify(properties['FunctionName']) === '{"Ref":"FunctionName"}') {
+    // Lambda looks for the rights when the mapping is created.
+    return { ...resource, DependsOn: [rightsId], Properties: { ...properties, Enabled: { Ref: 'ReadsQueue' } } };
+  }
+  if (Type === 'AWS::SQS::Queue' && JSON.stringify(properties['QueueName'])?.includes('-source')) {
+    return { ...resource, Properties: { ...properties, VisibilityTimeout: { Ref: 'VisibilityTimeoutSeconds' } } };
+  }
+  return resource;
+}
+
+/** `NAME=VALUE`. */
+function line(name: string, value: Json): Json {
+  return typeof value === 'string' ? `${name}=${value}` : { 'Fn::Join': ['', [`${name}=`, value]] };
+}
+
+function isObject(value: Json): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,102 @@
+import * as lambda from 'aws-cdk-lib/aws-lambda';
+import { Template } from 'aws-cdk-lib/assertions';
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { parse } from 'yaml';
+
+import { CONDITIONS, ownFunctionTemplate, ownFunctionTemplateFile, PARAMETERS } from '../template/own-function';
+import { resolved } from './cloudformation';
+import { grants, plain, referencesOf } from './stack-exact';
+import { fakeBundles } from './stack-support';
+
+const FROM = { architecture: lambda.Architecture.ARM_64, bundles: fakeBundles() };
+const FILE: any = parse(ownFunctionTemplateFile(FROM), { version: '1.1' });
+const { Resources, Outputs } = FILE;
+
+const ofType = (type: string): any[] => Object.values<any>(Resources).filter(({ Type }) => Type === type);
+const properties = (type: string): any[] => ofType(type).map(({ Properties }) => Properties);
+
+test('with a topic and without, the file is what the construct makes, without the function', () => {
+  const topics = { [String(true)]: 'arn:aws:sns:eu-west-1:111122223333:alarms', [String(false)]: '' };
+  for (const tellsTopic of [true, false]) {
+    const made = ownFunctionTemplate(FROM, tellsTopic);
+    const parameters = { AlarmTopicArn: topics[String(tellsTopic)] ?? '' };
+    assert.deepEqual(resolved(Resources, CONDITIONS, parameters), resolved(made.Resources, {}, {}));
+    assert.deepEqual(resolved(Outputs, CONDITIONS, parameters), resolved(made.Outputs, {}, {}));
+  }
+});
+
+test('it creates neither the function nor its role nor its log group, and refers to none', () => {
+  assert.deepEqual(properties('AWS::Lambda::Function').map(({ Code }) => Code).sort(), [
+    'redeliver-failed-message-processor-arm64.zip',
+    'redeliver-final-dlq-annotator-arm64.zip',
+  ]);
+  assert.equal(ofType('AWS::IAM::Role').length, 2);
+  assert.equal(ofType('AWS::Logs::LogGroup').length, 2);
+  const known = [...Object.keys(Resources), ...Object.keys(PARAMETERS), 'AWS'];
+  assert.deepEqual(referencesOf(Resources).filter((id) => !known.includes(id.split('::')[0] ?? id)), []);
+  assert.ok(!JSON.stringify(FILE).includes('prefix-of-the-template'));
+});
+
+test("the function's role gets the rights of a message-processor, in a policy of this deployment", () => {
+  const [rights, ...others] = properties('AWS::IAM::Policy').filter(({ Roles }) => JSON.stringify(Roles) === '[{"Ref":"RoleName"}]');
+  assert.equal(others.length, 0);
+  assert.deepEqual(rights.PolicyName, { 'Fn::Sub': '${Prefix}-messages' });
+  const role = { Type: 'AWS::IAM::Role', Properties: {} };
+  const asked = JSON.parse(JSON.stringify({ Resources: { ...Resources, RoleName: role } }));
+  const found = grants(Template.fromJSON(asked), 'RoleName');
+  assert.deepEqual(found, [
+    'Allow sqs:ChangeMessageVisibility on {RedeliverSourceQueue.Arn}',
+    'Allow sqs:DeleteMessage on {RedeliverSourceQueue.Arn}',
+    'Allow sqs:GetQueueAttributes on {RedeliverSourceQueue.Arn}',
+    'Allow sqs:GetQueueUrl on {RedeliverSourceQueue.Arn}',
+    'Allow sqs:ReceiveMessage on {RedeliverSourceQueue.Arn}',
+    'Allow sqs:SendMessage on {RedeliverAnnotationQueue.Arn}',
+    'Allow sqs:SendMessage on {RedeliverIntermediateDlq.Arn}',
+  ]);
+  const denied = JSON.stringify(properties('AWS::SQS::QueuePolicy'));
+  assert.equal(denied.match(/"Fn::Sub":"arn:\$\{AWS::Partition\}:iam::\$\{AWS::AccountId\}:role\$\{RolePath\}\$\{RoleName\}"/g)?.length, 2);
+});
+
+test('the function reads the source queue once somebody says so, and may do it by then', () => {
+  const [mapping, ...others] = ofType('AWS::Lambda::EventSourceMapping').filter(({ Properties }) => Properties.FunctionName.Ref === 'FunctionName');
+  assert.equal(others.length, 0);
+  assert.deepEqual(plain(mapping.Properties), {
+    FunctionName: '{FunctionName}',
+    EventSourceArn: '{RedeliverSourceQueue.Arn}',
+    BatchSize: 10,
+    ScalingConfig: { MaximumConcurrency: 10 },
+    FunctionResponseTypes: ['ReportBatchItemFailures'],
+    Enabled: '{ReadsQueue}',
+  });
+  assert.equal(PARAMETERS.ReadsQueue.Default, 'false');
+  assert.deepEqual(mapping.DependsOn.map((id: string) => Resources[id].Type), ['AWS::IAM::Policy']);
+  const timeouts = properties('AWS::SQS::Queue').map(({ QueueName, VisibilityTimeout }) => [QueueName['Fn::Sub'], VisibilityTimeout]);
+  assert.deepEqual(Object.fromEntries(timeouts)['${Prefix}-source'], { Ref: 'VisibilityTimeoutSeconds' });
+});
+
+test('the layer is that of the zip, and stays as long as the function has it', () => {
+  const [layer] = ofType('AWS::Lambda::LayerVersion');
+  assert.deepEqual([layer.Properties.Content, layer.Properties.CompatibleArchitectures], ['redeliver-layer-arm64.zip', ['arm64']]);
+  assert.deepEqual([layer.DeletionPolicy, layer.UpdateReplacePolicy], ['Retain', 'Retain']);
+  assert.equal(Resources[Outputs.LayerArn.Value.Ref], layer);
+});
+
+test("the outputs have the function's variables, and the policy last: it may have lines", () => {
+  const text = plain(Outputs.FunctionVariables.Value);
+  assert.deepEqual(text.split('\n').toSorted(), [
+    'ANNOTATION_QUEUE_URL={RedeliverAnnotationQueue}',
+    'AWS_LAMBDA_EXEC_WRAPPER=/opt/redeliver',
+    'INTERMEDIATE_DLQ_URL={RedeliverIntermediateDlq}',
+    'RESEND_SENDER_IDS={RedeliverFailedMessageProcessorRole.RoleId}',
+    'RETRY_POLICY={Policy}',
+  ]);
+  assert.match(text, /\nRETRY_POLICY=\{Policy\}$/);
+});
+
+test('a name that would not be the one of a function or a role is refused before anything is created', () => {
+  const takes = (name: 'FunctionName' | 'RoleName' | 'RolePath', value: string): boolean => new RegExp(`^(?:${PARAMETERS[name].AllowedPattern})$`).test(value);
+  assert.deepEqual(['orders', 'arn:aws:lambda:eu-west-1:111122223333:function:orders', 'orders:live', ''].map((value) => takes('FunctionName', value)), [true, false, false, false]);
+  assert.deepEqual(['orders-role-a1b2', 'service-role/orders', ''].map((value) => takes('RoleName', value)), [true, false, false]);
+  assert.deepEqual(['/', '/service-role/', '/a/b/', 'service-role', '/service-role', ''].map((value) => takes('RolePath', value)), [true, true, true, false, false, false]);
+});
