@@ -44,7 +44,10 @@ export const PARAMETERS = {
 } satisfies JsonObject;
 
 /** What the resources depend on. */
-export const CONDITIONS: JsonObject = { TellsTopic: isGiven('AlarmTopicArn') };
+export const CONDITIONS: JsonObject = {
+  TellsTopic: isGiven('AlarmTopicArn'),
+  IsRead: { 'Fn::Equals': [{ Ref: 'ReadsQueue' }, 'true'] },
+};
 
 /** The function's place in the construct, until the parameters name the function itself. */
 const STAND_IN = 'OwnFunction';
@@ -128,7 +131,7 @@ function withParameters(resource: JsonObject, rightsId: string, architecture: la
   }
   if (Type === 'AWS::Lambda::EventSourceMapping' && JSON.stringify(properties['FunctionName']) === '{"Ref":"FunctionName"}') {
     // Lambda looks for the rights when the mapping is created.
-    return { ...resource, DependsOn: [rightsId], Properties: { ...properties, Enabled: { Ref: 'ReadsQueue' } } };
+    return { ...resource, DependsOn: [rightsId], Properties: { ...properties, Enabled: { 'Fn::If': ['IsRead', true, false] } } };
   }
   if (Type === 'AWS::SQS::Queue' && JSON.stringify(properties['QueueName'])?.includes('-source')) {
     return { ...resource, Properties: { ...properties, VisibilityTimeout: { Ref: 'VisibilityTimeoutSeconds' } } };

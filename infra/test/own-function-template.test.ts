@@ -17,12 +17,11 @@ const ofType = (type: string): any[] => Object.values<any>(Resources).filter(({ 
 const properties = (type: string): any[] => ofType(type).map(({ Properties }) => Properties);
 
 test('with a topic and without, the file is what the construct makes, without the function', () => {
-  const topics = { [String(true)]: 'arn:aws:sns:eu-west-1:111122223333:alarms', [String(false)]: '' };
-  for (const tellsTopic of [true, false]) {
-    const made = ownFunctionTemplate(FROM, tellsTopic);
-    const parameters = { AlarmTopicArn: topics[String(tellsTopic)] ?? '' };
-    assert.deepEqual(resolved(Resources, CONDITIONS, parameters), resolved(made.Resources, {}, {}));
-    assert.deepEqual(resolved(Outputs, CONDITIONS, parameters), resolved(made.Outputs, {}, {}));
+  for (const AlarmTopicArn of ['arn:aws:sns:eu-west-1:111122223333:alarms', '']) {
+    const made = ownFunctionTemplate(FROM, AlarmTopicArn !== '');
+    const parameters = { AlarmTopicArn, ReadsQueue: 'false' };
+    assert.deepEqual(resolved(Resources, CONDITIONS, parameters), resolved(made.Resources, CONDITIONS, parameters));
+    assert.deepEqual(resolved(Outputs, CONDITIONS, parameters), resolved(made.Outputs, CONDITIONS, parameters));
   }
 });
 
@@ -67,9 +66,11 @@ test('the function reads the source queue once somebody says so, and may do it b
     BatchSize: 10,
     ScalingConfig: { MaximumConcurrency: 10 },
     FunctionResponseTypes: ['ReportBatchItemFailures'],
-    Enabled: '{ReadsQueue}',
+    Enabled: { 'Fn::If': ['IsRead', true, false] },
   });
   assert.equal(PARAMETERS.ReadsQueue.Default, 'false');
+  const isEnabled = (ReadsQueue: string) => resolved(mapping.Properties.Enabled, CONDITIONS, { ReadsQueue });
+  assert.deepEqual(['true', 'false'].map(isEnabled), [true, false]);
   assert.deepEqual(mapping.DependsOn.map((id: string) => Resources[id].Type), ['AWS::IAM::Policy']);
   const timeouts = properties('AWS::SQS::Queue').map(({ QueueName, VisibilityTimeout }) => [QueueName['Fn::Sub'], VisibilityTimeout]);
   assert.deepEqual(Object.fromEntries(timeouts)['${Prefix}-source'], { Ref: 'VisibilityTimeoutSeconds' });
