@@ -6,9 +6,8 @@ import * as secretsmanager from 'aws-cdk-lib/aws-secretsmanager';
 import * as sns from 'aws-cdk-lib/aws-sns';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
-import { join } from 'node:path';
 
-import { AsyncRetry, Envelope, HandlerEvent, LogDetail, LogLevel, Redeliver, type RedeliverProps, RetryPolicy, SourceQueue, Strategy, Target } from '../lib/index';
+import { AsyncRetry, Envelope, LogDetail, LogLevel, Redeliver, type RedeliverProps, RetryPolicy, SourceQueue, Strategy, Target } from '../lib/index';
 import { cdkJson } from './fakes';
 
 /** Stacks that have everything in them between them, with the orchestrator's props. */
@@ -93,23 +92,18 @@ const VARIANTS: Record<string, (stack: Stack) => RedeliverProps> = {
   }),
   // In the message-processor's place.
   function: (stack) => ({
-    target: Target.ownFunction(ownFunction(stack), { handlerEvent: HandlerEvent.BATCH }),
+    target: Target.ownFunction(ownFunction(stack)),
     encryptionKey: new kms.Key(stack, 'Key', { enableKeyRotation: true }),
     longDelays: true,
     envelope: Envelope.OPTIONAL,
     messageIdPointer: '/detail/id',
   }),
-  'function-direct-resend': (stack) => ({
-    target: Target.ownFunction(ownFunction(stack, { environment: { AWS_LAMBDA_EXEC_WRAPPER: '/opt/otel-handler' } })),
-    strategy: Strategy.DIRECT_RESEND,
-    dataSchema: join(__dirname, '../../schemas/message.schema.json'),
-    existingSourceQueue: SourceQueue.fromArn('arn:aws:sqs:eu-west-1:111122223333:orders'),
-  }),
+  'function-direct-resend': (stack) => ({ target: Target.ownFunction(ownFunction(stack)), strategy: Strategy.DIRECT_RESEND }),
   'function-visibility': (stack) => ({ target: Target.ownFunction(ownFunction(stack)), strategy: Strategy.VISIBILITY }),
 };
 
-function ownFunction(stack: Stack, props: Partial<lambda.FunctionProps> = {}): lambda.Function {
-  const own = userFunction(stack, 'Orders', { timeout: Duration.seconds(60), architecture: lambda.Architecture.ARM_64, ...props });
+function ownFunction(stack: Stack): lambda.Function {
+  const own = userFunction(stack, 'Orders', { timeout: Duration.seconds(60), architecture: lambda.Architecture.ARM_64 });
   acknowledgeOfUser(own, 'Redeliver');
   return own;
 }

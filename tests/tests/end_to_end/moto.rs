@@ -53,6 +53,8 @@ variants! {
     every_right_is_needed_and_enough_on_a_queue_of_the_stack: "queue-of-the-stack",
     every_right_is_needed_and_enough_on_an_existing_queue_with_keys: "existing-queue-with-keys",
     every_right_is_needed_and_enough_with_a_function_of_a_users_own: "function",
+    every_right_is_needed_and_enough_with_a_function_of_a_users_own_and_direct_resend: "function-direct-resend",
+    every_right_is_needed_and_enough_with_a_function_of_a_users_own_and_visibility: "function-visibility",
     every_right_is_needed_and_enough_with_asynchronous_invocations: "async-retry",
 }
 
