@@ -13,11 +13,12 @@ mod target;
 use std::process::ExitCode;
 
 pub use arguments::Arguments;
-pub(crate) use arguments::{probability, strategies};
+pub(crate) use arguments::{command, probability, strategies};
 pub use input::{Input, RefusedLine};
 pub use report::{Report, histogram};
 pub use target::{Recorded, Target};
 
+use redeliver_aws::targets::OwnFunction;
 pub(crate) use run::progress_bar;
 use setup::Setup;
 
@@ -27,11 +28,23 @@ use crate::{Failure, tell};
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     arguments.printing.check()?;
     let (setup, mut output) = Setup::of(arguments)?;
+    if let Target::OwnFunction(function) = &setup.target {
+        begin(function).await?;
+    }
     let report = match &arguments.endpoint_url {
         None => embedded::run(setup, &mut *output).await?,
         Some(url) => endpoint::run(setup, url, &mut *output).await?,
     };
     print(arguments, &report)
+}
+
+/// A function that cannot begin would fail all messages.
+///
+/// # Errors
+/// Why it cannot.
+pub(crate) async fn begin(function: &OwnFunction) -> Result<(), String> {
+    let began = function.begin().await.map_err(|error| format!("--exec cannot be run: {error}"))?;
+    began.map_err(|ended| format!("--exec ended at its start: {}", ended.how()))
 }
 
 fn print(arguments: &Arguments, report: &Report) -> Result<ExitCode, Failure> {

@@ -16,7 +16,7 @@ use crate::lambda::FUNCTION_ARN;
 use crate::topology::Topology;
 
 /// Calls to the target at the same time, as in a function without `MAX_CONCURRENCY`.
-const MAX_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(10).expect("ten is not zero");
+pub const MAX_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(10).expect("ten is not zero");
 
 /// The message-processor of any strategy that has one.
 pub fn message_processor<H, Q: Clone, C, O>(

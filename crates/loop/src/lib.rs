@@ -20,7 +20,9 @@ pub mod work;
 pub use engine::{Engine, Functions};
 pub use error::LoopError;
 pub use failing::{Chances, Failing};
-pub use functions::{async_retry_handler, failed_message_processor, final_dlq_annotator, message_processor};
+pub use functions::{
+    MAX_CONCURRENCY, async_retry_handler, failed_message_processor, final_dlq_annotator, message_processor,
+};
 pub use lambda::{LocalLambda, check_payload, payload_of};
 pub use ledger::Ledger;
 pub use stop::Stop;

@@ -1,6 +1,5 @@
 //! The settings of the message-processor that calls `TARGET`.
 
-use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use super::reader::Reader;
@@ -64,10 +63,7 @@ impl MessageProcessorSettings {
         let next_wrapper = reader.optional("REDELIVER_NEXT_WRAPPER");
         let settings = Self::read(reader)?;
         let handler_event = handler_event?;
-        let max_concurrency = match handler_event {
-            HandlerEvent::Record => NonZeroUsize::MIN,
-            HandlerEvent::Batch => NonZeroUsize::MAX,
-        };
+        let max_concurrency = handler_event.concurrency();
         Some((Self { max_concurrency, ..settings }, OwnFunctionSettings { handler_event, next_wrapper }))
     }
 }

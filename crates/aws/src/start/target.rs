@@ -1,5 +1,6 @@
 //! The start of the message-processor's target.
 
+use std::num::NonZeroUsize;
 use std::process;
 use std::sync::Arc;
 
@@ -53,7 +54,8 @@ pub async fn own_function(
     let command = command.wrapped(settings.next_wrapper);
     let program = command.program.display().to_string();
     let runtime_api = aws_variable("AWS_LAMBDA_RUNTIME_API");
-    let function = Arc::new(OwnFunction::new(command, settings.handler_event, runtime_api, None));
+    let function = OwnFunction::new(command, settings.handler_event, NonZeroUsize::MIN);
+    let function = Arc::new(function.in_lambda(runtime_api));
     let began = function.begin().await.map_err(|error| format!("cannot run {program}: {error}"))?;
     if let Err(ended) = began {
         stderr::line(format_args!("error: {program} ended at its start: {}", ended.how()));

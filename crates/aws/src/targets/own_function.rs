@@ -7,6 +7,7 @@ mod runtime_api;
 
 use std::io;
 use std::mem;
+use std::num::NonZeroUsize;
 use std::process::ExitStatus;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -18,7 +19,7 @@ use redeliver_core::handler::{Handler, HandlerError, Invocation, Message};
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Clock;
 use serde_json::value::RawValue;
-use tokio::sync::{Mutex as AsyncMutex, oneshot, watch};
+use tokio::sync::{Semaphore, SemaphorePermit, oneshot, watch};
 use tokio::time::timeout;
 use uuid::Uuid;
 
@@ -42,10 +43,21 @@ pub enum HandlerEvent {
     Batch,
 }
 
+impl HandlerEvent {
+    /// Calls to begin at the same time: a function has one invocation at a time, of one record or of all.
+    #[must_use]
+    pub const fn concurrency(self) -> NonZeroUsize {
+        match self {
+            Self::Record => NonZeroUsize::MIN,
+            Self::Batch => NonZeroUsize::MAX,
+        }
+    }
+}
+
 /// The user's function: started with the first call, and again after it has ended or hung.
 ///
-/// One invocation at a time, as in Lambda. Dropping a call that is under way kills the function: what it would still do
-/// nobody waits for, and the next call starts it anew.
+/// Each of its processes has one invocation at a time, as in Lambda. Dropping a call that is under way kills the process:
+/// what it would still do nobody waits for, and the next call starts it anew.
 #[derive(Debug)]
 pub struct OwnFunction {
     command: Command,
@@ -53,7 +65,9 @@ pub struct OwnFunction {
     /// For each call, where no invocation of Lambda's ends.
     time_limit: Option<Duration>,
     upstream: Option<Upstream>,
-    running: AsyncMutex<Option<Running>>,
+    /// One for each process that may run.
+    places: Semaphore,
+    idle: Mutex<Vec<Running>>,
     /// Records whose calls began together, in one invocation.
     together: Mutex<Vec<Waiting>>,
     lambda: Mutex<Around>,
@@ -92,29 +106,59 @@ struct Running {
     process: Process,
     api: RuntimeApi,
     is_ready: bool,
+    /// It has been given a task, and has not answered.
+    is_busy: bool,
     init_error: Option<Bytes>,
 }
 
+/// A process while a call has it. If the call is broken off, one that is still starting is kept for the next call, and
+/// one that is at work is dropped, and so killed.
+#[derive(Debug)]
+struct Lease<'a> {
+    function: Option<Running>,
+    idle: &'a Mutex<Vec<Running>>,
+    _place: SemaphorePermit<'a>,
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        lock(self.idle).extend(self.function.take().filter(|function| !function.is_busy));
+    }
+}
+
 impl OwnFunction {
-    /// The function that `command` runs. In Lambda, `runtime_api` is the address of its Runtime API; elsewhere `time_limit`
-    /// may end a call.
+    /// The function that `command` runs, in up to `processes` at the same time.
     #[must_use]
-    pub fn new(
-        command: Command,
-        handler_event: HandlerEvent,
-        runtime_api: Option<String>,
-        time_limit: Option<Duration>,
-    ) -> Self {
+    pub fn new(command: Command, handler_event: HandlerEvent, processes: NonZeroUsize) -> Self {
         Self {
             command,
             handler_event,
-            time_limit,
-            upstream: runtime_api.map(Upstream::new),
-            running: AsyncMutex::default(),
+            time_limit: None,
+            upstream: None,
+            places: Semaphore::new(processes.get().min(Semaphore::MAX_PERMITS)),
+            idle: Mutex::default(),
             together: Mutex::default(),
             lambda: Mutex::default(),
             restored: watch::Sender::new(false),
         }
+    }
+
+    /// In Lambda, whose Runtime API is at this address.
+    #[must_use]
+    pub fn in_lambda(self, runtime_api: Option<String>) -> Self {
+        Self { upstream: runtime_api.map(Upstream::new), ..self }
+    }
+
+    /// Where no invocation of Lambda's ends a call.
+    #[must_use]
+    pub fn with_time_limit(self, limit: Duration) -> Self {
+        Self { time_limit: Some(limit), ..self }
+    }
+
+    /// Calls to begin at the same time.
+    #[must_use]
+    pub const fn concurrency(&self) -> NonZeroUsize {
+        self.handler_event.concurrency()
     }
 
     /// Starts it, and waits until it has begun.
@@ -122,27 +166,37 @@ impl OwnFunction {
     /// # Errors
     /// The program cannot be run.
     pub async fn begin(&self) -> io::Result<Result<(), Ended>> {
-        let mut running = self.running.lock().await;
-        let process = running.insert(self.start(true).await?);
-        let began = process.ready().await;
-        if began.is_err() {
-            *running = None;
+        let mut function = self.start(true).await?;
+        let began = function.ready().await;
+        if began.is_ok() {
+            lock(&self.idle).push(function);
         }
         Ok(began)
     }
 
     /// Tells the function to end, and waits until it has.
     pub async fn end(&self) {
-        if let Some(mut running) = self.running.lock().await.take() {
-            running.process.signal(Signal::TERM);
-            let _ = running.process.ended().await;
+        let idle = mem::take(&mut *lock(&self.idle));
+        for mut function in idle {
+            function.process.signal(Signal::TERM);
+            let _ = function.process.ended().await;
         }
     }
 
     async fn start(&self, reports_init: bool) -> io::Result<Running> {
         let api = RuntimeApi::start(self.upstream.clone(), reports_init, self.restored.subscribe()).await?;
         let process = Process::start(&self.command, api.address)?;
-        Ok(Running { process, api, is_ready: false, init_error: None })
+        Ok(Running { process, api, is_ready: false, is_busy: false, init_error: None })
+    }
+
+    async fn lease(&self) -> io::Result<Lease<'_>> {
+        let place = self.places.acquire().await.map_err(io::Error::other)?;
+        let idle = lock(&self.idle).pop();
+        let function = match idle {
+            Some(function) => function,
+            None => self.start(false).await?,
+        };
+        Ok(Lease { function: Some(function), idle: &self.idle, _place: place })
     }
 
     /// Calls the handler with an event of any kind.
@@ -164,32 +218,27 @@ impl OwnFunction {
     }
 
     async fn answer(&self, task: Task) -> Result<Answer, HandlerError> {
-        let mut running = self.running.lock().await;
         // One that ended between two calls is started again for this one; one that has just been started is not.
         for _ in 0..2 {
-            let function = match &mut *running {
-                Some(function) => function,
-                none => none.insert(self.start(false).await.map_err(|error| {
-                    let details = format_args!("the function cannot be started: {error}");
-                    HandlerError::unavailable("Runtime.NotStarted", details)
-                })?),
-            };
-            // It stays where it is: one that is still starting at the end of the invocation goes on in the next.
-            let ready = function.ready().await;
-            // Taken out: if this is broken off from here on, the function is dropped, and so killed.
-            let mut function = running.take().expect("it was just there");
-            let answered = match ready {
+            let mut lease = self.lease().await.map_err(|error| {
+                let details = format_args!("the function cannot be started: {error}");
+                HandlerError::unavailable("Runtime.NotStarted", details)
+            })?;
+            let function = lease.function.as_mut().expect("it is there until the lease ends");
+            let answered = match function.ready().await {
                 Ok(()) => function.answer(&task).await,
                 Err(ended) => Err(ended),
             };
-            match answered {
-                Ok(answer) => {
-                    *running = Some(function);
-                    return Ok(answer);
-                }
-                Err(ended) if ended.took => return Err(ended.in_a_call()),
-                Err(ended) if ended.init_error.is_some() => return Err(ended.at_its_start()),
-                Err(_) => {}
+            let ended = match answered {
+                Ok(answer) => return Ok(answer),
+                Err(ended) => ended,
+            };
+            lease.function = None;
+            if ended.took {
+                return Err(ended.in_a_call());
+            }
+            if ended.init_error.is_some() {
+                return Err(ended.at_its_start());
             }
         }
         let details = "the function's process ends before it takes an invocation";
@@ -299,10 +348,12 @@ impl Guest for OwnFunction {
 
     async fn restored(&self) {
         self.restored.send_replace(true);
-        if let Some(function) = &mut *self.running.lock().await {
+        let idle = mem::take(&mut *lock(&self.idle));
+        for mut function in idle {
             function.is_ready = false;
             // If it has ended instead, its next call finds that.
             let _ = function.ready().await;
+            lock(&self.idle).push(function);
         }
     }
 }
@@ -320,12 +371,16 @@ impl Running {
         let Task { request_id, event, headers } = task;
         let task = Task { request_id: request_id.clone(), event: event.clone(), headers: headers.clone() };
         let mut took = false;
-        // It waits for one at a time.
+        self.is_busy = true;
+        // It has room for one, and has had none since the last answer.
         let _ = self.api.tasks.send(task).await;
         loop {
             match self.heard().await {
                 Ok(Some(Said::Took)) => took = true,
-                Ok(Some(Said::Answered(answer))) => return Ok(answer),
+                Ok(Some(Said::Answered(answer))) => {
+                    self.is_busy = false;
+                    return Ok(answer);
+                }
                 Ok(_) => {}
                 Err(ended) => return Err(Ended { took, ..ended }),
             }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use redeliver_aws::targets::{Command, HandlerEvent};
 use redeliver_core::strategy::Strategy;
 
 use crate::output::Printing;
@@ -19,9 +20,12 @@ Examples:
   redeliver local orders.jsonl --strategy visibility
   redeliver local events.jsonl --strategy async-retry --fail-first 3
   redeliver local orders.jsonl --target http://127.0.0.1:8080/orders
+  redeliver local orders.jsonl --exec 'python3 -m awslambdaric app.handler'
+  redeliver local orders.jsonl --exec 'node_modules/.bin/aws-lambda-ric index.handler'
   redeliver local orders.jsonl --endpoint-url http://127.0.0.1:4566
 
-Virtual time starts at 2026-01-01T00:00:00Z and jumps from one due moment to the next.
+Virtual time starts at 2026-01-01T00:00:00Z and jumps from one due moment to the next. It stands still while --target \
+or --exec works.
 
 Exit codes:
   0  every line was sent, and every message was processed or dead-lettered
@@ -48,6 +52,13 @@ pub struct Arguments {
     /// Call this endpoint instead of the built-in target: https://, or http:// to this machine
     #[arg(long, value_name = "URL", conflicts_with_all = ["fail_rate", "fail_first", "fail_permanently"])]
     pub target: Option<String>,
+    /// Call your own Lambda function instead: COMMAND starts its runtime, as AWS's runtime interface clients do. Each call
+    /// has 30 s
+    #[arg(long, value_name = "COMMAND", value_parser = command, conflicts_with_all = ["target", "fail_rate", "fail_first", "fail_permanently"])]
+    pub exec: Option<Command>,
+    /// What the function of --exec gets in one invocation
+    #[arg(long, value_name = "EVENT", value_parser = handler_events(), default_value = "record", requires = "exec")]
+    pub handler_event: HandlerEvent,
     /// Built-in target: the chance that a call fails, 0 to 1
     #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = probability)]
     pub fail_rate: f64,
@@ -77,6 +88,23 @@ pub(crate) fn strategies(some: &[Strategy]) -> impl TypedValueParser<Value = Str
         some.iter().map(|strategy| PossibleValue::new(strategy.name()).help(strategy.definition().summary));
     PossibleValuesParser::new(values)
         .map(|name| Strategy::named(&name).expect("the parser lets no other names through"))
+}
+
+/// As a shell takes it apart; there is none.
+pub(crate) fn command(text: &str) -> Result<Command, String> {
+    let words = shlex::split(text).ok_or("a quotation mark is not closed")?;
+    Command::new(words.into_iter().map(Into::into)).ok_or_else(|| "it names no program".to_owned())
+}
+
+fn handler_events() -> impl TypedValueParser<Value = HandlerEvent> {
+    let values = [
+        PossibleValue::new("record").help("an SQS event with one record"),
+        PossibleValue::new("batch").help("an SQS event with all records that may be called"),
+    ];
+    PossibleValuesParser::new(values).map(|name| match &*name {
+        "batch" => HandlerEvent::Batch,
+        _ => HandlerEvent::Record,
+    })
 }
 
 pub(crate) fn probability(text: &str) -> Result<f64, String> {

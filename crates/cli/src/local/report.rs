@@ -87,7 +87,7 @@ impl Report {
     /// What to look at first if no call succeeded.
     pub fn hint(&self) -> Option<String> {
         let failure = self.last_failure.as_ref().filter(|_| self.processed == 0)?;
-        Some(format!("no call succeeded; the last one failed with {}: check --target", escaped(failure)))
+        Some(format!("no call succeeded; the last one failed with {}: check the target", escaped(failure)))
     }
 
     /// Why this is no success; nothing, if each line went in and each message came out.

@@ -16,6 +16,7 @@ use redeliver_loop::{
     Engine, Functions, Ledger, LocalLambda, LoopError, Tally, Topology, async_retry_handler,
     failed_message_processor, final_dlq_annotator, message_processor, payload_of,
 };
+use redeliver_message_processor::MessageProcessor;
 
 use super::feed::{Feed, drained};
 use super::setup::Setup;
@@ -101,7 +102,10 @@ async fn run_on<S: QueueService, C: Clock>(
             Functions { on_source: async_retry_handler, failed_message_processor, final_dlq_annotator };
         engine.run(&functions, output, stop()).await?;
     } else {
-        let message_processor = message_processor(queues, handler, world.clock, &tally, schema, policy);
+        let message_processor = MessageProcessor {
+            max_concurrency: target.concurrency(),
+            ..message_processor(queues, handler, world.clock, &tally, schema, policy)
+        };
         if let Some(portion) = feed.next()? {
             engine.feed(portion.messages, stop()).await?;
         }

@@ -1,10 +1,12 @@
 //! All that a run needs, read and checked before it begins.
 
 use std::io::{BufWriter, Write};
+use std::num::NonZeroUsize;
 use std::path::Path;
 
 use redeliver_aws::targets::{
-    DEFAULT_TIMEOUT, HeaderSource, Headers, HttpTarget, TargetAddress, TargetError,
+    Command, DEFAULT_TIMEOUT, HandlerEvent, HeaderSource, Headers, HttpTarget, OwnFunction, TargetAddress,
+    TargetError,
 };
 use redeliver_core::policy::Policy;
 use redeliver_core::schema::MessageSchema;
@@ -39,9 +41,12 @@ impl Setup {
             return Err(FileError::new(Path::new("--plain"), reason));
         }
         let schema = read_schema(arguments.data_schema.as_deref(), &arguments.plain)?;
-        let target = match &arguments.target {
-            Some(url) => Target::Http(Box::new(http_target(url)?)),
-            None => Target::Failing(Failing::new(Chances {
+        let target = match (&arguments.target, &arguments.exec) {
+            (Some(url), _) => Target::Http(Box::new(http_target(url)?)),
+            (None, Some(command)) => {
+                Target::OwnFunction(Box::new(own_function(command.clone(), arguments.handler_event)))
+            }
+            (None, None) => Target::Failing(Failing::new(Chances {
                 rate: arguments.fail_rate,
                 first: arguments.fail_first,
                 permanently: arguments.fail_permanently,
@@ -62,6 +67,12 @@ impl Setup {
         };
         Ok((Self { input, seed: arguments.seed, strategy, policy, schema, target }, output))
     }
+}
+
+/// Standard output has the report.
+fn own_function(command: Command, handler_event: HandlerEvent) -> OwnFunction {
+    let command = Command { to_stderr: true, ..command.outside_lambda("local") };
+    OwnFunction::new(command, handler_event, NonZeroUsize::MIN).with_time_limit(DEFAULT_TIMEOUT)
 }
 
 fn http_target(url: &str) -> Result<HttpTarget, FileError> {

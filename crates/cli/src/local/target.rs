@@ -1,12 +1,13 @@
 //! Where the messages of a run go.
 
+use std::num::NonZeroUsize;
 use std::sync::Mutex;
 
-use redeliver_aws::targets::HttpTarget;
-use redeliver_core::handler::{Handler, HandlerError, Message};
+use redeliver_aws::targets::{HttpTarget, OwnFunction};
+use redeliver_core::handler::{Handler, HandlerError, Invocation, Message};
 use redeliver_core::ports::Clock;
 use redeliver_embedded::VirtualClock;
-use redeliver_loop::{Failing, Ledger};
+use redeliver_loop::{Failing, Ledger, MAX_CONCURRENCY};
 
 use crate::locked::locked;
 
@@ -15,6 +16,17 @@ use crate::locked::locked;
 pub enum Target {
     Failing(Failing),
     Http(Box<HttpTarget>),
+    OwnFunction(Box<OwnFunction>),
+}
+
+impl Target {
+    /// Calls at the same time.
+    pub(super) fn concurrency(&self) -> NonZeroUsize {
+        match self {
+            Self::Failing(_) | Self::Http(_) => MAX_CONCURRENCY,
+            Self::OwnFunction(function) => function.concurrency(),
+        }
+    }
 }
 
 /// A target whose successes are entered into the ledger as they happen, and whose last failure is kept.
@@ -22,27 +34,43 @@ pub enum Target {
 pub struct Recorded<'a, C> {
     pub target: &'a Target,
     pub ledger: &'a Mutex<Ledger>,
-    /// Set only by an HTTP target: the built-in one fails as it is told to.
+    /// Of a real target: the built-in one fails as it is told to.
     pub last_failure: &'a Mutex<Option<String>>,
     pub clock: C,
     /// Held during real calls, if time is virtual.
     pub hold: Option<VirtualClock>,
 }
 
+impl<C: Clock> Recorded<'_, C> {
+    async fn real(&self, call: impl Future<Output = Result<(), HandlerError>>) -> Result<(), HandlerError> {
+        let _held = self.hold.as_ref().map(VirtualClock::hold);
+        call.await.inspect_err(|HandlerError { error_type, details, .. }| {
+            *locked(self.last_failure) = Some(format!("{}: {details}", error_type.name()));
+        })
+    }
+
+    fn processed(&self, message: &Message) {
+        locked(self.ledger).processed(&message.body, self.clock.now());
+    }
+}
+
 impl<C: Clock> Handler for Recorded<'_, C> {
     async fn handle(&self, message: &Message) -> Result<(), HandlerError> {
         match self.target {
             Target::Failing(failing) => failing.answer(message)?,
-            Target::Http(target) => {
-                let _held = self.hold.as_ref().map(VirtualClock::hold);
-                target.handle(message).await.inspect_err(
-                    |HandlerError { error_type, details, .. }| {
-                        *locked(self.last_failure) = Some(format!("{}: {details}", error_type.name()));
-                    },
-                )?;
-            }
+            Target::Http(target) => self.real(target.handle(message)).await?,
+            Target::OwnFunction(target) => self.real(target.handle(message)).await?,
         }
-        locked(self.ledger).processed(&message.body, self.clock.now());
+        self.processed(message);
+        Ok(())
+    }
+
+    async fn invoke(&self, invocation: Invocation<'_>) -> Result<(), HandlerError> {
+        match self.target {
+            Target::OwnFunction(target) => self.real(target.invoke(invocation)).await?,
+            Target::Failing(_) | Target::Http(_) => return self.handle(invocation.message).await,
+        }
+        self.processed(invocation.message);
         Ok(())
     }
 }

@@ -5,10 +5,12 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use redeliver_aws::targets::Command;
 use redeliver_core::strategy::Role;
 use redeliver_loop::work::Limits;
 
 use crate::connection::Connection;
+use crate::local::command;
 use crate::people::{DAY, HOUR, number, seconds};
 
 /// Deleting after the last batch, and ending.
@@ -22,6 +24,7 @@ const WAIT_SECONDS_MAX: u64 = 20;
 Examples:
   redeliver work message-processor failed-message-processor final-dlq-annotator
   redeliver work message-processor --concurrency 8 --health 0.0.0.0:8080
+  redeliver work message-processor --exec 'node_modules/.bin/aws-lambda-ric index.handler'
   redeliver work failed-message-processor --wait 2s \\
     --endpoint-url http://127.0.0.1:4566
 
@@ -45,6 +48,10 @@ pub struct Arguments {
     /// One or more of them
     #[arg(value_name = "FUNCTION", required = true, value_enum)]
     functions: Vec<FunctionName>,
+    /// The message-processor calls your own Lambda function instead of `TARGET`: COMMAND starts its runtime, as AWS's runtime
+    /// interface clients do; each batch has a process of it, which has `HANDLER_EVENT`
+    #[arg(long, value_name = "COMMAND", value_parser = command)]
+    pub(super) exec: Option<Command>,
     /// What the functions' names in logs and metrics begin with, e.g. `orders` for `orders-message-processor`: so that
     /// two deployments in one account have metrics of their own
     #[arg(long, value_name = "NAME")]

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use futures_util::FutureExt as _;
 use futures_util::future::LocalBoxFuture;
 use redeliver_aws::SystemClock;
+use redeliver_aws::settings::OwnFunctionSettings;
 use redeliver_aws::start::{self, StartError};
+use redeliver_aws::targets::{Command, OwnFunction, Target};
 use redeliver_aws::telemetry::JsonLines;
 use redeliver_core::ports::{Clock as _, Function, Observer};
 use redeliver_core::strategy::Role;
@@ -18,9 +20,10 @@ use redeliver_message_processor::MessageProcessor;
 
 use super::metrics::{Counted, Metrics};
 use super::queues::Queues;
-use super::settings::{Settings, target_timeout};
+use super::settings::{Called, Settings, target_timeout};
 use super::{Arguments, FunctionName, log};
 use crate::connection::{KnownQueue, QueueAddress};
+use crate::local::begin;
 
 /// All that is to run.
 pub(super) struct Prepared {
@@ -37,9 +40,12 @@ pub(super) async fn prepare(arguments: &Arguments, stop: &Stop) -> Result<Prepar
     // From what costs nothing to what asks AWS: settings, queues by their names, queues by their attributes. A process
     // that cannot work must not receive a single message, since each receive of the source queue is a message's only
     // one.
-    let mut settings = Settings::of(&arguments.functions())?;
+    if arguments.exec.is_some() && !arguments.functions().contains(&FunctionName::MessageProcessor) {
+        return Err("--exec is what the message-processor calls: name it, too, or leave --exec out".into());
+    }
+    let mut settings = Settings::of(&arguments.functions(), arguments.exec.as_ref())?;
     let invocation = arguments.limits().invocation;
-    if let Some((_, target, _)) = &mut settings.message_processor {
+    if let Some((_, Called::Target(target), _)) = &mut settings.message_processor {
         target.timeout = Some(target_timeout(target.timeout, invocation)?);
     }
     let named = settings.queues(invocation);
@@ -55,9 +61,12 @@ pub(super) async fn prepare(arguments: &Arguments, stop: &Stop) -> Result<Prepar
     };
     let health = Health { workers: Vec::new(), stop: stop.clone() };
     let mut prepared = Prepared { workers: Vec::new(), health, metrics: Arc::clone(&metrics), queues };
-    if let Some((settings, target, _)) = settings.message_processor {
+    if let Some((settings, called, _)) = settings.message_processor {
         let observer = observer(FunctionName::MessageProcessor, settings.logging);
-        let target = start::target(&config, target, Arc::clone(&observer)).await?;
+        let target = match called {
+            Called::Target(target) => start::target(&config, target, Arc::clone(&observer)).await?,
+            Called::OwnFunction(command, own) => Target::OwnFunction(begun(command, own, arguments).await?),
+        };
         let function = MessageProcessor::on_aws(target, settings, &config, Arc::clone(&observer));
         prepared.add(FunctionName::MessageProcessor, function, observer, arguments);
     }
@@ -72,6 +81,18 @@ pub(super) async fn prepare(arguments: &Arguments, stop: &Stop) -> Result<Prepar
         prepared.add(FunctionName::FinalDlqAnnotator, function, observer, arguments);
     }
     Ok(prepared)
+}
+
+/// The user's own function, with a process for each batch.
+async fn begun(
+    command: Command,
+    settings: OwnFunctionSettings,
+    arguments: &Arguments,
+) -> Result<Arc<OwnFunction>, StartError> {
+    let command = command.outside_lambda(&arguments.name(FunctionName::MessageProcessor));
+    let function = OwnFunction::new(command, settings.handler_event, arguments.limits().concurrency);
+    begin(&function).await?;
+    Ok(Arc::new(function))
 }
 
 /// The queues that the functions poll, each there and fit for it.

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use redeliver_aws::settings::{
-    FailedMessageProcessorSettings, FinalDlqAnnotatorSettings, MessageProcessorSettings, SettingsError,
-    TargetSettings, polled_queue_url, queue_url_if_set,
+    FailedMessageProcessorSettings, FinalDlqAnnotatorSettings, MessageProcessorSettings, OwnFunctionSettings,
+    SettingsError, TargetSettings, polled_queue_url, queue_url_if_set,
 };
-use redeliver_aws::targets::DEFAULT_TIMEOUT;
+use redeliver_aws::targets::{Command, DEFAULT_TIMEOUT};
 use redeliver_core::strategy::Role;
 use thiserror::Error;
 
@@ -17,25 +17,43 @@ use super::queues::{ASSUMED, Queues, Retrying};
 #[derive(Debug, Default)]
 pub(super) struct Settings {
     /// With `SOURCE_QUEUE_URL`.
-    pub(super) message_processor: Option<(MessageProcessorSettings, TargetSettings, String)>,
+    pub(super) message_processor: Option<(MessageProcessorSettings, Called, String)>,
     /// They name the queue that it polls.
     pub(super) failed_message_processor: Option<FailedMessageProcessorSettings>,
     /// With `ANNOTATION_QUEUE_URL`.
     pub(super) final_dlq_annotator: Option<(FinalDlqAnnotatorSettings, String)>,
 }
 
+/// What the message-processor calls.
+#[derive(Debug)]
+pub(super) enum Called {
+    Target(TargetSettings),
+    OwnFunction(Command, OwnFunctionSettings),
+}
+
+impl Called {
+    fn from_env(exec: Option<&Command>) -> Result<(MessageProcessorSettings, Self), SettingsError> {
+        let Some(command) = exec else {
+            let (settings, target) = MessageProcessorSettings::with_target_from_env()?;
+            return Ok((settings, Self::Target(target)));
+        };
+        let (settings, own) = MessageProcessorSettings::with_own_function_from_env()?;
+        Ok((settings, Self::OwnFunction(command.clone(), own)))
+    }
+}
+
 impl Settings {
     /// Reads them from the environment.
-    pub(super) fn of(functions: &[FunctionName]) -> Result<Self, SettingsError> {
+    pub(super) fn of(functions: &[FunctionName], exec: Option<&Command>) -> Result<Self, SettingsError> {
         let mut settings = Self::default();
         let mut wrong = Wrong(None);
         for function in functions {
             match function {
                 FunctionName::MessageProcessor => {
-                    let own = wrong.note(MessageProcessorSettings::with_target_from_env());
+                    let own = wrong.note(Called::from_env(exec));
                     let queue = wrong.note(polled_queue_url(function.polls().setting()));
                     settings.message_processor =
-                        own.zip(queue).map(|((processor, target), queue)| (processor, target, queue));
+                        own.zip(queue).map(|((processor, called), queue)| (processor, called, queue));
                 }
                 FunctionName::FailedMessageProcessor => {
                     settings.failed_message_processor =

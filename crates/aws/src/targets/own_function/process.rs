@@ -31,6 +31,17 @@ impl Command {
         Some(Self { program, arguments: words.collect(), to_stderr: false, variables: Vec::new() })
     }
 
+    /// The same with the variables that runtimes expect of Lambda ("Defined runtime environment variables").
+    #[must_use]
+    pub fn outside_lambda(mut self, function_name: &str) -> Self {
+        self.variables = vec![
+            ("AWS_LAMBDA_FUNCTION_NAME", function_name.to_owned()),
+            ("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST".to_owned()),
+            ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "1024".to_owned()),
+        ];
+        self
+    }
+
     /// The same, run by another wrapper script ("Modifying the runtime environment", Wrapper scripts).
     #[must_use]
     pub fn wrapped(mut self, wrapper: Option<String>) -> Self {

@@ -1,1 +1,427 @@
+//! With a process that only says where its Runtime API is, and the test as its runtime.
 
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::pin::pin;
+
+use futures_util::future::join_all;
+use redeliver_core::handler::{FailureKind, Form};
+use redeliver_core::message::{Attribute, AttributeValue, Attributes, ReceivedMessage};
+use reqwest::{Client, Response, StatusCode};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::*;
+use crate::tests::loopback::{Answer, Loopback};
+
+/// Longer than the busiest machine needs.
+const LONG: Duration = Duration::from_secs(300);
+
+/// A function, and the file to which each of its processes has written its Runtime API's address and its id.
+struct Own {
+    function: OwnFunction,
+    starts: PathBuf,
+    _folder: TempDir,
+}
+
+impl Own {
+    fn new(handler_event: HandlerEvent) -> Self {
+        Self::running("exec sleep 1000", handler_event, |function| function)
+    }
+
+    fn running(script: &str, handler_event: HandlerEvent, of: impl Fn(OwnFunction) -> OwnFunction) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let starts = folder.path().join("starts");
+        let script = format!("echo \"$AWS_LAMBDA_RUNTIME_API $$\" >> \"$1\"; {script}");
+        let words = ["sh", "-c", &script, "sh"].map(Into::into).into_iter().chain([starts.clone().into()]);
+        let command = Command::new(words).unwrap();
+        let function = of(OwnFunction::new(command, handler_event, NonZeroUsize::MIN));
+        Self { function, starts, _folder: folder }
+    }
+
+    /// The address and the process id of each start.
+    fn starts(&self) -> Vec<(String, String)> {
+        let text = fs::read_to_string(&self.starts).unwrap_or_default();
+        let starts = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')?.split_once(' '));
+        starts.map(|(address, id)| (address.to_owned(), id.to_owned())).collect()
+    }
+
+    fn signal(&self, signal: Signal) {
+        let id = self.starts().last().unwrap().1.parse().unwrap();
+        rustix::process::kill_process_group(rustix::process::Pid::from_raw(id).unwrap(), signal).unwrap();
+    }
+
+    /// The runtime of the `nth` start.
+    async fn runtime(&self, nth: usize) -> Runtime {
+        loop {
+            if let Some((address, _)) = self.starts().get(nth - 1) {
+                return Runtime { client: Client::new(), base: format!("http://{address}/2018-06-01") };
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+impl std::ops::Deref for Own {
+    type Target = OwnFunction;
+
+    fn deref(&self) -> &OwnFunction {
+        &self.function
+    }
+}
+
+fn message(n: u32) -> (Message, ReceivedMessage) {
+    let moment = Timestamp::from_timestamp_millis(1_750_000_000_000).unwrap();
+    let attribute = |value| Attribute { data_type: "String".to_owned(), value };
+    let bytes = Attribute { data_type: "Binary".to_owned(), value: AttributeValue::Binary(vec![0, 255]) };
+    let message = Message {
+        body: format!(r#"{{"n":{n}}}"#),
+        message_id: format!("id-{n}"),
+        form: Form::Plain { idempotency_key: None },
+        retry_attempt: 2,
+        redrive_generation: 0,
+        attributes: Attributes::from([
+            ("kind".to_owned(), attribute(AttributeValue::Text("new \"x\"".to_owned()))),
+            ("raw".to_owned(), bytes),
+        ]),
+    };
+    let redeliver = attribute(AttributeValue::Text("{}".to_owned()));
+    let record = ReceivedMessage {
+        sqs_message_id: format!("sqs-{n}"),
+        receipt_handle: "handle".to_owned(),
+        body: String::new(),
+        attributes: Attributes::from([("Redeliver".to_owned(), redeliver)]),
+        sent_at: moment,
+        first_received_at: Some(moment + Duration::from_millis(5)),
+        receive_count: 3,
+        message_group_id: Some("tenant".to_owned()),
+        trace_header: Some("Root=1-a;Sampled=1".to_owned()),
+        sender_id: Some("AIDA".to_owned()),
+        redriven_from: None,
+        queue_arn: "arn:aws:sqs:eu-west-1:123456789012:orders".to_owned(),
+    };
+    (message, record)
+}
+
+fn end() -> Timestamp {
+    SystemClock.now() + LONG
+}
+
+/// The runtime of a function: what AWS's interface clients do.
+struct Runtime {
+    client: Client,
+    base: String,
+}
+
+impl Runtime {
+    async fn next(&self) -> (BTreeMap<String, String>, Value) {
+        let response =
+            self.client.get(format!("{}/runtime/invocation/next", self.base)).send().await.unwrap();
+        let headers = response.headers().iter();
+        let headers =
+            headers.map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned())).collect();
+        (headers, serde_json::from_slice(&response.bytes().await.unwrap()).unwrap())
+    }
+
+    async fn post(&self, path: &str, body: impl Into<reqwest::Body>) -> Response {
+        self.client.post(format!("{}/{path}", self.base)).body(body).send().await.unwrap()
+    }
+
+    /// Takes an invocation and answers it; its event.
+    async fn answer(&self, answer: &str) -> Value {
+        let (headers, event) = self.next().await;
+        let id = &headers["lambda-runtime-aws-request-id"];
+        let accepted = self.post(&format!("runtime/invocation/{id}/response"), answer.to_owned()).await;
+        assert_eq!(accepted.status(), StatusCode::ACCEPTED);
+        event
+    }
+}
+
+/// Runs both; the outcome of the call.
+async fn with<T>(call: impl Future<Output = T>, runtime: impl Future<Output = ()>) -> T {
+    let (outcome, ()) = timeout(LONG, async { tokio::join!(call, runtime) }).await.expect("it ends");
+    outcome
+}
+
+#[tokio::test]
+async fn a_handler_gets_the_record_as_sqs_made_it_and_the_messages_own_headers() {
+    let function = Own::new(HandlerEvent::Record);
+    function.invoked("arn:aws:lambda:eu-west-1:123456789012:function:orders", Some("Root=1-ours"));
+    let (message, record) = message(1);
+    let end = end();
+    let called = function.invoke(Invocation { message: &message, record: &record, end });
+    let served = async {
+        let runtime = function.runtime(1).await;
+        let (headers, event) = runtime.next().await;
+        let id = headers["lambda-runtime-aws-request-id"].clone();
+        assert_eq!(Uuid::parse_str(&id).unwrap().get_version_num(), 4);
+        assert_eq!(headers["lambda-runtime-deadline-ms"], end.timestamp_millis().to_string());
+        assert_eq!(
+            headers["lambda-runtime-invoked-function-arn"],
+            "arn:aws:lambda:eu-west-1:123456789012:function:orders"
+        );
+        assert_eq!(headers["lambda-runtime-trace-id"], "Root=1-a;Sampled=1");
+        let context: Value = serde_json::from_str(&headers["lambda-runtime-client-context"]).unwrap();
+        assert_eq!(context, json!({ "custom": { "Idempotency-Key": "id-1", "X-Redeliver-Attempt": "2" } }));
+        let text = |value: &str| json!({"stringValue": value, "stringListValues": [], "binaryListValues": [], "dataType": "String"});
+        assert_eq!(
+            event,
+            json!({"Records": [{
+                "messageId": "sqs-1",
+                "receiptHandle": "handle",
+                "body": "{\"n\":1}",
+                "attributes": {
+                    "ApproximateReceiveCount": "3",
+                    "AWSTraceHeader": "Root=1-a;Sampled=1",
+                    "SentTimestamp": "1750000000000",
+                    "SenderId": "AIDA",
+                    "ApproximateFirstReceiveTimestamp": "1750000000005",
+                    "MessageGroupId": "tenant",
+                },
+                "messageAttributes": {
+                    "Redeliver": text("{}"),
+                    "kind": text("new \"x\""),
+                    "raw": {
+                        "binaryValue": "AP8=", "stringListValues": [], "binaryListValues": [], "dataType": "Binary",
+                    },
+                },
+                "md5OfBody": "082c26c8a6bc75226a31da5495cc9292",
+                "eventSource": "aws:sqs",
+                "eventSourceARN": "arn:aws:sqs:eu-west-1:123456789012:orders",
+                "awsRegion": "eu-west-1",
+            }]})
+        );
+        let other = runtime.post("runtime/invocation/another/response", "null").await;
+        assert_eq!(other.status(), StatusCode::BAD_REQUEST, "it is of no invocation");
+        let first = runtime.post(&format!("runtime/invocation/{id}/error"), r#"{"errorType":"E"}"#).await;
+        assert_eq!(first.status(), StatusCode::ACCEPTED);
+        let second = runtime.post(&format!("runtime/invocation/{id}/response"), "null").await;
+        assert_eq!(second.status(), StatusCode::BAD_REQUEST, "it was answered");
+    };
+    let error = with(called, served).await.unwrap_err();
+    assert_eq!(error.error_type.name(), "E");
+}
+
+#[tokio::test]
+async fn calls_that_begin_together_are_one_invocation_and_each_has_its_own_outcome() {
+    let function = Own::new(HandlerEvent::Batch);
+    let messages = [1, 2, 3].map(message);
+    let end = end();
+    let calls = messages.iter().map(|(message, record)| function.invoke(Invocation { message, record, end }));
+    let served = async {
+        let runtime = function.runtime(1).await;
+        let event = runtime.answer(r#"{"batchItemFailures":[{"itemIdentifier":"sqs-2"}]}"#).await;
+        let ids: Vec<_> =
+            event["Records"].as_array().unwrap().iter().map(|record| record["messageId"].clone()).collect();
+        assert_eq!(ids, ["sqs-1", "sqs-2", "sqs-3"]);
+    };
+    let outcomes = with(join_all(calls), served).await;
+    assert_eq!(outcomes.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false, true]);
+}
+
+#[tokio::test]
+async fn an_answer_of_more_than_six_megabytes_is_refused_and_the_record_has_failed() {
+    let function = Own::new(HandlerEvent::Record);
+    let (message, record) = message(1);
+    let called = function.invoke(Invocation { message: &message, record: &record, end: end() });
+    let served = async {
+        let runtime = function.runtime(1).await;
+        let (headers, _) = runtime.next().await;
+        let path = format!("runtime/invocation/{}/response", headers["lambda-runtime-aws-request-id"]);
+        let refused = runtime.post(&path, vec![b' '; 6_291_557]).await;
+        assert_eq!(refused.status(), StatusCode::PAYLOAD_TOO_LARGE);
+    };
+    let error = with(called, served).await.unwrap_err();
+    assert_eq!(error.error_type.name(), "Function.ResponseSizeTooLarge");
+}
+
+#[tokio::test]
+async fn a_function_that_ends_costs_its_own_message_alone_and_the_next_call_starts_it_anew() {
+    let function = Own::new(HandlerEvent::Record);
+    let (message, record) = message(1);
+    let invocation = Invocation { message: &message, record: &record, end: end() };
+    let served = async {
+        let runtime = function.runtime(1).await;
+        runtime.next().await;
+        function.signal(Signal::KILL);
+    };
+    let error = with(function.invoke(invocation), served).await.unwrap_err();
+    assert_eq!(error.error_type.name(), "Runtime.Exited");
+    assert_eq!(error.details, "the function's process ended: signal: 9 (SIGKILL)");
+    assert_eq!(error.kind, FailureKind::Transient);
+
+    let served = async { drop(function.runtime(2).await.answer("null").await) };
+    assert_eq!(with(function.invoke(invocation), served).await, Ok(()));
+}
+
+#[tokio::test]
+async fn one_that_ended_between_two_calls_spends_nobodys_attempt() {
+    let function = Own::new(HandlerEvent::Record);
+    let (message, record) = message(1);
+    let invocation = Invocation { message: &message, record: &record, end: end() };
+    let first = async { drop(function.runtime(1).await.answer("null").await) };
+    assert_eq!(with(function.invoke(invocation), first).await, Ok(()));
+    function.signal(Signal::KILL);
+    let second = async { drop(function.runtime(2).await.answer("null").await) };
+    assert_eq!(with(function.invoke(invocation), second).await, Ok(()));
+}
+
+#[tokio::test]
+async fn a_function_that_never_begins_is_down_and_not_tried_for_ever() {
+    let function = Own::running("exit 1", HandlerEvent::Record, |function| function);
+    let (message, record) = message(1);
+    let invocation = Invocation { message: &message, record: &record, end: end() };
+    let error = timeout(LONG, function.invoke(invocation)).await.expect("it ends").unwrap_err();
+    assert_eq!(
+        (error.error_type.name().as_ref(), error.kind),
+        ("Runtime.ExitError", FailureKind::Unavailable(None))
+    );
+    assert_eq!(function.starts().len(), 2);
+
+    let missing = Command::new(["/no/such/program".into()]).unwrap();
+    let missing = OwnFunction::new(missing, HandlerEvent::Record, NonZeroUsize::MIN);
+    let error = missing.invoke(invocation).await.unwrap_err();
+    assert_eq!(error.error_type.name(), "Runtime.NotStarted");
+    assert_eq!(error.details, "the function cannot be started: No such file or directory (os error 2)");
+}
+
+#[tokio::test]
+async fn a_call_that_is_broken_off_kills_what_the_function_has_started_too() {
+    let script = "sleep 1000 & echo \"- $!\" >> \"$1\"; wait";
+    let function = Own::running(script, HandlerEvent::Record, |function| function);
+    let (message, record) = message(1);
+    let invocation = Invocation { message: &message, record: &record, end: end() };
+    {
+        let mut call = pin!(function.invoke(invocation));
+        let taken = async {
+            function.runtime(1).await.next().await;
+            until_is(|| function.starts().len() == 2).await;
+        };
+        tokio::select! {
+            outcome = &mut call => panic!("{outcome:?}"),
+            () = taken => {}
+        }
+    }
+    let started = function.starts();
+    until_is(|| started.iter().all(|(_, id)| !is_running(id))).await;
+    assert!(lock(&function.idle).is_empty());
+}
+
+/// Else one that starts slowly would never begin: each batch would start it again.
+#[tokio::test]
+async fn a_function_that_is_still_starting_when_its_call_is_broken_off_is_kept() {
+    let function = Own::new(HandlerEvent::Record);
+    let (message, record) = message(1);
+    let invocation = Invocation { message: &message, record: &record, end: end() };
+    {
+        let mut call = pin!(function.invoke(invocation));
+        tokio::select! {
+            outcome = &mut call => panic!("{outcome:?}"),
+            () = until_is(|| !function.starts().is_empty()) => {}
+        }
+    }
+    let served = async { drop(function.runtime(1).await.answer("null").await) };
+    assert_eq!(with(function.invoke(invocation), served).await, Ok(()));
+    assert_eq!(function.starts().len(), 1, "it was started once");
+}
+
+#[tokio::test]
+async fn lambda_hears_the_error_of_the_first_start_and_all_that_is_not_ours() {
+    let answer = || Answer::new(202, &[("x-own", "1")], "up");
+    let lambda = Loopback::start([answer(), answer()]).await;
+    let address = lambda.url().trim_start_matches("http://").trim_end_matches('/').to_owned();
+    let own =
+        Own::running("exec sleep 1000", HandlerEvent::Record, |own| own.in_lambda(Some(address.clone())));
+    let began = async {
+        let runtime = own.runtime(1).await;
+        let response = runtime.post("runtime/init/error", r#"{"errorType":"Import"}"#).await;
+        assert_eq!(
+            (response.status(), response.headers()["x-own"].to_str().unwrap()),
+            (StatusCode::ACCEPTED, "1")
+        );
+        let other = runtime.client.put(format!("{}/extension/register?a=b", runtime.base)).body("x").send();
+        assert_eq!(other.await.unwrap().text().await.unwrap(), "up");
+        own.signal(Signal::TERM);
+    };
+    let ended = with(own.begin(), began).await.unwrap().unwrap_err();
+    assert_eq!(ended.how(), "signal: 15 (SIGTERM)");
+    let requests = lambda.requests();
+    let lines: Vec<_> = requests.iter().map(|request| request.line.as_str()).collect();
+    assert_eq!(
+        lines,
+        ["POST /2018-06-01/runtime/init/error HTTP/1.1", "PUT /2018-06-01/extension/register?a=b HTTP/1.1"]
+    );
+    assert_eq!(
+        requests.iter().map(|request| &request.body[..]).collect::<Vec<_>>(),
+        [br#"{"errorType":"Import"}"#, &b"x"[..]]
+    );
+}
+
+#[tokio::test]
+async fn an_error_of_a_later_start_is_the_functions_and_lambda_is_not_told() {
+    let own = Own::new(HandlerEvent::Record);
+    let (message, record) = message(1);
+    let call = own.invoke(Invocation { message: &message, record: &record, end: end() });
+    let failed = async {
+        let runtime = own.runtime(1).await;
+        runtime.post("runtime/init/error", r#"{"errorType":"Import","errorMessage":"no module"}"#).await;
+        own.signal(Signal::KILL);
+    };
+    let error = with(call, failed).await.unwrap_err();
+    assert_eq!((error.error_type.name().as_ref(), error.details.as_str()), ("Import", "no module"));
+    assert_eq!(error.kind, FailureKind::Unavailable(None));
+}
+
+#[tokio::test]
+async fn a_snapshot_is_restored_before_the_first_invocation() {
+    let own = Own::new(HandlerEvent::Record);
+    let restore = async {
+        let runtime = own.runtime(1).await;
+        let url = format!("{}/runtime/restore/next", runtime.base);
+        assert_eq!(runtime.client.get(url).send().await.unwrap().status(), StatusCode::OK);
+        // Its hooks are done when it asks for an invocation.
+        runtime.answer("null").await;
+    };
+    let lambda = async {
+        own.begin().await.unwrap().unwrap();
+        own.restored().await;
+        let (message, record) = message(1);
+        own.invoke(Invocation { message: &message, record: &record, end: end() }).await
+    };
+    assert_eq!(with(lambda, restore).await, Ok(()));
+}
+
+#[tokio::test]
+async fn outside_lambda_a_call_has_its_own_time_limit() {
+    let own = Own::running("exec sleep 1000", HandlerEvent::Record, |own| {
+        own.with_time_limit(Duration::from_millis(1))
+    });
+    let (message, record) = message(1);
+    let error = own.invoke(Invocation { message: &message, record: &record, end: end() }).await.unwrap_err();
+    assert_eq!(error.error_type.name(), "Timeout");
+}
+
+#[tokio::test]
+async fn an_event_that_is_none_of_sqss_is_passed_on_with_its_answer() {
+    let own = Own::new(HandlerEvent::Record);
+    let served = async {
+        let event = own.runtime(1).await.answer(r#"{"ok":true}"#).await;
+        assert_eq!(event, json!({ "source": "aws.events" }));
+    };
+    let answer = with(own.other_event(r#"{"source":"aws.events"}"#, end()), served).await.unwrap();
+    assert_eq!(answer.unwrap().get(), r#"{"ok":true}"#);
+}
+
+async fn until_is(it: impl Fn() -> bool) {
+    let looks = async {
+        while !it() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(LONG, looks).await.expect("it comes about");
+}
+
+fn is_running(pid: &str) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+}

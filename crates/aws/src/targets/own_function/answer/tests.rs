@@ -1,1 +1,187 @@
+use std::time::Duration;
 
+use redeliver_core::handler::FailureKind;
+
+use super::*;
+
+const IDS: [&str; 3] = ["a", "b", "c"];
+
+fn answered(json: &str) -> Vec<Result<(), HandlerError>> {
+    outcomes(&Answer::Response(json.to_owned().into()), &IDS)
+}
+
+/// The names of the errors, and `ok`.
+fn names(json: &str) -> Vec<String> {
+    let name = |outcome: Result<(), HandlerError>| match outcome {
+        Ok(()) => "ok".to_owned(),
+        Err(error) => error.error_type.name().into_owned(),
+    };
+    answered(json).into_iter().map(name).collect()
+}
+
+fn thrown(json: &str) -> HandlerError {
+    outcome(&Answer::Error(json.to_owned().into()), "a").unwrap_err()
+}
+
+#[test]
+fn an_answer_that_names_no_failure_is_a_success_whatever_else_it_is() {
+    for answer in [
+        "",
+        " \n",
+        "null",
+        "\"done\"",
+        "7",
+        "[{\"itemIdentifier\":\"a\"}]",
+        "{}",
+        r#"{"statusCode":500}"#,
+        r#"{"batchItemFailures":null}"#,
+        r#"{"batchItemFailures":[]}"#,
+        r#"{"redeliver":null,"batchItemFailures":[]}"#,
+    ] {
+        assert_eq!(names(answer), ["ok", "ok", "ok"], "{answer}");
+    }
+}
+
+#[test]
+fn a_named_record_has_failed_and_no_other() {
+    let failures = r#"{"batchItemFailures":[{"itemIdentifier":"b"},{"itemIdentifier":"c","error":{"type":"Db.Busy","details":"7 of 9"}}]}"#;
+    assert_eq!(names(failures), ["ok", "BatchItemFailure", "Db.Busy"]);
+    let error = answered(failures)[2].clone().unwrap_err();
+    assert_eq!((error.details.as_str(), error.kind), ("7 of 9", FailureKind::Transient));
+}
+
+#[test]
+fn an_answer_that_cannot_be_understood_fails_all_records_as_with_sqs() {
+    for (answer, details) in [
+        ("{", "the handler's answer is not JSON"),
+        ("done", "the handler's answer is not JSON"),
+        (r#"{"batchItemFailures":{}}"#, "batchItemFailures is not a list of {\"itemIdentifier\": \"…\"}"),
+        (r#"{"batchItemFailures":["a"]}"#, "batchItemFailures is not a list of {\"itemIdentifier\": \"…\"}"),
+        (
+            r#"{"batchItemFailures":[["a"]]}"#,
+            "batchItemFailures is not a list of {\"itemIdentifier\": \"…\"}",
+        ),
+        (r#"{"batchItemFailures":[{"id":"a"}]}"#, "batchItemFailures has an entry without itemIdentifier"),
+        (
+            r#"{"batchItemFailures":[{"itemIdentifier":""}]}"#,
+            "batchItemFailures has an entry without itemIdentifier",
+        ),
+        (
+            r#"{"batchItemFailures":[{"itemIdentifier":"a"},{"itemIdentifier":"z"}]}"#,
+            "batchItemFailures names a record that was not in the event",
+        ),
+        (
+            r#"{"batchItemFailures":[],"batchItemFailures":[{"itemIdentifier":"a"}]}"#,
+            "batchItemFailures or redeliver stands in it twice",
+        ),
+        (r#"{"redeliver":{"outcome":"snooze"}}"#, "redeliver says snooze without delay_seconds"),
+    ] {
+        assert_eq!(names(answer), ["Runtime.InvalidResponse"; 3], "{answer}");
+        assert_eq!(answered(answer)[0].clone().unwrap_err().details, details);
+    }
+    for redeliver in
+        ["7", "[]", "{}", r#"{"outcome":"Permanent"}"#, r#"{"outcome":"transient","delay_seconds":-1}"#]
+    {
+        let answer = format!(r#"{{"redeliver":{redeliver}}}"#);
+        assert_eq!(names(&answer), ["Runtime.InvalidResponse"; 3], "{answer}");
+    }
+    let too_large = outcomes(&Answer::TooLarge, &IDS);
+    assert!(too_large.iter().all(|outcome| {
+        outcome.as_ref().is_err_and(|error| error.error_type.name() == "Function.ResponseSizeTooLarge")
+    }));
+}
+
+#[test]
+fn a_handler_says_more_than_success_and_failure_by_what_it_returns() {
+    let said = |words: &str| {
+        let answer = format!(r#"{{"redeliver":{words},"batchItemFailures":[]}}"#);
+        let error = outcome(&Answer::Response(answer.into()), "a").unwrap_err();
+        (error.error_type.name().into_owned(), error.details, error.kind)
+    };
+    let of = |name: &str, details: &str, kind| (name.to_owned(), details.to_owned(), kind);
+    let minute = Duration::from_secs(60);
+    assert_eq!(
+        said(r#"{"outcome":"permanent","type":"Order.Unknown","details":"no such order"}"#),
+        of("Order.Unknown", "no such order", FailureKind::Permanent)
+    );
+    assert_eq!(said(r#"{"outcome":"transient"}"#), of("Transient", "", FailureKind::Transient));
+    assert_eq!(
+        said(r#"{"outcome":"transient","delay_seconds":60}"#),
+        of("Transient", "", FailureKind::TransientAfter(minute))
+    );
+    assert_eq!(
+        said(r#"{"outcome":"snooze","delay_seconds":60,"more":1}"#),
+        of("Snooze", "", FailureKind::Snooze(minute))
+    );
+    assert_eq!(said(r#"{"outcome":"unavailable"}"#), of("Unavailable", "", FailureKind::Unavailable(None)));
+    assert_eq!(
+        said(r#"{"outcome":"unavailable","delay_seconds":60}"#),
+        of("Unavailable", "", FailureKind::Unavailable(Some(minute)))
+    );
+    assert_eq!(names(r#"{"redeliver":{"outcome":"permanent"}}"#), ["Permanent"; 3]);
+}
+
+/// As awslambdaric 4.2, aws-lambda-ric 4.1, aws-lambda-java-runtime-interface-client 2.8, aws_lambda_ric (Ruby) 3.1 and
+/// Amazon.Lambda.RuntimeSupport 1.13 write them.
+#[test]
+fn an_exception_says_where_it_happened_in_each_runtimes_words() {
+    for (json, error_type, details) in [
+        (
+            r#"{"errorMessage":"'id'","errorType":"KeyError","requestId":"r","stackTrace":["  File \"/var/task/app.py\", line 3, in handler\n    charge(event)\n","  File \"/var/task/orders.py\", line 31, in charge\n    event[\"id\"]\n"]}"#,
+            "KeyError",
+            r#"'id' (at File "/var/task/orders.py", line 31, in charge)"#,
+        ),
+        (
+            r#"{"errorType":"TypeError","errorMessage":"x is not a function","trace":["TypeError: x is not a function","    at charge (/var/task/index.js:7:3)","    at Runtime.handler (/var/task/index.js:2:9)"]}"#,
+            "TypeError",
+            "x is not a function (at charge (/var/task/index.js:7:3))",
+        ),
+        (
+            r#"{"errorMessage":"no order","errorType":"java.lang.IllegalStateException","stackTrace":["example.Handler.charge(Handler.java:31)","example.Handler.handleRequest(Handler.java:9)"],"cause":{"errorMessage":"timed out","errorType":"java.sql.SQLException","stackTrace":["example.Db.query(Db.java:5)"]}}"#,
+            "java.lang.IllegalStateException",
+            "no order (at example.Handler.charge(Handler.java:31)); caused by java.sql.SQLException: timed out",
+        ),
+        (
+            r#"{"errorMessage":"no order","errorType":"Function<OrderError>","stackTrace":["/var/task/app.rb:3:in `charge'"]}"#,
+            "Function<OrderError>",
+            "no order (at /var/task/app.rb:3:in `charge')",
+        ),
+        (
+            r#"{"errorType":"KeyNotFoundException","errorMessage":"no order","stackTrace":["at Orders.Function.Charge(Order o) in /src/Function.cs:line 31"],"cause":null}"#,
+            "KeyNotFoundException",
+            "no order (at Orders.Function.Charge(Order o) in /src/Function.cs:line 31)",
+        ),
+        ("not JSON", "Runtime.UnknownReason", ""),
+        (r#"{"errorType":"","errorMessage":"?"}"#, "Runtime.UnknownReason", "?"),
+    ] {
+        let error = thrown(json);
+        assert_eq!((error.error_type.name().as_ref(), error.details.as_str()), (error_type, details));
+        assert_eq!(error.kind, FailureKind::Transient);
+    }
+}
+
+#[test]
+fn a_chain_of_causes_is_told_in_part() {
+    let chain = (0..10).fold("null".to_owned(), |cause, n| {
+        format!(r#"{{"errorType":"E{n}","errorMessage":"m{n}","cause":{cause}}}"#)
+    });
+    assert_eq!(thrown(&chain).details, "m9; caused by E8: m8; caused by E7: m7; caused by E6: m6");
+}
+
+#[test]
+fn a_name_that_a_function_gives_is_never_logged() {
+    assert_eq!(thrown(r#"{"errorType":"canary"}"#).error_type.loggable(), "FromTarget");
+    let named = r#"{"batchItemFailures":[{"itemIdentifier":"a","error":{"type":"canary"}}]}"#;
+    assert_eq!(answered(named)[0].clone().unwrap_err().error_type.loggable(), "FromTarget");
+    let said = r#"{"redeliver":{"outcome":"permanent","type":"canary"}}"#;
+    assert_eq!(answered(said)[0].clone().unwrap_err().error_type.loggable(), "FromTarget");
+}
+
+#[test]
+fn what_a_handler_returns_to_another_event_is_passed_on_as_it_is() {
+    let response = |text: &'static str| returned(Answer::Response(Bytes::from_static(text.as_bytes())));
+    assert_eq!(response(r#"{ "n": 1.0 }"#).unwrap().get(), r#"{ "n": 1.0 }"#);
+    assert_eq!(response("").unwrap_err().error_type, ErrorType::Named("Runtime.InvalidResponse"));
+    let error = returned(Answer::Error(Bytes::from_static(br#"{"errorType":"E","errorMessage":"m"}"#)));
+    assert_eq!(error.unwrap_err().error_type.name(), "E");
+}
