@@ -1,5 +1,6 @@
 //! The user's function as a process: the runtime's command, with us as its Runtime API.
 
+use std::env;
 use std::ffi::OsString;
 use std::io;
 use std::net::SocketAddr;
@@ -8,6 +9,8 @@ use std::process::{ExitStatus, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::{self, Child};
+
+use crate::settings::aws_variable;
 
 /// How a function is started: the command that serves Lambda's Runtime API.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +22,7 @@ pub struct Command {
     /// Its standard output goes to our standard error: ours is for something else.
     pub to_stderr: bool,
     /// Variables that it sees besides our own.
-    pub variables: Vec<(&'static str, String)>,
+    pub variables: Vec<(&'static str, OsString)>,
 }
 
 impl Command {
@@ -31,15 +34,22 @@ impl Command {
         Some(Self { program, arguments: words.collect(), to_stderr: false, variables: Vec::new() })
     }
 
-    /// The same with the variables that runtimes expect of Lambda ("Defined runtime environment variables").
+    /// The same with what runtimes expect of Lambda, where it is not set ("Defined runtime environment variables"). The
+    /// handler is the command's last word, as AWS's runtime interface clients take it; that for Node.js asks for a variable.
     #[must_use]
-    pub fn outside_lambda(mut self, function_name: &str) -> Self {
-        self.variables = vec![
-            ("AWS_LAMBDA_FUNCTION_NAME", function_name.to_owned()),
-            ("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST".to_owned()),
-            ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "1024".to_owned()),
+    pub fn outside_lambda(self, function_name: &str) -> Self {
+        let folder = env::current_dir().unwrap_or_default();
+        let variables: [(_, OsString); 7] = [
+            ("AWS_LAMBDA_FUNCTION_NAME", function_name.into()),
+            ("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST".into()),
+            ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "1024".into()),
+            ("AWS_LAMBDA_LOG_GROUP_NAME", format!("/aws/lambda/{function_name}").into()),
+            ("AWS_LAMBDA_LOG_STREAM_NAME", function_name.into()),
+            ("LAMBDA_TASK_ROOT", folder.into()),
+            ("_HANDLER", self.arguments.last().cloned().unwrap_or_default()),
         ];
-        self
+        let missing = variables.into_iter().filter(|(name, _)| aws_variable(name).is_none());
+        Self { variables: missing.collect(), ..self }
     }
 
     /// The same, run by another wrapper script ("Modifying the runtime environment", Wrapper scripts).
