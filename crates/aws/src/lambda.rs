@@ -3,6 +3,7 @@
 mod event;
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
@@ -81,16 +82,19 @@ async fn invoke(
     guest: &impl Guest,
     event: &str,
     deadline: u64,
-) -> Result<Answer, Diagnostic> {
+) -> Result<Answer, Failed> {
     let millis = i64::try_from(deadline).unwrap_or(i64::MAX);
     let deadline = DateTime::from_timestamp_millis(millis)
-        .ok_or_else(|| diagnostic("the invocation's deadline is not a time"))?;
+        .ok_or_else(|| failed("the invocation's deadline is not a time"))?;
     // An error here fails the invocation, and SQS delivers all of the batch again: nothing of it is known to be done.
     let Records { readable, unreadable } = match records(event) {
         Ok(records) => records,
         Err(error) => {
             let other = guest.other_event(event, deadline).await;
-            return other.unwrap_or_else(|| Err(diagnostic(error))).map(Answer::OfGuest);
+            return match other {
+                None => Err(failed(error)),
+                Some(answer) => answer.map(Answer::OfGuest).map_err(Failed::Guest),
+            };
         }
     };
     for sqs_message_id in &unreadable {
@@ -99,13 +103,37 @@ async fn invoke(
     }
     // The runtime catches panics too, but it logs their text, which may hold payload.
     let processed = AssertUnwindSafe(function.process(readable, deadline)).catch_unwind().await;
-    let panicked = |_| diagnostic("the function panicked; SQS delivers the whole batch again");
-    let failed = processed.map_err(panicked)?.failed;
-    Ok(Answer::Batch(Response::new(failed.into_iter().chain(unreadable))))
+    let panicked = |_| failed("the function panicked; SQS delivers the whole batch again");
+    let not_done = processed.map_err(panicked)?.failed;
+    Ok(Answer::Batch(Response::new(not_done.into_iter().chain(unreadable))))
 }
 
-fn diagnostic(error: impl Into<Error>) -> Diagnostic {
-    Diagnostic::from(error.into())
+/// Why an invocation failed.
+enum Failed {
+    Ours(Diagnostic),
+    /// In the words of a user's function, which its runtime has logged if it is to be logged.
+    Guest(Diagnostic),
+}
+
+fn failed(error: impl Into<Error>) -> Failed {
+    Failed::Ours(error.into().into())
+}
+
+/// The runtime logs it.
+impl fmt::Debug for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ours(diagnostic) => diagnostic.fmt(f),
+            Self::Guest(_) => f.write_str("the function's own error"),
+        }
+    }
+}
+
+impl From<Failed> for Diagnostic {
+    fn from(failed: Failed) -> Self {
+        let (Failed::Ours(diagnostic) | Failed::Guest(diagnostic)) = failed;
+        diagnostic
+    }
 }
 
 #[derive(Debug, Serialize)]

@@ -134,18 +134,27 @@ impl MessageProcessorSettings {
     }
 
     fn read(reader: &mut Reader<'_>) -> Option<Self> {
+        let max_concurrency = reader.number("MAX_CONCURRENCY", 1..=CONCURRENCY_MAX);
+        let max_concurrency = max_concurrency.and_then(NonZeroUsize::new).unwrap_or(DEFAULT_CONCURRENCY);
+        let logging = Logging::read(reader);
+        Self::with(reader, max_concurrency, logging)
+    }
+
+    fn with(
+        reader: &mut Reader<'_>,
+        max_concurrency: NonZeroUsize,
+        logging: Option<Logging>,
+    ) -> Option<Self> {
         let on_failure = on_failure(reader);
         let policy = policy(reader, on_failure.as_ref().map(OnFailure::strategy));
         let annotation_queue_url = reader.queue_url(Role::Annotation.setting());
-        let max_concurrency = reader.number("MAX_CONCURRENCY", 1..=CONCURRENCY_MAX);
         let schema = schema(reader);
         let resenders = resenders(reader);
-        let logging = Logging::read(reader);
         Some(Self {
             on_failure: on_failure?,
             policy: policy?,
             annotation_queue_url: annotation_queue_url?,
-            max_concurrency: max_concurrency.and_then(NonZeroUsize::new).unwrap_or(DEFAULT_CONCURRENCY),
+            max_concurrency,
             schema: schema?,
             resenders: resenders?,
             logging: logging?,

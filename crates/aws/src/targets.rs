@@ -29,7 +29,7 @@ pub use http::{HeaderSource, HttpTarget};
 #[cfg(feature = "targets")]
 pub use invoke::LambdaTarget;
 #[cfg(feature = "targets")]
-pub use own_function::{Command, HandlerEvent, OwnFunction};
+pub use own_function::{Answer, Command, Ended, Event, HandlerEvent, OwnFunction, Processes, Runtime};
 #[cfg(feature = "targets")]
 pub use target::{DEFAULT_TIMEOUT, Target};
 #[cfg(feature = "targets")]

@@ -43,7 +43,7 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
 /// # Errors
 /// Why it cannot.
 pub(crate) async fn begin(function: &OwnFunction) -> Result<(), String> {
-    let began = function.begin().await.map_err(|error| format!("--exec cannot be run: {error}"))?;
+    let began = function.runtime.begin().await.map_err(|error| format!("--exec cannot be run: {error}"))?;
     began.map_err(|ended| format!("--exec ended at its start: {}", ended.how()))
 }
 

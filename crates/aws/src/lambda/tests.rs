@@ -26,7 +26,7 @@ async fn outcome(records: &[Value]) -> (Result<Value, String>, Vec<String>, Vec<
     let answer = invoke(&function, &noted, &(), &event, 1_750_000_030_000).await;
     let answer = answer.map(|response| serde_json::to_value(response).unwrap());
     let given = function.0.into_inner().unwrap();
-    (answer.map_err(|error| error.error_message), given, noted.0.into_inner().unwrap())
+    (answer.map_err(|error| Diagnostic::from(error).error_message), given, noted.0.into_inner().unwrap())
 }
 
 /// Notes whom an unreadable record is noted of.
@@ -96,7 +96,8 @@ async fn a_panic_fails_the_invocation_without_its_text() {
         }
     }
     let event = json!({ "Records": [record("a", "{}")] }).to_string();
-    let error = invoke(&Panics, &Noted::default(), &(), &event, 0).await.unwrap_err().error_message;
+    let error = invoke(&Panics, &Noted::default(), &(), &event, 0).await;
+    let error = Diagnostic::from(error.unwrap_err()).error_message;
     assert_eq!(error, "the function panicked; SQS delivers the whole batch again");
 }
 
@@ -116,4 +117,32 @@ fn failed_records_are_named_as_an_event_source_mapping_reads_it() {
 #[test]
 fn a_batch_without_failures_says_so() {
     assert_eq!(response(&[]), r#"{"batchItemFailures":[]}"#);
+}
+
+/// What a user's function that is called beside ours answers.
+struct Answering(Result<&'static str, &'static str>);
+
+impl Guest for Answering {
+    fn invoked(&self, _: &str, _: Option<&str>) {}
+
+    async fn other_event(&self, event: &str, _: Timestamp) -> Option<Result<Box<RawValue>, Diagnostic>> {
+        assert_eq!(event, r#"{"Records":[{"eventSource":"aws:s3"}]}"#);
+        let failed = |text: &str| Diagnostic { error_type: text.to_owned(), error_message: text.to_owned() };
+        Some(self.0.map(|text| RawValue::from_string(text.to_owned()).unwrap()).map_err(failed))
+    }
+
+    async fn restored(&self) {}
+}
+
+#[tokio::test]
+async fn an_event_of_another_service_is_a_guests_and_its_errors_text_is_not_logged() {
+    let invoke = async |answer| {
+        let event = r#"{"Records":[{"eventSource":"aws:s3"}]}"#;
+        invoke(&Noting::default(), &Noted::default(), &Answering(answer), event, 0).await
+    };
+    let answer = serde_json::to_string(&invoke(Ok(r#"{ "n": 1.0 }"#)).await.unwrap()).unwrap();
+    assert_eq!(answer, r#"{ "n": 1.0 }"#);
+    let error = invoke(Err("canary")).await.unwrap_err();
+    assert_eq!(format!("{error:?}"), "the function's own error");
+    assert_eq!(Diagnostic::from(error).error_message, "canary");
 }

@@ -30,18 +30,31 @@ pub enum LogLevel {
 
 impl Logging {
     pub(super) fn read(reader: &mut Reader<'_>) -> Option<Self> {
-        let detail = match reader.optional("LOG_DETAIL").as_deref() {
-            None | Some("batches") => Ok(LogDetail::Batches),
-            Some("messages") => Ok(LogDetail::Messages),
-            Some(_) => Err("is neither batches nor messages; set it to one of them"),
-        };
+        let detail = detail(reader);
         let level = match reader.optional("LOG_LEVEL").as_deref() {
             None | Some("INFO") => Ok(LogLevel::Info),
             Some("WARN") => Ok(LogLevel::Warn),
             Some(_) => Err("is neither INFO nor WARN (in capitals); set it to one of them"),
         };
-        let detail = reader.check("LOG_DETAIL", detail);
         let level = reader.check("LOG_LEVEL", level);
         Some(Self { detail: detail?, level: level? })
     }
+
+    /// The same beside a user's own function, whose logger may have levels of its own.
+    pub(super) fn beside_own_function(reader: &mut Reader<'_>) -> Option<Self> {
+        let level = match reader.optional("LOG_LEVEL").as_deref() {
+            Some("WARN") => LogLevel::Warn,
+            _ => LogLevel::Info,
+        };
+        Some(Self { detail: detail(reader)?, level })
+    }
+}
+
+fn detail(reader: &mut Reader<'_>) -> Option<LogDetail> {
+    let detail = match reader.optional("LOG_DETAIL").as_deref() {
+        None | Some("batches") => Ok(LogDetail::Batches),
+        Some("messages") => Ok(LogDetail::Messages),
+        Some(_) => Err("is neither batches nor messages; set it to one of them"),
+    };
+    reader.check("LOG_DETAIL", detail)
 }

@@ -1,9 +1,10 @@
 //! The settings of the message-processor that calls `TARGET`.
 
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use super::reader::Reader;
-use super::{MessageProcessorSettings, SettingsError};
+use super::{Logging, MessageProcessorSettings, SettingsError};
 use crate::targets::{HandlerEvent, TargetAddress};
 
 /// The longest function timeout ("Lambda quotas").
@@ -44,8 +45,8 @@ pub struct OwnFunctionSettings {
 }
 
 impl MessageProcessorSettings {
-    /// Reads the settings of the message processor around a user's own function. `MAX_CONCURRENCY` is not one of them: the
-    /// function has one invocation at a time.
+    /// Reads the settings of the message processor around a user's own function. `MAX_CONCURRENCY` is none of
+    /// them: the function has one invocation at a time.
     ///
     /// # Errors
     /// All that is missing or wrong.
@@ -61,10 +62,10 @@ impl MessageProcessorSettings {
         };
         let handler_event = reader.check("HANDLER_EVENT", handler_event);
         let next_wrapper = reader.optional("REDELIVER_NEXT_WRAPPER");
-        let settings = Self::read(reader)?;
-        let handler_event = handler_event?;
-        let max_concurrency = handler_event.concurrency();
-        Some((Self { max_concurrency, ..settings }, OwnFunctionSettings { handler_event, next_wrapper }))
+        let logging = Logging::beside_own_function(reader);
+        let max_concurrency = handler_event.map_or(NonZeroUsize::MIN, HandlerEvent::concurrency);
+        let settings = Self::with(reader, max_concurrency, logging);
+        Some((settings?, OwnFunctionSettings { handler_event: handler_event?, next_wrapper }))
     }
 }
 

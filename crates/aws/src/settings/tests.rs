@@ -4,7 +4,7 @@ use proptest::strategy::Strategy;
 use redeliver_core::strategy;
 
 use super::*;
-use crate::targets::{TargetAddress, is_loopback};
+use crate::targets::{HandlerEvent, TargetAddress, is_loopback};
 
 const SQS: &str = "https://sqs.eu-central-1.amazonaws.com/123456789012";
 
@@ -514,5 +514,31 @@ fn what_is_wrong_with_the_settings_of_plain_messages_is_said() {
     assert!(
         reserved.contains("- MESSAGE_ID_ATTRIBUTE is not the name of a message attribute: "),
         "{reserved}"
+    );
+}
+
+#[test]
+fn beside_a_users_own_function_its_variables_are_its_own() {
+    const URL: &str = "https://sqs.eu-central-1.amazonaws.com/123456789012/q";
+    let queues = [("INTERMEDIATE_DLQ_URL", URL), ("ANNOTATION_QUEUE_URL", URL)];
+    let read = |more: &[(&'static str, &'static str)]| {
+        let variables = [&queues[..], more].concat();
+        reader(&variables).read(MessageProcessorSettings::with_own_function)
+    };
+    let (settings, own) = read(&[("MAX_CONCURRENCY", "many"), ("LOG_LEVEL", "debug")]).unwrap();
+    assert_eq!((settings.max_concurrency.get(), settings.logging.level), (1, LogLevel::Info));
+    assert_eq!((own.handler_event, own.next_wrapper), (HandlerEvent::Record, None));
+
+    let batch = [("HANDLER_EVENT", "batch"), ("REDELIVER_NEXT_WRAPPER", "/opt/other"), ("LOG_LEVEL", "WARN")];
+    let (settings, own) = read(&batch).unwrap();
+    assert_eq!((settings.max_concurrency.get(), settings.logging.level), (usize::MAX, LogLevel::Warn));
+    assert_eq!((own.handler_event, own.next_wrapper.as_deref()), (HandlerEvent::Batch, Some("/opt/other")));
+
+    let error = read(&[("HANDLER_EVENT", "records"), ("LOG_DETAIL", "all")]).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "the function cannot start; its environment variables are not right:\n\
+         - HANDLER_EVENT is neither record nor batch\n\
+         - LOG_DETAIL is neither batches nor messages; set it to one of them"
     );
 }

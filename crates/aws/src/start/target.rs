@@ -1,6 +1,6 @@
 //! The start of the message-processor's target.
 
-use std::num::NonZeroUsize;
+use std::num::NonZeroU16;
 use std::process;
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use crate::SystemClock;
 use crate::settings::{OwnFunctionSettings, TargetSettings, aws_variable};
 use crate::stderr;
 use crate::targets::{
-    Command, DEFAULT_TIMEOUT, HeaderSource, Headers, HttpTarget, LambdaTarget, OwnFunction, SecretHeaders,
-    Target, TargetAddress,
+    Command, DEFAULT_TIMEOUT, HeaderSource, Headers, HttpTarget, LambdaTarget, OwnFunction, Processes,
+    SecretHeaders, Target, TargetAddress,
 };
 
 /// The message-processor's target; a URL's headers are read from their secret. `observer` learns it if they cannot be
@@ -54,9 +54,9 @@ pub async fn own_function(
     let command = command.wrapped(settings.next_wrapper);
     let program = command.program.display().to_string();
     let runtime_api = aws_variable("AWS_LAMBDA_RUNTIME_API");
-    let function = OwnFunction::new(command, settings.handler_event, NonZeroUsize::MIN);
-    let function = Arc::new(function.in_lambda(runtime_api));
-    let began = function.begin().await.map_err(|error| format!("cannot run {program}: {error}"))?;
+    let processes = Processes::new(command, NonZeroU16::MIN).in_lambda(runtime_api);
+    let function = Arc::new(OwnFunction::new(processes, settings.handler_event));
+    let began = function.runtime.begin().await.map_err(|error| format!("cannot run {program}: {error}"))?;
     if let Err(ended) = began {
         stderr::line(format_args!("error: {program} ended at its start: {}", ended.how()));
         process::exit(ended.status.and_then(|status| status.code()).unwrap_or(1));
@@ -66,7 +66,7 @@ pub async fn own_function(
     let ended = Arc::clone(&function);
     tokio::spawn(async move {
         terminations.recv().await;
-        ended.end().await;
+        ended.runtime.end().await;
         process::exit(0);
     });
     Ok(function)

@@ -1,12 +1,12 @@
 //! All that a run needs, read and checked before it begins.
 
 use std::io::{BufWriter, Write};
-use std::num::NonZeroUsize;
+use std::num::NonZeroU16;
 use std::path::Path;
 
 use redeliver_aws::targets::{
-    Command, DEFAULT_TIMEOUT, HandlerEvent, HeaderSource, Headers, HttpTarget, OwnFunction, TargetAddress,
-    TargetError,
+    Command, DEFAULT_TIMEOUT, HandlerEvent, HeaderSource, Headers, HttpTarget, OwnFunction, Processes,
+    TargetAddress, TargetError,
 };
 use redeliver_core::policy::Policy;
 use redeliver_core::schema::MessageSchema;
@@ -72,7 +72,8 @@ impl Setup {
 /// Standard output has the report.
 fn own_function(command: Command, handler_event: HandlerEvent) -> OwnFunction {
     let command = Command { to_stderr: true, ..command.outside_lambda("local") };
-    OwnFunction::new(command, handler_event, NonZeroUsize::MIN).with_time_limit(DEFAULT_TIMEOUT)
+    let processes = Processes::new(command, NonZeroU16::MIN).with_time_limit(DEFAULT_TIMEOUT);
+    OwnFunction::new(processes, handler_event)
 }
 
 fn http_target(url: &str) -> Result<HttpTarget, FileError> {

@@ -1,7 +1,7 @@
 //! The command line of `redeliver work`.
 
 use std::net::SocketAddr;
-use std::num::NonZeroUsize;
+use std::num::NonZeroU16;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -123,12 +123,13 @@ impl Arguments {
         }
     }
 
+    /// Batches at the same time, for each function.
+    pub(super) fn concurrency(&self) -> NonZeroU16 {
+        NonZeroU16::new(self.concurrency).unwrap_or(NonZeroU16::MIN)
+    }
+
     pub(super) fn limits(&self) -> Limits {
-        Limits {
-            concurrency: NonZeroUsize::new(self.concurrency.into()).unwrap_or(NonZeroUsize::MIN),
-            wait: self.wait,
-            invocation: self.invocation,
-        }
+        Limits { concurrency: self.concurrency().into(), wait: self.wait, invocation: self.invocation }
     }
 
     pub(super) fn shutdown(&self) -> Duration {

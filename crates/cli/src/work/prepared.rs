@@ -8,7 +8,7 @@ use futures_util::future::LocalBoxFuture;
 use redeliver_aws::SystemClock;
 use redeliver_aws::settings::OwnFunctionSettings;
 use redeliver_aws::start::{self, StartError};
-use redeliver_aws::targets::{Command, OwnFunction, Target};
+use redeliver_aws::targets::{Command, OwnFunction, Processes, Target};
 use redeliver_aws::telemetry::JsonLines;
 use redeliver_core::ports::{Clock as _, Function, Observer};
 use redeliver_core::strategy::Role;
@@ -90,7 +90,8 @@ async fn begun(
     arguments: &Arguments,
 ) -> Result<Arc<OwnFunction>, StartError> {
     let command = command.outside_lambda(&arguments.name(FunctionName::MessageProcessor));
-    let function = OwnFunction::new(command, settings.handler_event, arguments.limits().concurrency);
+    let processes = Processes::new(command, arguments.concurrency());
+    let function = OwnFunction::new(processes, settings.handler_event);
     begin(&function).await?;
     Ok(Arc::new(function))
 }

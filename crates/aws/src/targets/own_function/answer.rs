@@ -14,9 +14,9 @@ use crate::lambda::Object;
 /// Causes of an exception that are told.
 const CAUSES_MAX: usize = 3;
 
-/// What the runtime has posted for an invocation.
+/// What a runtime has posted for an invocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub enum Answer {
     /// What the handler returned, as JSON.
     Response(Bytes),
     /// What it threw ("Using the Lambda runtime API for custom runtimes", Invocation error).

@@ -12,7 +12,15 @@ use reqwest::{Client, Response, StatusCode};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use redeliver_core::ports::Clock as _;
+use rustix::process::Signal;
+use std::num::NonZeroU16;
+use std::time::Duration;
+use tokio::time::timeout;
+use uuid::Uuid;
+
 use super::*;
+use crate::SystemClock;
 use crate::tests::loopback::{Answer, Loopback};
 
 /// Longer than the busiest machine needs.
@@ -30,13 +38,13 @@ impl Own {
         Self::running("exec sleep 1000", handler_event, |function| function)
     }
 
-    fn running(script: &str, handler_event: HandlerEvent, of: impl Fn(OwnFunction) -> OwnFunction) -> Self {
+    fn running(script: &str, handler_event: HandlerEvent, of: impl Fn(Processes) -> Processes) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let starts = folder.path().join("starts");
         let script = format!("echo \"$AWS_LAMBDA_RUNTIME_API $$\" >> \"$1\"; {script}");
         let words = ["sh", "-c", &script, "sh"].map(Into::into).into_iter().chain([starts.clone().into()]);
         let command = Command::new(words).unwrap();
-        let function = of(OwnFunction::new(command, handler_event, NonZeroUsize::MIN));
+        let function = OwnFunction::new(of(Processes::new(command, NonZeroU16::MIN)), handler_event);
         Self { function, starts, _folder: folder }
     }
 
@@ -280,7 +288,7 @@ async fn a_function_that_never_begins_is_down_and_not_tried_for_ever() {
     assert_eq!(function.starts().len(), 2);
 
     let missing = Command::new(["/no/such/program".into()]).unwrap();
-    let missing = OwnFunction::new(missing, HandlerEvent::Record, NonZeroUsize::MIN);
+    let missing = OwnFunction::new(Processes::new(missing, NonZeroU16::MIN), HandlerEvent::Record);
     let error = missing.invoke(invocation).await.unwrap_err();
     assert_eq!(error.error_type.name(), "Runtime.NotStarted");
     assert_eq!(error.details, "the function cannot be started: No such file or directory (os error 2)");
@@ -305,7 +313,7 @@ async fn a_call_that_is_broken_off_kills_what_the_function_has_started_too() {
     }
     let started = function.starts();
     until_is(|| started.iter().all(|(_, id)| !is_running(id))).await;
-    assert!(lock(&function.idle).is_empty());
+    assert!(lock(&function.runtime.idle).is_empty());
 }
 
 /// Else one that starts slowly would never begin: each batch would start it again.
@@ -344,7 +352,7 @@ async fn lambda_hears_the_error_of_the_first_start_and_all_that_is_not_ours() {
         assert_eq!(other.await.unwrap().text().await.unwrap(), "up");
         own.signal(Signal::TERM);
     };
-    let ended = with(own.begin(), began).await.unwrap().unwrap_err();
+    let ended = with(own.runtime.begin(), began).await.unwrap().unwrap_err();
     assert_eq!(ended.how(), "signal: 15 (SIGTERM)");
     let requests = lambda.requests();
     let lines: Vec<_> = requests.iter().map(|request| request.line.as_str()).collect();
@@ -384,7 +392,7 @@ async fn a_snapshot_is_restored_before_the_first_invocation() {
         runtime.answer("null").await;
     };
     let lambda = async {
-        own.begin().await.unwrap().unwrap();
+        own.runtime.begin().await.unwrap().unwrap();
         own.restored().await;
         let (message, record) = message(1);
         own.invoke(Invocation { message: &message, record: &record, end: end() }).await

@@ -1,0 +1,301 @@
+//! The processes of a user's function: started with the first call, and again after one has ended or hung.
+
+use std::io;
+use std::mem;
+use std::num::NonZeroU16;
+use std::process::ExitStatus;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::HeaderMap;
+use hyper::header::{HeaderName, HeaderValue};
+use redeliver_core::handler::HandlerError;
+use redeliver_core::message::Timestamp;
+use redeliver_core::ports::Clock as _;
+use rustix::process::Signal;
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
+use tokio::time::timeout;
+use uuid::Uuid;
+
+use super::answer::{Answer, exception};
+use super::process::{Command, Process};
+use super::runtime_api::{RuntimeApi, Said, Task, Upstream};
+use super::{Event, Runtime, lock};
+use crate::SystemClock;
+
+/// The processes of one command.
+///
+/// Each has one invocation at a time, as in Lambda. Dropping a call that is under way kills its process: what it would
+/// still do nobody waits for, and the next call starts it anew.
+#[derive(Debug)]
+pub struct Processes {
+    command: Command,
+    /// For each call, where no invocation of Lambda's ends.
+    time_limit: Option<Duration>,
+    upstream: Option<Upstream>,
+    /// One for each process that may run.
+    places: Semaphore,
+    most: u32,
+    pub(super) idle: Mutex<Vec<Running>>,
+    lambda: Mutex<Around>,
+    restored: watch::Sender<bool>,
+}
+
+/// Lambda's invocation around ours.
+#[derive(Clone, Debug, Default)]
+struct Around {
+    function_arn: String,
+    trace_id: Option<String>,
+}
+
+/// How a function ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// `None` if the system does not say.
+    pub status: Option<ExitStatus>,
+    /// Its own words, if it could not begin.
+    init_error: Option<Bytes>,
+    /// It had the task.
+    took: bool,
+}
+
+/// A process, and its Runtime API.
+#[derive(Debug)]
+pub(super) struct Running {
+    process: Process,
+    api: RuntimeApi,
+    is_ready: bool,
+    /// It has been given a task, and has not answered.
+    is_busy: bool,
+    init_error: Option<Bytes>,
+}
+
+/// A process while a call has it. If the call is broken off, one that is still starting is kept for the next call, and
+/// one that is at work is dropped, and so killed.
+#[derive(Debug)]
+struct Lease<'a> {
+    function: Option<Running>,
+    idle: &'a Mutex<Vec<Running>>,
+    _place: SemaphorePermit<'a>,
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        lock(self.idle).extend(self.function.take().filter(|function| !function.is_busy));
+    }
+}
+
+impl Processes {
+    /// The function that `command` runs, in up to so many processes at the same time.
+    #[must_use]
+    pub fn new(command: Command, most: NonZeroU16) -> Self {
+        Self {
+            command,
+            time_limit: None,
+            upstream: None,
+            places: Semaphore::new(usize::from(most.get())),
+            most: most.get().into(),
+            idle: Mutex::default(),
+            lambda: Mutex::default(),
+            restored: watch::Sender::new(false),
+        }
+    }
+
+    /// In Lambda, whose Runtime API is at this address.
+    #[must_use]
+    pub fn in_lambda(self, runtime_api: Option<String>) -> Self {
+        Self { upstream: runtime_api.map(Upstream::new), ..self }
+    }
+
+    /// Where no invocation of Lambda's ends a call.
+    #[must_use]
+    pub fn with_time_limit(self, limit: Duration) -> Self {
+        Self { time_limit: Some(limit), ..self }
+    }
+
+    /// Starts it, and waits until it has begun.
+    ///
+    /// # Errors
+    /// The program cannot be run.
+    pub async fn begin(&self) -> io::Result<Result<(), Ended>> {
+        let mut function = self.start(true).await?;
+        let began = function.ready().await;
+        if began.is_ok() {
+            lock(&self.idle).push(function);
+        }
+        Ok(began)
+    }
+
+    /// Tells the function to end when its calls are over, and waits until it has.
+    pub async fn end(&self) {
+        let _places = self.places.acquire_many(self.most).await;
+        let idle = mem::take(&mut *lock(&self.idle));
+        for mut function in idle {
+            function.process.signal(Signal::TERM);
+            let _ = function.process.ended().await;
+        }
+    }
+
+    async fn start(&self, reports_init: bool) -> io::Result<Running> {
+        let api = RuntimeApi::start(self.upstream.clone(), reports_init, self.restored.subscribe()).await?;
+        let process = Process::start(&self.command, api.address)?;
+        Ok(Running { process, api, is_ready: false, is_busy: false, init_error: None })
+    }
+
+    async fn lease(&self) -> io::Result<Lease<'_>> {
+        let place = self.places.acquire().await.map_err(io::Error::other)?;
+        let idle = lock(&self.idle).pop();
+        let function = match idle {
+            Some(function) => function,
+            None => self.start(false).await?,
+        };
+        Ok(Lease { function: Some(function), idle: &self.idle, _place: place })
+    }
+
+    /// What Lambda says of the invocation in which the next calls are made.
+    pub fn invoked(&self, function_arn: &str, trace_id: Option<&str>) {
+        let around = Around { function_arn: function_arn.to_owned(), trace_id: trace_id.map(str::to_owned) };
+        *lock(&self.lambda) = around;
+    }
+
+    /// Lambda has restored its snapshot; returns when the function is ready for invocations again.
+    pub async fn restored(&self) {
+        self.restored.send_replace(true);
+        let idle = mem::take(&mut *lock(&self.idle));
+        for mut function in idle {
+            function.is_ready = false;
+            // If it has ended instead, its next call finds that.
+            let _ = function.ready().await;
+            lock(&self.idle).push(function);
+        }
+    }
+
+    fn task(&self, event: Event<'_>, end: Timestamp) -> Task {
+        let Around { function_arn, trace_id } = lock(&self.lambda).clone();
+        let request_id = Uuid::new_v4().to_string();
+        let mut headers = HeaderMap::new();
+        let mut insert = |name, value: Option<&str>| {
+            // What cannot stand in a header was no trace of anybody's.
+            if let Some(value) = value.and_then(|value| HeaderValue::from_str(value).ok()) {
+                headers.insert(HeaderName::from_static(name), value);
+            }
+        };
+        insert("lambda-runtime-aws-request-id", Some(&request_id));
+        insert("lambda-runtime-deadline-ms", Some(&end.timestamp_millis().to_string()));
+        insert("lambda-runtime-invoked-function-arn", Some(&function_arn));
+        insert("lambda-runtime-trace-id", event.trace_id.or(trace_id.as_deref()));
+        insert("lambda-runtime-client-context", event.client_context);
+        Task { request_id, event: event.json.into(), headers }
+    }
+
+    async fn answer(&self, task: Task) -> Result<Answer, HandlerError> {
+        // One that ended between two calls is started again for this one; one that has just been started is not.
+        for _ in 0..2 {
+            let mut lease = self.lease().await.map_err(|error| {
+                let details = format_args!("the function cannot be started: {error}");
+                HandlerError::unavailable("Runtime.NotStarted", details)
+            })?;
+            let function = lease.function.as_mut().expect("it is there until the lease ends");
+            let answered = match function.ready().await {
+                Ok(()) => function.answer(&task).await,
+                Err(ended) => Err(ended),
+            };
+            let ended = match answered {
+                Ok(answer) => return Ok(answer),
+                Err(ended) => ended,
+            };
+            lease.function = None;
+            if ended.took {
+                return Err(ended.in_a_call());
+            }
+            if ended.init_error.is_some() {
+                return Err(ended.at_its_start());
+            }
+        }
+        let details = "the function's process ends before it takes an invocation";
+        Err(HandlerError::unavailable("Runtime.ExitError", details))
+    }
+}
+
+impl Runtime for Processes {
+    async fn call(&self, event: Event<'_>) -> Result<Answer, HandlerError> {
+        let Some(limit) = self.time_limit else {
+            let end = event.end;
+            return self.answer(self.task(event, end)).await;
+        };
+        let task = self.task(event, SystemClock.now() + limit);
+        let too_late = |_| Err(HandlerError::transient("Timeout", "the function did not answer in time"));
+        timeout(limit, self.answer(task)).await.unwrap_or_else(too_late)
+    }
+}
+
+impl Running {
+    /// Until it asks for an invocation.
+    async fn ready(&mut self) -> Result<(), Ended> {
+        while !self.is_ready {
+            self.heard().await?;
+        }
+        Ok(())
+    }
+
+    async fn answer(&mut self, task: &Task) -> Result<Answer, Ended> {
+        let Task { request_id, event, headers } = task;
+        let task = Task { request_id: request_id.clone(), event: event.clone(), headers: headers.clone() };
+        let mut took = false;
+        self.is_busy = true;
+        // It has room for one, and has had none since the last answer.
+        let _ = self.api.tasks.send(task).await;
+        loop {
+            match self.heard().await {
+                Ok(Some(Said::Took)) => took = true,
+                Ok(Some(Said::Answered(answer))) => {
+                    self.is_busy = false;
+                    return Ok(answer);
+                }
+                Ok(_) => {}
+                Err(ended) => return Err(Ended { took, ..ended }),
+            }
+        }
+    }
+
+    /// What it says next, or its end.
+    async fn heard(&mut self) -> Result<Option<Said>, Ended> {
+        tokio::select! {
+            // What it has said before its end counts.
+            biased;
+            said = self.api.said.recv() => {
+                match &said {
+                    Some(Said::Ready) => self.is_ready = true,
+                    Some(Said::InitError(error)) => self.init_error = Some(error.clone()),
+                    _ => {}
+                }
+                Ok(said)
+            }
+            status = self.process.ended() => {
+                Err(Ended { status: status.ok(), init_error: self.init_error.take(), took: false })
+            }
+        }
+    }
+}
+
+impl Ended {
+    /// As the system words it: `exit status: 1`, `signal: 11 (SIGSEGV)`.
+    #[must_use]
+    pub fn how(&self) -> String {
+        self.status.map_or_else(|| "for an unknown reason".to_owned(), |status| status.to_string())
+    }
+
+    fn in_a_call(&self) -> HandlerError {
+        HandlerError::transient(
+            "Runtime.Exited",
+            format_args!("the function's process ended: {}", self.how()),
+        )
+    }
+
+    /// No message's fault: the function is down.
+    fn at_its_start(self) -> HandlerError {
+        let error = exception(&self.init_error.unwrap_or_default());
+        HandlerError::unavailable(error.error_type, error.details)
+    }
+}
