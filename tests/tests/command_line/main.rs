@@ -5,6 +5,7 @@ mod check_messages;
 mod dead_letter_files;
 mod interrupt;
 mod ministack;
+mod own_function;
 mod simulate;
 mod strategies;
 mod tutorial;

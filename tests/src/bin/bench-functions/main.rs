@@ -11,37 +11,47 @@ use redeliver_tests::full_batch::{BODY_BYTES, RECORDS};
 use redeliver_tests::sqs_stub::SqsStub;
 use redeliver_tests::wire::serve;
 
-use subject::Running;
+use subject::{Costs, Running, Subject};
 
 /// Starts of each program, in turn.
 const STARTS: usize = 15;
 /// Rounds in which each program works on its batches, in turn: a busy moment of the machine is everybody's.
 const ROUNDS: usize = 7;
 
+/// What a call of a user's handler waits for a service.
+const WAIT_SECONDS: f64 = 0.3;
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     let stub = SqsStub::start().await;
     let unavailable = Router::new().fallback(|| async { StatusCode::SERVICE_UNAVAILABLE });
     let (target, _server) = serve(unavailable).await;
-    let subjects = subject::all(&stub, &format!("http://{target}/"));
+    let costs = measured(&subject::all(&stub, &format!("http://{target}/")), &stub, [STARTS, ROUNDS]).await;
+    println!(
+        "batches of {RECORDS} messages of {BODY_BYTES} bytes; medians of {STARTS} starts and {ROUNDS} rounds\n"
+    );
+    table::print(&costs);
+    let own = measured(&subject::own_functions(&stub, 0.0, 100), &stub, [STARTS, ROUNDS]).await;
+    let waiting = measured(&subject::own_functions(&stub, WAIT_SECONDS, 1), &stub, [1, 3]).await;
+    table::print_own_functions(&own, &waiting);
+}
 
+/// What each costs: so many starts, then so many rounds.
+async fn measured(subjects: &[Subject], stub: &SqsStub, [starts, rounds]: [usize; 2]) -> Vec<Costs> {
     let mut running: Vec<_> = subjects.iter().map(Running::new).collect();
-    for _ in 0..STARTS {
+    for _ in 0..starts {
         for subject in &mut running {
             subject.start().await;
         }
     }
-    for _ in 0..ROUNDS {
+    for _ in 0..rounds {
         for subject in &mut running {
-            subject.round(&stub).await;
+            subject.round(stub).await;
         }
     }
     let mut costs = Vec::new();
     for subject in running {
         costs.push(subject.costs().await);
     }
-    println!(
-        "batches of {RECORDS} messages of {BODY_BYTES} bytes; medians of {STARTS} starts and {ROUNDS} rounds\n"
-    );
-    table::print(&costs);
+    costs
 }

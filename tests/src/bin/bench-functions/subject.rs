@@ -110,6 +110,28 @@ pub(crate) fn all(stub: &SqsStub, target: &str) -> [Subject; 8] {
     ]
 }
 
+/// A user's handler in Python without us, and behind the layer with each kind of event; each call waits for so long.
+pub(crate) fn own_functions(stub: &SqsStub, wait_seconds: f64, batches: u32) -> [Subject; 3] {
+    let queues = ["INTERMEDIATE_DLQ_URL", "ANNOTATION_QUEUE_URL"];
+    let queues = queues.map(|name| (name.to_owned(), stub.queue_url(name)));
+    let sqs = ("AWS_ENDPOINT_URL".to_owned(), stub.endpoint_url().to_owned());
+    let wait = ("WAIT_SECONDS".to_owned(), wait_seconds.to_string());
+    let of = |name, handler, more: &[(&str, &str)]| {
+        let python = runtimes::python(&root().join("tests/support"), handler);
+        let own = python.variables.into_iter().map(|(name, value)| (name.to_owned(), value));
+        let more = more.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let variables = own.chain(queues.clone()).chain([sqs.clone(), wait.clone()]).chain(more).collect();
+        Subject { name, program: python.path, variables, event: first_deliveries(), batches, left: 0 }
+    };
+    let layer = bundle("message-processor").display().to_string();
+    let wrapper = ("AWS_LAMBDA_EXEC_WRAPPER", layer.as_str());
+    [
+        of("own function, without the layer", "waiting.handler", &[]),
+        of("own function, record", "waiting.handler", &[wrapper]),
+        of("own function, batch", "waiting.together", &[wrapper, ("HANDLER_EVENT", "batch")]),
+    ]
+}
+
 impl<'a> Running<'a> {
     pub(crate) fn new(subject: &'a Subject) -> Self {
         let function = subject.function();
@@ -139,7 +161,8 @@ impl<'a> Running<'a> {
 
     /// What all that has cost.
     pub(crate) async fn costs(self) -> Costs {
-        let status = self.of_process("status").await;
+        let id = self.function.process_id().await.expect("it is still running");
+        let status = of_process(id, "status");
         let bytes = fs::read(&self.subject.program).expect("the program is there");
         let messages = f64::from(self.subject.batches * RECORDS) * self.cpu.len() as f64;
         Costs {
@@ -169,15 +192,20 @@ impl<'a> Running<'a> {
         );
     }
 
+    /// Of the process and of its children, such as a user's own function.
     async fn cpu_time(&self) -> Duration {
-        cpu_time(&self.of_process("stat").await).expect("Linux tells of a process's times")
-    }
-
-    async fn of_process(&self, file: &str) -> String {
         let id = self.function.process_id().await.expect("it is still running");
-        fs::read_to_string(Path::new("/proc").join(id.to_string()).join(file))
-            .expect("Linux tells of processes")
+        let children = of_process(id, &format!("task/{id}/children"));
+        let children = children.split_whitespace().map(|child| child.parse().expect("it is a number"));
+        [id].into_iter()
+            .chain(children)
+            .map(|id| cpu_time(&of_process(id, "stat")).expect("Linux tells of a process's times"))
+            .sum()
     }
+}
+
+fn of_process(id: u32, file: &str) -> String {
+    fs::read_to_string(Path::new("/proc").join(id.to_string()).join(file)).expect("Linux tells of processes")
 }
 
 impl Subject {

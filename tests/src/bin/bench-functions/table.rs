@@ -1,5 +1,7 @@
 //! The table.
 
+use redeliver_tests::full_batch::RECORDS;
+
 use crate::subject::Costs;
 
 /// Prints what each costs, and the ratios to the floor, which comes first, and of Python, which comes last.
@@ -40,6 +42,42 @@ pub(crate) fn print(costs: &[Costs]) {
         let [start, cpu, wall, peak] = ratios(python, costs);
         println!("{:<40}{start:>10.1}{cpu:>12.1}{wall:>13.1}{peak:>9.1}", costs.name);
     }
+}
+
+/// What the layer adds to a handler, which comes first without it, and what a million messages cost that wait.
+pub(crate) fn print_own_functions(own: &[Costs], waiting: &[Costs]) {
+    println!("\n{:<40}{:>10}{:>12}{:>13}{:>9}", "", "start, ms", "CPU, ms", "wall, ms", "peak,");
+    println!("{:<40}{:>10}{:>12}{:>13}{:>9}", "", "", "a message", "a message", "MiB");
+    let messages = f64::from(RECORDS);
+    let row = |name: &str, start, cpu, wall, peak| {
+        println!("{name:<40}{start:>10.1}{cpu:>12.3}{wall:>13.3}{peak:>9.1}");
+    };
+    for costs in own {
+        row(costs.name, costs.start, costs.cpu / messages, costs.wall / messages, mebibytes(costs));
+    }
+    let [without, layered @ ..] = own else { return };
+    for costs in layered {
+        let (cpu, wall) = (costs.cpu - without.cpu, costs.wall - without.wall);
+        // The peak is that of the layer's own process.
+        row(
+            "  more than without",
+            costs.start - without.start,
+            cpu / messages,
+            wall / messages,
+            mebibytes(costs),
+        );
+    }
+    println!("\n{:<40}{:>13}{:>22}", "a call that waits 0.3 s", "ms a batch", "dollars a million");
+    for costs in waiting {
+        println!("{:<40}{:>13.0}{:>22.2}", costs.name, costs.wall, dollars_a_million(costs.wall / 1000.0));
+    }
+}
+
+/// Invocations with ten messages each in a function of 256 MB on x86-64, in us-east-1 ("AWS Lambda Pricing").
+fn dollars_a_million(batch_seconds: f64) -> f64 {
+    const GIGABYTE_SECOND: f64 = 0.000_016_666_7;
+    const REQUEST: f64 = 0.000_000_2;
+    1e6 / f64::from(RECORDS) * (batch_seconds * 0.25 * GIGABYTE_SECOND + REQUEST)
 }
 
 fn ratios(a: &Costs, b: &Costs) -> [f64; 4] {

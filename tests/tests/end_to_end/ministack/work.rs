@@ -3,12 +3,15 @@
 mod image;
 mod manifests;
 
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
 use redeliver_tests::http_target::{HttpTarget, Reply};
 use redeliver_tests::ministack::Ministack;
-use redeliver_tests::settings::{PATIENCE, tested_program};
+use redeliver_tests::settings::{PATIENCE, tested_program, venv_file};
 use redeliver_tests::sqs::REGION;
 use redeliver_tests::topology::{QUICK_POLICY, Topology};
 use serde_json::{Value, json};
@@ -167,6 +170,49 @@ async fn one_process_brings_every_message_to_its_end_and_sigterm_ends_it() {
     assert_eq!(count(ALL[2], "dead_lettered"), 2, "{events:?}");
     let of_messages = events.iter().filter(|line| line["event"] != "batch").count();
     assert_eq!(of_messages, 9, "and given up twice: {events:?}");
+}
+
+#[tokio::test]
+async fn a_function_of_ones_own_is_called_in_a_container_and_ends_with_it() {
+    const APP: &str = r#"
+import json, os
+def handler(event, context):
+    [record] = event["Records"]
+    body = json.loads(record["body"])
+    with open("calls", "a") as calls:
+        calls.write(f"{os.getpid()} {body['data']['n']} {context.function_name}\n")
+    if body["data"]["n"] == 1:
+        return {"redeliver": {"outcome": "permanent", "type": "Order.Unknown"}}
+    if body["data"]["n"] == 2 and "retry_attempt" not in body["metadata"]:
+        os._exit(3)
+"#;
+    let topology = topology().await;
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("app.py"), APP).unwrap();
+    let exec = format!("{} -B -m awslambdaric app.handler", venv_file("bin/python").display());
+    let arguments = [&ALL[..], &["--wait", "2s", "--concurrency", "1", "--exec", &exec]].concat();
+    let mut command = command(&topology, "", &arguments);
+    command.current_dir(folder.path());
+    let mut working = Working::start(command).await;
+    topology.send([0, 1, 2].map(|n| message(n, &json!({ "n": n })))).await;
+    settle(&topology).await;
+    working.signal("TERM", "stopping").await;
+    assert_eq!(working.end().await.0, Some(0));
+
+    let records = final_records(&topology).await;
+    let causes: Vec<_> = records.iter().map(|record| &record.dead_letter["cause"]["type"]).collect();
+    assert_eq!(causes, ["Order.Unknown"]);
+    let calls = fs::read_to_string(folder.path().join("calls")).unwrap();
+    let mut called: Vec<_> = calls.lines().map(|line| line.split_once(' ').unwrap()).collect();
+    let processes: BTreeSet<_> = called.iter().map(|(process, _)| *process).collect();
+    assert_eq!(processes.len(), 2, "one that ended, and one after it: {calls}");
+    assert!(processes.iter().all(|process| !Path::new("/proc").join(process).exists()), "{calls}");
+    called.sort_by_key(|(_, call)| *call);
+    let called: Vec<_> = called.into_iter().map(|(_, call)| call).collect();
+    assert_eq!(
+        called,
+        ["0 message-processor", "1 message-processor", "2 message-processor", "2 message-processor"]
+    );
 }
 
 #[tokio::test]

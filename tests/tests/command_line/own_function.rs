@@ -1,0 +1,134 @@
+//! `redeliver local --exec`: a Lambda function of one's own through the whole loop.
+
+use redeliver_tests::settings::venv_file;
+use serde_json::json;
+
+use super::*;
+
+/// It does what the order says.
+const APP: &[u8] = br#"
+import json, os, time
+
+def handler(event, context):
+    [record] = event["Records"]
+    body = json.loads(record["body"])
+    order, attempt = body["data"], body["metadata"].get("retry_attempt", 0)
+    print("for people")
+    if order["does"] == "recovers" and attempt < 2:
+        raise TimeoutError("the database is busy")
+    if order["does"] == "fails":
+        return {}["id"]
+    if order["does"] == "exits":
+        os._exit(3)
+    if order["does"] == "gives up":
+        return {"redeliver": {"outcome": "permanent", "type": "Order.Unknown", "details": "no such order"}}
+
+def batch(event, context):
+    ids = [record["messageId"] for record in event["Records"]]
+    print("records:", len(ids))
+    return {"batchItemFailures": []}
+"#;
+
+struct Own {
+    app: Scratch,
+    orders: Scratch,
+    dead: Scratch,
+}
+
+impl Own {
+    fn new(does: &[&str]) -> Self {
+        let order = |(n, does): (usize, &&str)| {
+            let metadata = json!({ "message_id": format!("{n:08}-0000-4000-8000-000000000000") });
+            format!("{}\n", json!({ "metadata": metadata, "data": { "does": does } }))
+        };
+        let orders: String = does.iter().enumerate().map(order).collect();
+        Self {
+            app: Scratch::new("app.py", APP),
+            orders: Scratch::new("orders.jsonl", orders.as_bytes()),
+            dead: Scratch::absent("dead.jsonl"),
+        }
+    }
+
+    fn run(&self, handler: &str, more: &[&str]) -> Output {
+        let python = venv_file("bin/python");
+        let exec = format!("{} -B -m awslambdaric {handler}", python.display());
+        let arguments = [
+            "local",
+            self.orders.name(),
+            "--exec",
+            &exec,
+            "--final-dlq",
+            self.dead.name(),
+            "--format",
+            "json",
+        ];
+        let folder = self.app.path.parent().expect("it is in a folder");
+        let mut program = program(&[&arguments[..], more].concat());
+        program.current_dir(folder).output().expect("the program starts")
+    }
+}
+
+#[test]
+fn ones_own_function_goes_through_the_whole_loop_and_its_failures_are_explained() {
+    let own = Own::new(&["succeeds", "recovers", "fails", "exits", "gives up"]);
+    let output = own.run("app.handler", &[]);
+    let report = report(&output);
+    assert_eq!(
+        (&report["sent"], &report["processed"], &report["is_virtual"]),
+        (&5.into(), &2.into(), &true.into())
+    );
+    let codes = json!({ "NON_RETRYABLE_ERROR": 1, "RETRY_ATTEMPT_EXCEEDED": 2 });
+    assert_eq!(report["dead_lettered"], codes);
+    assert!(stderr(&output).contains("for people\n"), "{}", stderr(&output));
+    let mut causes: Vec<_> = own.dead.text().lines().map(cause).collect();
+    causes.sort();
+    let place = own.app.path.display();
+    assert_eq!(
+        causes,
+        [
+            ("KeyError".to_owned(), format!("'id' (at File \"{place}\", line 12, in handler)")),
+            ("Order.Unknown".to_owned(), "no such order".to_owned()),
+            ("Runtime.Exited".to_owned(), "the function's process ended: exit status: 3".to_owned()),
+        ]
+    );
+}
+
+fn cause(line: &str) -> (String, String) {
+    let line: Value = serde_json::from_str(line).expect("it is a final record");
+    let attribute = &line["attributes"]["DeadLetter"];
+    let document = attribute["string_value"].as_str().or(attribute.as_str()).expect("it is a text");
+    let document: Value = serde_json::from_str(document).expect("it is a document");
+    let text = |name: &str| document["cause"][name].as_str().unwrap_or_default().to_owned();
+    (text("type"), text("message"))
+}
+
+#[test]
+fn a_batch_is_one_invocation() {
+    let own = Own::new(&["succeeds"; 10]);
+    let output = own.run("app.batch", &["--handler-event", "batch"]);
+    assert_eq!(report(&output)["processed"], 10);
+    assert_eq!(stderr(&output), "records: 10\n");
+}
+
+#[test]
+fn a_function_that_cannot_begin_is_told_before_a_message_is_sent() {
+    let own = Own::new(&["succeeds"]);
+    let output = own.run("nowhere.handler", &[]);
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
+    assert!(stderr(&output).contains("No module named 'nowhere'"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).ends_with("error: --exec ended at its start: exit status: 1\n"),
+        "{}",
+        stderr(&output)
+    );
+
+    for (exec, told) in [
+        ("/no/such/program x", "error: --exec cannot be run: No such file or directory (os error 2)\n"),
+        ("'", "error: invalid value ''' for '--exec <COMMAND>': a quotation mark is not closed\n"),
+        (" ", "error: invalid value ' ' for '--exec <COMMAND>': it names no program\n"),
+    ] {
+        let output = redeliver(&["local", own.orders.name(), "--exec", exec]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(stderr(&output).starts_with(told), "{}", stderr(&output));
+    }
+}
