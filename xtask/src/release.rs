@@ -9,14 +9,7 @@ use crate::tools::{Failure, root};
 /// The one that all others must equal: Cargo.toml's `workspace.package.version`.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// What else is released under it.
-const NPM: [&str; 5] = [
-    "infra/package.json",
-    "infra/package-lock.json",
-    "infra/package/package.json",
-    "libraries/node/package.json",
-    "libraries/node/package-lock.json",
-];
-const PYTHON: [&str; 1] = ["libraries/python/pyproject.toml"];
+const PACKAGES: [&str; 3] = ["infra/package.json", "infra/package-lock.json", "infra/package/package.json"];
 
 /// Prints the release notes of a tag.
 ///
@@ -36,13 +29,9 @@ pub(crate) fn release_notes(tag: &str) -> Result<(), Failure> {
 /// # Errors
 /// Which one has not.
 pub(crate) fn check_versions() -> Result<(), Failure> {
-    for path in NPM {
+    for path in PACKAGES {
         let manifest: Package = serde_json::from_str(&read(path)?).map_err(|error| failure(path, &error))?;
         check(path, &manifest.version)?;
-    }
-    for path in PYTHON {
-        let manifest: Project = toml::from_str(&read(path)?).map_err(|error| failure(path, &error))?;
-        check(path, &manifest.project.version)?;
     }
     Ok(())
 }
@@ -50,11 +39,6 @@ pub(crate) fn check_versions() -> Result<(), Failure> {
 #[derive(Deserialize)]
 struct Package {
     version: String,
-}
-
-#[derive(Deserialize)]
-struct Project {
-    project: Package,
 }
 
 fn check(path: &str, version: &str) -> Result<(), Failure> {

@@ -13,7 +13,6 @@ use crate::faults;
 use crate::fuzz;
 use crate::hostile;
 use crate::instructions;
-use crate::libraries;
 use crate::npm::{self, Node};
 use crate::packages;
 use crate::readme;
@@ -69,7 +68,6 @@ pub(crate) fn end_to_end(arguments: &[String]) -> Result<(), Failure> {
     npm::set_up()?.required()?;
     npm::CONSOLE.install()?;
     runtimes()?;
-    libraries::build()?;
     bundle(Architecture::HOST)?;
     run(&mut cargo(&TEST_BUILD))?;
     dist::for_tests()?;
@@ -97,7 +95,6 @@ fn steps(report: &mut Report) -> Result<(), Failure> {
     report.finish("docs as a site (beside the steps before)", site)?;
     check_links(report, &python)?;
     stack_tests(report, &python, &node)?;
-    library_tests(report, &python, &node)?;
     report.step("documentation tests", || run(&mut cargo(&["test", "--workspace", "--doc"])))?;
     report.step("documentation", || run(documentation().env("RUSTDOCFLAGS", "--deny warnings")))?;
     report.step("README commands", readme::commands)?;
@@ -282,21 +279,6 @@ fn stack_tests(report: &mut Report, python: &Python, node: &Node) -> Result<(), 
         (Python::Ready(venv), Node::Ready) => Some(venv.as_path()),
     };
     report.step("tests of the stack", || stack::test(venv))
-}
-
-fn library_tests(report: &mut Report, python: &Python, node: &Node) -> Result<(), Failure> {
-    match node {
-        Node::Unavailable(remedy) => report.skip("the library for Node.js", remedy)?,
-        Node::Ready => report.step("the library for Node.js", libraries::node)?,
-    }
-    match python {
-        Python::Unavailable(remedy) => report.skip("the library for Python", remedy),
-        Python::Ready(_) => {
-            let environment = || venv::set_up(&venv::LIBRARY)?.required();
-            let venv = report.step("Python environment of the library", environment)?;
-            report.step("the library for Python", || libraries::python(&venv))
-        }
-    }
 }
 
 /// What the machine has.

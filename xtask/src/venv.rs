@@ -20,9 +20,6 @@ pub(crate) const BUNDLE: Venv = Venv { directory: "bundle-venv", requirements: "
 /// What the construct's wheel is built with, and tested beside.
 pub(crate) const CONSTRUCT: Venv =
     Venv { directory: "construct-venv", requirements: "infra/package/requirements.txt" };
-/// What the library for Python is tested with.
-pub(crate) const LIBRARY: Venv =
-    Venv { directory: "library-venv", requirements: "libraries/python/requirements.txt" };
 
 /// Whether an environment can be had.
 pub(crate) enum Python {

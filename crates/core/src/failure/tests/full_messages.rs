@@ -134,7 +134,7 @@ fn of_several_fields_the_last_one_counts_and_all_go() {
     assert_eq!(record.trace_header.as_deref(), Some(TRACE));
 }
 
-/// The libraries for handlers in other languages hand a trace header on as its producer wrote it.
+/// A version that does not know the field hands a trace header on as its producer wrote it.
 #[test]
 fn a_document_beside_the_message_counts_before_one_in_its_trace_header() {
     let forged = verdict().in_trace_header(Some(TRACE));
