@@ -21,7 +21,8 @@ export interface Accepted {
 export interface BackoffVector {
   readonly name: string;
   readonly policy: PolicyDocument;
-  readonly retries: readonly { readonly attempt: number; readonly shortest_seconds: number; readonly longest_seconds: number; readonly delay_seconds: number }[];
+  /** By the retry that the delay is before. */
+  readonly longest_seconds: Readonly<Record<string, number>>;
 }
 
 export interface QueuesVector {

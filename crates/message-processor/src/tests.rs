@@ -10,7 +10,6 @@ mod on_aws;
 mod outcomes;
 mod plain;
 mod reserved;
-mod vectors;
 mod visibility;
 
 use std::cell::OnceCell;

@@ -54,13 +54,15 @@ fn a_message_with_our_dead_letter_came_back_and_loses_our_attributes() {
 
 #[test]
 fn a_dead_letter_that_is_no_document_of_ours_is_the_producers() {
-    let array = r#"["message-processor",{"type":"T","message":"m"},null,null,null,"t",null,"m","f",{}]"#;
+    let array =
+        r#"["message-processor",{"type":"T","message":"m"},null,null,null,null,null,"t",null,"m","f",{}]"#;
     for other in [
         "-",
         "{}",
         "[]",
         array,
         "text",
+        &format!(" {DOCUMENT}"),
         &DOCUMENT.replace("{\"stage\"", "{\"place\""),
         &DOCUMENT.replace("\"message-processor\"", "1"),
         &DOCUMENT.replace("\"fingerprint\"", "\"print\""),
@@ -126,6 +128,7 @@ fn a_forged_dead_letter_cannot_make_a_message_that_sqs_refuses() {
         r#"{"f":{"data_type":"Binary","base64":"%"}}"#,
         r#"{"f":{"data_type":"Binary"}}"#,
         r#"{"f":{"data_type":"Binary","base64":"AP8=","text":"x"}}"#,
+        r#"{"f":{"data_type":"String","base64":"AP8=","text":"x"}}"#,
         r#"{"f":{"data_type":"Binary","text":"x"}}"#,
         r#"{"f":{"data_type":"String","base64":"AP8="}}"#,
         r#"{"f":{"data_type":"Foo","text":"x"}}"#,

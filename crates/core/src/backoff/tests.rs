@@ -1,9 +1,11 @@
 //! The expected numbers were computed by an independent ChaCha8 from the module's documentation alone. They must never
 //! change: copies of one message meet different versions of these functions during a deployment.
 
-mod vectors;
+use std::collections::BTreeMap;
 
 use proptest::prelude::*;
+use serde::Deserialize;
+use serde_json::Value;
 
 use super::*;
 use crate::policy::{Delays, Policy};
@@ -56,18 +58,29 @@ fn an_offset_is_added_before_the_cap() {
 fn additive_jitter_lengthens_and_the_cap_holds_for_the_sum() {
     let formula = r#"{"kind":"exponential","initial_delay_seconds":2,"offset_seconds":30,"max_delay_seconds":100,"jitter":{"kind":"additive","max_seconds":60}}"#;
     // `2^n + 30 + random(0..=60)`, and from the fourth retry on 40 to 100.
-    let random = |attempt| within(words(key(0, attempt))[0], 0, 60);
-    let expected: Vec<_> =
-        [32, 34, 38, 40, 40, 40].into_iter().zip(1..).map(|(low, attempt)| low + random(attempt)).collect();
-    let found: Vec<_> = delays(formula, 6).into_iter().map(u64::from).collect();
-    assert_eq!(found, expected);
-    assert!(found.iter().all(|delay| *delay <= 100));
+    assert_eq!(delays(formula, 6), [72, 50, 78, 57, 61, 66]);
+    let ranges = (1..=5).map(|attempt| bounds(&policy(formula), attempt).into_inner());
+    let ranges: Vec<_> = ranges.map(|(low, high)| (low.get(), high.get())).collect();
+    assert_eq!(ranges, [(32, 92), (34, 94), (38, 98), (40, 100), (40, 100)]);
     assert_eq!(
         delays(r#"{"kind":"fixed","delay_seconds":900,"jitter":{"kind":"additive","max_seconds":0}}"#, 2),
         [900; 2]
     );
     let near = r#"{"kind":"fixed","delay_seconds":890,"jitter":{"kind":"additive","max_seconds":100}}"#;
-    assert!(delays(near, 50).iter().all(|delay| (800..=900).contains(delay)));
+    assert_eq!(delays(near, 6), [867, 828, 867, 829, 835, 843]);
+}
+
+#[test]
+fn a_long_delay_is_drawn_up_to_12_hours() {
+    let long = |backoff: &str, count| {
+        let policy = Policy::from_json(&format!(r#"{{"long_delays":true,"backoff":{backoff}}}"#)).unwrap();
+        (1..=count).map(|attempt| delay(&policy, key(0, attempt)).get()).collect::<Vec<_>>()
+    };
+    let exponential = r#"{"kind":"exponential","initial_delay_seconds":60,"max_delay_seconds":43200}"#;
+    assert_eq!(long(exponential, 12), [40, 33, 161, 141, 334, 833, 2739, 5761, 6846, 15_041, 16_254, 15_207]);
+    let schedule =
+        r#"{"kind":"schedule","delays_seconds":[1,43190],"jitter":{"kind":"additive","max_seconds":60}}"#;
+    assert_eq!(long(schedule, 3), [41, 43_156, 43_180]);
 }
 
 #[test]
@@ -107,6 +120,29 @@ fn a_fixed_delay_is_the_same_before_every_retry() {
 fn the_last_delay_of_a_schedule_repeats() {
     let schedule = r#"{"kind":"schedule","delays_seconds":[10,60,0,900],"jitter":"none"}"#;
     assert_eq!(delays(schedule, 6), [10, 60, 0, 900, 900, 900]);
+    let half = r#"{"kind":"schedule","delays_seconds":[10,60,900],"jitter":"half"}"#;
+    assert_eq!(delays(half, 4), [9, 38, 752, 582]);
+}
+
+/// A row of `schemas/vectors/backoff.json`, which the stack's tests read too.
+#[derive(Deserialize)]
+struct Vector {
+    name: String,
+    policy: Value,
+    /// By the retry that the delay is before.
+    longest_seconds: BTreeMap<u32, u16>,
+}
+
+#[test]
+fn the_longest_delays_are_those_that_the_stack_reckons_with() {
+    let vectors: Vec<Vector> =
+        serde_json::from_str(include_str!("../../../../schemas/vectors/backoff.json")).unwrap();
+    for Vector { name, policy, longest_seconds } in vectors {
+        let policy = Policy::from_json(&policy.to_string()).unwrap();
+        for (attempt, longest) in longest_seconds {
+            assert_eq!(bounds(&policy, attempt).end().get(), longest, "{name}: retry {attempt}");
+        }
+    }
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! What a target sees of a breaker, and what its messages pay.
 
 mod model;
-mod vectors;
 
 use std::time::Duration;
 
@@ -12,6 +11,7 @@ use crate::handler::ErrorType;
 use crate::testing::at;
 
 const ID: Uuid = Uuid::from_u128(7);
+const MESSAGE: Uuid = Uuid::from_u128(0x6f1c_0d3e_8a55_4c8e_9a3f_2b1d_7e5f_9a01);
 
 fn breaker() -> Breaker {
     Breaker::new(CircuitBreaker::default())
@@ -189,6 +189,19 @@ fn one_tenants_failures_open_it_for_the_others_only_if_nobody_shows_otherwise() 
 }
 
 #[test]
+fn the_tenant_that_is_left_out_is_the_one_with_the_most_outages_not_the_one_that_fails_most_often() {
+    let mut breaker =
+        Breaker::new(CircuitBreaker { minimum_calls: 4, failure_rate: 0.6, ..CircuitBreaker::default() });
+    assert_eq!(call(&mut breaker, Met::Answer, moment()), None);
+    assert_eq!(of_tenant(&mut breaker, Met::Answer, Some("large"), moment()), None);
+    assert_eq!(of_tenant(&mut breaker, Met::Outage, Some("small"), moment()), None);
+    // Five of seven calls in all; one of two without the large tenant's, four of six without the small one's.
+    for _ in 0..4 {
+        assert_eq!(of_tenant(&mut breaker, Met::Outage, Some("large"), moment()), None);
+    }
+}
+
+#[test]
 fn one_tenants_failures_do_not_open_it_again_while_it_starts_slowly() {
     let mut breaker = open();
     let (at, probe) = seconds_to_probe(&mut breaker, 0.0);
@@ -225,14 +238,31 @@ fn an_open_one_makes_one_call_in_an_interval_that_doubles_to_two_minutes() {
 
 #[test]
 fn environments_that_open_at_the_same_moment_probe_at_different_ones() {
-    let probe_in = |id: u128| jittered(Duration::from_secs(100), Uuid::from_u128(id), 1).as_millis();
-    let drawn: Vec<_> = (1..=4).map(probe_in).collect();
-    assert!(drawn.iter().all(|wait| (75_000..=100_000).contains(wait)), "{drawn:?}");
-    let different: std::collections::BTreeSet<_> = drawn.iter().collect();
-    assert_eq!(different.len(), 4, "{drawn:?}");
-    // And each of them at different ones: two that have drawn nearly the same once do not stay together.
-    let probes: Vec<_> = (0..4).map(|probe| jittered(Duration::from_secs(100), ID, probe)).collect();
-    assert_eq!(probes.iter().collect::<std::collections::BTreeSet<_>>().len(), 4, "{probes:?}");
+    // From 75 to 100 s, and then from 150 to 200: two that have drawn nearly the same once do not stay together.
+    let settings = CircuitBreaker {
+        minimum_calls: 1,
+        failure_rate: 1.0,
+        probe_interval: Duration::from_secs(100),
+        probe_interval_max: Duration::from_secs(600),
+        ..CircuitBreaker::default()
+    };
+    for (id, milliseconds) in [
+        (ID, [94_827, 170_660]),
+        (MESSAGE, [89_653, 183_396]),
+        (Uuid::max(), [99_350, 195_584]),
+        (Uuid::from_u128(0x0b6f_2b1e_3f0d_4f6a_9c61_7d1a_5e4c_8b92), [91_390, 159_863]),
+    ] {
+        let [first, second] = milliseconds.map(Duration::from_millis);
+        let mut breaker = Breaker::new(settings.clone());
+        let Permission::Call(permit) = breaker.ask(moment()) else { panic!("it is closed") };
+        let opened = breaker.record(permit, Met::Outage, id, None, moment());
+        assert_eq!(opened, Some(Change::Opened { calls: 1, outages: 1, probe_in: first }));
+        let due = moment() + first;
+        assert_eq!(breaker.ask(due - TimeDelta::milliseconds(1)), Permission::Hold);
+        let Permission::Call(probe) = breaker.ask(due) else { panic!("{id}") };
+        let failed = breaker.record(probe, Met::Outage, id, None, due);
+        assert_eq!(failed, Some(Change::ProbeFailed { probe_in: second }));
+    }
 }
 
 #[test]
@@ -302,6 +332,29 @@ fn a_level_of_a_slow_start_that_meets_an_outage_is_made_again() {
     }
     // Half of the second one failed, which is less than the policy's share.
     assert_eq!(seen, [2, 2, 4, 4, 4]);
+    // The last level, too: 26 of its 32 calls fail, 26 of the newest fifty.
+    for _ in 0..28 {
+        assert_eq!(call(&mut breaker, Met::Answer, after(at)), None);
+    }
+    assert_eq!(at_once(&mut breaker, at), 32);
+    for number in 0..32 {
+        let met = if number < 6 { Met::Answer } else { Met::Outage };
+        assert_eq!(call(&mut breaker, met, after(at)), None);
+    }
+    assert_eq!(at_once(&mut breaker, at), 32);
+}
+
+#[test]
+fn a_level_of_a_slow_start_that_meets_just_the_policys_share_is_made_again() {
+    let mut breaker = Breaker::new(CircuitBreaker { failure_rate: 0.5, ..CircuitBreaker::default() });
+    assert_eq!((0..10).filter_map(|_| call(&mut breaker, Met::Outage, moment())).count(), 1);
+    let (at, probe) = seconds_to_probe(&mut breaker, 0.0);
+    assert!(breaker.record(probe, Met::Answer, ID, None, after(at)).is_some());
+    for met in [Met::Outage, Met::Answer] {
+        assert_eq!(call(&mut breaker, met, after(at)), None);
+    }
+    let asked: Vec<_> = (0..3).map(|_| breaker.ask(after(at))).collect();
+    assert!(matches!(asked[..], [Permission::Call(_), Permission::Call(_), Permission::Wait]), "{asked:?}");
 }
 
 #[test]
@@ -365,6 +418,19 @@ fn a_new_environment_that_gets_a_held_message_begins_with_a_probe() {
 }
 
 #[test]
+fn after_an_outage_that_it_has_learned_of_its_probes_are_as_far_apart_as_that_was_long() {
+    // Of 15 s, 20.001 s and 120 s the last quarter is drawn.
+    for (down_for, probe_in) in [(5_000, 13_755), (20_001, 18_341), (7_200_000, 110_038)] {
+        let [down_for, probe_in] = [down_for, probe_in].map(Duration::from_millis);
+        let (mut breaker, now) = (breaker(), moment() + down_for);
+        breaker.learn(moment(), now, now);
+        let Permission::Call(probe) = breaker.ask(now) else { panic!("at once") };
+        let failed = breaker.record(probe, Met::Outage, MESSAGE, None, now);
+        assert_eq!(failed, Some(Change::ProbeFailed { probe_in }));
+    }
+}
+
+#[test]
 fn an_environment_that_knows_better_does_not_believe_a_held_message() {
     let mut calls = breaker();
     assert_eq!(call(&mut calls, Met::Answer, moment()), None);
@@ -376,6 +442,10 @@ fn an_environment_that_knows_better_does_not_believe_a_held_message() {
     open.learn(moment() - TimeDelta::minutes(5), after(1.0), after(1.0));
     assert_eq!(open.open_since(), Some(moment()));
     assert_eq!(open.ask(after(1.0)), Permission::Hold);
+    let (at, probe) = seconds_to_probe(&mut open, 1.0);
+    assert!(open.record(probe, Met::Answer, ID, None, after(at)).is_some());
+    open.learn(moment(), after(at + 600.0), after(at + 600.0));
+    assert_eq!(open.open_since(), None, "it is back, and starts slowly");
     // Somebody wrote a moment to come: it is not down for a negative time.
     let mut forged = breaker();
     forged.learn(after(1e9), moment(), moment());
@@ -535,6 +605,10 @@ fn what_an_overdue_call_meets_counts_and_leaves_the_probes_as_they_are() {
     assert_eq!(closed, Some(Change::Closed { open_for: Duration::from_secs(20), probes: 1 }));
     assert_eq!(breaker.record(probe_then, Met::Outage, ID, None, after(21.0)), None);
     assert_eq!(breaker.open_since(), None);
+    // It is none of the two calls of the slow start, either.
+    assert_eq!(call(&mut breaker, Met::Answer, after(21.0)), None);
+    let asked: Vec<_> = (0..3).map(|_| breaker.ask(after(21.0))).collect();
+    assert!(matches!(asked[..], [Permission::Call(_), Permission::Call(_), Permission::Wait]), "{asked:?}");
 }
 
 #[test]

@@ -108,6 +108,7 @@ fn what_means_to_be_an_envelope_is_one_and_what_is_wrong_with_it_is_said() {
             r#"{"metadata":{"message_id":"x","message_id":"y"},"data":1}"#,
             "duplicate member /metadata/message_id",
         ),
+        (r#"{"metadata":{},"metadata":{"message_id":"x"},"data":{}}"#, "duplicate member /metadata"),
         (&deep, "nested deeper"),
     ] {
         let invalid = schema().read(body, &Attributes::new(), FIRST).unwrap_err();

@@ -65,7 +65,7 @@ fn the_second_half_of_a_batch_is_held_if_the_first_half_opened_it() {
 
 #[test]
 fn an_environment_remembers_it_for_the_next_batches_and_probes_the_target_now_and_then() {
-    let setup = outage(Setup::new());
+    let setup = outage(Setup::new()).failing(20, down().retry_after(Duration::from_secs(60)));
     setup.process(ten(), 30);
     assert_eq!(setup.handler.calls().len(), 10);
     setup.process(records(10..20), 30);
@@ -77,6 +77,7 @@ fn an_environment_remembers_it_for_the_next_batches_and_probes_the_target_now_an
     let probed = document(&setup.intermediate.sent()[20].attributes, FAILURE);
     assert_eq!((&probed["kind"], &probed["type"]), (&"held".into(), &"HttpStatus.503".into()));
     assert_eq!(probed["details"], "HTTP 503");
+    assert_eq!(probed["retry_after_seconds"], Value::Null, "a hold has its own delay");
     let setup = healed(setup);
     setup.world.clock.block_on(setup.world.clock.sleep(Duration::from_secs(30)));
     setup.process(records(30..40), 30);

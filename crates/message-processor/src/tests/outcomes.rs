@@ -65,6 +65,14 @@ fn a_handler_sees_the_body_as_it_came_and_the_producers_attributes() {
 }
 
 #[test]
+fn a_handler_gets_the_id_as_the_producer_wrote_it() {
+    let setup = Setup::new();
+    let id = "6F1C0D3E-8A55-4C8E-9A3F-2B1D7E5F9A01";
+    setup.process(vec![record(1, format!(r#"{{"metadata":{{"message_id":"{id}"}},"data":{{}}}}"#))], 30);
+    assert_eq!(setup.handler.called(), [id]);
+}
+
+#[test]
 fn a_transient_error_is_handed_off() {
     assert_eq!(
         failure_of(busy()),

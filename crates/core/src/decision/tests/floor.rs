@@ -153,50 +153,32 @@ fn a_floor_counts_where_delays_are_compared_with_the_rate() {
     assert_eq!(pace(800), (true, 837));
 }
 
-#[derive(serde::Deserialize)]
-struct Vector {
-    name: String,
-    policy: serde_json::Value,
-    message_id: String,
-    generation: u32,
-    #[serde(default)]
-    with_retry_after: Vec<Asked>,
-}
-
-#[derive(serde::Deserialize)]
-struct Asked {
-    attempt: u32,
-    retry_after_seconds: u64,
-    delay_seconds: i64,
-}
-
+/// Computed as the delays of `backoff/tests.rs`, and as little to be changed.
 #[test]
-fn every_delay_of_the_vectors_with_a_retry_after_is_computed_to_the_second() {
-    let vectors = include_str!("../../../../../schemas/vectors/backoff.json");
-    let mut compared = 0;
-    for Vector { name, policy, message_id, generation, with_retry_after } in
-        serde_json::from_str::<Vec<Vector>>(vectors).unwrap()
-    {
-        let policy = Policy::from_json(&policy.to_string()).unwrap();
-        for Asked { attempt, retry_after_seconds, delay_seconds } in with_retry_after {
-            let members = format!(r#""redrive_generation":{generation},"retry_attempt":{}"#, attempt - 1);
-            let due = match decided(
-                &policy,
-                &body(&members).replace(ID, &message_id),
-                &asking_for(retry_after_seconds),
-            ) {
-                Decision::Resend(resend) => next_retry_time(&resend),
-                Decision::Hop(due) => due,
-                Decision::GiveUp(give_up) => panic!("{name}: {give_up:?}"),
-            };
-            let from = if policy.long_delays { at(5) } else { at(10) };
-            // What is overdue by now comes now.
-            let expected = (from + TimeDelta::seconds(delay_seconds)).max(at(10));
-            assert_eq!(due, expected, "{name}: retry {attempt} after {retry_after_seconds} s");
-            compared += 1;
+fn of_a_drawn_delay_and_the_targets_own_the_longer_one_counts() {
+    let wait = |policy: &Policy, members: String, asked| {
+        match decided(policy, &body(&members), &asking_for(asked)) {
+            Decision::Resend(resend) => (next_retry_time(&resend) - at(10)).num_seconds(),
+            // Counted from when it failed.
+            Decision::Hop(due) => (due - at(5)).num_seconds(),
+            Decision::GiveUp(give_up) => panic!("{give_up:?}"),
         }
-    }
-    assert_eq!(compared, 74);
+    };
+    let default = Policy::default();
+    let after =
+        |asked| [0, 1, 2, 3].map(|attempt| wait(&default, format!(r#""retry_attempt":{attempt}"#), asked));
+    assert_eq!([0, 30, 850].map(after), [[601, 250, 604, 264], [601, 250, 604, 264], [889, 877, 870, 885]]);
+    let second_generation = |asked| {
+        let members = |attempt| format!(r#""redrive_generation":1,"retry_attempt":{attempt}"#);
+        [0, 1, 2, 3].map(|attempt| wait(&default, members(attempt), asked))
+    };
+    assert_eq!([0, 600].map(second_generation), [[29, 532, 374, 28], [660, 620, 632, 615]]);
+    let long = policy(
+        r#"{"long_delays":true,"backoff":{"kind":"exponential","initial_delay_seconds":60,"max_delay_seconds":43200}}"#,
+    );
+    let after =
+        |asked| [0, 1, 2, 3].map(|attempt| wait(&long, format!(r#""retry_attempt":{attempt}"#), asked));
+    assert_eq!([3600, u64::MAX].map(after), [[3766, 3716, 3685, 3747], [43_200; 4]]);
 }
 
 /// Any policy whose jitter does not matter here: it is in the delay that is compared.

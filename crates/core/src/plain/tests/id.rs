@@ -90,6 +90,8 @@ fn a_pointer_finds_strings_and_numbers() {
     ] {
         assert_eq!(key("/id", &format!(r#" {{"id":{value}}} "#)).as_deref(), found, "{value}");
     }
+    let empty = id(&sources(None, Some("/id")), r#"{"id":""}"#, &Attributes::new());
+    assert_eq!(empty.text, FIRST, "an empty text is no id");
     assert_eq!(key("/id", "not JSON"), None);
     assert_eq!(key("/id", r#"{"id":1} {}"#), None);
 }
@@ -141,7 +143,7 @@ fn what_is_no_uuid_becomes_one() {
     for other_form in ["6f1c0d3e8a554c8e9a3f2b1d7e5f9a01", "{6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01}"] {
         assert_eq!(of_text(other_form).key.as_deref(), Some(other_form));
     }
-    for text in ["é", "a\n", " a", "a ", &"x".repeat(257)] {
+    for text in ["é", "a\n", "a\u{7f}", " a", "a ", &"x".repeat(257)] {
         let id = of_text(text);
         assert_eq!((id.uuid, id.key), (Uuid::new_v5(&NAMESPACE, text.as_bytes()), None), "{text:?}");
     }

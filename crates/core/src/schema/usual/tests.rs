@@ -41,6 +41,20 @@ fn nothing_is_said_where_a_rule_may_be_broken() {
             assert_eq!(metadata_of(&skim(&body).unwrap()), None, "{name} {wrong}");
         }
     }
+    let with_entry = |error_type: &str, details: &str| {
+        let entry = format!(
+            r#"{{"attempt":0,"failed_at":"2026-07-25T17:20:00Z","error_type":"{error_type}","error_details":"{details}"}}"#
+        );
+        with_metadata(&format!(r#""message_id":{ID},"retry_history":[{entry}]"#))
+    };
+    assert!(metadata_of(&skim(&with_entry(&"é".repeat(128), &"é".repeat(256))).unwrap()).is_some());
+    for body in [
+        with_entry(&"é".repeat(129), ""),
+        with_entry("", &"é".repeat(257)),
+        with_metadata(&format!(r#""message_id":{ID},"expires_at":"2026-07-25T17:20:60Z""#)),
+    ] {
+        assert_eq!(metadata_of(&skim(&body).unwrap()), None, "{body}");
+    }
     for body in
         ["{}".to_owned(), with_metadata(""), format!(r#"{{"metadata":{{"message_id":{ID}}},"data":[]}}"#)]
     {
