@@ -105,7 +105,7 @@ impl Processes {
     /// In Lambda, whose Runtime API is at this address.
     #[must_use]
     pub fn in_lambda(self, runtime_api: Option<String>) -> Self {
-        Self { upstream: runtime_api.map(Upstream::new), ..self }
+        Self { upstream: runtime_api.as_deref().and_then(Upstream::new), ..self }
     }
 
     /// Where no invocation of Lambda's ends a call.

@@ -16,9 +16,8 @@ use hyper::http::request::Parts;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode, Uri};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::TokioIo;
+use lambda_runtime_api_client::PooledClient;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex as AsyncMutex, mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
@@ -54,16 +53,15 @@ pub(super) enum Said {
     InitError(Bytes),
 }
 
-/// Where Lambda's own Runtime API is, if there is one.
+/// Lambda's own Runtime API, if there is one.
 #[derive(Clone, Debug)]
-pub(super) struct Upstream {
-    client: Client<HttpConnector, Full<Bytes>>,
-    authority: String,
-}
+pub(super) struct Upstream(Arc<PooledClient>);
 
 impl Upstream {
-    pub(super) fn new(authority: String) -> Self {
-        Self { client: Client::builder(TokioExecutor::new()).build_http(), authority }
+    /// At this host and port. `None`: it is none.
+    pub(super) fn new(authority: &str) -> Option<Self> {
+        let endpoint = Uri::builder().scheme("http").authority(authority).path_and_query("/").build().ok()?;
+        Some(Self(Arc::new(PooledClient::builder().with_endpoint(endpoint).build())))
     }
 
     async fn pass_on(&self, head: Parts, body: Bytes) -> Response<Full<Bytes>> {
@@ -71,12 +69,11 @@ impl Upstream {
     }
 
     async fn answer(&self, mut head: Parts, body: Bytes) -> Option<Response<Full<Bytes>>> {
-        let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
-        let uri = Uri::builder().scheme("http").authority(&*self.authority).path_and_query(path);
-        head.uri = uri.build().ok()?;
+        // `CONNECT` has none, and is for proxies.
+        head.uri.path_and_query()?;
         // Those of the connection: each side has its own.
         [HOST, CONNECTION, TRANSFER_ENCODING].iter().for_each(|name| drop(head.headers.remove(name)));
-        let answer = self.client.request(Request::from_parts(head, Full::new(body))).await.ok()?;
+        let answer = self.0.call(Request::from_parts(head, body.into())).await.ok()?;
         let (mut head, body) = answer.into_parts();
         [CONNECTION, TRANSFER_ENCODING].iter().for_each(|name| drop(head.headers.remove(name)));
         Some(Response::from_parts(head, Full::new(body.collect().await.ok()?.to_bytes())))
