@@ -1,40 +1,94 @@
-// A handler that does what `data.script` says: one action for each attempt or crash, `ok` after them.
-// The same in Rust: tests/src/bin/scripted-processor.rs.
+// Handlers that do what `data.script` says: one action for each attempt or crash, `ok` after them.
+// The same in Python: scripted.py; in Rust: tests/src/bin/scripted-function.rs and scripted-processor.rs.
 
 import { appendFileSync } from 'node:fs';
 
-import { PermanentError, Snooze, createHandler } from '../../libraries/node/dist/esm/index.js';
+const note = (line) => appendFileSync(process.env.SCRIPT_JOURNAL, `${line}\n`);
 
-export const handler = createHandler(async (message) => {
-  const { metadata, data } = JSON.parse(message.body);
-  const done = message.retryAttempt + (metadata.redrive_count ?? 0);
-  const scripted = data.script[done] ?? 'ok';
-  // A snooze spends no attempt: without this it would never end.
-  const action = scripted === 'snooze' && metadata.snooze_count ? 'ok' : scripted;
-  const last = metadata.retry_history?.at(-1)?.error_type ?? '-';
-  const call = [message.messageId, message.retryAttempt, metadata.snooze_count ?? 0, action, last];
-  appendFileSync(process.env.SCRIPT_JOURNAL, `${call.join(' ')}\n`);
-  await ACTIONS[action](data.text);
+note(`process ${process.pid}`);
+process.on('SIGTERM', () => {
+  note('SIGTERM');
+  process.exit(0);
 });
 
-const ACTIONS = {
-  ok() {},
-  panic(text) {
-    throw new RangeError(text);
-  },
-  hang() {
-    return new Promise(() => {});
-  },
-  block() {
-    for (;;);
-  },
-  transient(text) {
-    throw Object.assign(new Error(text), { name: 'Scripted.Transient' });
-  },
-  permanent(text) {
-    throw new PermanentError(text, { type: 'Scripted.Permanent' });
-  },
-  snooze() {
-    throw new Snooze(1, 'later', { type: 'Scripted.Snooze' });
-  },
-};
+export async function handler(event) {
+  if (!event.Records) {
+    return other(event);
+  }
+  const [record] = event.Records;
+  const { action, text } = begin(record);
+  switch (action) {
+    case 'permanent':
+      return { redeliver: { outcome: 'permanent', type: 'Scripted.Permanent', details: text } };
+    case 'snooze':
+      return { redeliver: { outcome: 'snooze', delay_seconds: 1, type: 'Scripted.Snooze', details: 'later' } };
+    case 'block':
+      for (;;);
+    default:
+      await end(action, text);
+  }
+}
+
+/** An event that is none of SQS's. */
+function other(event) {
+  if (event.error) {
+    throw Object.assign(new Error(event.error), { name: 'Scripted.Transient' });
+  }
+  return { event, other_wrapper: process.env.OTHER_WRAPPER ?? null };
+}
+
+/** All records at the same time; what failed is named, and why. */
+export async function batchHandler({ Records }) {
+  const outcomes = await Promise.allSettled(Records.map(work));
+  const failed = Records.map(({ messageId }, index) => ({ messageId, reason: outcomes[index].reason }));
+  const failures = failed.filter(({ reason }) => reason);
+  return {
+    batchItemFailures: failures.map(({ messageId, reason: { name, message } }) => ({
+      itemIdentifier: messageId,
+      error: { type: name, details: message },
+    })),
+  };
+}
+
+async function work(record) {
+  const { action, text } = begin(record);
+  // The others have begun before this one goes on.
+  await null;
+  if (action === 'permanent') {
+    throw Object.assign(new Error(text), { name: 'Scripted.Permanent' });
+  }
+  await end(action, text);
+}
+
+/** Notes the call; its action, and what else it is told. */
+function begin({ body }) {
+  const { metadata, data } = JSON.parse(body);
+  const { message_id, retry_attempt = 0, redrive_count = 0, snooze_count = 0, retry_history = [] } = metadata;
+  const scripted = data.script[retry_attempt + redrive_count] ?? 'ok';
+  // A snooze spends no attempt: without this it would never end.
+  const action = scripted === 'snooze' && snooze_count ? 'ok' : scripted;
+  const last = retry_history.at(-1)?.error_type ?? '-';
+  note([message_id, retry_attempt, snooze_count, action, last].join(' '));
+  return { action, text: data.text };
+}
+
+function end(action, text) {
+  switch (action) {
+    case 'panic':
+      throw new RangeError(text);
+    case 'transient':
+      throw Object.assign(new Error(text), { name: 'Scripted.Transient' });
+    case 'hang':
+      // With something to wait for: Node.js ends where there is nothing.
+      return new Promise(() => setInterval(() => {}, 1000));
+    case 'loud':
+      for (let line = 0; line < 10_000; line += 1) {
+        console.info('x'.repeat(999));
+      }
+      return undefined;
+    case 'exit':
+      return process.exit(3);
+    case 'signal':
+      return process.kill(process.pid, 'SIGKILL');
+  }
+}

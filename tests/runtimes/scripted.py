@@ -1,62 +1,112 @@
-"""A handler that does what `data.script` says: one action for each attempt or crash, `ok` after them.
+"""Handlers that do what `data.script` says: one action for each attempt or crash, `ok` after them.
 
-The same in Rust: tests/src/bin/scripted-processor.rs.
+The same in Node.js: scripted.mjs; in Rust: tests/src/bin/scripted-function.rs and scripted-processor.rs.
 """
 
 import asyncio
 import json
 import os
+import signal
 import threading
 import time
 
-import redeliver
+Transient = type("Scripted.Transient", (Exception,), {})
+Permanent = type("Scripted.Permanent", (Exception,), {})
 
 
-class Transient(Exception):
-    """Ours has no name of its own: an exception's type is its class."""
+def note(line: str) -> None:
+    with open(os.environ["SCRIPT_JOURNAL"], "a") as journal:
+        journal.write(line + "\n")
 
 
-def begin(message: redeliver.Message) -> tuple[str, str, int]:
-    """Notes the call; its action, the text of its error, and for how long it would be left alone."""
-    body = json.loads(message.body)
+def on_termination(number, frame):
+    note("SIGTERM")
+    os._exit(0)
+
+
+note(f"process {os.getpid()}")
+with open(os.environ["SCRIPT_JOURNAL"]) as journal:
+    if sum(line.startswith("process") for line in journal) > 1:
+        time.sleep(int(os.environ.get("RESTART_SECONDS", 0)))
+signal.signal(signal.SIGTERM, on_termination)
+
+
+def handler(event, context):
+    if "Records" not in event:
+        return other(event)
+    [record] = event["Records"]
+    action, data = begin(record)
+    text = data.get("text", "")
+    if action == "permanent":
+        return {"redeliver": {"outcome": "permanent", "type": "Scripted.Permanent", "details": text}}
+    if action == "snooze":
+        later = {"type": "Scripted.Snooze", "details": "later"}
+        return {"redeliver": {"outcome": "snooze", "delay_seconds": data.get("seconds", 1)} | later}
+    if action == "hang":
+        threading.Event().wait()
+    while action == "block":
+        pass
+    end(action, text)
+
+
+def other(event):
+    """An event that is none of SQS's."""
+    if "error" in event:
+        raise Transient(event["error"])
+    return {"event": event, "other_wrapper": os.environ.get("OTHER_WRAPPER")}
+
+
+def batch_handler(event, context):
+    """All records at the same time; what failed is named, and why."""
+    return asyncio.run(respond(event["Records"]))
+
+
+async def respond(records):
+    outcomes = await asyncio.gather(*map(work, records), return_exceptions=True)
+    failures = []
+    for record, outcome in zip(records, outcomes):
+        if outcome is not None:
+            error = {"type": type(outcome).__name__, "details": str(outcome)}
+            failures.append({"itemIdentifier": record["messageId"], "error": error})
+    return {"batchItemFailures": failures}
+
+
+async def work(record) -> None:
+    action, data = begin(record)
+    # The others have begun before this one goes on.
+    await asyncio.sleep(0)
+    if action == "hang":
+        await asyncio.Event().wait()
+    if action == "permanent":
+        raise Permanent(data.get("text", ""))
+    end(action, data.get("text", ""))
+
+
+def begin(record) -> tuple[str, dict]:
+    """Notes the call; its action, and what else it is told."""
+    body = json.loads(record["body"])
     metadata, data = body["metadata"], body["data"]
-    done = message.retry_attempt + metadata.get("redrive_count", 0)
+    attempt = metadata.get("retry_attempt", 0)
+    done = attempt + metadata.get("redrive_count", 0)
     action = data["script"][done] if done < len(data["script"]) else "ok"
     # A snooze spends no attempt: without this it would never end.
     if action == "snooze" and "snooze_count" in metadata:
         action = "ok"
     history = metadata.get("retry_history", [])
     last = history[-1]["error_type"] if history else "-"
-    call = [message.message_id, message.retry_attempt, metadata.get("snooze_count", 0), action, last]
-    with open(os.environ["SCRIPT_JOURNAL"], "a") as journal:
-        journal.write(" ".join(map(str, call)) + "\n")
-    return action, data.get("text", ""), data.get("seconds", 1)
+    note(f"{metadata['message_id']} {attempt} {metadata.get('snooze_count', 0)} {action} {last}")
+    return action, data
 
 
-def end(action: str, text: str, seconds: int) -> None:
+def end(action: str, text: str) -> None:
     if action == "panic":
-        raise SystemExit(text)
+        raise RecursionError(text)
     if action == "transient":
         raise Transient(text)
-    if action == "permanent":
-        raise redeliver.PermanentError(text, type="Scripted.Permanent")
-    if action == "snooze":
-        raise redeliver.Snooze(seconds, "later", type="Scripted.Snooze")
-
-
-@redeliver.handler
-def handler(message: redeliver.Message) -> None:
-    action, *told = begin(message)
-    if action == "hang":
-        threading.Event().wait()
-    end(action, *told)
-
-
-@redeliver.handler
-async def async_handler(message: redeliver.Message) -> None:
-    action, *told = begin(message)
-    if action == "hang":
-        await asyncio.Event().wait()
-    while action == "block":
-        time.sleep(1)
-    end(action, *told)
+    if action == "loud":
+        for _ in range(10_000):
+            print("x" * 999)
+    if action == "exit":
+        os._exit(3)
+    if action == "signal":
+        os.kill(os.getpid(), signal.SIGKILL)

@@ -20,6 +20,7 @@ pub mod ministack;
 pub mod moto;
 pub mod runtime_api;
 pub mod runtimes;
+pub mod script;
 pub mod settings;
 pub mod skips;
 pub mod soak;

@@ -124,6 +124,12 @@ impl Function {
         self.kill.notify_waiters();
     }
 
+    /// Asks its process to end (SIGTERM), as Lambda does where the function has an extension; its exit code.
+    pub async fn terminate(&self) -> Option<i32> {
+        let mut environment = self.environment.lock().await.take()?;
+        environment.terminate().await
+    }
+
     /// The id of its process, while it has one.
     pub async fn process_id(&self) -> Option<u32> {
         self.environment.lock().await.as_ref().and_then(Environment::process_id)

@@ -2,19 +2,23 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::settings::{existing, root, tested_program, variable, venv_file};
+use crate::settings::{bundle, existing, root, tested_program, variable, venv_file};
 
 /// A language in which a handler can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Language {
-    /// Its function is a program.
+    /// A handler that is compiled into the message-processor.
     Rust,
-    /// In AWS's `awslambdaric`, with a handler that is a plain function.
+    /// An unchanged function in AWS's `awslambdaric`, which gets one record at a time.
     Python,
-    /// The same with a coroutine.
-    PythonAsync,
-    /// In AWS's `aws-lambda-ric`.
+    /// The same with all records in one event.
+    PythonBatch,
+    /// An unchanged function in AWS's `aws-lambda-ric`, which gets one record at a time.
     Node,
+    /// The same with all records in one event.
+    NodeBatch,
+    /// An unchanged program for an OS-only runtime.
+    OsOnly,
 }
 
 /// A program for Lambda, and the variables that say what it runs.
@@ -34,10 +38,38 @@ impl Language {
     pub fn scripted(self) -> Program {
         match self {
             Self::Rust => Program { path: tested_program("scripted-processor"), variables: Vec::new() },
-            Self::Python => python(&runtimes(), "scripted.handler"),
-            Self::PythonAsync => python(&runtimes(), "scripted.async_handler"),
-            Self::Node => node(&runtimes(), "scripted.handler"),
+            Self::Python => python(&runtimes(), "scripted.handler").layered(),
+            Self::PythonBatch => python(&runtimes(), "scripted.batch_handler").layered().of_batches(),
+            Self::Node => node(&runtimes(), "scripted.handler").layered(),
+            Self::NodeBatch => node(&runtimes(), "scripted.batchHandler").layered().of_batches(),
+            Self::OsOnly => os_only(&tested_program("scripted-function")),
         }
+    }
+
+    /// Whether its handler gets all records in one event.
+    #[must_use]
+    pub fn is_batch(self) -> bool {
+        matches!(self, Self::PythonBatch | Self::NodeBatch)
+    }
+}
+
+impl Program {
+    /// With the message-processor around it, as the layer puts it there.
+    ///
+    /// # Panics
+    /// If that has not been built.
+    #[must_use]
+    pub fn layered(mut self) -> Self {
+        let wrapper = bundle("message-processor").display().to_string();
+        self.variables.push(("AWS_LAMBDA_EXEC_WRAPPER", wrapper));
+        self
+    }
+
+    /// With a handler for all records of an event.
+    #[must_use]
+    pub fn of_batches(mut self) -> Self {
+        self.variables.push(("HANDLER_EVENT", "batch".to_owned()));
+        self
     }
 }
 
@@ -47,10 +79,11 @@ impl Language {
 /// If the runtime is not installed.
 #[must_use]
 pub fn python(task: &Path, handler: &str) -> Program {
-    let library = ("PYTHONPATH", root().join("libraries/python/src").display().to_string());
     let python = ("PYTHON", venv_file("bin/python").display().to_string());
-    let variables = [library, python].into_iter().chain(of(task, handler));
-    Program { path: existing(runtimes().join("lambda-python")), variables: variables.collect() }
+    // By this the runtime knows that signals may come.
+    let environment = ("AWS_EXECUTION_ENV", "AWS_Lambda_python3.13".to_owned());
+    let variables = of(task, handler).into_iter().chain([python, environment]).collect();
+    Program { path: existing(runtimes().join("lambda-python")), variables }
 }
 
 /// The same in AWS's own runtime for Node.js.
@@ -63,6 +96,19 @@ pub fn node(task: &Path, handler: &str) -> Program {
     Program { path: existing(runtimes().join("lambda-node")), variables: of(task, handler).into() }
 }
 
+/// A program that needs no runtime, with the message-processor around it.
+///
+/// # Panics
+/// If that has not been built.
+#[must_use]
+pub fn os_only(program: &Path) -> Program {
+    let message_processor = ("MESSAGE_PROCESSOR", bundle("message-processor").display().to_string());
+    let name = program.file_name().unwrap_or_default().to_string_lossy();
+    let task = program.parent().unwrap_or(program);
+    let variables = of(task, &name).into_iter().chain([message_processor]).collect();
+    Program { path: existing(runtimes().join("lambda-os-only")), variables }
+}
+
 /// As Lambda sets them.
 fn of(task: &Path, handler: &str) -> [(&'static str, String); 3] {
     [
@@ -72,6 +118,8 @@ fn of(task: &Path, handler: &str) -> [(&'static str, String); 3] {
     ]
 }
 
-fn runtimes() -> PathBuf {
+/// The folder of the scripted handlers.
+#[must_use]
+pub fn runtimes() -> PathBuf {
     root().join("tests/runtimes")
 }

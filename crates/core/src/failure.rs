@@ -136,6 +136,7 @@ impl Answer {
             FailureKind::Unavailable(after) => (Kind::Transient, after),
             FailureKind::Permanent => (Kind::Permanent, None),
             FailureKind::Snooze(after) => (Kind::Snooze, Some(after)),
+            FailureKind::NotStarted => (Kind::NotStarted, None),
         };
         // Rounded up: a floor must not be undercut.
         let seconds =

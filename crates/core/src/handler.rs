@@ -123,6 +123,8 @@ pub enum FailureKind {
     Permanent,
     /// Not yet: come back after this, without spending an attempt.
     Snooze(Duration),
+    /// Time was up before the handler got the message: that spends no attempt.
+    NotStarted,
 }
 
 /// The name of an error, e.g. `HttpStatus.503`. The type knows whether the text is ours (and may be logged).
@@ -187,6 +189,13 @@ impl HandlerError {
     #[must_use]
     pub fn snooze(error_type: impl Into<ErrorType>, details: impl fmt::Display, after: Duration) -> Self {
         Self { kind: FailureKind::Snooze(after), ..Self::transient(error_type, details) }
+    }
+
+    /// Time was up before the handler got the message.
+    #[must_use]
+    pub fn not_started() -> Self {
+        let details = "the time was up before the call could begin";
+        Self { kind: FailureKind::NotStarted, ..Self::transient("NotStarted", details) }
     }
 
     /// The error with a delay of the target's own, as `Retry-After`: a floor, below which the policy's delay does not

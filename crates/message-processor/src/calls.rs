@@ -10,7 +10,7 @@ use futures_util::{FutureExt, pin_mut, select_biased};
 use redeliver_core::decision::retries_at_once;
 use redeliver_core::delivery::until;
 use redeliver_core::events::Event;
-use redeliver_core::handler::{Handler, HandlerError, Invocation};
+use redeliver_core::handler::{FailureKind, Handler, HandlerError, Invocation};
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Clock, Observer};
 
@@ -185,6 +185,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
             select_biased! {
                 outcome = call => match outcome {
                     Outcome::Failure(newer) => error = newer,
+                    Outcome::NotStarted => return Outcome::Failure(error),
                     other => return other,
                 },
                 () = time_is_up => return Outcome::Failure(error),
@@ -203,7 +204,12 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         let invocation = Invocation { message: &accepted.message, record: &accepted.arrival.record, end };
         let call = AssertUnwindSafe(async { self.handler.invoke(invocation).await });
         let met = call.catch_unwind().await;
-        permitted
-            .record(met.unwrap_or_else(|_| Err(HandlerError::transient("Panic", "the handler panicked"))))
+        let met = met.unwrap_or_else(|_| Err(HandlerError::transient("Panic", "the handler panicked")));
+        if met.as_ref().is_err_and(|error| error.kind == FailureKind::NotStarted) {
+            // Of the target it says nothing.
+            permitted.give_back();
+            return Outcome::NotStarted;
+        }
+        permitted.record(met)
     }
 }

@@ -1,6 +1,7 @@
 //! One execution environment: a process and the Runtime API that it alone talks to.
 
 use std::collections::BTreeMap;
+use std::mem;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
@@ -12,6 +13,7 @@ use axum::extract::{Path as UrlPath, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 use tokio::net::TcpListener;
@@ -31,6 +33,8 @@ pub(super) struct Environment {
     invocations: mpsc::UnboundedSender<Invocation>,
     answers: mpsc::UnboundedReceiver<Answer>,
     polled: watch::Receiver<bool>,
+    /// Lambda restores a snapshot for an invocation.
+    restored: watch::Sender<bool>,
     invoked: u32,
     /// It ends with the environment.
     _server: JoinSet<()>,
@@ -62,6 +66,7 @@ struct Api {
     invocations: AsyncMutex<mpsc::UnboundedReceiver<Invocation>>,
     answers: mpsc::UnboundedSender<Answer>,
     polled: watch::Sender<bool>,
+    restored: watch::Receiver<bool>,
 }
 
 impl Environment {
@@ -73,7 +78,13 @@ impl Environment {
         let (invocations, taken) = mpsc::unbounded_channel();
         let (answering, answers) = mpsc::unbounded_channel();
         let (polling, polled) = watch::channel(false);
-        let api = Api { invocations: AsyncMutex::new(taken), answers: answering, polled: polling };
+        let (restored, restoring) = watch::channel(false);
+        let api = Api {
+            invocations: AsyncMutex::new(taken),
+            answers: answering,
+            polled: polling,
+            restored: restoring,
+        };
 
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
         let address = listener.local_addr().expect("a bound socket has an address");
@@ -96,7 +107,7 @@ impl Environment {
         });
         readers.spawn(read_lines(process.stdout.take().expect("it is piped"), false, Arc::clone(output)));
         readers.spawn(read_lines(process.stderr.take().expect("it is piped"), true, Arc::clone(output)));
-        Self { process, invocations, answers, polled, invoked: 0, _server: server, readers }
+        Self { process, invocations, answers, polled, restored, invoked: 0, _server: server, readers }
     }
 
     pub(super) fn has_ended(&mut self) -> bool {
@@ -120,6 +131,7 @@ impl Environment {
         let invocation = async {
             // An error means that the server is gone with its process: the other branch says so.
             let _ended = self.polled.wait_for(|polled| *polled).await.is_err();
+            self.restored.send_replace(true);
             let _ended = self.invocations.send(Invocation {
                 id: id.clone(),
                 event: event.to_string(),
@@ -148,11 +160,49 @@ impl Environment {
         }
     }
 
-    /// Ends it, and reads what it wrote last; a child of its own that lives on could keep its output open.
-    pub(super) async fn kill(mut self) {
-        let _already_ended = self.process.kill().await;
-        let _cut_off = timeout(LAST_WORDS, self.readers.join_all()).await;
+    /// Asks it to end (SIGTERM), and waits until it has; its exit code.
+    pub(super) async fn terminate(&mut self) -> Option<i32> {
+        let pid = self.process.id().and_then(pid)?;
+        kill_process(pid, Signal::TERM).ok()?;
+        self.process.wait().await.ok()?.code()
     }
+
+    /// Ends it, and reads what it wrote last.
+    pub(super) async fn kill(mut self) {
+        self.kill_all();
+        let _already_ended = self.process.wait().await;
+        let _cut_off = timeout(LAST_WORDS, mem::take(&mut self.readers).join_all()).await;
+    }
+
+    /// Nothing that was started in an environment outlives it.
+    fn kill_all(&mut self) {
+        let started = self.process.id().map(started_by).unwrap_or_default();
+        let _already_ended = self.process.start_kill();
+        for process in started.into_iter().filter_map(pid) {
+            let _already_ended = kill_process(process, Signal::KILL);
+        }
+    }
+}
+
+impl Drop for Environment {
+    fn drop(&mut self) {
+        self.kill_all();
+    }
+}
+
+/// The ids of all processes that it, or one of these, has started ("proc_tid_children(5)"); none where there is no `/proc`.
+fn started_by(process: u32) -> Vec<u32> {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let children = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
+    let children: Vec<u32> = children
+        .flat_map(|ids| ids.split_whitespace().map(str::parse).collect::<Vec<_>>())
+        .flatten()
+        .collect();
+    children.iter().flat_map(|child| started_by(*child)).chain(children.iter().copied()).collect()
+}
+
+fn pid(id: u32) -> Option<Pid> {
+    Pid::from_raw(id.cast_signed())
 }
 
 fn routes(api: Api) -> Router {
@@ -161,6 +211,7 @@ fn routes(api: Api) -> Router {
         .route("/2018-06-01/runtime/invocation/{id}/response", post(response))
         .route("/2018-06-01/runtime/invocation/{id}/error", post(error))
         .route("/2018-06-01/runtime/init/error", post(init_error))
+        .route("/2018-06-01/runtime/restore/next", get(restore))
         .with_state(Arc::new(api))
 }
 
@@ -186,6 +237,15 @@ async fn response(State(api): State<Arc<Api>>, UrlPath(id): UrlPath<String>, bod
 
 async fn error(State(api): State<Arc<Api>>, UrlPath(id): UrlPath<String>, body: Bytes) -> StatusCode {
     api.answer(Some(id), Outcome::Error(json(&body)))
+}
+
+/// "Improving startup performance with Lambda SnapStart": the function is ready for its snapshot, and hears when it runs again.
+async fn restore(State(api): State<Arc<Api>>) -> StatusCode {
+    api.polled.send_replace(true);
+    match api.restored.clone().wait_for(|restored| *restored).await {
+        Ok(_) => StatusCode::OK,
+        Err(_) => StatusCode::GONE,
+    }
 }
 
 async fn init_error(State(api): State<Arc<Api>>, body: Bytes) -> StatusCode {

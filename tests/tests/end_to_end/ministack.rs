@@ -12,6 +12,7 @@ mod language;
 mod outage;
 mod outcomes;
 mod output;
+mod own_function;
 mod plain;
 mod redrive;
 mod rotation;
@@ -21,12 +22,13 @@ mod status;
 mod target_safety;
 mod work;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use aws_sdk_sqs::types::Message;
 use redeliver_tests::ministack::Ministack;
 use redeliver_tests::sqs::unique;
 use redeliver_tests::topology::Topology;
+use rustix::process::{Pid, test_kill_process};
 use serde_json::{Value, json};
 
 /// New queues.
@@ -55,9 +57,19 @@ fn journal() -> PathBuf {
 }
 
 /// The calls of one message in a journal: attempt, snoozes, action, last failure.
-fn calls(journal: &PathBuf, n: u32) -> Vec<String> {
+fn calls(journal: &Path, n: u32) -> Vec<String> {
     let journal = std::fs::read_to_string(journal).unwrap_or_default();
     journal.lines().filter_map(|line| line.strip_prefix(&id(n))).map(|call| call.trim().to_owned()).collect()
+}
+
+/// The ids of the processes of a function, in the order in which they began.
+fn processes(journal: &Path) -> Vec<i32> {
+    let journal = std::fs::read_to_string(journal).unwrap_or_default();
+    journal.lines().filter_map(|line| line.strip_prefix("process ")?.parse().ok()).collect()
+}
+
+fn is_alive(process: i32) -> bool {
+    Pid::from_raw(process).is_some_and(|pid| test_kill_process(pid).is_ok())
 }
 
 /// A message of the final DLQ.

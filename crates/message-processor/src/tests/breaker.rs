@@ -86,6 +86,18 @@ fn an_environment_remembers_it_for_the_next_batches_and_probes_the_target_now_an
 }
 
 #[test]
+fn a_probe_that_did_not_reach_its_target_in_time_says_nothing_and_the_next_message_is_the_probe() {
+    let setup = outage(Setup::new());
+    setup.process(ten(), 30);
+    let setup = setup.failing(20, HandlerError::not_started());
+    setup.world.clock.block_on(setup.world.clock.sleep(Duration::from_secs(15)));
+    setup.process(records(20..22), 30);
+    assert_eq!(setup.handler.called()[10..], [id(20), id(21)]);
+    let last: Vec<_> = kinds(&setup).into_iter().skip(10).map(|(kind, _)| kind).collect();
+    assert_eq!(last, ["not_started", "held"], "the target is still down");
+}
+
+#[test]
 fn what_is_told_of_an_outage_is_one_opening_one_closing_and_a_line_a_batch() {
     let setup = outage(Setup::new());
     setup.process(ten(), 30);

@@ -81,6 +81,13 @@ fn what_was_not_started_is_not_called_a_timeout_because_another_one_hangs() {
 }
 
 #[test]
+fn a_message_that_did_not_reach_its_handler_in_time_spends_no_attempt() {
+    let setup = Setup::new().failing(1, HandlerError::not_started());
+    assert_eq!(setup.process(vec![record(0, body(0)), record(1, body(1))], 30), [""; 0]);
+    assert_eq!(handed_off(&setup), BTreeMap::from([(id(1), pair("NotStarted", "not_started"))]));
+}
+
+#[test]
 fn a_short_remaining_time_still_does_some_work() {
     let setup = Setup { max_concurrency: 1, ..Setup::new().on(0, Step::Take(1)).on(1, Step::Hang) };
     let records = (0..3).map(|n| record(n, body(n))).collect();

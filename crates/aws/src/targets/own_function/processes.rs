@@ -10,6 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use hyper::HeaderMap;
 use hyper::header::{HeaderName, HeaderValue};
+use redeliver_core::delivery::until;
 use redeliver_core::handler::HandlerError;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Clock as _;
@@ -23,6 +24,10 @@ use super::process::{Command, Process};
 use super::runtime_api::{RuntimeApi, Said, Task, Upstream};
 use super::{Event, Runtime, lock};
 use crate::SystemClock;
+
+/// For a function that is told to end: Lambda's Shutdown phase has no more ("Understanding the Lambda execution environment
+/// lifecycle").
+const END_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The processes of one command.
 ///
@@ -129,12 +134,16 @@ impl Processes {
 
     /// Tells the function to end when its calls are over, and waits until it has.
     pub async fn end(&self) {
-        let _places = self.places.acquire_many(self.most).await;
-        let idle = mem::take(&mut *lock(&self.idle));
-        for mut function in idle {
-            function.process.signal(Signal::TERM);
-            let _ = function.process.ended().await;
-        }
+        let all = async {
+            let _places = self.places.acquire_many(self.most).await;
+            let idle = mem::take(&mut *lock(&self.idle));
+            idle.iter().for_each(|function| function.process.signal(Signal::TERM));
+            for mut function in idle {
+                let _ = function.process.ended().await;
+            }
+        };
+        // What has not ended by then is dropped, and so killed.
+        let _ = timeout(END_PATIENCE, all).await;
     }
 
     async fn start(&self, reports_init: bool) -> io::Result<Running> {
@@ -189,7 +198,7 @@ impl Processes {
         Task { request_id, event: event.json.into(), headers }
     }
 
-    async fn answer(&self, task: Task) -> Result<Answer, HandlerError> {
+    async fn answer(&self, task: Task, end: Timestamp) -> Result<Answer, HandlerError> {
         // One that ended between two calls is started again for this one; one that has just been started is not.
         for _ in 0..2 {
             let mut lease = self.lease().await.map_err(|error| {
@@ -197,7 +206,9 @@ impl Processes {
                 HandlerError::unavailable("Runtime.NotStarted", details)
             })?;
             let function = lease.function.as_mut().expect("it is there until the lease ends");
-            let answered = match function.ready().await {
+            // One that takes longer to start goes on with that, and is there for the next call.
+            let ready = timeout(until(SystemClock.now(), end), function.ready());
+            let answered = match ready.await.map_err(|_| HandlerError::not_started())? {
                 Ok(()) => function.answer(&task).await,
                 Err(ended) => Err(ended),
             };
@@ -222,11 +233,12 @@ impl Runtime for Processes {
     async fn call(&self, event: Event<'_>) -> Result<Answer, HandlerError> {
         let Some(limit) = self.time_limit else {
             let end = event.end;
-            return self.answer(self.task(event, end)).await;
+            return self.answer(self.task(event, end), end).await;
         };
-        let task = self.task(event, SystemClock.now() + limit);
+        let end = SystemClock.now() + limit;
+        let task = self.task(event, end);
         let too_late = |_| Err(HandlerError::transient("Timeout", "the function did not answer in time"));
-        timeout(limit, self.answer(task)).await.unwrap_or_else(too_late)
+        timeout(limit, self.answer(task, end)).await.unwrap_or_else(too_late)
     }
 }
 

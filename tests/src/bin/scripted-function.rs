@@ -1,0 +1,56 @@
+//! A user's own function for an OS-only runtime, that knows nothing of redeliver: it does what `data.script` says.
+
+use std::time::Duration;
+use std::{process, thread};
+
+use lambda_runtime::{Diagnostic, Error, LambdaEvent, service_fn};
+use redeliver_tests::script::{Call, note};
+use redeliver_tests::settings::variable;
+use serde_json::{Value, json};
+
+async fn handle(event: LambdaEvent<Value>) -> Result<Value, Diagnostic> {
+    let Some(body) = event.payload["Records"][0]["body"].as_str() else {
+        return other(event.payload);
+    };
+    let Call { action, text } = Call::begin(body);
+    match action.as_str() {
+        "ok" => Ok(Value::Null),
+        "panic" => panic!("{text}"),
+        "hang" => std::future::pending().await,
+        "block" => loop {
+            thread::sleep(Duration::from_secs(1));
+        },
+        "exit" => process::exit(3),
+        "signal" => process::abort(),
+        "loud" => {
+            (0..10_000).for_each(|_| println!("{}", "x".repeat(999)));
+            Ok(Value::Null)
+        }
+        "transient" => Err(transient(&text)),
+        "permanent" => Ok(json!({
+            "redeliver": { "outcome": "permanent", "type": "Scripted.Permanent", "details": text }
+        })),
+        "snooze" => Ok(json!({
+            "redeliver": { "outcome": "snooze", "delay_seconds": 1, "type": "Scripted.Snooze", "details": "later" }
+        })),
+        other => panic!("no such action: {other}"),
+    }
+}
+
+/// An event that is none of SQS's.
+fn other(event: Value) -> Result<Value, Diagnostic> {
+    match event["error"].as_str() {
+        Some(error) => Err(transient(error)),
+        None => Ok(json!({ "event": event, "other_wrapper": variable("OTHER_WRAPPER") })),
+    }
+}
+
+fn transient(text: &str) -> Diagnostic {
+    Diagnostic { error_type: "Scripted.Transient".to_owned(), error_message: text.to_owned() }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Error> {
+    note(&format!("process {}", process::id()));
+    lambda_runtime::run(service_fn(handle)).await
+}

@@ -1,0 +1,187 @@
+//! The message-processor around a user's own function, as Lambda sees the two: as if the function were alone, in all that
+//! is not about its messages.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redeliver_tests::runtime_api::{Function, Outcome};
+use redeliver_tests::runtimes::{Language, Program, node, python, runtimes};
+use redeliver_tests::topology::Setup;
+use serde_json::{Value, json};
+
+use super::{calls, id, is_alive, journal, processes, scripted, topology};
+
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+type Variable = (&'static str, String);
+
+/// A function with the queues' variables, which its test does not need.
+fn function(program: Program, more: impl IntoIterator<Item = Variable>) -> Arc<Function> {
+    let of_queues = ["INTERMEDIATE_DLQ_URL", "ANNOTATION_QUEUE_URL"]
+        .map(|name| (name, "http://127.0.0.1:1/000000000000/unused".to_owned()));
+    let variables = program.variables.into_iter().chain(of_queues).chain(more);
+    Function::new("orders", program.path, variables.map(|(name, value)| (name.to_owned(), value)))
+}
+
+/// The same with a journal.
+fn scripted_function(language: Language, journal: &std::path::Path, more: &[Variable]) -> Arc<Function> {
+    let journal = ("SCRIPT_JOURNAL", journal.display().to_string());
+    function(language.scripted(), more.iter().cloned().chain([journal]))
+}
+
+const LANGUAGES: [Language; 3] = [Language::Python, Language::Node, Language::OsOnly];
+
+#[tokio::test]
+async fn an_event_that_is_none_of_sqss_is_the_handlers_own_and_so_is_its_answer() {
+    for language in LANGUAGES {
+        let function = scripted_function(language, &journal(), &[]);
+        let event =
+            json!({ "source": "aws.events", "detail": { "größe": 1.5, "list": [null, "\u{1f980}"] } });
+        let outcome = function.invoke(&event, TIMEOUT).await;
+        assert_eq!(
+            outcome,
+            Outcome::Response(json!({ "event": event, "other_wrapper": null })),
+            "{language:?}"
+        );
+
+        let outcome = function.invoke(&json!({ "error": "no such order" }), TIMEOUT).await;
+        let Outcome::Error(error) = outcome else { panic!("{language:?}: {outcome:?}") };
+        assert_eq!(error["errorType"], "Scripted.Transient", "{language:?}");
+        let message = error["errorMessage"].as_str().unwrap();
+        assert!(message.starts_with("no such order"), "{language:?}: {message}");
+    }
+}
+
+#[tokio::test]
+async fn a_handler_that_cannot_be_loaded_is_told_to_lambda_in_its_runtimes_words() {
+    let folder = runtimes();
+    for (language, program) in
+        [("Python", python(&folder, "absent.handler")), ("Node", node(&folder, "absent.handler"))]
+    {
+        let alone = Function::new(
+            "alone",
+            program.path.clone(),
+            program.variables.iter().map(|(name, value)| ((*name).to_owned(), value.clone())),
+        );
+        let alone = told(alone.invoke(&json!({}), TIMEOUT).await);
+        let with_us = told(function(program.layered(), []).invoke(&json!({}), TIMEOUT).await);
+        assert_eq!(with_us["errorType"], "Runtime.ImportModuleError", "{language}: {with_us}");
+        assert_eq!(with_us, alone, "{language}");
+    }
+}
+
+/// An error at the start, without what differs from time to time.
+fn told(outcome: Outcome) -> Value {
+    let Outcome::Error(mut error) = outcome else { panic!("it starts: {outcome:?}") };
+    for name in ["stackTrace", "trace"] {
+        error.as_object_mut().unwrap().remove(name);
+    }
+    error
+}
+
+#[tokio::test]
+async fn another_wrapper_script_still_runs_and_its_variables_reach_the_handler() {
+    for language in LANGUAGES {
+        let other = runtimes().join("other-wrapper").display().to_string();
+        let function = scripted_function(language, &journal(), &[("REDELIVER_NEXT_WRAPPER", other)]);
+        let outcome = function.invoke(&json!({}), TIMEOUT).await;
+        let expected = json!({ "event": {}, "other_wrapper": "was-here" });
+        assert_eq!(outcome, Outcome::Response(expected), "{language:?}: {:?}", function.output());
+    }
+}
+
+#[tokio::test]
+async fn a_termination_reaches_the_handler_and_ends_both_processes() {
+    for language in [Language::Python, Language::Node] {
+        let journal = journal();
+        let function = scripted_function(language, &journal, &[]);
+        assert!(matches!(function.invoke(&json!({}), TIMEOUT).await, Outcome::Response(_)), "{language:?}");
+        let ended = tokio::time::timeout(TIMEOUT, function.terminate()).await;
+        assert_eq!(ended, Ok(Some(0)), "{language:?}");
+        let [process] = processes(&journal)[..] else { panic!("{language:?}: one process") };
+        is_gone(process).await;
+        let said = std::fs::read_to_string(&journal).unwrap();
+        assert_eq!(said, format!("process {process}\nSIGTERM\n"), "{language:?}: it may end in its own way");
+    }
+}
+
+#[tokio::test]
+async fn a_function_that_does_not_heed_a_termination_is_ended_all_the_same() {
+    let journal = journal();
+    // In another environment this runtime heeds no signal while it waits.
+    let deaf = ("AWS_EXECUTION_ENV", "AWS_Lambda_python3.11".to_owned());
+    let function = scripted_function(Language::Python, &journal, &[deaf]);
+    assert!(matches!(function.invoke(&json!({}), TIMEOUT).await, Outcome::Response(_)));
+    let ended = tokio::time::timeout(TIMEOUT, function.terminate()).await;
+    assert_eq!(ended, Ok(Some(0)));
+    is_gone(processes(&journal)[0]).await;
+}
+
+/// Whoever has ended it: the system may take a moment to forget it.
+async fn is_gone(process: i32) {
+    let forgotten = async {
+        while is_alive(process) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    assert!(tokio::time::timeout(TIMEOUT, forgotten).await.is_ok(), "{process} is still there");
+}
+
+#[tokio::test]
+async fn a_message_whose_time_is_up_while_the_function_starts_again_spends_no_attempt() {
+    let (topology, journal) = (topology().await, journal());
+    topology.send([scripted(0, &["exit"]), scripted(1, &[])]).await;
+    let timeout = Duration::from_secs(4);
+    let mut setup = Setup { timeout, ..Setup::scripted(Language::Python, &journal) };
+    // Longer than an invocation has for its calls.
+    setup.processor_variables.push(("RESTART_SECONDS", "3".to_owned()));
+    let running = topology.run(&setup);
+    topology.settle(&running).await;
+
+    let [called] = &calls(&journal, 1)[..] else { panic!("once: {}", running.log()) };
+    assert!(called.starts_with("0 ") && called.ends_with(" ok NotStarted"), "{called}\n{}", running.log());
+    let [first, again] = &calls(&journal, 0)[..] else { panic!("twice: {}", running.log()) };
+    assert_eq!(first, "0 0 exit -");
+    assert!(again.starts_with("1 "), "{again}");
+    assert_eq!(processes(&journal).len(), 2, "what is starting is not started again");
+}
+
+#[tokio::test]
+async fn what_a_restore_of_snapstart_runs_has_run_before_the_first_invocation() {
+    let (topology, journal) = (topology().await, journal());
+    topology.send([scripted(1, &["exit"])]).await;
+    let mut setup = Setup::scripted(Language::Python, &journal);
+    let snap_start = [("_HANDLER", "snapshot.handler"), ("AWS_LAMBDA_INITIALIZATION_TYPE", "snap-start")];
+    setup.processor_variables.extend(snap_start.map(|(name, value)| (name, value.to_owned())));
+    let running = topology.run(&setup);
+    topology.settle(&running).await;
+
+    let said = std::fs::read_to_string(&journal).unwrap();
+    let [first, second] = processes(&journal)[..] else { panic!("{said}\n{}", running.log()) };
+    let began = |process| format!("process {process}\nbefore snapshot\nafter restore\n");
+    let [failed, done] = ["0 0 exit -", "1 0 ok Runtime.Exited"].map(|call| format!("{} {call}\n", id(1)));
+    // The process that replaces it has no snapshot to come from, but its hooks make what it needs.
+    assert_eq!(said, [began(first), failed, began(second), done].concat(), "{}", running.log());
+}
+
+#[tokio::test]
+async fn ten_megabytes_of_a_handlers_output_pass_through() {
+    for language in LANGUAGES {
+        let (topology, journal) = (topology().await, journal());
+        topology.send([scripted(1, &["loud"])]).await;
+        let running = topology.run(&Setup::scripted(language, &journal));
+        topology.settle(&running).await;
+        assert_eq!(calls(&journal, 1), ["0 0 loud -"], "{language:?}");
+        let line = "x".repeat(999);
+        let is_its = |text: &str| text.ends_with(&line);
+        let lines =
+            || running.processor.function().output().into_iter().filter(|each| is_its(&each.text)).count();
+        let all_came = async {
+            while lines() < 10_000 {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        let came = tokio::time::timeout(TIMEOUT, all_came).await;
+        assert!(came.is_ok(), "{language:?}: {} lines", lines());
+    }
+}
