@@ -41,13 +41,13 @@ impl Ministack {
         &SHARED
     }
 
-    /// Starts one with SQS alone and waits until it answers.
+    /// Starts one with what functions of the tests ask for, and waits until it answers.
     ///
     /// # Panics
     /// If it is not installed or does not start; the message says where its log is.
     #[must_use]
     pub fn start() -> Self {
-        Self::start_with(&|_| vec![("SERVICES", "sqs".to_owned())])
+        Self::start_with(&|_| vec![("SERVICES", "sqs,dynamodb".to_owned())])
     }
 
     /// Starts one with all that a deployment needs; its functions run as its own child processes.

@@ -14,6 +14,7 @@ mod outcomes;
 mod output;
 mod own_function;
 mod plain;
+mod powertools;
 mod redrive;
 mod rotation;
 mod runtimes;

@@ -1,0 +1,114 @@
+//! Functions that are written with Powertools for AWS Lambda (Python) stay as they are.
+
+use std::path::Path;
+
+use redeliver_tests::ministack::Ministack;
+use redeliver_tests::runtimes::{Program, python, runtimes};
+use redeliver_tests::sqs::unique;
+use redeliver_tests::topology::Setup;
+use serde_json::{Value, json};
+
+use super::{calls, final_records, id, journal, message, topology};
+
+fn setup(handler: &str, journal: &Path) -> Setup {
+    let Program { path, variables } = python(&runtimes(), handler).layered();
+    let journal = ("SCRIPT_JOURNAL", journal.display().to_string());
+    let of_powertools = [("POWERTOOLS_SERVICE_NAME", "orders"), ("POWERTOOLS_METRICS_NAMESPACE", "orders")];
+    let of_powertools = of_powertools.map(|(name, value)| (name, value.to_owned()));
+    let processor_variables = variables.into_iter().chain([journal]).chain(of_powertools).collect();
+    Setup { processor: path, processor_variables, ..Setup::http("") }
+}
+
+fn order(n: u32, data: Value) -> String {
+    let Value::Object(mut data) = data else { panic!("an object") };
+    data.insert("order".to_owned(), format!("order-{n}").into());
+    message(n, &data.into())
+}
+
+#[tokio::test]
+async fn its_batch_processor_answers_for_each_record() {
+    let (topology, journal) = (topology().await, journal());
+    topology.send([order(1, json!({})), order(2, json!({ "failures": 1 })), order(3, json!({}))]).await;
+    let mut setup = setup("powertools.batch_handler", &journal);
+    setup.processor_variables.push(("HANDLER_EVENT", "batch".to_owned()));
+    let running = topology.run(&setup);
+    topology.settle(&running).await;
+
+    assert_eq!(calls(&journal, 1), ["0 order-1 -"], "{}", running.log());
+    assert_eq!(calls(&journal, 2), ["0 order-2 -", "1 order-2 BatchItemFailure"]);
+    assert_eq!(calls(&journal, 3), ["0 order-3 -"]);
+    assert!(final_records(&topology).await.is_empty());
+}
+
+#[tokio::test]
+async fn its_parser_takes_the_event_and_what_it_refuses_is_explained_by_its_error() {
+    let (topology, journal) = (topology().await, journal());
+    let refused = message(3, &json!({ "order": 3 }));
+    topology.send([order(1, json!({})), order(2, json!({ "failures": 1 })), refused]).await;
+    let mut setup = setup("powertools.parser_handler", &journal);
+    setup.policy =
+        r#"{"non_retryable": ["ValidationError"], "backoff": {"kind": "fixed", "delay_seconds": 1}}"#;
+    let running = topology.run(&setup);
+    topology.settle(&running).await;
+
+    assert_eq!(calls(&journal, 1), ["0 order-1 -"], "{}", running.log());
+    assert_eq!(calls(&journal, 2), ["0 order-2 -", "1 order-2 ConnectionError"]);
+    let [record] = &final_records(&topology).await[..] else { panic!("one is refused: {}", running.log()) };
+    assert_eq!(
+        (&record.body["metadata"]["message_id"], record.error_type.as_str()),
+        (&json!(id(3)), "NON_RETRYABLE_ERROR")
+    );
+    assert_eq!(record.dead_letter["cause"]["type"], "ValidationError");
+    let text = record.dead_letter["cause"]["message"].as_str().unwrap();
+    assert!(text.contains("Input should be a valid string"), "{text}");
+}
+
+#[tokio::test]
+async fn by_its_idempotency_a_message_that_failed_after_its_effect_has_it_once() {
+    let (topology, journal) = (topology().await, journal());
+    let table = unique("charges");
+    create_table(&table).await;
+    topology
+        .send([
+            order(1, json!({})),
+            order(2, json!({ "failures_after": 2 })),
+            order(3, json!({ "failures": 1 })),
+        ])
+        .await;
+    let mut setup = setup("powertools.idempotent_handler", &journal);
+    setup.processor_variables.push(("CHARGES_TABLE", table));
+    let running = topology.run(&setup);
+    topology.settle(&running).await;
+
+    assert_eq!(calls(&journal, 1), ["0 order-1 -"], "{}", running.log());
+    assert_eq!(
+        calls(&journal, 2),
+        ["0 order-2 -"],
+        "retries have the same key, though their body has changed"
+    );
+    assert_eq!(
+        calls(&journal, 3),
+        ["0 order-3 -", "1 order-3 ConnectionError"],
+        "without an effect it is called again"
+    );
+    assert!(final_records(&topology).await.is_empty(), "{}", running.log());
+}
+
+/// As Powertools documents it.
+async fn create_table(name: &str) {
+    let table = json!({
+        "TableName": name,
+        "AttributeDefinitions": [{ "AttributeName": "id", "AttributeType": "S" }],
+        "KeySchema": [{ "AttributeName": "id", "KeyType": "HASH" }],
+        "BillingMode": "PAY_PER_REQUEST",
+    });
+    let request = reqwest::Client::new()
+        .post(Ministack::shared().endpoint_url())
+        .header("content-type", "application/x-amz-json-1.0")
+        .header("x-amz-target", "DynamoDB_20120810.CreateTable")
+        // The emulator knows by it which service is meant.
+        .header("authorization", "AWS4-HMAC-SHA256 Credential=test/20260101/eu-west-1/dynamodb/aws4_request")
+        .body(table.to_string());
+    let response = request.send().await.unwrap();
+    assert!(response.status().is_success(), "{}", response.text().await.unwrap());
+}
