@@ -61,10 +61,11 @@ async function work(record) {
 }
 
 /** Notes the call; its action, and what else it is told. */
-function begin({ body }) {
+function begin({ body, attributes: { ApproximateReceiveCount: receives } }) {
   const { metadata, data } = JSON.parse(body);
   const { message_id, retry_attempt = 0, redrive_count = 0, snooze_count = 0, retry_history = [] } = metadata;
-  const scripted = data.script[retry_attempt + redrive_count] ?? 'ok';
+  // With the strategy `visibility` SQS counts.
+  const scripted = data.script[retry_attempt + redrive_count + Number(receives) - 1] ?? 'ok';
   // A snooze spends no attempt: without this it would never end.
   const action = scripted === 'snooze' && snooze_count ? 'ok' : scripted;
   const last = retry_history.at(-1)?.error_type ?? '-';

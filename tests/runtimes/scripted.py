@@ -87,7 +87,9 @@ def begin(record) -> tuple[str, dict]:
     body = json.loads(record["body"])
     metadata, data = body["metadata"], body["data"]
     attempt = metadata.get("retry_attempt", 0)
-    done = attempt + metadata.get("redrive_count", 0)
+    # With the strategy `visibility` SQS counts.
+    receives = int(record["attributes"]["ApproximateReceiveCount"])
+    done = attempt + metadata.get("redrive_count", 0) + receives - 1
     action = data["script"][done] if done < len(data["script"]) else "ok"
     # A snooze spends no attempt: without this it would never end.
     if action == "snooze" and "snooze_count" in metadata:

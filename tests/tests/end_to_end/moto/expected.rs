@@ -1,5 +1,7 @@
 //! What is known of each right: who uses it, and what is in the log of a function that misses it.
 
+use serde_json::Value;
+
 use super::rights::{Right, is_of_lambda};
 use super::stack::Stack;
 
@@ -106,9 +108,15 @@ pub(super) fn said_in_the_log(stack: &Stack, right: &Right) -> Option<Vec<String
 }
 
 impl Stack {
+    /// Around a function of a user's own it is the message-processor as well.
     fn handler_of(&self, role: &str) -> &str {
         let mapping = self.mappings.iter().find(|mapping| mapping.role == role);
-        mapping.map_or("", |mapping| &mapping.handler)
+        let handler = mapping.map_or("", |mapping| &mapping.handler);
+        let mut functions = self.template.of_type("AWS::Lambda::Function");
+        let is_wrapped =
+            |function: &Value| function["Environment"]["Variables"]["AWS_LAMBDA_EXEC_WRAPPER"].is_string();
+        let is_users = functions.any(|(id, function)| id == handler && is_wrapped(&function));
+        if is_users { "message-processor" } else { handler }
     }
 
     fn hides_messages(&self) -> bool {

@@ -84,11 +84,9 @@ impl<'a> Messages<'a> {
         if is_resent {
             self.one(stack, End::Processed, 0, true);
         }
-        if !matches!(self.target, Target::Function) {
-            self.invalid(stack, false);
-            if is_resent {
-                self.invalid(stack, true);
-            }
+        self.invalid(stack, false);
+        if is_resent {
+            self.invalid(stack, true);
         }
         self.script();
     }
@@ -125,8 +123,10 @@ impl<'a> Messages<'a> {
     }
 
     fn invalid(&mut self, stack: &Stack, is_moved: bool) {
-        let body = format!("not a message {} {is_moved}", stack.account.id);
-        let end = End::Final("INVALID_MESSAGE_FORMAT");
+        // Where plain messages are taken, too, nothing else is invalid.
+        let message_id = format!("no UUID {} {is_moved}", stack.account.id);
+        let body = json!({ "metadata": { "message_id": message_id }, "data": {} }).to_string();
+        let end = End::Final("INVALID_MESSAGE_SCHEMA");
         self.sent.push(Sent { id: body.clone(), body, failures: 0, is_moved, end });
     }
 

@@ -122,6 +122,7 @@ impl Stack {
         for (name, value) in properties["Environment"]["Variables"].as_object().into_iter().flatten() {
             let value = match name.as_str() {
                 "RETRY_POLICY" => quick(text(value), handler),
+                "AWS_LAMBDA_EXEC_WRAPPER" => bundle("message-processor").display().to_string(),
                 "TARGET" if text(value).starts_with("https:") => target.url().to_owned(),
                 _ => text(value).to_owned(),
             };
