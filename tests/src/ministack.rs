@@ -18,6 +18,9 @@ const PROGRAM: &str = "
 import os, sys, threading
 from ministack.app import main
 threading.Thread(target=lambda: (sys.stdin.buffer.read(), os._exit(0)), daemon=True).start()
+if 'SUPPORT' in os.environ:
+    sys.path.append(os.environ['SUPPORT'])
+    import ministack_wrappers
 sys.argv = ['ministack']
 main()
 ";
@@ -64,6 +67,9 @@ impl Ministack {
                 // What its functions take for AWS, and where they answer CloudFormation.
                 ("AWS_ENDPOINT_URL", format!("http://{address}")),
                 ("MINISTACK_HOST", address.ip().to_string()),
+                // Where it learns of wrapper scripts, and finds AWS's runtimes.
+                ("SUPPORT", settings::root().join("tests/support").display().to_string()),
+                ("RUNTIMES", settings::root().join("tests/runtimes").display().to_string()),
                 ("PATH", format!("{}:{path}", programs.display())),
             ]
         })

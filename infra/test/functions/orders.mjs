@@ -29,7 +29,9 @@ function envelopeOf(body, { Redeliver }) {
 /** Without AWS's SDK, which only Lambda's own runtime has: the emulator takes requests that nobody has signed. */
 async function tell(MessageBody) {
   const QueueUrl = process.env.DONE_QUEUE_URL;
-  const headers = { 'content-type': 'application/x-amz-json-1.0', 'x-amz-target': 'AmazonSQS.SendMessage' };
+  // By its credential it knows the region.
+  const authorization = `AWS4-HMAC-SHA256 Credential=test/20260101/${process.env.AWS_REGION}/sqs/aws4_request`;
+  const headers = { authorization, 'content-type': 'application/x-amz-json-1.0', 'x-amz-target': 'AmazonSQS.SendMessage' };
   const response = await fetch(new URL('/', QueueUrl), { method: 'POST', headers, body: JSON.stringify({ QueueUrl, MessageBody }) });
   if (!response.ok) {
     throw new Error(`${response.status}: ${await response.text()}`);

@@ -1,0 +1,54 @@
+"""ministack's functions in Python and Node.js run in workers of its own, which know no wrapper script (`AWS_LAMBDA_EXEC_WRAPPER`) and no /opt.
+
+A function that has one is run by AWS's own runtime instead, started by the wrapper from its layer, as a `bootstrap` of an OS-only runtime.
+"""
+
+import io
+import os
+import zipfile
+
+from ministack.services import lambda_svc
+
+COMMANDS = {
+    "python": "python3 -B -m awslambdaric",
+    "nodejs": f"node {os.environ['RUNTIMES']}/node_modules/aws-lambda-ric/index.mjs",
+}
+WRAPPER = "AWS_LAMBDA_EXEC_WRAPPER"
+START = """#!/bin/sh
+# It is not set here, and AWS's runtime for Node.js wants it.
+export AWS_LAMBDA_LOG_GROUP_NAME="/aws/lambda/$AWS_LAMBDA_FUNCTION_NAME"
+cd "$LAMBDA_TASK_ROOT" && exec "$LAMBDA_TASK_ROOT$AWS_LAMBDA_EXEC_WRAPPER" {command} "$_HANDLER"
+"""
+
+without_wrapper = lambda_svc._execute_function_warm
+
+
+def execute(func, event, request_id):
+    config = func.get("config") or func
+    if WRAPPER not in config.get("Environment", {}).get("Variables", {}):
+        return without_wrapper(func, event, request_id)
+    [command] = [command for family, command in COMMANDS.items() if config["Runtime"].startswith(family)]
+    packed = {"config": config | {"Runtime": "provided.al2023"}, "code_zip": package(func["code_zip"], config["Layers"], command)}
+    return lambda_svc._execute_function_provided_warm(packed, event, request_id)
+
+
+def package(code, layers, command):
+    """The function's code, what its layers have for /opt, and what starts both."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as package:
+        copy(code, package, "")
+        for layer in layers:
+            copy(lambda_svc._resolve_layer_zip(layer), package, "opt/")
+        package.writestr(zipfile.ZipInfo("bootstrap"), START.format(command=command))
+    return packed.getvalue()
+
+
+def copy(source, package, folder):
+    with zipfile.ZipFile(io.BytesIO(source)) as files:
+        for file in files.infolist():
+            content = files.read(file)
+            file.filename = folder + file.filename
+            package.writestr(file, content)
+
+
+lambda_svc._execute_function_warm = execute
