@@ -135,6 +135,7 @@ enum Step {
     /// Fails so many times, and then succeeds.
     Blip(usize),
     FailThenHang,
+    FailThenNotStart,
     /// Before there is a future.
     PanicAtOnce,
     /// In the future.
@@ -175,7 +176,10 @@ impl Handler for Scripted {
             None => ready(Ok(())).boxed(),
             Some(Step::Fail(error)) => ready(Err(error)).boxed(),
             Some(Step::FailThenHang) if self.called().len() > 1 => pending().boxed(),
-            Some(Step::FailThenHang) => ready(Err(busy())).boxed(),
+            Some(Step::FailThenNotStart) if self.called().len() > 1 => {
+                ready(Err(HandlerError::not_started())).boxed()
+            }
+            Some(Step::FailThenHang | Step::FailThenNotStart) => ready(Err(busy())).boxed(),
             Some(Step::Blip(times)) => {
                 let calls = self.called().iter().filter(|id| **id == message.message_id).count();
                 ready(if calls <= times { Err(busy()) } else { Ok(()) }).boxed()

@@ -62,10 +62,12 @@ fn no_call_is_made_at_once_that_the_end_would_cut_off() {
 }
 
 #[test]
-fn a_further_call_that_hangs_is_left_and_the_error_that_is_known_is_kept() {
-    let setup = Setup::with_policy(TWICE).on(1, Step::FailThenHang);
-    assert!(setup.process(vec![record(1, body(1))], 30).is_empty());
-    assert_eq!(setup.handler.calls().len(), 2);
-    let handed_off = document(&setup.intermediate.only().attributes, redeliver_core::failure::FAILURE);
-    assert_eq!(handed_off["type"], "Db.Busy");
+fn a_further_call_that_hangs_or_cannot_begin_is_left_and_the_error_that_is_known_is_kept() {
+    for step in [Step::FailThenHang, Step::FailThenNotStart] {
+        let setup = Setup::with_policy(TWICE).on(1, step);
+        assert!(setup.process(vec![record(1, body(1))], 30).is_empty());
+        assert_eq!(setup.handler.calls().len(), 2);
+        let handed_off = document(&setup.intermediate.only().attributes, redeliver_core::failure::FAILURE);
+        assert_eq!((&handed_off["type"], &handed_off["kind"]), (&"Db.Busy".into(), &"transient".into()));
+    }
 }

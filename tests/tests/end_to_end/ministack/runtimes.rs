@@ -193,15 +193,24 @@ async fn is_cut_off(language: Language, action: &str) {
 
     let first = &running.processor.invocations()[0];
     assert_eq!(first.outcome, Outcome::Response(json!({"batchItemFailures": []})), "{}", running.log());
-    assert_eq!(calls(&journal, 0), [format!("0 0 {action} -"), "1 0 ok Timeout".to_owned()]);
+    let [hung, again] = &calls(&journal, 0)[..] else { panic!("twice: {}", running.log()) };
+    assert_eq!(hung, &format!("0 0 {action} -"));
+    assert_called_after("Timeout", 1, again);
     for n in [1, 2] {
-        let calls = calls(&journal, n);
-        assert_eq!(calls, ["0 1 ok NotStarted"], "message {n} was not called before, and lost no attempt");
+        let [call] = &calls(&journal, n)[..] else { panic!("message {n}, once: {}", running.log()) };
+        assert_called_after("NotStarted", 0, call);
     }
     assert!(final_records(&topology).await.is_empty());
     if language != Language::Rust {
         assert_replaced(&journal);
     }
+}
+
+/// The call that went well, at this attempt. A machine may be so busy that there was no time for it at first.
+fn assert_called_after(last: &str, attempt: u32, call: &str) {
+    let words: Vec<_> = call.split(' ').collect();
+    let [at, _, "ok", error] = words[..] else { panic!("{call}") };
+    assert!(at == attempt.to_string() && [last, "NotStarted"].contains(&error), "{call}");
 }
 
 /// One process is in the other's place.
@@ -220,8 +229,12 @@ async fn a_batch_that_hangs_is_cut_off_as_a_whole(language: Language) {
 
     let first = &running.processor.invocations()[0];
     assert_eq!(first.outcome, Outcome::Response(json!({"batchItemFailures": []})), "{}", running.log());
-    assert_eq!(calls(&journal, 0), ["0 0 ok -", "1 0 ok Timeout"], "nobody can tell that it was done");
-    assert_eq!(calls(&journal, 1), ["0 0 hang -", "1 0 ok Timeout"]);
+    // Nobody can tell that the first one was done.
+    for (n, action) in [(0, "ok"), (1, "hang")] {
+        let [first, again] = &calls(&journal, n)[..] else { panic!("message {n}, twice: {}", running.log()) };
+        assert_eq!(first, &format!("0 0 {action} -"));
+        assert_called_after("Timeout", 1, again);
+    }
     assert_replaced(&journal);
 }
 
