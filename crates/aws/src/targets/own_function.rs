@@ -93,6 +93,26 @@ struct Waiting {
     answer: oneshot::Sender<Result<(), HandlerError>>,
 }
 
+/// The first of the calls that begin together waits for the others. If it is broken off meanwhile, so are they: nobody else
+/// would make their invocation.
+struct Gathering<'a>(&'a Mutex<Vec<Waiting>>);
+
+impl Gathering<'_> {
+    fn records(self) -> Vec<Waiting> {
+        let mut records = mem::take(&mut *lock(self.0));
+        // Another thread may have begun to gather already.
+        mem::forget(self);
+        records.retain(|waiting| !waiting.answer.is_closed());
+        records
+    }
+}
+
+impl Drop for Gathering<'_> {
+    fn drop(&mut self) {
+        lock(self.0).clear();
+    }
+}
+
 impl<R: Runtime> OwnFunction<R> {
     /// The function that `runtime` runs.
     #[must_use]
@@ -127,10 +147,10 @@ impl<R: Runtime> OwnFunction<R> {
             together.len() == 1
         };
         if is_first {
+            let gathering = Gathering(&self.together);
             // The others have their turn before this one goes on.
             yield_now().await;
-            let records = mem::take(&mut *lock(&self.together));
-            self.call_all(records, invocation.end).await;
+            self.call_all(gathering.records(), invocation.end).await;
         }
         let broken_off = || HandlerError::transient("Timeout", "the invocation was broken off");
         answered.await.unwrap_or_else(|_| Err(broken_off()))

@@ -92,13 +92,18 @@ fn record_outcomes(body: &[u8], ids: &[&str]) -> Result<Vec<Result<(), HandlerEr
     for failure in batch_item_failures.map(item_failures).transpose()?.unwrap_or_default() {
         let id = failure.item_identifier.as_deref().filter(|id| !id.is_empty());
         let id = id.ok_or("batchItemFailures has an entry without itemIdentifier")?;
-        let known = ids.iter().position(|known| *known == id);
-        let index = known.ok_or("batchItemFailures names a record that was not in the event")?;
+        if !ids.contains(&id) {
+            return Err("batchItemFailures names a record that was not in the event".to_owned());
+        }
         let Named { r#type, details } = failure.error.unwrap_or_default();
         let error_type = r#type.map_or(ErrorType::Named("BatchItemFailure"), ErrorType::FromTarget);
         let details =
             details.unwrap_or_else(|| "the handler named the record in batchItemFailures".to_owned());
-        outcomes[index] = Err(HandlerError::transient(error_type, details));
+        let error = HandlerError::transient(error_type, details);
+        // A message that was received twice may be in it twice.
+        for (outcome, _) in outcomes.iter_mut().zip(ids).filter(|(_, known)| **known == id) {
+            *outcome = Err(error.clone());
+        }
     }
     Ok(outcomes)
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::pin::pin;
 
 use futures_util::future::join_all;
+use futures_util::poll;
 use redeliver_core::handler::{FailureKind, Form};
 use redeliver_core::message::{Attribute, AttributeValue, Attributes, ReceivedMessage};
 use reqwest::{Client, Response, StatusCode};
@@ -226,6 +227,26 @@ async fn calls_that_begin_together_are_one_invocation_and_each_has_its_own_outco
     };
     let outcomes = with(join_all(calls), served).await;
     assert_eq!(outcomes.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false, true]);
+}
+
+#[tokio::test]
+async fn a_call_that_is_broken_off_as_it_begins_keeps_no_later_one_waiting() {
+    let function = Own::new(HandlerEvent::Batch);
+    let [first, second, third] = [1, 2, 3].map(message);
+    let end = end();
+    let call = |(message, record)| function.invoke(Invocation { message, record, end });
+    let mut broken_off = Box::pin(call((&first.0, &first.1)));
+    let mut waits = Box::pin(call((&second.0, &second.1)));
+    assert!(poll!(&mut broken_off).is_pending() && poll!(&mut waits).is_pending());
+    drop(broken_off);
+    let error = timeout(LONG, waits).await.expect("it ends").unwrap_err();
+    assert_eq!(error.error_type.name(), "Timeout");
+    let served = async {
+        let event = function.runtime(1).await.answer("null").await;
+        assert_eq!(event["Records"][0]["messageId"], "sqs-3");
+        assert_eq!(event["Records"].as_array().unwrap().len(), 1);
+    };
+    assert_eq!(with(call((&third.0, &third.1)), served).await, Ok(()));
 }
 
 #[tokio::test]

@@ -50,6 +50,14 @@ fn a_named_record_has_failed_and_no_other() {
     assert_eq!((error.details.as_str(), error.kind), ("7 of 9", FailureKind::Transient));
 }
 
+/// `redeliver work` may have a message of two receives at once.
+#[test]
+fn a_record_that_is_in_the_event_twice_has_failed_twice_if_it_is_named() {
+    let failures = r#"{"batchItemFailures":[{"itemIdentifier":"a"}]}"#;
+    let outcomes = outcomes(&Answer::Response(failures.into()), &["a", "b", "a"]);
+    assert_eq!(outcomes.iter().map(Result::is_ok).collect::<Vec<_>>(), [false, true, false]);
+}
+
 #[test]
 fn an_answer_that_cannot_be_understood_fails_all_records_as_with_sqs() {
     for (answer, details) in [
