@@ -1,7 +1,10 @@
 //! All that a run is made of, drawn from its seed.
 
+use std::num::NonZeroUsize;
+
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
+use redeliver_aws::targets::HandlerEvent;
 use redeliver_core::strategy::Strategy;
 use redeliver_embedded::{Action, FaultPlan, FaultRule, Injection, Scope, When};
 
@@ -24,8 +27,10 @@ pub struct Knobs {
     pub pollers: [usize; 3],
     /// The functions' timeout.
     pub invocation_seconds: u64,
-    /// `MAX_CONCURRENCY`.
+    /// `MAX_CONCURRENCY`, but for a user's own function.
     pub max_concurrency: usize,
+    /// The target is a user's own function, whose handler gets this.
+    pub own_function: Option<HandlerEvent>,
     /// `maxReceiveCount` of the source queue, where failed messages are handed off.
     pub source_receives: u16,
     /// Each request takes up to so long on the way there, and on the way back.
@@ -117,6 +122,10 @@ pub struct TargetFaults {
     pub hang: f64,
     /// An answer after up to twice the function's timeout.
     pub slow: f64,
+    /// Of a user's own function: an answer that nobody understands.
+    pub unclear: f64,
+    /// Of a user's own function: one record's failure is thrown, or said of all.
+    pub throws: f64,
     /// Messages that fail transiently for ever.
     pub always_transient: f64,
     /// Messages that fail for good.
@@ -266,6 +275,8 @@ impl Knobs {
             panic: chance(rng, 0.1),
             hang: chance(rng, 0.05),
             slow: chance(rng, 0.2),
+            unclear: 0.0,
+            throws: 0.0,
             always_transient: chance(rng, 0.2),
             always_permanent: chance(rng, 0.2),
         };
@@ -324,6 +335,7 @@ impl Knobs {
             pollers: [rng.random_range(1..=4), rng.random_range(1..=3), rng.random_range(1..=2)],
             invocation_seconds,
             max_concurrency: rng.random_range(1..=10),
+            own_function: None,
             source_receives: if rng.random_bool(0.8) { 1 } else { rng.random_range(2..=10) },
             latency_ms: if faulty && rng.random_bool(0.8) { log_uniform(rng, 1.0, 2000.0) as u64 } else { 0 },
             skew_ms: if rng.random_bool(0.5) { rng.random_range(0..120_000) } else { 0 },
@@ -354,7 +366,24 @@ impl Knobs {
                 breaker.hold_seconds_max = 172_800;
             }
         }
+        // Drawn after all else, and in each run: those without it are what they were before there was any.
+        let own_function = [HandlerEvent::Record, HandlerEvent::Batch][rng.random_range(0..2)];
+        let own_function = rng.random_bool(1.0 / 3.0).then_some(own_function);
+        let (unclear, throws) = (chance(rng, 0.2), chance(rng, 0.3));
+        knobs.own_function = own_function.filter(|_| !asynchronous);
+        knobs.target = TargetFaults { unclear, throws, ..knobs.target };
+        if knobs.own_function == Some(HandlerEvent::Batch) {
+            // Of one record among others its handler cannot say that it will never be done.
+            knobs.target.always_permanent = 0.0;
+        }
         knobs
+    }
+
+    /// Calls that one batch makes at the same time.
+    #[must_use]
+    pub fn max_concurrency(&self) -> NonZeroUsize {
+        let many = NonZeroUsize::new(self.max_concurrency).unwrap_or(NonZeroUsize::MIN);
+        self.own_function.map_or(many, HandlerEvent::concurrency)
     }
 
     /// The circuit breaker, if there is one.

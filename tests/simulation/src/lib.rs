@@ -14,6 +14,7 @@ pub mod lambda;
 pub mod ledger;
 pub mod messages;
 pub mod operator;
+pub mod own_function;
 pub mod policy;
 pub mod probe;
 pub mod run;

@@ -2,7 +2,6 @@
 
 use std::any::Any;
 use std::fmt;
-use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
@@ -258,7 +257,7 @@ fn functions<'a>(
         let clock = world.skewed_clock();
         let (policy, schema, resenders) = (policy.clone(), schema.clone(), resenders.clone());
         let process = move |clock| MessageProcessor {
-            handler: Target(world),
+            handler: Target::new(world),
             on_failure: OnFailure::wired(strategy, queues).expect("it is not async-retry").map(probe),
             breaker: SharedBreaker::of(&policy),
             policy: policy.clone(),
@@ -267,7 +266,7 @@ fn functions<'a>(
             observer,
             schema: schema.clone(),
             resenders: resenders.clone(),
-            max_concurrency: NonZeroUsize::new(world.knobs.max_concurrency).unwrap_or(NonZeroUsize::MIN),
+            max_concurrency: world.knobs.max_concurrency(),
         };
         let source = EventSource { queue: probe(source), process, clock };
         all.push(async move { source.run().await }.boxed());

@@ -4,24 +4,29 @@ use std::future::pending;
 use std::panic::resume_unwind;
 use std::time::Duration;
 
-use redeliver_core::handler::{Handler, HandlerError, Message};
+use redeliver_aws::targets::OwnFunction;
+use redeliver_core::handler::{Handler, HandlerError, Invocation, Message};
 use redeliver_core::ports::Clock;
 
 use crate::knobs::{Down, TargetFaults};
 use crate::ledger::CallId;
 use crate::messages::{Destiny, number};
+use crate::own_function::{self, Simulated};
 use crate::policy::ERROR_TYPES;
 use crate::world::World;
 
 /// What it says to people.
-const DETAILS: &str = "the simulated target says no: é \u{0}";
+pub(crate) const DETAILS: &str = "the simulated target says no: é \u{0}";
 
-/// The target of all processes.
-#[derive(Clone, Copy)]
-pub struct Target<'a>(pub &'a World);
+/// The target of a process.
+pub struct Target<'a> {
+    world: &'a World,
+    own_function: Option<OwnFunction<Simulated<'a>>>,
+}
 
 /// What it does with a call.
-enum Act {
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Act {
     Succeed,
     Fail(&'static str, &'static str, Option<u64>),
     /// It says that it is down.
@@ -31,14 +36,19 @@ enum Act {
 }
 
 /// A call that is under way.
-struct Calling<'a> {
+pub(crate) struct Calling<'a> {
     world: &'a World,
-    call: CallId,
+    pub(crate) call: CallId,
     is_over: bool,
 }
 
-impl Calling<'_> {
-    fn returns(&mut self) {
+impl<'a> Calling<'a> {
+    fn new(world: &'a World, message: &Message) -> Self {
+        let call = world.ledger().called(message, world.clock.now());
+        Self { world, call, is_over: false }
+    }
+
+    pub(crate) fn returns(&mut self) {
         self.is_over = true;
         self.world.ledger().returned(self.call, self.world.clock.now());
     }
@@ -54,14 +64,11 @@ impl Drop for Calling<'_> {
 
 impl Handler for Target<'_> {
     async fn handle(&self, message: &Message) -> Result<(), HandlerError> {
-        let Self(world) = *self;
-        let call = world.ledger().called(message, world.clock.now());
-        let mut calling = Calling { world, call, is_over: false };
+        let Self { world, .. } = *self;
+        let mut calling = Calling::new(world, message);
+        let call = calling.call;
         world.take_a_moment().await;
-        if world.strikes(world.knobs.target.slow) {
-            let most = 2000 * world.knobs.invocation_seconds;
-            world.clock.sleep(Duration::from_millis(world.up_to(most))).await;
-        }
+        world.be_slow().await;
         let answered = |kind, error_type, after, unavailable| {
             world.ledger().answered(call, kind, error_type, after, unavailable);
         };
@@ -93,11 +100,25 @@ impl Handler for Target<'_> {
             Act::Hang => pending().await,
         }
     }
+
+    async fn invoke(&self, invocation: Invocation<'_>) -> Result<(), HandlerError> {
+        let Some(function) = &self.own_function else { return self.handle(invocation.message).await };
+        let calling = Calling::new(self.world, invocation.message);
+        own_function::call(function, invocation, calling, self.act(invocation.message)).await
+    }
 }
 
-impl Target<'_> {
+impl<'a> Target<'a> {
+    /// As the knobs say, for a process that begins.
+    #[must_use]
+    pub fn new(world: &'a World) -> Self {
+        let own_function = world.knobs.own_function;
+        let own_function = own_function.map(|event| OwnFunction::new(Simulated::new(world, event), event));
+        Self { world, own_function }
+    }
+
     fn act(&self, message: &Message) -> Act {
-        let Self(world) = *self;
+        let Self { world, .. } = *self;
         let destiny =
             number(&message.body).and_then(|n| world.messages.get(n)).map(|message| message.destiny);
         let [unavailable, refused, busy, unknown] = ERROR_TYPES;

@@ -125,6 +125,14 @@ impl World {
         self.clock.sleep_until(end).await;
     }
 
+    /// A slow target may take longer than there is time.
+    pub async fn be_slow(&self) {
+        if self.strikes(self.knobs.target.slow) {
+            let most = 2000 * self.knobs.invocation_seconds;
+            self.clock.sleep(Duration::from_millis(self.up_to(most))).await;
+        }
+    }
+
     /// How the target is down for messages of this tenant, if it is.
     pub fn outage(&self, tenant: Option<&str>) -> Option<Down> {
         let Outage { shape, down, from_seconds, seconds } = self.knobs.outage?;

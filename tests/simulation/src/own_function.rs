@@ -1,0 +1,399 @@
+//! A user's own function as the target: the product's protocol around a runtime without a process. It reads each event with a
+//! reader of its own, and answers in the words of Lambda's runtimes.
+
+use std::collections::HashMap;
+use std::future::pending;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use redeliver_aws::targets::{Answer, Event, HandlerEvent, OwnFunction, Runtime};
+use redeliver_core::handler::{Form, Handler as _, HandlerError, Invocation};
+use redeliver_core::message::{Attribute, AttributeValue, Attributes};
+use redeliver_core::ports::Clock as _;
+use serde_json::{Value, json};
+
+use crate::ledger::{CallId, Violation};
+use crate::target::{Act, Calling, DETAILS};
+use crate::world::World;
+
+/// The runtime of one process.
+pub struct Simulated<'a> {
+    world: &'a World,
+    handler_event: HandlerEvent,
+    calls: Mutex<Calls>,
+}
+
+/// The calls that are under way, in the order in which they began.
+#[derive(Default)]
+struct Calls {
+    under_way: Vec<Call>,
+    /// A call was cut off, so that those that waited for its invocation are broken off.
+    has_cut_off: bool,
+}
+
+struct Call {
+    id: CallId,
+    record: Record,
+    act: Act,
+    /// Its record was in an event.
+    is_begun: bool,
+    said: Option<Said>,
+}
+
+/// What the handler sees of a record.
+#[derive(Clone, Debug, PartialEq)]
+struct Record {
+    sqs_message_id: String,
+    body: String,
+    attributes: Attributes,
+    receive_count: Option<u32>,
+    message_group_id: Option<String>,
+}
+
+/// A record of an event, and what its handler does with it.
+struct Given {
+    call: CallId,
+    record: Record,
+    act: Act,
+}
+
+/// What the handler has said of a record.
+#[derive(Clone)]
+enum Said {
+    /// It is done: the body that it was given.
+    Done(String),
+    Failed(Failure),
+}
+
+/// As in [`crate::ledger::Ledger::answered`].
+#[derive(Clone, Copy)]
+struct Failure {
+    kind: &'static str,
+    error_type: &'static str,
+    after: Option<u64>,
+    unavailable: bool,
+}
+
+impl Failure {
+    fn transient(error_type: &'static str) -> Self {
+        Self { kind: "transient", error_type, after: None, unavailable: false }
+    }
+}
+
+/// If it is dropped before its call has ended, that was cut off.
+struct UnderWay<'a> {
+    runtime: &'a Simulated<'a>,
+    call: CallId,
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        if self.runtime.ends(self.call).is_some() {
+            self.runtime.calls().has_cut_off = true;
+        }
+    }
+}
+
+impl<'a> Simulated<'a> {
+    /// A runtime that nobody has called yet.
+    #[must_use]
+    pub fn new(world: &'a World, handler_event: HandlerEvent) -> Self {
+        Self { world, handler_event, calls: Mutex::default() }
+    }
+
+    fn calls(&self) -> MutexGuard<'_, Calls> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ends(&self, call: CallId) -> Option<Call> {
+        let mut calls = self.calls();
+        let index = calls.under_way.iter().position(|one| one.id == call)?;
+        Some(calls.under_way.remove(index))
+    }
+}
+
+/// Calls the function for a message that the ledger knows of, and tells the ledger what the handler has said: that, and not
+/// what the product makes of it.
+pub(crate) async fn call(
+    function: &OwnFunction<Simulated<'_>>,
+    invocation: Invocation<'_>,
+    mut calling: Calling<'_>,
+    act: Act,
+) -> Result<(), HandlerError> {
+    let runtime = &function.runtime;
+    let Simulated { world, .. } = *runtime;
+    let call = calling.call;
+    let record = Record::of(&invocation);
+    runtime.calls().under_way.push(Call { id: call, record, act, is_begun: false, said: None });
+    let under_way = UnderWay { runtime, call };
+    let outcome = function.invoke(invocation).await;
+    let said = runtime.ends(call).and_then(|call| call.said);
+    drop(under_way);
+    // An invocation's calls come back at the same time, and it must be known which one a circuit breaker saw first.
+    world.take_a_moment().await;
+    match said {
+        Some(Said::Done(body)) => world.ledger().processed(call, &body, world.clock.now()),
+        Some(Said::Failed(Failure { kind, error_type, after, unavailable })) => {
+            world.ledger().answered(call, kind, error_type, after, unavailable);
+        }
+        // Another call has made the invocation, and was cut off.
+        None if runtime.calls().has_cut_off && is_timeout(&outcome) => {
+            world.ledger().answered(call, "transient", "Timeout", None, false);
+        }
+        None => world.ledger().report(format!("a handler was never asked, and it is said: {outcome:?}")),
+    }
+    world.travel().await;
+    calling.returns();
+    outcome
+}
+
+fn is_timeout(outcome: &Result<(), HandlerError>) -> bool {
+    outcome.as_ref().is_err_and(|error| error.error_type.name() == "Timeout")
+}
+
+impl Runtime for Simulated<'_> {
+    async fn call(&self, event: Event<'_>) -> Result<Answer, HandlerError> {
+        let Self { world, .. } = *self;
+        let records = match self.begin(&event) {
+            Ok(records) => records,
+            Err(why) => {
+                world.ledger().report(format!("an event of a handler: {why}: {}", event.json));
+                return pending().await;
+            }
+        };
+        world.take_a_moment().await;
+        world.be_slow().await;
+        if records.iter().any(|given| given.act == Act::Hang) {
+            return pending().await;
+        }
+        if records.iter().any(|given| given.act == Act::Panic) {
+            self.say_all(&records, Failure::transient("Runtime.Exited"));
+            return Err(HandlerError::transient("Runtime.Exited", DETAILS));
+        }
+        Ok(self.answer(&records))
+    }
+}
+
+/// The event.
+impl Simulated<'_> {
+    /// The records of an event are of calls that have just begun, in their order.
+    fn begin(&self, event: &Event<'_>) -> Result<Vec<Given>, Violation> {
+        let records = read(&event.json).ok_or("it cannot be read")?;
+        let is_one = self.handler_event == HandlerEvent::Record;
+        if records.is_empty() || (is_one && records.len() > 1) {
+            return Err(format!("it has {} records", records.len()));
+        }
+        let mut calls = self.calls();
+        let mut waiting = calls.under_way.iter_mut().filter(|call| !call.is_begun);
+        let mut given = Vec::with_capacity(records.len());
+        for record in records {
+            let call = waiting.by_ref().find(|call| call.record.sqs_message_id == record.sqs_message_id);
+            let call =
+                call.ok_or_else(|| format!("nobody has called for {record:?}, or not in this order"))?;
+            if record != call.record {
+                return Err(format!("the record is not {:?}", call.record));
+            }
+            call.is_begun = true;
+            given.push(Given { call: call.id, record, act: call.act });
+        }
+        Ok(given)
+    }
+
+    fn say_all(&self, records: &[Given], failure: Failure) {
+        self.say(records, |_| Said::Failed(failure));
+    }
+
+    fn say(&self, records: &[Given], said: impl Fn(&Given) -> Said) {
+        let mut calls = self.calls();
+        for given in records {
+            // It may have been cut off meanwhile.
+            if let Some(call) = calls.under_way.iter_mut().find(|call| call.id == given.call) {
+                call.said = Some(said(given));
+            }
+        }
+    }
+}
+
+impl Record {
+    fn of(Invocation { message, record, .. }: &Invocation<'_>) -> Self {
+        let mut attributes = message.attributes.clone();
+        // A plain message keeps it: its handler finds its attempt there.
+        if let (Form::Plain { .. }, Some(own)) = (&message.form, record.attributes.get("Redeliver")) {
+            attributes.insert("Redeliver".to_owned(), own.clone());
+        }
+        Self {
+            sqs_message_id: record.sqs_message_id.clone(),
+            body: message.body.clone(),
+            attributes,
+            receive_count: Some(record.receive_count),
+            message_group_id: record.message_group_id.clone(),
+        }
+    }
+
+    fn read(record: &Value) -> Option<Self> {
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let attribute = |(name, told): (&String, &Value)| {
+            let value = match (told["stringValue"].as_str(), told["binaryValue"].as_str()) {
+                (Some(text), None) => AttributeValue::Text(text.to_owned()),
+                (None, Some(base64)) => AttributeValue::Binary(STANDARD.decode(base64).ok()?),
+                _ => return None,
+            };
+            Some((name.clone(), Attribute { data_type: text(&told["dataType"])?, value }))
+        };
+        let attributes = record["messageAttributes"].as_object()?.iter().map(attribute);
+        let system = &record["attributes"];
+        Some(Self {
+            sqs_message_id: text(&record["messageId"])?,
+            body: text(&record["body"])?,
+            attributes: attributes.collect::<Option<_>>()?,
+            receive_count: system["ApproximateReceiveCount"].as_str()?.parse().ok(),
+            message_group_id: text(&system["MessageGroupId"]),
+        })
+    }
+}
+
+fn read(event: &str) -> Option<Vec<Record>> {
+    let event: Value = serde_json::from_str(event).ok()?;
+    event["Records"].as_array()?.iter().map(Record::read).collect()
+}
+
+/// The answer.
+impl Simulated<'_> {
+    fn answer(&self, records: &[Given]) -> Answer {
+        let Self { world, .. } = *self;
+        let target = &world.knobs.target;
+        if world.strikes(target.unclear) {
+            return self.unclear(records);
+        }
+        let failing = records.iter().find(|given| given.act != Act::Succeed);
+        let Some(failing) = failing else {
+            self.say(records, |given| Said::Done(given.record.body.clone()));
+            return self.success();
+        };
+        // One word for all: their own, or that of the first that failed.
+        let all_fail_so = records.iter().all(|given| given.act == failing.act);
+        let is_list = records.len() > 1 || world.draw() < 0.3;
+        let is_in_list = is_list && matches!(failing.act, Act::Fail("transient", _, None));
+        if (all_fail_so && !is_in_list) || world.strikes(target.throws) {
+            let (answer, failure) = self.failure(failing.act);
+            self.say_all(records, failure);
+            return answer;
+        }
+        self.list(records)
+    }
+
+    /// What names no failure is a success.
+    fn success(&self) -> Answer {
+        self.one_of(&[
+            "null",
+            "{}",
+            "",
+            " \n",
+            r#""done""#,
+            "17",
+            r#"[{"itemIdentifier":"nobody"}]"#,
+            r#"{"batchItemFailures":[]}"#,
+            r#"{"batchItemFailures":null,"redeliver":null}"#,
+            r#"{"statusCode":500,"body":"{}"}"#,
+        ])
+    }
+
+    /// All have failed: nobody knows what the handler means.
+    fn unclear(&self, records: &[Given]) -> Answer {
+        if self.world.draw() < 0.1 {
+            self.say_all(records, Failure::transient("Function.ResponseSizeTooLarge"));
+            return Answer::TooLarge;
+        }
+        self.say_all(records, Failure::transient("Runtime.InvalidResponse"));
+        let known = &records[0].record.sqs_message_id;
+        let and_unknown =
+            json!({"batchItemFailures": [{"itemIdentifier": known}, {"itemIdentifier": "nobody"}]});
+        self.one_of(&[
+            "done",
+            "{",
+            r#"{"batchItemFailures":[]} {}"#,
+            &and_unknown.to_string(),
+            r#"{"batchItemFailures":[{"itemIdentifier":""}]}"#,
+            r#"{"batchItemFailures":[{}]}"#,
+            r#"{"batchItemFailures":{}}"#,
+            r#"{"batchItemFailures":[],"batchItemFailures":[]}"#,
+            r#"{"redeliver":{}}"#,
+            r#"{"redeliver":{"outcome":"success"}}"#,
+            r#"{"redeliver":{"outcome":"snooze"}}"#,
+            r#"{"redeliver":{"outcome":"transient","delay_seconds":4294967296}}"#,
+            r#"{"redeliver":{"outcome":"transient","delay_seconds":-1}}"#,
+        ])
+    }
+
+    /// All have failed so.
+    fn failure(&self, act: Act) -> (Answer, Failure) {
+        let Self { world, .. } = *self;
+        let (outcome, error_type, after) = match act {
+            Act::Fail(kind, error_type, after) => (kind, error_type, after),
+            Act::Unavailable(error_type) => ("unavailable", error_type, None),
+            Act::Succeed | Act::Panic | Act::Hang => unreachable!("that is no failure of a handler's own"),
+        };
+        let after = after.map(|seconds| seconds.min(u32::MAX.into()));
+        let unavailable = outcome == "unavailable";
+        let kind = if unavailable { "transient" } else { outcome };
+        let is_named = world.draw() < 0.7;
+        if (outcome, after) == ("transient", None) && world.draw() < 0.5 {
+            let mut thrown = json!({"errorMessage": DETAILS, "stackTrace": ["at pay (orders.js:1)"]});
+            if is_named {
+                thrown["errorType"] = error_type.into();
+            }
+            let error_type = if is_named { error_type } else { "Runtime.UnknownReason" };
+            return (Answer::Error(thrown.to_string().into()), Failure::transient(error_type));
+        }
+        let mut words = json!({"outcome": outcome, "details": DETAILS});
+        if let Some(seconds) = after {
+            words["delay_seconds"] = seconds.into();
+        }
+        if is_named {
+            words["type"] = error_type.into();
+        }
+        let without_name = match outcome {
+            "permanent" => "Permanent",
+            "snooze" => "Snooze",
+            "unavailable" => "Unavailable",
+            _ => "Transient",
+        };
+        let error_type = if is_named { error_type } else { without_name };
+        // Other members are the handler's own.
+        let answer = response(&json!({"redeliver": words, "statusCode": 200}));
+        (answer, Failure { kind, error_type, after, unavailable })
+    }
+
+    /// `batchItemFailures`, in which a record can only fail, in any order. Of copies with one identifier the last counts.
+    fn list(&self, records: &[Given]) -> Answer {
+        let Self { world, .. } = *self;
+        let mut list = Vec::new();
+        let mut failures = HashMap::new();
+        for Given { record: Record { sqs_message_id: id, .. }, act, .. } in records.iter().rev() {
+            let (Act::Fail(_, error_type, _) | Act::Unavailable(error_type)) = *act else { continue };
+            let (entry, error_type) = if world.draw() < 0.5 {
+                (json!({"itemIdentifier": id}), "BatchItemFailure")
+            } else {
+                let error = json!({"type": error_type, "details": DETAILS});
+                (json!({"itemIdentifier": id, "error": error}), error_type)
+            };
+            list.push(entry);
+            failures.insert(id.clone(), Failure::transient(error_type));
+        }
+        self.say(records, |Given { record, .. }| match failures.get(&record.sqs_message_id) {
+            Some(failure) => Said::Failed(*failure),
+            None => Said::Done(record.body.clone()),
+        });
+        response(&json!({ "batchItemFailures": list }))
+    }
+
+    fn one_of(&self, answers: &[&str]) -> Answer {
+        let index = usize::try_from(self.world.up_to(answers.len() as u64 - 1)).unwrap_or(0);
+        Answer::Response(answers[index].to_owned().into())
+    }
+}
+
+fn response(answer: &Value) -> Answer {
+    Answer::Response(answer.to_string().into())
+}
