@@ -85,7 +85,8 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
                 let index = waiting.start;
                 match self.ask(&accepted[index]) {
                     Asked::Call(permitted) => {
-                        probe = permitted.is_probe().then_some(index).or(probe);
+                        let down_since = self.breaker.open_since().filter(|_| permitted.is_probe());
+                        probe = down_since.map(|since| (index, since)).or(probe);
                         running.push(start(index, permitted));
                     }
                     Asked::Hold(since) => {
@@ -118,7 +119,8 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         let seconds = until(started_at, clock.now()).as_secs_f64();
         let down_since = self.breaker.open_since();
         let unfinished = |index| match down_since {
-            Some(since) if probe == Some(index) => {
+            // Of this outage: the target may have been back since the probe began.
+            Some(since) if probe == Some((index, since)) => {
                 Call { outcome: Outcome::Held { since, probed: Some(timeout()) }, seconds }
             }
             _ if index < waiting.start => Call { outcome: Outcome::Failure(timeout()), seconds },

@@ -277,6 +277,17 @@ fn the_second_probe_of_a_batch_that_the_end_cuts_off_spends_nothing_either() {
 }
 
 #[test]
+fn a_call_that_was_the_probe_of_an_earlier_outage_is_a_timeout_like_any_other() {
+    let policy = r#"{"circuit_breaker":{"minimum_calls":1}}"#;
+    // The second one is called whatever is known, and is answered: the target is back, and then down again.
+    let setup = Setup::with_policy(policy).on(0, Step::Hang).on(1, Step::Take(1)).failing(2, down());
+    setup.process(vec![held(0, 600, 700), held(1, 86_400, 700), record(2, body(2))], 30);
+    assert_eq!(setup.handler.called(), [id(0), id(1), id(2)]);
+    let told = [("transient", "Timeout"), ("transient", "HttpStatus.503")];
+    assert_eq!(kinds(&setup), told.map(|(kind, error_type)| (kind.to_owned(), Value::from(error_type))));
+}
+
+#[test]
 fn what_was_held_for_as_long_as_it_may_be_is_called() {
     let setup = outage(Setup::new());
     setup.process(ten(), 30);
