@@ -403,7 +403,11 @@ impl Ledger {
         if !self.knobs.policy.long_delays || !case.may_be_long() {
             return Some(send.content.delay.get().into());
         }
-        let due = body.retries.next_retry.filter(|due| self.knobs.skew_ms == 0 && *due > send.at)?;
+        // In a full message the moment of its failure may have given way.
+        if self.knobs.skew_ms > 0 || self.subjects[send.n].is_oversize() {
+            return None;
+        }
+        let due = body.retries.next_retry.filter(|due| *due > send.at)?;
         // SQS's own times are whole milliseconds.
         u64::try_from(((due - case.failed_at).num_milliseconds() + 500) / 1000).ok()
     }
