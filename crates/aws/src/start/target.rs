@@ -54,7 +54,7 @@ pub async fn own_function(
     let command = command.wrapped(settings.next_wrapper);
     let program = command.program.display().to_string();
     let runtime_api = aws_variable("AWS_LAMBDA_RUNTIME_API");
-    let processes = Processes::new(command, NonZeroU16::MIN).in_lambda(runtime_api);
+    let processes = Processes::new(command, NonZeroU16::MIN).in_lambda(runtime_api.as_deref());
     let function = Arc::new(OwnFunction::new(processes, settings.handler_event));
     let began = function.runtime.begin().await.map_err(|error| format!("cannot run {program}: {error}"))?;
     if let Err(ended) = began {

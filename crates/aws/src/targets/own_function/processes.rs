@@ -109,8 +109,8 @@ impl Processes {
 
     /// In Lambda, whose Runtime API is at this address.
     #[must_use]
-    pub fn in_lambda(self, runtime_api: Option<String>) -> Self {
-        Self { upstream: runtime_api.as_deref().and_then(Upstream::new), ..self }
+    pub fn in_lambda(self, runtime_api: Option<&str>) -> Self {
+        Self { upstream: runtime_api.and_then(Upstream::new), ..self }
     }
 
     /// Where no invocation of Lambda's ends a call.

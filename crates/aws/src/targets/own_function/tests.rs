@@ -360,8 +360,7 @@ async fn lambda_hears_the_error_of_the_first_start_and_all_that_is_not_ours() {
     let answer = || Answer::new(202, &[("x-own", "1")], "up");
     let lambda = Loopback::start([answer(), answer()]).await;
     let address = lambda.url().trim_start_matches("http://").trim_end_matches('/').to_owned();
-    let own =
-        Own::running("exec sleep 1000", HandlerEvent::Record, |own| own.in_lambda(Some(address.clone())));
+    let own = Own::running("exec sleep 1000", HandlerEvent::Record, |own| own.in_lambda(Some(&address)));
     let began = async {
         let runtime = own.runtime(1).await;
         let response = runtime.post("runtime/init/error", r#"{"errorType":"Import"}"#).await;
