@@ -21,7 +21,8 @@ Examples:
   redeliver local events.jsonl --strategy async-retry --fail-first 3
   redeliver local orders.jsonl --target http://127.0.0.1:8080/orders
   redeliver local orders.jsonl --exec 'python3 -m awslambdaric app.handler'
-  redeliver local orders.jsonl --exec 'node_modules/.bin/aws-lambda-ric index.handler'
+  redeliver local orders.jsonl \\
+    --exec 'node_modules/.bin/aws-lambda-ric index.handler'
   redeliver local orders.jsonl --endpoint-url http://127.0.0.1:4566
 
 Virtual time starts at 2026-01-01T00:00:00Z and jumps from one due moment to the next. It stands still while --target \

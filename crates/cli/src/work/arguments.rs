@@ -24,7 +24,8 @@ const WAIT_SECONDS_MAX: u64 = 20;
 Examples:
   redeliver work message-processor failed-message-processor final-dlq-annotator
   redeliver work message-processor --concurrency 8 --health 0.0.0.0:8080
-  redeliver work message-processor --exec 'node_modules/.bin/aws-lambda-ric index.handler'
+  redeliver work message-processor \\
+    --exec 'node_modules/.bin/aws-lambda-ric index.handler'
   redeliver work failed-message-processor --wait 2s \\
     --endpoint-url http://127.0.0.1:4566
 

@@ -383,6 +383,9 @@ impl Ledger {
         let ahead = if case.is_told { ahead } else { ahead + self.skew() };
         let limit = self.age_limit(send.n, case.before.first_sent(case.sent_at));
         let (first, last) = self.delays(send.n, case.retry(), case.asked).due(case.failed_at, ahead, limit);
+        // In a full message the moment of its failure may have given way: then it counts from the receive, by a clock of
+        // its own.
+        let last = if self.subjects[send.n].is_oversize() { last + ahead } else { last };
         if (first..=last).contains(&due) || (due >= first && (overdue || self.is_stretched(due, at))) {
             Ok(())
         } else {
