@@ -6,7 +6,7 @@ export enum Envelope {
   OPTIONAL = 'optional',
 }
 
-/** What one invocation of your own function's handler gets. */
+/** The event of one invocation of your own function's handler. */
 export enum HandlerEvent {
   /** One message: what the handler answers, or throws, is about this message alone. */
   RECORD = 'record',

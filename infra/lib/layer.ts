@@ -7,13 +7,13 @@ import { refuseTooLarge } from './environment';
 import type { Plan } from './plan';
 import type { UserFunction } from './user-function';
 
-/** Where Lambda puts what layers hold. */
+/** The directory into which Lambda unpacks layers. */
 export const LAYER_DIRECTORY = '/opt/';
 const PROGRAM = 'redeliver';
 
 /** "Modifying the runtime environment": Lambda starts this program, with the runtime's command as its arguments. */
 const WRAPPER_VARIABLE = 'AWS_LAMBDA_EXEC_WRAPPER';
-/** What our program starts in turn. */
+/** The wrapper that our program starts in turn. */
 export const NEXT_WRAPPER_VARIABLE = 'REDELIVER_NEXT_WRAPPER';
 export const WRAPPER = LAYER_DIRECTORY + PROGRAM;
 
@@ -27,7 +27,7 @@ const FAMILIES: readonly (lambda.RuntimeFamily | undefined)[] = [
 /** A runtime that this CDK does not know yet. */
 const NAMES = /^(nodejs|python|java|dotnet|ruby)\d/;
 
-/** What a user's function gets beside the program. */
+/** A user's function gets these beside the program. */
 interface Attached {
   readonly schemas: Readonly<Record<string, string>>;
   readonly environment: Readonly<Record<string, string>>;
@@ -58,7 +58,7 @@ export function attach(scope: Construct, userFunction: UserFunction, { bundles }
   return own;
 }
 
-/** What is in the function's environment, as far as it is known: literals, and what CloudFormation puts in. */
+/** The function's variables, as far as they are known: literals, and what CloudFormation puts in. */
 export function variablesOf({ resource }: UserFunction): Readonly<Record<string, any>> {
   return resolved(resource, resource.environment)?.variables ?? {};
 }
@@ -92,7 +92,7 @@ export function layerProblems(userFunction: UserFunction): string[] {
   ];
 }
 
-/** What changes how Lambda runs a function, so that redeliver could not. */
+/** Features of Lambda that change how a function is run, so that redeliver could not run it. */
 function featureProblems({ name, resource }: UserFunction): string[] {
   const snapStart = resolved(resource, resource.snapStart);
   return [

@@ -74,7 +74,7 @@ export interface LambdaTargetOptions {
 
 /** How a function of your own works. */
 export interface OwnFunctionOptions {
-  /** What one invocation of your handler gets. Default: `HandlerEvent.RECORD`. */
+  /** The event of one invocation of your handler. Default: `HandlerEvent.RECORD`. */
   readonly handlerEvent?: HandlerEvent;
 }
 

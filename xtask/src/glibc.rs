@@ -13,10 +13,10 @@ pub(crate) struct Glibc {
     pub(crate) minor: u32,
 }
 
-/// Of the functions, and of the layer, which has the message-processor: Lambda's managed runtimes on Amazon Linux 2 have it, such
+/// For the functions, and for the layer, which has the message-processor: Lambda's managed runtimes on Amazon Linux 2 have it, such
 /// as Python 3.11 and Java 17. `provided.al2023` has 2.34.
 pub(crate) const OF_FUNCTIONS: Glibc = Glibc { major: 2, minor: 26 };
-/// Of the command line: RHEL 8 has it.
+/// For the command line: RHEL 8 has it.
 pub(crate) const OF_COMMAND_LINE: Glibc = Glibc { major: 2, minor: 28 };
 /// The oldest that Rust's own library runs with, and so what a program needs that names none.
 const OLDEST: Glibc = Glibc { major: 2, minor: 17 };

@@ -22,11 +22,11 @@ use serde_json::value::RawValue;
 pub(crate) use event::Object;
 pub use event::{NotAnSqsEvent, Records, records};
 
-/// A user's own function beside ours in the same place: what Lambda says concerns it, too.
+/// A user's own function in the same environment as ours: it must know what Lambda tells us.
 pub trait Guest: Send + Sync + 'static {
-    /// What Lambda says of the invocation that begins.
+    /// Takes the ARN and the trace of the invocation that begins.
     fn invoked(&self, function_arn: &str, trace_id: Option<&str>);
-    /// Handles an event that is none of SQS's, before its end; `None` if that is not to be.
+    /// Handles an event that did not come from SQS, until `end`; `None` if it takes no such events.
     fn other_event(
         &self,
         event: &str,
@@ -36,7 +36,7 @@ pub trait Guest: Send + Sync + 'static {
     fn restored(&self) -> impl Future<Output = ()> + Send;
 }
 
-/// There is none.
+/// No guest.
 impl Guest for () {
     fn invoked(&self, _: &str, _: Option<&str>) {}
 

@@ -36,7 +36,7 @@ pub struct Invocation<'a> {
     /// The receive that brought it: SQS's ids, times and counts. Its body is in `message` alone, as are an envelope's
     /// attributes.
     pub record: &'a ReceivedMessage,
-    /// What the handler knows then it must answer then: soon afterwards it is cut off, and that is forgotten.
+    /// The handler must answer by then, with what it knows: soon afterwards it is cut off, and its answer is lost.
     pub end: Timestamp,
 }
 

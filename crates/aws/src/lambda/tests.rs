@@ -119,7 +119,7 @@ fn a_batch_without_failures_says_so() {
     assert_eq!(response(&[]), r#"{"batchItemFailures":[]}"#);
 }
 
-/// What a user's function that is called beside ours answers.
+/// A guest's answer.
 struct Answering(Result<&'static str, &'static str>);
 
 impl Guest for Answering {

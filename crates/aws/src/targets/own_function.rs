@@ -25,7 +25,7 @@ pub use processes::{Ended, Processes};
 use super::invoke::client_context;
 use crate::lambda::{Diagnostic, Guest};
 
-/// What the handler gets in one invocation: `HANDLER_EVENT`.
+/// The event of one invocation of the handler: `HANDLER_EVENT`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HandlerEvent {
     /// An SQS event with one record.
@@ -50,19 +50,19 @@ impl HandlerEvent {
 /// each.
 #[derive(Debug)]
 pub struct OwnFunction<R = Processes> {
-    /// What runs it.
+    /// Runs its code.
     pub runtime: R,
     handler_event: HandlerEvent,
     /// Records whose calls began together, in one invocation.
     together: Mutex<Vec<Waiting>>,
 }
 
-/// What runs a user's function: an event in, an answer out.
+/// Runs a user's function: an event in, an answer out.
 pub trait Runtime: Send + Sync {
     /// Calls the handler. Dropping it ends the call.
     ///
     /// # Errors
-    /// What became of it, if it has not answered.
+    /// If the handler has not answered; the error says why.
     fn call(&self, event: Event<'_>) -> impl Future<Output = Result<Answer, HandlerError>> + Send;
 }
 

@@ -57,7 +57,7 @@ pub struct Arguments {
     /// has 30 s
     #[arg(long, value_name = "COMMAND", value_parser = command, conflicts_with_all = ["target", "fail_rate", "fail_first", "fail_permanently"])]
     pub exec: Option<Command>,
-    /// What the function of --exec gets in one invocation
+    /// The event of one invocation of --exec's function
     #[arg(long, value_name = "EVENT", value_parser = handler_events(), default_value = "record", requires = "exec")]
     pub handler_event: HandlerEvent,
     /// Built-in target: the chance that a call fails, 0 to 1
@@ -91,7 +91,7 @@ pub(crate) fn strategies(some: &[Strategy]) -> impl TypedValueParser<Value = Str
         .map(|name| Strategy::named(&name).expect("the parser lets no other names through"))
 }
 
-/// As a shell takes it apart; there is none.
+/// Splits a command into words as a shell would, without a shell.
 pub(crate) fn command(text: &str) -> Result<Command, String> {
     let words = shlex::split(text).ok_or("a quotation mark is not closed")?;
     Command::new(words.into_iter().map(Into::into)).ok_or_else(|| "it names no program".to_owned())

@@ -34,7 +34,7 @@ impl Target {
 pub struct Recorded<'a, C> {
     pub target: &'a Target,
     pub ledger: &'a Mutex<Ledger>,
-    /// Of a real target: the built-in one fails as it is told to.
+    /// A real target's: the built-in one fails as it is told to.
     pub last_failure: &'a Mutex<Option<String>>,
     pub clock: C,
     /// Held during real calls, if time is virtual.

@@ -24,7 +24,7 @@ pub(super) struct Settings {
     pub(super) final_dlq_annotator: Option<(FinalDlqAnnotatorSettings, String)>,
 }
 
-/// What the message-processor calls.
+/// The message-processor's target.
 #[derive(Debug)]
 pub(super) enum Called {
     Target(TargetSettings),

@@ -1,4 +1,4 @@
-//! The meaning of what a handler answers.
+//! The meaning of a handler's answer.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -11,21 +11,21 @@ use serde_json::value::RawValue;
 
 use crate::lambda::Object;
 
-/// Causes of an exception that are told.
+/// Maximum number of an exception's causes in the details of an error.
 const CAUSES_MAX: usize = 3;
 
-/// What a runtime has posted for an invocation.
+/// The answer to an invocation, as the runtime has posted it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// What the handler returned, as JSON.
+    /// The handler's return value, as JSON.
     Response(Bytes),
-    /// What it threw ("Using the Lambda runtime API for custom runtimes", Invocation error).
+    /// The error that it threw ("Using the Lambda runtime API for custom runtimes", Invocation error).
     Error(Bytes),
     /// It returned more than Lambda takes.
     TooLarge,
 }
 
-/// What became of each record of an invocation: `ids` are their SQS message ids, in order.
+/// The outcome of each record of an invocation: `ids` are their SQS message ids, in order.
 pub(super) fn outcomes(answer: &Answer, ids: &[&str]) -> Vec<Result<(), HandlerError>> {
     let failed = |error: HandlerError| ids.iter().map(|_| Err(error.clone())).collect();
     match answer {
@@ -38,12 +38,12 @@ pub(super) fn outcomes(answer: &Answer, ids: &[&str]) -> Vec<Result<(), HandlerE
     }
 }
 
-/// The same of one record.
+/// The outcome of an invocation with one record.
 pub(super) fn outcome(answer: &Answer, id: &str) -> Result<(), HandlerError> {
     outcomes(answer, &[id]).pop().expect("each record has an outcome")
 }
 
-/// What the handler returned to an event that is none of SQS's: it is passed on as it is.
+/// The handler's return value for an event that did not come from SQS: it is passed on as it is.
 pub(super) fn returned(answer: Answer) -> Result<Box<RawValue>, HandlerError> {
     match answer {
         Answer::Response(body) => serde_json::from_slice(&body).map_err(|_| {
@@ -59,7 +59,7 @@ fn too_large() -> HandlerError {
     HandlerError::transient("Function.ResponseSizeTooLarge", details)
 }
 
-/// The members of an answer that say something: others are the handler's own.
+/// The members of an answer that mean something here: all others are the handler's own.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Returned<'a> {
@@ -163,7 +163,7 @@ fn in_words_of_ours(text: &RawValue) -> Result<HandlerError, String> {
     }
 }
 
-/// As AWS's runtimes write an exception: `stackTrace` is Python's, Java's, Ruby's and .NET's, `trace` is Node.js's.
+/// An exception as AWS's runtimes write it: `stackTrace` is Python's, Java's, Ruby's and .NET's, `trace` is Node.js's.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Exception {
@@ -179,7 +179,8 @@ impl Exception {
         serde_json::from_slice(text).map(|Object(exception)| exception).unwrap_or_default()
     }
 
-    /// Where it happened. Python lists the innermost call last; the others list it first, Node.js after the message.
+    /// The place where it was thrown. Python lists the innermost call last; the others list it first, Node.js after the
+    /// message.
     fn place(&self) -> Option<String> {
         let frames: Vec<String> = serde_json::from_str(self.stack_trace.as_ref()?.get()).ok()?;
         let is_pythons = |frame: &String| frame.trim_start().starts_with("File \"");
@@ -194,7 +195,7 @@ impl Exception {
     }
 }
 
-/// What it threw, in its runtime's words.
+/// The error that the handler threw, in its runtime's words.
 pub(super) fn exception(body: &[u8]) -> HandlerError {
     let exception = Exception::read(body);
     let mut details = exception.error_message.clone().unwrap_or_default();

@@ -25,14 +25,14 @@ use super::runtime_api::{RuntimeApi, Said, Task, Upstream};
 use super::{Event, Runtime, lock};
 use crate::SystemClock;
 
-/// For a function that is told to end: Lambda's Shutdown phase has no more ("Understanding the Lambda execution environment
-/// lifecycle").
+/// The time for a function that is told to end: Lambda's Shutdown phase has no more ("Understanding the Lambda execution
+/// environment lifecycle").
 const END_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The processes of one command.
 ///
-/// Each has one invocation at a time, as in Lambda. Dropping a call that is under way kills its process: what it would
-/// still do nobody waits for, and the next call starts it anew.
+/// Each has one invocation at a time, as in Lambda. Dropping a call that is under way kills its process, since nobody
+/// waits for its answer any more; the next call starts a new one.
 #[derive(Debug)]
 pub struct Processes {
     command: Command,
@@ -113,7 +113,7 @@ impl Processes {
         Self { upstream: runtime_api.and_then(Upstream::new), ..self }
     }
 
-    /// Where no invocation of Lambda's ends a call.
+    /// Limits each call, where no invocation of Lambda's ends it.
     #[must_use]
     pub fn with_time_limit(self, limit: Duration) -> Self {
         Self { time_limit: Some(limit), ..self }
@@ -162,7 +162,7 @@ impl Processes {
         Ok(Lease { function: Some(function), idle: &self.idle, _place: place })
     }
 
-    /// What Lambda says of the invocation in which the next calls are made.
+    /// Takes the ARN and the trace of Lambda's invocation in which the next calls are made.
     pub fn invoked(&self, function_arn: &str, trace_id: Option<&str>) {
         let around = Around { function_arn: function_arn.to_owned(), trace_id: trace_id.map(str::to_owned) };
         *lock(&self.lambda) = around;
@@ -185,7 +185,7 @@ impl Processes {
         let request_id = Uuid::new_v4().to_string();
         let mut headers = HeaderMap::new();
         let mut insert = |name, value: Option<&str>| {
-            // What cannot stand in a header was no trace of anybody's.
+            // A text that cannot stand in a header is no trace id.
             if let Some(value) = value.and_then(|value| HeaderValue::from_str(value).ok()) {
                 headers.insert(HeaderName::from_static(name), value);
             }
@@ -271,7 +271,7 @@ impl Running {
         }
     }
 
-    /// What it says next, or its end.
+    /// The function's next report, or its end.
     async fn heard(&mut self) -> Result<Option<Said>, Ended> {
         tokio::select! {
             // What it has said before its end counts.

@@ -24,7 +24,7 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use super::answer::Answer;
 
-/// Of an answer ("Lambda quotas": 6 MB; the Runtime API says it to the byte).
+/// The largest answer ("Lambda quotas": 6 MB; the Runtime API says it to the byte).
 const ANSWER_BYTES_MAX: usize = 6_291_556;
 
 /// After an accept that failed.
@@ -32,7 +32,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// What the function is to do.
+/// One invocation for the function.
 #[derive(Debug)]
 pub(super) struct Task {
     pub(super) request_id: String,
@@ -41,7 +41,7 @@ pub(super) struct Task {
     pub(super) headers: HeaderMap,
 }
 
-/// What the function has said.
+/// A report of the function's, made by a request to its Runtime API.
 #[derive(Debug)]
 pub(super) enum Said {
     /// It asks for an invocation, or for its restore: it has begun.
@@ -95,7 +95,7 @@ impl Drop for RuntimeApi {
     }
 }
 
-/// What its connections share.
+/// The state that all connections of one process share.
 #[derive(Debug)]
 struct Shared {
     tasks: AsyncMutex<mpsc::Receiver<Task>>,
