@@ -39,7 +39,8 @@ comes back.
 With --health, GET /healthz answers 200, or 503 when a function has not reached its queue for 60 seconds; GET /readyz answers \
 200, or 503 from the first signal on; GET /metrics is for Prometheus.
 
-What it says of itself is on standard error, what becomes of messages on standard output, a JSON object a line each.
+What it says of itself is on standard error, what becomes of messages on standard output, a JSON object a line each. \
+The function of --exec prints there, too.
 
 Exit codes:
   0  stopped, and all that was received is handled
@@ -50,7 +51,7 @@ pub struct Arguments {
     #[arg(value_name = "FUNCTION", required = true, value_enum)]
     functions: Vec<FunctionName>,
     /// The message-processor calls your own Lambda function instead of `TARGET`: COMMAND starts its runtime, as AWS's runtime
-    /// interface clients do; each batch has a process of it, which has `HANDLER_EVENT`
+    /// interface clients do. Each batch has a process of it. `HANDLER_EVENT` says what one invocation gets
     #[arg(long, value_name = "COMMAND", value_parser = command)]
     pub(super) exec: Option<Command>,
     /// What the functions' names in logs and metrics begin with, e.g. `orders` for `orders-message-processor`: so that
