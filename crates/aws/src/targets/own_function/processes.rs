@@ -85,6 +85,12 @@ struct Lease<'a> {
     _place: SemaphorePermit<'a>,
 }
 
+impl Lease<'_> {
+    fn function(&mut self) -> &mut Running {
+        self.function.as_mut().expect("it is there until the lease ends")
+    }
+}
+
 impl Drop for Lease<'_> {
     fn drop(&mut self) {
         lock(self.idle).extend(self.function.take().filter(|function| !function.is_busy));
@@ -199,17 +205,22 @@ impl Processes {
     }
 
     async fn answer(&self, task: Task, end: Timestamp) -> Result<Answer, HandlerError> {
+        let not_startable = |error| {
+            let details = format_args!("the function cannot be started: {error}");
+            HandlerError::unavailable("Runtime.NotStarted", details)
+        };
         // One that ended between two calls is started again for this one; one that has just been started is not.
         for _ in 0..2 {
-            let mut lease = self.lease().await.map_err(|error| {
-                let details = format_args!("the function cannot be started: {error}");
-                HandlerError::unavailable("Runtime.NotStarted", details)
-            })?;
-            let function = lease.function.as_mut().expect("it is there until the lease ends");
+            let begins = async {
+                let mut lease = self.lease().await.map_err(not_startable)?;
+                let began = lease.function().ready().await;
+                Ok((lease, began))
+            };
             // One that takes longer to start goes on with that, and is there for the next call.
-            let ready = timeout(until(SystemClock.now(), end), function.ready());
-            let answered = match ready.await.map_err(|_| HandlerError::not_started())? {
-                Ok(()) => function.answer(&task).await,
+            let begun = timeout(until(SystemClock.now(), end), begins).await;
+            let (mut lease, began) = begun.map_err(|_| HandlerError::not_started())??;
+            let answered = match began {
+                Ok(()) => self.in_time(end, lease.function().answer(&task)).await?,
                 Err(ended) => Err(ended),
             };
             let ended = match answered {
@@ -227,18 +238,21 @@ impl Processes {
         let details = "the function's process ends before it takes an invocation";
         Err(HandlerError::unavailable("Runtime.ExitError", details))
     }
+
+    /// In Lambda whoever has made the call breaks it off.
+    async fn in_time<T>(&self, end: Timestamp, answer: impl Future<Output = T>) -> Result<T, HandlerError> {
+        if self.time_limit.is_none() {
+            return Ok(answer.await);
+        }
+        let answered = timeout(until(SystemClock.now(), end), answer).await;
+        answered.map_err(|_| HandlerError::transient("Timeout", "the function did not answer in time"))
+    }
 }
 
 impl Runtime for Processes {
     async fn call(&self, event: Event<'_>) -> Result<Answer, HandlerError> {
-        let Some(limit) = self.time_limit else {
-            let end = event.end;
-            return self.answer(self.task(event, end), end).await;
-        };
-        let end = SystemClock.now() + limit;
-        let task = self.task(event, end);
-        let too_late = |_| Err(HandlerError::transient("Timeout", "the function did not answer in time"));
-        timeout(limit, self.answer(task, end)).await.unwrap_or_else(too_late)
+        let end = self.time_limit.map_or(event.end, |limit| SystemClock.now() + limit);
+        self.answer(self.task(event, end), end).await
     }
 }
 

@@ -420,14 +420,35 @@ async fn a_snapshot_is_restored_before_the_first_invocation() {
     assert_eq!(with(lambda, restore).await, Ok(()));
 }
 
+/// One that hangs.
+fn limited() -> Own {
+    Own::running("exec sleep 1000", HandlerEvent::Record, |own| own.with_time_limit(Duration::from_millis(1)))
+}
+
 #[tokio::test]
 async fn outside_lambda_a_call_has_its_own_time_limit() {
-    let own = Own::running("exec sleep 1000", HandlerEvent::Record, |own| {
-        own.with_time_limit(Duration::from_millis(1))
-    });
+    let own = limited();
+    let asks = async {
+        let runtime = own.runtime(1).await;
+        tokio::spawn(async move { runtime.next().await });
+    };
+    with(own.runtime.begin(), asks).await.unwrap().unwrap();
     let (message, record) = message(1);
     let error = own.invoke(Invocation { message: &message, record: &record, end: end() }).await.unwrap_err();
     assert_eq!(error.error_type.name(), "Timeout");
+    assert!(lock(&own.runtime.idle).is_empty(), "what hangs is killed");
+}
+
+#[tokio::test]
+async fn outside_lambda_a_call_that_waits_for_the_start_until_its_limit_has_not_begun() {
+    let own = limited();
+    let (message, record) = message(1);
+    for _ in 0..20 {
+        let call = own.invoke(Invocation { message: &message, record: &record, end: end() });
+        assert_eq!(call.await.unwrap_err().kind, FailureKind::NotStarted);
+    }
+    until_is(|| !own.starts().is_empty()).await;
+    assert_eq!(own.starts().len(), 1, "what is starting is not started again");
 }
 
 #[tokio::test]
