@@ -125,7 +125,8 @@ struct Answering(Result<&'static str, &'static str>);
 impl Guest for Answering {
     fn invoked(&self, _: &str, _: Option<&str>) {}
 
-    async fn other_event(&self, event: &str, _: Timestamp) -> Option<Result<Box<RawValue>, Diagnostic>> {
+    async fn other_event(&self, event: &str, end: Timestamp) -> Option<Result<Box<RawValue>, Diagnostic>> {
+        assert_eq!(end.timestamp_millis(), 1_750_000_030_000);
         assert_eq!(event, r#"{"Records":[{"eventSource":"aws:s3"}]}"#);
         let failed = |text: &str| Diagnostic { error_type: text.to_owned(), error_message: text.to_owned() };
         Some(self.0.map(|text| RawValue::from_string(text.to_owned()).unwrap()).map_err(failed))
@@ -138,7 +139,7 @@ impl Guest for Answering {
 async fn an_event_of_another_service_is_a_guests_and_its_errors_text_is_not_logged() {
     let invoke = async |answer| {
         let event = r#"{"Records":[{"eventSource":"aws:s3"}]}"#;
-        invoke(&Noting::default(), &Noted::default(), &Answering(answer), event, 0).await
+        invoke(&Noting::default(), &Noted::default(), &Answering(answer), event, 1_750_000_030_000).await
     };
     let answer = serde_json::to_string(&invoke(Ok(r#"{ "n": 1.0 }"#)).await.unwrap()).unwrap();
     assert_eq!(answer, r#"{ "n": 1.0 }"#);

@@ -1,10 +1,12 @@
 //! With a process that only says where its Runtime API is, and the test as its runtime.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::pin::pin;
 
+use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use futures_util::poll;
 use redeliver_core::handler::{FailureKind, Form};
@@ -40,12 +42,21 @@ impl Own {
     }
 
     fn running(script: &str, handler_event: HandlerEvent, of: impl Fn(Processes) -> Processes) -> Self {
+        Self::in_processes(NonZeroU16::MIN, script, handler_event, of)
+    }
+
+    fn in_processes(
+        most: NonZeroU16,
+        script: &str,
+        handler_event: HandlerEvent,
+        of: impl Fn(Processes) -> Processes,
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let starts = folder.path().join("starts");
         let script = format!("echo \"$AWS_LAMBDA_RUNTIME_API $$\" >> \"$1\"; {script}");
         let words = ["sh", "-c", &script, "sh"].map(Into::into).into_iter().chain([starts.clone().into()]);
         let command = Command::new(words).unwrap();
-        let function = OwnFunction::new(of(Processes::new(command, NonZeroU16::MIN)), handler_event);
+        let function = OwnFunction::new(of(Processes::new(command, most)), handler_event);
         Self { function, starts, _folder: folder }
     }
 
@@ -212,6 +223,29 @@ async fn a_handler_gets_the_record_as_sqs_made_it_and_the_messages_own_headers()
     assert_eq!(error.error_type.name(), "E");
 }
 
+#[test]
+fn a_record_says_which_dlq_it_was_redriven_from_and_nothing_that_sqs_has_not_said() {
+    let (message, record) = message(1);
+    let record = ReceivedMessage {
+        first_received_at: None,
+        message_group_id: None,
+        trace_header: None,
+        sender_id: None,
+        redriven_from: Some("arn:aws:sqs:eu-west-1:123456789012:dlq".to_owned()),
+        ..record
+    };
+    let json = event::record(&Invocation { message: &message, record: &record, end: end() });
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(
+        json["attributes"],
+        json!({
+            "ApproximateReceiveCount": "3",
+            "SentTimestamp": "1750000000000",
+            "DeadLetterQueueSourceArn": "arn:aws:sqs:eu-west-1:123456789012:dlq",
+        })
+    );
+}
+
 #[tokio::test]
 async fn calls_that_begin_together_are_one_invocation_and_each_has_its_own_outcome() {
     let function = Own::new(HandlerEvent::Batch);
@@ -253,16 +287,21 @@ async fn a_call_that_is_broken_off_as_it_begins_keeps_no_later_one_waiting() {
 async fn an_answer_of_more_than_six_megabytes_is_refused_and_the_record_has_failed() {
     let function = Own::new(HandlerEvent::Record);
     let (message, record) = message(1);
-    let called = function.invoke(Invocation { message: &message, record: &record, end: end() });
-    let served = async {
-        let runtime = function.runtime(1).await;
-        let (headers, _) = runtime.next().await;
-        let path = format!("runtime/invocation/{}/response", headers["lambda-runtime-aws-request-id"]);
-        let refused = runtime.post(&path, vec![b' '; 6_291_557]).await;
-        assert_eq!(refused.status(), StatusCode::PAYLOAD_TOO_LARGE);
+    let answered = async |bytes| {
+        let called = function.invoke(Invocation { message: &message, record: &record, end: end() });
+        let mut status = None;
+        let served = async {
+            let runtime = function.runtime(1).await;
+            let (headers, _) = runtime.next().await;
+            let path = format!("runtime/invocation/{}/response", headers["lambda-runtime-aws-request-id"]);
+            status = Some(runtime.post(&path, vec![b' '; bytes]).await.status());
+        };
+        let outcome = with(called, served).await;
+        (status.unwrap(), outcome.map_err(|error| error.error_type.name().into_owned()))
     };
-    let error = with(called, served).await.unwrap_err();
-    assert_eq!(error.error_type.name(), "Function.ResponseSizeTooLarge");
+    assert_eq!(answered(6_291_556).await, (StatusCode::ACCEPTED, Ok(())));
+    let too_large = Err("Function.ResponseSizeTooLarge".to_owned());
+    assert_eq!(answered(6_291_557).await, (StatusCode::PAYLOAD_TOO_LARGE, too_large));
 }
 
 #[tokio::test]
@@ -294,6 +333,84 @@ async fn one_that_ended_between_two_calls_spends_nobodys_attempt() {
     function.signal(Signal::KILL);
     let second = async { drop(function.runtime(2).await.answer("null").await) };
     assert_eq!(with(function.invoke(invocation), second).await, Ok(()));
+}
+
+#[tokio::test]
+async fn an_answer_counts_though_the_function_ends_right_after_it() {
+    let own = Own::new(HandlerEvent::Record);
+    let (message, record) = message(1);
+    let mut call = pin!(own.invoke(Invocation { message: &message, record: &record, end: end() }));
+    let taken = async {
+        let runtime = own.runtime(1).await;
+        let (headers, _) = runtime.next().await;
+        (runtime, headers["lambda-runtime-aws-request-id"].clone())
+    };
+    let (runtime, id) = tokio::select! {
+        outcome = &mut call => panic!("{outcome:?}"),
+        taken = taken => taken,
+    };
+    // The call finds both at the same time.
+    let accepted = runtime.post(&format!("runtime/invocation/{id}/response"), "null").await;
+    assert_eq!(accepted.status(), StatusCode::ACCEPTED);
+    own.signal(Signal::KILL);
+    until_is(|| !is_running(&own.starts()[0].1)).await;
+    assert_eq!(call.await, Ok(()));
+}
+
+#[tokio::test]
+async fn a_process_has_one_call_at_a_time_and_another_one_is_started_only_if_there_may_be_two() {
+    let messages = [1, 2].map(message);
+    let end = end();
+    let both = async |own: &Own, served| {
+        let calls = messages.iter().map(|(message, record)| own.invoke(Invocation { message, record, end }));
+        assert_eq!(with(join_all(calls), served).await, [Ok(()), Ok(())]);
+    };
+    let one = Own::new(HandlerEvent::Record);
+    let in_turn = async {
+        let runtime = one.runtime(1).await;
+        for _ in &messages {
+            tokio::select! {
+                _ = runtime.answer("null") => {}
+                _ = one.runtime(2) => panic!("there is a second process"),
+            }
+        }
+    };
+    both(&one, in_turn.boxed_local()).await;
+
+    let script = "exec sleep 1000";
+    let two = Own::in_processes(NonZeroU16::new(2).unwrap(), script, HandlerEvent::Record, |own| own);
+    let at_once = async {
+        let (first, second) = tokio::join!(two.runtime(1), two.runtime(2));
+        tokio::join!(first.answer("null"), second.answer("null"));
+    };
+    both(&two, at_once.boxed_local()).await;
+}
+
+#[tokio::test]
+async fn a_function_is_told_to_end_when_its_call_is_over() {
+    let own = Own::new(HandlerEvent::Record);
+    let (message, record) = message(1);
+    let call = own.invoke(Invocation { message: &message, record: &record, end: end() });
+    let served = async {
+        let runtime = own.runtime(1).await;
+        let (headers, _) = runtime.next().await;
+        let mut end = pin!(own.runtime.end());
+        assert!(poll!(&mut end).is_pending(), "a call is under way");
+        let path = format!("runtime/invocation/{}/response", headers["lambda-runtime-aws-request-id"]);
+        assert_eq!(runtime.post(&path, "null").await.status(), StatusCode::ACCEPTED);
+        end.await;
+    };
+    assert_eq!(with(call, served).await, Ok(()));
+}
+
+/// A runtime whose bootstrap heeds the wrapper would start redeliver for ever.
+#[tokio::test]
+async fn a_function_does_not_see_the_wrapper_that_has_started_redeliver() {
+    let script = "exit ${AWS_LAMBDA_EXEC_WRAPPER:+1}";
+    let command = Command::new(["sh", "-c", script].map(Into::into)).unwrap();
+    let variables = vec![("AWS_LAMBDA_EXEC_WRAPPER", "/opt/redeliver".into())];
+    let processes = Processes::new(Command { variables, ..command }, NonZeroU16::MIN);
+    assert_eq!(processes.begin().await.unwrap().unwrap_err().how(), "exit status: 0");
 }
 
 #[tokio::test]
@@ -363,7 +480,9 @@ async fn lambda_hears_the_error_of_the_first_start_and_all_that_is_not_ours() {
     let own = Own::running("exec sleep 1000", HandlerEvent::Record, |own| own.in_lambda(Some(&address)));
     let began = async {
         let runtime = own.runtime(1).await;
-        let response = runtime.post("runtime/init/error", r#"{"errorType":"Import"}"#).await;
+        let error = runtime.client.post(format!("{}/runtime/init/error", runtime.base));
+        let error = error.header("lambda-runtime-function-error-type", "Runtime.Import");
+        let response = error.body(r#"{"errorType":"Import"}"#).send().await.unwrap();
         assert_eq!(
             (response.status(), response.headers()["x-own"].to_str().unwrap()),
             (StatusCode::ACCEPTED, "1")
@@ -384,11 +503,15 @@ async fn lambda_hears_the_error_of_the_first_start_and_all_that_is_not_ours() {
         requests.iter().map(|request| &request.body[..]).collect::<Vec<_>>(),
         [br#"{"errorType":"Import"}"#, &b"x"[..]]
     );
+    assert_eq!(requests[0].header("lambda-runtime-function-error-type"), ["Runtime.Import"]);
+    assert_eq!(requests[0].header("host"), [&*address], "its own, and not ours");
 }
 
 #[tokio::test]
 async fn an_error_of_a_later_start_is_the_functions_and_lambda_is_not_told() {
-    let own = Own::new(HandlerEvent::Record);
+    let lambda = Loopback::start([]).await;
+    let address = lambda.url().trim_start_matches("http://").trim_end_matches('/').to_owned();
+    let own = Own::running("exec sleep 1000", HandlerEvent::Record, |own| own.in_lambda(Some(&address)));
     let (message, record) = message(1);
     let call = own.invoke(Invocation { message: &message, record: &record, end: end() });
     let failed = async {
@@ -399,21 +522,25 @@ async fn an_error_of_a_later_start_is_the_functions_and_lambda_is_not_told() {
     let error = with(call, failed).await.unwrap_err();
     assert_eq!((error.error_type.name().as_ref(), error.details.as_str()), ("Import", "no module"));
     assert_eq!(error.kind, FailureKind::Unavailable(None));
+    assert!(lambda.requests().is_empty(), "it would end the environment");
 }
 
 #[tokio::test]
 async fn a_snapshot_is_restored_before_the_first_invocation() {
     let own = Own::new(HandlerEvent::Record);
+    let is_restored = Cell::new(false);
     let restore = async {
         let runtime = own.runtime(1).await;
         let url = format!("{}/runtime/restore/next", runtime.base);
         assert_eq!(runtime.client.get(url).send().await.unwrap().status(), StatusCode::OK);
         // Its hooks are done when it asks for an invocation.
+        assert!(!is_restored.get(), "Lambda waits for them");
         runtime.answer("null").await;
     };
     let lambda = async {
         own.runtime.begin().await.unwrap().unwrap();
         own.restored().await;
+        is_restored.set(true);
         let (message, record) = message(1);
         own.invoke(Invocation { message: &message, record: &record, end: end() }).await
     };
@@ -454,11 +581,18 @@ async fn outside_lambda_a_call_that_waits_for_the_start_until_its_limit_has_not_
 #[tokio::test]
 async fn an_event_that_is_none_of_sqss_is_passed_on_with_its_answer() {
     let own = Own::new(HandlerEvent::Record);
+    own.invoked("arn:aws:lambda:eu-west-1:123456789012:function:orders", Some("Root=1-ours"));
+    let end = end();
     let served = async {
-        let event = own.runtime(1).await.answer(r#"{"ok":true}"#).await;
+        let runtime = own.runtime(1).await;
+        let (headers, event) = runtime.next().await;
         assert_eq!(event, json!({ "source": "aws.events" }));
+        assert_eq!(headers["lambda-runtime-deadline-ms"], end.timestamp_millis().to_string());
+        assert_eq!(headers["lambda-runtime-trace-id"], "Root=1-ours", "there is no message that has one");
+        let path = format!("runtime/invocation/{}/response", headers["lambda-runtime-aws-request-id"]);
+        assert_eq!(runtime.post(&path, r#"{"ok":true}"#).await.status(), StatusCode::ACCEPTED);
     };
-    let answer = with(own.other_event(r#"{"source":"aws.events"}"#, end()), served).await.unwrap();
+    let answer = with(own.other_event(r#"{"source":"aws.events"}"#, end), served).await.unwrap();
     assert_eq!(answer.unwrap().get(), r#"{"ok":true}"#);
 }
 
