@@ -267,6 +267,12 @@ describe("a function of a user's own in the message-processor's place", () => {
     runtimes.forEach((runtime) => assert.deepEqual(refused(own({ runtime, ...asset() })), [], runtime.name));
   });
 
+  test('may have four layers, and say that it has no SnapStart', () => {
+    const layer = (stack: Stack, index: number) => lambda.LayerVersion.fromLayerVersionArn(stack, `Layer${index}`, `arn:aws:lambda:eu-west-1:111122223333:layer:l:${index}`);
+    assert.deepEqual(refused((stack) => own({ layers: [1, 2, 3, 4].map((index) => layer(stack, index)) })(stack)), []);
+    assert.deepEqual(refused((stack) => changed(stack, ({ resource }) => (resource.snapStart = { applyOn: 'None' }))), []);
+  });
+
   test('has versions and aliases as before: each version has the layer and the settings that its function has', () => {
     const { template } = made((stack) => {
       const { function: function_ } = own({})(stack);
