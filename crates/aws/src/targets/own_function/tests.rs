@@ -403,11 +403,31 @@ async fn a_function_is_told_to_end_when_its_call_is_over() {
     assert_eq!(with(call, served).await, Ok(()));
 }
 
+fn command(words: &[&str]) -> Command {
+    Command::new(words.iter().map(Into::into)).unwrap()
+}
+
+#[test]
+fn another_wrapper_gets_the_runtimes_command() {
+    let ours = command(&["python3", "-m", "awslambdaric", "app.handler"]);
+    let words = ["/opt/other", "python3", "-m", "awslambdaric", "app.handler"];
+    assert_eq!(ours.clone().wrapped(Some("/opt/other".to_owned())), command(&words));
+    assert_eq!(ours.clone().wrapped(None), ours);
+}
+
+/// The runtime interface client for Node.js asks for it; that for Python takes the word itself.
+#[test]
+fn outside_lambda_the_handler_is_the_commands_last_word() {
+    let variables = command(&["node_modules/.bin/aws-lambda-ric", "--flag", "index.handler"]);
+    let variables = BTreeMap::from_iter(variables.outside_lambda("orders").variables);
+    assert_eq!(variables["_HANDLER"], "index.handler");
+    assert_eq!(variables["AWS_LAMBDA_FUNCTION_NAME"], "orders");
+}
+
 /// A runtime whose bootstrap heeds the wrapper would start redeliver for ever.
 #[tokio::test]
 async fn a_function_does_not_see_the_wrapper_that_has_started_redeliver() {
-    let script = "exit ${AWS_LAMBDA_EXEC_WRAPPER:+1}";
-    let command = Command::new(["sh", "-c", script].map(Into::into)).unwrap();
+    let command = command(&["sh", "-c", "exit ${AWS_LAMBDA_EXEC_WRAPPER:+1}"]);
     let variables = vec![("AWS_LAMBDA_EXEC_WRAPPER", "/opt/redeliver".into())];
     let processes = Processes::new(Command { variables, ..command }, NonZeroU16::MIN);
     assert_eq!(processes.begin().await.unwrap().unwrap_err().how(), "exit status: 0");
