@@ -1,5 +1,6 @@
 //! The meaning of a handler's answer.
 
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -88,31 +89,29 @@ fn record_outcomes(body: &[u8], ids: &[&str]) -> Result<Vec<Result<(), HandlerEr
         let error = in_words_of_ours(redeliver)?;
         return Ok(ids.iter().map(|_| Err(error.clone())).collect());
     }
-    let mut outcomes: Vec<_> = done();
+    // A message that was received twice may be in it twice: both have failed then.
+    let mut failed = HashMap::new();
+    let known: HashSet<_> = ids.iter().copied().collect();
     for failure in batch_item_failures.map(item_failures).transpose()?.unwrap_or_default() {
         let id = failure.item_identifier.as_deref().filter(|id| !id.is_empty());
         let id = id.ok_or("batchItemFailures has an entry without itemIdentifier")?;
-        if !ids.contains(&id) {
-            return Err("batchItemFailures names a record that was not in the event".to_owned());
-        }
-        let Named { r#type, details } = failure.error.unwrap_or_default();
+        let id = known.get(id).ok_or("batchItemFailures names a record that was not in the event")?;
+        let error = failure.error.and_then(|error| serde_json::from_str(error.get()).ok());
+        let Object(Named { r#type, details }) = error.unwrap_or(Object(Named::default()));
         let error_type = r#type.map_or(ErrorType::Named("BatchItemFailure"), ErrorType::FromTarget);
         let details =
             details.unwrap_or_else(|| "the handler named the record in batchItemFailures".to_owned());
-        let error = HandlerError::transient(error_type, details);
-        // A message that was received twice may be in it twice.
-        for (outcome, _) in outcomes.iter_mut().zip(ids).filter(|(_, known)| **known == id) {
-            *outcome = Err(error.clone());
-        }
+        failed.insert(*id, HandlerError::transient(error_type, details));
     }
-    Ok(outcomes)
+    Ok(ids.iter().map(|id| failed.get(id).map_or(Ok(()), |error| Err(error.clone()))).collect())
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ItemFailure {
     item_identifier: Option<String>,
-    error: Option<Named>,
+    /// A name of ours, unless it is something of the handler's own.
+    error: Option<Box<RawValue>>,
 }
 
 /// An error in a handler's own words.

@@ -58,6 +58,15 @@ fn a_record_that_is_in_the_event_twice_has_failed_twice_if_it_is_named() {
     assert_eq!(outcomes.iter().map(Result::is_ok).collect::<Vec<_>>(), [false, true, false]);
 }
 
+/// Lambda knows no `error`: whatever a handler has under that name is its own.
+#[test]
+fn an_error_that_is_none_of_our_words_names_nothing_and_fails_no_other_record() {
+    for error in ["null", "\"busy\"", "[\"Db.Busy\", \"x\"]", "{\"type\": 7}", "{}"] {
+        let failures = format!(r#"{{"batchItemFailures":[{{"itemIdentifier":"b","error":{error}}}]}}"#);
+        assert_eq!(names(&failures), ["ok", "BatchItemFailure", "ok"], "{error}");
+    }
+}
+
 #[test]
 fn an_answer_that_cannot_be_understood_fails_all_records_as_with_sqs() {
     for (answer, details) in [
