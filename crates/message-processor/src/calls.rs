@@ -151,12 +151,12 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         permitted: Permitted<'_, H, Q, C, O>,
         end: Timestamp,
     ) -> Outcome {
+        let end = end - CUT_OFF;
         // A call whose turn comes too late would be cut off at once, and spend an attempt for nothing.
         if self.clock.now() >= end {
             permitted.give_back();
             return Outcome::NotStarted;
         }
-        let end = end - CUT_OFF;
         let mut error = match self.guarded(accepted, permitted, end).await {
             Outcome::Failure(error) => error,
             other => return other,
