@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use chrono::DateTime;
 use futures_util::FutureExt as _;
-pub use lambda_runtime::Diagnostic;
 use lambda_runtime::layers::TracingLayer;
 use lambda_runtime::{BoxFuture, Error, LambdaEvent, Runtime, SnapStartResource, service_fn};
+pub use lambda_runtime::{Context, Diagnostic};
 use redeliver_core::events::Event;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Function, Observer};
@@ -30,6 +30,7 @@ pub trait Guest: Send + Sync + 'static {
     fn other_event(
         &self,
         event: &str,
+        context: &Context,
         end: Timestamp,
     ) -> impl Future<Output = Option<Result<Box<RawValue>, Diagnostic>>> + Send;
     /// Lambda has restored its snapshot.
@@ -40,7 +41,12 @@ pub trait Guest: Send + Sync + 'static {
 impl Guest for () {
     fn invoked(&self, _: &str, _: Option<&str>) {}
 
-    async fn other_event(&self, _: &str, _: Timestamp) -> Option<Result<Box<RawValue>, Diagnostic>> {
+    async fn other_event(
+        &self,
+        _: &str,
+        _: &Context,
+        _: Timestamp,
+    ) -> Option<Result<Box<RawValue>, Diagnostic>> {
         None
     }
 
@@ -70,7 +76,7 @@ pub async fn run_function(
     let service = service_fn(async |event: LambdaEvent<Box<RawValue>>| {
         let LambdaEvent { payload, context } = event;
         guest.invoked(&context.invoked_function_arn, context.xray_trace_id.as_deref());
-        invoke(function, observer, &*guest, payload.get(), context.deadline).await
+        invoke(function, observer, &*guest, payload.get(), &context).await
     });
     Runtime::new(service).layer(TracingLayer::new()).register_snapstart_resource(hooks).run().await
 }
@@ -81,16 +87,16 @@ async fn invoke(
     observer: &impl Observer,
     guest: &impl Guest,
     event: &str,
-    deadline: u64,
+    context: &Context,
 ) -> Result<Answer, Failed> {
-    let millis = i64::try_from(deadline).unwrap_or(i64::MAX);
+    let millis = i64::try_from(context.deadline).unwrap_or(i64::MAX);
     let deadline = DateTime::from_timestamp_millis(millis)
         .ok_or_else(|| failed("the invocation's deadline is not a time"))?;
     // An error here fails the invocation, and SQS delivers all of the batch again: nothing of it is known to be done.
     let Records { readable, unreadable } = match records(event) {
         Ok(records) => records,
         Err(error) => {
-            let other = guest.other_event(event, deadline).await;
+            let other = guest.other_event(event, context, deadline).await;
             return match other {
                 None => Err(failed(error)),
                 Some(answer) => answer.map(Answer::OfGuest).map_err(Failed::Guest),

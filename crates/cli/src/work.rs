@@ -84,10 +84,13 @@ async fn start(arguments: &Arguments) -> Result<Ended, StartError> {
             "health": server.as_ref().map(HealthServer::address),
         }),
     );
-    let Prepared { workers, health, metrics, .. } = prepared;
+    let Prepared { workers, health, metrics, own_function, .. } = prepared;
     let shown = Shown { health, metrics };
     let serving = server.map(|server| tokio::spawn(server.serve(shown, SystemClock)));
     let ended = work(join_all(workers), &mut signals, &stop, arguments.shutdown()).await;
+    if let Some(function) = own_function {
+        function.runtime.end().await;
+    }
     if let Some(serving) = serving {
         serving.abort();
     }

@@ -123,7 +123,10 @@ fn a_function_that_cannot_begin_is_told_before_a_message_is_sent() {
     );
 
     for (exec, told) in [
-        ("/no/such/program x", "error: --exec cannot be run: No such file or directory (os error 2)\n"),
+        (
+            "/no/such/program x",
+            "error: --exec cannot be run: /no/such/program: No such file or directory (os error 2)\n",
+        ),
         ("'", "error: invalid value ''' for '--exec <COMMAND>': a quotation mark is not closed\n"),
         (" ", "error: invalid value ' ' for '--exec <COMMAND>': it names no program\n"),
     ] {

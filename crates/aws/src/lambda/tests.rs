@@ -19,11 +19,17 @@ impl Function for Noting {
     }
 }
 
+fn context(deadline: u64) -> Context {
+    let mut context = Context::default();
+    context.deadline = deadline;
+    context
+}
+
 /// The ids that an event source mapping would not delete, those that the function was given, and those that were noted.
 async fn outcome(records: &[Value]) -> (Result<Value, String>, Vec<String>, Vec<String>) {
     let (function, noted) = (Noting::default(), Noted::default());
     let event = json!({ "Records": records }).to_string();
-    let answer = invoke(&function, &noted, &(), &event, 1_750_000_030_000).await;
+    let answer = invoke(&function, &noted, &(), &event, &context(1_750_000_030_000)).await;
     let answer = answer.map(|response| serde_json::to_value(response).unwrap());
     let given = function.0.into_inner().unwrap();
     (answer.map_err(|error| Diagnostic::from(error).error_message), given, noted.0.into_inner().unwrap())
@@ -96,7 +102,7 @@ async fn a_panic_fails_the_invocation_without_its_text() {
         }
     }
     let event = json!({ "Records": [record("a", "{}")] }).to_string();
-    let error = invoke(&Panics, &Noted::default(), &(), &event, 0).await;
+    let error = invoke(&Panics, &Noted::default(), &(), &event, &context(0)).await;
     let error = Diagnostic::from(error.unwrap_err()).error_message;
     assert_eq!(error, "the function panicked; SQS delivers the whole batch again");
 }
@@ -125,7 +131,12 @@ struct Answering(Result<&'static str, &'static str>);
 impl Guest for Answering {
     fn invoked(&self, _: &str, _: Option<&str>) {}
 
-    async fn other_event(&self, event: &str, end: Timestamp) -> Option<Result<Box<RawValue>, Diagnostic>> {
+    async fn other_event(
+        &self,
+        event: &str,
+        _: &Context,
+        end: Timestamp,
+    ) -> Option<Result<Box<RawValue>, Diagnostic>> {
         assert_eq!(end.timestamp_millis(), 1_750_000_030_000);
         assert_eq!(event, r#"{"Records":[{"eventSource":"aws:s3"}]}"#);
         let failed = |text: &str| Diagnostic { error_type: text.to_owned(), error_message: text.to_owned() };
@@ -139,7 +150,8 @@ impl Guest for Answering {
 async fn an_event_of_another_service_is_a_guests_and_its_errors_text_is_not_logged() {
     let invoke = async |answer| {
         let event = r#"{"Records":[{"eventSource":"aws:s3"}]}"#;
-        invoke(&Noting::default(), &Noted::default(), &Answering(answer), event, 1_750_000_030_000).await
+        invoke(&Noting::default(), &Noted::default(), &Answering(answer), event, &context(1_750_000_030_000))
+            .await
     };
     let answer = serde_json::to_string(&invoke(Ok(r#"{ "n": 1.0 }"#)).await.unwrap()).unwrap();
     assert_eq!(answer, r#"{ "n": 1.0 }"#);

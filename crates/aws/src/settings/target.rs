@@ -55,11 +55,8 @@ impl MessageProcessorSettings {
     }
 
     pub(super) fn with_own_function(reader: &mut Reader<'_>) -> Option<(Self, OwnFunctionSettings)> {
-        let handler_event = match reader.optional("HANDLER_EVENT").as_deref() {
-            None | Some("record") => Ok(HandlerEvent::Record),
-            Some("batch") => Ok(HandlerEvent::Batch),
-            Some(_) => Err("is neither record nor batch"),
-        };
+        let handler_event =
+            reader.optional("HANDLER_EVENT").map_or(Ok(HandlerEvent::Record), |text| text.parse());
         let handler_event = reader.check("HANDLER_EVENT", handler_event);
         let next_wrapper = reader.optional("REDELIVER_NEXT_WRAPPER");
         let logging = Logging::beside_own_function(reader);

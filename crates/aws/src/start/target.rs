@@ -10,7 +10,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::StartError;
 use crate::SystemClock;
-use crate::settings::{OwnFunctionSettings, TargetSettings, aws_variable};
+use crate::settings::{OwnFunctionSettings, TargetSettings, aws_variable, started_by_lambda};
 use crate::stderr;
 use crate::targets::{
     Command, DEFAULT_TIMEOUT, HeaderSource, Headers, HttpTarget, LambdaTarget, OwnFunction, Processes,
@@ -51,6 +51,8 @@ pub async fn own_function(
     command: Command,
     settings: OwnFunctionSettings,
 ) -> Result<Arc<OwnFunction>, StartError> {
+    // A program that is none for Lambda would never ask for an invocation.
+    started_by_lambda()?;
     let command = command.wrapped(settings.next_wrapper);
     let program = command.program.display().to_string();
     let runtime_api = aws_variable("AWS_LAMBDA_RUNTIME_API");

@@ -9,6 +9,7 @@ mod runtime_api;
 use std::future::poll_fn;
 use std::mem;
 use std::num::NonZeroUsize;
+use std::str::FromStr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
@@ -23,7 +24,7 @@ pub use process::Command;
 pub use processes::{Ended, Processes};
 
 use super::invoke::client_context;
-use crate::lambda::{Diagnostic, Guest};
+use crate::lambda::{Context, Diagnostic, Guest};
 
 /// The event of one invocation of the handler: `HANDLER_EVENT`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,6 +34,18 @@ pub enum HandlerEvent {
     Record,
     /// An SQS event with all records that may be called.
     Batch,
+}
+
+impl FromStr for HandlerEvent {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        match text {
+            "record" => Ok(Self::Record),
+            "batch" => Ok(Self::Batch),
+            _ => Err("is neither record nor batch"),
+        }
+    }
 }
 
 impl HandlerEvent {
@@ -75,19 +88,23 @@ pub struct Event<'a> {
     pub trace_id: Option<&'a str>,
     /// JSON.
     pub client_context: Option<&'a str>,
+    /// Lambda's, of an event that is passed on; else a new one.
+    pub request_id: Option<&'a str>,
     /// When it must be over.
     pub end: Timestamp,
 }
 
 impl Event<'_> {
     fn new(json: String, end: Timestamp) -> Self {
-        Self { json, trace_id: None, client_context: None, end }
+        Self { json, trace_id: None, client_context: None, request_id: None, end }
     }
 }
 
 /// A record of an invocation that is about to begin.
 #[derive(Debug)]
 struct Waiting {
+    /// Its batch's: another batch of the same process has another one.
+    end: Timestamp,
     sqs_message_id: String,
     record: String,
     answer: oneshot::Sender<Result<(), HandlerError>>,
@@ -95,21 +112,21 @@ struct Waiting {
 
 /// The first of the calls that begin together waits for the others. If it is broken off meanwhile, so are they: nobody else
 /// would make their invocation.
-struct Gathering<'a>(&'a Mutex<Vec<Waiting>>);
+struct Gathering<'a> {
+    together: &'a Mutex<Vec<Waiting>>,
+    end: Timestamp,
+}
 
 impl Gathering<'_> {
-    fn records(self) -> Vec<Waiting> {
-        let mut records = mem::take(&mut *lock(self.0));
-        // Another thread may have begun to gather already.
-        mem::forget(self);
-        records.retain(|waiting| !waiting.answer.is_closed());
-        records
+    fn records(&self) -> Vec<Waiting> {
+        let of_batch = |waiting: &mut Waiting| waiting.end == self.end;
+        lock(self.together).extract_if(.., of_batch).filter(|waiting| !waiting.answer.is_closed()).collect()
     }
 }
 
 impl Drop for Gathering<'_> {
     fn drop(&mut self) {
-        lock(self.0).clear();
+        lock(self.together).retain(|waiting| waiting.end != self.end);
     }
 }
 
@@ -141,16 +158,19 @@ impl<R: Runtime> OwnFunction<R> {
     async fn call_together(&self, invocation: &Invocation<'_>) -> Result<(), HandlerError> {
         let (answer, answered) = oneshot::channel();
         let sqs_message_id = invocation.record.sqs_message_id.clone();
+        let (record, end) = (event::record(invocation), invocation.end);
         let is_first = {
             let mut together = lock(&self.together);
-            together.push(Waiting { sqs_message_id, record: event::record(invocation), answer });
-            together.len() == 1
+            together.push(Waiting { end, sqs_message_id, record, answer });
+            together.iter().filter(|waiting| waiting.end == end).count() == 1
         };
         if is_first {
-            let gathering = Gathering(&self.together);
+            let gathering = Gathering { together: &self.together, end };
             // The others have their turn before this one goes on.
             yield_now().await;
-            self.call_all(gathering.records(), invocation.end).await;
+            let records = gathering.records();
+            drop(gathering);
+            self.call_all(records, end).await;
         }
         let broken_off = || HandlerError::transient("Timeout", "the invocation was broken off");
         answered.await.unwrap_or_else(|_| Err(broken_off()))
@@ -190,12 +210,24 @@ impl Guest for OwnFunction {
         self.runtime.invoked(function_arn, trace_id);
     }
 
-    async fn other_event(&self, event: &str, end: Timestamp) -> Option<Result<Box<RawValue>, Diagnostic>> {
+    async fn other_event(
+        &self,
+        event: &str,
+        context: &Context,
+        end: Timestamp,
+    ) -> Option<Result<Box<RawValue>, Diagnostic>> {
         let failed = |error: HandlerError| Diagnostic {
             error_type: error.error_type.name().into_owned(),
             error_message: error.details,
         };
-        let answered = self.runtime.call(Event::new(event.to_owned(), end)).await;
+        let client_context = context.client_context.as_ref();
+        let client_context = client_context.and_then(|context| serde_json::to_string(context).ok());
+        let event = Event {
+            client_context: client_context.as_deref(),
+            request_id: Some(&context.request_id),
+            ..Event::new(event.to_owned(), end)
+        };
+        let answered = self.runtime.call(event).await;
         Some(answered.and_then(returned).map_err(failed))
     }
 

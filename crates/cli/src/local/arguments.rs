@@ -102,10 +102,8 @@ fn handler_events() -> impl TypedValueParser<Value = HandlerEvent> {
         PossibleValue::new("record").help("an SQS event with one record"),
         PossibleValue::new("batch").help("an SQS event with all records that may be called"),
     ];
-    PossibleValuesParser::new(values).map(|name| match &*name {
-        "batch" => HandlerEvent::Batch,
-        _ => HandlerEvent::Record,
-    })
+    PossibleValuesParser::new(values)
+        .map(|name| name.parse().expect("the parser lets no other names through"))
 }
 
 pub(crate) fn probability(text: &str) -> Result<f64, String> {

@@ -32,6 +32,8 @@ pub(super) struct Prepared {
     pub(super) health: Health,
     /// What they have done so far.
     pub(super) metrics: Arc<Metrics>,
+    /// That of `--exec`: it is to end when they have.
+    pub(super) own_function: Option<Arc<OwnFunction>>,
     /// Not yet polled.
     queues: BTreeMap<Role, KnownQueue>,
 }
@@ -60,12 +62,18 @@ pub(super) async fn prepare(arguments: &Arguments, stop: &Stop) -> Result<Prepar
         Arc::new(Counted::new(lines, name, Arc::clone(&metrics))) as Arc<dyn Observer>
     };
     let health = Health { workers: Vec::new(), stop: stop.clone() };
-    let mut prepared = Prepared { workers: Vec::new(), health, metrics: Arc::clone(&metrics), queues };
+    let metrics_of_all = Arc::clone(&metrics);
+    let mut prepared =
+        Prepared { workers: Vec::new(), health, metrics: metrics_of_all, own_function: None, queues };
     if let Some((settings, called, _)) = settings.message_processor {
         let observer = observer(FunctionName::MessageProcessor, settings.logging);
         let target = match called {
             Called::Target(target) => start::target(&config, target, Arc::clone(&observer)).await?,
-            Called::OwnFunction(command, own) => Target::OwnFunction(begun(command, own, arguments).await?),
+            Called::OwnFunction(command, own) => {
+                let function = begun(command, own, arguments).await?;
+                prepared.own_function = Some(Arc::clone(&function));
+                Target::OwnFunction(function)
+            }
         };
         let function = MessageProcessor::on_aws(target, settings, &config, Arc::clone(&observer));
         prepared.add(FunctionName::MessageProcessor, function, observer, arguments);

@@ -65,7 +65,11 @@ impl Command {
 
 /// A process with a group of its own, which is killed when this is dropped: what it has started goes with it.
 #[derive(Debug)]
-pub(super) struct Process(Child);
+pub(super) struct Process {
+    child: Child,
+    /// `None` once it was killed: its number may be somebody else's then.
+    group: Option<Pid>,
+}
 
 impl Process {
     pub(super) fn start(command: &Command, runtime_api: SocketAddr) -> io::Result<Self> {
@@ -78,17 +82,22 @@ impl Process {
         if command.to_stderr {
             process.stdout(io::stderr().as_fd().try_clone_to_owned()?);
         }
-        process.spawn().map(Self)
+        let child = process.spawn()?;
+        let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+        Ok(Self { child, group })
     }
 
+    /// Waits for its end, and kills what it has left behind.
     pub(super) async fn ended(&mut self) -> io::Result<ExitStatus> {
-        self.0.wait().await
+        let status = self.child.wait().await;
+        self.signal(Signal::KILL);
+        self.group = None;
+        status
     }
 
     /// Sends a signal to it and to what it has started.
     pub(super) fn signal(&self, signal: Signal) {
-        // Without an id it has ended, and its group's number may be somebody else's by now.
-        if let Some(group) = self.0.id().and_then(|id| Pid::from_raw(id.cast_signed())) {
+        if let Some(group) = self.group {
             let _ = kill_process_group(group, signal);
         }
     }

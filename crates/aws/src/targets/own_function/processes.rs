@@ -125,6 +125,12 @@ impl Processes {
         Self { time_limit: Some(limit), ..self }
     }
 
+    /// The program of its command.
+    #[must_use]
+    pub fn program(&self) -> String {
+        self.command.program.display().to_string()
+    }
+
     /// Starts it, and waits until it has begun.
     ///
     /// # Errors
@@ -188,7 +194,7 @@ impl Processes {
 
     fn task(&self, event: Event<'_>, end: Timestamp) -> Task {
         let Around { function_arn, trace_id } = lock(&self.lambda).clone();
-        let request_id = Uuid::new_v4().to_string();
+        let request_id = event.request_id.map_or_else(|| Uuid::new_v4().to_string(), str::to_owned);
         let mut headers = HeaderMap::new();
         let mut insert = |name, value: Option<&str>| {
             // A text that cannot stand in a header is no trace id.

@@ -453,6 +453,43 @@ async fn a_function_that_never_begins_is_down_and_not_tried_for_ever() {
 }
 
 #[tokio::test]
+async fn what_a_function_that_ends_has_started_ends_with_it() {
+    let script = "sleep 1000 & echo \"- $!\" >> \"$1\"; exec sleep 1000";
+    let function = Own::running(script, HandlerEvent::Record, |function| function);
+    let (message, record) = message(1);
+    let called = function.invoke(Invocation { message: &message, record: &record, end: end() });
+    let served = async {
+        function.runtime(1).await.next().await;
+        until_is(|| function.starts().len() == 2).await;
+        // The process alone, as a crash would.
+        let id = rustix::process::Pid::from_raw(function.starts()[0].1.parse().unwrap()).unwrap();
+        rustix::process::kill_process(id, Signal::KILL).unwrap();
+    };
+    assert_eq!(with(called, served).await.unwrap_err().error_type.name(), "Runtime.Exited");
+    let left = &function.starts()[1].1;
+    until_is(|| !is_running(left)).await;
+}
+
+#[tokio::test]
+async fn two_batches_at_once_are_two_invocations() {
+    let function = Own::new(HandlerEvent::Batch);
+    let messages = [1, 2].map(message);
+    let ends = [end(), end() + Duration::from_secs(1)];
+    let calls = messages
+        .iter()
+        .zip(ends)
+        .map(|((message, record), end)| function.invoke(Invocation { message, record, end }));
+    let served = async {
+        let runtime = function.runtime(1).await;
+        for _ in 0..2 {
+            let event = runtime.answer("null").await;
+            assert_eq!(event["Records"].as_array().unwrap().len(), 1);
+        }
+    };
+    assert_eq!(with(join_all(calls), served).await, [Ok(()), Ok(())]);
+}
+
+#[tokio::test]
 async fn a_call_that_is_broken_off_kills_what_the_function_has_started_too() {
     let script = "sleep 1000 & echo \"- $!\" >> \"$1\"; wait";
     let function = Own::running(script, HandlerEvent::Record, |function| function);
@@ -603,16 +640,19 @@ async fn an_event_that_is_none_of_sqss_is_passed_on_with_its_answer() {
     let own = Own::new(HandlerEvent::Record);
     own.invoked("arn:aws:lambda:eu-west-1:123456789012:function:orders", Some("Root=1-ours"));
     let end = end();
+    let mut context = Context::default();
+    context.request_id = "lambdas-own".to_owned();
     let served = async {
         let runtime = own.runtime(1).await;
         let (headers, event) = runtime.next().await;
         assert_eq!(event, json!({ "source": "aws.events" }));
         assert_eq!(headers["lambda-runtime-deadline-ms"], end.timestamp_millis().to_string());
         assert_eq!(headers["lambda-runtime-trace-id"], "Root=1-ours", "there is no message that has one");
-        let path = format!("runtime/invocation/{}/response", headers["lambda-runtime-aws-request-id"]);
-        assert_eq!(runtime.post(&path, r#"{"ok":true}"#).await.status(), StatusCode::ACCEPTED);
+        // The same for each retry of an asynchronous invocation.
+        assert_eq!(headers["lambda-runtime-aws-request-id"], "lambdas-own");
+        runtime.post("runtime/invocation/lambdas-own/response", r#"{"ok":true}"#).await;
     };
-    let answer = with(own.other_event(r#"{"source":"aws.events"}"#, end), served).await.unwrap();
+    let answer = with(own.other_event(r#"{"source":"aws.events"}"#, &context, end), served).await.unwrap();
     assert_eq!(answer.unwrap().get(), r#"{"ok":true}"#);
 }
 
