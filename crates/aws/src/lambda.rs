@@ -95,13 +95,14 @@ async fn invoke(
     // An error here fails the invocation, and SQS delivers all of the batch again: nothing of it is known to be done.
     let Records { readable, unreadable } = match records(event) {
         Ok(records) => records,
-        Err(error) => {
+        Err(NotAnSqsEvent::NoRecords) => {
             let other = guest.other_event(event, context, deadline).await;
             return match other {
-                None => Err(failed(error)),
+                None => Err(failed(NotAnSqsEvent::NoRecords)),
                 Some(answer) => answer.map(Answer::OfGuest).map_err(Failed::Guest),
             };
         }
+        Err(error) => return Err(failed(error)),
     };
     for sqs_message_id in &unreadable {
         let sqs_message_id = sqs_message_id.clone();

@@ -59,6 +59,12 @@ fn one_by_one(event: &str) -> Result<Records, NotAnSqsEvent> {
         #[serde(rename = "messageId")]
         message_id: String,
     }
+    #[derive(Deserialize)]
+    struct Source {
+        // SNS writes it in another way.
+        #[serde(rename = "eventSource", alias = "EventSource")]
+        event_source: String,
+    }
     let event: SqsEvent<&RawValue> = object(event).ok_or(NotAnSqsEvent::NoRecords)?;
     let mut records = Records::default();
     for (index, raw) in event.records.into_iter().enumerate() {
@@ -69,7 +75,12 @@ fn one_by_one(event: &str) -> Result<Records, NotAnSqsEvent> {
         }
         // An empty identifier would fail the whole batch all the same.
         let id = object::<MessageId>(raw.get()).filter(|id| !id.message_id.is_empty());
-        records.unreadable.push(id.ok_or(NotAnSqsEvent::NoMessageId(index))?.message_id);
+        let is_another_services =
+            || object::<Source>(raw.get()).is_some_and(|source| source.event_source != "aws:sqs");
+        let why = || {
+            if is_another_services() { NotAnSqsEvent::NoRecords } else { NotAnSqsEvent::NoMessageId(index) }
+        };
+        records.unreadable.push(id.ok_or_else(why)?.message_id);
     }
     Ok(records)
 }

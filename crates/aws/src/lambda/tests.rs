@@ -159,3 +159,16 @@ async fn an_event_of_another_service_is_a_guests_and_its_errors_text_is_not_logg
     assert_eq!(format!("{error:?}"), "the function's own error");
     assert_eq!(Diagnostic::from(error).error_message, "canary");
 }
+
+/// Its answer would be Lambda's, and so delete a batch of which nobody knows what became of it.
+#[tokio::test]
+async fn a_batch_with_a_record_without_an_id_is_no_guests_and_fails_as_a_whole() {
+    let whole = json!({ "eventSource": "aws:sqs", "body": "{}" });
+    for unnamed in [whole, json!({ "body": "{}" })] {
+        let event = json!({ "Records": [record("a", "{}"), unnamed] }).to_string();
+        let guest = Answering(Ok("null"));
+        let answer = invoke(&Noting::default(), &Noted::default(), &guest, &event, &context(0)).await;
+        let why = "record 1 of the event has no messageId, so it could not be reported as failed";
+        assert_eq!(Diagnostic::from(answer.unwrap_err()).error_message, why);
+    }
+}

@@ -231,6 +231,8 @@ fn what_is_no_sqs_event_is_refused_with_what_was_expected_and_without_what_came(
         // Not even where the list stands in the place of the member.
         "[[{\"messageId\":\"CANARY\"}]]",
         "{\"Records\":[{\"messageId\":\"CANARY\"",
+        "{\"Records\":[{\"eventSource\":\"aws:s3\",\"s3\":\"CANARY\"}]}",
+        "{\"Records\":[{\"EventSource\":\"aws:sns\",\"Sns\":{\"MessageId\":\"CANARY\"}}]}",
         "{\"version\":\"0\",\"detail-type\":\"CANARY\",\"detail\":{\"a\":\"CANARY\"}}",
     ] {
         let error = records(event).unwrap_err();
