@@ -48,6 +48,7 @@ pub mod schema;
 pub mod strategy;
 pub mod text;
 pub mod tolerant;
+pub mod turn;
 pub mod value;
 
 #[cfg(test)]

@@ -6,15 +6,13 @@ mod process;
 mod processes;
 mod runtime_api;
 
-use std::future::poll_fn;
-use std::mem;
 use std::num::NonZeroUsize;
 use std::str::FromStr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::task::Poll;
 
 use redeliver_core::handler::{Handler, HandlerError, Invocation, Message};
 use redeliver_core::message::Timestamp;
+use redeliver_core::turn::yield_now;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
@@ -161,8 +159,9 @@ impl<R: Runtime> OwnFunction<R> {
         let (record, end) = (event::record(invocation), invocation.end);
         let is_first = {
             let mut together = lock(&self.together);
+            let is_first = !together.iter().any(|waiting| waiting.end == end);
             together.push(Waiting { end, sqs_message_id, record, answer });
-            together.iter().filter(|waiting| waiting.end == end).count() == 1
+            is_first
         };
         if is_first {
             let gathering = Gathering { together: &self.together, end };
@@ -234,19 +233,6 @@ impl Guest for OwnFunction {
     async fn restored(&self) {
         self.runtime.restored().await;
     }
-}
-
-/// Lets everything else that is ready run once. Not tokio's `yield_now`: it wakes when its runtime is idle.
-async fn yield_now() {
-    let mut had_its_turn = false;
-    poll_fn(|context| {
-        if mem::replace(&mut had_its_turn, true) {
-            return Poll::Ready(());
-        }
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

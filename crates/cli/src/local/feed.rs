@@ -1,12 +1,11 @@
 //! The input on its way into the queues.
 
-use std::future::poll_fn;
 use std::sync::Mutex;
-use std::task::Poll;
 use std::time::Duration;
 
 use indicatif::ProgressBar;
 use redeliver_core::ports::Clock;
+use redeliver_core::turn::yield_now;
 use redeliver_loop::Ledger;
 
 use super::input::Portions;
@@ -68,18 +67,4 @@ pub(super) async fn drained(visible: impl Fn() -> u64, clock: &impl Clock) {
         }
         before = visible;
     }
-}
-
-/// Lets everything else that is ready run once. Not tokio's `yield_now`: it wakes only when its runtime is idle, and
-/// virtual time would jump before that.
-async fn yield_now() {
-    let mut had_its_turn = false;
-    poll_fn(|context| {
-        if std::mem::replace(&mut had_its_turn, true) {
-            return Poll::Ready(());
-        }
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }

@@ -5,7 +5,7 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -23,6 +23,7 @@ use tokio::sync::{Mutex as AsyncMutex, mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::answer::Answer;
+use super::lock;
 
 /// The largest answer ("Lambda quotas": 6 MB; the Runtime API says it to the byte).
 const ANSWER_BYTES_MAX: usize = 6_291_556;
@@ -189,13 +190,13 @@ impl Shared {
         let mut response = Response::new(Full::new(event));
         *response.headers_mut() = headers;
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        *self.taken() = Some(request_id);
+        *lock(&self.taken) = Some(request_id);
         self.say(Said::Took);
         response
     }
 
     async fn take_answer(&self, request_id: &str, is_error: bool, body: Incoming) -> Response<Full<Bytes>> {
-        if self.taken().as_deref() != Some(request_id) {
+        if lock(&self.taken).as_deref() != Some(request_id) {
             return refusal(StatusCode::BAD_REQUEST, "InvalidRequestID", "it is not the invocation's");
         }
         let answer = match read(body).await {
@@ -207,7 +208,7 @@ impl Shared {
         };
         let is_too_large = answer == Answer::TooLarge;
         // Once: what is said twice counts as it was said first.
-        if self.taken().take_if(|taken| taken == request_id).is_some() {
+        if lock(&self.taken).take_if(|taken| taken == request_id).is_some() {
             self.say(Said::Answered(answer));
         }
         if is_too_large {
@@ -240,10 +241,6 @@ impl Shared {
     fn say(&self, said: Said) {
         // Without a listener there is no function any more.
         let _ = self.says.send(said);
-    }
-
-    fn taken(&self) -> MutexGuard<'_, Option<String>> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
