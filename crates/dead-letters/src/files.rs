@@ -88,7 +88,7 @@ fn remove_what_was_made(path: &Path) {
     }
 }
 
-/// Whether it is a file of the user, whatever others may do with it.
+/// True of a file of the user's own, whatever others may do with it.
 #[must_use]
 pub fn is_ones_own(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|there| trust::is_ones_own(&there))

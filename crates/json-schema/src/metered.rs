@@ -22,7 +22,7 @@ pub(crate) static NOT_READ: Value = Value::Null;
 /// schema has such a rule.
 const METERING_RULE: &str = "$serde_json::private::Number";
 
-/// What `const` is in a rule that holds for any value, and whose evaluation takes so many steps.
+/// A `const` in a rule that holds for any value, and whose evaluation takes a given number of steps.
 pub(crate) fn metering_rule(steps: u64) -> Value {
     json!({ METERING_RULE: steps })
 }

@@ -32,7 +32,7 @@ pub(super) struct Asked {
 #[derive(Debug, Default)]
 pub(super) struct Decided {
     pub(super) going: Vec<String>,
-    /// How many of these each error type has.
+    /// Number of these by error type.
     pub(super) by_type: BTreeMap<String, u64>,
     /// Why, how many, and which for example.
     pub(super) staying: BTreeMap<String, (u64, Vec<String>)>,

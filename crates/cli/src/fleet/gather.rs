@@ -25,7 +25,7 @@ use crate::connection::{Connection, Requests};
 
 /// Regions at the same time.
 const REGIONS_AT_ONCE: usize = 4;
-/// How often a request is tried that is throttled or not answered. The pauses add up to seven seconds at most.
+/// Tries of a request that is throttled or not answered. The pauses add up to seven seconds at most.
 const TRIES_MAX: u32 = 4;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const TRY_TIMEOUT: Duration = Duration::from_secs(30);

@@ -13,7 +13,7 @@ use crate::local::{probability, strategies};
 use crate::output::Printing;
 use crate::people::{DAY, MINUTE, number, seconds};
 
-/// How long an outage and the load may last, in seconds.
+/// Longest outage and load, in seconds.
 const SPAN: RangeInclusive<u64> = 1..=30 * DAY;
 /// "Amazon SQS message quotas": 60 s to 14 days.
 const RETENTION: RangeInclusive<u64> = MINUTE..=14 * DAY;

@@ -46,7 +46,7 @@ pub(super) enum Failed {
 pub struct AfterReturn {
     /// Calls of the busiest second.
     pub peak_per_second: u64,
-    /// 99 of a hundred seconds have at most so many calls; seconds without a call count, too.
+    /// 99th percentile of the calls in a second; seconds without a call count, too.
     pub p99_per_second: u64,
 }
 

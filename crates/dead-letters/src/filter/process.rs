@@ -219,7 +219,7 @@ mod tests {
 
     use super::*;
 
-    /// Asks a filter that answers after so many looks, each of which finds so much more processor time.
+    /// Asks a filter that answers after `looks` looks, each of which finds `each` more processor time.
     fn answer_after(looks: u32, each: Option<Duration>) -> Result<String, Ended> {
         let looked = Cell::new(0);
         let line = |limit| {

@@ -21,7 +21,7 @@ pub enum Ending {
 }
 
 impl Ending {
-    /// How a run with this report ended, if at most so many were to be sent.
+    /// The ending of a run with this report, in which `max` messages were to be sent at most.
     #[must_use]
     pub fn of(report: &Report, max: u64) -> Self {
         match report.early {

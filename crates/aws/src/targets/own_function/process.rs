@@ -12,7 +12,7 @@ use tokio::process::{self, Child};
 
 use crate::settings::aws_variable;
 
-/// How a function is started: the command that serves Lambda's Runtime API.
+/// The command that starts a function's runtime, which serves Lambda's Runtime API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
     /// The program.

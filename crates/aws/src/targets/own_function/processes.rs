@@ -54,7 +54,7 @@ struct Around {
     trace_id: Option<String>,
 }
 
-/// How a function ended.
+/// The end of a function's process.
 #[derive(Debug)]
 pub struct Ended {
     /// `None` if the system does not say.
@@ -98,7 +98,7 @@ impl Drop for Lease<'_> {
 }
 
 impl Processes {
-    /// The function that `command` runs, in up to so many processes at the same time.
+    /// The function that `command` runs, in `most` processes at the same time at most.
     #[must_use]
     pub fn new(command: Command, most: NonZeroU16) -> Self {
         Self {
@@ -245,7 +245,7 @@ impl Processes {
         Err(HandlerError::unavailable("Runtime.ExitError", details))
     }
 
-    /// In Lambda whoever has made the call breaks it off.
+    /// Limits an answer's time outside Lambda. In Lambda the message-processor drops the call at its deadline.
     async fn in_time<T>(&self, end: Timestamp, answer: impl Future<Output = T>) -> Result<T, HandlerError> {
         if self.time_limit.is_none() {
             return Ok(answer.await);
