@@ -11,19 +11,19 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
-use redeliver_core::annotation::{DEAD_LETTER, ERROR_TYPE};
 use redeliver_core::arrival::producers_attributes;
+use redeliver_core::failure::annotation::{DEAD_LETTER, ERROR_TYPE};
 use redeliver_core::handler::{Handler, HandlerError, Message};
 use redeliver_core::limits::{DelaySeconds, VisibilitySeconds};
+use redeliver_core::message::origin::Resenders;
+use redeliver_core::message::packing::pack;
+use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::message::{Attribute, Attributes, Content, OutgoingMessage, ReceivedMessage};
-use redeliver_core::origin::Resenders;
-use redeliver_core::packing::pack;
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::{
     Clock as _, Function, Queue as _, QueueSender as _, QueueSettings, Receive, Redrive,
 };
 use redeliver_core::redelivery::Redelivery;
-use redeliver_core::schema::MessageSchema;
 use redeliver_embedded::{Action, FaultPlan, FaultRule, Injection, Scope, When};
 use redeliver_failed_message_processor::FailedMessageProcessor;
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;

@@ -3,13 +3,13 @@
 use futures_util::stream::{self, StreamExt};
 use futures_util::{FutureExt, pin_mut, select_biased};
 use redeliver_core::arrival::Arrival;
-use redeliver_core::decision::GiveUp;
-use redeliver_core::delivery::{Outgoing, until};
+use redeliver_core::decide::GiveUp;
+use redeliver_core::deliver::{Outgoing, until};
 use redeliver_core::events::Event;
 use redeliver_core::failure::Failure;
+use redeliver_core::failure::reason::DeadLetterReason;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{AsyncInvoker, Clock, NotInvoked, Observer};
-use redeliver_core::reason::DeadLetterReason;
 
 use super::{AsyncRetryHandler, verdict};
 

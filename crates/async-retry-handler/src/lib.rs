@@ -8,18 +8,18 @@ use std::time::Duration;
 use futures_util::join;
 use redeliver_core::arrival::Arrival;
 use redeliver_core::async_retry::{Decision, FailedInvocation, Invocation, decide};
-use redeliver_core::decision::GiveUp;
-use redeliver_core::delivery::{Outbox, Outgoing, keep_free, until};
+use redeliver_core::decide::GiveUp;
+use redeliver_core::deliver::{Outbox, Outgoing, keep_free, until};
 use redeliver_core::events::Event;
+use redeliver_core::failure::reason::DeadLetterReason;
 use redeliver_core::failure::{Delivery, Failure, HandOff, Stage};
 use redeliver_core::function_arn::FunctionArns;
+use redeliver_core::message::origin::Origin;
 use redeliver_core::message::{ReceivedMessage, Timestamp};
-use redeliver_core::origin::Origin;
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::{
     AsyncInvoker, BatchResponse, Clock, FlushOnDrop, Function, Observer, QueueSender,
 };
-use redeliver_core::reason::DeadLetterReason;
 
 use invocations::{Outcomes, Reinvocation};
 

@@ -10,12 +10,12 @@ use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use redeliver_core::decision::QueueTimes;
+use redeliver_core::decide::QueueTimes;
 use redeliver_core::function_arn::FunctionArns;
 use redeliver_core::limits::VisibilitySeconds;
-use redeliver_core::origin::Resenders;
+use redeliver_core::message::origin::Resenders;
+use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::policy::Policy;
-use redeliver_core::schema::MessageSchema;
 use redeliver_core::strategy::{OnFailure, Role, Strategy, Wiring};
 
 pub use logging::{LogDetail, LogLevel, Logging};

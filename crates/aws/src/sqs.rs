@@ -1,4 +1,4 @@
-//! SQS through the AWS SDK: one request a call, one outcome an entry. Retrying is `redeliver_core::delivery`'s
+//! SQS through the AWS SDK: one request a call, one outcome an entry. Retrying is `redeliver_core::deliver`'s
 //! business.
 
 mod convert;
@@ -18,7 +18,7 @@ use aws_sdk_sqs::types::{
 };
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::ReceivedMessage;
-use redeliver_core::packing::Batch;
+use redeliver_core::message::packing::Batch;
 use redeliver_core::ports::{
     Depth, EntryError, EntryOutcome, Fault, Queue, QueueDepth, QueueSender, Receive, Unreadable,
     VisibilityControl,
@@ -34,7 +34,7 @@ pub const POLL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The configuration of an SQS client that asks once, and not for ever if there is a `request_timeout`.
 ///
-/// A function that only sends needs none: `redeliver_core::delivery` ends at its deadline, and until then a late answer
+/// A function that only sends needs none: `redeliver_core::deliver` ends at its deadline, and until then a late answer
 /// is better than none, since a message that may have been accepted must be sent again.
 #[must_use]
 pub fn client_config(config: &SdkConfig, request_timeout: Option<Duration>) -> aws_sdk_sqs::config::Builder {

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{ArgGroup, Args};
-use redeliver_core::backoff::bounds;
+use redeliver_core::decide::backoff::bounds;
+use redeliver_core::message::schema::{DataSchema, MessageSchema};
 use redeliver_core::policy::{Backoff, Jitter, Policy, PolicyError};
-use redeliver_core::schema::{DataSchema, MessageSchema};
 
 use crate::files::{FileError, read_schema, read_text};
 use crate::message_file::{Form, SeenIds, named, open, unreadable};

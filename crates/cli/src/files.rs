@@ -3,9 +3,9 @@
 use std::io;
 use std::path::Path;
 
-use redeliver_core::plain::{IdSources, PlainMessages};
+use redeliver_core::message::plain::{IdSources, PlainMessages};
+use redeliver_core::message::schema::{DataSchema, MessageSchema};
 use redeliver_core::policy::Policy;
-use redeliver_core::schema::{DataSchema, MessageSchema};
 use redeliver_core::strategy::Strategy;
 
 use crate::plain::PlainArguments;

@@ -9,7 +9,7 @@ use std::io::{self, BufRead, BufReader, Cursor, IsTerminal as _, Read as _};
 use std::path::{Path, PathBuf};
 
 use redeliver_core::message::OutgoingMessage;
-use redeliver_core::schema::{Invalid, MessageSchema, Parsed};
+use redeliver_core::message::schema::{Invalid, MessageSchema, Parsed};
 use redeliver_dead_letters::{Backup, LINE_BYTES_MAX};
 use uuid::Uuid;
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use redeliver_core::plain::{IdPointer, IdPointerError};
+use redeliver_core::message::plain::{IdPointer, IdPointerError};
 
 /// Which messages without an envelope are taken.
 #[derive(Debug, Default, Args)]

@@ -10,7 +10,7 @@ use redeliver_aws::SystemClock;
 use redeliver_aws::sqs::SqsQueue;
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::ReceivedMessage;
-use redeliver_core::packing::Batch;
+use redeliver_core::message::packing::Batch;
 use redeliver_core::ports::{
     Clock as _, Depth, EntryError, EntryOutcome, Queue, QueueDepth, QueueSender, Receive, Unreadable,
     VisibilityControl,

@@ -11,10 +11,10 @@ use clap::Args;
 use futures_util::future::join_all;
 use redeliver_aws::SystemClock;
 use redeliver_core::failure::Stage;
+use redeliver_core::json::tolerant::Vocabulary as _;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Clock as _, Queue as _};
 use redeliver_core::strategy::Role;
-use redeliver_core::tolerant::Vocabulary as _;
 
 use crate::connection::{Connection, OpenQueue, Queues};
 use crate::event_sources::{EventSources, Mapping};

@@ -1,20 +1,20 @@
 //! A record as it arrives, and the ways on: the producer's attributes taken from ours, and the message sent on in one
 //! piece.
 
-use crate::annotation::{Annotation, DeadLetter, annotate};
-use crate::decision::GiveUp;
-use crate::delivery::Outgoing;
+use crate::decide::GiveUp;
+use crate::deliver::Outgoing;
 use crate::events::Event;
+use crate::failure::annotation::{Annotation, DeadLetter, annotate};
 use crate::failure::{
     CameBack, Case, Delivery, Document, Failure, HandOff, Hop, LastError, Placed, RawFailure, Stage, Verdict,
     taken_from_trace_header,
 };
-use crate::folding::unfold;
 use crate::limits::DelaySeconds;
+use crate::message::folding::unfold;
+use crate::message::origin::{Origin, Resenders};
+use crate::message::reserved::{DEAD_LETTER, ERROR_DETAILS, ERROR_TYPE, FAILURE};
+use crate::message::schema::Rewritten;
 use crate::message::{Attributes, Content, ReceivedMessage, Timestamp};
-use crate::origin::{Origin, Resenders};
-use crate::reserved::{DEAD_LETTER, ERROR_DETAILS, ERROR_TYPE, FAILURE};
-use crate::schema::Rewritten;
 
 /// A message that was received, without our attributes and our field of the trace header, and what they say.
 ///

@@ -9,14 +9,14 @@ mod record;
 
 use chrono::TimeDelta;
 
-use crate::backoff::{Key, delay};
-use crate::decision::{AgeLimit, Due, GiveUp, check_age, check_attempts, classify};
+use crate::decide::backoff::{Key, delay};
+use crate::decide::{AgeLimit, Due, GiveUp, check_age, check_attempts, classify};
+use crate::failure::reason::DeadLetterReason;
 use crate::failure::{Answer, Kind, LastError};
 use crate::function_arn::FunctionArns;
 use crate::limits::{DelaySeconds, RetryDelay};
 use crate::message::Timestamp;
 use crate::policy::Policy;
-use crate::reason::DeadLetterReason;
 pub use envelope::{Retry, read_payload};
 pub use record::{FailedInvocation, NotADestinationRecord};
 

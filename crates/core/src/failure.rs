@@ -7,28 +7,30 @@
 //!
 //! Which one it is its members say: a verdict has `verdict`, a hop has `due_at`.
 
+pub mod annotation;
 mod delivery;
 mod placing;
 mod reading;
+pub mod reason;
 mod trace_header;
 mod wire;
 mod words;
 
 use std::fmt::Display;
 
+use crate::failure::reason::{Code, DeadLetterReason};
 use crate::handler::{FailureKind, HandlerError};
+use crate::json::tolerant::{Unknown, Word};
 use crate::message::Timestamp;
-use crate::metadata::rfc3339;
-use crate::reason::{Code, DeadLetterReason};
+use crate::message::metadata::rfc3339;
 use crate::text;
-use crate::tolerant::{Unknown, Word};
 pub use delivery::{CameBack, Delivery, in_its_generation};
 pub use placing::{FAILURE_BYTES_MAX, Placed};
 pub(crate) use reading::RawFailure;
 pub(crate) use trace_header::taken_apart as taken_from_trace_header;
 pub use words::{Kind, Stage};
 
-pub use crate::reserved::FAILURE;
+pub use crate::message::reserved::FAILURE;
 
 /// The error's name of a message that came by redrive: nobody could say why.
 pub const REDRIVE: &str = "Redrive";

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
-use crate::envelope::skim;
+use crate::message::envelope::skim;
 use crate::message::{Attributes, ReceivedMessage, Timestamp};
 
 /// Calls the user's target for one message. HTTP endpoints and Lambda functions are handlers too.

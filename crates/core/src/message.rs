@@ -1,14 +1,22 @@
 //! Messages as SQS knows them, before anything is known of their content.
 
+pub mod envelope;
+pub mod folding;
+pub mod metadata;
+pub mod origin;
 mod outgoing;
-mod taken;
+pub mod packing;
+pub mod plain;
+pub(crate) mod reserved;
+pub mod schema;
+mod sqs_rules;
 
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
 
 pub use outgoing::{Content, NotSendable, OutgoingMessage};
-pub(crate) use taken::{check_name as check_attribute_name, is_surely_taken};
+pub(crate) use sqs_rules::{check_name as check_attribute_name, is_surely_taken};
 
 /// A moment, UTC.
 pub type Timestamp = DateTime<Utc>;

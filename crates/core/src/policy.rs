@@ -12,10 +12,10 @@ use serde::Deserialize;
 use thiserror::Error;
 use wildmatch::WildMatch;
 
+use crate::json::value::given;
 use crate::limits::RetryDelay;
-use crate::metadata::REDRIVES_MAX;
-use crate::schema::{Violation, list};
-use crate::value::given;
+use crate::message::metadata::REDRIVES_MAX;
+use crate::message::schema::{Violation, list};
 pub use backoff::{Backoff, Delays, Jitter};
 pub use circuit_breaker::CircuitBreaker;
 

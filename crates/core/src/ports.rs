@@ -9,8 +9,8 @@ use thiserror::Error;
 
 use crate::events::Event;
 use crate::limits::VisibilitySeconds;
+use crate::message::packing::Batch;
 use crate::message::{ReceivedMessage, Timestamp};
-use crate::packing::Batch;
 
 /// The clock: the only source of time.
 pub trait Clock: Send + Sync {

@@ -6,16 +6,16 @@ mod pacer;
 use futures_util::join;
 
 use crate::arrival::Arrival;
-use crate::decision::{Decision, Failed, GiveUp, Resend, Spends, decide};
-use crate::delivery::{Outbox, Outgoing, until};
+use crate::decide::pacing::{Pace, Window};
+use crate::decide::{Decision, Failed, GiveUp, Resend, Spends, decide};
+use crate::deliver::{Outbox, Outgoing, until};
 use crate::events::Event;
 use crate::failure::{Failure, HandOff, Hop, Stage};
 use crate::limits::DelaySeconds;
+use crate::message::schema::{MessageSchema, Parsed};
 use crate::message::{ReceivedMessage, Timestamp, attributes_size};
-use crate::pacing::{Pace, Window};
 use crate::policy::Policy;
 use crate::ports::{Clock, Observer, QueueDepth, QueueSender};
-use crate::schema::{MessageSchema, Parsed};
 pub use pacer::Pacer;
 
 /// Where failed messages go again, and how many wait there.

@@ -11,10 +11,10 @@ use std::fmt;
 
 use strum::VariantArray;
 
-use crate::decision::QueueTimes;
+use crate::decide::QueueTimes;
+use crate::message::schema::Violation;
 use crate::policy::{Policy, PolicyError};
 use crate::redelivery::Redelivery;
-use crate::schema::Violation;
 pub use queues::{NeededQueue, Redrive, Role, SOURCE_RETENTION};
 
 /// How a message that failed comes back.

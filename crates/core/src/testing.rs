@@ -6,8 +6,8 @@ use proptest::sample::{select, subsequence};
 
 use crate::failure::Delivery;
 use crate::limits::MESSAGE_BYTES_MAX;
+use crate::message::origin::Origin;
 use crate::message::{Attribute, AttributeValue, Attributes, ReceivedMessage, Timestamp, attributes_size};
-use crate::origin::Origin;
 
 /// Texts as targets and attackers write them: illegal characters, what JSON escapes, wide characters, nothing, 100 KiB.
 pub(crate) fn any_text() -> impl Strategy<Value = String> {

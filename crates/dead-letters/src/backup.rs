@@ -1,9 +1,9 @@
 //! `--backup`: lines that `audit --archive` and `purge --backup` wrote, as the messages that a redrive would have sent
 //! back.
 
+use redeliver_core::message::metadata::GENERATION_MAX;
+use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::message::{OutgoingMessage, Timestamp};
-use redeliver_core::metadata::GENERATION_MAX;
-use redeliver_core::schema::MessageSchema;
 
 use crate::DeadLetterRecord;
 use crate::file_queue::{BadLine, read_line};

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use redeliver_core::envelope::members;
+use redeliver_core::message::envelope::members;
 use serde_json::{Map, Value};
 
 /// `body` with the members that differ between `before` and `after` replaced, removed or added, and every other byte as

@@ -11,8 +11,8 @@ use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use redeliver_core::limits::VisibilitySeconds;
+use redeliver_core::message::packing::Batch;
 use redeliver_core::message::{ReceivedMessage, Timestamp};
-use redeliver_core::packing::Batch;
 use redeliver_core::ports::{
     Depth, EntryError, EntryOutcome, Fault, Queue, QueueDepth, QueueSender, Receive, Unreadable,
     VisibilityControl,

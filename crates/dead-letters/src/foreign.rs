@@ -9,7 +9,7 @@ mod record;
 mod tests;
 mod topic;
 
-use redeliver_core::annotation::{ERROR_DETAILS_BYTES_MAX, fingerprint};
+use redeliver_core::failure::annotation::{ERROR_DETAILS_BYTES_MAX, fingerprint};
 use redeliver_core::message::{ReceivedMessage, Timestamp};
 use redeliver_core::text::{ERROR_TYPE_BYTES_MAX, clean, clean_without_middle};
 use serde::Deserialize;

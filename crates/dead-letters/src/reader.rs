@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, FutureExt as _};
 use futures_util::select_biased;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
-use redeliver_core::deletion::delete;
+use redeliver_core::deliver::deletion::delete;
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::{ReceivedMessage, Timestamp};
 use redeliver_core::ports::{Clock, EntryError, Fault, Queue, Receive};

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use redeliver_core::annotation::{DEAD_LETTER, DeadLetter, ERROR_DETAILS, ERROR_TYPE, fingerprint};
 use redeliver_core::arrival::{producers_attributes, trace_header_and_verdict};
+use redeliver_core::failure::annotation::{DEAD_LETTER, DeadLetter, ERROR_DETAILS, ERROR_TYPE, fingerprint};
+use redeliver_core::failure::reason::Code;
 use redeliver_core::failure::{FAILURE, LastError, Verdict};
+use redeliver_core::message::metadata::Metadata;
+use redeliver_core::message::origin::Origin;
+use redeliver_core::message::schema::{MessageSchema, Parsed};
 use redeliver_core::message::{AttributeValue, ReceivedMessage, Timestamp};
-use redeliver_core::metadata::Metadata;
-use redeliver_core::origin::Origin;
-use redeliver_core::reason::Code;
-use redeliver_core::schema::{MessageSchema, Parsed};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -157,7 +157,7 @@ impl DeadLetterRecord {
     #[must_use]
     pub fn first_sent(&self) -> Timestamp {
         let ours = self.dead_letter.as_ref().and_then(|ours| ours.first_sent_time.as_deref());
-        ours.and_then(redeliver_core::metadata::parse_rfc3339).unwrap_or(self.message.sent_at)
+        ours.and_then(redeliver_core::message::metadata::parse_rfc3339).unwrap_or(self.message.sent_at)
     }
 
     /// The message's id: its own if it has one, else SQS's id of its first delivery, as [`Self::first_id`] says.

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use redeliver_core::value;
+use redeliver_core::json::value;
 use serde_json::Value;
 
 /// JSON with the escape of U+FFFD in place of each lone surrogate's: what jq and browsers make of it.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use futures_util::future::select;
 use redeliver_core::limits::{BATCH_BYTES_MAX, VisibilitySeconds};
+use redeliver_core::message::packing::Batch;
 use redeliver_core::message::{OutgoingMessage, ReceivedMessage};
-use redeliver_core::packing::Batch;
 use redeliver_core::ports::{
     Clock, Depth, EntryError, EntryOutcome, Queue, QueueDepth, QueueSender, Receive, Unreadable,
     VisibilityControl,

@@ -8,7 +8,7 @@
 //!
 //! ```
 //! use redeliver_core::message::{Content, OutgoingMessage, Timestamp};
-//! use redeliver_core::packing::pack;
+//! use redeliver_core::message::packing::pack;
 //! use redeliver_core::ports::{Queue, QueueSender, QueueService, QueueSettings, Receive};
 //! use redeliver_embedded::{EmbeddedSqs, VirtualClock};
 //!

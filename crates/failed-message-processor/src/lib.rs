@@ -4,16 +4,16 @@ mod on_aws;
 
 use futures_util::join;
 use redeliver_core::arrival::Arrival;
-use redeliver_core::decision::hops_on;
-use redeliver_core::delivery::{Outbox, until};
+use redeliver_core::decide::hops_on;
+use redeliver_core::deliver::{Outbox, until};
 use redeliver_core::events::Event;
 use redeliver_core::failure::Stage;
+use redeliver_core::message::origin::Resenders;
+use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::message::{ReceivedMessage, Timestamp};
-use redeliver_core::origin::Resenders;
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::{BatchResponse, Clock, FlushOnDrop, Function, Observer, QueueDepth, QueueSender};
 use redeliver_core::redelivery::{FailedMessage, Redelivery, Routes};
-use redeliver_core::schema::MessageSchema;
 
 pub use on_aws::{NAME, run};
 

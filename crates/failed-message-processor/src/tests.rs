@@ -14,11 +14,11 @@ mod verdicts;
 
 use std::time::Duration;
 
-use redeliver_core::backoff::{Key, delay, target_delay};
+use redeliver_core::decide::backoff::{Key, delay, target_delay};
+use redeliver_core::decide::pacing::Window;
 use redeliver_core::failure::FAILURE;
 use redeliver_core::limits::{DelaySeconds, RetryDelay};
 use redeliver_core::message::{Attribute, Attributes, Content};
-use redeliver_core::pacing::Window;
 use redeliver_embedded::VirtualClock;
 use serde_json::{Value, json};
 use uuid::Uuid;

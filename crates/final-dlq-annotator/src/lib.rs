@@ -2,17 +2,17 @@
 
 mod on_aws;
 
-use redeliver_core::annotation::{Annotation, Cause, DeadLetter, fingerprint};
 use redeliver_core::arrival::Arrival;
-use redeliver_core::delivery::{Outbox, Outgoing, until};
+use redeliver_core::deliver::{Outbox, Outgoing, until};
 use redeliver_core::events::Event;
+use redeliver_core::failure::annotation::{Annotation, Cause, DeadLetter, fingerprint};
+use redeliver_core::failure::reason::DeadLetterReason;
 use redeliver_core::failure::{Case, LastError, Stage, Verdict, in_its_generation};
+use redeliver_core::message::metadata::{Metadata, rfc3339};
+use redeliver_core::message::origin::Origin;
+use redeliver_core::message::schema::readable_metadata;
 use redeliver_core::message::{ReceivedMessage, Timestamp};
-use redeliver_core::metadata::{Metadata, rfc3339};
-use redeliver_core::origin::Origin;
 use redeliver_core::ports::{BatchResponse, Clock, FlushOnDrop, Function, Observer, QueueSender};
-use redeliver_core::reason::DeadLetterReason;
-use redeliver_core::schema::readable_metadata;
 
 pub use on_aws::{NAME, run};
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures_util::future::{Either, join_all, select};
 use futures_util::{join, pin_mut};
-use redeliver_core::delivery::until;
+use redeliver_core::deliver::until;
 use redeliver_core::limits::BATCH_ENTRIES_MAX;
 use redeliver_core::message::ReceivedMessage;
 use redeliver_core::ports::{Clock, Function, Queue, Receive};

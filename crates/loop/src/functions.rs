@@ -4,9 +4,9 @@ use std::num::NonZeroUsize;
 
 use redeliver_async_retry_handler::AsyncRetryHandler;
 use redeliver_core::function_arn::FunctionArns;
+use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::policy::Policy;
 use redeliver_core::redelivery::Redelivery;
-use redeliver_core::schema::MessageSchema;
 use redeliver_core::strategy::OnFailure;
 use redeliver_failed_message_processor::FailedMessageProcessor;
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
@@ -93,7 +93,7 @@ pub fn final_dlq_annotator<Q: Clone, C, O>(
 #[cfg(test)]
 mod tests {
     use redeliver_core::message::Timestamp;
-    use redeliver_core::origin::{Origin, Resenders};
+    use redeliver_core::message::origin::{Origin, Resenders};
     use redeliver_core::strategy::Strategy;
     use redeliver_embedded::{EmbeddedQueue, EmbeddedSqs, VirtualClock};
 

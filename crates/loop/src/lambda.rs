@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use redeliver_core::async_retry::{FailedInvocation, read_payload};
-use redeliver_core::delivery::deliver;
+use redeliver_core::deliver::deliver;
 use redeliver_core::handler::{Form, Handler, HandlerError, Message};
+use redeliver_core::message::metadata::rfc3339;
 use redeliver_core::message::{Attributes, Content, OutgoingMessage};
-use redeliver_core::metadata::rfc3339;
 use redeliver_core::ports::{AsyncInvoker, Clock, NotInvoked, QueueSender};
 use serde_json::value::RawValue;
 use uuid::Uuid;

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use redeliver_core::deletion::delete;
+use redeliver_core::deliver::deletion::delete;
 use redeliver_core::message::ReceivedMessage;
 use redeliver_core::ports::{Clock, EntryError, Function, Queue, Receive};
 

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use redeliver_core::decision::QueueTimes;
+use redeliver_core::decide::QueueTimes;
 use redeliver_core::limits::VisibilitySeconds;
-use redeliver_core::origin::Resenders;
+use redeliver_core::message::origin::Resenders;
 use redeliver_core::ports::{EntryError, Queue, QueueService, QueueSettings, Redrive};
 use redeliver_core::strategy::{NeededQueue, Role, SOURCE_RETENTION, Strategy, Wiring};
 use redeliver_embedded::EmbeddedQueue;

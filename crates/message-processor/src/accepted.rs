@@ -3,15 +3,15 @@
 use std::mem;
 
 use redeliver_core::arrival::Arrival;
-use redeliver_core::decision::GiveUp;
-use redeliver_core::delivery::{Outgoing, until};
+use redeliver_core::decide::GiveUp;
+use redeliver_core::deliver::{Outgoing, until};
 use redeliver_core::events::Event;
 use redeliver_core::failure::{CIRCUIT_OPEN, Failure, HandOff, Stage, in_its_generation};
 use redeliver_core::handler::{Form, Message};
+use redeliver_core::message::metadata::Metadata;
+use redeliver_core::message::plain::Plain;
+use redeliver_core::message::schema::Parsed;
 use redeliver_core::message::{Attributes, ReceivedMessage, Timestamp};
-use redeliver_core::metadata::Metadata;
-use redeliver_core::plain::Plain;
-use redeliver_core::schema::Parsed;
 
 use super::MessageProcessor;
 use super::calls::{Call, Outcome};

@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use redeliver_core::breaker::{Breaker, Change, Met, Permission, Permit, Tenant, met};
-use redeliver_core::decision::may_be_held;
-use redeliver_core::delivery::until;
+use redeliver_core::decide::breaker::{Breaker, Change, Met, Permission, Permit, Tenant, met};
+use redeliver_core::decide::may_be_held;
+use redeliver_core::deliver::until;
 use redeliver_core::events::Event;
 use redeliver_core::handler::HandlerError;
 use redeliver_core::message::Timestamp;

@@ -30,13 +30,13 @@ mod strategy;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use redeliver_core::delivery::keep_free;
-use redeliver_core::origin::Resenders;
+use redeliver_core::deliver::keep_free;
+use redeliver_core::message::origin::Resenders;
+use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::{
     BatchResponse, Clock, FlushOnDrop, Function, Observer, QueueDepth, QueueSender, VisibilityControl,
 };
-use redeliver_core::schema::MessageSchema;
 
 use strategy::Unsent;
 

@@ -6,12 +6,12 @@ mod visibility;
 
 use futures_util::join;
 use redeliver_core::arrival::Arrival;
-use redeliver_core::decision::may_be_called;
-use redeliver_core::delivery::{Outbox, Outgoing};
+use redeliver_core::decide::may_be_called;
+use redeliver_core::deliver::{Outbox, Outgoing};
 use redeliver_core::failure::HandOff;
 use redeliver_core::message::Timestamp;
-use redeliver_core::metadata::Metadata;
-use redeliver_core::origin::Resenders;
+use redeliver_core::message::metadata::Metadata;
+use redeliver_core::message::origin::Resenders;
 use redeliver_core::ports::{Clock, Observer, QueueDepth, QueueSender, VisibilityControl};
 use redeliver_core::strategy::OnFailure;
 

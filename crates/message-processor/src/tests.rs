@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::future::{BoxFuture, FutureExt as _};
 use redeliver_core::arrival::producers_attributes;
-use redeliver_core::decision::QueueTimes;
+use redeliver_core::decide::QueueTimes;
 use redeliver_core::events::Event;
 use redeliver_core::handler::HandlerError;
 use redeliver_core::limits::{DelaySeconds, VisibilitySeconds};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::ReceivedMessage;
-use redeliver_core::packing::Batch;
+use redeliver_core::message::packing::Batch;
 use redeliver_core::ports::{
     Clock as _, Depth, EntryError, EntryOutcome, Fault, Queue, QueueDepth, QueueSender, Receive, Unreadable,
     VisibilityControl,

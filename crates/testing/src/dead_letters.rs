@@ -1,9 +1,9 @@
 //! Messages of a DLQ: redeliver's own, as the annotator writes them, and somebody else's.
 
-use redeliver_core::annotation::{Annotation, Cause, DeadLetter, annotate, fingerprint};
 use redeliver_core::failure::Stage;
+use redeliver_core::failure::annotation::{Annotation, Cause, DeadLetter, annotate, fingerprint};
+use redeliver_core::failure::reason::Code;
 use redeliver_core::message::{Attributes, ReceivedMessage, Timestamp};
-use redeliver_core::reason::Code;
 
 use crate::functions;
 

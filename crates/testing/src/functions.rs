@@ -5,19 +5,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use redeliver_core::annotation::DEAD_LETTER_SCHEMA;
-use redeliver_core::decision::Resend;
+use redeliver_core::decide::Resend;
 use redeliver_core::events::Event;
 use redeliver_core::failure::FAILURE_SCHEMA;
+use redeliver_core::failure::annotation::DEAD_LETTER_SCHEMA;
 use redeliver_core::limits::VisibilitySeconds;
+use redeliver_core::message::metadata::{parse_rfc3339, rfc3339};
+use redeliver_core::message::packing::Batch;
+use redeliver_core::message::schema::{MESSAGE_SCHEMA, Rewritten};
 use redeliver_core::message::{Attribute, AttributeValue, Attributes, Content, ReceivedMessage, Timestamp};
-use redeliver_core::metadata::{parse_rfc3339, rfc3339};
-use redeliver_core::packing::Batch;
 use redeliver_core::ports::{
     Clock, Depth, EntryError, EntryOutcome, Function, Observer, Queue, QueueDepth, QueueSender, QueueService,
     QueueSettings, Receive, VisibilityControl,
 };
-use redeliver_core::schema::{MESSAGE_SCHEMA, Rewritten};
 use redeliver_embedded::{
     Action, EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, Injection, Scope, VirtualClock, When,
 };
@@ -271,7 +271,7 @@ impl Spy {
 /// Sends one message as a producer would and receives it as an event source mapping would.
 pub fn sent_and_received(queue: &Spy, content: Content) -> ReceivedMessage {
     let message = redeliver_core::message::OutgoingMessage::new(content).unwrap();
-    let batch = redeliver_core::packing::pack(std::slice::from_ref(&message));
+    let batch = redeliver_core::message::packing::pack(std::slice::from_ref(&message));
     assert!(queue.clock.block_on(queue.queue.send_batch(batch[0])).iter().all(Result::is_ok));
     queue.received().pop().unwrap()
 }

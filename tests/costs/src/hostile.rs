@@ -4,13 +4,13 @@
 use std::fmt::Write as _;
 use std::hint::black_box;
 
-use redeliver_core::annotation::{Annotation, Cause, DeadLetter, annotate};
 use redeliver_core::arrival::producers_attributes;
 use redeliver_core::async_retry::FailedInvocation;
+use redeliver_core::failure::annotation::{Annotation, Cause, DeadLetter, annotate};
+use redeliver_core::failure::reason::DeadLetterReason;
 use redeliver_core::failure::{FAILURE, Stage};
+use redeliver_core::message::schema::{DataSchema, MessageSchema};
 use redeliver_core::message::{Attribute, Attributes};
-use redeliver_core::reason::DeadLetterReason;
-use redeliver_core::schema::{DataSchema, MessageSchema};
 
 /// SQS's limit of a message ("Amazon SQS message quotas").
 const MESSAGE_BYTES: usize = 1 << 20;

@@ -4,14 +4,14 @@
 use std::hint::black_box;
 
 use redeliver_core::arrival::Arrival;
-use redeliver_core::decision::{Decision, Failed, Resend, decide};
+use redeliver_core::decide::{Decision, Failed, Resend, decide};
 use redeliver_core::failure::{Delivery, FAILURE, HandOff};
 use redeliver_core::handler::HandlerError;
+use redeliver_core::message::metadata::{PastFailure, RetryMetadata, parse_rfc3339};
+use redeliver_core::message::origin::Origin;
+use redeliver_core::message::schema::{DataSchema, MessageSchema, Parsed};
 use redeliver_core::message::{Attributes, OutgoingMessage, ReceivedMessage, Timestamp, attributes_size};
-use redeliver_core::metadata::{PastFailure, RetryMetadata, parse_rfc3339};
-use redeliver_core::origin::Origin;
 use redeliver_core::policy::Policy;
-use redeliver_core::schema::{DataSchema, MessageSchema, Parsed};
 use serde_json::value::RawValue;
 
 /// A schema for the orders in `data`: types, required members, a pattern, a limit.

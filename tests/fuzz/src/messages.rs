@@ -7,8 +7,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use redeliver_core::arrival::Arrival;
 use redeliver_core::failure::FAILURE;
+use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::message::{Attribute, AttributeValue, Attributes, Content, ReceivedMessage, Timestamp};
-use redeliver_core::schema::MessageSchema;
 use redeliver_embedded::accepts;
 
 use crate::json;

@@ -5,8 +5,8 @@
 use std::fs;
 use std::path::Path;
 
-use redeliver_core::reason::DeadLetterReason;
-use redeliver_core::schema::{DataSchema, MessageSchema};
+use redeliver_core::failure::reason::DeadLetterReason;
+use redeliver_core::message::schema::{DataSchema, MessageSchema};
 use redeliver_fuzz::json;
 
 const ID: &str = "0191f3a2-7b1c-7d3e-8f00-0123456789ab";

@@ -7,8 +7,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use chrono::SecondsFormat;
+use redeliver_core::message::packing::pack;
 use redeliver_core::message::{Content, OutgoingMessage};
-use redeliver_core::packing::pack;
 use redeliver_core::ports::{AsyncInvoker, Clock as _, NotInvoked, QueueSender as _};
 use redeliver_embedded::EmbeddedQueue;
 

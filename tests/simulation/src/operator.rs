@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
+use redeliver_core::message::packing::pack;
+use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::message::{Content, OutgoingMessage};
-use redeliver_core::packing::pack;
 use redeliver_core::ports::{Clock as _, Queue, QueueSender, Receive};
-use redeliver_core::schema::MessageSchema;
 use redeliver_dead_letters::redrive::{Journal, Limits, Plan, Redrive};
 use redeliver_embedded::EmbeddedQueue;
 

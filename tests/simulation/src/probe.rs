@@ -2,7 +2,7 @@
 
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::ReceivedMessage;
-use redeliver_core::packing::Batch;
+use redeliver_core::message::packing::Batch;
 use redeliver_core::ports::{
     Depth, EntryError, EntryOutcome, Queue, QueueDepth, QueueSender, Receive, Unreadable, VisibilityControl,
 };

@@ -10,19 +10,19 @@ use futures_util::future::{BoxFuture, FutureExt as _, join_all, join4};
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 use redeliver_async_retry_handler::AsyncRetryHandler;
-use redeliver_core::decision::QueueTimes;
+use redeliver_core::decide::QueueTimes;
 use redeliver_core::function_arn::FunctionArns;
 use redeliver_core::limits::VisibilitySeconds;
+use redeliver_core::message::origin::Resenders;
+use redeliver_core::message::packing::pack;
+use redeliver_core::message::plain::{IdAttribute, IdSources, PlainMessages};
+use redeliver_core::message::schema::{DataSchema, MessageSchema};
 use redeliver_core::message::{Content, OutgoingMessage};
-use redeliver_core::origin::Resenders;
-use redeliver_core::packing::pack;
-use redeliver_core::plain::{IdAttribute, IdSources, PlainMessages};
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::{
     Clock as _, Queue, QueueDepth as _, QueueSender as _, QueueService as _, QueueSettings, Redrive,
 };
 use redeliver_core::redelivery::Redelivery;
-use redeliver_core::schema::{DataSchema, MessageSchema};
 use redeliver_core::strategy::{OnFailure, Role, Strategy, Wiring};
 use redeliver_embedded::{EmbeddedQueue, EmbeddedSqs, VirtualClock};
 use redeliver_failed_message_processor::FailedMessageProcessor;

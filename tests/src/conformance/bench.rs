@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use redeliver_core::limits::VisibilitySeconds;
+use redeliver_core::message::packing::pack;
 use redeliver_core::message::{
     Attribute, AttributeValue, Content, OutgoingMessage, ReceivedMessage, Timestamp,
 };
-use redeliver_core::packing::pack;
 use redeliver_core::ports::{
     Clock, EntryOutcome, Fault, Queue, QueueSender, QueueService, QueueSettings, Receive,
 };

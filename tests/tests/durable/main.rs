@@ -10,9 +10,9 @@ use std::ops::RangeInclusive;
 
 use aws_durable_execution_sdk::builders::{JitterStrategy, RetryStrategyConfig};
 use distribution::Distribution;
+use redeliver_core::failure::reason::DeadLetterReason;
 use redeliver_core::handler::HandlerError;
 use redeliver_core::policy::Policy;
-use redeliver_core::reason::DeadLetterReason;
 use settings::Settings;
 
 /// Of each side, for each retry.

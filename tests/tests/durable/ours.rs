@@ -2,14 +2,14 @@
 
 use std::sync::LazyLock;
 
-use redeliver_core::decision::{Decision, Failed, GiveUp, Resend, decide};
+use redeliver_core::decide::{Decision, Failed, GiveUp, Resend, decide};
+use redeliver_core::failure::reason::DeadLetterReason;
 use redeliver_core::failure::{Delivery, HandOff};
 use redeliver_core::handler::HandlerError;
-use redeliver_core::metadata::parse_rfc3339;
-use redeliver_core::origin::Origin;
+use redeliver_core::message::metadata::parse_rfc3339;
+use redeliver_core::message::origin::Origin;
+use redeliver_core::message::schema::{MessageSchema, Parsed};
 use redeliver_core::policy::Policy;
-use redeliver_core::reason::DeadLetterReason;
-use redeliver_core::schema::{MessageSchema, Parsed};
 use redeliver_testing::functions::resent_body;
 
 static SCHEMA: LazyLock<MessageSchema> = LazyLock::new(MessageSchema::default);

@@ -11,19 +11,19 @@ use std::fs;
 use std::path::PathBuf;
 
 use jsonschema::{Registry, Validator};
-use redeliver_core::annotation::{Annotation, Cause, DEAD_LETTER_SCHEMA, DeadLetter, annotate};
 use redeliver_core::arrival::Arrival;
-use redeliver_core::decision::{Decision, Failed, decide};
+use redeliver_core::decide::{Decision, Failed, decide};
+use redeliver_core::failure::annotation::{Annotation, Cause, DEAD_LETTER_SCHEMA, DeadLetter, annotate};
+use redeliver_core::failure::reason::DeadLetterReason;
 use redeliver_core::failure::{
     CameBack, Case, Delivery, Document, FAILURE_SCHEMA, Failure, HandOff, Hop, Stage, Verdict,
 };
 use redeliver_core::handler::{ErrorType, HandlerError};
+use redeliver_core::message::metadata::parse_rfc3339;
+use redeliver_core::message::origin::Origin;
+use redeliver_core::message::schema::{MESSAGE_SCHEMA, MessageSchema, Parsed};
 use redeliver_core::message::{Attribute, AttributeValue, Attributes, ReceivedMessage};
-use redeliver_core::metadata::parse_rfc3339;
-use redeliver_core::origin::Origin;
 use redeliver_core::policy::{POLICY_SCHEMA, Policy};
-use redeliver_core::reason::DeadLetterReason;
-use redeliver_core::schema::{MESSAGE_SCHEMA, MessageSchema, Parsed};
 use redeliver_testing::functions::{self, resent_body};
 use serde::Deserialize;
 use serde_json::Value;
@@ -251,7 +251,7 @@ fn every_dead_letter_that_the_code_writes_is_valid() {
                     source_queue_arn: known
                         .then(|| "arn:aws:sqs:eu-central-1:000000000000:source".to_owned()),
                     sqs_message_id: "m".to_owned(),
-                    fingerprint: redeliver_core::annotation::fingerprint("R", &text, &text),
+                    fingerprint: redeliver_core::failure::annotation::fingerprint("R", &text, &text),
                     folded_attributes: Default::default(),
                 },
             };

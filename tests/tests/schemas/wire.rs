@@ -1,15 +1,15 @@
 //! `schemas/wire/VERSION`: the documents as each version has written them. This version writes those of [`CURRENT`], and
 //! reads all of them.
 
-use redeliver_core::annotation::{Annotation, Cause, DEAD_LETTER, DeadLetter, annotate};
+use redeliver_core::failure::annotation::{Annotation, Cause, DEAD_LETTER, DeadLetter, annotate};
 use redeliver_core::failure::{
     CameBack, Case, Delivery, Document, FAILURE, Failure, HandOff, Hop, Kind, LastError, Stage, Verdict,
 };
 use redeliver_core::handler::HandlerError;
+use redeliver_core::json::tolerant::Unknown;
+use redeliver_core::message::metadata::{Holds, Metadata, PastFailure};
+use redeliver_core::message::origin::Origin;
 use redeliver_core::message::{Attribute, Attributes, Timestamp};
-use redeliver_core::metadata::{Holds, Metadata, PastFailure};
-use redeliver_core::origin::Origin;
-use redeliver_core::tolerant::Unknown;
 
 use super::*;
 

@@ -6,8 +6,8 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
 
+use redeliver_core::message::packing::pack;
 use redeliver_core::message::{Content, OutgoingMessage};
-use redeliver_core::packing::pack;
 use redeliver_core::ports::{Queue, QueueSettings, Receive, Redrive};
 use redeliver_embedded::{Action, FaultPlan, FaultRule, Injection, Scope, When};
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
@@ -85,7 +85,7 @@ impl Service {
         let millis = (self.clock.now() - start()).num_milliseconds();
         let body = destination_record_of(function_arn, request, payload, 0).replace(
             &moment(0),
-            &redeliver_core::metadata::rfc3339(start() + chrono::TimeDelta::milliseconds(millis)),
+            &redeliver_core::message::metadata::rfc3339(start() + chrono::TimeDelta::milliseconds(millis)),
         );
         let body = if n == 3 { body.replace("requestPayload", "payload") } else { body };
         let message = OutgoingMessage::new(Content { body, ..Content::default() }).unwrap();
@@ -227,7 +227,7 @@ impl Loop {
     fn dead(&self) -> BTreeSet<(usize, &str)> {
         let of = |record: &ReceivedMessage| {
             let code = record.attributes.get("ErrorType").and_then(Attribute::text).unwrap_or("UNANNOTATED");
-            let code = redeliver_core::reason::Code::read(code).unwrap().known().unwrap().as_str();
+            let code = redeliver_core::failure::reason::Code::read(code).unwrap().known().unwrap().as_str();
             document(&record.attributes, "DeadLetter");
             (number(&record.body), code)
         };

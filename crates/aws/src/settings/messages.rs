@@ -1,7 +1,7 @@
 //! Which messages are taken: `ENVELOPE`, and the schemas of those who deploy.
 
-use redeliver_core::plain::{IdAttribute, IdPointer, IdSources, PlainMessages};
-use redeliver_core::schema::{DataSchema, MessageSchema};
+use redeliver_core::message::plain::{IdAttribute, IdPointer, IdSources, PlainMessages};
+use redeliver_core::message::schema::{DataSchema, MessageSchema};
 
 use super::reader::Reader;
 

@@ -6,8 +6,8 @@ use aws_sdk_sqs::types::{
     Message, MessageAttributeValue, MessageSystemAttributeName, MessageSystemAttributeNameForSends,
     MessageSystemAttributeValue, SendMessageBatchRequestEntry,
 };
+use redeliver_core::message::packing::Batch;
 use redeliver_core::message::{Attribute, AttributeValue, Content, ReceivedMessage};
-use redeliver_core::packing::Batch;
 use redeliver_core::ports::{EntryError, Fault, Unreadable};
 
 use crate::received::{NotUnderstood, RawMessage, attribute};

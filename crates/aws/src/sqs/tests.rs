@@ -4,8 +4,8 @@ mod receiving;
 mod sending;
 mod service;
 
+use redeliver_core::message::packing::pack;
 use redeliver_core::message::{Attribute, AttributeValue, Content, OutgoingMessage};
-use redeliver_core::packing::pack;
 use redeliver_core::ports::{Fault, QueueService as _, QueueSettings, Redrive};
 use serde_json::{Value, json};
 

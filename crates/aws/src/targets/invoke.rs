@@ -12,9 +12,9 @@ use aws_sdk_lambda::types::InvocationType;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use redeliver_core::handler::{ErrorType, Form, Handler, HandlerError, Message};
+use redeliver_core::json::value;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Clock;
-use redeliver_core::value;
 use serde::Deserialize;
 
 use super::drain::settle_connections;

@@ -24,7 +24,7 @@ pub(super) struct Lines<'a> {
 
 impl<'a> Lines<'a> {
     pub(super) fn new(function: &'a str, now: Timestamp) -> Self {
-        let timestamp = redeliver_core::metadata::rfc3339(now);
+        let timestamp = redeliver_core::message::metadata::rfc3339(now);
         Self { function, timestamp, timestamp_millis: now.timestamp_millis(), text: Vec::new() }
     }
 

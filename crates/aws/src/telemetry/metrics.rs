@@ -3,7 +3,7 @@
 
 use redeliver_core::events::{Event, to_milliseconds};
 use redeliver_core::failure::Kind;
-use redeliver_core::reason::DeadLetterReason;
+use redeliver_core::failure::reason::DeadLetterReason;
 use serde::{Serialize, Serializer};
 use strum::{IntoStaticStr, VariantArray};
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use redeliver_core::metadata::HISTORY_MAX;
+use redeliver_core::message::metadata::HISTORY_MAX;
 use serde::Serialize;
 
 use redeliver_dead_letters::DeadLetterRecord;

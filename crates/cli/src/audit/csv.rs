@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::view::View;
 use crate::text::escaped_lines;
-use redeliver_core::metadata::Metadata;
+use redeliver_core::message::metadata::Metadata;
 use redeliver_dead_letters::DeadLetterRecord;
 use redeliver_dead_letters::groups::written;
 

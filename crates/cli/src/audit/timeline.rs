@@ -1,7 +1,7 @@
 //! What happened to a message: sent, each failure that its history has, given up.
 
 use redeliver_core::message::Timestamp;
-use redeliver_core::metadata::parse_rfc3339;
+use redeliver_core::message::metadata::parse_rfc3339;
 
 use super::attempts::skipped;
 use crate::people::{counted, span};

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use chrono::TimeDelta;
+use redeliver_core::message::metadata::parse_rfc3339;
 use redeliver_core::message::{ReceivedMessage, Timestamp};
-use redeliver_core::metadata::parse_rfc3339;
 use redeliver_dead_letters::groups::{Group, GroupTable};
 use redeliver_dead_letters::{Choice, Coverage, DeadLetterRecord, Filter, NotJudged, read_lossy};
 use serde::{Deserialize, Serialize};

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use redeliver_aws::SystemClock;
-use redeliver_core::metadata::rfc3339;
+use redeliver_core::message::metadata::rfc3339;
 use redeliver_core::ports::Clock as _;
 use redeliver_dead_letters::Pick;
 use redeliver_dead_letters::redrive::Verdict;

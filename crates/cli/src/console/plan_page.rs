@@ -1,7 +1,7 @@
 //! Plans: all of them, and one: shown before anything is done, under way, and what came of it.
 
 use maud::{Markup, html};
-use redeliver_core::metadata::parse_rfc3339;
+use redeliver_core::message::metadata::parse_rfc3339;
 
 use super::at::At;
 use super::making::{Decided, decide};

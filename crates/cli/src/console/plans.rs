@@ -7,7 +7,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use redeliver_core::schema::MessageSchema;
+use redeliver_core::message::schema::MessageSchema;
 use redeliver_dead_letters::Pick;
 use redeliver_dead_letters::files::{FileError, read_own, replace};
 use redeliver_dead_letters::redrive::{self, Edit, plan_id};

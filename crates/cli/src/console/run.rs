@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redeliver_aws::SystemClock;
-use redeliver_core::metadata::rfc3339;
+use redeliver_core::message::metadata::rfc3339;
+use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::ports::{Clock as _, Queue as _};
-use redeliver_core::schema::MessageSchema;
 use redeliver_dead_letters::purge::purge;
 use redeliver_dead_letters::redrive::{self, Journal, Limits, Redrive};
 use redeliver_dead_letters::{Archive, Pick};

@@ -11,8 +11,8 @@ use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use maud::html;
 use redeliver_aws::SystemClock;
+use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::ports::Clock as _;
-use redeliver_core::schema::MessageSchema;
 use tokio::sync::Mutex;
 
 use super::at::{Answer, At, Id, OneLetter, Trouble};

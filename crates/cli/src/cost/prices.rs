@@ -1,6 +1,6 @@
 //! The prices: AWS's list, and what a user puts in the place of single ones.
 
-use redeliver_core::schema::{Violation, list};
+use redeliver_core::message::schema::{Violation, list};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;
@@ -64,7 +64,7 @@ impl Prices {
 
     /// The list with some prices replaced: a JSON object of names and dollars, e.g. `{"sqs_million_requests": 0.44}`.
     pub fn list_with(overrides: &str) -> Result<Self, PricesError> {
-        let overrides = redeliver_core::value::read(overrides)
+        let overrides = redeliver_core::json::value::read(overrides)
             .map_err(|error| PricesError::NotJson(error.to_string()))?;
         let Value::Object(overrides) = overrides else {
             let rule = "is not an object of prices by name";

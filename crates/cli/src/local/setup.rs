@@ -8,8 +8,8 @@ use redeliver_aws::targets::{
     Command, DEFAULT_TIMEOUT, HandlerEvent, HeaderSource, Headers, HttpTarget, OwnFunction, Processes,
     TargetAddress, TargetError,
 };
+use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::policy::Policy;
-use redeliver_core::schema::MessageSchema;
 use redeliver_core::strategy::Strategy;
 use redeliver_loop::{Chances, Failing, check_payload};
 

@@ -2,8 +2,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use clap::Parser as _;
+use redeliver_core::message::packing::pack;
 use redeliver_core::message::{Attribute, AttributeValue, Attributes, Content, OutgoingMessage, Timestamp};
-use redeliver_core::packing::pack;
 use redeliver_core::ports::{Clock as _, QueueDepth as _};
 use redeliver_core::ports::{QueueSender as _, QueueService as _, QueueSettings};
 use redeliver_dead_letters::files::{IS_THERE, replace};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::stream::{self, FusedStream};
 use futures_util::{FutureExt as _, Stream, StreamExt as _, select_biased};
 use redeliver_core::message::OutgoingMessage;
-use redeliver_core::packing::pack;
+use redeliver_core::message::packing::pack;
 use redeliver_core::ports::Clock;
 
 use super::confirmed::Digest;

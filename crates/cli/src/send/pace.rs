@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use redeliver_core::delivery::until;
+use redeliver_core::deliver::until;
 use redeliver_core::limits::BATCH_ENTRIES_MAX;
 use redeliver_core::message::Timestamp;
 

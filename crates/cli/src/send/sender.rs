@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::stream::abortable;
 use futures_util::{Stream, StreamExt as _};
-use redeliver_core::delivery::deliver;
+use redeliver_core::deliver::deliver;
 use redeliver_core::ports::{Clock, EntryOutcome, QueueSender};
 
 use super::batches::{Batch, batches};

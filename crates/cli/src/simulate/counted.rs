@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use redeliver_core::failure::FAILURE;
 use redeliver_core::limits::VisibilitySeconds;
+use redeliver_core::message::packing::Batch;
 use redeliver_core::message::{Attribute, ReceivedMessage, Timestamp};
-use redeliver_core::packing::Batch;
 use redeliver_core::ports::{
     BatchResponse, Depth, EntryError, EntryOutcome, Function, Queue, QueueDepth, QueueSender, Receive,
     Unreadable, VisibilityControl,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use redeliver_core::backoff::bounds;
+use redeliver_core::decide::backoff::bounds;
 use redeliver_core::limits::RetryDelay;
 use redeliver_core::policy::Policy;
 use serde::Serialize;

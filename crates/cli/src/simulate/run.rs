@@ -8,10 +8,10 @@ use std::time::Duration;
 use futures_util::try_join;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
+use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::message::{Content, OutgoingMessage, Timestamp};
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::Clock;
-use redeliver_core::schema::MessageSchema;
 use redeliver_embedded::{EmbeddedSqs, VirtualClock};
 use redeliver_loop::virtual_time::{self, COUNTS_LAG};
 use redeliver_loop::{

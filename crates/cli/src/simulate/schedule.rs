@@ -5,7 +5,7 @@
 //! bounds of the n-th delay; no sampling is needed. What calls and polls take is not in it, nor what a target asks for
 //! itself.
 
-use redeliver_core::backoff::bounds;
+use redeliver_core::decide::backoff::bounds;
 use redeliver_core::policy::Policy;
 use serde::Serialize;
 

@@ -4,7 +4,7 @@
 use std::io::Write as _;
 
 use redeliver_aws::SystemClock;
-use redeliver_core::metadata::rfc3339;
+use redeliver_core::message::metadata::rfc3339;
 use redeliver_core::ports::Clock as _;
 use serde_json::{Value, json};
 

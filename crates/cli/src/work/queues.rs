@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use redeliver_core::decision::QueueTimes;
+use redeliver_core::decide::QueueTimes;
 use redeliver_core::strategy::{Redrive, Role, Strategy};
 use thiserror::Error;
 

@@ -1,12 +1,12 @@
 use chrono::TimeDelta;
 
 use super::*;
-use crate::annotation::{Annotation, Cause, annotate};
+use crate::failure::annotation::{Annotation, Cause, annotate};
+use crate::failure::reason::DeadLetterReason;
 use crate::failure::{Answer, Hop, Kind, REDRIVE};
-use crate::folding::FoldedAttributes;
+use crate::message::folding::FoldedAttributes;
+use crate::message::origin::Origin;
 use crate::message::{Attribute, AttributeValue, OutgoingMessage};
-use crate::origin::Origin;
-use crate::reason::DeadLetterReason;
 use crate::testing::{SOURCE_ARN, at, delivery, received};
 
 const DOCUMENT: &str = r#"{"stage":"message-processor","cause":{"type":"T","message":"m"},"dead_lettered_at":"2026-07-25T17:20:00.000000Z","sqs_message_id":"m","fingerprint":"0123456789abcdef"}"#;

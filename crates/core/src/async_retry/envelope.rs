@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use crate::envelope::members;
+use crate::message::envelope::members;
 
 /// The most that a policy allows.
 const ATTEMPTS_MAX: u32 = 1000;

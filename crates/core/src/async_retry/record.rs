@@ -8,10 +8,10 @@ use thiserror::Error;
 use uuid::Uuid;
 
 use super::read_payload;
-use crate::envelope::{Malformed, Member, members, unchecked_members};
 use crate::handler::{ErrorType, HandlerError};
 use crate::message::Timestamp;
-use crate::metadata::parse_rfc3339;
+use crate::message::envelope::{Malformed, Member, members, unchecked_members};
+use crate::message::metadata::parse_rfc3339;
 
 /// An asynchronous invocation that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]

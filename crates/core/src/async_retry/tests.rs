@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use uuid::Uuid;
 
 use super::*;
-use crate::metadata::parse_rfc3339;
+use crate::message::metadata::parse_rfc3339;
 
 const ORDERS: &str = "arn:aws:lambda:us-east-2:123456789012:function:orders";
 const REQUEST_ID: &str = "e4b46cbf-b738-4880-8a18-f61cca4b6f5f";

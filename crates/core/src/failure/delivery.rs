@@ -1,8 +1,8 @@
 //! The delivery that failed, and whether it was the first of a new generation.
 
+use crate::message::metadata::Metadata;
+use crate::message::origin::Origin;
 use crate::message::{ReceivedMessage, Timestamp};
-use crate::metadata::Metadata;
-use crate::origin::Origin;
 
 /// What is known of a delivery whatever happened to it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,14 +6,14 @@ use std::borrow::Cow;
 use super::trace_header::with_document;
 use super::wire::{Time, Wire};
 use super::{Answer, CameBack, Case, Delivery, Failure, HandOff, Hop, LastError, Verdict};
-use crate::folding::{FoldedAttributes, fold};
+use crate::json::tolerant::Unknown;
 use crate::limits::{ATTRIBUTES_MAX, MESSAGE_BYTES_MAX};
+use crate::message::folding::{FoldedAttributes, fold};
+use crate::message::metadata::NEVER;
+use crate::message::origin::Origin;
+use crate::message::reserved::FAILURE;
 use crate::message::{Attribute, Attributes, attributes_size};
-use crate::metadata::NEVER;
-use crate::origin::Origin;
-use crate::reserved::FAILURE;
 use crate::text;
-use crate::tolerant::Unknown;
 
 /// Bytes of the document before folding.
 pub const FAILURE_BYTES_MAX: usize = 1024;

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use super::wire::{Time, Wire};
 use super::{Answer, CameBack, Case, Delivery, Document, Failure, HandOff, Hop, Kind, LastError, Verdict};
-use crate::folding::FoldedAttributes;
+use crate::message::folding::FoldedAttributes;
+use crate::message::origin::Origin;
 use crate::message::{Attribute, ReceivedMessage, Timestamp};
-use crate::origin::Origin;
 
 /// One of our documents, not yet a [`Document`].
 pub(crate) struct RawFailure(Wire<'static>);

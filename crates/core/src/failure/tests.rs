@@ -9,8 +9,8 @@ use super::*;
 use crate::arrival::{Arrival, producers_attributes};
 use crate::handler::ErrorType;
 use crate::limits::MESSAGE_BYTES_MAX;
+use crate::message::origin::Origin;
 use crate::message::{Attribute, Attributes, Content, OutgoingMessage, ReceivedMessage, attributes_size};
-use crate::origin::Origin;
 use crate::testing::{any_text, at, delivery, received, sent_message};
 
 fn hand_off() -> HandOff {

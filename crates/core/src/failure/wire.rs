@@ -7,12 +7,12 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use serde::{Serialize, Serializer};
 
 use super::{Kind, Stage};
-use crate::folding::FoldedAttributes;
+use crate::failure::reason::Code;
+use crate::json::tolerant::{Borrowed, Unknown, Word};
 use crate::limits::first_illegal;
 use crate::message::Timestamp;
-use crate::metadata::{parse_rfc3339, rfc3339};
-use crate::reason::Code;
-use crate::tolerant::{Borrowed, Unknown, Word};
+use crate::message::folding::FoldedAttributes;
+use crate::message::metadata::{parse_rfc3339, rfc3339};
 
 /// What is absent is not written.
 #[derive(Clone, Default, PartialEq, Serialize)]

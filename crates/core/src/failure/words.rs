@@ -2,7 +2,7 @@
 
 use strum::{IntoStaticStr, VariantArray};
 
-use crate::tolerant::Vocabulary;
+use crate::json::tolerant::Vocabulary;
 
 /// What is to be done with a failed message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]

@@ -3,7 +3,7 @@
 use strum::IntoStaticStr;
 use thiserror::Error;
 
-use super::taken::{check_attribute, check_message_group_id, check_text};
+use super::sqs_rules::{check_attribute, check_message_group_id, check_text};
 use super::{Attributes, attributes_size};
 use crate::limits::{ATTRIBUTES_MAX, DelaySeconds, MESSAGE_BYTES_MAX};
 

@@ -1,5 +1,5 @@
 //! The backoffs that a policy may have, with their members as the document names them. What a delay is,
-//! [`crate::backoff`] computes; what the document may say, the JSON Schema words.
+//! [`crate::decide::backoff`] computes; what the document may say, the JSON Schema words.
 
 use serde::Deserialize;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! The circuit breaker's settings, in the words of Resilience4j. What they do, [`crate::breaker`] says.
+//! The circuit breaker's settings, in the words of Resilience4j. What they do, [`crate::decide::breaker`] says.
 
 use std::time::Duration;
 

@@ -3,7 +3,7 @@ mod strategies;
 mod vectors;
 
 use super::*;
-use crate::backoff::{Key, delay};
+use crate::decide::backoff::{Key, delay};
 
 fn parse(text: &str) -> Policy {
     Policy::from_json(text).unwrap()

@@ -18,9 +18,9 @@ use serde_json::{Map, Value};
 #[cfg(feature = "validator")]
 use super::POLICY_SCHEMA;
 use super::{Policy, PolicyError};
-use crate::envelope::{Malformed, members};
-use crate::schema::Violation;
-use crate::value::{self, may_have_private_name};
+use crate::json::value::{self, may_have_private_name};
+use crate::message::envelope::{Malformed, members};
+use crate::message::schema::Violation;
 
 pub(super) fn parse_over(defaults: &str, text: &str) -> Result<Policy, PolicyError> {
     let mut document = value::read(text).map_err(|error| PolicyError::NotJson(error.to_string()))?;

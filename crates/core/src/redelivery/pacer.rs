@@ -3,10 +3,10 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::delivery::until;
+use crate::decide::pacing::Window;
+use crate::deliver::until;
 use crate::events::Event;
 use crate::message::Timestamp;
-use crate::pacing::Window;
 use crate::policy::RedeliveryRate;
 use crate::ports::{Clock, Observer, QueueDepth};
 use futures_util::future::{Either, select};

@@ -4,8 +4,8 @@
 use super::queues::{RECEIVES, RETENTION, Role, ending_with};
 use super::{Definition, paced, redriven};
 use crate::async_retry::DEFAULT_POLICY;
+use crate::message::schema::Violation;
 use crate::policy::Policy;
-use crate::schema::Violation;
 
 pub(super) const DEFINITION: Definition = Definition {
     name: "async-retry",

@@ -2,8 +2,8 @@
 
 use super::queues::{NeededQueue, RECEIVES_MAX, Role, SOURCE_RETENTION, SPARE_RECEIVES, ending_with};
 use super::{Definition, paced, redriven};
+use crate::message::schema::Violation;
 use crate::policy::Policy;
-use crate::schema::Violation;
 
 pub(super) const DEFINITION: Definition = Definition {
     name: "visibility",

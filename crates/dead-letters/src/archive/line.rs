@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use redeliver_core::message::metadata::{parse_rfc3339, rfc3339};
 use redeliver_core::message::{Attribute, AttributeValue, ReceivedMessage};
-use redeliver_core::metadata::{parse_rfc3339, rfc3339};
 use serde::{Deserialize, Serialize};
 
 use crate::plain;

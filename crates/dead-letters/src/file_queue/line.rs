@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use redeliver_core::annotation::{DEAD_LETTER, DeadLetter};
+use redeliver_core::failure::annotation::{DEAD_LETTER, DeadLetter};
+use redeliver_core::message::metadata::parse_rfc3339;
 use redeliver_core::message::{Attribute, Attributes, ReceivedMessage, Timestamp};
-use redeliver_core::metadata::parse_rfc3339;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;

@@ -2,7 +2,7 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use redeliver_core::failure::Verdict;
-use redeliver_core::reason::DeadLetterReason;
+use redeliver_core::failure::reason::DeadLetterReason;
 use redeliver_embedded::VirtualClock;
 use redeliver_testing::dead_letters::{at, foreign, record};
 use tempfile::tempfile;

@@ -1,7 +1,7 @@
 //! The documents that Lambda and Pipes send to a destination: what failed, and the payload or where its records are.
 
 use redeliver_core::message::Timestamp;
-use redeliver_core::metadata::parse_rfc3339;
+use redeliver_core::message::metadata::parse_rfc3339;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;

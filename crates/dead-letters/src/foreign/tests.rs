@@ -10,7 +10,7 @@ fn read(name: &str) -> Foreign {
 }
 
 fn at(text: &str) -> Option<Timestamp> {
-    redeliver_core::metadata::parse_rfc3339(text)
+    redeliver_core::message::metadata::parse_rfc3339(text)
 }
 
 #[test]

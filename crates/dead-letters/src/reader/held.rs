@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, Either, FutureExt as _, pending};
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use futures_util::{pin_mut, select_biased};
-use redeliver_core::delivery::until;
+use redeliver_core::deliver::until;
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Clock, EntryOutcome, Queue};

@@ -3,8 +3,8 @@ mod held;
 
 use std::collections::BTreeSet;
 
+use redeliver_core::message::packing::pack;
 use redeliver_core::message::{Content, OutgoingMessage, Timestamp};
-use redeliver_core::packing::pack;
 use redeliver_core::ports::QueueDepth as _;
 use redeliver_core::ports::{Fault, QueueSender as _, QueueService as _, QueueSettings};
 use redeliver_embedded::{

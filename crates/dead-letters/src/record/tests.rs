@@ -1,9 +1,9 @@
-use redeliver_core::annotation::Cause;
+use redeliver_core::failure::annotation::Cause;
+use redeliver_core::failure::reason::DeadLetterReason;
 use redeliver_core::failure::{Answer, Case, Delivery, Failure, Kind, Stage};
+use redeliver_core::json::tolerant::Unknown;
+use redeliver_core::message::origin::Origin;
 use redeliver_core::message::{Attribute, Attributes};
-use redeliver_core::origin::Origin;
-use redeliver_core::reason::DeadLetterReason;
-use redeliver_core::tolerant::Unknown;
 use redeliver_testing::dead_letters::received;
 
 use super::*;

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
-use redeliver_core::delivery::SENDS_PERHAPS_DONE_MAX;
+use redeliver_core::deliver::SENDS_PERHAPS_DONE_MAX;
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 

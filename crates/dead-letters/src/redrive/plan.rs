@@ -3,13 +3,13 @@
 mod edit;
 mod new_id;
 
-use redeliver_core::annotation::{ERROR_DETAILS, ERROR_TYPE};
 use redeliver_core::arrival::{producers_attributes, trace_header_and_verdict};
+use redeliver_core::failure::annotation::{ERROR_DETAILS, ERROR_TYPE};
+use redeliver_core::failure::reason::DeadLetterReason;
 use redeliver_core::limits::DelaySeconds;
+use redeliver_core::message::metadata::{GENERATION_MAX, Metadata};
+use redeliver_core::message::schema::{MessageSchema, Parsed, Rewritten};
 use redeliver_core::message::{Attributes, Content, OutgoingMessage};
-use redeliver_core::metadata::{GENERATION_MAX, Metadata};
-use redeliver_core::reason::DeadLetterReason;
-use redeliver_core::schema::{MessageSchema, Parsed, Rewritten};
 use thiserror::Error;
 
 use crate::{Choice, DeadLetterRecord, FilterError, Pick};

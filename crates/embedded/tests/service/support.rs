@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use redeliver_core::limits::{DelaySeconds, VisibilitySeconds};
+use redeliver_core::message::packing::pack;
 use redeliver_core::message::{Content, OutgoingMessage, ReceivedMessage, Timestamp};
-use redeliver_core::packing::pack;
 use redeliver_core::ports::{
     Clock, EntryOutcome, Queue, QueueSender, QueueService, QueueSettings, Receive, Redrive,
 };

@@ -1,7 +1,7 @@
 //! Messages that the message-processor held, since their target is down.
 
-use redeliver_core::metadata::Holds;
-use redeliver_core::origin::Origin;
+use redeliver_core::message::metadata::Holds;
+use redeliver_core::message::origin::Origin;
 
 use super::*;
 
@@ -58,7 +58,7 @@ fn held_messages_are_paced_like_all_others() {
         })
         .collect();
     let (clock, queue) = (&setup.world.clock, &setup.source.queue);
-    clock.block_on(redeliver_core::delivery::deliver(
+    clock.block_on(redeliver_core::deliver::deliver(
         queue,
         clock,
         clock.now() + Duration::from_secs(1),

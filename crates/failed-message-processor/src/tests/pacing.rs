@@ -2,7 +2,7 @@
 
 use redeliver_core::limits::DelaySeconds;
 use redeliver_core::message::OutgoingMessage;
-use redeliver_core::packing::pack;
+use redeliver_core::message::packing::pack;
 use redeliver_core::policy::RedeliveryRate;
 use redeliver_embedded::{Action, FaultPlan, FaultRule, Injection, Scope, When};
 

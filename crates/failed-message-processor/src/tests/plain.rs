@@ -1,6 +1,6 @@
 //! Messages without an envelope (`ENVELOPE=optional`).
 
-use redeliver_core::plain::{IdPointer, IdSources, PlainMessages, REDELIVER};
+use redeliver_core::message::plain::{IdPointer, IdSources, PlainMessages, REDELIVER};
 
 use super::*;
 

@@ -27,7 +27,7 @@ fn resends(silence: i64) -> usize {
     let (clock, queue) = (&setup.world.clock, &setup.intermediate.queue);
     clock.block_on(async {
         let message = redeliver_core::message::OutgoingMessage::new(content).unwrap();
-        let batch = redeliver_core::packing::pack(std::slice::from_ref(&message));
+        let batch = redeliver_core::message::packing::pack(std::slice::from_ref(&message));
         assert!(queue.send_batch(batch[0]).await.iter().all(Result::is_ok));
         loop {
             let request = Receive { max_messages: 10, wait: Duration::from_secs(20), visibility: None };

@@ -113,7 +113,7 @@ fn a_message_moved_by_a_real_redrive_is_recognised() {
         let intermediate = setup.world.sqs.create_queue("intermediate", &settings).await.unwrap();
         let content = Content { body: spent(1), attributes: producer_attributes(), ..Content::default() };
         let message = [redeliver_core::message::OutgoingMessage::new(content).unwrap()];
-        intermediate.send_batch(redeliver_core::packing::pack(&message)[0]).await;
+        intermediate.send_batch(redeliver_core::message::packing::pack(&message)[0]).await;
         assert_eq!(intermediate.receive(request).await.unwrap().len(), 1);
         assert!(intermediate.receive(request).await.unwrap().is_empty());
     });

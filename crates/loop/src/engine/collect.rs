@@ -4,9 +4,9 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io::Write;
 
-use redeliver_core::annotation::ERROR_TYPE;
 use redeliver_core::arrival::trace_header_and_verdict;
-use redeliver_core::deletion::delete;
+use redeliver_core::deliver::deletion::delete;
+use redeliver_core::failure::annotation::ERROR_TYPE;
 use redeliver_core::message::{Attribute, ReceivedMessage};
 use redeliver_core::ports::{Clock, Queue};
 use serde::Serialize;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use futures_util::pin_mut;
-use redeliver_core::delivery::deliver;
+use redeliver_core::deliver::deliver;
 use redeliver_core::message::OutgoingMessage;
 use redeliver_core::ports::{AsyncInvoker, Clock, Queue};
 

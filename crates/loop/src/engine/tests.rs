@@ -5,8 +5,8 @@ use std::future::{pending, ready};
 use std::io::BufWriter;
 
 use redeliver_core::message::ReceivedMessage;
+use redeliver_core::message::packing::pack;
 use redeliver_core::message::{Content, OutgoingMessage, Timestamp};
-use redeliver_core::packing::pack;
 use redeliver_core::ports::{BatchResponse, QueueSender as _};
 use redeliver_core::strategy::Strategy;
 use redeliver_embedded::{EmbeddedQueue, EmbeddedSqs, VirtualClock};

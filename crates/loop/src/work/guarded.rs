@@ -5,7 +5,7 @@ use std::panic::AssertUnwindSafe;
 use futures_util::FutureExt as _;
 use futures_util::future::{Either, select};
 use futures_util::pin_mut;
-use redeliver_core::delivery::until;
+use redeliver_core::deliver::until;
 use redeliver_core::events::Event;
 use redeliver_core::message::{ReceivedMessage, Timestamp};
 use redeliver_core::ports::{BatchResponse, Clock, Function, Observer};

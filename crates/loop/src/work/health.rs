@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use redeliver_core::delivery::until;
+use redeliver_core::deliver::until;
 use redeliver_core::message::Timestamp;
 use serde::Serialize;
 

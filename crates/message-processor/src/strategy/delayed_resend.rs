@@ -1,11 +1,11 @@
 //! `delayed-resend`: each failed message goes to the failed-message-processor with the reason, which decides on it.
 
-use redeliver_core::delivery::{Outgoing, until};
+use redeliver_core::deliver::{Outgoing, until};
 use redeliver_core::events::Event;
 use redeliver_core::failure::Kind;
 use redeliver_core::limits::DelaySeconds;
 use redeliver_core::message::Timestamp;
-use redeliver_core::plain::Plain;
+use redeliver_core::message::plain::Plain;
 use redeliver_core::ports::{Clock, Observer, QueueSender};
 
 use super::Unsent;

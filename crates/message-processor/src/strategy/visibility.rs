@@ -1,8 +1,8 @@
 //! `visibility`: each failed message is hidden on its queue until its retry, or given up. Decided here, since nobody else
 //! sees a message that stays on its queue.
 
-use redeliver_core::decision::{QueueTimes, Stayed, decide_on_queue};
-use redeliver_core::delivery::{Hiding, Outgoing, until};
+use redeliver_core::decide::{QueueTimes, Stayed, decide_on_queue};
+use redeliver_core::deliver::{Hiding, Outgoing, until};
 use redeliver_core::events::Event;
 use redeliver_core::limits::RetryDelay;
 use redeliver_core::message::{ReceivedMessage, Timestamp};

@@ -1,9 +1,9 @@
 //! Messages that somebody moved from the final DLQ to the source queue, with the console.
 
-use redeliver_core::annotation::{Annotation, Cause, DeadLetter, annotate};
+use redeliver_core::failure::annotation::{Annotation, Cause, DeadLetter, annotate};
+use redeliver_core::failure::reason::DeadLetterReason;
 use redeliver_core::failure::{FAILURE, Stage};
 use redeliver_core::message::Attribute;
-use redeliver_core::reason::DeadLetterReason;
 
 use super::*;
 

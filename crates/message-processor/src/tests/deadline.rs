@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use std::task::{Context, Waker};
 
-use redeliver_core::delivery::until;
+use redeliver_core::deliver::until;
 use redeliver_core::failure::FAILURE;
 use serde_json::json;
 

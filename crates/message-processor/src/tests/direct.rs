@@ -5,7 +5,7 @@ use redeliver_core::failure::FAILURE;
 use redeliver_core::handler::ErrorType;
 use redeliver_core::limits::RetryDelay;
 use redeliver_core::message::OutgoingMessage;
-use redeliver_core::packing::pack;
+use redeliver_core::message::packing::pack;
 use redeliver_core::redelivery::Redelivery;
 use redeliver_embedded::{Action, FaultPlan, FaultRule, Injection, Scope, When};
 use redeliver_failed_message_processor::FailedMessageProcessor;

@@ -2,7 +2,7 @@
 
 use redeliver_aws::settings::{Logging, MessageProcessorSettings};
 use redeliver_aws::start::sdk_config;
-use redeliver_core::plain::PlainMessages;
+use redeliver_core::message::plain::PlainMessages;
 use redeliver_core::ports::Queue as _;
 
 use super::*;

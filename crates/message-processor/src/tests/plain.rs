@@ -2,8 +2,8 @@
 
 use redeliver_core::failure::FAILURE;
 use redeliver_core::message::Attribute;
-use redeliver_core::plain::{IdAttribute, IdSources, NAMESPACE, PlainMessages, REDELIVER};
-use redeliver_core::schema::DataSchema;
+use redeliver_core::message::plain::{IdAttribute, IdSources, NAMESPACE, PlainMessages, REDELIVER};
+use redeliver_core::message::schema::DataSchema;
 use serde_json::json;
 use uuid::Uuid;
 

@@ -24,7 +24,7 @@ impl Setup {
         let content = Content { body: body(n), attributes, ..Content::default() };
         let outgoing = redeliver_core::message::OutgoingMessage::new(content).unwrap();
         let sent = async {
-            for batch in redeliver_core::packing::pack(&[outgoing]) {
+            for batch in redeliver_core::message::packing::pack(&[outgoing]) {
                 for outcome in self.source.queue.send_batch(batch).await {
                     outcome.unwrap();
                 }

@@ -1,17 +1,17 @@
 //! A final record's attributes: SQS takes them, and no producer attribute is lost.
 
 use arbitrary::{Result, Unstructured};
-use redeliver_core::annotation::{
+use redeliver_core::arrival::producers_attributes;
+use redeliver_core::failure::Stage;
+use redeliver_core::failure::annotation::{
     Annotation, Cause, DEAD_LETTER, DEAD_LETTER_BYTES_MAX, DeadLetter, ERROR_DETAILS,
     ERROR_DETAILS_BYTES_MAX, ERROR_TYPE, annotate, fingerprint,
 };
-use redeliver_core::arrival::producers_attributes;
-use redeliver_core::failure::Stage;
-use redeliver_core::folding::FoldedAttributes;
+use redeliver_core::failure::reason::DeadLetterReason;
+use redeliver_core::json::tolerant::Word;
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
+use redeliver_core::message::folding::FoldedAttributes;
 use redeliver_core::message::{Attribute, Attributes, attributes_size};
-use redeliver_core::reason::DeadLetterReason;
-use redeliver_core::tolerant::Word;
 
 use crate::made;
 use crate::messages::is_sendable;

@@ -2,17 +2,17 @@
 //! valid message.
 
 use chrono::TimeDelta;
-use redeliver_core::backoff::{Key, delay};
-use redeliver_core::decision::{Decision, Failed, Resend, Spends, decide};
+use redeliver_core::decide::backoff::{Key, delay};
+use redeliver_core::decide::pacing::{Pace, Window};
+use redeliver_core::decide::{Decision, Failed, Resend, Spends, decide};
+use redeliver_core::failure::reason::DeadLetterReason;
 use redeliver_core::failure::{FAILURE, HandOff, Kind, in_its_generation};
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
+use redeliver_core::message::metadata::{HISTORY_MAX, parse_rfc3339};
+use redeliver_core::message::origin::Origin;
+use redeliver_core::message::schema::{Parsed, Rewritten};
 use redeliver_core::message::{Attribute, Attributes, Timestamp};
-use redeliver_core::metadata::{HISTORY_MAX, parse_rfc3339};
-use redeliver_core::origin::Origin;
-use redeliver_core::pacing::{Pace, Window};
 use redeliver_core::policy::Policy;
-use redeliver_core::reason::DeadLetterReason;
-use redeliver_core::schema::{Parsed, Rewritten};
 
 use super::parts;
 use crate::json;

@@ -1,7 +1,7 @@
 //! The attributes of an arriving message, two of which anybody may have written: `Failure`, then `DeadLetter`.
 
-use redeliver_core::annotation::{DEAD_LETTER, ERROR_DETAILS, ERROR_TYPE};
 use redeliver_core::arrival::producers_attributes;
+use redeliver_core::failure::annotation::{DEAD_LETTER, ERROR_DETAILS, ERROR_TYPE};
 use redeliver_core::failure::{Document, FAILURE, HandOff, Hop};
 use redeliver_core::limits::{ATTRIBUTES_MAX, is_legal};
 use redeliver_core::message::{Attribute, Attributes};

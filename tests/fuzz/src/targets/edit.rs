@@ -1,7 +1,7 @@
 //! `edit::splice`: a body, then what its edit made of it.
 
 use crate::edit::splice;
-use redeliver_core::value;
+use redeliver_core::json::value;
 use serde_json::Value;
 
 use super::parts;

@@ -1,11 +1,11 @@
 //! The message body: accepted is exactly what the rules accept, and a splice changes our members only.
 
-use redeliver_core::envelope::{Envelope, Malformed};
+use redeliver_core::failure::reason::DeadLetterReason;
+use redeliver_core::message::envelope::{Envelope, Malformed};
+use redeliver_core::message::metadata::{Holds, OUR_MEMBERS, PastFailure, RetryMetadata, parse_rfc3339};
+use redeliver_core::message::plain::{IdPointer, IdSources, PlainMessages, REDELIVER};
+use redeliver_core::message::schema::{Invalid, MessageSchema, Parsed, Rewritten};
 use redeliver_core::message::{Attribute, Attributes};
-use redeliver_core::metadata::{Holds, OUR_MEMBERS, PastFailure, RetryMetadata, parse_rfc3339};
-use redeliver_core::plain::{IdPointer, IdSources, PlainMessages, REDELIVER};
-use redeliver_core::reason::DeadLetterReason;
-use redeliver_core::schema::{Invalid, MessageSchema, Parsed, Rewritten};
 use serde_json::value::RawValue;
 
 use crate::json::{self, Kind, Node, Wrong};

@@ -1,16 +1,16 @@
 //! The attributes of a hand-off, of a hop and of a verdict: SQS takes them, and no producer attribute is lost.
 
 use arbitrary::{Result, Unstructured};
+use redeliver_core::failure::reason::DeadLetterReason;
 use redeliver_core::failure::{
     Answer, CameBack, Case, Delivery, Document, FAILURE, FAILURE_BYTES_MAX, Failure, HandOff, Hop, Kind,
     LastError, Placed, Stage, Verdict,
 };
+use redeliver_core::json::tolerant::Unknown;
 use redeliver_core::limits::{ATTRIBUTES_MAX, MESSAGE_BYTES_MAX};
+use redeliver_core::message::origin::Origin;
 use redeliver_core::message::{Attribute, Attributes, Content, attributes_size};
-use redeliver_core::origin::Origin;
-use redeliver_core::reason::DeadLetterReason;
 use redeliver_core::text;
-use redeliver_core::tolerant::Unknown;
 use redeliver_embedded::accepts;
 
 use crate::made::{self, Sent};

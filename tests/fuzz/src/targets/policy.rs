@@ -1,7 +1,7 @@
 //! The retry policy: accepted is what the rules accept, it means what is written, and its delays are in range for every
 //! attempt.
 
-use redeliver_core::backoff::{Key, delay, target_delay};
+use redeliver_core::decide::backoff::{Key, delay, target_delay};
 use redeliver_core::limits::RetryDelay;
 use redeliver_core::policy::{Backoff, CircuitBreaker, Globs, Jitter, Policy, PolicyError, RedeliveryRate};
 use uuid::Uuid;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redeliver_core::backoff::{Key, target_delay};
+use redeliver_core::decide::backoff::{Key, target_delay};
 use redeliver_core::failure::Answer;
 use redeliver_core::handler::FailureKind;
 use redeliver_core::limits::RetryDelay;

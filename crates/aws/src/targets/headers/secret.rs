@@ -9,7 +9,7 @@ use aws_config::SdkConfig;
 use aws_sdk_secretsmanager::Client;
 use aws_sdk_secretsmanager::error::ProvideErrorMetadata as _;
 use futures_util::future::{Either, select};
-use redeliver_core::delivery::until;
+use redeliver_core::deliver::until;
 use redeliver_core::events::Event;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Clock, Observer};

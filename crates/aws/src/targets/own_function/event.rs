@@ -6,8 +6,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use md5::{Digest as _, Md5};
 use redeliver_core::handler::{Form, Invocation};
+use redeliver_core::message::plain::REDELIVER;
 use redeliver_core::message::{Attribute, AttributeValue, Timestamp};
-use redeliver_core::plain::REDELIVER;
 use serde::Serialize;
 
 /// One record ("Using Lambda with Amazon SQS", example event).

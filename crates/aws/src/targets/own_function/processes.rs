@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use hyper::HeaderMap;
 use hyper::header::{HeaderName, HeaderValue};
-use redeliver_core::delivery::until;
+use redeliver_core::deliver::until;
 use redeliver_core::handler::HandlerError;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Clock as _;

@@ -1,5 +1,5 @@
 use redeliver_core::failure::Kind;
-use redeliver_core::reason::DeadLetterReason;
+use redeliver_core::failure::reason::DeadLetterReason;
 
 use super::*;
 use crate::telemetry::metrics::{Measured, Metric, Observed};

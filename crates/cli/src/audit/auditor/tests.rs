@@ -2,8 +2,8 @@ use std::cell::Cell;
 use std::future::{pending, ready};
 use std::path::Path;
 
+use redeliver_core::message::packing::pack;
 use redeliver_core::message::{Content, OutgoingMessage, Timestamp};
-use redeliver_core::packing::pack;
 use redeliver_core::ports::QueueDepth as _;
 use redeliver_core::ports::{QueueSender as _, QueueService as _, QueueSettings};
 use redeliver_embedded::{

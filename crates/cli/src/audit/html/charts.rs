@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use maud::{Markup, html};
-use redeliver_core::reason::DeadLetterReason;
+use redeliver_core::failure::reason::DeadLetterReason;
 
 use crate::audit::over_time::OverTime;
 use crate::markup::chart::{Axis, Key, Plot};

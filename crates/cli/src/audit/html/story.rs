@@ -2,7 +2,7 @@
 
 use chrono::TimeDelta;
 use maud::{Markup, html};
-use redeliver_core::annotation::{DEAD_LETTER, ERROR_DETAILS, ERROR_TYPE};
+use redeliver_core::failure::annotation::{DEAD_LETTER, ERROR_DETAILS, ERROR_TYPE};
 use redeliver_core::message::Timestamp;
 
 use crate::audit::body::body_for_people;

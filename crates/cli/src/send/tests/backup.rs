@@ -3,15 +3,15 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use redeliver_core::annotation::{Annotation, Cause, DeadLetter, annotate};
 use redeliver_core::failure::Stage;
+use redeliver_core::failure::annotation::{Annotation, Cause, DeadLetter, annotate};
+use redeliver_core::failure::reason::DeadLetterReason;
+use redeliver_core::message::packing::pack;
+use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::message::{
     Attribute, AttributeValue, Attributes, Content, OutgoingMessage, ReceivedMessage,
 };
-use redeliver_core::packing::pack;
 use redeliver_core::ports::{Queue as _, QueueSender as _, QueueService as _, QueueSettings, Receive};
-use redeliver_core::reason::DeadLetterReason;
-use redeliver_core::schema::MessageSchema;
 use redeliver_dead_letters::purge::purge;
 use redeliver_dead_letters::redrive::{self, Limits, Plan, Redrive};
 use redeliver_dead_letters::{Archive, ArchivedMessage, Backup, Pick};

@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use redeliver_core::message::packing::pack;
 use redeliver_core::message::{Content, OutgoingMessage};
-use redeliver_core::packing::pack;
 use redeliver_core::ports::QueueSender as _;
 
 use super::*;

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::arrival::trace_header_and_verdict;
-use crate::decision::hops_on;
-use crate::metadata::NEVER;
+use crate::decide::hops_on;
+use crate::message::metadata::NEVER;
 use crate::policy::Policy;
 
 const TRACE: &str = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1";

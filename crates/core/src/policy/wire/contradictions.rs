@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::object;
 use crate::limits::RetryDelay;
+use crate::message::schema::Violation;
 use crate::policy::{Backoff, CircuitBreaker, Jitter};
-use crate::schema::Violation;
 
 /// 14 days, the longest retention of SQS ("Amazon SQS message quotas").
 const RETENTION_SECONDS_MAX: u32 = 1_209_600;

@@ -15,16 +15,16 @@ use std::pin::pin;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-use redeliver_core::annotation::{Annotation, Cause, DeadLetter, annotate};
 use redeliver_core::failure::Stage;
+use redeliver_core::failure::annotation::{Annotation, Cause, DeadLetter, annotate};
+use redeliver_core::failure::reason::DeadLetterReason;
 use redeliver_core::limits::VisibilitySeconds;
+use redeliver_core::message::packing::pack;
 use redeliver_core::message::{
     Attribute, AttributeValue, Attributes, Content, OutgoingMessage, ReceivedMessage, Timestamp,
 };
-use redeliver_core::packing::pack;
 use redeliver_core::ports::QueueDepth as _;
 use redeliver_core::ports::{QueueService as _, QueueSettings, Receive};
-use redeliver_core::reason::DeadLetterReason;
 use redeliver_embedded::{
     Action, EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, Injection, Scope, VirtualClock, When,
 };

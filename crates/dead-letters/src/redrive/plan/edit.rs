@@ -1,6 +1,6 @@
 //! `--edit`: a change of the body, and of nothing else.
 
-use redeliver_core::metadata::OUR_MEMBERS;
+use redeliver_core::message::metadata::OUR_MEMBERS;
 use serde_json::Value;
 
 use crate::edit::splice;

@@ -1,6 +1,6 @@
 //! `--new-id`: the id of a message that the edit has made another one.
 
-use redeliver_core::metadata::OUR_MEMBERS;
+use redeliver_core::message::metadata::OUR_MEMBERS;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use uuid::{Builder, Uuid};

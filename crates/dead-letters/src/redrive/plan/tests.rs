@@ -2,13 +2,13 @@ mod invalid;
 mod plain;
 mod surrogates;
 
-use redeliver_core::annotation::{Annotation, Cause, DeadLetter, annotate};
+use redeliver_core::failure::annotation::{Annotation, Cause, DeadLetter, annotate};
+use redeliver_core::failure::reason::DeadLetterReason;
 use redeliver_core::failure::{Stage, Verdict as GivenUp};
-use redeliver_core::folding::FoldedAttributes;
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
+use redeliver_core::message::folding::FoldedAttributes;
+use redeliver_core::message::schema::DataSchema;
 use redeliver_core::message::{Attribute, ReceivedMessage, attributes_size};
-use redeliver_core::reason::DeadLetterReason;
-use redeliver_core::schema::DataSchema;
 use redeliver_testing::dead_letters::received;
 
 use super::edit::NOT_AN_ASSIGNMENT;

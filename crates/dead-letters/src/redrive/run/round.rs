@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redeliver_core::delivery::{deliver_counted, until};
+use redeliver_core::deliver::{deliver_counted, until};
 use redeliver_core::ports::{Clock, EntryOutcome, Queue, QueueDepth, QueueSender};
 
 use super::Run;

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use redeliver_core::delivery::until;
+use redeliver_core::deliver::until;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Clock, Queue, QueueDepth, QueueSender};
 

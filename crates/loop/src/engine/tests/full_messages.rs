@@ -2,15 +2,15 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use redeliver_core::annotation::{DEAD_LETTER, DeadLetter};
 use redeliver_core::arrival::trace_header_and_verdict;
 use redeliver_core::events::Event;
+use redeliver_core::failure::annotation::{DEAD_LETTER, DeadLetter};
 use redeliver_core::handler::{Handler, HandlerError, Message};
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
+use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::message::{Attribute, Attributes, attributes_size};
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::Observer;
-use redeliver_core::schema::MessageSchema;
 use serde_json::Value;
 
 use super::*;

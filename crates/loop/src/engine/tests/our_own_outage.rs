@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use redeliver_core::events::Event;
 use redeliver_core::handler::{Handler, HandlerError, Message};
+use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::{BatchResponse, Observer};
-use redeliver_core::schema::MessageSchema;
 
 use super::*;
 use crate::{failed_message_processor, final_dlq_annotator, message_processor};

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::future::{join, pending};
 use redeliver_core::limits::VisibilitySeconds;
+use redeliver_core::message::packing::pack;
 use redeliver_core::message::{Content, OutgoingMessage, Timestamp};
-use redeliver_core::packing::pack;
 use redeliver_core::ports::QueueDepth as _;
 use redeliver_core::ports::{BatchResponse, QueueSender as _, QueueService as _, QueueSettings};
 use redeliver_embedded::{

@@ -1,7 +1,7 @@
 //! With delays that are spread, many receives, generations, and limits in time.
 
-use redeliver_core::backoff::{Key, delay};
-use redeliver_core::metadata::rfc3339;
+use redeliver_core::decide::backoff::{Key, delay};
+use redeliver_core::message::metadata::rfc3339;
 
 use super::*;
 

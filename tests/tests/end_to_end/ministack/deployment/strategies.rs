@@ -2,7 +2,7 @@
 
 use chrono::TimeDelta;
 use redeliver_aws::SystemClock;
-use redeliver_core::metadata::rfc3339;
+use redeliver_core::message::metadata::rfc3339;
 use redeliver_core::ports::Clock as _;
 use redeliver_tests::deployment::{Cloud, Outputs, local_context};
 use redeliver_tests::http_target::{HttpTarget, Reply};

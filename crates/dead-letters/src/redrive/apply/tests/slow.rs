@@ -2,7 +2,7 @@
 
 use futures_util::future::{Either, select};
 use redeliver_core::limits::VisibilitySeconds;
-use redeliver_core::packing::Batch;
+use redeliver_core::message::packing::Batch;
 use redeliver_core::ports::{
     Depth, EntryError, EntryOutcome, Fault, QueueDepth, QueueSender, Unreadable, VisibilityControl,
 };

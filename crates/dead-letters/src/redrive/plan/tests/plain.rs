@@ -1,6 +1,6 @@
 //! Messages without an envelope.
 
-use redeliver_core::plain::{PlainMessages, REDELIVER};
+use redeliver_core::message::plain::{PlainMessages, REDELIVER};
 
 use super::*;
 

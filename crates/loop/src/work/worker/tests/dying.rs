@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use futures_util::future::{join, join3};
 use redeliver_core::handler::{Handler, HandlerError, Message};
+use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::QueueDepth as _;
 use redeliver_core::redelivery::Redelivery;
-use redeliver_core::schema::MessageSchema;
 use redeliver_core::strategy::{OnFailure, Strategy};
 use redeliver_failed_message_processor::FailedMessageProcessor;
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;

@@ -1,0 +1,282 @@
+//! The decision on a failed message: another retry, or not.
+
+pub mod backoff;
+pub mod breaker;
+mod due;
+mod ends;
+pub mod pacing;
+mod stay;
+mod unspent;
+mod wait;
+
+use crate::decide::backoff::Key;
+use crate::decide::pacing::{Pace, Window};
+use crate::deliver::until;
+use crate::failure::reason::DeadLetterReason;
+use crate::failure::{Answer, HandOff, Kind, LastError, REDRIVE, in_its_generation};
+use crate::handler::HandlerError;
+use crate::limits::{DelaySeconds, MESSAGE_BYTES_MAX, RetryDelay};
+use crate::message::metadata::{HELD_SECONDS_MAX, HISTORY_MAX, PastFailure, REDRIVES_MAX, RetryMetadata};
+use crate::message::schema::{Parsed, Rewritten};
+use crate::message::{Timestamp, attributes_size};
+use crate::policy::{Globs, Immediate, Policy};
+pub(crate) use due::Due;
+pub(crate) use ends::{AgeLimit, check_age, check_attempts};
+pub use stay::{QueueTimes, Stayed, decide_on_queue, may_be_called};
+use unspent::{Drawn, check_redrives, hold, redrive};
+pub use unspent::{Spends, may_be_held};
+use wait::Wait;
+
+/// What is decided on.
+#[derive(Clone, Copy, Debug)]
+pub struct Failed<'a> {
+    pub message: &'a Parsed<'a>,
+    pub hand_off: &'a HandOff,
+    /// If it has hopped: when its retry is due.
+    pub due_at: Option<Timestamp>,
+    /// Bytes of its body.
+    pub body_bytes: usize,
+    /// Bytes that the producer's attributes take of the message's limit.
+    pub attributes_bytes: usize,
+}
+
+/// What is to be done with a failed message.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Decision {
+    /// Send it to the source queue again.
+    Resend(Resend),
+    /// Its retry is due later than `DelaySeconds` can say: send it to the intermediate DLQ again, with this due time.
+    Hop(Timestamp),
+    GiveUp(GiveUp),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Resend {
+    /// With its new metadata.
+    pub rewritten: Rewritten,
+    /// How long the queue holds it back.
+    pub delay: DelaySeconds,
+    /// The whole delay: more than the queue's if the message has hopped.
+    pub waited: RetryDelay,
+    /// Whether pacing made it longer than the policy and the target ask for.
+    pub pace: Pace,
+    /// `metadata.retry_attempt` of the re-sent message.
+    pub retry_attempt: u32,
+    pub spends: Spends,
+    /// When the message was first sent.
+    pub first_sent: Timestamp,
+}
+
+/// A message that is given up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GiveUp {
+    /// The code of the final record.
+    pub reason: DeadLetterReason,
+    /// Why, in addition to the last error; may be empty.
+    pub explanation: String,
+}
+
+impl From<DeadLetterReason> for GiveUp {
+    /// The last error says all there is to say.
+    fn from(reason: DeadLetterReason) -> Self {
+        Self { reason, explanation: String::new() }
+    }
+}
+
+/// Decides. Pure: the same message, failure, policy, window and moment give the same answer. The window is that of
+/// `max_redelivery_per_second`; without one nothing is paced.
+#[must_use]
+pub fn decide(policy: &Policy, failed: Failed<'_>, window: Option<Window>, now: Timestamp) -> Decision {
+    // That its metadata fits is seen to before it hops, not after hours of waiting.
+    let decided = next_retry(policy, failed, window, now).and_then(|retry| {
+        let (due, delay) = (retry.due, retry.due.delay_from(now));
+        let resend = fit(failed, retry, delay.unwrap_or(DelaySeconds::MAX))?;
+        Ok(if delay.is_some() { Decision::Resend(resend) } else { Decision::Hop(due.at) })
+    });
+    decided.unwrap_or_else(Decision::GiveUp)
+}
+
+/// How the target is called again at once, if it is: what it answered is a blip by the policy's lists, and it asked for
+/// no delay of its own.
+#[must_use]
+pub fn retries_at_once(policy: &Policy, error: &HandlerError) -> Option<Immediate> {
+    let immediate = policy.immediate?;
+    let answer = Answer::of(error.kind);
+    let kind = classify(policy, &LastError::of(error).error_type, answer.kind());
+    // A delay of the target's own is a floor, and to call before it is over is what the target asked not to be done.
+    let blip = answer.retry_after_seconds.is_none() && kind == Kind::Transient;
+    blip.then_some(immediate)
+}
+
+/// When a hopping message is due, if that is more than one hop away: it hops again, and nothing else need be looked at.
+#[must_use]
+pub fn hops_on(
+    policy: &Policy,
+    hand_off: &HandOff,
+    due_at: Option<Timestamp>,
+    now: Timestamp,
+) -> Option<Timestamp> {
+    let due = Due::of_hop(policy, hand_off, due_at, now)?;
+    due.delay_from(now).is_none().then_some(due.at)
+}
+
+/// The next retry, before it is known whether its metadata fits.
+struct Retry {
+    metadata: RetryMetadata,
+    due: Due,
+    pace: Pace,
+    spends: Spends,
+}
+
+fn next_retry(
+    policy: &Policy,
+    failed: Failed<'_>,
+    window: Option<Window>,
+    now: Timestamp,
+) -> Result<Retry, GiveUp> {
+    let Failed { message, hand_off, due_at, .. } = failed;
+    let HandOff { error, answer, delivery, .. } = hand_off;
+    // What came back from the final DLQ starts afresh, whatever its body says.
+    let before = in_its_generation(message.metadata().clone(), delivery.came_back);
+    let first_sent = before.first_sent(delivery.sent_at);
+    // Before the limits: of two reasons the final record says the one that more attempts would not have changed.
+    let kind = classify(policy, &error.error_type, answer.kind());
+    if kind == Kind::Permanent {
+        return Err(DeadLetterReason::NonRetryableError.into());
+    }
+    // What its producer says of holds is not taken over: the re-send would make it our own word.
+    let held_before = before.holds.seconds(delivery.origin);
+    let spends = Spends::of(policy, kind, &before, held_before);
+    match spends {
+        Spends::Attempt => check_attempts(policy, before.max_attempts, before.retry_attempt)?,
+        Spends::Redrive => check_redrives(policy, &before)?,
+        Spends::Snooze | Spends::Hold => {}
+    }
+    // What spends no attempt has the key of the attempt that it puts off. A snooze's delay is the handler's own, drawn
+    // from another word of the key than that of the retry.
+    let key = Key {
+        message_id: before.message_id,
+        generation: before.generation(),
+        attempt: before.retry_attempt + 1,
+    };
+    // Drawn once: what has hopped keeps the due time that it brings along, so that its last hop does not begin the wait
+    // anew.
+    let hopped = Due::of_hop(policy, hand_off, due_at, now);
+    let limit = AgeLimit::of(policy, before.expires_at, first_sent);
+    // What SQS waited before it moved a message is no part of its delay.
+    let from_now = |Drawn { delay, bounds }| (Due::from_now(delay, now), bounds);
+    let (drawn, bounds) = match spends {
+        Spends::Hold => {
+            let left = limit.map(|limit| until(now, limit.at));
+            from_now(hold(policy, held_before, left, key))
+        }
+        Spends::Redrive => from_now(redrive(before.redrives_since_answer() + 1, key)),
+        Spends::Attempt | Spends::Snooze => {
+            let wait = Wait::before(policy, answer, key);
+            (Due::after(&wait, limit.map(|limit| limit.at), policy, delivery, now), wait.bounds())
+        }
+    };
+    let own = hopped.unwrap_or(drawn);
+    // The age is checked before pacing: a message is not given up because others wait, and pacing keeps within the
+    // limit.
+    check_age(limit, own.at)?;
+    let pace = window.map_or(Pace::Own, |window| {
+        // A delay yet to be drawn is judged by the bounds it is drawn from: by the one drawn, the short half of a
+        // policy that is slow enough on the whole would be stretched. What is fixed already is judged as it is.
+        if hopped.is_none() {
+            return window.pace(&bounds);
+        }
+        let left = own.delay_from(now).map_or(own.delay, |left| RetryDelay::saturating(left.get().into()));
+        window.pace(&(left..=left))
+    });
+    // Pacing only adds: what is due later by its own delay stays so.
+    let due = match window {
+        Some(window) if pace != Pace::Own => own.stretched(window, key, limit.map(|limit| limit.at), now),
+        _ => own,
+    };
+    let is_held = spends == Spends::Hold;
+    let held_since = before.holds.since(delivery.origin, delivery.sent_at).unwrap_or(delivery.failed_at(now));
+    let is_answered = matches!(kind, Kind::Transient | Kind::Snooze);
+    let redrives_unanswered = if is_answered { 0 } else { before.redrives_since_answer() };
+    let metadata = RetryMetadata {
+        retry_attempt: before.retry_attempt + u32::from(spends == Spends::Attempt),
+        next_retry_time: due.at,
+        first_sent_time: first_sent,
+        retry_history: match spends {
+            // It has not failed: what it failed with before stays on record.
+            Spends::Hold => before.retry_history,
+            _ => history(&before.retry_history, before.retry_attempt, hand_off, now),
+        },
+        snooze_count: before.snooze_count + u32::from(spends == Spends::Snooze),
+        redrive_generation: before.redrive_generation,
+        held_since: is_held.then_some(held_since),
+        held_seconds: (held_before + if is_held { u32::from(due.delay.get()) } else { 0 })
+            .min(HELD_SECONDS_MAX),
+        redrive_count: (before.redrive_count + u32::from(spends == Spends::Redrive)).min(REDRIVES_MAX),
+        redrive_count_at_answer: before.redrive_count - redrives_unanswered,
+    };
+    Ok(Retry { metadata, due, pace, spends })
+}
+
+/// A `non_retryable` match is permanent; else a `retryable` match is transient whatever the target said; else, if
+/// `retryable` is given, permanent; else the target's own verdict. What the target has not judged is not classified by
+/// what it is not: a snooze, a message whose turn did not come or that was held, and one that SQS moved because nobody
+/// answered.
+pub(crate) fn classify(policy: &Policy, error_type: &str, kind: Kind) -> Kind {
+    // These are no errors, so a list of errors says nothing of them.
+    if matches!(kind, Kind::Snooze | Kind::NotStarted | Kind::Held) {
+        return kind;
+    }
+    let matches = |globs: &Globs| globs.matches(error_type);
+    if policy.non_retryable.as_ref().is_some_and(matches) {
+        return Kind::Permanent;
+    }
+    match &policy.retryable {
+        // What nobody answered, or whose answer is lost, is in no list of answers; but `non_retryable` may name it.
+        _ if kind == Kind::Unanswered || error_type == REDRIVE => kind,
+        Some(globs) if matches(globs) => Kind::Transient,
+        Some(_) => Kind::Permanent,
+        None => kind,
+    }
+}
+
+fn history(before: &[PastFailure], attempt: u32, hand_off: &HandOff, now: Timestamp) -> Vec<PastFailure> {
+    let HandOff { error, delivery, .. } = hand_off;
+    let newest = PastFailure::new(attempt, delivery.failed_at(now), &error.error_type, &error.details);
+    // The newest ones: why it fails now says more than why it began to.
+    let mut all: Vec<_> = before.iter().cloned().chain([newest]).collect();
+    all.split_off(all.len().saturating_sub(HISTORY_MAX))
+}
+
+/// Writes the retry's metadata into the message, with as much history as the size limit leaves.
+fn fit(failed: Failed<'_>, mut retry: Retry, delay: DelaySeconds) -> Result<Resend, GiveUp> {
+    loop {
+        let Some(rewritten) = failed.message.with_retry_metadata(&retry.metadata) else {
+            let explanation = "None of its ten attributes can make room for its retry metadata".to_owned();
+            return Err(GiveUp { reason: DeadLetterReason::MessageTooLarge, explanation });
+        };
+        let bytes = match &rewritten {
+            Rewritten::Body(body) => body.len() + failed.attributes_bytes,
+            Rewritten::Attributes(attributes) => failed.body_bytes + attributes_size(attributes),
+        };
+        if bytes <= MESSAGE_BYTES_MAX {
+            let Retry { metadata, due, pace, spends } = retry;
+            let RetryMetadata { retry_attempt, first_sent_time: first_sent, .. } = metadata;
+            let waited = due.delay;
+            return Ok(Resend { rewritten, delay, waited, pace, retry_attempt, spends, first_sent });
+        }
+        // A history is for people, so it gives way, the oldest first, before the message is given up for its size.
+        if retry.metadata.retry_history.is_empty() {
+            return Err(GiveUp {
+                reason: DeadLetterReason::MessageTooLarge,
+                explanation: format!(
+                    "With its retry metadata the message has {bytes} bytes; SQS takes at most {MESSAGE_BYTES_MAX}"
+                ),
+            });
+        }
+        retry.metadata.retry_history.remove(0);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,107 @@
+//! The last calls, and whether they show an outage.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Duration;
+
+use super::Met;
+use crate::deliver::until;
+use crate::message::Timestamp;
+use crate::policy::CircuitBreaker;
+
+/// The newest calls of the window are looked at, so many times `minimum_calls`. In 50 calls of which half fail 40 failures
+/// are one chance in 80,000.
+const NEWEST_CALLS: u32 = 5;
+
+/// Whose message it is: its `MessageGroupId`, which on a standard queue is the tenant ("Amazon SQS fair queues").
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Tenant(u64);
+
+impl Tenant {
+    #[must_use]
+    pub fn of(message_group_id: &str) -> Self {
+        let mut hasher = DefaultHasher::new();
+        message_group_id.hash(&mut hasher);
+        Self(hasher.finish())
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Call {
+    pub(super) at: Timestamp,
+    pub(super) tenant: Option<Tenant>,
+    pub(super) met: Met,
+}
+
+/// Calls that have ended, the newest last.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Calls(VecDeque<Call>);
+
+impl Calls {
+    /// With it, only those that still say something.
+    pub(super) fn push(
+        &mut self,
+        call: Call,
+        &CircuitBreaker { window, minimum_calls, .. }: &CircuitBreaker,
+    ) {
+        self.0.push_back(call);
+        // What no answer has followed says that the target is down however long ago it was: few calls tell of an outage,
+        // too, and calls that take long.
+        let since_answer = self.0.iter().rev().take_while(|call| call.met == Met::Outage).count();
+        let is_old = |oldest: &Call| until(oldest.at, call.at) >= window;
+        while self.0.len() > since_answer && self.0.front().is_some_and(is_old) {
+            self.0.pop_front();
+        }
+        // A busy flow tells of an outage in a second; half a minute of answers before it must not outvote that.
+        while self.len() > minimum_calls * NEWEST_CALLS {
+            self.0.pop_front();
+        }
+    }
+
+    /// Whether one ended less than `window` before `now`.
+    pub(super) fn are_recent(&self, window: Duration, now: Timestamp) -> bool {
+        self.0.back().is_some_and(|newest| until(newest.at, now) < window)
+    }
+
+    pub(super) fn len(&self) -> u32 {
+        u32::try_from(self.0.len()).unwrap_or(u32::MAX)
+    }
+
+    pub(super) fn outages(&self) -> u32 {
+        let outages = self.0.iter().filter(|call| call.met == Met::Outage).count();
+        u32::try_from(outages).unwrap_or(u32::MAX)
+    }
+
+    /// Whether enough of enough calls met an outage, the last one among them, and also of those that are not of the tenant
+    /// with the most outages: what is wrong with one tenant is no outage for the others.
+    pub(super) fn show_an_outage(&self, settings: &CircuitBreaker) -> bool {
+        // An answer makes the share of outages smaller, never larger.
+        let newest_is_outage = self.0.back().is_some_and(|call| call.met == Met::Outage);
+        if !newest_is_outage || self.len() < settings.minimum_calls {
+            return false;
+        }
+        let shows = |calls: u32, outages: u32| f64::from(outages) / f64::from(calls) >= settings.failure_rate;
+        let (calls, outages) = (self.len(), self.outages());
+        if !shows(calls, outages) {
+            return false;
+        }
+        let (calls_of_worst, outages_of_worst) = self.worst_tenant();
+        calls == calls_of_worst || shows(calls - calls_of_worst, outages - outages_of_worst)
+    }
+
+    /// Its calls, and those that met an outage. Of two tenants with as many outages it is the one with fewer calls: the
+    /// other's answers say that the target is there.
+    fn worst_tenant(&self) -> (u32, u32) {
+        let mut tenants: BTreeMap<Tenant, (u32, u32)> = BTreeMap::new();
+        for Call { tenant, met, .. } in &self.0 {
+            if let Some(tenant) = tenant {
+                let (calls, outages) = tenants.entry(*tenant).or_default();
+                *calls += 1;
+                *outages += u32::from(*met == Met::Outage);
+            }
+        }
+        let worst = tenants.into_values().max_by_key(|(calls, outages)| (*outages, Reverse(*calls)));
+        worst.unwrap_or_default()
+    }
+}

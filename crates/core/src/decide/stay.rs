@@ -1,0 +1,91 @@
+//! The decision on a failed message that stays on its queue (strategy `visibility`): when it is seen again, or not.
+
+use std::time::Duration;
+
+use super::{AgeLimit, GiveUp, Wait, check_age, check_attempts, classify};
+use crate::decide::backoff::Key;
+use crate::failure::reason::DeadLetterReason;
+use crate::failure::{HandOff, Kind};
+use crate::limits::{RetryDelay, VisibilitySeconds};
+use crate::message::Timestamp;
+use crate::message::metadata::{Metadata, rfc3339};
+use crate::policy::Policy;
+
+/// What is decided on.
+#[derive(Clone, Copy, Debug)]
+pub struct Stayed<'a> {
+    pub metadata: &'a Metadata,
+    pub hand_off: &'a HandOff,
+    /// `ApproximateReceiveCount`, 1 at the first: the retry that comes next has this number.
+    pub receive_count: u32,
+    /// When the message was first sent.
+    pub first_sent: Timestamp,
+    pub queue_times: QueueTimes,
+}
+
+/// What must be known of a queue on which failed messages stay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueTimes {
+    /// Its visibility timeout: the 12 hours that a message can be hidden run from its receive.
+    pub visibility_timeout: VisibilitySeconds,
+    /// `MessageRetentionPeriod`, 60 s..=14 days: SQS deletes what is older, hidden or not.
+    pub retention: Duration,
+}
+
+/// How long the message stays hidden, or that it is given up. Pure, like [`super::decide`].
+///
+/// # Errors
+/// The message is given up, and why.
+pub fn decide_on_queue(
+    policy: &Policy,
+    stayed: Stayed<'_>,
+    now: Timestamp,
+) -> Result<VisibilitySeconds, GiveUp> {
+    let Stayed { metadata, hand_off, receive_count, queue_times, .. } = stayed;
+    let HandOff { error, answer, delivery, .. } = hand_off;
+    if classify(policy, &error.error_type, answer.kind()) == Kind::Permanent {
+        return Err(DeadLetterReason::NonRetryableError.into());
+    }
+    // The queue counts all receives alike, also those of a snooze.
+    check_attempts(policy, metadata.max_attempts, receive_count.saturating_sub(1))?;
+    let key =
+        Key { message_id: metadata.message_id, generation: metadata.generation(), attempt: receive_count };
+    // 12 hours in all, from the receive ("ChangeMessageVisibility", Amazon SQS API Reference). The call may have taken
+    // as long as the visibility timeout, so that much is kept back.
+    let left = VisibilitySeconds::MAX.get() - queue_times.visibility_timeout.get();
+    let wait = Wait::before(policy, answer, key).at_most(RetryDelay::saturating(left.into()));
+    let age_limit = AgeLimit::of(policy, metadata.expires_at, stayed.first_sent);
+    // The retry must also have time to fail: what is received but not yet hidden again when the retention ends is gone.
+    let retained_until = delivery.sent_at + queue_times.retention - queue_times.visibility_timeout.duration();
+    let limit = age_limit.map_or(retained_until, |age_limit| age_limit.at.min(retained_until));
+    // From now, not from the failure: the new timeout counts from the request that sets it.
+    let due = wait.due(now, Some(limit), now);
+    check_age(age_limit, due.at)?;
+    if due.at > retained_until {
+        return Err(not_retained(queue_times, delivery.sent_at, due.at));
+    }
+    Ok(due.delay)
+}
+
+/// Whether the target may be called for this receive. It may not if the receive before was the last one allowed and
+/// nobody answered for it: a crash must not lead to one call more than the policy has.
+///
+/// # Errors
+/// The message is given up, and why.
+pub fn may_be_called(policy: &Policy, metadata: &Metadata, receive_count: u32) -> Result<(), GiveUp> {
+    // Of its receives the first was no retry, and this one is yet to be used.
+    match receive_count.checked_sub(2) {
+        Some(made_before) => check_attempts(policy, metadata.max_attempts, made_before),
+        None => Ok(()),
+    }
+}
+
+/// SQS would delete the message without a word.
+fn not_retained(queue_times: QueueTimes, sent_at: Timestamp, next: Timestamp) -> GiveUp {
+    let explanation = format!(
+        "The next retry at {} would come too near to the end of the queue's retention at {}",
+        rfc3339(next),
+        rfc3339(sent_at + queue_times.retention)
+    );
+    GiveUp { reason: DeadLetterReason::MessageExpired, explanation }
+}

@@ -1,0 +1,312 @@
+mod floor;
+mod jittered;
+mod limits;
+mod long_delays;
+mod on_queue;
+mod paced;
+mod unspent;
+
+use chrono::TimeDelta;
+
+use super::*;
+use crate::arrival::Arrival;
+use crate::decide::backoff::{delay, target_delay};
+use crate::failure::{Answer, CameBack, Delivery};
+use crate::handler::HandlerError;
+use crate::json::tolerant::Word;
+use crate::message::ReceivedMessage;
+use crate::message::metadata::{Holds, Metadata, parse_rfc3339, rfc3339};
+use crate::message::origin::Origin;
+use crate::message::schema::MessageSchema;
+use crate::testing::{SOURCE_ARN, at, delivery, received};
+
+const ID: &str = "6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01";
+
+/// A body whose metadata has these members beside its id, e.g. `"retry_attempt":1`.
+fn body(members: &str) -> String {
+    let comma = if members.is_empty() { "" } else { "," };
+    format!(r#"{{"metadata":{{"message_id":"{ID}"{comma}{members}}},"data":{{"n":1e400}}}}"#)
+}
+
+fn policy(document: &str) -> Policy {
+    Policy::from_json(document).unwrap()
+}
+
+/// Three retries, exactly a minute after each failure.
+fn minutes() -> Policy {
+    policy(r#"{"max_attempts":3,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#)
+}
+
+fn failure(error: &HandlerError) -> HandOff {
+    HandOff::of_handler(error, delivery())
+}
+
+/// The same, come back from the final DLQ.
+fn came_back(generation_before: Option<u32>) -> HandOff {
+    let delivery = Delivery { came_back: Some(CameBack { generation_before }), ..delivery() };
+    HandOff { delivery, ..transient() }
+}
+
+/// The same with a delay of the target's own.
+fn asking_for(seconds: u64) -> HandOff {
+    let answer = Answer { retry_after_seconds: Some(seconds), ..Answer::just(Kind::Transient) };
+    HandOff { answer, ..transient() }
+}
+
+fn transient() -> HandOff {
+    failure(&HandlerError::transient("HttpStatus.503", "HTTP 503"))
+}
+
+fn permanent() -> HandOff {
+    failure(&HandlerError::permanent("HttpStatus.404", "HTTP 404"))
+}
+
+fn snooze() -> HandOff {
+    failure(&HandlerError::snooze("NotYet", "later", std::time::Duration::from_secs(10)))
+}
+
+/// The message was sent at second 0 and is decided on at second 10.
+fn decided(policy: &Policy, body: &str, failure: &HandOff) -> Decision {
+    let schema = MessageSchema::default();
+    let message = Parsed::Envelope(schema.parse(body).unwrap());
+    let failed =
+        Failed { message: &message, body_bytes: 0, hand_off: failure, due_at: None, attributes_bytes: 0 };
+    decide(policy, failed, None, at(10))
+}
+
+fn resend(policy: &Policy, body: &str, failure: &HandOff) -> Resend {
+    match decided(policy, body, failure) {
+        Decision::Resend(resend) => resend,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn give_up(policy: &Policy, body: &str, failure: &HandOff) -> GiveUp {
+    match decided(policy, body, failure) {
+        Decision::GiveUp(give_up) => give_up,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A message that came by redrive.
+fn moved_by_sqs() -> ReceivedMessage {
+    ReceivedMessage {
+        sqs_message_id: "m".to_owned(),
+        body: body(""),
+        sent_at: at(0),
+        receive_count: 2,
+        ..received(Some(SOURCE_ARN))
+    }
+}
+
+/// What the re-sent body says.
+impl Resend {
+    /// Of an envelope.
+    fn body(&self) -> &str {
+        let Rewritten::Body(body) = &self.rewritten else { panic!("{self:?}") };
+        body
+    }
+}
+
+fn metadata(resend: &Resend) -> Metadata {
+    MessageSchema::default().parse(resend.body()).unwrap().metadata
+}
+
+#[test]
+fn the_first_failure_makes_retry_1() {
+    let resend = resend(&minutes(), &body(""), &transient());
+    assert_eq!(resend.retry_attempt, 1);
+    assert_eq!(resend.delay.get(), 60);
+    assert_eq!(resend.spends, Spends::Attempt);
+    assert_eq!(resend.first_sent, at(0));
+    assert_eq!(
+        resend.body(),
+        body(concat!(
+            r#""retry_attempt":1,"next_retry_time":"2026-07-25T17:21:10.000000Z","#,
+            r#""first_sent_time":"2026-07-25T17:20:00.000000Z","#,
+            r#""retry_history":[{"attempt":0,"failed_at":"2026-07-25T17:20:05.000000Z","error_type":"HttpStatus.503","error_details":"HTTP 503"}]"#
+        ))
+    );
+}
+
+#[test]
+fn each_failure_spends_an_attempt_until_the_policys_are_spent() {
+    let mut message = body("");
+    for attempt in 1..=3 {
+        let resend = resend(&minutes(), &message, &transient());
+        assert_eq!(resend.retry_attempt, attempt);
+        assert_eq!(metadata(&resend).retry_attempt, attempt);
+        message = resend.body().to_owned();
+    }
+    assert_eq!(
+        give_up(&minutes(), &message, &transient()),
+        GiveUp {
+            reason: DeadLetterReason::RetryAttemptExceeded,
+            explanation: "Max retry attempts 3 exceeded".to_owned(),
+        }
+    );
+}
+
+#[test]
+fn more_attempts_than_the_policy_allows_are_given_up_as_well() {
+    let given_up = give_up(&minutes(), &body(r#""retry_attempt":1000"#), &transient());
+    assert_eq!(given_up.reason, DeadLetterReason::RetryAttemptExceeded);
+}
+
+#[test]
+fn a_policy_of_0_attempts_never_retries() {
+    let given_up = give_up(&policy(r#"{"max_attempts":0}"#), &body(""), &transient());
+    assert_eq!(given_up.reason, DeadLetterReason::RetryAttemptExceeded);
+    assert_eq!(given_up.explanation, "Max retry attempts 0 exceeded");
+}
+
+#[test]
+fn the_delay_is_keyed_by_message_generation_and_attempt() {
+    let default = Policy::default();
+    assert_eq!(resend(&default, &body(""), &transient()).delay.get(), 601);
+    assert_eq!(resend(&default, &body(r#""retry_attempt":1"#), &transient()).delay.get(), 250);
+    let generation = body(r#""redrive_generation":1"#);
+    assert_eq!(resend(&default, &generation, &transient()).delay.get(), 29);
+}
+
+#[test]
+fn the_same_failure_is_decided_the_same_way() {
+    let decision = decided(&Policy::default(), &body(""), &transient());
+    assert_eq!(decided(&Policy::default(), &body(""), &transient()), decision);
+}
+
+#[test]
+fn a_permanent_failure_is_given_up() {
+    assert_eq!(
+        give_up(&minutes(), &body(""), &permanent()),
+        GiveUp { reason: DeadLetterReason::NonRetryableError, explanation: String::new() }
+    );
+}
+
+#[test]
+fn a_non_retryable_match_is_permanent_even_where_retryable_matches_too() {
+    let policy = policy(r#"{"retryable":["HttpStatus.*"],"non_retryable":["HttpStatus.5*"]}"#);
+    let given_up = give_up(&policy, &body(""), &transient());
+    assert_eq!(given_up.reason, DeadLetterReason::NonRetryableError);
+}
+
+#[test]
+fn a_retryable_match_is_transient_whatever_the_target_said() {
+    let policy = policy(r#"{"retryable":["HttpStatus.4*"]}"#);
+    assert_eq!(resend(&policy, &body(""), &permanent()).retry_attempt, 1);
+}
+
+#[test]
+fn what_retryable_does_not_match_is_permanent_where_it_is_given() {
+    let policy = policy(r#"{"retryable":["HttpStatus.4*"]}"#);
+    let given_up = give_up(&policy, &body(""), &transient());
+    assert_eq!(given_up.reason, DeadLetterReason::NonRetryableError);
+}
+
+#[test]
+fn without_a_match_the_targets_own_verdict_counts() {
+    let policy = policy(r#"{"non_retryable":["Other"]}"#);
+    assert_eq!(resend(&policy, &body(""), &transient()).retry_attempt, 1);
+    assert_eq!(give_up(&policy, &body(""), &permanent()).reason, DeadLetterReason::NonRetryableError);
+}
+
+#[test]
+fn a_message_that_sqs_moved_comes_back_unless_the_policy_names_it() {
+    let record = moved_by_sqs();
+    let (redriven, _) = Arrival::open(record, at(10)).take_hand_off(at(10));
+    let only_http = policy(r#"{"retryable":["HttpStatus.*"]}"#);
+    assert_eq!(resend(&only_http, &body(""), &redriven).spends, Spends::Redrive);
+    let by_version_0_1 = HandOff { answer: Answer::just(Kind::Transient), ..redriven.clone() };
+    assert_eq!(resend(&only_http, &body(""), &by_version_0_1).spends, Spends::Attempt);
+    let never = policy(r#"{"non_retryable":["Redrive"]}"#);
+    assert_eq!(give_up(&never, &body(""), &redriven).reason, DeadLetterReason::NonRetryableError);
+}
+
+#[test]
+fn a_failure_of_a_later_versions_kind_is_transient() {
+    let unheard_of = Answer { kind: Word::read("parked").unwrap(), retry_after_seconds: None };
+    let failure = HandOff { answer: unheard_of, ..transient() };
+    assert_eq!(resend(&minutes(), &body(""), &failure).retry_attempt, 1);
+}
+
+#[test]
+fn what_was_not_started_is_never_classified_and_spends_no_attempt() {
+    let policy = policy(
+        r#"{"max_attempts":0,"retryable":["A"],"non_retryable":["*"],"backoff":{"kind":"fixed","delay_seconds":7,"jitter":"none"}}"#,
+    );
+    let resend = resend(&policy, &body(""), &HandOff::not_started(delivery()));
+    assert_eq!(resend.retry_attempt, 0);
+    assert_eq!(resend.spends, Spends::Snooze);
+    assert_eq!(resend.delay.get(), 7);
+    assert_eq!(metadata(&resend).snooze_count, 1);
+}
+
+#[test]
+fn a_snooze_comes_back_after_its_own_delay_and_spends_no_attempt() {
+    let resend = resend(&minutes(), &body(r#""retry_attempt":3"#), &snooze());
+    assert_eq!((resend.retry_attempt, resend.spends), (3, Spends::Snooze));
+    // 10 s and up to 10 % more, keyed by the retry that would be next.
+    let key = Key { message_id: ID.parse().unwrap(), generation: 0, attempt: 4 };
+    assert_eq!(resend.waited, target_delay(10, RetryDelay::SHORT_MAX, key));
+    assert_eq!(RetryDelay::from(resend.delay), resend.waited);
+    assert!((10..=11).contains(&resend.delay.get()));
+    assert_eq!(metadata(&resend).snooze_count, 1);
+}
+
+#[test]
+fn snoozes_spend_attempts_after_a_hundred() {
+    let hundredth = resend(&minutes(), &body(r#""snooze_count":99"#), &snooze());
+    assert_eq!((hundredth.retry_attempt, hundredth.spends), (0, Spends::Snooze));
+    assert_eq!(metadata(&hundredth).snooze_count, 100);
+
+    let after = resend(&minutes(), hundredth.body(), &snooze());
+    assert_eq!((after.retry_attempt, after.spends), (1, Spends::Attempt));
+    assert_eq!(metadata(&after).snooze_count, 100);
+
+    let spent = give_up(&minutes(), &body(r#""retry_attempt":3,"snooze_count":100"#), &snooze());
+    assert_eq!(spent.reason, DeadLetterReason::RetryAttemptExceeded);
+    let not_started = HandOff::not_started(delivery());
+    let spent = give_up(&minutes(), &body(r#""retry_attempt":3,"snooze_count":100"#), &not_started);
+    assert_eq!(spent.reason, DeadLetterReason::RetryAttemptExceeded);
+}
+
+#[test]
+fn a_loop_of_any_failures_ends() {
+    let mut message = body("");
+    let mut deliveries = 0;
+    while let Decision::Resend(resend) = decided(&minutes(), &message, &snooze()) {
+        deliveries += 1;
+        assert!(resend.retry_attempt <= 3, "attempts never exceed the policy");
+        message = resend.body().to_owned();
+    }
+    assert_eq!(deliveries, 103);
+}
+
+#[test]
+fn a_new_generation_starts_afresh() {
+    let came_back = came_back(None);
+    let old = concat!(
+        r#""retry_attempt":3,"next_retry_time":"2026-07-01T00:00:00Z","first_sent_time":"2026-07-01T00:00:00Z","#,
+        r#""retry_history":[{"attempt":2,"failed_at":"2026-07-01T00:00:00Z","error_type":"Old","error_details":"old"}],"#,
+        r#""snooze_count":100"#
+    );
+    let resend = resend(&minutes(), &body(old), &came_back);
+    assert_eq!((resend.retry_attempt, resend.first_sent), (1, at(0)));
+    let metadata = metadata(&resend);
+    assert_eq!(metadata.redrive_generation, Some(1));
+    assert_eq!(metadata.snooze_count, 0);
+    assert_eq!(metadata.first_sent_time, Some(at(0)));
+    assert_eq!(metadata.retry_history, [PastFailure::new(0, at(5), "HttpStatus.503", "HTTP 503")]);
+    assert!(!resend.body().contains("Old") && !resend.body().contains("2026-07-01"));
+}
+
+#[test]
+fn generations_are_counted_up_to_a_hundred() {
+    let came_back = came_back(None);
+    for (before, after) in [(0, 1), (1, 2), (99, 100), (100, 100)] {
+        let message = body(&format!(r#""redrive_generation":{before}"#));
+        assert_eq!(metadata(&resend(&minutes(), &message, &came_back)).redrive_generation, Some(after));
+    }
+    let kept = resend(&minutes(), &body(r#""redrive_generation":7"#), &transient());
+    assert_eq!(metadata(&kept).redrive_generation, Some(7), "a retry is no new generation");
+}

@@ -1,0 +1,263 @@
+//! What spends no attempt: a message that was held, and one that SQS moved.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn held() -> HandOff {
+    HandOff::held(at(-600), delivery())
+}
+
+fn moved() -> HandOff {
+    Arrival::open(moved_by_sqs(), at(10)).take_hand_off(at(10)).0
+}
+
+fn key(attempt: u32) -> Key {
+    Key { message_id: ID.parse().unwrap(), generation: 0, attempt }
+}
+
+#[test]
+fn a_held_message_spends_nothing_and_says_since_when() {
+    let policy = policy(r#"{"max_attempts":0,"retryable":["A"],"non_retryable":["*"]}"#);
+    let resend = resend(&policy, &body(r#""retry_attempt":3"#), &held());
+    assert_eq!((resend.retry_attempt, resend.spends), (3, Spends::Hold));
+    let Metadata { holds, snooze_count, redrive_count, retry_history, .. } = metadata(&resend);
+    assert_eq!(holds, held_once(&resend), "since it was handed off");
+    assert_eq!((snooze_count, redrive_count), (0, 0));
+    assert_eq!(retry_history, [], "it has not failed");
+    assert_eq!(resend.first_sent, at(0));
+}
+
+#[test]
+fn the_first_hold_puts_a_message_anywhere_in_the_longest_delay_and_the_others_leave_it_there() {
+    let first = resend(&Policy::default(), &body(""), &held());
+    assert_eq!(u64::from(first.delay.get()), crate::decide::backoff::spread(key(1), 15, 750));
+    let second = resend(&Policy::default(), first.body(), &held());
+    assert_eq!(second.delay.get(), 750);
+    let after = metadata(&second);
+    let held_seconds = u32::from(first.delay.get()) + 750;
+    assert_eq!(after.holds, Holds::written(Some(at(5)), held_seconds), "since the first of them");
+    assert_eq!(after.first_sent(at(500)), at(0), "what a held message says of its first sending is ours");
+    let drawn: Vec<_> = (0..1000_u32)
+        .map(|n| unspent::hold(&Policy::default(), 0, None, Key { attempt: n, ..key(1) }).delay.get())
+        .collect();
+    assert!(drawn.iter().all(|delay| (15..=750).contains(delay)));
+    assert!(drawn.iter().any(|delay| *delay < 25) && drawn.iter().any(|delay| *delay > 740));
+}
+
+#[test]
+fn what_fails_after_it_was_held_is_held_no_longer_and_its_time_is_kept() {
+    let members = format!(r#""held_since":"{}","held_seconds":4000,"redrive_count":2"#, rfc3339(at(-4000)));
+    for failure in [transient(), snooze(), HandOff::not_started(delivery()), moved()] {
+        let after = metadata(&resend(&minutes(), &body(&members), &failure));
+        assert_eq!(after.holds, Holds::written(None, 4000));
+    }
+    let history = r#""retry_attempt":1,"retry_history":[{"attempt":0,"failed_at":"2026-07-25T17:20:00Z","error_type":"T","error_details":"d"}]"#;
+    assert_eq!(metadata(&resend(&minutes(), &body(history), &held())).retry_history.len(), 1, "of before");
+}
+
+#[test]
+fn a_message_that_was_held_for_long_enough_is_not_held_by_a_function_with_another_policy() {
+    let policy = policy(r#"{"circuit_breaker":{"hold_seconds_max":60},"max_attempts":1}"#);
+    let last = resend(&policy, &body(r#""held_seconds":30"#), &held());
+    assert_eq!((last.spends, held_seconds(&last)), (Spends::Hold, 60), "no longer than it may be");
+    let last = resend(&policy, &body(r#""held_seconds":59"#), &held());
+    assert_eq!((last.spends, held_seconds(&last)), (Spends::Hold, 59 + 15));
+    let after = resend(&policy, &body(r#""held_seconds":60"#), &held());
+    assert_eq!((after.spends, metadata(&after).snooze_count), (Spends::Snooze, 1));
+    let end = resend(&policy, &body(r#""held_seconds":60,"snooze_count":100"#), &held());
+    assert_eq!((end.spends, end.retry_attempt), (Spends::Attempt, 1));
+    let without = super::policy(r#"{"circuit_breaker":false}"#);
+    let resend = resend(&without, &body(""), &held());
+    assert_eq!(resend.spends, Spends::Hold, "held before the breaker was turned off");
+}
+
+#[test]
+fn a_hold_ends_with_the_message() {
+    // It was sent at second 0, and it is second 10.
+    let with = |age: u32, members: &str| {
+        decided(&policy(&format!(r#"{{"max_age_seconds":{age}}}"#)), &body(members), &held())
+    };
+    let delay = |decision| match decision {
+        Decision::Resend(resend) => resend.delay.get(),
+        other => panic!("{other:?}"),
+    };
+    for (age, half_of_what_is_left) in [(300, 145), (100, 45), (40, 15), (25, 15)] {
+        assert_eq!(delay(with(age, r#""held_seconds":100"#)), half_of_what_is_left, "{age}");
+        assert!((15..=half_of_what_is_left).contains(&delay(with(age, ""))), "{age}");
+    }
+    let Decision::GiveUp(given_up) = with(24, r#""held_seconds":100"#) else { panic!("15 s are too long") };
+    assert_eq!(given_up.reason, DeadLetterReason::MessageExpired);
+    let expires = |second| format!(r#""held_seconds":100,"expires_at":"{}""#, rfc3339(at(second)));
+    assert_eq!(resend(&Policy::default(), &body(&expires(700)), &held()).delay.get(), 345);
+    let given_up = give_up(&Policy::default(), &body(&expires(20)), &held());
+    assert_eq!(given_up.reason, DeadLetterReason::MessageExpired);
+}
+
+#[test]
+fn a_message_that_comes_back_from_the_final_dlq_has_all_its_budgets_again() {
+    let delivery = Delivery { came_back: Some(CameBack { generation_before: None }), ..delivery() };
+    let members = format!(r#""held_since":"{}","held_seconds":86400,"redrive_count":20"#, rfc3339(at(-4000)));
+    let again =
+        resend(&Policy::default(), &body(&members), &HandOff { delivery: delivery.clone(), ..held() });
+    assert_eq!((again.spends, metadata(&again).holds), (Spends::Hold, held_once(&again)));
+    let moved = resend(&Policy::default(), &body(&members), &HandOff { delivery, ..moved() });
+    assert_eq!((moved.spends, metadata(&moved).redrive_count), (Spends::Redrive, 1));
+}
+
+#[test]
+fn what_sqs_moved_comes_back_after_seconds_and_then_ever_later_for_hours() {
+    let (mut body, mut shortest, mut longest) = (body(""), Vec::new(), 0);
+    for count in 1..=20 {
+        let resend = resend(&policy(r#"{"max_attempts":0}"#), &body, &moved());
+        assert_eq!((resend.spends, resend.retry_attempt), (Spends::Redrive, 0));
+        assert_eq!(metadata(&resend).redrive_count, count);
+        let bounds = unspent::redrive(count, key(1)).bounds;
+        assert!(bounds.contains(&resend.waited), "{count}");
+        shortest.push(bounds.start().get());
+        longest += u32::from(bounds.end().get());
+        body = resend.body().to_owned();
+    }
+    assert_eq!(shortest[..10], [2, 5, 10, 20, 40, 80, 160, 320, 450, 450]);
+    assert_eq!(longest, 12_075);
+    assert_eq!(
+        give_up(&Policy::default(), &body, &moved()),
+        GiveUp {
+            reason: DeadLetterReason::OrchestrationFailed,
+            explanation:
+                "SQS moved it 21 times, and each time nobody had answered for it: max_redrives is 20"
+                    .to_owned()
+        }
+    );
+    let never = policy(r#"{"max_redrives":0}"#);
+    assert_eq!(give_up(&never, &super::body(""), &moved()).reason, DeadLetterReason::OrchestrationFailed);
+    assert_eq!(unspent::redrive(u32::MAX, key(1)).bounds.end().get(), 900);
+}
+
+#[test]
+fn the_age_of_what_only_crashed_counts_from_its_first_sending() {
+    let policy = policy(r#"{"max_age_seconds":3600}"#);
+    let moved_once = resend(&policy, &body(""), &moved());
+    assert_eq!(metadata(&moved_once).first_sent(at(500)), at(0));
+    let delivery = Delivery { sent_at: at(500), ..delivery() };
+    let moved_again = resend(&policy, moved_once.body(), &HandOff { delivery, ..moved() });
+    assert_eq!(metadata(&moved_again).first_sent(at(1000)), at(0));
+    let given_up = give_up(&super::policy(r#"{"max_age_seconds":11}"#), &body(""), &moved());
+    assert_eq!(given_up.reason, DeadLetterReason::MessageExpired, "at least 2 s at second 10");
+}
+
+#[test]
+fn crashes_do_not_take_the_attempts_of_answers_or_the_other_way_round() {
+    let crashed = resend(&minutes(), &body(r#""retry_attempt":3,"redrive_count":19"#), &moved());
+    assert_eq!((crashed.spends, crashed.retry_attempt), (Spends::Redrive, 3));
+    let failed = resend(&minutes(), &body(r#""retry_attempt":2,"redrive_count":20"#), &transient());
+    assert_eq!((failed.spends, failed.retry_attempt), (Spends::Attempt, 3));
+    assert_eq!(metadata(&failed).redrive_count, 20);
+}
+
+#[test]
+fn an_answer_gives_a_message_all_its_redrives_again() {
+    for answered in [transient(), snooze()] {
+        let resent = resend(&minutes(), &body(r#""redrive_count":20"#), &answered);
+        assert_eq!((metadata(&resent).redrive_count, metadata(&resent).redrive_count_at_answer), (20, 20));
+        let moved_again = resend(&minutes(), resent.body(), &moved());
+        assert_eq!((moved_again.spends, metadata(&moved_again).redrive_count), (Spends::Redrive, 21));
+        assert_eq!(metadata(&moved_again).redrives_since_answer(), 1);
+        let first = unspent::redrive(1, key(metadata(&resent).retry_attempt + 1));
+        assert_eq!(moved_again.waited, first.delay, "seconds again, and not minutes");
+    }
+    // Nobody has called these.
+    for kind in [Kind::Held, Kind::NotStarted] {
+        let unanswered = HandOff { answer: Answer::just(kind), ..transient() };
+        let resent = resend(&Policy::default(), &body(r#""redrive_count":20"#), &unanswered);
+        assert_eq!(metadata(&resent).redrives_since_answer(), 20, "{kind:?}");
+    }
+}
+
+#[test]
+fn how_often_it_was_moved_has_an_end_in_all_too_and_the_explanation_says_which_one() {
+    let explained = |members: &str| give_up(&Policy::default(), &body(members), &moved()).explanation;
+    assert_eq!(
+        explained(r#""redrive_count":30,"redrive_count_at_answer":10"#),
+        "SQS moved it 21 times since its last answer, and each time nobody had answered for it: max_redrives is 20"
+    );
+    assert_eq!(
+        explained(r#""redrive_count":100,"redrive_count_at_answer":100"#),
+        "SQS moved it 101 times in all, and each time nobody had answered for it: with max_redrives 20 it comes back 100 times at most"
+    );
+    let last = r#""redrive_count":99,"redrive_count_at_answer":99"#;
+    assert_eq!(metadata(&resend(&Policy::default(), &body(last), &moved())).redrive_count, 100);
+    let most = policy(r#"{"max_redrives":1000}"#);
+    assert_eq!(most.redrives_in_all_max(), 1000, "as many as the member can say");
+    let given_up = give_up(&most, &body(r#""redrive_count":1000,"redrive_count_at_answer":999"#), &moved());
+    assert_eq!(given_up.reason, DeadLetterReason::OrchestrationFailed);
+}
+
+/// An older function that begins a new generation takes off only what it knows.
+#[test]
+fn more_redrives_at_the_last_answer_than_in_all_are_those_of_an_earlier_generation() {
+    let resent = resend(&minutes(), &body(r#""redrive_count":3,"redrive_count_at_answer":9"#), &moved());
+    let after = metadata(&resent);
+    assert_eq!(
+        (after.redrive_count, after.redrive_count_at_answer, after.redrives_since_answer()),
+        (4, 0, 4)
+    );
+}
+
+proptest! {
+    /// Whoever answers or does not, and in whatever order.
+    #[test]
+    fn a_loop_of_crashes_and_answers_ends(
+        outcomes in prop::collection::vec(0..4_u8, 1..40),
+        max_redrives in 0..6_u32,
+    ) {
+        let policy = policy(&format!(r#"{{"max_attempts":4,"max_redrives":{max_redrives}}}"#));
+        let (mut message, mut deliveries, mut moves) = (body(""), 0, 0);
+        for outcome in outcomes.iter().cycle() {
+            let failed = match outcome {
+                0 => transient(),
+                1 => snooze(),
+                2 => HandOff { answer: Answer::just(Kind::NotStarted), ..transient() },
+                _ => moved(),
+            };
+            let Decision::Resend(resend) = decided(&policy, &message, &failed) else { break };
+            deliveries += 1;
+            moves += u32::from(resend.spends == Spends::Redrive);
+            prop_assert_eq!(metadata(&resend).redrive_count, moves);
+            prop_assert!(metadata(&resend).redrives_since_answer() <= max_redrives);
+            message = resend.body().to_owned();
+        }
+        prop_assert!(moves <= 5 * max_redrives);
+        prop_assert!(deliveries <= 4 + 100 + 5 * max_redrives);
+    }
+}
+
+#[test]
+fn a_hold_that_a_producer_has_made_up_is_not_believed() {
+    for forged in [
+        format!(r#""held_since":"{}""#, rfc3339(at(-4000))),
+        format!(r#""held_since":"{}","held_seconds":100"#, rfc3339(at(1))),
+        r#""held_since":"9999-12-31T23:59:59-01:00","held_seconds":100"#.to_owned(),
+    ] {
+        let after = metadata(&resend(&Policy::default(), &body(&forged), &held()));
+        assert_eq!(after.holds.since(Origin::Unknown, at(1000)), Some(at(5)), "{forged}");
+    }
+    let forged = format!(r#""held_since":"{}","held_seconds":86400"#, rfc3339(at(-86_400)));
+    let of_producer = || Delivery { origin: Origin::Producer, ..delivery() };
+    let again = resend(&Policy::default(), &body(&forged), &HandOff { delivery: of_producer(), ..held() });
+    assert_eq!((again.spends, metadata(&again).holds), (Spends::Hold, held_once(&again)));
+    // Nor does a re-send of another kind make it ours.
+    for failure in [transient(), snooze(), moved()] {
+        let failure = HandOff { delivery: of_producer(), ..failure };
+        assert_eq!(metadata(&resend(&minutes(), &body(&forged), &failure)).holds, Holds::default());
+    }
+}
+
+/// Of a message that was never held before.
+fn held_once(resend: &Resend) -> Holds {
+    Holds::written(Some(at(5)), u32::from(resend.delay.get()))
+}
+
+fn held_seconds(resend: &Resend) -> u32 {
+    metadata(resend).holds.seconds(Origin::Unknown)
+}

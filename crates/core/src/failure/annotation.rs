@@ -1,0 +1,176 @@
+//! The final record: what is written to a message that is given up. Annotation never makes dead-lettering fail.
+
+mod fingerprint;
+
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Stage;
+use crate::failure::reason::Code;
+use crate::json::tolerant::Word;
+use crate::limits::{ATTRIBUTES_MAX, MESSAGE_BYTES_MAX};
+use crate::message::folding::{FoldedAttributes, fold};
+use crate::message::{Attribute, Attributes, attributes_size};
+use crate::text;
+pub use fingerprint::fingerprint;
+
+pub use crate::message::reserved::{DEAD_LETTER, ERROR_DETAILS, ERROR_TYPE};
+
+pub const ERROR_DETAILS_BYTES_MAX: usize = 1024;
+/// Bytes of `DeadLetter` before folding.
+pub const DEAD_LETTER_BYTES_MAX: usize = 4096;
+
+/// The schema of the document, JSON Schema 2020-12.
+pub const DEAD_LETTER_SCHEMA: &str = include_str!("../../schemas/dead-letter.schema.json");
+
+/// All that is known of a message that is given up.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Annotation {
+    /// `ErrorType`.
+    pub reason: Code,
+    /// `ErrorDetails`, not yet cut.
+    pub details: String,
+    /// `DeadLetter`, not yet cut.
+    pub record: DeadLetter,
+}
+
+/// The document in the attribute `DeadLetter`. It is ours if it has the members that each of them has; a later version
+/// may have written more.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DeadLetter {
+    /// Who gave the message up.
+    pub stage: Word<Stage>,
+    pub cause: Cause,
+    /// Retries made, if the body can be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<u32>,
+    /// How often it was sent back, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub redrive_generation: Option<u32>,
+    /// How long it was held because its target was down, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_seconds: Option<u32>,
+    /// How often SQS had moved it because nobody answered for it, if it had.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub redrive_count: Option<u32>,
+    /// When it was first sent, RFC 3339.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_sent_time: Option<String>,
+    /// When the final record was made, RFC 3339.
+    pub dead_lettered_at: String,
+    /// The queue of the last delivery.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_queue_arn: Option<String>,
+    /// SQS's id of the last delivery.
+    pub sqs_message_id: String,
+    /// See [`fingerprint()`].
+    pub fingerprint: String,
+    /// The producer's attributes that found no place.
+    #[serde(default, skip_serializing_if = "FoldedAttributes::is_empty")]
+    pub folded_attributes: FoldedAttributes,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cause {
+    #[serde(rename = "type")]
+    pub error_type: String,
+    pub message: String,
+    /// Whether anybody may have written it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unverified: bool,
+}
+
+impl DeadLetter {
+    /// Reads the document; `None` if it is not one of ours.
+    #[must_use]
+    pub fn from_attribute(attribute: &Attribute) -> Option<Self> {
+        // Serde would read a struct from an array too.
+        let text = attribute.text().filter(|text| text.starts_with('{'))?;
+        serde_json::from_str(text).ok()
+    }
+
+    fn json(&self) -> String {
+        serde_json::to_string(self).expect("strings, numbers and maps with string keys always serialise")
+    }
+
+    /// What folded attributes add to the document.
+    fn folding_bytes(&self) -> usize {
+        let bare = Self { folded_attributes: FoldedAttributes::new(), ..self.clone() };
+        self.with_cause_cut(0).json().len() - bare.with_cause_cut(0).json().len()
+    }
+
+    fn with_cause_cut(&self, bytes: usize) -> Self {
+        let cause = Cause {
+            // If the cause is unverified, this too may have been written by anybody.
+            error_type: text::clean(&self.cause.error_type, text::ERROR_TYPE_BYTES_MAX),
+            message: text::clean_without_middle(&self.cause.message, bytes),
+            ..self.cause
+        };
+        Self { cause, ..self.clone() }
+    }
+}
+
+/// The attributes of a final record: the producer's and as much of the annotation as fits with them and a body of
+/// `body_bytes`. The producer's are never cut and never lost: if ten are not enough, some are folded into `DeadLetter`;
+/// if that does not fit, the annotation gives way, down to nothing. Without the document, only the names say what is
+/// ours: a producer that has one of them itself gets no annotation then, so that its own is not taken for ours.
+#[must_use]
+pub fn annotate(producer: &Attributes, body_bytes: usize, annotation: &Annotation) -> Attributes {
+    whole(producer, body_bytes, annotation)
+        .or_else(|| type_and_details(producer, body_bytes, annotation))
+        .or_else(|| type_only(producer, body_bytes, annotation))
+        .unwrap_or_else(|| producer.clone())
+}
+
+fn whole(producer: &Attributes, body_bytes: usize, annotation: &Annotation) -> Option<Attributes> {
+    let (kept, folded_attributes) =
+        fold(producer, &[ERROR_TYPE, ERROR_DETAILS, DEAD_LETTER], ATTRIBUTES_MAX - 3)?;
+    let record = DeadLetter { folded_attributes, ..annotation.record.clone() };
+    // What is folded is the producer's and comes on top of our own limit.
+    let folding = if record.folded_attributes.is_empty() { 0 } else { record.folding_bytes() };
+    let written = |bytes: usize| {
+        let record = record.with_cause_cut(bytes);
+        let details = text::clean_without_middle(&annotation.details, bytes.min(ERROR_DETAILS_BYTES_MAX));
+        let mut attributes = kept.clone();
+        attributes.insert(DEAD_LETTER.to_owned(), Attribute::string(record.json()));
+        attributes.insert(ERROR_TYPE.to_owned(), Attribute::string(annotation.reason.as_str()));
+        attributes.insert(ERROR_DETAILS.to_owned(), Attribute::string(or_none(details)));
+        attributes
+    };
+    let fits = |attributes: &Attributes| {
+        let document = attributes[DEAD_LETTER].text().map_or(0, str::len);
+        document <= DEAD_LETTER_BYTES_MAX + folding
+            && body_bytes + attributes_size(attributes) <= MESSAGE_BYTES_MAX
+    };
+    text::largest_fitting(DEAD_LETTER_BYTES_MAX, written, fits)
+}
+
+fn type_and_details(producer: &Attributes, body_bytes: usize, annotation: &Annotation) -> Option<Attributes> {
+    let attributes = type_only(producer, body_bytes, annotation)?;
+    let written = |bytes: usize| {
+        let mut attributes = attributes.clone();
+        let details = text::clean_without_middle(&annotation.details, bytes);
+        attributes.insert(ERROR_DETAILS.to_owned(), Attribute::string(or_none(details)));
+        attributes
+    };
+    let fits = |attributes: &Attributes| {
+        attributes.len() <= ATTRIBUTES_MAX && body_bytes + attributes_size(attributes) <= MESSAGE_BYTES_MAX
+    };
+    text::largest_fitting(ERROR_DETAILS_BYTES_MAX, written, fits)
+}
+
+fn type_only(producer: &Attributes, body_bytes: usize, annotation: &Annotation) -> Option<Attributes> {
+    let is_free = [ERROR_TYPE, ERROR_DETAILS].iter().all(|name| !producer.contains_key(*name));
+    let mut attributes = producer.clone();
+    attributes.insert(ERROR_TYPE.to_owned(), Attribute::string(annotation.reason.as_str()));
+    let fits =
+        attributes.len() <= ATTRIBUTES_MAX && body_bytes + attributes_size(&attributes) <= MESSAGE_BYTES_MAX;
+    (is_free && fits).then_some(attributes)
+}
+
+/// SQS refuses an empty attribute.
+fn or_none(details: String) -> String {
+    if details.is_empty() { "-".to_owned() } else { details }
+}
+
+#[cfg(test)]
+mod tests;

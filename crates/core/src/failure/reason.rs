@@ -1,0 +1,86 @@
+//! Why a message is given up: the stable codes of a final record.
+
+use strum::{IntoStaticStr, VariantArray, VariantNames};
+
+use crate::json::tolerant::{Vocabulary, Word};
+
+/// Bytes of a code.
+const CODE_BYTES_MAX: usize = 64;
+
+/// A reason as it stands in a document: a later version may give messages up for reasons that this one does not know.
+pub type Code = Word<DeadLetterReason>;
+
+/// The value of `ErrorType` in a final record.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, IntoStaticStr, VariantArray, VariantNames,
+)]
+#[strum(const_into_str, serialize_all = "SCREAMING_SNAKE_CASE")]
+pub enum DeadLetterReason {
+    /// Not a JSON object, a duplicate member, nested too deep.
+    InvalidMessageFormat,
+    /// It violates the message schema or the data schema.
+    InvalidMessageSchema,
+    /// The policy's `max_attempts` retries were made.
+    RetryAttemptExceeded,
+    /// The handler called it permanent, or the policy's lists do.
+    NonRetryableError,
+    /// The next retry would come after the policy's `max_age_seconds` or after `metadata.expires_at`.
+    MessageExpired,
+    /// The retry metadata does not fit in SQS's size limit.
+    MessageTooLarge,
+    /// It came by redrive: the function that received it could not handle it.
+    OrchestrationFailed,
+}
+
+impl DeadLetterReason {
+    pub const ALL: &[Self] = <Self as VariantArray>::VARIANTS;
+    /// The texts of all.
+    pub const CODES: &[&str] = <Self as VariantNames>::VARIANTS;
+
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        self.into_str()
+    }
+}
+
+impl Code {
+    /// As it may stand in logs and metrics, in which each code is known before the first message.
+    #[must_use]
+    pub fn loggable(&self) -> &'static str {
+        self.known().map_or("OTHER", DeadLetterReason::as_str)
+    }
+}
+
+impl Vocabulary for DeadLetterReason {
+    /// What it says becomes an `ErrorType`, so no free text.
+    fn admits(unknown: &str) -> bool {
+        let is_plain = |byte| matches!(byte, b'A'..=b'Z' | b'_');
+        (1..=CODE_BYTES_MAX).contains(&unknown.len()) && unknown.bytes().all(is_plain)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_code_in_json_is_the_code_in_the_attribute() {
+        for reason in DeadLetterReason::ALL.iter().copied() {
+            let code = Code::from(reason);
+            assert_eq!(serde_json::to_string(&code).unwrap(), format!("\"{}\"", reason.as_str()));
+            assert_eq!(Code::read(reason.as_str()), Some(code));
+        }
+    }
+
+    #[test]
+    fn a_later_versions_code_is_one_if_it_is_plain_and_short() {
+        let longest = "A".repeat(64);
+        for code in ["TARGET_GONE", "X", &longest] {
+            assert_eq!(Code::read(code), Some(Code::Unknown(code.to_owned())));
+        }
+        let too_long = "A".repeat(65);
+        for text in ["", "Mine", "HTTP 503", "A1", "\u{c4}", &too_long] {
+            assert_eq!(Code::read(text), None, "{text}");
+        }
+    }
+}

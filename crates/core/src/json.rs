@@ -1,0 +1,4 @@
+//! Reading JSON that others wrote: exact values, and documents of later versions.
+
+pub mod tolerant;
+pub mod value;

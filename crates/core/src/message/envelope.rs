@@ -1,0 +1,109 @@
+//! The message body `{"metadata":{…},"data":{…}}`, taken apart without touching its bytes.
+
+mod members;
+mod nesting;
+mod splice;
+
+use std::ops::Range;
+
+use thiserror::Error;
+
+use crate::message::metadata::{Metadata, OurMembers, RetryMetadata, fresh_members};
+pub(crate) use members::unchecked_members;
+pub use members::{Member, members};
+pub(crate) use nesting::check_nesting;
+pub(crate) use splice::spliced;
+
+/// Objects and arrays inside one another, the body's own object included.
+pub const NESTING_MAX: usize = 128;
+
+/// A valid message body. Made by [`crate::message::schema::MessageSchema::parse`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Envelope<'a> {
+    body: &'a str,
+    /// What we read of `metadata`.
+    pub metadata: Metadata,
+    /// Where the inside of the `metadata` object stands in the body: after `{`, before `}`.
+    inside: Range<usize>,
+    members: Vec<Member<'a>>,
+}
+
+impl<'a> Envelope<'a> {
+    pub(crate) fn new(skimmed: Skimmed<'a>, metadata: Metadata) -> Self {
+        let Skimmed { body, inside, metadata: members, .. } = skimmed;
+        Self { body, metadata, inside, members }
+    }
+
+    /// The body as it came.
+    #[must_use]
+    pub fn body(&self) -> &'a str {
+        self.body
+    }
+
+    /// The body with our metadata members set or removed, and every other byte as it came. A member that is there
+    /// keeps its place; a new one comes last.
+    #[must_use]
+    pub fn with_retry_metadata(&self, retry: &RetryMetadata) -> String {
+        self.with_ours(retry.members())
+    }
+
+    /// The body as it is sent back from the final DLQ: a fresh start in the generation after its own and the one that
+    /// its final record has, and every other byte as it came.
+    #[must_use]
+    pub fn with_next_generation(&self, of_final_record: Option<u32>) -> String {
+        let generation = self.metadata.clone().into_next_generation(of_final_record).generation();
+        self.with_ours(fresh_members(generation))
+    }
+
+    fn with_ours(&self, ours: OurMembers) -> String {
+        spliced(self.body, &self.inside, &self.members, ours)
+    }
+}
+
+/// Why a body is not a message at all: `INVALID_MESSAGE_FORMAT`. Never holds a value of the body.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Malformed {
+    /// The JSON parser's own words, with line and column.
+    #[error("not JSON: {0}")]
+    NotJson(String),
+    /// An array, a string, a number…
+    #[error("not a JSON object")]
+    NotAnObject,
+    /// At the top level or in `metadata`, names compared unescaped. Which of the two counts is anyone's guess.
+    #[error("duplicate member {0}")]
+    DuplicateMember(String),
+    #[error("nested deeper than {NESTING_MAX} levels at byte {0}")]
+    TooDeep(usize),
+}
+
+/// A body taken apart, not yet validated.
+pub(crate) struct Skimmed<'a> {
+    pub(crate) body: &'a str,
+    /// The members of `metadata`, if that is an object.
+    pub(crate) metadata: Vec<Member<'a>>,
+    pub(crate) inside: Range<usize>,
+    /// The text of `metadata`.
+    pub(crate) metadata_text: Option<&'a str>,
+    /// The text of `data`.
+    pub(crate) data_text: Option<&'a str>,
+}
+
+/// Takes a body apart: a JSON object, not nested too deep, with no duplicate member at the top level or in `metadata`.
+pub(crate) fn skim(body: &str) -> Result<Skimmed<'_>, Malformed> {
+    check_nesting(body)?;
+    let top = members(body, 0..body.len(), "")?;
+    let find = |name: &str| top.iter().find(|member| *member.name == *name.as_bytes());
+    let metadata_at = find("metadata").map(|member| member.value.clone());
+    let metadata_text = metadata_at.clone().map(|at| &body[at]);
+    let (metadata, inside) = match metadata_at {
+        Some(at) if body[at.clone()].starts_with('{') => {
+            (members(body, at.clone(), "/metadata")?, at.start + 1..at.end - 1)
+        }
+        _ => (Vec::new(), 0..0),
+    };
+    let data_text = find("data").map(|member| &body[member.value.clone()]);
+    Ok(Skimmed { body, metadata, inside, metadata_text, data_text })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,212 @@
+//! A re-send keeps every byte but its metadata members: on generated bodies, against a model that knows each piece.
+
+use proptest::prelude::*;
+use proptest::sample::{select, subsequence};
+
+use super::*;
+use crate::message::metadata::{HELD_SECONDS_MAX, Holds, OUR_MEMBERS, REDRIVES_MAX};
+
+/// One member of `metadata` as it is written: white space, name, colon, value, white space.
+#[derive(Clone, Debug)]
+struct Piece {
+    /// Which of [`OUR_MEMBERS`] it is.
+    ours: Option<&'static str>,
+    before_value: String,
+    value: String,
+    after_value: String,
+}
+
+impl Piece {
+    fn text(&self) -> String {
+        self.with(&self.value)
+    }
+
+    fn with(&self, value: &str) -> String {
+        format!("{}{value}{}", self.before_value, self.after_value)
+    }
+}
+
+fn space() -> impl Strategy<Value = String> {
+    "[ \t\r\n]{0,3}"
+}
+
+fn piece(ours: Option<&'static str>, name: String, value: String) -> impl Strategy<Value = Piece> {
+    (space(), space(), space(), space()).prop_map(move |(a, b, c, d)| Piece {
+        ours,
+        before_value: format!("{a}\"{name}\"{b}:{c}"),
+        value: value.clone(),
+        after_value: d,
+    })
+}
+
+/// Names that are not ours, however they look; none equals another.
+const FOREIGN_NAMES: [&str; 12] = [
+    "",
+    "trace",
+    "é",
+    r"\u00e9\u0301",
+    r"\ud800",
+    r"\udfff\ud800",
+    r"a\/b~,}",
+    r#"{\"retry_attempt\":7"#,
+    "Retry_attempt",
+    "retry_attempt ",
+    r"retry\\u005fattempt",
+    "😀",
+];
+
+/// Values that do not survive a parser that reads numbers and text.
+const FOREIGN_VALUES: [&str; 14] = [
+    "1e400",
+    "-0.0",
+    "12345678901234567890",
+    "0.1000000000000000055511151231257827",
+    "1E+2",
+    "null",
+    r#""\ud83d lone \udc00""#,
+    r#""é \u00e9 \/ ,}{][ \\\" ""#,
+    r#""\\""#,
+    "{ }",
+    "[ ]",
+    r#"{ "retry_attempt" : 1 , "a":[ 1 ,2] , "a" : "}" }"#,
+    "[[[{}, {\"]\":\"[\"}]]]",
+    "false",
+];
+
+fn foreign_value() -> impl Strategy<Value = String> {
+    prop_oneof![
+        select(&FOREIGN_VALUES[..]).prop_map(str::to_owned),
+        any::<String>().prop_map(|text| serde_json::to_string(&text).unwrap()),
+    ]
+}
+
+fn foreign(names: usize) -> impl Strategy<Value = Vec<Piece>> {
+    subsequence(FOREIGN_NAMES.to_vec(), 0..=names).prop_flat_map(|names| {
+        names
+            .into_iter()
+            .map(|name| foreign_value().prop_flat_map(move |value| piece(None, name.to_owned(), value)))
+            .collect::<Vec<_>>()
+    })
+}
+
+/// The name as it is, or with its first letter escaped.
+fn name(plain: &'static str) -> impl Strategy<Value = String> {
+    let escaped = format!("\\u{:04x}{}", u32::from(plain.as_bytes()[0]), &plain[1..]);
+    select(vec![plain.to_owned(), escaped])
+}
+
+fn valid_value(name: &str) -> &'static [&'static str] {
+    match name {
+        "retry_attempt" => &["0", "7", "1000"],
+        "snooze_count" | "redrive_generation" => &["0", "1", "100"],
+        "held_seconds" | "redrive_count" | "redrive_count_at_answer" => &["0", "1", "1000"],
+        "retry_history" => &[
+            "[ ]",
+            r#"[{ "attempt":0,"failed_at":"2026-07-25T17:20:00Z","error_type":"},{","error_details":"]" }]"#,
+        ],
+        _ => &[r#""2026-07-25T17:20:00Z""#, r#""2026-07-25T19:20:00.123456789+02:00""#],
+    }
+}
+
+fn ours() -> impl Strategy<Value = Vec<Piece>> {
+    subsequence(OUR_MEMBERS.to_vec(), 0..=OUR_MEMBERS.len()).prop_flat_map(|names| {
+        names
+            .into_iter()
+            .map(|ours| {
+                (name(ours), select(valid_value(ours)))
+                    .prop_flat_map(move |(name, value)| piece(Some(ours), name, value.to_owned()))
+            })
+            .collect::<Vec<_>>()
+    })
+}
+
+/// What stands before and after the members of `metadata`, and those members.
+fn body() -> impl Strategy<Value = (String, Vec<Piece>, String)> {
+    let message_id = name("message_id").prop_flat_map(|name| piece(None, name, format!("\"{ID}\"")));
+    let metadata = (message_id, foreign(4), ours())
+        .prop_map(|(id, foreign, ours)| [vec![id], foreign, ours].concat())
+        .prop_shuffle();
+    let data = (name("data"), foreign(3)).prop_flat_map(|(name, members)| {
+        let members: Vec<_> = members.iter().map(Piece::text).collect();
+        piece(None, name, format!("{{{}}}", members.join(",")))
+    });
+    let top = (data, foreign(3)).prop_map(|(data, foreign)| [vec![data], foreign].concat()).prop_shuffle();
+    (top, any::<prop::sample::Index>(), name("metadata"), metadata, space(), space()).prop_map(
+        |(top, place, name, metadata, left, right)| {
+            let place = place.index(top.len() + 1);
+            let top: Vec<_> = top.iter().map(Piece::text).collect();
+            let before = top[..place].iter().map(|text| format!("{text},")).collect::<String>();
+            let after = top[place..].iter().map(|text| format!(",{text}")).collect::<String>();
+            (
+                format!("{left}{{{before}{left}\"{name}\"{right}:{left}{{"),
+                metadata,
+                format!("}}{right}{after}}}{right}"),
+            )
+        },
+    )
+}
+
+fn joined(before: &str, pieces: &[String], after: &str) -> String {
+    format!("{before}{}{after}", pieces.join(","))
+}
+
+fn any_retry() -> impl Strategy<Value = RetryMetadata> {
+    let history = prop::collection::vec((0..=1000_u32, any::<String>(), any::<String>()), 0..=5);
+    let unspent =
+        (prop::option::of(-900..=900_i64), 0..=HELD_SECONDS_MAX, 0..=REDRIVES_MAX, 0..=REDRIVES_MAX);
+    (1..=1000_u32, 0..=900_i64, history, 0..=100_u32, prop::option::of(0..=100_u32), unspent).prop_map(
+        |(retry_attempt, delay, history, snooze_count, redrive_generation, unspent)| RetryMetadata {
+            retry_attempt,
+            next_retry_time: at(delay),
+            first_sent_time: at(-delay),
+            retry_history: history
+                .into_iter()
+                .map(|(attempt, name, details)| PastFailure::new(attempt, at(-1), &name, &details))
+                .collect(),
+            snooze_count,
+            redrive_generation,
+            held_since: unspent.0.map(at),
+            held_seconds: unspent.1,
+            redrive_count: unspent.2,
+            redrive_count_at_answer: unspent.3,
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn a_resend_keeps_every_byte_but_its_metadata_members((before, pieces, after) in body(), retry in any_retry()) {
+        let texts: Vec<_> = pieces.iter().map(Piece::text).collect();
+        let received = joined(&before, &texts, &after);
+        let schema = MessageSchema::default();
+        let envelope = schema.parse(&received).map_err(|error| TestCaseError::fail(format!("{error}: {received}")))?;
+
+        let resent = envelope.with_retry_metadata(&retry);
+
+        let again = schema.parse(&resent).map_err(|error| TestCaseError::fail(format!("{error}: {resent}")))?;
+        prop_assert_eq!(again.metadata.retry_attempt, retry.retry_attempt);
+        prop_assert_eq!(again.metadata.first_sent_time, Some(retry.first_sent_time));
+        prop_assert_eq!(&again.metadata.retry_history, &retry.retry_history);
+        prop_assert_eq!(again.metadata.snooze_count, retry.snooze_count);
+        prop_assert_eq!(again.metadata.redrive_generation, retry.redrive_generation);
+        prop_assert_eq!(again.metadata.holds, Holds::written(retry.held_since, retry.held_seconds));
+        prop_assert_eq!(again.metadata.redrive_count, retry.redrive_count);
+        prop_assert_eq!(again.metadata.redrive_count_at_answer, retry.redrive_count_at_answer);
+        prop_assert_eq!(again.metadata.message_id_text.as_str(), ID);
+
+        let mut new = retry.members();
+        let mut expected = Vec::new();
+        for piece in &pieces {
+            match piece.ours {
+                None => expected.push(piece.text()),
+                Some(ours) => {
+                    let (_, value) = new.iter_mut().find(|(name, _)| *name == ours).unwrap();
+                    expected.extend(value.take().map(|value| piece.with(&value)));
+                }
+            }
+        }
+        expected.extend(new.iter().filter_map(|(name, value)| Some(format!("\"{name}\":{}", value.as_ref()?))));
+        prop_assert_eq!(&resent, &joined(&before, &expected, &after));
+        prop_assert_eq!(&again.with_retry_metadata(&retry), &resent, "setting the same again changes nothing");
+    }
+}

@@ -1,0 +1,374 @@
+//! What we read and write of a message's `metadata`.
+
+mod holds;
+
+use chrono::{DateTime, SecondsFormat, SubsecRound as _, TimeDelta};
+use serde::Serialize;
+use uuid::Uuid;
+
+use crate::json::tolerant::Unknown;
+use crate::message::Timestamp;
+use crate::text;
+pub use holds::Holds;
+
+/// The names of the members that redeliver writes; all others are the producer's.
+pub const OUR_MEMBERS: [&str; 10] = [
+    "retry_attempt",
+    "next_retry_time",
+    "first_sent_time",
+    "retry_history",
+    "snooze_count",
+    "redrive_generation",
+    "held_since",
+    "held_seconds",
+    "redrive_count",
+    "redrive_count_at_answer",
+];
+
+/// Failures kept in `retry_history`: all of them together are less than 5 KB of the 1 MiB of a message.
+pub const HISTORY_MAX: usize = 5;
+/// Bytes of `error_details` in `retry_history`.
+pub const HISTORY_DETAILS_BYTES_MAX: usize = 256;
+/// Re-sends that spend no attempt. A handler that says "not yet" for ever must come to an end too: 100 snoozes of 900 s
+/// are 25 hours.
+pub const SNOOZES_MAX: u32 = 100;
+/// The highest `redrive_generation`, which is also the message schema's. Here it stays: a script that sends the same
+/// message back again and again must not write a body that is refused as invalid.
+pub const GENERATION_MAX: u32 = 100;
+/// Seconds that a message was held: the longest `hold_seconds_max`, and a delay that began before its end.
+pub const HELD_SECONDS_MAX: u32 = 1_209_600 + 900;
+/// The highest `max_redrives`, and the highest `redrive_count`.
+pub const REDRIVES_MAX: u32 = 1000;
+
+/// `metadata` as it was read from a valid message.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Metadata {
+    /// The producer's id of the message, the same on every copy.
+    pub message_id: Uuid,
+    /// The id as the producer wrote it.
+    pub message_id_text: String,
+    /// Retries made so far.
+    pub retry_attempt: u32,
+    /// When the message was first sent, if it says so; see [`Metadata::first_sent`].
+    pub first_sent_time: Option<Timestamp>,
+    /// The last failures, newest last.
+    pub retry_history: Vec<PastFailure>,
+    /// Re-sends that spent no attempt.
+    pub snooze_count: u32,
+    /// How often it was sent back from the final DLQ; `None` if the member is absent.
+    pub redrive_generation: Option<u32>,
+    /// Since when it is held because its target is down, and for how long in all.
+    pub holds: Holds,
+    /// How often it came back because SQS had moved it.
+    pub redrive_count: u32,
+    /// How many of these there were at its last answer; see [`Metadata::redrives_since_answer`].
+    pub redrive_count_at_answer: u32,
+    /// The producer's own limit in time.
+    pub expires_at: Option<Timestamp>,
+    /// The producer's own limit of retries: it counts if the policy allows more.
+    pub max_attempts: Option<u32>,
+}
+
+impl Metadata {
+    /// Of a message that has only its id.
+    pub(crate) fn first(message_id: Uuid, message_id_text: String) -> Self {
+        Self {
+            message_id,
+            message_id_text,
+            retry_attempt: 0,
+            first_sent_time: None,
+            retry_history: Vec::new(),
+            snooze_count: 0,
+            redrive_generation: None,
+            holds: Holds::default(),
+            redrive_count: 0,
+            redrive_count_at_answer: 0,
+            expires_at: None,
+            max_attempts: None,
+        }
+    }
+
+    /// When the message was first sent: `metadata.first_sent_time` if it is believed (after a retry, and never later
+    /// than the delivery itself), else the `SentTimestamp` of this delivery.
+    #[must_use]
+    pub fn first_sent(&self, sent_at: Timestamp) -> Timestamp {
+        match self.first_sent_time {
+            // Before the first re-send the member is the producer's own: an old date there would let the message expire
+            // at once. A date after the delivery would give it more time than the policy does.
+            Some(first) if self.was_sent_again() && first <= sent_at => first,
+            _ => sent_at,
+        }
+    }
+
+    /// Redrives since the message was last answered.
+    #[must_use]
+    pub fn redrives_since_answer(&self) -> u32 {
+        // An older function that begins a new generation leaves the member that it does not know: more at the last answer
+        // than in all.
+        self.redrive_count.checked_sub(self.redrive_count_at_answer).unwrap_or(self.redrive_count)
+    }
+
+    /// Whether what it says of its first sending is ours.
+    fn was_sent_again(&self) -> bool {
+        self.holds.are_told()
+            || [self.retry_attempt, self.snooze_count, self.redrive_count].iter().any(|count| *count > 0)
+    }
+
+    /// The message after it came back from the final DLQ: its retries are those of an earlier generation. A message
+    /// that was given up without a re-send does not have that generation in its body: then the one in its final record
+    /// counts.
+    #[must_use]
+    pub fn into_next_generation(self, of_final_record: Option<u32>) -> Self {
+        // Copies of a message may come back with different bodies: the greater number is the newer one, and a
+        // generation that is used twice would repeat the delays of its first use.
+        let before = self.generation().max(of_final_record.unwrap_or(0));
+        Self {
+            redrive_generation: Some(before.saturating_add(1).min(GENERATION_MAX)),
+            expires_at: self.expires_at,
+            max_attempts: self.max_attempts,
+            // All that is ours begins anew. The age, too: it counts from the new start, or `max_age_seconds` would end it
+            // at once.
+            ..Self::first(self.message_id, self.message_id_text)
+        }
+    }
+
+    /// 0 if the member is absent.
+    #[must_use]
+    pub fn generation(&self) -> u32 {
+        self.redrive_generation.unwrap_or(0)
+    }
+}
+
+/// One entry of `metadata.retry_history`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PastFailure {
+    /// `retry_attempt` of the delivery that failed: 0 for the first.
+    pub attempt: u32,
+    /// RFC 3339 UTC, microseconds.
+    pub failed_at: String,
+    pub error_type: String,
+    /// At most 256 bytes.
+    pub error_details: String,
+    /// Kept as they are.
+    #[serde(flatten)]
+    pub unknown: Unknown,
+}
+
+impl PastFailure {
+    /// Cuts the texts to their limits.
+    #[must_use]
+    pub fn new(attempt: u32, failed_at: Timestamp, error_type: &str, error_details: &str) -> Self {
+        Self {
+            attempt,
+            failed_at: rfc3339(failed_at),
+            error_type: text::clean(error_type, text::ERROR_TYPE_BYTES_MAX),
+            error_details: text::clean_without_middle(error_details, HISTORY_DETAILS_BYTES_MAX),
+            unknown: Unknown::default(),
+        }
+    }
+
+    /// The same with the texts cut to their limits: a producer may have written it.
+    pub(crate) fn cleaned(self) -> Self {
+        Self {
+            error_type: text::clean(&self.error_type, text::ERROR_TYPE_BYTES_MAX),
+            error_details: text::clean_without_middle(&self.error_details, HISTORY_DETAILS_BYTES_MAX),
+            ..self
+        }
+    }
+}
+
+/// The metadata members of a re-send.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RetryMetadata {
+    /// Retries made, this one included.
+    pub retry_attempt: u32,
+    /// Now + delay.
+    pub next_retry_time: Timestamp,
+    /// When the message was first sent.
+    pub first_sent_time: Timestamp,
+    /// Newest last.
+    pub retry_history: Vec<PastFailure>,
+    /// Written if it is not 0.
+    pub snooze_count: u32,
+    /// Written if the message has had one, or has one now.
+    pub redrive_generation: Option<u32>,
+    /// Written if this re-send holds it.
+    pub held_since: Option<Timestamp>,
+    /// Written if it is not 0.
+    pub held_seconds: u32,
+    /// Written if it is not 0.
+    pub redrive_count: u32,
+    /// Written if it is not 0.
+    pub redrive_count_at_answer: u32,
+}
+
+/// Each of our members with its JSON text; `None` for one that the body must not have.
+pub(crate) type OurMembers = [(&'static str, Option<String>); OUR_MEMBERS.len()];
+
+/// The members of a message that starts afresh.
+pub(crate) fn fresh_members(generation: u32) -> OurMembers {
+    OUR_MEMBERS.map(|name| (name, (name == "redrive_generation").then(|| generation.to_string())))
+}
+
+impl RetryMetadata {
+    /// Each of [`OUR_MEMBERS`] with its JSON text; `None` for one that the body must not have.
+    pub(crate) fn members(&self) -> OurMembers {
+        let [
+            attempt,
+            next,
+            first,
+            history,
+            snoozes,
+            generation,
+            held_since,
+            held_seconds,
+            redrives,
+            redrives_at_answer,
+        ] = OUR_MEMBERS;
+        let unless_0 = |count: u32| (count > 0).then(|| count.to_string());
+        [
+            (attempt, Some(self.retry_attempt.to_string())),
+            (next, Some(quoted(self.next_retry_time))),
+            (first, Some(quoted(self.first_sent_time))),
+            (history, (!self.retry_history.is_empty()).then(|| history_text(&self.retry_history))),
+            (snoozes, unless_0(self.snooze_count)),
+            (generation, self.redrive_generation.map(|generation| generation.to_string())),
+            (held_since, self.held_since.map(quoted)),
+            (held_seconds, unless_0(self.held_seconds)),
+            (redrives, unless_0(self.redrive_count)),
+            (redrives_at_answer, unless_0(self.redrive_count_at_answer)),
+        ]
+    }
+}
+
+fn history_text(history: &[PastFailure]) -> String {
+    serde_json::to_string(history).expect("strings and numbers always serialise")
+}
+
+fn quoted(moment: Timestamp) -> String {
+    format!("\"{}\"", rfc3339(moment))
+}
+
+/// RFC 3339 UTC with microseconds and `Z`, as redeliver writes all its times.
+#[must_use]
+pub fn rfc3339(moment: Timestamp) -> String {
+    moment.to_rfc3339_opts(SecondsFormat::Micros, true)
+}
+
+/// Reads RFC 3339 with any offset, as exactly as [`rfc3339`] writes it: what is read, written and read again is the same.
+#[must_use]
+pub fn parse_rfc3339(text: &str) -> Option<Timestamp> {
+    let moment = DateTime::parse_from_rfc3339(text).ok()?.to_utc();
+    // An offset leads out of the years that have a form: midnight of year 0 an hour east of Greenwich.
+    Some(moment.clamp(YEAR_0, YEAR_10_000 - MICROSECOND).trunc_subsecs(6))
+}
+
+/// A moment that does not come: the last second that RFC 3339 can say.
+pub(crate) const NEVER: Timestamp =
+    DateTime::from_timestamp_secs(253_402_300_799).expect("RFC 3339's last second");
+
+const MICROSECOND: TimeDelta = TimeDelta::microseconds(1);
+const YEAR_0: Timestamp = DateTime::from_timestamp_secs(-62_167_219_200).expect("RFC 3339's first year");
+const YEAR_10_000: Timestamp =
+    DateTime::from_timestamp_secs(253_402_300_800).expect("after RFC 3339's last year");
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn times_are_written_as_utc_with_microseconds_and_z() {
+        for (read, written) in [
+            ("2026-07-25T17:20:00Z", "2026-07-25T17:20:00.000000Z"),
+            ("2026-07-25T19:20:00.123456789+02:00", "2026-07-25T17:20:00.123456Z"),
+            ("1969-12-31T23:59:59.5-00:00", "1969-12-31T23:59:59.500000Z"),
+        ] {
+            assert_eq!(rfc3339(parse_rfc3339(read).unwrap()), written);
+        }
+        assert_eq!(parse_rfc3339("2026-07-25"), None);
+        assert_eq!(parse_rfc3339(""), None);
+    }
+
+    #[test]
+    fn a_time_beyond_what_can_be_written_is_the_nearest_that_can() {
+        for (read, written) in [
+            ("0000-01-01T00:00:00+01:00", "0000-01-01T00:00:00.000000Z"),
+            ("9999-12-31T23:59:59-01:00", "9999-12-31T23:59:59.999999Z"),
+            ("2026-07-25T17:20:00.0000005Z", "2026-07-25T17:20:00.000000Z"),
+        ] {
+            let moment = parse_rfc3339(read).unwrap();
+            assert_eq!(rfc3339(moment), written);
+            assert_eq!(parse_rfc3339(written), Some(moment));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_time_that_was_read_stays_the_same_when_it_is_written_and_read_again(
+            text in "[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])T([01][0-9]|2[0-3]):[0-5][0-9]:([0-5][0-9]|60)([.][0-9]{1,12})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])"
+        ) {
+            if let Some(moment) = parse_rfc3339(&text) {
+                prop_assert_eq!(parse_rfc3339(&rfc3339(moment)), Some(moment));
+            }
+        }
+    }
+
+    /// A leap second is the 60th, and years beyond four digits have a sign.
+    #[test]
+    fn odd_times_are_written_too() {
+        let leap = parse_rfc3339("2016-12-31T23:59:60.25Z").unwrap();
+        assert_eq!(rfc3339(leap), "2016-12-31T23:59:60.250000Z");
+        for (seconds, written) in [
+            (-62_167_219_200, "0000-01-01T00:00:00.000001Z"),
+            (253_402_300_799, "9999-12-31T23:59:59.000001Z"),
+            (253_402_300_800, "+10000-01-01T00:00:00.000001Z"),
+        ] {
+            assert_eq!(rfc3339(Timestamp::from_timestamp(seconds, 1999).unwrap()), written);
+        }
+    }
+
+    #[test]
+    fn a_past_failure_is_cut_to_its_limits() {
+        let moment = parse_rfc3339("2026-07-25T17:20:00Z").unwrap();
+        let past = PastFailure::new(3, moment, &"t".repeat(500), &"d".repeat(500));
+        assert_eq!(past.attempt, 3);
+        assert_eq!(past.failed_at, "2026-07-25T17:20:00.000000Z");
+        assert_eq!(past.error_type, format!("{}…", "t".repeat(125)));
+        assert_eq!(past.error_details, format!("{}…{}", "d".repeat(169), "d".repeat(84)));
+    }
+
+    #[test]
+    fn a_generation_is_0_where_the_member_is_absent_and_snoozes_count_only_where_there_were_any() {
+        let moment = parse_rfc3339("2026-07-25T17:20:00Z").unwrap();
+        let retry = RetryMetadata {
+            retry_attempt: 1,
+            next_retry_time: moment,
+            first_sent_time: moment,
+            retry_history: Vec::new(),
+            snooze_count: 0,
+            redrive_generation: None,
+            held_since: None,
+            held_seconds: 0,
+            redrive_count: 0,
+            redrive_count_at_answer: 0,
+        };
+        let written = |retry: &RetryMetadata| {
+            let members = retry.members();
+            members.into_iter().filter(|(_, value)| value.is_some()).map(|(name, _)| name).collect::<Vec<_>>()
+        };
+        assert_eq!(written(&retry), ["retry_attempt", "next_retry_time", "first_sent_time"]);
+        let all = RetryMetadata {
+            retry_history: vec![PastFailure::new(0, moment, "T", "d")],
+            snooze_count: 1,
+            redrive_generation: Some(0),
+            held_since: Some(moment),
+            held_seconds: 1,
+            redrive_count: 1,
+            redrive_count_at_answer: 1,
+            ..retry
+        };
+        assert_eq!(written(&all), OUR_MEMBERS);
+    }
+}

@@ -1,0 +1,122 @@
+//! The text of `Redeliver`: the `metadata` of an envelope, and two members more.
+
+use uuid::Uuid;
+
+use crate::message::envelope::{members, spliced};
+use crate::message::folding::{FoldedAttributes, unfold};
+use crate::message::metadata::Metadata;
+use crate::message::reserved::REDELIVER;
+use crate::message::schema::{Invalid, MessageSchema, Violation};
+use crate::message::{Attribute, Attributes};
+
+use super::id::{Id, is_key};
+
+const MESSAGE_ID: &str = "message_id";
+const IDEMPOTENCY_KEY: &str = "idempotency_key";
+const FOLDED_ATTRIBUTES: &str = "folded_attributes";
+
+/// What `Redeliver` says.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Document {
+    /// A JSON object, without what it folds.
+    pub(super) text: String,
+    pub(super) metadata: Metadata,
+    pub(super) idempotency_key: Option<String>,
+}
+
+impl Document {
+    /// Of a message that has none yet.
+    pub(super) fn first(id: &Id) -> Self {
+        let key = id.key.as_ref().map(|key| format!(",\"{IDEMPOTENCY_KEY}\":{}", json(key)));
+        let text = format!("{{\"message_id\":\"{}\"{}}}", id.text, key.unwrap_or_default());
+        let metadata = Metadata::first(id.uuid, id.text.clone());
+        Self { text, metadata, idempotency_key: id.key.clone() }
+    }
+
+    /// Reads it, and puts the attributes back that it folds.
+    ///
+    /// # Errors
+    /// With the place in it, as if `Redeliver` were a member of the body.
+    pub(super) fn read(redeliver: &Attribute, producers: &mut Attributes) -> Result<Self, Invalid> {
+        let wrong = |place: &str, rule: &str| {
+            Invalid::Schema(vec![Violation::new(format!("/{REDELIVER}{place}"), rule)])
+        };
+        let text = redeliver.text().ok_or_else(|| wrong("", "is not a String attribute"))?;
+        let found = members(text, 0..text.len(), &format!("/{REDELIVER}"))
+            .map_err(|error| wrong("", &format!("is {error}")))?;
+        let member = |name: &str| {
+            let member = found.iter().find(|member| *member.name == *name.as_bytes());
+            member.map(|member| &text[member.value.clone()])
+        };
+        let idempotency_key = member(IDEMPOTENCY_KEY)
+            .map(|key| {
+                let key = serde_json::from_str(key).ok().filter(|key: &String| is_key(key));
+                key.ok_or_else(|| {
+                    wrong("/idempotency_key", "is not a string of 1 to 256 printable ASCII characters")
+                })
+            })
+            .transpose()?;
+        if let Some(folded) = member(FOLDED_ATTRIBUTES) {
+            let folded: Option<FoldedAttributes> = serde_json::from_str(folded).ok();
+            let whole = folded
+                .filter(|folded| !folded.contains_key(REDELIVER))
+                .and_then(|folded| unfold(producers.clone(), &folded));
+            *producers = whole.ok_or_else(|| {
+                wrong("/folded_attributes", "are not attributes that find their places again")
+            })?;
+        }
+        let metadata = metadata_of(text)?;
+        let text = spliced(text, &inside(text), &found, [(FOLDED_ATTRIBUTES, None)]);
+        Ok(Self { text, metadata, idempotency_key })
+    }
+
+    pub(super) fn renamed(&self, id: Uuid) -> String {
+        self.spliced([(MESSAGE_ID, Some(format!("\"{id}\""))), (IDEMPOTENCY_KEY, None)])
+    }
+
+    pub(super) fn spliced<const N: usize>(&self, ours: [(&str, Option<String>); N]) -> String {
+        with_members(&self.text, ours)
+    }
+}
+
+/// The document with these attributes inside.
+pub(super) fn folding(document: String, folded: &FoldedAttributes) -> String {
+    if folded.is_empty() {
+        return document;
+    }
+    with_members(&document, [(FOLDED_ATTRIBUTES, Some(json(folded)))])
+}
+
+fn with_members<const N: usize>(document: &str, ours: [(&str, Option<String>); N]) -> String {
+    let found = members(document, 0..document.len(), "")
+        .expect("it was read as an object, or written by us, and splicing keeps it one");
+    spliced(document, &inside(document), &found, ours)
+}
+
+/// Between the braces of an object.
+fn inside(document: &str) -> std::ops::Range<usize> {
+    document.find('{').map_or(0, |brace| brace + 1)..document.rfind('}').unwrap_or(0)
+}
+
+/// By the rules of an envelope's `metadata`.
+fn metadata_of(document: &str) -> Result<Metadata, Invalid> {
+    let envelope = format!("{{\"metadata\":{document},\"data\":{{}}}}");
+    match MessageSchema::default().parse(&envelope) {
+        Ok(envelope) => Ok(envelope.metadata),
+        Err(Invalid::Format(malformed)) => {
+            let rule = format!("is {malformed}");
+            Err(Invalid::Schema(vec![Violation::new(format!("/{REDELIVER}"), rule)]))
+        }
+        Err(Invalid::Schema(violations)) => {
+            let renamed = violations.into_iter().map(|Violation { pointer, rule }| {
+                let place = pointer.strip_prefix("/metadata").unwrap_or_default();
+                Violation::new(format!("/{REDELIVER}{place}"), rule)
+            });
+            Err(Invalid::Schema(renamed.collect()))
+        }
+    }
+}
+
+fn json(value: &impl serde::Serialize) -> String {
+    serde_json::to_string(value).expect("strings and maps with string keys always serialise")
+}

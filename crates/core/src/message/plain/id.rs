@@ -1,0 +1,171 @@
+//! The id of a plain message: a producer's own if there is one, else SQS's.
+
+use std::borrow::Cow;
+
+use serde_json::value::RawValue;
+use thiserror::Error;
+use uuid::Uuid;
+
+use crate::message::envelope::unchecked_members;
+use crate::message::reserved::{FAILURE, REDELIVER};
+use crate::message::{Attributes, NotSendable, check_attribute_name};
+
+/// In which an id that is no UUID becomes one, of version 5: the name is its text in UTF-8.
+pub const NAMESPACE: Uuid = Uuid::from_u128(0x9d1f_f0a2_5f0c_5c1e_8c38_6d9a_5a1b_2f47);
+/// Characters of an idempotency key: what a header of every server takes.
+pub const KEY_CHARACTERS_MAX: usize = 256;
+
+/// Where the ids of plain messages stand. What comes first counts: the attribute, the pointer, a CloudEvents `id` with its
+/// `source`, and at last SQS's id of the first delivery.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IdSources {
+    /// `MESSAGE_ID_ATTRIBUTE`: a message attribute.
+    pub attribute: Option<IdAttribute>,
+    /// `MESSAGE_ID_POINTER`: a place in a body of JSON.
+    pub pointer: Option<IdPointer>,
+}
+
+/// The name of a message attribute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdAttribute(String);
+
+/// Why no id can stand in an attribute of this name.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum IdAttributeError {
+    #[error("is an attribute that redeliver itself writes")]
+    Reserved,
+    #[error("is not the name of a message attribute: {0}")]
+    NotAName(#[from] NotSendable),
+}
+
+impl IdAttribute {
+    /// Checks the name.
+    ///
+    /// # Errors
+    /// SQS has no such attributes, or it is one of ours.
+    pub fn new(name: String) -> Result<Self, IdAttributeError> {
+        if [FAILURE, REDELIVER].contains(&name.as_str()) {
+            return Err(IdAttributeError::Reserved);
+        }
+        check_attribute_name(&name)?;
+        Ok(Self(name))
+    }
+}
+
+/// A JSON Pointer (RFC 6901).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdPointer(Vec<String>);
+
+/// Why a text is no JSON Pointer to an id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error(
+    "is not a JSON Pointer to a member: it begins with `/`, and `~` is written ~0, `/` in a name ~1, such as /detail/id"
+)]
+pub struct IdPointerError;
+
+/// The id of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Id {
+    pub(super) uuid: Uuid,
+    /// The UUID as the producer wrote it, or as we do.
+    pub(super) text: String,
+    /// The producer's text, if it is no UUID and can be a key.
+    pub(super) key: Option<String>,
+}
+
+impl IdPointer {
+    /// Reads the pointer's text.
+    ///
+    /// # Errors
+    /// It is none, or it points to the whole document.
+    pub fn new(text: &str) -> Result<Self, IdPointerError> {
+        let names = text.strip_prefix('/').ok_or(IdPointerError)?;
+        names.split('/').map(unescaped).collect::<Option<_>>().map(Self).ok_or(IdPointerError)
+    }
+}
+
+/// A name of a pointer; `None` if a `~` is not followed by 0 or 1.
+fn unescaped(name: &str) -> Option<String> {
+    let is_sound = name.split('~').skip(1).all(|rest| rest.starts_with(['0', '1']));
+    // In this order, or `~01` would become `/`.
+    is_sound.then(|| name.replace("~1", "/").replace("~0", "~"))
+}
+
+impl IdSources {
+    /// The id of a message. `first_id` is SQS's id of its first delivery.
+    pub(super) fn of(&self, body: &str, attributes: &Attributes, first_id: &str) -> Id {
+        let text = self.in_attribute(attributes).map(Cow::Borrowed);
+        let text = text.or_else(|| self.in_body(body).map(Cow::Owned));
+        let text = text.or_else(|| of_cloud_event(body).map(Cow::Owned));
+        Id::of(text.unwrap_or(Cow::Borrowed(first_id)).into_owned())
+    }
+
+    fn in_attribute<'a>(&self, attributes: &'a Attributes) -> Option<&'a str> {
+        let IdAttribute(name) = self.attribute.as_ref()?;
+        let text = attributes.get(name)?.text()?;
+        Some(text).filter(|text| !text.is_empty())
+    }
+
+    fn in_body(&self, body: &str) -> Option<String> {
+        let IdPointer(names) = self.pointer.as_ref()?;
+        let body: &RawValue = serde_json::from_str(body).ok()?;
+        let value = names.iter().try_fold(body, |value, name| child(value, name))?.get();
+        match value.as_bytes().first()? {
+            b'"' => string(value),
+            // As it is written: 12345678901234567890 is not what a float makes of it.
+            b'-' | b'0'..=b'9' => Some(value.to_owned()),
+            _ => None,
+        }
+    }
+}
+
+/// A member of an object, the last one of that name, or an element of an array.
+fn child<'a>(value: &'a RawValue, name: &str) -> Option<&'a RawValue> {
+    let text = value.get();
+    if text.starts_with('{') {
+        return member(&unchecked_members(text).ok()?, name);
+    }
+    let is_index = name == "0" || (name.bytes().all(|byte| byte.is_ascii_digit()) && !name.starts_with('0'));
+    let index: usize = is_index.then(|| name.parse().ok()).flatten()?;
+    let elements: Vec<&RawValue> =
+        text.starts_with('[').then(|| serde_json::from_str(text).ok()).flatten()?;
+    elements.get(index).copied()
+}
+
+fn member<'a>(members: &[(Cow<'_, [u8]>, &'a RawValue)], name: &str) -> Option<&'a RawValue> {
+    members.iter().rfind(|(other, _)| **other == *name.as_bytes()).map(|(_, value)| *value)
+}
+
+/// A string with something in it. One with a lone surrogate is none: no text can hold it.
+fn string(value: &str) -> Option<String> {
+    serde_json::from_str(value).ok().filter(|text: &String| !text.is_empty())
+}
+
+/// `source` and `id`, which are unique together ("CloudEvents", version 1.0.2). No URI reference has a space, so the two
+/// cannot be taken for another two.
+fn of_cloud_event(body: &str) -> Option<String> {
+    let body = body.trim_start();
+    let members = body.starts_with('{').then(|| unchecked_members(body).ok()).flatten()?;
+    let text = |name| string(member(&members, name)?.get());
+    let (_, id, source) = (text("specversion")?, text("id")?, text("source")?);
+    (!source.contains(' ')).then(|| format!("{source} {id}"))
+}
+
+impl Id {
+    fn of(text: String) -> Self {
+        // Of the forms that the parser knows only the hyphenated one is so long.
+        let is_hyphenated = text.len() == uuid::fmt::Hyphenated::LENGTH;
+        if let Some(uuid) = Uuid::parse_str(&text).ok().filter(|_| is_hyphenated) {
+            return Self { uuid, text, key: None };
+        }
+        let uuid = Uuid::new_v5(&NAMESPACE, text.as_bytes());
+        Self { uuid, text: uuid.to_string(), key: is_key(&text).then_some(text) }
+    }
+}
+
+/// Whether a header can hold it as it is.
+pub(super) fn is_key(text: &str) -> bool {
+    let is_printable = text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    let is_trimmed = !text.starts_with(' ') && !text.ends_with(' ');
+    (1..=KEY_CHARACTERS_MAX).contains(&text.len()) && is_printable && is_trimmed
+}

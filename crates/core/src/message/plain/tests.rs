@@ -1,0 +1,345 @@
+mod document;
+mod id;
+
+use proptest::prelude::*;
+use uuid::Uuid;
+
+use super::*;
+use crate::arrival::Arrival;
+use crate::decide::{Decision, Failed, decide};
+use crate::failure::reason::DeadLetterReason;
+use crate::failure::{HandOff, Hop, Verdict};
+use crate::handler::HandlerError;
+use crate::message::ReceivedMessage;
+use crate::message::envelope::NESTING_MAX;
+use crate::message::reserved::{DEAD_LETTER, FAILURE};
+use crate::message::schema::{MessageSchema, Parsed, Rewritten};
+use crate::policy::Policy;
+use crate::testing::{any_text, at, delivery, received, sent_message};
+
+/// SQS's id of the first delivery.
+const FIRST: &str = "0a0b0c0d-1111-4222-8333-444455556666";
+
+fn schema() -> MessageSchema {
+    MessageSchema::default().with_plain(PlainMessages::default())
+}
+
+fn plain_of(body: &str, attributes: &Attributes) -> Plain {
+    match schema().read(body, attributes, FIRST) {
+        Ok(Parsed::Plain(plain)) => plain,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn with_redeliver(text: &str) -> Attributes {
+    Attributes::from([(REDELIVER.to_owned(), Attribute::string(text))])
+}
+
+fn redeliver(attributes: &Attributes) -> &str {
+    attributes[REDELIVER].text().unwrap()
+}
+
+/// So many attributes of one byte.
+fn small(count: usize) -> Attributes {
+    (0..count).map(|n| (format!("a{n}"), Attribute::string("x"))).collect()
+}
+
+/// The decision after a transient error.
+fn decided(body: &str, attributes: &Attributes) -> Decision {
+    let message = schema().read(body, attributes, FIRST).unwrap();
+    let hand_off = HandOff::of_handler(&HandlerError::transient("Db.Busy", "later"), delivery());
+    let (body_bytes, attributes_bytes) = (body.len(), attributes_size(attributes));
+    let failed =
+        Failed { message: &message, hand_off: &hand_off, due_at: None, body_bytes, attributes_bytes };
+    decide(&Policy::default(), failed, None, at(5))
+}
+
+/// The attributes of the re-send.
+fn resent(body: &str, attributes: &Attributes) -> Attributes {
+    match decided(body, attributes) {
+        Decision::Resend(resend) => match resend.rewritten {
+            Rewritten::Attributes(attributes) => attributes,
+            Rewritten::Body(body) => panic!("a plain body was written: {body}"),
+        },
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_is_no_envelope_is_plain() {
+    let deep = "[".repeat(NESTING_MAX + 1) + &"]".repeat(NESTING_MAX + 1);
+    let deep_in_object = format!(r#"{{"metadata":{{"message_id":"x"}},"n":{deep}}}"#);
+    for body in [
+        "x",
+        "",
+        "{}",
+        "[]",
+        "null",
+        "4711",
+        r#""text""#,
+        "{",
+        r#"{"a":1,"a":2}"#,
+        r#"{"metadata":{"message_id":"x"}}"#,
+        r#"{"data":{}}"#,
+        "{\"metadata\":{\"message_id\":\"x\"},\"data\":{},\"a\tb\":1}",
+        r#"{"metadata":{"id":"x"},"data":{}}"#,
+        r#"{"metadata":"message_id","data":{}}"#,
+        r#"{"metadata":["message_id"],"data":{}}"#,
+        r#"[{"metadata":{"message_id":"x"},"data":{}}]"#,
+        r#"{"metadata":{"message_id":"x"},"data":{}} {}"#,
+        &deep,
+        &deep_in_object,
+    ] {
+        assert_eq!(plain_of(body, &Attributes::new()).metadata().message_id_text, FIRST, "{body}");
+        assert!(MessageSchema::default().read(body, &Attributes::new(), FIRST).is_err(), "required: {body}");
+    }
+}
+
+#[test]
+fn what_means_to_be_an_envelope_is_one_and_what_is_wrong_with_it_is_said() {
+    let deep = "[".repeat(NESTING_MAX + 1) + &"]".repeat(NESTING_MAX + 1);
+    let deep = format!(r#"{{"metadata":{{"message_id":"{FIRST}"}},"data":{{"n":{deep}}}}}"#);
+    for (body, wrong) in [
+        (r#"{"metadata":{"message_id":"x"},"data":{}}"#, "/metadata/message_id"),
+        (r#"{"metadata":{"message_id":1},"data":{}}"#, "/metadata/message_id"),
+        (r#" { "m\u0065tadata" : { "message_\u0069d" : "x" } , "data" : 1 } "#, "/metadata/message_id"),
+        (r#"{"metadata":{"message_id":"x"},"data":1,"data":2}"#, "duplicate member /data"),
+        (
+            r#"{"metadata":{"message_id":"x","message_id":"y"},"data":1}"#,
+            "duplicate member /metadata/message_id",
+        ),
+        (r#"{"metadata":{},"metadata":{"message_id":"x"},"data":{}}"#, "duplicate member /metadata"),
+        (&deep, "nested deeper"),
+    ] {
+        let invalid = schema().read(body, &Attributes::new(), FIRST).unwrap_err();
+        assert!(invalid.to_string().contains(wrong), "{body}: {invalid}");
+        assert_eq!(MessageSchema::default().read(body, &Attributes::new(), FIRST).unwrap_err(), invalid);
+    }
+    let envelope = format!(r#"{{"metadata":{{"message_id":"{FIRST}"}},"data":{{}}}}"#);
+    let own = with_redeliver("the producer's own");
+    assert!(matches!(schema().read(&envelope, &own, "m").unwrap(), Parsed::Envelope(_)));
+    assert!(matches!(
+        MessageSchema::default().read_either(&envelope, &own, "m").unwrap(),
+        Parsed::Envelope(_)
+    ));
+}
+
+#[test]
+fn whoever_does_not_know_the_setting_takes_for_plain_what_has_the_document() {
+    let named = plain_of("x", &Attributes::new()).named().unwrap();
+    let required = MessageSchema::default();
+    let read = |attributes: &Attributes| {
+        required.read_either("x", attributes, "another").map(|read| read.into_metadata().message_id_text)
+    };
+    assert_eq!(read(&named).unwrap(), FIRST);
+    assert!(read(&Attributes::new()).is_err());
+    assert!(read(&with_redeliver("not ours")).is_err());
+    assert!(schema().read_either("x", &with_redeliver("not ours"), "m").is_err());
+    assert!(schema().read_either("x", &Attributes::new(), "m").is_ok());
+}
+
+#[test]
+fn a_re_send_counts_in_the_attribute() {
+    let body = r#"{"order":17}"#;
+    let mut attributes = Attributes::from([("a".to_owned(), Attribute::string("x"))]);
+    for attempt in 1..=3 {
+        attributes = resent(body, &attributes);
+        let plain = plain_of(body, &attributes);
+        assert_eq!(
+            (plain.metadata().retry_attempt, plain.metadata().message_id_text.as_str()),
+            (attempt, FIRST)
+        );
+        assert_eq!(plain.metadata().retry_history.len(), attempt as usize);
+        assert_eq!(plain.attributes, Attributes::from([("a".to_owned(), Attribute::string("x"))]));
+    }
+    let given_up = (0..10).try_fold(attributes, |attributes, _| match decided(body, &attributes) {
+        Decision::Resend(_) => Ok(resent(body, &attributes)),
+        Decision::GiveUp(given_up) => Err(given_up.reason),
+        Decision::Hop(due) => panic!("{due}"),
+    });
+    assert_eq!(given_up, Err(DeadLetterReason::RetryAttemptExceeded));
+}
+
+#[test]
+fn the_next_generation_starts_afresh_with_the_same_id() {
+    let attributes = resent("x", &resent("x", &small(9)));
+    let message = schema().read("x", &attributes, "another").unwrap();
+    let Some(Rewritten::Attributes(next)) = message.with_next_generation(Some(4)) else { panic!() };
+    let text = redeliver(&next);
+    assert!(
+        text.starts_with(&format!(
+            r#"{{"message_id":"{FIRST}","redrive_generation":5,"folded_attributes":{{"#
+        )),
+        "{text}"
+    );
+    assert_eq!(plain_of("x", &next).attributes, small(9));
+}
+
+/// Ten attributes of the producer's, `Redeliver` and `Failure` are twelve.
+#[test]
+fn ten_attributes_find_room_for_both_of_ours() {
+    let body = "x";
+    let attributes = resent(body, &small(10));
+    assert_eq!(attributes.len(), ATTRIBUTES_MAX - 1);
+    assert!(redeliver(&attributes).ends_with(
+        r#""folded_attributes":{"a0":{"data_type":"String","text":"x"},"a1":{"data_type":"String","text":"x"}}}"#
+    ));
+    let hand_off = HandOff::of_handler(&HandlerError::transient("Db.Busy", "later"), delivery());
+    let handed_off = hand_off.placed(&attributes, body.len(), None).attributes;
+    assert_eq!(handed_off.len(), ATTRIBUTES_MAX);
+    for wire in [
+        handed_off,
+        Hop { hand_off, due_at: at(60) }.placed(&attributes, body.len(), None).attributes,
+        Verdict::bare(DeadLetterReason::MessageExpired).placed(&attributes, body.len(), None).attributes,
+    ] {
+        let mut wire = wire;
+        wire.remove(FAILURE).unwrap();
+        assert_eq!(plain_of(body, &wire).attributes, small(10));
+    }
+}
+
+/// With fewer beside it, what it folds would find places, and it would be taken for ours.
+#[test]
+fn a_producers_own_dead_letter_that_folds_too_much_to_be_ours_never_becomes_ours() {
+    let folds = |count: usize| {
+        let folded = |n| format!(r#""f{n}":{{"data_type":"String","text":"x"}}"#);
+        let folded = (0..count).map(folded).collect::<Vec<_>>().join(",");
+        format!(
+            r#"{{"stage":"message-processor","cause":{{"type":"a","message":"b"}},"sqs_message_id":"c","fingerprint":"d","dead_lettered_at":"2026-07-25T17:20:00Z","folded_attributes":{{{folded}}}}}"#
+        )
+    };
+    let opened = |attributes: Attributes| {
+        let record = ReceivedMessage { attributes, ..received(None) };
+        Arrival::open(record, at(5)).record.attributes
+    };
+    let with =
+        |count| small(9).into_iter().chain([(DEAD_LETTER.to_owned(), Attribute::string(folds(count)))]);
+    let ours = Attributes::from_iter(with(1));
+    assert_eq!(opened(ours).len(), 10, "what a console has sent back is whole again");
+    let theirs = Attributes::from_iter(with(2));
+    assert_eq!(opened(theirs.clone()), theirs);
+    let mut sent = theirs.clone();
+    for _ in 0..3 {
+        sent = resent("plain", &opened(sent));
+        assert!(sent.len() < ATTRIBUTES_MAX);
+        assert_eq!(plain_of("plain", &opened(sent.clone())).attributes, theirs);
+    }
+}
+
+#[test]
+fn the_id_is_written_at_the_first_hand_off_if_there_is_a_place() {
+    let named = |count: usize| plain_of("x", &small(count)).named();
+    assert_eq!(redeliver(&named(8).unwrap()), format!(r#"{{"message_id":"{FIRST}"}}"#));
+    assert_eq!(named(8).unwrap().len(), 9);
+    assert_eq!(named(9), None);
+    let came_with_it = plain_of("x", &named(0).unwrap());
+    assert_eq!((came_with_it.named(), came_with_it.named_at_any_price()), (None, None));
+    let at_any_price = plain_of("x", &small(10)).named_at_any_price().unwrap();
+    assert_eq!(plain_of("x", &at_any_price).attributes, small(10));
+    let written = attributes_size(&named(0).unwrap());
+    let room = MESSAGE_BYTES_MAX - written - FAILURE_ROOM_BYTES;
+    let named = |bytes: usize| plain_of(&"x".repeat(bytes), &Attributes::new());
+    assert!(named(room).named().is_some() && named(room + 1).named().is_none());
+    let most = MESSAGE_BYTES_MAX - written;
+    assert!(named(most).named_at_any_price().is_some() && named(most + 1).named_at_any_price().is_none());
+}
+
+#[test]
+fn a_message_without_room_for_its_metadata_is_given_up() {
+    let reason = |decision: Decision| match decision {
+        Decision::GiveUp(given_up) => (given_up.reason, given_up.explanation),
+        other => panic!("{other:?}"),
+    };
+    let (code, why) = reason(decided(&"x".repeat(MESSAGE_BYTES_MAX - 10), &Attributes::new()));
+    assert_eq!(code, DeadLetterReason::MessageTooLarge);
+    assert!(why.starts_with("With its retry metadata the message has 10"), "{why}");
+    // Of which nobody is sure that SQS would take them again.
+    let odd = Attribute {
+        data_type: "Number".to_owned(),
+        value: crate::message::AttributeValue::Text("1e5".to_owned()),
+    };
+    let odd = (0..10).map(|n| (format!("a{n}"), odd.clone())).collect();
+    let (code, why) = reason(decided("x", &odd));
+    assert_eq!(code, DeadLetterReason::MessageTooLarge);
+    assert_eq!(why, "None of its ten attributes can make room for its retry metadata");
+}
+
+#[test]
+fn a_schema_for_bodies_judges_plain_messages_only() {
+    let body = DataSchema::new(r#"{"type":"object","required":["order"]}"#).unwrap();
+    let schema =
+        MessageSchema::default().with_plain(PlainMessages { body: Some(body), ..Default::default() });
+    let read = |body: &str| {
+        schema
+            .read(body, &Attributes::new(), FIRST)
+            .map(|_| ())
+            .map_err(|invalid| (invalid.reason(), invalid.to_string()))
+    };
+    assert_eq!(read(r#" {"order":1e400} "#), Ok(()));
+    let envelope = format!(r#"{{"metadata":{{"message_id":"{FIRST}"}},"data":{{}}}}"#);
+    assert_eq!(read(&envelope), Ok(()));
+    for (body, reason, words) in [
+        ("x", DeadLetterReason::InvalidMessageFormat, "not JSON: expected value at line 1 column 1"),
+        (
+            r#"{"order":1} x"#,
+            DeadLetterReason::InvalidMessageFormat,
+            "not JSON: trailing characters at line 1 column 13",
+        ),
+        ("{}", DeadLetterReason::InvalidMessageSchema, "/order is missing"),
+        (
+            r#""\ud800""#,
+            DeadLetterReason::InvalidMessageSchema,
+            "(whole document) has a lone surrogate in a string, which no schema can be checked against",
+        ),
+    ] {
+        assert_eq!(read(body), Err((reason, words.to_owned())), "{body}");
+    }
+    let deep = "[".repeat(NESTING_MAX + 1) + &"]".repeat(NESTING_MAX + 1);
+    assert_eq!(read(&deep).unwrap_err().0, DeadLetterReason::InvalidMessageFormat);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever SQS took from a producer comes through re-sends, hops and generations as it was, or is given up.
+    #[test]
+    fn attributes_come_whole_through_every_round((attributes, body_bytes) in sent_message(), rounds in 1..4_usize) {
+        let body = "x".repeat(body_bytes);
+        let mut wire = attributes.clone();
+        for round in 1..=rounds {
+            match decided(&body, &wire) {
+                Decision::Resend(resend) => {
+                    let Rewritten::Attributes(next) = resend.rewritten else { panic!("a plain body was written") };
+                    prop_assert!(next.len() < ATTRIBUTES_MAX, "a place for `Failure`");
+                    prop_assert!(body.len() + attributes_size(&next) <= MESSAGE_BYTES_MAX);
+                    let plain = plain_of(&body, &next);
+                    prop_assert_eq!(plain.metadata().retry_attempt as usize, round);
+                    prop_assert_eq!(&plain.metadata().message_id_text, FIRST);
+                    prop_assert_eq!(&plain.attributes, &attributes);
+                    let hand_off = HandOff::of_handler(&HandlerError::transient("Db.Busy", "later"), delivery());
+                    let hop = Hop { hand_off, due_at: at(60) };
+                    // As it is opened: what `Failure` folds is put back first.
+                    let mut received = crate::testing::received(None);
+                    received.attributes = hop.placed(&next, body.len(), None).attributes;
+                    let opened = crate::arrival::Arrival::open(received, at(60));
+                    prop_assert_eq!(&opened.record.attributes, &next);
+                    wire = next;
+                }
+                Decision::GiveUp(given_up) => {
+                    prop_assert_eq!(given_up.reason, DeadLetterReason::MessageTooLarge);
+                    break;
+                }
+                Decision::Hop(due) => panic!("{}", due),
+            }
+        }
+    }
+
+    /// A `Redeliver` of any text is read or refused, and never changes what is not ours.
+    #[test]
+    fn no_text_of_the_attribute_is_too_odd(text in any_text(), body in any_text()) {
+        let attributes = with_redeliver(&text);
+        if let Ok(Parsed::Plain(plain)) = schema().read(&body, &attributes, FIRST) {
+            prop_assert!(plain.attributes.is_empty());
+        }
+    }
+}

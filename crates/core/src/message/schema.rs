@@ -1,0 +1,377 @@
+//! Schemas: which bodies are messages, and what exactly is wrong with the others.
+
+mod data;
+mod readable;
+mod usual;
+
+#[cfg(feature = "validator")]
+use std::sync::LazyLock;
+
+#[cfg(feature = "validator")]
+use redeliver_json_schema::Schema;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+use thiserror::Error;
+use uuid::Uuid;
+
+use crate::failure::reason::DeadLetterReason;
+use crate::json::tolerant::Unknown;
+use crate::json::value;
+use crate::message::envelope::{Envelope, Malformed, Member, Skimmed, skim, unchecked_members};
+use crate::message::metadata::{Holds, Metadata, PastFailure, RetryMetadata, parse_rfc3339};
+use crate::message::plain::{Plain, PlainMessages};
+use crate::message::reserved::REDELIVER;
+use crate::message::{Attributes, Timestamp};
+pub use data::{DataSchema, DataSchemaError};
+pub use readable::readable_metadata;
+pub use redeliver_json_schema::{SchemaError, Violation, list};
+
+/// The schema of a message body, JSON Schema 2020-12.
+pub const MESSAGE_SCHEMA: &str = include_str!("../../schemas/message.schema.json");
+
+/// Members of `metadata` that have a rule; all others are skimmed.
+const RULED_MEMBERS: [&str; 13] = [
+    "message_id",
+    "expires_at",
+    "max_attempts",
+    "retry_attempt",
+    "next_retry_time",
+    "first_sent_time",
+    "retry_history",
+    "snooze_count",
+    "redrive_generation",
+    "held_since",
+    "held_seconds",
+    "redrive_count",
+    "redrive_count_at_answer",
+];
+
+/// JSON Schema counts 1.0 and 1e2 as integers; these must be written in digits.
+const DIGITS_MEMBERS: [&str; 7] = [
+    "max_attempts",
+    "retry_attempt",
+    "snooze_count",
+    "redrive_generation",
+    "held_seconds",
+    "redrive_count",
+    "redrive_count_at_answer",
+];
+
+/// Why a body is refused. Never holds a value of the body.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Invalid {
+    #[error(transparent)]
+    Format(#[from] Malformed),
+    #[error("{}", list(.0))]
+    Schema(Vec<Violation>),
+}
+
+impl Invalid {
+    /// The code of the final record.
+    #[must_use]
+    pub const fn reason(&self) -> DeadLetterReason {
+        match self {
+            Self::Format(_) => DeadLetterReason::InvalidMessageFormat,
+            Self::Schema(_) => DeadLetterReason::InvalidMessageSchema,
+        }
+    }
+}
+
+/// The message schema, compiled by the first message that does not look usual: few processes meet one, and all have to
+/// start.
+#[cfg(feature = "validator")]
+static MESSAGE: LazyLock<Schema> = LazyLock::new(|| {
+    Schema::with_formats(MESSAGE_SCHEMA).expect("our own schema is valid: every test compiles it")
+});
+
+/// Which messages are taken: envelopes, with the user's schema for `data` if there is one, and perhaps plain messages.
+#[derive(Clone, Debug, Default)]
+pub struct MessageSchema {
+    data: Option<DataSchema>,
+    /// `None`: a message that is no envelope is invalid.
+    plain: Option<PlainMessages>,
+}
+
+/// A message that was read.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Parsed<'a> {
+    Envelope(Envelope<'a>),
+    Plain(Plain),
+}
+
+/// What of a message is rewritten when it is sent again.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Rewritten {
+    /// An envelope's body.
+    Body(String),
+    /// A plain message's attributes.
+    Attributes(Attributes),
+}
+
+impl Parsed<'_> {
+    #[must_use]
+    pub fn metadata(&self) -> &Metadata {
+        match self {
+            Self::Envelope(envelope) => &envelope.metadata,
+            Self::Plain(plain) => plain.metadata(),
+        }
+    }
+
+    #[must_use]
+    pub fn into_metadata(self) -> Metadata {
+        match self {
+            Self::Envelope(envelope) => envelope.metadata,
+            Self::Plain(plain) => plain.into_metadata(),
+        }
+    }
+
+    /// With our metadata members set or removed; `None` if a plain message has no place for `Redeliver`.
+    pub(crate) fn with_retry_metadata(&self, retry: &RetryMetadata) -> Option<Rewritten> {
+        match self {
+            Self::Envelope(envelope) => Some(Rewritten::Body(envelope.with_retry_metadata(retry))),
+            Self::Plain(plain) => plain.with_retry_metadata(retry).map(Rewritten::Attributes),
+        }
+    }
+
+    /// As it is sent back from the final DLQ; `None` if a plain message has no place for `Redeliver`.
+    #[must_use]
+    pub fn with_next_generation(&self, of_final_record: Option<u32>) -> Option<Rewritten> {
+        match self {
+            Self::Envelope(envelope) => Some(Rewritten::Body(envelope.with_next_generation(of_final_record))),
+            Self::Plain(plain) => plain.with_next_generation(of_final_record).map(Rewritten::Attributes),
+        }
+    }
+}
+
+impl MessageSchema {
+    /// With a schema for `data`.
+    #[must_use]
+    pub fn new(data: Option<DataSchema>) -> Self {
+        Self { data, plain: None }
+    }
+
+    /// With plain messages, too: `ENVELOPE=optional`.
+    #[must_use]
+    pub fn with_plain(self, plain: PlainMessages) -> Self {
+        Self { plain: Some(plain), ..self }
+    }
+
+    /// Reads a message. `first_id` is SQS's id of its first delivery, which may be all the id that it has.
+    ///
+    /// # Errors
+    /// What is wrong with it: all violations, with their JSON Pointers.
+    pub fn read<'a>(
+        &self,
+        body: &'a str,
+        attributes: &Attributes,
+        first_id: &str,
+    ) -> Result<Parsed<'a>, Invalid> {
+        match &self.plain {
+            Some(plain) if !looks_like_envelope(body) => {
+                plain.read(body, attributes, first_id).map(Parsed::Plain)
+            }
+            _ => self.parse(body).map(Parsed::Envelope),
+        }
+    }
+
+    /// [`MessageSchema::read`] for who may not know that plain messages are taken: what has a `Redeliver` that can be
+    /// read is one all the same.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn read_either<'a>(
+        &self,
+        body: &'a str,
+        attributes: &Attributes,
+        first_id: &str,
+    ) -> Result<Parsed<'a>, Invalid> {
+        let is_named =
+            self.plain.is_none() && attributes.contains_key(REDELIVER) && !looks_like_envelope(body);
+        match is_named.then(|| PlainMessages::default().read(body, attributes, first_id)) {
+            Some(Ok(plain)) => Ok(Parsed::Plain(plain)),
+            _ => self.read(body, attributes, first_id),
+        }
+    }
+
+    /// Takes a body apart and validates it. `data` is skimmed unless there is a schema for it.
+    ///
+    /// # Errors
+    /// What is wrong with it: all violations, with their JSON Pointers.
+    pub fn parse<'a>(&self, body: &'a str) -> Result<Envelope<'a>, Invalid> {
+        let skimmed = skim(body)?;
+        let by_user = self.violations_of_data(&skimmed);
+        if by_user.is_empty()
+            && let Some(metadata) = usual::metadata_of(&skimmed)
+        {
+            return Ok(Envelope::new(skimmed, metadata));
+        }
+        let metadata = validate(&skimmed, by_user)?;
+        Ok(Envelope::new(skimmed, metadata))
+    }
+
+    /// What the user's schema says of `data`; nothing if that is no object.
+    fn violations_of_data(&self, skimmed: &Skimmed<'_>) -> Vec<Violation> {
+        match (&self.data, skimmed.data_text.filter(|text| text.starts_with('{'))) {
+            (Some(schema), Some(text)) => schema.violations(text, "/data"),
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// Whether a body means to be an envelope: an object with `data`, and with a `metadata` that has a `message_id`. What is
+/// wrong with it then is no reason to take it for a plain one.
+fn looks_like_envelope(body: &str) -> bool {
+    // Names that are read as bytes may hold control characters, and then it is no JSON.
+    let top = well_formed(body).ok().and_then(|text| unchecked_members(text).ok()).unwrap_or_default();
+    let values = |wanted: &'static [u8]| top.iter().filter(move |(name, _)| **name == *wanted);
+    let has_id = |metadata: &RawValue| {
+        let members = unchecked_members(metadata.get()).unwrap_or_default();
+        members.iter().any(|(name, _)| **name == *b"message_id")
+    };
+    values(b"data").next().is_some() && values(b"metadata").any(|(_, metadata)| has_id(metadata))
+}
+
+/// The text of the one JSON value that a body is.
+pub(crate) fn well_formed(body: &str) -> Result<&str, Malformed> {
+    let value: &RawValue =
+        serde_json::from_str(body).map_err(|error| Malformed::NotJson(error.to_string()))?;
+    Ok(value.get())
+}
+
+/// The message schema's verdict, and then what it cannot say.
+fn validate(skimmed: &Skimmed<'_>, by_user: Vec<Violation>) -> Result<Metadata, Invalid> {
+    let (instance, mut found) = instance_of(skimmed);
+    found.extend(by_schema(&instance));
+    found.extend(by_user);
+    if !found.is_empty() {
+        return Err(Invalid::Schema(found));
+    }
+    let history = find(&skimmed.metadata, "retry_history").map(|member| &skimmed.body[member.value.clone()]);
+    metadata_of(&instance["metadata"], history).map_err(|violation| Invalid::Schema(vec![violation]))
+}
+
+#[cfg(feature = "validator")]
+fn by_schema(instance: &Value) -> Vec<Violation> {
+    MESSAGE.violations(instance, "")
+}
+
+/// Without the validator there are no words.
+#[cfg(not(feature = "validator"))]
+fn by_schema(instance: &Value) -> Vec<Violation> {
+    let is_wrong = !readable::is_message(instance);
+    is_wrong.then(|| Violation::new("", "is not what the message schema wants")).into_iter().collect()
+}
+
+/// The part of the body that the message schema has rules for, and what is wrong with its text alone.
+fn instance_of(skimmed: &Skimmed<'_>) -> (Value, Vec<Violation>) {
+    let mut found = Vec::new();
+    let mut body = Map::new();
+    if let Some(text) = skimmed.metadata_text {
+        let metadata = if text.starts_with('{') {
+            let mut metadata = Map::new();
+            for name in RULED_MEMBERS {
+                let Some(member) = find(&skimmed.metadata, name) else {
+                    continue;
+                };
+                let text = &skimmed.body[member.value.clone()];
+                let pointer = format!("/metadata/{name}");
+                match value::read(text) {
+                    Ok(value) => {
+                        metadata.insert(name.to_owned(), value);
+                    }
+                    Err(_) => {
+                        found.push(Violation::new(pointer.clone(), "is text or a number that cannot be read"))
+                    }
+                }
+                if DIGITS_MEMBERS.contains(&name) && !text.bytes().all(|byte| byte.is_ascii_digit()) {
+                    found.push(Violation::new(pointer, "is not an integer written in digits"));
+                }
+            }
+            Value::Object(metadata)
+        } else {
+            stand_in(text)
+        };
+        body.insert("metadata".to_owned(), metadata);
+    }
+    if let Some(text) = skimmed.data_text {
+        body.insert("data".to_owned(), stand_in(text));
+    }
+    (Value::Object(body), found)
+}
+
+fn find<'b, 'a>(members: &'b [Member<'a>], name: &str) -> Option<&'b Member<'a>> {
+    members.iter().find(|member| *member.name == *name.as_bytes())
+}
+
+/// An empty value of the same type: all that the message schema asks of `data`.
+fn stand_in(text: &str) -> Value {
+    match text.as_bytes().first() {
+        Some(b'{') => Value::Object(Map::new()),
+        Some(b'[') => Value::Array(Vec::new()),
+        Some(b'"') => Value::String(String::new()),
+        Some(b't' | b'f') => Value::Bool(true),
+        Some(b'n') | None => Value::Null,
+        Some(_) => Value::from(0),
+    }
+}
+
+/// Reads what the schema has found valid, unless it has the form but no meaning.
+fn metadata_of(metadata: &Value, history: Option<&str>) -> Result<Metadata, Violation> {
+    let number = |name: &str| metadata[name].as_u64().and_then(|number| u32::try_from(number).ok());
+    let time = |name: &str| {
+        let text = metadata[name].as_str();
+        text.map(|text| time_of(text, || format!("/metadata/{name}"))).transpose()
+    };
+    let message_id_text = metadata["message_id"].as_str().unwrap_or_default().to_owned();
+    let message_id = Uuid::parse_str(&message_id_text)
+        .map_err(|_| Violation::new("/metadata/message_id", "is not a hyphenated UUID"))?;
+    time("next_retry_time")?;
+    Ok(Metadata {
+        message_id,
+        message_id_text,
+        retry_attempt: number("retry_attempt").unwrap_or(0),
+        first_sent_time: time("first_sent_time")?,
+        retry_history: history_of(&metadata["retry_history"], history)?,
+        snooze_count: number("snooze_count").unwrap_or(0),
+        redrive_generation: number("redrive_generation"),
+        holds: Holds::written(time("held_since")?, number("held_seconds").unwrap_or(0)),
+        redrive_count: number("redrive_count").unwrap_or(0),
+        redrive_count_at_answer: number("redrive_count_at_answer").unwrap_or(0),
+        expires_at: time("expires_at")?,
+        max_attempts: number("max_attempts"),
+    })
+}
+
+/// The entries, also with their texts: what a later version wrote into them is kept.
+fn history_of(history: &Value, text: Option<&str>) -> Result<Vec<PastFailure>, Violation> {
+    #[derive(Deserialize)]
+    struct Known {
+        attempt: u32,
+        failed_at: String,
+        error_type: String,
+        error_details: String,
+    }
+    let texts: Vec<&RawValue> = text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    let entries = history.as_array().into_iter().flatten().zip(texts).enumerate();
+    entries
+        .map(|(index, (entry, text))| {
+            let pointer = |name: &str| format!("/metadata/retry_history/{index}/{name}");
+            // The schema knows all else; it counts 1.0 as an integer.
+            let Known { attempt, failed_at, error_type, error_details } = Known::deserialize(entry)
+                .map_err(|_| Violation::new(pointer("attempt"), "is not an integer written in digits"))?;
+            time_of(&failed_at, || pointer("failed_at"))?;
+            let unknown =
+                Unknown::except(&["attempt", "failed_at", "error_type", "error_details"], text.get());
+            Ok(PastFailure { attempt, failed_at, error_type, error_details, unknown }.cleaned())
+        })
+        .collect()
+}
+
+/// The validator's `date-time` lets texts through that are no time: `202--07-25T17:20:00Z`.
+fn time_of(text: &str, pointer: impl Fn() -> String) -> Result<Timestamp, Violation> {
+    parse_rfc3339(text).ok_or_else(|| Violation::new(pointer(), "is not a time that exists"))
+}
+
+#[cfg(test)]
+mod tests;

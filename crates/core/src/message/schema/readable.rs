@@ -1,0 +1,76 @@
+//! Reads metadata without the JSON Schema validator, for the final-dlq-annotator, which need not explain what is wrong.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use super::usual::{self, ATTEMPTS_MAX, ERROR_DETAILS_CHARACTERS_MAX, ERROR_TYPE_CHARACTERS_MAX};
+use super::{find, instance_of, looks_like_envelope, metadata_of, well_formed};
+use crate::message::Attributes;
+use crate::message::envelope::{Skimmed, skim};
+use crate::message::metadata::{
+    GENERATION_MAX, HELD_SECONDS_MAX, HISTORY_MAX, Metadata, REDRIVES_MAX, SNOOZES_MAX,
+};
+use crate::message::reserved::REDELIVER;
+
+/// The metadata of a message, in its body or in its `Redeliver`: of a valid one what
+/// [`MessageSchema::read_either`](super::MessageSchema::read_either) reads.
+#[must_use]
+pub fn readable_metadata(body: &str, attributes: &Attributes) -> Option<Metadata> {
+    let body = match attributes.get(REDELIVER).filter(|_| !looks_like_envelope(body)) {
+        Some(redeliver) => {
+            let document = well_formed(redeliver.text()?).ok()?;
+            Cow::Owned(format!("{{\"metadata\":{document},\"data\":{{}}}}"))
+        }
+        None => Cow::Borrowed(body),
+    };
+    readable(&skim(&body).ok()?)
+}
+
+fn readable(skimmed: &Skimmed<'_>) -> Option<Metadata> {
+    usual::metadata_of(skimmed).or_else(|| {
+        let (instance, wrong) = instance_of(skimmed);
+        let history =
+            find(&skimmed.metadata, "retry_history").map(|member| &skimmed.body[member.value.clone()]);
+        let is_readable = wrong.is_empty() && is_message(&instance);
+        is_readable.then(|| metadata_of(&instance["metadata"], history).ok()).flatten()
+    })
+}
+
+/// All that the message schema asks, except the form of times: whoever reads them asks more.
+pub(super) fn is_message(instance: &Value) -> bool {
+    let metadata = &instance["metadata"];
+    let id = metadata["message_id"].as_str().unwrap_or_default();
+    let counts = [
+        ("max_attempts", ATTEMPTS_MAX),
+        ("retry_attempt", ATTEMPTS_MAX),
+        ("snooze_count", SNOOZES_MAX),
+        ("redrive_generation", GENERATION_MAX),
+        ("held_seconds", HELD_SECONDS_MAX),
+        ("redrive_count", REDRIVES_MAX),
+        ("redrive_count_at_answer", REDRIVES_MAX),
+    ];
+    let times = ["expires_at", "next_retry_time", "first_sent_time", "held_since"];
+    let history =
+        metadata.get("retry_history").map_or(Some(&[][..]), |history| history.as_array().map(Vec::as_slice));
+    instance["data"].is_object()
+        && id.len() == uuid::fmt::Hyphenated::LENGTH
+        && counts.iter().all(|(name, max)| metadata.get(name).is_none_or(|count| is_count(count, *max)))
+        && times.iter().all(|name| metadata.get(name).is_none_or(Value::is_string))
+        && history.is_some_and(|entries| entries.len() <= HISTORY_MAX && entries.iter().all(is_past_failure))
+}
+
+fn is_past_failure(entry: &Value) -> bool {
+    is_count(&entry["attempt"], ATTEMPTS_MAX)
+        && entry["failed_at"].is_string()
+        && is_text(&entry["error_type"], ERROR_TYPE_CHARACTERS_MAX)
+        && is_text(&entry["error_details"], ERROR_DETAILS_CHARACTERS_MAX)
+}
+
+fn is_count(value: &Value, max: u32) -> bool {
+    value.as_i64().is_some_and(|count| (0..=i64::from(max)).contains(&count))
+}
+
+fn is_text(value: &Value, characters_max: usize) -> bool {
+    value.as_str().is_some_and(|text| text.chars().count() <= characters_max)
+}

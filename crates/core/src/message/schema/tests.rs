@@ -1,0 +1,296 @@
+mod data;
+mod message_id;
+
+use super::*;
+use crate::failure::reason::DeadLetterReason;
+
+const ID: &str = "6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01";
+
+/// A body whose `metadata` has these members beside its id.
+fn with_metadata(members: &str) -> String {
+    format!(r#"{{"metadata":{{"message_id":"{ID}",{members}}},"data":{{}}}}"#)
+}
+
+fn refused(body: &str) -> Invalid {
+    match MessageSchema::default().parse(body) {
+        Err(invalid) => invalid,
+        Ok(envelope) => panic!("{body} is accepted: {:?}", envelope.metadata),
+    }
+}
+
+/// The pointers of all violations, each once.
+fn pointers(body: &str) -> Vec<String> {
+    match refused(body) {
+        Invalid::Schema(violations) => {
+            let mut pointers: Vec<_> = violations.into_iter().map(|violation| violation.pointer).collect();
+            pointers.sort();
+            pointers.dedup();
+            pointers
+        }
+        Invalid::Format(malformed) => panic!("{body}: {malformed}"),
+    }
+}
+
+#[test]
+fn each_code_of_an_invalid_message_is_that_of_its_kind() {
+    assert_eq!(refused("{").reason(), DeadLetterReason::InvalidMessageFormat);
+    assert_eq!(refused("[]").reason(), DeadLetterReason::InvalidMessageFormat);
+    assert_eq!(refused(r#"{"a":1,"a":1}"#).reason(), DeadLetterReason::InvalidMessageFormat);
+    assert_eq!(refused(&"[".repeat(129)).reason(), DeadLetterReason::InvalidMessageFormat);
+    assert_eq!(refused("{}").reason(), DeadLetterReason::InvalidMessageSchema);
+}
+
+#[test]
+fn every_member_that_the_schema_rules_is_read() {
+    let schema: Value = serde_json::from_str(MESSAGE_SCHEMA).unwrap();
+    let mut ruled: Vec<_> =
+        schema["properties"]["metadata"]["properties"].as_object().unwrap().keys().collect();
+    let mut read = RULED_MEMBERS.to_vec();
+    ruled.sort();
+    read.sort_unstable();
+    assert_eq!(ruled, read);
+}
+
+#[test]
+fn a_message_needs_metadata_with_an_id_and_data() {
+    assert_eq!(pointers("{}"), ["/data", "/metadata"]);
+    assert_eq!(pointers(r#"{"metadata":{},"data":{}}"#), ["/metadata/message_id"]);
+    assert_eq!(pointers(&format!(r#"{{"metadata":{{"message_id":"{ID}"}}}}"#)), ["/data"]);
+    assert_eq!(refused(r#"{"metadata":{},"data":{}}"#).to_string(), "/metadata/message_id is missing");
+}
+
+#[test]
+fn metadata_and_data_are_objects() {
+    for wrong in ["[]", "5", "\"canary\"", "true", "null", "-1e400"] {
+        let invalid = format!(r#"{{"metadata":{wrong},"data":{{}}}}"#);
+        assert_eq!(pointers(&invalid), ["/metadata"], "{wrong}");
+        let invalid = format!(r#"{{"metadata":{{"message_id":"{ID}"}},"data":{wrong}}}"#);
+        assert_eq!(pointers(&invalid), ["/data"], "{wrong}");
+        assert!(!refused(&invalid).to_string().contains("canary"));
+    }
+}
+
+#[test]
+fn a_message_id_is_a_hyphenated_uuid_of_any_version() {
+    let schema = MessageSchema::default();
+    for id in [
+        ID,
+        "00000000-0000-0000-0000-000000000000",
+        "FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF",
+        "0191f3a2-7b1c-7d3e-8f00-0123456789AB",
+    ] {
+        let body = format!(r#"{{"metadata":{{"message_id":"{id}"}},"data":{{}}}}"#);
+        let metadata = schema.parse(&body).unwrap().metadata;
+        assert_eq!(metadata.message_id_text, id);
+        assert_eq!(metadata.message_id, Uuid::parse_str(id).unwrap());
+    }
+    for wrong in [
+        r#""6f1c0d3e8a554c8e9a3f2b1d7e5f9a01""#,
+        r#""{6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01}""#,
+        r#""urn:uuid:6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01""#,
+        r#""6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a0""#,
+        r#""6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01\n""#,
+        r#""6f1c0d3g-8a55-4c8e-9a3f-2b1d7e5f9a01""#,
+        r#""""#,
+        r#""canary""#,
+        r#""\ud800""#,
+        "5",
+        "1e999999999",
+        "null",
+        "{}",
+        // A name that serde_json keeps for itself: this is an object, not the text inside.
+        r#"{"$serde_json::private::RawValue":"\"6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01\""}"#,
+    ] {
+        let body = format!(r#"{{"metadata":{{"message_id":{wrong}}},"data":{{}}}}"#);
+        let invalid = refused(&body);
+        assert!(!invalid.to_string().contains("canary"));
+        assert!(pointers(&body).contains(&"/metadata/message_id".to_owned()), "{wrong}: {invalid}");
+    }
+}
+
+#[test]
+fn counts_are_integers_in_digits_within_their_range() {
+    for (name, max) in [("retry_attempt", 1000), ("redrive_generation", 100), ("snooze_count", 100)] {
+        for right in ["0".to_owned(), "1".to_owned(), max.to_string()] {
+            let body = with_metadata(&format!(r#""{name}":{right}"#));
+            assert!(MessageSchema::default().parse(&body).is_ok(), "{name} {right}");
+        }
+        let above = (max + 1).to_string();
+        for wrong in [
+            "-1",
+            "-0",
+            "1.0",
+            "1e2",
+            "1E0",
+            "0.5",
+            "\"1\"",
+            "null",
+            "true",
+            "[1]",
+            "12345678901234567890",
+            "1e400",
+            "1e999999999",
+            &above,
+        ] {
+            let body = with_metadata(&format!(r#""{name}":{wrong}"#));
+            assert_eq!(pointers(&body), [format!("/metadata/{name}")], "{name} {wrong}");
+        }
+    }
+}
+
+#[test]
+fn what_is_read_of_metadata_is_what_stands_there() {
+    let body = with_metadata(
+        r#""retry_attempt":3,"first_sent_time":"2026-07-25T19:20:00.5+02:00","redrive_generation":2,"snooze_count":4,
+           "expires_at":"2026-07-26T00:00:00Z","max_attempts":3,"retry_history":[{"attempt":2,"failed_at":"2026-07-25T17:21:00Z",
+           "error_type":"HttpStatus.503","error_details":"d"}]"#,
+    );
+    let metadata = MessageSchema::default().parse(&body).unwrap().metadata;
+    let time = |text| parse_rfc3339(text).unwrap();
+    assert_eq!(
+        metadata,
+        Metadata {
+            message_id: Uuid::parse_str(ID).unwrap(),
+            message_id_text: ID.to_owned(),
+            retry_attempt: 3,
+            first_sent_time: Some(time("2026-07-25T17:20:00.5Z")),
+            retry_history: vec![PastFailure::new(2, time("2026-07-25T17:21:00Z"), "HttpStatus.503", "d")]
+                .into_iter()
+                .map(|past| PastFailure { failed_at: "2026-07-25T17:21:00Z".to_owned(), ..past })
+                .collect(),
+            snooze_count: 4,
+            redrive_generation: Some(2),
+            holds: Holds::default(),
+            redrive_count: 0,
+            redrive_count_at_answer: 0,
+            expires_at: Some(time("2026-07-26T00:00:00Z")),
+            max_attempts: Some(3),
+        }
+    );
+}
+
+#[test]
+fn absent_members_have_their_defaults() {
+    let body = format!(r#"{{"metadata":{{"message_id":"{ID}"}},"data":{{}}}}"#);
+    let metadata = MessageSchema::default().parse(&body).unwrap().metadata;
+    assert_eq!(metadata.retry_attempt, 0);
+    assert_eq!(metadata.snooze_count, 0);
+    assert_eq!(metadata.redrive_generation, None);
+    assert_eq!(metadata.first_sent_time, None);
+    assert_eq!(metadata.expires_at, None);
+    assert!(metadata.retry_history.is_empty());
+}
+
+#[test]
+fn times_are_rfc_3339() {
+    for name in ["first_sent_time", "next_retry_time", "expires_at"] {
+        for right in ["2026-07-25T17:20:00Z", "2026-07-25t17:20:00.123456789z", "2026-07-25T17:20:00-11:30"] {
+            let body = with_metadata(&format!(r#""{name}":"{right}""#));
+            assert!(MessageSchema::default().parse(&body).is_ok(), "{name} {right}");
+        }
+        for wrong in [
+            "\"2026-07-25\"",
+            "\"2026-07-25 17:20\"",
+            "\"2026-07-25T17:20:00\"",
+            "\"2026-02-30T17:20:00Z\"",
+            "\"2026-07-25T25:20:00Z\"",
+            "\"2026-07-25T17:20:00+24:00\"",
+            // The validator's format lets these digits through.
+            "\"202--07-25T17:20:00Z\"",
+            "\"canary\"",
+            "\"\"",
+            "1785000000",
+            "null",
+        ] {
+            let body = with_metadata(&format!(r#""{name}":{wrong}"#));
+            assert_eq!(pointers(&body), [format!("/metadata/{name}")], "{name} {wrong}");
+            assert!(!refused(&body).to_string().contains("canary"));
+        }
+    }
+}
+
+/// A later version may say more of a failure; what it says is kept on a re-send.
+#[test]
+fn a_history_entry_keeps_members_that_are_not_known() {
+    let known = r#""attempt":0,"failed_at":"2026-07-25T17:20:00Z","error_type":"T","error_details":"D""#;
+    let unknown = r#""a":["\u00e9"],"n":1.50e400"#;
+    let history = format!("[{{{known},{unknown}}}]");
+    let body = with_metadata(&format!(r#""retry_history":{history}"#));
+    let past = MessageSchema::default().parse(&body).unwrap().metadata.retry_history;
+    assert_eq!(serde_json::to_string(&past).unwrap(), history);
+}
+
+#[test]
+fn a_history_is_at_most_five_entries_with_what_each_must_say() {
+    let entry = r#"{"attempt":0,"failed_at":"2026-07-25T17:20:00Z","error_type":"T","error_details":"D"}"#;
+    let history = |entries: &str| with_metadata(&format!(r#""retry_history":{entries}"#));
+    let five = format!("[{}]", [entry; 5].join(","));
+    assert!(MessageSchema::default().parse(&history(&five)).is_ok());
+    let six = format!("[{}]", [entry; 6].join(","));
+    assert_eq!(pointers(&history(&six)), ["/metadata/retry_history"]);
+    for (wrong, pointer) in [
+        ("{}", ""),
+        (r#"{"$serde_json::private::RawValue":"[]"}"#, ""),
+        (r#"{"\u0024serde_json::private::RawValue":"[]"}"#, ""),
+        ("\"canary\"", ""),
+        ("[5]", "/0"),
+        (r#"[{"attempt":0,"failed_at":"2026-07-25T17:20:00Z","error_type":"T"}]"#, "/0/error_details"),
+        (
+            r#"[{"attempt":-1,"failed_at":"2026-07-25T17:20:00Z","error_type":"T","error_details":"D"}]"#,
+            "/0/attempt",
+        ),
+        (r#"[{"attempt":0,"failed_at":"canary","error_type":"T","error_details":"D"}]"#, "/0/failed_at"),
+        (
+            r#"[{"attempt":0,"failed_at":"202--07-25T17:20:00Z","error_type":"T","error_details":"D"}]"#,
+            "/0/failed_at",
+        ),
+    ] {
+        let body = history(wrong);
+        assert_eq!(pointers(&body), [format!("/metadata/retry_history{pointer}")], "{wrong}");
+        assert!(!refused(&body).to_string().contains("canary"), "{wrong}");
+    }
+}
+
+#[test]
+fn a_history_attempt_that_is_no_whole_number_in_digits_is_named() {
+    for attempt in ["0.5", "1.0", "1e2", "1e400", "12345678901234567890"] {
+        let body = with_metadata(&format!(
+            r#""retry_history":[{{"attempt":{attempt},"failed_at":"2026-07-25T17:20:00Z","error_type":"T","error_details":"D"}}]"#
+        ));
+        assert_eq!(pointers(&body), ["/metadata/retry_history/0/attempt"], "{attempt}");
+    }
+}
+
+#[test]
+fn all_violations_are_named_at_once() {
+    let body = r#"{"metadata":{"message_id":"canary","retry_attempt":-1,"expires_at":"canary"},"data":[]}"#;
+    assert_eq!(
+        pointers(body),
+        ["/data", "/metadata/expires_at", "/metadata/message_id", "/metadata/retry_attempt"]
+    );
+    assert!(!refused(body).to_string().contains("canary"));
+}
+
+#[test]
+fn unknown_metadata_and_data_are_not_read_without_a_data_schema() {
+    let wild = r#"{"n":1e999999999,"s":"\ud800","d":1,"d":2}"#;
+    let body = format!(r#"{{"metadata":{{"message_id":"{ID}","own":{wild}}},"data":{wild},"other":{wild}}}"#);
+    assert_eq!(MessageSchema::default().parse(&body).unwrap().body(), body);
+}
+
+#[test]
+fn a_body_of_1_mib_is_accepted() {
+    let head = format!(r#"{{"metadata":{{"message_id":"{ID}"}},"data":{{"s":""#);
+    let body = format!("{head}{}\"}}}}", "x".repeat(1_048_576 - head.len() - 3));
+    assert_eq!(body.len(), 1_048_576);
+    assert!(MessageSchema::default().parse(&body).is_ok());
+}
+
+#[test]
+fn a_hostile_history_is_refused_at_once() {
+    let entries = vec![r#"{"attempt":1e-9999}"#; 50_000].join(",");
+    let body = with_metadata(&format!(r#""retry_history":[{entries}]"#));
+    let Invalid::Schema(violations) = refused(&body) else { panic!("it is JSON") };
+    assert_eq!(violations.len(), 100);
+    assert!(pointers(&body).contains(&"/metadata/retry_history".to_owned()), "it is too long");
+}

@@ -1,0 +1,142 @@
+//! `metadata` as programs write it, read by serde without building a tree.
+//!
+//! What is read here is valid by the message schema and means the same: a test compares the two on anything. Of what
+//! looks unusual nothing is read, and nothing is said: then the schema decides.
+
+use std::borrow::Cow;
+
+use serde::de::{Deserialize, Deserializer, Error};
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use crate::json::tolerant::Unknown;
+use crate::json::value::given;
+use crate::message::Timestamp;
+use crate::message::envelope::Skimmed;
+use crate::message::metadata::{
+    GENERATION_MAX, HELD_SECONDS_MAX, HISTORY_MAX, Holds, Metadata, PastFailure, REDRIVES_MAX, SNOOZES_MAX,
+    parse_rfc3339,
+};
+
+/// The schema's limit of attempts.
+pub(super) const ATTEMPTS_MAX: u32 = 1000;
+/// The schema's limits of a past failure's texts, in characters.
+pub(super) const ERROR_TYPE_CHARACTERS_MAX: usize = 128;
+pub(super) const ERROR_DETAILS_CHARACTERS_MAX: usize = 256;
+
+/// Members that have a rule; all others are skimmed.
+#[derive(serde::Deserialize)]
+struct Usual<'a> {
+    message_id: &'a str,
+    #[serde(default, deserialize_with = "given")]
+    expires_at: Option<Time>,
+    #[serde(default, deserialize_with = "given")]
+    max_attempts: Option<Count<ATTEMPTS_MAX>>,
+    #[serde(default)]
+    retry_attempt: Count<ATTEMPTS_MAX>,
+    #[serde(default, rename = "next_retry_time", deserialize_with = "given")]
+    _next_retry_time: Option<Time>,
+    #[serde(default, deserialize_with = "given")]
+    first_sent_time: Option<Time>,
+    #[serde(default, borrow)]
+    retry_history: Vec<&'a RawValue>,
+    #[serde(default)]
+    snooze_count: Count<SNOOZES_MAX>,
+    #[serde(default, deserialize_with = "given")]
+    redrive_generation: Option<Count<GENERATION_MAX>>,
+    #[serde(default, deserialize_with = "given")]
+    held_since: Option<Time>,
+    #[serde(default)]
+    held_seconds: Count<HELD_SECONDS_MAX>,
+    #[serde(default)]
+    redrive_count: Count<REDRIVES_MAX>,
+    #[serde(default)]
+    redrive_count_at_answer: Count<REDRIVES_MAX>,
+}
+
+/// `None` if it is for the schema to say.
+pub(super) fn metadata_of(skimmed: &Skimmed<'_>) -> Option<Metadata> {
+    skimmed.data_text.filter(|text| text.starts_with('{'))?;
+    let usual: Usual<'_> = object(skimmed.metadata_text?)?;
+    // Of the forms that the parser knows only the hyphenated one is so long.
+    let is_hyphenated = usual.message_id.len() == uuid::fmt::Hyphenated::LENGTH;
+    let message_id = Uuid::parse_str(usual.message_id).ok().filter(|_| is_hyphenated)?;
+    if usual.retry_history.len() > HISTORY_MAX {
+        return None;
+    }
+    Some(Metadata {
+        message_id,
+        message_id_text: usual.message_id.to_owned(),
+        retry_attempt: usual.retry_attempt.0,
+        first_sent_time: usual.first_sent_time.map(|time| time.0),
+        retry_history: usual.retry_history.into_iter().map(past_failure).collect::<Option<_>>()?,
+        snooze_count: usual.snooze_count.0,
+        redrive_generation: usual.redrive_generation.map(|count| count.0),
+        holds: Holds::written(usual.held_since.map(|time| time.0), usual.held_seconds.0),
+        redrive_count: usual.redrive_count.0,
+        redrive_count_at_answer: usual.redrive_count_at_answer.0,
+        expires_at: usual.expires_at.map(|time| time.0),
+        max_attempts: usual.max_attempts.map(|count| count.0),
+    })
+}
+
+/// Serde would read a struct from an array too.
+fn object<'a, T: Deserialize<'a>>(text: &'a str) -> Option<T> {
+    text.starts_with('{').then(|| serde_json::from_str(text).ok()).flatten()
+}
+
+/// In digits: serde reads no 1.0 and no 1e2 as an integer.
+#[derive(Default)]
+struct Count<const MAX: u32>(u32);
+
+impl<'de, const MAX: u32> Deserialize<'de> for Count<MAX> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let count = u32::deserialize(from)?;
+        if count <= MAX { Ok(Self(count)) } else { Err(D::Error::custom("too many")) }
+    }
+}
+
+struct Time(Timestamp);
+
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        time(<&str>::deserialize(from)?).map(Self).ok_or_else(|| D::Error::custom("an unusual time"))
+    }
+}
+
+/// Neither offsets nor leap seconds, of which the schema and the parser think differently.
+fn time(text: &str) -> Option<Timestamp> {
+    let has_form = text.ends_with('Z')
+        && text.get(10..11) == Some("T")
+        && text.get(17..18).is_some_and(|tens_of_seconds| tens_of_seconds < "6");
+    has_form.then(|| parse_rfc3339(text)).flatten()
+}
+
+fn past_failure(text: &RawValue) -> Option<PastFailure> {
+    #[derive(serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Entry<'a> {
+        attempt: Count<ATTEMPTS_MAX>,
+        failed_at: &'a str,
+        #[serde(borrow)]
+        error_type: Cow<'a, str>,
+        #[serde(borrow)]
+        error_details: Cow<'a, str>,
+    }
+    let Entry { attempt, failed_at, error_type, error_details } = object(text.get())?;
+    let is_short = |text: &str, max: usize| text.len() <= max || text.chars().count() <= max;
+    let are_short = is_short(&error_type, ERROR_TYPE_CHARACTERS_MAX)
+        && is_short(&error_details, ERROR_DETAILS_CHARACTERS_MAX);
+    time(failed_at).filter(|_| are_short)?;
+    let past = PastFailure {
+        attempt: attempt.0,
+        failed_at: failed_at.to_owned(),
+        error_type: error_type.into_owned(),
+        error_details: error_details.into_owned(),
+        unknown: Unknown::default(),
+    };
+    Some(past.cleaned())
+}
+
+#[cfg(test)]
+mod tests;
