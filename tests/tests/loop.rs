@@ -68,9 +68,9 @@ struct Target {
 }
 
 impl Handler for Target {
-    async fn handle(&self, message: &Message) -> Result<(), HandlerError> {
-        let n = number(&message.body);
-        assert_eq!(message.attributes, sent_attributes(n), "no producer attribute is lost on the way");
+    async fn handle(&self, message: &Message<'_>) -> Result<(), HandlerError> {
+        let n = number(message.body);
+        assert_eq!(*message.attributes, sent_attributes(n), "no producer attribute is lost on the way");
         let call = {
             let mut calls = self.calls.lock().unwrap();
             let call = calls.entry(n).or_default();
@@ -257,14 +257,14 @@ impl Loop {
     ) -> Option<Vec<String>> {
         let deadline = self.world.clock.now() + Duration::from_secs(30);
         self.world.clock.block_on(async {
-            let mut process = pin!(function.process(records.to_vec(), deadline));
+            let mut process = pin!(function.batch_item_failures(records.to_vec(), deadline));
             let mut polls = 0;
             poll_fn(|context| {
                 if death == Some(polls) {
                     return Poll::Ready(None);
                 }
                 polls += 1;
-                let polled = process.as_mut().poll(context).map(|response| Some(response.failed));
+                let polled = process.as_mut().poll(context).map(Some);
                 // Died between this await and the next.
                 if death == Some(polls) && polled.is_pending() { Poll::Ready(None) } else { polled }
             })

@@ -3,12 +3,11 @@
 use futures_util::stream::{self, StreamExt};
 use futures_util::{FutureExt, pin_mut, select_biased};
 use redeliver_core::arrival::Arrival;
-use redeliver_core::decide::GiveUp;
 use redeliver_core::deliver::{Outgoing, until};
 use redeliver_core::events::Event;
 use redeliver_core::failure::Failure;
-use redeliver_core::failure::reason::DeadLetterReason;
-use redeliver_core::message::Timestamp;
+use redeliver_core::failure::reason::{DeadLetterReason, GiveUp};
+use redeliver_core::message::{Confirmed, Timestamp};
 use redeliver_core::ports::{AsyncInvoker, Clock, NotInvoked, Observer};
 
 use super::{AsyncRetryHandler, verdict};
@@ -32,8 +31,8 @@ pub(super) struct Reinvocation {
 /// What is left to do after the invocations.
 #[derive(Debug, Default)]
 pub(super) struct Outcomes {
-    /// Records to receive again: Lambda is not known to have taken their events.
-    pub(super) not_done: Vec<String>,
+    /// Records whose events Lambda has taken.
+    pub(super) done: Vec<Confirmed>,
     /// Verdicts on what Lambda will never take.
     pub(super) refused: Vec<Outgoing>,
 }
@@ -45,7 +44,10 @@ impl<I: AsyncInvoker, Q, C: Clock, O: Observer> AsyncRetryHandler<I, Q, C, O> {
         let mut outcomes = Outcomes::default();
         for (reinvocation, answer) in reinvocations.into_iter().zip(answers) {
             match answer {
-                Ok(()) => self.observer.observe(&reinvocation.scheduled),
+                Ok(()) => {
+                    self.observer.observe(&reinvocation.scheduled);
+                    outcomes.done.push(reinvocation.arrival.record.into_receipt().confirm());
+                }
                 Err(NotInvoked::TooLarge) => {
                     let bytes = reinvocation.payload.len();
                     let explanation = format!(
@@ -63,7 +65,6 @@ impl<I: AsyncInvoker, Q, C: Clock, O: Observer> AsyncRetryHandler<I, Q, C, O> {
                 }
                 Err(NotInvoked::NotNow { code }) => {
                     let sqs_message_id = reinvocation.arrival.record.sqs_message_id;
-                    outcomes.not_done.push(sqs_message_id.clone());
                     let send = "invocation";
                     self.observer.observe(&Event::NotConfirmed { sqs_message_id, send, code });
                 }

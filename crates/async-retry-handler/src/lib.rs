@@ -8,18 +8,15 @@ use std::time::Duration;
 use futures_util::join;
 use redeliver_core::arrival::Arrival;
 use redeliver_core::async_retry::{Decision, FailedInvocation, Invocation, decide};
-use redeliver_core::decide::GiveUp;
 use redeliver_core::deliver::{Outbox, Outgoing, keep_free, until};
 use redeliver_core::events::Event;
-use redeliver_core::failure::reason::DeadLetterReason;
+use redeliver_core::failure::reason::{DeadLetterReason, GiveUp};
 use redeliver_core::failure::{Delivery, Failure, HandOff, Stage};
 use redeliver_core::function_arn::FunctionArns;
 use redeliver_core::message::origin::Origin;
-use redeliver_core::message::{ReceivedMessage, Timestamp};
+use redeliver_core::message::{Confirmed, ReceivedMessage, Timestamp};
 use redeliver_core::policy::Policy;
-use redeliver_core::ports::{
-    AsyncInvoker, BatchResponse, Clock, FlushOnDrop, Function, Observer, QueueSender,
-};
+use redeliver_core::ports::{AsyncInvoker, Clock, FlushOnDrop, Function, Observer, QueueSender};
 
 use invocations::{Outcomes, Reinvocation};
 
@@ -44,8 +41,8 @@ pub struct AsyncRetryHandler<I, Q, C, O> {
 }
 
 impl<I: AsyncInvoker, Q: QueueSender, C: Clock, O: Observer> Function for AsyncRetryHandler<I, Q, C, O> {
-    async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> BatchResponse {
-        let _told_at_the_end = FlushOnDrop(&self.observer);
+    async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> Vec<Confirmed> {
+        let _flushed_at_the_end = FlushOnDrop(&self.observer);
         let now = self.clock.now();
         let outbox = Outbox::new(&self.clock, &self.observer, deadline);
         let mut reinvocations = Vec::new();
@@ -59,14 +56,15 @@ impl<I: AsyncInvoker, Q: QueueSender, C: Clock, O: Observer> Function for AsyncR
             }
         }
         let invocations_end = keep_free(VERDICT_RESERVE, now, deadline);
-        let (Outcomes { not_done, refused }, hops, verdicts) = join!(
+        let (Outcomes { mut done, refused }, hops, verdicts) = join!(
             self.invoke_all(invocations_end, reinvocations),
             outbox.hop(&self.retry_queue, hops),
             outbox.send(&self.annotation_queue, "verdict", verdicts),
         );
         // Only after the invocations: what Lambda will never take is not known before.
         let refused = outbox.send(&self.annotation_queue, "verdict", refused).await;
-        BatchResponse { failed: [not_done, hops, verdicts, refused].concat() }
+        done.extend(hops.into_iter().chain(verdicts).chain(refused));
+        done
     }
 }
 

@@ -109,9 +109,9 @@ async fn invoke(
         observer.observe(&Event::UnreadableRecord { sqs_message_id });
     }
     // The runtime catches panics too, but it logs their text, which may hold payload.
-    let processed = AssertUnwindSafe(function.process(readable, deadline)).catch_unwind().await;
+    let processed = AssertUnwindSafe(function.batch_item_failures(readable, deadline)).catch_unwind().await;
     let panicked = |_| failed("the function panicked; SQS delivers the whole batch again");
-    let not_done = processed.map_err(panicked)?.failed;
+    let not_done = processed.map_err(panicked)?;
     Ok(Answer::Batch(Response::new(not_done.into_iter().chain(unreadable))))
 }
 

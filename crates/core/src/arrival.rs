@@ -1,10 +1,10 @@
 //! A record as it arrives, and the ways on: the producer's attributes taken from ours, and the message sent on in one
 //! piece.
 
-use crate::decide::GiveUp;
 use crate::deliver::Outgoing;
 use crate::events::Event;
 use crate::failure::annotation::{Annotation, DeadLetter, annotate};
+use crate::failure::reason::GiveUp;
 use crate::failure::{
     CameBack, Case, Delivery, Document, Failure, HandOff, Hop, LastError, Placed, RawFailure, Stage, Verdict,
     taken_from_trace_header,
@@ -14,13 +14,14 @@ use crate::message::folding::unfold;
 use crate::message::origin::{Origin, Resenders};
 use crate::message::reserved::{DEAD_LETTER, ERROR_DETAILS, ERROR_TYPE, FAILURE};
 use crate::message::schema::Rewritten;
-use crate::message::{Attributes, Content, ReceivedMessage, Timestamp};
+use crate::message::{Attributes, Content, Receipt, ReceivedMessage, Timestamp};
 
 /// A message that was received, without our attributes and our field of the trace header, and what they say.
 ///
 /// On an inner queue, where only the functions send, a `Failure` counts on a message that did not come by redrive. One
 /// that did still has the attributes that its producer gave it, and so a forged one. On the source queue none counts.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Debug, PartialEq)]
+#[must_use = "its record is received again unless it is confirmed or sent on"]
 pub struct Arrival {
     /// As it came, except that its attributes are the producer's, whole again, and its trace header.
     pub record: ReceivedMessage,
@@ -33,7 +34,6 @@ pub struct Arrival {
 
 impl Arrival {
     /// Takes our attributes from the producer's, and reads what they say.
-    #[must_use]
     pub fn open(record: ReceivedMessage, now: Timestamp) -> Self {
         let (attributes, came_back, attached) = taken_apart(record.attributes);
         let (trace_header, in_trace_header) = taken_from_trace_header(record.trace_header);
@@ -43,7 +43,6 @@ impl Arrival {
     }
 
     /// Sets who sent the message to the source queue.
-    #[must_use]
     pub fn sent_by_one_of(self, resenders: &Resenders) -> Self {
         let origin = resenders.origin_of(self.record.sender_id.as_deref());
         Self { origin, ..self }
@@ -108,38 +107,23 @@ impl Arrival {
         self.document.as_ref().filter(|_| self.record.redriven_from.is_none())
     }
 
-    /// The message with another body.
-    #[must_use]
-    pub fn with_body(self, body: String) -> Self {
-        Self { record: ReceivedMessage { body, ..self.record }, ..self }
-    }
-
     /// The message with its new metadata.
-    #[must_use]
     pub fn rewritten(self, rewritten: Rewritten) -> Self {
         match rewritten {
-            Rewritten::Body(body) => self.with_body(body),
-            Rewritten::Attributes(attributes) => self.with_attributes(attributes),
+            Rewritten::Body(body) => Self { record: ReceivedMessage { body, ..self.record }, ..self },
+            Rewritten::Attributes(attributes) => self.named(Some(attributes)),
         }
     }
 
     /// The message with its id beside it, if there is such a form of its attributes.
-    #[must_use]
     pub fn named(self, named: Option<Attributes>) -> Self {
         match named {
-            Some(attributes) => self.with_attributes(attributes),
+            Some(attributes) => Self { record: ReceivedMessage { attributes, ..self.record }, ..self },
             None => self,
         }
     }
 
-    /// The message with other attributes.
-    #[must_use]
-    pub fn with_attributes(self, attributes: Attributes) -> Self {
-        Self { record: ReceivedMessage { attributes, ..self.record }, ..self }
-    }
-
     /// The message with the reason why it failed.
-    #[must_use]
     pub fn handed_off(self, hand_off: &HandOff) -> Self {
         self.carrying(|producer, body_bytes, trace_header| {
             hand_off.placed(producer, body_bytes, trace_header)
@@ -147,7 +131,6 @@ impl Arrival {
     }
 
     /// The message with the time when its retry is due.
-    #[must_use]
     pub fn hopping(self, hop: &Hop) -> Self {
         self.carrying(|producer, body_bytes, trace_header| hop.placed(producer, body_bytes, trace_header))
     }
@@ -160,16 +143,21 @@ impl Arrival {
 
     /// The message once more, to another queue or its own; the record is done once that is confirmed, and `confirmed`
     /// says what has happened then.
-    #[must_use]
     pub fn pass_on(self, delay: DelaySeconds, confirmed: impl Into<Option<Event>>) -> Outgoing {
-        let ReceivedMessage { sqs_message_id, body, attributes, message_group_id, trace_header, .. } =
-            self.record;
+        let ReceivedMessage {
+            sqs_message_id,
+            receipt_handle,
+            body,
+            attributes,
+            message_group_id,
+            trace_header,
+            ..
+        } = self.record;
         let content = Content { body, attributes, message_group_id, trace_header, delay };
-        Outgoing::new(sqs_message_id, content, confirmed)
+        Outgoing::new(Receipt::new(sqs_message_id, receipt_handle), content, confirmed)
     }
 
     /// The message, to the annotation queue. `message_id` is for the log.
-    #[must_use]
     pub fn give_up(
         self,
         message_id: Option<String>,
@@ -190,7 +178,6 @@ impl Arrival {
 
     /// The message, to the final DLQ, with as much of its annotation as fits. If that is less than `DeadLetter`, the
     /// verdict stays in the trace header.
-    #[must_use]
     pub fn annotated(self, annotation: &Annotation, verdict: &Verdict, dead_lettered: Event) -> Outgoing {
         self.carrying(|producer, body_bytes, trace_header| {
             let attributes = annotate(producer, body_bytes, annotation);

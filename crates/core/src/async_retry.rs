@@ -10,8 +10,8 @@ mod record;
 use chrono::TimeDelta;
 
 use crate::decide::backoff::{Key, delay};
-use crate::decide::{AgeLimit, Due, GiveUp, check_age, check_attempts, classify};
-use crate::failure::reason::DeadLetterReason;
+use crate::decide::{AgeLimit, Due, check_age, check_attempts, classify};
+use crate::failure::reason::{DeadLetterReason, GiveUp};
 use crate::failure::{Answer, Kind, LastError};
 use crate::function_arn::FunctionArns;
 use crate::limits::{DelaySeconds, RetryDelay};

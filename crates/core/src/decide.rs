@@ -4,41 +4,30 @@ pub mod backoff;
 pub mod breaker;
 mod due;
 mod ends;
+mod on_queue;
 pub mod pacing;
-mod stay;
 mod unspent;
 mod wait;
 
+use crate::accepted::{Accepted, FailedMessage};
 use crate::decide::backoff::Key;
 use crate::decide::pacing::{Pace, Window};
 use crate::deliver::until;
 use crate::failure::reason::DeadLetterReason;
-use crate::failure::{Answer, HandOff, Kind, LastError, REDRIVE, in_its_generation};
+use crate::failure::reason::GiveUp;
+use crate::failure::{Answer, HandOff, Kind, LastError, REDRIVE};
 use crate::handler::HandlerError;
 use crate::limits::{DelaySeconds, MESSAGE_BYTES_MAX, RetryDelay};
+use crate::message::Timestamp;
 use crate::message::metadata::{HELD_SECONDS_MAX, HISTORY_MAX, PastFailure, REDRIVES_MAX, RetryMetadata};
-use crate::message::schema::{Parsed, Rewritten};
-use crate::message::{Timestamp, attributes_size};
+use crate::message::schema::Rewritten;
 use crate::policy::{Globs, Immediate, Policy};
 pub(crate) use due::Due;
 pub(crate) use ends::{AgeLimit, check_age, check_attempts};
-pub use stay::{QueueTimes, Stayed, decide_on_queue, may_be_called};
+pub use on_queue::{QueueTimes, decide_on_queue, may_be_called};
 use unspent::{Drawn, check_redrives, hold, redrive};
 pub use unspent::{Spends, may_be_held};
 use wait::Wait;
-
-/// What is decided on.
-#[derive(Clone, Copy, Debug)]
-pub struct Failed<'a> {
-    pub message: &'a Parsed<'a>,
-    pub hand_off: &'a HandOff,
-    /// If it has hopped: when its retry is due.
-    pub due_at: Option<Timestamp>,
-    /// Bytes of its body.
-    pub body_bytes: usize,
-    /// Bytes that the producer's attributes take of the message's limit.
-    pub attributes_bytes: usize,
-}
 
 /// What is to be done with a failed message.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,30 +56,14 @@ pub struct Resend {
     pub first_sent: Timestamp,
 }
 
-/// A message that is given up.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GiveUp {
-    /// The code of the final record.
-    pub reason: DeadLetterReason,
-    /// Why, in addition to the last error; may be empty.
-    pub explanation: String,
-}
-
-impl From<DeadLetterReason> for GiveUp {
-    /// The last error says all there is to say.
-    fn from(reason: DeadLetterReason) -> Self {
-        Self { reason, explanation: String::new() }
-    }
-}
-
-/// Decides. Pure: the same message, failure, policy, window and moment give the same answer. The window is that of
-/// `max_redelivery_per_second`; without one nothing is paced.
+/// The decision on a failed message. Pure: the same message, failure, policy, window and moment give the same answer. The
+/// window is that of `max_redelivery_per_second`; without one nothing is paced.
 #[must_use]
-pub fn decide(policy: &Policy, failed: Failed<'_>, window: Option<Window>, now: Timestamp) -> Decision {
-    // That its metadata fits is seen to before it hops, not after hours of waiting.
+pub fn decide(policy: &Policy, failed: &FailedMessage, window: Option<Window>, now: Timestamp) -> Decision {
     let decided = next_retry(policy, failed, window, now).and_then(|retry| {
         let (due, delay) = (retry.due, retry.due.delay_from(now));
-        let resend = fit(failed, retry, delay.unwrap_or(DelaySeconds::MAX))?;
+        // Also before a hop: that its metadata does not fit should not be found out after hours of waiting.
+        let resend = fit(&failed.accepted, retry, delay.unwrap_or(DelaySeconds::MAX))?;
         Ok(if delay.is_some() { Decision::Resend(resend) } else { Decision::Hop(due.at) })
     });
     decided.unwrap_or_else(Decision::GiveUp)
@@ -130,91 +103,96 @@ struct Retry {
 
 fn next_retry(
     policy: &Policy,
-    failed: Failed<'_>,
+    failed: &FailedMessage,
     window: Option<Window>,
     now: Timestamp,
 ) -> Result<Retry, GiveUp> {
-    let Failed { message, hand_off, due_at, .. } = failed;
+    let FailedMessage { accepted, hand_off, due_at, .. } = failed;
     let HandOff { error, answer, delivery, .. } = hand_off;
-    // What came back from the final DLQ starts afresh, whatever its body says.
-    let before = in_its_generation(message.metadata().clone(), delivery.came_back);
+    let before = accepted.metadata();
     let first_sent = before.first_sent(delivery.sent_at);
-    // Before the limits: of two reasons the final record says the one that more attempts would not have changed.
+    // Before the limits: of two reasons the final record names the one that more attempts would not have changed.
     let kind = classify(policy, &error.error_type, answer.kind());
     if kind == Kind::Permanent {
         return Err(DeadLetterReason::NonRetryableError.into());
     }
-    // What its producer says of holds is not taken over: the re-send would make it our own word.
+    // A producer's own word on holds is not taken over: the re-send would make it ours.
     let held_before = before.holds.seconds(delivery.origin);
-    let spends = Spends::of(policy, kind, &before, held_before);
-    match spends {
-        Spends::Attempt => check_attempts(policy, before.max_attempts, before.retry_attempt)?,
-        Spends::Redrive => check_redrives(policy, &before)?,
-        Spends::Snooze | Spends::Hold => {}
-    }
-    // What spends no attempt has the key of the attempt that it puts off. A snooze's delay is the handler's own, drawn
-    // from another word of the key than that of the retry.
+    let spends = Spends::of(policy, kind, before, held_before);
+    // A re-send that spends no attempt has the key of the attempt that it puts off. A snooze's delay is the handler's own,
+    // drawn from another word of the key than that of the retry.
     let key = Key {
         message_id: before.message_id,
         generation: before.generation(),
         attempt: before.retry_attempt + 1,
     };
-    // Drawn once: what has hopped keeps the due time that it brings along, so that its last hop does not begin the wait
-    // anew.
-    let hopped = Due::of_hop(policy, hand_off, due_at, now);
     let limit = AgeLimit::of(policy, before.expires_at, first_sent);
-    // What SQS waited before it moved a message is no part of its delay.
+    let by_policy = || {
+        let wait = Wait::before(policy, answer, key);
+        (Due::after(&wait, limit.map(|limit| limit.at), policy, delivery, now), wait.bounds())
+    };
+    // The time that SQS waited before it moved a message is not part of its delay.
     let from_now = |Drawn { delay, bounds }| (Due::from_now(delay, now), bounds);
     let (drawn, bounds) = match spends {
+        Spends::Attempt => {
+            check_attempts(policy, before.max_attempts, before.retry_attempt)?;
+            by_policy()
+        }
+        Spends::Snooze => by_policy(),
         Spends::Hold => {
             let left = limit.map(|limit| until(now, limit.at));
             from_now(hold(policy, held_before, left, key))
         }
-        Spends::Redrive => from_now(redrive(before.redrives_since_answer() + 1, key)),
-        Spends::Attempt | Spends::Snooze => {
-            let wait = Wait::before(policy, answer, key);
-            (Due::after(&wait, limit.map(|limit| limit.at), policy, delivery, now), wait.bounds())
+        Spends::Redrive => {
+            check_redrives(policy, before)?;
+            from_now(redrive(before.redrives_since_answer() + 1, key))
         }
     };
+    // A message that has hopped keeps the due time that it brings along, so that its last hop does not begin the wait
+    // again.
+    let hopped = Due::of_hop(policy, hand_off, *due_at, now);
     let own = hopped.unwrap_or(drawn);
     // The age is checked before pacing: a message is not given up because others wait, and pacing keeps within the
     // limit.
     check_age(limit, own.at)?;
-    let pace = window.map_or(Pace::Own, |window| {
-        // A delay yet to be drawn is judged by the bounds it is drawn from: by the one drawn, the short half of a
-        // policy that is slow enough on the whole would be stretched. What is fixed already is judged as it is.
-        if hopped.is_none() {
-            return window.pace(&bounds);
-        }
-        let left = own.delay_from(now).map_or(own.delay, |left| RetryDelay::saturating(left.get().into()));
-        window.pace(&(left..=left))
-    });
-    // Pacing only adds: what is due later by its own delay stays so.
-    let due = match window {
-        Some(window) if pace != Pace::Own => own.stretched(window, key, limit.map(|limit| limit.at), now),
-        _ => own,
+    // A delay yet to be drawn is judged by the bounds it is drawn from: judged by itself, the short half of a policy that
+    // is slow enough on the whole would be stretched. A delay that is fixed already is judged as it is.
+    let left =
+        |due: Due| due.delay_from(now).map_or(due.delay, |left| RetryDelay::saturating(left.get().into()));
+    let judged = hopped.map_or(bounds, |hopped| left(hopped)..=left(hopped));
+    let (due, pace) = match window.map(|window| (window, window.pace(&judged))) {
+        None | Some((_, Pace::Own)) => (own, Pace::Own),
+        // Pacing only adds: a message that is due later by its own delay stays so.
+        Some((window, pace)) => (own.stretched(window, key, limit.map(|limit| limit.at), now), pace),
     };
-    let is_held = spends == Spends::Hold;
-    let held_since = before.holds.since(delivery.origin, delivery.sent_at).unwrap_or(delivery.failed_at(now));
     let is_answered = matches!(kind, Kind::Transient | Kind::Snooze);
     let redrives_unanswered = if is_answered { 0 } else { before.redrives_since_answer() };
-    let metadata = RetryMetadata {
-        retry_attempt: before.retry_attempt + u32::from(spends == Spends::Attempt),
+    let mut metadata = RetryMetadata {
+        retry_attempt: before.retry_attempt,
         next_retry_time: due.at,
         first_sent_time: first_sent,
         retry_history: match spends {
-            // It has not failed: what it failed with before stays on record.
-            Spends::Hold => before.retry_history,
+            // It was not called: the failure before stays the last one on record.
+            Spends::Hold => before.retry_history.clone(),
             _ => history(&before.retry_history, before.retry_attempt, hand_off, now),
         },
-        snooze_count: before.snooze_count + u32::from(spends == Spends::Snooze),
+        snooze_count: before.snooze_count,
         redrive_generation: before.redrive_generation,
-        held_since: is_held.then_some(held_since),
-        held_seconds: (held_before + if is_held { u32::from(due.delay.get()) } else { 0 })
-            .min(HELD_SECONDS_MAX),
-        redrive_count: (before.redrive_count + u32::from(spends == Spends::Redrive)).min(REDRIVES_MAX),
+        held_since: None,
+        held_seconds: held_before.min(HELD_SECONDS_MAX),
+        redrive_count: before.redrive_count,
         redrive_count_at_answer: before.redrive_count - redrives_unanswered,
     };
+    match spends {
+        Spends::Attempt => metadata.retry_attempt += 1,
+        Spends::Snooze => metadata.snooze_count += 1,
+        Spends::Redrive => metadata.redrive_count = (before.redrive_count + 1).min(REDRIVES_MAX),
+        Spends::Hold => {
+            let since = before.holds.since(delivery.origin, delivery.sent_at);
+            metadata.held_since = Some(since.unwrap_or(delivery.failed_at(now)));
+            metadata.held_seconds = (held_before + u32::from(due.delay.get())).min(HELD_SECONDS_MAX);
+        }
+    }
     Ok(Retry { metadata, due, pace, spends })
 }
 
@@ -248,16 +226,12 @@ fn history(before: &[PastFailure], attempt: u32, hand_off: &HandOff, now: Timest
     all.split_off(all.len().saturating_sub(HISTORY_MAX))
 }
 
-/// Writes the retry's metadata into the message, with as much history as the size limit leaves.
-fn fit(failed: Failed<'_>, mut retry: Retry, delay: DelaySeconds) -> Result<Resend, GiveUp> {
+/// The message with the retry's metadata, and as much history as the size limit leaves.
+fn fit(accepted: &Accepted, mut retry: Retry, delay: DelaySeconds) -> Result<Resend, GiveUp> {
     loop {
-        let Some(rewritten) = failed.message.with_retry_metadata(&retry.metadata) else {
+        let Some((rewritten, bytes)) = accepted.with_retry_metadata(&retry.metadata) else {
             let explanation = "None of its ten attributes can make room for its retry metadata".to_owned();
             return Err(GiveUp { reason: DeadLetterReason::MessageTooLarge, explanation });
-        };
-        let bytes = match &rewritten {
-            Rewritten::Body(body) => body.len() + failed.attributes_bytes,
-            Rewritten::Attributes(attributes) => failed.body_bytes + attributes_size(attributes),
         };
         if bytes <= MESSAGE_BYTES_MAX {
             let Retry { metadata, due, pace, spends } = retry;

@@ -19,7 +19,7 @@ use crate::message::{Attributes, ReceivedMessage, Timestamp};
 /// off near the function's deadline and retried. A panic fails this message only.
 pub trait Handler: Send + Sync {
     /// `Ok` when the message is done; the error says what to do with it.
-    fn handle(&self, message: &Message) -> impl Future<Output = Result<(), HandlerError>> + Send;
+    fn handle(&self, message: &Message<'_>) -> impl Future<Output = Result<(), HandlerError>> + Send;
 
     /// [`Self::handle`], as the message processor calls it: for a handler that needs to know of the receive, or that calls
     /// its target more than once for a message.
@@ -32,52 +32,52 @@ pub trait Handler: Send + Sync {
 #[derive(Clone, Copy, Debug)]
 pub struct Invocation<'a> {
     /// The message.
-    pub message: &'a Message,
-    /// The receive that brought it: SQS's ids, times and counts. Its body is in `message` alone, as are an envelope's
-    /// attributes.
+    pub message: &'a Message<'a>,
+    /// The receive that brought it: SQS's ids, times and counts.
     pub record: &'a ReceivedMessage,
     /// The handler must answer by then, with what it knows: soon afterwards it is cut off, and its answer is lost.
     pub end: Timestamp,
 }
 
-/// A valid message on its way to a handler.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Message {
+/// A valid message, as a handler sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message<'a> {
     /// The body as it was received, byte for byte.
-    pub body: String,
-    /// `metadata.message_id` as the producer wrote it; of a plain message the UUID that its id is, or becomes.
-    pub message_id: String,
-    /// What the body is.
-    pub form: Form,
+    pub body: &'a str,
+    /// `metadata.message_id` as the producer wrote it. For a plain message: its id if that is a UUID, or a UUID made of
+    /// it.
+    pub message_id: &'a str,
+    /// Whether the body is an envelope.
+    pub form: &'a Form,
     /// Retries made so far: 0 at the first delivery. Copies of a message may differ in it.
     pub retry_attempt: u32,
     /// How often it was sent back from the final DLQ.
     pub redrive_generation: u32,
     /// The producer's message attributes.
-    pub attributes: Attributes,
+    pub attributes: &'a Attributes,
 }
 
-/// What the body of a message is.
+/// The form of a message's body.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Form {
     /// `{"metadata":{…},"data":{…}}`.
     #[default]
     Envelope,
-    /// Whatever the producer has sent (`ENVELOPE=optional`).
+    /// Any other body (`ENVELOPE=optional`).
     Plain {
         /// The producer's own text of the id, if it is not the UUID itself and can stand in a header.
         idempotency_key: Option<String>,
     },
 }
 
-impl Message {
+impl Message<'_> {
     /// The same for all copies of the message: the producer's own id, or [`Message::message_id`] if that is all there
     /// is.
     #[must_use]
     pub fn idempotency_key(&self) -> &str {
-        match &self.form {
+        match self.form {
             Form::Plain { idempotency_key: Some(key) } => key,
-            Form::Plain { idempotency_key: None } | Form::Envelope => &self.message_id,
+            Form::Plain { idempotency_key: None } | Form::Envelope => self.message_id,
         }
     }
 
@@ -88,8 +88,8 @@ impl Message {
     pub fn data<T: DeserializeOwned>(&self) -> Result<T, HandlerError> {
         let invalid = |what: &str| HandlerError::permanent("InvalidData", what);
         let (place, text) = match self.form {
-            Form::Envelope => ("/data", skim(&self.body).ok().and_then(|skimmed| skimmed.data_text)),
-            Form::Plain { .. } => ("the body", Some(self.body.as_str())),
+            Form::Envelope => ("/data", skim(self.body).ok().and_then(|skimmed| skimmed.data_text)),
+            Form::Plain { .. } => ("the body", Some(self.body)),
         };
         let text = text.ok_or_else(|| invalid("the message has no /data"))?;
         serde_json::from_str(text).map_err(|error| {
@@ -212,30 +212,28 @@ impl HandlerError {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
-    fn message(body: &str) -> Message {
-        Message {
-            body: body.to_owned(),
-            message_id: String::new(),
-            form: Form::Envelope,
-            retry_attempt: 0,
-            redrive_generation: 0,
-            attributes: Attributes::new(),
-        }
+    fn data(body: &str) -> Result<BTreeMap<String, String>, HandlerError> {
+        let attributes = Attributes::new();
+        let (form, retry_attempt, redrive_generation) = (&Form::Envelope, 0, 0);
+        Message { body, message_id: "", form, retry_attempt, redrive_generation, attributes: &attributes }
+            .data()
     }
 
     #[test]
     fn a_handler_reads_data_whatever_stands_beside_it() {
-        let odd = message(r#"{"\ud800":"\udfff","d\u0061ta":{"n":"12345678901234567890"},"metadata":1e999}"#);
-        let data: std::collections::BTreeMap<String, String> = odd.data().unwrap();
+        let data =
+            data(r#"{"\ud800":"\udfff","d\u0061ta":{"n":"12345678901234567890"},"metadata":1e999}"#).unwrap();
         assert_eq!(data["n"], "12345678901234567890");
     }
 
     #[test]
     fn data_that_a_handler_cannot_read_is_a_permanent_error_without_the_value() {
-        for body in [r#"{"data":{"n":"canary"}}"#, r#"{"data":"canary"}"#, "{}", "canary"] {
-            let error = message(body).data::<std::collections::BTreeMap<String, u8>>().unwrap_err();
+        for body in [r#"{"data":{"n":["canary"]}}"#, r#"{"data":"canary"}"#, "{}", "canary"] {
+            let error = data(body).unwrap_err();
             assert_eq!(error.kind, FailureKind::Permanent);
             assert_eq!(error.error_type, ErrorType::Named("InvalidData"));
             assert!(!error.details.contains("canary"), "{}", error.details);

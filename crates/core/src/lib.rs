@@ -18,6 +18,7 @@
 //! # Ok::<(), redeliver_core::policy::PolicyError>(())
 //! ```
 
+pub mod accepted;
 pub mod arrival;
 pub mod async_retry;
 pub mod decide;

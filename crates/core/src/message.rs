@@ -7,6 +7,7 @@ pub mod origin;
 mod outgoing;
 pub mod packing;
 pub mod plain;
+mod receipt;
 pub(crate) mod reserved;
 pub mod schema;
 mod sqs_rules;
@@ -16,6 +17,7 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 
 pub use outgoing::{Content, NotSendable, OutgoingMessage};
+pub use receipt::{Confirmed, Receipt};
 pub(crate) use sqs_rules::{check_name as check_attribute_name, is_surely_taken};
 
 /// A moment, UTC.

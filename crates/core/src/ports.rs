@@ -1,6 +1,6 @@
 //! What the rules need of the world. Two implementations: `redeliver-aws` and `redeliver-embedded`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::ops::Deref;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use thiserror::Error;
 use crate::events::Event;
 use crate::limits::VisibilitySeconds;
 use crate::message::packing::Batch;
-use crate::message::{ReceivedMessage, Timestamp};
+use crate::message::{Confirmed, Receipt, ReceivedMessage, Timestamp};
 
 /// The clock: the only source of time.
 pub trait Clock: Send + Sync {
@@ -247,22 +247,45 @@ impl Default for QueueSettings {
     }
 }
 
-/// A function behind an event source mapping: records in, failures out.
+/// A function behind an event source mapping.
 pub trait Function: Send + Sync {
-    /// Handles one batch before `deadline`, when the process may be stopped.
+    /// Handles one batch before `deadline`, when the process may be stopped. The answer is the records that are done; all
+    /// others are received again.
     fn process(
         &self,
         records: Vec<ReceivedMessage>,
         deadline: Timestamp,
-    ) -> impl Future<Output = BatchResponse> + Send;
+    ) -> impl Future<Output = Vec<Confirmed>> + Send;
+
+    /// [`Self::process`], with the answer that an event source mapping gets: `batchItemFailures`, the SQS message ids of
+    /// the records that are not confirmed.
+    fn batch_item_failures(
+        &self,
+        records: Vec<ReceivedMessage>,
+        deadline: Timestamp,
+    ) -> impl Future<Output = Vec<String>> + Send {
+        async move {
+            let received: Vec<_> = records.iter().map(ReceivedMessage::receipt).collect();
+            unconfirmed(received, self.process(records, deadline).await)
+        }
+    }
 }
 
-/// What an event source mapping gets as its answer: `batchItemFailures`. All other records are done and will be
-/// deleted.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct BatchResponse {
-    /// SQS message ids of the records that are not done.
-    pub failed: Vec<String>,
+fn unconfirmed(received: Vec<Receipt>, confirmed: Vec<Confirmed>) -> Vec<String> {
+    // Counted, so that of two records that look the same only one is done if only one was confirmed.
+    let mut done: HashMap<Receipt, u32> = HashMap::with_capacity(confirmed.len());
+    for record in confirmed {
+        *done.entry(record.into_receipt()).or_default() += 1;
+    }
+    let is_done = |record: &Receipt| match done.get_mut(record) {
+        Some(times @ 1..) => {
+            *times -= 1;
+            true
+        }
+        _ => false,
+    };
+    let (_, failed): (Vec<_>, Vec<_>) = received.into_iter().partition(is_done);
+    failed.into_iter().map(Receipt::into_sqs_message_id).collect()
 }
 
 impl<T: Clock> Clock for &T {
@@ -297,5 +320,53 @@ impl<P: Deref<Target: Observer> + Send + Sync> Observer for P {
 
     fn flush(&self) {
         (**self).flush();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+    use crate::testing::{at, received};
+
+    /// Confirms the records with these handles.
+    struct Confirms(&'static [&'static str]);
+
+    impl Function for Confirms {
+        async fn process(&self, records: Vec<ReceivedMessage>, _: Timestamp) -> Vec<Confirmed> {
+            let done = records.into_iter().filter(|record| self.0.contains(&record.receipt_handle.as_str()));
+            done.map(|record| record.into_receipt().confirm()).collect()
+        }
+    }
+
+    fn failures(confirms: &'static [&'static str], records: &[(&str, &str)]) -> Vec<String> {
+        let record = |(id, handle): &(&str, &str)| ReceivedMessage {
+            sqs_message_id: (*id).to_owned(),
+            receipt_handle: (*handle).to_owned(),
+            ..received(None)
+        };
+        let records = records.iter().map(record).collect();
+        Confirms(confirms).batch_item_failures(records, at(0)).now_or_never().unwrap()
+    }
+
+    #[test]
+    fn a_record_that_nobody_confirms_is_received_again() {
+        let records = [("a", "1"), ("b", "2"), ("c", "3")];
+        assert_eq!(failures(&["1", "3"], &records), ["b"]);
+        assert_eq!(failures(&[], &records), ["a", "b", "c"]);
+        assert_eq!(failures(&["1", "2", "3"], &records), [""; 0]);
+    }
+
+    /// An event source mapping deletes by message id: the copy that failed must not be deleted with the other one.
+    #[test]
+    fn of_two_receives_of_one_message_the_one_that_failed_is_reported() {
+        assert_eq!(failures(&["1"], &[("a", "1"), ("a", "2")]), ["a"]);
+    }
+
+    #[test]
+    fn one_confirmation_does_not_stand_for_two_records() {
+        let receipt = || received(None).into_receipt();
+        assert_eq!(unconfirmed(vec![receipt(), receipt()], vec![receipt().confirm()]), ["n"]);
     }
 }

@@ -5,15 +5,12 @@ mod pacer;
 
 use futures_util::join;
 
-use crate::arrival::Arrival;
+use crate::accepted::FailedMessage;
 use crate::decide::pacing::{Pace, Window};
-use crate::decide::{Decision, Failed, GiveUp, Resend, Spends, decide};
+use crate::decide::{Decision, Resend, Spends, decide};
 use crate::deliver::{Outbox, Outgoing, until};
 use crate::events::Event;
-use crate::failure::{Failure, HandOff, Hop, Stage};
-use crate::limits::DelaySeconds;
-use crate::message::schema::{MessageSchema, Parsed};
-use crate::message::{ReceivedMessage, Timestamp, attributes_size};
+use crate::message::{Confirmed, Timestamp};
 use crate::policy::Policy;
 use crate::ports::{Clock, Observer, QueueDepth, QueueSender};
 pub use pacer::Pacer;
@@ -57,98 +54,74 @@ impl<Q: QueueSender + QueueDepth> Redelivery<Q> {
         Routes { pace, ..Routes::default() }
     }
 
-    /// Sends what is to be sent again, and answers with the ids of the records whose send is not confirmed. The
-    /// verdicts have been taken out.
+    /// Sends all messages of a batch, the verdicts among them.
     pub async fn send<C: Clock, O: Observer>(
         &self,
         outbox: &Outbox<'_, C, O>,
+        annotation_queue: &Q,
         routes: Routes,
-    ) -> Vec<String> {
-        let Routes { pace, resends, hops, paced, exceeds_rate, .. } = routes;
-        let (resends, hops) = join!(
+    ) -> Vec<Confirmed> {
+        let Routes { pace, resends, hops, verdicts, paced, exceeds_rate } = routes;
+        let (resends, hops, verdicts) = join!(
             outbox.send(&self.source_queue, "re-send", resends),
             outbox.hop(&self.intermediate_dlq, hops),
+            outbox.send(annotation_queue, "verdict", verdicts),
         );
         if let Some((_, waiting)) = pace {
-            // Only what is confirmed has been paced.
-            let paced = paced.iter().filter(|record| !resends.contains(record)).count();
+            // Only a confirmed re-send has been paced.
+            let is_paced = |record: &&Confirmed| paced.iter().any(|paced| paced == record.sqs_message_id());
+            let paced = resends.iter().filter(is_paced).count();
             if paced > 0 {
                 let paced = u32::try_from(paced).unwrap_or(u32::MAX);
                 outbox.report(&Event::Paced { waiting, paced, rate_is_held: !exceeds_rate });
             }
         }
-        [resends, hops].concat()
+        resends.into_iter().chain(hops).chain(verdicts).collect()
     }
 }
 
 /// Where the failed messages of a batch go.
 #[derive(Debug, Default)]
+#[must_use = "its messages are received again unless they are sent"]
 pub struct Routes {
+    /// The window of `max_redelivery_per_second`, and how many messages wait.
     pace: Option<(Window, u64)>,
+    /// To the source queue.
     resends: Vec<Outgoing>,
+    /// To the intermediate DLQ.
     hops: Vec<Outgoing>,
-    /// For the annotation queue.
-    pub verdicts: Vec<Outgoing>,
-    /// Records of the re-sends that are stretched.
+    /// To the annotation queue.
+    verdicts: Vec<Outgoing>,
+    /// SQS's ids of the records whose re-sends are stretched.
     paced: Vec<String>,
     exceeds_rate: bool,
 }
 
-/// A message that failed: what is decided on, and what its events say.
-#[derive(Debug)]
-pub struct FailedMessage {
-    pub arrival: Arrival,
-    pub hand_off: HandOff,
-    /// If it has hopped: when its retry is due.
-    pub due_at: Option<Timestamp>,
-    /// Who decides.
-    pub stage: Stage,
-    /// Our name of the error, or `FromTarget`, if nobody has told of it before.
-    pub error_type: Option<String>,
-}
-
 impl Routes {
     /// Decides on one message.
-    pub fn add(&mut self, policy: &Policy, schema: &MessageSchema, failed: FailedMessage, now: Timestamp) {
-        let ReceivedMessage { body, attributes, .. } = &failed.arrival.record;
-        let message = match schema.read(body, attributes, &failed.hand_off.delivery.source_message_id) {
-            Ok(message) => message,
-            Err(invalid) => {
-                let FailedMessage { arrival, hand_off, stage, .. } = failed;
-                let failure = Failure::from(hand_off).found_invalid(invalid.reason(), &invalid);
-                return self.verdicts.push(arrival.give_up(None, stage, failure, invalid.reason().into()));
-            }
-        };
-        let decision = decide(
-            policy,
-            Failed {
-                message: &message,
-                hand_off: &failed.hand_off,
-                due_at: failed.due_at,
-                body_bytes: body.len(),
-                // Without `Failure`, which a re-send leaves behind.
-                attributes_bytes: attributes_size(attributes),
-            },
-            self.pace.map(|(window, _)| window),
-            now,
-        );
-        let named = if let Parsed::Plain(plain) = &message { plain.named_at_any_price() } else { None };
-        let message_id = message.into_metadata().message_id_text;
-        match decision {
-            Decision::Resend(retry) => self.resend(failed, message_id, retry, now),
-            Decision::Hop(due_at) => self.hop(failed, due_at),
-            Decision::GiveUp(given_up) => {
-                let arrival = failed.arrival.named(named);
-                self.give_up(FailedMessage { arrival, ..failed }, Some(message_id), given_up);
-            }
+    pub fn add(&mut self, policy: &Policy, failed: FailedMessage, now: Timestamp) {
+        match decide(policy, &failed, self.pace.map(|(window, _)| window), now) {
+            Decision::Resend(retry) => self.resend(failed, retry, now),
+            Decision::Hop(due_at) => self.hop(failed.hop(due_at)),
+            Decision::GiveUp(give_up) => self.give_up(failed.give_up(None, give_up)),
         }
     }
 
-    fn resend(&mut self, failed: FailedMessage, message_id: String, retry: Resend, now: Timestamp) {
-        let FailedMessage { arrival, error_type, .. } = failed;
-        // A message may be held a hundred times, and the message-processor has told of it.
+    /// A message that waits for another 900 s on the intermediate DLQ.
+    pub fn hop(&mut self, hop: Outgoing) {
+        self.hops.push(hop);
+    }
+
+    /// A message that is given up.
+    pub fn give_up(&mut self, verdict: Outgoing) {
+        self.verdicts.push(verdict);
+    }
+
+    fn resend(&mut self, failed: FailedMessage, retry: Resend, now: Timestamp) {
+        let FailedMessage { accepted, error_type, .. } = failed;
+        // A message may be held a hundred times, and the message-processor reports the holds of each batch.
         let scheduled = (retry.spends != Spends::Hold).then(|| Event::RetryScheduled {
-            message_id,
+            message_id: accepted.metadata().message_id_text.clone(),
             retry_attempt: retry.retry_attempt,
             spends_attempt: retry.spends == Spends::Attempt,
             delay_seconds: retry.waited,
@@ -156,20 +129,9 @@ impl Routes {
             error_type,
         });
         if retry.pace != Pace::Own {
-            self.paced.push(arrival.record.sqs_message_id.clone());
+            self.paced.push(accepted.record().sqs_message_id.clone());
         }
         self.exceeds_rate |= retry.pace == Pace::NotHeld;
-        self.resends.push(arrival.rewritten(retry.rewritten).pass_on(retry.delay, scheduled));
-    }
-
-    /// The message as it is, on the intermediate DLQ for as long as `DelaySeconds` can say.
-    pub fn hop(&mut self, FailedMessage { arrival, hand_off, .. }: FailedMessage, due_at: Timestamp) {
-        let hop = Hop { hand_off, due_at };
-        self.hops.push(arrival.hopping(&hop).pass_on(DelaySeconds::MAX, None));
-    }
-
-    fn give_up(&mut self, failed: FailedMessage, message_id: Option<String>, given_up: GiveUp) {
-        let FailedMessage { arrival, hand_off, stage, .. } = failed;
-        self.verdicts.push(arrival.give_up(message_id, stage, hand_off.into(), given_up));
+        self.resends.push(accepted.into_arrival().rewritten(retry.rewritten).pass_on(retry.delay, scheduled));
     }
 }

@@ -2,7 +2,7 @@
 
 mod on_aws;
 
-use futures_util::join;
+use redeliver_core::accepted::FailedMessage;
 use redeliver_core::arrival::Arrival;
 use redeliver_core::decide::hops_on;
 use redeliver_core::deliver::{Outbox, until};
@@ -10,10 +10,10 @@ use redeliver_core::events::Event;
 use redeliver_core::failure::Stage;
 use redeliver_core::message::origin::Resenders;
 use redeliver_core::message::schema::MessageSchema;
-use redeliver_core::message::{ReceivedMessage, Timestamp};
+use redeliver_core::message::{Confirmed, ReceivedMessage, Timestamp};
 use redeliver_core::policy::Policy;
-use redeliver_core::ports::{BatchResponse, Clock, FlushOnDrop, Function, Observer, QueueDepth, QueueSender};
-use redeliver_core::redelivery::{FailedMessage, Redelivery, Routes};
+use redeliver_core::ports::{Clock, FlushOnDrop, Function, Observer, QueueDepth, QueueSender};
+use redeliver_core::redelivery::{Redelivery, Routes};
 
 pub use on_aws::{NAME, run};
 
@@ -39,20 +39,15 @@ pub struct FailedMessageProcessor<Q, C, O> {
 }
 
 impl<Q: QueueSender + QueueDepth, C: Clock, O: Observer> Function for FailedMessageProcessor<Q, C, O> {
-    async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> BatchResponse {
-        let _told_at_the_end = FlushOnDrop(&self.observer);
+    async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> Vec<Confirmed> {
+        let _flushed_at_the_end = FlushOnDrop(&self.observer);
         let outbox = Outbox::new(&self.clock, &self.observer, deadline);
         let mut routes = self.redelivery.begin(&self.policy, &self.clock, &self.observer, deadline).await;
         let now = self.clock.now();
         for record in records {
             self.route(record, &mut routes, now);
         }
-        let verdicts = std::mem::take(&mut routes.verdicts);
-        let (sent_again, verdicts) = join!(
-            self.redelivery.send(&outbox, routes),
-            outbox.send(&self.annotation_queue, "verdict", verdicts),
-        );
-        BatchResponse { failed: [sent_again, verdicts].concat() }
+        self.redelivery.send(&outbox, &self.annotation_queue, routes).await
     }
 }
 
@@ -61,14 +56,18 @@ impl<Q, C, O: Observer> FailedMessageProcessor<Q, C, O> {
         let mut arrival = Arrival::open(record, now).sent_by_one_of(&self.resenders);
         self.report_arrival(&arrival.record, now);
         let (hand_off, due_at) = arrival.take_hand_off(now);
-        let hops_on = hops_on(&self.policy, &hand_off, due_at, now);
+        // Before the body is looked at: it was valid when it hopped first, and a message hops up to 48 times.
+        if let Some(due_at) = hops_on(&self.policy, &hand_off, due_at, now) {
+            return routes.hop(arrival.hop(hand_off, due_at));
+        }
         let stage = Stage::FailedMessageProcessor;
-        // Of what SQS moved nobody knows the error; of all else the message-processor knew it.
-        let failed = FailedMessage { arrival, hand_off, due_at, stage, error_type: None };
-        match hops_on {
-            // Before the body is looked at: it was valid when it hopped first, and a message hops up to 48 times.
-            Some(due_at) => routes.hop(failed, due_at),
-            None => routes.add(&self.policy, &self.schema, failed, now),
+        match arrival.accept(&self.schema, Some(&hand_off.delivery)) {
+            Ok(accepted) => {
+                // Of a message that SQS moved the error is not known; the message-processor has reported all others.
+                let failed = FailedMessage { accepted, hand_off, due_at, stage, error_type: None };
+                routes.add(&self.policy, failed, now);
+            }
+            Err(refused) => routes.give_up(refused.give_up(stage, Some(hand_off), now)),
         }
     }
 

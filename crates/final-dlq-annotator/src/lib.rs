@@ -11,8 +11,8 @@ use redeliver_core::failure::{Case, LastError, Stage, Verdict, in_its_generation
 use redeliver_core::message::metadata::{Metadata, rfc3339};
 use redeliver_core::message::origin::Origin;
 use redeliver_core::message::schema::readable_metadata;
-use redeliver_core::message::{ReceivedMessage, Timestamp};
-use redeliver_core::ports::{BatchResponse, Clock, FlushOnDrop, Function, Observer, QueueSender};
+use redeliver_core::message::{Confirmed, ReceivedMessage, Timestamp};
+use redeliver_core::ports::{Clock, FlushOnDrop, Function, Observer, QueueSender};
 
 pub use on_aws::{NAME, run};
 
@@ -31,12 +31,12 @@ pub struct FinalDlqAnnotator<Q, C, O> {
 }
 
 impl<Q: QueueSender, C: Clock, O: Observer> Function for FinalDlqAnnotator<Q, C, O> {
-    async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> BatchResponse {
-        let _told_at_the_end = FlushOnDrop(&self.observer);
+    async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> Vec<Confirmed> {
+        let _flushed_at_the_end = FlushOnDrop(&self.observer);
         let now = self.clock.now();
         let outbox = Outbox::new(&self.clock, &self.observer, deadline);
         let outgoing = records.into_iter().map(|record| self.final_record(record, now)).collect();
-        BatchResponse { failed: outbox.send(&self.final_dlq, "final record", outgoing).await }
+        outbox.send(&self.final_dlq, "final record", outgoing).await
     }
 }
 

@@ -45,7 +45,7 @@ impl Failing {
     ///
     /// # Errors
     /// As it is told to.
-    pub fn answer(&self, message: &Message) -> Result<(), HandlerError> {
+    pub fn answer(&self, message: &Message<'_>) -> Result<(), HandlerError> {
         let Chances { rate, first, permanently, .. } = self.chances;
         if self.draw(message, 0, 0) < permanently {
             return Err(HandlerError::permanent(
@@ -54,7 +54,7 @@ impl Failing {
             ));
         }
         let attempt = (message.redrive_generation, message.retry_attempt);
-        let id = hash_of(&message.message_id);
+        let id = hash_of(message.message_id);
         let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
         let last = failed.get(&id).filter(|(last, _)| *last == attempt);
         let times = last.map_or(0, |(_, times)| *times);
@@ -70,7 +70,7 @@ impl Failing {
     }
 
     /// A number in 0..1, the same for the same key; draw 0 is the message's own, the others its attempts'.
-    fn draw(&self, message: &Message, draw: u32, times: u32) -> f64 {
+    fn draw(&self, message: &Message<'_>, draw: u32, times: u32) -> f64 {
         let mut key = [0; 32];
         for (place, byte) in key.iter_mut().zip(message.message_id.bytes().filter(|byte| *byte != b'-')) {
             *place = byte.to_ascii_lowercase();
@@ -93,20 +93,17 @@ mod tests {
 
     use super::*;
 
-    fn message(n: u32, (redrive_generation, retry_attempt): Attempt) -> Message {
-        Message {
-            body: String::new(),
-            message_id: format!("00000000-0000-4000-8000-{n:012}"),
-            form: Form::Envelope,
-            retry_attempt,
-            redrive_generation,
-            attributes: Attributes::new(),
-        }
-    }
-
     /// Which of 1,000 messages fail at this attempt.
     fn failures(failing: &Failing, attempt: Attempt) -> Vec<u32> {
-        (0..1000).filter(|n| failing.answer(&message(*n, attempt)).is_err()).collect()
+        let (redrive_generation, retry_attempt) = attempt;
+        let fails = |n: &u32| {
+            let message_id = &format!("00000000-0000-4000-8000-{n:012}");
+            let (form, attributes) = (&Form::Envelope, &Attributes::new());
+            let message =
+                Message { body: "", message_id, form, retry_attempt, redrive_generation, attributes };
+            failing.answer(&message).is_err()
+        };
+        (0..1000).filter(fails).collect()
     }
 
     const HALF: Chances = Chances { rate: 0.5, first: 0, permanently: 0.0, seed: 7 };

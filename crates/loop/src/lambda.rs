@@ -44,12 +44,12 @@ impl<H: Handler, Q: QueueSender, C: Clock> AsyncInvoker for LocalLambda<'_, H, Q
     async fn invoke(&self, _: &str, payload: &str) -> Result<(), NotInvoked> {
         let (retry, original) = read_payload(payload);
         let message = Message {
-            body: original.to_owned(),
-            message_id: message_id(original).unwrap_or_else(|| hashed(original)),
-            form: Form::Envelope,
+            body: original,
+            message_id: &message_id(original).unwrap_or_else(|| hashed(original)),
+            form: &Form::Envelope,
             retry_attempt: retry.map_or(0, |retry| retry.attempt),
             redrive_generation: 0,
-            attributes: Attributes::new(),
+            attributes: &Attributes::new(),
         };
         let Err(error) = self.handler.handle(&message).await else {
             return Ok(());

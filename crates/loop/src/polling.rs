@@ -34,7 +34,7 @@ pub async fn handle<Q: Queue>(
         return Vec::new();
     }
     let failed: HashSet<_> =
-        function.process(records, clock.now() + invocation).await.failed.into_iter().collect();
+        function.batch_item_failures(records, clock.now() + invocation).await.into_iter().collect();
     let (done, handles): (Vec<_>, Vec<_>) =
         received.into_iter().filter(|(id, _)| !failed.contains(id)).unzip();
     // Deleted even if the function took longer than it had: it has confirmed what became of each, and nobody else

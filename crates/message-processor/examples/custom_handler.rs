@@ -22,7 +22,7 @@ struct Order {
 struct Charge;
 
 impl Handler for Charge {
-    async fn handle(&self, message: &Message) -> Result<(), HandlerError> {
+    async fn handle(&self, message: &Message<'_>) -> Result<(), HandlerError> {
         let Order { order, cents } = message.data()?;
         match cents {
             // Never going to work: straight to the final DLQ, explained.
@@ -48,12 +48,12 @@ async fn main() -> ExitCode {
         return run(Charge).await;
     };
     let message = Message {
-        body,
-        message_id: "0191f3a2-7b1c-7d3e-8f00-0123456789ab".to_owned(),
-        form: Form::Envelope,
+        body: &body,
+        message_id: "0191f3a2-7b1c-7d3e-8f00-0123456789ab",
+        form: &Form::Envelope,
         retry_attempt: 0,
         redrive_generation: 0,
-        attributes: std::collections::BTreeMap::new(),
+        attributes: &std::collections::BTreeMap::new(),
     };
     println!("{:?}", Charge.handle(&message).await);
     ExitCode::SUCCESS

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use redeliver_core::accepted::Accepted;
 use redeliver_core::decide::breaker::{Breaker, Change, Met, Permission, Permit, Tenant, met};
 use redeliver_core::decide::may_be_held;
 use redeliver_core::deliver::until;
@@ -13,7 +14,6 @@ use redeliver_core::policy::Policy;
 use redeliver_core::ports::{Clock, Observer};
 
 use super::MessageProcessor;
-use super::accepted::Accepted;
 use super::calls::{Outcome, timeout};
 
 /// What a held message says of its target is believed for so long after it was sent again: the longest delay, and as
@@ -62,7 +62,7 @@ pub(super) struct Permitted<'a, H, Q, C: Clock, O: Observer> {
 impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
     /// What the messages of a batch say: an environment that has just begun knows of an outage by those that were held.
     pub(super) fn learn(&self, accepted: &[Accepted], now: Timestamp) {
-        let told = accepted.iter().filter_map(Accepted::told_of_outage);
+        let told = accepted.iter().filter_map(Accepted::outage);
         let recent = told.filter(|(_, told_at)| until(*told_at, now) < HELD_MOMENTS_AGO);
         let told = recent.reduce(|(since, told_at), (other_since, other_told_at)| {
             (since.min(other_since), told_at.max(other_told_at))
@@ -94,8 +94,8 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
     fn record(&self, permit: Permit, accepted: &Accepted, error: Option<&HandlerError>) -> Option<Timestamp> {
         let mut breaker = self.breaker.lock()?;
         let met = error.map_or(Met::Answer, |error| met(&self.policy, error));
-        let tenant = accepted.arrival.record.message_group_id.as_deref().map(Tenant::of);
-        let change = breaker.record(permit, met, accepted.metadata.message_id, tenant, self.clock.now());
+        let tenant = accepted.record().message_group_id.as_deref().map(Tenant::of);
+        let change = breaker.record(permit, met, accepted.metadata().message_id, tenant, self.clock.now());
         let still_down = breaker.open_since().filter(|_| matches!(change, Some(Change::ProbeFailed { .. })));
         drop(breaker);
         if let Some(change) = change {

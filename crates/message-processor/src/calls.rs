@@ -7,15 +7,16 @@ use std::time::Duration;
 use futures_util::future::{Either, pending};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use futures_util::{FutureExt, pin_mut, select_biased};
+use redeliver_core::accepted::{Accepted, FailedMessage};
 use redeliver_core::decide::retries_at_once;
 use redeliver_core::deliver::until;
 use redeliver_core::events::Event;
+use redeliver_core::failure::{CIRCUIT_OPEN, HandOff, Stage};
 use redeliver_core::handler::{FailureKind, Handler, HandlerError, Invocation};
-use redeliver_core::message::Timestamp;
+use redeliver_core::message::{Confirmed, Timestamp};
 use redeliver_core::ports::{Clock, Observer};
 
 use super::MessageProcessor;
-use super::accepted::Accepted;
 use super::breaker::{Asked, Permitted};
 
 /// What became of one call.
@@ -142,6 +143,39 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         })
     }
 
+    /// The answer to a call: the record is done, or its message has failed.
+    pub(super) fn answered(
+        &self,
+        accepted: Accepted,
+        call: &Call,
+        now: Timestamp,
+    ) -> Result<(Confirmed, Event), Box<FailedMessage>> {
+        let delivery = || accepted.delivery(now);
+        let (hand_off, error_type) = match &call.outcome {
+            Outcome::Success => {
+                let processed = Event::Processed {
+                    message_id: accepted.metadata().message_id_text.clone(),
+                    retry_attempt: self.retries_made(&accepted),
+                    age_seconds: until(accepted.first_sent(), now).as_secs_f64(),
+                    target_seconds: call.seconds,
+                };
+                return Ok((accepted.into_receipt().confirm(), processed));
+            }
+            Outcome::Failure(error) => {
+                (HandOff::of_handler(error, delivery()), error.error_type.loggable().into_owned())
+            }
+            Outcome::Held { since, probed: None } => {
+                (HandOff::held(*since, delivery()), CIRCUIT_OPEN.to_owned())
+            }
+            Outcome::Held { probed: Some(error), .. } => {
+                (HandOff::probed(error, delivery()), error.error_type.loggable().into_owned())
+            }
+            Outcome::NotStarted => (HandOff::not_started(delivery()), "NotStarted".to_owned()),
+        };
+        let (stage, error_type) = (Stage::MessageProcessor, Some(error_type));
+        Err(Box::new(FailedMessage { accepted, hand_off, due_at: None, stage, error_type }))
+    }
+
     /// Calls the target until it is done, the blips that the policy allows are over, or no time remains. A further call
     /// that the end cuts off does not count: it would leave a `Timeout`, and the error that is known would be
     /// forgotten.
@@ -176,8 +210,8 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
                 return Outcome::Failure(error);
             };
             self.observer.observe(&Event::RetriedImmediately {
-                message_id: accepted.message.message_id.clone(),
-                retry_attempt: accepted.message.retry_attempt,
+                message_id: accepted.metadata().message_id_text.clone(),
+                retry_attempt: self.retries_made(accepted),
                 error_type: error.error_type.loggable().into_owned(),
             });
             made += 1;
@@ -203,7 +237,8 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         permitted: Permitted<'_, H, Q, C, O>,
         end: Timestamp,
     ) -> Outcome {
-        let invocation = Invocation { message: &accepted.message, record: &accepted.arrival.record, end };
+        let message = accepted.message(self.retries_made(accepted));
+        let invocation = Invocation { message: &message, record: accepted.record(), end };
         let call = AssertUnwindSafe(async { self.handler.invoke(invocation).await });
         let met = call.catch_unwind().await;
         let met = met.unwrap_or_else(|_| Err(HandlerError::transient("Panic", "the handler panicked")));

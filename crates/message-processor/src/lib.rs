@@ -7,7 +7,7 @@
 //! struct Charge;
 //!
 //! impl Handler for Charge {
-//!     async fn handle(&self, message: &Message) -> Result<(), HandlerError> {
+//!     async fn handle(&self, message: &Message<'_>) -> Result<(), HandlerError> {
 //!         println!("charging for {}", message.message_id);
 //!         Ok(())
 //!     }
@@ -21,7 +21,6 @@
 
 #![warn(missing_docs)] // a library for those who write a handler
 
-mod accepted;
 mod breaker;
 mod calls;
 mod on_aws;
@@ -30,12 +29,16 @@ mod strategy;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use redeliver_core::deliver::keep_free;
+use redeliver_core::accepted::Accepted;
+use redeliver_core::arrival::Arrival;
+use redeliver_core::deliver::{Outgoing, keep_free};
+use redeliver_core::failure::Stage;
+use redeliver_core::message::Confirmed;
 use redeliver_core::message::origin::Resenders;
 use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::{
-    BatchResponse, Clock, FlushOnDrop, Function, Observer, QueueDepth, QueueSender, VisibilityControl,
+    Clock, FlushOnDrop, Function, Observer, QueueDepth, QueueSender, VisibilityControl,
 };
 
 use strategy::Unsent;
@@ -49,27 +52,26 @@ pub use redeliver_core::strategy::OnFailure;
 /// Kept free at the end of an invocation, for the sends and the answer.
 const SEND_RESERVE: Duration = Duration::from_secs(5);
 
-/// The message processor and all that it needs of the world: parse → call the target → keep what failed, as the strategy
-/// does → report.
+/// The message processor: parse → call the target → keep the failed messages, as the strategy does → report.
 #[derive(Debug)]
 pub struct MessageProcessor<H, Q, C, O> {
     /// The target.
     pub handler: H,
-    /// What becomes of a message that failed.
+    /// The strategy for failed messages, with its queues.
     pub on_failure: OnFailure<Q>,
-    /// Its `immediate`, `circuit_breaker` and lists, and all of it unless failed messages are handed off.
+    /// Its `immediate`, `circuit_breaker` and lists; with other strategies than `delayed-resend`, all of it.
     pub policy: Policy,
-    /// Whether the target is called at all: the policy's `circuit_breaker`.
+    /// The policy's `circuit_breaker`, with what this environment knows of the target.
     pub breaker: SharedBreaker,
-    /// Where verdicts go.
+    /// The queue for verdicts.
     pub annotation_queue: Q,
     /// The clock.
     pub clock: C,
     /// Logs and metrics.
     pub observer: O,
-    /// Which bodies are messages.
+    /// The schema that tells messages from invalid bodies.
     pub schema: MessageSchema,
-    /// Who sends messages to the source queue again.
+    /// The senders whose messages are re-sends.
     pub resenders: Resenders,
     /// Calls to the target at the same time, within one batch.
     pub max_concurrency: NonZeroUsize,
@@ -78,8 +80,8 @@ pub struct MessageProcessor<H, Q, C, O> {
 impl<H: Handler, Q: QueueSender + QueueDepth + VisibilityControl, C: Clock, O: Observer> Function
     for MessageProcessor<H, Q, C, O>
 {
-    async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> BatchResponse {
-        let _told_at_the_end = FlushOnDrop(&self.observer);
+    async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> Vec<Confirmed> {
+        let _flushed_at_the_end = FlushOnDrop(&self.observer);
         let now = self.clock.now();
         let mut accepted = Vec::with_capacity(records.len());
         let mut verdicts = Vec::new();
@@ -95,17 +97,34 @@ impl<H: Handler, Q: QueueSender + QueueDepth + VisibilityControl, C: Clock, O: O
         let calls = self.call_all(calls_end, &accepted).await;
 
         let now = self.clock.now();
-        let mut done = Vec::from_iter(self.held(&calls));
+        let mut events = Vec::from_iter(self.held(&calls));
+        let mut done = Vec::with_capacity(accepted.len());
         let mut failed = Vec::new();
         for (message, call) in accepted.into_iter().zip(calls) {
-            match message.answered(&call, now) {
-                Ok(processed) => done.push(processed),
+            match self.answered(message, &call, now) {
+                Ok((confirmed, processed)) => {
+                    done.push(confirmed);
+                    events.push(processed);
+                }
                 Err(message) => failed.push(*message),
             }
         }
         // Before the sends: these are done whatever becomes of the others.
-        self.observer.observe_all(&done);
-        BatchResponse { failed: self.keep(Unsent { failed, verdicts, deadline }).await }
+        self.observer.observe_all(&events);
+        done.extend(self.keep(Unsent { failed, verdicts, deadline }).await);
+        done
+    }
+}
+
+impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
+    /// A message to call the target for, or the verdict on one that must not be called.
+    fn accept(&self, record: ReceivedMessage, now: Timestamp) -> Result<Accepted, Box<Outgoing>> {
+        // A `Failure` on the source queue is its producer's: it is not believed.
+        let arrival = self.of_its_origin(Arrival::open(record, now));
+        match arrival.accept(&self.schema, None) {
+            Ok(accepted) => self.check_receives(accepted, now),
+            Err(refused) => Err(Box::new(refused.give_up(Stage::MessageProcessor, None, now))),
+        }
     }
 }
 

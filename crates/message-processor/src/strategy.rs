@@ -1,99 +1,175 @@
-//! What becomes of the messages that failed. Each strategy has a file of its own: all that it decides and sends.
-
-mod delayed_resend;
-mod direct_resend;
-mod visibility;
+//! The strategies: where failed messages go.
 
 use futures_util::join;
+use redeliver_core::accepted::{Accepted, FailedMessage};
 use redeliver_core::arrival::Arrival;
-use redeliver_core::decide::may_be_called;
-use redeliver_core::deliver::{Outbox, Outgoing};
-use redeliver_core::failure::HandOff;
-use redeliver_core::message::Timestamp;
-use redeliver_core::message::metadata::Metadata;
+use redeliver_core::decide::{QueueTimes, decide_on_queue, may_be_called};
+use redeliver_core::deliver::{Hiding, Outbox, Outgoing, until};
+use redeliver_core::events::Event;
+use redeliver_core::failure::{HandOff, Kind, Stage};
+use redeliver_core::limits::{DelaySeconds, RetryDelay};
 use redeliver_core::message::origin::Resenders;
+use redeliver_core::message::{Confirmed, Timestamp};
 use redeliver_core::ports::{Clock, Observer, QueueDepth, QueueSender, VisibilityControl};
+use redeliver_core::redelivery::{Redelivery, Routes};
 use redeliver_core::strategy::OnFailure;
 
 use super::MessageProcessor;
-use super::accepted::{Accepted, Failed};
 
-/// If each receive is an attempt: what is known if nobody has answered for the receive before this one.
+/// The error of a message whose receives are attempts, if the receive before this one was not answered for.
 const GIVEN_ONCE_MORE: &str = "SQS gave the message once more: the function crashed, timed out, ran out of memory or was throttled, and nobody knows what became of the call";
 
-/// What is still to be sent once the calls are over.
+/// The messages to send once the calls are over.
 pub(super) struct Unsent {
-    pub(super) failed: Vec<Failed>,
+    pub(super) failed: Vec<FailedMessage>,
     pub(super) verdicts: Vec<Outgoing>,
     pub(super) deadline: Timestamp,
 }
 
 impl<H, Q: QueueSender + QueueDepth + VisibilityControl, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
-    /// Sends the verdicts, and keeps what failed. Answers with the ids of the records that are not done: whose send is
-    /// not confirmed, and what stays on its queue.
-    pub(super) async fn keep(&self, unsent: Unsent) -> Vec<String> {
+    /// Sends the verdicts, and keeps the failed messages.
+    pub(super) async fn keep(&self, unsent: Unsent) -> Vec<Confirmed> {
+        let outbox = Outbox::new(&self.clock, &self.observer, unsent.deadline);
         match &self.on_failure {
             OnFailure::DelayedResend { intermediate_dlq } => {
-                self.hand_off_all(intermediate_dlq, unsent).await
+                self.hand_off_all(intermediate_dlq, &outbox, unsent).await
             }
-            OnFailure::DirectResend(redelivery) => self.send_all_again(redelivery, unsent).await,
+            OnFailure::DirectResend(redelivery) => self.send_all_again(redelivery, &outbox, unsent).await,
             OnFailure::Visibility { source_queue, queue_times } => {
-                self.hide_all(source_queue, *queue_times, unsent).await
+                self.hide_all(source_queue, *queue_times, &outbox, unsent).await
             }
         }
     }
-}
 
-impl<H, Q: QueueSender, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
-    fn outbox(&self, deadline: Timestamp) -> Outbox<'_, C, O> {
-        Outbox::new(&self.clock, &self.observer, deadline)
+    /// `delayed-resend`: the failed-message-processor gets each failed message with its reason, and decides.
+    async fn hand_off_all(
+        &self,
+        intermediate_dlq: &Q,
+        outbox: &Outbox<'_, C, O>,
+        Unsent { failed, verdicts, .. }: Unsent,
+    ) -> Vec<Confirmed> {
+        let now = self.clock.now();
+        let hand_offs = failed.into_iter().map(|message| self.hand_off(message, now)).collect();
+        let (mut done, verdicts) = join!(
+            outbox.send(intermediate_dlq, "hand-off", hand_offs),
+            outbox.send(&self.annotation_queue, "verdict", verdicts),
+        );
+        done.extend(verdicts);
+        done
     }
 
-    /// Sends the verdicts at the same time as what is kept.
-    async fn with_verdicts(
+    /// `direct-resend`: decided here, by the rules of the failed-message-processor.
+    async fn send_all_again(
         &self,
-        verdicts: Vec<Outgoing>,
+        redelivery: &Redelivery<Q>,
         outbox: &Outbox<'_, C, O>,
-        kept: impl Future<Output = Vec<String>>,
-    ) -> Vec<String> {
-        let (kept, verdicts) = join!(kept, outbox.send(&self.annotation_queue, "verdict", verdicts));
-        [kept, verdicts].concat()
+        Unsent { failed, verdicts, deadline }: Unsent,
+    ) -> Vec<Confirmed> {
+        let mut routes = if failed.is_empty() {
+            Routes::default()
+        } else {
+            redelivery.begin(&self.policy, &self.clock, &self.observer, deadline).await
+        };
+        verdicts.into_iter().for_each(|verdict| routes.give_up(verdict));
+        let now = self.clock.now();
+        for message in failed {
+            routes.add(&self.policy, message, now);
+        }
+        redelivery.send(outbox, &self.annotation_queue, routes).await
+    }
+
+    /// `visibility`: decided here, since no other function sees a message that stays on its queue.
+    async fn hide_all(
+        &self,
+        source_queue: &Q,
+        queue_times: QueueTimes,
+        outbox: &Outbox<'_, C, O>,
+        Unsent { failed, mut verdicts, .. }: Unsent,
+    ) -> Vec<Confirmed> {
+        let now = self.clock.now();
+        let mut hidings = Vec::with_capacity(failed.len());
+        for message in failed {
+            match decide_on_queue(&self.policy, &message, queue_times, now) {
+                Ok(visibility) => {
+                    let FailedMessage { accepted, error_type, .. } = message;
+                    let confirmed = Event::RetryScheduled {
+                        message_id: accepted.metadata().message_id_text.clone(),
+                        retry_attempt: accepted.record().receive_count,
+                        // The queue counts every receive.
+                        spends_attempt: true,
+                        delay_seconds: RetryDelay::saturating(visibility.get().into()),
+                        age_seconds: until(accepted.first_sent(), now).as_secs_f64(),
+                        error_type,
+                    };
+                    hidings.push(Hiding { receipt: accepted.into_receipt(), visibility, confirmed });
+                }
+                Err(give_up) => {
+                    let attempts = self.retries_made(&message.accepted);
+                    verdicts.push(message.give_up(Some(attempts), give_up));
+                }
+            }
+        }
+        let ((), verdicts) = join!(
+            outbox.hide(source_queue, hidings),
+            outbox.send(&self.annotation_queue, "verdict", verdicts),
+        );
+        verdicts
     }
 }
 
 impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
-    /// The queue says how many, or the message does.
-    pub(super) fn retries_made(&self, metadata: &Metadata, receive_count: u32) -> u32 {
-        if self.on_failure.strategy().definition().attempts_are_receives {
-            receive_count.saturating_sub(1)
+    fn hand_off(&self, failed: FailedMessage, now: Timestamp) -> Outgoing {
+        let FailedMessage { accepted, hand_off, error_type, .. } = failed;
+        let kind = hand_off.answer.kind();
+        // A message may be held a hundred times: one event reports all holds of a batch.
+        let handed_off = (kind != Kind::Held).then(|| Event::HandedOff {
+            message_id: accepted.metadata().message_id_text.clone(),
+            retry_attempt: self.retries_made(&accepted),
+            error_type: error_type.unwrap_or_default(),
+            kind: kind.as_str(),
+            age_seconds: until(accepted.first_sent(), now).as_secs_f64(),
+        });
+        accepted.named().handed_off(&hand_off).pass_on(DelaySeconds::ZERO, handed_off)
+    }
+
+    /// Retries made so far: counted by the queue or by the message.
+    pub(super) fn retries_made(&self, accepted: &Accepted) -> u32 {
+        if self.attempts_are_receives() {
+            accepted.record().receive_count.saturating_sub(1)
         } else {
-            metadata.retry_attempt
+            accepted.metadata().retry_attempt
         }
     }
 
-    /// Where each receive is an attempt nobody sends a message again.
+    /// The record with its origin: where a failed message stays on its queue, it was never sent again.
     pub(super) fn of_its_origin(&self, arrival: Arrival) -> Arrival {
-        if self.on_failure.strategy().definition().attempts_are_receives {
+        if self.attempts_are_receives() {
             return arrival.sent_by_one_of(&Resenders::nobody());
         }
         arrival.sent_by_one_of(&self.resenders)
     }
 
-    /// If the queue counts the attempts, it also counts those for which nobody answered.
+    /// A queue that counts the attempts also counts those that nobody has answered for.
     pub(super) fn check_receives(
         &self,
         accepted: Accepted,
         now: Timestamp,
     ) -> Result<Accepted, Box<Outgoing>> {
-        if !self.on_failure.strategy().definition().attempts_are_receives {
+        if !self.attempts_are_receives() {
             return Ok(accepted);
         }
-        match may_be_called(&self.policy, &accepted.metadata, accepted.arrival.record.receive_count) {
-            Ok(()) => Ok(accepted),
-            Err(give_up) => {
-                let hand_off = HandOff::unanswered(GIVEN_ONCE_MORE, accepted.arrival.delivery(now));
-                Err(accepted.give_up(hand_off, give_up))
-            }
-        }
+        let Err(give_up) = may_be_called(&self.policy, accepted.metadata(), accepted.record().receive_count)
+        else {
+            return Ok(accepted);
+        };
+        let attempts = self.retries_made(&accepted);
+        let hand_off = HandOff::unanswered(GIVEN_ONCE_MORE, accepted.delivery(now));
+        let (stage, due_at, error_type) = (Stage::MessageProcessor, None, None);
+        let failed = FailedMessage { accepted, hand_off, due_at, stage, error_type };
+        Err(Box::new(failed.give_up(Some(attempts), give_up)))
+    }
+
+    fn attempts_are_receives(&self) -> bool {
+        self.on_failure.strategy().definition().attempts_are_receives
     }
 }

@@ -150,16 +150,42 @@ enum Step {
 /// What no event and no attribute may hold.
 const CANARY: &str = "canary-4711";
 
+/// A message as the handler saw it.
+#[derive(Clone, Debug, PartialEq)]
+struct Seen {
+    body: String,
+    message_id: String,
+    form: Form,
+    retry_attempt: u32,
+    redrive_generation: u32,
+    attributes: Attributes,
+    idempotency_key: String,
+}
+
+impl From<&Message<'_>> for Seen {
+    fn from(message: &Message<'_>) -> Self {
+        Self {
+            body: message.body.to_owned(),
+            message_id: message.message_id.to_owned(),
+            form: message.form.clone(),
+            retry_attempt: message.retry_attempt,
+            redrive_generation: message.redrive_generation,
+            attributes: message.attributes.clone(),
+            idempotency_key: message.idempotency_key().to_owned(),
+        }
+    }
+}
+
 /// A handler that does what the script says, by message id; without a line there it succeeds.
 #[derive(Clone)]
 struct Scripted {
     clock: VirtualClock,
     steps: BTreeMap<String, Step>,
-    calls: Arc<Mutex<Vec<Message>>>,
+    calls: Arc<Mutex<Vec<Seen>>>,
 }
 
 impl Scripted {
-    fn calls(&self) -> Vec<Message> {
+    fn calls(&self) -> Vec<Seen> {
         self.calls.lock().unwrap().clone()
     }
 
@@ -169,9 +195,9 @@ impl Scripted {
 }
 
 impl Handler for Scripted {
-    fn handle(&self, message: &Message) -> impl Future<Output = Result<(), HandlerError>> + Send {
-        self.calls.lock().unwrap().push(message.clone());
-        let step = self.steps.get(&message.message_id).cloned();
+    fn handle(&self, message: &Message<'_>) -> impl Future<Output = Result<(), HandlerError>> + Send {
+        self.calls.lock().unwrap().push(Seen::from(message));
+        let step = self.steps.get(message.message_id).cloned();
         let answer: BoxFuture<'_, _> = match step {
             None => ready(Ok(())).boxed(),
             Some(Step::Fail(error)) => ready(Err(error)).boxed(),

@@ -5,14 +5,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use redeliver_core::accepted::FailedMessage;
+use redeliver_core::arrival::Arrival;
 use redeliver_core::decide::Resend;
 use redeliver_core::events::Event;
-use redeliver_core::failure::FAILURE_SCHEMA;
 use redeliver_core::failure::annotation::DEAD_LETTER_SCHEMA;
+use redeliver_core::failure::{FAILURE_SCHEMA, HandOff, Stage};
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::metadata::{parse_rfc3339, rfc3339};
 use redeliver_core::message::packing::Batch;
-use redeliver_core::message::schema::{MESSAGE_SCHEMA, Rewritten};
+use redeliver_core::message::schema::{MESSAGE_SCHEMA, MessageSchema, Rewritten};
 use redeliver_core::message::{Attribute, AttributeValue, Attributes, Content, ReceivedMessage, Timestamp};
 use redeliver_core::ports::{
     Clock, Depth, EntryError, EntryOutcome, Function, Observer, Queue, QueueDepth, QueueSender, QueueService,
@@ -100,6 +102,14 @@ pub fn resent_body(resend: Resend) -> String {
     }
 }
 
+/// A message with this body after its failure, and perhaps a hop.
+pub fn failed(body: &str, hand_off: &HandOff, due_at: Option<Timestamp>) -> FailedMessage {
+    let arrival = Arrival::open(record(1, body), start());
+    let accepted = arrival.accept(&MessageSchema::default(), Some(&hand_off.delivery)).unwrap();
+    let (hand_off, stage) = (hand_off.clone(), Stage::FailedMessageProcessor);
+    FailedMessage { accepted, hand_off, due_at, stage, error_type: None }
+}
+
 /// A body whose `data` fills it to so many bytes.
 pub fn body_of_size(n: usize, bytes: usize) -> String {
     let empty = format!(r#"{{"metadata":{{"message_id":"{}"}},"data":{{"x":""}}}}"#, id(n));
@@ -155,7 +165,7 @@ impl World {
         time: Duration,
     ) -> Vec<String> {
         let deadline = self.clock.now() + time;
-        let failed = self.clock.block_on(function.process(records, deadline)).failed;
+        let failed = self.clock.block_on(function.batch_item_failures(records, deadline));
         assert_eq!(self.seen.untold(), 0, "events that no flush followed");
         failed
     }

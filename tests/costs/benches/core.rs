@@ -13,18 +13,21 @@ fn measure(criterion: &mut Criterion) {
     let workload = Workload::default();
     let mut group = criterion.benchmark_group("core");
     group.sampling_mode(SamplingMode::Flat); // short samples: few of them are interrupted
-    for Case { name, operation, record, hand_off } in workload.cases() {
+    for Case { name, operation, record } in workload.cases() {
         let body = record.body.as_str();
         group.throughput(Throughput::Bytes(body.len() as u64));
         group.bench_function(name, |bencher| match operation {
             Operation::Skim => bencher.iter(|| workload::skim(body)),
-            Operation::Resend => bencher.iter(|| workload.resend(body, &hand_off)),
-            Operation::ResendByDataSchema => {
-                bencher.iter(|| workload.resend_by_data_schema(body, &hand_off));
+            Operation::Resend => {
+                bencher.iter_batched(
+                    || record.clone(),
+                    |record| workload.resend(record),
+                    BatchSize::SmallInput,
+                );
             }
-            Operation::Record => {
-                let record = || record.clone();
-                bencher.iter_batched(record, |record| workload.resend_record(record), BatchSize::SmallInput);
+            Operation::ResendByDataSchema => {
+                let resend = |record| workload.resend_by_data_schema(record);
+                bencher.iter_batched(|| record.clone(), resend, BatchSize::SmallInput);
             }
         });
     }

@@ -54,11 +54,8 @@ fn counted(workload: &Workload, case: &Case, record: ReceivedMessage) {
 fn run(workload: &Workload, case: &Case, record: ReceivedMessage) {
     match case.operation {
         Operation::Skim => _ = black_box(workload::skim(&record.body)),
-        Operation::Resend => drop(black_box(workload.resend(&record.body, &case.hand_off))),
-        Operation::ResendByDataSchema => {
-            drop(black_box(workload.resend_by_data_schema(&record.body, &case.hand_off)));
-        }
-        Operation::Record => drop(black_box(workload.resend_record(record))),
+        Operation::Resend => drop(black_box(workload.resend(record))),
+        Operation::ResendByDataSchema => drop(black_box(workload.resend_by_data_schema(record))),
     }
 }
 

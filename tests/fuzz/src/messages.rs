@@ -38,7 +38,15 @@ pub(crate) fn opened_with(
     trace_header: Option<String>,
     sent_at: Timestamp,
 ) -> Arrival {
-    let record = ReceivedMessage {
+    Arrival::open(record(attributes, trace_header, sent_at), moment())
+}
+
+pub(crate) fn record(
+    attributes: Attributes,
+    trace_header: Option<String>,
+    sent_at: Timestamp,
+) -> ReceivedMessage {
+    ReceivedMessage {
         sqs_message_id: "0191f3a2-7b1c-7d3e-8f00-000000000001".to_owned(),
         receipt_handle: "receipt".to_owned(),
         body: "-".to_owned(),
@@ -51,8 +59,7 @@ pub(crate) fn opened_with(
         sender_id: None,
         redriven_from: None,
         queue_arn: "arn:aws:sqs:eu-central-1:000000000000:queue".to_owned(),
-    };
-    Arrival::open(record, moment())
+    }
 }
 
 /// Whether SQS takes these attributes beside a short body: by the rules of the SQS in memory, which are not the ones that the

@@ -135,17 +135,12 @@ impl<F: Function, P: Fn(SkewedClock) -> F> EventSource<'_, P> {
         let world = self.queue.world;
         let timeout = Duration::from_secs(world.knobs.invocation_seconds);
         let polls = world.strikes(world.knobs.process.dies).then(|| world.up_to(40));
-        let process = function.process(records.to_vec(), self.clock.now() + timeout);
+        let process = function.batch_item_failures(records.to_vec(), self.clock.now() + timeout);
         let time_is_up = pin!(world.clock.sleep(timeout));
         let Either::Left((Some(failed), _)) = select(pin!(dying(process, polls)), time_is_up).await else {
             return false;
         };
-        let failed: BTreeSet<_> = failed.failed.into_iter().collect();
-        let ids: BTreeSet<_> = records.iter().map(|record| record.sqs_message_id.clone()).collect();
-        if !failed.is_subset(&ids) {
-            // Lambda takes an unknown id for a failure of the whole batch: nobody may rely on that.
-            world.ledger().report(format!("a function reports records that it was not given: {failed:?}"));
-        }
+        let failed: BTreeSet<_> = failed.into_iter().collect();
         if world.strikes(world.knobs.process.response_lost) {
             return true;
         }

@@ -224,7 +224,7 @@ impl Record {
         }
         Self {
             sqs_message_id: record.sqs_message_id.clone(),
-            body: message.body.clone(),
+            body: message.body.to_owned(),
             attributes,
             receive_count: Some(record.receive_count),
             message_group_id: record.message_group_id.clone(),

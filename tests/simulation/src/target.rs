@@ -43,7 +43,7 @@ pub(crate) struct Calling<'a> {
 }
 
 impl<'a> Calling<'a> {
-    fn new(world: &'a World, message: &Message) -> Self {
+    fn new(world: &'a World, message: &Message<'_>) -> Self {
         let call = world.ledger().called(message, world.clock.now());
         Self { world, call, is_over: false }
     }
@@ -63,7 +63,7 @@ impl Drop for Calling<'_> {
 }
 
 impl Handler for Target<'_> {
-    async fn handle(&self, message: &Message) -> Result<(), HandlerError> {
+    async fn handle(&self, message: &Message<'_>) -> Result<(), HandlerError> {
         let Self { world, .. } = *self;
         let mut calling = Calling::new(world, message);
         let call = calling.call;
@@ -74,7 +74,7 @@ impl Handler for Target<'_> {
         };
         match self.act(message) {
             Act::Succeed => {
-                world.ledger().processed(call, &message.body, world.clock.now());
+                world.ledger().processed(call, message.body, world.clock.now());
                 // The answer has a way to go, on which the process may die.
                 world.travel().await;
                 calling.returns();
@@ -117,17 +117,16 @@ impl<'a> Target<'a> {
         Self { world, own_function }
     }
 
-    fn act(&self, message: &Message) -> Act {
+    fn act(&self, message: &Message<'_>) -> Act {
         let Self { world, .. } = *self;
-        let destiny =
-            number(&message.body).and_then(|n| world.messages.get(n)).map(|message| message.destiny);
+        let destiny = number(message.body).and_then(|n| world.messages.get(n)).map(|message| message.destiny);
         let [unavailable, refused, busy, unknown] = ERROR_TYPES;
         match destiny {
             Some(Destiny::AlwaysTransient) => return Act::Fail("transient", unavailable, None),
             Some(Destiny::AlwaysPermanent) => return Act::Fail("permanent", unknown, None),
             _ => {}
         }
-        let tenant = number(&message.body).and_then(|n| world.messages.get(n));
+        let tenant = number(message.body).and_then(|n| world.messages.get(n));
         let tenant = tenant.and_then(|message| message.content.message_group_id.as_deref());
         match world.outage(tenant) {
             Some(Down::Refuses) => return Act::Fail("transient", unavailable, None),

@@ -9,8 +9,8 @@ use redeliver_tests::script::Call;
 struct Script;
 
 impl Handler for Script {
-    async fn handle(&self, message: &Message) -> Result<(), HandlerError> {
-        let Call { action, text } = Call::begin(&message.body);
+    async fn handle(&self, message: &Message<'_>) -> Result<(), HandlerError> {
+        let Call { action, text } = Call::begin(message.body);
         match action.as_str() {
             "ok" => Ok(()),
             "panic" => panic!("{text}"),

@@ -1,18 +1,14 @@
 //! Our delays, seen from outside: what is decided on a message that always fails, retry by retry.
 
-use std::sync::LazyLock;
-
-use redeliver_core::decide::{Decision, Failed, GiveUp, Resend, decide};
-use redeliver_core::failure::reason::DeadLetterReason;
+use redeliver_core::decide::{Decision, Resend, decide};
+use redeliver_core::failure::reason::{DeadLetterReason, GiveUp};
 use redeliver_core::failure::{Delivery, HandOff};
 use redeliver_core::handler::HandlerError;
 use redeliver_core::message::metadata::parse_rfc3339;
 use redeliver_core::message::origin::Origin;
-use redeliver_core::message::schema::{MessageSchema, Parsed};
 use redeliver_core::policy::Policy;
-use redeliver_testing::functions::resent_body;
+use redeliver_testing::functions::{failed, resent_body};
 
-static SCHEMA: LazyLock<MessageSchema> = LazyLock::new(MessageSchema::default);
 /// When everything happens.
 const NOW: &str = "2026-07-25T17:20:00Z";
 
@@ -44,12 +40,7 @@ pub(crate) fn delays(policy: &Policy, n: usize) -> Vec<u32> {
 pub(crate) fn retry(policy: &Policy, body: &str, error: &HandlerError) -> Result<Resend, GiveUp> {
     let now = parse_rfc3339(NOW).unwrap();
     let hand_off = HandOff::of_handler(error, delivery());
-    let message = Parsed::Envelope(SCHEMA.parse(body).unwrap());
-    let decide = |due_at, now| {
-        let failed =
-            Failed { message: &message, body_bytes: 0, hand_off: &hand_off, due_at, attributes_bytes: 0 };
-        decide(policy, failed, None, now)
-    };
+    let decide = |due_at, now| decide(policy, &failed(body, &hand_off, due_at), None, now);
     let mut decision = decide(None, now);
     if let Decision::Hop(due) = decision {
         decision = decide(Some(due), due);

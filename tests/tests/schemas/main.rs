@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use jsonschema::{Registry, Validator};
 use redeliver_core::arrival::Arrival;
-use redeliver_core::decide::{Decision, Failed, decide};
+use redeliver_core::decide::{Decision, decide};
 use redeliver_core::failure::annotation::{Annotation, Cause, DEAD_LETTER_SCHEMA, DeadLetter, annotate};
 use redeliver_core::failure::reason::DeadLetterReason;
 use redeliver_core::failure::{
@@ -21,10 +21,10 @@ use redeliver_core::failure::{
 use redeliver_core::handler::{ErrorType, HandlerError};
 use redeliver_core::message::metadata::parse_rfc3339;
 use redeliver_core::message::origin::Origin;
-use redeliver_core::message::schema::{MESSAGE_SCHEMA, MessageSchema, Parsed};
+use redeliver_core::message::schema::{MESSAGE_SCHEMA, MessageSchema};
 use redeliver_core::message::{Attribute, AttributeValue, Attributes, ReceivedMessage};
 use redeliver_core::policy::{POLICY_SCHEMA, Policy};
-use redeliver_testing::functions::{self, resent_body};
+use redeliver_testing::functions::{self, failed, resent_body};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -272,15 +272,7 @@ fn every_body_that_the_code_sends_again_is_a_valid_message() {
         let mut body = first;
         for (number, mut hand_off) in hand_offs().into_iter().cycle().take(40).enumerate() {
             hand_off.delivery.came_back = hand_off.delivery.came_back.filter(|_| number == 0);
-            let message = Parsed::Envelope(schema.parse(&body).unwrap());
-            let failed = Failed {
-                message: &message,
-                body_bytes: 0,
-                hand_off: &hand_off,
-                due_at: None,
-                attributes_bytes: 0,
-            };
-            if let Decision::Resend(resend) = decide(&policy, failed, None, now) {
+            if let Decision::Resend(resend) = decide(&policy, &failed(&body, &hand_off, None), None, now) {
                 body = resent_body(resend);
                 assert_valid("message", &body);
             }

@@ -144,16 +144,10 @@ fn body() -> (String, Metadata) {
     let mut body = first.to_owned();
     let mut now = at(10);
     for hand_off in [again, transient, after, snooze] {
-        let schema = MessageSchema::default();
-        let message = Parsed::Envelope(schema.parse(&body).unwrap());
-        let failed = Failed {
-            message: &message,
-            body_bytes: 0,
-            hand_off: &hand_off,
-            due_at: None,
-            attributes_bytes: 0,
+        let failed = failed(&body, &hand_off, None);
+        let Decision::Resend(resend) = decide(&policy, &failed, None, now) else {
+            panic!("it is sent again")
         };
-        let Decision::Resend(resend) = decide(&policy, failed, None, now) else { panic!("it is sent again") };
         now += chrono::TimeDelta::seconds(100);
         body = resent_body(resend);
     }
@@ -179,12 +173,8 @@ fn body() -> (String, Metadata) {
 /// A body that SQS has moved twice and that is held, not for the first time.
 fn held_body() -> (String, Metadata) {
     let before = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab","first_sent_time":"2026-07-25T17:00:00.000000Z","redrive_count":2,"held_since":"2026-07-25T17:10:00.000000Z","held_seconds":600},"data":{}}"#;
-    let schema = MessageSchema::default();
-    let message = Parsed::Envelope(schema.parse(before).unwrap());
-    let hand_off = HandOff::held(at(-600), delivery(None));
-    let failed =
-        Failed { message: &message, body_bytes: 0, hand_off: &hand_off, due_at: None, attributes_bytes: 0 };
-    let Decision::Resend(resend) = decide(&Policy::default(), failed, None, at(10)) else {
+    let failed = failed(before, &HandOff::held(at(-600), delivery(None)), None);
+    let Decision::Resend(resend) = decide(&Policy::default(), &failed, None, at(10)) else {
         panic!("it is sent again")
     };
     let metadata = Metadata {

@@ -17,7 +17,7 @@ fn final_record(body: &str) -> Attributes {
     };
     let deadline = setup.world.clock.now() + Duration::from_secs(30);
     let records = setup.annotation.received();
-    assert!(setup.world.clock.block_on(annotator.process(records, deadline)).failed.is_empty());
+    assert!(setup.world.clock.block_on(annotator.batch_item_failures(records, deadline)).is_empty());
     let record = final_dlq.only();
     assert_eq!(record.body, body);
     record.attributes
@@ -75,7 +75,7 @@ fn a_record_that_sqs_gave_up_is_explained_as_far_as_it_can_be() {
     };
     let redriven = ReceivedMessage { redriven_from: Some(RETRY_ARN.to_owned()), ..received(1, body.clone()) };
     let deadline = world.clock.now() + Duration::from_secs(30);
-    assert!(world.clock.block_on(annotator.process(vec![redriven], deadline)).failed.is_empty());
+    assert!(world.clock.block_on(annotator.batch_item_failures(vec![redriven], deadline)).is_empty());
     let record = final_dlq.only();
     assert_eq!((record.body, text(&record.attributes, "ErrorType")), (body, "ORCHESTRATION_FAILED"));
     assert_eq!(document(&record.attributes, "DeadLetter")["source_queue_arn"], RETRY_ARN);

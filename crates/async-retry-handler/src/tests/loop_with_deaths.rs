@@ -210,14 +210,14 @@ impl Loop {
     ) -> Option<Vec<String>> {
         let deadline = self.world.clock.now() + Duration::from_secs(20);
         self.world.clock.block_on(async {
-            let mut process = pin!(function.process(records.to_vec(), deadline));
+            let mut process = pin!(function.batch_item_failures(records.to_vec(), deadline));
             let mut polls = 0;
             poll_fn(|context| {
                 if death == Some(polls) {
                     return Poll::Ready(None);
                 }
                 polls += 1;
-                let polled = process.as_mut().poll(context).map(|response| Some(response.failed));
+                let polled = process.as_mut().poll(context).map(Some);
                 if death == Some(polls) && polled.is_pending() { Poll::Ready(None) } else { polled }
             })
             .await

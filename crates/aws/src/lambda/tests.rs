@@ -1,7 +1,6 @@
 use std::sync::Mutex;
 
-use redeliver_core::message::{ReceivedMessage, Timestamp};
-use redeliver_core::ports::BatchResponse;
+use redeliver_core::message::{Confirmed, ReceivedMessage, Timestamp};
 use serde_json::{Value, json};
 
 use super::*;
@@ -11,11 +10,10 @@ use super::*;
 struct Noting(Mutex<Vec<String>>);
 
 impl Function for Noting {
-    async fn process(&self, records: Vec<ReceivedMessage>, _: Timestamp) -> BatchResponse {
-        let fails = records.iter().filter(|record| record.body == "fails");
-        let failed = fails.map(|record| record.sqs_message_id.clone()).collect();
-        self.0.lock().unwrap().extend(records.into_iter().map(|record| record.sqs_message_id));
-        BatchResponse { failed }
+    async fn process(&self, records: Vec<ReceivedMessage>, _: Timestamp) -> Vec<Confirmed> {
+        self.0.lock().unwrap().extend(records.iter().map(|record| record.sqs_message_id.clone()));
+        let done = records.into_iter().filter(|record| record.body != "fails");
+        done.map(|record| record.into_receipt().confirm()).collect()
     }
 }
 
@@ -97,7 +95,7 @@ async fn a_record_without_an_id_fails_the_invocation_and_no_record_is_begun() {
 async fn a_panic_fails_the_invocation_without_its_text() {
     struct Panics;
     impl Function for Panics {
-        async fn process(&self, _: Vec<ReceivedMessage>, _: Timestamp) -> BatchResponse {
+        async fn process(&self, _: Vec<ReceivedMessage>, _: Timestamp) -> Vec<Confirmed> {
             panic!("CANARY")
         }
     }

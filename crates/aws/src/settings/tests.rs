@@ -472,7 +472,7 @@ fn messages_without_an_envelope_are_taken_if_that_is_set() {
     let taken = |variables: &[(&str, &str)], body: &str| {
         let schema = of_messages(variables).unwrap();
         let read = schema.read(body, &Default::default(), "00000000-0000-4000-8000-000000000001");
-        read.map(|parsed| parsed.into_metadata().message_id_text).ok()
+        read.map(|parsed| parsed.metadata().message_id_text.clone()).ok()
     };
     assert_eq!(taken(&[], "x"), None);
     assert_eq!(taken(&[("ENVELOPE", "required")], "x"), None);

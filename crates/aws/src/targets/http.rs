@@ -59,7 +59,7 @@ impl<C: Clock + Clone + 'static> HttpTarget<C> {
     }
 
     /// One request. Its outcome is there with the answer's head.
-    async fn call(&self, message: &Message, headers: &Headers) -> Result<(), HandlerError> {
+    async fn call(&self, message: &Message<'_>, headers: &Headers) -> Result<(), HandlerError> {
         settle_connections().await;
         let response = self
             .client
@@ -68,7 +68,7 @@ impl<C: Clock + Clone + 'static> HttpTarget<C> {
             .header(CONTENT_TYPE, content_type(message))
             .header("Idempotency-Key", message.idempotency_key())
             .header("X-Redeliver-Attempt", message.retry_attempt)
-            .body(message.body.clone())
+            .body(message.body.to_owned())
             .send()
             .await
             .map_err(|error| no_response(&error))?;
@@ -83,7 +83,7 @@ impl<C: Clock + Clone + 'static> HttpTarget<C> {
     /// refusal is, and stays.
     async fn call_again(
         &self,
-        message: &Message,
+        message: &Message<'_>,
         secret: &SecretHeaders<C>,
         refused: &Headers,
         error: &HandlerError,
@@ -97,7 +97,7 @@ impl<C: Clock + Clone + 'static> HttpTarget<C> {
         let again = pin!(async {
             let headers = secret.other_than(refused).await?;
             secret.observer().observe(&Event::RetriedImmediately {
-                message_id: message.message_id.clone(),
+                message_id: message.message_id.to_owned(),
                 retry_attempt: message.retry_attempt,
                 error_type: error.error_type.loggable().into_owned(),
             });
@@ -140,7 +140,7 @@ impl<C> fmt::Debug for HttpTarget<C> {
 }
 
 impl<C: Clock + Clone + 'static> Handler for HttpTarget<C> {
-    async fn handle(&self, message: &Message) -> Result<(), HandlerError> {
+    async fn handle(&self, message: &Message<'_>) -> Result<(), HandlerError> {
         self.call_until(message, Timestamp::MAX_UTC).await
     }
 
@@ -150,7 +150,7 @@ impl<C: Clock + Clone + 'static> Handler for HttpTarget<C> {
 }
 
 impl<C: Clock + Clone + 'static> HttpTarget<C> {
-    async fn call_until(&self, message: &Message, end: Timestamp) -> Result<(), HandlerError> {
+    async fn call_until(&self, message: &Message<'_>, end: Timestamp) -> Result<(), HandlerError> {
         let secret = match &self.headers {
             HeaderSource::Fixed(headers) => return self.call(message, headers).await,
             HeaderSource::Secret(secret) => secret,
@@ -171,9 +171,9 @@ fn is_refusal(error: &HandlerError) -> bool {
 }
 
 /// What a producer sends plain may be anything.
-fn content_type(message: &Message) -> &'static str {
+fn content_type(message: &Message<'_>) -> &'static str {
     match message.form {
-        Form::Plain { .. } if !value::is_json(&message.body) => "text/plain; charset=utf-8",
+        Form::Plain { .. } if !value::is_json(message.body) => "text/plain; charset=utf-8",
         Form::Plain { .. } | Form::Envelope => "application/json",
     }
 }

@@ -46,7 +46,7 @@ impl<C: Clock + Clone + fmt::Debug + 'static> LambdaTarget<C> {
 }
 
 impl<C: Clock + Clone + fmt::Debug + 'static> Handler for LambdaTarget<C> {
-    async fn handle(&self, message: &Message) -> Result<(), HandlerError> {
+    async fn handle(&self, message: &Message<'_>) -> Result<(), HandlerError> {
         settle_connections().await;
         let answer = self
             .client
@@ -67,17 +67,17 @@ impl<C: Clock + Clone + fmt::Debug + 'static> Handler for LambdaTarget<C> {
 }
 
 /// A payload is JSON: what is none arrives as a JSON string.
-fn payload(message: &Message) -> Cow<'_, str> {
+fn payload<'a>(message: &Message<'a>) -> Cow<'a, str> {
     match message.form {
-        Form::Plain { .. } if !value::is_json(&message.body) => {
-            Cow::Owned(serde_json::Value::from(message.body.as_str()).to_string())
+        Form::Plain { .. } if !value::is_json(message.body) => {
+            Cow::Owned(serde_json::Value::from(message.body).to_string())
         }
-        Form::Plain { .. } | Form::Envelope => Cow::Borrowed(&message.body),
+        Form::Plain { .. } | Form::Envelope => Cow::Borrowed(message.body),
     }
 }
 
 /// What an HTTP target gets as headers, for a message whose body does not say it ("Invoke", AWS Lambda API Reference).
-pub(super) fn client_context(message: &Message) -> Option<String> {
+pub(super) fn client_context(message: &Message<'_>) -> Option<String> {
     let Form::Plain { .. } = message.form else { return None };
     let custom = serde_json::json!({
         "Idempotency-Key": message.idempotency_key(),

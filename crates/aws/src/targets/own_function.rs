@@ -191,8 +191,8 @@ impl<R: Runtime> OwnFunction<R> {
 
 impl<R: Runtime> Handler for OwnFunction<R> {
     /// The body is the event, as in an asynchronous invocation.
-    async fn handle(&self, message: &Message) -> Result<(), HandlerError> {
-        let answer = self.runtime.call(Event::new(message.body.clone(), Timestamp::MAX_UTC)).await?;
+    async fn handle(&self, message: &Message<'_>) -> Result<(), HandlerError> {
+        let answer = self.runtime.call(Event::new(message.body.to_owned(), Timestamp::MAX_UTC)).await?;
         outcome(&answer, "")
     }
 

@@ -18,7 +18,7 @@ pub enum Target {
 }
 
 impl Handler for Target {
-    async fn handle(&self, message: &Message) -> Result<(), HandlerError> {
+    async fn handle(&self, message: &Message<'_>) -> Result<(), HandlerError> {
         match self {
             Self::Http(target) => target.handle(message).await,
             Self::Lambda(target) => target.handle(message).await,

@@ -49,13 +49,13 @@ impl<C: Clock> Recorded<'_, C> {
         })
     }
 
-    fn processed(&self, message: &Message) {
-        locked(self.ledger).processed(&message.body, self.clock.now());
+    fn processed(&self, message: &Message<'_>) {
+        locked(self.ledger).processed(message.body, self.clock.now());
     }
 }
 
 impl<C: Clock> Handler for Recorded<'_, C> {
-    async fn handle(&self, message: &Message) -> Result<(), HandlerError> {
+    async fn handle(&self, message: &Message<'_>) -> Result<(), HandlerError> {
         match self.target {
             Target::Failing(failing) => failing.answer(message)?,
             Target::Http(target) => self.real(target.handle(message)).await?,

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use redeliver_core::failure::FAILURE;
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::packing::Batch;
-use redeliver_core::message::{Attribute, ReceivedMessage, Timestamp};
+use redeliver_core::message::{Attribute, Confirmed, ReceivedMessage, Timestamp};
 use redeliver_core::ports::{
-    BatchResponse, Depth, EntryError, EntryOutcome, Function, Queue, QueueDepth, QueueSender, Receive,
-    Unreadable, VisibilityControl,
+    Depth, EntryError, EntryOutcome, Function, Queue, QueueDepth, QueueSender, Receive, Unreadable,
+    VisibilityControl,
 };
 use redeliver_embedded::EmbeddedQueue;
 
@@ -61,7 +61,7 @@ impl<'a, F> Counted<'a, F> {
 }
 
 impl<F: Function> Function for Counted<'_, F> {
-    async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> BatchResponse {
+    async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> Vec<Confirmed> {
         self.invocations.fetch_add(1, Ordering::Relaxed);
         let held = records.iter().filter(|record| is_or_was_held(record));
         let ids =

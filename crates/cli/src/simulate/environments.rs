@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use redeliver_core::deliver::until;
-use redeliver_core::message::{ReceivedMessage, Timestamp};
-use redeliver_core::ports::{BatchResponse, Clock, Function};
+use redeliver_core::message::{Confirmed, ReceivedMessage, Timestamp};
+use redeliver_core::ports::{Clock, Function};
 use redeliver_embedded::VirtualClock;
 
 use crate::locked::locked;
@@ -75,7 +75,7 @@ impl<'a, S: Fn() -> F, F> Environments<'a, S, F> {
 }
 
 impl<S: Fn() -> F + Send + Sync, F: Function> Function for Environments<'_, S, F> {
-    async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> BatchResponse {
+    async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> Vec<Confirmed> {
         let mut environment = self.take();
         let response = environment.function.process(records, deadline).await;
         environment.used_at = self.clock.now();
@@ -98,10 +98,10 @@ mod tests {
     }
 
     impl Function for Numbered<'_> {
-        async fn process(&self, _: Vec<ReceivedMessage>, _: Timestamp) -> BatchResponse {
+        async fn process(&self, _: Vec<ReceivedMessage>, _: Timestamp) -> Vec<Confirmed> {
             self.invoked.lock().unwrap().push(self.number);
             self.clock.sleep(Duration::from_secs(1)).await;
-            BatchResponse::default()
+            Vec::new()
         }
     }
 

@@ -27,19 +27,19 @@ pub(super) struct SimulatedTarget<'a> {
 }
 
 impl Handler for SimulatedTarget<'_> {
-    async fn handle(&self, message: &Message) -> Result<(), HandlerError> {
+    async fn handle(&self, message: &Message<'_>) -> Result<(), HandlerError> {
         let answer = self.take(message);
         if !self.call.is_zero() {
             self.clock.sleep(self.call).await;
         }
         answer.map_err(error_of)?;
-        locked(self.ledger).processed(&message.body, self.clock.now());
+        locked(self.ledger).processed(message.body, self.clock.now());
         Ok(())
     }
 }
 
 impl SimulatedTarget<'_> {
-    fn take(&self, message: &Message) -> Result<(), Failed> {
+    fn take(&self, message: &Message<'_>) -> Result<(), Failed> {
         let second = (self.clock.now() - self.start).num_seconds().unsigned_abs();
         let mut load = locked(self.load);
         let is_full = self.scenario.capacity.is_some_and(|most| load.at(second).succeeded >= most.into());

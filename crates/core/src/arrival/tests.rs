@@ -356,7 +356,7 @@ fn what_is_given_up_goes_on_whole_with_its_verdict_and_is_told() {
     let give_up = GiveUp { reason: DeadLetterReason::MessageExpired, explanation: "too late".to_owned() };
     let outgoing =
         arrival.give_up(Some("id".to_owned()), Stage::MessageProcessor, hand_off().into(), give_up);
-    assert_eq!(outgoing.record, "n");
+    assert_eq!(outgoing.receipt.sqs_message_id(), "n");
     let told = Event::GivenUp {
         message_id: Some("id".to_owned()),
         sqs_message_id: "n".to_owned(),

@@ -2,8 +2,7 @@
 
 use chrono::TimeDelta;
 
-use super::GiveUp;
-use crate::failure::reason::DeadLetterReason;
+use crate::failure::reason::{DeadLetterReason, GiveUp};
 use crate::message::Timestamp;
 use crate::message::metadata::rfc3339;
 use crate::policy::Policy;

@@ -11,13 +11,13 @@ use chrono::TimeDelta;
 use super::*;
 use crate::arrival::Arrival;
 use crate::decide::backoff::{delay, target_delay};
-use crate::failure::{Answer, CameBack, Delivery};
+use crate::failure::{Answer, CameBack, Delivery, Stage};
 use crate::handler::HandlerError;
 use crate::json::tolerant::Word;
-use crate::message::ReceivedMessage;
 use crate::message::metadata::{Holds, Metadata, parse_rfc3339, rfc3339};
 use crate::message::origin::Origin;
 use crate::message::schema::MessageSchema;
+use crate::message::{Attribute, ReceivedMessage};
 use crate::testing::{SOURCE_ARN, at, delivery, received};
 
 const ID: &str = "6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01";
@@ -67,11 +67,29 @@ fn snooze() -> HandOff {
 
 /// The message was sent at second 0 and is decided on at second 10.
 fn decided(policy: &Policy, body: &str, failure: &HandOff) -> Decision {
-    let schema = MessageSchema::default();
-    let message = Parsed::Envelope(schema.parse(body).unwrap());
-    let failed =
-        Failed { message: &message, body_bytes: 0, hand_off: failure, due_at: None, attributes_bytes: 0 };
-    decide(policy, failed, None, at(10))
+    decide(policy, &failed(body, failure, None), None, at(10))
+}
+
+/// A message with this body that was sent at second 0, after its failure and perhaps a hop.
+fn failed(body: &str, hand_off: &HandOff, due_at: Option<Timestamp>) -> FailedMessage {
+    let record = ReceivedMessage { body: body.to_owned(), sent_at: at(0), ..received(None) };
+    failed_record(record, hand_off, due_at)
+}
+
+fn failed_record(record: ReceivedMessage, hand_off: &HandOff, due_at: Option<Timestamp>) -> FailedMessage {
+    let arrival = Arrival::open(record, at(10));
+    let accepted = arrival.accept(&MessageSchema::default(), Some(&hand_off.delivery)).unwrap();
+    let (hand_off, stage) = (hand_off.clone(), Stage::FailedMessageProcessor);
+    FailedMessage { accepted, hand_off, due_at, stage, error_type: None }
+}
+
+/// The same with attributes of so many bytes.
+fn failed_beside(attributes_bytes: usize, body: &str, hand_off: &HandOff) -> FailedMessage {
+    // The name and its type take seven of them.
+    let attribute = |bytes| ("a".to_owned(), Attribute::string("x".repeat(bytes)));
+    let attributes = attributes_bytes.checked_sub(7).map(attribute).into_iter().collect();
+    let record = ReceivedMessage { body: body.to_owned(), attributes, ..received(None) };
+    failed_record(record, hand_off, None)
 }
 
 fn resend(policy: &Policy, body: &str, failure: &HandOff) -> Resend {

@@ -3,10 +3,9 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::GiveUp;
 use crate::decide::backoff::{Key, spread};
 use crate::failure::Kind;
-use crate::failure::reason::DeadLetterReason;
+use crate::failure::reason::{DeadLetterReason, GiveUp};
 use crate::limits::RetryDelay;
 use crate::message::metadata::{Metadata, SNOOZES_MAX};
 use crate::policy::{CircuitBreaker, Policy};

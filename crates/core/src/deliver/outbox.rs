@@ -1,48 +1,46 @@
-//! Send → report: a record is done when, and only when, its own send is confirmed.
+//! Send → report: a record is confirmed when, and only when, SQS has confirmed its own send.
 
 use std::time::Duration;
 
 use crate::deliver::{change_visibility, deliver, until};
 use crate::events::Event;
 use crate::limits::VisibilitySeconds;
-use crate::message::{Content, NotSendable, OutgoingMessage, Timestamp};
+use crate::message::{Confirmed, Content, NotSendable, OutgoingMessage, Receipt, Timestamp};
 use crate::ports::{Clock, Observer, QueueSender, VisibilityControl};
 
 /// Kept free at the end of an invocation, for the answer.
 const ANSWER_RESERVE: Duration = Duration::from_millis(500);
 
-/// One record's message on its way out.
-#[derive(Clone, Debug)]
+/// A message to send, with the receipt of the record that it came from.
+#[derive(Debug)]
+#[must_use = "the record is received again unless its message is sent"]
 pub struct Outgoing {
-    /// SQS's id of the record that it answers for.
-    pub record: String,
+    pub receipt: Receipt,
     /// The message, or why SQS would refuse it.
     pub message: Result<OutgoingMessage, NotSendable>,
-    /// What has happened once it is confirmed, if that is worth a line of its own.
+    /// The event to report once SQS has confirmed the send, if it has one of its own.
     pub confirmed: Option<Event>,
 }
 
 impl Outgoing {
-    /// A message that answers for `record`.
-    #[must_use]
-    pub fn new(record: impl Into<String>, content: Content, confirmed: impl Into<Option<Event>>) -> Self {
-        Self { record: record.into(), message: OutgoingMessage::new(content), confirmed: confirmed.into() }
+    /// The message of the record that `receipt` belongs to.
+    pub fn new(receipt: Receipt, content: Content, confirmed: impl Into<Option<Event>>) -> Self {
+        Self { receipt, message: OutgoingMessage::new(content), confirmed: confirmed.into() }
     }
 }
 
-/// A receive that stays on its queue, to be seen again later.
-#[derive(Clone, Debug)]
+/// A record that stays on its queue and is hidden for a while.
+#[derive(Debug)]
+#[must_use = "the record comes back too early unless it is hidden"]
 pub struct Hiding {
-    /// SQS's id of the record.
-    pub record: String,
-    pub receipt_handle: String,
-    /// From the change on.
+    pub receipt: Receipt,
+    /// Counted from the change.
     pub visibility: VisibilitySeconds,
-    /// What has happened once it is confirmed.
+    /// The event to report once SQS has confirmed the change.
     pub confirmed: Event,
 }
 
-/// The sends of one invocation, each confirmed in time or reported.
+/// The sends of one invocation.
 #[derive(Clone, Copy, Debug)]
 pub struct Outbox<'a, C, O> {
     clock: &'a C,
@@ -51,95 +49,88 @@ pub struct Outbox<'a, C, O> {
 }
 
 impl<'a, C: Clock, O: Observer> Outbox<'a, C, O> {
-    /// Of an invocation that ends at `deadline`: of what remains from now on, some is kept free for the answer.
+    /// For an invocation that ends at `deadline`. Half a second of it, or half of a shorter rest, is kept for the answer.
     #[must_use]
     pub fn new(clock: &'a C, observer: &'a O, deadline: Timestamp) -> Self {
         Self { clock, observer, answer_by: keep_free(ANSWER_RESERVE, clock.now(), deadline) }
     }
 
-    /// Hides all and reports each to the observer. Whatever comes of it the records are not done: one whose change is
-    /// not confirmed comes back when its visibility timeout ends. Answers with their ids.
-    pub async fn hide(&self, queue: &impl VisibilityControl, hidings: Vec<Hiding>) -> Vec<String> {
-        let (waiting, receives): (Vec<_>, Vec<_>) = hidings
-            .into_iter()
-            .map(|Hiding { record, receipt_handle, visibility, confirmed }| {
-                ((record, confirmed), (receipt_handle, visibility))
-            })
-            .unzip();
-        let outcomes = change_visibility(queue, self.clock, self.answer_by, receives).await;
-        let records = waiting.into_iter().zip(outcomes).map(|((record, confirmed), outcome)| {
-            match outcome {
-                Ok(()) => self.observer.observe(&confirmed),
-                Err(error) => self.report_not_confirmed(&record, "visibility", error.code),
-            }
-            record
-        });
-        records.collect()
-    }
-
-    /// Sends messages on to wait for another 900 s at most, with one event for all of them: a message with a delay of
-    /// hours hops dozens of times. Answers with the ids of the records whose hop is not confirmed.
-    pub async fn hop(&self, queue: &impl QueueSender, hops: Vec<Outgoing>) -> Vec<String> {
-        let all = hops.len();
-        let failed = self.send(queue, "hop", hops).await;
-        // 12 hours are 48 hops. A line for each would be most of what such a retry costs.
-        let messages = u32::try_from(all - failed.len()).unwrap_or(u32::MAX);
-        if messages > 0 {
-            self.observer.observe(&Event::Hopped { messages });
-        }
-        failed
-    }
-
-    /// Tells of a send.
-    pub fn report(&self, event: &Event) {
-        self.observer.observe(event);
-    }
-
-    fn report_not_confirmed(&self, record: &str, send: &'static str, code: String) {
-        let sqs_message_id = record.to_owned();
-        self.observer.observe(&Event::NotConfirmed { sqs_message_id, send, code });
-    }
-
-    /// Sends all, reports each to the observer, and answers with the ids of the records whose send is not confirmed.
-    ///
-    /// What is sent has a name, for the log: `hand-off`, `re-send`, `verdict` or `final record`.
+    /// Sends all messages and reports each to the observer. `name` is for the log: `hand-off`, `re-send`, `verdict`,
+    /// `hop` or `final record`.
     pub async fn send(
         &self,
         queue: &impl QueueSender,
         name: &'static str,
         outgoing: Vec<Outgoing>,
-    ) -> Vec<String> {
-        let mut failed = Vec::new();
-        let mut report_failed = |record: String, code: String| {
-            failed.push(record.clone());
-            Event::NotConfirmed { sqs_message_id: record, send: name, code }
-        };
+    ) -> Vec<Confirmed> {
         let mut messages = Vec::with_capacity(outgoing.len());
         let mut waiting = Vec::with_capacity(outgoing.len());
-        for Outgoing { record, message, confirmed } in outgoing {
+        for Outgoing { receipt, message, confirmed } in outgoing {
             match message {
                 Ok(message) => {
                     messages.push(message);
-                    waiting.push((record, confirmed));
+                    waiting.push((receipt, confirmed));
                 }
+                // Not sent with the others: SQS would refuse the batch.
                 Err(not_sendable) => {
-                    self.observer.observe(&report_failed(record, not_sendable.code().to_owned()));
+                    self.report_not_confirmed(&receipt, name, not_sendable.code().to_owned())
                 }
             }
         }
-        // What SQS would refuse was taken out above: it fails alone, and does not keep the others from going.
         let outcomes = deliver(queue, self.clock, self.answer_by, messages).await;
+        let mut done = Vec::with_capacity(waiting.len());
         let mut events = Vec::with_capacity(waiting.len());
-        for ((record, confirmed), outcome) in waiting.into_iter().zip(outcomes) {
-            events.extend(match outcome {
-                Ok(_) => confirmed,
-                Err(error) => Some(report_failed(record, error.code)),
-            });
+        for ((receipt, confirmed), outcome) in waiting.into_iter().zip(outcomes) {
+            match outcome {
+                Ok(_) => {
+                    events.extend(confirmed);
+                    done.push(receipt.confirm());
+                }
+                Err(error) => events.push(not_confirmed(&receipt, name, error.code)),
+            }
         }
         // In one write, after all outcomes are known: an event says what has happened, never what was tried.
         self.observer.observe_all(&events);
-        failed
+        done
     }
+
+    /// Sends messages on to wait for another 900 s at most, and reports one event for all of them: a message with a delay
+    /// of hours hops dozens of times.
+    pub async fn hop(&self, queue: &impl QueueSender, hops: Vec<Outgoing>) -> Vec<Confirmed> {
+        let done = self.send(queue, "hop", hops).await;
+        // 12 hours are 48 hops. A line for each would be most of what such a retry costs.
+        let messages = u32::try_from(done.len()).unwrap_or(u32::MAX);
+        if messages > 0 {
+            self.observer.observe(&Event::Hopped { messages });
+        }
+        done
+    }
+
+    /// Hides all records and reports each to the observer. They are not done, hidden or not: a record whose change is not
+    /// confirmed comes back when its visibility timeout ends.
+    pub async fn hide(&self, queue: &impl VisibilityControl, hidings: Vec<Hiding>) {
+        let receives = hidings.iter().map(|hiding| (hiding.receipt.handle().to_owned(), hiding.visibility));
+        let outcomes = change_visibility(queue, self.clock, self.answer_by, receives.collect()).await;
+        for (Hiding { receipt, confirmed, .. }, outcome) in hidings.into_iter().zip(outcomes) {
+            match outcome {
+                Ok(()) => self.observer.observe(&confirmed),
+                Err(error) => self.report_not_confirmed(&receipt, "visibility", error.code),
+            }
+        }
+    }
+
+    /// Reports an event of the sends.
+    pub fn report(&self, event: &Event) {
+        self.observer.observe(event);
+    }
+
+    fn report_not_confirmed(&self, receipt: &Receipt, send: &'static str, code: String) {
+        self.observer.observe(&not_confirmed(receipt, send, code));
+    }
+}
+
+fn not_confirmed(receipt: &Receipt, send: &'static str, code: String) -> Event {
+    Event::NotConfirmed { sqs_message_id: receipt.sqs_message_id().to_owned(), send, code }
 }
 
 /// When to end so that `reserve` is left before `deadline`, but never more than half of what remains: a short

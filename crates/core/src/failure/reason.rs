@@ -84,3 +84,19 @@ mod tests {
         }
     }
 }
+
+/// A message that is given up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GiveUp {
+    /// The code of the final record.
+    pub reason: DeadLetterReason,
+    /// Why, in addition to the last error; may be empty.
+    pub explanation: String,
+}
+
+impl From<DeadLetterReason> for GiveUp {
+    /// The last error says all there is to say.
+    fn from(reason: DeadLetterReason) -> Self {
+        Self { reason, explanation: String::new() }
+    }
+}

@@ -25,13 +25,12 @@ pub struct Envelope<'a> {
     pub metadata: Metadata,
     /// Where the inside of the `metadata` object stands in the body: after `{`, before `}`.
     inside: Range<usize>,
-    members: Vec<Member<'a>>,
 }
 
 impl<'a> Envelope<'a> {
     pub(crate) fn new(skimmed: Skimmed<'a>, metadata: Metadata) -> Self {
-        let Skimmed { body, inside, metadata: members, .. } = skimmed;
-        Self { body, metadata, inside, members }
+        let Skimmed { body, inside, .. } = skimmed;
+        Self { body, metadata, inside }
     }
 
     /// The body as it came.
@@ -44,7 +43,7 @@ impl<'a> Envelope<'a> {
     /// keeps its place; a new one comes last.
     #[must_use]
     pub fn with_retry_metadata(&self, retry: &RetryMetadata) -> String {
-        self.with_ours(retry.members())
+        with_metadata(self.body, &self.inside, retry.members())
     }
 
     /// The body as it is sent back from the final DLQ: a fresh start in the generation after its own and the one that
@@ -52,12 +51,21 @@ impl<'a> Envelope<'a> {
     #[must_use]
     pub fn with_next_generation(&self, of_final_record: Option<u32>) -> String {
         let generation = self.metadata.clone().into_next_generation(of_final_record).generation();
-        self.with_ours(fresh_members(generation))
+        with_metadata(self.body, &self.inside, fresh_members(generation))
     }
 
-    fn with_ours(&self, ours: OurMembers) -> String {
-        spliced(self.body, &self.inside, &self.members, ours)
+    pub(crate) fn into_metadata(self) -> (Metadata, Range<usize>) {
+        (self.metadata, self.inside)
     }
+}
+
+/// The body with our metadata members set or removed, and every other byte as it came. `inside` is where the inside of
+/// `metadata` stands in a body that was parsed.
+pub(crate) fn with_metadata(body: &str, inside: &Range<usize>, ours: OurMembers) -> String {
+    let object = inside.start - 1..inside.end + 1;
+    let members =
+        members(body, object, "/metadata").expect("the body was parsed, and its metadata is an object");
+    spliced(body, inside, &members, ours)
 }
 
 /// Why a body is not a message at all: `INVALID_MESSAGE_FORMAT`. Never holds a value of the body.

@@ -77,10 +77,6 @@ impl Plain {
         &self.document.metadata
     }
 
-    pub(crate) fn into_metadata(self) -> Metadata {
-        self.document.metadata
-    }
-
     /// As a handler is told.
     #[must_use]
     pub fn form(&self) -> Form {

@@ -19,7 +19,7 @@ use crate::failure::reason::DeadLetterReason;
 use crate::json::tolerant::Unknown;
 use crate::json::value;
 use crate::message::envelope::{Envelope, Malformed, Member, Skimmed, skim, unchecked_members};
-use crate::message::metadata::{Holds, Metadata, PastFailure, RetryMetadata, parse_rfc3339};
+use crate::message::metadata::{Holds, Metadata, PastFailure, parse_rfc3339};
 use crate::message::plain::{Plain, PlainMessages};
 use crate::message::reserved::REDELIVER;
 use crate::message::{Attributes, Timestamp};
@@ -115,22 +115,6 @@ impl Parsed<'_> {
         match self {
             Self::Envelope(envelope) => &envelope.metadata,
             Self::Plain(plain) => plain.metadata(),
-        }
-    }
-
-    #[must_use]
-    pub fn into_metadata(self) -> Metadata {
-        match self {
-            Self::Envelope(envelope) => envelope.metadata,
-            Self::Plain(plain) => plain.into_metadata(),
-        }
-    }
-
-    /// With our metadata members set or removed; `None` if a plain message has no place for `Redeliver`.
-    pub(crate) fn with_retry_metadata(&self, retry: &RetryMetadata) -> Option<Rewritten> {
-        match self {
-            Self::Envelope(envelope) => Some(Rewritten::Body(envelope.with_retry_metadata(retry))),
-            Self::Plain(plain) => plain.with_retry_metadata(retry).map(Rewritten::Attributes),
         }
     }
 

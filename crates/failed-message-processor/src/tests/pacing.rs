@@ -129,7 +129,7 @@ fn a_count_serves_for_five_seconds() {
     let processor = setup.processor();
     let process = |n| {
         let deadline = setup.world.clock.now() + Duration::from_secs(30);
-        setup.world.clock.block_on(processor.process(vec![failed(n)], deadline))
+        setup.world.clock.block_on(processor.batch_item_failures(vec![failed(n)], deadline))
     };
     process(1);
     wait(&setup, 3000);
@@ -164,8 +164,8 @@ fn a_count_that_fails_holds_nothing_up_and_the_last_one_stands() {
             fail_counting(&setup, injection);
         }
         let deadline = setup.world.clock.now() + Duration::from_secs(30);
-        let response = setup.world.clock.block_on(processor.process(vec![failed(n)], deadline));
-        assert!(response.failed.is_empty());
+        let response = setup.world.clock.block_on(processor.batch_item_failures(vec![failed(n)], deadline));
+        assert!(response.is_empty());
         setup.world.clock.block_on(setup.world.clock.sleep(Duration::from_secs(5)));
     }
     let delays: Vec<_> = setup.source.sent().iter().map(|message| message.delay.get()).collect();
@@ -201,7 +201,7 @@ fn a_count_of_long_ago_says_nothing() {
     let processor = setup.processor();
     let process = |n| {
         let deadline = setup.world.clock.now() + Duration::from_secs(30);
-        setup.world.clock.block_on(processor.process(vec![failed(n)], deadline));
+        setup.world.clock.block_on(processor.batch_item_failures(vec![failed(n)], deadline));
         setup.source.sent().last().unwrap().delay.get()
     };
     assert_eq!(process(1), delay_of(1, 3000));

@@ -38,7 +38,7 @@ fn resends(silence: i64) -> usize {
             let is_silent = (now - start()).num_seconds() < silence;
             let healthy = setup.processor();
             let function = if is_silent { &setup_silent } else { &healthy };
-            let failed = function.process(records, deadline).await.failed;
+            let failed = function.batch_item_failures(records, deadline).await;
             assert_eq!(failed.is_empty(), !is_silent);
             if failed.is_empty() {
                 assert!(queue.delete_batch(&[handle]).await[0].is_ok());

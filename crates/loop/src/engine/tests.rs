@@ -4,10 +4,9 @@ mod our_own_outage;
 use std::future::{pending, ready};
 use std::io::BufWriter;
 
-use redeliver_core::message::ReceivedMessage;
 use redeliver_core::message::packing::pack;
-use redeliver_core::message::{Content, OutgoingMessage, Timestamp};
-use redeliver_core::ports::{BatchResponse, QueueSender as _};
+use redeliver_core::message::{Confirmed, Content, OutgoingMessage, ReceivedMessage, Timestamp};
+use redeliver_core::ports::QueueSender as _;
 use redeliver_core::strategy::Strategy;
 use redeliver_embedded::{EmbeddedQueue, EmbeddedSqs, VirtualClock};
 
@@ -78,9 +77,9 @@ fn feeding_ends_with_what_stops_it() {
 fn batches_of_thirty(window: u64) -> (usize, Vec<usize>) {
     struct Sizes(Mutex<Vec<usize>>);
     impl Function for Sizes {
-        async fn process(&self, records: Vec<ReceivedMessage>, _: Timestamp) -> BatchResponse {
+        async fn process(&self, records: Vec<ReceivedMessage>, _: Timestamp) -> Vec<Confirmed> {
             self.0.lock().unwrap().push(records.len());
-            BatchResponse::default()
+            Vec::new()
         }
     }
     let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);

@@ -7,8 +7,8 @@ use futures_util::future::{Either, select};
 use futures_util::pin_mut;
 use redeliver_core::deliver::until;
 use redeliver_core::events::Event;
-use redeliver_core::message::{ReceivedMessage, Timestamp};
-use redeliver_core::ports::{BatchResponse, Clock, Function, Observer};
+use redeliver_core::message::{Confirmed, ReceivedMessage, Timestamp};
+use redeliver_core::ports::{Clock, Function, Observer};
 
 /// Reports all records as failed if the function panics or outlives its deadline, and an event of that.
 #[derive(Debug)]
@@ -19,18 +19,18 @@ pub(super) struct Guarded<'a, F, C, O> {
 }
 
 impl<F: Function, C: Clock, O: Observer> Function for Guarded<'_, F, C, O> {
-    async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> BatchResponse {
-        let all: Vec<_> = records.iter().map(|record| record.sqs_message_id.clone()).collect();
+    async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> Vec<Confirmed> {
+        let all = records.len();
         let processing = AssertUnwindSafe(self.function.process(records, deadline)).catch_unwind();
         let time_is_up = self.clock.sleep(until(self.clock.now(), deadline));
         pin_mut!(processing, time_is_up);
         let reason = match select(processing, time_is_up).await {
-            Either::Left((Ok(response), _)) => return response,
+            Either::Left((Ok(confirmed), _)) => return confirmed,
             Either::Left((Err(_), _)) => "panic",
             Either::Right(_) => "timeout",
         };
-        // Nobody knows how far it came. All are reported failed, so nothing is deleted and everything comes back.
-        self.observer.observe(&Event::BatchBrokenOff { records: all.len(), reason });
-        BatchResponse { failed: all }
+        // Nobody knows how far it came. Nothing is confirmed, so everything comes back.
+        self.observer.observe(&Event::BatchBrokenOff { records: all, reason });
+        Vec::new()
     }
 }

@@ -52,13 +52,14 @@ fn a_message_that_came_back_starts_afresh_with_the_attributes_it_had() {
         assert!(arrived.attributes.contains_key("DeadLetter") && arrived.attributes.len() <= 10);
         let setup = Setup::new();
         setup.process(vec![arrived.clone()], 30);
-        let expected = Message {
+        let expected = Seen {
             body: arrived.body,
             message_id: id(1),
             form: Form::Envelope,
             retry_attempt: 0,
             redrive_generation: 3,
             attributes: producer,
+            idempotency_key: id(1),
         };
         assert_eq!(setup.handler.calls(), [expected]);
     }

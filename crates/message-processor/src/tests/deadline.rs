@@ -136,7 +136,7 @@ impl Clock for BlockedClock {
 struct Blocking(BlockedClock);
 
 impl Handler for Blocking {
-    async fn handle(&self, message: &Message) -> Result<(), HandlerError> {
+    async fn handle(&self, message: &Message<'_>) -> Result<(), HandlerError> {
         self.0.0.fetch_add(10, SeqCst);
         if message.message_id == id(2) { Err(HandlerError::unavailable("Db.Down", "")) } else { Ok(()) }
     }
@@ -160,9 +160,9 @@ fn a_handler_that_blocks_is_not_started_again_after_the_end() {
         max_concurrency: NonZeroUsize::MIN,
     };
     let records = (10..20).map(|n| record(n, body(n))).collect();
-    let response = processor.process(records, start() + Duration::from_secs(31));
+    let response = processor.batch_item_failures(records, start() + Duration::from_secs(31));
     let response = world.clock.block_on(response);
-    assert!(response.failed.is_empty());
+    assert!(response.is_empty());
     let not_started: Vec<_> = intermediate.sent().into_iter().map(|content| content.body).collect();
     assert_eq!(
         not_started,
@@ -220,7 +220,7 @@ fn a_call_that_comes_too_late_is_neither_an_outage_nor_a_probe() {
 struct Hoping(VirtualClock);
 
 impl Handler for Hoping {
-    async fn handle(&self, _: &Message) -> Result<(), HandlerError> {
+    async fn handle(&self, _: &Message<'_>) -> Result<(), HandlerError> {
         unreachable!("the message processor tells it the end")
     }
 
@@ -245,8 +245,8 @@ fn what_a_handler_knows_at_the_end_that_it_is_told_is_not_cut_off() {
         resenders: Resenders::parse(RESENDER).unwrap(),
         max_concurrency: NonZeroUsize::MIN,
     };
-    let response = processor.process(vec![record(0, body(0))], start() + Duration::from_secs(30));
-    assert!(setup.world.clock.block_on(response).failed.is_empty());
+    let response = processor.batch_item_failures(vec![record(0, body(0))], start() + Duration::from_secs(30));
+    assert!(setup.world.clock.block_on(response).is_empty());
     assert_eq!(setup.world.clock.now() - start(), chrono::TimeDelta::milliseconds(24_900));
     assert_eq!(handed_off(&setup), BTreeMap::from([(id(0), pair("Known", "permanent"))]));
 }

@@ -45,7 +45,7 @@ impl Setup {
             resenders: Resenders::parse(RESENDER).unwrap(),
         };
         let deadline = self.world.clock.now() + Duration::from_secs(30);
-        let failed = self.world.clock.block_on(processor.process(records, deadline)).failed;
+        let failed = self.world.clock.block_on(processor.batch_item_failures(records, deadline));
         assert_eq!(failed, [""; 0]);
         self
     }

@@ -53,13 +53,14 @@ fn a_handler_sees_the_body_as_it_came_and_the_producers_attributes() {
     );
     let setup = Setup::new();
     setup.process(vec![ReceivedMessage { attributes: producer_attributes(), ..record(1, &*body) }], 30);
-    let expected = Message {
+    let expected = Seen {
         body,
         message_id: id(1),
         form: Form::Envelope,
         retry_attempt: 3,
         redrive_generation: 2,
         attributes: producer_attributes(),
+        idempotency_key: id(1),
     };
     assert_eq!(setup.handler.calls(), [expected]);
 }

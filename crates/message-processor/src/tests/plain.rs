@@ -51,7 +51,7 @@ fn its_handler_gets_it_as_it_came_with_its_id() {
     assert_eq!(setup.process(records, 30), [""; 0]);
     let calls = setup.handler.calls();
     let told: Vec<_> =
-        calls.iter().map(|message| (message.message_id.as_str(), message.idempotency_key())).collect();
+        calls.iter().map(|message| (message.message_id.as_str(), message.idempotency_key.as_str())).collect();
     assert_eq!(told, [(&*sqs_id(1), &*sqs_id(1)), (&*uuid, "o-17"), (&*id(3), &*id(3))]);
     let last = &calls[2];
     assert_eq!((last.body.as_str(), last.retry_attempt, last.redrive_generation), (CANARY, 2, 1));

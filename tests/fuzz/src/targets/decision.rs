@@ -2,21 +2,23 @@
 //! valid message.
 
 use chrono::TimeDelta;
+use redeliver_core::accepted::FailedMessage;
+use redeliver_core::arrival::Arrival;
 use redeliver_core::decide::backoff::{Key, delay};
 use redeliver_core::decide::pacing::{Pace, Window};
-use redeliver_core::decide::{Decision, Failed, Resend, Spends, decide};
+use redeliver_core::decide::{Decision, Resend, Spends, decide};
 use redeliver_core::failure::reason::DeadLetterReason;
-use redeliver_core::failure::{FAILURE, HandOff, Kind, in_its_generation};
+use redeliver_core::failure::{FAILURE, HandOff, Kind, Stage};
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
 use redeliver_core::message::metadata::{HISTORY_MAX, parse_rfc3339};
 use redeliver_core::message::origin::Origin;
-use redeliver_core::message::schema::{Parsed, Rewritten};
-use redeliver_core::message::{Attribute, Attributes, Timestamp};
+use redeliver_core::message::schema::Rewritten;
+use redeliver_core::message::{Attribute, Attributes, ReceivedMessage, Timestamp};
 use redeliver_core::policy::Policy;
 
 use super::parts;
 use crate::json;
-use crate::messages::{ID, moment, opened, schema};
+use crate::messages::{ID, moment, opened, record, schema};
 
 /// Rounds of the loop: enough to see it move.
 const ROUNDS: usize = 4;
@@ -40,23 +42,36 @@ pub(super) fn check(input: &str) {
     }
 }
 
+fn failed(
+    body: &str,
+    attributes: Attributes,
+    hand_off: &HandOff,
+    due_at: Option<Timestamp>,
+) -> Option<FailedMessage> {
+    let record = ReceivedMessage { body: body.to_owned(), ..record(attributes, None, moment()) };
+    let accepted = Arrival::open(record, moment()).accept(schema(), Some(&hand_off.delivery)).ok()?;
+    let (hand_off, stage) = (hand_off.clone(), Stage::FailedMessageProcessor);
+    Some(FailedMessage { accepted, hand_off, due_at, stage, error_type: None })
+}
+
 /// The body of the re-send, if there is one.
 fn step(policy: &Policy, hand_off: &HandOff, due_at: Option<Timestamp>, body: &str) -> Option<String> {
-    let message = Parsed::Envelope(schema().parse(body).ok()?);
-    let before = in_its_generation(message.metadata().clone(), hand_off.delivery.came_back);
+    let bare = failed(body, Attributes::new(), hand_off, due_at)?;
+    let before = bare.accepted.metadata().clone();
     let now = moment();
     let waiting = 1000 * body.len() as u64;
     let window = policy.max_redelivery_per_second.map(|rate| Window::of(waiting, rate));
     for attributes_bytes in [MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX - body.len()] {
-        let full = Failed { message: &message, body_bytes: body.len(), hand_off, due_at, attributes_bytes };
-        if let Decision::Resend(resend) = decide(policy, full, window, now) {
+        // Its name and its type are seven bytes.
+        let attribute = Attribute::string("x".repeat(attributes_bytes - 7));
+        let full = failed(body, [("a".to_owned(), attribute)].into(), hand_off, due_at)?;
+        if let Decision::Resend(resend) = decide(policy, &full, window, now) {
             assert!(body_of(resend).len() + attributes_bytes <= MESSAGE_BYTES_MAX, "too large: {body:?}");
         }
     }
-    let failed = Failed { message: &message, body_bytes: body.len(), hand_off, due_at, attributes_bytes: 0 };
-    let decided = decide(policy, failed, window, now);
-    assert_eq!(decided, decide(policy, failed, window, now), "a copy is decided on differently");
-    let own = decide(policy, failed, None, now);
+    let decided = decide(policy, &bare, window, now);
+    assert_eq!(decided, decide(policy, &bare, window, now), "a copy is decided on differently");
+    let own = decide(policy, &bare, None, now);
     let resend = match decided {
         Decision::Resend(resend) => resend,
         Decision::Hop(due) => {

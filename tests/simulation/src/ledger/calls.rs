@@ -35,7 +35,7 @@ pub(crate) struct Answer {
 
 impl Ledger {
     /// The target is called; the message's number and that of the call among its own.
-    pub fn called(&mut self, message: &Message, now: Timestamp) -> CallId {
+    pub fn called(&mut self, message: &Message<'_>, now: Timestamp) -> CallId {
         match self.check_call(message, now) {
             Ok(call) => call,
             Err(violation) => {
@@ -59,19 +59,19 @@ impl Ledger {
         self.met(call, true, now);
     }
 
-    fn check_call(&mut self, message: &Message, now: Timestamp) -> Result<CallId, Violation> {
-        let n = number(&message.body).filter(|n| *n < self.subjects.len()).ok_or("nobody sent this body")?;
+    fn check_call(&mut self, message: &Message<'_>, now: Timestamp) -> Result<CallId, Violation> {
+        let n = number(message.body).filter(|n| *n < self.subjects.len()).ok_or("nobody sent this body")?;
         if self.expected(n) != Expected::Handled {
             return Err(format!("message {n} is invalid and must never get there"));
         }
         let subject = &self.subjects[n];
-        if !self.has_attributes_of(n, &message.attributes) {
+        if !self.has_attributes_of(n, message.attributes) {
             return Err(format!("message {n} has other attributes than its producer gave it"));
         }
         if subject.produced.plain && message.body != subject.produced.content.body {
             return Err(format!("message {n} has another body than its producer gave it"));
         }
-        let hash = hash(&message.body);
+        let hash = hash(message.body);
         let invocation = self.turn.and_then(|turn| self.invocations.get(&turn));
         // Of a plain message the handler is not shown what tells its copies apart.
         let candidates = match subject.produced.plain {

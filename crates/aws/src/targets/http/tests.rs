@@ -1,3 +1,5 @@
+use redeliver_core::message::Attributes;
+
 use super::*;
 use crate::clock::manual::ManualClock;
 use crate::targets::drain;
@@ -15,14 +17,15 @@ async fn soon<T>(what: impl Future<Output = T>) -> T {
     tokio::time::timeout(SOON, what).await.expect("it does not wait for the timeout")
 }
 
-fn message(body: &str) -> Message {
+fn message(body: &str) -> Message<'_> {
+    static NONE: Attributes = Attributes::new();
     Message {
-        body: body.to_owned(),
-        message_id: "6ba7b810-9dad-11d1-80b4-00c04fd430c8".to_owned(),
-        form: Form::Envelope,
+        body,
+        message_id: "6ba7b810-9dad-11d1-80b4-00c04fd430c8",
+        form: &Form::Envelope,
         retry_attempt: 3,
         redrive_generation: 0,
-        attributes: Default::default(),
+        attributes: &NONE,
     }
 }
 
@@ -167,7 +170,7 @@ async fn a_plain_message_is_sent_as_what_it_is_with_its_own_key() {
         ("{", "text/plain; charset=utf-8"),
     ] {
         let server = Loopback::start([Answer::new(200, &[], "")]).await;
-        let form = Form::Plain { idempotency_key: Some("order 17".to_owned()) };
+        let form = &Form::Plain { idempotency_key: Some("order 17".to_owned()) };
         let plain = Message { form, ..message(body) };
         assert_eq!(target(server.url(), LONG).handle(&plain).await, Ok(()));
         let request = server.request();

@@ -1,4 +1,5 @@
 use redeliver_core::handler::FailureKind;
+use redeliver_core::message::Attributes;
 
 use super::*;
 use crate::clock::manual::ManualClock;
@@ -7,14 +8,15 @@ use crate::tests::loopback::{Answer, ClosingServer, Loopback, sdk_config, timeou
 const LONG: Duration = Duration::from_secs(60);
 const ARN: &str = "arn:aws:lambda:eu-central-1:123456789012:function:orders:live";
 
-fn message(body: &str) -> Message {
+fn message(body: &str) -> Message<'_> {
+    static NONE: Attributes = Attributes::new();
     Message {
-        body: body.to_owned(),
-        message_id: "6ba7b810-9dad-11d1-80b4-00c04fd430c8".to_owned(),
-        form: Form::Envelope,
+        body,
+        message_id: "6ba7b810-9dad-11d1-80b4-00c04fd430c8",
+        form: &Form::Envelope,
         retry_attempt: 0,
         redrive_generation: 0,
-        attributes: Default::default(),
+        attributes: &NONE,
     }
 }
 
@@ -235,11 +237,6 @@ async fn a_lambda_that_never_begins_tls_is_left_after_the_time_for_a_connection(
     assert_eq!((error.error_type, error.kind), ("Lambda.Connect".into(), FailureKind::Transient));
 }
 
-fn plain(body: &str) -> Message {
-    let form = Form::Plain { idempotency_key: Some("o-\"17".to_owned()) };
-    Message { form, retry_attempt: 2, ..message(body) }
-}
-
 /// A payload is JSON; and what an HTTP target gets as headers is in the context.
 #[tokio::test]
 async fn a_plain_message_arrives_as_json_with_its_key_in_the_client_context() {
@@ -248,7 +245,9 @@ async fn a_plain_message_arrives_as_json_with_its_key_in_the_client_context() {
     {
         let server = Loopback::start([Answer::new(200, &[], "null")]).await;
         let target = LambdaTarget::new(&server.sdk_config(), ARN.to_owned(), LONG);
-        assert_eq!(target.handle(&plain(body)).await, Ok(()));
+        let form = &Form::Plain { idempotency_key: Some("o-\"17".to_owned()) };
+        let plain = Message { form, retry_attempt: 2, ..message(body) };
+        assert_eq!(target.handle(&plain).await, Ok(()));
         let request = server.request();
         assert_eq!(str::from_utf8(&request.body).unwrap(), payload);
         let [context] = &*request.header("x-amz-client-context") else { panic!("{request:?}") };

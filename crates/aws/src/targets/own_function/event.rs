@@ -30,7 +30,7 @@ pub(super) fn record(invocation: &Invocation<'_>) -> String {
     let record = Record {
         message_id: &record.sqs_message_id,
         receipt_handle: &record.receipt_handle,
-        body: &message.body,
+        body: message.body,
         attributes: system.into_iter().filter_map(|(name, value)| Some((name, value?))).collect(),
         message_attributes: message
             .attributes
@@ -38,7 +38,7 @@ pub(super) fn record(invocation: &Invocation<'_>) -> String {
             .chain(redeliver)
             .map(|(name, attribute)| (name.as_str(), MessageAttribute::of(attribute)))
             .collect(),
-        md5_of_body: hexadecimal(&Md5::digest(&message.body)),
+        md5_of_body: hexadecimal(&Md5::digest(message.body)),
         event_source: "aws:sqs",
         event_source_arn: &record.queue_arn,
         aws_region: record.queue_arn.split(':').nth(3).unwrap_or_default(),

@@ -91,21 +91,36 @@ impl std::ops::Deref for Own {
     }
 }
 
-fn message(n: u32) -> (Message, ReceivedMessage) {
+/// A message and its record.
+struct Given {
+    body: String,
+    message_id: String,
+    attributes: Attributes,
+    record: ReceivedMessage,
+}
+
+impl Given {
+    fn parts(&self) -> (Message<'_>, ReceivedMessage) {
+        let message = Message {
+            body: &self.body,
+            message_id: &self.message_id,
+            form: &Form::Plain { idempotency_key: None },
+            retry_attempt: 2,
+            redrive_generation: 0,
+            attributes: &self.attributes,
+        };
+        (message, self.record.clone())
+    }
+}
+
+fn given(n: u32) -> Given {
     let moment = Timestamp::from_timestamp_millis(1_750_000_000_000).unwrap();
     let attribute = |value| Attribute { data_type: "String".to_owned(), value };
     let bytes = Attribute { data_type: "Binary".to_owned(), value: AttributeValue::Binary(vec![0, 255]) };
-    let message = Message {
-        body: format!(r#"{{"n":{n}}}"#),
-        message_id: format!("id-{n}"),
-        form: Form::Plain { idempotency_key: None },
-        retry_attempt: 2,
-        redrive_generation: 0,
-        attributes: Attributes::from([
-            ("kind".to_owned(), attribute(AttributeValue::Text("new \"x\"".to_owned()))),
-            ("raw".to_owned(), bytes),
-        ]),
-    };
+    let attributes = Attributes::from([
+        ("kind".to_owned(), attribute(AttributeValue::Text("new \"x\"".to_owned()))),
+        ("raw".to_owned(), bytes),
+    ]);
     let redeliver = attribute(AttributeValue::Text("{}".to_owned()));
     let record = ReceivedMessage {
         sqs_message_id: format!("sqs-{n}"),
@@ -121,7 +136,7 @@ fn message(n: u32) -> (Message, ReceivedMessage) {
         redriven_from: None,
         queue_arn: "arn:aws:sqs:eu-west-1:123456789012:orders".to_owned(),
     };
-    (message, record)
+    Given { body: format!(r#"{{"n":{n}}}"#), message_id: format!("id-{n}"), attributes, record }
 }
 
 fn end() -> Timestamp {
@@ -168,7 +183,8 @@ async fn with<T>(call: impl Future<Output = T>, runtime: impl Future<Output = ()
 async fn a_handler_gets_the_record_as_sqs_made_it_and_the_messages_own_headers() {
     let function = Own::new(HandlerEvent::Record);
     function.invoked("arn:aws:lambda:eu-west-1:123456789012:function:orders", Some("Root=1-ours"));
-    let (message, record) = message(1);
+    let one = given(1);
+    let (message, record) = one.parts();
     let end = end();
     let called = function.invoke(Invocation { message: &message, record: &record, end });
     let served = async {
@@ -225,7 +241,8 @@ async fn a_handler_gets_the_record_as_sqs_made_it_and_the_messages_own_headers()
 
 #[test]
 fn a_record_says_which_dlq_it_was_redriven_from_and_nothing_that_sqs_has_not_said() {
-    let (message, record) = message(1);
+    let one = given(1);
+    let (message, record) = one.parts();
     let record = ReceivedMessage {
         first_received_at: None,
         message_group_id: None,
@@ -249,7 +266,8 @@ fn a_record_says_which_dlq_it_was_redriven_from_and_nothing_that_sqs_has_not_sai
 #[tokio::test]
 async fn calls_that_begin_together_are_one_invocation_and_each_has_its_own_outcome() {
     let function = Own::new(HandlerEvent::Batch);
-    let messages = [1, 2, 3].map(message);
+    let all = [1, 2, 3].map(given);
+    let messages = all.each_ref().map(Given::parts);
     let end = end();
     let calls = messages.iter().map(|(message, record)| function.invoke(Invocation { message, record, end }));
     let served = async {
@@ -266,7 +284,8 @@ async fn calls_that_begin_together_are_one_invocation_and_each_has_its_own_outco
 #[tokio::test]
 async fn a_call_that_is_broken_off_as_it_begins_keeps_no_later_one_waiting() {
     let function = Own::new(HandlerEvent::Batch);
-    let [first, second, third] = [1, 2, 3].map(message);
+    let all = [1, 2, 3].map(given);
+    let [first, second, third] = all.each_ref().map(Given::parts);
     let end = end();
     let call = |(message, record)| function.invoke(Invocation { message, record, end });
     let mut broken_off = Box::pin(call((&first.0, &first.1)));
@@ -286,7 +305,8 @@ async fn a_call_that_is_broken_off_as_it_begins_keeps_no_later_one_waiting() {
 #[tokio::test]
 async fn an_answer_of_more_than_six_megabytes_is_refused_and_the_record_has_failed() {
     let function = Own::new(HandlerEvent::Record);
-    let (message, record) = message(1);
+    let one = given(1);
+    let (message, record) = one.parts();
     let answered = async |bytes| {
         let called = function.invoke(Invocation { message: &message, record: &record, end: end() });
         let mut status = None;
@@ -307,7 +327,8 @@ async fn an_answer_of_more_than_six_megabytes_is_refused_and_the_record_has_fail
 #[tokio::test]
 async fn a_function_that_ends_costs_its_own_message_alone_and_the_next_call_starts_it_anew() {
     let function = Own::new(HandlerEvent::Record);
-    let (message, record) = message(1);
+    let one = given(1);
+    let (message, record) = one.parts();
     let invocation = Invocation { message: &message, record: &record, end: end() };
     let served = async {
         let runtime = function.runtime(1).await;
@@ -326,7 +347,8 @@ async fn a_function_that_ends_costs_its_own_message_alone_and_the_next_call_star
 #[tokio::test]
 async fn one_that_ended_between_two_calls_spends_nobodys_attempt() {
     let function = Own::new(HandlerEvent::Record);
-    let (message, record) = message(1);
+    let one = given(1);
+    let (message, record) = one.parts();
     let invocation = Invocation { message: &message, record: &record, end: end() };
     let first = async { drop(function.runtime(1).await.answer("null").await) };
     assert_eq!(with(function.invoke(invocation), first).await, Ok(()));
@@ -338,7 +360,8 @@ async fn one_that_ended_between_two_calls_spends_nobodys_attempt() {
 #[tokio::test]
 async fn an_answer_counts_though_the_function_ends_right_after_it() {
     let own = Own::new(HandlerEvent::Record);
-    let (message, record) = message(1);
+    let one = given(1);
+    let (message, record) = one.parts();
     let mut call = pin!(own.invoke(Invocation { message: &message, record: &record, end: end() }));
     let taken = async {
         let runtime = own.runtime(1).await;
@@ -359,7 +382,8 @@ async fn an_answer_counts_though_the_function_ends_right_after_it() {
 
 #[tokio::test]
 async fn a_process_has_one_call_at_a_time_and_another_one_is_started_only_if_there_may_be_two() {
-    let messages = [1, 2].map(message);
+    let all = [1, 2].map(given);
+    let messages = all.each_ref().map(Given::parts);
     let end = end();
     let both = async |own: &Own, served| {
         let calls = messages.iter().map(|(message, record)| own.invoke(Invocation { message, record, end }));
@@ -389,7 +413,8 @@ async fn a_process_has_one_call_at_a_time_and_another_one_is_started_only_if_the
 #[tokio::test]
 async fn a_function_is_told_to_end_when_its_call_is_over() {
     let own = Own::new(HandlerEvent::Record);
-    let (message, record) = message(1);
+    let one = given(1);
+    let (message, record) = one.parts();
     let call = own.invoke(Invocation { message: &message, record: &record, end: end() });
     let served = async {
         let runtime = own.runtime(1).await;
@@ -436,7 +461,8 @@ async fn a_function_does_not_see_the_wrapper_that_has_started_redeliver() {
 #[tokio::test]
 async fn a_function_that_never_begins_is_down_and_not_tried_for_ever() {
     let function = Own::running("exit 1", HandlerEvent::Record, |function| function);
-    let (message, record) = message(1);
+    let one = given(1);
+    let (message, record) = one.parts();
     let invocation = Invocation { message: &message, record: &record, end: end() };
     let error = timeout(LONG, function.invoke(invocation)).await.expect("it ends").unwrap_err();
     assert_eq!(
@@ -456,7 +482,8 @@ async fn a_function_that_never_begins_is_down_and_not_tried_for_ever() {
 async fn what_a_function_that_ends_has_started_ends_with_it() {
     let script = "sleep 1000 & echo \"- $!\" >> \"$1\"; exec sleep 1000";
     let function = Own::running(script, HandlerEvent::Record, |function| function);
-    let (message, record) = message(1);
+    let one = given(1);
+    let (message, record) = one.parts();
     let called = function.invoke(Invocation { message: &message, record: &record, end: end() });
     let served = async {
         function.runtime(1).await.next().await;
@@ -473,7 +500,8 @@ async fn what_a_function_that_ends_has_started_ends_with_it() {
 #[tokio::test]
 async fn two_batches_at_once_are_two_invocations() {
     let function = Own::new(HandlerEvent::Batch);
-    let messages = [1, 2].map(message);
+    let all = [1, 2].map(given);
+    let messages = all.each_ref().map(Given::parts);
     let ends = [end(), end() + Duration::from_secs(1)];
     let calls = messages
         .iter()
@@ -493,7 +521,8 @@ async fn two_batches_at_once_are_two_invocations() {
 async fn a_call_that_is_broken_off_kills_what_the_function_has_started_too() {
     let script = "sleep 1000 & echo \"- $!\" >> \"$1\"; wait";
     let function = Own::running(script, HandlerEvent::Record, |function| function);
-    let (message, record) = message(1);
+    let one = given(1);
+    let (message, record) = one.parts();
     let invocation = Invocation { message: &message, record: &record, end: end() };
     {
         let mut call = pin!(function.invoke(invocation));
@@ -515,7 +544,8 @@ async fn a_call_that_is_broken_off_kills_what_the_function_has_started_too() {
 #[tokio::test]
 async fn a_function_that_is_still_starting_when_its_call_is_broken_off_is_kept() {
     let function = Own::new(HandlerEvent::Record);
-    let (message, record) = message(1);
+    let one = given(1);
+    let (message, record) = one.parts();
     let invocation = Invocation { message: &message, record: &record, end: end() };
     {
         let mut call = pin!(function.invoke(invocation));
@@ -569,7 +599,8 @@ async fn an_error_of_a_later_start_is_the_functions_and_lambda_is_not_told() {
     let lambda = Loopback::start([]).await;
     let address = lambda.url().trim_start_matches("http://").trim_end_matches('/').to_owned();
     let own = Own::running("exec sleep 1000", HandlerEvent::Record, |own| own.in_lambda(Some(&address)));
-    let (message, record) = message(1);
+    let one = given(1);
+    let (message, record) = one.parts();
     let call = own.invoke(Invocation { message: &message, record: &record, end: end() });
     let failed = async {
         let runtime = own.runtime(1).await;
@@ -598,7 +629,8 @@ async fn a_snapshot_is_restored_before_the_first_invocation() {
         own.runtime.begin().await.unwrap().unwrap();
         own.restored().await;
         is_restored.set(true);
-        let (message, record) = message(1);
+        let one = given(1);
+        let (message, record) = one.parts();
         own.invoke(Invocation { message: &message, record: &record, end: end() }).await
     };
     assert_eq!(with(lambda, restore).await, Ok(()));
@@ -617,7 +649,8 @@ async fn outside_lambda_a_call_has_its_own_time_limit() {
         tokio::spawn(async move { runtime.next().await });
     };
     with(own.runtime.begin(), asks).await.unwrap().unwrap();
-    let (message, record) = message(1);
+    let one = given(1);
+    let (message, record) = one.parts();
     let error = own.invoke(Invocation { message: &message, record: &record, end: end() }).await.unwrap_err();
     assert_eq!(error.error_type.name(), "Timeout");
     assert!(lock(&own.runtime.idle).is_empty(), "what hangs is killed");
@@ -626,7 +659,8 @@ async fn outside_lambda_a_call_has_its_own_time_limit() {
 #[tokio::test]
 async fn outside_lambda_a_call_that_waits_for_the_start_until_its_limit_has_not_begun() {
     let own = limited();
-    let (message, record) = message(1);
+    let one = given(1);
+    let (message, record) = one.parts();
     for _ in 0..20 {
         let call = own.invoke(Invocation { message: &message, record: &record, end: end() });
         assert_eq!(call.await.unwrap_err().kind, FailureKind::NotStarted);

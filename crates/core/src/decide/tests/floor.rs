@@ -14,13 +14,11 @@ fn ten_minutes(members: &str) -> Policy {
 
 /// Of a message that was sent at second 0 and is hidden at second 10, on a queue that hides it for 180 s.
 fn hidden(policy: &Policy, body: &str, hand_off: &HandOff, retention: u64) -> Result<u16, GiveUp> {
-    let metadata = MessageSchema::default().parse(body).unwrap().metadata;
     let queue_times = QueueTimes {
         visibility_timeout: VisibilitySeconds::new(180).unwrap(),
         retention: Duration::from_secs(retention),
     };
-    let stayed = Stayed { metadata: &metadata, hand_off, receive_count: 1, first_sent: at(0), queue_times };
-    decide_on_queue(policy, stayed, at(10)).map(VisibilitySeconds::get)
+    decide_on_queue(policy, &failed(body, hand_off, None), queue_times, at(10)).map(VisibilitySeconds::get)
 }
 
 /// The first retry by both strategies, which come to the same.
@@ -111,15 +109,8 @@ fn the_last_call_of_a_long_delay_comes_at_one_moment_through_all_hops() {
     let long = policy(
         r#"{"long_delays":true,"max_age_seconds":7205,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#,
     );
-    let schema = MessageSchema::default();
-    let text = body("");
-    let message = Parsed::Envelope(schema.parse(&text).unwrap());
     let hand_off = asking_for(u64::MAX);
-    let decided_at = |due_at, second| {
-        let failed =
-            Failed { message: &message, body_bytes: 0, hand_off: &hand_off, due_at, attributes_bytes: 0 };
-        decide(&long, failed, None, at(second))
-    };
+    let decided_at = |due_at, second| decide(&long, &failed(&body(""), &hand_off, due_at), None, at(second));
     assert_eq!(decided_at(None, 10), Decision::Hop(at(7200)));
     assert_eq!(decided_at(None, 6000), Decision::Hop(at(7200)));
     assert_eq!(hops_on(&long, &hand_off, Some(at(7200)), at(6000)), Some(at(7200)));
@@ -131,19 +122,9 @@ fn the_last_call_of_a_long_delay_comes_at_one_moment_through_all_hops() {
 fn a_floor_counts_where_delays_are_compared_with_the_rate() {
     // 700 messages wait, one a second may come back: 700 s on average.
     let window = Window::of(700, crate::policy::RedeliveryRate::new(1.0).unwrap());
-    let schema = MessageSchema::default();
-    let text = body("");
-    let message = Parsed::Envelope(schema.parse(&text).unwrap());
     let pace = |asked| {
-        let hand_off = asking_for(asked);
-        let failed = Failed {
-            message: &message,
-            body_bytes: 0,
-            hand_off: &hand_off,
-            due_at: None,
-            attributes_bytes: 0,
-        };
-        match decide(&Policy::default(), failed, Some(window), at(10)) {
+        let failed = failed(&body(""), &asking_for(asked), None);
+        match decide(&Policy::default(), &failed, Some(window), at(10)) {
             Decision::Resend(resend) => (resend.pace == Pace::Own, resend.delay.get()),
             other => panic!("{other:?}"),
         }

@@ -22,27 +22,23 @@ fn first_retry(
     sent_at: Timestamp,
     now: Timestamp,
 ) -> Result<u16, DeadLetterReason> {
-    let schema = MessageSchema::default();
-    let message = Parsed::Envelope(schema.parse(body).unwrap());
     let failure = HandOff { delivery: Delivery { sent_at, ..delivery() }, ..transient() };
-    let failed =
-        Failed { message: &message, body_bytes: 0, hand_off: &failure, due_at: None, attributes_bytes: 0 };
-    let resent = match decide(policy, failed, None, now) {
+    let record = ReceivedMessage { body: body.to_owned(), sent_at, ..received(None) };
+    let failed = failed_record(record, &failure, None);
+    let resent = match decide(policy, &failed, None, now) {
         Decision::Resend(resend) => Ok(resend.delay.get()),
         Decision::GiveUp(give_up) => Err(give_up.reason),
         Decision::Hop(_) => panic!("no delay is long"),
     };
-    let stayed = Stayed { first_sent: sent_at, ..stayed(message.metadata(), &failure) };
-    let hidden = decide_on_queue(policy, stayed, now).map(VisibilitySeconds::get);
+    let hidden = decide_on_queue(policy, &failed, a_week(), now).map(VisibilitySeconds::get);
     assert_eq!(hidden.map_err(|give_up| give_up.reason), resent, "both strategies keep the same limits");
     resent
 }
 
-/// On a queue that hides for 180 s and keeps for a week.
-fn stayed<'a>(metadata: &'a Metadata, hand_off: &'a HandOff) -> Stayed<'a> {
+/// A queue that hides for 180 s and keeps for a week.
+fn a_week() -> QueueTimes {
     let visibility_timeout = VisibilitySeconds::new(180).unwrap();
-    let queue_times = QueueTimes { visibility_timeout, retention: Duration::from_secs(7 * 24 * 3600) };
-    Stayed { metadata, hand_off, receive_count: 1, first_sent: at(0), queue_times }
+    QueueTimes { visibility_timeout, retention: Duration::from_secs(7 * 24 * 3600) }
 }
 
 const EXPIRED: Result<u16, DeadLetterReason> = Err(DeadLetterReason::MessageExpired);
@@ -88,26 +84,19 @@ fn a_hop_that_is_overdue_comes_now_and_expires_now() {
         ))
     };
     // It failed at second 5, was due at second 7205, and is received when that is past.
-    let schema = MessageSchema::default();
-    let body = body("");
-    let message = Parsed::Envelope(schema.parse(&body).unwrap());
-    let decided = |policy: &Policy, now| {
-        let failed = Failed {
-            message: &message,
-            body_bytes: 0,
-            hand_off: &transient(),
-            due_at: Some(at(7205)),
-            attributes_bytes: 0,
-        };
-        match decide(policy, failed, None, now) {
-            Decision::Resend(resend) => {
-                let next = serde_json::from_str::<serde_json::Value>(resend.body()).unwrap();
-                let next = next["metadata"]["next_retry_time"].as_str().unwrap().to_owned();
-                Ok((resend.delay.get(), resend.waited.get(), next))
-            }
-            Decision::GiveUp(give_up) => Err(give_up.reason),
-            Decision::Hop(due) => panic!("{due}"),
+    let decided = |policy: &Policy, now| match decide(
+        policy,
+        &failed(&body(""), &transient(), Some(at(7205))),
+        None,
+        now,
+    ) {
+        Decision::Resend(resend) => {
+            let next = serde_json::from_str::<serde_json::Value>(resend.body()).unwrap();
+            let next = next["metadata"]["next_retry_time"].as_str().unwrap().to_owned();
+            Ok((resend.delay.get(), resend.waited.get(), next))
         }
+        Decision::GiveUp(give_up) => Err(give_up.reason),
+        Decision::Hop(due) => panic!("{due}"),
     };
     assert_eq!(decided(&hours(""), at(9000)), Ok((0, 7200, rfc3339(at(9000)))));
     let aged = hours(r#","max_age_seconds":8000"#);
@@ -122,10 +111,9 @@ fn a_hidden_message_has_the_delay_of_its_generation_and_of_its_receive_however_m
     let policy = uniform("");
     let hidden = |generation: u32, receive_count| {
         let body = body(&format!(r#""redrive_generation":{generation}"#));
-        let metadata = MessageSchema::default().parse(&body).unwrap().metadata;
-        let failure = transient();
-        let stayed = Stayed { receive_count, ..stayed(&metadata, &failure) };
-        decide_on_queue(&policy, stayed, at(10)).map(VisibilitySeconds::get).unwrap()
+        let record = ReceivedMessage { body, receive_count, ..received(None) };
+        let failed = failed_record(record, &transient(), None);
+        decide_on_queue(&policy, &failed, a_week(), at(10)).map(VisibilitySeconds::get).unwrap()
     };
     assert_eq!([1, 2, 3].map(|receive| hidden(0, receive)), [601, 250, 604]);
     assert_eq!([1, 2, 3].map(|receive| hidden(1, receive)), [29, 532, 374]);
@@ -138,13 +126,13 @@ fn a_hidden_message_has_the_delay_of_its_generation_and_of_its_receive_however_m
 
 #[test]
 fn a_hidden_messages_age_counts_from_its_first_send_and_its_retention_from_the_last() {
-    let metadata = MessageSchema::default().parse(&body("")).unwrap().metadata;
     let decided = |policy: &Policy, sent_at, retention| {
         let hand_off = HandOff { delivery: Delivery { sent_at, ..delivery() }, ..transient() };
-        let of = stayed(&metadata, &hand_off);
-        let queue_times = QueueTimes { retention, ..of.queue_times };
-        let stayed = Stayed { first_sent: at(-100), queue_times, ..of };
-        decide_on_queue(policy, stayed, at(10)).map(VisibilitySeconds::get).map_err(|give_up| give_up.reason)
+        let record = ReceivedMessage { body: body(""), sent_at: at(-100), ..received(None) };
+        let failed = failed_record(record, &hand_off, None);
+        decide_on_queue(policy, &failed, QueueTimes { retention, ..a_week() }, at(10))
+            .map(VisibilitySeconds::get)
+            .map_err(|give_up| give_up.reason)
     };
     let week = Duration::from_secs(7 * 24 * 3600);
     assert_eq!(decided(&uniform(r#","max_age_seconds":711"#), at(0), week), Ok(601));

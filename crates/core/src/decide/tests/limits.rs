@@ -5,13 +5,9 @@ use super::*;
 #[test]
 fn first_sent_time_is_kept_from_the_first_delivery_on() {
     let first = resend(&minutes(), &body(""), &transient());
-    let schema = MessageSchema::default();
-    let message = Parsed::Envelope(schema.parse(first.body()).unwrap());
     // A re-send is a new SQS message with a new clock.
     let hand_off = HandOff { delivery: Delivery { sent_at: at(70), ..delivery() }, ..transient() };
-    let failed =
-        Failed { message: &message, body_bytes: 0, hand_off: &hand_off, due_at: None, attributes_bytes: 0 };
-    match decide(&minutes(), failed, None, at(80)) {
+    match decide(&minutes(), &failed(first.body(), &hand_off, None), None, at(80)) {
         Decision::Resend(second) => {
             assert_eq!(second.first_sent, at(0));
             assert_eq!(metadata(&second).first_sent_time, Some(at(0)));
@@ -134,11 +130,8 @@ fn body_of(bytes: usize, members: &str) -> String {
 }
 
 fn decided_with(attributes_bytes: usize, body: &str) -> Decision {
-    let schema = MessageSchema::default();
-    let message = Parsed::Envelope(schema.parse(body).unwrap());
-    let failed =
-        Failed { message: &message, body_bytes: 0, hand_off: &transient(), due_at: None, attributes_bytes };
-    decide(&policy(r#"{"max_attempts":1000}"#), failed, None, at(10))
+    let failed = failed_beside(attributes_bytes, body, &transient());
+    decide(&policy(r#"{"max_attempts":1000}"#), &failed, None, at(10))
 }
 
 /// What a first retry adds: attempt, two times, and a history of one failure.

@@ -9,12 +9,7 @@ fn hours() -> Policy {
 
 /// What is decided on a message that failed at second 5, at a moment.
 fn decided_at(policy: &Policy, hop: &Waiting, second: i64, millis: i64) -> Decision {
-    let schema = MessageSchema::default();
-    let body = body("");
-    let message = Parsed::Envelope(schema.parse(&body).unwrap());
-    let failed =
-        Failed { message: &message, body_bytes: 0, hand_off: &hop.0, due_at: hop.1, attributes_bytes: 0 };
-    decide(policy, failed, None, at(second) + TimeDelta::milliseconds(millis))
+    decide(policy, &failed(&body(""), &hop.0, hop.1), None, at(second) + TimeDelta::milliseconds(millis))
 }
 
 /// A hand-off, and when its retry is due where it has hopped.
@@ -129,13 +124,9 @@ fn what_is_overdue_is_as_old_as_it_is_now() {
 
 #[test]
 fn a_message_whose_metadata_will_not_fit_is_given_up_before_it_hops() {
-    let schema = MessageSchema::default();
     let body = body("");
-    let message = Parsed::Envelope(schema.parse(&body).unwrap());
-    let attributes_bytes = MESSAGE_BYTES_MAX - body.len();
-    let failed =
-        Failed { message: &message, body_bytes: 0, hand_off: &transient(), due_at: None, attributes_bytes };
-    match decide(&hours(), failed, None, at(10)) {
+    let failed = failed_beside(MESSAGE_BYTES_MAX - body.len(), &body, &transient());
+    match decide(&hours(), &failed, None, at(10)) {
         Decision::GiveUp(give_up) => assert_eq!(give_up.reason, DeadLetterReason::MessageTooLarge),
         other => panic!("{other:?}"),
     }

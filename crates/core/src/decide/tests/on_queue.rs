@@ -8,15 +8,9 @@ use crate::policy::Immediate;
 
 /// At second 10, of a message that was first sent at second 0; the queue hides what it gives for 180 s.
 fn on_queue(policy: &Policy, body: &str, hand_off: &HandOff, receive_count: u32) -> Result<u16, GiveUp> {
-    let metadata = MessageSchema::default().parse(body).unwrap().metadata;
-    let stayed = Stayed {
-        metadata: &metadata,
-        hand_off,
-        receive_count,
-        first_sent: at(0),
-        queue_times: queue_times(100_000),
-    };
-    decide_on_queue(policy, stayed, at(10)).map(VisibilitySeconds::get)
+    let record = ReceivedMessage { body: body.to_owned(), sent_at: at(0), receive_count, ..received(None) };
+    let failed = failed_record(record, hand_off, None);
+    decide_on_queue(policy, &failed, queue_times(100_000), at(10)).map(VisibilitySeconds::get)
 }
 
 #[test]
@@ -91,15 +85,9 @@ fn the_target_is_not_called_once_more_than_the_policy_has() {
 #[test]
 fn a_retry_that_the_queues_retention_would_not_leave_time_for_is_given_up_and_not_lost() {
     let decided = |sent_at, retention| {
-        let metadata = MessageSchema::default().parse(&body("")).unwrap().metadata;
-        let stayed = Stayed {
-            metadata: &metadata,
-            hand_off: &HandOff { delivery: Delivery { sent_at, ..delivery() }, ..transient() },
-            receive_count: 1,
-            first_sent: at(0),
-            queue_times: queue_times(retention),
-        };
-        decide_on_queue(&minutes(), stayed, at(10)).map(VisibilitySeconds::get)
+        let hand_off = HandOff { delivery: Delivery { sent_at, ..delivery() }, ..transient() };
+        let failed = failed(&body(""), &hand_off, None);
+        decide_on_queue(&minutes(), &failed, queue_times(retention), at(10)).map(VisibilitySeconds::get)
     };
     // At second 10, for 60 s, with 180 s of visibility timeout after it.
     assert_eq!(decided(at(0), 250), Ok(60));

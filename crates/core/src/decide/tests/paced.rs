@@ -11,11 +11,7 @@ fn paced(policy: &Policy, members: &str, failure: &HandOff) -> Decision {
 }
 
 fn paced_hop(policy: &Policy, members: &str, hand_off: &HandOff, due_at: Option<Timestamp>) -> Decision {
-    let schema = MessageSchema::default();
-    let body = body(members);
-    let message = Parsed::Envelope(schema.parse(&body).unwrap());
-    let failed = Failed { message: &message, body_bytes: 0, hand_off, due_at, attributes_bytes: 0 };
-    decide(policy, failed, Some(busy()), at(10))
+    decide(policy, &failed(&body(members), hand_off, due_at), Some(busy()), at(10))
 }
 
 fn resent(policy: &Policy, members: &str, failure: &HandOff) -> Resend {

@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::events::Event;
+use crate::message::{Receipt, ReceivedMessage};
 use crate::ports::Observer;
+use crate::testing::received;
 
 #[derive(Default)]
 struct Observed(Mutex<Vec<Event>>);
@@ -28,20 +30,25 @@ fn not_confirmed(record: &str, code: &str) -> Event {
     Event::NotConfirmed { sqs_message_id: record.to_owned(), send: "final record", code: code.to_owned() }
 }
 
-/// Records `r-BODY` with these bodies.
+/// Sends records `r-BODY` with these bodies: the confirmed ones, and the events.
 fn reported(queue: &FakeQueue, bodies: &[&str]) -> (Vec<String>, Vec<Event>) {
     let outgoing = bodies
         .iter()
         .map(|body| {
             let record = format!("r-{body}");
             let content = Content { body: (*body).to_owned(), ..Content::default() };
-            Outgoing::new(record.clone(), content, confirmed(&record))
+            Outgoing::new(receipt(&record), content, confirmed(&record))
         })
         .collect();
     let observer = Observed::default();
     let outbox = Outbox::new(&queue.clock, &observer, at(10));
-    let failed = queue.clock.block_on(outbox.send(queue, "final record", outgoing));
-    (failed, observer.0.into_inner().unwrap())
+    let done = queue.clock.block_on(outbox.send(queue, "final record", outgoing));
+    let done = done.iter().map(|record| record.sqs_message_id().to_owned()).collect();
+    (done, observer.0.into_inner().unwrap())
+}
+
+fn receipt(sqs_message_id: &str) -> Receipt {
+    ReceivedMessage { sqs_message_id: sqs_message_id.to_owned(), ..received(None) }.into_receipt()
 }
 
 #[test]
@@ -54,26 +61,30 @@ fn a_reserve_is_kept_free_but_never_more_than_half_of_what_remains() {
 }
 
 #[test]
-fn a_confirmed_record_is_observed_exactly_once_and_not_reported_as_failed() {
+fn a_record_whose_send_is_confirmed_is_confirmed_and_observed_exactly_once() {
     let queue = FakeQueue::new([Answer::All]);
-    assert_eq!(reported(&queue, &["a", "b"]), (Vec::new(), vec![confirmed("r-a"), confirmed("r-b")]));
+    let (done, events) = reported(&queue, &["a", "b"]);
+    assert_eq!(
+        (done, events),
+        (vec!["r-a".to_owned(), "r-b".to_owned()], vec![confirmed("r-a"), confirmed("r-b")])
+    );
 }
 
 #[test]
 fn a_record_confirmed_at_the_second_try_is_observed_once() {
     let queue = FakeQueue::new([Answer::Failing(vec![("a", Fault::Throttled)]), Answer::All]);
-    let (failed, events) = reported(&queue, &["a", "b"]);
-    assert!(failed.is_empty());
+    let (done, events) = reported(&queue, &["a", "b"]);
+    assert_eq!(done, ["r-a", "r-b"]);
     assert_eq!(events, [confirmed("r-a"), confirmed("r-b")]);
 }
 
 #[test]
-fn what_is_not_confirmed_is_reported_as_failed_entry_by_entry() {
+fn each_entry_is_confirmed_by_its_own_outcome_alone() {
     let queue = FakeQueue::new([Answer::Failing(vec![("b", Fault::Sender)])]);
     assert_eq!(
         reported(&queue, &["a", "b", "c"]),
         (
-            vec!["r-b".to_owned()],
+            vec!["r-a".to_owned(), "r-c".to_owned()],
             vec![confirmed("r-a"), not_confirmed("r-b", "SenderCode"), confirmed("r-c")]
         )
     );
@@ -82,8 +93,8 @@ fn what_is_not_confirmed_is_reported_as_failed_entry_by_entry() {
 #[test]
 fn a_queue_that_never_answers_confirms_nothing() {
     let queue = FakeQueue::new([Answer::Hang]);
-    let (failed, events) = reported(&queue, &["a", "b"]);
-    assert_eq!(failed, ["r-a", "r-b"]);
+    let (done, events) = reported(&queue, &["a", "b"]);
+    assert_eq!(done, [""; 0]);
     assert_eq!(
         events,
         [not_confirmed("r-a", "NoAnswerBeforeDeadline"), not_confirmed("r-b", "NoAnswerBeforeDeadline")]
@@ -93,8 +104,8 @@ fn a_queue_that_never_answers_confirms_nothing() {
 #[test]
 fn an_unsendable_message_is_reported_and_the_others_are_sent() {
     let queue = FakeQueue::new([Answer::All]);
-    let (failed, events) = reported(&queue, &["a", "\u{FFFE}", "", "b"]);
-    assert_eq!(failed, ["r-\u{FFFE}", "r-"]);
+    let (done, events) = reported(&queue, &["a", "\u{FFFE}", "", "b"]);
+    assert_eq!(done, ["r-a", "r-b"]);
     assert_eq!(queue.requests(), [["a", "b"]]);
     assert_eq!(
         events,
@@ -111,6 +122,6 @@ fn an_unsendable_message_is_reported_and_the_others_are_sent() {
 fn the_code_of_an_unsendable_message_names_no_attribute() {
     let attributes = [("secret".to_owned(), crate::message::Attribute::string(""))].into();
     let content = Content { body: "b".to_owned(), attributes, ..Content::default() };
-    let outgoing = Outgoing::new("r", content, confirmed("r"));
+    let outgoing = Outgoing::new(receipt("r"), content, confirmed("r"));
     assert_eq!(outgoing.message.unwrap_err().code(), "EmptyAttribute");
 }

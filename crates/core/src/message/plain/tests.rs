@@ -5,10 +5,11 @@ use proptest::prelude::*;
 use uuid::Uuid;
 
 use super::*;
+use crate::accepted::FailedMessage;
 use crate::arrival::Arrival;
-use crate::decide::{Decision, Failed, decide};
+use crate::decide::{Decision, decide};
 use crate::failure::reason::DeadLetterReason;
-use crate::failure::{HandOff, Hop, Verdict};
+use crate::failure::{Delivery, HandOff, Hop, Stage, Verdict};
 use crate::handler::HandlerError;
 use crate::message::ReceivedMessage;
 use crate::message::envelope::NESTING_MAX;
@@ -46,12 +47,13 @@ fn small(count: usize) -> Attributes {
 
 /// The decision after a transient error.
 fn decided(body: &str, attributes: &Attributes) -> Decision {
-    let message = schema().read(body, attributes, FIRST).unwrap();
-    let hand_off = HandOff::of_handler(&HandlerError::transient("Db.Busy", "later"), delivery());
-    let (body_bytes, attributes_bytes) = (body.len(), attributes_size(attributes));
-    let failed =
-        Failed { message: &message, hand_off: &hand_off, due_at: None, body_bytes, attributes_bytes };
-    decide(&Policy::default(), failed, None, at(5))
+    let delivery = Delivery { source_message_id: FIRST.to_owned(), ..delivery() };
+    let hand_off = HandOff::of_handler(&HandlerError::transient("Db.Busy", "later"), delivery);
+    let record = ReceivedMessage { body: body.to_owned(), attributes: attributes.clone(), ..received(None) };
+    let accepted = Arrival::open(record, at(5)).accept(&schema(), Some(&hand_off.delivery)).unwrap();
+    let stage = Stage::FailedMessageProcessor;
+    let failed = FailedMessage { accepted, hand_off, due_at: None, stage, error_type: None };
+    decide(&Policy::default(), &failed, None, at(5))
 }
 
 /// The attributes of the re-send.
@@ -129,7 +131,7 @@ fn whoever_does_not_know_the_setting_takes_for_plain_what_has_the_document() {
     let named = plain_of("x", &Attributes::new()).named().unwrap();
     let required = MessageSchema::default();
     let read = |attributes: &Attributes| {
-        required.read_either("x", attributes, "another").map(|read| read.into_metadata().message_id_text)
+        required.read_either("x", attributes, "another").map(|read| read.metadata().message_id_text.clone())
     };
     assert_eq!(read(&named).unwrap(), FIRST);
     assert!(read(&Attributes::new()).is_err());

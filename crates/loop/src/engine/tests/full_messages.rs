@@ -31,7 +31,7 @@ struct Refuses<'a> {
 }
 
 impl Handler for Refuses<'_> {
-    async fn handle(&self, _: &Message) -> Result<(), HandlerError> {
+    async fn handle(&self, _: &Message<'_>) -> Result<(), HandlerError> {
         self.calls.fetch_add(1, Ordering::Relaxed);
         Err(self.error.clone())
     }

@@ -6,7 +6,7 @@ use redeliver_core::events::Event;
 use redeliver_core::handler::{Handler, HandlerError, Message};
 use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::policy::Policy;
-use redeliver_core::ports::{BatchResponse, Observer};
+use redeliver_core::ports::Observer;
 
 use super::*;
 use crate::{failed_message_processor, final_dlq_annotator, message_processor};
@@ -25,9 +25,9 @@ struct Target<'a> {
 }
 
 impl Handler for Target<'_> {
-    async fn handle(&self, message: &Message) -> Result<(), HandlerError> {
+    async fn handle(&self, message: &Message<'_>) -> Result<(), HandlerError> {
         self.attempts.lock().unwrap().push(message.retry_attempt);
-        self.ledger.lock().unwrap().processed(&message.body, self.clock.now());
+        self.ledger.lock().unwrap().processed(message.body, self.clock.now());
         Ok(())
     }
 }
@@ -40,10 +40,9 @@ struct Broken<'a, F> {
 }
 
 impl<F: Function> Function for Broken<'_, F> {
-    async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> BatchResponse {
+    async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> Vec<Confirmed> {
         if self.clock.now() < self.until || records.iter().any(|record| record.body.contains("kills")) {
-            let failed = records.into_iter().map(|record| record.sqs_message_id).collect();
-            return BatchResponse { failed };
+            return Vec::new();
         }
         self.function.process(records, deadline).await
     }

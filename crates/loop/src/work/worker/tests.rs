@@ -2,16 +2,15 @@ mod dying;
 mod failing_requests;
 mod health;
 
-use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::future::{join, pending};
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::packing::pack;
-use redeliver_core::message::{Content, OutgoingMessage, Timestamp};
+use redeliver_core::message::{Confirmed, Content, OutgoingMessage, Timestamp};
 use redeliver_core::ports::QueueDepth as _;
-use redeliver_core::ports::{BatchResponse, QueueSender as _, QueueService as _, QueueSettings};
+use redeliver_core::ports::{QueueSender as _, QueueService as _, QueueSettings};
 use redeliver_embedded::{
     Action, EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, Injection, Scope, VirtualClock, When,
 };
@@ -26,11 +25,10 @@ const VISIBILITY_SECONDS: u64 = 40;
 struct Does<T>(T);
 
 impl<T: Fn(Vec<String>) -> A + Send + Sync, A: Future<Output = Vec<String>> + Send> Function for Does<T> {
-    async fn process(&self, records: Vec<ReceivedMessage>, _: Timestamp) -> BatchResponse {
-        let ids: BTreeMap<_, _> =
-            records.iter().map(|record| (record.body.clone(), record.sqs_message_id.clone())).collect();
-        let failed = self.0(records.into_iter().map(|record| record.body).collect()).await;
-        BatchResponse { failed: failed.iter().map(|body| ids[body].clone()).collect() }
+    async fn process(&self, records: Vec<ReceivedMessage>, _: Timestamp) -> Vec<Confirmed> {
+        let failed = self.0(records.iter().map(|record| record.body.clone()).collect()).await;
+        let done = records.into_iter().filter(|record| !failed.contains(&record.body));
+        done.map(|record| record.into_receipt().confirm()).collect()
     }
 }
 

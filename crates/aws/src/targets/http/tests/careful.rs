@@ -15,7 +15,7 @@ async fn a_request_has_these_headers_and_no_others() {
     let evil = [("Host", "evil.com"), ("X-Evil", "1\r\nX-Worse: 1"), ("Idempotency-Key", "another")];
     let attributes = evil.map(|(name, value)| (name.to_owned(), Attribute::string(value)));
     let body = r#"{"metadata":{"X-Evil":"1\r\nX-Worse: 1","url":"http://evil.com/"},"data":{}}"#;
-    let message = Message { attributes: attributes.into(), ..message(body) };
+    let message = Message { attributes: &attributes.into(), ..message(body) };
     target(server.url(), LONG).handle(&message).await.unwrap();
     let request = server.request();
     assert_eq!(request.header("idempotency-key"), [message.message_id]);
@@ -90,7 +90,7 @@ async fn a_message_id_that_would_end_its_line_is_not_sent() {
     let server = Loopback::start([Answer::new(200, &[], "")]).await;
     let target = target(server.url(), LONG);
     for message_id in ["a\r\nX-Evil: 1", "a\nHost: evil.com", "\r", "\0", "a\r\n\r\nPOST /evil HTTP/1.1"] {
-        let message = Message { message_id: message_id.to_owned(), ..message("{}") };
+        let message = Message { message_id, ..message("{}") };
         assert!(target.handle(&message).await.is_err(), "{message_id:?}");
     }
     assert_eq!(server.requests().len(), 0);

@@ -34,7 +34,7 @@ fn secret(key: &str) -> Answer {
 
 fn again() -> Event {
     Event::RetriedImmediately {
-        message_id: message("{}").message_id,
+        message_id: message("{}").message_id.to_owned(),
         retry_attempt: 3,
         error_type: "HttpStatus.401".to_owned(),
     }

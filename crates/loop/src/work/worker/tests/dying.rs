@@ -1,6 +1,6 @@
 //! The process dies at any moment, with the three functions at work: nothing is lost.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::future::{join, join3};
 use redeliver_core::handler::{Handler, HandlerError, Message};
@@ -33,12 +33,13 @@ const LONG: &str =
 struct Target<'a>(&'a Seen);
 
 impl Handler for Target<'_> {
-    async fn handle(&self, message: &Message) -> Result<(), HandlerError> {
+    async fn handle(&self, message: &Message<'_>) -> Result<(), HandlerError> {
         match message.message_id.chars().last() {
             Some('1') if message.retry_attempt < 2 => Err(HandlerError::transient("Test.Transient", "")),
             Some('2') => Err(HandlerError::permanent("Test.Permanent", "")),
             last => {
-                let success = (message.message_id.clone(), message.redrive_generation, message.retry_attempt);
+                let success =
+                    (message.message_id.to_owned(), message.redrive_generation, message.retry_attempt);
                 self.0.successes.lock().unwrap().push(success);
                 self.0.body(&last.unwrap_or_default().to_string());
                 Ok(())

@@ -2,26 +2,15 @@
 
 use std::time::Duration;
 
-use super::{AgeLimit, GiveUp, Wait, check_age, check_attempts, classify};
+use super::{AgeLimit, Wait, check_age, check_attempts, classify};
+use crate::accepted::FailedMessage;
 use crate::decide::backoff::Key;
-use crate::failure::reason::DeadLetterReason;
+use crate::failure::reason::{DeadLetterReason, GiveUp};
 use crate::failure::{HandOff, Kind};
 use crate::limits::{RetryDelay, VisibilitySeconds};
 use crate::message::Timestamp;
 use crate::message::metadata::{Metadata, rfc3339};
 use crate::policy::Policy;
-
-/// What is decided on.
-#[derive(Clone, Copy, Debug)]
-pub struct Stayed<'a> {
-    pub metadata: &'a Metadata,
-    pub hand_off: &'a HandOff,
-    /// `ApproximateReceiveCount`, 1 at the first: the retry that comes next has this number.
-    pub receive_count: u32,
-    /// When the message was first sent.
-    pub first_sent: Timestamp,
-    pub queue_times: QueueTimes,
-}
 
 /// What must be known of a queue on which failed messages stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,15 +27,18 @@ pub struct QueueTimes {
 /// The message is given up, and why.
 pub fn decide_on_queue(
     policy: &Policy,
-    stayed: Stayed<'_>,
+    failed: &FailedMessage,
+    queue_times: QueueTimes,
     now: Timestamp,
 ) -> Result<VisibilitySeconds, GiveUp> {
-    let Stayed { metadata, hand_off, receive_count, queue_times, .. } = stayed;
-    let HandOff { error, answer, delivery, .. } = hand_off;
+    let FailedMessage { accepted, hand_off: HandOff { error, answer, delivery, .. }, .. } = failed;
+    let metadata = accepted.metadata();
     if classify(policy, &error.error_type, answer.kind()) == Kind::Permanent {
         return Err(DeadLetterReason::NonRetryableError.into());
     }
-    // The queue counts all receives alike, also those of a snooze.
+    // The queue counts all receives alike, also those of a snooze. The first was not a retry, so the next retry has the
+    // number of this receive.
+    let receive_count = accepted.record().receive_count;
     check_attempts(policy, metadata.max_attempts, receive_count.saturating_sub(1))?;
     let key =
         Key { message_id: metadata.message_id, generation: metadata.generation(), attempt: receive_count };
@@ -54,7 +46,7 @@ pub fn decide_on_queue(
     // as long as the visibility timeout, so that much is kept back.
     let left = VisibilitySeconds::MAX.get() - queue_times.visibility_timeout.get();
     let wait = Wait::before(policy, answer, key).at_most(RetryDelay::saturating(left.into()));
-    let age_limit = AgeLimit::of(policy, metadata.expires_at, stayed.first_sent);
+    let age_limit = AgeLimit::of(policy, metadata.expires_at, accepted.first_sent());
     // The retry must also have time to fail: what is received but not yet hidden again when the retention ends is gone.
     let retained_until = delivery.sent_at + queue_times.retention - queue_times.visibility_timeout.duration();
     let limit = age_limit.map_or(retained_until, |age_limit| age_limit.at.min(retained_until));

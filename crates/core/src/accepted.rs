@@ -1,0 +1,211 @@
+//! Accepted messages: records whose message is valid, and what becomes of those that fail.
+
+use std::ops::Range;
+
+use crate::arrival::Arrival;
+use crate::deliver::Outgoing;
+use crate::failure::reason::GiveUp;
+use crate::failure::{Delivery, Failure, HandOff, Stage, in_its_generation};
+use crate::handler::{Form, Message};
+use crate::limits::DelaySeconds;
+use crate::message::envelope::with_metadata;
+use crate::message::metadata::{Metadata, RetryMetadata};
+use crate::message::plain::Plain;
+use crate::message::schema::{Invalid, MessageSchema, Parsed, Rewritten};
+use crate::message::{Receipt, ReceivedMessage, Timestamp, attributes_size};
+
+/// A record whose message is valid: it may be called, sent again or given up.
+#[derive(Debug)]
+#[must_use = "its record is received again unless it is confirmed or sent on"]
+pub struct Accepted {
+    arrival: Arrival,
+    metadata: Metadata,
+    form: Form,
+    /// Where the body or the attributes have the metadata.
+    place: Place,
+}
+
+#[derive(Debug)]
+enum Place {
+    /// The inside of the `metadata` object in the body.
+    Envelope(Range<usize>),
+    Plain(Box<Plain>),
+}
+
+/// A record whose message is not valid, and why.
+#[derive(Debug)]
+#[must_use = "its record is received again unless it is given up"]
+pub struct Refused {
+    pub arrival: Arrival,
+    pub invalid: Invalid,
+}
+
+/// A message that failed, on its way to a re-send, a hop or a verdict.
+#[derive(Debug)]
+#[must_use = "its record is received again unless it is sent on"]
+pub struct FailedMessage {
+    pub accepted: Accepted,
+    pub hand_off: HandOff,
+    /// When its retry is due, if it has hopped.
+    pub due_at: Option<Timestamp>,
+    /// The function that decides.
+    pub stage: Stage,
+    /// Our name of the error or `FromTarget`, unless an event has reported it before.
+    pub error_type: Option<String>,
+}
+
+impl Arrival {
+    /// Reads the message. `failed` is the delivery that failed, if the message was handed off.
+    ///
+    /// # Errors
+    /// The message is not valid.
+    pub fn accept(self, schema: &MessageSchema, failed: Option<&Delivery>) -> Result<Accepted, Box<Refused>> {
+        let ReceivedMessage { body, attributes, sqs_message_id, .. } = &self.record;
+        let first_id = failed.map_or(sqs_message_id, |failed| &failed.source_message_id);
+        let came_back = failed.map_or(self.came_back, |failed| failed.came_back);
+        let (metadata, form, place) = match schema.read(body, attributes, first_id) {
+            Ok(Parsed::Envelope(envelope)) => {
+                let (metadata, inside) = envelope.into_metadata();
+                (metadata, Form::Envelope, Place::Envelope(inside))
+            }
+            Ok(Parsed::Plain(plain)) => {
+                (plain.metadata().clone(), plain.form(), Place::Plain(Box::new(plain)))
+            }
+            Err(invalid) => return Err(Box::new(Refused { arrival: self, invalid })),
+        };
+        Ok(Accepted { metadata: in_its_generation(metadata, came_back), arrival: self, form, place })
+    }
+}
+
+impl Accepted {
+    /// The record, with the producer's attributes.
+    #[must_use]
+    pub fn record(&self) -> &ReceivedMessage {
+        &self.arrival.record
+    }
+
+    /// The metadata in its generation: of a message that has just come back from the final DLQ, a fresh start.
+    #[must_use]
+    pub fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    /// The message as a handler sees it.
+    #[must_use]
+    pub fn message(&self, retry_attempt: u32) -> Message<'_> {
+        let ReceivedMessage { body, attributes, .. } = self.record();
+        Message {
+            body,
+            message_id: &self.metadata.message_id_text,
+            form: &self.form,
+            retry_attempt,
+            redrive_generation: self.metadata.generation(),
+            attributes: match &self.place {
+                Place::Envelope(_) => attributes,
+                Place::Plain(plain) => &plain.attributes,
+            },
+        }
+    }
+
+    /// The delivery that it came with, if it fails at `failed_at`.
+    #[must_use]
+    pub fn delivery(&self, failed_at: Timestamp) -> Delivery {
+        self.arrival.delivery(failed_at)
+    }
+
+    #[must_use]
+    pub fn first_sent(&self) -> Timestamp {
+        self.metadata.first_sent(self.record().sent_at)
+    }
+
+    /// How long it was held, by redeliver's own word.
+    #[must_use]
+    pub fn held_seconds(&self) -> u32 {
+        self.metadata.holds.seconds(self.arrival.origin)
+    }
+
+    /// When its target went down and when that was said, if redeliver itself said so.
+    #[must_use]
+    pub fn outage(&self) -> Option<(Timestamp, Timestamp)> {
+        let told_at = self.record().sent_at;
+        let since = self.metadata.holds.outage_since(self.arrival.origin, told_at)?;
+        Some((since, told_at))
+    }
+
+    /// The receipt of its record, once its target has processed it.
+    pub fn into_receipt(self) -> Receipt {
+        self.arrival.record.into_receipt()
+    }
+
+    /// The record as it came.
+    pub fn into_arrival(self) -> Arrival {
+        self.arrival
+    }
+
+    /// The record on its way to the intermediate DLQ, with its id if it needs one and has room for it.
+    pub fn named(self) -> Arrival {
+        match &self.place {
+            Place::Plain(plain) => {
+                let named = plain.named();
+                self.arrival.named(named)
+            }
+            Place::Envelope(_) => self.arrival,
+        }
+    }
+
+    /// The message with new metadata, and the bytes that SQS counts of it; `None` if its attributes have no room.
+    pub(crate) fn with_retry_metadata(&self, retry: &RetryMetadata) -> Option<(Rewritten, usize)> {
+        let ReceivedMessage { body, attributes, .. } = self.record();
+        match &self.place {
+            Place::Envelope(inside) => {
+                let body = with_metadata(body, inside, retry.members());
+                let bytes = body.len() + attributes_size(attributes);
+                Some((Rewritten::Body(body), bytes))
+            }
+            Place::Plain(plain) => {
+                let attributes = plain.with_retry_metadata(retry)?;
+                let bytes = body.len() + attributes_size(&attributes);
+                Some((Rewritten::Attributes(attributes), bytes))
+            }
+        }
+    }
+}
+
+impl Refused {
+    /// The message, to the annotation queue. `hand_off` is the failure that it was handed off with, if it was.
+    pub fn give_up(self, stage: Stage, hand_off: Option<HandOff>, now: Timestamp) -> Outgoing {
+        let Self { arrival, invalid } = self;
+        let reason = invalid.reason();
+        let failure = match hand_off {
+            Some(hand_off) => Failure::from(hand_off).found_invalid(reason, &invalid),
+            None => Failure::invalid(reason, &invalid, arrival.delivery(now)),
+        };
+        arrival.give_up(None, stage, failure, reason.into())
+    }
+}
+
+impl FailedMessage {
+    /// The message, to the annotation queue. `attempts` are the retries made, if the body does not say them.
+    pub fn give_up(self, attempts: Option<u32>, give_up: GiveUp) -> Outgoing {
+        let Self { accepted, hand_off, stage, .. } = self;
+        let Accepted { arrival, metadata, place, .. } = accepted;
+        let arrival = match place {
+            Place::Plain(plain) => arrival.named(plain.named_at_any_price()),
+            Place::Envelope(_) => arrival,
+        };
+        let failure = Failure { attempts, ..hand_off.into() };
+        arrival.give_up(Some(metadata.message_id_text), stage, failure, give_up)
+    }
+
+    /// The message as it is, to the intermediate DLQ, for as long as `DelaySeconds` allows.
+    pub(crate) fn hop(self, due_at: Timestamp) -> Outgoing {
+        self.accepted.into_arrival().hop(self.hand_off, due_at)
+    }
+}
+
+impl Arrival {
+    /// The message as it is, to the intermediate DLQ, for as long as `DelaySeconds` allows.
+    pub fn hop(self, hand_off: HandOff, due_at: Timestamp) -> Outgoing {
+        self.hopping(&crate::failure::Hop { hand_off, due_at }).pass_on(DelaySeconds::MAX, None)
+    }
+}

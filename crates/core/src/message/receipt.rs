@@ -1,0 +1,73 @@
+//! Receipts: a received record is done only when somebody has confirmed it.
+
+use super::ReceivedMessage;
+
+/// A received record that is not done yet. It goes with its message to the queue or the target that the message is for.
+/// A record whose receipt is dropped, on purpose or by mistake, is received again.
+#[derive(Debug, PartialEq, Eq, Hash)]
+#[must_use = "a record that is not confirmed is received again"]
+pub struct Receipt {
+    sqs_message_id: String,
+    handle: String,
+}
+
+/// A record that is done: its message has reached its target, or SQS has confirmed it in another queue. Only a receipt can
+/// make one, and only once:
+///
+/// ```compile_fail,E0382
+/// # fn twice(receipt: redeliver_core::message::Receipt) {
+/// let first = receipt.confirm();
+/// let second = receipt.confirm();
+/// # }
+/// ```
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "only the records that a function returns as confirmed are deleted"]
+pub struct Confirmed(Receipt);
+
+impl ReceivedMessage {
+    /// The receipt of this record, without the message.
+    pub fn into_receipt(self) -> Receipt {
+        Receipt { sqs_message_id: self.sqs_message_id, handle: self.receipt_handle }
+    }
+
+    pub(crate) fn receipt(&self) -> Receipt {
+        Receipt { sqs_message_id: self.sqs_message_id.clone(), handle: self.receipt_handle.clone() }
+    }
+}
+
+impl Receipt {
+    pub(crate) fn new(sqs_message_id: String, handle: String) -> Self {
+        Self { sqs_message_id, handle }
+    }
+
+    /// SQS's id of the record.
+    #[must_use]
+    pub fn sqs_message_id(&self) -> &str {
+        &self.sqs_message_id
+    }
+
+    /// The record is done, and may be deleted.
+    pub fn confirm(self) -> Confirmed {
+        Confirmed(self)
+    }
+
+    pub(crate) fn handle(&self) -> &str {
+        &self.handle
+    }
+
+    pub(crate) fn into_sqs_message_id(self) -> String {
+        self.sqs_message_id
+    }
+}
+
+impl Confirmed {
+    /// SQS's id of the record.
+    #[must_use]
+    pub fn sqs_message_id(&self) -> &str {
+        self.0.sqs_message_id()
+    }
+
+    pub(crate) fn into_receipt(self) -> Receipt {
+        self.0
+    }
+}
