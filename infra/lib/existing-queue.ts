@@ -3,8 +3,8 @@ import type * as sqs from 'aws-cdk-lib/aws-sqs';
 
 /**
  * A source queue that exists already: a standard queue of the stack's account and region. Its attributes are set, above all its
- * redrive policy: a queue of this stack has them in its template, any other gets them at deployment (docs/deploy.md, "Using an
- * existing queue").
+ * redrive policy: a queue of this stack has them in its template, any other gets them at deployment
+ * (docs/deploy/existing-queue.md).
  */
 export class SourceQueue {
   /** A queue of the app. */

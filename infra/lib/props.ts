@@ -28,7 +28,7 @@ export interface VpcPlacement {
 export interface AlarmSetting {
   /** `false`: there is no such alarm. Default: true. */
   readonly enabled?: boolean;
-  /** It goes off above this. Default: what docs/deploy.md says. */
+  /** It goes off above this. Default: what docs/operate/alarms.md says. */
   readonly threshold?: number;
 }
 

@@ -51,7 +51,7 @@ const text = `# The construct's API
 
 Made by \`cargo xtask dist construct\` from the sources; do not edit. In Python the module is \`redeliver_cdk\`, members are
 in snake_case (\`max_attempts\`), and what is an object of options here are keyword arguments. In TypeScript the package is
-\`@redeliver/cdk\`. [How to install and use it](deploy.md#in-your-own-cdk-app).
+\`@redeliver/cdk\`. [How to install and use it](deploy/cdk.md).
 
 ${sorted.map(section).join('\n')}`;
 writeFileSync(page, text);

@@ -18,8 +18,8 @@ test('the published package is made of what is tested', () => {
   }
 });
 
-test('its example in Python is that of docs/deploy.md, and ends with what Python apps must call', () => {
-  const [example = '', ofThePage] = ['infra/package/README.md', 'docs/deploy.md'].map((path) => /```python\n(.*?)```/s.exec(read(path))?.[1]);
+test('its example in Python is that of docs/deploy/cdk.md, and ends with what Python apps must call', () => {
+  const [example = '', ofThePage] = ['infra/package/README.md', 'docs/deploy/cdk.md'].map((path) => /```python\n(.*?)```/s.exec(read(path))?.[1]);
   assert.equal(example, ofThePage);
   assert.match(example, /\napp\.synth\(\)\n$/);
 });

@@ -155,7 +155,8 @@ test('what was staged for the packages is gone when the app has run', () => {
 
 test('the examples in the documentation are the ones that compile', () => {
   const read = (path: string): string => readFileSync(join(__dirname, path), 'utf8');
-  const examples = [...read('../../docs/deploy.md').matchAll(/```ts\n([^]*?)```/g)].map(([, example]) => example);
+  const pages = ['cdk', 'own-function', 'async-retry'].map((name) => read(`../../docs/deploy/${name}.md`));
+  const examples = pages.flatMap((page) => [...page.matchAll(/```ts\n([^]*?)```/g)].map(([, example]) => example));
   assert.deepEqual(examples, ['orders-app', 'charge-app', 'reports-app'].map((name) => read(`../examples/${name}.ts`)));
   const recipes = [...read('../../docs/producers.md').matchAll(/```ts\n([^]*?)```/g)].map(([, recipe]) => recipe ?? '');
   const ofTheApp = recipes.filter((recipe) => read('../examples/producers-app.ts').includes(recipe));
@@ -163,7 +164,7 @@ test('the examples in the documentation are the ones that compile', () => {
 });
 
 test('the stack policy in the documentation denies what leaves a queue behind, and nothing else', () => {
-  const page = readFileSync(join(__dirname, '../../docs/deploy.md'), 'utf8');
+  const page = readFileSync(join(__dirname, '../../docs/deploy/upgrade.md'), 'utf8');
   const policy = JSON.parse(/```json\n(\{\n  "Statement"[^]*?)```/.exec(page)?.[1] ?? '{}');
   assert.deepEqual(policy, {
     Statement: [

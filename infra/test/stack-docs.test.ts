@@ -28,7 +28,7 @@ function explained(markdown: string): string[] {
 const paced = templateWith(() => ({ ...HTTP, policy: RetryPolicy.fromJson({ max_redelivery_per_second: 1 }) }));
 const all = new Set([paced, ...VARIANT_NAMES.map((name) => Template.fromStack(variant(name, fakeBundles()).stack))].flatMap(alarms));
 
-for (const name of ['deploy.md', 'operate.md']) {
+for (const name of ['on-call.md', 'operate/alarms.md']) {
   test(`${name} explains every alarm that there can be, and no other`, () => {
     const told = explained(page(name));
     const tells = (entry: string, alarm: string): boolean => (entry.startsWith('…') ? alarm.endsWith(entry.slice(1)) : alarm === entry);
@@ -39,6 +39,6 @@ for (const name of ['deploy.md', 'operate.md']) {
 
 test('the cost of the alarms is that of as many as there are', () => {
   const [resending, hiding] = [HTTP, { ...HTTP, strategy: Strategy.VISIBILITY } as const].map((props) => alarms(templateWith(() => props)).length);
-  const [row] = page('deploy.md').match(/^\| alarms \|.*$/m) ?? [];
+  const [row] = page('deploy/cost.md').match(/^\| alarms \|.*$/m) ?? [];
   assert.equal(row, `| alarms | ${resending}, at $0.10 (${hiding} with \`visibility\`) | $${((resending ?? 0) / 10).toFixed(2)} |`);
 });

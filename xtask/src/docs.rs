@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn each_page_in_docs_is_in_the_summary() {
         let summary = read(Path::new("docs/SUMMARY.md")).unwrap();
-        for folder in ["docs", "docs/strategies"] {
+        for folder in ["docs", "docs/deploy", "docs/operate", "docs/strategies"] {
             for file in fs::read_dir(root().join(folder)).unwrap() {
                 let path = file.unwrap().path();
                 let page = path.strip_prefix(root().join("docs")).unwrap().to_str().unwrap();

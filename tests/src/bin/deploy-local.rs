@@ -19,7 +19,7 @@ struct Arguments {
     /// What is called for every message: a URL that POSTs go to, http:// for one on this machine.
     #[arg(long, value_name = "URL")]
     target: String,
-    /// A further context value of the stack, e.g. policy=examples/policy.json; docs/deploy.md lists them.
+    /// A further context value of the stack, e.g. policy=examples/policy.json; docs/deploy/configure.md lists them.
     #[arg(long, value_name = "NAME=VALUE")]
     context: Vec<String>,
 }

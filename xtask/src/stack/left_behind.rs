@@ -72,7 +72,7 @@ pub(super) fn refuse(diff: &str) -> Result<(), Failure> {
     write!(
         told,
         "deploy beside them under another prefix or stage, or as a second construct, and remove the old ones when they are empty \
-         (docs/deploy.md, Upgrade); if they are empty now, add {ALLOW}"
+         (docs/deploy/upgrade.md); if they are empty now, add {ALLOW}"
     )
     .expect("a String takes all that is written to it");
     Err(Failure(told))
@@ -135,7 +135,7 @@ Resources
              Redeliver: Redeliver/IntermediateDlq RedeliverIntermediateDlq33A75BA0 orphan\n  \
              Redeliver: Redeliver/SourceQueue RedeliverSourceQueue377AD49C may be replaced\n\
              deploy beside them under another prefix or stage, or as a second construct, and remove the old ones when they are \
-             empty (docs/deploy.md, Upgrade); if they are empty now, add --allow-queue-replacement"
+             empty (docs/deploy/upgrade.md); if they are empty now, add --allow-queue-replacement"
         );
     }
 

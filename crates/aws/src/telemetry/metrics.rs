@@ -13,7 +13,7 @@ pub const NAMESPACE: &str = "Redeliver";
 /// The dimension that each metric has: the function's name in Lambda.
 pub const FUNCTION: &str = "Function";
 
-/// A metric; the variant is its name. docs/operate.md says what each one counts.
+/// A metric; the variant is its name. docs/operate/metrics.md says what each one counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, IntoStaticStr, VariantArray)]
 #[strum(const_into_str)]
 pub enum Metric {

@@ -184,7 +184,7 @@ fn a_million_messages_that_succeed_at_once() {
             dollars(prices.logs_gb.dollars)
         ),
     ];
-    is_in("deploy.md", &table("a million messages that succeed at once", usage, how));
+    is_in("deploy/cost.md", &table("a million messages that succeed at once", usage, how));
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn a_million_retries() {
             usage.log_gb()
         ),
     ];
-    is_in("deploy.md", &table("a million retries", usage, how));
+    is_in("deploy/cost.md", &table("a million retries", usage, how));
 }
 
 fn direct_retries() -> Usage {
@@ -244,7 +244,7 @@ fn a_million_direct_retries() {
             usage.log_gb()
         ),
     ];
-    is_in("deploy.md", &table("a million retries with `direct-resend`", usage, how));
+    is_in("deploy/cost.md", &table("a million retries with `direct-resend`", usage, how));
 }
 
 /// What a retry asks for, measured: the simulation with it less the one without.
@@ -369,18 +369,18 @@ fn a_month_of_three_loads_as_it_is_by_default_and_as_cheap_as_it_can_be() {
         let total = [default, cheapest].map(|bill| dollars(cents(bill) / 100.0));
         lines.collect::<String>() + &format!("| | **together** | **{}** | **{}** |\n", total[0], total[1])
     });
-    is_in("deploy.md", &rows.concat());
+    is_in("deploy/cost.md", &rows.concat());
 }
 
 #[test]
 fn thin_traffic_large_messages_and_the_other_processor() {
     let Prices { prices, region, read_on } = Prices::list();
-    is_in("deploy.md", &format!("List prices of {region} as of {read_on}, without free tiers"));
+    is_in("deploy/cost.md", &format!("List prices of {region} as of {read_on}, without free tiers"));
     let single =
         Usage { sqs_requests: 3e6, invocations: Invocations { calling: 1e6, deciding: 0.0 }, log_bytes: 0.0 };
     let bill = single.bill(&prices, Architecture::Arm64);
     is_in(
-        "deploy.md",
+        "deploy/cost.md",
         &format!(
             "about ${:.1} + ${:.1} + ${:.1} a million messages, and the logs.",
             bill.sqs_requests, bill.lambda_requests, bill.lambda_duration
@@ -388,10 +388,13 @@ fn thin_traffic_large_messages_and_the_other_processor() {
     );
     // A send carries one of 64 KB, a receive ten, a delete none.
     let billed = short((1_000_000.0 + 10.0 * 100_000.0 + 100_000.0) / 1e6);
-    is_in("deploy.md", &format!("with messages of 64 KB the first table's requests are {billed} million"));
+    is_in(
+        "deploy/cost.md",
+        &format!("with messages of 64 KB the first table's requests are {billed} million"),
+    );
     let [first, second] = [at_once(), retries()]
         .map(|usage| dollars(usage.bill(&prices, Architecture::X86_64).lambda_duration));
-    is_in("deploy.md", &format!("On x86-64 the two durations cost {first} and {second}."));
+    is_in("deploy/cost.md", &format!("On x86-64 the two durations cost {first} and {second}."));
 }
 
 #[test]
@@ -402,7 +405,7 @@ fn each_month_whatever_the_traffic() {
     let polling = polling.bill(&prices, Architecture::Arm64).sqs_requests;
     let [metric, alarm] = [prices.metric_month.dollars, prices.alarm_month.dollars];
     is_in(
-        "deploy.md",
+        "deploy/cost.md",
         &format!(
             "| idle polling | 3 mappings × 5 long polls of 20 s = {:.2} million requests | {} |\n\
          | alarms | 25, at {} (16 with `visibility`) | {} |\n\

@@ -1,10 +1,10 @@
-//! The queries for CloudWatch Logs Insights of docs/operate.md, against the lines as they are written.
+//! The queries for CloudWatch Logs Insights of docs/operate/logs.md, against the lines as they are written.
 
 use std::collections::BTreeSet;
 
 use super::*;
 
-const RUNBOOK: &str = include_str!("../../../../../docs/operate.md");
+const RUNBOOK: &str = include_str!("../../../../../docs/operate/logs.md");
 /// Of the query language ("CloudWatch Logs Insights language query syntax").
 const WORDS: [&str; 18] = [
     "filter",

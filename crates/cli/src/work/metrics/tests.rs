@@ -118,11 +118,11 @@ fn every_counter_is_there_from_the_start_and_says_what_it_is() {
 
 #[test]
 fn the_runbook_has_every_metric_by_both_names() {
-    let runbook = include_str!("../../../../../docs/operate.md");
+    let runbook = include_str!("../../../../../docs/operate/metrics.md");
     for metric in Metric::ALL {
         let total = if metric.measure() == Measure::Count { "_total" } else { "" };
         let name = format!("{metric:?}");
         let row = format!("| `{name}` | `redeliver_{}{total}` |", name.to_snake_case());
-        assert!(runbook.contains(&row), "docs/operate.md has no {row}");
+        assert!(runbook.contains(&row), "docs/operate/metrics.md has no {row}");
     }
 }
