@@ -3,11 +3,9 @@
 pub mod backoff;
 pub mod breaker;
 mod due;
-mod ends;
 mod on_queue;
 pub mod pacing;
 mod unspent;
-mod wait;
 
 use crate::accepted::{Accepted, FailedMessage};
 use crate::decide::backoff::Key;
@@ -22,12 +20,11 @@ use crate::message::Timestamp;
 use crate::message::metadata::{HELD_SECONDS_MAX, HISTORY_MAX, PastFailure, REDRIVES_MAX, RetryMetadata};
 use crate::message::schema::Rewritten;
 use crate::policy::{Globs, Immediate, Policy};
-pub(crate) use due::Due;
-pub(crate) use ends::{AgeLimit, check_age, check_attempts};
+use due::Wait;
+pub(crate) use due::{AgeLimit, Due, check_age, check_attempts};
 pub use on_queue::{QueueTimes, decide_on_queue, may_be_called};
 use unspent::{Drawn, check_redrives, hold, redrive};
 pub use unspent::{Spends, may_be_held};
-use wait::Wait;
 
 /// What is to be done with a failed message.
 #[derive(Clone, Debug, PartialEq)]

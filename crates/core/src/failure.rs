@@ -8,29 +8,25 @@
 //! Which one it is its members say: a verdict has `verdict`, a hop has `due_at`.
 
 pub mod annotation;
-mod delivery;
 mod placing;
-mod reading;
 pub mod reason;
-mod trace_header;
 mod wire;
-mod words;
 
 use std::fmt::Display;
 
+pub(crate) use placing::taken_apart as taken_from_trace_header;
+pub use placing::{FAILURE_BYTES_MAX, Placed};
+use strum::{IntoStaticStr, VariantArray};
+pub(crate) use wire::RawFailure;
+
 use crate::failure::reason::{Code, DeadLetterReason};
 use crate::handler::{FailureKind, HandlerError};
-use crate::json::tolerant::{Unknown, Word};
-use crate::message::Timestamp;
-use crate::message::metadata::rfc3339;
-use crate::text;
-pub use delivery::{CameBack, Delivery, in_its_generation};
-pub use placing::{FAILURE_BYTES_MAX, Placed};
-pub(crate) use reading::RawFailure;
-pub(crate) use trace_header::taken_apart as taken_from_trace_header;
-pub use words::{Kind, Stage};
-
+use crate::json::tolerant::{Unknown, Vocabulary, Word};
+use crate::message::metadata::{Metadata, rfc3339};
+use crate::message::origin::Origin;
 pub use crate::message::reserved::FAILURE;
+use crate::message::{ReceivedMessage, Timestamp};
+use crate::text;
 
 /// The error's name of a message that came by redrive: nobody could say why.
 pub const REDRIVE: &str = "Redrive";
@@ -285,6 +281,106 @@ impl Document {
         }
     }
 }
+
+/// What is known of a delivery whatever happened to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    pub failed_at: Timestamp,
+    /// SQS's id of the message on the source queue.
+    pub source_message_id: String,
+    /// Where it was received.
+    pub source_queue_arn: String,
+    /// `SentTimestamp` of that delivery: a hand-off is a new SQS message with a clock of its own.
+    pub sent_at: Timestamp,
+    /// It came back from the final DLQ.
+    pub came_back: Option<CameBack>,
+    /// Who sent it.
+    pub origin: Origin,
+}
+
+/// A message came back from the final DLQ as it was. The later generation is the greater one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CameBack {
+    /// The generation in its final record, if there is one.
+    pub generation_before: Option<u32>,
+}
+
+impl Delivery {
+    /// The one that a record was received with.
+    #[must_use]
+    pub fn of(
+        record: &ReceivedMessage,
+        came_back: Option<CameBack>,
+        origin: Origin,
+        failed_at: Timestamp,
+    ) -> Self {
+        Self {
+            failed_at,
+            source_message_id: record.sqs_message_id.clone(),
+            source_queue_arn: record.queue_arn.clone(),
+            sent_at: record.sent_at,
+            came_back,
+            origin,
+        }
+    }
+
+    /// When it failed; never later than `now`, since clocks differ.
+    #[must_use]
+    pub fn failed_at(&self, now: Timestamp) -> Timestamp {
+        self.failed_at.min(now)
+    }
+}
+
+/// What a body says of its message: until its next re-send it still says the generation before.
+#[must_use]
+pub fn in_its_generation(metadata: Metadata, came_back: Option<CameBack>) -> Metadata {
+    match came_back {
+        Some(CameBack { generation_before }) => metadata.into_next_generation(generation_before),
+        None => metadata,
+    }
+}
+
+/// What is to be done with a failed message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(const_into_str, serialize_all = "snake_case")]
+pub enum Kind {
+    Transient,
+    Permanent,
+    /// Later, without spending an attempt.
+    Snooze,
+    /// The deadline came before its turn: again, without spending an attempt.
+    NotStarted,
+    /// It was not called, since its target is down: again, without spending an attempt.
+    Held,
+    /// SQS moved it, and nobody knows whether it was called: again, within a budget of its own.
+    Unanswered,
+}
+
+impl Kind {
+    /// As it is written.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        self.into_str()
+    }
+}
+
+impl Vocabulary for Kind {}
+
+/// The function that gave a message up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
+pub enum Stage {
+    /// It found the message invalid, or decided against another retry.
+    MessageProcessor,
+    /// It decided against another retry.
+    FailedMessageProcessor,
+    /// The message came by redrive; nobody else had a say.
+    FinalDlqAnnotator,
+    /// It decided against another invocation, or Lambda will never take one.
+    AsyncRetryHandler,
+}
+
+impl Vocabulary for Stage {}
 
 #[cfg(test)]
 mod tests;

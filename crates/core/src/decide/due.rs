@@ -1,13 +1,17 @@
 //! When a retry is due, and how much of that one `DelaySeconds` can hold.
 
+use std::ops::RangeInclusive;
+
 use chrono::TimeDelta;
 
-use super::wait::Wait;
-use crate::decide::backoff::Key;
+use super::unspent::Drawn;
+use crate::decide::backoff::{Key, bounds, delay, target_delay};
 use crate::decide::pacing::Window;
-use crate::failure::{Delivery, HandOff};
+use crate::failure::reason::{DeadLetterReason, GiveUp};
+use crate::failure::{Answer, Delivery, HandOff, Kind};
 use crate::limits::{DelaySeconds, RetryDelay};
 use crate::message::Timestamp;
+use crate::message::metadata::rfc3339;
 use crate::policy::Policy;
 
 /// A due time, never in the past, and the delay that it comes from.
@@ -91,4 +95,108 @@ fn whole_seconds(duration: TimeDelta) -> DelaySeconds {
 fn rounded_up(duration: TimeDelta) -> u64 {
     let whole = duration.num_seconds() + i64::from(duration.subsec_nanos() > 0);
     u64::try_from(whole).unwrap_or(0)
+}
+
+/// Left between the last call of a message and the end of its time: SQS and the pollers take a moment to deliver.
+const ARRIVAL: TimeDelta = TimeDelta::seconds(5);
+
+/// The policy's delay before a retry, and the one that the target asks for, which is a floor.
+pub(super) struct Wait {
+    backoff: Drawn,
+    floor: RetryDelay,
+}
+
+impl Wait {
+    /// The wait before the retry of this key.
+    pub(super) fn before(policy: &Policy, answer: &Answer, key: Key) -> Self {
+        let asked = answer.retry_after_seconds;
+        let floor = asked.map_or(RetryDelay::ZERO, |asked| target_delay(asked, policy.delay_limit(), key));
+        // A snooze is no failure, so there is nothing to back off from.
+        let backoff = match (answer.kind(), asked) {
+            (Kind::Snooze, Some(_)) => Drawn::fixed(RetryDelay::ZERO),
+            _ => Drawn { delay: delay(policy, key), bounds: bounds(policy, key.attempt) },
+        };
+        Self { backoff, floor }
+    }
+
+    /// The same on a queue that can hide a message for so long.
+    pub(super) fn at_most(self, longest: RetryDelay) -> Self {
+        let Drawn { delay, bounds } = self.backoff;
+        let backoff = Drawn { delay: delay.min(longest), bounds };
+        Self { backoff, floor: self.floor.min(longest) }
+    }
+
+    /// The bounds that the delay is drawn from.
+    pub(super) fn bounds(&self) -> RangeInclusive<RetryDelay> {
+        let (low, high) = (*self.backoff.bounds.start(), *self.backoff.bounds.end());
+        low.max(self.floor)..=high.max(self.floor)
+    }
+
+    /// When the retry is due, counted from this moment. A target that asks for more time than the message has left
+    /// gets all of it but a moment: given up at once, the message would have been called for nothing. If its time is
+    /// nearly over, that call has been made.
+    pub(super) fn due(&self, from: Timestamp, limit: Option<Timestamp>, now: Timestamp) -> Due {
+        let due = Due::from_now(self.backoff.delay.max(self.floor), from);
+        let last_call =
+            limit.filter(|limit| *limit < due.at).and_then(|limit| self.last_call(from, limit, now));
+        let due = last_call.unwrap_or(due);
+        Due { at: due.at.max(now), ..due }
+    }
+
+    fn last_call(&self, from: Timestamp, limit: Timestamp, now: Timestamp) -> Option<Due> {
+        let backoff = Due::from_now(self.backoff.delay, from);
+        let left = u64::try_from((limit - ARRIVAL - from).num_seconds()).ok()?;
+        let last = Due::from_now(RetryDelay::saturating(left), from);
+        let is_possible = backoff.at <= limit && last.at > now;
+        is_possible.then_some(if backoff.at > last.at { backoff } else { last })
+    }
+}
+
+/// Whether one more retry is allowed after so many: by the policy, and by the producer if that is fewer.
+pub(crate) fn check_attempts(policy: &Policy, by_producer: Option<u32>, made: u32) -> Result<(), GiveUp> {
+    // A producer may ask for fewer retries, never for more: the policy belongs to who runs the target.
+    // Whose limit it is the explanation says, so a producer's counts only if it is the lower one.
+    let by_producer = by_producer.filter(|max| *max < policy.max_attempts);
+    let max = by_producer.unwrap_or(policy.max_attempts);
+    if made < max {
+        return Ok(());
+    }
+    let whose = if by_producer.is_some() { " (metadata.max_attempts)" } else { "" };
+    Err(GiveUp {
+        reason: DeadLetterReason::RetryAttemptExceeded,
+        explanation: format!("Max retry attempts {max} exceeded{whose}"),
+    })
+}
+
+/// The last moment at which a message may be retried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct AgeLimit {
+    pub(super) at: Timestamp,
+    by: &'static str,
+}
+
+impl AgeLimit {
+    /// The earlier one of the policy's and the producer's.
+    pub(crate) fn of(policy: &Policy, expires_at: Option<Timestamp>, first_sent: Timestamp) -> Option<Self> {
+        let by_policy = policy
+            .max_age_seconds
+            .map(|age| Self { at: first_sent + TimeDelta::seconds(i64::from(age)), by: "max_age_seconds" });
+        let by_producer = expires_at.map(|at| Self { at, by: "metadata.expires_at" });
+        by_policy.into_iter().chain(by_producer).min()
+    }
+}
+
+/// Whether a retry at `next` comes in time.
+pub(crate) fn check_age(limit: Option<AgeLimit>, next: Timestamp) -> Result<(), GiveUp> {
+    match limit {
+        Some(AgeLimit { at, by }) if next > at => Err(GiveUp {
+            reason: DeadLetterReason::MessageExpired,
+            explanation: format!(
+                "The next retry at {} would come after {by} at {}",
+                rfc3339(next),
+                rfc3339(at)
+            ),
+        }),
+        _ => Ok(()),
+    }
 }

@@ -1,18 +1,14 @@
 //! The message body `{"metadata":{…},"data":{…}}`, taken apart without touching its bytes.
 
 mod members;
-mod nesting;
-mod splice;
 
 use std::ops::Range;
 
+pub(crate) use members::unchecked_members;
+pub use members::{Member, members};
 use thiserror::Error;
 
 use crate::message::metadata::{Metadata, OurMembers, RetryMetadata, fresh_members};
-pub(crate) use members::unchecked_members;
-pub use members::{Member, members};
-pub(crate) use nesting::check_nesting;
-pub(crate) use splice::spliced;
 
 /// Objects and arrays inside one another, the body's own object included.
 pub const NESTING_MAX: usize = 128;
@@ -111,6 +107,86 @@ pub(crate) fn skim(body: &str) -> Result<Skimmed<'_>, Malformed> {
     };
     let data_text = find("data").map(|member| &body[member.value.clone()]);
     Ok(Skimmed { body, metadata, inside, metadata_text, data_text })
+}
+
+/// Refuses what nests deeper than [`NESTING_MAX`]. `serde_json` would not: it skims what it does not build.
+pub(crate) fn check_nesting(body: &str) -> Result<(), Malformed> {
+    if opening_brackets(body) <= NESTING_MAX {
+        return Ok(());
+    }
+    let mut depth = 0_usize;
+    let mut bytes = body.bytes().enumerate();
+    while let Some((at, byte)) = bytes.next() {
+        match byte {
+            b'"' => skip_string(&mut bytes),
+            b'{' | b'[' if depth == NESTING_MAX => return Err(Malformed::TooDeep(at)),
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Also those in strings: most small bodies have too few even so. Counted in blocks whose count fits in a byte: the
+/// compiler makes vector instructions of that.
+fn opening_brackets(body: &str) -> usize {
+    let of_block = |block: &[u8]| block.iter().map(|byte| u8::from(matches!(byte, b'{' | b'['))).sum::<u8>();
+    body.as_bytes().chunks(128).map(|block| usize::from(of_block(block))).sum()
+}
+
+/// To after the quote that ends it; one after a backslash does not.
+fn skip_string(bytes: &mut impl Iterator<Item = (usize, u8)>) {
+    while let Some((_, byte)) = bytes.next() {
+        match byte {
+            b'\\' => drop(bytes.next()),
+            b'"' => return,
+            _ => {}
+        }
+    }
+}
+
+/// The text with these members set, or removed if they have no value. One that is there keeps its place; a new one comes
+/// last. `inside` is where the inside of the object stands, whose `members` these are.
+pub(crate) fn spliced<const N: usize>(
+    text: &str,
+    inside: &Range<usize>,
+    members: &[Member<'_>],
+    mut ours: [(&str, Option<String>); N],
+) -> String {
+    let added =
+        ours.iter().map(|(name, value)| value.as_ref().map_or(0, |value| name.len() + value.len() + 4));
+    let mut written = String::with_capacity(text.len() + added.sum::<usize>());
+    written.push_str(&text[..inside.start]);
+    let first = written.len();
+    for member in members {
+        let (before_value, after_value) =
+            (member.segment.start..member.value.start, member.value.end..member.segment.end);
+        match ours.iter_mut().find(|(name, _)| name.as_bytes() == &*member.name) {
+            None => push_parts(&mut written, first, [&text[member.segment.clone()]]),
+            Some((_, value)) => {
+                if let Some(value) = value.take() {
+                    let parts = [&text[before_value], &value, &text[after_value]];
+                    push_parts(&mut written, first, parts);
+                }
+            }
+        }
+    }
+    for (name, value) in ours {
+        if let Some(value) = value {
+            push_parts(&mut written, first, ["\"", name, "\":", &value]);
+        }
+    }
+    written.push_str(&text[inside.end..]);
+    written
+}
+
+/// One more member; a comma before it unless it is the first one.
+fn push_parts<const N: usize>(written: &mut String, first: usize, parts: [&str; N]) {
+    if written.len() > first {
+        written.push(',');
+    }
+    parts.into_iter().for_each(|part| written.push_str(part));
 }
 
 #[cfg(test)]

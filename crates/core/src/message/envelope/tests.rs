@@ -1,5 +1,7 @@
 mod splicing;
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::message::metadata::PastFailure;
 use crate::message::schema::{Invalid, MessageSchema};
@@ -239,4 +241,31 @@ fn a_resend_keeps_the_history_that_a_producer_made_up_legal_for_sqs() {
     let retry = RetryMetadata { retry_history: envelope.metadata.retry_history.clone(), ..retry() };
     let resent = envelope.with_retry_metadata(&retry);
     assert!(resent.chars().all(crate::limits::is_legal), "{resent:?}");
+}
+
+fn brackets_around(depth: usize, inside: &str) -> String {
+    format!("{}{inside}{}", "[".repeat(depth), "]".repeat(depth))
+}
+
+proptest! {
+    /// Strings of brackets, quotes and backslashes do not count, wherever they stand.
+    #[test]
+    fn only_brackets_outside_strings_count(before in any::<String>(), text in r#"[\[\]{}"\\x]{0,99}"#, depth in 100..160_usize) {
+        let strings = serde_json::to_string(&[before, text]).unwrap();
+        let head = format!("[{strings},");
+        let body = format!("{head}{}]", brackets_around(depth, &strings));
+        // The strings' own array is a level more.
+        let expected = match depth {
+            0..=126 => Ok(()),
+            127 => Err(Malformed::TooDeep(head.len() + depth)),
+            _ => Err(Malformed::TooDeep(head.len() + 127)),
+        };
+        prop_assert_eq!(check_nesting(&body), expected);
+    }
+}
+
+#[test]
+fn what_is_closed_and_not_open_makes_no_room() {
+    assert_eq!(check_nesting(&format!("]]]{}", brackets_around(128, ""))), Ok(()));
+    assert_eq!(check_nesting(&format!("]]]{}", brackets_around(129, ""))), Err(Malformed::TooDeep(131)));
 }
