@@ -4,7 +4,6 @@
 //! on an SQS that no one here wrote ([`ministack`]). It shares no code with what it tests.
 //! Its rights are enforced by another emulator ([`moto`]), with the statements of a [`template`].
 //! It deploys the stack, too, to an emulator that runs the functions itself ([`deployment`]).
-//! The [`soak`] puts all of it under fire.
 //! The [`conformance`] suite is apart from it: rules that every implementation of the queue ports must keep.
 
 pub mod async_lambda;
@@ -23,7 +22,6 @@ pub mod runtimes;
 pub mod script;
 pub mod settings;
 pub mod skips;
-pub mod soak;
 pub mod sqs;
 pub mod sqs_stub;
 pub mod strangers;

@@ -13,11 +13,9 @@ use serde_json::Value;
 use tokio::sync::{Mutex as AsyncMutex, Notify, watch};
 use tokio::time::sleep;
 
-use environment::{Context, Environment};
+use environment::Environment;
 
 use crate::sqs::REGION;
-
-const TRACE_ID: &str = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=0";
 
 /// A Lambda function: a program, its environment variables, and at most one execution environment at a time.
 pub struct Function {
@@ -77,14 +75,6 @@ impl Function {
     /// # Panics
     /// If the program cannot be run.
     pub async fn invoke(&self, event: &Value, timeout: Duration) -> Outcome {
-        self.invoke_traced(event, timeout, TRACE_ID).await
-    }
-
-    /// The same with this trace id, which the SDK puts into the function's requests to AWS.
-    ///
-    /// # Panics
-    /// See [`Self::invoke`].
-    pub async fn invoke_traced(&self, event: &Value, timeout: Duration, trace_id: &str) -> Outcome {
         let mut slot = self.environment.lock().await;
         if slot.as_mut().is_none_or(Environment::has_ended) {
             *slot = Some(Environment::start(&self.program, &self.variables, &self.output));
@@ -92,11 +82,10 @@ impl Function {
         let Some(environment) = slot.as_mut() else {
             return Outcome::Died;
         };
-        let context = Context { trace_id: trace_id.to_owned(), function_arn: self.arn() };
         let outcome = tokio::select! {
             biased;
             () = self.kill.notified() => Outcome::Died,
-            outcome = environment.invoke(event, timeout, &self.in_flight, context) => outcome,
+            outcome = environment.invoke(event, timeout, &self.in_flight, self.arn()) => outcome,
         };
         self.in_flight.send_replace(false);
         // Lambda replaces the environment of a function that died or ran out of time.

@@ -60,7 +60,9 @@ pub fn bundle(name: &str) -> PathBuf {
 /// If it has not been built.
 #[must_use]
 pub fn tested_program(name: &str) -> PathBuf {
-    existing(target_dir().join("debug").join(name))
+    let path = target_dir().join("debug").join(name);
+    assert!(path.exists(), "{} is not there; run `cargo build --bin {name}`", path.display());
+    path
 }
 
 /// A program of the release build, for benchmarks.

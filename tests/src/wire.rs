@@ -1,14 +1,16 @@
 //! A tap between a function and SQS: it records requests and can make sends fail.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
-use axum::body::Bytes;
+use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
+use futures_util::stream;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -38,7 +40,26 @@ struct TapState {
     requests: Mutex<Vec<SqsRequest>>,
     /// Part of the URL of the queue to which sends fail.
     failing_queue: Mutex<Option<String>>,
+    /// The sends that have met a fault in turn, while they do.
+    faulty_sends: Mutex<Option<usize>>,
 }
+
+/// What a send meets, in turn, after [`Tap::fail_sends_in_turn`].
+#[derive(Clone, Copy)]
+enum Fault {
+    None,
+    /// It did not arrive, and the answer is 500.
+    NotSent,
+    /// It arrived, and the answer is 500.
+    ServerError,
+    /// It arrived, and the connection breaks in the middle of the answer.
+    AnswerLost,
+    /// All entries arrived, and the answer says that the first did not.
+    EntryFailed,
+}
+
+const FAULTS: [Fault; 5] =
+    [Fault::AnswerLost, Fault::None, Fault::EntryFailed, Fault::ServerError, Fault::NotSent];
 
 impl Tap {
     /// Starts one that passes everything on to `upstream`.
@@ -48,6 +69,7 @@ impl Tap {
             client: reqwest::Client::new(),
             requests: Mutex::default(),
             failing_queue: Mutex::default(),
+            faulty_sends: Mutex::default(),
         });
         let (address, server) = serve(Router::new().fallback(pass_on).with_state(Arc::clone(&state))).await;
         Self { endpoint_url: format!("http://{address}"), state, server }
@@ -67,12 +89,21 @@ impl Tap {
         *self.state.failing_queue.lock().expect("no holder panics") = Some(url.to_owned());
     }
 
-    /// From now on all sends arrive.
+    /// From now on four of five sends are not confirmed: some did not arrive, and of others the answer is lost.
     ///
     /// # Panics
     /// Never.
-    pub fn heal(&self) {
+    pub fn fail_sends_in_turn(&self) {
+        *self.state.faulty_sends.lock().expect("no holder panics") = Some(0);
+    }
+
+    /// From now on all sends arrive. Returns the number of sends since [`Self::fail_sends_in_turn`].
+    ///
+    /// # Panics
+    /// Never.
+    pub fn heal(&self) -> usize {
         *self.state.failing_queue.lock().expect("no holder panics") = None;
+        self.state.faulty_sends.lock().expect("no holder panics").take().unwrap_or(0)
     }
 
     /// All requests, of whatever kind.
@@ -117,24 +148,62 @@ async fn pass_on(State(state): State<Arc<TapState>>, headers: HeaderMap, body: B
         action: target.trim_start_matches("AmazonSQS.").to_owned(),
         members: serde_json::from_slice(&body).unwrap_or(Value::Null),
     };
-    let fails = {
-        let failing = state.failing_queue.lock().expect("no holder panics");
-        request.is_send() && failing.as_deref().is_some_and(|url| request.members["QueueUrl"] == url)
-    };
+    let fault = state.fault(&request);
     state.requests.lock().expect("no holder panics").push(request);
-    if fails {
-        let error = json!({"__type": "com.amazonaws.sqs#InternalFailure", "message": INJECTED_CANARY});
-        return (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response();
+    if matches!(fault, Fault::NotSent) {
+        return server_error();
     }
     let request = state.client.post(&state.upstream).header("x-amz-target", target);
     let request = request
         .header("content-type", header("content-type"))
         .header("authorization", header("authorization"));
     let answer = request.body(body).send().await.expect("the emulator answers");
-    let status = answer.status();
-    let content_type = answer.headers()[CONTENT_TYPE].clone();
+    let (status, content_type) = (answer.status(), answer.headers()[CONTENT_TYPE].clone());
     let body = answer.bytes().await.expect("the emulator answers whole");
+    let body = match fault {
+        Fault::None | Fault::NotSent => Body::from(body),
+        Fault::ServerError => return server_error(),
+        Fault::AnswerLost => {
+            let half = body.slice(..body.len() / 2);
+            Body::from_stream(stream::iter([Ok(half), Err(io::Error::from(io::ErrorKind::ConnectionReset))]))
+        }
+        Fault::EntryFailed => Body::from(with_a_failed_entry(&body)),
+    };
     (status, [(CONTENT_TYPE, content_type)], body).into_response()
+}
+
+impl TapState {
+    fn fault(&self, request: &SqsRequest) -> Fault {
+        if !request.is_send() {
+            return Fault::None;
+        }
+        let failing = self.failing_queue.lock().expect("no holder panics");
+        if failing.as_deref().is_some_and(|url| request.members["QueueUrl"] == url) {
+            return Fault::NotSent;
+        }
+        match &mut *self.faulty_sends.lock().expect("no holder panics") {
+            None => Fault::None,
+            Some(sends) => {
+                *sends += 1;
+                FAULTS[(*sends - 1) % FAULTS.len()]
+            }
+        }
+    }
+}
+
+fn server_error() -> Response {
+    let error = json!({"__type": "com.amazonaws.sqs#InternalFailure", "message": INJECTED_CANARY});
+    (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response()
+}
+
+/// The answer of a batch with its first successful entry among the failed ones.
+fn with_a_failed_entry(answer: &Bytes) -> String {
+    let mut answer: Value = serde_json::from_slice(answer).expect("SQS answers in JSON");
+    if let Some(entry) = answer["Successful"].as_array_mut().filter(|entries| !entries.is_empty()) {
+        let failed = json!([{"Id": entry.remove(0)["Id"], "Code": "InternalError", "SenderFault": false}]);
+        answer["Failed"] = failed;
+    }
+    answer.to_string()
 }
 
 /// Serves on a free port of loopback.

@@ -1,30 +1,24 @@
 //! `cargo xtask bench`: figures as ratios, measured in one run.
 
 mod core;
-mod local;
 mod storms;
 
 use clap::ValueEnum;
 
 use crate::bundle::{Architecture, bundle, bundle_floor};
-use crate::hostile;
 use crate::instructions;
 use crate::tools::{Failure, cargo, run};
 use crate::venv;
 
-/// What is measured.
+/// The subject of a measurement.
 #[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum Bench {
     /// `redeliver audit` on 10,000 messages, and a straightforward boto3 loop on the same emulator.
     Audit,
     /// One message in the core, from its received body to the body that is sent again, and `serde_json` that skims it.
     Core,
-    /// The same in instructions, counted by callgrind and compared with the committed figures. The tests do it too.
+    /// A retry, and the worst messages that we know, in instructions and with their limits. The tests do it too.
     Instructions,
-    /// The worst messages that we know, each as large as SQS takes: instructions, with the limit, and time. The tests do it too.
-    Hostile,
-    /// `redeliver local` on 10,000, 100,000 and 1,000,000 messages: how time and memory grow.
-    Local,
     /// `redeliver simulate` with several policies: what hits a target when it returns after an outage. Draws docs/storms.svg and docs/outage.svg.
     Storms,
     /// The functions' bundles: start, CPU, memory, requests and bytes, beside the least that a function can be and beside Python.
@@ -37,8 +31,6 @@ pub(crate) fn bench(what: Bench) -> Result<(), Failure> {
         Bench::Audit => audit(),
         Bench::Core => core::core(),
         Bench::Instructions => instructions::tools().and_then(|()| instructions::check()),
-        Bench::Hostile => instructions::tools().and_then(|()| hostile::check()),
-        Bench::Local => local::local(),
         Bench::Storms => storms::storms(),
         Bench::Functions => functions(),
     }

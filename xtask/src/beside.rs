@@ -34,18 +34,6 @@ impl Beside {
     /// # Errors
     /// It does not start.
     pub(crate) fn start(name: &str, command: &Command) -> Result<Self, Failure> {
-        Self::start_with("19", name, command)
-    }
-
-    /// Starts a program that mostly waits, as [`Beside::start`] does.
-    ///
-    /// # Errors
-    /// It does not start.
-    pub(crate) fn start_waiting(name: &str, command: &Command) -> Result<Self, Failure> {
-        Self::start_with("0", name, command)
-    }
-
-    fn start_with(niceness: &str, name: &str, command: &Command) -> Result<Self, Failure> {
         let shown = shown(command);
         let failed = |error: std::io::Error| Failure(format!("{shown} does not start: {error}"));
         let log = target_dir().join("beside").join(format!("{name}.log"));
@@ -53,7 +41,7 @@ impl Beside {
         let file = File::create(&log).map_err(failed)?;
         let mut guarded = Command::new("sh");
         guarded
-            .args(["-c", GUARD, "sh", "nice", "-n", niceness])
+            .args(["-c", GUARD, "sh", "nice", "-n", "19"])
             .arg(command.get_program())
             .args(command.get_args());
         if let Some(directory) = command.get_current_dir() {
@@ -108,13 +96,10 @@ mod tests {
     }
 
     #[test]
-    fn what_computes_gives_way_and_what_waits_does_not() {
-        let mut nice = Command::new("nice");
-        let own = crate::tools::output(&mut nice).unwrap();
-        Beside::start("computes", &nice).unwrap().finish().unwrap();
-        Beside::start_waiting("waits", &nice).unwrap().finish().unwrap();
-        let said = |name| fs::read_to_string(target_dir().join(format!("beside/{name}.log"))).unwrap();
-        assert_eq!((said("computes"), said("waits")), ("19\n".to_owned(), own));
+    fn a_program_beside_the_steps_gives_way_to_them() {
+        Beside::start("computes", &Command::new("nice")).unwrap().finish().unwrap();
+        let printed = fs::read_to_string(target_dir().join("beside/computes.log")).unwrap();
+        assert_eq!(printed, "19\n");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::glibc;
 use crate::tools::{Failure, output, root, run, variable};
 use crate::venv;
 
-/// What a function runs on.
+/// The processor that a function runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Architecture {
     Arm64,
@@ -73,7 +73,7 @@ fn build(architecture: Architecture, packages: &[&str], programs: &[&str]) -> Re
     })
 }
 
-/// What Lambda is given.
+/// The path of a built function or tool.
 pub(crate) fn program(name: &str) -> PathBuf {
     directory().join(name).join("bootstrap")
 }
@@ -84,7 +84,7 @@ fn directory() -> PathBuf {
 }
 
 impl Architecture {
-    /// What this machine can run itself: the tests' and the local deployment's.
+    /// This machine's own: that of the tests and of the local deployment.
     pub(crate) const HOST: Self = if cfg!(target_arch = "aarch64") { Self::Arm64 } else { Self::X86_64 };
 
     /// The one that this machine cannot run.
@@ -119,7 +119,7 @@ impl Architecture {
         }
     }
 
-    /// Whether Rust can build for it here. cargo-lambda would fetch what is missing without asking.
+    /// Checks that Rust can build for it here: cargo-lambda would fetch a missing target without asking.
     ///
     /// # Errors
     /// What to install.

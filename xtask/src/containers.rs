@@ -1,4 +1,4 @@
-//! What the container image and its examples are tested with.
+//! Tools for the container image and its examples.
 
 use std::path::Path;
 use std::process::Command;
@@ -16,7 +16,7 @@ pub(crate) fn check_manifests(venv: &Path) -> Result<(), Failure> {
     run(Command::new(venv.join("bin/cfn-lint")).arg("--template").arg(example("ecs.yaml")))
 }
 
-/// Whether the image can be made, and unpacked, on this machine.
+/// Checks that the image can be made and unpacked on this machine.
 ///
 /// # Errors
 /// What to install.

@@ -63,8 +63,8 @@ pub(crate) fn dist(artefacts: &[Artefact]) -> Result<(), Failure> {
     write_sums(&folder)
 }
 
-/// What the tests install, in a folder of its own: with the functions for this machine alone, and the command line as
-/// the tests run it. Both are built already.
+/// Packs the artefacts that the tests install into a folder of their own: with the functions for this machine alone, and
+/// the tests' own build of the command line. Both are built already.
 ///
 /// # Errors
 /// See [`dist`].

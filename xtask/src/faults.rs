@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde::Deserialize;
 
-use crate::tools::{Failure, cargo, root, run, shown, side_by_side, target_dir};
+use crate::tools::{Failure, cargo, read, root, run, shown, side_by_side, target_dir, write};
 
 /// Where bugs are described, and what tells them to be awake.
 const BUGS: &str = "tests/simulation/planted/bugs.toml";
@@ -28,7 +28,7 @@ pub(crate) fn faults(arguments: &[String]) -> Result<(), Failure> {
     run(Command::new(target_dir().join("release/faults")).args(arguments))
 }
 
-/// Fresh seeds until so many changes of queues were checked, in the tests' own build of the simulator.
+/// Runs fresh seeds until this number of queue changes is checked, in the tests' own build of the simulator.
 pub(crate) fn fresh_seeds(changes: u32) -> Command {
     let mut simulator = Command::new(target_dir().join("debug/faults"));
     simulator.args(["--changes", &changes.to_string()]);
@@ -43,7 +43,7 @@ struct Bugs {
 #[derive(Deserialize)]
 struct Bug {
     name: String,
-    /// What has caught it before: tried first. It only saves time.
+    /// The seed that has caught it before: tried first, to save time.
     #[serde(default = "first_seed")]
     seed: u64,
     what: String,
@@ -213,14 +213,6 @@ fn removed(folder: &Path) -> Result<(), Failure> {
     let is_there = folder.exists();
     let gone = if is_there { fs::remove_dir_all(folder) } else { Ok(()) };
     gone.map_err(|error| Failure(format!("{}: {error}", folder.display())))
-}
-
-fn read(path: &Path) -> Result<String, Failure> {
-    fs::read_to_string(path).map_err(|error| Failure(format!("{}: {error}", path.display())))
-}
-
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    fs::write(path, text).map_err(|error| Failure(format!("{}: {error}", path.display())))
 }
 
 #[cfg(test)]

@@ -43,7 +43,7 @@ pub(crate) fn check(program: &Path, promised: Glibc) -> Result<(), Failure> {
     )))
 }
 
-/// What a program asks for: the newest version that it names, as `GLIBC_2.28`.
+/// The newest version that a program asks for, as `GLIBC_2.28`.
 pub(crate) fn newest(program: &[u8]) -> Glibc {
     const PREFIX: &[u8] = b"GLIBC_";
     let named = program.windows(PREFIX.len()).enumerate().filter(|(_, window)| *window == PREFIX);

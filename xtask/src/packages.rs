@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use crate::tools::{Failure, cargo, output, run};
 
-/// What a handler in Rust needs. Nothing else is published.
+/// The crates that a handler in Rust needs. Nothing else is published.
 const PUBLIC: [&str; 4] =
     ["redeliver-aws", "redeliver-core", "redeliver-json-schema", "redeliver-message-processor"];
 

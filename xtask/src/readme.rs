@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::tools::{Failure, root, run, target_dir};
 
-/// What the README's command makes; `.gitignore` has it, too.
+/// The file that the README's command makes; `.gitignore` has it, too.
 const DEAD_LETTERS: &str = "dead.jsonl";
 
 /// Runs each `cargo run` line of the README's `sh` blocks as a reader would.

@@ -8,7 +8,7 @@ use crate::tools::{Failure, root};
 
 /// The one that all others must equal: Cargo.toml's `workspace.package.version`.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// What else is released under it.
+/// Files with the same version.
 const PACKAGES: [&str; 3] = ["infra/package.json", "infra/package-lock.json", "infra/package/package.json"];
 
 /// Prints the release notes of a tag.
@@ -48,7 +48,7 @@ fn check(path: &str, version: &str) -> Result<(), Failure> {
     Err(Failure(format!("{path} has version {version}, but Cargo.toml {VERSION}: all are released together")))
 }
 
-/// What CHANGELOG.md says of a version: the text under `## 0.1.0 (2026-12-01)`.
+/// The part of CHANGELOG.md on a version: the text under `## 0.1.0 (2026-12-01)`.
 fn notes<'a>(changelog: &'a str, version: &str) -> Result<&'a str, Failure> {
     let title = format!("\n## {version} (");
     let Some((_, section)) = changelog.split_once(&title) else {

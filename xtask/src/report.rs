@@ -9,7 +9,7 @@ use serde::Deserialize;
 use crate::beside::Beside;
 use crate::tools::{Failure, is_ci, now, processor_time, root, target_dir};
 
-/// What a run has done so far.
+/// The steps of a run so far.
 pub(crate) struct Report {
     started: Instant,
     steps: Vec<Step>,
@@ -19,7 +19,7 @@ pub(crate) struct Report {
 struct Step {
     name: &'static str,
     time: Duration,
-    /// Of all processes that it has run to their end: the same on a loaded machine.
+    /// The time that its ended processes have had of the processors: the same on a loaded machine.
     processor_time: Duration,
     succeeded: bool,
 }

@@ -1,26 +1,16 @@
-//! What the project is built from: cargo-deny, pins, lints, and a reason for each dependency.
+//! Dependencies: their licences and sources, by cargo-deny, and their features.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
 use crate::report::Report;
-use crate::tools::{Failure, cargo, root, run};
+use crate::tools::{Failure, cargo, output, root, run, side_by_side};
 use crate::venv::Python;
 
-mod count;
-mod features;
-mod manifests;
-mod page;
-
-pub(crate) use page::dependencies;
-
-/// Licences, bans, duplicates and sources of all crates; the number of crates in each program.
+/// Licences, bans, duplicates and sources of all crates; and no crate is compiled twice.
 pub(crate) fn check(report: &mut Report, python: &Python) -> Result<(), Failure> {
-    report.step("lock file", || {
-        run(cargo(&["metadata", "--locked", "--format-version", "1"]).stdout(std::process::Stdio::null()))
-    })?;
-    report.step("dependencies", || dependencies(false))?;
-    report.step("features of dependencies", features::check)?;
+    report.step("features of dependencies", features)?;
     report.skip("known vulnerabilities", "run `cargo deny check advisories`, with access to the network")?;
     match python {
         Python::Unavailable(remedy) => report.skip("cargo deny", remedy),
@@ -42,4 +32,60 @@ fn deny(venv: &Path) -> Result<(), Failure> {
         deny.args(["--deny", lint]);
     }
     run(deny.args(["bans", "licenses", "sources"]).current_dir(root()))
+}
+
+/// Compares what `cargo run`, and `cargo test --package` of each member, select with what `cargo test` does.
+fn features() -> Result<(), Failure> {
+    let workspace = selected(&["--workspace", "--edges", "normal,build,dev"])?;
+    let mut selections = vec![vec!["--workspace", "--edges", "normal,build"]];
+    let members: BTreeSet<_> = workspace.iter().filter(|line| line.contains(" (/")).cloned().collect();
+    let names = members.iter().filter_map(|line| line.split(' ').next());
+    selections.extend(names.map(|name| vec!["--package", name, "--edges", "normal,build,dev"]));
+    let mut twice = BTreeSet::new();
+    for found in side_by_side(&selections, |arguments| selected(arguments)) {
+        // Our own crates are not those that take minutes.
+        twice.extend(found?.into_iter().filter(|line| !workspace.contains(line) && !line.contains(" (/")));
+    }
+    if twice.is_empty() {
+        return Ok(());
+    }
+    let twice: Vec<_> = twice.into_iter().collect();
+    Err(Failure(format!(
+        "these would be compiled again, with other features than in a build of the whole workspace: {}; add what asks for \
+         the others to tests/workspace-hack/Cargo.toml (`cargo tree --workspace --edges features --invert CRATE`)",
+        twice.join("; ")
+    )))
+}
+
+/// Each crate with its features.
+fn selected(arguments: &[&str]) -> Result<BTreeSet<String>, Failure> {
+    let mut tree = cargo(&["tree", "--locked", "--prefix", "none", "--format", "{p} [{f}]"]);
+    let tree = output(tree.args(arguments))?;
+    // A crate that was shown before is marked.
+    Ok(tree.lines().filter(|line| !line.is_empty()).map(|line| line.replace(" (*)", "")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use crate::tools::root;
+
+    /// The compiler refuses to take `forbid` back inside a crate.
+    #[test]
+    fn every_member_forbids_unsafe_code() {
+        let read = |path: &str| fs::read_to_string(root().join(path)).unwrap();
+        let workspace: toml::Table = toml::from_str(&read("Cargo.toml")).unwrap();
+        assert_eq!(workspace["workspace"]["lints"]["rust"]["unsafe_code"].as_str(), Some("forbid"));
+        let mut members: Vec<_> = workspace["workspace"]["members"].as_array().unwrap().clone();
+        members.retain(|member| member.as_str() != Some("crates/*"));
+        let crates = fs::read_dir(root().join("crates")).unwrap().map(|entry| entry.unwrap().path());
+        let crates = crates.filter(|path| path.join("Cargo.toml").exists());
+        let paths = members.iter().map(|member| root().join(member.as_str().unwrap())).chain(crates);
+        for path in paths {
+            let manifest: toml::Table =
+                toml::from_str(&fs::read_to_string(path.join("Cargo.toml")).unwrap()).unwrap();
+            assert_eq!(manifest["lints"]["workspace"].as_bool(), Some(true), "{}", path.display());
+        }
+    }
 }

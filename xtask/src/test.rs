@@ -4,6 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use clap::ValueEnum;
+
 use crate::beside::Beside;
 use crate::bundle::{Architecture, bundle};
 use crate::containers;
@@ -11,7 +13,6 @@ use crate::dist;
 use crate::docs;
 use crate::faults;
 use crate::fuzz;
-use crate::hostile;
 use crate::instructions;
 use crate::npm::{self, Node};
 use crate::packages;
@@ -22,20 +23,36 @@ use crate::stack;
 use crate::supply_chain;
 use crate::tools::{Failure, cargo, output, root, run, target_dir, variable};
 use crate::venv::{self, Python};
+use crate::words;
 use crate::workflows;
 
 /// The tests, and all programs that they run except the bundles. One build: `cargo test` takes the same features for it.
-const TEST_BUILD: [&str; 6] = ["build", "--workspace", "--lib", "--bins", "--tests", "--examples"];
-/// Fresh seeds run until so many changes of queues are checked: the same work on a busy machine. docs/guarantees.md has the
-/// number.
+const TEST_BUILD: [&str; 7] =
+    ["build", "--workspace", "--lib", "--bins", "--tests", "--examples", "--test=end_to_end"];
+/// Fresh seeds run until so much is checked: the same work on a busy machine. docs/guarantees.md has the number.
 pub(crate) const SIMULATION_CHANGES: u32 = 1_000_000;
 /// … and in the inner loop.
 const QUICK_SIMULATION_CHANGES: u32 = 150_000;
 
-/// Everything, in the order in which it says most for least time; stops at the first failure.
-pub(crate) fn all() -> Result<(), Failure> {
-    reported(steps)?;
-    println!("\nall tests passed");
+/// A part of the tests, for a machine of its own. All of them together are all tests.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Part {
+    /// Format, lints, words, dependencies, packages, workflows, documentation.
+    Lints,
+    /// Unit, property and documentation tests, the loop in virtual time, the README's commands.
+    Tests,
+    /// The stack's tests.
+    Stack,
+    /// The bundles, their sizes and instructions, and the end-to-end tests on them.
+    EndToEnd,
+    /// Fresh seeds and planted bugs for the simulator, and fuzzing.
+    Search,
+}
+
+/// Everything, or one part, in the order in which it says most for least time; stops at the first failure.
+pub(crate) fn test(part: Option<Part>) -> Result<(), Failure> {
+    reported(|report| steps(report, part))?;
+    println!("\n{} passed", if part.is_none() { "all tests" } else { "this part of the tests" });
     Ok(())
 }
 
@@ -43,8 +60,9 @@ pub(crate) fn all() -> Result<(), Failure> {
 pub(crate) fn quick() -> Result<(), Failure> {
     reported(|report| {
         report.step("format", format)?;
+        report.step("words", words::check)?;
         report.step("build of the tests", || run(&mut cargo(&TEST_BUILD)))?;
-        report.step("unit and property tests", || run(unit_tests().args(["--skip", "chromium"])))?;
+        report.step("unit and property tests", || run(&mut cargo(&UNIT_TESTS)))?;
         report.step("the loop in virtual time, schemas", || {
             run(&mut cargo(&["test", "--workspace", "--test", "loop", "--test", "schemas"]))
         })?;
@@ -74,55 +92,84 @@ pub(crate) fn end_to_end(arguments: &[String]) -> Result<(), Failure> {
     run(patient(&mut cargo(&["test", "--workspace", "--test", "end_to_end", "--"])).args(arguments))
 }
 
-fn steps(report: &mut Report) -> Result<(), Failure> {
+fn steps(report: &mut Report, part: Option<Part>) -> Result<(), Failure> {
+    let wants = |wanted: Part| part.is_none_or(|part| part == wanted);
+    let [lints, tests, stack, end_to_end, search] =
+        [Part::Lints, Part::Tests, Part::Stack, Part::EndToEnd, Part::Search].map(wants);
     let this_program = this_program()?;
-    report.step("format", format)?;
+    if lints {
+        report.step("format", format)?;
+        report.step("words", words::check)?;
+    }
     // The packages of Python and Node.js are fetched meanwhile, one by one.
-    let lints = Beside::start("lints", &lints())?;
-    let python = report.step("Python environment of the tests", || venv::set_up(&venv::TESTS))?;
-    let node = report.step("Node.js packages of the stack", npm::set_up)?;
-    supply_chain::check(report, &python)?;
-    report.step("packages of the public crates, and their Rust version", packages::check)?;
-    check_workflows(report, &python, &node)?;
-    check_manifests(report, &python)?;
-    let site = Beside::start("docs", &task(&this_program, &["docs"]))?;
-    let runtimes = start_runtimes(report, &python, &node, &this_program)?;
-    // The longest of all: whatever waits for it, waits less the sooner it begins.
-    let bundles = start_bundles(report, &python, &this_program)?;
-    report.finish("lints (beside the steps before)", lints)?;
-    report.step("build of the tests", || run(&mut cargo(&TEST_BUILD)))?;
-    unit_tests_step(report)?;
-    report.finish("docs as a site (beside the steps before)", site)?;
-    check_links(report, &python)?;
-    stack_tests(report, &python, &node)?;
-    report.step("documentation tests", || run(&mut cargo(&["test", "--workspace", "--doc"])))?;
-    report.step("documentation", || run(documentation().env("RUSTDOCFLAGS", "--deny warnings")))?;
-    report.step("README commands", readme::commands)?;
-    // A link takes one processor: when the last bundle is linked, it has the other one.
-    let planted = Beside::start("planted", &task(&this_program, &["faults", "--planted"]))?;
+    let clippy = lints.then(|| Beside::start("lints", &clippy())).transpose()?;
+    let (python, node) = packages_of_tests(report, lints || stack || end_to_end)?;
+    if lints {
+        supply_chain::check(report, &python)?;
+        report.step("packages of the public crates, and their Rust version", packages::check)?;
+        check_workflows(report, &python, &node)?;
+        check_manifests(report, &python)?;
+    }
+    let site = lints.then(|| Beside::start("docs", &task(&this_program, &["docs"]))).transpose()?;
+    let (mut runtimes, mut bundles) = (None, None);
+    if end_to_end {
+        runtimes = start_runtimes(report, &python, &node, &this_program)?;
+        // The longest of all: whatever waits for it, waits less the sooner it begins.
+        bundles = start_bundles(report, &python, &this_program)?;
+    }
+    if let Some(clippy) = clippy {
+        report.finish("lints (beside the steps before)", clippy)?;
+    }
+    if tests || end_to_end || search {
+        report.step("build of the tests", || run(&mut cargo(&TEST_BUILD)))?;
+    }
+    if tests {
+        report.step("tests that need nothing else", || run(&mut cargo(&PLAIN_TESTS)))?;
+        report.step("documentation tests", || run(&mut cargo(&["test", "--workspace", "--doc"])))?;
+        report.step("README commands", readme::commands)?;
+    }
+    if let Some(site) = site {
+        report.finish("docs as a site (beside the steps before)", site)?;
+        check_links(report, &python)?;
+        report.step("documentation", || run(documentation().env("RUSTDOCFLAGS", "--deny warnings")))?;
+    }
+    if stack {
+        stack_tests(report, &python, &node)?;
+    }
+    // A link takes one processor: when the last bundle is linked, this has the other one.
+    let mut searches = if search { start_search(&this_program)? } else { Vec::new() };
     if let Some(bundles) = bundles {
         report.finish("bundles (beside the steps before)", bundles)?;
         report.step("sizes of the bundles", sizes::check)?;
+        count_instructions(report)?;
     }
-    let mut search = Search::start(planted)?;
-    let soak = start_soak(report, &python)?;
-    instruction_counts(report, &python)?;
-    search.start_fuzzing(report, &this_program)?;
-    let has = Has { python: &python, node: &node, runtime_of_node: runtimes.is_some() };
-    if let (Python::Ready(_), Node::Ready) = (&python, &node) {
-        report.step("what others install", dist::for_tests)?;
+    if search {
+        searches.extend(start_fuzzing(report, &this_program)?);
     }
-    if let Some(runtimes) = runtimes {
-        report.finish("AWS's runtime for Node.js (beside the steps before)", runtimes)?;
+    if end_to_end {
+        if let (Python::Ready(_), Node::Ready) = (&python, &node) {
+            report.step("what others install", dist::for_tests)?;
+        }
+        let runtime_of_node = runtimes.is_some();
+        if let Some(runtimes) = runtimes {
+            report.finish("AWS's runtime for Node.js (beside the steps before)", runtimes)?;
+        }
+        system_tests(report, &Has { python: &python, node: &node, runtime_of_node })?;
     }
-    system_tests(report, &has)?;
-    if let Some(soak) = soak {
-        report.finish("soak of the real programs (beside the steps before)", soak)?;
-    }
-    search.finish(report)
+    searches.into_iter().try_for_each(|(name, step)| report.finish(name, step))
 }
 
-/// What GitHub runs at each push and each release.
+/// Python's and Node.js' packages, for the parts that need them.
+fn packages_of_tests(report: &mut Report, are_needed: bool) -> Result<(Python, Node), Failure> {
+    if !are_needed {
+        let remedy = "this part of the tests does not need it";
+        return Ok((Python::Unavailable(remedy), Node::Unavailable(remedy)));
+    }
+    let python = report.step("Python environment of the tests", || venv::set_up(&venv::TESTS))?;
+    Ok((python, report.step("Node.js packages of the stack", npm::set_up)?))
+}
+
+/// The workflows and forms of GitHub.
 fn check_workflows(report: &mut Report, python: &Python, node: &Node) -> Result<(), Failure> {
     match (python, node) {
         (Python::Unavailable(remedy), _) | (_, Node::Unavailable(remedy)) => report.skip("workflows", remedy),
@@ -130,7 +177,7 @@ fn check_workflows(report: &mut Report, python: &Python, node: &Node) -> Result<
     }
 }
 
-/// What people give to Kubernetes and ECS.
+/// The examples for Kubernetes and ECS.
 fn check_manifests(report: &mut Report, python: &Python) -> Result<(), Failure> {
     match python {
         Python::Unavailable(remedy) => report.skip("manifests of containers", remedy),
@@ -149,8 +196,8 @@ fn format() -> Result<(), Failure> {
     run(&mut cargo(&["fmt", "--all", "--check"]))
 }
 
-fn lints() -> Command {
-    cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"])
+fn clippy() -> Command {
+    cargo(&["clippy", "--workspace", "--all-targets", "--test=*", "--", "--deny", "warnings"])
 }
 
 /// With the examples Cargo takes the features of the tests, whose dependencies the lints have checked already.
@@ -158,39 +205,24 @@ fn documentation() -> Command {
     cargo(&["doc", "--workspace", "--no-deps", "--lib", "--bins", "--examples"])
 }
 
-fn unit_tests() -> Command {
-    cargo(&["test", "--workspace", "--lib", "--bins", "--"])
-}
-
-fn unit_tests_step(report: &mut Report) -> Result<(), Failure> {
-    let mut command = unit_tests();
-    if !has_chromium() {
-        report.skip("pages in a browser", "install Chromium (the command `chromium`)")?;
-        command.args(["--skip", "chromium"]);
-    }
-    report.step("unit and property tests", || run(&mut command))
-}
+const UNIT_TESTS: [&str; 4] = ["test", "--workspace", "--lib", "--bins"];
+/// As `cargo test` in a fresh clone runs them.
+const PLAIN_TESTS: [&str; 5] = ["test", "--workspace", "--lib", "--bins", "--tests"];
 
 fn has_chromium() -> bool {
     output(Command::new("chromium").arg("--version")).is_ok()
 }
 
-/// Time is no test, but instructions are: they are the same in every run. They are counted in what the bundles are made of.
-fn instruction_counts(report: &mut Report, python: &Python) -> Result<(), Failure> {
-    let remedy = match (python, instructions::tools()) {
-        (Python::Ready(_), Ok(())) => {
-            report.step("instruction counts of the core", instructions::check)?;
-            return report.step("instruction counts of hostile messages", hostile::check);
-        }
-        (Python::Unavailable(remedy), _) => (*remedy).to_owned(),
-        (Python::Ready(_), Err(Failure(remedy))) => remedy,
-    };
-    report.skip("instruction counts of the core", &remedy)?;
-    report.skip("instruction counts of hostile messages", &remedy)
+/// In what the bundles are made of.
+fn count_instructions(report: &mut Report) -> Result<(), Failure> {
+    match instructions::tools() {
+        Ok(()) => report.step("instructions of a retry and of hostile messages", instructions::check),
+        Err(Failure(remedy)) => report.skip("instructions of a retry and of hostile messages", &remedy),
+    }
 }
 
-/// What Lambda runs is what the end-to-end tests run, so the bundles are the tests' build of the functions, too. The longest
-/// build, and Cargo builds nothing else in its folder: it runs beside the others.
+/// The end-to-end tests run the bundles, as Lambda does. The longest build, and Cargo builds nothing else in its folder: it
+/// runs beside the others.
 fn start_bundles(
     report: &mut Report,
     python: &Python,
@@ -281,81 +313,76 @@ fn stack_tests(report: &mut Report, python: &Python, node: &Node) -> Result<(), 
     report.step("tests of the stack", || stack::test(venv))
 }
 
-/// What the machine has.
+/// The tools of this machine.
 struct Has<'a> {
     python: &'a Python,
     node: &'a Node,
-    /// Whether functions in Node.js can be run as Lambda runs them.
+    /// Functions in Node.js can be run as Lambda runs them.
     runtime_of_node: bool,
 }
 
-/// What looks for what nobody thought of.
-struct Search(Vec<(&'static str, Beside)>);
+/// A search at work: its name in the report, and its process.
+type Search = (&'static str, Beside);
 
-impl Search {
-    fn start(planted: Beside) -> Result<Self, Failure> {
-        let fresh_seeds = Beside::start("simulation", &faults::fresh_seeds(SIMULATION_CHANGES))?;
-        Ok(Self(vec![
-            ("bugs planted for the simulator (beside the steps before)", planted),
-            ("simulation of fresh seeds (beside the steps before)", fresh_seeds),
-        ]))
-    }
-
-    /// It ends by the clock: it must run when the other steps wait for queues and leave it the processors.
-    fn start_fuzzing(&mut self, report: &mut Report, this_program: &Path) -> Result<(), Failure> {
-        if let Err(Failure(remedy)) = fuzz::compiler() {
-            return report.skip("fuzzing", &remedy);
-        }
-        let fuzzing = Beside::start("fuzzing", &task(this_program, &["fuzz"]))?;
-        self.0.push(("fuzzing (beside the steps before)", fuzzing));
-        Ok(())
-    }
-
-    fn finish(self, report: &mut Report) -> Result<(), Failure> {
-        self.0.into_iter().try_for_each(|(name, step)| report.finish(name, step))
-    }
+fn start_search(this_program: &Path) -> Result<Vec<Search>, Failure> {
+    let planted = Beside::start("planted", &task(this_program, &["faults", "--planted"]))?;
+    let fresh_seeds = Beside::start("simulation", &faults::fresh_seeds(SIMULATION_CHANGES))?;
+    Ok(vec![
+        ("bugs planted for the simulator (beside the steps before)", planted),
+        ("simulation of fresh seeds (beside the steps before)", fresh_seeds),
+    ])
 }
 
-/// Conformance, end to end, schemas. What needs an emulator has its name in the test's path, so that it can be left out.
+/// It ends by the clock: it must run when the other steps wait for queues and leave it the processors.
+fn start_fuzzing(report: &mut Report, this_program: &Path) -> Result<Option<Search>, Failure> {
+    if let Err(Failure(remedy)) = fuzz::compiler() {
+        report.skip("fuzzing", &remedy)?;
+        return Ok(None);
+    }
+    let fuzzing = Beside::start("fuzzing", &task(this_program, &["fuzz"]))?;
+    Ok(Some(("fuzzing (beside the steps before)", fuzzing)))
+}
+
+/// The end-to-end tests, and those that plain `cargo test` ignores. What needs an emulator has its name in the test's path,
+/// so that it can be left out.
 fn system_tests(report: &mut Report, has: &Has<'_>) -> Result<(), Failure> {
-    let mut command = cargo(&["test", "--workspace", "--test", "*", "--"]);
-    if let Python::Unavailable(remedy) = has.python {
-        report.skip("tests on ministack, moto and aws-lambda-rie", remedy)?;
-        command.args(["--skip", "ministack", "--skip", "moto", "--skip", "lambda_rie"]);
+    let (mut ignored, mut skipped) = (Vec::new(), Vec::new());
+    match has.python {
+        Python::Ready(_) => ignored.extend(["ministack", "own_function"]),
+        Python::Unavailable(remedy) => {
+            report.skip("tests on ministack, moto and aws-lambda-rie", remedy)?;
+            skipped.extend(["ministack", "moto", "lambda_rie"]);
+        }
     }
     if let Node::Unavailable(remedy) = has.node {
         report.skip("tests of a deployment and of its rights", remedy)?;
-        command.args(["--skip", "deployment", "--skip", "moto"]);
+        skipped.extend(["deployment", "moto"]);
     }
     if !has.runtime_of_node {
-        command.args(["--skip", "runtimes::node"]);
+        skipped.push("runtimes::node");
+    }
+    if has_chromium() {
+        ignored.push("chromium");
+    } else {
+        report.skip("pages in a browser", "install Chromium (the command `chromium`)")?;
     }
     match has.node {
         Node::Ready if has_chromium() => report.step("what drives a browser", || npm::CONSOLE.install())?,
-        // Which of the two is missing is told already.
-        _ => drop(command.args(["--skip", "console::browser"])),
+        _ => skipped.push("console::browser"),
     }
     if let Err(Failure(remedy)) = containers::tools() {
         report.skip("the container image", &remedy)?;
-        command.args(["--skip", "work::image", "--skip", "work::manifests"]);
+        skipped.extend(["work::image", "work::manifests"]);
     }
-    report.step("conformance, end-to-end and schema tests", || run(patient(&mut command)))
-}
-
-/// The real programs under fire. Its messages are enough for every fault to happen; what it prints is its proof. It waits for
-/// queues most of the time.
-fn start_soak(report: &mut Report, python: &Python) -> Result<Option<Beside>, Failure> {
-    if let Python::Unavailable(remedy) = python {
-        report.skip("soak of the real programs on ministack", remedy)?;
-        return Ok(None);
+    if !ignored.is_empty() {
+        report.step("tests that need Python or a browser", || {
+            run(patient(&mut cargo(&PLAIN_TESTS)).args(["--", "--ignored"]).args(&ignored))
+        })?;
     }
-    let mut soak = Command::new(target_dir().join("debug/soak"));
-    Beside::start_waiting("soak", soak.current_dir(root())).map(Some)
-}
-
-/// The soak alone, once everything else that it needs is there.
-pub(crate) fn soak(arguments: &[String]) -> Result<(), Failure> {
-    run(cargo(&["run", "--bin", "soak", "--"]).args(arguments))
+    report.step("end-to-end tests", || {
+        let mut tests = cargo(&["test", "--workspace", "--test", "end_to_end", "--"]);
+        run(patient(&mut tests).args(skipped.iter().flat_map(|name| ["--skip", name])))
+    })
 }
 
 /// These tests wait for queues most of the time: more of them than there are processors can run at once.

@@ -24,8 +24,8 @@ pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// What all processes that this one has started and waited for have had of the processors, with theirs; zero where Linux's
-/// `/proc` is not there. A clock tick there is a hundredth of a second ("proc_pid_stat(5)", Linux manual).
+/// The processor time of all processes that this one has started and waited for, and of theirs; zero without Linux's
+/// `/proc`. A clock tick there is a hundredth of a second ("proc_pid_stat(5)", Linux manual).
 pub(crate) fn processor_time() -> Duration {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     // The program's name, in parentheses, may have spaces: the fields after it are counted.
@@ -44,7 +44,7 @@ pub(crate) fn target_dir() -> PathBuf {
     variable("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |directory| root().join(directory))
 }
 
-/// Whether skips and warnings are failures.
+/// `true` if skips and warnings are failures.
 pub(crate) fn is_ci() -> bool {
     variable("CI").is_some_and(|value| value != "false")
 }
@@ -54,6 +54,14 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(variable("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(root());
     command
+}
+
+pub(crate) fn read(path: &Path) -> Result<String, Failure> {
+    fs::read_to_string(path).map_err(|error| Failure(format!("{}: {error}", path.display())))
+}
+
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    fs::write(path, text).map_err(|error| Failure(format!("{}: {error}", path.display())))
 }
 
 /// Runs a program to its end.
@@ -75,7 +83,7 @@ pub(crate) fn output(command: &mut Command) -> Result<String, Failure> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// What `work` makes of each item, in order: as many at a time as there are processors.
+/// Runs `work` on each item, as many at a time as there are processors; the results are in order.
 pub(crate) fn side_by_side<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = Mutex::new(items.iter().enumerate());
     let done = Mutex::new(Vec::with_capacity(items.len()));

@@ -14,14 +14,14 @@ pub(crate) struct Venv {
 
 /// The emulators and tools of the tests.
 pub(crate) const TESTS: Venv = Venv { directory: "venv", requirements: "tests/requirements.txt" };
-/// What bundles are built with.
+/// The tools that build bundles.
 pub(crate) const BUNDLE: Venv = Venv { directory: "bundle-venv", requirements: "infra/requirements.txt" };
 
-/// What the construct's wheel is built with, and tested beside.
+/// The tools that build the construct's wheel, and what it is tested with.
 pub(crate) const CONSTRUCT: Venv =
     Venv { directory: "construct-venv", requirements: "infra/package/requirements.txt" };
 
-/// Whether an environment can be had.
+/// Python on this machine.
 pub(crate) enum Python {
     /// Its packages are installed in this directory.
     Ready(PathBuf),

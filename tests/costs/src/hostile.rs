@@ -1,5 +1,5 @@
 //! Messages that somebody has made to cost as much as a message can: the worst 1 MiB that we know for each way to read
-//! one. What each may cost is in `instructions.toml`.
+//! one. Their limit is in xtask/src/instructions.rs.
 
 use std::fmt::Write as _;
 use std::hint::black_box;

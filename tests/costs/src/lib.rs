@@ -1,5 +1,4 @@
-//! What messages cost in the core, for whoever measures it: the program `costs` counts instructions, the benchmark `core`
-//! measures time.
+//! The cost of a message in the core: the program `costs` is for counting instructions, the benchmark `core` measures time.
 
 pub mod hostile;
 pub mod workload;

@@ -1,7 +1,6 @@
 //! `costs`: what one message costs in the core, from its received body to the body that is sent again, in instructions.
 //!
-//! - `costs count CASE TIMES` does one thing so many times, for whoever counts the instructions within [`counted`]: that
-//!   is callgrind, in `cargo xtask test`.
+//! - `costs retry` makes one retry, for callgrind to count the instructions within [`counted`], in `cargo xtask test`.
 //! - `costs hostile` reads each hostile message and prints the milliseconds it takes; `costs hostile CASE` reads one, to
 //!   be counted.
 //!
@@ -13,50 +12,35 @@ use std::time::Instant;
 
 use redeliver_core::message::ReceivedMessage;
 use redeliver_costs::hostile;
-use redeliver_costs::workload::{self, Case, Operation, Workload};
+use redeliver_costs::workload::{Operation, Workload};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [_, "count", case, times] => count(case, times),
+        [_, "retry"] => retry(),
         [_, "hostile"] => time_hostile(),
         [_, "hostile", case] => count_hostile(case),
         _ => {
-            eprintln!("usage: costs count CASE TIMES | costs hostile [CASE]");
+            eprintln!("usage: costs retry | costs hostile [CASE]");
             ExitCode::from(2)
         }
     }
 }
 
-fn count(case: &str, times: &str) -> ExitCode {
+fn retry() -> ExitCode {
     let workload = Workload::default();
     let cases = workload.cases();
-    let (Some(case), Ok(times)) = (cases.iter().find(|known| known.name == case), times.parse::<u32>())
-    else {
-        eprintln!("usage: costs count CASE TIMES; the cases are");
-        cases.iter().for_each(|case| eprintln!("  {}", case.name));
-        return ExitCode::from(2);
-    };
-    run(&workload, case, case.record.clone()); // what is only done the first time is not counted
-    for _ in 0..times {
-        counted(&workload, case, black_box(case.record.clone()));
-    }
+    let is_whole = |operation| matches!(operation, Operation::Resend);
+    let case = cases.iter().find(|case| is_whole(case.operation)).expect("there is such a case");
+    drop(workload.resend(case.record.clone())); // what is only done the first time is not counted
+    counted(&workload, black_box(case.record.clone()));
     ExitCode::SUCCESS
 }
 
-/// What is counted has a name of its own, that callgrind can find. What is made is dropped within it, as it is in a
-/// function.
+/// Callgrind finds it by its name. What is made is dropped within it, as it is in a function.
 #[inline(never)]
-fn counted(workload: &Workload, case: &Case, record: ReceivedMessage) {
-    run(workload, case, record);
-}
-
-fn run(workload: &Workload, case: &Case, record: ReceivedMessage) {
-    match case.operation {
-        Operation::Skim => _ = black_box(workload::skim(&record.body)),
-        Operation::Resend => drop(black_box(workload.resend(record))),
-        Operation::ResendByDataSchema => drop(black_box(workload.resend_by_data_schema(record))),
-    }
+fn counted(workload: &Workload, record: ReceivedMessage) {
+    drop(black_box(workload.resend(record)));
 }
 
 /// The best of some runs, each with its name.
@@ -83,7 +67,7 @@ fn count_hostile(name: &str) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// As [`counted`].
+/// Callgrind finds it by its name, as it finds [`counted`].
 #[inline(never)]
 fn counted_hostile(message: &hostile::Message) {
     message.read();

@@ -25,6 +25,7 @@ use tokio::time::{sleep, timeout};
 use super::{Line, Outcome};
 use crate::settings::epoch_millis;
 
+const TRACE_ID: &str = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=0";
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// A process and its Runtime API; dropping it ends both.
@@ -46,14 +47,8 @@ struct Invocation {
     id: String,
     event: String,
     deadline_millis: u128,
-    context: Context,
+    function_arn: String,
     handed_out: watch::Sender<bool>,
-}
-
-/// What an invocation is told beside its event.
-pub(super) struct Context {
-    pub(super) trace_id: String,
-    pub(super) function_arn: String,
 }
 
 struct Answer {
@@ -124,7 +119,7 @@ impl Environment {
         event: &Value,
         timeout: Duration,
         in_flight: &watch::Sender<bool>,
-        context: Context,
+        function_arn: String,
     ) -> Outcome {
         self.invoked += 1;
         let id = format!("00000000-0000-4000-8000-{:012}", self.invoked);
@@ -136,7 +131,7 @@ impl Environment {
                 id: id.clone(),
                 event: event.to_string(),
                 deadline_millis: epoch_millis() + timeout.as_millis(),
-                context,
+                function_arn,
                 handed_out: in_flight.clone(),
             });
             sleep(timeout).await;
@@ -225,8 +220,8 @@ async fn next(State(api): State<Arc<Api>>) -> Response {
         ("Content-Type", "application/json".to_owned()),
         ("Lambda-Runtime-Aws-Request-Id", invocation.id),
         ("Lambda-Runtime-Deadline-Ms", invocation.deadline_millis.to_string()),
-        ("Lambda-Runtime-Invoked-Function-Arn", invocation.context.function_arn),
-        ("Lambda-Runtime-Trace-Id", invocation.context.trace_id),
+        ("Lambda-Runtime-Invoked-Function-Arn", invocation.function_arn),
+        ("Lambda-Runtime-Trace-Id", TRACE_ID.to_owned()),
     ];
     (headers, invocation.event).into_response()
 }

@@ -9,6 +9,7 @@ use redeliver_tests::sqs::{Queue, client};
 use super::*;
 
 #[tokio::test]
+#[ignore = "needs Python: cargo xtask test"]
 async fn the_loop_runs_on_an_endpoint_in_real_time_and_touches_no_queue_but_its_own() {
     let endpoint = Ministack::start();
     let client = client(&endpoint.endpoint_url());
@@ -39,6 +40,7 @@ async fn the_loop_runs_on_an_endpoint_in_real_time_and_touches_no_queue_but_its_
 }
 
 #[tokio::test]
+#[ignore = "needs Python: cargo xtask test"]
 async fn an_interrupt_ends_the_loop_with_a_report_and_leaves_no_queue() {
     let endpoint = Ministack::start();
     let client = client(&endpoint.endpoint_url());
@@ -54,6 +56,7 @@ async fn an_interrupt_ends_the_loop_with_a_report_and_leaves_no_queue() {
 }
 
 #[tokio::test]
+#[ignore = "needs Python: cargo xtask test"]
 async fn an_interrupt_while_messages_are_fed_says_how_many_were_sent_and_leaves_no_queue() {
     let endpoint = Ministack::start();
     let client = client(&endpoint.endpoint_url());
@@ -114,6 +117,7 @@ fn cut(n: u32) -> String {
 }
 
 #[tokio::test]
+#[ignore = "needs Python: cargo xtask test"]
 async fn a_message_that_a_filter_cannot_judge_stays_and_the_others_are_picked() {
     let endpoint = Ministack::start();
     let client = client(&endpoint.endpoint_url());
@@ -149,6 +153,7 @@ async fn a_message_that_a_filter_cannot_judge_stays_and_the_others_are_picked() 
 }
 
 #[tokio::test]
+#[ignore = "needs Python: cargo xtask test"]
 async fn dead_letters_of_a_file_are_mended_and_sent_to_a_queue_once() {
     let endpoint = Ministack::start();
     let client = client(&endpoint.endpoint_url());

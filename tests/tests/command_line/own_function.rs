@@ -69,6 +69,7 @@ impl Own {
 }
 
 #[test]
+#[ignore = "needs Python: cargo xtask test"]
 fn ones_own_function_goes_through_the_whole_loop_and_its_failures_are_explained() {
     let own = Own::new(&["succeeds", "recovers", "fails", "exits", "gives up"]);
     let output = own.run("app.handler", &[]);
@@ -103,6 +104,7 @@ fn cause(line: &str) -> (String, String) {
 }
 
 #[test]
+#[ignore = "needs Python: cargo xtask test"]
 fn a_batch_is_one_invocation() {
     let own = Own::new(&["succeeds"; 10]);
     let output = own.run("app.batch", &["--handler-event", "batch"]);
@@ -111,6 +113,7 @@ fn a_batch_is_one_invocation() {
 }
 
 #[test]
+#[ignore = "needs Python: cargo xtask test"]
 fn a_function_that_cannot_begin_is_told_before_a_message_is_sent() {
     let own = Own::new(&["succeeds"]);
     let output = own.run("nowhere.handler", &[]);

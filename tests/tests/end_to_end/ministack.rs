@@ -5,6 +5,7 @@ mod attributes;
 mod audit;
 mod console;
 mod deployment;
+mod faults;
 mod fleet;
 mod hand_off;
 mod invalid;

@@ -18,7 +18,7 @@ const ARGUMENTS: [&str; 7] =
 /// The case that the others are compared with.
 const SKIM: &str = "serde_json skims";
 
-/// What Criterion writes of a case.
+/// Criterion's file on a case.
 #[derive(Deserialize)]
 struct Benchmark {
     function_id: String,

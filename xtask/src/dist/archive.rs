@@ -15,7 +15,7 @@ use crate::tools::Failure;
 pub(super) struct File {
     pub(super) path: String,
     pub(super) bytes: Vec<u8>,
-    /// Whether it is a program.
+    /// It is a program.
     pub(super) executable: bool,
 }
 

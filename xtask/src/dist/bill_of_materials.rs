@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::components::Component;
 
-/// What is inside a program. It holds no time and no serial number, so that the same program has the same one.
+/// The components of a program, as CycloneDX. Without time and serial number: the same program gives the same file.
 pub(super) fn cyclonedx(program: &str, version: &str, components: &[Component]) -> String {
     let inside: Vec<Value> = components.iter().map(component).collect();
     let bill = json!({

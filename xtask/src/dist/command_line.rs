@@ -77,7 +77,7 @@ pub(super) fn pack(folder: &Path, program: &Path) -> Result<(), Failure> {
     write(&folder.join(format!("{top}.tar.gz")), &gzip(&tarball(&files)?)?)
 }
 
-/// What goes with the program wherever it goes.
+/// The files that are packed with the program everywhere.
 ///
 /// # Errors
 /// See [`pack`].

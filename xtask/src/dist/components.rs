@@ -1,4 +1,4 @@
-//! What is inside a program or a package: crates and npm packages, with their versions and licences.
+//! Crates and npm packages inside a program or a package, with their versions and licences.
 
 use std::path::{Path, PathBuf};
 

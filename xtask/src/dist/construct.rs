@@ -12,7 +12,7 @@ use super::components::Component;
 use super::{EPOCH, components, each_bundle, licences};
 use crate::bundle::{self, Architecture, FUNCTIONS, program};
 use crate::npm::{self, STACK};
-use crate::tools::{Failure, root, run, target_dir};
+use crate::tools::{Failure, read, root, run, target_dir, write};
 use crate::venv;
 
 /// Only the app of this repository uses them.
@@ -20,7 +20,7 @@ const OF_THE_APP: [&str; 2] = ["stack.ts", "context.ts"];
 /// jsii knows licences by single identifiers. The packages say both.
 const LICENCE_FOR_JSII: &str = "Apache-2.0";
 const LICENCES: &str = "THIRD-PARTY-LICENSES";
-/// Of materials.
+/// Its bill of materials.
 const BILL: &str = "redeliver-cdk.cdx.json";
 
 /// `cargo xtask dist construct`: builds the functions for each architecture that Rust can build for here, and then
@@ -53,7 +53,7 @@ pub(super) fn pack(folder: &Path) -> Result<(), Failure> {
     staged.pack(folder)
 }
 
-/// What the documentation says of the construct's API.
+/// The page on the construct's API.
 fn reference() -> PathBuf {
     root().join("docs/api.md")
 }
@@ -208,14 +208,6 @@ fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
     let parent = to.parent().unwrap_or(to);
     fs::create_dir_all(parent).map_err(|error| failed(parent, &error))?;
     fs::copy(from, to).map(drop).map_err(|error| failed(from, &error))
-}
-
-fn read(path: &Path) -> Result<String, Failure> {
-    fs::read_to_string(path).map_err(|error| failed(path, &error))
-}
-
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    fs::write(path, text).map_err(|error| failed(path, &error))
 }
 
 fn json(text: &str) -> Result<Value, Failure> {

@@ -17,17 +17,17 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 const PROGRAM: &str = "/usr/bin/redeliver";
 /// As the images of others call nobody in particular: Kubernetes' `runAsNonRoot` wants a number.
 const USER: &str = "65532:65532";
-/// What a C library reads of a user and of how names are resolved; addresses are the container runtime's.
+/// Files in which a C library looks up users and how to resolve names; addresses come from the container runtime.
 const SETTINGS: [(&str, &str); 3] = [
     ("etc/group", "nonroot:x:65532:\n"),
     ("etc/nsswitch.conf", "hosts: files dns\n"),
     ("etc/passwd", "nonroot:x:65532:65532:nonroot:/:/sbin/nologin\n"),
 ];
 
-/// Of a program for this machine's architecture.
+/// Packs a program for this machine's architecture.
 ///
 /// # Errors
-/// This machine is no Debian or Ubuntu, or one of its packages lacks something.
+/// This machine is not Debian or Ubuntu, or one of its packages lacks something.
 pub(super) fn pack(folder: &Path, program: &Path) -> Result<(), Failure> {
     let image = image(program, command_line::papers()?)?;
     write(&folder.join(format!("redeliver-{VERSION}-{}.oci.tar", Architecture::HOST.name())), &image)

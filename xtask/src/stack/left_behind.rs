@@ -44,12 +44,12 @@ pub(super) fn diff_arguments(arguments: &[String]) -> Option<Vec<String>> {
             other => diff.push(other.to_owned()),
         }
     }
-    // Templates are compared without a change set; a difference is no error; what is told goes to standard error, also in CI.
+    // Templates are compared without a change set; a difference is not an error; the report goes to standard error, also in CI.
     diff.extend(["--method", "template", "--fail=false", "--ci=false", "--no-color"].map(str::to_owned));
     Some(diff)
 }
 
-/// Refuses a deployment, by what `cdk diff` tells of it.
+/// Refuses a deployment by the report of `cdk diff`.
 ///
 /// # Errors
 /// Queues that would be replaced or removed, or a text that is not understood.

@@ -46,20 +46,6 @@ async fn a_hand_off_that_sqs_answers_with_500_is_reported_and_arrives_by_redrive
 }
 
 #[tokio::test]
-async fn a_hand_off_to_a_queue_that_is_gone_is_reported_and_arrives_by_redrive() {
-    let (topology, target) = (topology().await, HttpTarget::start().await);
-    target.script(&id(0), [Reply::Status(503)]);
-    let [failing] = topology.send([message(0, &json!({}))]).await;
-    let mut setup = Setup { timeout: TIMEOUT, ..Setup::http(target.url()) };
-    setup.processor_variables.push(("INTERMEDIATE_DLQ_URL", format!("{}-gone", topology.intermediate.url)));
-    let running = topology.run(&setup);
-    topology.settle(&running).await;
-
-    assert_reported_and_redriven(&running, &target, &failing);
-    assert!(final_records(&topology).await.is_empty());
-}
-
-#[tokio::test]
 async fn a_re_send_that_fails_is_reported_and_made_when_the_queue_answers_again() {
     let (topology, target) = (topology().await, HttpTarget::start().await);
     let tap = Tap::start(&Ministack::shared().endpoint_url()).await;

@@ -99,23 +99,3 @@ async fn a_permanent_failure_is_dead_lettered_without_a_retry() {
     assert_eq!(record.dead_letter["attempts"], 0);
     assert_eq!(record.dead_letter["sqs_message_id"], sqs_id);
 }
-
-#[tokio::test]
-async fn ten_messages_of_one_batch_have_ten_outcomes() {
-    let (topology, target) = (topology().await, HttpTarget::start().await);
-    target.script(&id(3), [Reply::Status(503)]);
-    target.script(&id(5), [Reply::Status(400)]);
-    target.script(&id(7), [Reply::Status(500), Reply::Status(500), Reply::Status(500)]);
-    topology.send_all(&(0..10).map(|n| message(n, &json!({ "n": n }))).collect::<Vec<_>>()).await;
-    let running = topology.run(&Setup::http(target.url()));
-    topology.settle(&running).await;
-
-    let first = &running.processor.invocations()[0];
-    assert_eq!((first.records.len(), first.failed.len()), (10, 0), "{}", running.log());
-    let called: Vec<_> = (0..10).map(|n| target.requests(&id(n)).len()).collect();
-    assert_eq!(called, [1, 1, 1, 2, 1, 1, 1, 3, 1, 1]);
-    let records = final_records(&topology).await;
-    let reasons: Vec<_> =
-        records.iter().map(|record| (&record.body["data"]["n"], record.error_type.as_str())).collect();
-    assert_eq!(reasons, [(&json!(5), "NON_RETRYABLE_ERROR"), (&json!(7), "RETRY_ATTEMPT_EXCEEDED")]);
-}

@@ -1,4 +1,4 @@
-//! What the program needs of the machine's Debian (or Ubuntu): the C library and the certificates of authorities, each
+//! The files that the program needs from the machine's Debian (or Ubuntu): the C library and the CA certificates, each
 //! with its package's version and licence.
 
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ use crate::tools::{Failure, output};
 const AUTHORITIES: &str = "/usr/share/ca-certificates/mozilla";
 /// Where Debian's programs, and ours, look for them.
 const BUNDLE: &str = "etc/ssl/certs/ca-certificates.crt";
-/// What a package's `copyright` refers to.
+/// A package's `copyright` refers to texts in this folder.
 const COMMON_LICENCES: &str = "/usr/share/common-licenses/";
 
 /// Files for the image, and where they come from.
@@ -39,7 +39,7 @@ pub(super) struct Package {
 /// The libraries of a program, the certificates, and the licences of both.
 ///
 /// # Errors
-/// This machine is no Debian, or a package or its licence is not there.
+/// This machine is not Debian, or a package or its licence is not there.
 pub(super) fn take(program: &Path) -> Result<Taken, Failure> {
     let distribution = distribution()?;
     let mut owners = BTreeSet::from(["ca-certificates".to_owned()]);
@@ -63,7 +63,7 @@ fn distribution() -> Result<String, Failure> {
     id.map(|id| id.trim_matches('"').to_owned()).ok_or_else(|| failed(path, &"has no ID="))
 }
 
-/// What `ldd` says that the loader loads, and the loader.
+/// The libraries that `ldd` lists, and the loader.
 fn libraries(ldd: &str) -> Result<Vec<PathBuf>, Failure> {
     if let Some(missing) = ldd.lines().find(|line| line.ends_with("not found")) {
         return Err(Failure(format!("the program's library is not on this machine: {}", missing.trim())));

@@ -30,6 +30,7 @@ fn a_page_has_what_the_table_has_and_nothing_becomes_markup() {
 }
 
 #[test]
+#[ignore = "needs Chromium: cargo xtask test"]
 fn a_fleet_can_be_read_on_a_phone_in_chromium() {
     let mut fleet = fleet();
     let long = "a-queue-with-a-name-of-eighty-letters-which-is-the-most-that-sqs-takes-order-dlq";

@@ -37,6 +37,7 @@ fn page(policies: usize) -> String {
 }
 
 #[test]
+#[ignore = "needs Chromium: cargo xtask test"]
 fn a_plan_can_be_read_on_a_phone() {
     let scratch = Scratch::new();
     let (one, six) = (page(1), page(6));

@@ -4,6 +4,7 @@ use super::*;
 use crate::browser::Scratch;
 
 #[test]
+#[ignore = "needs Chromium: cargo xtask test"]
 fn the_browser_sees_the_page_as_it_was_meant_and_runs_nothing() {
     let scratch = Scratch::new();
     let page = page(&hostile(), true);
@@ -22,6 +23,7 @@ fn the_browser_sees_the_page_as_it_was_meant_and_runs_nothing() {
 }
 
 #[test]
+#[ignore = "needs Chromium: cargo xtask test"]
 fn the_browser_draws_the_page() {
     let scratch = Scratch::new();
     let records: Vec<_> = (0..40)
@@ -61,6 +63,7 @@ fn long() -> Vec<DeadLetterRecord> {
 }
 
 #[test]
+#[ignore = "needs Chromium: cargo xtask test"]
 fn a_page_can_be_read_on_a_phone() {
     let scratch = Scratch::new();
     let page = page(&long(), true);

@@ -1,0 +1,173 @@
+//! The words of `tests/style/words.txt`, which must not be in the texts that it names.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::Command;
+
+use regex_lite::Regex;
+
+use crate::tools::{Failure, read, root};
+
+const WORDS: &str = "tests/style/words.txt";
+const EXTENSIONS: [&str; 4] = ["md", "rs", "ts", "mjs"];
+const DOC_COMMENTS: [&str; 3] = ["///", "//!", "/**"];
+
+#[derive(Default)]
+struct Words {
+    paths: Vec<String>,
+    rules: Vec<Rule>,
+}
+
+struct Rule {
+    /// Compared with the beginning of a doc comment alone.
+    is_of_docs: bool,
+    words: Regex,
+    except: Option<Regex>,
+    instead: String,
+}
+
+/// Checks the files that the list names.
+///
+/// # Errors
+/// Words of the list, with the file, the line and what to write instead.
+pub(crate) fn check() -> Result<(), Failure> {
+    let words = Words::parse(&read(&root().join(WORDS))?)?;
+    let mut found = Vec::new();
+    for (path, lines) in words.candidates()? {
+        found.extend(words.found(&path, &read(&root().join(&path))?, |line| lines.contains(&line)));
+    }
+    if found.is_empty() { Ok(()) } else { Err(Failure(format!("words of {WORDS}:\n{}", found.join("\n")))) }
+}
+
+impl Words {
+    fn parse(list: &str) -> Result<Self, Failure> {
+        let mut words = Self::default();
+        for line in list.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+            let wrong = |reason: &str| Failure(format!("{WORDS}: {line}: {reason}"));
+            match line.split_once(' ') {
+                Some(("path", path)) => words.paths.push(path.to_owned()),
+                Some((kind @ ("text" | "doc"), rule)) => {
+                    let (searched, rest) = rule.split_once(" => ").ok_or_else(|| wrong("it has no =>"))?;
+                    let (instead, except) = match rest.split_once(" ; except ") {
+                        Some((instead, except)) => (instead, Some(except)),
+                        None => (rest, None),
+                    };
+                    let regex = |text: &str| {
+                        Regex::new(&format!("(?i){text}")).map_err(|error| wrong(&error.to_string()))
+                    };
+                    words.rules.push(Rule {
+                        is_of_docs: kind == "doc",
+                        words: regex(searched)?,
+                        except: except.map(regex).transpose()?,
+                        instead: instead.to_owned(),
+                    });
+                }
+                _ => return Err(wrong("it begins with none of path, text and doc")),
+            }
+        }
+        Ok(words)
+    }
+
+    /// The lines that a rule may be about, by file: git looks through a thousand files in a moment.
+    fn candidates(&self) -> Result<BTreeMap<String, BTreeSet<usize>>, Failure> {
+        let mut git = Command::new("git");
+        git.args([
+            "grep",
+            "--untracked",
+            "-I",
+            "--null",
+            "--line-number",
+            "--ignore-case",
+            "--extended-regexp",
+        ]);
+        for rule in &self.rules {
+            let words = rule.words.as_str().trim_start_matches("(?i)");
+            let in_docs = format!("(///|//!|/[*][*]) *{}", words.trim_start_matches('^'));
+            git.args(["-e", if rule.is_of_docs { &in_docs } else { words }]);
+        }
+        let paths = self.paths.iter().map(|path| root().join(path));
+        let ran = git.arg("--").args(paths).current_dir(root()).output();
+        let ran = ran.map_err(|error| Failure(format!("git does not start: {error}")))?;
+        // It ends with 1 if it finds nothing.
+        if !matches!(ran.status.code(), Some(0 | 1)) {
+            return Err(Failure(format!("git grep: {}", String::from_utf8_lossy(&ran.stderr))));
+        }
+        let mut candidates: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+        for line in String::from_utf8_lossy(&ran.stdout).lines() {
+            let mut parts = line.splitn(3, '\0');
+            let (path, number) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+            let is_text =
+                Path::new(path).extension().is_some_and(|it| EXTENSIONS.iter().any(|known| it == *known));
+            if let Some(number) = number.parse().ok().filter(|_| is_text) {
+                candidates.entry(path.to_owned()).or_default().insert(number);
+            }
+        }
+        Ok(candidates)
+    }
+
+    fn found(&self, path: &str, text: &str, is_candidate: impl Fn(usize) -> bool) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut in_docs = false;
+        for (number, line) in (1..).zip(text.lines()) {
+            let docs = DOC_COMMENTS.iter().find_map(|start| line.trim_start().strip_prefix(start));
+            let first_of_docs = docs.filter(|_| !in_docs).map(str::trim_start);
+            in_docs = docs.is_some();
+            for rule in self.rules.iter().filter(|_| is_candidate(number)) {
+                let searched = if rule.is_of_docs { first_of_docs.unwrap_or_default() } else { line };
+                if let Some(words) = rule.first_in(searched) {
+                    found.push(format!("{path}:{number}: \"{words}\": write {}", rule.instead));
+                }
+            }
+        }
+        found
+    }
+}
+
+impl Rule {
+    fn first_in(&self, text: &str) -> Option<String> {
+        let text = self.except.as_ref().map_or(text.into(), |except| except.replace_all(text, ""));
+        self.words.find(&text).map(|found| found.as_str().to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(text: &str) -> Vec<String> {
+        Words::parse(&read(&root().join(WORDS)).unwrap()).unwrap().found("a.rs", text, |_| true)
+    }
+
+    /// Split, so that the check does not find them here.
+    fn planted(parts: &[&str]) -> String {
+        parts.concat()
+    }
+
+    #[test]
+    fn a_planted_line_is_found_with_its_place_and_what_to_write() {
+        let text = planted(&["/// Returns it.\n", "/// It is written a", "new.\n"]);
+        assert_eq!(found(&text), [planted(&["a.rs:2: \"a", "new\": write again, or a new …"])]);
+        for text in
+            [["S", "o many lines"], ["it t", "old of it"], ["this is n", "o list"], ["for w", "ho reads"]]
+        {
+            assert_eq!(found(&planted(&text)).len(), 1, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn only_the_beginning_of_a_doc_comment_is_held_to_the_rule_for_docs() {
+        let text = planted(&[
+            "    //",
+            "/ What it is.\n    /// What follows.\n// What a comment says.\nWhat a text says.",
+        ]);
+        assert_eq!(found(&text).len(), 1, "{text}");
+    }
+
+    #[test]
+    fn what_the_exceptions_match_is_left_alone() {
+        for text in ["there is no list", "it is no longer here", "so many that it takes long", "nobody knows"]
+        {
+            assert_eq!(found(text), [""; 0], "{text}");
+        }
+    }
+}
