@@ -24,9 +24,11 @@ mod environment;
 mod failed_request;
 mod http_client;
 mod received;
+mod stop;
 #[cfg(test)]
 mod tests;
 
 pub use clock::SystemClock;
 pub use failed_request::{NO_CONNECTION, Unreached, unreached};
 pub use http_client::http_client;
+pub use stop::Stop;

@@ -9,7 +9,6 @@ mod cloudwatch;
 mod completions;
 mod connection;
 mod console;
-mod cost;
 mod coverage;
 mod event_sources;
 mod files;

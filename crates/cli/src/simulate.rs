@@ -2,42 +2,25 @@
 //! target that is down, or fails, or takes only so much; what can be computed from the policy alone is computed.
 
 mod arguments;
-mod counted;
-mod environments;
-mod events;
-mod load;
 mod page;
 mod plot;
-mod report;
-mod run;
-mod scenario;
-mod schedule;
-mod survival;
 mod tables;
-mod target;
 
 use std::process::ExitCode;
 
 pub use arguments::Arguments;
 use arguments::names_of;
-#[cfg(test)]
-pub(crate) use events::log_bytes;
-pub use report::{Outcome, Report};
-pub use run::{Measured, run};
-pub use scenario::{Concurrency, Scenario, Trouble};
-pub use schedule::{Attempt, Schedule};
-pub use survival::Survival;
-
 use maud::{Markup, html};
 use redeliver_core::policy::Policy;
+use redeliver_sim::planner::{Outcome, Report, Scenario, run};
 
 use crate::check::remark_on;
-use crate::cost::{Architecture, Prices};
 use crate::files::{FileError, read_policy, read_text};
 use crate::local::progress_bar;
 use crate::people::counted;
 use crate::{Failure, tell};
 use plot::{POLICIES_MAX, Picture};
+use redeliver_sim::cost::{Architecture, Prices};
 
 /// Runs the scenario with each policy and prints what came of it.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {

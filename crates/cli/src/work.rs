@@ -1,15 +1,18 @@
 //! `redeliver work`: the functions as a long-running process that polls their queues itself, for containers instead of
 //! Lambda.
 //!
-//! What runs is the functions' own code; [`redeliver_loop::polling`] is the event source mapping that a container has
+//! What runs is the functions' own code; [`redeliver_sim::event_source_mapping`] is the event source mapping that a container has
 //! not. To stop means to receive no more and to finish what was received. A receive that is under way when the stop
 //! comes is not broken off, since SQS may be handing out messages in that moment, and what it brings is handled, not
 //! given back: a message's only receive on the source queue is spent (`maxReceiveCount` 1), so that SQS would move it
 //! to the intermediate DLQ as if it had failed.
 
 mod arguments;
+mod guarded;
+mod health;
 mod log;
 mod metrics;
+mod poller;
 mod prepared;
 mod queue_name;
 mod queues;
@@ -22,9 +25,8 @@ use std::time::Duration;
 
 use futures_util::future::{Either, join_all, select};
 use redeliver_aws::start::StartError;
-use redeliver_aws::{SystemClock, telemetry};
+use redeliver_aws::{Stop, SystemClock, telemetry};
 use redeliver_core::ports::Clock as _;
-use redeliver_loop::Stop;
 use serde_json::json;
 
 pub use arguments::{Arguments, FunctionName};

@@ -30,7 +30,7 @@ use redeliver_core::limits::MESSAGE_BYTES_MAX;
 use redeliver_core::message::{Attributes, Content, attributes_size};
 use redeliver_core::strategy::Strategy;
 use redeliver_embedded::{Change, What};
-use redeliver_loop::Ledger as LocalLedger;
+use redeliver_sim::Ledger as LocalLedger;
 
 use crate::knobs::{Knobs, Operator};
 use crate::messages::{Expected, Produced, number};

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use maud::{Markup, html};
 use redeliver_core::strategy::Strategy;
+use redeliver_sim::planner::{Concurrency, Scenario, Trouble};
 use serde::Deserialize;
 use serde_json::json;
 
 use super::at::At;
 use crate::Failure;
-use crate::simulate::{Concurrency, Scenario, Trouble, drawn};
+use crate::simulate::drawn;
 
 /// What the sliders say; what an address leaves out is the default policy, in an outage of half an hour.
 #[derive(Clone, Debug, Deserialize)]

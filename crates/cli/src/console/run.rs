@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use redeliver_aws::Stop;
 use redeliver_aws::SystemClock;
 use redeliver_core::message::metadata::rfc3339;
 use redeliver_core::message::schema::MessageSchema;
@@ -10,7 +11,6 @@ use redeliver_core::ports::{Clock as _, Queue as _};
 use redeliver_dead_letters::purge::purge;
 use redeliver_dead_letters::redrive::{self, Journal, Limits, Redrive};
 use redeliver_dead_letters::{Archive, Pick};
-use redeliver_loop::Stop;
 
 use super::outcome::{of_purge, of_redrive};
 use super::plans::{Begun, Outcome};

@@ -5,8 +5,8 @@ use std::io::Write;
 use std::time::Duration;
 
 use redeliver_embedded::EmbeddedSqs;
-use redeliver_loop::Topology;
-use redeliver_loop::virtual_time::{self, COUNTS_LAG};
+use redeliver_sim::Topology;
+use redeliver_sim::virtual_time::{self, COUNTS_LAG};
 
 use super::run::{self, World};
 use super::setup::Setup;

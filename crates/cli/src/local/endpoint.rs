@@ -11,7 +11,7 @@ use aws_sdk_sqs::config::{ConfigBag, Intercept, Region, RuntimeComponents};
 use aws_sdk_sqs::error::BoxError;
 use redeliver_aws::sqs::{POLL_TIMEOUT, SqsService};
 use redeliver_aws::{NO_CONNECTION, SystemClock};
-use redeliver_loop::{LoopError, Topology};
+use redeliver_sim::{LoopError, Topology};
 
 use super::Report;
 use super::run::{self, World};

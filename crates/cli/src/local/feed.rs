@@ -6,7 +6,7 @@ use std::time::Duration;
 use indicatif::ProgressBar;
 use redeliver_core::ports::Clock;
 use redeliver_core::turn::yield_now;
-use redeliver_loop::Ledger;
+use redeliver_sim::Ledger;
 
 use super::input::Portions;
 use super::{Input, RefusedLine};

@@ -12,11 +12,11 @@ use indicatif::ProgressBar;
 use redeliver_core::ports::{Clock, Queue, QueueService};
 use redeliver_core::strategy::Strategy;
 use redeliver_embedded::VirtualClock;
-use redeliver_loop::{
-    Engine, Functions, Ledger, LocalLambda, LoopError, Tally, Topology, async_retry_handler,
-    failed_message_processor, final_dlq_annotator, message_processor, payload_of,
-};
 use redeliver_message_processor::MessageProcessor;
+use redeliver_sim::functions::{
+    async_retry_handler, failed_message_processor, final_dlq_annotator, message_processor,
+};
+use redeliver_sim::{Engine, Functions, Ledger, LocalLambda, LoopError, Tally, Topology, payload_of};
 
 use super::feed::{Feed, drained};
 use super::setup::Setup;

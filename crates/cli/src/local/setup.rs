@@ -11,7 +11,7 @@ use redeliver_aws::targets::{
 use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::policy::Policy;
 use redeliver_core::strategy::Strategy;
-use redeliver_loop::{Chances, Failing, check_payload};
+use redeliver_sim::{Chances, Failing, check_payload};
 
 use super::input::{Portion, Portions};
 use super::{Arguments, Target};

@@ -7,7 +7,8 @@ use redeliver_aws::targets::{HttpTarget, OwnFunction};
 use redeliver_core::handler::{Handler, HandlerError, Invocation, Message};
 use redeliver_core::ports::Clock;
 use redeliver_embedded::VirtualClock;
-use redeliver_loop::{Failing, Ledger, MAX_CONCURRENCY};
+use redeliver_sim::functions::MAX_CONCURRENCY;
+use redeliver_sim::{Failing, Ledger};
 
 use crate::locked::locked;
 

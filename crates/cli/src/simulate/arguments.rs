@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use redeliver_core::strategy::Strategy;
 
-use super::{Concurrency, Scenario, Trouble};
-use crate::cost::Architecture;
 use crate::local::{probability, strategies};
 use crate::output::Printing;
 use crate::people::{DAY, MINUTE, number, seconds};
+use redeliver_sim::cost::Architecture;
+use redeliver_sim::planner::{Concurrency, Scenario, Trouble};
 
 /// Longest outage and load, in seconds.
 const SPAN: RangeInclusive<u64> = 1..=30 * DAY;
@@ -99,7 +100,7 @@ pub struct Arguments {
     #[arg(long, value_name = "SPAN", default_value = "7d", value_parser = seconds(RETENTION))]
     pub retention: Duration,
     /// The functions' processor
-    #[arg(long, value_enum, default_value_t = Architecture::Arm64)]
+    #[arg(long, value_parser = architectures(), default_value = "arm64")]
     pub architecture: Architecture,
     /// Prices of your own, in dollars
     #[arg(long, value_name = "FILE")]
@@ -109,6 +110,15 @@ pub struct Arguments {
     pub plot: Option<PathBuf>,
     #[command(flatten)]
     pub printing: Printing,
+}
+
+fn architectures() -> impl TypedValueParser<Value = Architecture> {
+    let values = [
+        PossibleValue::new("arm64").help("The stack's default"),
+        PossibleValue::new("x86-64").help("The other"),
+    ];
+    PossibleValuesParser::new(values)
+        .map(|name| if name == "arm64" { Architecture::Arm64 } else { Architecture::X86_64 })
 }
 
 impl Arguments {

@@ -2,10 +2,10 @@
 
 use maud::{Markup, html};
 
-use super::report::Report;
 use super::tables::{scenario, sections};
 use crate::markup::chart::Figure;
 use crate::markup::{figure, page};
+use redeliver_sim::planner::Report;
 
 pub(super) fn of(report: &Report, figures: &[Figure]) -> String {
     let names: Vec<_> = report.policies.iter().map(|policy| policy.name.as_str()).collect();

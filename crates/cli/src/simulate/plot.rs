@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use redeliver_dead_letters::files::{check_directory, publish};
 
 use super::page;
-use super::report::Report;
 use crate::files::FileError;
 use crate::markup::chart::{Axis, Figure, picture, scale};
 use crate::people::float;
+use redeliver_sim::planner::Report;
 
 /// One for each policy.
 const POLICIES: [&str; 6] = ["s1", "s2", "s3", "s4", "s5", "s6"];

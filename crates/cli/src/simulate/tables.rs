@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use redeliver_core::strategy::Strategy;
 
-use super::report::{PerMillion, PolicyReport, Report};
-use super::run::CircuitBreaker;
-use super::{Attempt, Measured, Survival, Trouble};
 use crate::people::{counted, float, grouped, span};
+use redeliver_sim::planner::{
+    Attempt, CircuitBreaker, Measured, PerMillion, PolicyReport, Report, Survival, Trouble,
+};
 pub(super) use text::text;
 
 /// Attempts that have a row each; of the others only the last.

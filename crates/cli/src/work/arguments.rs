@@ -7,8 +7,8 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use redeliver_aws::targets::Command;
 use redeliver_core::strategy::Role;
-use redeliver_loop::work::Limits;
 
+use super::poller::Limits;
 use crate::connection::Connection;
 use crate::local::command;
 use crate::people::{DAY, HOUR, number, seconds};

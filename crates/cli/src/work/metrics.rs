@@ -15,7 +15,8 @@ use prometheus_client::registry::Registry;
 use redeliver_aws::telemetry::metrics::{Measure, Measured, Metric, NAMESPACE, Number, Observed};
 use redeliver_core::events::Event;
 use redeliver_core::ports::Observer;
-use redeliver_loop::work::Report;
+
+use super::health::Report;
 
 /// From an HTTP call to a week in a queue.
 const SECONDS: [f64; 20] = [

@@ -5,20 +5,20 @@ use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use futures_util::future::LocalBoxFuture;
-use redeliver_aws::SystemClock;
 use redeliver_aws::settings::OwnFunctionSettings;
 use redeliver_aws::start::{self, StartError};
 use redeliver_aws::targets::{Command, OwnFunction, Processes, Target};
 use redeliver_aws::telemetry::JsonLines;
+use redeliver_aws::{Stop, SystemClock};
 use redeliver_core::ports::{Clock as _, Function, Observer};
 use redeliver_core::strategy::Role;
 use redeliver_failed_message_processor::FailedMessageProcessor;
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
-use redeliver_loop::Stop;
-use redeliver_loop::work::{Health, Vitals, Worker};
 use redeliver_message_processor::MessageProcessor;
 
+use super::health::{Health, Vitals};
 use super::metrics::{Counted, Metrics};
+use super::poller::Worker;
 use super::queues::Queues;
 use super::settings::{Called, Settings, target_timeout};
 use super::{Arguments, FunctionName, log};

@@ -13,11 +13,11 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Clock;
-use redeliver_loop::work::Health;
 use serde_json::{Value, json};
 use thiserror::Error;
 use tokio::net::TcpListener;
 
+use super::health::Health;
 use super::metrics::Metrics;
 use crate::http_server;
 

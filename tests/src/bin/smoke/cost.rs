@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::report::Report;
 
-const PRICES: &str = include_str!("../../../../crates/cli/src/cost/prices.json");
+const PRICES: &str = include_str!("../../../../crates/sim/src/cost/prices.json");
 /// CloudWatch asks for a twelfth of a year by the hour.
 const HOURS_A_MONTH: f64 = 730.0;
 /// Each message is sent, received and deleted a few times, and 16 pollers of the mappings ask three times a minute.

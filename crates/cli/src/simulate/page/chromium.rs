@@ -6,9 +6,9 @@ use redeliver_core::policy::Policy;
 use redeliver_core::strategy::Strategy;
 
 use crate::browser::Scratch;
-use crate::cost::{Architecture, Prices};
 use crate::simulate::plot::figures;
-use crate::simulate::{Concurrency, Report, Scenario, Trouble, run};
+use redeliver_sim::cost::{Architecture, Prices};
+use redeliver_sim::planner::{Concurrency, Report, Scenario, Trouble, run};
 
 /// A page of so many policies, whose names are long.
 fn page(policies: usize) -> String {

@@ -5,8 +5,8 @@ use maud::html;
 use super::time;
 use crate::markup::chart::{Axis, Figure, Key, Plot};
 use crate::people::float;
-use crate::simulate::load::{Load, Second};
-use crate::simulate::report::{PolicyReport, Report};
+use redeliver_sim::planner::{Load, Second};
+use redeliver_sim::planner::{PolicyReport, Report};
 
 const HEIGHT: f64 = 150.0;
 /// Columns at most; of the seconds in a column the busiest is drawn.

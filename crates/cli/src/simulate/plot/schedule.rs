@@ -5,8 +5,8 @@ use maud::{Markup, html};
 use super::{POLICIES, time};
 use crate::markup::chart::{Axis, Figure, Key, Plot};
 use crate::people::float;
-use crate::simulate::Attempt;
-use crate::simulate::report::Report;
+use redeliver_sim::planner::Attempt;
+use redeliver_sim::planner::Report;
 
 const ATTEMPTS: usize = 12;
 

@@ -5,8 +5,8 @@ use maud::html;
 use super::POLICIES;
 use crate::markup::chart::{Axis, Figure, Key, Plot};
 use crate::people::float;
-use crate::simulate::Survival;
-use crate::simulate::report::Report;
+use redeliver_sim::planner::Report;
+use redeliver_sim::planner::Survival;
 
 const HEIGHT: f64 = 180.0;
 const POINTS: u64 = 120;

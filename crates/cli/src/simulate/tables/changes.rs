@@ -2,8 +2,8 @@
 
 use super::{Section, after_the_return, dollars, side_by_side};
 use crate::people::{grouped, span};
-use crate::simulate::Trouble;
-use crate::simulate::report::{Outcome, Report};
+use redeliver_sim::planner::Trouble;
+use redeliver_sim::planner::{Outcome, Report};
 
 /// What the policies come to with and without their circuit breakers.
 pub(super) fn section(report: &Report) -> Section {

@@ -2,7 +2,7 @@
 
 use super::{Section, scenario, sections};
 use crate::people::table;
-use crate::simulate::report::Report;
+use redeliver_sim::planner::Report;
 
 /// Characters of a line that a terminal shows without breaking it.
 const WIDTH: usize = 100;

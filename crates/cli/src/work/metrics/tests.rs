@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 
 use super::*;
-use redeliver_loop::work::FunctionReport;
+use crate::work::health::FunctionReport;
 
 const CANARY: &str = "6ba7b810-9dad-11d1-80b4-00c04fd430c8";
 

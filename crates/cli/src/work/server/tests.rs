@@ -6,7 +6,9 @@ use tokio::net::TcpStream;
 use std::time::Duration;
 
 use super::*;
-use redeliver_loop::{Stop, work::Vitals};
+use redeliver_aws::Stop;
+
+use crate::work::health::Vitals;
 
 struct Served {
     address: SocketAddr,

@@ -1,0 +1,327 @@
+mod dying;
+mod failing_requests;
+mod health;
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures_util::future::{join, pending};
+use redeliver_core::limits::VisibilitySeconds;
+use redeliver_core::message::packing::pack;
+use redeliver_core::message::{Confirmed, Content, OutgoingMessage, Timestamp};
+use redeliver_core::ports::QueueDepth as _;
+use redeliver_core::ports::{QueueSender as _, QueueService as _, QueueSettings};
+use redeliver_embedded::{
+    Action, EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, Injection, Scope, VirtualClock, When,
+};
+
+use super::*;
+use crate::work::health::Health;
+use redeliver_testing::altered::{GARBLED, Garbled};
+
+const VISIBILITY_SECONDS: u64 = 40;
+
+/// A function that is what a closure does with a batch's bodies; its answer are the bodies that failed.
+struct Does<T>(T);
+
+impl<T: Fn(Vec<String>) -> A + Send + Sync, A: Future<Output = Vec<String>> + Send> Function for Does<T> {
+    async fn process(&self, records: Vec<ReceivedMessage>, _: Timestamp) -> Vec<Confirmed> {
+        let failed = self.0(records.iter().map(|record| record.body.clone()).collect()).await;
+        let done = records.into_iter().filter(|record| !failed.contains(&record.body));
+        done.map(|record| record.into_receipt().confirm()).collect()
+    }
+}
+
+/// What happened, and when, in whole seconds.
+#[derive(Clone)]
+struct Seen {
+    clock: VirtualClock,
+    events: Arc<Mutex<Vec<(i64, Event)>>>,
+    bodies: Arc<Mutex<Vec<(i64, String)>>>,
+    /// The target's successes: `message_id`, generation and attempt.
+    successes: Arc<Mutex<Vec<(String, u32, u32)>>>,
+}
+
+impl Observer for Seen {
+    fn observe(&self, event: &Event) {
+        self.events.lock().unwrap().push((self.now(), event.clone()));
+    }
+}
+
+impl Seen {
+    fn now(&self) -> i64 {
+        self.clock.now().timestamp()
+    }
+
+    fn body(&self, body: &str) {
+        self.bodies.lock().unwrap().push((self.now(), body.to_owned()));
+    }
+
+    fn bodies(&self) -> Vec<(i64, String)> {
+        self.bodies.lock().unwrap().clone()
+    }
+
+    fn events(&self) -> Vec<(i64, Event)> {
+        self.events.lock().unwrap().clone()
+    }
+}
+
+struct World {
+    clock: VirtualClock,
+    sqs: EmbeddedSqs,
+    queue: EmbeddedQueue,
+    seen: Seen,
+    stop: Stop,
+    health: Health,
+}
+
+impl World {
+    fn new() -> Self {
+        let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
+        let sqs = EmbeddedSqs::new(clock.clone(), 1);
+        let visibility = VisibilitySeconds::new(VISIBILITY_SECONDS).unwrap();
+        let settings = QueueSettings { visibility, ..QueueSettings::default() };
+        let queue = clock.block_on(sqs.create_queue("polled", &settings)).unwrap();
+        let seen = Seen {
+            clock: clock.clone(),
+            events: Arc::default(),
+            bodies: Arc::default(),
+            successes: Arc::default(),
+        };
+        let stop = Stop::default();
+        let vitals = Arc::new(Vitals::new("function", clock.now()));
+        let health = Health { workers: vec![vitals], stop: stop.clone() };
+        Self { clock, sqs, queue, seen, stop, health }
+    }
+
+    async fn send(&self, bodies: &[&str]) {
+        let messages: Vec<_> = bodies
+            .iter()
+            .map(|body| Content { body: (*body).to_owned(), ..Content::default() })
+            .map(|content| OutgoingMessage::new(content).unwrap())
+            .collect();
+        for batch in pack(&messages) {
+            assert!(self.queue.send_batch(batch).await.iter().all(Result::is_ok));
+        }
+    }
+
+    fn faults(&self, action: Action, scope: Scope, when: When, injection: Injection) {
+        let rule = FaultRule { action, queue: None, scope, when, injection };
+        self.sqs.set_faults(FaultPlan::new(1).with(rule));
+    }
+
+    fn worker<F: Function>(
+        &self,
+        concurrency: usize,
+        function: F,
+    ) -> Worker<EmbeddedQueue, F, VirtualClock, Seen> {
+        self.worker_on(self.queue.clone(), concurrency, function)
+    }
+
+    fn worker_on<Q: Queue, F: Function>(
+        &self,
+        queue: Q,
+        concurrency: usize,
+        function: F,
+    ) -> Worker<Q, F, VirtualClock, Seen> {
+        Worker {
+            queue,
+            function,
+            clock: self.clock.clone(),
+            observer: self.seen.clone(),
+            limits: Limits {
+                concurrency: NonZeroUsize::new(concurrency).unwrap(),
+                wait: Duration::from_secs(20),
+                invocation: Duration::from_secs(30),
+            },
+            vitals: Arc::clone(&self.health.workers[0]),
+        }
+    }
+
+    /// Runs a worker with one poller and, at the same time, `meanwhile`, after which it is to stop; when it has ended.
+    fn run<F: Function>(&self, function: F, meanwhile: impl Future<Output = ()>) -> i64 {
+        let worker = self.worker(1, function);
+        let meanwhile = async {
+            meanwhile.await;
+            self.stop.request();
+        };
+        self.clock.block_on(join(worker.run(&self.stop), meanwhile));
+        self.seen.now()
+    }
+
+    async fn seconds(&self, seconds: u64) {
+        self.clock.sleep(Duration::from_secs(seconds)).await;
+    }
+
+    fn left(&self) -> u64 {
+        self.clock.block_on(self.queue.depth()).unwrap().total()
+    }
+
+    fn requests(&self, action: Action) -> u64 {
+        self.sqs.requests().get(action.name()).copied().unwrap_or_default()
+    }
+
+    /// Notes every body and is done with it after so many seconds.
+    fn taking(&self, seconds: u64) -> impl Function + '_ {
+        Does(move |bodies: Vec<String>| async move {
+            bodies.iter().for_each(|body| self.seen.body(body));
+            self.seconds(seconds).await;
+            Vec::new()
+        })
+    }
+}
+
+fn at(moments: &[(i64, &str)]) -> Vec<(i64, String)> {
+    moments.iter().map(|(moment, body)| (*moment, (*body).to_owned())).collect()
+}
+
+#[test]
+fn a_stop_in_the_middle_of_a_batch_lets_it_end_and_deletes_it() {
+    let world = World::new();
+    let ended = world.run(world.taking(7), async {
+        world.send(&["a", "b"]).await;
+        world.seconds(2).await;
+    });
+    assert_eq!(world.seen.bodies(), at(&[(0, "a"), (0, "b")]));
+    assert_eq!((ended, world.left()), (7, 0));
+    assert_eq!(world.requests(Action::ReceiveMessage), 1, "nothing is received after the stop");
+}
+
+#[test]
+fn what_a_receive_under_way_brings_after_the_stop_is_handled() {
+    let world = World::new();
+    let late = async {
+        world.seconds(3).await;
+        world.send(&["late"]).await;
+    };
+    let stopped = async { world.seconds(1).await };
+    world.clock.block_on(async {
+        let worker = world.worker(1, world.taking(2));
+        let stopped = async {
+            stopped.await;
+            world.stop.request();
+        };
+        join(worker.run(&world.stop), join(late, stopped)).await;
+    });
+    assert_eq!(world.seen.bodies(), at(&[(3, "late")]));
+    assert_eq!((world.seen.now(), world.left()), (5, 0));
+}
+
+#[test]
+fn an_idle_worker_stops_when_its_long_poll_ends() {
+    let world = World::new();
+    assert_eq!(world.run(world.taking(0), world.seconds(25)), 40);
+    assert_eq!(world.requests(Action::ReceiveMessage), 2);
+}
+
+#[test]
+fn a_message_that_cannot_be_understood_is_told_and_stays_and_the_others_are_handled() {
+    let world = World::new();
+    let worker = world.worker_on(Garbled::queue(&world.queue), 1, world.taking(1));
+    let sent_and_stopped = async {
+        world.send(&["a", GARBLED, "b"]).await;
+        world.seconds(1).await;
+        world.stop.request();
+    };
+    world.clock.block_on(join(worker.run(&world.stop), sent_and_stopped));
+    assert_eq!(world.seen.bodies(), at(&[(0, "a"), (0, "b")]));
+    let events = world.seen.events();
+    assert!(
+        matches!(&events[..], [(0, Event::UnreadableRecord { sqs_message_id })] if !sqs_message_id.is_empty()),
+        "{events:?}"
+    );
+    assert_eq!(world.left(), 1, "it was not deleted");
+}
+
+#[test]
+fn a_record_that_failed_comes_back_when_its_visibility_timeout_ends_and_not_before() {
+    let world = World::new();
+    let seen = &world.seen;
+    let function = Does(|bodies: Vec<String>| async move {
+        let first = seen.bodies().is_empty();
+        bodies.iter().for_each(|body| seen.body(body));
+        if first { vec!["b".to_owned()] } else { Vec::new() }
+    });
+    world.run(function, async {
+        world.send(&["a", "b", "c"]).await;
+        world.seconds(VISIBILITY_SECONDS + 1).await;
+    });
+    assert_eq!(world.seen.bodies(), at(&[(0, "a"), (0, "b"), (0, "c"), (40, "b")]));
+    assert_eq!(world.left(), 0);
+    assert_eq!(world.requests(Action::ChangeMessageVisibilityBatch), 0);
+}
+
+#[test]
+fn a_panic_is_told_and_neither_ends_the_loop_nor_deletes_anything() {
+    let world = World::new();
+    let seen = &world.seen;
+    let function = Does(|bodies: Vec<String>| async move {
+        let first = seen.bodies().is_empty();
+        bodies.iter().for_each(|body| seen.body(body));
+        assert!(!first, "on purpose");
+        Vec::new()
+    });
+    world.run(function, async {
+        world.send(&["a", "b"]).await;
+        world.seconds(VISIBILITY_SECONDS + 1).await;
+    });
+    let broken_off = Event::BatchBrokenOff { records: 2, reason: "panic" };
+    assert_eq!(world.seen.events(), [(0, broken_off)]);
+    assert_eq!(world.seen.bodies(), at(&[(0, "a"), (0, "b"), (40, "a"), (40, "b")]));
+    assert_eq!(world.left(), 0);
+}
+
+#[test]
+fn a_batch_that_never_ends_is_broken_off_at_its_deadline() {
+    let world = World::new();
+    let ended = world.run(Does(|_| pending()), async {
+        world.send(&["a"]).await;
+        world.seconds(5).await;
+        assert!(world.health.report(world.clock.now()).healthy);
+    });
+    let broken_off = Event::BatchBrokenOff { records: 1, reason: "timeout" };
+    assert_eq!(world.seen.events(), [(30, broken_off)]);
+    assert_eq!((ended, world.left()), (30, 1));
+    assert_eq!(world.health.workers[0].report(world.clock.now()).batches_in_flight, 0);
+}
+
+#[test]
+fn as_many_batches_as_asked_for_are_in_flight_and_no_more() {
+    let world = World::new();
+    let bodies: Vec<_> = (0..60).map(|n| n.to_string()).collect();
+    let (now, most, done) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+    let function = Does(|bodies: Vec<String>| {
+        let (world, now, most, done) = (&world, &now, &most, &done);
+        async move {
+            most.fetch_max(now.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+            world.seconds(10).await;
+            now.fetch_sub(1, Ordering::Relaxed);
+            done.fetch_add(bodies.len(), Ordering::Relaxed);
+            Vec::new()
+        }
+    });
+    let worker = world.worker(3, function);
+    world.clock.block_on(async {
+        world.send(&bodies.iter().map(String::as_str).collect::<Vec<_>>()).await;
+        let stop = async {
+            world.seconds(15).await;
+            assert_eq!(world.health.workers[0].report(world.clock.now()).batches_in_flight, 3);
+            world.stop.request();
+        };
+        join(worker.run(&world.stop), stop).await;
+    });
+    assert_eq!((most.into_inner(), done.into_inner(), world.left()), (3, 60, 0));
+    assert_eq!(world.seen.now(), 20);
+}
+
+#[test]
+fn a_process_that_is_stopping_is_not_ready_and_left_alone() {
+    let world = World::new();
+    let later = world.clock.now() + Duration::from_secs(61);
+    assert!(world.health.report(later - Duration::from_secs(1)).healthy && world.health.is_ready());
+    let report = world.health.report(later);
+    assert!(!report.healthy && !report.functions[0].healthy);
+    assert_eq!(report.functions[0].seconds_since_poll, 61);
+    world.stop.request();
+    assert!(world.health.report(later).healthy && !world.health.is_ready());
+}

@@ -1,0 +1,222 @@
+//! The process dies at any moment, with the three functions at work: nothing is lost.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures_util::future::{join, join3};
+use redeliver_core::handler::{Handler, HandlerError, Message};
+use redeliver_core::message::schema::MessageSchema;
+use redeliver_core::policy::Policy;
+use redeliver_core::ports::QueueDepth as _;
+use redeliver_core::redelivery::Redelivery;
+use redeliver_core::strategy::{OnFailure, Strategy};
+use redeliver_failed_message_processor::FailedMessageProcessor;
+use redeliver_final_dlq_annotator::FinalDlqAnnotator;
+use redeliver_message_processor::{MessageProcessor, SharedBreaker};
+
+use super::*;
+use redeliver_sim::Topology;
+use redeliver_testing::Killed;
+use redeliver_testing::altered::{Altered, Slow};
+
+/// Four messages: one succeeds, one fails twice at first, one fails for good, one is none at all.
+const BODIES: [&str; 4] = [
+    r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-000000000000"},"data":{}}"#,
+    r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-000000000001"},"data":{}}"#,
+    r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-000000000002"},"data":{}}"#,
+    "nonsense",
+];
+
+const FIXED: &str = r#"{"backoff":{"kind":"fixed","delay_seconds":5,"jitter":"none"}}"#;
+const LONG: &str =
+    r#"{"long_delays":true,"backoff":{"kind":"schedule","delays_seconds":[5,1000],"jitter":"none"}}"#;
+
+struct Target<'a>(&'a Seen);
+
+impl Handler for Target<'_> {
+    async fn handle(&self, message: &Message<'_>) -> Result<(), HandlerError> {
+        match message.message_id.chars().last() {
+            Some('1') if message.retry_attempt < 2 => Err(HandlerError::transient("Test.Transient", "")),
+            Some('2') => Err(HandlerError::permanent("Test.Permanent", "")),
+            last => {
+                let success =
+                    (message.message_id.to_owned(), message.redrive_generation, message.retry_attempt);
+                self.0.successes.lock().unwrap().push(success);
+                self.0.body(&last.unwrap_or_default().to_string());
+                Ok(())
+            }
+        }
+    }
+}
+
+/// What `redeliver work` runs, on queues whose requests take time.
+async fn work(world: &World, topology: &Topology<EmbeddedQueue>, policy: &Policy, stop: &Stop) {
+    let (clock, seen) = (&world.clock, &world.seen);
+    let slow = |queue| Altered(Slow { queue, clock });
+    let message_processor = MessageProcessor {
+        handler: Target(seen),
+        on_failure: OnFailure::wired(topology.strategy, topology).unwrap().map(slow),
+        breaker: SharedBreaker::of(policy),
+        policy: policy.clone(),
+        annotation_queue: slow(&topology.annotation),
+        clock,
+        observer: seen,
+        schema: MessageSchema::default(),
+        resenders: topology.resenders.clone(),
+        max_concurrency: NonZeroUsize::MIN,
+    };
+    let failed_message_processor =
+        topology.intermediate.as_ref().map(|intermediate| FailedMessageProcessor {
+            redelivery: Redelivery::new(slow(&topology.source), slow(intermediate)),
+            annotation_queue: slow(&topology.annotation),
+            clock,
+            observer: seen,
+            schema: MessageSchema::default(),
+            policy: policy.clone(),
+            resenders: topology.resenders.clone(),
+        });
+    let final_dlq_annotator =
+        FinalDlqAnnotator { final_dlq: slow(&topology.final_dlq), clock, observer: seen };
+    let limits = Limits {
+        concurrency: NonZeroUsize::new(2).unwrap(),
+        wait: Duration::from_secs(20),
+        invocation: Duration::from_secs(30),
+    };
+    let vitals = &world.health.workers[0];
+    macro_rules! worker {
+        ($queue:expr, $function:expr) => {
+            Worker {
+                queue: slow($queue),
+                function: $function,
+                clock,
+                observer: seen,
+                limits,
+                vitals: Arc::clone(vitals),
+            }
+        };
+    }
+    let processor = worker!(&topology.source, message_processor);
+    let retrier = async {
+        if let (Some(queue), Some(function)) = (&topology.intermediate, failed_message_processor) {
+            worker!(queue, function).run(stop).await;
+        }
+    };
+    let annotator = worker!(&topology.annotation, final_dlq_annotator);
+    join3(processor.run(stop), retrier, annotator.run(stop)).await;
+}
+
+/// What became of the messages once a second process has gone on.
+struct Ends {
+    processed: Vec<String>,
+    dead: Vec<String>,
+    /// See [`Seen`].
+    successes: Vec<(String, u32, u32)>,
+    /// Whether the first process died before its end.
+    died: bool,
+}
+
+fn ends_after_death(strategy: Strategy, policy: &Policy, polls: u32) -> Ends {
+    let world = World::new();
+    let topology =
+        world.clock.block_on(Topology::create(&world.sqs, "work", strategy, policy.max_attempts)).unwrap();
+    let on_source = World { queue: topology.source.clone(), ..world };
+    let run = |polls: u32, minutes: u64| {
+        let (world, topology) = (&on_source, &topology);
+        let stop = Stop::default();
+        let whole = async move {
+            let stopped = async {
+                world.seconds(60 * minutes).await;
+                stop.request();
+            };
+            join(work(world, topology, policy, &stop), stopped).await;
+        };
+        world.clock.block_on(Killed { future: Box::pin(whole), polls })
+    };
+    on_source.clock.block_on(on_source.send(&BODIES));
+    let died = run(polls, 2).is_none();
+    // Longer than the visibility timeout of six times thirty seconds, and the retries after it.
+    run(u32::MAX, 60);
+    let mut processed: Vec<_> = on_source.seen.bodies().into_iter().map(|(_, body)| body).collect();
+    let request = redeliver_core::ports::Receive { max_messages: 10, wait: Duration::ZERO, visibility: None };
+    let mut dead = Vec::new();
+    while let records @ [_, ..] = &on_source.clock.block_on(topology.final_dlq.receive(request)).unwrap()[..]
+    {
+        dead.extend(records.iter().map(|record| {
+            let error_type = record.attributes["ErrorType"].text().unwrap_or_default().to_owned();
+            let name = if record.body.starts_with('{') { "2" } else { record.body.as_str() };
+            format!("{name} {error_type}")
+        }));
+    }
+    processed.sort();
+    processed.dedup();
+    dead.sort();
+    dead.dedup();
+    for queue in [Some(&topology.source), topology.intermediate.as_ref(), Some(&topology.annotation)] {
+        let Some(queue) = queue else { continue };
+        assert_eq!(on_source.clock.block_on(queue.depth()).unwrap().total(), 0, "{}", queue.url());
+    }
+    let successes = on_source.seen.successes.lock().unwrap().clone();
+    Ends { processed, dead, successes, died }
+}
+
+/// The successes of each run in which a message had more than one, by message: generation and attempt of each.
+fn loses_nothing(strategy: Strategy, policy: &str) -> BTreeMap<String, BTreeSet<Vec<(u32, u32)>>> {
+    let policy = Policy::from_json(policy).unwrap();
+    let mut copies: BTreeMap<String, BTreeSet<_>> = BTreeMap::new();
+    let mut deaths = 0;
+    for polls in 0.. {
+        let Ends { processed, dead, successes, died } = ends_after_death(strategy, &policy, polls);
+        let mut by_message: BTreeMap<String, Vec<_>> = BTreeMap::new();
+        for (message_id, generation, attempt) in successes {
+            by_message.entry(message_id).or_default().push((generation, attempt));
+        }
+        for (message_id, mut successes) in by_message.into_iter().filter(|(_, all)| all.len() > 1) {
+            successes.sort_unstable();
+            copies.entry(message_id).or_default().insert(successes);
+        }
+        assert_eq!(processed, ["0", "1"], "killed after {polls} polls");
+        assert_eq!(
+            dead,
+            ["2 NON_RETRYABLE_ERROR", "nonsense INVALID_MESSAGE_FORMAT"],
+            "killed after {polls} polls"
+        );
+        if !died {
+            break;
+        }
+        deaths += 1;
+    }
+    assert!(deaths > 50, "{deaths}");
+    copies
+}
+
+#[test]
+fn a_process_that_dies_at_any_moment_loses_nothing() {
+    loses_nothing(Strategy::DelayedResend, FIXED);
+}
+
+/// Nothing but its id tells that it has been done before.
+#[test]
+fn a_message_that_succeeds_twice_has_one_id_and_a_death_spends_no_attempt() {
+    let copies = loses_nothing(Strategy::DelayedResend, FIXED);
+    let of = |number: u32| copies.get(&format!("0191f3a2-7b1c-7d3e-8f00-{number:012}"));
+    // The target's success was not acknowledged: SQS's redrive spends no attempt.
+    assert_eq!(of(0), Some(&BTreeSet::from([vec![(0, 0), (0, 0)]])));
+    // So it is with a retry, and if a re-send was not acknowledged and is made again.
+    assert_eq!(of(1), Some(&BTreeSet::from([vec![(0, 2), (0, 2)]])));
+    assert_eq!(copies.len(), 2);
+}
+
+#[test]
+fn nor_does_one_whose_messages_hop() {
+    loses_nothing(Strategy::DelayedResend, LONG);
+}
+
+#[test]
+fn nor_does_one_that_sends_its_own_failed_messages_again() {
+    loses_nothing(Strategy::DirectResend, FIXED);
+    loses_nothing(Strategy::DirectResend, LONG);
+}
+
+#[test]
+fn nor_does_one_whose_messages_stay_on_their_queue() {
+    loses_nothing(Strategy::Visibility, FIXED);
+}

@@ -1,8 +1,0 @@
-//! The loop in a process that goes on until it is told to stop: each function on the queue that it polls.
-
-mod guarded;
-mod health;
-mod worker;
-
-pub use health::{FunctionReport, Health, Report, Vitals};
-pub use worker::{Limits, Worker};

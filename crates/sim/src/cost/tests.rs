@@ -1,0 +1,462 @@
+//! The docs' figures, computed: each page must have these words and numbers.
+
+use std::time::Duration;
+
+use indicatif::HumanCount;
+use redeliver_core::events::Event;
+use redeliver_core::limits::RetryDelay;
+use redeliver_core::message::Timestamp;
+use redeliver_core::policy::Policy;
+use redeliver_core::strategy::Strategy;
+use redeliver_embedded::VirtualClock;
+
+use super::usage::{DECISION_SECONDS, MEMORY_GB};
+use super::*;
+use crate::planner::log_bytes::log_bytes;
+use crate::planner::{Concurrency, Scenario, Trouble, run};
+
+/// Bytes that the functions log of ten messages: the line of a batch.
+struct LogBytes {
+    processed: f64,
+    handed_off: f64,
+    /// By the failed-message-processor.
+    scheduled: f64,
+    /// By the message-processor itself.
+    sent_again: f64,
+    hopped: f64,
+}
+
+const CALLS: &str = "orders-prod-message-processor";
+const DECIDES: &str = "orders-prod-failed-message-processor";
+
+fn bytes(function: &str, events: &[Event]) -> f64 {
+    let clock = VirtualClock::new(Timestamp::from_timestamp(1_785_000_000, 0).unwrap());
+    f64::from(u32::try_from(log_bytes(function, &clock, events)).unwrap())
+}
+
+fn message_id() -> String {
+    "6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01".to_owned()
+}
+
+/// With values of usual lengths, as all of these.
+fn processed() -> Event {
+    Event::Processed {
+        message_id: message_id(),
+        retry_attempt: 0,
+        age_seconds: 1.234,
+        target_seconds: 0.123_456,
+    }
+}
+
+fn handed_off() -> Event {
+    Event::HandedOff {
+        message_id: message_id(),
+        retry_attempt: 1,
+        error_type: "HttpStatus.503".to_owned(),
+        kind: "transient",
+        age_seconds: 123.456,
+    }
+}
+
+fn scheduled(error_type: Option<&str>) -> Event {
+    Event::RetryScheduled {
+        message_id: message_id(),
+        retry_attempt: 1,
+        spends_attempt: true,
+        delay_seconds: RetryDelay::SHORT_MAX,
+        age_seconds: 123.456,
+        error_type: error_type.map(str::to_owned),
+    }
+}
+
+/// As the functions write them.
+fn log_bytes_of_ten() -> LogBytes {
+    LogBytes {
+        processed: bytes(CALLS, &vec![processed(); 10]),
+        handed_off: bytes(CALLS, &vec![handed_off(); 10]),
+        scheduled: bytes(DECIDES, &vec![scheduled(None); 10]),
+        sent_again: bytes(CALLS, &vec![scheduled(Some("HttpStatus.503")); 10]),
+        hopped: bytes(DECIDES, &[Event::Hopped { messages: 10 }]),
+    }
+}
+
+/// The message-processor's line of so many messages that are done, and one that fails.
+fn log_bytes_of(done: u16, failing: Option<Strategy>) -> f64 {
+    let failing = failing.map(|strategy| match strategy {
+        Strategy::DirectResend => scheduled(Some("HttpStatus.503")),
+        _ => handed_off(),
+    });
+    let events: Vec<_> = std::iter::repeat_n(processed(), done.into()).chain(failing).collect();
+    bytes(CALLS, &events)
+}
+
+fn log_bytes_of_one_scheduled() -> f64 {
+    bytes(DECIDES, &[scheduled(None)])
+}
+
+const MONTH_SECONDS: f64 = 30.0 * 86_400.0;
+
+fn page(name: &str) -> String {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
+    std::fs::read_to_string(path).unwrap()
+}
+
+/// Line breaks do not count.
+#[track_caller]
+fn is_in(page_name: &str, wanted: &str) {
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let page = page(page_name);
+    assert!(words(&page).contains(&words(wanted)), "docs/{page_name} does not say:\n\n{wanted}\n");
+}
+
+fn dollars(amount: f64) -> String {
+    format!("${amount:.2}")
+}
+
+/// 1.2 as `1.2`, 2 as `2`.
+fn short(number: f64) -> String {
+    format!("{}", (number * 10.0).round() / 10.0)
+}
+
+fn whole(number: f64) -> String {
+    HumanCount(format!("{number:.0}").parse().unwrap()).to_string()
+}
+
+/// A table of one kind of message: its title, and what stands next to each line of its bill. What stands at the end is
+/// the sum of what is shown.
+fn table(title: &str, usage: Usage, [requests, invocations, duration, logs]: [String; 4]) -> String {
+    let Prices { prices, .. } = Prices::list();
+    let bill = usage.bill(&prices, Architecture::Arm64);
+    let lines = [
+        ("SQS requests", requests, bill.sqs_requests),
+        ("Lambda requests", invocations, bill.lambda_requests),
+        ("Lambda duration", duration, bill.lambda_duration),
+        ("logs", logs, bill.logs),
+    ];
+    let cents: f64 = lines.iter().map(|(.., amount)| (amount * 100.0).round()).sum();
+    let rows = lines.map(|(name, how, amount)| format!("| {name} | {how} | {} |\n", dollars(amount)));
+    format!(
+        "| {title} | | |\n| --- | --- | --- |\n{}| **together** | | **{}** |\n",
+        rows.concat(),
+        dollars(cents / 100.0)
+    )
+}
+
+fn at_once() -> Usage {
+    Usage {
+        sqs_requests: 1_000_000.0 + 100_000.0 + 100_000.0,
+        invocations: Invocations { calling: 100_000.0, deciding: 0.0 },
+        log_bytes: 1e5 * log_bytes_of_ten().processed,
+    }
+}
+
+fn retries() -> Usage {
+    Usage {
+        sqs_requests: 6.0 * 100_000.0,
+        invocations: Invocations { calling: 100_000.0, deciding: 100_000.0 },
+        log_bytes: 1e5 * (log_bytes_of_ten().handed_off + log_bytes_of_ten().scheduled),
+    }
+}
+
+#[test]
+fn a_million_messages_that_succeed_at_once() {
+    let (usage, prices) = (at_once(), Prices::list().prices);
+    let how = [
+        format!(
+            "1,000,000 sends + 100,000 receives + 100,000 deletes, at {} a million",
+            dollars(prices.sqs_million_requests.dollars)
+        ),
+        format!(
+            "{}, at {} a million",
+            whole(usage.invocations.total()),
+            dollars(prices.lambda_million_requests.dollars)
+        ),
+        format!(
+            "{} × {CALL_SECONDS} s × {MEMORY_GB} GB = {} GB-s, at ${:.10}",
+            whole(usage.invocations.calling),
+            whole(usage.invocations.gb_seconds()),
+            prices.lambda_gb_second_arm64.dollars
+        ),
+        format!(
+            "100,000 × {} bytes + {} × 2 × 400 bytes of Lambda's own = {:.2} GB, at {}",
+            log_bytes_of_ten().processed,
+            whole(usage.invocations.total()),
+            usage.log_gb(),
+            dollars(prices.logs_gb.dollars)
+        ),
+    ];
+    is_in("deploy/cost.md", &table("a million messages that succeed at once", usage, how));
+}
+
+#[test]
+fn a_million_retries() {
+    let usage = retries();
+    let Invocations { calling, deciding } = usage.invocations;
+    let how = [
+        format!(
+            "100,000 each: hand-off; receive, delete; re-send; receive, delete = {}",
+            whole(usage.sqs_requests)
+        ),
+        format!(
+            "{} of the failed-message-processor + {} of the message-processor",
+            whole(deciding),
+            whole(calling)
+        ),
+        format!(
+            "{} × ({DECISION_SECONDS} s + {CALL_SECONDS} s) × {MEMORY_GB} GB = {} GB-s",
+            whole(calling),
+            whole(usage.invocations.gb_seconds())
+        ),
+        format!(
+            "100,000 × ({} + {}) bytes + {} × 2 × 400 bytes = {:.2} GB",
+            log_bytes_of_ten().handed_off,
+            log_bytes_of_ten().scheduled,
+            whole(usage.invocations.total()),
+            usage.log_gb()
+        ),
+    ];
+    is_in("deploy/cost.md", &table("a million retries", usage, how));
+}
+
+fn direct_retries() -> Usage {
+    Usage {
+        sqs_requests: 3.0 * 100_000.0,
+        invocations: Invocations { calling: 100_000.0, deciding: 0.0 },
+        log_bytes: 1e5 * log_bytes_of_ten().sent_again,
+    }
+}
+
+#[test]
+fn a_million_direct_retries() {
+    let usage = direct_retries();
+    let Invocations { calling, .. } = usage.invocations;
+    let how = [
+        format!("100,000 each: re-send; receive, delete = {}", whole(usage.sqs_requests)),
+        format!("{} of the message-processor", whole(calling)),
+        format!(
+            "{} × {CALL_SECONDS} s × {MEMORY_GB} GB = {} GB-s",
+            whole(calling),
+            whole(usage.invocations.gb_seconds())
+        ),
+        format!(
+            "100,000 × {} bytes + {} × 2 × 400 bytes = {:.2} GB",
+            log_bytes_of_ten().sent_again,
+            whole(usage.invocations.total()),
+            usage.log_gb()
+        ),
+    ];
+    is_in("deploy/cost.md", &table("a million retries with `direct-resend`", usage, how));
+}
+
+/// What a retry asks for, measured: the simulation with it less the one without.
+fn of_a_million_retries(strategy: Strategy) -> Usage {
+    // All at once, so that batches are full; each fails once, and comes back a minute later.
+    let policy = r#"{"circuit_breaker":false,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
+    let policy = Policy::from_json(policy).unwrap();
+    let messages = 2000;
+    let measured = |outage: u64| {
+        let scenario = Scenario {
+            strategy,
+            messages,
+            trouble: Trouble::Outage(Duration::from_secs(outage)),
+            capacity: None,
+            over: Duration::from_secs(1),
+            invocations: Concurrency::Unlimited { environments: 10 },
+            batching_window: Duration::ZERO,
+            seed: 0,
+        };
+        run(&policy, &scenario, &|_| {}).unwrap()
+    };
+    // The second before the first message is sent is over when it is.
+    let (without, with) = (measured(0), measured(30));
+    assert_eq!((without.retries, with.retries), (0, messages));
+    let million = |with: f64, without: f64| (with - without) * 1e6 / 2000.0;
+    let (Invocations { calling, deciding }, before) = (with.usage.invocations, without.usage.invocations);
+    Usage {
+        sqs_requests: million(with.usage.sqs_requests, without.usage.sqs_requests),
+        invocations: Invocations {
+            calling: million(calling, before.calling),
+            deciding: million(deciding, before.deciding),
+        },
+        log_bytes: million(with.usage.log_bytes, without.usage.log_bytes),
+    }
+}
+
+/// The gate: what a retry may cost.
+#[test]
+fn a_retry_is_as_cheap_as_the_docs_say() {
+    for (strategy, requests, most) in
+        [(Strategy::DelayedResend, 0.6, 0.70), (Strategy::DirectResend, 0.3, 0.40)]
+    {
+        let usage = of_a_million_retries(strategy);
+        assert!((usage.sqs_requests / 1e6 - requests).abs() < 0.001, "{strategy}: {usage:?}");
+        let bill = usage.bill(&Prices::list().prices, Architecture::Arm64);
+        assert!(bill.total() <= most, "{strategy}: ${:.3} {bill:?}", bill.total());
+    }
+}
+
+/// What is chosen when it is deployed.
+#[derive(Clone, Copy)]
+struct Deployed {
+    strategy: Strategy,
+    /// Messages that a receive on the source queue brings.
+    received: u32,
+    /// Messages of a batch there: with a window, of several receives.
+    batch: u32,
+    traced: bool,
+}
+
+/// Messages a day; of a hundred, so many fail, once each.
+const FAILING: f64 = 0.02;
+/// Mappings poll with so many long polls at once, of 20 s each.
+const POLLERS: f64 = 5.0;
+/// Of all invocations above one a second, X-Ray takes so many.
+const SAMPLED: f64 = 0.05;
+
+/// A month's bill: SQS, Lambda, logs, traces. A failing message fails alone in its batch, and on an inner queue it is
+/// alone, too.
+fn month(messages_a_day: f64, deployed: Deployed) -> [f64; 4] {
+    let Deployed { strategy, received, batch, traced } = deployed;
+    let prices = Prices::list().prices;
+    let sent = 30.0 * messages_a_day;
+    let deliveries = sent * (1.0 + FAILING);
+    let batches = deliveries / f64::from(batch);
+    let with_a_failure = batches * (1.0 - (1.0 - FAILING).powi(i32::try_from(batch).unwrap()));
+    let deciding = if strategy == Strategy::DirectResend { 0.0 } else { with_a_failure };
+    let well = log_bytes_of(u16::try_from(batch).unwrap(), None);
+    let failing = log_bytes_of(u16::try_from(batch - 1).unwrap(), Some(strategy));
+    let usage = Usage {
+        // Sends; receives; a delete a batch; hand-offs or re-sends, and the failed-message-processor's three.
+        sqs_requests: sent + deliveries / f64::from(received) + batches + with_a_failure + 3.0 * deciding,
+        invocations: Invocations { calling: batches, deciding },
+        log_bytes: (batches - with_a_failure) * well
+            + with_a_failure * failing
+            + deciding * log_bytes_of_one_scheduled(),
+    };
+    let bill = usage.bill(&prices, Architecture::Arm64);
+    let invocations = usage.invocations.total();
+    let at_once = invocations.min(MONTH_SECONDS);
+    let traces = at_once + (invocations - at_once) * SAMPLED;
+    let traces = if traced { traces / 1e6 * prices.traces_million.dollars } else { 0.0 };
+    [bill.sqs_requests, bill.lambda_requests + bill.lambda_duration, bill.logs, traces]
+}
+
+/// How full batches are if each of five pollers waits so long for them.
+fn batch_of(messages_a_day: f64, window_seconds: f64) -> u32 {
+    let most = messages_a_day / 86_400.0 * window_seconds / POLLERS;
+    (1..=10).rev().find(|batch| f64::from(*batch) <= most).unwrap_or(1)
+}
+
+#[test]
+fn a_month_of_three_loads_as_it_is_by_default_and_as_cheap_as_it_can_be() {
+    let loads = [("1,000", 1e3), ("1 million", 1e6), ("100 million", 1e8)];
+    let rows = loads.map(|(name, load)| {
+        // At more than a thousand a second batches are full by themselves.
+        let received = if load > 5e7 { 10 } else { 1 };
+        let cheapest = Deployed {
+            strategy: Strategy::DirectResend,
+            received,
+            batch: received.max(batch_of(load, 20.0)),
+            traced: false,
+        };
+        let default = Deployed { strategy: Strategy::DelayedResend, received, batch: received, traced: true };
+        let [default, cheapest] = [default, cheapest].map(|deployed| month(load, deployed));
+        let lines = ["SQS", "Lambda", "logs", "traces"].into_iter().zip(default.into_iter().zip(cheapest));
+        let lines = lines.map(|(line, (default, cheapest))| {
+            format!("| {name} | {line} | {} | {} |\n", dollars(default), dollars(cheapest))
+        });
+        // The sum of what is shown.
+        let cents = |bill: [f64; 4]| bill.map(|amount| (amount * 100.0).round()).into_iter().sum::<f64>();
+        let total = [default, cheapest].map(|bill| dollars(cents(bill) / 100.0));
+        lines.collect::<String>() + &format!("| | **together** | **{}** | **{}** |\n", total[0], total[1])
+    });
+    is_in("deploy/cost.md", &rows.concat());
+}
+
+#[test]
+fn thin_traffic_large_messages_and_the_other_processor() {
+    let Prices { prices, region, read_on } = Prices::list();
+    is_in("deploy/cost.md", &format!("List prices of {region} as of {read_on}, without free tiers"));
+    let single =
+        Usage { sqs_requests: 3e6, invocations: Invocations { calling: 1e6, deciding: 0.0 }, log_bytes: 0.0 };
+    let bill = single.bill(&prices, Architecture::Arm64);
+    is_in(
+        "deploy/cost.md",
+        &format!(
+            "about ${:.1} + ${:.1} + ${:.1} a million messages, and the logs.",
+            bill.sqs_requests, bill.lambda_requests, bill.lambda_duration
+        ),
+    );
+    // A send carries one of 64 KB, a receive ten, a delete none.
+    let billed = short((1_000_000.0 + 10.0 * 100_000.0 + 100_000.0) / 1e6);
+    is_in(
+        "deploy/cost.md",
+        &format!("with messages of 64 KB the first table's requests are {billed} million"),
+    );
+    let [first, second] = [at_once(), retries()]
+        .map(|usage| dollars(usage.bill(&prices, Architecture::X86_64).lambda_duration));
+    is_in("deploy/cost.md", &format!("On x86-64 the two durations cost {first} and {second}."));
+}
+
+#[test]
+fn each_month_whatever_the_traffic() {
+    let Prices { prices, .. } = Prices::list();
+    let polls = 3.0 * 5.0 * MONTH_SECONDS / 20.0;
+    let polling = Usage { sqs_requests: polls, ..Usage::default() };
+    let polling = polling.bill(&prices, Architecture::Arm64).sqs_requests;
+    let [metric, alarm] = [prices.metric_month.dollars, prices.alarm_month.dollars];
+    is_in(
+        "deploy/cost.md",
+        &format!(
+            "| idle polling | 3 mappings × 5 long polls of 20 s = {:.2} million requests | {} |\n\
+         | alarms | 25, at {} (16 with `visibility`) | {} |\n\
+         | dashboard | one; the account's first three are free | {} |\n\
+         | metrics | {} each, by the hours in which it was written: 15 always used, up to about 48 with all attempts, kinds, error types and an outage | {} to {} |\n\
+         | traces | X-Ray samples one request a second and 5 % of the rest, at ${} a million | at most ${:.0} + 5 % of the traffic |",
+            polls / 1e6,
+            dollars(polling),
+            dollars(alarm),
+            dollars(25.0 * alarm),
+            dollars(prices.dashboard_month.dollars),
+            dollars(metric),
+            dollars(15.0 * metric),
+            dollars(48.0 * metric),
+            prices.traces_million.dollars,
+            MONTH_SECONDS / 1e6 * prices.traces_million.dollars,
+        ),
+    );
+}
+
+#[test]
+fn an_hour_of_hops() {
+    let Prices { prices, region, .. } = Prices::list();
+    let hops = 4e6;
+    let usage = Usage {
+        sqs_requests: 0.3 * hops,
+        invocations: Invocations { calling: 0.0, deciding: hops / 10.0 },
+        log_bytes: hops / 10.0 * log_bytes_of_ten().hopped,
+    };
+    let bill = usage.bill(&prices, Architecture::Arm64);
+    let lines = hops / 10.0 * log_bytes_of_ten().hopped / 1e9;
+    let logs = lines * prices.logs_gb.dollars;
+    is_in(
+        "strategies/delayed-resend.md",
+        &format!(
+            "with four hops an hour, a million messages that wait make {} million requests an hour, {} at {} a million \
+         (Amazon SQS's list price for standard queues in {region}; look it up, and count bodies above 64 KB by each 64 KB), \
+         and {} million invocations of the failed-message-processor, {} plus their milliseconds. \
+         A log line of {} bytes tells of the ten messages that hop together: {:.2} GB, {} at {} a GB. \
+         Together about {} for a million messages and an hour.",
+            short(usage.sqs_requests / 1e6),
+            dollars(bill.sqs_requests),
+            dollars(prices.sqs_million_requests.dollars),
+            short(usage.invocations.total() / 1e6),
+            dollars(bill.lambda_requests),
+            log_bytes_of_ten().hopped,
+            lines,
+            dollars(logs),
+            dollars(prices.logs_gb.dollars),
+            dollars(bill.sqs_requests + bill.lambda_requests + logs),
+        ),
+    );
+}

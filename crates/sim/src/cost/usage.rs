@@ -1,0 +1,139 @@
+//! From what is used to what it costs.
+
+use serde::Serialize;
+
+use super::prices::{Price, PriceList};
+
+/// Memory of each function, as the stack sets it.
+pub(super) const MEMORY_GB: f64 = 0.25;
+/// How long an invocation of the message-processor is assumed to take: the target's answers to a batch, side by side.
+pub const CALL_SECONDS: f64 = 0.3;
+/// How long an invocation of the other functions is assumed to take: they only talk to SQS.
+pub(super) const DECISION_SECONDS: f64 = 0.1;
+/// What Lambda itself logs of an invocation: its `START`, and `END` and `REPORT` ("Monitoring Lambda functions").
+const LAMBDA_LOG_BYTES: f64 = 2.0 * 400.0;
+
+/// The functions' processor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Architecture {
+    /// The stack's default.
+    #[default]
+    Arm64,
+    X86_64,
+}
+
+/// Invocations, by how long they take.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Invocations {
+    /// Seconds of the message-processor, which waits for the target: [`CALL_SECONDS`].
+    pub calling: f64,
+    /// Seconds of the other functions: [`DECISION_SECONDS`].
+    pub deciding: f64,
+}
+
+/// What is paid for by use.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Usage {
+    /// Requests to SQS. One whose payload is above 64 KB is billed as several ("Amazon SQS pricing").
+    pub sqs_requests: f64,
+    pub invocations: Invocations,
+    /// Bytes of the functions' own log lines; Lambda's are added by the invocation.
+    pub log_bytes: f64,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Bill {
+    pub sqs_requests: f64,
+    /// Lambda, by the invocation.
+    pub lambda_requests: f64,
+    /// Lambda, by memory and time.
+    pub lambda_duration: f64,
+    pub logs: f64,
+}
+
+impl Invocations {
+    pub fn total(&self) -> f64 {
+        self.calling + self.deciding
+    }
+
+    pub fn gb_seconds(&self) -> f64 {
+        (self.calling * CALL_SECONDS + self.deciding * DECISION_SECONDS) * MEMORY_GB
+    }
+}
+
+impl Usage {
+    /// Logs in GB, Lambda's own lines with them.
+    pub fn log_gb(&self) -> f64 {
+        (self.log_bytes + self.invocations.total() * LAMBDA_LOG_BYTES) / 1e9
+    }
+
+    /// The same for another number of messages.
+    pub fn times(self, factor: f64) -> Self {
+        let Invocations { calling, deciding } = self.invocations;
+        Self {
+            sqs_requests: self.sqs_requests * factor,
+            invocations: Invocations { calling: calling * factor, deciding: deciding * factor },
+            log_bytes: self.log_bytes * factor,
+        }
+    }
+
+    pub fn bill(&self, prices: &PriceList, architecture: Architecture) -> Bill {
+        let Price { dollars: gb_second, .. } = match architecture {
+            Architecture::Arm64 => &prices.lambda_gb_second_arm64,
+            Architecture::X86_64 => &prices.lambda_gb_second_x86_64,
+        };
+        Bill {
+            sqs_requests: self.sqs_requests / 1e6 * prices.sqs_million_requests.dollars,
+            lambda_requests: self.invocations.total() / 1e6 * prices.lambda_million_requests.dollars,
+            lambda_duration: self.invocations.gb_seconds() * gb_second,
+            logs: self.log_gb() * prices.logs_gb.dollars,
+        }
+    }
+}
+
+impl Bill {
+    pub fn total(&self) -> f64 {
+        self.sqs_requests + self.lambda_requests + self.lambda_duration + self.logs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::cost::Prices;
+
+    fn usage() -> Usage {
+        let invocations = Invocations { calling: 1e6, deciding: 2e6 };
+        Usage { sqs_requests: 5e6, invocations, log_bytes: 1e9 }
+    }
+
+    #[test]
+    fn each_line_is_its_amount_times_its_price() {
+        let bill = usage().bill(&Prices::list().prices, Architecture::Arm64);
+        assert_eq!((bill.sqs_requests, bill.lambda_requests), (2.0, 3.0 * 0.2));
+        // (1e6 × 0.3 s + 2e6 × 0.1 s) × 0.25 GB = 125,000 GB-s
+        assert!((bill.lambda_duration - 125_000.0 * 0.000_013_333_4).abs() < 1e-9);
+        assert!((bill.logs - (1.0 + 3.0 * 0.8) * 0.5).abs() < 1e-9);
+        assert!((bill.total() - (2.0 + 0.6 + 1.666_675 + 1.7)).abs() < 1e-9);
+        assert_eq!(usage().times(2.0).bill(&Prices::list().prices, Architecture::Arm64).sqs_requests, 4.0);
+    }
+
+    proptest! {
+        #[test]
+        fn a_higher_price_never_makes_a_smaller_bill(factor in 1.0_f64..10.0, which in 0..4_usize) {
+            let cheap = Prices::list().prices;
+            let mut dear = cheap.clone();
+            let price = match which {
+                0 => &mut dear.sqs_million_requests,
+                1 => &mut dear.lambda_million_requests,
+                2 => &mut dear.lambda_gb_second_arm64,
+                _ => &mut dear.logs_gb,
+            };
+            price.dollars *= factor;
+            let [cheap, dear] = [cheap, dear].map(|prices| usage().bill(&prices, Architecture::Arm64).total());
+            prop_assert!(dear >= cheap);
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! What comes out at the end of the loop: the final records.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use redeliver_core::arrival::trace_header_and_verdict;
+use redeliver_core::deliver::deletion::delete;
+use redeliver_core::failure::annotation::ERROR_TYPE;
+use redeliver_core::message::{Attribute, ReceivedMessage};
+use redeliver_core::ports::{Clock, Queue};
+use serde::Serialize;
+
+use super::Engine;
+use crate::error::LoopError;
+use crate::event_source_mapping::receive;
+
+impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
+    /// Reads the final DLQ: first written out and entered into the ledger, then deleted.
+    pub(super) async fn collect(&self, output: &mut dyn Write, over: &Cell<bool>) -> Result<(), LoopError> {
+        let queue = &self.topology.final_dlq;
+        self.repeat(over, async || {
+            let records = receive(queue, self.wait).await.map_err(LoopError::sqs("reading the final DLQ"))?;
+            // Written, counted, flushed, and only then deleted: a final record that the disk refuses stays in the
+            // queue.
+            for record in &records {
+                let (_, verdict) = trace_header_and_verdict(record);
+                writeln!(output, "{}", final_record(record, verdict.is_some()))?;
+                let code = verdict.as_ref().map(|verdict| verdict.code.as_str());
+                let error_type = record.attributes.get(ERROR_TYPE).and_then(Attribute::text).or(code);
+                let now = self.clock.now();
+                let body = (self.what_went_in)(&record.body);
+                self.ledger().dead_lettered(body, error_type.unwrap_or("UNANNOTATED"), now);
+            }
+            output.flush()?;
+            let handles: Vec<_> = records.into_iter().map(|record| record.receipt_handle).collect();
+            // One that is not deleted comes out again, and the ledger counts it as a copy.
+            delete(queue, self.clock, &handles).await;
+            Ok(())
+        })
+        .await
+    }
+}
+
+/// One line of the output: the body as it is, attributes as plain values, and the trace header if the verdict is there.
+fn final_record(record: &ReceivedMessage, has_verdict_in_trace_header: bool) -> String {
+    #[derive(Serialize)]
+    struct FinalRecord<'a> {
+        body: &'a str,
+        attributes: BTreeMap<&'a str, Option<&'a str>>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        trace_header: Option<&'a str>,
+    }
+    let attributes =
+        record.attributes.iter().map(|(name, attribute)| (name.as_str(), attribute.text())).collect();
+    let trace_header = record.trace_header.as_deref().filter(|_| has_verdict_in_trace_header);
+    serde_json::to_string(&FinalRecord { body: &record.body, attributes, trace_header })
+        .expect("strings always serialise")
+}

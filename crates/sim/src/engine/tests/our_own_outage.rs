@@ -1,0 +1,113 @@
+//! The message-processor itself is what is broken: it crashes, is throttled, or cannot start.
+
+use std::collections::BTreeMap;
+
+use redeliver_core::events::Event;
+use redeliver_core::handler::{Handler, HandlerError, Message};
+use redeliver_core::message::schema::MessageSchema;
+use redeliver_core::policy::Policy;
+use redeliver_core::ports::Observer;
+
+use super::*;
+use crate::functions::{failed_message_processor, final_dlq_annotator, message_processor};
+
+struct Quiet;
+
+impl Observer for Quiet {
+    fn observe(&self, _: &Event) {}
+}
+
+/// A target that is always there, and remembers what it was told of attempts.
+struct Target<'a> {
+    clock: &'a VirtualClock,
+    ledger: &'a Mutex<Ledger>,
+    attempts: &'a Mutex<Vec<u32>>,
+}
+
+impl Handler for Target<'_> {
+    async fn handle(&self, message: &Message<'_>) -> Result<(), HandlerError> {
+        self.attempts.lock().unwrap().push(message.retry_attempt);
+        self.ledger.lock().unwrap().processed(message.body, self.clock.now());
+        Ok(())
+    }
+}
+
+/// Dies with its batch for so long, and for ever with each batch in which a message `kills`.
+struct Broken<'a, F> {
+    clock: &'a VirtualClock,
+    until: Timestamp,
+    function: F,
+}
+
+impl<F: Function> Function for Broken<'_, F> {
+    async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> Vec<Confirmed> {
+        if self.clock.now() < self.until || records.iter().any(|record| record.body.contains("kills")) {
+            return Vec::new();
+        }
+        self.function.process(records, deadline).await
+    }
+}
+
+/// Final records by their code, the attempts that the target was told of, and the seconds that it took.
+fn after_an_outage_of(seconds: i64, bodies: &[String]) -> (BTreeMap<String, u64>, Vec<u32>, i64) {
+    let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
+    let sqs = EmbeddedSqs::new(clock.clone(), 1);
+    clock.block_on(async {
+        let topology = Topology::create(&sqs, "engine", Strategy::DelayedResend, 5).await.unwrap();
+        let (ledger, attempts) = (Mutex::default(), Mutex::default());
+        let target = Target { clock: &clock, ledger: &ledger, attempts: &attempts };
+        let (schema, policy) = (MessageSchema::default, Policy::default);
+        let queues = topology.of_functions();
+        let functions = Functions {
+            on_source: Broken {
+                clock: &clock,
+                until: clock.now() + Duration::from_secs(seconds.unsigned_abs()),
+                function: message_processor(&queues, target, &clock, &Quiet, schema(), policy()),
+            },
+            failed_message_processor: failed_message_processor(&queues, &clock, &Quiet, schema(), policy()),
+            final_dlq_annotator: final_dlq_annotator(&topology, &clock, &Quiet),
+        };
+        let engine = Engine {
+            topology: &topology,
+            clock: &clock,
+            ledger: &ledger,
+            progress: &|_| {},
+            wait: Duration::from_secs(20),
+            batching_window: Duration::ZERO,
+            pollers: 1,
+            what_went_in: |body| body,
+        };
+        let start = clock.now();
+        let messages = bodies.iter().map(|body| message(body)).collect();
+        engine.feed(messages, pending()).await.unwrap();
+        engine.run(&functions, &mut std::io::sink(), pending()).await.unwrap();
+        let ledger = ledger.lock().unwrap();
+        let took = (ledger.last_settled_at().unwrap() - start).num_seconds();
+        (ledger.dead_letters().clone(), attempts.lock().unwrap().clone(), took)
+    })
+}
+
+fn bodies(count: usize, data: &str) -> Vec<String> {
+    let body = |n: usize| {
+        format!(
+            r#"{{"metadata":{{"message_id":"0191f3a2-7b1c-7d3e-8f00-{n:012}"}},"data":{{"x":"{data}"}}}}"#
+        )
+    };
+    (0..count).map(body).collect()
+}
+
+#[test]
+fn an_hour_in_which_the_function_cannot_start_dead_letters_nothing_and_spends_nothing() {
+    let (dead_letters, attempts, took) = after_an_outage_of(3600, &bodies(100, ""));
+    assert_eq!(dead_letters, BTreeMap::new());
+    assert_eq!(attempts, [0; 100]);
+    assert!((3600..3600 + 900 + 400).contains(&took), "{took}");
+}
+
+#[test]
+fn a_message_that_kills_the_function_each_time_ends_after_about_four_hours() {
+    let (dead_letters, attempts, took) = after_an_outage_of(0, &bodies(1, "kills"));
+    assert_eq!(dead_letters, BTreeMap::from([("ORCHESTRATION_FAILED".to_owned(), 1)]));
+    assert!(attempts.is_empty(), "{attempts:?}");
+    assert!((3 * 3600..5 * 3600).contains(&took), "{took}");
+}

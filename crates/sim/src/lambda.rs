@@ -1,0 +1,113 @@
+//! Asynchronous invocations on this machine: the target is called, and of a failure a record goes to the retry queue,
+//! as Lambda sends it to a destination ("Capturing records of Lambda asynchronous invocations").
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use redeliver_core::async_retry::{FailedInvocation, read_payload};
+use redeliver_core::deliver::deliver;
+use redeliver_core::handler::{Form, Handler, HandlerError, Message};
+use redeliver_core::message::metadata::rfc3339;
+use redeliver_core::message::{Attributes, Content, OutgoingMessage};
+use redeliver_core::ports::{AsyncInvoker, Clock, NotInvoked, QueueSender};
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use crate::tracker::message_id;
+
+/// The function's ARN: there is one.
+pub(crate) const FUNCTION_ARN: &str = "arn:aws:lambda:us-east-1:000000000000:function:local";
+/// What the record of a payload takes on top of it, at most: of a larger one Lambda could not send any record.
+const RECORD_BYTES: usize = 4096;
+/// How long the record of a failure is sent again and again.
+const RECORD_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A function with the retry queue as its on-failure destination, and no retries of Lambda's own.
+#[derive(Debug)]
+pub struct LocalLambda<'a, H, Q, C> {
+    handler: H,
+    retry_queue: &'a Q,
+    clock: &'a C,
+    seed: u64,
+    invocations: AtomicU64,
+}
+
+impl<'a, H, Q, C> LocalLambda<'a, H, Q, C> {
+    /// `seed` makes the requests of one run differ from those of another.
+    pub fn new(handler: H, retry_queue: &'a Q, clock: &'a C, seed: u64) -> Self {
+        Self { handler, retry_queue, clock, seed, invocations: AtomicU64::new(0) }
+    }
+}
+
+impl<H: Handler, Q: QueueSender, C: Clock> AsyncInvoker for LocalLambda<'_, H, Q, C> {
+    async fn invoke(&self, _: &str, payload: &str) -> Result<(), NotInvoked> {
+        let (retry, original) = read_payload(payload);
+        let message = Message {
+            body: original,
+            message_id: &message_id(original).unwrap_or_else(|| hashed(original)),
+            form: &Form::Envelope,
+            retry_attempt: retry.map_or(0, |retry| retry.attempt),
+            redrive_generation: 0,
+            attributes: &Attributes::new(),
+        };
+        let Err(error) = self.handler.handle(&message).await else {
+            return Ok(());
+        };
+        let content = Content { body: self.record(payload, &error), ..Content::default() };
+        let record = OutgoingMessage::new(content).map_err(|_| NotInvoked::TooLarge)?;
+        let deadline = self.clock.now() + RECORD_TIMEOUT;
+        let outcomes = deliver(self.retry_queue, self.clock, deadline, vec![record]).await;
+        // Lambda would drop the event now; here the function is invoked again.
+        outcomes.into_iter().try_for_each(|outcome| match outcome {
+            Ok(_) => Ok(()),
+            Err(error) => Err(NotInvoked::NotNow { code: error.code }),
+        })
+    }
+}
+
+impl<H, Q, C: Clock> LocalLambda<'_, H, Q, C> {
+    /// The payload stands in it byte for byte.
+    fn record(&self, payload: &str, error: &HandlerError) -> String {
+        let number = self.invocations.fetch_add(1, Ordering::Relaxed);
+        let request_id = Uuid::from_u64_pair(self.seed, number);
+        let timestamp = rfc3339(self.clock.now());
+        let text = |text: &str| serde_json::Value::from(text).to_string();
+        let (error_type, message) = (text(&error.error_type.name()), text(&error.details));
+        format!(
+            r#"{{"version":"1.0","timestamp":"{timestamp}","requestContext":{{"requestId":"{request_id}","functionArn":"{FUNCTION_ARN}:$LATEST","condition":"RetriesExhausted","approximateInvokeCount":1}},"requestPayload":{payload},"responseContext":{{"statusCode":200,"executedVersion":"$LATEST","functionError":"Unhandled"}},"responsePayload":{{"errorType":{error_type},"errorMessage":{message}}}}}"#
+        )
+    }
+}
+
+/// The payload that a final record is about: that of the invocation whose record it is, or else its body.
+#[must_use]
+pub fn payload_of(body: &str) -> &str {
+    FailedInvocation::parse(body).map_or(body, |failed| failed.payload)
+}
+
+/// What the built-in target goes by if the payload has no id.
+fn hashed(payload: &str) -> String {
+    let mut hasher = DefaultHasher::new();
+    payload.hash(&mut hasher);
+    // Two hashes, the second of the first as well: an id has 128 bits.
+    let first = hasher.finish();
+    first.hash(&mut hasher);
+    Uuid::from_u64_pair(first, hasher.finish()).to_string()
+}
+
+/// What is wrong with a message as a payload, if anything is.
+///
+/// # Errors
+/// The reason.
+pub fn check_payload(message: &OutgoingMessage) -> Result<(), String> {
+    let body = &message.content().body;
+    let reason = if serde_json::from_str::<&RawValue>(body).is_err() {
+        "not JSON; Lambda takes nothing else as a payload"
+    } else if body.len() > redeliver_core::limits::MESSAGE_BYTES_MAX - RECORD_BYTES {
+        "so large that the record of its failure would not fit into a message of 1 MiB"
+    } else {
+        return Ok(());
+    };
+    Err(reason.to_owned())
+}

@@ -1,0 +1,6 @@
+//! Counts as numbers to calculate with.
+
+#[expect(clippy::cast_precision_loss, reason = "what is counted here is far below 2^52")]
+pub(crate) fn float(count: u64) -> f64 {
+    count as f64
+}

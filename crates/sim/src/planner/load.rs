@@ -1,0 +1,137 @@
+//! What hits the target, second by second.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+/// The calls of each second in which there were any, from the first message on.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Load {
+    seconds: BTreeMap<u64, Second>,
+    /// Calls that failed, by what for.
+    pub wasted: Wasted,
+}
+
+/// The calls of one second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Second {
+    pub calls: u64,
+    pub succeeded: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Wasted {
+    /// The target was down.
+    pub while_down: u64,
+    /// The target had taken all that it takes in that second.
+    pub over_capacity: u64,
+    pub by_chance: u64,
+}
+
+impl Wasted {
+    pub const fn total(&self) -> u64 {
+        self.while_down + self.over_capacity + self.by_chance
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Failed {
+    WhileDown,
+    OverCapacity,
+    ByChance,
+}
+
+/// The load from the target's return to the last call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct AfterReturn {
+    /// Calls of the busiest second.
+    pub peak_per_second: u64,
+    /// 99th percentile of the calls in a second; seconds without a call count, too.
+    pub p99_per_second: u64,
+}
+
+impl Load {
+    /// A call in this second, and how it ended.
+    pub(super) fn record(&mut self, second: u64, outcome: Result<(), Failed>) {
+        let calls = self.seconds.entry(second).or_default();
+        calls.calls += 1;
+        match outcome {
+            Ok(()) => calls.succeeded += 1,
+            Err(Failed::WhileDown) => self.wasted.while_down += 1,
+            Err(Failed::OverCapacity) => self.wasted.over_capacity += 1,
+            Err(Failed::ByChance) => self.wasted.by_chance += 1,
+        }
+    }
+
+    /// What there was in one second.
+    pub fn at(&self, second: u64) -> Second {
+        self.seconds.get(&second).copied().unwrap_or_default()
+    }
+
+    pub fn calls(&self) -> u64 {
+        self.seconds.values().map(|second| second.calls).sum()
+    }
+
+    /// The last second with a call.
+    pub fn last_second(&self) -> u64 {
+        self.seconds.last_key_value().map_or(0, |(second, _)| *second)
+    }
+
+    /// The busiest second of a range.
+    pub fn busiest(&self, range: std::ops::Range<u64>) -> Second {
+        self.seconds
+            .range(range)
+            .map(|(_, second)| *second)
+            .max_by_key(|second| second.calls)
+            .unwrap_or_default()
+    }
+
+    /// The load from a moment on.
+    pub fn after(&self, second: u64) -> AfterReturn {
+        let mut calls: Vec<_> = self.seconds.range(second..).map(|(_, second)| second.calls).collect();
+        calls.sort_unstable_by(|one, other| other.cmp(one));
+        let Some(peak) = calls.first().copied() else {
+            return AfterReturn::default();
+        };
+        let seconds = self.last_second() + 1 - second;
+        // The nearest rank: so many seconds are busier.
+        let above = seconds - (seconds * 99).div_ceil(100);
+        let p99 = usize::try_from(above).ok().and_then(|above| calls.get(above)).copied().unwrap_or(0);
+        AfterReturn { peak_per_second: peak, p99_per_second: p99 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(calls: &[(u64, u64)]) -> Load {
+        let mut load = Load::default();
+        for (second, count) in calls {
+            (0..*count).for_each(|_| load.record(*second, Ok(())));
+        }
+        load
+    }
+
+    #[test]
+    fn the_99th_percentile_counts_seconds_without_calls() {
+        // 200 seconds from 100 on: the busiest two are above the 99th percentile.
+        let load = load(&[(50, 99), (100, 7), (120, 5), (200, 3), (299, 1)]);
+        assert_eq!(load.after(100), AfterReturn { peak_per_second: 7, p99_per_second: 3 });
+        assert_eq!(load.after(121), AfterReturn { peak_per_second: 3, p99_per_second: 1 });
+        assert_eq!(load.after(300), AfterReturn::default());
+        assert_eq!((load.calls(), load.last_second()), (115, 299));
+        assert_eq!(load.busiest(0..100).calls, 99);
+    }
+
+    #[test]
+    fn what_fails_is_counted_by_its_cause() {
+        let mut load = Load::default();
+        load.record(1, Err(Failed::WhileDown));
+        load.record(1, Err(Failed::OverCapacity));
+        load.record(1, Err(Failed::ByChance));
+        load.record(1, Ok(()));
+        assert_eq!(load.at(1), Second { calls: 4, succeeded: 1 });
+        assert_eq!(load.wasted, Wasted { while_down: 1, over_capacity: 1, by_chance: 1 });
+    }
+}

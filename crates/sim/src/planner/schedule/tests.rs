@@ -1,0 +1,126 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::planner::Survival;
+
+fn schedule(policy: &str) -> Schedule {
+    Schedule::of(&Policy::from_json(policy).unwrap())
+}
+
+/// Earliest, median and latest of each attempt.
+fn moments(policy: &str) -> Vec<(u64, u64, u64)> {
+    let attempts = schedule(policy).attempts;
+    attempts.iter().map(|at| (at.earliest_seconds, at.median_seconds, at.latest_seconds)).collect()
+}
+
+fn survives(policy: &str, outage_seconds: u64) -> (f64, f64) {
+    let survival = Survival::of(&schedule(policy), outage_seconds);
+    (survival.from_its_beginning, survival.at_a_random_moment)
+}
+
+const FIXED: &str = r#"{"max_attempts":3,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
+
+#[test]
+fn without_jitter_each_attempt_has_one_moment() {
+    assert_eq!(moments(FIXED), [(60, 60, 60), (120, 120, 120), (180, 180, 180)]);
+    let doubling = r#"{"max_attempts":5,"backoff":{"kind":"exponential","initial_delay_seconds":5,"max_delay_seconds":30,"jitter":"none"}}"#;
+    let at = [5, 15, 35, 65, 95];
+    assert_eq!(moments(doubling), at.map(|at| (at, at, at)));
+}
+
+#[test]
+fn the_default_policy_is_spread_over_75_minutes() {
+    let at = moments("{}");
+    assert_eq!(at, [(0, 450, 900), (0, 900, 1800), (0, 1350, 2700), (0, 1800, 3600), (0, 2250, 4500)]);
+    // Of two uniform delays the chances are a triangle: 1/901² at 0.
+    let two = schedule(r#"{"max_attempts":2}"#);
+    assert!((two.last.chances[0] - 1.0 / (901.0 * 901.0)).abs() < 1e-15);
+    assert!((two.last.chances[900] - 1.0 / 901.0).abs() < 1e-12);
+    assert!((two.last.chances.iter().sum::<f64>() - 1.0).abs() < 1e-9);
+}
+
+#[test]
+fn a_message_survives_until_its_last_attempt() {
+    assert_eq!(survives(FIXED, 179), (1.0, 1.0));
+    assert_eq!(survives(FIXED, 180), (1.0, 1.0), "an attempt in the second of the end is after it");
+    // Of a message that fails anywhere in 360 s, half have at most 180 s left.
+    assert_eq!(survives(FIXED, 360), (0.0, 0.5));
+    let none = r#"{"max_attempts":0}"#;
+    assert_eq!((survives(none, 1), moments(none)), ((0.0, 0.0), vec![]));
+    // One delay of 0..=9: 5 of 10 are at least 5; the mean of min(delay, 5) is 3.5.
+    let one = r#"{"max_attempts":1,"backoff":{"kind":"uniform","max_delay_seconds":9}}"#;
+    let (from_its_beginning, at_a_random_moment) = survives(one, 5);
+    assert!((from_its_beginning - 0.5).abs() < 1e-12 && (at_a_random_moment - 0.7).abs() < 1e-12);
+}
+
+#[test]
+fn what_would_come_after_the_age_limit_is_not_made() {
+    let limited = r#"{"max_attempts":9,"max_age_seconds":150,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
+    assert_eq!(moments(limited), [(60, 60, 60), (120, 120, 120)]);
+    assert_eq!((survives(limited, 120).0, survives(limited, 121).0), (1.0, 0.0));
+    // The delay is 0 to 9; 0 to 4 come in time.
+    let half = r#"{"max_attempts":1,"max_age_seconds":4,"backoff":{"kind":"uniform","max_delay_seconds":9}}"#;
+    let attempt = schedule(half).attempts[0];
+    assert_eq!((attempt.earliest_seconds, attempt.median_seconds, attempt.latest_seconds), (0, 2, 4));
+    assert!((attempt.made - 0.5).abs() < 1e-12);
+    // Two delays of 0 or 1, at most 1 together: the last attempt is the second in three of four cases.
+    let two = r#"{"max_attempts":2,"max_age_seconds":1,"backoff":{"kind":"uniform","max_delay_seconds":1}}"#;
+    let schedule = schedule(two);
+    assert!((schedule.attempts[1].made - 0.75).abs() < 1e-12);
+    assert!((schedule.last.chances.iter().sum::<f64>() - 1.0).abs() < 1e-12, "each has a last attempt");
+    assert!((schedule.last.chances[0] - 0.25).abs() < 1e-12);
+}
+
+#[test]
+fn delays_of_hours_are_exact_as_well() {
+    let long = r#"{"long_delays":true,"max_attempts":3,"backoff":{"kind":"schedule","delays_seconds":[3600,43200],"jitter":"half"}}"#;
+    assert_eq!(moments(long)[2], (1800 + 2 * 21_600, 2700 + 2 * 32_400, 3600 + 2 * 43_200));
+}
+
+fn any_policy() -> impl Strategy<Value = String> {
+    let backoff = prop_oneof![
+        (0..=900_u16).prop_map(|max| format!(r#"{{"kind":"uniform","max_delay_seconds":{max}}}"#)),
+        (1..=60_u16, 60..=900_u16, 0..3_usize).prop_map(|(initial, max, jitter)| format!(
+            r#"{{"kind":"exponential","initial_delay_seconds":{initial},"max_delay_seconds":{max},"jitter":"{}"}}"#,
+            ["none", "half", "full"][jitter]
+        )),
+        (0..=300_u16, 1..=300_u16).prop_map(|(delay, more)| format!(
+            r#"{{"kind":"fixed","delay_seconds":{delay},"jitter":{{"kind":"additive","max_seconds":{more}}}}}"#
+        )),
+    ];
+    (0..8_u32, backoff, prop::option::of(1..3000_u32)).prop_map(|(attempts, backoff, age)| {
+        let age = age.map_or(String::new(), |age| format!(r#","max_age_seconds":{age}"#));
+        format!(r#"{{"max_attempts":{attempts},"backoff":{backoff}{age}}}"#)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn a_longer_outage_is_never_easier_and_a_median_is_between_its_bounds(policy in any_policy()) {
+        let schedule = schedule(&policy);
+        let lengths = [1, 2, 30, 60, 61, 500, 1000, 3000, 10_000, 100_000];
+        let survival: Vec<_> = lengths.into_iter().map(|seconds| Survival::of(&schedule, seconds)).collect();
+        for pair in survival.windows(2) {
+            prop_assert!(pair[1].from_its_beginning <= pair[0].from_its_beginning + 1e-12, "{pair:?}");
+            prop_assert!(pair[1].at_a_random_moment <= pair[0].at_a_random_moment + 1e-12, "{pair:?}");
+        }
+        for one in survival {
+            prop_assert!((0.0..=1.0).contains(&one.from_its_beginning));
+            prop_assert!(one.from_its_beginning <= one.at_a_random_moment + 1e-12);
+        }
+        let mut before = (0, 0, 0);
+        for at in &schedule.attempts {
+            let moments = (at.earliest_seconds, at.median_seconds, at.latest_seconds);
+            prop_assert!(moments.0 <= moments.1 && moments.1 <= moments.2, "{at:?}");
+            prop_assert!(moments.0 >= before.0 && moments.2 >= before.2, "{at:?}");
+            prop_assert!(at.made > 0.0 && at.made <= 1.0);
+            before = moments;
+        }
+        let last: f64 = schedule.last.chances.iter().sum();
+        prop_assert!(last <= 1.0 + 1e-9);
+        let made = schedule.attempts.first().map_or(0.0, |at| at.made);
+        prop_assert!((last - made).abs() < 1e-9, "whoever has an attempt has a last one");
+    }
+}
