@@ -12,7 +12,7 @@ pub use arguments::Arguments;
 use arguments::names_of;
 use maud::{Markup, html};
 use redeliver_core::policy::Policy;
-use redeliver_sim::planner::{Outcome, Report, Scenario, run};
+use redeliver_sim::planner::{Forecast, Outcome, Scenario, run};
 
 use crate::check::remark_on;
 use crate::files::{FileError, read_policy, read_text};
@@ -28,10 +28,10 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     print(arguments, &simulate(arguments)?)
 }
 
-fn print(arguments: &Arguments, report: &Report) -> Result<ExitCode, Failure> {
-    arguments.printing.print("simulate", report, || tables::text(report))?;
+fn print(arguments: &Arguments, forecast: &Forecast) -> Result<ExitCode, Failure> {
+    arguments.printing.print("simulate", forecast, || tables::text(forecast))?;
     let lost: u64 =
-        report.outcomes().map(|Outcome { measured, .. }| measured.waiting + measured.unaccounted).sum();
+        forecast.outcomes().map(|Outcome { measured, .. }| measured.waiting + measured.unaccounted).sum();
     if lost == 0 {
         return Ok(ExitCode::SUCCESS);
     }
@@ -43,16 +43,16 @@ fn print(arguments: &Arguments, report: &Report) -> Result<ExitCode, Failure> {
 /// The charts and tables of policies side by side, for a page.
 pub(crate) fn drawn(scenario: Scenario, policies: &[(&str, Policy)]) -> Result<Markup, Failure> {
     const WEEK_SECONDS: u64 = 7 * 24 * 3600;
-    let mut report = Report::new(scenario, WEEK_SECONDS, Architecture::Arm64, Prices::list());
+    let mut forecast = Forecast::new(scenario, WEEK_SECONDS, Architecture::Arm64, Prices::list());
     for (name, policy) in policies {
         let measured = run(policy, &scenario, &|_| {})?;
-        report.add((*name).to_owned(), policy, measured, None);
+        forecast.add((*name).to_owned(), policy, measured, None);
     }
-    let content = page::content(&report, &plot::figures(&report));
-    Ok(html! { p { (tables::scenario(&report)) } (content) p class="remark" { (page::prices(&report)) } })
+    let content = page::content(&forecast, &plot::figures(&forecast));
+    Ok(html! { p { (tables::scenario(&forecast)) } (content) p class="remark" { (page::prices(&forecast)) } })
 }
 
-fn simulate(arguments: &Arguments) -> Result<Report, Failure> {
+fn simulate(arguments: &Arguments) -> Result<Forecast, Failure> {
     let picture = arguments.plot.as_deref().map(Picture::at).transpose()?;
     let prices = match &arguments.prices {
         Some(path) => Prices::list_with(&read_text(path)?).map_err(|error| FileError::new(path, error))?,
@@ -66,7 +66,7 @@ fn simulate(arguments: &Arguments) -> Result<Report, Failure> {
         files.iter().map(|path| read_policy(*path, arguments.strategy)).collect();
     let scenario = arguments.scenario();
     let bar = progress_bar(scenario.messages * files.len() as u64);
-    let mut report = Report::new(scenario, arguments.retention.as_secs(), arguments.architecture, prices);
+    let mut forecast = Forecast::new(scenario, arguments.retention.as_secs(), arguments.architecture, prices);
     let names = names_of(&files);
     for ((path, policy), name) in files.iter().zip(policies?).zip(names) {
         if let Some(path) = path {
@@ -78,11 +78,11 @@ fn simulate(arguments: &Arguments) -> Result<Report, Failure> {
             Some(_) => Some(run(&Policy { circuit_breaker: None, ..policy.clone() }, &scenario, &|_| {})?),
             None => None,
         };
-        report.add(name, &policy, measured, without);
+        forecast.add(name, &policy, measured, without);
     }
     bar.finish_and_clear();
     if let Some(picture) = picture {
-        picture.write(&report)?;
+        picture.write(&forecast)?;
     }
-    Ok(report)
+    Ok(forecast)
 }

@@ -1,4 +1,4 @@
-//! The built-in target: it fails as it is told to, the same way for the same seed.
+//! The built-in target: it fails at random, and in the same way for the same seed.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -10,44 +10,43 @@ use redeliver_core::handler::{HandlerError, Message};
 use crate::sync::lock;
 use crate::tracker::hash_of;
 
-/// A target that fails by chance. Each answer depends on the seed, the message, its generation, its attempt and how often
-/// that has failed: a probe of the circuit breaker spends no attempt, and has a chance of its own.
+/// A target that fails at random. An answer depends on the seed, the message, its generation, its attempt, and how many
+/// times that attempt has failed: a probe of the circuit breaker spends no attempt, so it needs a draw of its own.
 #[derive(Debug)]
-pub struct Failing {
-    chances: Chances,
-    /// Of each message, by a hash, the attempt that failed last, and how often: 24 bytes a message, however long its id.
+pub struct BuiltInTarget {
+    failures: Failures,
+    /// The last failed attempt of each message and its number of failures, by a hash of the message id: 24 bytes a
+    /// message, however long its id.
     failed: Mutex<HashMap<u64, (Attempt, u32)>>,
 }
 
-/// What fails. By default nothing.
+/// The calls that fail; none by default.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Chances {
+pub struct Failures {
     /// The chance that a call fails, 0 to 1.
     pub rate: f64,
-    /// So many first attempts of each message fail anyway.
+    /// The number of attempts of each message that fail at first.
     pub first: u32,
-    /// The chance that a message fails for good, 0 to 1.
+    /// The chance that a message fails permanently, 0 to 1.
     pub permanently: f64,
-    /// The same seed fails the same calls.
     pub seed: u64,
 }
 
-/// Redrives, and retries since the last one.
+/// The number of redrives, and of retries since the last one.
 type Attempt = (u32, u32);
 
-impl Failing {
-    /// A target that no message has failed at yet.
+impl BuiltInTarget {
     #[must_use]
-    pub fn new(chances: Chances) -> Self {
-        Self { chances, failed: Mutex::default() }
+    pub fn new(failures: Failures) -> Self {
+        Self { failures, failed: Mutex::default() }
     }
 
-    /// What it answers to this call.
+    /// The target's answer to a call.
     ///
     /// # Errors
-    /// As it is told to.
+    /// For the calls that fail.
     pub fn answer(&self, message: &Message<'_>) -> Result<(), HandlerError> {
-        let Chances { rate, first, permanently, .. } = self.chances;
+        let Failures { rate, first, permanently, .. } = self.failures;
         if self.draw(message, 0, 0) < permanently {
             return Err(HandlerError::permanent(
                 "Simulated.Permanent",
@@ -70,7 +69,7 @@ impl Failing {
         Ok(())
     }
 
-    /// A number in 0..1, the same for the same key; draw 0 is the message's own, the others its attempts'.
+    /// A number in 0..1, the same for the same key. Draw 0 is for the message, the others are for its attempts.
     fn draw(&self, message: &Message<'_>, draw: u32, times: u32) -> f64 {
         let mut key = [0; 32];
         for (place, byte) in key.iter_mut().zip(message.message_id.bytes().filter(|byte| *byte != b'-')) {
@@ -78,7 +77,7 @@ impl Failing {
         }
         // 32 hexadecimal digits fill the key; the rest goes into the stream number and the start.
         let mut generator = ChaCha8Rng::from_seed(key);
-        generator.set_stream(self.chances.seed);
+        generator.set_stream(self.failures.seed);
         let attempt = u128::from(message.redrive_generation) * 2048 + u128::from(draw);
         generator.set_word_pos(2 * ((u128::from(times) << 24) + attempt));
         #[expect(clippy::cast_precision_loss, reason = "53 bits are what an f64 holds exactly")]
@@ -95,23 +94,23 @@ mod tests {
     use super::*;
 
     /// Which of 1,000 messages fail at this attempt.
-    fn failures(failing: &Failing, attempt: Attempt) -> Vec<u32> {
+    fn failures(target: &BuiltInTarget, attempt: Attempt) -> Vec<u32> {
         let (redrive_generation, retry_attempt) = attempt;
         let fails = |n: &u32| {
             let message_id = &format!("00000000-0000-4000-8000-{n:012}");
             let (form, attributes) = (&Form::Envelope, &Attributes::new());
             let message =
                 Message { body: "", message_id, form, retry_attempt, redrive_generation, attributes };
-            failing.answer(&message).is_err()
+            target.answer(&message).is_err()
         };
         (0..1000).filter(fails).collect()
     }
 
-    const HALF: Chances = Chances { rate: 0.5, first: 0, permanently: 0.0, seed: 7 };
+    const HALF: Failures = Failures { rate: 0.5, first: 0, permanently: 0.0, seed: 7 };
 
     #[test]
     fn each_attempt_has_a_chance_of_its_own_and_the_same_in_each_run() {
-        let [one, other] = [(); 2].map(|()| Failing::new(HALF));
+        let [one, other] = [(); 2].map(|()| BuiltInTarget::new(HALF));
         let attempts = [(0, 0), (0, 1), (1, 0)];
         let [first, second, redriven] = attempts.map(|attempt| failures(&one, attempt));
         assert_eq!(
@@ -124,17 +123,17 @@ mod tests {
     }
 
     #[test]
-    fn who_fails_for_good_fails_at_each_attempt() {
-        let failing = Failing::new(Chances { permanently: 0.5, seed: 7, ..Chances::default() });
-        let [first, second, third] = [(0, 0), (0, 1), (0, 2)].map(|attempt| failures(&failing, attempt));
+    fn a_message_that_fails_permanently_fails_at_each_attempt() {
+        let target = BuiltInTarget::new(Failures { permanently: 0.5, seed: 7, ..Failures::default() });
+        let [first, second, third] = [(0, 0), (0, 1), (0, 2)].map(|attempt| failures(&target, attempt));
         assert!(first == second && first == third);
         assert_eq!(first.len(), 499);
     }
 
     #[test]
     fn a_probe_has_a_chance_of_its_own_and_what_came_through_comes_through_again() {
-        let failing = Failing::new(HALF);
-        let [first, second, third] = [(); 3].map(|()| failures(&failing, (0, 0)));
+        let target = BuiltInTarget::new(HALF);
+        let [first, second, third] = [(); 3].map(|()| failures(&target, (0, 0)));
         assert!(second.iter().all(|n| first.contains(n)) && third.iter().all(|n| second.contains(n)));
         assert_eq!([first, second, third].map(|failed| failed.len()), [505, 253, 132]);
     }

@@ -1,4 +1,4 @@
-//! The loop: feed the source queue, run the three functions side by side, read the final DLQ, until all is settled.
+//! The engine: polls the queues for the functions, side by side, until every message has come out.
 
 mod final_dlq;
 mod producer;
@@ -16,24 +16,24 @@ use redeliver_core::message::ReceivedMessage;
 use redeliver_core::ports::{Clock, Function, Queue, Receive};
 
 use crate::error::LoopError;
-use crate::event_source_mapping::{handle, receive};
+use crate::event_source_mapping::{invoke, receive};
 use crate::sync::lock;
 use crate::topology::{INVOCATION_TIMEOUT, Topology};
-use crate::tracker::Ledger;
+use crate::tracker::Tracker;
 
-/// Before a receive that failed is tried again.
-const PAUSE: Duration = Duration::from_secs(1);
-/// Between two looks at queues that seem to have lost something: longer than SQS's counts lag behind.
-const BETWEEN_LOOKS: Duration = Duration::from_secs(60);
-/// Looks at empty queues before what has not come out is called lost.
-const EMPTY_LOOKS: u32 = 3;
+/// The pause after a failed receive.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+/// The pause between two counts of queues that seem to have lost a message: longer than the lag of SQS's counts.
+const COUNT_PAUSE: Duration = Duration::from_secs(60);
+/// After this many empty counts in a row, the messages that have not come out are lost.
+const EMPTY_COUNTS: u32 = 3;
 
 /// The functions of the loop.
 #[derive(Debug)]
 pub struct Functions<M, F, A> {
-    /// On the source queue: the message-processor, or the async-retry-handler.
+    /// Polls the source queue: the message-processor, or the async-retry-handler.
     pub on_source: M,
-    /// On the intermediate DLQ, if there is one.
+    /// Polls the intermediate DLQ, if there is one.
     pub failed_message_processor: Option<F>,
     pub final_dlq_annotator: A,
 }
@@ -41,24 +41,23 @@ pub struct Functions<M, F, A> {
 pub struct Engine<'a, Q, C> {
     pub topology: &'a Topology<Q>,
     pub clock: &'a C,
-    /// What went in and what came out.
-    pub ledger: &'a Mutex<Ledger>,
-    /// Called with how many messages have come out.
+    pub tracker: &'a Mutex<Tracker>,
+    /// Called with the number of messages that have come out.
     pub progress: &'a dyn Fn(u64),
-    /// Longest long poll.
+    /// The longest long poll.
     pub wait: Duration,
-    /// How long a batch that is not full waits for more messages on the source queue:
-    /// `MaximumBatchingWindowInSeconds` of its event source mapping.
+    /// `MaximumBatchingWindowInSeconds` of the source queue's event source mapping: how long a batch that is not full
+    /// waits for more messages.
     pub batching_window: Duration,
-    /// Invocations of the function on the source queue at the same time.
-    pub pollers: usize,
-    /// The message, of a final record's body.
-    pub what_went_in: fn(&str) -> &str,
+    /// Concurrent invocations of the function on the source queue.
+    pub concurrency: usize,
+    /// The body that was sent, given the body of its final record.
+    pub original_body: fn(&str) -> &str,
 }
 
 impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
-    /// Runs the functions until every message has come out, until what has not is in no queue either, or until `stop`
-    /// completes. Final records go to `output`.
+    /// Runs the functions until every message has come out, until the missing ones are in no queue either, or until
+    /// `stop` completes. Writes the final records to `output`.
     ///
     /// # Errors
     /// If a queue cannot be read, or the output cannot be written.
@@ -68,125 +67,123 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         output: &mut dyn Write,
         stop: impl Future<Output = ()>,
     ) -> Result<(), LoopError> {
-        let over = Cell::new(self.ledger().is_settled());
+        let done = Cell::new(self.tracker().is_settled());
         let Topology { source, intermediate, annotation, .. } = self.topology;
         let work = async {
-            // Not `try_join!`: when one fails, the others finish the batch that they are at, and `over` ends them.
+            // Not `try_join!`: when one fails, `done` ends the others, after the batch that they are working on.
             let (messages, failed, annotated, collected) = join!(
-                self.pump_side_by_side(source, &functions.on_source, &over),
+                self.poll_source(source, &functions.on_source, &done),
                 async {
                     match (intermediate, &functions.failed_message_processor) {
                         (Some(queue), Some(function)) => {
-                            self.pump(queue, function, Duration::ZERO, &over).await
+                            self.poll(queue, function, Duration::ZERO, &done).await
                         }
                         _ => Ok(()),
                     }
                 },
-                self.pump(annotation, &functions.final_dlq_annotator, Duration::ZERO, &over),
-                self.collect(output, &over),
+                self.poll(annotation, &functions.final_dlq_annotator, Duration::ZERO, &done),
+                self.read_final_dlq(output, &done),
             );
             messages.and(failed).and(annotated).and(collected)
         };
         let interrupted = async {
             pin_mut!(stop);
-            let lost = self.until_lost();
+            let lost = self.messages_lost();
             pin_mut!(lost);
             select(stop, lost).await;
         };
         pin_mut!(work, interrupted);
         match select(work, interrupted).await {
             Either::Left((outcome, _)) => outcome,
-            // Whoever is at work finishes it: a record that was handled must be deleted too.
+            // Batches under way are finished: the records that were handled must be deleted, too.
             Either::Right(((), work)) => {
-                over.set(true);
+                done.set(true);
                 work.await
             }
         }
     }
 
-    async fn pump_side_by_side(
+    async fn poll_source(
         &self,
         queue: &Q,
         function: &impl Function,
-        over: &Cell<bool>,
+        done: &Cell<bool>,
     ) -> Result<(), LoopError> {
-        let pumps = (0..self.pollers).map(|_| self.pump(queue, function, self.batching_window, over));
-        join_all(pumps).await.into_iter().collect()
+        let polls = (0..self.concurrency).map(|_| self.poll(queue, function, self.batching_window, done));
+        join_all(polls).await.into_iter().collect()
     }
 
-    async fn pump(
+    async fn poll(
         &self,
         queue: &Q,
         function: &impl Function,
         batching_window: Duration,
-        over: &Cell<bool>,
+        done: &Cell<bool>,
     ) -> Result<(), LoopError> {
-        self.repeat(over, async || {
+        self.repeat(done, async || {
             let received = receive(queue, self.wait).await;
             let mut records = received.map_err(LoopError::sqs("receiving messages"))?;
-            self.fill(queue, &mut records, batching_window).await;
-            handle(queue, function, self.clock, records, INVOCATION_TIMEOUT).await;
+            self.fill_batch(queue, &mut records, batching_window).await;
+            invoke(queue, function, self.clock, records, INVOCATION_TIMEOUT).await;
             Ok(())
         })
         .await
     }
 
-    /// Waits for more messages until the batch is full or the window is over. What cannot be received now comes with
-    /// the next batch.
-    async fn fill(&self, queue: &Q, records: &mut Vec<ReceivedMessage>, window: Duration) {
+    /// Receives more messages until the batch is full or the window is over. If a receive fails, the batch goes as it
+    /// is.
+    async fn fill_batch(&self, queue: &Q, records: &mut Vec<ReceivedMessage>, window: Duration) {
         let end = self.clock.now() + window;
         while !records.is_empty() && records.len() < BATCH_ENTRIES_MAX && self.clock.now() < end {
             let wait = until(self.clock.now(), end).min(self.wait);
-            let most = u8::try_from(BATCH_ENTRIES_MAX - records.len()).unwrap_or(1);
-            let request = Receive { max_messages: most, wait, visibility: None };
-            match queue.receive(request).await {
+            let max_messages = u8::try_from(BATCH_ENTRIES_MAX - records.len()).unwrap_or(1);
+            match queue.receive(Receive { max_messages, wait, visibility: None }).await {
                 Ok(more) => records.extend(more),
                 Err(_) => return,
             }
         }
     }
 
-    /// Repeats a step until all is over. What may pass is tried again; what will not ends the whole run.
+    /// Repeats a step until the run is done. A retryable error is tried again; any other ends the run.
     async fn repeat(
         &self,
-        over: &Cell<bool>,
+        done: &Cell<bool>,
         mut step: impl AsyncFnMut() -> Result<(), LoopError>,
     ) -> Result<(), LoopError> {
-        while !over.get() {
+        while !done.get() {
             match step().await {
                 Ok(()) => {}
                 Err(LoopError::Sqs { error, .. }) if error.fault.is_retryable() => {
-                    self.clock.sleep(PAUSE).await;
+                    self.clock.sleep(RETRY_PAUSE).await;
                 }
                 Err(error) => {
-                    over.set(true);
+                    done.set(true);
                     return Err(error);
                 }
             }
-            // After each step, whoever made it: the last message may come out at the target or at the final DLQ.
-            let ledger = self.ledger();
-            (self.progress)(ledger.settled());
-            if ledger.is_settled() {
-                over.set(true);
+            // After each step of any of them: the last message may come out at the target or at the final DLQ.
+            let tracker = self.tracker();
+            (self.progress)(tracker.settled());
+            if tracker.is_settled() {
+                done.set(true);
             }
         }
         Ok(())
     }
 
-    /// Completes when all queues were found empty several times in a row.
-    async fn until_lost(&self) {
+    /// Completes when all queues were empty several times in a row.
+    async fn messages_lost(&self) {
         let mut empty = 0;
-        while empty < EMPTY_LOOKS {
-            self.clock.sleep(BETWEEN_LOOKS).await;
-            // One look is not enough: between two queues a message is in a function's hands, and SQS's counts lag
-            // behind.
-            let is_empty = matches!(self.topology.waiting().await, Ok(0)) && !self.ledger().expects_more();
+        while empty < EMPTY_COUNTS {
+            self.clock.sleep(COUNT_PAUSE).await;
+            // One count is not enough: a function may hold a message that is between two queues, and SQS's counts lag.
+            let is_empty = matches!(self.topology.waiting().await, Ok(0)) && !self.tracker().expects_more();
             empty = if is_empty { empty + 1 } else { 0 };
         }
     }
 
-    fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        lock(self.ledger)
+    fn tracker(&self) -> MutexGuard<'_, Tracker> {
+        lock(self.tracker)
     }
 }
 

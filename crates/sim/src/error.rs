@@ -1,29 +1,28 @@
-//! Why a run of the loop cannot go on.
+//! The errors that end a run of the loop.
 
 use redeliver_core::ports::{EntryError, NotInvoked};
 use thiserror::Error;
 
-/// Why a run cannot go on.
+/// The error that ended a run.
 #[derive(Debug, Error)]
 pub enum LoopError {
     #[error("{doing}: {error}")]
     Sqs { doing: &'static str, error: EntryError },
-    /// Ctrl-C before the loop began.
+    /// Stopped before all messages were sent.
     #[error("interrupted while sending the messages: at least {confirmed} of {total} were sent")]
     Interrupted {
-        /// Messages whose send is confirmed.
+        /// Messages whose send SQS has confirmed.
         confirmed: usize,
         total: usize,
     },
-    /// The function could not be invoked.
     #[error("invoking the function: {0}")]
     Invoke(#[from] NotInvoked),
-    #[error("the final records cannot be written: {0}")]
+    #[error("writing the final records: {0}")]
     Output(#[from] std::io::Error),
 }
 
 impl LoopError {
-    /// What was tried, for SQS's answer to it.
+    /// An SQS error, with the request that it answers.
     pub fn sqs(doing: &'static str) -> impl Fn(EntryError) -> Self {
         move |error| Self::Sqs { doing, error }
     }

@@ -1,4 +1,4 @@
-//! Counts the functions' own events.
+//! Counts the events that the functions report.
 
 use std::sync::Mutex;
 
@@ -8,36 +8,35 @@ use redeliver_core::ports::Observer;
 
 use crate::sync::lock;
 
-/// What the functions reported.
 #[derive(Debug, Default)]
-pub struct Tally(Mutex<Counts>);
+pub struct EventCounter(Mutex<EventCounts>);
 
 #[derive(Clone, Debug)]
-pub struct Counts {
-    /// Retries by delay: the index is the delay in seconds.
+pub struct EventCounts {
+    /// Retries by their delay in seconds, which is the index.
     pub delays: Vec<u64>,
     /// Hops of messages with long delays.
     pub hops: u64,
-    /// Retries whose delay was stretched, since many messages waited.
+    /// Retries that were delayed for longer because many messages were waiting.
     pub paced: u64,
-    /// Calls at once, after a blip.
+    /// Second calls within the same invocation.
     pub immediate_retries: u64,
-    /// Times that a circuit breaker opened, anew after a closing.
+    /// Times that a circuit breaker opened.
     pub openings: u64,
-    /// Calls that asked whether a target that was down was back, the one that was answered included.
+    /// Probes of a target that was down, including the successful one.
     pub probes: u64,
-    /// Messages that were not called since their target was down, each time that one was.
+    /// Messages that were held because their target was down; a message counts each time.
     pub holds: u64,
 }
 
-impl Tally {
+impl EventCounter {
     #[must_use]
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> EventCounts {
         lock(&self.0).clone()
     }
 }
 
-impl Default for Counts {
+impl Default for EventCounts {
     fn default() -> Self {
         Self {
             delays: vec![0; usize::from(RetryDelay::MAX.get()) + 1],
@@ -51,7 +50,7 @@ impl Default for Counts {
     }
 }
 
-impl Observer for Tally {
+impl Observer for EventCounter {
     fn observe(&self, event: &Event) {
         let mut counts = lock(&self.0);
         match *event {

@@ -1,4 +1,4 @@
-//! What an event source mapping does: receive → invoke → delete what is done.
+//! One poll of an event source mapping: receive → invoke → delete the records that are done.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -7,38 +7,35 @@ use redeliver_core::deliver::deletion::delete;
 use redeliver_core::message::ReceivedMessage;
 use redeliver_core::ports::{Clock, EntryError, Function, Queue, Receive};
 
-/// Receives up to ten records; none if none came within `wait`.
+/// Receives up to ten records, or none if none arrives within `wait`.
 ///
 /// # Errors
-/// If the receive fails; nothing was taken then, or the answer got lost: what was in it comes back.
+/// If the receive fails. If only its answer was lost, its records come back.
 pub async fn receive<Q: Queue>(queue: &Q, wait: Duration) -> Result<Vec<ReceivedMessage>, EntryError> {
     queue.receive(Receive { max_messages: 10, wait, visibility: None }).await
 }
 
-/// Invokes the function, which has the time `invocation` for it, and deletes the records that are not among its
-/// failures.
+/// Invokes the function, with a deadline `timeout` from now, and deletes the records that it does not report as failed.
 ///
-/// A record that is reported failed, or whose deletion fails, comes back when its visibility timeout ends, as behind an
-/// event source mapping. Answers with SQS's ids of those that are done and could not be deleted.
-pub async fn handle<Q: Queue>(
+/// A failed record, or one that cannot be deleted, comes back when its visibility timeout ends. Returns the SQS message
+/// ids of the records that are done and could not be deleted.
+pub async fn invoke<Q: Queue>(
     queue: &Q,
     function: &impl Function,
     clock: &impl Clock,
     records: Vec<ReceivedMessage>,
-    invocation: Duration,
+    timeout: Duration,
 ) -> Vec<String> {
-    // The function takes the records, so what is needed to delete them is kept.
     let received: Vec<_> =
         records.iter().map(|record| (record.sqs_message_id.clone(), record.receipt_handle.clone())).collect();
     if received.is_empty() {
         return Vec::new();
     }
     let failed: HashSet<_> =
-        function.batch_item_failures(records, clock.now() + invocation).await.into_iter().collect();
+        function.batch_item_failures(records, clock.now() + timeout).await.into_iter().collect();
     let (done, handles): (Vec<_>, Vec<_>) =
         received.into_iter().filter(|(id, _)| !failed.contains(id)).unzip();
-    // Deleted even if the function took longer than it had: it has confirmed what became of each, and nobody else
-    // would.
+    // Deleted even after the deadline: the function has confirmed each of them.
     let deleted = delete(queue, clock, &handles).await;
     done.into_iter().zip(deleted).filter(|(_, deleted)| deleted.is_err()).map(|(id, _)| id).collect()
 }

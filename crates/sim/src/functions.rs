@@ -1,4 +1,4 @@
-//! How the functions are put together for a run on this machine.
+//! The functions, wired to the queues of a [`Topology`].
 
 use std::num::NonZeroUsize;
 
@@ -15,10 +15,10 @@ use redeliver_message_processor::{MessageProcessor, SharedBreaker};
 use crate::lambda::FUNCTION_ARN;
 use crate::topology::Topology;
 
-/// Calls to the target at the same time, as in a function without `MAX_CONCURRENCY`.
+/// Concurrent calls to the target: the default of the setting `MAX_CONCURRENCY`.
 pub const MAX_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(10).expect("ten is not zero");
 
-/// The message-processor of any strategy that has one.
+/// The message-processor of a strategy that has one.
 pub fn message_processor<H, Q: Clone, C, O>(
     topology: &Topology<Q>,
     handler: H,
@@ -28,7 +28,7 @@ pub fn message_processor<H, Q: Clone, C, O>(
     policy: Policy,
 ) -> MessageProcessor<H, Q, C, O> {
     let on_failure = OnFailure::wired(topology.strategy, topology)
-        .expect("whoever runs async-retry has a handler for it, and each other strategy its queues")
+        .expect("async-retry has a handler of its own, and every other strategy has its queues")
         .map(Q::clone);
     MessageProcessor {
         handler,
@@ -44,7 +44,7 @@ pub fn message_processor<H, Q: Clone, C, O>(
     }
 }
 
-/// The failed-message-processor, if there is an intermediate DLQ for it.
+/// The failed-message-processor, if the strategy has an intermediate DLQ.
 pub fn failed_message_processor<Q: Clone, C, O>(
     topology: &Topology<Q>,
     clock: C,
@@ -63,7 +63,7 @@ pub fn failed_message_processor<Q: Clone, C, O>(
     })
 }
 
-/// The async-retry handler, whose own queue is the source; it may invoke the one function that there is.
+/// The async-retry-handler, which polls the source queue and may invoke [`LocalLambda`](crate::LocalLambda).
 pub fn async_retry_handler<I, Q: Clone, C, O>(
     topology: &Topology<Q>,
     invoker: I,
@@ -78,7 +78,7 @@ pub fn async_retry_handler<I, Q: Clone, C, O>(
         clock,
         observer,
         policy,
-        functions: FunctionArns::parse(FUNCTION_ARN).expect("it is one: a test runs it"),
+        functions: FunctionArns::parse(FUNCTION_ARN).expect("a test parses this ARN"),
     }
 }
 
@@ -99,9 +99,9 @@ mod tests {
 
     use super::*;
 
-    /// Else a run on this machine would not show what an outage costs: each environment would learn of it by itself.
+    /// Otherwise a local run would overstate the cost of an outage: each environment would learn of it by itself.
     #[test]
-    fn the_functions_know_their_own_messages_also_on_queues_that_are_watched() {
+    fn the_functions_know_their_own_messages_on_mapped_queues() {
         let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
         let sqs = EmbeddedSqs::new(clock.clone(), 1);
         let topology = Topology::create(&sqs, "loop", Strategy::DelayedResend, 5);

@@ -1,4 +1,4 @@
-//! Asynchronous invocations on this machine: the target is called, and of a failure a record goes to the retry queue,
+//! Asynchronous invocations in this process: the target is called, and the record of a failure goes to the retry queue,
 //! as Lambda sends it to a destination ("Capturing records of Lambda asynchronous invocations").
 
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -16,14 +16,14 @@ use uuid::Uuid;
 
 use crate::tracker::message_id;
 
-/// The function's ARN: there is one.
+/// The ARN of the only function.
 pub(crate) const FUNCTION_ARN: &str = "arn:aws:lambda:us-east-1:000000000000:function:local";
-/// What the record of a payload takes on top of it, at most: of a larger one Lambda could not send any record.
+/// The largest size of a failure record without its payload. Lambda cannot send a record that exceeds 1 MiB.
 const RECORD_BYTES: usize = 4096;
-/// How long the record of a failure is sent again and again.
+/// How long sending the record of a failure is retried.
 const RECORD_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A function with the retry queue as its on-failure destination, and no retries of Lambda's own.
+/// A Lambda function whose on-failure destination is the retry queue, without retries by Lambda itself.
 #[derive(Debug)]
 pub struct LocalLambda<'a, H, Q, C> {
     handler: H,
@@ -34,7 +34,7 @@ pub struct LocalLambda<'a, H, Q, C> {
 }
 
 impl<'a, H, Q, C> LocalLambda<'a, H, Q, C> {
-    /// `seed` makes the requests of one run differ from those of another.
+    /// `seed` makes the request ids of two runs differ.
     pub fn new(handler: H, retry_queue: &'a Q, clock: &'a C, seed: u64) -> Self {
         Self { handler, retry_queue, clock, seed, invocations: AtomicU64::new(0) }
     }
@@ -58,7 +58,7 @@ impl<H: Handler, Q: QueueSender, C: Clock> AsyncInvoker for LocalLambda<'_, H, Q
         let record = OutgoingMessage::new(content).map_err(|_| NotInvoked::TooLarge)?;
         let deadline = self.clock.now() + RECORD_TIMEOUT;
         let outcomes = deliver(self.retry_queue, self.clock, deadline, vec![record]).await;
-        // Lambda would drop the event now; here the function is invoked again.
+        // Lambda would drop the event now. Here the caller invokes the function again.
         outcomes.into_iter().try_for_each(|outcome| match outcome {
             Ok(_) => Ok(()),
             Err(error) => Err(NotInvoked::NotNow { code: error.code }),
@@ -67,7 +67,7 @@ impl<H: Handler, Q: QueueSender, C: Clock> AsyncInvoker for LocalLambda<'_, H, Q
 }
 
 impl<H, Q, C: Clock> LocalLambda<'_, H, Q, C> {
-    /// The payload stands in it byte for byte.
+    /// The failure record, which has the payload byte for byte.
     fn record(&self, payload: &str, error: &HandlerError) -> String {
         let number = self.invocations.fetch_add(1, Ordering::Relaxed);
         let request_id = Uuid::from_u64_pair(self.seed, number);
@@ -80,26 +80,26 @@ impl<H, Q, C: Clock> LocalLambda<'_, H, Q, C> {
     }
 }
 
-/// The payload that a final record is about: that of the invocation whose record it is, or else its body.
+/// The payload of the failed invocation that a final record is about; or the body, if it is not a failure record.
 #[must_use]
 pub fn payload_of(body: &str) -> &str {
     FailedInvocation::parse(body).map_or(body, |failed| failed.payload)
 }
 
-/// What the built-in target goes by if the payload has no id.
+/// An id for a payload without one, for the built-in target.
 fn hashed(payload: &str) -> String {
     let mut hasher = DefaultHasher::new();
     payload.hash(&mut hasher);
-    // Two hashes, the second of the first as well: an id has 128 bits.
+    // An id has 128 bits: two hashes.
     let first = hasher.finish();
     first.hash(&mut hasher);
     Uuid::from_u64_pair(first, hasher.finish()).to_string()
 }
 
-/// What is wrong with a message as a payload, if anything is.
+/// Checks that a message's body can be a payload.
 ///
 /// # Errors
-/// The reason.
+/// The reason why it cannot.
 pub fn check_payload(message: &OutgoingMessage) -> Result<(), String> {
     let body = &message.content().body;
     let reason = if serde_json::from_str::<&RawValue>(body).is_err() {

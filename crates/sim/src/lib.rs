@@ -2,7 +2,7 @@
 //!
 //! - A [`Topology`] is the queues of the deployed stack. [`functions`] puts the functions together on it as the stack
 //!   does, and an [`Engine`] sends the messages and polls for the functions ([`event_source_mapping`]), until the
-//!   [`Ledger`] has seen each message come out.
+//!   [`Tracker`] has seen each message come out.
 //! - The [`planner`] computes what can be computed from a policy alone, and measures the rest: it runs the functions in
 //!   virtual time against a target that is down or fails.
 //! - [`cost`] has AWS's list prices, and turns usage into dollars.
@@ -23,10 +23,10 @@ mod sync;
 mod topology;
 mod tracker;
 
-pub use built_in_target::{Chances, Failing};
+pub use built_in_target::{BuiltInTarget, Failures};
 pub use engine::{Engine, Functions};
 pub use error::LoopError;
-pub use event_counter::{Counts, Tally};
+pub use event_counter::{EventCounter, EventCounts};
 pub use lambda::{LocalLambda, check_payload, payload_of};
 pub use topology::Topology;
-pub use tracker::Ledger;
+pub use tracker::Tracker;

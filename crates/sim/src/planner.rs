@@ -6,17 +6,17 @@
 mod environments;
 mod forecast;
 mod load;
-pub(crate) mod log_bytes;
 mod request_counter;
 mod run;
 mod scenario;
 mod schedule;
 mod survival;
 mod target;
+pub(crate) mod telemetry;
 
-pub use forecast::{Outcome, PerMillion, PolicyReport, Report, Span};
+pub use forecast::{Forecast, Outcome, PerMillion, PolicyForecast, WorstCase};
 pub use load::{AfterReturn, Load, Second, Wasted};
-pub use run::{CircuitBreaker, Measured, SimulationError, run};
-pub use scenario::{Concurrency, Scenario, Trouble};
+pub use run::{CircuitBreaker, Measurements, SimulationError, run};
+pub use scenario::{Concurrency, Scenario, TargetFault};
 pub use schedule::{Attempt, Schedule};
-pub use survival::{Held, Survival};
+pub use survival::{HoldPlan, Survival};

@@ -1,4 +1,4 @@
-//! The queues of a strategy, as the deployed stack has them.
+//! The queues of a strategy, as in the deployed stack.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,22 +16,20 @@ pub(super) const INVOCATION_TIMEOUT: Duration = Duration::from_secs(30);
 /// The queues of one retry loop.
 #[derive(Clone, Debug)]
 pub struct Topology<Q> {
-    /// How a message that failed comes back.
     pub strategy: Strategy,
-    /// Who sends messages to the source queue again.
+    /// The senders of re-sends, as messages on the source queue name them.
     pub resenders: Resenders,
-    /// Where producers send; or Lambda, its records of failed invocations.
+    /// Where producers send messages, or Lambda its records of failed invocations.
     pub source: Q,
-    /// Where failed messages wait for the failed-message-processor, unless they stay on their queue.
+    /// Where failed messages wait for the failed-message-processor; `None` if they stay on the source queue.
     pub intermediate: Option<Q>,
-    /// Where verdicts wait for the annotator.
+    /// Where verdicts wait for the final-dlq-annotator.
     pub annotation: Q,
-    /// Where final records are read.
     pub final_dlq: Q,
 }
 
 impl<Q> Topology<Q> {
-    /// The same loop between other queues, each made of one of these.
+    /// The same loop with each queue replaced.
     pub fn map<R>(&self, queue: impl Fn(&Q) -> R) -> Topology<R> {
         Topology {
             strategy: self.strategy,
@@ -45,11 +43,11 @@ impl<Q> Topology<Q> {
 }
 
 impl Topology<EmbeddedQueue> {
-    /// The same queues as the functions have them: they send in a role of their own, as in AWS.
+    /// The queues as the functions use them: under a role of their own, as on AWS.
     #[must_use]
     pub fn of_functions(&self) -> Self {
         const ROLE: &str = "AROAREDELIVER00000000";
-        let resenders = Resenders::parse(ROLE).expect("it is a role's id: each run reads it");
+        let resenders = Resenders::parse(ROLE).expect("every run parses this role id");
         Self { resenders, ..self.map(|queue| queue.sending_as(&format!("{ROLE}:functions"))) }
     }
 }
@@ -72,25 +70,25 @@ impl<'a, Q> Wiring for &'a Topology<Q> {
 }
 
 impl<Q: Queue + Clone> Topology<Q> {
-    /// Creates the queues of a strategy, for a policy with so many attempts. Should one fail, those before it are
-    /// deleted again.
+    /// Creates the queues of a strategy, for a policy with this number of attempts. If one fails, those before it are
+    /// deleted.
     ///
     /// # Errors
-    /// What the service answered.
+    /// The service's error.
     pub async fn create<S: QueueService<Queue = Q>>(
         service: &S,
         prefix: &str,
         strategy: Strategy,
         max_attempts: u32,
     ) -> Result<Self, EntryError> {
-        Self::create_for(service, prefix, strategy, max_attempts, Duration::ZERO).await
+        Self::create_with_window(service, prefix, strategy, max_attempts, Duration::ZERO).await
     }
 
-    /// The same for batches that wait so long for more messages on the source queue, which hides them for as much longer.
+    /// [`create`](Self::create) with a batching window on the source queue, whose visibility timeout is that much longer.
     ///
     /// # Errors
-    /// What the service answered.
-    pub async fn create_for<S: QueueService<Queue = Q>>(
+    /// The service's error.
+    pub async fn create_with_window<S: QueueService<Queue = Q>>(
         service: &S,
         prefix: &str,
         strategy: Strategy,
@@ -101,7 +99,7 @@ impl<Q: Queue + Clone> Topology<Q> {
         for needed in strategy.queues(max_attempts) {
             let mut settings = settings(&needed, &created);
             if needed.role == Role::Source {
-                settings.visibility = hidden_for(batching_window);
+                settings.visibility = visibility_with_window(batching_window);
             }
             match service.create_queue(&format!("{prefix}-{}", needed.name), &settings).await {
                 Ok(queue) => created.insert(needed.role, queue),
@@ -128,7 +126,7 @@ impl<Q: Queue + Clone> Topology<Q> {
     /// Deletes the queues, a source before its dead-letter queue.
     ///
     /// # Errors
-    /// The last failure; the others are deleted all the same.
+    /// The last error; the other queues are deleted all the same.
     pub async fn delete<S: QueueService<Queue = Q>>(&self, service: &S) -> Result<(), EntryError> {
         let mut outcome = Ok(());
         for queue in self.all() {
@@ -137,10 +135,10 @@ impl<Q: Queue + Clone> Topology<Q> {
         outcome
     }
 
-    /// Messages in all queues, whatever their state.
+    /// The number of messages in all queues, in any state.
     ///
     /// # Errors
-    /// What the service answered.
+    /// The service's error.
     pub async fn waiting(&self) -> Result<u64, EntryError> {
         let mut waiting = 0;
         for queue in self.all() {
@@ -156,16 +154,16 @@ impl<Q: Queue + Clone> Topology<Q> {
 
 /// "Configuring Lambda event source mappings for SQS": at least six times the function's timeout.
 pub(super) fn visibility_timeout() -> VisibilitySeconds {
-    hidden_for(Duration::ZERO)
+    visibility_with_window(Duration::ZERO)
 }
 
-/// A batch's window is a part of the time in which nobody else may see its messages.
-fn hidden_for(batching_window: Duration) -> VisibilitySeconds {
+/// The messages stay hidden during the batching window, too.
+fn visibility_with_window(batching_window: Duration) -> VisibilitySeconds {
     let seconds = 6 * INVOCATION_TIMEOUT.as_secs() + batching_window.as_secs();
     VisibilitySeconds::new(seconds).unwrap_or(VisibilitySeconds::MAX)
 }
 
-/// A queue's settings, on top of the queues that were created before it.
+/// A queue's settings; its DLQ is among the queues that were created before.
 fn settings<Q: Queue>(needed: &NeededQueue, created: &BTreeMap<Role, Q>) -> QueueSettings {
     let redrive = needed.redrive.and_then(|redrive| {
         let target_arn = created.get(&redrive.to)?.arn().to_owned();

@@ -1,4 +1,4 @@
-//! The ledger: what went in and what came out, message by message, counted apart from the functions' own events.
+//! Tracks each message from its send to its end, without relying on the functions' own events.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -6,10 +6,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use redeliver_core::message::Timestamp;
 use serde::Deserialize;
 
-/// Counts by message. A message is known by its `metadata.message_id`, which no re-send changes, or by its whole body
-/// if it has none, which no function changes either.
+/// Counts the sends and the ends of each message. A message is identified by its `metadata.message_id`, or by its body if
+/// it has none; no re-send changes either.
 #[derive(Debug, Default)]
-pub struct Ledger {
+pub struct Tracker {
     messages: HashMap<u64, Count>,
     dead_letters: BTreeMap<String, u64>,
     settled: u64,
@@ -25,13 +25,13 @@ struct Count {
     came_out: u32,
 }
 
-impl Ledger {
-    /// So many more messages are going to be sent: without them nothing is settled.
+impl Tracker {
+    /// Announces messages that are still to be sent: the run is not settled without them.
     pub fn expect(&mut self, messages: u64) {
         self.expected += messages;
     }
 
-    /// Whether messages are still to be sent.
+    /// Whether announced messages are still to be sent.
     #[must_use]
     pub fn expects_more(&self) -> bool {
         self.expected > 0
@@ -43,11 +43,11 @@ impl Ledger {
         self.expected = self.expected.saturating_sub(1);
         let count = self.messages.entry(identity(body)).or_default();
         count.sent += 1;
-        // Copies may have come out before.
+        // A copy may have come out before.
         self.settled += u64::from(count.came_out >= count.sent);
     }
 
-    /// The target is done with a message.
+    /// The target has processed a message.
     pub fn processed(&mut self, body: &str, now: Timestamp) {
         self.processed += 1;
         self.came_out(body, now);
@@ -59,19 +59,19 @@ impl Ledger {
         self.came_out(body, now);
     }
 
-    /// Messages that came out, each counted as often as it went in at most.
+    /// Messages that came out; a message counts at most as often as it was sent.
     #[must_use]
     pub fn settled(&self) -> u64 {
         self.settled
     }
 
-    /// Whether each message that went in has come out, and no more are expected.
+    /// Whether every message that was sent has come out, and no more are expected.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         self.settled == self.sent && !self.expects_more()
     }
 
-    /// What came out more often than it went in: copies of at-least-once delivery.
+    /// Messages that came out more often than they were sent: copies from at-least-once delivery.
     #[must_use]
     pub fn copies(&self) -> u64 {
         self.processed + self.dead_letters.values().sum::<u64>() - self.settled
@@ -119,7 +119,7 @@ pub(crate) fn hash_of(text: &str) -> u64 {
     hasher.finish()
 }
 
-/// `metadata.message_id`, whatever else is right or wrong with the body.
+/// `metadata.message_id`, even if the rest of the body is invalid.
 pub(crate) fn message_id(body: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct Body {
@@ -141,70 +141,70 @@ mod tests {
 
     #[test]
     fn a_retried_message_is_the_same_message() {
-        let mut ledger = Ledger::default();
-        ledger.sent(ONE);
-        assert!(!ledger.is_settled());
-        ledger.processed(ONE_RETRIED, Timestamp::UNIX_EPOCH);
-        assert!(ledger.is_settled());
-        assert_eq!((ledger.settled(), ledger.copies()), (1, 0));
+        let mut tracker = Tracker::default();
+        tracker.sent(ONE);
+        assert!(!tracker.is_settled());
+        tracker.processed(ONE_RETRIED, Timestamp::UNIX_EPOCH);
+        assert!(tracker.is_settled());
+        assert_eq!((tracker.settled(), tracker.copies()), (1, 0));
     }
 
     /// `serde_json` alone would read the text inside.
     #[test]
     fn an_object_is_no_message_id() {
-        let mut ledger = Ledger::default();
-        ledger.sent(ONE);
+        let mut tracker = Tracker::default();
+        tracker.sent(ONE);
         let object = r#"{"metadata":{"message_id":{"$serde_json::private::RawValue":"\"a\""}},"data":{}}"#;
-        ledger.processed(object, Timestamp::UNIX_EPOCH);
-        assert!(!ledger.is_settled());
+        tracker.processed(object, Timestamp::UNIX_EPOCH);
+        assert!(!tracker.is_settled());
     }
 
     #[test]
-    fn a_copy_does_not_stand_for_a_lost_message() {
-        let mut ledger = Ledger::default();
-        ledger.sent(ONE);
-        ledger.sent("not JSON");
-        ledger.processed(ONE, Timestamp::UNIX_EPOCH);
-        ledger.dead_lettered(ONE_RETRIED, "RETRY_ATTEMPT_EXCEEDED", Timestamp::UNIX_EPOCH);
-        assert!(!ledger.is_settled());
-        assert_eq!((ledger.settled(), ledger.copies()), (1, 1));
-        ledger.dead_lettered("not JSON", "INVALID_MESSAGE_FORMAT", Timestamp::UNIX_EPOCH);
-        assert!(ledger.is_settled());
+    fn a_copy_does_not_replace_a_lost_message() {
+        let mut tracker = Tracker::default();
+        tracker.sent(ONE);
+        tracker.sent("not JSON");
+        tracker.processed(ONE, Timestamp::UNIX_EPOCH);
+        tracker.dead_lettered(ONE_RETRIED, "RETRY_ATTEMPT_EXCEEDED", Timestamp::UNIX_EPOCH);
+        assert!(!tracker.is_settled());
+        assert_eq!((tracker.settled(), tracker.copies()), (1, 1));
+        tracker.dead_lettered("not JSON", "INVALID_MESSAGE_FORMAT", Timestamp::UNIX_EPOCH);
+        assert!(tracker.is_settled());
     }
 
     #[test]
-    fn a_copy_that_came_out_before_the_same_line_was_sent_again_stands_for_it() {
-        let mut ledger = Ledger::default();
-        ledger.sent(ONE);
-        ledger.processed(ONE, Timestamp::UNIX_EPOCH);
-        ledger.processed(ONE, Timestamp::UNIX_EPOCH);
-        assert_eq!((ledger.settled(), ledger.copies()), (1, 1));
-        ledger.sent(ONE);
-        assert_eq!((ledger.settled(), ledger.copies()), (2, 0));
-        ledger.processed(ONE, Timestamp::UNIX_EPOCH);
-        assert_eq!((ledger.settled(), ledger.copies()), (2, 1));
+    fn a_copy_that_came_out_before_the_same_line_was_sent_again_counts_for_it() {
+        let mut tracker = Tracker::default();
+        tracker.sent(ONE);
+        tracker.processed(ONE, Timestamp::UNIX_EPOCH);
+        tracker.processed(ONE, Timestamp::UNIX_EPOCH);
+        assert_eq!((tracker.settled(), tracker.copies()), (1, 1));
+        tracker.sent(ONE);
+        assert_eq!((tracker.settled(), tracker.copies()), (2, 0));
+        tracker.processed(ONE, Timestamp::UNIX_EPOCH);
+        assert_eq!((tracker.settled(), tracker.copies()), (2, 1));
     }
 
     #[test]
     fn nothing_is_settled_while_messages_are_still_to_be_sent() {
-        let mut ledger = Ledger::default();
-        ledger.expect(2);
-        ledger.sent("a");
-        ledger.processed("a", Timestamp::UNIX_EPOCH);
-        assert!(!ledger.is_settled() && ledger.expects_more());
-        ledger.sent("b");
-        ledger.processed("b", Timestamp::UNIX_EPOCH);
-        assert!(ledger.is_settled() && !ledger.expects_more());
+        let mut tracker = Tracker::default();
+        tracker.expect(2);
+        tracker.sent("a");
+        tracker.processed("a", Timestamp::UNIX_EPOCH);
+        assert!(!tracker.is_settled() && tracker.expects_more());
+        tracker.sent("b");
+        tracker.processed("b", Timestamp::UNIX_EPOCH);
+        assert!(tracker.is_settled() && !tracker.expects_more());
     }
 
     #[test]
     fn the_same_line_twice_is_two_messages() {
-        let mut ledger = Ledger::default();
-        ledger.sent(ONE);
-        ledger.sent(ONE);
-        ledger.processed(ONE, Timestamp::UNIX_EPOCH);
-        assert!(!ledger.is_settled());
-        ledger.processed(ONE, Timestamp::UNIX_EPOCH);
-        assert!(ledger.is_settled());
+        let mut tracker = Tracker::default();
+        tracker.sent(ONE);
+        tracker.sent(ONE);
+        tracker.processed(ONE, Timestamp::UNIX_EPOCH);
+        assert!(!tracker.is_settled());
+        tracker.processed(ONE, Timestamp::UNIX_EPOCH);
+        assert!(tracker.is_settled());
     }
 }

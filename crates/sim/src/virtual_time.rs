@@ -1,4 +1,4 @@
-//! How a run in virtual time begins.
+//! The start of a run in virtual time.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use redeliver_embedded::VirtualClock;
 /// 2026-01-01T00:00:00Z: the same for every run, so that the same seed gives the same bytes.
 const START_SECONDS: i64 = 1_767_225_600;
 
-/// As old as SQS's own counts may be, so that what is paced here is paced so there.
+/// The age that SQS's counts may have, so that retries are paced here as on AWS.
 pub const COUNTS_LAG: Duration = Duration::from_secs(60);
 
-/// The clock of a run, at its start.
+/// A clock at the start of a run.
 #[must_use]
 pub fn clock() -> VirtualClock {
     VirtualClock::new(Timestamp::from_timestamp(START_SECONDS, 0).unwrap_or_default())

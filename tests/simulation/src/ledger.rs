@@ -30,7 +30,7 @@ use redeliver_core::limits::MESSAGE_BYTES_MAX;
 use redeliver_core::message::{Attributes, Content, attributes_size};
 use redeliver_core::strategy::Strategy;
 use redeliver_embedded::{Change, What};
-use redeliver_sim::Ledger as LocalLedger;
+use redeliver_sim::Tracker;
 
 use crate::knobs::{Knobs, Operator};
 use crate::messages::{Expected, Produced, number};
@@ -111,7 +111,7 @@ pub struct Ledger {
     digest: DefaultHasher,
     changes: u64,
     /// The ledger of `redeliver local`, which must come to the same sums.
-    local: LocalLedger,
+    local: Tracker,
     by_error_type: BTreeMap<String, u64>,
     /// The last delay that was asked for, and what for: one re-send is compared with many cases of the same retry.
     last_delay: Cell<Option<(DelayOf, u64)>>,
@@ -234,7 +234,7 @@ impl Ledger {
             trace: VecDeque::new(),
             digest: DefaultHasher::new(),
             changes: 0,
-            local: LocalLedger::default(),
+            local: Tracker::default(),
             by_error_type: BTreeMap::new(),
             last_delay: Cell::new(None),
         }

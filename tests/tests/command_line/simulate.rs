@@ -293,7 +293,7 @@ fn what_is_wrong_is_named() {
     );
     assert!(
         refused(&policy, &["--prices", prices.name()])
-            .contains("/sqs is no price; there are alarm_month, dashboard_month, ")
+            .contains("/sqs is not a price; the prices are alarm_month, dashboard_month, ")
     );
     assert!(refused(&policy, &["--outage", "5m", "--failure-rate", "0.5"]).contains("cannot be used with"));
     assert!(

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use maud::{Markup, html};
 use redeliver_core::strategy::Strategy;
-use redeliver_sim::planner::{Concurrency, Scenario, Trouble};
+use redeliver_sim::planner::{Concurrency, Scenario, TargetFault};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -79,7 +79,7 @@ impl Sliders {
         Scenario {
             strategy: Strategy::default(),
             messages: self.messages.clamp(1, MESSAGES_MAX),
-            trouble: Trouble::Outage(outage),
+            fault: TargetFault::Outage(outage),
             capacity: Some(self.capacity.min(CAPACITY_MAX)).filter(|capacity| *capacity > 0),
             over: outage,
             invocations: Concurrency::Limited(10),
@@ -179,6 +179,6 @@ mod tests {
         let sliders = Sliders { outage_minutes: u64::MAX, messages: 0, capacity: 0, ..Sliders::default() };
         let scenario = sliders.scenario();
         assert_eq!((scenario.messages, scenario.capacity), (1, None));
-        assert_eq!(scenario.trouble, Trouble::Outage(Duration::from_secs(14_400)));
+        assert_eq!(scenario.fault, TargetFault::Outage(Duration::from_secs(14_400)));
     }
 }

@@ -20,7 +20,7 @@ pub(super) async fn run(setup: Setup, output: &mut dyn Write) -> Result<Report, 
     if setup.policy.max_redelivery_per_second.is_some() {
         sqs.set_counts_lag(COUNTS_LAG);
     }
-    let hold = (!matches!(setup.target, Target::Failing(_))).then(|| clock.clone());
+    let hold = (!matches!(setup.target, Target::BuiltIn(_))).then(|| clock.clone());
     let requests = || {
         sqs.requests()
             .iter()

@@ -6,7 +6,7 @@ use std::time::Duration;
 use indicatif::ProgressBar;
 use redeliver_core::ports::Clock;
 use redeliver_core::turn::yield_now;
-use redeliver_sim::Ledger;
+use redeliver_sim::Tracker;
 
 use super::input::Portions;
 use super::{Input, RefusedLine};
@@ -15,19 +15,19 @@ use crate::locked::locked;
 use crate::message_file::named;
 use crate::tell;
 
-/// The input, each portion of which is announced before the one before it is sent: the ledger must know of it, or all
+/// The input, each portion of which is announced before the one before it is sent: the tracker must know of it, or all
 /// would be settled in between.
 pub(super) struct Feed<'a> {
     input: Portions,
-    ledger: &'a Mutex<Ledger>,
+    tracker: &'a Mutex<Tracker>,
     bar: &'a ProgressBar,
     /// Lines so far that are no messages.
     pub(super) refused: u64,
 }
 
 impl<'a> Feed<'a> {
-    pub(super) fn new(input: Portions, ledger: &'a Mutex<Ledger>, bar: &'a ProgressBar) -> Self {
-        let mut feed = Self { input, ledger, bar, refused: 0 };
+    pub(super) fn new(input: Portions, tracker: &'a Mutex<Tracker>, bar: &'a ProgressBar) -> Self {
+        let mut feed = Self { input, tracker, bar, refused: 0 };
         feed.announce_what_is_ahead();
         feed
     }
@@ -47,7 +47,7 @@ impl<'a> Feed<'a> {
             tell::warning(format_args!("{}:{line}: {what}", input.display()));
         }
         self.refused += refused.len() as u64;
-        locked(self.ledger).expect(messages.len() as u64);
+        locked(self.tracker).expect(messages.len() as u64);
         self.bar.inc_length(messages.len() as u64);
     }
 }

@@ -16,7 +16,7 @@ use redeliver_message_processor::MessageProcessor;
 use redeliver_sim::functions::{
     async_retry_handler, failed_message_processor, final_dlq_annotator, message_processor,
 };
-use redeliver_sim::{Engine, Functions, Ledger, LocalLambda, LoopError, Tally, Topology, payload_of};
+use redeliver_sim::{Engine, EventCounter, Functions, LocalLambda, LoopError, Topology, Tracker, payload_of};
 
 use super::feed::{Feed, drained};
 use super::setup::Setup;
@@ -69,26 +69,31 @@ async fn run_on<S: QueueService, C: Clock>(
     let stop = || interrupted_at.clone().map(drop);
     let Setup { input, seed, strategy, policy, schema, target } = setup;
     let bar = progress_bar(0);
-    let ledger = Mutex::new(Ledger::default());
-    let mut feed = Feed::new(input, &ledger, &bar);
-    let tally = Tally::default();
+    let tracker = Mutex::new(Tracker::default());
+    let mut feed = Feed::new(input, &tracker, &bar);
+    let tally = EventCounter::default();
     let started = world.clock.now();
     let last_failure = Mutex::default();
     let hold = world.hold.clone();
-    let handler =
-        Recorded { target: &target, ledger: &ledger, last_failure: &last_failure, clock: world.clock, hold };
+    let handler = Recorded {
+        target: &target,
+        tracker: &tracker,
+        last_failure: &last_failure,
+        clock: world.clock,
+        hold,
+    };
     let queues = &(world.of_functions)(topology);
     let final_dlq_annotator = final_dlq_annotator(queues, world.clock, &tally);
     let progress = |settled| bar.set_position(settled);
     let engine = Engine {
         topology,
         clock: world.clock,
-        ledger: &ledger,
+        tracker: &tracker,
         progress: &progress,
         wait: world.wait,
         batching_window: Duration::ZERO,
-        pollers: 1,
-        what_went_in: if strategy == Strategy::AsyncRetry { payload_of } else { |body| body },
+        concurrency: 1,
+        original_body: if strategy == Strategy::AsyncRetry { payload_of } else { |body| body },
     };
     let failed_message_processor =
         failed_message_processor(queues, world.clock, &tally, schema.clone(), policy.clone());
@@ -107,7 +112,7 @@ async fn run_on<S: QueueService, C: Clock>(
             ..message_processor(queues, handler, world.clock, &tally, schema, policy)
         };
         if let Some(portion) = feed.next()? {
-            engine.feed(portion.messages, stop()).await?;
+            engine.send(portion.messages, stop()).await?;
         }
         let functions =
             Functions { on_source: message_processor, failed_message_processor, final_dlq_annotator };
@@ -118,7 +123,7 @@ async fn run_on<S: QueueService, C: Clock>(
                 if let Either::Left(_) = select(stop(), pin!(drained)).await {
                     break;
                 }
-                engine.feed(portion.messages, std::future::pending()).await?;
+                engine.send(portion.messages, std::future::pending()).await?;
             }
             Ok::<_, Failure>(())
         };
@@ -127,8 +132,8 @@ async fn run_on<S: QueueService, C: Clock>(
     }
     let refused = feed.refused;
     bar.finish_and_clear();
-    let ledger = ledger.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let missing = ledger.total_sent() - ledger.settled();
+    let tracker = tracker.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let missing = tracker.total_sent() - tracker.settled();
     // What has come out is not waiting, even if a copy of it is in a queue, or SQS's count lags behind.
     let waiting = match missing {
         0 => 0,
@@ -138,23 +143,23 @@ async fn run_on<S: QueueService, C: Clock>(
     // Looking at the queues and making them is this program's own business, not the loop's.
     requests.retain(|action, _| action.contains("Message"));
     let counts = tally.counts();
-    let interrupted_at = interrupted_at.peek().copied().filter(|_| !ledger.is_settled());
-    let end = interrupted_at.or_else(|| ledger.last_settled_at());
+    let interrupted_at = interrupted_at.peek().copied().filter(|_| !tracker.is_settled());
+    let end = interrupted_at.or_else(|| tracker.last_settled_at());
     Ok(Report {
-        sent: ledger.total_sent(),
+        sent: tracker.total_sent(),
         refused,
-        processed: ledger.total_processed(),
+        processed: tracker.total_processed(),
         retries: counts.delays.iter().sum(),
         hops: counts.hops,
         paced: counts.paced,
         immediate_retries: counts.immediate_retries,
         holds: counts.holds,
         probes: counts.probes,
-        dead_lettered: ledger.dead_letters().clone(),
+        dead_lettered: tracker.dead_letters().clone(),
         waiting,
-        copies: ledger.copies(),
+        copies: tracker.copies(),
         interrupted: interrupted_at.is_some(),
-        all_sent: !ledger.expects_more(),
+        all_sent: !tracker.expects_more(),
         last_failure: last_failure.into_inner().unwrap_or_else(PoisonError::into_inner),
         unaccounted: missing - waiting,
         seconds: (end.unwrap_or(started) - started).as_seconds_f64(),

@@ -11,7 +11,7 @@ use redeliver_aws::targets::{
 use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::policy::Policy;
 use redeliver_core::strategy::Strategy;
-use redeliver_sim::{Chances, Failing, check_payload};
+use redeliver_sim::{BuiltInTarget, Failures, check_payload};
 
 use super::input::{Portion, Portions};
 use super::{Arguments, Target};
@@ -46,7 +46,7 @@ impl Setup {
             (None, Some(command)) => {
                 Target::OwnFunction(Box::new(own_function(command.clone(), arguments.handler_event)))
             }
-            (None, None) => Target::Failing(Failing::new(Chances {
+            (None, None) => Target::BuiltIn(BuiltInTarget::new(Failures {
                 rate: arguments.fail_rate,
                 first: arguments.fail_first,
                 permanently: arguments.fail_permanently,

@@ -8,14 +8,14 @@ use redeliver_core::handler::{Handler, HandlerError, Invocation, Message};
 use redeliver_core::ports::Clock;
 use redeliver_embedded::VirtualClock;
 use redeliver_sim::functions::MAX_CONCURRENCY;
-use redeliver_sim::{Failing, Ledger};
+use redeliver_sim::{BuiltInTarget, Tracker};
 
 use crate::locked::locked;
 
 /// Where the local loop's messages go.
 #[derive(Debug)]
 pub enum Target {
-    Failing(Failing),
+    BuiltIn(BuiltInTarget),
     Http(Box<HttpTarget>),
     OwnFunction(Box<OwnFunction>),
 }
@@ -24,17 +24,17 @@ impl Target {
     /// Calls at the same time.
     pub(super) fn concurrency(&self) -> NonZeroUsize {
         match self {
-            Self::Failing(_) | Self::Http(_) => MAX_CONCURRENCY,
+            Self::BuiltIn(_) | Self::Http(_) => MAX_CONCURRENCY,
             Self::OwnFunction(function) => function.concurrency(),
         }
     }
 }
 
-/// A target whose successes are entered into the ledger as they happen, and whose last failure is kept.
+/// A target whose successes are entered into the tracker as they happen, and whose last failure is kept.
 #[derive(Debug)]
 pub struct Recorded<'a, C> {
     pub target: &'a Target,
-    pub ledger: &'a Mutex<Ledger>,
+    pub tracker: &'a Mutex<Tracker>,
     /// A real target's: the built-in one fails as it is told to.
     pub last_failure: &'a Mutex<Option<String>>,
     pub clock: C,
@@ -51,14 +51,14 @@ impl<C: Clock> Recorded<'_, C> {
     }
 
     fn processed(&self, message: &Message<'_>) {
-        locked(self.ledger).processed(message.body, self.clock.now());
+        locked(self.tracker).processed(message.body, self.clock.now());
     }
 }
 
 impl<C: Clock> Handler for Recorded<'_, C> {
     async fn handle(&self, message: &Message<'_>) -> Result<(), HandlerError> {
         match self.target {
-            Target::Failing(failing) => failing.answer(message)?,
+            Target::BuiltIn(failing) => failing.answer(message)?,
             Target::Http(target) => self.real(target.handle(message)).await?,
             Target::OwnFunction(target) => self.real(target.handle(message)).await?,
         }
@@ -69,7 +69,7 @@ impl<C: Clock> Handler for Recorded<'_, C> {
     async fn invoke(&self, invocation: Invocation<'_>) -> Result<(), HandlerError> {
         match self.target {
             Target::OwnFunction(target) => self.real(target.invoke(invocation)).await?,
-            Target::Failing(_) | Target::Http(_) => return self.handle(invocation.message).await,
+            Target::BuiltIn(_) | Target::Http(_) => return self.handle(invocation.message).await,
         }
         self.processed(invocation.message);
         Ok(())

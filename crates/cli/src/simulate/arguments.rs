@@ -12,7 +12,7 @@ use crate::local::{probability, strategies};
 use crate::output::Printing;
 use crate::people::{DAY, MINUTE, number, seconds};
 use redeliver_sim::cost::Architecture;
-use redeliver_sim::planner::{Concurrency, Scenario, Trouble};
+use redeliver_sim::planner::{Concurrency, Scenario, TargetFault};
 
 /// Longest outage and load, in seconds.
 const SPAN: RangeInclusive<u64> = 1..=30 * DAY;
@@ -129,12 +129,12 @@ impl Arguments {
     }
 
     pub(super) fn scenario(&self) -> Scenario {
-        let trouble = self.failure_rate.map_or(Trouble::Outage(self.outage), Trouble::FailureRate);
+        let fault = self.failure_rate.map_or(TargetFault::Outage(self.outage), TargetFault::FailureRate);
         let at_rate = self.arrival_rate.map(|rate| Duration::from_secs(self.messages.div_ceil(rate.into())));
         Scenario {
             strategy: self.strategy,
             messages: self.messages,
-            trouble,
+            fault,
             capacity: self.capacity,
             over: self.over.or(at_rate).unwrap_or(self.outage),
             invocations: match self.max_concurrency {

@@ -5,29 +5,29 @@ use maud::{Markup, html};
 use super::tables::{scenario, sections};
 use crate::markup::chart::Figure;
 use crate::markup::{figure, page};
-use redeliver_sim::planner::Report;
+use redeliver_sim::planner::Forecast;
 
-pub(super) fn of(report: &Report, figures: &[Figure]) -> String {
-    let names: Vec<_> = report.policies.iter().map(|policy| policy.name.as_str()).collect();
+pub(super) fn of(forecast: &Forecast, figures: &[Figure]) -> String {
+    let names: Vec<_> = forecast.policies.iter().map(|policy| policy.name.as_str()).collect();
     let title = names.join(if names.len() > 2 { ", " } else { " and " });
     let body = html! {
-        header { h1 { (title) } p { (scenario(report)) } }
-        (content(report, figures))
+        header { h1 { (title) } p { (scenario(forecast)) } }
+        (content(forecast, figures))
         footer {
-            "Made by " code { "redeliver simulate" } ". " (prices(report))
+            "Made by " code { "redeliver simulate" } ". " (prices(forecast))
         }
     };
     page(&format!("Plan of {title}"), include_str!("page/page.css"), &body)
 }
 
 /// The charts, and the tables below them.
-pub(super) fn content(report: &Report, figures: &[Figure]) -> Markup {
+pub(super) fn content(forecast: &Forecast, figures: &[Figure]) -> Markup {
     html! {
         section class="figures" {
             @for one in figures { (figure(&one.title, &one.note, &one.chart)) }
         }
         section class="tables" {
-            @for section in sections(report) {
+            @for section in sections(forecast) {
                 figure {
                     h2 { (section.title) }
                     div class="scroll" tabindex="0" role="region" aria-label=(section.title) { table {
@@ -41,9 +41,9 @@ pub(super) fn content(report: &Report, figures: &[Figure]) -> Markup {
     }
 }
 
-pub(super) fn prices(report: &Report) -> Markup {
+pub(super) fn prices(forecast: &Forecast) -> Markup {
     html! {
-        "Prices are AWS's list prices of " (report.prices.region) " as of " (report.prices.read_on) ", or those given with "
+        "Prices are AWS's list prices of " (forecast.prices.region) " as of " (forecast.prices.read_on) ", or those given with "
         code { "--prices" } ", without free tiers."
     }
 }

@@ -12,7 +12,7 @@ use super::page;
 use crate::files::FileError;
 use crate::markup::chart::{Axis, Figure, picture, scale};
 use crate::people::float;
-use redeliver_sim::planner::Report;
+use redeliver_sim::planner::Forecast;
 
 /// One for each policy.
 const POLICIES: [&str; 6] = ["s1", "s2", "s3", "s4", "s5", "s6"];
@@ -39,16 +39,16 @@ impl Picture {
         Ok(Self { path: path.to_owned(), is_page })
     }
 
-    pub(super) fn write(&self, report: &Report) -> Result<(), FileError> {
-        let figures = figures(report);
-        let content = if self.is_page { page::of(report, &figures) } else { picture(&figures) };
+    pub(super) fn write(&self, forecast: &Forecast) -> Result<(), FileError> {
+        let figures = figures(forecast);
+        let content = if self.is_page { page::of(forecast, &figures) } else { picture(&figures) };
         publish(&self.path, content.as_bytes())
     }
 }
 
-pub(super) fn figures(report: &Report) -> Vec<Figure> {
-    let mut figures = load::figures(report);
-    figures.extend([schedule::figure(report), survival::figure(report)]);
+pub(super) fn figures(forecast: &Forecast) -> Vec<Figure> {
+    let mut figures = load::figures(forecast);
+    figures.extend([schedule::figure(forecast), survival::figure(forecast)]);
     figures
 }
 

@@ -1,4 +1,4 @@
-//! The report as tables: for a terminal, and for a page.
+//! The forecast as tables: for a terminal, and for a page.
 
 mod changes;
 mod text;
@@ -11,7 +11,7 @@ use redeliver_core::strategy::Strategy;
 
 use crate::people::{counted, float, grouped, span};
 use redeliver_sim::planner::{
-    Attempt, CircuitBreaker, Measured, PerMillion, PolicyReport, Report, Survival, Trouble,
+    Attempt, CircuitBreaker, Forecast, Measurements, PerMillion, PolicyForecast, Survival, TargetFault,
 };
 pub(super) use text::text;
 
@@ -35,12 +35,14 @@ pub(super) struct Section {
 }
 
 /// What was simulated, in a sentence.
-pub(super) fn scenario(report: &Report) -> String {
-    let given = &report.scenario;
+pub(super) fn scenario(forecast: &Forecast) -> String {
+    let given = &forecast.scenario;
     let mut sentence = format!("{} messages over {}", grouped(given.messages), span(given.over.as_secs()));
-    sentence += &match given.trouble {
-        Trouble::Outage(length) => format!("; the target is down for the first {}", span(length.as_secs())),
-        Trouble::FailureRate(rate) => format!("; {} of the calls fail", percent(rate)),
+    sentence += &match given.fault {
+        TargetFault::Outage(length) => {
+            format!("; the target is down for the first {}", span(length.as_secs()))
+        }
+        TargetFault::FailureRate(rate) => format!("; {} of the calls fail", percent(rate)),
     };
     if let Some(most) = given.capacity {
         sentence += &format!("; the target takes {} a second", grouped(most.into()));
@@ -57,19 +59,19 @@ pub(super) fn scenario(report: &Report) -> String {
     sentence + "."
 }
 
-pub(super) fn sections(report: &Report) -> Vec<Section> {
-    let breaker = report.policies.iter().any(|policy| policy.without_circuit_breaker.is_some());
-    [schedule(report), survival(report), span_section(report), load(report)]
+pub(super) fn sections(forecast: &Forecast) -> Vec<Section> {
+    let breaker = forecast.policies.iter().any(|policy| policy.without_circuit_breaker.is_some());
+    [schedule(forecast), survival(forecast), span_section(forecast), load(forecast)]
         .into_iter()
-        .chain(breaker.then(|| changes::section(report)))
-        .chain([costs(report)])
+        .chain(breaker.then(|| changes::section(forecast)))
+        .chain([costs(forecast)])
         .collect()
 }
 
-fn schedule(report: &Report) -> Section {
-    let longest = report.policies.iter().map(|policy| policy.schedule.len()).max().unwrap_or(0);
-    let values = |policy: &PolicyReport, index: usize| {
-        let Some(attempt) = policy.schedule.get(index) else {
+fn schedule(forecast: &Forecast) -> Section {
+    let longest = forecast.policies.iter().map(|policy| policy.schedule.attempts.len()).max().unwrap_or(0);
+    let values = |policy: &PolicyForecast, index: usize| {
+        let Some(attempt) = policy.schedule.attempts.get(index) else {
             return vec!["–".to_owned()];
         };
         let made = match attempt.made {
@@ -81,16 +83,16 @@ fn schedule(report: &Report) -> Section {
     };
     let shown = (0..longest).filter(|index| *index < ROWS_MAX || index + 1 == longest);
     let rows =
-        shown.map(|index| (index + 1, report.policies.iter().map(move |policy| values(policy, index))));
+        shown.map(|index| (index + 1, forecast.policies.iter().map(move |policy| values(policy, index))));
     let title = "Attempts of one message, since its first failure";
-    side_by_side(report, title, "attempt", &["earliest", "median", "latest"], rows)
+    side_by_side(forecast, title, "attempt", &["earliest", "median", "latest"], rows)
 }
 
-fn survival(report: &Report) -> Section {
-    let lengths: Vec<_> = report.policies.first().map_or(&[][..], |policy| &policy.survival).to_vec();
-    let is_held = report.policies.iter().any(|policy| policy.held.is_some());
+fn survival(forecast: &Forecast) -> Section {
+    let lengths: Vec<_> = forecast.policies.first().map_or(&[][..], |policy| &policy.survival).to_vec();
+    let is_held = forecast.policies.iter().any(|policy| policy.hold.is_some());
     let rows = lengths.into_iter().enumerate().map(|(index, Survival { outage_seconds, .. })| {
-        let chances = report.policies.iter().map(move |policy| {
+        let chances = forecast.policies.iter().map(move |policy| {
             let Survival { at_a_random_moment, from_its_beginning, held, .. } = policy.survival[index];
             let held = is_held.then(|| held.map_or("–".to_owned(), percent));
             held.into_iter().chain([at_a_random_moment, from_its_beginning].map(percent)).collect()
@@ -100,22 +102,22 @@ fn survival(report: &Report) -> Section {
     let title = "Chance that a message survives an outage";
     if !is_held {
         let names = ["first failure at a random moment of it", "at its beginning"];
-        return side_by_side(report, title, "outage", &names, rows);
+        return side_by_side(forecast, title, "outage", &names, rows);
     }
     let names = ["held", "called, first at a random moment of it", "called, first at its beginning"];
-    Section { note: Some(held_and_called(report)), ..side_by_side(report, title, "outage", &names, rows) }
+    Section { note: Some(held_and_called(forecast)), ..side_by_side(forecast, title, "outage", &names, rows) }
 }
 
 /// What the columns mean, and for how many messages of the run the first one is.
-fn held_and_called(report: &Report) -> String {
-    let sent = report.scenario.messages;
-    if report.circuit_breakers().all(|breaker| float(breaker.held_messages) >= ALMOST_ALL * float(sent)) {
+fn held_and_called(forecast: &Forecast) -> String {
+    let sent = forecast.scenario.messages;
+    if forecast.circuit_breakers().all(|breaker| float(breaker.held_messages) >= ALMOST_ALL * float(sent)) {
         return "\
 held: from its beginning on, as almost all are; that spends no attempt.
 called: each time, as without a circuit breaker. Few are: only before it opens"
             .to_owned();
     }
-    let held: Vec<_> = report.circuit_breakers().map(|breaker| grouped(breaker.held_messages)).collect();
+    let held: Vec<_> = forecast.circuit_breakers().map(|breaker| grouped(breaker.held_messages)).collect();
     format!(
         "\
 held: from its beginning on; that spends no attempt. In this run {} of {} were held.
@@ -126,14 +128,14 @@ called: each time, as without a circuit breaker",
 }
 
 /// What the rows are called that are counted from the target's return on, if it was away.
-const fn after_the_return(report: &Report) -> [&'static str; 3] {
-    match report.scenario.trouble {
-        Trouble::Outage(_) => [
+const fn after_the_return(forecast: &Forecast) -> [&'static str; 3] {
+    match forecast.scenario.fault {
+        TargetFault::Outage(_) => [
             "busiest second after the return",
             "99 % of the seconds after it: at most",
             "drained after the return in",
         ],
-        Trouble::FailureRate(_) => {
+        TargetFault::FailureRate(_) => {
             ["busiest second", "99 % of the seconds: at most", "drained after the last one in"]
         }
     }
@@ -141,13 +143,13 @@ const fn after_the_return(report: &Report) -> [&'static str; 3] {
 
 /// Several values of each policy: in columns of their own, or of more than one policy in one column.
 fn side_by_side<Name: ToString>(
-    report: &Report,
+    forecast: &Forecast,
     title: &str,
     first: &str,
     names: &[&str],
     rows: impl Iterator<Item = (Name, impl Iterator<Item = Vec<String>>)>,
 ) -> Section {
-    let is_alone = report.policies.len() == 1;
+    let is_alone = forecast.policies.len() == 1;
     let rows = rows.map(|(name, values)| {
         let cells = values.flat_map(|values| if is_alone { values } else { vec![values.join(" · ")] });
         once(name.to_string()).chain(cells).collect()
@@ -157,29 +159,29 @@ fn side_by_side<Name: ToString>(
         let columns = once(first).chain(names.iter().copied()).map(str::to_owned).collect();
         return Section { title: title.to_owned(), columns, rows, note: None };
     }
-    by_policy(format!("{title}: {}", names.join(" · ")), first, report, rows)
+    by_policy(format!("{title}: {}", names.join(" · ")), first, forecast, rows)
 }
 
-fn span_section(report: &Report) -> Section {
+fn span_section(forecast: &Forecast) -> Section {
     let rows = vec![
-        row("longest way, with calls of 60 s", report, |policy| span(policy.span.worst_case_seconds)),
-        row("the source queue keeps a message", report, |policy| span(policy.span.retention_seconds)),
-        row("fits into 80 % of that, or is intended", report, |policy| {
-            if policy.span.fits { "yes".to_owned() } else { "NO: the stack refuses it".to_owned() }
+        row("longest way, with calls of 60 s", forecast, |policy| span(policy.worst_case.worst_case_seconds)),
+        row("the source queue keeps a message", forecast, |policy| span(policy.worst_case.retention_seconds)),
+        row("fits into 80 % of that, or is intended", forecast, |policy| {
+            if policy.worst_case.fits { "yes".to_owned() } else { "NO: the stack refuses it".to_owned() }
         }),
-        row("held by the circuit breaker at most", report, |policy| {
-            policy.span.hold_seconds_max.map_or("–".to_owned(), span)
+        row("held by the circuit breaker at most", forecast, |policy| {
+            policy.worst_case.hold_seconds_max.map_or("–".to_owned(), span)
         }),
     ];
-    by_policy("Worst case", "", report, rows)
+    by_policy("Worst case", "", forecast, rows)
 }
 
-fn load(report: &Report) -> Section {
-    type Count = fn(&Measured) -> u64;
-    let count = |name: &str, value: &dyn Fn(&Measured) -> u64| {
-        row(name, report, |policy| grouped(value(&policy.outcome.measured)))
+fn load(forecast: &Forecast) -> Section {
+    type Count = fn(&Measurements) -> u64;
+    let count = |name: &str, value: &dyn Fn(&Measurements) -> u64| {
+        row(name, forecast, |policy| grouped(value(&policy.outcome.measured)))
     };
-    let measured = || report.outcomes().map(|outcome| &outcome.measured);
+    let measured = || forecast.outcomes().map(|outcome| &outcome.measured);
     let mut rows = vec![
         count("processed", &|measured| measured.processed),
         count("dead-lettered", &|measured| measured.dead_lettered.values().sum()),
@@ -189,7 +191,7 @@ fn load(report: &Report) -> Section {
         count(&format!("  {code}"), &|measured| measured.dead_lettered.get(code).copied().unwrap_or_default())
     }));
     rows.push(count("calls of the target", &|measured| measured.calls));
-    let [busiest, most, drain] = after_the_return(report);
+    let [busiest, most, drain] = after_the_return(forecast);
     let more: [(&str, Count); 11] = [
         ("wasted: the target was down", |measured| measured.wasted.while_down),
         ("wasted: over its capacity", |measured| measured.wasted.over_capacity),
@@ -208,15 +210,15 @@ fn load(report: &Report) -> Section {
         has_breaker || [busiest, most].contains(name) || measured().any(|measured| value(measured) > 0)
     });
     rows.extend(shown.map(|(name, value)| count(name, &value)));
-    rows.push(row(drain, report, |policy| span(policy.outcome.measured.drain_seconds)));
-    by_policy("Load on the target, measured", "", report, rows)
+    rows.push(row(drain, forecast, |policy| span(policy.outcome.measured.drain_seconds)));
+    by_policy("Load on the target, measured", "", forecast, rows)
 }
 
-fn of_breaker(measured: &Measured) -> CircuitBreaker {
+fn of_breaker(measured: &Measurements) -> CircuitBreaker {
     measured.circuit_breaker.unwrap_or_default()
 }
 
-fn costs(report: &Report) -> Section {
+fn costs(forecast: &Forecast) -> Section {
     type Value = fn(&PerMillion) -> String;
     let values: [(&str, Value); 8] = [
         ("SQS requests", |needs| rounded(needs.sqs_requests)),
@@ -228,23 +230,23 @@ fn costs(report: &Report) -> Section {
         ("CloudWatch Logs", |needs| dollars(needs.dollars.logs)),
         ("together", |needs| dollars(needs.total_dollars)),
     ];
-    let rows = values.map(|(name, value)| row(name, report, |policy| value(&policy.outcome.per_million)));
+    let rows = values.map(|(name, value)| row(name, forecast, |policy| value(&policy.outcome.per_million)));
     let title = format!(
         "A million such messages, at the prices of {} as of {}",
-        report.prices.region, report.prices.read_on
+        forecast.prices.region, forecast.prices.read_on
     );
-    by_policy(title, "", report, rows.to_vec())
+    by_policy(title, "", forecast, rows.to_vec())
 }
 
 /// A column for each policy.
-fn by_policy(title: impl Into<String>, first: &str, report: &Report, rows: Vec<Vec<String>>) -> Section {
-    let names = report.policies.iter().map(|policy| crate::text::escaped(&policy.name));
+fn by_policy(title: impl Into<String>, first: &str, forecast: &Forecast, rows: Vec<Vec<String>>) -> Section {
+    let names = forecast.policies.iter().map(|policy| crate::text::escaped(&policy.name));
     let columns = once(first.to_owned()).chain(names).collect();
     Section { title: title.into(), columns, rows, note: None }
 }
 
-fn row(name: &str, report: &Report, value: impl Fn(&PolicyReport) -> String) -> Vec<String> {
-    once(name.to_owned()).chain(report.policies.iter().map(value)).collect()
+fn row(name: &str, forecast: &Forecast, value: impl Fn(&PolicyForecast) -> String) -> Vec<String> {
+    once(name.to_owned()).chain(forecast.policies.iter().map(value)).collect()
 }
 
 /// One digit after the point, and never 0 or 100 for what is not.

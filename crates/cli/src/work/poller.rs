@@ -11,7 +11,7 @@ use redeliver_aws::Stop;
 use redeliver_core::events::Event;
 use redeliver_core::message::ReceivedMessage;
 use redeliver_core::ports::{Clock, EntryError, Function, Observer, Queue, Unreadable};
-use redeliver_sim::event_source_mapping::{handle, receive};
+use redeliver_sim::event_source_mapping::{invoke, receive};
 
 use super::guarded::Guarded;
 use super::health::Vitals;
@@ -85,7 +85,7 @@ impl<Q: Queue, F: Function, C: Clock, O: Observer> Worker<Q, F, C, O> {
         }
         let in_flight = self.vitals.batch_begins();
         let guarded = Guarded { function: &self.function, clock: &self.clock, observer: &self.observer };
-        let left = handle(&self.queue, &guarded, &self.clock, records, self.limits.invocation).await;
+        let left = invoke(&self.queue, &guarded, &self.clock, records, self.limits.invocation).await;
         for sqs_message_id in left {
             self.observer.observe(&Event::NotDeleted { sqs_message_id });
         }

@@ -1,26 +1,24 @@
-//! The prices: AWS's list, and what a user puts in the place of single ones.
+//! AWS's list prices, and a user's replacements for some of them.
 
 use redeliver_core::message::schema::{Violation, list};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;
 
-/// The list as it is shipped.
 const SHIPPED: &str = include_str!("prices.json");
-const OURS: &str = "our own file is in this form: a test reads it";
+const OURS: &str = "a test reads our own file";
 
-/// List prices of one region, the first tier of each; free tiers are not counted.
+/// List prices of one region, of the first tier, without free tiers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prices {
     pub region: String,
-    /// When the pages were read: `YYYY-MM-DD`.
+    /// The date on which the pages were read: `YYYY-MM-DD`.
     pub read_on: String,
     #[serde(skip_serializing)]
     pub prices: PriceList,
 }
 
-/// By what is paid for.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PriceList {
@@ -42,17 +40,15 @@ pub struct PriceList {
 pub struct Price {
     pub dollars: f64,
     pub per: String,
-    /// The title of AWS's page that says so.
+    /// The title of the AWS page with this price.
     pub page: String,
 }
 
-/// Why a file of prices is refused.
+/// The error in a file of prices.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PricesError {
-    /// The JSON parser's own words.
     #[error("the prices are not JSON: {0}")]
     NotJson(String),
-    /// Each culprit with its JSON Pointer.
     #[error("the prices are refused: {}", list(.0))]
     Refused(Vec<Violation>),
 }
@@ -78,7 +74,9 @@ impl Prices {
         for (name, amount) in overrides {
             let pointer = format!("/{}", name.replace('~', "~0").replace('/', "~1"));
             match prices.get_mut(&name) {
-                None => wrong.push(Violation::new(pointer, format!("is no price; there are {names}"))),
+                None => {
+                    wrong.push(Violation::new(pointer, format!("is not a price; the prices are {names}")))
+                }
                 Some(_) if !amount.as_f64().is_some_and(|dollars| dollars.is_finite() && dollars >= 0.0) => {
                     wrong.push(Violation::new(pointer, "is not an amount of dollars, 0 or more"));
                 }
@@ -105,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shipped_list_is_whole_and_says_where_each_price_is_from() {
+    fn the_shipped_list_is_complete_and_names_the_page_of_each_price() {
         let Prices { region, read_on, .. } = Prices::list();
         assert_eq!(region, "us-east-1");
         assert_eq!(read_on.len(), "2026-01-01".len());
@@ -119,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_replaces_one_price_and_no_other() {
+    fn a_member_replaces_one_price_only() {
         let changed = Prices::list_with(r#"{"logs_gb": 0.63, "alarm_month": 0}"#).unwrap();
         assert_eq!((changed.prices.logs_gb.dollars, changed.prices.alarm_month.dollars), (0.63, 0.0));
         assert_eq!(changed.prices.sqs_million_requests, Prices::list().prices.sqs_million_requests);
@@ -127,10 +125,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_or_unknown_is_refused_with_its_pointer() {
+    fn a_wrong_or_unknown_member_is_refused_with_its_pointer() {
         let wrong = refused(r#"{"a/b~": 1, "logs_gb": -1, "alarm_month": "0.1", "metric_month": 1e999}"#);
         for pointer in [
-            "/a~1b~0 is no price; there are alarm_month, dashboard_month, ",
+            "/a~1b~0 is not a price; the prices are alarm_month, dashboard_month, ",
             "/logs_gb is not",
             "/alarm_month is not",
             "/metric_month is not",

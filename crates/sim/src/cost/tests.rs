@@ -1,4 +1,4 @@
-//! The docs' figures, computed: each page must have these words and numbers.
+//! The figures in the docs, computed: each page must have these texts.
 
 use std::time::Duration;
 
@@ -12,16 +12,16 @@ use redeliver_embedded::VirtualClock;
 
 use super::usage::{DECISION_SECONDS, MEMORY_GB};
 use super::*;
-use crate::planner::log_bytes::log_bytes;
-use crate::planner::{Concurrency, Scenario, Trouble, run};
+use crate::planner::telemetry::log_bytes;
+use crate::planner::{Concurrency, Scenario, TargetFault, run};
 
-/// Bytes that the functions log of ten messages: the line of a batch.
+/// The size of the log line for a batch of ten messages.
 struct LogBytes {
     processed: f64,
     handed_off: f64,
     /// By the failed-message-processor.
     scheduled: f64,
-    /// By the message-processor itself.
+    /// By the message-processor.
     sent_again: f64,
     hopped: f64,
 }
@@ -38,7 +38,7 @@ fn message_id() -> String {
     "6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01".to_owned()
 }
 
-/// With values of usual lengths, as all of these.
+/// With values of usual lengths, as in all of these.
 fn processed() -> Event {
     Event::Processed {
         message_id: message_id(),
@@ -69,7 +69,6 @@ fn scheduled(error_type: Option<&str>) -> Event {
     }
 }
 
-/// As the functions write them.
 fn log_bytes_of_ten() -> LogBytes {
     LogBytes {
         processed: bytes(CALLS, &vec![processed(); 10]),
@@ -80,7 +79,7 @@ fn log_bytes_of_ten() -> LogBytes {
     }
 }
 
-/// The message-processor's line of so many messages that are done, and one that fails.
+/// The size of the message-processor's log line for this many successes, and one failure.
 fn log_bytes_of(done: u16, failing: Option<Strategy>) -> f64 {
     let failing = failing.map(|strategy| match strategy {
         Strategy::DirectResend => scheduled(Some("HttpStatus.503")),
@@ -101,7 +100,7 @@ fn page(name: &str) -> String {
     std::fs::read_to_string(path).unwrap()
 }
 
-/// Line breaks do not count.
+/// Ignores line breaks.
 #[track_caller]
 fn is_in(page_name: &str, wanted: &str) {
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -122,8 +121,8 @@ fn whole(number: f64) -> String {
     HumanCount(format!("{number:.0}").parse().unwrap()).to_string()
 }
 
-/// A table of one kind of message: its title, and what stands next to each line of its bill. What stands at the end is
-/// the sum of what is shown.
+/// The table for one kind of message: its title, and the text next to each line of its bill. The total is the sum of the
+/// amounts as they are shown.
 fn table(title: &str, usage: Usage, [requests, invocations, duration, logs]: [String; 4]) -> String {
     let Prices { prices, .. } = Prices::list();
     let bill = usage.bill(&prices, Architecture::Arm64);
@@ -248,9 +247,9 @@ fn a_million_direct_retries() {
     is_in("deploy/cost.md", &table("a million retries with `direct-resend`", usage, how));
 }
 
-/// What a retry asks for, measured: the simulation with it less the one without.
+/// The measured usage of a million retries: a simulation with them, minus one without.
 fn of_a_million_retries(strategy: Strategy) -> Usage {
-    // All at once, so that batches are full; each fails once, and comes back a minute later.
+    // All at once, so that batches are full. Each message fails once, and comes back a minute later.
     let policy = r#"{"circuit_breaker":false,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
     let policy = Policy::from_json(policy).unwrap();
     let messages = 2000;
@@ -258,7 +257,7 @@ fn of_a_million_retries(strategy: Strategy) -> Usage {
         let scenario = Scenario {
             strategy,
             messages,
-            trouble: Trouble::Outage(Duration::from_secs(outage)),
+            fault: TargetFault::Outage(Duration::from_secs(outage)),
             capacity: None,
             over: Duration::from_secs(1),
             invocations: Concurrency::Unlimited { environments: 10 },
@@ -267,7 +266,7 @@ fn of_a_million_retries(strategy: Strategy) -> Usage {
         };
         run(&policy, &scenario, &|_| {}).unwrap()
     };
-    // The second before the first message is sent is over when it is.
+    // Without an outage no message fails, with one of 30 s each fails once.
     let (without, with) = (measured(0), measured(30));
     assert_eq!((without.retries, with.retries), (0, messages));
     let million = |with: f64, without: f64| (with - without) * 1e6 / 2000.0;
@@ -282,7 +281,7 @@ fn of_a_million_retries(strategy: Strategy) -> Usage {
     }
 }
 
-/// The gate: what a retry may cost.
+/// The limit for the cost of a retry.
 #[test]
 fn a_retry_is_as_cheap_as_the_docs_say() {
     for (strategy, requests, most) in
@@ -295,26 +294,26 @@ fn a_retry_is_as_cheap_as_the_docs_say() {
     }
 }
 
-/// What is chosen when it is deployed.
+/// The choices of a deployment.
 #[derive(Clone, Copy)]
 struct Deployed {
     strategy: Strategy,
-    /// Messages that a receive on the source queue brings.
+    /// Messages per receive on the source queue.
     received: u32,
-    /// Messages of a batch there: with a window, of several receives.
+    /// Messages per batch: several receives with a batching window.
     batch: u32,
     traced: bool,
 }
 
-/// Messages a day; of a hundred, so many fail, once each.
+/// The share of messages that fail, once each.
 const FAILING: f64 = 0.02;
-/// Mappings poll with so many long polls at once, of 20 s each.
+/// Concurrent long polls of an event source mapping, of 20 s each.
 const POLLERS: f64 = 5.0;
-/// Of all invocations above one a second, X-Ray takes so many.
+/// X-Ray's sampling rate above one invocation a second.
 const SAMPLED: f64 = 0.05;
 
-/// A month's bill: SQS, Lambda, logs, traces. A failing message fails alone in its batch, and on an inner queue it is
-/// alone, too.
+/// A month's bill: SQS, Lambda, logs, traces. A failing message is the only failure of its batch, and alone in its batch
+/// on an inner queue.
 fn month(messages_a_day: f64, deployed: Deployed) -> [f64; 4] {
     let Deployed { strategy, received, batch, traced } = deployed;
     let prices = Prices::list().prices;
@@ -341,7 +340,7 @@ fn month(messages_a_day: f64, deployed: Deployed) -> [f64; 4] {
     [bill.sqs_requests, bill.lambda_requests + bill.lambda_duration, bill.logs, traces]
 }
 
-/// How full batches are if each of five pollers waits so long for them.
+/// The size of a batch if each of the pollers waits this long for more messages.
 fn batch_of(messages_a_day: f64, window_seconds: f64) -> u32 {
     let most = messages_a_day / 86_400.0 * window_seconds / POLLERS;
     (1..=10).rev().find(|batch| f64::from(*batch) <= most).unwrap_or(1)
@@ -351,7 +350,7 @@ fn batch_of(messages_a_day: f64, window_seconds: f64) -> u32 {
 fn a_month_of_three_loads_as_it_is_by_default_and_as_cheap_as_it_can_be() {
     let loads = [("1,000", 1e3), ("1 million", 1e6), ("100 million", 1e8)];
     let rows = loads.map(|(name, load)| {
-        // At more than a thousand a second batches are full by themselves.
+        // Above a thousand messages a second batches are full without a window.
         let received = if load > 5e7 { 10 } else { 1 };
         let cheapest = Deployed {
             strategy: Strategy::DirectResend,
@@ -365,7 +364,7 @@ fn a_month_of_three_loads_as_it_is_by_default_and_as_cheap_as_it_can_be() {
         let lines = lines.map(|(line, (default, cheapest))| {
             format!("| {name} | {line} | {} | {} |\n", dollars(default), dollars(cheapest))
         });
-        // The sum of what is shown.
+        // The sum of the amounts as they are shown.
         let cents = |bill: [f64; 4]| bill.map(|amount| (amount * 100.0).round()).into_iter().sum::<f64>();
         let total = [default, cheapest].map(|bill| dollars(cents(bill) / 100.0));
         lines.collect::<String>() + &format!("| | **together** | **{}** | **{}** |\n", total[0], total[1])
@@ -387,7 +386,7 @@ fn thin_traffic_large_messages_and_the_other_processor() {
             bill.sqs_requests, bill.lambda_requests, bill.lambda_duration
         ),
     );
-    // A send carries one of 64 KB, a receive ten, a delete none.
+    // A send carries one message of 64 KB, a receive ten, a delete none.
     let billed = short((1_000_000.0 + 10.0 * 100_000.0 + 100_000.0) / 1e6);
     is_in(
         "deploy/cost.md",

@@ -1,16 +1,16 @@
-//! From what is used to what it costs.
+//! From usage to dollars.
 
 use serde::Serialize;
 
 use super::prices::{Price, PriceList};
 
-/// Memory of each function, as the stack sets it.
+/// The memory of each function in the stack.
 pub(super) const MEMORY_GB: f64 = 0.25;
-/// How long an invocation of the message-processor is assumed to take: the target's answers to a batch, side by side.
+/// The assumed duration of an invocation of the message-processor: the concurrent calls of a batch.
 pub const CALL_SECONDS: f64 = 0.3;
-/// How long an invocation of the other functions is assumed to take: they only talk to SQS.
+/// The assumed duration of an invocation of the other functions, which only call SQS.
 pub(super) const DECISION_SECONDS: f64 = 0.1;
-/// What Lambda itself logs of an invocation: its `START`, and `END` and `REPORT` ("Monitoring Lambda functions").
+/// Lambda's own log lines for an invocation: `START`, `END` and `REPORT` ("Monitoring Lambda functions").
 const LAMBDA_LOG_BYTES: f64 = 2.0 * 400.0;
 
 /// The functions' processor.
@@ -22,31 +22,30 @@ pub enum Architecture {
     X86_64,
 }
 
-/// Invocations, by how long they take.
+/// Invocations, by their duration.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Invocations {
-    /// Seconds of the message-processor, which waits for the target: [`CALL_SECONDS`].
+    /// Invocations of the message-processor, of [`CALL_SECONDS`] each.
     pub calling: f64,
-    /// Seconds of the other functions: [`DECISION_SECONDS`].
+    /// Invocations of the other functions, of [`DECISION_SECONDS`] each.
     pub deciding: f64,
 }
 
-/// What is paid for by use.
+/// The usage that AWS charges for.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
-    /// Requests to SQS. One whose payload is above 64 KB is billed as several ("Amazon SQS pricing").
+    /// SQS bills a request with a payload above 64 KB as several ("Amazon SQS pricing").
     pub sqs_requests: f64,
     pub invocations: Invocations,
-    /// Bytes of the functions' own log lines; Lambda's are added by the invocation.
+    /// The size of the functions' own log lines; Lambda's are added for each invocation.
     pub log_bytes: f64,
 }
 
+/// In dollars.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Bill {
     pub sqs_requests: f64,
-    /// Lambda, by the invocation.
     pub lambda_requests: f64,
-    /// Lambda, by memory and time.
     pub lambda_duration: f64,
     pub logs: f64,
 }
@@ -62,12 +61,12 @@ impl Invocations {
 }
 
 impl Usage {
-    /// Logs in GB, Lambda's own lines with them.
+    /// Logs in GB, including Lambda's own lines.
     pub fn log_gb(&self) -> f64 {
         (self.log_bytes + self.invocations.total() * LAMBDA_LOG_BYTES) / 1e9
     }
 
-    /// The same for another number of messages.
+    /// The usage of `factor` times as many messages.
     pub fn times(self, factor: f64) -> Self {
         let Invocations { calling, deciding } = self.invocations;
         Self {

@@ -1,4 +1,4 @@
-//! What comes out at the end of the loop: the final records.
+//! The end of the loop: final records are read from the final DLQ, written out and deleted.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -16,25 +16,28 @@ use crate::error::LoopError;
 use crate::event_source_mapping::receive;
 
 impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
-    /// Reads the final DLQ: first written out and entered into the ledger, then deleted.
-    pub(super) async fn collect(&self, output: &mut dyn Write, over: &Cell<bool>) -> Result<(), LoopError> {
+    /// Reads the final DLQ. A record is deleted only after it is written, tracked and flushed: one that the disk refuses
+    /// stays in the queue.
+    pub(super) async fn read_final_dlq(
+        &self,
+        output: &mut dyn Write,
+        done: &Cell<bool>,
+    ) -> Result<(), LoopError> {
         let queue = &self.topology.final_dlq;
-        self.repeat(over, async || {
+        self.repeat(done, async || {
             let records = receive(queue, self.wait).await.map_err(LoopError::sqs("reading the final DLQ"))?;
-            // Written, counted, flushed, and only then deleted: a final record that the disk refuses stays in the
-            // queue.
             for record in &records {
                 let (_, verdict) = trace_header_and_verdict(record);
                 writeln!(output, "{}", final_record(record, verdict.is_some()))?;
                 let code = verdict.as_ref().map(|verdict| verdict.code.as_str());
                 let error_type = record.attributes.get(ERROR_TYPE).and_then(Attribute::text).or(code);
                 let now = self.clock.now();
-                let body = (self.what_went_in)(&record.body);
-                self.ledger().dead_lettered(body, error_type.unwrap_or("UNANNOTATED"), now);
+                let body = (self.original_body)(&record.body);
+                self.tracker().dead_lettered(body, error_type.unwrap_or("UNANNOTATED"), now);
             }
             output.flush()?;
             let handles: Vec<_> = records.into_iter().map(|record| record.receipt_handle).collect();
-            // One that is not deleted comes out again, and the ledger counts it as a copy.
+            // A record that is not deleted comes out again, and counts as a copy.
             delete(queue, self.clock, &handles).await;
             Ok(())
         })
@@ -42,7 +45,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
     }
 }
 
-/// One line of the output: the body as it is, attributes as plain values, and the trace header if the verdict is there.
+/// One line of the output: the body as it is, the attributes as plain values, and the trace header if it has the verdict.
 fn final_record(record: &ReceivedMessage, has_verdict_in_trace_header: bool) -> String {
     #[derive(Serialize)]
     struct FinalRecord<'a> {

@@ -1,4 +1,4 @@
-//! What goes in: messages sent to the source queue, or a function invoked.
+//! The start of the loop: messages are sent to the source queue, or a function is invoked with them.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -13,28 +13,28 @@ use super::Engine;
 use crate::error::LoopError;
 use crate::lambda::FUNCTION_ARN;
 
-const FEED: usize = 1000;
-/// How long one feeding may take.
-const FEED_TIMEOUT: Duration = Duration::from_secs(60);
+/// Messages that are sent at once.
+const CHUNK: usize = 1000;
+const CHUNK_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
-    /// Sends all messages, unless `stop` completes before.
+    /// Sends all messages, unless `stop` completes first.
     ///
     /// # Errors
-    /// If SQS refuses one for good, or does not answer for a minute, or if `stop` completed.
-    pub async fn feed(
+    /// If SQS refuses a message for good or does not answer for a minute, or if `stop` completes.
+    pub async fn send(
         &self,
         messages: Vec<OutgoingMessage>,
         stop: impl Future<Output = ()>,
     ) -> Result<(), LoopError> {
         let (total, confirmed) = (messages.len(), Cell::new(0));
-        unless(stop, &confirmed, total, self.send_all(messages, &confirmed)).await
+        until_stopped(stop, &confirmed, total, self.send_all(messages, &confirmed)).await
     }
 
-    /// Invokes the function with each message's body, unless `stop` completes before.
+    /// Invokes the function with each message's body, unless `stop` completes first.
     ///
     /// # Errors
-    /// If the record of a failure cannot be sent for a minute, or if `stop` completed.
+    /// If the record of a failure cannot be sent for a minute, or if `stop` completes.
     pub async fn invoke(
         &self,
         messages: Vec<OutgoingMessage>,
@@ -45,13 +45,13 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         let invoking = async {
             for message in messages {
                 let payload = &message.content().body;
-                self.ledger().sent(payload);
+                self.tracker().sent(payload);
                 invoker.invoke(FUNCTION_ARN, payload).await?;
                 confirmed.update(|count| count + 1);
             }
             Ok(())
         };
-        unless(stop, &confirmed, total, invoking).await
+        until_stopped(stop, &confirmed, total, invoking).await
     }
 
     async fn send_all(
@@ -61,13 +61,13 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
     ) -> Result<(), LoopError> {
         let mut messages = messages.into_iter().peekable();
         while messages.peek().is_some() {
-            let chunk: Vec<_> = messages.by_ref().take(FEED).collect();
-            // Entered before it is sent: the target may be done with it before SQS's answer is here.
+            let chunk: Vec<_> = messages.by_ref().take(CHUNK).collect();
+            // Tracked before they are sent: the target may be done with one before SQS has answered.
             for message in &chunk {
-                self.ledger().sent(&message.content().body);
+                self.tracker().sent(&message.content().body);
             }
             for outcome in
-                deliver(&self.topology.source, self.clock, self.clock.now() + FEED_TIMEOUT, chunk).await
+                deliver(&self.topology.source, self.clock, self.clock.now() + CHUNK_TIMEOUT, chunk).await
             {
                 outcome.map_err(LoopError::sqs("sending the messages"))?;
                 confirmed.update(|count| count + 1);
@@ -77,8 +77,8 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
     }
 }
 
-/// Sends, unless `stop` completes before.
-async fn unless(
+/// Sends until `stop` completes.
+async fn until_stopped(
     stop: impl Future<Output = ()>,
     confirmed: &Cell<usize>,
     total: usize,

@@ -12,7 +12,7 @@ use redeliver_embedded::{EmbeddedQueue, EmbeddedSqs, VirtualClock};
 
 use super::*;
 
-/// What the engine does on queues of its own, and how many messages are left in them.
+/// Runs `work` with an engine on queues of its own; also returns the number of messages left in them.
 fn on_queues<T>(work: impl AsyncFnOnce(Engine<'_, EmbeddedQueue, VirtualClock>) -> T) -> (T, u64) {
     let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
     let sqs = EmbeddedSqs::new(clock.clone(), 1);
@@ -21,12 +21,12 @@ fn on_queues<T>(work: impl AsyncFnOnce(Engine<'_, EmbeddedQueue, VirtualClock>) 
         let engine = Engine {
             topology: &topology,
             clock: &clock,
-            ledger: &Mutex::default(),
+            tracker: &Mutex::default(),
             progress: &|_| {},
             wait: Duration::ZERO,
             batching_window: Duration::ZERO,
-            pollers: 1,
-            what_went_in: |body| body,
+            concurrency: 1,
+            original_body: |body| body,
         };
         let outcome = work(engine).await;
         (outcome, topology.waiting().await.unwrap())
@@ -53,27 +53,27 @@ impl Write for FullDisk {
 #[test]
 fn a_final_record_that_is_not_written_out_stays_in_its_queue() {
     let (outcome, left) = on_queues(async |engine| {
-        engine.ledger().sent("{}");
+        engine.tracker().sent("{}");
         engine.topology.final_dlq.send_batch(pack(&[message("{}")])[0]).await;
-        engine.collect(&mut BufWriter::new(FullDisk), &Cell::new(false)).await
+        engine.read_final_dlq(&mut BufWriter::new(FullDisk), &Cell::new(false)).await
     });
     assert!(matches!(outcome, Err(LoopError::Output(_))), "{outcome:?}");
     assert_eq!(left, 1);
 }
 
 #[test]
-fn feeding_ends_with_what_stops_it() {
+fn a_stop_interrupts_sending() {
     let messages = || vec![message("{}"), message("{}")];
-    let (outcome, sent) = on_queues(async |engine| engine.feed(messages(), ready(())).await);
+    let (outcome, sent) = on_queues(async |engine| engine.send(messages(), ready(())).await);
     let error = outcome.unwrap_err().to_string();
     assert_eq!(error, "interrupted while sending the messages: at least 0 of 2 were sent");
     assert_eq!(sent, 0);
-    let (outcome, sent) = on_queues(async |engine| engine.feed(messages(), pending()).await);
+    let (outcome, sent) = on_queues(async |engine| engine.send(messages(), pending()).await);
     assert!(outcome.is_ok(), "{outcome:?}");
     assert_eq!(sent, 2);
 }
 
-/// One message every ten seconds, and how many batches they are.
+/// Sends one message every ten seconds; returns how many arrived, and the sizes of their batches.
 fn batches_of_thirty(window: u64) -> (usize, Vec<usize>) {
     struct Sizes(Mutex<Vec<usize>>);
     impl Function for Sizes {
@@ -87,29 +87,29 @@ fn batches_of_thirty(window: u64) -> (usize, Vec<usize>) {
     clock.block_on(async {
         let window = Duration::from_secs(window);
         let topology =
-            Topology::create_for(&sqs, "engine", Strategy::DelayedResend, 5, window).await.unwrap();
+            Topology::create_with_window(&sqs, "engine", Strategy::DelayedResend, 5, window).await.unwrap();
         let engine = Engine {
             topology: &topology,
             clock: &clock,
-            ledger: &Mutex::default(),
+            tracker: &Mutex::default(),
             progress: &|_| {},
             wait: Duration::from_secs(20),
             batching_window: window,
-            pollers: 1,
-            what_went_in: |body| body,
+            concurrency: 1,
+            original_body: |body| body,
         };
-        let (sizes, over) = (Sizes(Mutex::default()), Cell::new(false));
-        let pump = engine.pump(&topology.source, &sizes, window, &over);
+        let (sizes, done) = (Sizes(Mutex::default()), Cell::new(false));
+        let poll = engine.poll(&topology.source, &sizes, window, &done);
         let send = async {
             for _ in 0..30 {
-                engine.feed(vec![message("{}")], pending()).await.unwrap();
+                engine.send(vec![message("{}")], pending()).await.unwrap();
                 clock.sleep(Duration::from_secs(10)).await;
             }
             clock.sleep(Duration::from_secs(600)).await;
-            over.set(true);
+            done.set(true);
         };
-        let (pumped, ()) = join!(pump, send);
-        pumped.unwrap();
+        let (polled, ()) = join!(poll, send);
+        polled.unwrap();
         let sizes = sizes.0.into_inner().unwrap();
         (sizes.iter().sum(), sizes)
     })
@@ -125,20 +125,20 @@ fn a_batch_waits_for_more_until_it_is_full_or_its_window_is_over_and_none_comes_
 }
 
 #[test]
-fn only_empty_looks_in_a_row_tell_that_something_is_lost() {
+fn messages_are_lost_after_several_empty_counts_in_a_row() {
     let seconds = |clock: &VirtualClock| clock.now().timestamp();
     let (lost_after, _) = on_queues(async |engine| {
         let (clock, queue) = (engine.clock, &engine.topology.final_dlq);
         let passes_by = async {
-            // There at the second look, and not before or after it.
-            clock.sleep(BETWEEN_LOOKS * 3 / 2).await;
+            // The message is there at the second count only.
+            clock.sleep(COUNT_PAUSE * 3 / 2).await;
             queue.send_batch(pack(&[message("{}")])[0]).await;
-            clock.sleep(BETWEEN_LOOKS).await;
+            clock.sleep(COUNT_PAUSE).await;
             let taken = receive(queue, Duration::ZERO).await.unwrap();
             queue.delete_batch(&[taken[0].receipt_handle.clone()]).await;
         };
         let lost = async {
-            engine.until_lost().await;
+            engine.messages_lost().await;
             seconds(clock)
         };
         join!(lost, passes_by).0

@@ -1,9 +1,8 @@
-//! The environments of a function, as Lambda has them: each does one invocation at a time, and has a memory of its own,
-//! which is where a circuit breaker lives.
+//! Execution environments of a function, as in Lambda: each handles one invocation at a time, and has its own memory with
+//! its own circuit breaker.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use redeliver_core::deliver::until;
@@ -11,30 +10,32 @@ use redeliver_core::message::{Confirmed, ReceivedMessage, Timestamp};
 use redeliver_core::ports::{Clock, Function};
 use redeliver_embedded::VirtualClock;
 
+use super::request_counter::Counter;
 use crate::sync::lock;
 
-/// An assumption: AWS does not say for how long an idle environment is kept; people have measured 5 to 15 minutes.
+/// An assumption: AWS does not say how long it keeps an idle environment. Measurements range from 5 to 15 minutes.
 const IDLE_MAX: Duration = Duration::from_secs(5 * 60);
-/// "Lambda terminates execution environments every few hours", also those at work ("Understanding the Lambda execution
-/// environment lifecycle"). How many hours a few are is an assumption.
+/// "Lambda terminates execution environments every few hours", even busy ones ("Understanding the Lambda execution
+/// environment lifecycle"). Two hours are an assumption.
 const LIFETIME: Duration = Duration::from_secs(2 * 3600);
 
-/// A function each of whose environments is made by `start`.
+/// A function with several environments, each of which `start` makes.
 pub(super) struct Environments<'a, S, F> {
     start: S,
     clock: &'a VirtualClock,
-    taken: Taken,
-    /// The one that was used last is the last one.
+    reuse: Reuse,
+    /// The most recently used one is the last.
     idle: Mutex<VecDeque<Environment<F>>>,
-    started: AtomicU64,
+    /// Environments started so far.
+    started: &'a Counter,
 }
 
-/// Which of the idle environments an invocation gets.
+/// The idle environment that an invocation gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Taken {
-    /// As it seems to be in Lambda: the one that was used last, and a new one only if none is idle.
+pub(super) enum Reuse {
+    /// The most recently used one, and a new one only if none is idle: Lambda seems to do the same.
     MostRecent,
-    /// One after the other, of so many. If invocations take no time, the one that was used last would do them all.
+    /// The least recently used one, of this many. When invocations take no time, the most recent one would get them all.
     InTurn(usize),
 }
 
@@ -45,13 +46,8 @@ struct Environment<F> {
 }
 
 impl<'a, S: Fn() -> F, F> Environments<'a, S, F> {
-    pub(super) fn new(taken: Taken, clock: &'a VirtualClock, start: S) -> Self {
-        Self { start, clock, taken, idle: Mutex::default(), started: AtomicU64::new(0) }
-    }
-
-    /// How many were started.
-    pub(super) fn started(&self) -> u64 {
-        self.started.load(Ordering::Relaxed)
+    pub(super) fn new(reuse: Reuse, clock: &'a VirtualClock, started: &'a Counter, start: S) -> Self {
+        Self { start, clock, reuse, idle: Mutex::default(), started }
     }
 
     fn take(&self) -> Environment<F> {
@@ -61,14 +57,14 @@ impl<'a, S: Fn() -> F, F> Environments<'a, S, F> {
             idle.retain(|environment| {
                 until(environment.used_at, now) < IDLE_MAX && until(environment.started_at, now) < LIFETIME
             });
-            match self.taken {
-                Taken::MostRecent => idle.pop_back(),
-                Taken::InTurn(of) if idle.len() < of => None,
-                Taken::InTurn(_) => idle.pop_front(),
+            match self.reuse {
+                Reuse::MostRecent => idle.pop_back(),
+                Reuse::InTurn(count) if idle.len() < count => None,
+                Reuse::InTurn(_) => idle.pop_front(),
             }
         };
         idle.unwrap_or_else(|| {
-            self.started.fetch_add(1, Ordering::Relaxed);
+            self.started.add(1);
             Environment { function: (self.start)(), started_at: now, used_at: now }
         })
     }
@@ -90,7 +86,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes a second, and notes who it was.
+    /// Takes a second, and notes its number.
     struct Numbered<'a> {
         number: u64,
         clock: &'a VirtualClock,
@@ -105,19 +101,17 @@ mod tests {
         }
     }
 
-    /// A clock, and which environments were invoked: known by how many were started before.
-    fn world() -> (VirtualClock, Mutex<Vec<u64>>) {
-        (VirtualClock::new(Timestamp::UNIX_EPOCH), Mutex::default())
+    /// A clock, and the numbers of the environments that were invoked, in the order of their start.
+    fn world() -> (VirtualClock, Mutex<Vec<u64>>, Counter) {
+        (VirtualClock::new(Timestamp::UNIX_EPOCH), Mutex::default(), Counter::default())
     }
 
     macro_rules! environments {
-        ($taken:expr, $clock:ident, $invoked:ident) => {{
-            let numbers = AtomicU64::new(0);
-            let (clock, invoked) = (&$clock, &$invoked);
-            Environments::new($taken, clock, move || {
-                let number = numbers.fetch_add(1, Ordering::Relaxed);
-                Numbered { number, clock, invoked }
-            })
+        ($reuse:expr, $clock:ident, $invoked:ident, $started:ident) => {{
+            let (clock, invoked, started) = (&$clock, &$invoked, &$started);
+            // The one that is starting is counted already.
+            let start = move || Numbered { number: started.get() - 1, clock, invoked };
+            Environments::new($reuse, clock, started, start)
         }};
     }
 
@@ -126,9 +120,9 @@ mod tests {
     }
 
     #[test]
-    fn who_is_idle_is_taken_and_the_last_one_first() {
-        let (clock, invoked) = world();
-        let environments = environments!(Taken::MostRecent, clock, invoked);
+    fn the_most_recent_idle_environment_is_reused() {
+        let (clock, invoked, started) = world();
+        let environments = environments!(Reuse::MostRecent, clock, invoked, started);
         clock.block_on(async {
             invoke(&environments).await;
             invoke(&environments).await;
@@ -140,13 +134,13 @@ mod tests {
             invoke(&environments).await;
         });
         assert_eq!(*invoked.lock().unwrap(), [0, 0, 0, 1, 1]);
-        assert_eq!(environments.started(), 2);
+        assert_eq!(started.get(), 2);
     }
 
     #[test]
-    fn in_turn_all_of_them_are_used() {
-        let (clock, invoked) = world();
-        let environments = environments!(Taken::InTurn(3), clock, invoked);
+    fn in_turn_every_environment_is_used() {
+        let (clock, invoked, started) = world();
+        let environments = environments!(Reuse::InTurn(3), clock, invoked, started);
         clock.block_on(async {
             for _ in 0..7 {
                 invoke(&environments).await;
@@ -156,9 +150,9 @@ mod tests {
     }
 
     #[test]
-    fn who_is_idle_for_long_or_old_goes() {
-        let (clock, invoked) = world();
-        let environments = environments!(Taken::MostRecent, clock, invoked);
+    fn an_environment_ends_when_it_is_idle_for_long_or_old() {
+        let (clock, invoked, started) = world();
+        let environments = environments!(Reuse::MostRecent, clock, invoked, started);
         clock.block_on(async {
             invoke(&environments).await;
             clock.sleep(IDLE_MAX - Duration::from_secs(1)).await;

@@ -1,18 +1,18 @@
-//! What hits the target, second by second.
+//! The load on the target, second by second.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// The calls of each second in which there were any, from the first message on.
+/// The calls in each second since the first message; seconds without calls are left out.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Load {
     seconds: BTreeMap<u64, Second>,
-    /// Calls that failed, by what for.
+    /// Failed calls by cause.
     pub wasted: Wasted,
 }
 
-/// The calls of one second.
+/// The calls in one second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Second {
     pub calls: u64,
@@ -23,7 +23,7 @@ pub struct Second {
 pub struct Wasted {
     /// The target was down.
     pub while_down: u64,
-    /// The target had taken all that it takes in that second.
+    /// The target was at its capacity in that second.
     pub over_capacity: u64,
     pub by_chance: u64,
 }
@@ -35,13 +35,13 @@ impl Wasted {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Failed {
+pub(super) enum FailureCause {
     WhileDown,
     OverCapacity,
     ByChance,
 }
 
-/// The load from the target's return to the last call.
+/// The load from the target's return until the last call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AfterReturn {
     /// Calls of the busiest second.
@@ -51,19 +51,19 @@ pub struct AfterReturn {
 }
 
 impl Load {
-    /// A call in this second, and how it ended.
-    pub(super) fn record(&mut self, second: u64, outcome: Result<(), Failed>) {
+    /// Records a call in this second.
+    pub(super) fn record(&mut self, second: u64, outcome: Result<(), FailureCause>) {
         let calls = self.seconds.entry(second).or_default();
         calls.calls += 1;
         match outcome {
             Ok(()) => calls.succeeded += 1,
-            Err(Failed::WhileDown) => self.wasted.while_down += 1,
-            Err(Failed::OverCapacity) => self.wasted.over_capacity += 1,
-            Err(Failed::ByChance) => self.wasted.by_chance += 1,
+            Err(FailureCause::WhileDown) => self.wasted.while_down += 1,
+            Err(FailureCause::OverCapacity) => self.wasted.over_capacity += 1,
+            Err(FailureCause::ByChance) => self.wasted.by_chance += 1,
         }
     }
 
-    /// What there was in one second.
+    /// The calls in one second.
     pub fn at(&self, second: u64) -> Second {
         self.seconds.get(&second).copied().unwrap_or_default()
     }
@@ -94,7 +94,7 @@ impl Load {
             return AfterReturn::default();
         };
         let seconds = self.last_second() + 1 - second;
-        // The nearest rank: so many seconds are busier.
+        // By the nearest rank: the number of seconds that are busier.
         let above = seconds - (seconds * 99).div_ceil(100);
         let p99 = usize::try_from(above).ok().and_then(|above| calls.get(above)).copied().unwrap_or(0);
         AfterReturn { peak_per_second: peak, p99_per_second: p99 }
@@ -125,11 +125,11 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_is_counted_by_its_cause() {
+    fn failures_are_counted_by_cause() {
         let mut load = Load::default();
-        load.record(1, Err(Failed::WhileDown));
-        load.record(1, Err(Failed::OverCapacity));
-        load.record(1, Err(Failed::ByChance));
+        load.record(1, Err(FailureCause::WhileDown));
+        load.record(1, Err(FailureCause::OverCapacity));
+        load.record(1, Err(FailureCause::ByChance));
         load.record(1, Ok(()));
         assert_eq!(load.at(1), Second { calls: 4, succeeded: 1 });
         assert_eq!(load.wasted, Wasted { while_down: 1, over_capacity: 1, by_chance: 1 });

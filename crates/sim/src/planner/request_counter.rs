@@ -1,4 +1,4 @@
-//! Counts what the functions are asked to do, and what they ask for.
+//! Counts invocations of the functions, and requests to the queues.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -16,89 +16,90 @@ use redeliver_embedded::EmbeddedQueue;
 
 use crate::sync::lock;
 
-/// What all functions together were given and asked for.
+/// A counter that several functions or queues may share.
 #[derive(Debug, Default)]
-pub(super) struct Counts {
-    looks: AtomicU64,
-    receives: AtomicU64,
-    /// Bodies from their beginning to the end of `message_id`, which comes first.
-    held: Mutex<BTreeSet<String>>,
-}
+pub(super) struct Counter(AtomicU64);
 
-impl Counts {
-    /// How often the functions asked for a queue's depth (`GetQueueAttributes`). The engine does that too, which no
-    /// deployment does.
-    pub(super) fn looks(&self) -> u64 {
-        self.looks.load(Ordering::Relaxed)
+impl Counter {
+    pub(super) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
     }
 
-    /// Receives that brought a message.
-    pub(super) fn receives(&self) -> u64 {
-        self.receives.load(Ordering::Relaxed)
-    }
-
-    /// Messages that were held at least once.
-    pub(super) fn held_messages(&self) -> u64 {
-        lock(&self.held).len() as u64
+    pub(super) fn add(&self, count: u64) {
+        self.0.fetch_add(count, Ordering::Relaxed);
     }
 }
 
-/// A function whose invocations are counted.
-pub(super) struct Counted<'a, F> {
-    pub(super) function: F,
-    counts: &'a Counts,
-    invocations: AtomicU64,
-}
+/// The messages that were held at least once, by the beginning of their body up to the end of `message_id`.
+#[derive(Debug, Default)]
+pub(super) struct HeldMessages(Mutex<BTreeSet<String>>);
 
-impl<'a, F> Counted<'a, F> {
-    pub(super) fn new(function: F, counts: &'a Counts) -> Self {
-        Self { function, counts, invocations: AtomicU64::new(0) }
+impl HeldMessages {
+    pub(super) fn count(&self) -> u64 {
+        lock(&self.0).len() as u64
     }
 
-    pub(super) fn invocations(&self) -> u64 {
-        self.invocations.load(Ordering::Relaxed)
-    }
-}
-
-impl<F: Function> Function for Counted<'_, F> {
-    async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> Vec<Confirmed> {
-        self.invocations.fetch_add(1, Ordering::Relaxed);
-        let held = records.iter().filter(|record| is_or_was_held(record));
-        let ids =
-            held.filter_map(|record| Some(record.body.split_once(',')?.0.trim_end_matches('}').to_owned()));
-        lock(&self.counts.held).extend(ids);
-        self.function.process(records, deadline).await
+    fn note(&self, records: &[ReceivedMessage]) {
+        let ids = records.iter().filter(|record| was_held(record)).filter_map(|record| {
+            let (id, _) = record.body.split_once(',')?;
+            Some(id.trim_end_matches('}').to_owned())
+        });
+        lock(&self.0).extend(ids);
     }
 }
 
-/// Whether it is handed off as held, or was sent again so. The messages of a simulation have no such words of their own.
-fn is_or_was_held(record: &ReceivedMessage) -> bool {
+/// Whether the message was handed off as held, or re-sent after that. No simulated message says so itself.
+fn was_held(record: &ReceivedMessage) -> bool {
     let failure = record.attributes.get(FAILURE).and_then(Attribute::text);
     failure.is_some_and(|failure| failure.contains(r#""kind":"held""#))
         || record.body.contains("\"held_seconds\"")
 }
 
-/// A queue that counts some of what it is asked for.
-#[derive(Clone, Debug)]
-pub(super) struct Watched<'a> {
-    pub(super) queue: EmbeddedQueue,
-    pub(super) counts: &'a Counts,
+/// A function whose invocations are counted.
+pub(super) struct CountedFunction<'a, F> {
+    pub(super) function: F,
+    pub(super) invocations: &'a Counter,
+    pub(super) held: &'a HeldMessages,
 }
 
-impl QueueSender for Watched<'_> {
+impl<F: Function> Function for CountedFunction<'_, F> {
+    async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> BatchResponse {
+        self.invocations.add(1);
+        self.held.note(&records);
+        self.function.process(records, deadline).await
+    }
+}
+
+/// Requests to queues that the simulated service itself does not tell apart.
+#[derive(Debug, Default)]
+pub(super) struct QueueRequests {
+    /// `GetQueueAttributes`.
+    pub(super) depths: Counter,
+    /// `ReceiveMessage`, if it brings a message.
+    pub(super) receives: Counter,
+}
+
+/// A queue whose requests are counted.
+#[derive(Clone, Debug)]
+pub(super) struct CountedQueue<'a> {
+    pub(super) queue: EmbeddedQueue,
+    pub(super) requests: &'a QueueRequests,
+}
+
+impl QueueSender for CountedQueue<'_> {
     async fn send_batch(&self, batch: Batch<'_>) -> Vec<EntryOutcome<String>> {
         self.queue.send_batch(batch).await
     }
 }
 
-impl QueueDepth for Watched<'_> {
+impl QueueDepth for CountedQueue<'_> {
     async fn depth(&self) -> Result<Depth, EntryError> {
-        self.counts.looks.fetch_add(1, Ordering::Relaxed);
+        self.requests.depths.add(1);
         self.queue.depth().await
     }
 }
 
-impl VisibilityControl for Watched<'_> {
+impl VisibilityControl for CountedQueue<'_> {
     async fn change_visibility_batch(
         &self,
         entries: &[(String, VisibilitySeconds)],
@@ -107,11 +108,11 @@ impl VisibilityControl for Watched<'_> {
     }
 }
 
-impl Queue for Watched<'_> {
+impl Queue for CountedQueue<'_> {
     async fn receive(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
         let received = self.queue.receive(request).await;
-        let brought = received.as_ref().is_ok_and(|records| !records.is_empty());
-        self.counts.receives.fetch_add(brought.into(), Ordering::Relaxed);
+        let is_empty = received.as_ref().map_or(true, Vec::is_empty);
+        self.requests.receives.add((!is_empty).into());
         received
     }
 

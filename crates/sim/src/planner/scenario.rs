@@ -1,4 +1,4 @@
-//! What a policy is tried on: how many messages come and when, what is wrong with the target, and who calls it.
+//! A scenario for a policy: the messages, the fault of the target, and the concurrency of its callers.
 
 use std::time::Duration;
 
@@ -6,20 +6,17 @@ use redeliver_core::strategy::Strategy;
 use serde::{Serialize, Serializer};
 use serde_json::json;
 
-/// What happens to the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Scenario {
-    /// How a message that failed comes back.
     #[serde(serialize_with = "name")]
     pub strategy: Strategy,
-    /// How many messages are sent.
     pub messages: u64,
     #[serde(flatten)]
-    pub trouble: Trouble,
-    /// Calls that the target takes in a second.
+    pub fault: TargetFault,
+    /// Calls per second that can succeed.
     #[serde(rename = "capacity_per_second")]
     pub capacity: Option<u32>,
-    /// The messages come evenly over this.
+    /// The messages are sent evenly over this span.
     #[serde(rename = "over_seconds", serialize_with = "seconds")]
     pub over: Duration,
     #[serde(flatten)]
@@ -27,25 +24,25 @@ pub struct Scenario {
     /// How long a batch that is not full waits for more messages.
     #[serde(rename = "batching_window_seconds", serialize_with = "seconds")]
     pub batching_window: Duration,
-    /// Seeds the messages' ids, and failures by chance.
+    /// Seeds the message ids, and the failures by chance.
     pub seed: u64,
 }
 
-/// What is wrong with the target.
+/// The fault of the target.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Trouble {
-    /// It is down for so long, from the first message on.
+pub enum TargetFault {
+    /// It is down for this long, from the first message on.
     Outage(Duration),
     /// Each call fails with this chance.
     FailureRate(f64),
 }
 
-/// Invocations of the message-processor.
+/// Concurrent invocations of the message-processor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Concurrency {
-    /// So many at the same time, and a call takes time. There is an environment for each of them.
+    /// At most this many, each in an environment of its own. A call takes time.
     Limited(u16),
-    /// A call takes no time, and as many are made as are due. So many environments take turns.
+    /// As many as are due; a call takes no time. The environments take turns.
     Unlimited { environments: u16 },
 }
 
@@ -57,7 +54,7 @@ impl Concurrency {
         }
     }
 
-    /// How many there are at most.
+    /// The largest number of environments.
     pub const fn environments(self) -> u16 {
         match self {
             Self::Limited(environments) | Self::Unlimited { environments } => environments,
@@ -72,7 +69,7 @@ impl Serialize for Concurrency {
     }
 }
 
-impl Trouble {
+impl TargetFault {
     pub const fn outage_seconds(&self) -> Option<u64> {
         match self {
             Self::Outage(length) => Some(length.as_secs()),
@@ -88,7 +85,7 @@ impl Trouble {
     }
 }
 
-impl Serialize for Trouble {
+impl Serialize for TargetFault {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let (outage, rate) = (self.outage_seconds(), self.failure_rate());
         serializer.collect_map([("outage_seconds", json!(outage)), ("failure_rate", json!(rate))])
@@ -96,7 +93,7 @@ impl Serialize for Trouble {
 }
 
 impl Scenario {
-    /// When message `number` is sent, in seconds since the first.
+    /// The second at which message `number` is sent, counted from the first message.
     pub(super) fn second_of(&self, number: u64) -> u64 {
         let second = u128::from(number) * u128::from(self.over.as_secs()) / u128::from(self.messages.max(1));
         u64::try_from(second).unwrap_or(u64::MAX)

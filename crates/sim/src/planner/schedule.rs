@@ -1,46 +1,44 @@
-//! When one message's attempts come: the exact distribution of sums of delays, by the policy alone.
+//! The times of one message's attempts: the exact distribution of sums of delays, by the policy alone.
 //!
-//! A delay is each whole second between two bounds with the same chance (`core::backoff`), and delays of different
+//! A delay is uniform over the whole seconds between two bounds (`core::decide::backoff`), and the delays of different
 //! attempts are independent. So the distribution of the n-th attempt's time is that of the one before, spread over the
-//! bounds of the n-th delay; no sampling is needed. What calls and polls take is not in it, nor what a target asks for
-//! itself.
+//! bounds of the n-th delay: no sampling is needed. It ignores the duration of calls and polls, and delays that the
+//! target asks for.
 
 use redeliver_core::decide::backoff::bounds;
 use redeliver_core::policy::Policy;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::number::float;
 
-/// A sum that can be longer than so many seconds is counted in wider steps.
+/// Sums that can be longer than this many seconds are computed in wider steps.
 const STEPS_MAX: u64 = 1 << 20;
 
-/// One attempt, in seconds since the first failure.
+/// One attempt; times are in seconds since the first failure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Attempt {
     /// 1 for the first retry.
     pub attempt: u32,
-    /// If every delay is as short as it can be.
+    /// With the shortest delays.
     pub earliest_seconds: u64,
-    /// As many come before as after.
     pub median_seconds: u64,
-    /// If every delay is as long as it can be.
+    /// With the longest delays.
     pub latest_seconds: u64,
-    /// The chance that it is made: less than 1 if `max_age_seconds` can end the retries before.
+    /// The chance that the attempt is made: below 1 if `max_age_seconds` can end the retries before it.
     pub made: f64,
 }
 
-/// The attempts of one message whose every attempt fails.
+/// The attempts of one message, if all of them fail.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
-    /// Those that can be made.
     pub attempts: Vec<Attempt>,
-    /// The chances of the last attempt that is made.
+    /// The time of the last attempt that is made.
     pub(super) last: Density,
-    /// The longest that the delays can be together, `max_age_seconds` regarded, in seconds.
+    /// The longest sum of delays, limited by `max_age_seconds`.
     pub longest_seconds: u64,
 }
 
-/// Chances by time. What they have less than 1 together is the chance of no attempt at all.
+/// Chances by time. Their sum is below 1 by the chance that there is no attempt at all.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Density {
     pub(super) step: u64,
@@ -68,10 +66,10 @@ impl Schedule {
             earliest += low;
             latest += high;
             let next = now.spread(low / step, high / step, age / step);
-            // Those who are too old for this attempt had their last one before. Who has had none at all survives no
-            // outage, and is in no chance of `last`.
+            // Messages that are too old for this attempt had their last one before it. A message without any attempt
+            // survives no outage, and is not in `last`.
             if attempt > 1 {
-                last.add(&now.where_none_follows(low / step, high / step, age / step));
+                last.add(&now.without_next(low / step, high / step, age / step));
             }
             now = next;
             if earliest > age {
@@ -93,16 +91,23 @@ impl Schedule {
     }
 }
 
+/// As its attempts.
+impl Serialize for Schedule {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.attempts.serialize(serializer)
+    }
+}
+
 impl Density {
-    /// The distribution after one more delay of `low..=high` steps, as far as it comes by step `limit`.
+    /// The distribution after one more delay of `low..=high` steps, up to step `limit`.
     fn spread(&self, low: u64, high: u64, limit: u64) -> Self {
         let end = (self.end() + high).min(limit);
         let first = self.first + low;
         let width = float(high - low + 1);
         let mut chances = Vec::with_capacity(steps((end + 1).saturating_sub(first)));
         let mut sum = 0.0;
-        // The sum of those from which a delay leads to this step. Taken from the cumulated chances, whose rounding
-        // never makes a difference negative.
+        // The sum of the chances from which a delay leads to this step, as a difference of cumulated chances: rounding
+        // never makes it negative.
         let cumulated: Vec<f64> = self
             .chances
             .iter()
@@ -124,8 +129,8 @@ impl Density {
         Self { step: self.step, chances, first }
     }
 
-    /// The part of it after which a delay of `low..=high` steps would lead beyond `limit`.
-    fn where_none_follows(&self, low: u64, high: u64, limit: u64) -> Self {
+    /// The part of the distribution from which a delay of `low..=high` steps leads beyond `limit`.
+    fn without_next(&self, low: u64, high: u64, limit: u64) -> Self {
         let width = float(high - low + 1);
         let chance_of_end = |at: u64| match limit.checked_sub(at) {
             Some(room) if room >= high => 0.0,
@@ -137,7 +142,7 @@ impl Density {
         Self { step: self.step, chances, first: self.first }
     }
 
-    /// Adds another one that reaches no further.
+    /// Adds another distribution that does not end later.
     fn add(&mut self, other: &Self) {
         let offset = steps(other.first - self.first);
         for (chance, more) in self.chances.iter_mut().skip(offset).zip(&other.chances) {
@@ -150,7 +155,7 @@ impl Density {
         let mut sum = 0.0;
         let before = self.chances.iter().take_while(|chance| {
             sum += **chance;
-            // Rounding must not push the middle of two equal halves a second on.
+            // Rounding must not move the middle of two equal halves by a second.
             sum < half - 1e-12
         });
         (self.first + before.count() as u64) * self.step
@@ -161,7 +166,7 @@ impl Density {
     }
 }
 
-/// A number of steps, at most [`STEPS_MAX`] and a few, as an index.
+/// A number of steps, which is not far above [`STEPS_MAX`], as an index.
 fn steps(steps: u64) -> usize {
     usize::try_from(steps).unwrap_or(usize::MAX)
 }

@@ -1,5 +1,5 @@
-//! Which outages a message survives: one that fails while the target is down survives if an attempt falls after the
-//! end. One that is held spends no attempt, and survives as long as it may be held.
+//! The outages that a message survives. A message that fails survives if one of its attempts comes after the outage. A
+//! held message spends no attempt, and survives as long as it may be held.
 
 use redeliver_core::policy::Policy;
 use serde::Serialize;
@@ -7,68 +7,69 @@ use serde::Serialize;
 use super::schedule::Schedule;
 use crate::number::float;
 
-/// The lengths that are shown in any case, in seconds: 1 minute to 24 hours.
-pub(super) const LENGTHS: [u64; 11] = [60, 300, 600, 900, 1800, 3600, 7200, 14_400, 28_800, 43_200, 86_400];
+/// The outages of every forecast, in seconds: 1 minute to 24 hours.
+pub(super) const OUTAGES_SECONDS: [u64; 11] =
+    [60, 300, 600, 900, 1800, 3600, 7200, 14_400, 28_800, 43_200, 86_400];
 
-/// The chance to survive an outage of one length.
+/// The chance that a message survives an outage of this length.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Survival {
-    /// How long the target is down.
     pub outage_seconds: u64,
-    /// The chance of a message that fails first at the beginning of the outage.
+    /// If it first fails at the beginning of the outage.
     pub from_its_beginning: f64,
-    /// The chance of a message that fails first at any moment of it, each as likely.
+    /// If it first fails at a random moment of the outage.
     pub at_a_random_moment: f64,
-    /// The chance of a message that the circuit breaker holds from the outage's beginning on; `None` without a breaker.
+    /// If the circuit breaker holds it from the beginning of the outage; `None` without a circuit breaker.
     pub held: Option<f64>,
 }
 
-/// What becomes of a message that is held from the beginning of an outage on.
+/// How a message survives that is held from the beginning of an outage.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Held {
-    /// For so long it is held; then it is called, and its failures spend attempts.
+pub struct HoldPlan {
+    /// After this it is called, and its failures spend attempts.
     hold_seconds_max: u64,
-    /// It comes back so often.
+    /// It comes back at this interval.
     delay_seconds: u64,
     age_seconds_max: u64,
-    /// The schedule of its attempts from then on.
-    called: Schedule,
+    /// Its attempts after the hold.
+    after_hold: Schedule,
 }
 
-impl Held {
+impl HoldPlan {
     /// `None` if the policy has no circuit breaker.
     pub(super) fn of(policy: &Policy) -> Option<Self> {
         let breaker = policy.circuit_breaker.as_ref()?;
         let hold_seconds_max = breaker.hold_max.as_secs();
         let age_left = |age: u32| age.saturating_sub(u32::try_from(hold_seconds_max).unwrap_or(u32::MAX));
-        let called = Policy { max_age_seconds: policy.max_age_seconds.map(age_left), ..policy.clone() };
+        let policy_after_hold =
+            Policy { max_age_seconds: policy.max_age_seconds.map(age_left), ..policy.clone() };
         Some(Self {
             hold_seconds_max,
             delay_seconds: u64::from(breaker.hold_delay_max().get()),
             age_seconds_max: policy.max_age_seconds.map_or(u64::MAX, u64::from),
-            called: Schedule::of(&called),
+            after_hold: Schedule::of(&policy_after_hold),
         })
     }
 
-    pub fn survives(&self, outage_seconds: u64) -> f64 {
+    fn survives(&self, outage_seconds: u64) -> f64 {
         if outage_seconds > self.age_seconds_max {
             return 0.0;
         }
         if outage_seconds > self.hold_seconds_max {
-            return Survival::of(&self.called, outage_seconds - self.hold_seconds_max).from_its_beginning;
+            return Survival::of(&self.after_hold, None, outage_seconds - self.hold_seconds_max)
+                .from_its_beginning;
         }
-        // It comes back at some moment of the last delay, each as likely, and must not be too old then.
+        // It comes back at a random moment of the last delay, and must not be too old then.
         (float(self.age_seconds_max - outage_seconds) / float(self.delay_seconds)).min(1.0)
     }
 }
 
 impl Survival {
-    /// By the schedule alone: a target that asks for delays of its own, or takes only so much, is not in it.
-    pub fn of(schedule: &Schedule, outage_seconds: u64) -> Self {
+    /// By the policy alone: without the target's capacity, and without delays that it asks for.
+    pub fn of(schedule: &Schedule, hold: Option<&HoldPlan>, outage_seconds: u64) -> Self {
         let last = &schedule.last;
-        // With R seconds left of the outage, the chance is that of a last attempt at R or later; an attempt in the very
-        // second of the end is after it. The mean of that over all R up to L is the mean of the smaller of the last
-        // attempt and L, over L.
+        // With R seconds left of the outage, the chance is that of a last attempt at R or later; an attempt in its last
+        // second comes after it. The mean over all R up to the length L is the mean of min(last attempt, L), over L.
         let (mut from_its_beginning, mut mean) = (0.0, 0.0);
         for (step, chance) in (0..).zip(&last.chances) {
             let at = step * last.step;
@@ -79,7 +80,7 @@ impl Survival {
             outage_seconds,
             from_its_beginning: from_its_beginning.min(1.0),
             at_a_random_moment: (mean / float(outage_seconds.max(1))).min(1.0),
-            held: None,
+            held: hold.map(|hold| hold.survives(outage_seconds)),
         }
     }
 }
@@ -89,21 +90,21 @@ mod tests {
     use super::*;
 
     fn held(policy: &str, outages: [u64; 3]) -> [f64; 3] {
-        let held = Held::of(&Policy::from_json(policy).unwrap()).unwrap();
-        outages.map(|outage_seconds| held.survives(outage_seconds))
+        let hold = HoldPlan::of(&Policy::from_json(policy).unwrap()).unwrap();
+        outages.map(|outage_seconds| hold.survives(outage_seconds))
     }
 
     #[test]
-    fn what_is_held_survives_as_long_as_it_may_be_held_and_then_its_schedule() {
+    fn a_held_message_survives_as_long_as_it_may_be_held_and_then_by_its_schedule() {
         assert_eq!(held("{}", [60, 3600, 86_400]), [1.0; 3]);
         let fixed = r#"{"max_attempts":3,"circuit_breaker":{"hold_seconds_max":3600},"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
         assert_eq!(held(fixed, [3600, 3780, 3781]), [1.0, 1.0, 0.0]);
-        assert_eq!(Held::of(&Policy::from_json(r#"{"circuit_breaker":false}"#).unwrap()), None);
+        assert_eq!(HoldPlan::of(&Policy::from_json(r#"{"circuit_breaker":false}"#).unwrap()), None);
     }
 
     #[test]
-    fn what_is_held_ends_with_its_age() {
-        // It comes back every 750 s: at half of that before its age's end, half of all come in time.
+    fn a_held_message_ends_at_its_maximum_age() {
+        // It comes back every 750 s. With half of that left of its age, half of all messages come in time.
         assert_eq!(held(r#"{"max_age_seconds":7200}"#, [6450, 7200 - 375, 7201]), [1.0, 0.5, 0.0]);
         let seldom = r#"{"max_age_seconds":7200,"circuit_breaker":{"probe_interval_seconds_max":600}}"#;
         assert_eq!(held(seldom, [6930, 7200 - 135, 7201]), [1.0, 0.5, 0.0], "every 270 s");

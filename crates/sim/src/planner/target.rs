@@ -1,4 +1,4 @@
-//! The target of a simulation: down for a while, or failing by chance, and with a capacity.
+//! The target of a simulation: down for a while or failing by chance, and with a capacity.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -8,57 +8,70 @@ use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Clock;
 use redeliver_embedded::VirtualClock;
 
-use super::load::{Failed, Load};
-use super::scenario::{Scenario, Trouble};
-use crate::built_in_target::Failing;
+use super::load::{FailureCause, Load};
+use super::scenario::{Scenario, TargetFault};
+use crate::built_in_target::BuiltInTarget;
+use crate::cost::CALL_SECONDS;
 use crate::sync::lock;
-use crate::tracker::Ledger;
+use crate::tracker::Tracker;
 
-/// The target. It decides when a call reaches it, and answers when the call's time has passed.
+/// Decides about a call at its start, and answers at its end.
 #[derive(Clone, Copy)]
 pub(super) struct SimulatedTarget<'a> {
-    pub(super) clock: &'a VirtualClock,
-    pub(super) start: Timestamp,
-    pub(super) scenario: &'a Scenario,
-    pub(super) failing: &'a Failing,
-    /// How long a call takes.
-    pub(super) call: Duration,
-    pub(super) load: &'a Mutex<Load>,
-    pub(super) ledger: &'a Mutex<Ledger>,
+    clock: &'a VirtualClock,
+    start: Timestamp,
+    scenario: &'a Scenario,
+    built_in: &'a BuiltInTarget,
+    call_duration: Duration,
+    load: &'a Mutex<Load>,
+    tracker: &'a Mutex<Tracker>,
 }
 
 impl Handler for SimulatedTarget<'_> {
     async fn handle(&self, message: &Message<'_>) -> Result<(), HandlerError> {
         let answer = self.take(message);
-        if !self.call.is_zero() {
-            self.clock.sleep(self.call).await;
+        if !self.call_duration.is_zero() {
+            self.clock.sleep(self.call_duration).await;
         }
         answer.map_err(error_of)?;
-        lock(self.ledger).processed(message.body, self.clock.now());
+        lock(self.tracker).processed(message.body, self.clock.now());
         Ok(())
     }
 }
 
-impl SimulatedTarget<'_> {
-    fn take(&self, message: &Message<'_>) -> Result<(), Failed> {
+impl<'a> SimulatedTarget<'a> {
+    /// A target that is there from now on.
+    pub(super) fn new(
+        scenario: &'a Scenario,
+        built_in: &'a BuiltInTarget,
+        clock: &'a VirtualClock,
+        load: &'a Mutex<Load>,
+        tracker: &'a Mutex<Tracker>,
+    ) -> Self {
+        let limited = scenario.invocations.limit();
+        let call_duration = limited.map_or(Duration::ZERO, |_| Duration::from_secs_f64(CALL_SECONDS));
+        Self { clock, start: clock.now(), scenario, built_in, call_duration, load, tracker }
+    }
+
+    fn take(&self, message: &Message<'_>) -> Result<(), FailureCause> {
         let second = (self.clock.now() - self.start).num_seconds().unsigned_abs();
         let mut load = lock(self.load);
         let is_full = self.scenario.capacity.is_some_and(|most| load.at(second).succeeded >= most.into());
-        let answer = match self.scenario.trouble {
-            Trouble::Outage(length) if second < length.as_secs() => Err(Failed::WhileDown),
-            _ if is_full => Err(Failed::OverCapacity),
-            _ => self.failing.answer(message).map_err(|_| Failed::ByChance),
+        let answer = match self.scenario.fault {
+            TargetFault::Outage(length) if second < length.as_secs() => Err(FailureCause::WhileDown),
+            _ if is_full => Err(FailureCause::OverCapacity),
+            _ => self.built_in.answer(message).map_err(|_| FailureCause::ByChance),
         };
         load.record(second, answer);
         answer
     }
 }
 
-fn error_of(failed: Failed) -> HandlerError {
-    let (status, details) = match failed {
-        Failed::WhileDown => (503, "the simulated target is down"),
-        Failed::OverCapacity => (429, "the simulated target takes no more in this second"),
-        Failed::ByChance => (500, "the simulated target failed by chance"),
+fn error_of(cause: FailureCause) -> HandlerError {
+    let (status, details) = match cause {
+        FailureCause::WhileDown => (503, "the simulated target is down"),
+        FailureCause::OverCapacity => (429, "the simulated target takes no more in this second"),
+        FailureCause::ByChance => (500, "the simulated target failed by chance"),
     };
     HandlerError::transient(ErrorType::HttpStatus(status), details)
 }
@@ -72,11 +85,11 @@ mod tests {
     use crate::planner::{Concurrency, run};
 
     #[test]
-    fn a_target_that_is_full_has_no_chance_to_fail() {
+    fn a_target_at_its_capacity_does_not_fail_by_chance() {
         let scenario = Scenario {
             strategy: Strategy::DelayedResend,
             messages: 10,
-            trouble: Trouble::FailureRate(1.0),
+            fault: TargetFault::FailureRate(1.0),
             capacity: Some(0),
             over: Duration::from_secs(10),
             invocations: Concurrency::Unlimited { environments: 1 },

@@ -8,14 +8,14 @@ use redeliver_core::strategy::Strategy;
 use crate::browser::Scratch;
 use crate::simulate::plot::figures;
 use redeliver_sim::cost::{Architecture, Prices};
-use redeliver_sim::planner::{Concurrency, Report, Scenario, Trouble, run};
+use redeliver_sim::planner::{Concurrency, Forecast, Scenario, TargetFault, run};
 
 /// A page of so many policies, whose names are long.
 fn page(policies: usize) -> String {
     let scenario = Scenario {
         strategy: Strategy::DelayedResend,
         messages: 50,
-        trouble: Trouble::Outage(Duration::from_secs(600)),
+        fault: TargetFault::Outage(Duration::from_secs(600)),
         capacity: Some(1),
         over: Duration::from_secs(600),
         invocations: Concurrency::Unlimited { environments: 10 },
@@ -24,16 +24,16 @@ fn page(policies: usize) -> String {
     };
     let policy = Policy::from_json(r#"{"max_attempts":20}"#).unwrap();
     let measured = run(&policy, &scenario, &|_| {}).unwrap();
-    let mut report = Report::new(scenario, 604_800, Architecture::Arm64, Prices::list());
+    let mut forecast = Forecast::new(scenario, 604_800, Architecture::Arm64, Prices::list());
     for number in 0..policies {
-        report.add(
+        forecast.add(
             format!("a-policy-with-a-long-name-{number}"),
             &policy,
             measured.clone(),
             Some(measured.clone()),
         );
     }
-    super::of(&report, &figures(&report))
+    super::of(&forecast, &figures(&forecast))
 }
 
 #[test]

@@ -5,8 +5,8 @@ use maud::html;
 use super::time;
 use crate::markup::chart::{Axis, Figure, Key, Plot};
 use crate::people::float;
+use redeliver_sim::planner::{Forecast, PolicyForecast};
 use redeliver_sim::planner::{Load, Second};
-use redeliver_sim::planner::{PolicyReport, Report};
 
 const HEIGHT: f64 = 150.0;
 /// Columns at most; of the seconds in a column the busiest is drawn.
@@ -16,17 +16,17 @@ const FAILED: &str = "s5";
 const WITHOUT: &str = "s2";
 
 /// One for each policy, with the same axes, or they could not be compared.
-pub(super) fn figures(report: &Report) -> Vec<Figure> {
-    let policies = &report.policies;
-    let own = || report.outcomes().map(|outcome| &outcome.measured.load);
+pub(super) fn figures(forecast: &Forecast) -> Vec<Figure> {
+    let policies = &forecast.policies;
+    let own = || forecast.outcomes().map(|outcome| &outcome.measured.load);
     let loads = || own().chain(policies.iter().filter_map(without));
     let end = loads().map(|load| load.last_second() + 1).max().unwrap_or(1);
     let most = loads().map(|load| load.busiest(0..end).calls).max().unwrap_or(1);
     let (x, unit) = time(end);
     let plot = Plot { x, y: Axis::counts(most), height: HEIGHT };
     let width = end.div_ceil(COLUMNS);
-    let outage = report.scenario.trouble.outage_seconds();
-    let capacity = report.scenario.capacity.map(f64::from).filter(|capacity| *capacity <= plot.y.to);
+    let outage = forecast.scenario.fault.outage_seconds();
+    let capacity = forecast.scenario.capacity.map(f64::from).filter(|capacity| *capacity <= plot.y.to);
     let mut legend = vec![
         (Key::Area(FAILED, ""), "failed".to_owned()),
         (Key::Area(SUCCEEDED, ""), "succeeded".to_owned()),
@@ -44,7 +44,7 @@ pub(super) fn figures(report: &Report) -> Vec<Figure> {
         1 => "calls per second".to_owned(),
         _ => format!("calls per second, the busiest of each {width} s"),
     };
-    let figure = |policy: &PolicyReport| {
+    let figure = |policy: &PolicyForecast| {
         let stairs = |load: &Load, height: fn(&Second) -> u64| {
             let columns = (0..end.div_ceil(width)).flat_map(|column| {
                 let (from, to) = (column * width, (column + 1) * width);
@@ -73,6 +73,6 @@ pub(super) fn figures(report: &Report) -> Vec<Figure> {
     policies.iter().map(figure).collect()
 }
 
-fn without(policy: &PolicyReport) -> Option<&Load> {
+fn without(policy: &PolicyForecast) -> Option<&Load> {
     policy.without_circuit_breaker.as_ref().map(|without| &without.measured.load)
 }

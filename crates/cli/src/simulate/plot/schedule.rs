@@ -6,15 +6,15 @@ use super::{POLICIES, time};
 use crate::markup::chart::{Axis, Figure, Key, Plot};
 use crate::people::float;
 use redeliver_sim::planner::Attempt;
-use redeliver_sim::planner::Report;
+use redeliver_sim::planner::Forecast;
 
 const ATTEMPTS: usize = 12;
 
-pub(super) fn figure(report: &Report) -> Figure {
-    let policies = &report.policies;
-    let longest = policies.iter().map(|policy| policy.schedule.len()).max().unwrap_or(0);
+pub(super) fn figure(forecast: &Forecast) -> Figure {
+    let policies = &forecast.policies;
+    let longest = policies.iter().map(|policy| policy.schedule.attempts.len()).max().unwrap_or(0);
     let drawn = longest.min(ATTEMPTS);
-    let end = policies.iter().flat_map(|policy| policy.schedule.iter().take(drawn).next_back());
+    let end = policies.iter().flat_map(|policy| policy.schedule.attempts.iter().take(drawn).next_back());
     let (x, unit) = time(end.map(|attempt| attempt.latest_seconds).max().unwrap_or(0));
     let rows = float(drawn.max(1) as u64);
     let marks = (1..=drawn as u64).map(|number| (float(number), number.to_string())).collect();
@@ -39,7 +39,7 @@ pub(super) fn figure(report: &Report) -> Figure {
     };
     let bands = html! {
         @for (index, (policy, colour)) in (0..).zip(policies.iter().zip(POLICIES)) {
-            @for attempt in policy.schedule.iter().take(drawn) { (band(index, colour, attempt)) }
+            @for attempt in policy.schedule.attempts.iter().take(drawn) { (band(index, colour, attempt)) }
         }
     };
     let mut legend: Vec<_> = policies

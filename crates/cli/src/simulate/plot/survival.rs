@@ -5,7 +5,7 @@ use maud::html;
 use super::POLICIES;
 use crate::markup::chart::{Axis, Figure, Key, Plot};
 use crate::people::float;
-use redeliver_sim::planner::Report;
+use redeliver_sim::planner::Forecast;
 use redeliver_sim::planner::Survival;
 
 const HEIGHT: f64 = 180.0;
@@ -20,7 +20,7 @@ const MARKS: [(f64, &str); 6] = [
     (86_400.0, "24 h"),
 ];
 
-pub(super) fn figure(report: &Report) -> Figure {
+pub(super) fn figure(forecast: &Forecast) -> Figure {
     let marks = MARKS.map(|(seconds, words)| (seconds.ln(), words.to_owned())).to_vec();
     let [from, to] = [MARKS[0], MARKS[MARKS.len() - 1]].map(|(seconds, _)| seconds.ln());
     let x = Axis { from, to, marks, has_lines: true };
@@ -31,15 +31,15 @@ pub(super) fn figure(report: &Report) -> Figure {
         height: HEIGHT,
     };
     let outage =
-        report.scenario.trouble.outage_seconds().map(|seconds| float(seconds.max(1)).ln().clamp(from, to));
+        forecast.scenario.fault.outage_seconds().map(|seconds| float(seconds.max(1)).ln().clamp(from, to));
     let places: Vec<_> =
         (0..=POINTS).map(|point| from + (to - from) * float(point) / float(POINTS)).collect();
     let mut legend = vec![
         (Key::Line("ink", ""), "fails first at any moment of it".to_owned()),
         (Key::Line("ink", "thin"), "fails first at its beginning".to_owned()),
     ];
-    if report.policies.iter().any(|policy| policy.held.is_some()) {
-        let held: u64 = report.circuit_breakers().map(|breaker| breaker.held_messages).sum();
+    if forecast.policies.iter().any(|policy| policy.hold.is_some()) {
+        let held: u64 = forecast.circuit_breakers().map(|breaker| breaker.held_messages).sum();
         // A longer one would be cut off.
         let words = if held == 0 { "held: none was in this run" } else { "held by the circuit breaker" };
         legend.insert(0, (Key::Line("ink", "dashed"), words.to_owned()));
@@ -49,18 +49,16 @@ pub(super) fn figure(report: &Report) -> Figure {
     }
     let drawn = html! {
         @if let Some(at) = outage { (plot.line("ink thin", [(at, 0.0), (at, 100.0)])) }
-        @for (policy, colour) in report.policies.iter().zip(POLICIES) {
-            @let chances = places.iter().map(|at| (*at, Survival::of(&policy.distribution, seconds(at.exp()))));
-            @let chances: Vec<_> = chances.collect();
-            @if let Some(held) = &policy.held {
-                @let chances = places.iter().map(|at| (*at, held.survives(seconds(at.exp())) * 100.0));
-                (plot.line(&format!("{colour} dashed"), chances))
-            }
-            (plot.line(colour, chances.iter().map(|(at, of)| (*at, of.at_a_random_moment * 100.0))))
-            (plot.line(&format!("{colour} thin"), chances.iter().map(|(at, of)| (*at, of.from_its_beginning * 100.0))))
+        @for (policy, colour) in forecast.policies.iter().zip(POLICIES) {
+            @let survival = |at: f64| Survival::of(&policy.schedule, policy.hold.as_ref(), seconds(at.exp()));
+            @let chances: Vec<_> = places.iter().map(|at| (*at, survival(*at))).collect();
+            @let line = |chance: fn(&Survival) -> Option<f64>| chances.iter().filter_map(move |(at, survival)| Some((*at, chance(survival)? * 100.0)));
+            @if policy.hold.is_some() { (plot.line(&format!("{colour} dashed"), line(|survival| survival.held))) }
+            (plot.line(colour, line(|survival| Some(survival.at_a_random_moment))))
+            (plot.line(&format!("{colour} thin"), line(|survival| Some(survival.from_its_beginning))))
         }
     };
-    let policies = report.policies.iter().zip(POLICIES);
+    let policies = forecast.policies.iter().zip(POLICIES);
     legend.extend(policies.map(|(policy, colour)| (Key::Line(colour, ""), policy.name.clone())));
     plot.figure("Chance that a message survives an outage", "in %", &drawn, "length of the outage", &legend)
 }

@@ -2,13 +2,13 @@
 
 use super::{Section, after_the_return, dollars, side_by_side};
 use crate::people::{grouped, span};
-use redeliver_sim::planner::Trouble;
-use redeliver_sim::planner::{Outcome, Report};
+use redeliver_sim::planner::TargetFault;
+use redeliver_sim::planner::{Forecast, Outcome};
 
 /// What the policies come to with and without their circuit breakers.
-pub(super) fn section(report: &Report) -> Section {
+pub(super) fn section(forecast: &Forecast) -> Section {
     type Value = fn(&Outcome) -> String;
-    let [busiest, _, drain] = after_the_return(report);
+    let [busiest, _, drain] = after_the_return(forecast);
     let values: [(&str, Value); 6] = [
         ("dead-lettered", |outcome| grouped(outcome.measured.dead_lettered.values().sum())),
         ("calls of the target", |outcome| grouped(outcome.measured.calls)),
@@ -18,7 +18,7 @@ pub(super) fn section(report: &Report) -> Section {
         ("a million such messages cost", |outcome| dollars(outcome.per_million.total_dollars)),
     ];
     let rows = values.into_iter().map(|(name, value)| {
-        let of_both = report.policies.iter().map(move |policy| {
+        let of_both = forecast.policies.iter().map(move |policy| {
             let own = value(&policy.outcome);
             match &policy.without_circuit_breaker {
                 Some(without) => vec![own, value(without)],
@@ -29,24 +29,24 @@ pub(super) fn section(report: &Report) -> Section {
     });
     let title = "What the circuit breaker changes";
     let names = ["with it", "without it"];
-    Section { note: never_opened(report), ..side_by_side(report, title, "", &names, rows) }
+    Section { note: never_opened(forecast), ..side_by_side(forecast, title, "", &names, rows) }
 }
 
 /// Why the columns are the same, and what to try. Of small flows no environment meets enough of an outage.
-fn never_opened(report: &Report) -> Option<String> {
-    let has_opened = report.circuit_breakers().any(|breaker| breaker.openings > 0);
-    let minimum = report.policies.iter().filter_map(|policy| policy.minimum_calls).min()?;
-    let invocations = report.scenario.invocations;
+fn never_opened(forecast: &Forecast) -> Option<String> {
+    let has_opened = forecast.circuit_breakers().any(|breaker| breaker.openings > 0);
+    let minimum = forecast.policies.iter().filter_map(|policy| policy.minimum_calls).min()?;
+    let invocations = forecast.scenario.invocations;
     let fewer = match invocations.limit() {
         _ if invocations.environments() == 1 => "",
         Some(_) => "--max-concurrency 1, or ",
         None => "--environments 1, or ",
     };
     let never = "The circuit breaker never opened: no environment met enough outages.";
-    let advice = match report.scenario.trouble {
-        Trouble::Outage(_) => format!("\nTry {fewer}a minimum_calls below {minimum}"),
+    let advice = match forecast.scenario.fault {
+        TargetFault::Outage(_) => format!("\nTry {fewer}a minimum_calls below {minimum}"),
         // It should not open then.
-        Trouble::FailureRate(_) => String::new(),
+        TargetFault::FailureRate(_) => String::new(),
     };
     (!has_opened).then(|| format!("{never}{advice}"))
 }

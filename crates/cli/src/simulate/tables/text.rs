@@ -2,18 +2,18 @@
 
 use super::{Section, scenario, sections};
 use crate::people::table;
-use redeliver_sim::planner::Report;
+use redeliver_sim::planner::Forecast;
 
 /// Characters of a line that a terminal shows without breaking it.
 const WIDTH: usize = 100;
 
-pub(in crate::simulate) fn text(report: &Report) -> String {
-    let tables = sections(report).into_iter().map(|section| {
+pub(in crate::simulate) fn text(forecast: &Forecast) -> String {
+    let tables = sections(forecast).into_iter().map(|section| {
         let parts: Vec<_> = parts(&section).into_iter().map(|columns| part(&section, &columns)).collect();
         let note = section.note.as_ref().map_or(String::new(), |note| format!("{note}\n"));
         format!("{}\n{}{note}", section.title, parts.join("\n"))
     });
-    format!("{}\n\n{}", scenario(report), tables.collect::<Vec<_>>().join("\n"))
+    format!("{}\n\n{}", scenario(forecast), tables.collect::<Vec<_>>().join("\n"))
 }
 
 /// The columns of each part of a table that is wider than a terminal: each part has the rows' names.

@@ -45,7 +45,7 @@ fn given_up(strategy: Strategy, content: Content, error: &HandlerError) -> (usiz
     let message = OutgoingMessage::new(content).unwrap();
     clock.block_on(async {
         let topology = Topology::create(&sqs, "engine", strategy, 0).await.unwrap();
-        let (ledger, calls) = (Mutex::default(), AtomicUsize::new(0));
+        let (tracker, calls) = (Mutex::default(), AtomicUsize::new(0));
         let (target, schema) = (Refuses { calls: &calls, error }, MessageSchema::default);
         let functions = Functions {
             on_source: message_processor(&topology, target, &clock, &Quiet, schema(), policy()),
@@ -55,14 +55,14 @@ fn given_up(strategy: Strategy, content: Content, error: &HandlerError) -> (usiz
         let engine = Engine {
             topology: &topology,
             clock: &clock,
-            ledger: &ledger,
+            tracker: &tracker,
             progress: &|_| {},
             wait: Duration::from_secs(20),
             batching_window: Duration::ZERO,
-            pollers: 1,
-            what_went_in: |body| body,
+            concurrency: 1,
+            original_body: |body| body,
         };
-        engine.feed(vec![message], pending()).await.unwrap();
+        engine.send(vec![message], pending()).await.unwrap();
         let record = async {
             loop {
                 let received = receive(&topology.final_dlq, Duration::from_secs(1)).await.unwrap();
@@ -72,19 +72,19 @@ fn given_up(strategy: Strategy, content: Content, error: &HandlerError) -> (usiz
                 clock.sleep(Duration::from_secs(1)).await;
             }
         };
-        let never_over = Cell::new(false);
+        let never_done = Cell::new(false);
         let Topology { source, intermediate, annotation, .. } = &topology;
-        let (window, never_over) = (Duration::ZERO, &never_over);
+        let (window, never_done) = (Duration::ZERO, &never_done);
         let run = async {
             let failed = async {
                 if let (Some(queue), Some(function)) = (intermediate, &functions.failed_message_processor) {
-                    engine.pump(queue, function, window, never_over).await.unwrap();
+                    engine.poll(queue, function, window, never_done).await.unwrap();
                 }
             };
             join!(
-                engine.pump(source, &functions.on_source, window, never_over),
+                engine.poll(source, &functions.on_source, window, never_done),
                 failed,
-                engine.pump(annotation, &functions.final_dlq_annotator, window, never_over),
+                engine.poll(annotation, &functions.final_dlq_annotator, window, never_done),
             )
         };
         pin_mut!(run, record);
@@ -156,15 +156,15 @@ fn a_final_record_that_is_written_out_has_the_reason_too() {
     let (_, record) = given_up(Strategy::DelayedResend, full(0, Attributes::new(), None), &refused);
     let mut output = Vec::new();
     let ((), _) = on_queues(async |engine| {
-        engine.ledger().sent(&record.body);
+        engine.tracker().sent(&record.body);
         let content = Content {
             body: record.body.clone(),
             trace_header: record.trace_header.clone(),
             ..Content::default()
         };
         engine.topology.final_dlq.send_batch(pack(&[OutgoingMessage::new(content).unwrap()])[0]).await;
-        engine.collect(&mut output, &Cell::new(false)).await.unwrap();
-        assert_eq!(engine.ledger().dead_letters()["NON_RETRYABLE_ERROR"], 1);
+        engine.read_final_dlq(&mut output, &Cell::new(false)).await.unwrap();
+        assert_eq!(engine.tracker().dead_letters()["NON_RETRYABLE_ERROR"], 1);
     });
     let line: Value = serde_json::from_slice(&output).unwrap();
     assert_eq!(line["trace_header"].as_str(), record.trace_header.as_deref());

@@ -20,14 +20,14 @@ impl Observer for Quiet {
 /// A target that is always there, and remembers what it was told of attempts.
 struct Target<'a> {
     clock: &'a VirtualClock,
-    ledger: &'a Mutex<Ledger>,
+    tracker: &'a Mutex<Tracker>,
     attempts: &'a Mutex<Vec<u32>>,
 }
 
 impl Handler for Target<'_> {
     async fn handle(&self, message: &Message<'_>) -> Result<(), HandlerError> {
         self.attempts.lock().unwrap().push(message.retry_attempt);
-        self.ledger.lock().unwrap().processed(message.body, self.clock.now());
+        self.tracker.lock().unwrap().processed(message.body, self.clock.now());
         Ok(())
     }
 }
@@ -54,8 +54,8 @@ fn after_an_outage_of(seconds: i64, bodies: &[String]) -> (BTreeMap<String, u64>
     let sqs = EmbeddedSqs::new(clock.clone(), 1);
     clock.block_on(async {
         let topology = Topology::create(&sqs, "engine", Strategy::DelayedResend, 5).await.unwrap();
-        let (ledger, attempts) = (Mutex::default(), Mutex::default());
-        let target = Target { clock: &clock, ledger: &ledger, attempts: &attempts };
+        let (tracker, attempts) = (Mutex::default(), Mutex::default());
+        let target = Target { clock: &clock, tracker: &tracker, attempts: &attempts };
         let (schema, policy) = (MessageSchema::default, Policy::default);
         let queues = topology.of_functions();
         let functions = Functions {
@@ -70,20 +70,20 @@ fn after_an_outage_of(seconds: i64, bodies: &[String]) -> (BTreeMap<String, u64>
         let engine = Engine {
             topology: &topology,
             clock: &clock,
-            ledger: &ledger,
+            tracker: &tracker,
             progress: &|_| {},
             wait: Duration::from_secs(20),
             batching_window: Duration::ZERO,
-            pollers: 1,
-            what_went_in: |body| body,
+            concurrency: 1,
+            original_body: |body| body,
         };
         let start = clock.now();
         let messages = bodies.iter().map(|body| message(body)).collect();
-        engine.feed(messages, pending()).await.unwrap();
+        engine.send(messages, pending()).await.unwrap();
         engine.run(&functions, &mut std::io::sink(), pending()).await.unwrap();
-        let ledger = ledger.lock().unwrap();
-        let took = (ledger.last_settled_at().unwrap() - start).num_seconds();
-        (ledger.dead_letters().clone(), attempts.lock().unwrap().clone(), took)
+        let tracker = tracker.lock().unwrap();
+        let took = (tracker.last_settled_at().unwrap() - start).num_seconds();
+        (tracker.dead_letters().clone(), attempts.lock().unwrap().clone(), took)
     })
 }
 

@@ -1,11 +1,11 @@
-//! The longest ways of `schemas/vectors/policies.json`, which the stack's tests read too.
+//! The worst cases of `schemas/vectors/policies.json`, which the stack's tests read too.
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Policy, Schedule, Span};
+use super::{Policy, Schedule, WorstCase};
 
-/// The chances of a thousand retries take minutes to compute.
+/// A schedule of a thousand retries takes minutes to compute.
 const RETRIES_MAX: u32 = 100;
 
 #[derive(Deserialize)]
@@ -22,7 +22,7 @@ struct Accepted {
 }
 
 #[test]
-fn the_longest_way_and_the_retention_that_it_fits_into_are_those_of_the_vectors() {
+fn the_worst_case_and_the_retention_that_it_needs_are_those_of_the_vectors() {
     let vectors: Vec<Vector> =
         serde_json::from_str(include_str!("../../../../../schemas/vectors/policies.json")).unwrap();
     for (name, accepted) in
@@ -33,11 +33,11 @@ fn the_longest_way_and_the_retention_that_it_fits_into_are_those_of_the_vectors(
             continue;
         }
         let longest_seconds = Schedule::of(&policy).longest_seconds;
-        let span = |retention_seconds| Span::of(&policy, longest_seconds, retention_seconds);
-        assert_eq!(span(60).worst_case_seconds, accepted.worst_case_span_seconds, "{name}");
+        let worst_case = |retention_seconds| WorstCase::of(&policy, longest_seconds, retention_seconds);
+        assert_eq!(worst_case(60).worst_case_seconds, accepted.worst_case_span_seconds, "{name}");
         match accepted.least_retention_seconds {
-            Some(least) => assert!(span(least).fits && !span(least - 1).fits, "{name}"),
-            None => assert!(span(60).fits, "{name}"),
+            Some(least) => assert!(worst_case(least).fits && !worst_case(least - 1).fits, "{name}"),
+            None => assert!(worst_case(60).fits, "{name}"),
         }
     }
 }

@@ -14,7 +14,7 @@ fn moments(policy: &str) -> Vec<(u64, u64, u64)> {
 }
 
 fn survives(policy: &str, outage_seconds: u64) -> (f64, f64) {
-    let survival = Survival::of(&schedule(policy), outage_seconds);
+    let survival = Survival::of(&schedule(policy), None, outage_seconds);
     (survival.from_its_beginning, survival.at_a_random_moment)
 }
 
@@ -42,7 +42,7 @@ fn the_default_policy_is_spread_over_75_minutes() {
 #[test]
 fn a_message_survives_until_its_last_attempt() {
     assert_eq!(survives(FIXED, 179), (1.0, 1.0));
-    assert_eq!(survives(FIXED, 180), (1.0, 1.0), "an attempt in the second of the end is after it");
+    assert_eq!(survives(FIXED, 180), (1.0, 1.0), "an attempt in the last second is after the outage");
     // Of a message that fails anywhere in 360 s, half have at most 180 s left.
     assert_eq!(survives(FIXED, 360), (0.0, 0.5));
     let none = r#"{"max_attempts":0}"#;
@@ -101,7 +101,7 @@ proptest! {
     fn a_longer_outage_is_never_easier_and_a_median_is_between_its_bounds(policy in any_policy()) {
         let schedule = schedule(&policy);
         let lengths = [1, 2, 30, 60, 61, 500, 1000, 3000, 10_000, 100_000];
-        let survival: Vec<_> = lengths.into_iter().map(|seconds| Survival::of(&schedule, seconds)).collect();
+        let survival: Vec<_> = lengths.into_iter().map(|seconds| Survival::of(&schedule, None, seconds)).collect();
         for pair in survival.windows(2) {
             prop_assert!(pair[1].from_its_beginning <= pair[0].from_its_beginning + 1e-12, "{pair:?}");
             prop_assert!(pair[1].at_a_random_moment <= pair[0].at_a_random_moment + 1e-12, "{pair:?}");
@@ -121,6 +121,6 @@ proptest! {
         let last: f64 = schedule.last.chances.iter().sum();
         prop_assert!(last <= 1.0 + 1e-9);
         let made = schedule.attempts.first().map_or(0.0, |at| at.made);
-        prop_assert!((last - made).abs() < 1e-9, "whoever has an attempt has a last one");
+        prop_assert!((last - made).abs() < 1e-9, "a message with an attempt has a last one");
     }
 }

@@ -1,0 +1,87 @@
+//! The functions' telemetry: their events, and the size of the log lines that these become.
+
+use std::io::{self, Write};
+
+use redeliver_aws::settings::Logging;
+use redeliver_aws::telemetry::JsonLines;
+use redeliver_core::events::Event;
+use redeliver_core::ports::Observer;
+use redeliver_embedded::VirtualClock;
+
+use super::request_counter::Counter;
+use crate::event_counter::EventCounter;
+
+/// A function's name of a usual length.
+const FUNCTION: &str = "orders-prod-failed-message-processor";
+
+/// The telemetry of all environments.
+#[derive(Debug)]
+pub(super) struct Telemetry {
+    pub(super) events: EventCounter,
+    pub(super) log_bytes: Counter,
+    clock: VirtualClock,
+}
+
+impl Telemetry {
+    pub(super) fn new(clock: VirtualClock) -> Self {
+        Self { events: EventCounter::default(), log_bytes: Counter::default(), clock }
+    }
+
+    pub(super) fn environment_observer(&self) -> EnvironmentObserver<'_> {
+        EnvironmentObserver {
+            events: &self.events,
+            lines: json_lines(FUNCTION, &self.clock, &self.log_bytes),
+        }
+    }
+}
+
+/// The size of a batch's log lines.
+#[cfg(test)]
+pub(crate) fn log_bytes(function: &str, clock: &VirtualClock, events: &[Event]) -> u64 {
+    let bytes = Counter::default();
+    let lines = json_lines(function, clock, &bytes);
+    lines.observe_all(events);
+    lines.flush();
+    drop(lines);
+    bytes.get()
+}
+
+fn json_lines<'a>(
+    function: &str,
+    clock: &VirtualClock,
+    bytes: &'a Counter,
+) -> JsonLines<VirtualClock, ByteCounter<'a>> {
+    JsonLines::new(function, Logging::default(), clock.clone(), ByteCounter(bytes))
+}
+
+/// The observer of one environment.
+#[derive(Debug)]
+pub(super) struct EnvironmentObserver<'a> {
+    events: &'a EventCounter,
+    lines: JsonLines<VirtualClock, ByteCounter<'a>>,
+}
+
+impl Observer for EnvironmentObserver<'_> {
+    fn observe(&self, event: &Event) {
+        self.events.observe(event);
+        self.lines.observe(event);
+    }
+
+    fn flush(&self) {
+        self.lines.flush();
+    }
+}
+
+#[derive(Debug)]
+struct ByteCounter<'a>(&'a Counter);
+
+impl Write for ByteCounter<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.add(bytes.len() as u64);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
