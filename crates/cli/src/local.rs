@@ -3,8 +3,8 @@
 mod arguments;
 mod embedded;
 mod endpoint;
-mod feed;
 mod input;
+mod producer;
 mod report;
 mod run;
 mod setup;
@@ -16,25 +16,23 @@ use std::time::Duration;
 
 pub use arguments::Arguments;
 pub(crate) use arguments::{command, probability, strategies};
-pub use input::{Input, RefusedLine};
-pub use report::{Report, histogram};
-pub use target::{Recorded, Target};
+pub(crate) use run::progress_bar;
 
 use redeliver_aws::targets::OwnFunction;
-pub(crate) use run::progress_bar;
-use setup::Setup;
-
 use tokio::time::timeout;
 
 use crate::signals::Signals;
 use crate::{Failure, tell};
+use report::RunReport;
+use setup::Setup;
+use target::Target;
 
-/// Runs the loop and prints what came of it.
+/// Runs the loop and prints its report.
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     arguments.printing.check()?;
     let (setup, mut output) = Setup::of(arguments)?;
     if let Target::OwnFunction(function) = &setup.target {
-        begin_unless_interrupted(function).await?;
+        start_unless_interrupted(function).await?;
     }
     let report = match &arguments.endpoint_url {
         None => embedded::run(setup, &mut *output).await?,
@@ -43,40 +41,40 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     print(arguments, &report)
 }
 
-/// A function that has asked for no invocation by then may be none.
-const BEGIN_PATIENCE: Duration = Duration::from_secs(10);
+/// Without a request for an invocation by then, the command may not be a Lambda runtime.
+const START_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Waits until the function of `--exec` has begun: one that cannot would fail all messages.
+/// Waits until the function of `--exec` has started: otherwise all messages would fail.
 ///
 /// # Errors
-/// Why it cannot.
-pub(crate) async fn begin(function: &OwnFunction) -> Result<(), String> {
-    let mut begins = pin!(function.runtime.begin());
-    let began = match timeout(BEGIN_PATIENCE, &mut begins).await {
-        Ok(began) => began,
+/// The reason why it cannot start.
+pub(crate) async fn start_function(function: &OwnFunction) -> Result<(), String> {
+    let mut starting = pin!(function.runtime.begin());
+    let started = match timeout(START_PATIENCE, &mut starting).await {
+        Ok(started) => started,
         Err(_) => {
             tell::warning(
-                "--exec has asked for no invocation in 10 s: its command must start a runtime for Lambda, such as \
+                "--exec has not asked for an invocation for 10 s: its command must start a Lambda runtime, such as \
                  `python3 -m awslambdaric app.handler`",
             );
-            begins.await
+            starting.await
         }
     };
     let ended =
-        began.map_err(|error| format!("--exec cannot be run: {}: {error}", function.runtime.program()))?;
+        started.map_err(|error| format!("--exec cannot be run: {}: {error}", function.runtime.program()))?;
     ended.map_err(|ended| format!("--exec ended at its start: {}", ended.how()))
 }
 
-/// The same until a signal comes.
-async fn begin_unless_interrupted(function: &OwnFunction) -> Result<(), Failure> {
+/// [`start_function`] until a signal comes.
+async fn start_unless_interrupted(function: &OwnFunction) -> Result<(), Failure> {
     let mut signals = Signals::listen()?;
     tokio::select! {
-        began = begin(function) => Ok(began?),
-        _ = signals.next() => Err("interrupted before --exec had begun".into()),
+        started = start_function(function) => Ok(started?),
+        _ = signals.next() => Err("interrupted before --exec had started".into()),
     }
 }
 
-fn print(arguments: &Arguments, report: &Report) -> Result<ExitCode, Failure> {
+fn print(arguments: &Arguments, report: &RunReport) -> Result<ExitCode, Failure> {
     arguments.printing.print("local", report, || report.table())?;
     if let Some(hint) = report.hint() {
         tell::warning(hint);

@@ -1,11 +1,10 @@
 //! `redeliver work`: the functions as a long-running process that polls their queues itself, for containers instead of
 //! Lambda.
 //!
-//! What runs is the functions' own code; [`redeliver_sim::event_source_mapping`] is the event source mapping that a container has
-//! not. To stop means to receive no more and to finish what was received. A receive that is under way when the stop
-//! comes is not broken off, since SQS may be handing out messages in that moment, and what it brings is handled, not
-//! given back: a message's only receive on the source queue is spent (`maxReceiveCount` 1), so that SQS would move it
-//! to the intermediate DLQ as if it had failed.
+//! A [`poller`] does for a container what an event source mapping does in Lambda. After a stop it receives no more, and
+//! finishes what it has received. A receive under way is not cancelled, since SQS may be handing out messages in that
+//! moment. These are handled, too: their only receive on the source queue is spent (`maxReceiveCount` 1), so SQS would move
+//! them to the intermediate DLQ as if they had failed.
 
 mod arguments;
 mod guarded;
@@ -34,16 +33,16 @@ pub use arguments::{Arguments, FunctionName};
 use crate::signals::Signals;
 use crate::tell;
 use prepared::{Prepared, prepare};
-use server::{HealthServer, Shown};
+use server::{HealthServer, Served};
 
-/// Polls until a signal comes, and ends with what was received handled.
+/// Polls until a signal comes, then handles what was received.
 pub fn main(arguments: &Arguments) -> ExitCode {
     telemetry::init();
     // Standard error has JSON lines.
     tell::hush();
     match run(arguments) {
-        Ok(Ended::Finished) => ExitCode::SUCCESS,
-        Ok(Ended::BrokenOff) => ExitCode::from(1),
+        Ok(Ending::Finished) => ExitCode::SUCCESS,
+        Ok(Ending::Cancelled) => ExitCode::from(1),
         Err(error) => {
             log::error("not_started", &error.to_string());
             ExitCode::from(2)
@@ -51,24 +50,23 @@ pub fn main(arguments: &Arguments) -> ExitCode {
     }
 }
 
-/// How the process came to its end.
-enum Ended {
+enum Ending {
     /// Everything that was received is handled.
     Finished,
-    /// Some batches were not: their messages come back.
-    BrokenOff,
+    /// Some batches are not handled: their messages come back.
+    Cancelled,
 }
 
-fn run(arguments: &Arguments) -> Result<Ended, StartError> {
+fn run(arguments: &Arguments) -> Result<Ending, StartError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ended = runtime.block_on(start(arguments));
-    // A name that is still being looked up must not hold the process.
+    // A DNS lookup must not delay the end of the process.
     runtime.shutdown_background();
     ended
 }
 
-async fn start(arguments: &Arguments) -> Result<Ended, StartError> {
-    // From here on, so that no signal finds a process that has received something and knows nothing of signals.
+async fn start(arguments: &Arguments) -> Result<Ending, StartError> {
+    // Before the first receive, so that no signal kills a process that has received a message.
     let mut signals = Signals::listen()?;
     let stop = Stop::default();
     let server = match arguments.health {
@@ -77,7 +75,7 @@ async fn start(arguments: &Arguments) -> Result<Ended, StartError> {
     };
     let prepared = match select(pin!(prepare(arguments, &stop)), pin!(signals.next())).await {
         Either::Left((prepared, _)) => prepared?,
-        Either::Right(_) => return Ok(Ended::Finished),
+        Either::Right(_) => return Ok(Ending::Finished),
     };
     log::info(
         "started",
@@ -86,48 +84,52 @@ async fn start(arguments: &Arguments) -> Result<Ended, StartError> {
             "health": server.as_ref().map(HealthServer::address),
         }),
     );
-    let Prepared { workers, health, metrics, own_function, .. } = prepared;
-    let shown = Shown { health, metrics };
-    let serving = server.map(|server| tokio::spawn(server.serve(shown, SystemClock)));
-    let ended = work(join_all(workers), &mut signals, &stop, arguments.shutdown()).await;
+    let Prepared { pollers, health, metrics, own_function, .. } = prepared;
+    let served = Served { health, metrics };
+    let serving = server.map(|server| tokio::spawn(server.serve(served, SystemClock)));
+    let ending = poll_until_signal(join_all(pollers), &mut signals, &stop, arguments.shutdown()).await;
     if let Some(function) = own_function {
         function.runtime.end().await;
     }
     if let Some(serving) = serving {
         serving.abort();
     }
-    Ok(ended)
+    Ok(ending)
 }
 
-/// Works until the first signal, then until all is handled, a second signal or the end of the patience.
-async fn work(workers: impl Future, signals: &mut Signals, stop: &Stop, patience: Duration) -> Ended {
-    let mut workers = pin!(workers);
-    match select(workers.as_mut(), pin!(signals.next())).await {
-        Either::Left(_) => return Ended::Finished,
+/// Polls until the first signal, then until everything is handled, a second signal comes, or the time is over.
+async fn poll_until_signal(
+    pollers: impl Future,
+    signals: &mut Signals,
+    stop: &Stop,
+    shutdown: Duration,
+) -> Ending {
+    let mut pollers = pin!(pollers);
+    match select(pollers.as_mut(), pin!(signals.next())).await {
+        Either::Left(_) => return Ending::Finished,
         Either::Right((name, _)) => log::info("stopping", json!({ "signal": name })),
     }
-    // From here on nobody receives. The workers end by themselves: each when its receive is answered and its batch is
-    // handled and deleted.
+    // From here on nothing is received. A poller ends when its receive is answered and its batch is handled and deleted.
     stop.request();
-    let impatient = async {
-        match select(pin!(signals.next()), pin!(SystemClock.sleep(patience))).await {
+    let cancelled = async {
+        match select(pin!(signals.next()), pin!(SystemClock.sleep(shutdown))).await {
             Either::Left((name, _)) => name,
             Either::Right(_) => "--shutdown",
         }
     };
-    match select(workers, pin!(impatient)).await {
+    match select(pollers, pin!(cancelled)).await {
         Either::Left(_) => {
             log::info("stopped", json!({}));
-            Ended::Finished
+            Ending::Finished
         }
-        // Dropped in the middle of their work. Nothing is lost: what is not deleted becomes visible again, and SQS
-        // counts that receive.
+        // The pollers are dropped. Nothing is lost: messages that are not deleted become visible again, and SQS counts
+        // their receive.
         Either::Right((reason, _)) => {
             log::info(
                 "broken_off",
-                json!({ "by": reason, "remark": "what was not handled comes back when its visibility timeout ends" }),
+                json!({ "by": reason, "remark": "messages that were not handled come back when their visibility timeout ends" }),
             );
-            Ended::BrokenOff
+            Ending::Cancelled
         }
     }
 }

@@ -185,7 +185,7 @@ fn wrong_usage_ends_with_2_and_says_what_is_wrong() {
         (&["audit", "--queue", "q", "--reveal"], "--reveal is for --show, and for --format html or csv"),
         (
             &["local", "Cargo.toml", "--strategy", "async-retry", "--data-schema", "examples/policy.json"],
-            "examples/policy.json: is a data schema, and --strategy async-retry checks none: leave it out",
+            "examples/policy.json: --strategy async-retry does not check a data schema: leave it out",
         ),
         (&["work", "message-processor"], "{\"error\":\"the function cannot start"),
         (&["work", "message-processor"], "- SOURCE_QUEUE_URL is missing: "),

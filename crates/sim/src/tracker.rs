@@ -65,10 +65,16 @@ impl Tracker {
         self.settled
     }
 
+    /// Messages that were sent and have not come out.
+    #[must_use]
+    pub fn missing(&self) -> u64 {
+        self.sent - self.settled
+    }
+
     /// Whether every message that was sent has come out, and no more are expected.
     #[must_use]
     pub fn is_settled(&self) -> bool {
-        self.settled == self.sent && !self.expects_more()
+        self.missing() == 0 && !self.expects_more()
     }
 
     /// Messages that came out more often than they were sent: copies from at-least-once delivery.

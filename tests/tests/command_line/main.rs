@@ -181,7 +181,7 @@ fn anything_may_be_on_a_line() {
     let report = report_with(1, &output);
     assert_eq!((&report["sent"], &report["refused"]), (&4.into(), &3.into()));
     let errors = stderr(&output);
-    assert!(errors.ends_with("error: lines that were refused, and not sent: 3\n"), "{errors}");
+    assert!(errors.ends_with("error: 3 lines refused, and not sent\n"), "{errors}");
     assert!(errors.contains("warning: standard input:1: not UTF-8 at byte 0"), "{errors}");
     assert!(errors.contains("warning: standard input:2: the body is empty"), "{errors}");
     assert!(errors.contains("warning: standard input:3: the character U+0001"), "{errors}");

@@ -36,7 +36,7 @@ fn what_the_circuit_breaker_did_is_in_the_report() {
     );
     let table = String::from_utf8(with_input(&arguments, ONE).stdout).unwrap();
     for row in
-        [" held by the circuit breaker so often       1\n", "   probes: calls while it was open          1\n"]
+        [" holds by the circuit breaker            1\n", "   probes: calls while it was open       1\n"]
     {
         assert!(table.contains(row), "{row} in {table}");
     }

@@ -8,13 +8,14 @@ use redeliver_embedded::EmbeddedSqs;
 use redeliver_sim::Topology;
 use redeliver_sim::virtual_time::{self, COUNTS_LAG};
 
-use super::run::{self, World};
+use super::report::RunReport;
+use super::run::{self, Backend};
 use super::setup::Setup;
-use super::{Report, Target};
+use super::target::Target;
 use crate::Failure;
 use crate::signals::interrupted;
 
-pub(super) async fn run(setup: Setup, output: &mut dyn Write) -> Result<Report, Failure> {
+pub(super) async fn run(setup: Setup, output: &mut dyn Write) -> Result<RunReport, Failure> {
     let clock = virtual_time::clock();
     let sqs = EmbeddedSqs::new(clock.clone(), setup.seed);
     if setup.policy.max_redelivery_per_second.is_some() {
@@ -27,7 +28,7 @@ pub(super) async fn run(setup: Setup, output: &mut dyn Write) -> Result<Report, 
             .map(|(action, count)| ((*action).to_owned(), *count))
             .collect::<BTreeMap<_, _>>()
     };
-    let world = World {
+    let backend = Backend {
         of_functions: Topology::of_functions,
         service: &sqs,
         clock: &clock,
@@ -40,5 +41,5 @@ pub(super) async fn run(setup: Setup, output: &mut dyn Write) -> Result<Report, 
     };
     let stop =
         interrupted("interrupted: waiting for the calls that are under way; Ctrl-C again does not wait")?;
-    clock.run(run::run(setup, world, output, stop.requested())).await?
+    clock.run(run::run(setup, backend, output, stop.requested())).await?
 }

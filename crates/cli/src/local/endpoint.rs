@@ -1,4 +1,4 @@
-//! The loop in real time, on an SQS-compatible endpoint: queues of its own, with a random suffix, deleted at the end.
+//! The loop in real time, on queues of its own at an SQS-compatible endpoint; they are deleted at the end.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -13,15 +13,15 @@ use redeliver_aws::sqs::{POLL_TIMEOUT, SqsService};
 use redeliver_aws::{NO_CONNECTION, SystemClock};
 use redeliver_sim::{LoopError, Topology};
 
-use super::Report;
-use super::run::{self, World};
+use super::report::RunReport;
+use super::run::{self, Backend};
 use super::setup::Setup;
 use crate::Failure;
 use crate::connection::{emulator_credentials, is_on_this_machine};
 use crate::locked::locked;
 use crate::signals::interrupted;
 
-pub(super) async fn run(setup: Setup, url: &str, output: &mut dyn Write) -> Result<Report, Failure> {
+pub(super) async fn run(setup: Setup, url: &str, output: &mut dyn Write) -> Result<RunReport, Failure> {
     let counter = RequestCounter::default();
     let mut loader = aws_config::from_env().endpoint_url(url);
     if is_on_this_machine(url)? {
@@ -35,8 +35,8 @@ pub(super) async fn run(setup: Setup, url: &str, output: &mut dyn Write) -> Resu
         .build();
     let service = SqsService::new(aws_sdk_sqs::Client::from_conf(config));
     let requests = || counter.counts();
-    let world = World {
-        // Emulators have ways of their own to say who sent a message.
+    let backend = Backend {
+        // Emulators name senders in their own way.
         of_functions: Topology::clone,
         service: &service,
         clock: &SystemClock,
@@ -44,14 +44,14 @@ pub(super) async fn run(setup: Setup, url: &str, output: &mut dyn Write) -> Resu
         hold: None,
         prefix: format!("redeliver-local-{:08x}", random_suffix()),
         wait: Duration::from_secs(2),
-        // Real queues hold it all, so all of the input is sent at once.
+        // The queues are not in our memory, so the whole input is sent at once.
         visible: &|_| 0,
         requests: &requests,
     };
     let stop = interrupted("interrupted: deleting its queues; Ctrl-C again leaves them there")?;
     let no_connection =
         |error: &LoopError| matches!(error, LoopError::Sqs { error, .. } if error.code == NO_CONNECTION);
-    run::run(setup, world, output, stop.requested()).await.map_err(|error| match error.downcast_ref() {
+    run::run(setup, backend, output, stop.requested()).await.map_err(|error| match error.downcast_ref() {
         Some(error) if no_connection(error) => {
             format!("{error}: no connection to {url}: is it running? check --endpoint-url").into()
         }
@@ -59,13 +59,13 @@ pub(super) async fn run(setup: Setup, url: &str, output: &mut dyn Write) -> Resu
     })
 }
 
-/// Not the seed: two runs with the same seed must not share queues. The standard library keys its hashers at random.
+/// Not from the seed: two runs with the same seed must not share queues. The standard library seeds its hashers at random.
 fn random_suffix() -> u32 {
     let word = RandomState::new().hash_one(std::process::id());
     u32::try_from(word >> 32).unwrap_or_default()
 }
 
-/// Counts requests by action as they leave, retries included.
+/// Counts requests by action, including retries.
 #[derive(Clone, Debug, Default)]
 struct RequestCounter(Arc<Mutex<BTreeMap<String, u64>>>);
 

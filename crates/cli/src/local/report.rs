@@ -1,4 +1,4 @@
-//! The report at the end: a table for people, one JSON object for programs.
+//! The report of a run, as a table or as JSON.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,66 +8,66 @@ use serde::Serialize;
 use crate::people::{bar, counted, grouped, span, table};
 use crate::text::escaped;
 
-/// What a run of the local loop came to.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Report {
+/// The result of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub(super) struct RunReport {
     /// Messages sent to the source queue.
     pub sent: u64,
     /// Lines that SQS would refuse.
     pub refused: u64,
-    /// Successes of the target.
+    /// Successful calls of the target.
     pub processed: u64,
-    /// Re-sends with a delay, or the same by visibility.
+    /// Re-sends with a delay, or messages that were hidden for one.
     pub retries: u64,
     /// Hops of messages whose delay is above 900 s.
     pub hops: u64,
-    /// Retries that come later than the backoff says, since many messages waited (`max_redelivery_per_second`).
+    /// Retries that were delayed for longer than the backoff by `max_redelivery_per_second`.
     pub paced: u64,
-    /// Calls at once, within the invocation.
+    /// Second calls within the same invocation.
     pub immediate_retries: u64,
-    /// Messages that the circuit breaker held, each time that one was.
+    /// Holds by the circuit breaker; a message counts each time.
     pub holds: u64,
-    /// Calls that asked whether a target that was down was back.
+    /// Calls that tested whether a target that was down was back.
     pub probes: u64,
     /// Final records by `ErrorType`.
     pub dead_lettered: BTreeMap<String, u64>,
-    /// Messages that have not come out and are still in a queue.
+    /// Messages that have not come out and are in a queue.
     pub waiting: u64,
-    /// Messages that came out more often than they went in.
+    /// Messages that came out more often than they were sent.
     pub copies: u64,
-    /// Messages that went in, did not come out and are in no queue.
+    /// Messages that have not come out and are in no queue.
     pub unaccounted: u64,
-    /// Ctrl-C, before all was sent and had come out.
+    /// Whether a signal ended the run before every message had come out.
     pub interrupted: bool,
-    /// Whether each line that SQS takes was sent.
+    /// Whether each line that SQS accepts was sent.
     pub all_sent: bool,
-    /// Why the last call that failed did, if the target is an endpoint.
+    /// The error of the last failed call, unless the target is the built-in one.
     pub last_failure: Option<String>,
-    /// From the first send to the last message's end, or to the interrupt.
+    /// From the first send until the last message came out, or until the interrupt.
     pub seconds: f64,
-    /// Whether these passed in virtual time.
+    /// Whether time was virtual.
     pub is_virtual: bool,
-    /// SQS requests by action; idle long polls are requests too.
+    /// SQS requests by action, including idle long polls.
     pub requests: BTreeMap<String, u64>,
     pub delays: Vec<DelayBucket>,
 }
 
-/// Re-sends whose delay is in `from_seconds..=to_seconds`.
+/// The number of re-sends with a delay of `from_seconds..=to_seconds`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct DelayBucket {
+pub(super) struct DelayBucket {
     pub from_seconds: u16,
     pub to_seconds: u16,
     pub count: u64,
 }
 
-/// Bars of the histogram at most.
+/// The largest number of bars in the histogram.
 const BUCKETS: u16 = 10;
-/// Characters of the longest bar.
+/// The length of the longest bar, in characters.
 const BAR: u64 = 40;
 
-/// Cuts 0..=the longest delay into at most ten ranges of the same width; `counts[s]` re-sends had a delay of `s`
-/// seconds.
-pub fn histogram(counts: &[u64]) -> Vec<DelayBucket> {
+/// Divides the delays from 0 to the longest into at most ten buckets of equal width; `counts[s]` re-sends had a delay of
+/// `s` seconds.
+pub(super) fn histogram(counts: &[u64]) -> Vec<DelayBucket> {
     let Some(longest) = counts.iter().rposition(|count| *count > 0) else {
         return Vec::new();
     };
@@ -83,15 +83,15 @@ pub fn histogram(counts: &[u64]) -> Vec<DelayBucket> {
         .collect()
 }
 
-impl Report {
-    /// What to look at first if no call succeeded.
-    pub fn hint(&self) -> Option<String> {
+impl RunReport {
+    /// A hint for a run without a successful call.
+    pub(super) fn hint(&self) -> Option<String> {
         let failure = self.last_failure.as_ref().filter(|_| self.processed == 0)?;
         Some(format!("no call succeeded; the last one failed with {}: check the target", escaped(failure)))
     }
 
-    /// Why this is no success; nothing, if each line went in and each message came out.
-    pub fn problems(&self) -> Vec<String> {
+    /// The reasons why the run failed; none if each line was sent and each message came out.
+    pub(super) fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         if self.interrupted {
             let what = if self.all_sent { "message came out" } else { "line was sent" };
@@ -104,12 +104,12 @@ impl Report {
             problems.push(format!("{} still waiting", counted(self.waiting, "message")));
         }
         if self.refused > 0 {
-            problems.push(format!("lines that were refused, and not sent: {}", self.refused));
+            problems.push(format!("{} refused, and not sent", counted(self.refused, "line")));
         }
         problems
     }
 
-    pub fn table(&self) -> String {
+    pub(super) fn table(&self) -> String {
         let mut rows: Vec<Vec<String>> = Vec::new();
         let mut row = |name: &str, value: String| rows.push(vec![name.to_owned(), value]);
         let mut count = |name: &str, count: u64, always: bool| {
@@ -124,7 +124,7 @@ impl Report {
         count("  paced", self.paced, false);
         count("  hops", self.hops, false);
         count("immediate retries", self.immediate_retries, false);
-        count("held by the circuit breaker so often", self.holds, false);
+        count("holds by the circuit breaker", self.holds, false);
         count("  probes: calls while it was open", self.probes, false);
         count("dead-lettered", self.dead_lettered.values().sum(), true);
         for (error_type, dead_letters) in &self.dead_lettered {
@@ -160,7 +160,11 @@ impl Report {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is a few weeks at most")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a run takes a few weeks at most"
+)]
 fn whole(seconds: f64) -> u64 {
     seconds.round() as u64
 }

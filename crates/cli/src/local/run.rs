@@ -1,4 +1,4 @@
-//! One run, the same in virtual and in real time: setup → queues → feed → loop → report.
+//! One run, in virtual or in real time: create the queues → produce and run the functions → delete the queues → report.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -9,6 +9,9 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 use futures_util::{FutureExt as _, try_join};
 use indicatif::ProgressBar;
+use redeliver_core::message::Timestamp;
+use redeliver_core::message::schema::MessageSchema;
+use redeliver_core::policy::Policy;
 use redeliver_core::ports::{Clock, Queue, QueueService};
 use redeliver_core::strategy::Strategy;
 use redeliver_embedded::VirtualClock;
@@ -16,157 +19,235 @@ use redeliver_message_processor::MessageProcessor;
 use redeliver_sim::functions::{
     async_retry_handler, failed_message_processor, final_dlq_annotator, message_processor,
 };
-use redeliver_sim::{Engine, EventCounter, Functions, LocalLambda, LoopError, Topology, Tracker, payload_of};
+use redeliver_sim::{
+    Engine, EventCounter, EventCounts, Functions, LocalLambda, LoopError, Topology, Tracker, payload_of,
+};
 
-use super::feed::{Feed, drained};
+use super::producer::{Producer, drained};
+use super::report::{RunReport, histogram};
 use super::setup::Setup;
-use super::{Recorded, Report, histogram};
+use super::target::TrackedTarget;
 use crate::{Failure, tell};
 
-/// What differs between virtual and real time.
-pub(super) struct World<'a, S: QueueService, C> {
+/// An SQS in memory and in virtual time, or an endpoint in real time.
+pub(super) struct Backend<'a, S: QueueService, C> {
     pub(super) service: &'a S,
-    /// The queues as the functions have them.
+    /// The queues as the functions use them.
     pub(super) of_functions: fn(&Topology<S::Queue>) -> Topology<S::Queue>,
     pub(super) clock: &'a C,
-    /// Whether its time is.
+    /// Whether the clock is virtual.
     pub(super) is_virtual: bool,
-    /// Stands still during real calls, if time is virtual.
+    /// The clock to hold during real calls, if time is virtual.
     pub(super) hold: Option<VirtualClock>,
-    /// The names of the queues begin with it.
+    /// The prefix of the queues' names.
     pub(super) prefix: String,
-    /// Longest long poll.
+    /// The longest long poll.
     pub(super) wait: Duration,
-    /// Messages of the queue with this ARN that can be received now, exactly.
+    /// The exact number of messages that can be received now from the queue with this ARN.
     pub(super) visible: &'a dyn Fn(&str) -> u64,
-    /// Requests so far, by action.
+    /// The number of requests so far, by action.
     pub(super) requests: &'a dyn Fn() -> BTreeMap<String, u64>,
 }
 
-/// Runs the loop and deletes its queues, whatever happens.
+/// Runs the loop, and deletes its queues even if it fails.
 pub(super) async fn run<S: QueueService, C: Clock>(
     setup: Setup,
-    world: World<'_, S, C>,
+    backend: Backend<'_, S, C>,
     output: &mut dyn Write,
     stop: impl Future<Output = ()>,
-) -> Result<Report, Failure> {
-    let topology = Topology::create(world.service, &world.prefix, setup.strategy, setup.policy.max_attempts)
+) -> Result<RunReport, Failure> {
+    let Setup { strategy, policy, .. } = &setup;
+    let topology = Topology::create(backend.service, &backend.prefix, *strategy, policy.max_attempts)
         .await
         .map_err(LoopError::sqs("creating the queues"))?;
-    let outcome = run_on(&topology, setup, &world, output, stop).await;
-    let deleted = topology.delete(world.service).await.map_err(LoopError::sqs("deleting the queues"));
+    let outcome = run_on(&topology, setup, &backend, output, stop).await;
+    let deleted = topology.delete(backend.service).await.map_err(LoopError::sqs("deleting the queues"));
     outcome.and_then(|report| Ok(deleted.map(|()| report)?))
 }
 
 async fn run_on<S: QueueService, C: Clock>(
     topology: &Topology<S::Queue>,
     setup: Setup,
-    world: &World<'_, S, C>,
+    backend: &Backend<'_, S, C>,
     output: &mut dyn Write,
     stop: impl Future<Output = ()>,
-) -> Result<Report, Failure> {
-    let interrupted_at = stop.map(|()| world.clock.now()).shared();
+) -> Result<RunReport, Failure> {
+    let clock = backend.clock;
+    let started = clock.now();
+    let interrupted_at = stop.map(|()| clock.now()).shared();
     let stop = || interrupted_at.clone().map(drop);
-    let Setup { input, seed, strategy, policy, schema, target } = setup;
+    let (tracker, events, last_failure) = (Mutex::default(), EventCounter::default(), Mutex::default());
     let bar = progress_bar(0);
-    let tracker = Mutex::new(Tracker::default());
-    let mut feed = Feed::new(input, &tracker, &bar);
-    let tally = EventCounter::default();
-    let started = world.clock.now();
-    let last_failure = Mutex::default();
-    let hold = world.hold.clone();
-    let handler = Recorded {
-        target: &target,
-        tracker: &tracker,
-        last_failure: &last_failure,
-        clock: world.clock,
-        hold,
+    let mut producer = Producer::new(setup.chunks, &tracker, &bar);
+    let run = Run {
+        engine: Engine {
+            topology,
+            clock,
+            tracker: &tracker,
+            progress: &|settled| bar.set_position(settled),
+            wait: backend.wait,
+            batching_window: Duration::ZERO,
+            concurrency: 1,
+            original_body: if setup.strategy == Strategy::AsyncRetry { payload_of } else { |body| body },
+        },
+        queues: &(backend.of_functions)(topology),
+        target: TrackedTarget {
+            target: &setup.target,
+            tracker: &tracker,
+            last_failure: &last_failure,
+            clock,
+            hold: backend.hold.clone(),
+        },
+        events: &events,
+        policy: &setup.policy,
+        schema: &setup.schema,
     };
-    let queues = &(world.of_functions)(topology);
-    let final_dlq_annotator = final_dlq_annotator(queues, world.clock, &tally);
-    let progress = |settled| bar.set_position(settled);
-    let engine = Engine {
-        topology,
-        clock: world.clock,
-        tracker: &tracker,
-        progress: &progress,
-        wait: world.wait,
-        batching_window: Duration::ZERO,
-        concurrency: 1,
-        original_body: if strategy == Strategy::AsyncRetry { payload_of } else { |body| body },
-    };
-    let failed_message_processor =
-        failed_message_processor(queues, world.clock, &tally, schema.clone(), policy.clone());
-    if strategy == Strategy::AsyncRetry {
-        let invoker = LocalLambda::new(handler, &topology.source, world.clock, seed);
-        while let Some(portion) = feed.next()? {
-            engine.invoke(portion.messages, &invoker, stop()).await?;
-        }
-        let async_retry_handler = async_retry_handler(queues, &invoker, world.clock, &tally, policy);
-        let functions =
-            Functions { on_source: async_retry_handler, failed_message_processor, final_dlq_annotator };
-        engine.run(&functions, output, stop()).await?;
+    if setup.strategy == Strategy::AsyncRetry {
+        run.retry_invocations(&mut producer, setup.seed, output, stop).await?;
     } else {
-        let message_processor = MessageProcessor {
-            max_concurrency: target.concurrency(),
-            ..message_processor(queues, handler, world.clock, &tally, schema, policy)
-        };
-        if let Some(portion) = feed.next()? {
-            engine.send(portion.messages, stop()).await?;
+        let visible = || (backend.visible)(topology.source.arn());
+        run.retry_messages(&mut producer, &visible, output, stop).await?;
+    }
+    bar.finish_and_clear();
+    let refused = producer.refused;
+    let tracker = tracker.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let waiting = waiting(topology, &tracker).await?;
+    let interrupted_at = interrupted_at.peek().copied().filter(|_| !tracker.is_settled());
+    Ok(RunReport {
+        refused,
+        last_failure: last_failure.into_inner().unwrap_or_else(PoisonError::into_inner),
+        is_virtual: backend.is_virtual,
+        requests: requests(backend),
+        ..report(&tracker, &events.counts(), waiting, started, interrupted_at)
+    })
+}
+
+/// The functions of a run, and the engine that polls for them.
+struct Run<'a, Q, C> {
+    engine: Engine<'a, Q, C>,
+    /// The queues as the functions use them.
+    queues: &'a Topology<Q>,
+    target: TrackedTarget<'a, &'a C>,
+    events: &'a EventCounter,
+    policy: &'a Policy,
+    schema: &'a MessageSchema,
+}
+
+impl<Q: Queue + Clone, C: Clock> Run<'_, Q, C> {
+    /// `async-retry`: the function is invoked with each message, then its failed invocations are retried.
+    async fn retry_invocations<F: Future<Output = ()>>(
+        self,
+        producer: &mut Producer<'_>,
+        seed: u64,
+        output: &mut dyn Write,
+        stop: impl Fn() -> F,
+    ) -> Result<(), Failure> {
+        let Self { engine, queues, target, events, policy, schema } = self;
+        let lambda = LocalLambda::new(target, &engine.topology.source, engine.clock, seed);
+        while let Some(chunk) = producer.next()? {
+            engine.invoke(chunk.messages, &lambda, stop()).await?;
         }
-        let functions =
-            Functions { on_source: message_processor, failed_message_processor, final_dlq_annotator };
-        let others = async {
-            // The next portion only when the source queue is empty, so that memory does not grow with the input.
-            while let Some(portion) = feed.next()? {
-                let drained = drained(|| (world.visible)(topology.source.arn()), world.clock);
-                if let Either::Left(_) = select(stop(), pin!(drained)).await {
+        let functions = Functions {
+            on_source: async_retry_handler(queues, &lambda, engine.clock, events, policy.clone()),
+            failed_message_processor: failed_message_processor(
+                queues,
+                engine.clock,
+                events,
+                schema.clone(),
+                policy.clone(),
+            ),
+            final_dlq_annotator: final_dlq_annotator(queues, engine.clock, events),
+        };
+        Ok(engine.run(&functions, output, stop()).await?)
+    }
+
+    /// All other strategies: messages are sent while the functions run.
+    async fn retry_messages<F: Future<Output = ()>>(
+        self,
+        producer: &mut Producer<'_>,
+        visible: &dyn Fn() -> u64,
+        output: &mut dyn Write,
+        stop: impl Fn() -> F,
+    ) -> Result<(), Failure> {
+        let Self { engine, queues, target, events, policy, schema } = self;
+        let max_concurrency = target.target.concurrency();
+        let functions = Functions {
+            on_source: MessageProcessor {
+                max_concurrency,
+                ..message_processor(queues, target, engine.clock, events, schema.clone(), policy.clone())
+            },
+            failed_message_processor: failed_message_processor(
+                queues,
+                engine.clock,
+                events,
+                schema.clone(),
+                policy.clone(),
+            ),
+            final_dlq_annotator: final_dlq_annotator(queues, engine.clock, events),
+        };
+        if let Some(chunk) = producer.next()? {
+            engine.send(chunk.messages, stop()).await?;
+        }
+        let sending = async {
+            // The next chunk waits until the source queue is empty, so that memory does not grow with the input.
+            while let Some(chunk) = producer.next()? {
+                let drained = drained(visible, engine.clock);
+                if let Either::Left(_) = select(pin!(stop()), pin!(drained)).await {
                     break;
                 }
-                engine.send(portion.messages, std::future::pending()).await?;
+                engine.send(chunk.messages, std::future::pending()).await?;
             }
             Ok::<_, Failure>(())
         };
         let running = async { Ok(engine.run(&functions, output, stop()).await?) };
-        try_join!(others, running)?;
+        try_join!(sending, running)?;
+        Ok(())
     }
-    let refused = feed.refused;
-    bar.finish_and_clear();
-    let tracker = tracker.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let missing = tracker.total_sent() - tracker.settled();
-    // What has come out is not waiting, even if a copy of it is in a queue, or SQS's count lags behind.
-    let waiting = match missing {
-        0 => 0,
-        missing => topology.waiting().await.map_err(LoopError::sqs("counting what waits"))?.min(missing),
-    };
-    let mut requests = (world.requests)();
-    // Looking at the queues and making them is this program's own business, not the loop's.
+}
+
+/// Messages that are in a queue and have not come out. A copy of a message that has come out is not one of them.
+async fn waiting<Q: Queue + Clone>(topology: &Topology<Q>, tracker: &Tracker) -> Result<u64, LoopError> {
+    if tracker.missing() == 0 {
+        return Ok(0);
+    }
+    let waiting = topology.waiting().await.map_err(LoopError::sqs("counting what waits"))?;
+    Ok(waiting.min(tracker.missing()))
+}
+
+/// The loop's requests: without those that create, count and delete the queues.
+fn requests<S: QueueService, C>(backend: &Backend<'_, S, C>) -> BTreeMap<String, u64> {
+    let mut requests = (backend.requests)();
     requests.retain(|action, _| action.contains("Message"));
-    let counts = tally.counts();
-    let interrupted_at = interrupted_at.peek().copied().filter(|_| !tracker.is_settled());
-    let end = interrupted_at.or_else(|| tracker.last_settled_at());
-    Ok(Report {
+    requests
+}
+
+fn report(
+    tracker: &Tracker,
+    events: &EventCounts,
+    waiting: u64,
+    started: Timestamp,
+    interrupted_at: Option<Timestamp>,
+) -> RunReport {
+    let end = interrupted_at.or_else(|| tracker.last_settled_at()).unwrap_or(started);
+    RunReport {
         sent: tracker.total_sent(),
-        refused,
         processed: tracker.total_processed(),
-        retries: counts.delays.iter().sum(),
-        hops: counts.hops,
-        paced: counts.paced,
-        immediate_retries: counts.immediate_retries,
-        holds: counts.holds,
-        probes: counts.probes,
+        retries: events.delays.iter().sum(),
+        hops: events.hops,
+        paced: events.paced,
+        immediate_retries: events.immediate_retries,
+        holds: events.holds,
+        probes: events.probes,
         dead_lettered: tracker.dead_letters().clone(),
         waiting,
         copies: tracker.copies(),
+        unaccounted: tracker.missing() - waiting,
         interrupted: interrupted_at.is_some(),
         all_sent: !tracker.expects_more(),
-        last_failure: last_failure.into_inner().unwrap_or_else(PoisonError::into_inner),
-        unaccounted: missing - waiting,
-        seconds: (end.unwrap_or(started) - started).as_seconds_f64(),
-        is_virtual: world.is_virtual,
-        requests,
-        delays: histogram(&counts.delays),
-    })
+        seconds: (end - started).as_seconds_f64(),
+        delays: histogram(&events.delays),
+        ..RunReport::default()
+    }
 }
 
 pub(crate) fn progress_bar(messages: u64) -> ProgressBar {

@@ -1,4 +1,4 @@
-//! All that a run needs, read and checked before it begins.
+//! The setup of a run: everything is read and checked before it begins.
 
 use std::io::{BufWriter, Write};
 use std::num::NonZeroU16;
@@ -13,13 +13,14 @@ use redeliver_core::policy::Policy;
 use redeliver_core::strategy::Strategy;
 use redeliver_sim::{BuiltInTarget, Failures, check_payload};
 
-use super::input::{Portion, Portions};
-use super::{Arguments, Target};
+use super::arguments::Arguments;
+use super::input::{ChunkSize, Chunks};
+use super::target::Target;
 use crate::files::{FileError, create_output, read_policy, read_schema, unwritable};
 use crate::message_file::Form;
 
 pub(super) struct Setup {
-    pub(super) input: Portions,
+    pub(super) chunks: Chunks,
     pub(super) seed: u64,
     pub(super) strategy: Strategy,
     pub(super) policy: Policy,
@@ -28,16 +29,16 @@ pub(super) struct Setup {
 }
 
 impl Setup {
-    /// And the file of final records, which lasts as long as the run.
+    /// Also opens the output for the final records.
     pub(super) fn of(arguments: &Arguments) -> Result<(Self, Box<dyn Write>), FileError> {
         let strategy = arguments.strategy;
         let policy = read_policy(arguments.policy.as_deref(), strategy)?;
         if let (Some(path), Strategy::AsyncRetry) = (&arguments.data_schema, strategy) {
-            let reason = "is a data schema, and --strategy async-retry checks none: leave it out";
+            let reason = "--strategy async-retry does not check a data schema: leave it out";
             return Err(FileError::new(path, reason));
         }
         if arguments.plain.plain && strategy == Strategy::AsyncRetry {
-            let reason = "is for messages, and --strategy async-retry has payloads: leave it out";
+            let reason = "--strategy async-retry takes payloads instead of messages: leave it out";
             return Err(FileError::new(Path::new("--plain"), reason));
         }
         let schema = read_schema(arguments.data_schema.as_deref(), &arguments.plain)?;
@@ -55,9 +56,9 @@ impl Setup {
         };
         let form =
             Form::Anything(if strategy == Strategy::AsyncRetry { check_payload } else { |_: &_| Ok(()) });
-        // On an endpoint the first failures come back after real minutes: nothing waits for the end of the input then.
-        let portion = if arguments.endpoint_url.is_some() { Portion::WHOLE } else { Portion::SMALL };
-        let input = Portions::open(&arguments.file, form, portion)?;
+        // On an endpoint the first retries come after real minutes, so the whole input is sent first.
+        let size = if arguments.endpoint_url.is_some() { ChunkSize::WHOLE } else { ChunkSize::SMALL };
+        let chunks = Chunks::open(&arguments.file, form, size)?;
         let output: Box<dyn Write> = match &arguments.final_dlq {
             Some(path) => {
                 let file = create_output(path).map_err(|error| unwritable(path, &error))?;
@@ -65,11 +66,11 @@ impl Setup {
             }
             None => Box::new(std::io::sink()),
         };
-        Ok((Self { input, seed: arguments.seed, strategy, policy, schema, target }, output))
+        Ok((Self { chunks, seed: arguments.seed, strategy, policy, schema, target }, output))
     }
 }
 
-/// Standard output has the report.
+/// The function prints to standard error: standard output has the report.
 fn own_function(command: Command, handler_event: HandlerEvent) -> OwnFunction {
     let command = Command { to_stderr: true, ..command.outside_lambda("local") };
     let processes = Processes::new(command, NonZeroU16::MIN).with_time_limit(DEFAULT_TIMEOUT);
@@ -79,11 +80,11 @@ fn own_function(command: Command, handler_event: HandlerEvent) -> OwnFunction {
 fn http_target(url: &str) -> Result<HttpTarget, FileError> {
     let refused = |reason: &dyn std::fmt::Display| FileError::new(Path::new("--target"), reason);
     let address = TargetAddress::parse(url, false).map_err(|error| match error {
-        // The settings of the functions are not read here.
+        // In the words of the command line, not of the functions' settings.
         TargetError::PlainHttp => {
             refused(&"is http:// to another machine; use https://, or http:// to this machine")
         }
-        TargetError::Neither => refused(&"is no https:// URL, and no http:// URL of this machine"),
+        TargetError::Neither => refused(&"is neither an https:// URL nor an http:// URL of this machine"),
         error => refused(&error),
     })?;
     match address {

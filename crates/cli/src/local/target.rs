@@ -1,4 +1,4 @@
-//! Where the messages of a run go.
+//! The target of a run.
 
 use std::num::NonZeroUsize;
 use std::sync::Mutex;
@@ -12,16 +12,15 @@ use redeliver_sim::{BuiltInTarget, Tracker};
 
 use crate::locked::locked;
 
-/// Where the local loop's messages go.
 #[derive(Debug)]
-pub enum Target {
+pub(super) enum Target {
     BuiltIn(BuiltInTarget),
     Http(Box<HttpTarget>),
     OwnFunction(Box<OwnFunction>),
 }
 
 impl Target {
-    /// Calls at the same time.
+    /// The number of concurrent calls.
     pub(super) fn concurrency(&self) -> NonZeroUsize {
         match self {
             Self::BuiltIn(_) | Self::Http(_) => MAX_CONCURRENCY,
@@ -30,20 +29,23 @@ impl Target {
     }
 }
 
-/// A target whose successes are entered into the tracker as they happen, and whose last failure is kept.
+/// A target whose successes are tracked, and whose last failure is kept.
 #[derive(Debug)]
-pub struct Recorded<'a, C> {
-    pub target: &'a Target,
-    pub tracker: &'a Mutex<Tracker>,
-    /// A real target's: the built-in one fails as it is told to.
-    pub last_failure: &'a Mutex<Option<String>>,
-    pub clock: C,
-    /// Held during real calls, if time is virtual.
-    pub hold: Option<VirtualClock>,
+pub(super) struct TrackedTarget<'a, C> {
+    pub(super) target: &'a Target,
+    pub(super) tracker: &'a Mutex<Tracker>,
+    /// Of a real target; the built-in one fails on purpose.
+    pub(super) last_failure: &'a Mutex<Option<String>>,
+    pub(super) clock: C,
+    /// The clock to hold during real calls, if time is virtual.
+    pub(super) hold: Option<VirtualClock>,
 }
 
-impl<C: Clock> Recorded<'_, C> {
-    async fn real(&self, call: impl Future<Output = Result<(), HandlerError>>) -> Result<(), HandlerError> {
+impl<C: Clock> TrackedTarget<'_, C> {
+    async fn call_real(
+        &self,
+        call: impl Future<Output = Result<(), HandlerError>>,
+    ) -> Result<(), HandlerError> {
         let _held = self.hold.as_ref().map(VirtualClock::hold);
         call.await.inspect_err(|HandlerError { error_type, details, .. }| {
             *locked(self.last_failure) = Some(format!("{}: {details}", error_type.name()));
@@ -55,12 +57,12 @@ impl<C: Clock> Recorded<'_, C> {
     }
 }
 
-impl<C: Clock> Handler for Recorded<'_, C> {
+impl<C: Clock> Handler for TrackedTarget<'_, C> {
     async fn handle(&self, message: &Message<'_>) -> Result<(), HandlerError> {
         match self.target {
-            Target::BuiltIn(failing) => failing.answer(message)?,
-            Target::Http(target) => self.real(target.handle(message)).await?,
-            Target::OwnFunction(target) => self.real(target.handle(message)).await?,
+            Target::BuiltIn(target) => target.answer(message)?,
+            Target::Http(target) => self.call_real(target.handle(message)).await?,
+            Target::OwnFunction(target) => self.call_real(target.handle(message)).await?,
         }
         self.processed(message);
         Ok(())
@@ -68,7 +70,7 @@ impl<C: Clock> Handler for Recorded<'_, C> {
 
     async fn invoke(&self, invocation: Invocation<'_>) -> Result<(), HandlerError> {
         match self.target {
-            Target::OwnFunction(target) => self.real(target.invoke(invocation)).await?,
+            Target::OwnFunction(target) => self.call_real(target.invoke(invocation)).await?,
             Target::BuiltIn(_) | Target::Http(_) => return self.handle(invocation.message).await,
         }
         self.processed(invocation.message);

@@ -1,4 +1,4 @@
-//! The command line of `redeliver work`.
+//! The arguments of `redeliver work`.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
@@ -13,7 +13,7 @@ use crate::connection::Connection;
 use crate::local::command;
 use crate::people::{DAY, HOUR, number, seconds};
 
-/// Deleting after the last batch, and ending.
+/// Time to delete the last batch, and to end.
 const SHUTDOWN_RESERVE: Duration = Duration::from_secs(10);
 /// "ReceiveMessage", Amazon SQS API Reference.
 const WAIT_SECONDS_MAX: u64 = 20;
@@ -32,19 +32,19 @@ Examples:
 The settings are the functions' environment variables. Also, each function needs the queue that it polls: message-processor \
 SOURCE_QUEUE_URL, failed-message-processor INTERMEDIATE_DLQ_URL, final-dlq-annotator ANNOTATION_QUEUE_URL.
 
-SIGTERM and Ctrl-C stop it: receives under way end, what they bring is handled, done messages are deleted. Give it \
---shutdown before it is killed. A second signal ends it at once. Nothing is lost either way: what was not deleted \
-comes back.
+SIGTERM and Ctrl-C stop it: it finishes receives under way, handles what they bring, and deletes what is done. Give it \
+--shutdown before you kill it. A second signal ends it at once. Nothing is lost either way: messages that were not \
+deleted come back.
 
 With --health, GET /healthz answers 200, or 503 when a function has not reached its queue for 60 seconds; GET /readyz answers \
 200, or 503 from the first signal on; GET /metrics is for Prometheus.
 
-What it says of itself is on standard error, what becomes of messages on standard output, a JSON object a line each. \
-The function of --exec prints there, too.
+Its own log is on standard error, the functions' log on standard output, both as JSON lines. The function of --exec \
+prints to standard output, too.
 
 Exit codes:
-  0  stopped, and all that was received is handled
-  1  stopped before all that was received was handled: it comes back
+  0  stopped, and everything that was received is handled
+  1  stopped before everything that was received was handled; the rest comes back
   2  bad usage, settings that are missing or wrong, or a queue that cannot be used")]
 pub struct Arguments {
     /// One or more of them
@@ -54,24 +54,24 @@ pub struct Arguments {
     /// interface clients do. Each batch has a process of it. `HANDLER_EVENT` says what one invocation gets
     #[arg(long, value_name = "COMMAND", value_parser = command)]
     pub(super) exec: Option<Command>,
-    /// What the functions' names in logs and metrics begin with, e.g. `orders` for `orders-message-processor`: so that
-    /// two deployments in one account have metrics of their own
+    /// The prefix of the functions' names in logs and metrics, e.g. `orders` for `orders-message-processor`, to tell two
+    /// deployments in one account apart
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Batches at the same time, for each function; each has up to 10 messages
+    /// Concurrent batches of each function, of up to 10 messages
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = number(1..=1000_u16))]
     concurrency: u16,
     /// Serve /healthz, /readyz and /metrics here, e.g. 127.0.0.1:8080
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub(super) health: Option<SocketAddr>,
-    /// The time for one batch; the queues' visibility timeout must not be shorter, and is best six times as long, and
-    /// `TARGET_TIMEOUT_SECONDS` is 5 s less at most
+    /// The time for one batch. The queues' visibility timeout must not be shorter, and should be six times as long;
+    /// `TARGET_TIMEOUT_SECONDS` must be at least 5 s shorter
     #[arg(long, value_name = "SPAN", default_value = "30s", value_parser = seconds(1..=12 * HOUR))]
     invocation: Duration,
-    /// How long a receive waits for messages: shorter stops faster, and asks more often
+    /// How long a receive waits for messages; a shorter wait stops faster and makes more requests
     #[arg(long, value_name = "SPAN", default_value = "20s", value_parser = seconds(1..=WAIT_SECONDS_MAX))]
     wait: Duration,
-    /// The time to stop in; by default a receive, a batch and ten seconds
+    /// The time to stop [default: --wait + --invocation + 10s]
     #[arg(long, value_name = "SPAN", value_parser = seconds(0..=DAY))]
     shutdown: Option<Duration>,
     #[command(flatten)]
@@ -125,7 +125,7 @@ impl Arguments {
         }
     }
 
-    /// Batches at the same time, for each function.
+    /// Concurrent batches of each function.
     pub(super) fn concurrency(&self) -> NonZeroU16 {
         NonZeroU16::new(self.concurrency).unwrap_or(NonZeroU16::MIN)
     }

@@ -1,4 +1,4 @@
-//! A function whose failure as a whole is a failure of its batch, as in Lambda, where the process would end.
+//! A function that may panic or run out of time: its whole batch fails then, as when a process ends in Lambda.
 
 use std::panic::AssertUnwindSafe;
 
@@ -10,7 +10,7 @@ use redeliver_core::events::Event;
 use redeliver_core::message::{Confirmed, ReceivedMessage, Timestamp};
 use redeliver_core::ports::{Clock, Function, Observer};
 
-/// Reports all records as failed if the function panics or outlives its deadline, and an event of that.
+/// Reports all records as failed, and an event, if the function panics or misses its deadline.
 #[derive(Debug)]
 pub(super) struct Guarded<'a, F, C, O> {
     pub(super) function: &'a F,
@@ -29,8 +29,8 @@ impl<F: Function, C: Clock, O: Observer> Function for Guarded<'_, F, C, O> {
             Either::Left((Err(_), _)) => "panic",
             Either::Right(_) => "timeout",
         };
-        // Nobody knows how far it came. Nothing is confirmed, so everything comes back.
-        self.observer.observe(&Event::BatchBrokenOff { records: all, reason });
-        Vec::new()
+        // It is unknown which records are done. All are reported as failed: nothing is deleted, and everything comes back.
+        self.observer.observe(&Event::BatchBrokenOff { records: all.len(), reason });
+        BatchResponse { failed: all }
     }
 }

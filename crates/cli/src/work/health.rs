@@ -1,4 +1,4 @@
-//! Whether the workers live.
+//! The health of the pollers.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,19 +9,19 @@ use redeliver_core::deliver::until;
 use redeliver_core::message::Timestamp;
 use serde::Serialize;
 
-/// Without a successful poll for longer than this, a worker is not healthy: a long poll and a pause are over by then.
+/// A poller is unhealthy when its last successful poll is longer ago: a long poll and a pause take less.
 const UNHEALTHY_AFTER: Duration = Duration::from_secs(60);
 
-/// The signs of life of one worker.
+/// The last poll and the batches of one poller.
 #[derive(Debug)]
-pub struct Vitals {
+pub struct Heartbeat {
     function: String,
     last_poll: Mutex<Timestamp>,
     batches_in_flight: AtomicUsize,
 }
 
-impl Vitals {
-    /// Of a worker that begins `now`.
+impl Heartbeat {
+    /// For a poller that starts `now`.
     #[must_use]
     pub fn new(function: impl Into<String>, now: Timestamp) -> Self {
         Self { function: function.into(), last_poll: Mutex::new(now), batches_in_flight: AtomicUsize::new(0) }
@@ -37,12 +37,12 @@ impl Vitals {
         InFlight(self)
     }
 
-    pub(super) fn report(&self, now: Timestamp) -> FunctionReport {
+    pub(super) fn report(&self, now: Timestamp) -> FunctionHealth {
         let since = until(*self.last_poll.lock().unwrap_or_else(PoisonError::into_inner), now);
         let batches_in_flight = self.batches_in_flight.load(Ordering::Relaxed);
-        FunctionReport {
+        FunctionHealth {
             function: self.function.clone(),
-            // A batch ends by its deadline, whatever it does: who has one is not stuck.
+            // A batch ends by its deadline, so a poller with a batch is not stuck.
             healthy: since <= UNHEALTHY_AFTER || batches_in_flight > 0,
             seconds_since_poll: since.as_secs(),
             batches_in_flight,
@@ -51,7 +51,7 @@ impl Vitals {
 }
 
 #[derive(Debug)]
-pub(super) struct InFlight<'a>(&'a Vitals);
+pub(super) struct InFlight<'a>(&'a Heartbeat);
 
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
@@ -62,40 +62,39 @@ impl Drop for InFlight<'_> {
 /// The health of the whole process.
 #[derive(Debug)]
 pub struct Health {
-    pub workers: Vec<Arc<Vitals>>,
+    pub pollers: Vec<Arc<Heartbeat>>,
     pub stop: Stop,
 }
 
-/// What `/healthz` answers.
+/// The body of `/healthz`.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-pub struct Report {
-    /// Whether all is well; a process that is stopping is left alone.
+pub struct HealthReport {
+    /// True if all functions are healthy, or if the process is stopping.
     pub healthy: bool,
-    pub functions: Vec<FunctionReport>,
+    pub functions: Vec<FunctionHealth>,
 }
 
-/// What `/healthz` says of one function.
+/// The health of one function.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-pub struct FunctionReport {
+pub struct FunctionHealth {
     /// Its name in logs and metrics.
     pub function: String,
-    /// Whether it reaches its queue.
+    /// Whether the function reaches its queue.
     pub healthy: bool,
-    /// Since its queue answered a receive, or a batch ended.
+    /// Since the queue answered a receive, or a batch ended.
     pub seconds_since_poll: u64,
-    /// Batches that it is at.
     pub batches_in_flight: usize,
 }
 
 impl Health {
     #[must_use]
-    pub fn report(&self, now: Timestamp) -> Report {
-        let functions: Vec<_> = self.workers.iter().map(|vitals| vitals.report(now)).collect();
+    pub fn report(&self, now: Timestamp) -> HealthReport {
+        let functions: Vec<_> = self.pollers.iter().map(|heartbeat| heartbeat.report(now)).collect();
         let healthy = !self.is_ready() || functions.iter().all(|function| function.healthy);
-        Report { healthy, functions }
+        HealthReport { healthy, functions }
     }
 
-    /// Whether it takes on work: until it is to stop.
+    /// Whether the process still receives messages: it does until it is asked to stop.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         !self.stop.is_requested()

@@ -1,5 +1,4 @@
-//! What the process itself does, on standard error, a JSON object a line; what becomes of messages is on standard
-//! output.
+//! The log of the process itself: JSON lines on standard error. The functions' log is on standard output.
 
 use std::io::Write as _;
 
@@ -12,7 +11,6 @@ pub(super) fn info(event: &str, fields: Value) {
     write("INFO", event, fields);
 }
 
-/// What somebody should look at.
 pub(super) fn warn(event: &str, remark: &str) {
     write("WARN", event, json!({ "remark": remark }));
 }
@@ -25,6 +23,6 @@ fn write(level: &str, event: &str, mut line: Value) {
     line["timestamp"] = rfc3339(SystemClock.now()).into();
     line["level"] = level.into();
     line["event"] = event.into();
-    // Where nobody reads it, the messages go on all the same.
+    // A closed standard error must not stop the functions.
     let _ = writeln!(std::io::stderr(), "{line}");
 }

@@ -1,5 +1,5 @@
-//! `/metrics`: the events' metrics, added up for Prometheus. Names and labels are those of CloudWatch in snake case, so
-//! there are as many time series as there are functions and values of dimensions, whatever messages come.
+//! `/metrics`: the functions' metrics, added up for Prometheus. Names and labels are those of CloudWatch in snake case. The
+//! number of time series does not depend on the messages, only on the functions and the values of dimensions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use redeliver_aws::telemetry::metrics::{Measure, Measured, Metric, NAMESPACE, Nu
 use redeliver_core::events::Event;
 use redeliver_core::ports::Observer;
 
-use super::health::Report;
+use super::health::HealthReport;
 
 /// From an HTTP call to a week in a queue.
 const SECONDS: [f64; 20] = [
@@ -26,12 +26,11 @@ const SECONDS: [f64; 20] = [
 /// Up to the intermediate DLQ's `maxReceiveCount`; the annotation queue's is ten more.
 const RECEIVES: [f64; 7] = [1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0];
 
-/// Names and values.
 type Labels = Vec<(String, String)>;
 /// One histogram for each set of labels.
 type Histograms = Family<Labels, Histogram, fn() -> Histogram>;
 
-/// What all functions of a process have done so far.
+/// The metrics of all functions of a process.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
@@ -42,8 +41,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Metrics of the functions with these names. All counters begin at zero, so that the first one of anything
-    /// is an increase.
+    /// The metrics of the functions with these names. All counters begin at zero, so that a first event is an increase.
     pub fn new(functions: impl IntoIterator<Item = String>) -> Self {
         let mut metrics = Self {
             registry: Registry::with_prefix(NAMESPACE.to_snake_case()),
@@ -100,8 +98,8 @@ impl Metrics {
         }
     }
 
-    /// All of it, in the text format of OpenMetrics.
-    pub(super) fn text(&self, report: &Report) -> String {
+    /// All metrics in the text format of OpenMetrics.
+    pub(super) fn openmetrics(&self, report: &HealthReport) -> String {
         for function in &report.functions {
             let labels = vec![("function".to_owned(), function.function.clone())];
             let batches = i64::try_from(function.batches_in_flight).unwrap_or(i64::MAX);
@@ -111,26 +109,26 @@ impl Metrics {
             self.seconds_since_poll.get_or_create(&labels).set(seconds);
         }
         let mut text = String::new();
-        encode(&mut text, &self.registry).expect("a text can always be written to");
+        encode(&mut text, &self.registry).expect("a String can always be written to");
         text
     }
 }
 
-/// An observer whose events are also counted.
+/// Adds each event to the metrics, and passes it on.
 #[derive(Debug)]
-pub(super) struct Counted<O> {
+pub(super) struct MeteredObserver<O> {
     observer: O,
     function: String,
     metrics: Arc<Metrics>,
 }
 
-impl<O> Counted<O> {
+impl<O> MeteredObserver<O> {
     pub(super) fn new(observer: O, function: String, metrics: Arc<Metrics>) -> Self {
         Self { observer, function, metrics }
     }
 }
 
-impl<O: Observer> Observer for Counted<O> {
+impl<O: Observer> Observer for MeteredObserver<O> {
     fn observe(&self, event: &Event) {
         self.observe_all(std::slice::from_ref(event));
     }
@@ -152,7 +150,7 @@ fn labels(metric: Metric, function: &str, by: Option<&'static str>) -> Labels {
     [Some(function), by].into_iter().flatten().collect()
 }
 
-/// Those of all series that a counter has for a function.
+/// The labels of all time series that a counter has for a function.
 fn all_labels(metric: Metric, function: &str) -> Vec<Labels> {
     match metric.dimension() {
         Some(dimension) => {
@@ -162,35 +160,35 @@ fn all_labels(metric: Metric, function: &str) -> Vec<Labels> {
     }
 }
 
-/// What Prometheus says of a metric.
+/// The help text of a metric.
 const fn help(metric: Metric) -> &'static str {
     match metric {
-        Metric::Processed => "Messages that the target is done with",
+        Metric::Processed => "Messages that the target processed",
         Metric::HandedOff => "Messages that failed and were handed off",
         Metric::NotConfirmed => "Sends that SQS did not confirm; their messages come back",
         Metric::RetriesScheduled => "Messages that will come back to the source queue",
         Metric::Hops => "Hops of messages whose retry is more than 900 s away",
-        Metric::PacedRetries => "Retries that come later, since many messages wait",
-        Metric::RedeliveryRateNotHeld => "Batches in which max_redelivery_per_second could not be held",
+        Metric::PacedRetries => "Retries that were delayed for longer, since many messages wait",
+        Metric::RedeliveryRateNotHeld => "Batches in which max_redelivery_per_second was exceeded",
         Metric::NotCounted => "Times that the number of waiting messages was not known",
-        Metric::ImmediateRetries => "Calls at once after a failure",
+        Metric::ImmediateRetries => "Second calls within the same invocation",
         Metric::CircuitOpen => "Times that the target was found to be down, or still down",
         Metric::Held => "Messages that were not called, since their target is down",
-        Metric::Probes => "Calls that asked whether a target that was down was back",
-        Metric::GivenUp => "Messages on their way to the final DLQ",
+        Metric::Probes => "Calls that tested whether a target that was down was back",
+        Metric::GivenUp => "Messages that were given up, on their way to the final DLQ",
         Metric::DeadLettered => "Messages in the final DLQ",
         Metric::ArrivedByRedrive => "Messages that SQS itself moved: a crash, a timeout or a throttle",
         Metric::UnreadableRecord => "Messages that could not be read at all",
         Metric::ReceiveFailed => "Receives that failed",
-        Metric::BatchBrokenOff => "Batches that panicked or outlived their time; they come back",
+        Metric::BatchBrokenOff => "Batches that panicked or ran out of time; they come back",
         Metric::NotDeleted => "Messages that are done and could not be deleted; copies of them come back",
         Metric::HeadersNotRefreshed => {
             "Times that the secret of the target's headers could not be read again"
         }
-        Metric::MessageAgeSeconds => "From a message's first send to now",
-        Metric::TargetSeconds => "How long the target took",
-        Metric::RetryDelaySeconds => "How long a retry waits",
-        Metric::ReceiveCount => "Receives of messages that came out of their queue once more",
+        Metric::MessageAgeSeconds => "Seconds since a message's first send",
+        Metric::TargetSeconds => "Duration of a call of the target",
+        Metric::RetryDelaySeconds => "Delay of a retry",
+        Metric::ReceiveCount => "Receives of messages that were received more than once",
     }
 }
 

@@ -1,4 +1,4 @@
-//! One function on the queue that it polls: receive → invoke → delete, several at the same time, until it is to stop.
+//! Polls one queue for one function: receive → invoke → delete, several batches at a time, until it is asked to stop.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -14,63 +14,58 @@ use redeliver_core::ports::{Clock, EntryError, Function, Observer, Queue, Unread
 use redeliver_sim::event_source_mapping::{invoke, receive};
 
 use super::guarded::Guarded;
-use super::health::Vitals;
+use super::health::Heartbeat;
 
-/// After the first receive that fails; it doubles.
+/// The pause after the first failed receive; it doubles with each one.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
-/// The last doubling. Up to as much again is added at random, so a pause is 30 s at most.
+/// The longest pause before jitter, which at most doubles it: a pause takes at most 30 s.
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 
-/// A function, its queue, and what they need of the world.
+/// A function and the queue that it polls.
 #[derive(Debug)]
-pub struct Worker<Q, F, C, O> {
-    /// The queue that is polled.
+pub struct Poller<Q, F, C, O> {
     pub queue: Q,
-    /// What its records are given to.
     pub function: F,
     pub clock: C,
-    /// Gets what goes wrong between queue and function.
+    /// Observes errors between the queue and the function.
     pub observer: O,
-    /// How much, and how long.
     pub limits: Limits,
-    /// Gets its signs of life.
-    pub vitals: Arc<Vitals>,
+    pub heartbeat: Arc<Heartbeat>,
 }
 
-/// How much a worker does at the same time, and how long it may take.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Batches at the same time.
+    /// The number of concurrent batches.
     pub concurrency: NonZeroUsize,
-    /// Longest long poll, 1..=20 s.
+    /// The longest long poll, 1..=20 s.
     pub wait: Duration,
-    /// For one batch; not longer than the queue's visibility timeout.
+    /// The time for one batch; not longer than the queue's visibility timeout.
     pub invocation: Duration,
 }
 
-impl<Q: Queue, F: Function, C: Clock, O: Observer> Worker<Q, F, C, O> {
-    /// Polls until `stop` is requested, and ends when all that was received is handled. Dropping it loses nothing: what
-    /// was not deleted comes back.
+impl<Q: Queue, F: Function, C: Clock, O: Observer> Poller<Q, F, C, O> {
+    /// Polls until `stop` is requested and everything that was received is handled. Dropping the future loses nothing:
+    /// messages that were not deleted come back.
     pub async fn run(&self, stop: &Stop) {
-        // Each poller has one batch at most, so nothing is received that nobody has time for.
+        // Each loop has at most one batch: no message waits for one that is being handled.
         join_all((0..self.limits.concurrency.get()).map(|_| self.poll_until(stop))).await;
     }
 
     async fn poll_until(&self, stop: &Stop) {
         let mut pauses = pauses();
         while !stop.is_requested() {
-            // Never broken off: what SQS hands out in that moment would be hidden for a whole visibility timeout.
+            // Never cancelled: messages that SQS hands out in that moment would be hidden for a whole visibility timeout.
             match receive(&self.queue, self.limits.wait).await {
                 Ok(records) => {
                     pauses = self::pauses();
-                    self.vitals.polled(self.clock.now());
+                    self.heartbeat.polled(self.clock.now());
                     self.report_unreadable();
                     self.batch(records).await;
                 }
                 Err(error) => {
                     let pause = pauses.next().unwrap_or(LONGEST_PAUSE);
                     self.report_failed(error, pause);
-                    // A pause may be broken off, unlike a receive: nothing is in anybody's hands.
+                    // Unlike a receive, a pause can be cancelled: no message is in flight.
                     let (slept, stopped) = (self.clock.sleep(pause), stop.requested());
                     pin_mut!(slept, stopped);
                     select(slept, stopped).await;
@@ -83,14 +78,14 @@ impl<Q: Queue, F: Function, C: Clock, O: Observer> Worker<Q, F, C, O> {
         if records.is_empty() {
             return;
         }
-        let in_flight = self.vitals.batch_begins();
+        let in_flight = self.heartbeat.batch_begins();
         let guarded = Guarded { function: &self.function, clock: &self.clock, observer: &self.observer };
-        let left = invoke(&self.queue, &guarded, &self.clock, records, self.limits.invocation).await;
-        for sqs_message_id in left {
+        let not_deleted = invoke(&self.queue, &guarded, &self.clock, records, self.limits.invocation).await;
+        for sqs_message_id in not_deleted {
             self.observer.observe(&Event::NotDeleted { sqs_message_id });
         }
-        // Its own time does not count as time without a poll.
-        self.vitals.polled(self.clock.now());
+        // The time of a batch is not time without a poll.
+        self.heartbeat.polled(self.clock.now());
         drop(in_flight);
     }
 

@@ -1,4 +1,4 @@
-//! From settings to workers: everything is checked before anything is received.
+//! From settings to pollers. Everything is checked before anything is received.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,61 +16,58 @@ use redeliver_failed_message_processor::FailedMessageProcessor;
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
 use redeliver_message_processor::MessageProcessor;
 
-use super::health::{Health, Vitals};
-use super::metrics::{Counted, Metrics};
-use super::poller::Worker;
+use super::health::{Health, Heartbeat};
+use super::metrics::{MeteredObserver, Metrics};
+use super::poller::Poller;
 use super::queues::Queues;
-use super::settings::{Called, Settings, target_timeout};
+use super::settings::{CallTarget, Settings, target_timeout};
 use super::{Arguments, FunctionName, log};
 use crate::connection::{KnownQueue, QueueAddress};
-use crate::local::begin;
+use crate::local::start_function;
 
-/// All that is to run.
 pub(super) struct Prepared {
-    /// Each ends once the stop is requested and what it has received is handled.
-    pub(super) workers: Vec<LocalBoxFuture<'static, ()>>,
+    /// Each ends when the stop is requested and everything that it has received is handled.
+    pub(super) pollers: Vec<LocalBoxFuture<'static, ()>>,
     pub(super) health: Health,
-    /// What they have done so far.
     pub(super) metrics: Arc<Metrics>,
-    /// That of `--exec`: it is to end when they have.
+    /// The function of `--exec`, which ends after the pollers.
     pub(super) own_function: Option<Arc<OwnFunction>>,
-    /// Not yet polled.
+    /// The queues without a poller yet.
     queues: BTreeMap<Role, KnownQueue>,
 }
 
 pub(super) async fn prepare(arguments: &Arguments, stop: &Stop) -> Result<Prepared, StartError> {
-    // From what costs nothing to what asks AWS: settings, queues by their names, queues by their attributes. A process
-    // that cannot work must not receive a single message, since each receive of the source queue is a message's only
-    // one.
+    // Checks that need no request come first: settings, queue names, queue attributes. A process that cannot work must not
+    // receive a single message, since each message on the source queue has only one receive.
     if arguments.exec.is_some() && !arguments.functions().contains(&FunctionName::MessageProcessor) {
         return Err("--exec is what the message-processor calls: name it, too, or leave --exec out".into());
     }
     let mut settings = Settings::of(&arguments.functions(), arguments.exec.as_ref())?;
     let invocation = arguments.limits().invocation;
-    if let Some((_, Called::Target(target), _)) = &mut settings.message_processor {
+    if let Some((_, CallTarget::Target(target), _)) = &mut settings.message_processor {
         target.timeout = Some(target_timeout(target.timeout, invocation)?);
     }
     let named = settings.queues(invocation);
     named.check_distinct()?;
-    let queues = polled(arguments, &named).await?;
+    let queues = find_queues(arguments, &named).await?;
 
     let config = arguments.connection.sdk_config(None).await?;
     let metrics = Arc::new(Metrics::new(arguments.functions().iter().map(|name| arguments.name(*name))));
     let observer = |function, logging| {
         let name = arguments.name(function);
         let lines = JsonLines::stdout(&name, logging);
-        Arc::new(Counted::new(lines, name, Arc::clone(&metrics))) as Arc<dyn Observer>
+        Arc::new(MeteredObserver::new(lines, name, Arc::clone(&metrics))) as Arc<dyn Observer>
     };
-    let health = Health { workers: Vec::new(), stop: stop.clone() };
+    let health = Health { pollers: Vec::new(), stop: stop.clone() };
     let metrics_of_all = Arc::clone(&metrics);
     let mut prepared =
-        Prepared { workers: Vec::new(), health, metrics: metrics_of_all, own_function: None, queues };
+        Prepared { pollers: Vec::new(), health, metrics: metrics_of_all, own_function: None, queues };
     if let Some((settings, called, _)) = settings.message_processor {
         let observer = observer(FunctionName::MessageProcessor, settings.logging);
         let target = match called {
-            Called::Target(target) => start::target(&config, target, Arc::clone(&observer)).await?,
-            Called::OwnFunction(command, own) => {
-                let function = begun(command, own, arguments).await?;
+            CallTarget::Target(target) => start::target(&config, target, Arc::clone(&observer)).await?,
+            CallTarget::OwnFunction(command, own) => {
+                let function = start_own_function(command, own, arguments).await?;
                 prepared.own_function = Some(Arc::clone(&function));
                 Target::OwnFunction(function)
             }
@@ -91,8 +88,8 @@ pub(super) async fn prepare(arguments: &Arguments, stop: &Stop) -> Result<Prepar
     Ok(prepared)
 }
 
-/// The user's own function, with a process for each batch.
-async fn begun(
+/// Starts the user's own function, with a process for each batch.
+async fn start_own_function(
     command: Command,
     settings: OwnFunctionSettings,
     arguments: &Arguments,
@@ -100,12 +97,15 @@ async fn begun(
     let command = command.outside_lambda(&arguments.name(FunctionName::MessageProcessor));
     let processes = Processes::new(command, arguments.concurrency());
     let function = OwnFunction::new(processes, settings.handler_event);
-    begin(&function).await?;
+    start_function(&function).await?;
     Ok(Arc::new(function))
 }
 
-/// The queues that the functions poll, each there and fit for it.
-async fn polled(arguments: &Arguments, named: &Queues) -> Result<BTreeMap<Role, KnownQueue>, StartError> {
+/// Finds the queues that the functions poll, and checks them.
+async fn find_queues(
+    arguments: &Arguments,
+    named: &Queues,
+) -> Result<BTreeMap<Role, KnownQueue>, StartError> {
     let mut queues = BTreeMap::new();
     for function in arguments.functions() {
         let role = function.polls();
@@ -127,13 +127,13 @@ impl Prepared {
         observer: Arc<dyn Observer>,
         arguments: &Arguments,
     ) {
-        let queue = self.queues.remove(&name.polls()).expect("each function has a queue of its own");
-        let vitals = Arc::new(Vitals::new(arguments.name(name), SystemClock.now()));
-        self.health.workers.push(Arc::clone(&vitals));
+        let queue = self.queues.remove(&name.polls()).expect("each function polls a queue of its own");
+        let heartbeat = Arc::new(Heartbeat::new(arguments.name(name), SystemClock.now()));
+        self.health.pollers.push(Arc::clone(&heartbeat));
         let clock = SystemClock;
         let limits = arguments.limits();
-        let worker = Worker { queue: queue.queue, function, clock, observer, limits, vitals };
+        let poller = Poller { queue: queue.queue, function, clock, observer, limits, heartbeat };
         let stop = self.health.stop.clone();
-        self.workers.push(async move { worker.run(&stop).await }.boxed_local());
+        self.pollers.push(async move { poller.run(&stop).await }.boxed_local());
     }
 }

@@ -1,14 +1,14 @@
-//! Whether two names are those of one queue.
+//! Queue names, to tell whether two of them may be the same queue.
 
-/// A queue's name, and its account if that is known. Both are in its URL and in its ARN; what else is in a URL (the
-/// host of a VPC endpoint, of a legacy endpoint, of an emulator) differs between names of one queue.
+/// A queue's name, and its account if that is known: the parts that its URL and its ARN have in common. The host of a URL
+/// does not identify a queue (VPC endpoint, legacy endpoint, emulator).
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Name<'a> {
+pub(super) struct QueueName<'a> {
     account: Option<&'a str>,
     name: &'a str,
 }
 
-impl<'a> Name<'a> {
+impl<'a> QueueName<'a> {
     /// `https://sqs.REGION.amazonaws.com/ACCOUNT/NAME`
     pub(super) fn of_url(url: &'a str) -> Self {
         let mut segments = url.trim_end_matches('/').rsplit('/');
@@ -25,7 +25,7 @@ impl<'a> Name<'a> {
         }
     }
 
-    /// Whether nothing distinguishes them.
+    /// Whether both may be the same queue.
     pub(super) fn may_be(&self, other: &Self) -> bool {
         let accounts = self.account.zip(other.account);
         self.name == other.name && accounts.is_none_or(|(one, other)| one == other)

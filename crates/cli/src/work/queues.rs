@@ -1,4 +1,4 @@
-//! What the queues must be, checked before anything is received: each its own, and wired as the functions need them.
+//! Checks the queues before anything is received: they must be distinct, and configured as the functions need them.
 
 use std::collections::BTreeMap;
 
@@ -6,38 +6,37 @@ use redeliver_core::decide::QueueTimes;
 use redeliver_core::strategy::{Redrive, Role, Strategy};
 use thiserror::Error;
 
-use super::queue_name::Name;
+use super::queue_name::QueueName;
 use crate::connection::RedrivePolicy;
 
-/// How a message that failed is retried, as far as a process knows it.
+/// How failed messages are retried, as far as this process knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Retrying {
+pub(super) struct RetrySetup {
     pub(super) strategy: Strategy,
     pub(super) max_attempts: u32,
-    /// What the settings say of the source queue, if failed messages stay on it.
+    /// The source queue's times by the settings, if failed messages stay on it.
     pub(super) queue_times: Option<QueueTimes>,
 }
 
-/// It is handed off; also what is assumed if another process has the message-processor.
-pub(super) const ASSUMED: Retrying =
-    Retrying { strategy: Strategy::DelayedResend, max_attempts: 0, queue_times: None };
+/// Assumed if another process runs the message-processor: failed messages are handed off.
+pub(super) const ASSUMED: RetrySetup =
+    RetrySetup { strategy: Strategy::DelayedResend, max_attempts: 0, queue_times: None };
 
-/// The queues that the environment names, and what is done with them.
+/// The queues that the environment names.
 #[derive(Clone, Debug)]
 pub(super) struct Queues {
     pub(super) urls: BTreeMap<Role, String>,
-    /// `None`: nobody here knows, another process has the message-processor.
-    pub(super) retrying: Option<Retrying>,
-    /// What a batch may take, in seconds.
+    /// `None` if another process runs the message-processor.
+    pub(super) retrying: Option<RetrySetup>,
+    /// The time for one batch, in seconds.
     pub(super) invocation: u64,
 }
 
-/// A queue cannot be used as it is: nothing is received.
+/// The reasons why queues cannot be used.
 #[derive(Debug, PartialEq, Eq, Error)]
 #[error("{}", .0.iter().map(|problem| format!("- {problem}")).collect::<Vec<_>>().join("\n"))]
 pub(super) struct Unusable(Vec<String>);
 
-/// What is wrong with a queue, and what is only worth a word.
 #[derive(Debug, Default)]
 struct Findings {
     errors: Vec<String>,
@@ -45,12 +44,12 @@ struct Findings {
 }
 
 impl Queues {
-    /// Checks that each queue is one of its own.
+    /// Checks that the queues are distinct.
     pub(super) fn check_distinct(&self) -> Result<(), Unusable> {
         let mut same = Vec::new();
         for (index, (role, url)) in self.urls.iter().enumerate() {
             for (other, its_url) in self.urls.iter().take(index) {
-                if Name::of_url(its_url) == Name::of_url(url) {
+                if QueueName::of_url(its_url) == QueueName::of_url(url) {
                     same.push(format!(
                         "{} and {} name the same queue ({url}): set each to a queue of its own",
                         other.setting(),
@@ -62,7 +61,7 @@ impl Queues {
         if same.is_empty() { Ok(()) } else { Err(Unusable(same)) }
     }
 
-    /// Checks the queues that are polled by what SQS says of them; what it does not say cannot be checked.
+    /// Checks the attributes of the polled queues; returns the warnings. A missing attribute is not checked.
     pub(super) fn check(
         &self,
         polled: &BTreeMap<Role, BTreeMap<String, String>>,
@@ -70,7 +69,7 @@ impl Queues {
         let mut findings = Findings::default();
         for (role, attributes) in polled {
             self.check_visibility(*role, attributes, &mut findings);
-            if let (Role::Source, Some(Retrying { queue_times: Some(queue_times), .. })) =
+            if let (Role::Source, Some(RetrySetup { queue_times: Some(queue_times), .. })) =
                 (role, &self.retrying)
             {
                 self.check_hiding(attributes, queue_times, &mut findings);
@@ -99,7 +98,7 @@ impl Queues {
         }
     }
 
-    /// Messages that fail stay on this queue: what the settings say of it must be so.
+    /// Failed messages stay on this queue, so its attributes must be those of the settings.
     fn check_hiding(
         &self,
         attributes: &BTreeMap<String, String>,
@@ -114,20 +113,20 @@ impl Queues {
             ),
             ("RETENTION_SECONDS", "MessageRetentionPeriod", queue_times.retention.as_secs()),
         ];
-        for (setting, name, said) in settings {
-            if let Some(seconds) = seconds(attributes, name).filter(|seconds| *seconds != said) {
+        for (setting, name, expected) in settings {
+            if let Some(seconds) = seconds(attributes, name).filter(|seconds| *seconds != expected) {
                 let url = self.url(Role::Source);
                 findings.errors.push(format!("{url}: its {name} is {seconds}; set {setting} to that"));
             }
         }
     }
 
-    /// Where SQS moves what a function could not handle, and when.
+    /// Checks where and when SQS moves messages that a function could not handle.
     fn check_redrive(&self, role: Role, attributes: &BTreeMap<String, String>, findings: &mut Findings) {
         let url = self.url(role);
         if !attributes.contains_key("RedrivePolicy") {
             findings.warnings.push(format!(
-                "{url} has no redrive policy: a message that its function can neither handle nor hand on comes back for ever"
+                "{url} has no redrive policy: a message that its function can neither handle nor pass on comes back forever"
             ));
             return;
         }
@@ -137,7 +136,9 @@ impl Queues {
             return;
         };
         let (arn, next) = (policy.dead_letter_target_arn.as_deref().unwrap_or_default(), self.url(to));
-        if !next.is_empty() && Name::of_arn(arn).is_some_and(|name| !name.may_be(&Name::of_url(next))) {
+        if !next.is_empty()
+            && QueueName::of_arn(arn).is_some_and(|name| !name.may_be(&QueueName::of_url(next)))
+        {
             findings.errors.push(format!(
                 "{url}: SQS moves messages out of it to {arn}, which is not the queue of {variable} ({next}); name that queue in its \
                  redrive policy, or set {variable} to the queue that the policy names",
@@ -149,7 +150,7 @@ impl Queues {
         if count < receives {
             let problem =
                 format!("{url}: SQS moves a message out of it after {count} receives, and {why}; {remedy}");
-            // With the strategy visibility fewer may do, and whether it is that one is not known here.
+            // The strategy visibility needs fewer receives, and the strategy may be unknown here.
             let is_sure = !(role == Role::Annotation && self.retrying.is_none());
             if is_sure {
                 findings.errors.push(problem);
@@ -170,9 +171,9 @@ impl Queues {
         }
     }
 
-    /// `None` of a queue that the strategy does not need, and of the final DLQ, out of which nothing is moved.
+    /// `None` for the final DLQ, which has no DLQ, and for queues that the strategy does not need.
     fn rule(&self, role: Role) -> Option<Rule> {
-        let Retrying { strategy, max_attempts, .. } = self.retrying.unwrap_or(ASSUMED);
+        let RetrySetup { strategy, max_attempts, .. } = self.retrying.unwrap_or(ASSUMED);
         let queues = strategy.queues(max_attempts);
         let Redrive { to, receives } = queues.iter().find(|queue| queue.role == role)?.redrive?;
         let why = match (role, to) {
@@ -197,11 +198,11 @@ impl Queues {
     }
 }
 
-/// Where SQS must move messages, and after how many receives at least.
+/// The queue to which SQS must move messages, and the smallest number of receives before that.
 struct Rule {
     to: Role,
     receives: u64,
-    /// What fewer receives would do.
+    /// The effect of fewer receives.
     why: String,
 }
 

@@ -1,4 +1,4 @@
-//! The health endpoint: three paths.
+//! The health endpoint: `/healthz`, `/readyz` and `/metrics`.
 
 use std::convert::Infallible;
 use std::future::ready;
@@ -22,7 +22,7 @@ use super::metrics::Metrics;
 use crate::http_server;
 
 #[derive(Debug)]
-pub(super) struct Shown {
+pub(super) struct Served {
     pub(super) health: Health,
     pub(super) metrics: Arc<Metrics>,
 }
@@ -32,9 +32,8 @@ const JSON: &str = "application/json";
 /// "OpenMetrics 1.0", *Protocol Negotiation*; Prometheus asks for it.
 const METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The address is taken, or not ours.
 #[derive(Debug, Error)]
-#[error("--health {address} cannot be listened on: {error}")]
+#[error("--health: cannot listen on {address}: {error}")]
 pub(super) struct BindError {
     address: SocketAddr,
     error: io::Error,
@@ -55,30 +54,30 @@ impl HealthServer {
         bound.await.map_err(|error| BindError { address, error })
     }
 
-    /// Where it listens: if port 0 was asked for, the real one.
+    /// The address that it listens on, with the real port if port 0 was requested.
     pub(super) const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Answers for ever.
-    pub(super) async fn serve<C: Clock + Clone + 'static>(self, shown: Shown, clock: C) -> Infallible {
-        let shown = Arc::new(shown);
+    /// Answers requests until it is dropped.
+    pub(super) async fn serve<C: Clock + Clone + 'static>(self, served: Served, clock: C) -> Infallible {
+        let served = Arc::new(served);
         let service = service_fn(move |request: Request<Incoming>| {
-            ready(Ok(answer(request.method(), request.uri().path(), &shown, clock.now())))
+            ready(Ok(answer(request.method(), request.uri().path(), &served, clock.now())))
         });
         http_server::serve(self.listener, service).await
     }
 }
 
-fn answer(method: &Method, path: &str, shown: &Shown, now: Timestamp) -> Response<Full<Bytes>> {
-    let Shown { health, metrics } = shown;
+fn answer(method: &Method, path: &str, served: &Served, now: Timestamp) -> Response<Full<Bytes>> {
+    let Served { health, metrics } = served;
     let (good, kind, body) = match path {
         "/healthz" => {
             let report = health.report(now);
             (report.healthy, JSON, line(&json!(report)))
         }
         "/readyz" => (health.is_ready(), JSON, line(&json!({ "ready": health.is_ready() }))),
-        "/metrics" => (true, METRICS, metrics.text(&health.report(now))),
+        "/metrics" => (true, METRICS, metrics.openmetrics(&health.report(now))),
         _ => {
             let error = json!({ "error": "there are /healthz, /readyz and /metrics" });
             return response(StatusCode::NOT_FOUND, JSON, line(&error));

@@ -1,4 +1,4 @@
-//! The settings of all functions that a process runs, and what is wrong with any of them in one message.
+//! The settings of all functions of a process; their errors come together in one message.
 
 use std::time::Duration;
 
@@ -11,14 +11,13 @@ use redeliver_core::strategy::Role;
 use thiserror::Error;
 
 use super::FunctionName;
-use super::queues::{ASSUMED, Queues, Retrying};
+use super::queues::{ASSUMED, Queues, RetrySetup};
 
-/// A function that is not run has none.
+/// `None` for a function that this process does not run.
 #[derive(Debug, Default)]
 pub(super) struct Settings {
     /// With `SOURCE_QUEUE_URL`.
-    pub(super) message_processor: Option<(MessageProcessorSettings, Called, String)>,
-    /// They name the queue that it polls.
+    pub(super) message_processor: Option<(MessageProcessorSettings, CallTarget, String)>,
     pub(super) failed_message_processor: Option<FailedMessageProcessorSettings>,
     /// With `ANNOTATION_QUEUE_URL`.
     pub(super) final_dlq_annotator: Option<(FinalDlqAnnotatorSettings, String)>,
@@ -26,12 +25,12 @@ pub(super) struct Settings {
 
 /// The message-processor's target.
 #[derive(Debug)]
-pub(super) enum Called {
+pub(super) enum CallTarget {
     Target(TargetSettings),
     OwnFunction(Command, OwnFunctionSettings),
 }
 
-impl Called {
+impl CallTarget {
     fn from_env(exec: Option<&Command>) -> Result<(MessageProcessorSettings, Self), SettingsError> {
         let Some(command) = exec else {
             let (settings, target) = MessageProcessorSettings::with_target_from_env()?;
@@ -43,42 +42,42 @@ impl Called {
 }
 
 impl Settings {
-    /// Reads them from the environment.
+    /// Reads the settings from the environment.
     pub(super) fn of(functions: &[FunctionName], exec: Option<&Command>) -> Result<Self, SettingsError> {
         let mut settings = Self::default();
-        let mut wrong = Wrong(None);
+        let mut errors = Errors(None);
         for function in functions {
             match function {
                 FunctionName::MessageProcessor => {
-                    let own = wrong.note(Called::from_env(exec));
-                    let queue = wrong.note(polled_queue_url(function.polls().setting()));
+                    let own = errors.note(CallTarget::from_env(exec));
+                    let queue = errors.note(polled_queue_url(function.polls().setting()));
                     settings.message_processor =
-                        own.zip(queue).map(|((processor, called), queue)| (processor, called, queue));
+                        own.zip(queue).map(|((processor, target), queue)| (processor, target, queue));
                 }
                 FunctionName::FailedMessageProcessor => {
                     settings.failed_message_processor =
-                        wrong.note(FailedMessageProcessorSettings::from_env());
+                        errors.note(FailedMessageProcessorSettings::from_env());
                 }
                 FunctionName::FinalDlqAnnotator => {
-                    let own = wrong.note(FinalDlqAnnotatorSettings::from_env());
-                    let queue = wrong.note(polled_queue_url(function.polls().setting()));
+                    let own = errors.note(FinalDlqAnnotatorSettings::from_env());
+                    let queue = errors.note(polled_queue_url(function.polls().setting()));
                     settings.final_dlq_annotator = own.zip(queue);
                 }
             }
         }
-        wrong.0.map_or(Ok(settings), Err)
+        errors.0.map_or(Ok(settings), Err)
     }
 
-    /// The queues that the environment names, also those that are not used here.
+    /// The queues that the environment names, even if this process does not use them.
     pub(super) fn queues(&self, invocation: Duration) -> Queues {
         let named = |role: Role| Some((role, queue_url_if_set(role.setting())?));
         let retrying = match &self.message_processor {
-            Some((settings, ..)) => Some(Retrying {
+            Some((settings, ..)) => Some(RetrySetup {
                 strategy: settings.on_failure.strategy(),
                 max_attempts: settings.policy.max_attempts,
                 queue_times: settings.on_failure.queue_times(),
             }),
-            // Where it runs, messages are handed off.
+            // The failed-message-processor only runs where messages are handed off.
             None => self.failed_message_processor.is_some().then_some(ASSUMED),
         };
         let urls = Role::ALL.iter().copied().filter_map(named).collect();
@@ -86,10 +85,9 @@ impl Settings {
     }
 }
 
-/// What a call leaves of a batch's time: to hand the message off, and to delete it.
+/// The part of a batch's time that is left for hand-offs and deletes.
 const RESERVE: Duration = Duration::from_secs(5);
 
-/// The target would have more time than a batch.
 #[derive(Debug, PartialEq, Eq, Error)]
 #[error(
     "TARGET_TIMEOUT_SECONDS is {target}, and a batch has {invocation} s (--invocation), of which 5 s are for handing off \
@@ -97,28 +95,31 @@ const RESERVE: Duration = Duration::from_secs(5);
     (.invocation.saturating_sub(5)).max(1),
     .target + 5
 )]
-pub(super) struct TooLong {
+pub(super) struct TargetTimeoutTooLong {
     target: u64,
     invocation: u64,
 }
 
-/// A call's time within a batch's: as it is set, else 30 s or what the batch leaves.
-pub(super) fn target_timeout(set: Option<Duration>, invocation: Duration) -> Result<Duration, TooLong> {
+/// The timeout of a call: as set, or 30 s, or what a batch of less than 35 s leaves.
+pub(super) fn target_timeout(
+    set: Option<Duration>,
+    invocation: Duration,
+) -> Result<Duration, TargetTimeoutTooLong> {
     let longest = invocation.saturating_sub(RESERVE);
     match set {
         Some(set) if set > longest => {
-            Err(TooLong { target: set.as_secs(), invocation: invocation.as_secs() })
+            Err(TargetTimeoutTooLong { target: set.as_secs(), invocation: invocation.as_secs() })
         }
         Some(set) => Ok(set),
-        // A batch that has less than that itself is cut off at its own end.
+        // A batch with less time than that is cut off at its own deadline.
         None => Ok(DEFAULT_TIMEOUT.min(longest).max(Duration::from_secs(1))),
     }
 }
 
-/// What was wrong so far.
-struct Wrong(Option<SettingsError>);
+/// The errors so far.
+struct Errors(Option<SettingsError>);
 
-impl Wrong {
+impl Errors {
     fn note<T>(&mut self, read: Result<T, SettingsError>) -> Option<T> {
         match read {
             Ok(value) => Some(value),

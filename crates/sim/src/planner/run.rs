@@ -276,9 +276,8 @@ fn measurements(
     sends: u64,
 ) -> Measurements {
     let tracker = lock(&counters.tracker);
-    let missing = tracker.total_sent() - tracker.settled();
     // Copies of messages that have come out may be waiting, too: they do not count.
-    let waiting = waiting.min(missing);
+    let waiting = waiting.min(tracker.missing());
     // A target that was never down has been back since the first message.
     let return_second = scenario.fault.outage_seconds().unwrap_or(0);
     let drain_start = return_second.max(scenario.second_of(scenario.messages - 1));
@@ -290,7 +289,7 @@ fn measurements(
         processed: tracker.total_processed(),
         dead_lettered: tracker.dead_letters().clone(),
         waiting,
-        unaccounted: missing - waiting,
+        unaccounted: tracker.missing() - waiting,
         retries: events.delays.iter().sum(),
         hops: events.hops,
         calls: load.calls(),

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 
 use super::*;
-use crate::work::health::FunctionReport;
+use crate::work::health::FunctionHealth;
 
 const CANARY: &str = "6ba7b810-9dad-11d1-80b4-00c04fd430c8";
 
@@ -32,18 +32,18 @@ fn text(events: &[Event]) -> String {
     }
     let functions = ["orders-message-processor", "final-dlq-annotator"].map(ToOwned::to_owned);
     let metrics = Arc::new(Metrics::new(functions.clone()));
-    let counted = Counted::new(Seen::default(), functions[0].clone(), Arc::clone(&metrics));
+    let metered = MeteredObserver::new(Seen::default(), functions[0].clone(), Arc::clone(&metrics));
     let (first, others) = events.split_first().unwrap();
-    counted.observe(first);
-    counted.observe_all(others);
-    assert_eq!(*counted.observer.0.lock().unwrap(), events, "all are told on");
-    let report = FunctionReport {
+    metered.observe(first);
+    metered.observe_all(others);
+    assert_eq!(*metered.observer.0.lock().unwrap(), events, "all are passed on");
+    let report = FunctionHealth {
         function: functions[0].clone(),
         healthy: true,
         seconds_since_poll: 7,
         batches_in_flight: 2,
     };
-    metrics.text(&Report { healthy: true, functions: vec![report] })
+    metrics.openmetrics(&HealthReport { healthy: true, functions: vec![report] })
 }
 
 fn value<'a>(text: &'a str, series: &str) -> Option<&'a str> {

@@ -89,8 +89,8 @@ impl World {
             successes: Arc::default(),
         };
         let stop = Stop::default();
-        let vitals = Arc::new(Vitals::new("function", clock.now()));
-        let health = Health { workers: vec![vitals], stop: stop.clone() };
+        let heartbeat = Arc::new(Heartbeat::new("function", clock.now()));
+        let health = Health { pollers: vec![heartbeat], stop: stop.clone() };
         Self { clock, sqs, queue, seen, stop, health }
     }
 
@@ -110,21 +110,21 @@ impl World {
         self.sqs.set_faults(FaultPlan::new(1).with(rule));
     }
 
-    fn worker<F: Function>(
+    fn poller<F: Function>(
         &self,
         concurrency: usize,
         function: F,
-    ) -> Worker<EmbeddedQueue, F, VirtualClock, Seen> {
-        self.worker_on(self.queue.clone(), concurrency, function)
+    ) -> Poller<EmbeddedQueue, F, VirtualClock, Seen> {
+        self.poller_on(self.queue.clone(), concurrency, function)
     }
 
-    fn worker_on<Q: Queue, F: Function>(
+    fn poller_on<Q: Queue, F: Function>(
         &self,
         queue: Q,
         concurrency: usize,
         function: F,
-    ) -> Worker<Q, F, VirtualClock, Seen> {
-        Worker {
+    ) -> Poller<Q, F, VirtualClock, Seen> {
+        Poller {
             queue,
             function,
             clock: self.clock.clone(),
@@ -134,18 +134,18 @@ impl World {
                 wait: Duration::from_secs(20),
                 invocation: Duration::from_secs(30),
             },
-            vitals: Arc::clone(&self.health.workers[0]),
+            heartbeat: Arc::clone(&self.health.pollers[0]),
         }
     }
 
-    /// Runs a worker with one poller and, at the same time, `meanwhile`, after which it is to stop; when it has ended.
+    /// Runs a poller with one poller and, at the same time, `meanwhile`, after which it is to stop; when it has ended.
     fn run<F: Function>(&self, function: F, meanwhile: impl Future<Output = ()>) -> i64 {
-        let worker = self.worker(1, function);
+        let poller = self.poller(1, function);
         let meanwhile = async {
             meanwhile.await;
             self.stop.request();
         };
-        self.clock.block_on(join(worker.run(&self.stop), meanwhile));
+        self.clock.block_on(join(poller.run(&self.stop), meanwhile));
         self.seen.now()
     }
 
@@ -196,19 +196,19 @@ fn what_a_receive_under_way_brings_after_the_stop_is_handled() {
     };
     let stopped = async { world.seconds(1).await };
     world.clock.block_on(async {
-        let worker = world.worker(1, world.taking(2));
+        let poller = world.poller(1, world.taking(2));
         let stopped = async {
             stopped.await;
             world.stop.request();
         };
-        join(worker.run(&world.stop), join(late, stopped)).await;
+        join(poller.run(&world.stop), join(late, stopped)).await;
     });
     assert_eq!(world.seen.bodies(), at(&[(3, "late")]));
     assert_eq!((world.seen.now(), world.left()), (5, 0));
 }
 
 #[test]
-fn an_idle_worker_stops_when_its_long_poll_ends() {
+fn an_idle_poller_stops_when_its_long_poll_ends() {
     let world = World::new();
     assert_eq!(world.run(world.taking(0), world.seconds(25)), 40);
     assert_eq!(world.requests(Action::ReceiveMessage), 2);
@@ -217,13 +217,13 @@ fn an_idle_worker_stops_when_its_long_poll_ends() {
 #[test]
 fn a_message_that_cannot_be_understood_is_told_and_stays_and_the_others_are_handled() {
     let world = World::new();
-    let worker = world.worker_on(Garbled::queue(&world.queue), 1, world.taking(1));
+    let poller = world.poller_on(Garbled::queue(&world.queue), 1, world.taking(1));
     let sent_and_stopped = async {
         world.send(&["a", GARBLED, "b"]).await;
         world.seconds(1).await;
         world.stop.request();
     };
-    world.clock.block_on(join(worker.run(&world.stop), sent_and_stopped));
+    world.clock.block_on(join(poller.run(&world.stop), sent_and_stopped));
     assert_eq!(world.seen.bodies(), at(&[(0, "a"), (0, "b")]));
     let events = world.seen.events();
     assert!(
@@ -282,7 +282,7 @@ fn a_batch_that_never_ends_is_broken_off_at_its_deadline() {
     let broken_off = Event::BatchBrokenOff { records: 1, reason: "timeout" };
     assert_eq!(world.seen.events(), [(30, broken_off)]);
     assert_eq!((ended, world.left()), (30, 1));
-    assert_eq!(world.health.workers[0].report(world.clock.now()).batches_in_flight, 0);
+    assert_eq!(world.health.pollers[0].report(world.clock.now()).batches_in_flight, 0);
 }
 
 #[test]
@@ -300,15 +300,15 @@ fn as_many_batches_as_asked_for_are_in_flight_and_no_more() {
             Vec::new()
         }
     });
-    let worker = world.worker(3, function);
+    let poller = world.poller(3, function);
     world.clock.block_on(async {
         world.send(&bodies.iter().map(String::as_str).collect::<Vec<_>>()).await;
         let stop = async {
             world.seconds(15).await;
-            assert_eq!(world.health.workers[0].report(world.clock.now()).batches_in_flight, 3);
+            assert_eq!(world.health.pollers[0].report(world.clock.now()).batches_in_flight, 3);
             world.stop.request();
         };
-        join(worker.run(&world.stop), stop).await;
+        join(poller.run(&world.stop), stop).await;
     });
     assert_eq!((most.into_inner(), done.into_inner(), world.left()), (3, 60, 0));
     assert_eq!(world.seen.now(), 20);

@@ -12,21 +12,21 @@ fn arn(name: &str) -> String {
     format!("arn:aws:sqs:eu-central-1:123456789012:{name}")
 }
 
-const HANDED_OFF: Option<Retrying> = Some(ASSUMED);
-const ELSEWHERE: Option<Retrying> = None;
+const HANDED_OFF: Option<RetrySetup> = Some(ASSUMED);
+const ELSEWHERE: Option<RetrySetup> = None;
 
-fn named(retrying: Option<Retrying>) -> Queues {
+fn named(retrying: Option<RetrySetup>) -> Queues {
     let names = ["source", "intermediate", "annotation", "final"];
     let urls = Role::ALL.iter().copied().zip(names.map(url)).collect();
     Queues { urls, retrying, invocation: 30 }
 }
 
-fn hidden(max_attempts: u32) -> Option<Retrying> {
+fn hidden(max_attempts: u32) -> Option<RetrySetup> {
     let queue_times = QueueTimes {
         visibility_timeout: VisibilitySeconds::new(180).unwrap(),
         retention: Duration::from_secs(604_800),
     };
-    Some(Retrying { strategy: Strategy::Visibility, max_attempts, queue_times: Some(queue_times) })
+    Some(RetrySetup { strategy: Strategy::Visibility, max_attempts, queue_times: Some(queue_times) })
 }
 
 /// What SQS says of a queue whose messages are moved to another.
@@ -45,7 +45,7 @@ fn with(attributes: &[(&str, &str)]) -> BTreeMap<String, String> {
 
 /// What is said of a queue with these attributes: an error, or warnings.
 fn said(
-    failed: Option<Retrying>,
+    failed: Option<RetrySetup>,
     role: Role,
     attributes: BTreeMap<String, String>,
 ) -> Result<Vec<String>, String> {

@@ -8,33 +8,33 @@ use std::time::Duration;
 use super::*;
 use redeliver_aws::Stop;
 
-use crate::work::health::Vitals;
+use crate::work::health::Heartbeat;
 
-struct Served {
+struct Running {
     address: SocketAddr,
     clock: VirtualClock,
     stop: Stop,
 }
 
-/// What a client does with a running endpoint of one worker.
-fn served<T>(client: impl AsyncFnOnce(&Served) -> T) -> T {
+/// Runs `client` against the endpoint of one poller.
+fn served<T>(client: impl AsyncFnOnce(&Running) -> T) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let (clock, stop) = (VirtualClock::new(Timestamp::UNIX_EPOCH), Stop::default());
-        let workers = vec![Arc::new(Vitals::new("message-processor", clock.now()))];
+        let pollers = vec![Arc::new(Heartbeat::new("message-processor", clock.now()))];
         let metrics = Arc::new(Metrics::new(["message-processor".to_owned()]));
         let server = HealthServer::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
         let address = server.address();
         let serving = tokio::spawn(
-            server.serve(Shown { health: Health { workers, stop: stop.clone() }, metrics }, clock.clone()),
+            server.serve(Served { health: Health { pollers, stop: stop.clone() }, metrics }, clock.clone()),
         );
-        let outcome = client(&Served { address, clock, stop }).await;
+        let outcome = client(&Running { address, clock, stop }).await;
         serving.abort();
         outcome
     })
 }
 
-impl Served {
+impl Running {
     /// The status line and the body of an answer; the server closes the connection.
     async fn ask(&self, request: &str) -> (String, String) {
         let (head, body) = self.ask_for_head(request).await;
@@ -146,9 +146,6 @@ fn a_probe_is_answered_however_many_connections_send_half_a_head() {
 fn an_address_that_is_taken_is_named() {
     served(async |server| {
         let error = HealthServer::bind(server.address).await.unwrap_err().to_string();
-        assert!(
-            error.starts_with(&format!("--health {} cannot be listened on: ", server.address)),
-            "{error}"
-        );
+        assert!(error.starts_with(&format!("--health: cannot listen on {}: ", server.address)), "{error}");
     });
 }

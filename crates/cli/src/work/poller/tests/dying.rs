@@ -81,26 +81,26 @@ async fn work(world: &World, topology: &Topology<EmbeddedQueue>, policy: &Policy
         wait: Duration::from_secs(20),
         invocation: Duration::from_secs(30),
     };
-    let vitals = &world.health.workers[0];
-    macro_rules! worker {
+    let heartbeat = &world.health.pollers[0];
+    macro_rules! poller {
         ($queue:expr, $function:expr) => {
-            Worker {
+            Poller {
                 queue: slow($queue),
                 function: $function,
                 clock,
                 observer: seen,
                 limits,
-                vitals: Arc::clone(vitals),
+                heartbeat: Arc::clone(heartbeat),
             }
         };
     }
-    let processor = worker!(&topology.source, message_processor);
+    let processor = poller!(&topology.source, message_processor);
     let retrier = async {
         if let (Some(queue), Some(function)) = (&topology.intermediate, failed_message_processor) {
-            worker!(queue, function).run(stop).await;
+            poller!(queue, function).run(stop).await;
         }
     };
-    let annotator = worker!(&topology.annotation, final_dlq_annotator);
+    let annotator = poller!(&topology.annotation, final_dlq_annotator);
     join3(processor.run(stop), retrier, annotator.run(stop)).await;
 }
 

@@ -1,4 +1,4 @@
-//! `/healthz` next to the worker: long batches, idle queues, and more functions than one.
+//! `/healthz` next to the poller: long batches, idle queues, and more functions than one.
 
 use super::*;
 
@@ -10,20 +10,20 @@ impl World {
         (report.healthy, function.seconds_since_poll, function.batches_in_flight)
     }
 
-    /// Runs a worker that may take a quarter of an hour for a batch and, at the same time, `meanwhile`.
+    /// Runs a poller that may take a quarter of an hour for a batch and, at the same time, `meanwhile`.
     fn run_long<F: Function>(&self, function: F, meanwhile: impl Future<Output = ()>) {
-        let mut worker = self.worker(1, function);
-        worker.limits.invocation = Duration::from_secs(900);
+        let mut poller = self.poller(1, function);
+        poller.limits.invocation = Duration::from_secs(900);
         let meanwhile = async {
             meanwhile.await;
             self.stop.request();
         };
-        self.clock.block_on(join(worker.run(&self.stop), meanwhile));
+        self.clock.block_on(join(poller.run(&self.stop), meanwhile));
     }
 }
 
 #[test]
-fn a_worker_is_well_during_a_long_batch_and_after_it() {
+fn a_poller_is_well_during_a_long_batch_and_after_it() {
     let world = World::new();
     world.run_long(world.taking(200), async {
         world.send(&["a"]).await;
@@ -38,7 +38,7 @@ fn a_worker_is_well_during_a_long_batch_and_after_it() {
 }
 
 #[test]
-fn a_worker_whose_polls_fail_after_a_long_batch_is_ill_a_minute_later() {
+fn a_poller_whose_polls_fail_after_a_long_batch_is_ill_a_minute_later() {
     for function in ["that ends", "that is broken off"] {
         let world = World::new();
         let later = (2..=100).collect();
@@ -65,7 +65,7 @@ fn a_worker_whose_polls_fail_after_a_long_batch_is_ill_a_minute_later() {
 }
 
 #[test]
-fn an_idle_worker_is_well_each_long_poll_is_a_sign_of_life() {
+fn an_idle_poller_is_well_each_long_poll_is_a_sign_of_life() {
     let world = World::new();
     world.run(world.taking(0), async {
         world.clock.sleep(Duration::from_millis(500)).await;
@@ -79,8 +79,8 @@ fn an_idle_worker_is_well_each_long_poll_is_a_sign_of_life() {
 #[test]
 fn one_function_that_is_ill_makes_the_whole_process_ill() {
     let mut world = World::new();
-    let other = Arc::new(Vitals::new("other", world.clock.now()));
-    world.health.workers.push(Arc::clone(&other));
+    let other = Arc::new(Heartbeat::new("other", world.clock.now()));
+    world.health.pollers.push(Arc::clone(&other));
     let later = world.clock.now() + Duration::from_secs(61);
     let healthy = |world: &World| {
         let report = world.health.report(later);
@@ -88,8 +88,8 @@ fn one_function_that_is_ill_makes_the_whole_process_ill() {
     };
     other.polled(later);
     assert_eq!(healthy(&world), (false, vec![false, true]));
-    world.health.workers.swap(0, 1);
+    world.health.pollers.swap(0, 1);
     assert_eq!(healthy(&world), (false, vec![true, false]));
-    world.health.workers[1].polled(later);
+    world.health.pollers[1].polled(later);
     assert_eq!(healthy(&world), (true, vec![true, true]));
 }

@@ -1,0 +1,68 @@
+//! The producer of a run: it announces the input to the tracker, chunk by chunk, and warns of refused lines.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use indicatif::ProgressBar;
+use redeliver_core::ports::Clock;
+use redeliver_core::turn::yield_now;
+use redeliver_sim::Tracker;
+
+use super::input::{Chunk, Chunks, RefusedLine};
+use crate::files::FileError;
+use crate::locked::locked;
+use crate::message_file::named;
+use crate::tell;
+
+/// Each chunk is announced before the one before it is sent: otherwise the run could settle between the two.
+pub(super) struct Producer<'a> {
+    chunks: Chunks,
+    tracker: &'a Mutex<Tracker>,
+    bar: &'a ProgressBar,
+    /// Lines so far that cannot be messages.
+    pub(super) refused: u64,
+}
+
+impl<'a> Producer<'a> {
+    pub(super) fn new(chunks: Chunks, tracker: &'a Mutex<Tracker>, bar: &'a ProgressBar) -> Self {
+        let mut producer = Self { chunks, tracker, bar, refused: 0 };
+        producer.announce_next();
+        producer
+    }
+
+    /// The chunk to send now, or `None` at the end of the input.
+    pub(super) fn next(&mut self) -> Result<Option<Chunk>, FileError> {
+        let chunk = self.chunks.next()?;
+        self.announce_next();
+        Ok(chunk)
+    }
+
+    fn announce_next(&mut self) {
+        let Some(Chunk { messages, refused, dead_letter }) = self.chunks.peek() else { return };
+        let input = named(&self.chunks.path);
+        let refusals = refused.iter().map(|RefusedLine { line, reason }| (line, reason));
+        for (line, warning) in refusals.chain(dead_letter.iter().map(|(line, hint)| (line, hint))) {
+            tell::warning(format_args!("{}:{line}: {warning}", input.display()));
+        }
+        self.refused += refused.len() as u64;
+        locked(self.tracker).expect(messages.len() as u64);
+        self.bar.inc_length(messages.len() as u64);
+    }
+}
+
+/// Completes when no message is visible. While their number falls, the functions are busy at this very moment; otherwise
+/// they wait for something real, and time must pass.
+pub(super) async fn drained(visible: impl Fn() -> u64, clock: &impl Clock) {
+    let mut before = u64::MAX;
+    loop {
+        yield_now().await;
+        let visible = visible();
+        if visible == 0 {
+            return;
+        }
+        if visible >= before {
+            clock.sleep(Duration::from_millis(1)).await;
+        }
+        before = visible;
+    }
+}
