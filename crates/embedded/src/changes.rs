@@ -1,15 +1,15 @@
-//! What happens to messages inside the service, for whoever audits a run from outside.
+//! The changes of messages inside the service, for an audit from outside.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redeliver_core::message::{Content, Timestamp};
 
-/// One thing that happened to one message.
+/// One change of one message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// When. Moves and expiries happen when somebody looks, as in SQS.
+    /// The time of the change. As in SQS, a message moves or expires at a later request.
     pub at: Timestamp,
-    /// The ARN of the queue that the message was in before, or was sent to.
+    /// The ARN of the queue that the message was in, or was sent to.
     pub queue_arn: String,
     /// SQS's id of the message.
     pub sqs_message_id: String,
@@ -18,38 +18,37 @@ pub struct Change {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
-    /// It was sent and is in the queue.
+    /// It was sent to the queue.
     Sent(Content),
     Received {
         /// `ApproximateReceiveCount`.
         receive_count: u32,
     },
-    /// Somebody who has it changed when it is seen again.
+    /// Its visibility timeout was changed.
     Hidden {
-        /// From now on.
+        /// From now.
         seconds: u16,
     },
-    /// The queue's redrive moved it to the queue with this ARN.
+    /// The redrive policy moved it to the queue with this ARN.
     Moved(String),
-    /// It was deleted by a receipt handle.
     Deleted,
-    /// It was older than the queue's retention, and is gone.
+    /// The queue's retention ended.
     Expired,
 }
 
-/// Where queues write their changes, once somebody wants them.
+/// The log of changes, which begins with the first call of `take`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ChangeLog {
     changes: Arc<Mutex<Option<Vec<Change>>>>,
 }
 
 impl ChangeLog {
-    /// The changes since the last call; the first one begins the log.
+    /// The changes since the last call. The first call begins the log.
     pub(crate) fn take(&self) -> Vec<Change> {
         self.lock().replace(Vec::new()).unwrap_or_default()
     }
 
-    /// Writes one down, if anybody wants it.
+    /// Adds a change, if the log has begun.
     pub(crate) fn write(&self, change: impl FnOnce() -> Change) {
         if let Some(changes) = self.lock().as_mut() {
             changes.push(change());

@@ -1,4 +1,4 @@
-//! What SQS refuses.
+//! The requests that SQS refuses.
 
 mod content;
 
@@ -11,7 +11,7 @@ pub use content::accepts;
 /// "Amazon SQS message quotas": retention is 60 seconds to 14 days.
 const RETENTION_SECONDS: std::ops::RangeInclusive<u64> = 60..=14 * 24 * 3600;
 
-/// A request that is wrong: the same again would fail the same way.
+/// The error of a wrong request: a retry would fail in the same way.
 pub(crate) fn sender_fault(code: &str) -> EntryError {
     EntryError::new(Fault::Sender, code)
 }

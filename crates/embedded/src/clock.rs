@@ -1,4 +1,4 @@
-//! Time that moves only when nothing else can.
+//! Virtual time, which moves only when nothing can run.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -11,7 +11,7 @@ use chrono::TimeDelta;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Clock;
 
-/// A clock that stands still until [`VirtualClock::run`] finds nothing left to do and jumps to the next timer.
+/// A clock that stands still until [`VirtualClock::run`] has nothing to do and jumps to the next timer.
 ///
 /// Clones share one time.
 #[derive(Clone, Debug)]
@@ -22,23 +22,23 @@ pub struct VirtualClock {
 #[derive(Debug)]
 struct State {
     now: Timestamp,
-    /// Timers by moment; ties in the order of registration.
+    /// Timers by due time, then in the order of registration.
     timers: BTreeMap<(Timestamp, u64), Waker>,
     next_timer: u64,
     holds: usize,
-    /// The running executor, to be woken when the last hold is gone.
+    /// The running executor, which is woken when the last hold is dropped.
     executor: Option<Waker>,
 }
 
-/// What an executor may do when nothing can run.
+/// The result of an attempt to move time.
 pub(crate) enum Advance {
     /// Time has moved and a timer was woken.
     Moved,
-    /// There is work at this moment.
+    /// Nothing has moved: there is work now.
     Woken,
-    /// Something real is under way: wait for it.
+    /// Time is held: wait for something real.
     Held,
-    /// No timer, no hold: nothing will ever happen.
+    /// There is neither a timer nor a hold: nothing can ever happen.
     Nothing,
 }
 
@@ -50,8 +50,7 @@ impl VirtualClock {
         Self { state: Arc::new(Mutex::new(state)) }
     }
 
-    /// Keeps time from jumping while the guard lives: for work that takes real time, such as an HTTP call. A virtual
-    /// second does not pass meanwhile.
+    /// Keeps time from jumping while the guard lives: for work in real time, such as an HTTP call.
     #[must_use = "time jumps again as soon as the guard is dropped"]
     pub fn hold(&self) -> Hold {
         self.lock().holds += 1;
@@ -64,8 +63,8 @@ impl VirtualClock {
         Sleep { clock: self.clone(), deadline, timer: None }
     }
 
-    /// Jumps to the next timer and wakes it, unless something holds the time or there is work after all: whoever let
-    /// go of a hold on another thread woke the executor before.
+    /// Jumps to the next timer and wakes it, unless time is held or there is work: another thread that drops a hold wakes
+    /// the executor first.
     pub(crate) fn advance(&self, is_woken: impl FnOnce() -> bool) -> Advance {
         let mut state = self.lock();
         if state.holds > 0 {
@@ -77,21 +76,21 @@ impl VirtualClock {
         let Some(((due, _), waker)) = state.timers.pop_first() else {
             return Advance::Nothing;
         };
-        // A timer may be set for a moment that is past by now; time never runs back.
+        // The timer may be overdue; time never runs backwards.
         state.now = state.now.max(due);
-        // The waker runs code of others, which may ask this clock what time it is.
+        // The waker may call this clock.
         drop(state);
         waker.wake();
         Advance::Moved
     }
 
-    /// Registers the executor, or takes it out; the one that was there before.
+    /// Replaces the executor; returns the previous one.
     pub(crate) fn set_executor(&self, executor: Option<Waker>) -> Option<Waker> {
         std::mem::replace(&mut self.lock().executor, executor)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // No code of others runs under the lock, so a panic elsewhere leaves the state whole.
+        // No foreign code runs under the lock, so a panic leaves the state intact.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -106,7 +105,7 @@ impl Clock for VirtualClock {
     }
 }
 
-/// `moment` plus `duration`, at most the end of time.
+/// `moment` plus `duration`, at most `Timestamp::MAX_UTC`.
 pub(crate) fn later(moment: Timestamp, duration: Duration) -> Timestamp {
     TimeDelta::from_std(duration)
         .ok()
@@ -114,7 +113,7 @@ pub(crate) fn later(moment: Timestamp, duration: Duration) -> Timestamp {
         .unwrap_or(Timestamp::MAX_UTC)
 }
 
-/// Waits for a moment of a [`VirtualClock`]. Dropping it takes its timer back: a wait that was given up moves no time.
+/// Waits for a moment of a [`VirtualClock`]. Dropping it removes its timer, which then moves no time.
 #[derive(Debug)]
 pub struct Sleep {
     clock: VirtualClock,

@@ -1,4 +1,4 @@
-//! A queue of the service, behind the ports.
+//! The queues of the service, behind the ports.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use redeliver_core::limits::{BATCH_BYTES_MAX, VisibilitySeconds};
 use redeliver_core::message::packing::Batch;
 use redeliver_core::message::{OutgoingMessage, ReceivedMessage};
 use redeliver_core::ports::{
-    Clock, Depth, EntryError, EntryOutcome, Queue, QueueDepth, QueueSender, Receive, Unreadable,
-    VisibilityControl,
+    Clock, Depth, EntryError, EntryOutcome, Queue, QueueDepth, QueueSender, QueueService, QueueSettings,
+    Receive, Unreadable, VisibilityControl,
 };
 
 use crate::checks::sender_fault;
@@ -18,10 +18,13 @@ use crate::clock::later;
 use crate::faults::Action;
 use crate::service::EmbeddedSqs;
 
+const ARN_PREFIX: &str = "arn:aws:sqs:us-east-1:000000000000:";
+const URL_PREFIX: &str = "https://sqs.us-east-1.amazonaws.com/000000000000/";
+
 /// "Amazon SQS short and long polling": at most 20 seconds.
 const WAIT_MAX: Duration = Duration::from_secs(20);
 
-/// Who sends if nobody else is named: an IAM user.
+/// The default sender: an IAM user.
 const PRODUCER_ID: &str = "AIDAPRODUCER000000000";
 
 /// A queue of an [`EmbeddedSqs`]. Clones are the same queue.
@@ -38,7 +41,7 @@ impl EmbeddedQueue {
         Self { sqs, arn: arn.into(), url: url.into(), sender_id: PRODUCER_ID.into() }
     }
 
-    /// The same queue for a sender with this id, as messages then have it (`SenderId`).
+    /// The same queue for another sender, whose id is the `SenderId` of its messages.
     #[must_use]
     pub fn sending_as(&self, sender_id: &str) -> Self {
         Self { sender_id: sender_id.into(), ..self.clone() }
@@ -50,7 +53,7 @@ impl EmbeddedQueue {
         loop {
             let now = clock.now();
             let arrivals = self.sqs.lock().queue(&self.arn)?.arrivals();
-            // Before the attempt: what arrives between it and the waiting ends the waiting at once.
+            // Before the attempt, so that an arrival after it ends the wait at once.
             let arrival = pin!(arrivals.notified());
             let attempt = self.sqs.request(|state| state.receive(now, &self.arn, request))?;
             if !attempt.messages.is_empty() || now >= deadline {
@@ -115,7 +118,7 @@ impl Queue for EmbeddedQueue {
         fault.map_or(Ok(received), |fault| Err(fault.error()))
     }
 
-    /// None: its messages are never anything but messages.
+    /// None: its records are always readable.
     fn take_unreadable(&self) -> Vec<Unreadable> {
         Vec::new()
     }
@@ -135,5 +138,23 @@ impl Queue for EmbeddedQueue {
 
     fn url(&self) -> &str {
         &self.url
+    }
+}
+
+impl QueueService for EmbeddedSqs {
+    type Queue = EmbeddedQueue;
+
+    /// As in SQS, returns a queue that exists with the same settings; a dead-letter queue must exist first.
+    async fn create_queue(&self, name: &str, settings: &QueueSettings) -> Result<EmbeddedQueue, EntryError> {
+        let (arn, url) = (format!("{ARN_PREFIX}{name}"), format!("{URL_PREFIX}{name}"));
+        let queue = EmbeddedQueue::new(self.clone(), arn, url);
+        let arn = queue.arn();
+        self.lock().request(Action::CreateQueue, arn, |state| state.create(name, arn, settings))?;
+        Ok(queue)
+    }
+
+    async fn delete_queue(&self, queue: &EmbeddedQueue) -> Result<(), EntryError> {
+        let arn = queue.arn();
+        self.request(|state| state.request(Action::DeleteQueue, arn, |state| state.delete(arn)))
     }
 }

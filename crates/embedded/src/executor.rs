@@ -13,7 +13,7 @@ use thiserror::Error;
 
 use crate::clock::{Advance, VirtualClock};
 
-/// The future waits for something that can never come.
+/// The future waits for something that can never happen.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
     "stuck at {at}: the future waits, but no timer is set and nothing holds the clock; \
@@ -44,14 +44,13 @@ impl VirtualClock {
                 if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
                     return Poll::Ready(Ok(output));
                 }
-                // It woke itself while it ran: there is work at this very moment, so time stands still.
+                // It woke itself while it ran: there is work now, so time stands still.
                 if flag.is_woken() {
                     continue;
                 }
                 match self.advance(|| flag.is_woken()) {
                     Advance::Moved | Advance::Woken => {}
-                    // Parked before `Pending`: a wake-up between the two would be lost otherwise, and the run would
-                    // hang.
+                    // Parked before `Pending`: otherwise a wake-up between the two would be lost, and the run would hang.
                     Advance::Held if flag.park(outer.waker()) => return Poll::Pending,
                     Advance::Held => {}
                     Advance::Nothing => return Poll::Ready(Err(Stuck { at: self.now() })),
@@ -73,7 +72,7 @@ impl VirtualClock {
     }
 }
 
-/// This clock's only executor, for as long as it lives.
+/// The only executor of a clock.
 struct Running<'a> {
     clock: &'a VirtualClock,
 }
@@ -95,7 +94,7 @@ impl Drop for Running<'_> {
     }
 }
 
-/// Remembers a wake-up, and passes it on to the outer executor if that is waiting for one.
+/// Remembers a wake-up, and wakes the outer executor if that is waiting.
 #[derive(Default)]
 struct WakeFlag {
     woken: AtomicBool,
@@ -112,9 +111,9 @@ impl WakeFlag {
         self.woken.load(Ordering::SeqCst)
     }
 
-    /// Leaves the outer waker here; false if a wake-up came first.
+    /// Registers the outer waker; false if a wake-up came first.
     fn park(&self, outer: &Waker) -> bool {
-        // First the waker, then the look, and `wake` the other way round: one of the two sees the other.
+        // Registers first and checks then; `wake` does it the other way round, so one of the two sees the other.
         self.outer.register(outer);
         !self.is_woken()
     }

@@ -1,10 +1,10 @@
-//! Faults on purpose: the n-th request, or each one by a seeded chance.
+//! Injected faults: in the n-th request, or in each one by a seeded chance.
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use redeliver_core::ports::{EntryError, Fault};
 
-/// What a client asks of the service: one request each.
+/// The requests to the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Action {
     ChangeMessageVisibilityBatch,
@@ -35,25 +35,25 @@ impl Action {
 /// How a request or an entry fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Injection {
-    /// Refused: too many requests.
+    /// Too many requests.
     Throttled,
     /// The service failed and did nothing.
     Service,
     Sender,
-    /// No answer, because the request got lost: nothing was done.
+    /// No answer, since the request was lost: it had no effect.
     LostRequest,
-    /// No answer, because the answer got lost: it *was* done.
+    /// No answer, since the answer was lost: the request *had* its effect.
     LostAnswer,
 }
 
 impl Injection {
-    /// Whether the request took effect all the same.
+    /// Whether the request still takes effect.
     #[must_use]
     pub const fn is_done(self) -> bool {
         matches!(self, Self::LostAnswer)
     }
 
-    /// What the client sees.
+    /// The error that the client gets.
     #[must_use]
     pub fn error(self) -> EntryError {
         let (fault, code) = match self {
@@ -66,35 +66,35 @@ impl Injection {
     }
 }
 
-/// What a rule makes fail.
+/// The scope of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
     Request,
-    /// Single entries of batches, the others being done.
+    /// Single entries of batches; the other entries succeed.
     Entry,
 }
 
-/// Which of the requests or entries that a rule matches are to fail.
+/// The requests or entries that fail, of those that a rule matches.
 #[derive(Clone, Debug, PartialEq)]
 pub enum When {
-    /// Those with these numbers, counted from 1 by this rule.
+    /// Those with these numbers; the rule counts from 1.
     Numbers(Vec<u64>),
     /// Each with this probability, 0.0..=1.0.
     Chance(f64),
 }
 
-/// One way to fail.
+/// A rule that injects a fault.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FaultRule {
     pub action: Action,
-    /// Of which queue, by ARN; `None`: of any.
+    /// The ARN of the queue; `None` for every queue.
     pub queue: Option<String>,
     pub scope: Scope,
     pub when: When,
     pub injection: Injection,
 }
 
-/// The faults of a run; none by default. Same seed, same rules and same requests, same faults.
+/// The faults of a run; none by default. The same seed, rules and requests give the same faults.
 #[derive(Debug)]
 pub struct FaultPlan {
     rules: Vec<(FaultRule, u64)>,
@@ -102,20 +102,20 @@ pub struct FaultPlan {
 }
 
 impl FaultPlan {
-    /// A plan without rules, whose chances will come from `seed`.
+    /// A plan without rules; `seed` seeds the chances.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self { rules: Vec::new(), rng: StdRng::seed_from_u64(seed) }
     }
 
-    /// Adds a rule. If several hit, the first one added decides.
+    /// Adds a rule. If several rules hit, the first one decides.
     #[must_use]
     pub fn with(mut self, rule: FaultRule) -> Self {
         self.rules.push((rule, 0));
         self
     }
 
-    /// How the next request or entry of this kind fails, if it does. Every matching rule counts it.
+    /// The fault of the next request or entry of this kind, if any. Every matching rule counts it.
     pub(crate) fn next(&mut self, scope: Scope, action: Action, queue: &str) -> Option<Injection> {
         let mut hit = None;
         for (rule, count) in &mut self.rules {

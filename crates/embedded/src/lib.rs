@@ -1,10 +1,10 @@
 //! SQS in memory, in virtual time: a discrete-event engine behind the ports of `redeliver-core`.
 //!
-//! - [`VirtualClock`] is the time. It stands still while anything can run and jumps to the next due moment when
-//!   nothing can: an hour of waiting takes no time. [`VirtualClock::run`] drives a future on it, under any runtime.
+//! - [`VirtualClock`] is the time. It stands still while anything can run, and then jumps to the next timer: an hour of
+//!   waiting takes no time. [`VirtualClock::run`] drives a future on it, under any runtime.
 //! - [`EmbeddedSqs`] is the service, [`EmbeddedQueue`] one of its queues: delays, visibility, long polls, redrive and
-//!   retention as SQS has them. Same seed and same calls, same run.
-//! - [`FaultPlan`] makes requests and entries fail the way SQS does, by number or by chance.
+//!   retention as in SQS. The same seed and the same calls give the same run.
+//! - [`FaultPlan`] makes requests and entries fail as SQS does, by number or by chance.
 //!
 //! ```
 //! use redeliver_core::message::{Content, OutgoingMessage, Timestamp};

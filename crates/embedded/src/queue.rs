@@ -1,4 +1,4 @@
-//! One queue's state: a pure machine, to which the moment comes in as a value.
+//! The state of one queue: a pure state machine, which gets the time as a value.
 
 mod store;
 
@@ -20,10 +20,10 @@ use store::{Lease, Store};
 /// "Amazon SQS message quotas": a standard queue has at most about 120,000 messages in flight.
 const IN_FLIGHT_MAX: u64 = 120_000;
 
-/// What one receive attempt yields.
+/// The result of one attempt to receive.
 pub(crate) struct Received {
     pub(crate) messages: Vec<ReceivedMessage>,
-    /// Messages whose receive count was used up; for the dead-letter queue.
+    /// Messages that reached the `maxReceiveCount`, for the dead-letter queue.
     pub(crate) exhausted: Vec<Stored>,
 }
 
@@ -34,31 +34,31 @@ pub(crate) struct QueueState {
     number: u32,
     settings: QueueSettings,
     messages: Store,
-    /// When its counts were last taken, and what they were.
+    /// The last count of its messages, and the time of it.
     last_counted: Option<(Timestamp, Depth)>,
     log: ChangeLog,
-    /// For its long polls: something arrived.
+    /// Wakes its long polls.
     arrivals: Arc<Notify>,
 }
 
 impl QueueState {
-    /// An empty queue. By its `number` its receipt handles differ from those of other queues.
+    /// An empty queue. `number` makes its receipt handles differ from those of other queues.
     pub(crate) fn new(arn: String, number: u32, settings: QueueSettings, log: ChangeLog) -> Self {
         let messages = Store::new(settings.retention);
         Self { arn, number, settings, messages, last_counted: None, log, arrivals: Arc::default() }
     }
 
-    /// The attributes it was created with.
+    /// The settings that it was created with.
     pub(crate) fn settings(&self) -> &QueueSettings {
         &self.settings
     }
 
-    /// Notified whenever another attempt to receive may bring something.
+    /// Notified when another attempt to receive may bring a message.
     pub(crate) fn arrivals(&self) -> Arc<Notify> {
         Arc::clone(&self.arrivals)
     }
 
-    /// Takes a message from a producer.
+    /// Adds a message from a producer.
     pub(crate) fn send(
         &mut self,
         now: Timestamp,
@@ -82,15 +82,15 @@ impl QueueState {
         self.settle(now);
     }
 
-    /// Takes a message that another queue's redrive moves here: at once visible, with the clock of its first sending.
+    /// Adds a message that another queue's redrive policy moves here: visible at once, and with its original send time.
     pub(crate) fn accept(&mut self, now: Timestamp, message: Stored, source_arn: &str) {
         let redriven_from = Some(source_arn.to_owned());
         self.messages.insert(Stored { redriven_from, visible_at: now, lease: None, ..message });
         self.settle(now);
     }
 
-    /// Up to `max` visible messages, the longest visible first. With `redrive_limit`, messages that have been received
-    /// so often are moved instead.
+    /// Up to `max` visible messages, the longest visible first. Messages that have been received `redrive_limit` times are
+    /// moved instead.
     pub(crate) fn receive(
         &mut self,
         now: Timestamp,
@@ -109,7 +109,7 @@ impl QueueState {
             let Some(mut message) = self.messages.take_visible() else {
                 break;
             };
-            // On the receive after the last one, as SQS does it: until somebody looks the message stays where it is.
+            // As in SQS, the message moves on the receive after the last one.
             if redrive_limit.is_some_and(|limit| message.receive_count >= limit) {
                 let target_arn = self.settings.redrive.as_ref().map(|redrive| redrive.target_arn.clone());
                 self.note(now, &message.id, || What::Moved(target_arn.unwrap_or_default()));
@@ -118,7 +118,7 @@ impl QueueState {
             }
             message.receive_count += 1;
             self.note(now, &message.id, || What::Received { receive_count: message.receive_count });
-            // In milliseconds, as SQS has it: a test must not pass by a precision that AWS does not give.
+            // In milliseconds, as in SQS: a test must not depend on a precision that AWS does not have.
             message.first_received_at.get_or_insert(now.trunc_subsecs(3));
             message.visible_at = until;
             let nonce = nonce();
@@ -138,7 +138,6 @@ impl QueueState {
     pub(crate) fn delete(&mut self, now: Timestamp, handle: &str) -> Result<(), EntryError> {
         self.settle(now);
         let (key, nonce) = self.parse_handle(handle)?;
-        // An old handle succeeds and deletes nothing: as on AWS, so that code which relies on it fails here too.
         if self.messages.leased(key, nonce).is_some()
             && let Some(message) = self.messages.remove(key)
         {
@@ -147,7 +146,7 @@ impl QueueState {
         Ok(())
     }
 
-    /// Hides a message that is in flight for `visibility` from now, or shows it at once.
+    /// Hides a message in flight for `visibility` from now; zero makes it visible.
     ///
     /// As "ChangeMessageVisibility" says: at most 12 hours from the receive, and only while it is in flight.
     pub(crate) fn change_visibility(
@@ -160,7 +159,7 @@ impl QueueState {
         let (key, nonce) = self.parse_handle(handle)?;
         let lease = self.messages.leased(key, nonce).ok_or_else(|| sender_fault("InvalidParameterValue"))?;
         let until = later(now, visibility.duration());
-        // From the receive, not from now: a chain of changes must not hide a message for longer than 12 hours.
+        // Counted from the receive: repeated changes must not hide a message for longer than 12 hours.
         if until > later(lease.received_at, VisibilitySeconds::MAX.duration()) {
             return Err(sender_fault("InvalidParameterValue"));
         }
@@ -175,7 +174,7 @@ impl QueueState {
         Ok(())
     }
 
-    /// Messages by state, as they were at most `lag` ago.
+    /// The number of messages by state, as it was at most `lag` ago.
     pub(crate) fn counted(&mut self, now: Timestamp, lag: Duration) -> Depth {
         match self.last_counted {
             Some((at, depth)) if now < later(at, lag) => depth,
@@ -192,12 +191,12 @@ impl QueueState {
         self.messages.depth()
     }
 
-    /// When the next message is or will be visible.
+    /// The time at which the next message is or becomes visible.
     pub(crate) fn next_visible(&self) -> Option<Timestamp> {
         self.messages.next_visible()
     }
 
-    /// Does what time did: drops what expired, shows what is due.
+    /// Applies the passing of time: drops expired messages, and shows those that are due.
     fn settle(&mut self, now: Timestamp) {
         while let Some(expired) = self.messages.take_expired(now) {
             self.note(now, &expired.id, || What::Expired);

@@ -1,4 +1,4 @@
-//! What the queues of a service share, and how a request goes through the fault plan.
+//! The state of the whole service; each request passes through the fault plan.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,6 @@ use crate::checks::{accepts, check_name, check_settings, sender_fault};
 use crate::faults::{Action, FaultPlan, Injection, Scope};
 use crate::queue::{Key, QueueState};
 
-/// The whole state of a service.
 #[derive(Debug)]
 pub(crate) struct State {
     queues: BTreeMap<String, QueueState>,
@@ -25,17 +24,17 @@ pub(crate) struct State {
     rng: StdRng,
     pub(crate) requests: BTreeMap<&'static str, u64>,
     pub(crate) faults: FaultPlan,
-    /// How old a queue's counts may be.
+    /// The largest age of a queue's counts.
     pub(crate) counts_lag: Duration,
     pub(crate) log: ChangeLog,
-    /// Where something arrived: the long polls there are to be woken once the lock is free.
+    /// Queues with arrivals: their long polls are woken after the lock is released.
     arrivals: Vec<Arc<Notify>>,
 }
 
 /// One attempt of a long poll.
 pub(crate) struct Attempt {
     pub(crate) messages: Vec<ReceivedMessage>,
-    /// When another attempt is due by itself.
+    /// The time at which another attempt may bring a message.
     pub(crate) next_visible: Option<Timestamp>,
 }
 
@@ -71,13 +70,13 @@ impl State {
         self.queues.get_mut(arn).ok_or_else(|| sender_fault("QueueDoesNotExist"))
     }
 
-    /// Where something has arrived since the last call.
+    /// The queues with arrivals since the last call.
     #[must_use]
     pub(crate) fn take_arrivals(&mut self) -> Vec<Arc<Notify>> {
         std::mem::take(&mut self.arrivals)
     }
 
-    /// Counts a request; how it is to fail, if it is.
+    /// Counts a request; returns its fault, if any.
     pub(crate) fn begin(&mut self, action: Action, arn: &str) -> Option<Injection> {
         *self.requests.entry(action.name()).or_default() += 1;
         self.faults.next(Scope::Request, action, arn)
@@ -141,12 +140,12 @@ impl State {
 
     pub(crate) fn delete(&mut self, arn: &str) -> Result<(), EntryError> {
         let queue = self.queues.remove(arn).ok_or_else(|| sender_fault("QueueDoesNotExist"))?;
-        // Its long polls find that it is gone.
+        // Its long polls find that the queue is gone.
         self.arrivals.push(queue.arrivals());
         Ok(())
     }
 
-    /// Sends one message; its SQS message id.
+    /// Sends one message; returns its SQS message id.
     pub(crate) fn send(
         &mut self,
         now: Timestamp,
@@ -180,7 +179,7 @@ impl State {
         Ok(())
     }
 
-    /// One attempt to receive. Exhausted messages go to the dead-letter queue; if that is gone, they are delivered on.
+    /// One attempt to receive. Exhausted messages go to the dead-letter queue, or are delivered if that is deleted.
     pub(crate) fn receive(
         &mut self,
         now: Timestamp,
@@ -207,7 +206,7 @@ impl State {
     }
 }
 
-/// Does what is asked for, unless the fault comes before it; the answer, unless the fault replaces it.
+/// Applies a request, unless the fault prevents it; returns its answer, unless the fault replaces it.
 fn under<T>(
     fault: Option<Injection>,
     apply: impl FnOnce() -> Result<T, EntryError>,
@@ -216,7 +215,7 @@ fn under<T>(
         None => apply(),
         Some(fault) => {
             if fault.is_done() {
-                // Whatever it answered is what got lost.
+                // Its answer is lost.
                 let _ = apply();
             }
             Err(fault.error())

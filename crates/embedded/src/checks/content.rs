@@ -1,6 +1,6 @@
-//! What SQS takes as a message: "SendMessage" and "SendMessageBatch" in the Amazon SQS API Reference, "Amazon SQS
-//! message metadata" and "Amazon SQS message quotas" in the Amazon SQS Developer Guide. Written without the checks of
-//! `redeliver-core`, so that each sees what the other forgets.
+//! The messages that SQS accepts: "SendMessage" and "SendMessageBatch" in the Amazon SQS API Reference, "Amazon SQS
+//! message metadata" and "Amazon SQS message quotas" in the Amazon SQS Developer Guide. Independent of the checks
+//! of `redeliver-core`, so that each finds the errors of the other.
 
 use redeliver_core::message::{Attribute, AttributeValue, Attributes, Content};
 use redeliver_core::ports::EntryError;
@@ -10,15 +10,14 @@ use super::sender_fault;
 /// Body and attributes together.
 const BYTES_MAX: usize = 1024 * 1024;
 const ATTRIBUTES_MAX: usize = 10;
-/// "Up to 256 characters long", says the Developer Guide of names and types, and SQS itself "must be shorter than 256
-/// bytes".
+/// Names and types are "up to 256 characters long" by the Developer Guide, and "must be shorter than 256 bytes" by SQS
+/// itself.
 const NAME_BYTES: std::ops::RangeInclusive<usize> = 1..=255;
 
-/// Whether SQS takes a message like this. What its documentation does not say that it takes is refused: nobody may rely
-/// on it.
+/// Checks that SQS accepts a message. Refuses everything that the documentation does not allow.
 ///
 /// # Errors
-/// What SQS answers, a sender fault.
+/// The sender fault that SQS answers.
 pub fn accepts(content: &Content) -> Result<(), EntryError> {
     let Content { body, attributes, message_group_id, trace_header, .. } = content;
     if body.is_empty() {
@@ -51,8 +50,8 @@ fn bytes_of(attributes: &Attributes) -> usize {
     attributes.iter().map(|(name, attribute)| name.len() + attribute.data_type.len() + value(attribute)).sum()
 }
 
-/// A-Z, a-z, 0-9, underscore, hyphen and period, which neither begins nor ends it nor follows another; not in AWS's own
-/// name space.
+/// A-Z, a-z, 0-9, underscore, hyphen and period. No period at the beginning or the end, nor after another; and not in the
+/// namespace of AWS.
 fn is_name(name: &str) -> bool {
     let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
     let lower = name.to_ascii_lowercase();
@@ -63,7 +62,7 @@ fn is_name(name: &str) -> bool {
         && !lower.starts_with("amazon.")
 }
 
-/// `String`, `Number` or `Binary`, perhaps with a label that keeps the rules of a body, and a value of that kind.
+/// `String`, `Number` or `Binary` with a value of that kind; a label follows the rules of a body.
 fn is_typed(Attribute { data_type, value }: &Attribute) -> bool {
     let (kind, label) = data_type.split_once('.').unwrap_or((data_type, "none"));
     let is_type = NAME_BYTES.contains(&data_type.len()) && !label.is_empty() && is_text(label);
@@ -77,7 +76,7 @@ fn is_typed(Attribute { data_type, value }: &Attribute) -> bool {
 }
 
 /// "A number can have up to 38 digits of precision, and it can be between 10^-128 and 10^+126", positive or negative.
-/// Leading and trailing zeros are no digits of precision: SQS trims them.
+/// Leading and trailing zeros do not count: SQS trims them.
 fn is_number(text: &str) -> bool {
     let unsigned = text.strip_prefix('-').unwrap_or(text);
     let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, "0"));
@@ -90,7 +89,7 @@ fn is_number(text: &str) -> bool {
         return true;
     };
     let digits = all[first..].trim_end_matches('0');
-    // Of the first digit that is not 0: 0 for the last one before the point.
+    // The power of ten of the first digit that is not 0.
     let power = whole.len().cast_signed() - 1 - first.cast_signed();
     digits.len() <= 38 && power >= -128 && (power < 126 || (power == 126 && digits == "1"))
 }

@@ -1,7 +1,7 @@
-//! A queue's messages, each in its place.
+//! The messages of a queue.
 //!
-//! A message is in exactly one of two sets by the moment at which it is (or will be) visible; whatever hides it, a
-//! delay or a receive, is the same to the machine. All operations take O(log n).
+//! A message is in one of two sets, visible or hidden, ordered by the time at which it is or becomes visible. It does not
+//! matter whether a delay or a receive hides it. All operations take O(log n).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::clock::later;
 /// A message's number, unique in the service.
 pub(crate) type Key = u64;
 
-/// A message as the queue keeps it.
+/// A message in the queue.
 #[derive(Debug)]
 pub(crate) struct Stored {
     pub(super) key: Key,
@@ -27,7 +27,7 @@ pub(crate) struct Stored {
     pub(super) receive_count: u32,
     pub(super) redriven_from: Option<String>,
     pub(super) visible_at: Timestamp,
-    /// The newest receive from this queue: the only one whose handle deletes.
+    /// The latest receive from this queue: only its handle deletes the message.
     pub(super) lease: Option<Lease>,
 }
 
@@ -40,12 +40,12 @@ pub(super) struct Lease {
 #[derive(Debug)]
 pub(super) struct Store {
     retention: Duration,
-    /// Boxed: a node of the tree has room for twice as many as are in it.
+    /// Boxed, since a node of the tree may be half empty.
     messages: BTreeMap<Key, Box<Stored>>,
     visible: BTreeSet<(Timestamp, Key)>,
     hidden: BTreeSet<(Timestamp, Key)>,
     expiries: BTreeSet<(Timestamp, Key)>,
-    /// How many of the hidden ones have not been received: `DelaySeconds`.
+    /// The number of hidden messages that were not received: `DelaySeconds`.
     delayed: usize,
 }
 
@@ -56,7 +56,7 @@ impl Store {
         Self { retention, messages, visible, hidden, expiries, delayed }
     }
 
-    /// Hidden, until [`show`](Self::show) finds it due.
+    /// Adds a message, which is hidden until [`show`](Self::show) finds it due.
     pub(super) fn insert(&mut self, message: Stored) {
         self.hidden.insert((message.visible_at, message.key));
         self.expiries.insert((self.expiry(&message), message.key));
@@ -64,7 +64,7 @@ impl Store {
         self.messages.insert(message.key, Box::new(message));
     }
 
-    /// Takes a message out, wherever it is.
+    /// Removes a message from all sets.
     pub(super) fn remove(&mut self, key: Key) -> Option<Stored> {
         let message = self.messages.remove(&key)?;
         let place = (message.visible_at, key);
@@ -76,19 +76,19 @@ impl Store {
         Some(*message)
     }
 
-    /// Takes out the one that has been visible for the longest time.
+    /// Removes the message that has been visible for the longest time.
     pub(super) fn take_visible(&mut self) -> Option<Stored> {
         let (_, key) = *self.visible.first()?;
         self.remove(key)
     }
 
-    /// Takes out one whose time is over.
+    /// Removes one message whose retention is over.
     pub(super) fn take_expired(&mut self, now: Timestamp) -> Option<Stored> {
         let (_, key) = *self.expiries.first().filter(|(at, _)| *at <= now)?;
         self.remove(key)
     }
 
-    /// Makes visible what is due.
+    /// Makes the messages visible that are due.
     pub(super) fn show(&mut self, now: Timestamp) {
         while let Some(due) = self.hidden.first().copied().filter(|(at, _)| *at <= now) {
             self.hidden.remove(&due);
@@ -98,7 +98,7 @@ impl Store {
         }
     }
 
-    /// When the next message is or will be visible.
+    /// The time at which the next message is or becomes visible.
     pub(super) fn next_visible(&self) -> Option<Timestamp> {
         self.visible.first().or_else(|| self.hidden.first()).map(|(at, _)| *at)
     }
@@ -115,7 +115,7 @@ impl Store {
         self.messages.get(&key).is_some_and(|message| self.hidden.contains(&(message.visible_at, key)))
     }
 
-    /// The receive that this handle stands for, if it is the message's newest.
+    /// The receive with this handle, if it is the message's latest.
     pub(super) fn leased(&self, key: Key, nonce: u64) -> Option<Lease> {
         self.messages.get(&key)?.lease.filter(|lease| lease.nonce == nonce)
     }
