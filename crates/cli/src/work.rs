@@ -28,7 +28,7 @@ use redeliver_aws::{Stop, SystemClock, telemetry};
 use redeliver_core::ports::Clock as _;
 use serde_json::json;
 
-pub use arguments::{Arguments, FunctionName};
+pub use arguments::Arguments;
 
 use crate::signals::Signals;
 use crate::tell;

@@ -14,7 +14,7 @@ mod survival;
 mod target;
 pub(crate) mod telemetry;
 
-pub use forecast::{Forecast, Outcome, PerMillion, PolicyForecast, WorstCase};
+pub use forecast::{Forecast, Outcome, PerMillion, PolicyForecast, RETENTION_SHARE_MAX, WorstCase};
 pub use load::{AfterReturn, Load, Second, Wasted};
 pub use run::{CircuitBreaker, Measurements, SimulationError, run};
 pub use scenario::{Concurrency, Scenario, TargetFault};

@@ -123,10 +123,10 @@ fn the_tables_and_the_picture_say_what_the_circuit_breaker_changes() {
     let tables = String::from_utf8(output.stdout).unwrap();
     for words in [
         " messages held by the circuit breaker ",
-        " held by the circuit breaker at most ",
+        " longest hold by the circuit breaker ",
         "What the circuit breaker changes",
         " without it",
-        "held: from its beginning on, as almost all are; that spends no attempt.",
+        "held: from the beginning of the outage, as almost all messages were. That spends no attempt.",
     ] {
         assert!(tables.contains(words), "{words} in {tables}");
     }
@@ -139,7 +139,7 @@ fn the_tables_and_the_picture_say_what_the_circuit_breaker_changes() {
             vec!["calls of the target", "1,170", "2,917"],
             vec!["wasted", "170", "1,920"],
             vec!["busiest second after the return", "7", "8"],
-            vec!["drained after the return in", "13m 42s", "14m 23s"],
+            vec!["time to drain after the return", "13m 42s", "14m 23s"],
             vec!["a million such messages cost", "$4.52", "$4.54"],
         ]
     );
@@ -159,9 +159,9 @@ fn a_flow_too_small_for_the_circuit_breaker_is_told_so_and_what_to_try() {
     };
     let tables = small("4", &["--outage", "8h"]);
     for words in [
-        "\nheld: from its beginning on; that spends no attempt. In this run 0 of 4 were held.\ncalled: each time, as without a circuit breaker\n",
+        "\nheld: from the beginning of the outage, as 0 of 4 messages were. That spends no attempt.\ncalled: each time, as without a circuit breaker\n",
         "\n messages held by the circuit breaker  ",
-        "\nThe circuit breaker never opened: no environment met enough outages.\nTry --environments 1, or a minimum_calls below 10\n",
+        "\nThe circuit breaker never opened: no environment met enough failed calls.\nTry --environments 1, or a minimum_calls below 10\n",
     ] {
         assert!(tables.contains(words), "{words} in {tables}");
     }
@@ -173,7 +173,7 @@ fn a_flow_too_small_for_the_circuit_breaker_is_told_so_and_what_to_try() {
     assert!(alone.contains("\nTry a minimum_calls below 10\n"), "{alone}");
     // Nothing returned.
     let by_chance = small("100", &["--failure-rate", "0.1"]);
-    assert_eq!(by_chance.matches(" drained after the last one in ").count(), 2, "{by_chance}");
+    assert_eq!(by_chance.matches(" time to drain after the last message ").count(), 2, "{by_chance}");
     assert!(!by_chance.contains("return") && !by_chance.contains("Try "), "{by_chance}");
 }
 

@@ -32,17 +32,17 @@ Exit codes:
   0  every line was sent, and every message was processed or dead-lettered
   1  lines were refused, a message is unaccounted for, or the run was interrupted;
      the report says which
-  2  bad usage, a file that is unreadable or there already, an endpoint that refuses,
-     or an interrupt before all was sent there")]
+  2  bad usage, a file that cannot be read or exists already, an endpoint that refuses,
+     or an interrupt before everything was sent to it")]
 pub struct Arguments {
-    /// JSON Lines, one message body a line, or one JSON document over several lines; anything may be on a line. `-` is standard input
+    /// Message bodies: any text, one a line, or one JSON document over several lines. `-` is standard input
     #[arg(value_name = "FILE", default_value = "-")]
     pub file: PathBuf,
     /// The retry policy (JSON); without it: 5 retries, each after a random delay of up to 900 s (with --strategy
     /// async-retry: for a day, each after up to twice as long as the one before)
     #[arg(long, value_name = "FILE")]
     pub policy: Option<PathBuf>,
-    /// What becomes of a message that failed
+    /// What happens to a message that failed
     #[arg(long, value_parser = strategies(Strategy::ALL), default_value_t)]
     pub strategy: Strategy,
     /// A JSON Schema for `data`
@@ -53,8 +53,8 @@ pub struct Arguments {
     /// Call this endpoint instead of the built-in target: https://, or http:// to this machine
     #[arg(long, value_name = "URL", conflicts_with_all = ["fail_rate", "fail_first", "fail_permanently"])]
     pub target: Option<String>,
-    /// Call your own Lambda function instead: COMMAND starts its runtime, as AWS's runtime interface clients do. Each call
-    /// has 30 s
+    /// Call your own Lambda function instead: COMMAND starts its runtime, such as one of AWS's runtime interface clients. Each
+    /// call has 30 s
     #[arg(long, value_name = "COMMAND", value_parser = command, conflicts_with_all = ["target", "fail_rate", "fail_first", "fail_permanently"])]
     pub exec: Option<Command>,
     /// The event of one invocation of --exec's function
@@ -66,14 +66,13 @@ pub struct Arguments {
     /// Built-in target: how many attempts of each message fail at first
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = number(0_u32..))]
     pub fail_first: u32,
-    /// Built-in target: the chance that a message fails for good, 0 to 1
+    /// Built-in target: the chance that a message fails permanently, 0 to 1
     #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = probability)]
     pub fail_permanently: f64,
     /// The same seed gives the same run, byte for byte
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = number(0_u64..))]
     pub seed: u64,
-    /// Write the final DLQ here, one `{"body":…,"attributes":{…}}` a line; it must not
-    /// be there yet
+    /// Write the final DLQ to this new file, one `{"body":…,"attributes":{…}}` a line
     #[arg(long, value_name = "OUT.jsonl")]
     pub final_dlq: Option<PathBuf>,
     #[command(flatten)]
@@ -83,7 +82,7 @@ pub struct Arguments {
     pub endpoint_url: Option<String>,
 }
 
-/// By name, each with its line in `--help`.
+/// Parses a strategy by its name; `--help` has a line for each.
 pub(crate) fn strategies(some: &[Strategy]) -> impl TypedValueParser<Value = Strategy> + use<> {
     let values =
         some.iter().map(|strategy| PossibleValue::new(strategy.name()).help(strategy.definition().summary));
@@ -91,7 +90,7 @@ pub(crate) fn strategies(some: &[Strategy]) -> impl TypedValueParser<Value = Str
         .map(|name| Strategy::named(&name).expect("the parser lets no other names through"))
 }
 
-/// Splits a command into words as a shell would, without a shell.
+/// Splits a command into words like a shell.
 pub(crate) fn command(text: &str) -> Result<Command, String> {
     let words = shlex::split(text).ok_or("a quotation mark is not closed")?;
     Command::new(words.into_iter().map(Into::into)).ok_or_else(|| "it names no program".to_owned())

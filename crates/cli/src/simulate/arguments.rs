@@ -7,26 +7,25 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use redeliver_core::strategy::Strategy;
+use redeliver_sim::cost::Architecture;
+use redeliver_sim::planner::{Concurrency, Scenario, TargetFault};
 
 use crate::local::{probability, strategies};
 use crate::output::Printing;
 use crate::people::{DAY, MINUTE, number, seconds};
-use redeliver_sim::cost::Architecture;
-use redeliver_sim::planner::{Concurrency, Scenario, TargetFault};
 
-/// Longest outage and load, in seconds.
+/// The length of outages and loads, in seconds.
 const SPAN: RangeInclusive<u64> = 1..=30 * DAY;
 /// "Amazon SQS message quotas": 60 s to 14 days.
 const RETENTION: RangeInclusive<u64> = MINUTE..=14 * DAY;
 /// `MaximumBatchingWindowInSeconds` ("CreateEventSourceMapping", AWS Lambda API Reference).
 const WINDOW: RangeInclusive<u64> = 0..=300;
 
-/// Plan a policy before it is deployed: its schedule, what it survives, what hits the target when it returns, and what
-/// it costs.
+/// Plan a policy before it is deployed: its schedule, the outages that it survives, the load on the target when it
+/// returns, and the cost.
 ///
-/// Schedule and survival are computed from the policy. Load, dead letters and requests are measured: the three
-/// functions' own code runs on an SQS in memory, in virtual time, against a target that is down for a while, or fails
-/// by chance.
+/// Schedule and survival are computed from the policy. Load, dead letters and requests are measured: the functions' own
+/// code runs on an SQS in memory, in virtual time, against a target that is down for a while or fails by chance.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -38,74 +37,73 @@ Examples:
   redeliver simulate --policy policy.json --strategy direct-resend
   redeliver simulate --policy policy.json --prices frankfurt.json --format json
 
-Spans are numbers with units: 90s, 10m, 1h 30m, 7d. Messages come evenly over the outage, unless --over or --arrival-rate say \
-otherwise. A call takes no time, and as many are made at once as are due; with --max-concurrency a call takes 0.3 s.
+Spans are numbers with units: 90s, 10m, 1h 30m, 7d. Messages come evenly over the outage, unless --over or --arrival-rate is given. \
+Calls take no time, and all that are due are made at once; with --max-concurrency a call takes 0.3 s.
 
-Each invocation runs in an environment of its own with its own circuit breaker, as in Lambda. With --max-concurrency N there are at most \
-N, of the idle ones the last used comes first, and one ends after 5 idle minutes or 2 hours (assumptions: AWS says \"every few hours\"). \
-Without it --environments take turns. A policy with a circuit breaker runs twice, with and without it.
+Each invocation runs in an environment with its own circuit breaker, as in Lambda. With --max-concurrency N there are at most N \
+environments; the most recently used idle one comes first, and an environment ends after 5 idle minutes or 2 hours (assumptions: AWS \
+says \"every few hours\"). Otherwise --environments take turns. A policy with a circuit breaker runs twice, with and without it.
 
-Prices are AWS's list prices of us-east-1, without free tiers. --prices names a JSON file that replaces single ones: \
+Prices are AWS's list prices of us-east-1, without free tiers. --prices names a JSON file that replaces some of them: \
 {\"sqs_million_requests\": 0.40, \"lambda_million_requests\": 0.20, \"lambda_gb_second_arm64\": 0.0000133334, \
 \"lambda_gb_second_x86_64\": 0.0000166667, \"logs_gb\": 0.50}
 
 Exit codes:
   0  every message was processed or dead-lettered
-  1  a message was not: a queue's retention ended before
-  2  bad usage, a refused policy, or a file that cannot be read or written")]
+  1  a message was not, because a queue's retention ended
+  2  bad usage, an invalid policy, or a file that cannot be read or written")]
 pub struct Arguments {
     /// The retry policy (JSON); without it: 5 retries, each after a random delay of up to 900 s
     #[arg(long, value_name = "FILE")]
     pub policy: Option<PathBuf>,
-    /// Another policy to compare it with, in the tables and in the picture; may be given up to five times
+    /// Another policy to compare with, in the tables and in the picture; up to five times
     #[arg(long, value_name = "FILE", num_args = 1)]
     pub compare: Vec<PathBuf>,
-    /// What becomes of a message that failed: the two that send it again
+    /// What happens to a message that failed
     #[arg(long, value_parser = strategies(&[Strategy::DelayedResend, Strategy::DirectResend]), default_value_t)]
     pub strategy: Strategy,
-    /// How many messages are sent
+    /// Number of messages
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = number(1..=1_000_000_u64))]
     pub messages: u64,
-    /// The target is down for so long, from the first message on
+    /// The target is down for this long, from the first message on
     #[arg(long, value_name = "SPAN", default_value = "10m", value_parser = seconds(SPAN), conflicts_with = "failure_rate")]
     pub outage: Duration,
     /// The target is up, and each call fails with this chance, 0 to 1
     #[arg(long, value_name = "P", value_parser = probability)]
     pub failure_rate: Option<f64>,
-    /// Calls that the target can do with success in a second; those beyond it get HTTP status 429
+    /// Calls per second that can succeed; further calls get HTTP status 429
     #[arg(long, value_name = "N", value_parser = number(1_u32..))]
     pub capacity: Option<u32>,
-    /// The messages come evenly over this span [default: that of the outage; with --failure-rate 10m]
+    /// Send the messages evenly over this span [default: that of the outage; with --failure-rate 10m]
     #[arg(long, value_name = "SPAN", value_parser = seconds(SPAN), conflicts_with = "arrival_rate")]
     pub over: Option<Duration>,
-    /// So many messages come in a second
+    /// Messages per second
     #[arg(long, value_name = "N", value_parser = number(1_u32..))]
     pub arrival_rate: Option<u32>,
-    /// Invocations of the message-processor at the same time, as an event source mapping limits them
+    /// Maximum concurrency of the event source mapping
     #[arg(long, value_name = "N", value_parser = number(1..=1000_u16))]
     pub max_concurrency: Option<u16>,
-    /// Environments of the message-processor, each with a circuit breaker of its own; with --max-concurrency there are as
-    /// many as that. A small flow has one: give 1, or --max-concurrency
+    /// Environments of the message-processor, each with its own circuit breaker. A small flow has one: use 1, or
+    /// --max-concurrency, which sets their number, too
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = number(1..=1000_u16), conflicts_with = "max_concurrency")]
     pub environments: u16,
-    /// A batch that is not full waits so long for more messages: fewer invocations and lines of logs, and each message may
-    /// be that much later
+    /// How long a batch that is not full waits for more messages: this saves invocations and log lines, and delays each
+    /// message by up to that time
     #[arg(long, value_name = "SPAN", default_value = "0s", value_parser = seconds(WINDOW))]
     pub batching_window: Duration,
     /// The same seed gives the same run, byte for byte
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = number(0_u64..))]
     pub seed: u64,
-    /// How long the source queue keeps a message, for the check of the worst case; the run's own queue keeps it for 7
-    /// days
+    /// The source queue's retention, for the check of the worst case; in the run it is 7 days
     #[arg(long, value_name = "SPAN", default_value = "7d", value_parser = seconds(RETENTION))]
     pub retention: Duration,
     /// The functions' processor
     #[arg(long, value_parser = architectures(), default_value = "arm64")]
     pub architecture: Architecture,
-    /// Prices of your own, in dollars
+    /// Your own prices, in dollars
     #[arg(long, value_name = "FILE")]
     pub prices: Option<PathBuf>,
-    /// Draw it: load, schedule and survival. The name ends in .svg or .html; a file that is there is replaced
+    /// Draw load, schedule and survival to a .svg or .html file, which is replaced if it exists
     #[arg(long, value_name = "FILE")]
     pub plot: Option<PathBuf>,
     #[command(flatten)]
@@ -115,14 +113,14 @@ pub struct Arguments {
 fn architectures() -> impl TypedValueParser<Value = Architecture> {
     let values = [
         PossibleValue::new("arm64").help("The stack's default"),
-        PossibleValue::new("x86-64").help("The other"),
+        PossibleValue::new("x86-64").help("The alternative"),
     ];
     PossibleValuesParser::new(values)
         .map(|name| if name == "arm64" { Architecture::Arm64 } else { Architecture::X86_64 })
 }
 
 impl Arguments {
-    /// Each one's file; `None` is the default.
+    /// The file of each policy; `None` is the default policy.
     pub(super) fn policies(&self) -> impl Iterator<Item = Option<&Path>> {
         let others = self.compare.iter().map(|path| Some(path.as_path()));
         std::iter::once(self.policy.as_deref()).chain(others)
@@ -147,16 +145,16 @@ impl Arguments {
     }
 }
 
-/// What policies are called: their files' names without the ending, with as many folders as tell them apart.
+/// The names of policies: their file names without extension, with as many folders as distinguish them.
 pub(super) fn names_of(paths: &[Option<&Path>]) -> Vec<String> {
     let paths: Vec<_> =
         paths.iter().map(|path| path.unwrap_or(Path::new("default")).with_extension("")).collect();
     let name = |path: &Path| {
         let parts: Vec<_> = path.components().collect();
         let last = |count: usize| parts[parts.len() - count..].iter().collect::<PathBuf>();
-        let tells_it_apart =
+        let is_distinct =
             |name: &PathBuf| paths.iter().filter(|other| *other != path).all(|other| !other.ends_with(name));
-        (1..parts.len()).map(last).find(tells_it_apart).unwrap_or(path.to_owned())
+        (1..parts.len()).map(last).find(is_distinct).unwrap_or(path.to_owned())
     };
     paths.iter().map(|path| name(path).to_string_lossy().into_owned()).collect()
 }
@@ -166,13 +164,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_have_the_limits_of_what_they_are_of() {
+    fn spans_have_limits() {
         assert_eq!(seconds(SPAN)("31d").unwrap_err(), "whole seconds from 1s to 30d");
         assert_eq!(seconds(RETENTION)("15d").unwrap_err(), "whole seconds from 1m to 14d");
     }
 
     #[test]
-    fn a_policy_is_called_by_its_file() {
+    fn a_policy_is_named_by_its_file() {
         let names =
             |paths: &[&str]| names_of(&paths.iter().map(|path| Some(Path::new(*path))).collect::<Vec<_>>());
         assert_eq!(names_of(&[Some(Path::new("policies/fixed.json")), None]), ["fixed", "default"]);

@@ -1,18 +1,19 @@
-//! The charts and the tables as one web page.
+//! The forecast as a web page of charts and tables.
 
 use maud::{Markup, html};
 
-use super::tables::{scenario, sections};
-use crate::markup::chart::Figure;
-use crate::markup::{figure, page};
 use redeliver_sim::planner::Forecast;
 
-pub(super) fn of(forecast: &Forecast, figures: &[Figure]) -> String {
+use super::plot::figures;
+use super::tables::{scenario, sections};
+use crate::markup::{figure, page};
+
+pub(super) fn of(forecast: &Forecast) -> String {
     let names: Vec<_> = forecast.policies.iter().map(|policy| policy.name.as_str()).collect();
     let title = names.join(if names.len() > 2 { ", " } else { " and " });
     let body = html! {
         header { h1 { (title) } p { (scenario(forecast)) } }
-        (content(forecast, figures))
+        (content(forecast))
         footer {
             "Made by " code { "redeliver simulate" } ". " (prices(forecast))
         }
@@ -20,11 +21,11 @@ pub(super) fn of(forecast: &Forecast, figures: &[Figure]) -> String {
     page(&format!("Plan of {title}"), include_str!("page/page.css"), &body)
 }
 
-/// The charts, and the tables below them.
-pub(super) fn content(forecast: &Forecast, figures: &[Figure]) -> Markup {
+/// The charts above the tables.
+pub(super) fn content(forecast: &Forecast) -> Markup {
     html! {
         section class="figures" {
-            @for one in figures { (figure(&one.title, &one.note, &one.chart)) }
+            @for one in figures(forecast) { (figure(&one.title, &one.note, &one.chart)) }
         }
         section class="tables" {
             @for section in sections(forecast) {

@@ -1,40 +1,35 @@
-//! The forecast as tables: for a terminal, and for a page.
+//! The forecast as tables, for a terminal and for a page.
 
 mod changes;
+mod section;
 mod text;
 
 use std::collections::BTreeSet;
-use std::iter::once;
 use std::time::Duration;
 
 use redeliver_core::strategy::Strategy;
+use redeliver_sim::planner::{
+    Attempt, CircuitBreaker, Forecast, Measurements, PerMillion, PolicyForecast, RETENTION_SHARE_MAX,
+    Survival, TargetFault, WorstCase,
+};
 
 use crate::people::{counted, float, grouped, span};
-use redeliver_sim::planner::{
-    Attempt, CircuitBreaker, Forecast, Measurements, PerMillion, PolicyForecast, Survival, TargetFault,
-};
-pub(super) use text::text;
+pub(super) use section::Section;
+use section::{CERTAIN, after_the_return, by_policy, dollars, percent, rounded, row, side_by_side};
 
-/// Attempts that have a row each; of the others only the last.
+/// The first attempts have a row each, and of the others only the last.
 const ROWS_MAX: usize = 12;
-/// What a chance may differ from 0 and 1 by rounding.
-const CERTAIN: f64 = 1e-9;
 
-/// The share of a run's messages that is "almost all" in words.
+/// The share of messages that the text calls "almost all".
 const ALMOST_ALL: f64 = 0.9;
 const HELD_ROW: &str = "messages held by the circuit breaker";
 
-/// A table with its title.
-pub(super) struct Section {
-    pub(super) title: String,
-    /// The first names the rows.
-    pub(super) columns: Vec<String>,
-    pub(super) rows: Vec<Vec<String>>,
-    /// What its columns mean, if they do not say it.
-    pub(super) note: Option<String>,
+/// The tables for a terminal.
+pub(super) fn text(forecast: &Forecast) -> String {
+    text::text(&scenario(forecast), &sections(forecast))
 }
 
-/// What was simulated, in a sentence.
+/// The scenario in a sentence.
 pub(super) fn scenario(forecast: &Forecast) -> String {
     let given = &forecast.scenario;
     let mut sentence = format!("{} messages over {}", grouped(given.messages), span(given.over.as_secs()));
@@ -61,7 +56,7 @@ pub(super) fn scenario(forecast: &Forecast) -> String {
 
 pub(super) fn sections(forecast: &Forecast) -> Vec<Section> {
     let breaker = forecast.policies.iter().any(|policy| policy.without_circuit_breaker.is_some());
-    [schedule(forecast), survival(forecast), span_section(forecast), load(forecast)]
+    [schedule(forecast), survival(forecast), worst_case(forecast), load(forecast)]
         .into_iter()
         .chain(breaker.then(|| changes::section(forecast)))
         .chain([costs(forecast)])
@@ -108,72 +103,48 @@ fn survival(forecast: &Forecast) -> Section {
     Section { note: Some(held_and_called(forecast)), ..side_by_side(forecast, title, "outage", &names, rows) }
 }
 
-/// What the columns mean, and for how many messages of the run the first one is.
+/// Explains the columns, and how many messages of the run were held.
 fn held_and_called(forecast: &Forecast) -> String {
     let sent = forecast.scenario.messages;
     if forecast.circuit_breakers().all(|breaker| float(breaker.held_messages) >= ALMOST_ALL * float(sent)) {
         return "\
-held: from its beginning on, as almost all are; that spends no attempt.
-called: each time, as without a circuit breaker. Few are: only before it opens"
+held: from the beginning of the outage, as almost all messages were. That spends no attempt.
+called: each time, as without a circuit breaker. Few messages were, before it opened"
             .to_owned();
     }
     let held: Vec<_> = forecast.circuit_breakers().map(|breaker| grouped(breaker.held_messages)).collect();
     format!(
         "\
-held: from its beginning on; that spends no attempt. In this run {} of {} were held.
+held: from the beginning of the outage, as {} of {} messages were. That spends no attempt.
 called: each time, as without a circuit breaker",
         held.join(" and "),
         grouped(sent)
     )
 }
 
-/// What the rows are called that are counted from the target's return on, if it was away.
-const fn after_the_return(forecast: &Forecast) -> [&'static str; 3] {
-    match forecast.scenario.fault {
-        TargetFault::Outage(_) => [
-            "busiest second after the return",
-            "99 % of the seconds after it: at most",
-            "drained after the return in",
-        ],
-        TargetFault::FailureRate(_) => {
-            ["busiest second", "99 % of the seconds: at most", "drained after the last one in"]
-        }
-    }
-}
-
-/// Several values of each policy: in columns of their own, or of more than one policy in one column.
-fn side_by_side<Name: ToString>(
-    forecast: &Forecast,
-    title: &str,
-    first: &str,
-    names: &[&str],
-    rows: impl Iterator<Item = (Name, impl Iterator<Item = Vec<String>>)>,
-) -> Section {
-    let is_alone = forecast.policies.len() == 1;
-    let rows = rows.map(|(name, values)| {
-        let cells = values.flat_map(|values| if is_alone { values } else { vec![values.join(" · ")] });
-        once(name.to_string()).chain(cells).collect()
-    });
-    let rows = rows.collect();
-    if is_alone {
-        let columns = once(first).chain(names.iter().copied()).map(str::to_owned).collect();
-        return Section { title: title.to_owned(), columns, rows, note: None };
-    }
-    by_policy(format!("{title}: {}", names.join(" · ")), first, forecast, rows)
-}
-
-fn span_section(forecast: &Forecast) -> Section {
+fn worst_case(forecast: &Forecast) -> Section {
     let rows = vec![
-        row("longest way, with calls of 60 s", forecast, |policy| span(policy.worst_case.worst_case_seconds)),
-        row("the source queue keeps a message", forecast, |policy| span(policy.worst_case.retention_seconds)),
-        row("fits into 80 % of that, or is intended", forecast, |policy| {
-            if policy.worst_case.fits { "yes".to_owned() } else { "NO: the stack refuses it".to_owned() }
+        row("longest time, with calls of 60 s", forecast, |policy| {
+            span(policy.worst_case.worst_case_seconds)
         }),
-        row("held by the circuit breaker at most", forecast, |policy| {
+        row("retention of the source queue", forecast, |policy| span(policy.worst_case.retention_seconds)),
+        row("share of the retention (limit 80 %)", forecast, |policy| retention_share(&policy.worst_case)),
+        row("longest hold by the circuit breaker", forecast, |policy| {
             policy.worst_case.hold_seconds_max.map_or("–".to_owned(), span)
         }),
     ];
     by_policy("Worst case", "", forecast, rows)
+}
+
+fn retention_share(worst_case: &WorstCase) -> String {
+    let share = format!("{:.0} %", (worst_case.retention_share() * 100.0).ceil());
+    match worst_case.fits {
+        true if worst_case.retention_share() > RETENTION_SHARE_MAX => {
+            format!("{share}, as long_delays allows")
+        }
+        true => share,
+        false => format!("{share}: THE STACK REFUSES IT"),
+    }
 }
 
 fn load(forecast: &Forecast) -> Section {
@@ -197,7 +168,7 @@ fn load(forecast: &Forecast) -> Section {
         ("wasted: over its capacity", |measured| measured.wasted.over_capacity),
         ("wasted: failed by chance", |measured| measured.wasted.by_chance),
         (HELD_ROW, |measured| of_breaker(measured).held_messages),
-        ("  held so often, all together", |measured| of_breaker(measured).holds),
+        ("  holds in total", |measured| of_breaker(measured).holds),
         ("  probes: calls while it was open", |measured| of_breaker(measured).probes),
         (busiest, |measured| measured.after_return.peak_per_second),
         (most, |measured| measured.after_return.p99_per_second),
@@ -236,45 +207,4 @@ fn costs(forecast: &Forecast) -> Section {
         forecast.prices.region, forecast.prices.read_on
     );
     by_policy(title, "", forecast, rows.to_vec())
-}
-
-/// A column for each policy.
-fn by_policy(title: impl Into<String>, first: &str, forecast: &Forecast, rows: Vec<Vec<String>>) -> Section {
-    let names = forecast.policies.iter().map(|policy| crate::text::escaped(&policy.name));
-    let columns = once(first.to_owned()).chain(names).collect();
-    Section { title: title.into(), columns, rows, note: None }
-}
-
-fn row(name: &str, forecast: &Forecast, value: impl Fn(&PolicyForecast) -> String) -> Vec<String> {
-    once(name.to_owned()).chain(forecast.policies.iter().map(value)).collect()
-}
-
-/// One digit after the point, and never 0 or 100 for what is not.
-fn percent(share: f64) -> String {
-    match share * 100.0 {
-        _ if share <= CERTAIN => "0 %".to_owned(),
-        _ if share >= 1.0 - CERTAIN => "100 %".to_owned(),
-        percent if percent < 0.05 => "< 0.1 %".to_owned(),
-        percent if percent >= 99.95 => "> 99.9 %".to_owned(),
-        percent => format!("{percent:.1} %"),
-    }
-}
-
-fn dollars(amount: f64) -> String {
-    format!("${amount:.2}")
-}
-
-fn rounded(number: f64) -> String {
-    grouped(format!("{number:.0}").parse().unwrap_or(u64::MAX))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_chance_is_0_or_100_only_where_it_is() {
-        let shown = [0.0, 1e-12, 0.0004, 0.5, 0.999_49, 0.9999, 1.0].map(percent);
-        assert_eq!(shown, ["0 %", "0 %", "< 0.1 %", "50.0 %", "99.9 %", "> 99.9 %", "100 %"]);
-    }
 }

@@ -16,12 +16,13 @@ use redeliver_failed_message_processor::FailedMessageProcessor;
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
 use redeliver_message_processor::MessageProcessor;
 
+use super::arguments::{Arguments, FunctionName};
 use super::health::{Health, Heartbeat};
+use super::log;
 use super::metrics::{MeteredObserver, Metrics};
 use super::poller::Poller;
 use super::queues::Queues;
 use super::settings::{CallTarget, Settings, target_timeout};
-use super::{Arguments, FunctionName, log};
 use crate::connection::{KnownQueue, QueueAddress};
 use crate::local::start_function;
 

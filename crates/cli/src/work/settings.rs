@@ -10,7 +10,7 @@ use redeliver_aws::targets::{Command, DEFAULT_TIMEOUT};
 use redeliver_core::strategy::Role;
 use thiserror::Error;
 
-use super::FunctionName;
+use super::arguments::FunctionName;
 use super::queues::{ASSUMED, Queues, RetrySetup};
 
 /// `None` for a function that this process does not run.

@@ -15,7 +15,7 @@ use crate::cost::{Architecture, Bill, Prices};
 use crate::number::float;
 
 /// Retries must fit into this share of the retention, as the stack checks it (`RETENTION_SHARE` in infra/lib/plan.ts).
-const RETENTION_SHARE: f64 = 0.8;
+pub const RETENTION_SHARE_MAX: f64 = 0.8;
 /// The longest call: the message-processor's default timeout in the stack.
 const CALL_SECONDS_MAX: u64 = 60;
 const MILLION: f64 = 1e6;
@@ -147,6 +147,11 @@ impl Forecast {
 }
 
 impl WorstCase {
+    /// The share of the retention that the worst case takes.
+    pub fn retention_share(&self) -> f64 {
+        float(self.worst_case_seconds) / float(self.retention_seconds)
+    }
+
     fn of(policy: &Policy, longest_seconds: u64, retention_seconds: u64) -> Self {
         let calls = (u64::from(policy.max_attempts) + 1) * CALL_SECONDS_MAX;
         let age = policy.max_age_seconds.map_or(u64::MAX, u64::from);
@@ -158,7 +163,7 @@ impl WorstCase {
                 .sum(),
         };
         let worst_case_seconds = (delays + calls).min(age);
-        let is_within = float(worst_case_seconds) <= RETENTION_SHARE * float(retention_seconds);
+        let is_within = float(worst_case_seconds) <= RETENTION_SHARE_MAX * float(retention_seconds);
         let fits = is_within || policy.long_delays || policy.max_attempts == 0;
         let held = policy.circuit_breaker.as_ref().map(|breaker| breaker.hold_max.as_secs().min(age));
         Self { worst_case_seconds, retention_seconds, fits, hold_seconds_max: held }

@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use redeliver_core::policy::Policy;
 use redeliver_core::strategy::Strategy;
-
-use crate::browser::Scratch;
-use crate::simulate::plot::figures;
 use redeliver_sim::cost::{Architecture, Prices};
 use redeliver_sim::planner::{Concurrency, Forecast, Scenario, TargetFault, run};
+
+use crate::browser::Scratch;
 
 /// A page of so many policies, whose names are long.
 fn page(policies: usize) -> String {
@@ -33,7 +32,7 @@ fn page(policies: usize) -> String {
             Some(measured.clone()),
         );
     }
-    super::of(&forecast, &figures(&forecast))
+    super::of(&forecast)
 }
 
 #[test]

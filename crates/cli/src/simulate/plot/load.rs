@@ -1,21 +1,20 @@
-//! Calls of the target over time: what failed on top of what succeeded.
+//! Calls of the target over time: failures on top of successes.
 
 use maud::html;
+use redeliver_sim::planner::{Forecast, Load, PolicyForecast, Second};
 
-use super::time;
+use super::axis::time;
 use crate::markup::chart::{Axis, Figure, Key, Plot};
 use crate::people::float;
-use redeliver_sim::planner::{Forecast, PolicyForecast};
-use redeliver_sim::planner::{Load, Second};
 
 const HEIGHT: f64 = 150.0;
-/// Columns at most; of the seconds in a column the busiest is drawn.
+/// The largest number of columns; a column shows its busiest second.
 const COLUMNS: u64 = 200;
 const SUCCEEDED: &str = "s1";
 const FAILED: &str = "s5";
 const WITHOUT: &str = "s2";
 
-/// One for each policy, with the same axes, or they could not be compared.
+/// One figure for each policy, all with the same axes.
 pub(super) fn figures(forecast: &Forecast) -> Vec<Figure> {
     let policies = &forecast.policies;
     let own = || forecast.outcomes().map(|outcome| &outcome.measured.load);

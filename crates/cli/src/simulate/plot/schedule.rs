@@ -1,12 +1,11 @@
-//! When each attempt of one message comes: a band from the earliest to the latest, with the median.
+//! The times of one message's attempts: a band from the earliest to the latest, with the median.
 
 use maud::{Markup, html};
+use redeliver_sim::planner::{Attempt, Forecast};
 
-use super::{POLICIES, time};
+use super::axis::{POLICY_COLOURS, time};
 use crate::markup::chart::{Axis, Figure, Key, Plot};
 use crate::people::float;
-use redeliver_sim::planner::Attempt;
-use redeliver_sim::planner::Forecast;
 
 const ATTEMPTS: usize = 12;
 
@@ -18,7 +17,7 @@ pub(super) fn figure(forecast: &Forecast) -> Figure {
     let (x, unit) = time(end.map(|attempt| attempt.latest_seconds).max().unwrap_or(0));
     let rows = float(drawn.max(1) as u64);
     let marks = (1..=drawn as u64).map(|number| (float(number), number.to_string())).collect();
-    // The bands of many policies are thinner, or nobody would see a picture of them as a whole.
+    // Thinner bands for many policies, so that the picture fits on a screen.
     let height = rows * (12.0 + 6.0 * float(policies.len() as u64));
     let plot = Plot {
         x: Axis { has_lines: true, ..x },
@@ -38,13 +37,13 @@ pub(super) fn figure(forecast: &Forecast) -> Figure {
         }
     };
     let bands = html! {
-        @for (index, (policy, colour)) in (0..).zip(policies.iter().zip(POLICIES)) {
+        @for (index, (policy, colour)) in (0..).zip(policies.iter().zip(POLICY_COLOURS)) {
             @for attempt in policy.schedule.attempts.iter().take(drawn) { (band(index, colour, attempt)) }
         }
     };
     let mut legend: Vec<_> = policies
         .iter()
-        .zip(POLICIES)
+        .zip(POLICY_COLOURS)
         .map(|(policy, colour)| (Key::Area(colour, "band"), policy.name.clone()))
         .collect();
     legend.push((Key::Tick("ink"), "median; earliest to latest".to_owned()));

@@ -1,16 +1,15 @@
-//! The chance to survive, by the length of the outage.
+//! The chance to survive an outage, by its length.
 
 use maud::html;
+use redeliver_sim::planner::{Forecast, Survival};
 
-use super::POLICIES;
+use super::axis::POLICY_COLOURS;
 use crate::markup::chart::{Axis, Figure, Key, Plot};
 use crate::people::float;
-use redeliver_sim::planner::Forecast;
-use redeliver_sim::planner::Survival;
 
 const HEIGHT: f64 = 180.0;
 const POINTS: u64 = 120;
-/// 1 minute to 24 hours, on a scale on which each doubling is as wide.
+/// 1 minute to 24 hours, on a logarithmic scale.
 const MARKS: [(f64, &str); 6] = [
     (60.0, "1 min"),
     (300.0, "5 min"),
@@ -40,7 +39,7 @@ pub(super) fn figure(forecast: &Forecast) -> Figure {
     ];
     if forecast.policies.iter().any(|policy| policy.hold.is_some()) {
         let held: u64 = forecast.circuit_breakers().map(|breaker| breaker.held_messages).sum();
-        // A longer one would be cut off.
+        // A longer text would be cut off.
         let words = if held == 0 { "held: none was in this run" } else { "held by the circuit breaker" };
         legend.insert(0, (Key::Line("ink", "dashed"), words.to_owned()));
     }
@@ -49,7 +48,7 @@ pub(super) fn figure(forecast: &Forecast) -> Figure {
     }
     let drawn = html! {
         @if let Some(at) = outage { (plot.line("ink thin", [(at, 0.0), (at, 100.0)])) }
-        @for (policy, colour) in forecast.policies.iter().zip(POLICIES) {
+        @for (policy, colour) in forecast.policies.iter().zip(POLICY_COLOURS) {
             @let survival = |at: f64| Survival::of(&policy.schedule, policy.hold.as_ref(), seconds(at.exp()));
             @let chances: Vec<_> = places.iter().map(|at| (*at, survival(*at))).collect();
             @let line = |chance: fn(&Survival) -> Option<f64>| chances.iter().filter_map(move |(at, survival)| Some((*at, chance(survival)? * 100.0)));
@@ -58,7 +57,7 @@ pub(super) fn figure(forecast: &Forecast) -> Figure {
             (plot.line(&format!("{colour} thin"), line(|survival| Some(survival.from_its_beginning))))
         }
     };
-    let policies = forecast.policies.iter().zip(POLICIES);
+    let policies = forecast.policies.iter().zip(POLICY_COLOURS);
     legend.extend(policies.map(|(policy, colour)| (Key::Line(colour, ""), policy.name.clone())));
     plot.figure("Chance that a message survives an outage", "in %", &drawn, "length of the outage", &legend)
 }

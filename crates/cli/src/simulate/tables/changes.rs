@@ -1,11 +1,11 @@
-//! What the circuit breaker changes, and why it may change nothing.
+//! The effect of the circuit breaker, and why there may be none.
 
-use super::{Section, after_the_return, dollars, side_by_side};
+use redeliver_sim::planner::{Forecast, Outcome, TargetFault};
+
+use super::section::{Section, after_the_return, dollars, side_by_side};
 use crate::people::{grouped, span};
-use redeliver_sim::planner::TargetFault;
-use redeliver_sim::planner::{Forecast, Outcome};
 
-/// What the policies come to with and without their circuit breakers.
+/// The outcomes of the policies with and without their circuit breakers.
 pub(super) fn section(forecast: &Forecast) -> Section {
     type Value = fn(&Outcome) -> String;
     let [busiest, _, drain] = after_the_return(forecast);
@@ -32,7 +32,7 @@ pub(super) fn section(forecast: &Forecast) -> Section {
     Section { note: never_opened(forecast), ..side_by_side(forecast, title, "", &names, rows) }
 }
 
-/// Why the columns are the same, and what to try. Of small flows no environment meets enough of an outage.
+/// Advice if the circuit breaker never opened. In a small flow no environment meets enough failures.
 fn never_opened(forecast: &Forecast) -> Option<String> {
     let has_opened = forecast.circuit_breakers().any(|breaker| breaker.openings > 0);
     let minimum = forecast.policies.iter().filter_map(|policy| policy.minimum_calls).min()?;
@@ -42,10 +42,10 @@ fn never_opened(forecast: &Forecast) -> Option<String> {
         Some(_) => "--max-concurrency 1, or ",
         None => "--environments 1, or ",
     };
-    let never = "The circuit breaker never opened: no environment met enough outages.";
+    let never = "The circuit breaker never opened: no environment met enough failed calls.";
     let advice = match forecast.scenario.fault {
         TargetFault::Outage(_) => format!("\nTry {fewer}a minimum_calls below {minimum}"),
-        // It should not open then.
+        // It should not open in this case.
         TargetFault::FailureRate(_) => String::new(),
     };
     (!has_opened).then(|| format!("{never}{advice}"))

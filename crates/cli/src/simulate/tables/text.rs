@@ -1,22 +1,21 @@
-//! The tables on a terminal: one that is wider goes on below.
+//! The tables on a terminal: a table that is too wide continues below.
 
-use super::{Section, scenario, sections};
+use super::section::Section;
 use crate::people::table;
-use redeliver_sim::planner::Forecast;
 
-/// Characters of a line that a terminal shows without breaking it.
+/// The longest line, in characters.
 const WIDTH: usize = 100;
 
-pub(in crate::simulate) fn text(forecast: &Forecast) -> String {
-    let tables = sections(forecast).into_iter().map(|section| {
-        let parts: Vec<_> = parts(&section).into_iter().map(|columns| part(&section, &columns)).collect();
+pub(super) fn text(scenario: &str, sections: &[Section]) -> String {
+    let tables = sections.iter().map(|section| {
+        let parts: Vec<_> = parts(section).into_iter().map(|columns| part(section, &columns)).collect();
         let note = section.note.as_ref().map_or(String::new(), |note| format!("{note}\n"));
         format!("{}\n{}{note}", section.title, parts.join("\n"))
     });
-    format!("{}\n\n{}", scenario(forecast), tables.collect::<Vec<_>>().join("\n"))
+    format!("{scenario}\n\n{}", tables.collect::<Vec<_>>().join("\n"))
 }
 
-/// The columns of each part of a table that is wider than a terminal: each part has the rows' names.
+/// The columns of each part of a table that is too wide. Each part has the names of the rows.
 fn parts(section: &Section) -> Vec<Vec<usize>> {
     let width = |column: usize| {
         let cells = section.rows.iter().map(|row| row[column].chars().count());

@@ -1,0 +1,100 @@
+//! A table of the forecast: its rows, its columns for each policy, and its numbers.
+
+use std::iter::once;
+
+use redeliver_sim::planner::{Forecast, PolicyForecast, TargetFault};
+
+use crate::people::grouped;
+
+/// A chance this close to 0 or 1 differs from it by rounding only.
+pub(super) const CERTAIN: f64 = 1e-9;
+
+pub(in crate::simulate) struct Section {
+    pub(in crate::simulate) title: String,
+    /// The first one has the names of the rows.
+    pub(in crate::simulate) columns: Vec<String>,
+    pub(in crate::simulate) rows: Vec<Vec<String>>,
+    /// Explains the columns.
+    pub(in crate::simulate) note: Option<String>,
+}
+
+/// Several values for each policy: one column a value for a single policy, otherwise one column a policy.
+pub(super) fn side_by_side<Name: ToString>(
+    forecast: &Forecast,
+    title: &str,
+    first: &str,
+    names: &[&str],
+    rows: impl Iterator<Item = (Name, impl Iterator<Item = Vec<String>>)>,
+) -> Section {
+    let is_alone = forecast.policies.len() == 1;
+    let rows = rows.map(|(name, values)| {
+        let cells = values.flat_map(|values| if is_alone { values } else { vec![values.join(" · ")] });
+        once(name.to_string()).chain(cells).collect()
+    });
+    let rows = rows.collect();
+    if is_alone {
+        let columns = once(first).chain(names.iter().copied()).map(str::to_owned).collect();
+        return Section { title: title.to_owned(), columns, rows, note: None };
+    }
+    by_policy(format!("{title}: {}", names.join(" · ")), first, forecast, rows)
+}
+
+/// A column for each policy.
+pub(super) fn by_policy(
+    title: impl Into<String>,
+    first: &str,
+    forecast: &Forecast,
+    rows: Vec<Vec<String>>,
+) -> Section {
+    let names = forecast.policies.iter().map(|policy| crate::text::escaped(&policy.name));
+    let columns = once(first.to_owned()).chain(names).collect();
+    Section { title: title.into(), columns, rows, note: None }
+}
+
+pub(super) fn row(name: &str, forecast: &Forecast, value: impl Fn(&PolicyForecast) -> String) -> Vec<String> {
+    once(name.to_owned()).chain(forecast.policies.iter().map(value)).collect()
+}
+
+/// With one decimal digit; 0 and 100 only for chances that are 0 and 1.
+pub(super) fn percent(share: f64) -> String {
+    match share * 100.0 {
+        _ if share <= CERTAIN => "0 %".to_owned(),
+        _ if share >= 1.0 - CERTAIN => "100 %".to_owned(),
+        percent if percent < 0.05 => "< 0.1 %".to_owned(),
+        percent if percent >= 99.95 => "> 99.9 %".to_owned(),
+        percent => format!("{percent:.1} %"),
+    }
+}
+
+pub(super) fn dollars(amount: f64) -> String {
+    format!("${amount:.2}")
+}
+
+pub(super) fn rounded(number: f64) -> String {
+    grouped(format!("{number:.0}").parse().unwrap_or(u64::MAX))
+}
+
+/// The names of the rows that count from the target's return, if it was down.
+pub(super) const fn after_the_return(forecast: &Forecast) -> [&'static str; 3] {
+    match forecast.scenario.fault {
+        TargetFault::Outage(_) => [
+            "busiest second after the return",
+            "99th percentile of the seconds after it",
+            "time to drain after the return",
+        ],
+        TargetFault::FailureRate(_) => {
+            ["busiest second", "99th percentile of the seconds", "time to drain after the last message"]
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chance_is_0_or_100_percent_only_if_it_is_certain() {
+        let shown = [0.0, 1e-12, 0.0004, 0.5, 0.999_49, 0.9999, 1.0].map(percent);
+        assert_eq!(shown, ["0 %", "0 %", "< 0.1 %", "50.0 %", "99.9 %", "> 99.9 %", "100 %"]);
+    }
+}
