@@ -29,8 +29,8 @@ impl<F: Function, C: Clock, O: Observer> Function for Guarded<'_, F, C, O> {
             Either::Left((Err(_), _)) => "panic",
             Either::Right(_) => "timeout",
         };
-        // It is unknown which records are done. All are reported as failed: nothing is deleted, and everything comes back.
-        self.observer.observe(&Event::BatchBrokenOff { records: all.len(), reason });
-        BatchResponse { failed: all }
+        // It is unknown which records are done. None is confirmed, so everything comes back.
+        self.observer.observe(&Event::BatchBrokenOff { records: all, reason });
+        Vec::new()
     }
 }

@@ -63,7 +63,7 @@ pub(super) struct CountedFunction<'a, F> {
 }
 
 impl<F: Function> Function for CountedFunction<'_, F> {
-    async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> BatchResponse {
+    async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> Vec<Confirmed> {
         self.invocations.add(1);
         self.held.note(&records);
         self.function.process(records, deadline).await
