@@ -14,7 +14,7 @@ mkdirSync(given.pictures, { recursive: true });
 /** What must never happen on any page. */
 const alarms = [];
 
-const tasks = { looksAround, pausesAndResumes, looksAgain, leavesInTime, looksAtTheFleet, filtersByKeyboard, readsHostileTexts, editsOne, sendsBack, startsSlowly, goesOn, deletes, plansAPolicy, onlyReads, visitsAnotherPort };
+const tasks = { looksAround, pausesAndResumes, looksAgain, leavesInTime, looksAtTheFleet, filtersByKeyboard, readsHostileTexts, editsOne, sendsBack, startsSlowly, goesOn, deletes, onlyReads, visitsAnotherPort };
 
 const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox', '--disable-dev-shm-usage'] });
 try {
@@ -94,7 +94,7 @@ async function looksAround() {
     await isAccessible(page, `now ${look}`);
     await isNarrowEnough(page, `now ${look}`);
     await picture(page, `now-${look}`);
-    for (const [name, words] of [['letters', 'Dead letters'], ['plans', 'Plans'], ['pause', 'Pause'], ['policy', 'Policy']]) {
+    for (const [name, words] of [['letters', 'Dead letters'], ['plans', 'Plans'], ['pause', 'Pause']]) {
       await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: words, exact: true }).click();
       if (name === 'letters') await page.getByRole('heading', { name: /causes?$/ }).waitFor();
       else await page.getByRole('heading', { level: 1 }).waitFor();
@@ -305,19 +305,6 @@ async function pausesAndResumes() {
     switched[what] = await page.locator('pre[role=status]').textContent({ timeout: 200_000 });
   }
   return switched;
-}
-
-/** Moves a slider and sees another picture. */
-async function plansAPolicy() {
-  const page = await open();
-  await page.goto(`${base}/0/policy?messages=200`);
-  const before = await page.locator('section.tables').innerText();
-  const slider = page.locator('input[name=a_attempts]');
-  await slider.focus();
-  await page.keyboard.press('ArrowLeft');
-  await page.waitForURL(/a_attempts=4/);
-  const after = await page.locator('section.tables').innerText();
-  return { changed: before !== after };
 }
 
 /** What who may only read sees. */

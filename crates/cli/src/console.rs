@@ -19,7 +19,6 @@ mod now_page;
 mod outcome;
 mod plan_page;
 mod plans;
-mod policy_page;
 mod request;
 mod run;
 mod site;

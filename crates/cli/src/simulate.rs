@@ -8,9 +8,8 @@ mod tables;
 
 use std::process::ExitCode;
 
-use maud::{Markup, html};
 use redeliver_core::policy::Policy;
-use redeliver_sim::cost::{Architecture, Prices};
+use redeliver_sim::cost::Prices;
 use redeliver_sim::planner::{Forecast, Measurements, Scenario, SimulationError, run};
 
 use crate::check::remark_on;
@@ -86,19 +85,4 @@ fn print(arguments: &Arguments, forecast: &Forecast) -> Result<ExitCode, Failure
     let lost = counted(lost, "message");
     tell::error(format_args!("{lost} did not come out before a queue's retention ended"));
     Ok(ExitCode::from(1))
-}
-
-/// The charts and tables of policies side by side, for a page.
-pub(crate) fn drawn(scenario: Scenario, policies: &[(&str, Policy)]) -> Result<Markup, Failure> {
-    const WEEK_SECONDS: u64 = 7 * 24 * 3600;
-    let mut forecast = Forecast::new(scenario, WEEK_SECONDS, Architecture::Arm64, Prices::list());
-    for (name, policy) in policies {
-        let measured = run(policy, &scenario, &|_| {})?;
-        forecast.add((*name).to_owned(), policy, measured, None);
-    }
-    Ok(html! {
-        p { (tables::scenario(&forecast)) }
-        (page::content(&forecast))
-        p class="remark" { (page::prices(&forecast)) }
-    })
 }

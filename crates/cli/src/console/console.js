@@ -67,12 +67,3 @@ for (const body of document.querySelectorAll("textarea[data-check]")) {
     }), 300);
   });
 }
-
-// Sliders say where they stand, and what they choose is simulated when they are let go.
-for (const form of document.querySelectorAll("[data-sliders]")) {
-  form.addEventListener("input", (event) => {
-    const shown = event.target.closest("label")?.querySelector("output");
-    if (shown) shown.value = event.target.value;
-  });
-  form.addEventListener("change", () => form.requestSubmit());
-}

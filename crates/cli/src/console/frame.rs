@@ -9,7 +9,6 @@ pub(super) const STYLE: &str = concat!(
     include_str!("../markup/chart.css"),
     include_str!("../markup/page.css"),
     include_str!("../audit/html/page.css"),
-    include_str!("../simulate/page/page.css"),
     include_str!("console.css")
 );
 pub(super) const FLEET_STYLE: &str = crate::fleet::STYLE;
@@ -27,22 +26,20 @@ pub(super) enum Place {
     Letters,
     Plans,
     Pause,
-    Policy,
 }
 
 impl Place {
-    /// True for the pages that a file of dead letters has, too.
+    /// True for the page that a file of dead letters has, too.
     const fn is_of_files(self) -> bool {
-        matches!(self, Self::Letters | Self::Policy)
+        matches!(self, Self::Letters)
     }
 }
 
-const PLACES: [(Place, &str, &str); 5] = [
+const PLACES: [(Place, &str, &str); 4] = [
     (Place::Now, "", "Now"),
     (Place::Letters, "letters", "Dead letters"),
     (Place::Plans, "plans", "Plans"),
     (Place::Pause, "pause", "Pause"),
-    (Place::Policy, "policy", "Policy"),
 ];
 
 /// A page of a deployment.

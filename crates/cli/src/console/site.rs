@@ -22,9 +22,8 @@ use super::frame::{self, Place, bare};
 use super::guard::{Admission, Guard, Refusal};
 use super::letters::Selection;
 use super::live::live;
-use super::policy_page::Sliders;
 use super::request::{self, InForm, InPath, InQuery};
-use super::{edit_page, letters_page, making, message_page, now_page, plan_page, policy_page, start_form};
+use super::{edit_page, letters_page, making, message_page, now_page, plan_page, start_form};
 use crate::connection::Connection;
 use crate::markup::safe;
 
@@ -69,7 +68,6 @@ pub(super) fn router(site: Arc<Site>) -> Router {
         .route(&at("{desk}/plans/{id}/pause"), post(pause_plan))
         .route(&at("{desk}/pause"), get(pause_page).post(switch))
         .route(&at("{desk}/pause/live"), get(pause_live))
-        .route(&at("{desk}/policy"), get(policy))
         .fallback(async || Trouble::missing(request::NO_SUCH_PAGE))
         .method_not_allowed_fallback(request::wrong_method)
         .layer(axum::extract::DefaultBodyLimit::max(FORM_BYTES_MAX))
@@ -286,11 +284,6 @@ async fn switch(at: At, InForm(wanted): InForm<now_page::WantedState>) -> Answer
         p { a href=(at.path("pause")) { "Back" } }
     };
     at.page(Place::Pause, "Pause and resume", &body)
-}
-
-async fn policy(at: At, InQuery(sliders): InQuery<Sliders>) -> Answer {
-    let body = at.blocking(move |at| policy_page::body(at, &sliders)).await?;
-    at.page(Place::Policy, "Policy", &body)
 }
 
 #[cfg(test)]

@@ -82,14 +82,6 @@ async fn what_is_not_understood_is_a_page_that_says_so_and_leads_back() {
             "/0/letters",
         ),
         (
-            "GET",
-            "/0/policy?a_attempts=many",
-            "",
-            "400 Bad Request",
-            "The address says something that this page does not know: a_attempts: invalid digit found in string.",
-            "/0/policy",
-        ),
-        (
             "POST",
             "/0/pause",
             "",
