@@ -13,7 +13,7 @@ export interface Queues {
 }
 
 /**
- * Adds the queues' URLs to the stack's outputs, by the names that `redeliver --stack` knows (crates/cli/src/connection/deployment.rs).
+ * Adds the queues' URLs to the stack's outputs, by the names that `redeliver --stack` knows (crates/operator/src/queues/deployment.rs).
  *
  * @throws RedeliverPropsError if the stack has them already.
  */

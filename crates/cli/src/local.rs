@@ -21,8 +21,9 @@ pub(crate) use run::progress_bar;
 use redeliver_aws::targets::OwnFunction;
 use tokio::time::timeout;
 
-use crate::signals::Signals;
-use crate::{Failure, tell};
+use redeliver_operator::terminal::signals::Signals;
+use redeliver_operator::Failure;
+use redeliver_operator::terminal::stderr;
 use report::RunReport;
 use setup::Setup;
 use target::Target;
@@ -53,7 +54,7 @@ pub(crate) async fn start_function(function: &OwnFunction) -> Result<(), String>
     let started = match timeout(START_PATIENCE, &mut starting).await {
         Ok(started) => started,
         Err(_) => {
-            tell::warning(
+            stderr::warning(
                 "--exec has not asked for an invocation for 10 s: its command must start a Lambda runtime, such as \
                  `python3 -m awslambdaric app.handler`",
             );
@@ -77,11 +78,11 @@ async fn start_unless_interrupted(function: &OwnFunction) -> Result<(), Failure>
 fn print(arguments: &Arguments, report: &RunReport) -> Result<ExitCode, Failure> {
     arguments.printing.print("local", report, || report.table())?;
     if let Some(hint) = report.hint() {
-        tell::warning(hint);
+        stderr::warning(hint);
     }
     let problems = report.problems();
     for problem in &problems {
-        tell::error(problem);
+        stderr::error(problem);
     }
     Ok(ExitCode::from(u8::from(!problems.is_empty())))
 }

@@ -1,51 +1,20 @@
 //! The `redeliver` program: its commands, each with its arguments and its exit codes.
 #![expect(unreachable_pub, reason = "a program has no public API: what is `pub` is so for the other modules")]
 
-mod account;
-mod applying;
-mod audit;
-mod check;
-mod cloudwatch;
-mod completions;
-mod connection;
-mod console;
-mod coverage;
-mod event_sources;
-mod files;
-mod fleet;
-mod http_server;
+mod commands;
 mod local;
-mod locked;
-mod man;
-mod markup;
-mod message_file;
-mod output;
-mod pause;
-mod people;
-mod picking;
-mod plain;
-mod purge;
-mod readers;
-mod redrive;
-mod send;
-mod signals;
 mod simulate;
-mod source;
-mod status;
-mod tell;
-#[cfg(test)]
-mod tests;
-mod text;
 mod version;
 mod work;
 
 use std::process::ExitCode;
 
 use clap::{Arg, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use redeliver_aws::stderr;
-use tell::{Voice, colors_of};
-#[cfg(test)]
-use tests::{browser, loopback};
+use redeliver_operator::Failure;
+use redeliver_operator::terminal::escape;
+use redeliver_operator::terminal::stderr::{self, Voice, colors_of};
+
+use commands::{audit, check, completions, fleet, man, pause, purge, redrive, send, status};
 
 /// Delayed, jittered retries for SQS and Lambda, with nothing lost and every dead letter explained.
 #[derive(Debug, Parser)]
@@ -68,7 +37,7 @@ enum Command {
     Send(Box<send::Arguments>),
     Status(Box<status::Arguments>),
     Fleet(Box<fleet::Arguments>),
-    Console(Box<console::Arguments>),
+    Console(Box<redeliver_console::Arguments>),
     Pause(Box<pause::PauseArguments>),
     Resume(Box<pause::ResumeArguments>),
     Work(work::Arguments),
@@ -90,7 +59,7 @@ fn main() -> ExitCode {
     };
     arguments.voice.apply();
     run(arguments.command).unwrap_or_else(|error| {
-        tell::error(error);
+        stderr::error(error);
         ExitCode::from(2)
     })
 }
@@ -107,11 +76,11 @@ fn leave_no_core_file() {
 /// Help, the version, or what is wrong with the command line, which may have been pasted from anywhere.
 fn refuse(error: &clap::Error) -> ExitCode {
     let words = error.render().to_string();
-    let safe = text::escaped_lines(&words);
+    let safe = escape::escaped_lines(&words);
     if safe == words {
         error.exit();
     }
-    stderr::line(safe.trim_end());
+    redeliver_aws::stderr::line(safe.trim_end());
     ExitCode::from(2)
 }
 
@@ -120,9 +89,6 @@ fn negative_numbers(argument: Arg) -> Arg {
     let takes_one = !argument.is_positional() && argument.get_action().takes_values();
     if takes_one { argument.allow_negative_numbers(true) } else { argument }
 }
-
-/// Why a command has no outcome, in words.
-type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 fn run(command: Command) -> Result<ExitCode, Failure> {
     match command {
@@ -135,7 +101,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Send(arguments) => block_on(send::main(&arguments)),
         Command::Status(arguments) => block_on(status::main(&arguments)),
         Command::Fleet(arguments) => block_on(fleet::main(&arguments)),
-        Command::Console(arguments) => block_on(console::main(&arguments)),
+        Command::Console(arguments) => block_on(redeliver_console::main(&arguments)),
         Command::Pause(arguments) => block_on(pause::pause(&arguments)),
         Command::Resume(arguments) => block_on(pause::resume(&arguments)),
         // Its errors are lines of its log.

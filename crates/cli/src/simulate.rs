@@ -12,11 +12,12 @@ use redeliver_core::policy::Policy;
 use redeliver_sim::cost::Prices;
 use redeliver_sim::planner::{Forecast, Measurements, Scenario, SimulationError, run};
 
-use crate::check::remark_on;
-use crate::files::{FileError, read_policy, read_text};
+use crate::commands::check::remark_on;
+use redeliver_operator::files::{FileError, read_policy, read_text};
 use crate::local::progress_bar;
-use crate::people::counted;
-use crate::{Failure, tell};
+use redeliver_operator::terminal::units::counted;
+use redeliver_operator::Failure;
+use redeliver_operator::terminal::stderr;
 pub use arguments::Arguments;
 use arguments::names_of;
 use picture::Picture;
@@ -83,6 +84,6 @@ fn print(arguments: &Arguments, forecast: &Forecast) -> Result<ExitCode, Failure
         return Ok(ExitCode::SUCCESS);
     }
     let lost = counted(lost, "message");
-    tell::error(format_args!("{lost} did not come out before a queue's retention ended"));
+    stderr::error(format_args!("{lost} did not come out before a queue's retention ended"));
     Ok(ExitCode::from(1))
 }

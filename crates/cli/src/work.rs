@@ -30,8 +30,8 @@ use serde_json::json;
 
 pub use arguments::Arguments;
 
-use crate::signals::Signals;
-use crate::tell;
+use redeliver_operator::terminal::signals::Signals;
+use redeliver_operator::terminal::stderr;
 use prepared::{Prepared, prepare};
 use server::{HealthServer, Served};
 
@@ -39,7 +39,7 @@ use server::{HealthServer, Served};
 pub fn main(arguments: &Arguments) -> ExitCode {
     telemetry::init();
     // Standard error has JSON lines.
-    tell::hush();
+    stderr::hush();
     match run(arguments) {
         Ok(Ending::Finished) => ExitCode::SUCCESS,
         Ok(Ending::Cancelled) => ExitCode::from(1),

@@ -2,10 +2,13 @@
 #![expect(clippy::unwrap_used, reason = "for tests alone: what fails here fails the test")]
 
 pub mod altered;
+pub mod browser;
 pub mod dead_letters;
 mod dying;
 pub mod foreign;
 pub mod functions;
+pub mod hostile;
+pub mod loopback;
 pub mod planted;
 
 pub use dying::Killed;

@@ -7,9 +7,9 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use redeliver_aws::targets::{Command, HandlerEvent};
 use redeliver_core::strategy::Strategy;
 
-use crate::output::Printing;
-use crate::people::number;
-use crate::plain::PlainArguments;
+use redeliver_operator::plain_args::PlainArguments;
+use redeliver_operator::terminal::output::Printing;
+use redeliver_operator::terminal::units::number;
 
 /// Run the whole retry loop on a file of messages: the three functions' own code on an SQS in memory, in virtual time.
 #[derive(Debug, Args)]

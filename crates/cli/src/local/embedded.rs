@@ -12,8 +12,8 @@ use super::report::RunReport;
 use super::run::{self, Backend};
 use super::setup::Setup;
 use super::target::Target;
-use crate::Failure;
-use crate::signals::interrupted;
+use redeliver_operator::Failure;
+use redeliver_operator::terminal::signals::interrupted;
 
 pub(super) async fn run(setup: Setup, output: &mut dyn Write) -> Result<RunReport, Failure> {
     let clock = virtual_time::clock();

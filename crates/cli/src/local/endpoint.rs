@@ -16,10 +16,10 @@ use redeliver_sim::{LoopError, Topology};
 use super::report::RunReport;
 use super::run::{self, Backend};
 use super::setup::Setup;
-use crate::Failure;
-use crate::connection::{emulator_credentials, is_on_this_machine};
-use crate::locked::locked;
-use crate::signals::interrupted;
+use redeliver_operator::Failure;
+use redeliver_operator::lock::lock;
+use redeliver_operator::queues::{emulator_credentials, is_on_this_machine};
+use redeliver_operator::terminal::signals::interrupted;
 
 pub(super) async fn run(setup: Setup, url: &str, output: &mut dyn Write) -> Result<RunReport, Failure> {
     let counter = RequestCounter::default();
@@ -71,7 +71,7 @@ struct RequestCounter(Arc<Mutex<BTreeMap<String, u64>>>);
 
 impl RequestCounter {
     fn counts(&self) -> BTreeMap<String, u64> {
-        locked(&self.0).clone()
+        lock(&self.0).clone()
     }
 }
 
@@ -90,7 +90,7 @@ impl Intercept for RequestCounter {
         let action =
             context.request().headers().get("x-amz-target").and_then(|target| target.split('.').nth(1));
         if let Some(action) = action {
-            *locked(&self.0).entry(action.to_owned()).or_default() += 1;
+            *lock(&self.0).entry(action.to_owned()).or_default() += 1;
         }
         Ok(())
     }

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use redeliver_core::message::OutgoingMessage;
 
-use crate::files::FileError;
-use crate::message_file::{Form, Lines, dead_letter, open, unreadable};
+use redeliver_operator::files::FileError;
+use redeliver_operator::message_file::{Form, Lines, dead_letter, open, unreadable};
 
 /// Consecutive lines of the input.
 #[derive(Debug, Default)]

@@ -9,10 +9,10 @@ use redeliver_core::turn::yield_now;
 use redeliver_sim::Tracker;
 
 use super::input::{Chunk, Chunks, RefusedLine};
-use crate::files::FileError;
-use crate::locked::locked;
-use crate::message_file::named;
-use crate::tell;
+use redeliver_operator::files::FileError;
+use redeliver_operator::lock::lock;
+use redeliver_operator::message_file::named;
+use redeliver_operator::terminal::stderr;
 
 /// Each chunk is announced before the one before it is sent: otherwise the run could settle between the two.
 pub(super) struct Producer<'a> {
@@ -42,10 +42,10 @@ impl<'a> Producer<'a> {
         let input = named(&self.chunks.path);
         let refusals = refused.iter().map(|RefusedLine { line, reason }| (line, reason));
         for (line, warning) in refusals.chain(dead_letter.iter().map(|(line, hint)| (line, hint))) {
-            tell::warning(format_args!("{}:{line}: {warning}", input.display()));
+            stderr::warning(format_args!("{}:{line}: {warning}", input.display()));
         }
         self.refused += refused.len() as u64;
-        locked(self.tracker).expect(messages.len() as u64);
+        lock(self.tracker).expect(messages.len() as u64);
         self.bar.inc_length(messages.len() as u64);
     }
 }

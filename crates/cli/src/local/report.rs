@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use crate::people::{bar, counted, grouped, span, table};
-use crate::text::escaped;
+use redeliver_operator::terminal::escape::escaped;
+use redeliver_operator::terminal::units::{bar, counted, grouped, span, table};
 
 /// The result of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

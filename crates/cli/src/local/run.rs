@@ -27,7 +27,8 @@ use super::producer::{Producer, drained};
 use super::report::{RunReport, histogram};
 use super::setup::Setup;
 use super::target::TrackedTarget;
-use crate::{Failure, tell};
+use redeliver_operator::Failure;
+use redeliver_operator::terminal::stderr;
 
 /// An SQS in memory and in virtual time, or an endpoint in real time.
 pub(super) struct Backend<'a, S: QueueService, C> {
@@ -251,5 +252,5 @@ fn report(
 }
 
 pub(crate) fn progress_bar(messages: u64) -> ProgressBar {
-    tell::progress(ProgressBar::new(messages), "{bar:40} {human_pos}/{human_len} messages settled, {elapsed}")
+    stderr::progress(ProgressBar::new(messages), "{bar:40} {human_pos}/{human_len} messages settled, {elapsed}")
 }

@@ -16,8 +16,8 @@ use redeliver_sim::{BuiltInTarget, Failures, check_payload};
 use super::arguments::Arguments;
 use super::input::{ChunkSize, Chunks};
 use super::target::Target;
-use crate::files::{FileError, create_output, read_policy, read_schema, unwritable};
-use crate::message_file::Form;
+use redeliver_operator::files::{FileError, create_output, read_policy, read_schema, unwritable};
+use redeliver_operator::message_file::Form;
 
 pub(super) struct Setup {
     pub(super) chunks: Chunks,

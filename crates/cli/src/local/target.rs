@@ -10,7 +10,7 @@ use redeliver_embedded::VirtualClock;
 use redeliver_sim::functions::MAX_CONCURRENCY;
 use redeliver_sim::{BuiltInTarget, Tracker};
 
-use crate::locked::locked;
+use redeliver_operator::lock::lock;
 
 #[derive(Debug)]
 pub(super) enum Target {
@@ -48,12 +48,12 @@ impl<C: Clock> TrackedTarget<'_, C> {
     ) -> Result<(), HandlerError> {
         let _held = self.hold.as_ref().map(VirtualClock::hold);
         call.await.inspect_err(|HandlerError { error_type, details, .. }| {
-            *locked(self.last_failure) = Some(format!("{}: {details}", error_type.name()));
+            *lock(self.last_failure) = Some(format!("{}: {details}", error_type.name()));
         })
     }
 
     fn processed(&self, message: &Message<'_>) {
-        locked(self.tracker).processed(message.body, self.clock.now());
+        lock(self.tracker).processed(message.body, self.clock.now());
     }
 }
 

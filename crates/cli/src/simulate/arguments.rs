@@ -11,8 +11,8 @@ use redeliver_sim::cost::Architecture;
 use redeliver_sim::planner::{Concurrency, Scenario, TargetFault};
 
 use crate::local::{probability, strategies};
-use crate::output::Printing;
-use crate::people::{DAY, MINUTE, number, seconds};
+use redeliver_operator::terminal::output::Printing;
+use redeliver_operator::terminal::units::{DAY, MINUTE, number, seconds};
 
 /// The length of outages and loads, in seconds.
 const SPAN: RangeInclusive<u64> = 1..=30 * DAY;

@@ -6,7 +6,7 @@ use redeliver_sim::planner::Forecast;
 
 use super::plot::figures;
 use super::tables::{scenario, sections};
-use crate::markup::{figure, page};
+use redeliver_operator::markup::{figure, page};
 
 pub(super) fn of(forecast: &Forecast) -> String {
     let names: Vec<_> = forecast.policies.iter().map(|policy| policy.name.as_str()).collect();

@@ -7,8 +7,8 @@ use redeliver_sim::planner::Forecast;
 
 use super::page;
 use super::plot::figures;
-use crate::files::FileError;
-use crate::markup::chart::picture;
+use redeliver_operator::files::FileError;
+use redeliver_operator::markup::chart::picture;
 
 /// The file of a picture, and its format.
 #[derive(Clone, Debug)]

@@ -7,7 +7,7 @@ mod survival;
 
 use redeliver_sim::planner::Forecast;
 
-use crate::markup::chart::Figure;
+use redeliver_operator::markup::chart::Figure;
 use axis::POLICY_COLOURS;
 
 /// The largest number of policies that can be distinguished in one picture.

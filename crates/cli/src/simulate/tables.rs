@@ -13,7 +13,7 @@ use redeliver_sim::planner::{
     Survival, TargetFault, WorstCase,
 };
 
-use crate::people::{counted, float, grouped, span};
+use redeliver_operator::terminal::units::{counted, float, grouped, span};
 pub(super) use section::Section;
 use section::{CERTAIN, after_the_return, by_policy, dollars, percent, rounded, row, side_by_side};
 

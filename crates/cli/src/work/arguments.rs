@@ -9,9 +9,9 @@ use redeliver_aws::targets::Command;
 use redeliver_core::strategy::Role;
 
 use super::poller::Limits;
-use crate::connection::Connection;
+use redeliver_operator::queues::Connection;
 use crate::local::command;
-use crate::people::{DAY, HOUR, number, seconds};
+use redeliver_operator::terminal::units::{DAY, HOUR, number, seconds};
 
 /// Time to delete the last batch, and to end.
 const SHUTDOWN_RESERVE: Duration = Duration::from_secs(10);

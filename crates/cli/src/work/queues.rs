@@ -7,7 +7,7 @@ use redeliver_core::strategy::{Redrive, Role, Strategy};
 use thiserror::Error;
 
 use super::queue_name::QueueName;
-use crate::connection::RedrivePolicy;
+use redeliver_operator::queues::RedrivePolicy;
 
 /// How failed messages are retried, as far as this process knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -19,7 +19,7 @@ use tokio::net::TcpListener;
 
 use super::health::Health;
 use super::metrics::Metrics;
-use crate::http_server;
+use redeliver_operator::http_server;
 
 #[derive(Debug)]
 pub(super) struct Served {

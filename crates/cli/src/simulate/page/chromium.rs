@@ -7,7 +7,7 @@ use redeliver_core::strategy::Strategy;
 use redeliver_sim::cost::{Architecture, Prices};
 use redeliver_sim::planner::{Concurrency, Forecast, Scenario, TargetFault, run};
 
-use crate::browser::Scratch;
+use redeliver_testing::browser::Scratch;
 
 /// A page of so many policies, whose names are long.
 fn page(policies: usize) -> String {

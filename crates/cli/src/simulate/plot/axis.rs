@@ -1,7 +1,7 @@
 //! Colours and time axes of the charts.
 
-use crate::markup::chart::{Axis, scale};
-use crate::people::float;
+use redeliver_operator::markup::chart::{Axis, scale};
+use redeliver_operator::terminal::units::float;
 
 /// The colours of the policies.
 pub(super) const POLICY_COLOURS: [&str; 6] = ["s1", "s2", "s3", "s4", "s5", "s6"];

@@ -4,8 +4,8 @@ use maud::html;
 use redeliver_sim::planner::{Forecast, Load, PolicyForecast, Second};
 
 use super::axis::time;
-use crate::markup::chart::{Axis, Figure, Key, Plot};
-use crate::people::float;
+use redeliver_operator::markup::chart::{Axis, Figure, Key, Plot};
+use redeliver_operator::terminal::units::float;
 
 const HEIGHT: f64 = 150.0;
 /// The largest number of columns; a column shows its busiest second.

@@ -4,8 +4,8 @@ use maud::{Markup, html};
 use redeliver_sim::planner::{Attempt, Forecast};
 
 use super::axis::{POLICY_COLOURS, time};
-use crate::markup::chart::{Axis, Figure, Key, Plot};
-use crate::people::float;
+use redeliver_operator::markup::chart::{Axis, Figure, Key, Plot};
+use redeliver_operator::terminal::units::float;
 
 const ATTEMPTS: usize = 12;
 

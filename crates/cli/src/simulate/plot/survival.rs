@@ -4,8 +4,8 @@ use maud::html;
 use redeliver_sim::planner::{Forecast, Survival};
 
 use super::axis::POLICY_COLOURS;
-use crate::markup::chart::{Axis, Figure, Key, Plot};
-use crate::people::float;
+use redeliver_operator::markup::chart::{Axis, Figure, Key, Plot};
+use redeliver_operator::terminal::units::float;
 
 const HEIGHT: f64 = 180.0;
 const POINTS: u64 = 120;

@@ -3,7 +3,7 @@
 use redeliver_sim::planner::{Forecast, Outcome, TargetFault};
 
 use super::section::{Section, after_the_return, dollars, side_by_side};
-use crate::people::{grouped, span};
+use redeliver_operator::terminal::units::{grouped, span};
 
 /// The outcomes of the policies with and without their circuit breakers.
 pub(super) fn section(forecast: &Forecast) -> Section {

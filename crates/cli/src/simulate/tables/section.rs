@@ -4,7 +4,7 @@ use std::iter::once;
 
 use redeliver_sim::planner::{Forecast, PolicyForecast, TargetFault};
 
-use crate::people::grouped;
+use redeliver_operator::terminal::units::grouped;
 
 /// A chance this close to 0 or 1 differs from it by rounding only.
 pub(super) const CERTAIN: f64 = 1e-9;
@@ -46,7 +46,7 @@ pub(super) fn by_policy(
     forecast: &Forecast,
     rows: Vec<Vec<String>>,
 ) -> Section {
-    let names = forecast.policies.iter().map(|policy| crate::text::escaped(&policy.name));
+    let names = forecast.policies.iter().map(|policy| redeliver_operator::terminal::escape::escaped(&policy.name));
     let columns = once(first.to_owned()).chain(names).collect();
     Section { title: title.into(), columns, rows, note: None }
 }

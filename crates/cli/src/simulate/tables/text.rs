@@ -1,7 +1,7 @@
 //! The tables on a terminal: a table that is too wide continues below.
 
 use super::section::Section;
-use crate::people::table;
+use redeliver_operator::terminal::units::table;
 
 /// The longest line, in characters.
 const WIDTH: usize = 100;

@@ -1,0 +1,14 @@
+//! The operator's commands: each file has the options, the exit codes and the output of one.
+
+mod apply_args;
+pub mod audit;
+pub mod check;
+pub mod completions;
+pub mod fleet;
+pub mod man;
+pub mod pause;
+pub mod purge;
+pub mod redrive;
+mod selection_args;
+pub mod send;
+pub mod status;

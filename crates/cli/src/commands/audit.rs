@@ -1,0 +1,188 @@
+//! `redeliver audit`: what died, why and when, read from a DLQ without consuming it.
+
+mod age;
+mod arguments;
+mod attempts;
+mod auditor;
+mod copies;
+mod csv;
+#[cfg(test)]
+pub(crate) mod examples;
+mod html;
+mod over_time;
+mod report;
+mod show;
+mod since;
+mod table;
+mod view;
+
+use std::io::{self, BufWriter, IsTerminal as _, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use futures_util::future::{Either, select};
+use indicatif::ProgressBar;
+use redeliver_aws::SystemClock;
+use redeliver_core::ports::{Clock as _, Queue as _};
+
+pub use arguments::{Arguments, Format};
+use auditor::{Audited, Auditor, Progress};
+use report::{Context, Tally};
+pub(crate) use table::groups_for_people;
+use view::View;
+
+use redeliver_dead_letters::{Archive, Known, Pick};
+use redeliver_operator::Failure;
+use redeliver_operator::dead_letter_source::OpenSource;
+use redeliver_operator::sentences::{causes_beyond_the_table, not_judged_in_words};
+use redeliver_operator::terminal::signals;
+use redeliver_operator::terminal::stderr;
+use redeliver_operator::terminal::units::counted;
+
+/// Reads the queue and prints what is in it.
+pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let audited = run(arguments).await?;
+    let Audited { report, missing, output_closed, still_hidden, remark, .. } = &audited;
+    if let Some(remark) = remark {
+        stderr::warning(remark);
+    }
+    not_judged_in_words(&report.not_judged).iter().for_each(stderr::warning);
+    // The table on standard output has the sentence already.
+    let says_it_itself =
+        arguments.is_table_on_stdout() && arguments.show.is_none() && arguments.since.is_none();
+    let is_known = says_it_itself || *output_closed;
+    if let Some(sentence) = report.incompleteness().filter(|_| !is_known) {
+        stderr::warning(sentence);
+    }
+    for sentence in missing {
+        stderr::error(sentence);
+    }
+    if *still_hidden > 0 {
+        let messages = counted(*still_hidden, "message");
+        stderr::warning(format_args!("{messages} stay hidden from other readers for up to two minutes"));
+    }
+    Ok(exit_code(&audited))
+}
+
+/// As documented in `--help`.
+fn exit_code(audited: &Audited) -> ExitCode {
+    let Audited { report, missing, output_closed, .. } = audited;
+    // First: what was told now is not told again.
+    if audited.has_new_causes {
+        return ExitCode::from(6);
+    }
+    let has_ended_as_asked =
+        (report.complete || report.max_reached || *output_closed) && report.not_judged.messages == 0;
+    ExitCode::from(match (has_ended_as_asked, missing.is_empty(), report.total) {
+        (false, ..) => 4,
+        (true, false, _) => 1,
+        (true, true, 0) => 0,
+        (true, true, _) => 3,
+    })
+}
+
+async fn run(arguments: &Arguments) -> Result<Audited, Failure> {
+    arguments.output.check()?;
+    let can_mask = arguments.show.is_some() || matches!(arguments.format, Format::Html | Format::Csv);
+    if arguments.reveal && !can_mask {
+        return Err("--reveal is for --show, and for --format html or csv: leave it out".into());
+    }
+    let pick = match &arguments.show {
+        Some(id) => Pick::one(id),
+        None => arguments.picking.pick()?,
+    };
+    let interrupt = signals::interrupted("interrupted: giving the messages back")?;
+    let mut stop = Box::pin(interrupt.requested());
+    let opened = select(stop.as_mut(), Box::pin(arguments.source.open())).await;
+    let OpenSource { dead_letters, name, retention } = match opened {
+        Either::Left(_) => return Err("interrupted before anything was read".into()),
+        Either::Right((opened, _)) => opened?,
+    };
+    let context =
+        Context { queue: name, retention, now: SystemClock.now(), filter: arguments.picking.filter.clone() };
+    let known = arguments.since.as_deref().map(|path| Known::read(path, dead_letters.arn())).transpose()?;
+    let archive = arguments.archive.as_deref().map(Archive::create).transpose()?;
+    let mut output = output(arguments)?;
+    let template = "{bar:40} {human_pos}/{human_len} messages read, {elapsed}";
+    let bar = stderr::progress(ProgressBar::new(0), template);
+    let progress = |progress| match progress {
+        Progress::Read { seen, approximate } => {
+            bar.set_length(approximate.max(seen));
+            bar.set_position(seen);
+        }
+        Progress::Over => bar.finish_and_clear(),
+    };
+    let auditor = Auditor {
+        pick,
+        max: arguments.picking.max(),
+        tally: Tally::new(context),
+        archive,
+        view: view(arguments, known.as_ref()),
+        output: &mut output,
+    };
+    let audited = auditor.audit(&dead_letters, &SystemClock, stop, progress).await;
+    bar.finish_and_clear();
+    // A pipe or a device was there before.
+    if let (Err(_), Some(ours)) = (&audited, arguments.output.file().filter(|path| path.is_file())) {
+        let _nothing_is_in_it = std::fs::remove_file(ours);
+    }
+    let mut audited = audited?;
+    if let (Some(path), Some(known)) = (&arguments.since, known) {
+        audited.has_new_causes = remember(arguments, known, path, &audited)?;
+    }
+    Ok(audited)
+}
+
+/// Tells the causes that were never told, if they are not the output itself, and keeps them; whether there are any.
+fn remember(
+    arguments: &Arguments,
+    mut known: Known,
+    path: &Path,
+    audited: &Audited,
+) -> Result<bool, Failure> {
+    let groups = &audited.report.groups;
+    let lines = since::lines(&known, groups);
+    causes_beyond_the_table(groups).iter().for_each(stderr::warning);
+    // Nobody has read them if the output was closed.
+    if !audited.output_closed {
+        if !arguments.is_table_on_stdout() {
+            lines.iter().for_each(stderr::warning);
+        }
+        known.remember(groups, SystemClock.now());
+        known.write(path)?;
+    }
+    Ok(!lines.is_empty())
+}
+
+fn view(arguments: &Arguments, known: Option<&Known>) -> Box<dyn View> {
+    // Nothing else is printed then: a cron job is silent as long as there is nothing new.
+    if let Some(known) = known.filter(|_| arguments.is_table_on_stdout()) {
+        return Box::new(since::NewCauses { known: known.clone() });
+    }
+    let on_stdout = arguments.output.file().is_none();
+    let colours = on_stdout && console::colors_enabled();
+    let reveal = arguments.reveal;
+    if arguments.show.is_some() {
+        return Box::new(show::Show { reveal, colours, printed: 0 });
+    }
+    match arguments.format {
+        Format::Table => {
+            Box::new(table::Table { colours, on_terminal: on_stdout && io::stdout().is_terminal() })
+        }
+        Format::Json => Box::new(view::Json),
+        Format::Jsonl => Box::new(view::JsonLines),
+        Format::Csv => Box::new(csv::Csv { reveal }),
+        Format::Html => Box::new(html::Page::new(reveal)),
+    }
+}
+
+fn output(arguments: &Arguments) -> Result<BufWriter<Box<dyn Write>>, Failure> {
+    let output: Box<dyn Write> = match arguments.output.file() {
+        Some(path) => Box::new(redeliver_operator::terminal::output::create(path)?),
+        None => Box::new(io::stdout().lock()),
+    };
+    Ok(BufWriter::new(output))
+}
+
+#[cfg(test)]
+mod tests;

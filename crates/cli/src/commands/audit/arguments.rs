@@ -1,0 +1,94 @@
+//! The arguments of `redeliver audit`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use crate::commands::selection_args::Picking;
+use redeliver_operator::dead_letter_source::Source;
+use redeliver_operator::terminal::output::Output;
+
+/// Tell what died, why and when, by reading a DLQ without consuming it, or a file of dead letters.
+///
+/// Works on the final DLQ of a redeliver stack and on any other standard queue, and on what `audit --archive`, `purge
+/// --backup` and `local --final-dlq` wrote. Messages are hidden from other readers
+/// while they are read, and visible again at the end, also after an error or Ctrl-C (within two minutes if the program
+/// is killed). Reading counts as a receive, as with any reader.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  redeliver audit --stack redeliver-prod
+  redeliver audit dead.jsonl
+  redeliver audit --queue orders-dlq --format json
+  redeliver audit --prefix orders --where '.error_type == \"MESSAGE_EXPIRED\"'
+  redeliver audit --stack redeliver-prod --format html -o dead-letters.html
+  redeliver audit --stack redeliver-prod --reveal \\
+    --show 0191f3a2-7b1c-7d3e-8f00-0123456789ab
+  redeliver audit --stack redeliver-prod --archive dead-letters.jsonl
+  redeliver audit --stack redeliver-prod --since known-causes.jsonl
+
+A filter is jq, on one object a message: {message_id, sent_at, error_type, error_details, attempts, fingerprint, attributes, \
+body}. Attributes are plain values. A body that is no JSON is text: write `.body.data?.amount? > 100` if there are both. A message on which a filter fails is \
+not judged: it is left alone, and counted.
+
+JSON: {schema, total, coverage: {seen, approximate, unreadable}, not_judged: {messages, example, reason}, by_error_type: {CODE: n}, groups: [{fingerprint, error_type, \
+count, first, last, error_details, example}], attempts, age, over_time, duplicates, skipped_attempts, complete, ...}
+
+Duplicates are dead letters with the same message_id and generation: copies, however many attempts each has spent. Skipped \
+attempts are those that retry_attempt counts and retry_history does not have, from its oldest failure on if it has five, \
+else from the first.
+
+Exit codes:
+  0  no dead letters that were asked for
+  1  a message or a group that was named is not in the queue
+  2  bad usage, or a filter, a file or a queue that cannot be used
+  3  dead letters were found
+  4  not all of the queue was seen, unless --max ended it; a line of the file is no
+     dead letter; or the filter could not judge a message
+  6  with --since: there is a cause that was never told; also if 1, 3 or 4 is true")]
+pub struct Arguments {
+    #[command(flatten)]
+    pub(super) source: Source,
+    #[command(flatten)]
+    pub(super) picking: Picking,
+    /// What is printed: a report (table, json, html), or one line a message (jsonl with the whole body, csv)
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(super) format: Format,
+    #[command(flatten)]
+    pub(super) output: Output,
+    /// Print one message whole, by its `message_id` or by SQS's id
+    #[arg(long, value_name = "ID", conflicts_with_all = ["format", "Picking", "archive"])]
+    pub(super) show: Option<String>,
+    /// Do not mask the values of bodies (--show, html), nor those of attributes (html); with csv: add the bodies
+    #[arg(long)]
+    pub(super) reveal: bool,
+    /// Tell each new cause once, with a line each: this file keeps those that were told. Without --format or --output
+    /// nothing else is printed, so that a cron job is silent as long as there is nothing new
+    #[arg(long, value_name = "FILE", conflicts_with = "show")]
+    pub(super) since: Option<PathBuf>,
+    /// Keep all that is needed to restore each message in this new file, as JSON Lines; it is not overwritten
+    #[arg(long, value_name = "FILE")]
+    pub(super) archive: Option<PathBuf>,
+}
+
+impl Arguments {
+    /// Whether people see the report itself, or with `--since` the new causes, on standard output.
+    pub(super) fn is_table_on_stdout(&self) -> bool {
+        self.format == Format::Table && self.output.file().is_none()
+    }
+}
+
+/// What is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// A report for people.
+    Table,
+    /// The report as one JSON object.
+    Json,
+    /// One JSON object a message, as filters see it.
+    Jsonl,
+    /// One line a message, for spreadsheets.
+    Csv,
+    /// The report as one web page that needs nothing else.
+    Html,
+}

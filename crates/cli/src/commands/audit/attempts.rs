@@ -1,0 +1,82 @@
+//! How many retries were made, and which of them nothing is known of.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use redeliver_dead_letters::DeadLetterRecord;
+use redeliver_operator::dead_letter::skipped_attempts;
+
+/// `retry_attempt` is at most this; what somebody else wrote is counted as if it were this.
+const ATTEMPTS_MAX: u32 = 1000;
+const EXAMPLES_MAX: usize = 10;
+
+/// Dead letters by retries made. In JSON `{"0":12,"5":3,"unknown":1}`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Attempts {
+    #[serde(flatten)]
+    pub known: BTreeMap<u32, u64>,
+    /// Dead letters that do not say.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub unknown: u64,
+}
+
+impl Attempts {
+    pub(super) fn add(&mut self, record: &DeadLetterRecord) {
+        match record.attempts() {
+            Some(attempts) => *self.known.entry(attempts.min(ATTEMPTS_MAX)).or_default() += 1,
+            None => self.unknown += 1,
+        }
+    }
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+/// Attempts that were counted, but of which `retry_history` has no failure.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SkippedAttempts {
+    /// Dead letters with such attempts.
+    pub messages: u64,
+    pub attempts: u64,
+    /// Some of the dead letters.
+    pub examples: Vec<String>,
+}
+
+impl SkippedAttempts {
+    pub(super) fn add(&mut self, record: &DeadLetterRecord) {
+        let skipped = skipped_attempts(record).len() as u64;
+        if skipped > 0 {
+            self.messages += 1;
+            self.attempts += skipped;
+            if self.examples.len() < EXAMPLES_MAX {
+                self.examples.push(record.message_id().to_owned());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::audit::examples::{foreign, retried};
+
+    #[test]
+    fn attempts_are_counted_and_unknown_ones_are_said_to_be() {
+        let mut attempts = Attempts::default();
+        for record in [retried(5, &[]), retried(5, &[]), retried(10, &[]), retried(0, &[]), foreign("x", 1)] {
+            attempts.add(&record);
+        }
+        assert_eq!(serde_json::to_string(&attempts).unwrap(), r#"{"0":1,"5":2,"10":1,"unknown":1}"#);
+    }
+
+    #[test]
+    fn skipped_attempts_are_counted_by_message_and_by_attempt() {
+        let mut skipped = SkippedAttempts::default();
+        for record in [retried(2, &[]), retried(3, &[0, 2]), retried(1, &[0])] {
+            skipped.add(&record);
+        }
+        assert_eq!((skipped.messages, skipped.attempts, skipped.examples.len()), (2, 3, 2));
+    }
+}

@@ -1,0 +1,153 @@
+//! The audit itself: each message of the queue through the filter, into the tally, the archive and the view.
+
+use std::io::{self, Write};
+
+use futures_util::future::{Either, select};
+use redeliver_core::ports::{Clock, Queue};
+
+use super::report::{Report, Tally};
+use super::view::View;
+use redeliver_dead_letters::{Archive, Choice, Coverage, DeadLetterRecord, Pick, Reader};
+use redeliver_operator::Failure;
+use redeliver_operator::sentences::picked_without_members;
+
+/// All that an audit does with a message.
+pub(super) struct Auditor<'a> {
+    pub(super) pick: Pick,
+    /// After so many messages it ends.
+    pub(super) max: u64,
+    pub(super) tally: Tally,
+    pub(super) archive: Option<Archive>,
+    pub(super) view: Box<dyn View>,
+    pub(super) output: &'a mut dyn Write,
+}
+
+/// What an audit came to.
+#[derive(Debug)]
+pub(super) struct Audited {
+    pub(super) report: Report,
+    /// What was named and is not there, in sentences; of a queue that was not read to its end nobody knows.
+    pub(super) missing: Vec<String>,
+    /// The reader of the output closed it before its end.
+    pub(super) output_closed: bool,
+    pub(super) still_hidden: u64,
+    pub(super) remark: Option<String>,
+    /// With `--since`: whether there is a cause that was never told.
+    pub(super) has_new_causes: bool,
+}
+
+/// How far it is.
+pub(super) enum Progress {
+    Read {
+        seen: u64,
+        approximate: u64,
+    },
+    /// What comes now is the report.
+    Over,
+}
+
+/// Why reading ends before the queue does.
+enum End {
+    Interrupted,
+    /// As many as were asked for.
+    MaxReached,
+    /// The reader of our output has closed it.
+    OutputClosed,
+    Failed(Failure),
+}
+
+impl Auditor<'_> {
+    /// Reads the queue, to its end or until `stop`, and gives back what it has read, whatever happens.
+    pub(super) async fn audit<Q: Queue, C: Clock>(
+        mut self,
+        queue: &Q,
+        clock: &C,
+        stop: impl Future<Output = ()>,
+        progress: impl Fn(Progress),
+    ) -> Result<Audited, Failure> {
+        let mut reader = Reader::new(queue, clock).await?;
+        let begun = self.view.begin(self.output);
+        let (mut seen, mut end) = (0, begun.err().as_ref().map(of_output));
+        if self.max == 0 {
+            end = Some(End::MaxReached);
+        }
+        let mut stop = Box::pin(stop);
+        while end.is_none() {
+            let messages = match select(stop.as_mut(), Box::pin(reader.next())).await {
+                Either::Left(_) => {
+                    end = Some(End::Interrupted);
+                    break;
+                }
+                Either::Right((Ok(Some(messages)), _)) => messages,
+                Either::Right((Ok(None), _)) => break,
+                Either::Right((Err(error), _)) => {
+                    end = Some(End::Failed(error.into()));
+                    break;
+                }
+            };
+            seen += messages.len() as u64;
+            progress(Progress::Read { seen, approximate: reader.approximate() });
+            end = messages.into_iter().find_map(|message| self.take(&DeadLetterRecord::new(message)).err());
+        }
+        // Whatever happened, first everything is given back, and what was archived is on disk; only then an error ends
+        // it.
+        let coverage = reader.finish().await;
+        let archived = self.archive.as_mut().map_or(Ok(()), Archive::sync);
+        if let Some(End::Failed(error)) = end {
+            return Err(error);
+        }
+        archived?;
+        self.pick.check_filter()?;
+        progress(Progress::Over);
+        // What came out of the queue after the end was seen by nobody.
+        let coverage = Coverage { seen, complete: coverage.complete && end.is_none(), ..coverage };
+        let mut report = self.tally.into_report(coverage, matches!(end, Some(End::Interrupted)));
+        report.max_reached = matches!(end, Some(End::MaxReached));
+        let output_closed = match self.view.end(&report, self.output).and_then(|()| self.output.flush()) {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(not_written(&error)),
+            Err(_) => true,
+            Ok(()) => matches!(end, Some(End::OutputClosed)),
+        };
+        let missing = if coverage.complete { self.pick.missing() } else { Vec::new() };
+        let remark = picked_without_members(&self.pick);
+        Ok(Audited {
+            report,
+            missing,
+            output_closed,
+            still_hidden: coverage.still_hidden,
+            remark,
+            has_new_causes: false,
+        })
+    }
+
+    fn take(&mut self, record: &DeadLetterRecord) -> Result<(), End> {
+        match self.pick.picks(record).map_err(|error| End::Failed(error.into()))? {
+            Choice::Picked => {}
+            Choice::NotPicked => return Ok(()),
+            Choice::NotJudged(why) => {
+                self.tally.add_not_judged(record, why);
+                return Ok(());
+            }
+        }
+        self.tally.add(record);
+        if let Some(archive) = &mut self.archive {
+            archive.append(&record.message).map_err(|error| End::Failed(error.into()))?;
+        }
+        self.view.add(record, self.output).map_err(|error| of_output(&error))?;
+        if self.tally.total() >= self.max { Err(End::MaxReached) } else { Ok(()) }
+    }
+}
+
+fn of_output(error: &io::Error) -> End {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => End::OutputClosed,
+        _ => End::Failed(not_written(error)),
+    }
+}
+
+fn not_written(error: &io::Error) -> Failure {
+    format!("the output cannot be written: {error}").into()
+}
+
+#[cfg(test)]
+mod tests;

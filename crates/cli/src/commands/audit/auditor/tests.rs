@@ -1,0 +1,209 @@
+use std::cell::Cell;
+use std::future::{pending, ready};
+use std::path::Path;
+
+use redeliver_core::message::packing::pack;
+use redeliver_core::message::{Content, OutgoingMessage, Timestamp};
+use redeliver_core::ports::QueueDepth as _;
+use redeliver_core::ports::{QueueSender as _, QueueService as _, QueueSettings};
+use redeliver_embedded::{
+    Action, EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, Injection, Scope, VirtualClock, When,
+};
+
+use redeliver_dead_letters::{FilterError, ReaderError};
+
+use super::*;
+use crate::commands::audit::examples::{body, context, id};
+use crate::commands::audit::view::{Json, JsonLines};
+use crate::commands::selection_args::Picking;
+
+struct World {
+    clock: VirtualClock,
+    sqs: EmbeddedSqs,
+    queue: EmbeddedQueue,
+}
+
+/// A queue with messages 1..=`count`.
+fn world(count: u32) -> World {
+    let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
+    let sqs = EmbeddedSqs::new(clock.clone(), 7);
+    let queue = clock.block_on(async {
+        let queue = sqs.create_queue("final-dlq", &QueueSettings::default()).await.unwrap();
+        let content = |number| Content { body: body(number, 2, &[0, 1]), ..Content::default() };
+        let messages: Vec<_> =
+            (1..=count).map(|number| OutgoingMessage::new(content(number)).unwrap()).collect();
+        for batch in pack(&messages) {
+            assert!(queue.send_batch(batch).await.iter().all(Result::is_ok));
+        }
+        queue
+    });
+    World { clock, sqs, queue }
+}
+
+impl World {
+    fn audit(&self, pick: Pick, view: Box<dyn View>) -> (Result<Audited, Failure>, String) {
+        self.audit_until(pick, view, None, pending())
+    }
+
+    fn audit_until(
+        &self,
+        pick: Pick,
+        view: Box<dyn View>,
+        archive: Option<&Path>,
+        stop: impl Future<Output = ()>,
+    ) -> (Result<Audited, Failure>, String) {
+        let mut output = Vec::new();
+        let archive = archive.map(|path| Archive::create(path).unwrap());
+        let auditor =
+            Auditor { pick, max: u64::MAX, tally: Tally::new(context()), archive, view, output: &mut output };
+        let audited = self.clock.block_on(auditor.audit(&self.queue, &self.clock, stop, |_| {}));
+        (audited, String::from_utf8(output).unwrap())
+    }
+
+    /// Visible, in flight.
+    fn depth(&self) -> (u64, u64) {
+        let depth = self.clock.block_on(self.queue.depth()).unwrap();
+        (depth.visible, depth.in_flight)
+    }
+}
+
+fn filtered(filter: &str) -> Pick {
+    Picking { filter: Some(filter.to_owned()), ..Picking::default() }.pick().unwrap()
+}
+
+#[test]
+fn an_audit_sees_every_message_and_consumes_none() {
+    let world = world(345);
+    let (audited, output) = world.audit(Pick::default(), Box::new(Json));
+    let report = audited.unwrap().report;
+    assert_eq!((report.total, report.complete), (345, true));
+    assert_eq!(output, report.json());
+    assert_eq!(world.depth(), (345, 0));
+}
+
+#[test]
+fn a_filter_picks_messages_and_the_coverage_is_still_that_of_the_queue() {
+    let world = world(30);
+    let (audited, output) = world.audit(filtered(r#".body.data.card == "secret-7""#), Box::new(JsonLines));
+    let report = audited.unwrap().report;
+    assert_eq!((report.total, report.coverage.seen), (1, 30));
+    assert!(output.starts_with(&format!(r#"{{"message_id":"{}","#, id(7))), "{output}");
+    assert_eq!(output.lines().count(), 1);
+}
+
+#[test]
+fn what_a_filter_fails_on_is_counted_and_one_that_fails_on_all_or_gives_no_answer_ends_the_audit() {
+    let world = world(30);
+    let failing = r#"if .body.data.card == "secret-7" then .body.data.card + {} else true end"#;
+    let (audited, _) = world.audit(filtered(failing), Box::new(Json));
+    let report = audited.unwrap().report;
+    assert_eq!((report.total, report.not_judged.messages, report.complete), (29, 1, true));
+    assert_eq!(report.not_judged.reason.as_deref(), Some("cannot calculate with two values"));
+    for wrong in [".body.data.card", ".body.data.card + {}"] {
+        let (audited, _) = world.audit(filtered(wrong), Box::new(Json));
+        assert!(audited.unwrap_err().is::<FilterError>(), "{wrong}");
+        assert_eq!(world.depth(), (30, 0), "everything is given back");
+    }
+}
+
+#[test]
+fn a_queue_that_fails_ends_the_audit_and_everything_is_given_back() {
+    let world = world(100);
+    let rule = FaultRule {
+        action: Action::ReceiveMessage,
+        queue: None,
+        scope: Scope::Request,
+        when: When::Numbers(vec![3]),
+        injection: Injection::Sender,
+    };
+    world.sqs.set_faults(FaultPlan::new(1).with(rule));
+    let (audited, _) = world.audit(Pick::default(), Box::new(Json));
+    assert!(audited.unwrap_err().is::<ReaderError>());
+    assert_eq!(world.depth(), (100, 0));
+}
+
+#[test]
+fn an_interrupted_audit_says_so_and_gives_everything_back() {
+    let world = world(100);
+    let (audited, _) = world.audit_until(Pick::default(), Box::new(Json), None, ready(()));
+    let report = audited.unwrap().report;
+    assert_eq!((report.total, report.coverage.seen, report.coverage.approximate), (0, 0, 100));
+    assert!(!report.complete && report.interrupted);
+    assert_eq!(world.depth(), (100, 0));
+}
+
+/// An output whose reader leaves after the first line.
+struct Closed(Cell<bool>);
+
+impl View for Closed {
+    fn add(&mut self, _: &DeadLetterRecord, _: &mut dyn Write) -> io::Result<()> {
+        match self.0.replace(true) {
+            false => Ok(()),
+            true => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+}
+
+#[test]
+fn when_nobody_reads_the_output_any_more_the_audit_ends_without_an_error() {
+    let world = world(100);
+    let (audited, _) = world.audit(Pick::default(), Box::new(Closed(Cell::new(false))));
+    let audited = audited.unwrap();
+    assert!(audited.output_closed && !audited.report.interrupted && !audited.report.complete, "{audited:?}");
+    assert_eq!(world.depth(), (100, 0));
+}
+
+#[test]
+fn an_archive_holds_each_message_that_was_asked_for() {
+    let world = world(25);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("archive.jsonl");
+    let (audited, _) = world.audit_until(Pick::default(), Box::new(Json), Some(&path), pending());
+    assert_eq!(audited.unwrap().report.total, 25);
+    let text = std::fs::read_to_string(&path).unwrap();
+    let mut bodies: Vec<_> = text
+        .lines()
+        .map(|line| serde_json::from_str::<redeliver_dead_letters::ArchivedMessage>(line).unwrap().body)
+        .collect();
+    let mut expected: Vec<_> = (1..=25).map(|number| body(number, 2, &[0, 1])).collect();
+    bodies.sort();
+    expected.sort();
+    assert_eq!(bodies, expected);
+}
+
+#[test]
+fn one_message_is_found_by_its_id() {
+    let world = world(30);
+    let (audited, output) = world.audit(Pick::one(&id(9)), Box::new(JsonLines));
+    assert_eq!((audited.unwrap().report.total, output.lines().count()), (1, 1));
+}
+
+#[test]
+fn a_message_that_is_not_there_is_told_and_no_empty_answer() {
+    let world = world(30);
+    let (audited, output) = world.audit(Pick::one("nope"), Box::new(JsonLines));
+    let audited = audited.unwrap();
+    assert_eq!((audited.report.total, output.as_str()), (0, ""));
+    assert_eq!(audited.missing, ["no message with the id nope was found"]);
+    let (interrupted, _) = world.audit_until(Pick::one("nope"), Box::new(JsonLines), None, ready(()));
+    assert_eq!(interrupted.unwrap().missing, [""; 0], "nobody has looked");
+}
+
+#[test]
+fn an_audit_of_a_few_ends_with_them_and_gives_everything_back() {
+    let world = world(100);
+    let mut output = Vec::new();
+    let auditor = Auditor {
+        pick: Pick::default(),
+        max: 7,
+        tally: Tally::new(context()),
+        archive: None,
+        view: Box::new(JsonLines),
+        output: &mut output,
+    };
+    let audited = world.clock.block_on(auditor.audit(&world.queue, &world.clock, pending(), |_| {}));
+    let report = audited.unwrap().report;
+    assert_eq!((report.total, report.max_reached, report.interrupted), (7, true, false));
+    assert_eq!(String::from_utf8(output).unwrap().lines().count(), 7);
+    assert_eq!(world.depth(), (100, 0));
+}

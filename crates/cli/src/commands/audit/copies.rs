@@ -1,0 +1,90 @@
+//! The same message more than once: at-least-once delivery, or two verdicts on one message.
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+
+use redeliver_dead_letters::DeadLetterRecord;
+
+/// As many messages as can be in flight; more cannot be read from SQS at a time.
+const MESSAGES_MAX: usize = 120_000;
+const EXAMPLES_MAX: usize = 10;
+
+/// Dead letters with the same `message_id` and generation as another one: a message is given up once in a generation.
+/// Copies may have spent different attempts, since each counts its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Duplicates {
+    /// Messages of which there is more than one.
+    pub messages: u64,
+    /// How many are too many: one of each is none.
+    pub extra: u64,
+    /// Ids of some of them.
+    pub examples: Vec<String>,
+}
+
+type Identity = (Box<str>, u32);
+
+/// Counts copies. A message without our metadata has no identity but SQS's own, by which none is read twice.
+#[derive(Debug, Default)]
+pub(super) struct Copies {
+    seen: HashMap<Identity, u64>,
+    duplicates: Duplicates,
+}
+
+impl Copies {
+    pub(super) fn add(&mut self, record: &DeadLetterRecord) {
+        let Some(metadata) = &record.metadata else {
+            return;
+        };
+        // A UUID is the same in capitals.
+        let id = metadata.message_id_text.to_ascii_lowercase();
+        let identity = (id.into_boxed_str(), metadata.generation());
+        if self.seen.len() >= MESSAGES_MAX && !self.seen.contains_key(&identity) {
+            return;
+        }
+        let copies = self.seen.entry(identity).or_default();
+        *copies += 1;
+        if *copies == 1 {
+            return;
+        }
+        self.duplicates.extra += 1;
+        if *copies == 2 {
+            self.duplicates.messages += 1;
+            if self.duplicates.examples.len() < EXAMPLES_MAX {
+                self.duplicates.examples.push(metadata.message_id_text.clone());
+            }
+        }
+    }
+
+    pub(super) fn into_duplicates(self) -> Duplicates {
+        self.duplicates
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::audit::examples::{foreign, message};
+
+    #[test]
+    fn the_same_id_and_generation_is_a_copy_whatever_attempts_it_spent() {
+        let id = "0191f3a2-7b1c-7d3e-8f00-0123456789ab";
+        let of = |id: &str, rest: &str| {
+            message(&format!(r#"{{"metadata":{{"message_id":"{id}"{rest}}},"data":{{}}}}"#))
+        };
+        let mut copies = Copies::default();
+        for record in [
+            of(id, ""),
+            of(&id.to_uppercase(), r#","retry_attempt":0"#),
+            of(id, r#","redrive_generation":0"#),
+            of(id, r#","retry_attempt":1"#),
+            of(id, r#","redrive_generation":1"#),
+            foreign("same", 1),
+            foreign("same", 1),
+        ] {
+            copies.add(&record);
+        }
+        let expected = Duplicates { messages: 1, extra: 3, examples: vec![id.to_uppercase()] };
+        assert_eq!(copies.into_duplicates(), expected);
+    }
+}

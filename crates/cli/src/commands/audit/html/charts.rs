@@ -1,0 +1,103 @@
+//! What the page draws of all dead letters: bars, and columns over time.
+
+use std::collections::BTreeSet;
+
+use maud::{Markup, html};
+use redeliver_core::failure::reason::DeadLetterReason;
+
+use crate::commands::audit::over_time::OverTime;
+use redeliver_operator::markup::chart::{Axis, Key, Plot};
+use redeliver_operator::terminal::units::{float, grouped};
+
+const HEIGHT: f64 = 180.0;
+/// A column's width, as a share of its place. With few columns it is limited to a share of the chart.
+const COLUMN: f64 = 0.82;
+const COLUMN_MAX: f64 = 0.09;
+
+/// The style sheet's class of an error type.
+pub(super) fn class_of(code: &str) -> &'static str {
+    const CLASSES: [&str; 7] = ["s1", "s2", "s3", "s4", "s5", "s6", "s7"];
+    let index = DeadLetterReason::ALL.iter().position(|reason| reason.as_str() == code);
+    index.and_then(|index| CLASSES.get(index)).unwrap_or(&"s0")
+}
+
+/// Horizontal bars, in the colour of what is an error type. A table, since the letters of a drawing shrink with the
+/// screen.
+pub(super) fn bars(name: &str, rows: &[(String, u64)]) -> Markup {
+    let most = rows.iter().map(|(_, count)| *count).max().unwrap_or(0).max(1);
+    // One of very many is still to be seen.
+    let percent = |count| if count > 0 { (100.0 * float(count) / float(most)).max(0.5) } else { 0.0 };
+    html! {
+        table class="bars" aria-label=(name) {
+            @for (label, count) in rows {
+                tr {
+                    th scope="row" { (label) }
+                    td class="bar" { div class=(class_of(label)) style={"width:" (format!("{:.1}", percent(*count))) "%"} {} }
+                    td class="number" { (grouped(*count)) }
+                } "\n"
+            }
+        }
+    }
+}
+
+/// Columns over time, stacked by error type, with a legend.
+pub(super) fn columns(over_time: &OverTime) -> Markup {
+    let OverTime { span_seconds: width, spans } = over_time;
+    let Some((first, last)) = spans.first().zip(spans.last()) else {
+        return Markup::default();
+    };
+    let slot_of = |start: redeliver_core::message::Timestamp| {
+        ((start - first.start).num_seconds() / width).unsigned_abs()
+    };
+    let slots = slot_of(last.start) + 1;
+    let format = if *width < 86_400 { "%m-%d %H:%M" } else { "%Y-%m-%d" };
+    let labelled = if slots > 2 { vec![0, slots / 2, slots - 1] } else { (0..slots).collect() };
+    let marks = labelled.into_iter().map(|slot| {
+        let start = first.start + chrono::TimeDelta::seconds(slot.cast_signed() * width);
+        (float(slot) + 0.5, start.format(format).to_string())
+    });
+    let most = spans.iter().map(|span| span.by_error_type.values().sum()).max().unwrap_or(1);
+    let x = Axis { from: 0.0, to: float(slots), marks: marks.collect(), has_lines: false };
+    let plot = Plot { x, y: Axis::counts(most), height: HEIGHT };
+    let half = (COLUMN / 2.0).min(COLUMN_MAX / 2.0 * float(slots));
+    let drawn = html! { @for span in spans {
+        @let middle = float(slot_of(span.start)) + 0.5;
+        @let stacked = span.by_error_type.iter().scan(0, |below, (code, count)| {
+            *below += count;
+            Some((code, *below - count, *below))
+        });
+        g {
+            title {
+                (span.start.format("%Y-%m-%d %H:%M").to_string())
+                @for (code, count) in &span.by_error_type { "\n" (code) ": " (count) }
+            }
+            @for (code, below, above) in stacked {
+                (plot.rectangle(class_of(code), (middle - half, float(below)), (middle + half, float(above))))
+            }
+        } "\n"
+    } };
+    let codes: BTreeSet<_> = spans.iter().flat_map(|span| span.by_error_type.keys()).collect();
+    let legend: Vec<_> =
+        codes.into_iter().map(|code| (Key::Area(class_of(code), ""), code.clone())).collect();
+    plot.figure("Dead letters over time", "", &drawn, "", &legend).chart
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bar_is_as_long_as_its_count_and_its_label_is_text() {
+        let rows =
+            [("<b>", 4), ("MESSAGE_EXPIRED", 2), ("y", 0)].map(|(name, count)| (name.to_owned(), count));
+        let table = bars("n", &rows).into_string();
+        assert!(table.contains(">&lt;b&gt;</th>") && !table.contains("<b>"), "{table}");
+        for bar in [
+            "class=\"s0\" style=\"width:100.0%\"",
+            "class=\"s5\" style=\"width:50.0%\"",
+            "class=\"s0\" style=\"width:0.0%\"",
+        ] {
+            assert_eq!(table.matches(bar).count(), 1, "{bar} in {table}");
+        }
+    }
+}

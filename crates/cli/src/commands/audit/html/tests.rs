@@ -1,0 +1,133 @@
+use redeliver_core::message::{Attribute, AttributeValue, Attributes};
+
+use super::*;
+use crate::commands::audit::examples::{
+    annotated, context, foreign, id, received, record, report, with_sent_seconds,
+};
+use crate::commands::audit::report::Tally;
+use redeliver_dead_letters::Coverage;
+
+mod chromium;
+
+fn page_of(records: &[DeadLetterRecord], report: &Report, reveal: bool) -> String {
+    let mut output = Vec::new();
+    let mut page = Page::new(reveal);
+    for record in records {
+        page.add(record, &mut output).unwrap();
+    }
+    page.end(report, &mut output).unwrap();
+    String::from_utf8(output).unwrap()
+}
+
+fn page(records: &[DeadLetterRecord], reveal: bool) -> String {
+    page_of(records, &report(records), reveal)
+}
+
+/// Whatever a stranger may write wherever he may write it.
+const HOSTILE: &str = "</script></pre></details><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">\u{1b}[31m";
+
+fn hostile() -> Vec<DeadLetterRecord> {
+    let attribute =
+        Attribute { data_type: format!("Binary.{HOSTILE}"), value: AttributeValue::Binary(vec![0; 3]) };
+    let mut foreign = received(HOSTILE, Attributes::from([(HOSTILE.to_owned(), attribute)]), 2);
+    foreign.sqs_message_id = HOSTILE.to_owned();
+    let body = serde_json::json!({
+        "metadata": {
+            "message_id": id(1), "retry_attempt": 1, HOSTILE: HOSTILE,
+            "retry_history": [{"attempt": 0, "failed_at": "1970-01-01T00:01:00Z", "error_type": &HOSTILE[..60], "error_details": HOSTILE}],
+        },
+        "data": {HOSTILE: HOSTILE},
+    });
+    vec![annotated(&body.to_string(), "NON_RETRYABLE_ERROR", HOSTILE, 1), DeadLetterRecord::new(foreign)]
+}
+
+#[test]
+fn a_page_needs_nothing_but_itself() {
+    let page = page(&[record("RETRY_ATTEMPT_EXCEEDED", "x", 1), foreign("plain", 2)], false);
+    for absent in ["<script", "<link", "<img", "src=", "http:", "https:", "url(", "@import", "javascript:"] {
+        assert!(!page.contains(absent), "{absent}");
+    }
+    assert!(page.contains("content=\"default-src 'none'; style-src 'unsafe-inline'\""));
+    assert!(page.contains("@media (prefers-color-scheme: dark)"));
+    assert!(page.starts_with("<!DOCTYPE html><html lang=\"en\">") && page.ends_with("</html>\n"));
+}
+
+#[test]
+fn a_page_has_charts_groups_and_each_messages_timeline() {
+    let records = [
+        with_sent_seconds(record("RETRY_ATTEMPT_EXCEEDED", "order 1 failed", 1), 100),
+        with_sent_seconds(record("RETRY_ATTEMPT_EXCEEDED", "order 2 failed", 2), 5000),
+        foreign("plain", 3),
+    ];
+    let report = report(&records);
+    let page = page_of(&records, &report, false);
+    assert!(
+        page.contains(
+            "<h1>3 dead letters</h1><p>in <strong>final-dlq</strong>, read 1970-01-02 00:00:00. All"
+        )
+    );
+    for (count, part) in [
+        (1, "<svg class=\"chart\""),
+        (3, "<table class=\"bars\""),
+        (2, "<svg class=\"timeline\""),
+        (4, "<circle class=\"failed\""),
+        (2, "<td>attempt 2 failed</td>"),
+        (1, "<td>sent here</td>"),
+        (1, &format!("<a href=\"#g-{}\">2</a>", report.groups[0].fingerprint)),
+        (1, &format!("<h3 id=\"g-{}\">", report.groups[0].fingerprint)),
+        (1, "<th scope=\"row\">RETRY_ATTEMPT_EXCEEDED</th>"),
+        (1, "<details open>"),
+    ] {
+        assert_eq!(page.matches(part).count(), count, "{part}");
+    }
+    let order = [id(2), id(1), "sqs-3".to_owned()]
+        .map(|id| page.find(&format!("<summary><code class=\"id\">{id}")).unwrap());
+    assert!(order.is_sorted(), "the largest group first, in it the newest: {order:?}");
+}
+
+#[test]
+fn bodies_and_attributes_are_masked_unless_they_are_revealed() {
+    let mut with_attribute = record("NON_RETRYABLE_ERROR", "x", 1);
+    with_attribute.message.attributes.insert("tenant".to_owned(), Attribute::string("secret-tenant"));
+    let records = [with_attribute, foreign("secret text", 2)];
+    let (masked, revealed) = (page(&records, false), page(&records, true));
+    assert!(!masked.contains("secret"));
+    assert!(masked.contains("&quot;card&quot;: &quot;&lt;masked string&gt;&quot;"));
+    for secret in ["&quot;secret-1&quot;", "secret-tenant", "secret text"] {
+        assert!(revealed.contains(secret), "{secret}");
+    }
+}
+
+#[test]
+fn nothing_that_others_wrote_becomes_markup() {
+    for reveal in [false, true] {
+        let page = page(&hostile(), reveal);
+        assert!(!page.contains("<script") && !page.contains("<img") && !page.contains("</script"));
+        assert_eq!(page.matches("</details>").count(), page.matches("<details").count());
+        assert!(!page.chars().any(|character| character.is_control() && character != '\n'), "{page}");
+        assert!(page.contains("&lt;script&gt;"));
+    }
+}
+
+#[test]
+fn what_was_not_seen_and_what_was_filtered_is_said() {
+    let coverage = Coverage { seen: 1, approximate: 9, unreadable: 0, complete: false, still_hidden: 0 };
+    let mut context = context();
+    context.filter = Some(".a < 1".to_owned());
+    let page = page_of(&[], &Tally::new(context).into_report(coverage, false), false);
+    assert!(
+        page.contains("<p class=\"warning\">Not all was seen: 1 of about 9 messages; the others"),
+        "{page}"
+    );
+    assert!(page.contains("<code>.a &lt; 1</code>"));
+    assert!(page.contains("<h1>0 dead letters</h1>") && !page.contains("<svg"));
+}
+
+#[test]
+fn whatever_scrolls_can_be_reached_by_keyboard() {
+    let long = annotated("{}", "NON_RETRYABLE_ERROR", &"long ".repeat(100), 1);
+    let page = page(&[long], true);
+    redeliver_testing::browser::assert_reachable(&page);
+    assert!(page.contains("<div class=\"details\" tabindex=\"0\">long long"), "{page}");
+    assert!(page.contains("<td class=\"details\" tabindex=\"0\">long long"), "{page}");
+}

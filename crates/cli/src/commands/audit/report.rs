@@ -1,0 +1,147 @@
+//! What an audit finds: a value, made from records, of bounded size.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use redeliver_core::message::Timestamp;
+use serde::Serialize;
+
+use super::age::Age;
+use super::attempts::{Attempts, SkippedAttempts};
+use super::copies::{Copies, Duplicates};
+use super::over_time::{OverTime, Times};
+use redeliver_dead_letters::groups::{Group, GroupTable, millis};
+use redeliver_dead_letters::{Coverage, DeadLetterRecord, NotJudged};
+use redeliver_operator::sentences::ELSEWHERE;
+use redeliver_operator::terminal::output::document;
+use redeliver_operator::terminal::units::{counted, grouped};
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// Dead letters that were asked for: all that were seen, or those that the filter let through.
+    pub total: u64,
+    /// How much of the queue was seen.
+    pub coverage: Coverage,
+    /// Messages that the filter could not judge; they are in no other count.
+    pub not_judged: NotJudged,
+    pub by_error_type: BTreeMap<String, u64>,
+    /// By fingerprint, largest first.
+    pub groups: Vec<Group>,
+    pub attempts: Attempts,
+    /// By time in the queue.
+    pub age: Age,
+    /// By time of arrival.
+    pub over_time: OverTime,
+    /// The same message more than once.
+    pub duplicates: Duplicates,
+    /// Attempts without a known failure.
+    pub skipped_attempts: SkippedAttempts,
+    /// Whether all of the queue was seen.
+    pub complete: bool,
+    /// Whether the audit was interrupted.
+    pub interrupted: bool,
+    /// Whether it ended with as many as `--max` asked for.
+    pub max_reached: bool,
+    #[serde(flatten)]
+    pub context: Context,
+}
+
+/// What is being looked at, and when.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Context {
+    pub queue: String,
+    /// How long the queue keeps messages, if that is known.
+    #[serde(skip)]
+    pub retention: Option<Duration>,
+    /// The moment of the audit.
+    #[serde(rename = "audited_at", serialize_with = "millis")]
+    pub now: Timestamp,
+    /// The filter, if there is one.
+    #[serde(rename = "where", skip_serializing_if = "Option::is_none")]
+    pub filter: Option<String>,
+}
+
+impl Report {
+    pub fn json(&self) -> String {
+        document("audit", self)
+    }
+
+    /// What is missing, in a sentence; `None` if all was seen.
+    pub fn incompleteness(&self) -> Option<String> {
+        let Coverage { seen, approximate, unreadable, .. } = self.coverage;
+        if self.complete {
+            return None;
+        }
+        let unreadable_too = match unreadable {
+            0 => String::new(),
+            _ => format!(", and {} that could not be understood and stay", grouped(unreadable)),
+        };
+        let messages = counted(approximate, "message");
+        if self.max_reached && !self.interrupted {
+            let found = counted(self.total, "dead letter");
+            return Some(format!(
+                "--max has ended the audit after {found}, of about {messages}{unreadable_too}."
+            ));
+        }
+        let part = format!("Not all was seen: {} of about {messages}{unreadable_too}", grouped(seen));
+        Some(match self.interrupted {
+            true => format!("{part}; the audit was interrupted."),
+            false if unreadable > 0 && seen + unreadable >= approximate => format!("{part}."),
+            false => format!("{part}; the others are {ELSEWHERE}."),
+        })
+    }
+}
+
+/// Counts records, one after the other; its size does not grow with the queue beyond its tables' limits.
+#[derive(Debug, Default)]
+pub struct Tally {
+    report: Report,
+    groups: GroupTable,
+    times: Times,
+    copies: Copies,
+}
+
+impl Tally {
+    pub fn new(context: Context) -> Self {
+        Self { report: Report { context, ..Report::default() }, ..Self::default() }
+    }
+
+    /// How many so far.
+    pub(super) fn total(&self) -> u64 {
+        self.report.total
+    }
+
+    pub fn add(&mut self, record: &DeadLetterRecord) {
+        let Self { report, groups, times, copies } = self;
+        let sent_at = record.message.sent_at;
+        report.total += 1;
+        // One of seven codes, or none.
+        *report.by_error_type.entry(record.error_type.clone()).or_default() += 1;
+        report.attempts.add(record);
+        report.age.add(sent_at, report.context.now, report.context.retention);
+        report.skipped_attempts.add(record);
+        groups.add(record);
+        times.add(sent_at, &record.error_type);
+        copies.add(record);
+    }
+
+    /// Counts a record that the filter could not judge.
+    pub(super) fn add_not_judged(&mut self, record: &DeadLetterRecord, why: String) {
+        self.report.not_judged.add(record, why);
+    }
+
+    pub fn into_report(self, coverage: Coverage, interrupted: bool) -> Report {
+        Report {
+            coverage,
+            groups: self.groups.into_groups(),
+            over_time: self.times.into_over_time(),
+            duplicates: self.copies.into_duplicates(),
+            complete: coverage.complete,
+            interrupted,
+            ..self.report
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,62 @@
+use super::*;
+use crate::commands::audit::examples::{context, foreign, record, report, with_sent_seconds};
+
+#[test]
+fn a_report_in_json_has_its_totals_groups_and_coverage() {
+    let report = report(&[
+        with_sent_seconds(record("RETRY_ATTEMPT_EXCEEDED", "order 1 failed", 1), 10),
+        with_sent_seconds(record("RETRY_ATTEMPT_EXCEEDED", "order 2 failed", 2), 20),
+        with_sent_seconds(foreign("plain", 3), 30),
+    ]);
+    let json: serde_json::Value = serde_json::from_str(&report.json()).unwrap();
+    assert_eq!(json["total"], 3);
+    assert_eq!(json["coverage"], serde_json::json!({"seen": 3, "approximate": 3, "unreadable": 0}));
+    assert_eq!(json["by_error_type"], serde_json::json!({"RETRY_ATTEMPT_EXCEEDED": 2, "UNANNOTATED": 1}));
+    assert_eq!(
+        json["groups"][0],
+        serde_json::json!({
+            "fingerprint": record("RETRY_ATTEMPT_EXCEEDED", "order 7 failed", 7).fingerprint,
+            "error_type": "RETRY_ATTEMPT_EXCEEDED",
+            "count": 2,
+            "first": "1970-01-01T00:00:10.000Z",
+            "last": "1970-01-01T00:00:20.000Z",
+            "error_details": "order 2 failed",
+            "example": "00000000-0000-4000-8000-000000000002",
+        })
+    );
+    assert_eq!(json["groups"].as_array().unwrap().len(), 2);
+    assert_eq!(json["attempts"], serde_json::json!({"2": 2, "unknown": 1}));
+    assert_eq!(json["age"]["oldest"], "1970-01-01T00:00:10.000Z");
+    assert_eq!(json["age"]["oldest_seconds"], 86_390);
+    assert_eq!(json["duplicates"], serde_json::json!({"messages": 0, "extra": 0, "examples": []}));
+    assert_eq!((&json["complete"], json.get("where")), (&true.into(), None));
+}
+
+#[test]
+fn what_was_not_seen_is_said_in_a_sentence() {
+    let coverage = Coverage { seen: 12, approximate: 20, unreadable: 0, complete: false, still_hidden: 0 };
+    let sentence =
+        |interrupted| Tally::new(context()).into_report(coverage, interrupted).incompleteness().unwrap();
+    assert!(
+        sentence(false).starts_with("Not all was seen: 12 of about 20 messages; the others are in flight")
+    );
+    assert_eq!(sentence(true), "Not all was seen: 12 of about 20 messages; the audit was interrupted.");
+    let unreadable = Coverage { unreadable: 3, ..coverage };
+    assert!(Tally::new(context()).into_report(unreadable, false).incompleteness().unwrap().starts_with(
+        "Not all was seen: 12 of about 20 messages, and 3 that could not be understood and stay; the others"
+    ));
+    let these_alone = Coverage { seen: 17, ..unreadable };
+    assert_eq!(
+        Tally::new(context()).into_report(these_alone, false).incompleteness().unwrap(),
+        "Not all was seen: 17 of about 20 messages, and 3 that could not be understood and stay."
+    );
+    let mut two = report(&[foreign("x", 1), foreign("y", 2)]);
+    (two.coverage, two.complete, two.max_reached) = (coverage, false, true);
+    assert_eq!(
+        two.incompleteness().unwrap(),
+        "--max has ended the audit after 2 dead letters, of about 20 messages.",
+        "ten more were received with them, which the report does not have"
+    );
+    let complete = Coverage { complete: true, ..coverage };
+    assert_eq!(Tally::new(context()).into_report(complete, false).incompleteness(), None);
+}

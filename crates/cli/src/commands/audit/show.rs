@@ -1,0 +1,142 @@
+//! `--show ID`: one message whole.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use console::Style;
+
+use super::view::View;
+use redeliver_dead_letters::groups::written;
+use redeliver_dead_letters::{DeadLetterRecord, plain};
+use redeliver_operator::dead_letter::{Timeline, body_for_people};
+use redeliver_operator::terminal::escape::{escaped, escaped_lines};
+use redeliver_operator::terminal::units::counted;
+
+/// Copies that are printed; a message may have more.
+const COPIES_MAX: u64 = 10;
+
+/// One message whole, and its copies.
+pub(super) struct Show {
+    pub(super) reveal: bool,
+    pub(super) colours: bool,
+    pub(super) printed: u64,
+}
+
+impl View for Show {
+    fn add(&mut self, record: &DeadLetterRecord, output: &mut dyn Write) -> io::Result<()> {
+        self.printed += 1;
+        match self.printed {
+            1 => {}
+            2..=COPIES_MAX => writeln!(output)?,
+            _ => return Ok(()),
+        }
+        let heading = Style::new().force_styling(self.colours).bold();
+        output.write_all(whole(record, self.reveal, &heading).as_bytes())
+    }
+}
+
+fn whole(record: &DeadLetterRecord, reveal: bool, heading: &Style) -> String {
+    let message = &record.message;
+    let mut text = String::new();
+    let mut line = |name: &str, value: &str| {
+        let _ = writeln!(text, "{:<18} {}", name, escaped(value));
+    };
+    line("message_id", record.message_id());
+    line("SQS message id", &message.sqs_message_id);
+    line("error type", &record.error_type);
+    if !record.error_details.is_empty() {
+        line("error details", &record.error_details);
+    }
+    line("fingerprint", &record.fingerprint);
+    line("sent", &written(message.sent_at));
+    line("received", &counted(message.receive_count.into(), "time"));
+    if let Some(attempts) = record.attempts() {
+        line("retries", &attempts.to_string());
+    }
+    if let Some(metadata) = record.metadata.as_ref().filter(|metadata| metadata.generation() > 0) {
+        line("generation", &metadata.generation().to_string());
+    }
+    let optional = [
+        ("message group", &message.message_group_id),
+        ("trace", &message.trace_header),
+        ("redriven from", &message.redriven_from),
+    ];
+    for (name, value) in optional {
+        if let Some(value) = value {
+            line(name, value);
+        }
+    }
+    let _ = writeln!(text, "\n{}", heading.apply_to("Timeline"));
+    let timeline = Timeline::of(record);
+    for event in &timeline.events {
+        let at = event.at.map_or_else(|| "at an unknown time".to_owned(), written);
+        let error = match (event.error_type.as_str(), event.error_details.as_str()) {
+            ("", details) => escaped(details),
+            (error_type, "") => escaped(error_type),
+            (error_type, details) => format!("{}: {}", escaped(error_type), escaped(details)),
+        };
+        let _ = writeln!(text, "{}", format!("  {at:<24}  {:<17}  {error}", event.kind.words()).trim_end());
+    }
+    for sentence in timeline.between() {
+        let _ = writeln!(text, "  {sentence}");
+    }
+    if let Some(gap) = timeline.gap() {
+        let _ = writeln!(text, "  {gap}");
+    }
+    if !message.attributes.is_empty() {
+        let _ = writeln!(text, "\n{}", heading.apply_to("Attributes"));
+        for (name, attribute) in &message.attributes {
+            let (name, data_type) = (escaped(name), escaped(&attribute.data_type));
+            let _ = writeln!(text, "  {name} ({data_type}): {}", escaped(&plain(&attribute.value)));
+        }
+    }
+    let masked = if reveal { "" } else { " (masked; --reveal shows it)" };
+    let _ = writeln!(text, "\n{}{masked}", heading.apply_to("Body"));
+    let body = body_for_people(record, reveal, usize::MAX);
+    let _ = writeln!(text, "{}", escaped_lines(&body.text));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::audit::examples::{id, record};
+
+    fn shown(record: &DeadLetterRecord, reveal: bool) -> String {
+        let mut output = Vec::new();
+        Show { reveal, colours: false, printed: 0 }.add(record, &mut output).unwrap();
+        String::from_utf8(output).unwrap()
+    }
+
+    #[test]
+    fn a_message_is_printed_whole_with_its_data_masked() {
+        let record = record("RETRY_ATTEMPT_EXCEEDED", "too\u{1b} often", 1);
+        let text = shown(&record, false);
+        assert!(
+            text.starts_with(&format!("message_id         {}\nSQS message id     sqs-1\n", id(1))),
+            "{text}"
+        );
+        for expected in [
+            "error type         RETRY_ATTEMPT_EXCEEDED\n",
+            "  1970-01-01T00:01:00.000Z  attempt 1 failed   Http.Timeout: slow 0\n",
+            "  1970-01-01T00:10:00.000Z  given up           HttpStatus.503: too",
+            "  ErrorType (String): RETRY_ATTEMPT_EXCEEDED\n",
+            "Body (masked; --reveal shows it)\n{\n  \"metadata\": {\n",
+            "    \"card\": \"<masked string>\"\n",
+        ] {
+            assert!(text.contains(expected), "{expected} in {text}");
+        }
+        assert!(!text.contains('\u{1b}') && !text.contains("secret"), "{text}");
+        assert!(shown(&record, true).contains("    \"card\": \"secret-1\"\n"));
+    }
+
+    #[test]
+    fn no_more_than_ten_copies_are_printed() {
+        let mut output = Vec::new();
+        let mut show = Show { reveal: false, colours: false, printed: 0 };
+        for _ in 0..12 {
+            show.add(&record("NON_RETRYABLE_ERROR", "x", 1), &mut output).unwrap();
+        }
+        assert_eq!(String::from_utf8(output).unwrap().matches("SQS message id").count(), 10);
+    }
+}

@@ -1,0 +1,92 @@
+use super::*;
+use crate::commands::audit::examples::{context, foreign, record, report, with_sent_seconds};
+use crate::commands::audit::report::Tally;
+use redeliver_dead_letters::Coverage;
+
+fn printed(report: &Report, colours: bool) -> String {
+    printed_on(report, colours, false)
+}
+
+fn printed_on(report: &Report, colours: bool, on_terminal: bool) -> String {
+    let mut output = Vec::new();
+    Table { colours, on_terminal }.end(report, &mut output).unwrap();
+    String::from_utf8(output).unwrap()
+}
+
+#[test]
+fn the_cause_is_whole_in_a_pipe_and_keeps_the_last_error_on_a_terminal() {
+    let details = format!(
+        "Max retry attempts 5 exceeded; last error HttpStatus.500: {} order 17",
+        "the warehouse is closed ".repeat(20)
+    );
+    let report = report(&[record("RETRY_ATTEMPT_EXCEEDED", &details, 1)]);
+    assert!(printed_on(&report, false, false).contains(&format!("\n             {details}\n")));
+    let shown = printed_on(&report, false, true);
+    let line = shown.lines().find(|line| line.contains("last error")).unwrap().trim_start();
+    assert_eq!(
+        line,
+        "Max retry attempts 5 exceeded; last error HttpStatus.500: the warehouse is closed the war… warehouse is closed  order 17"
+    );
+    assert_eq!(line.chars().count(), DETAILS_MAX);
+}
+
+#[test]
+fn a_report_for_people_reads_like_this() {
+    let report = report(&[
+        with_sent_seconds(record("RETRY_ATTEMPT_EXCEEDED", "order 1 failed", 1), 0),
+        with_sent_seconds(record("RETRY_ATTEMPT_EXCEEDED", "order 2 failed", 2), 60),
+        with_sent_seconds(foreign("plain", 3), 80_000),
+    ]);
+    let expected = format!(
+        "\
+3 dead letters in final-dlq (1970-01-02T00:00:00.000Z)
+
+By error type
+  RETRY_ATTEMPT_EXCEEDED         2 ██████████████████████████████
+  UNANNOTATED                    1 ███████████████
+
+Groups (2)
+          2  {}  RETRY_ATTEMPT_EXCEEDED  1970-01-01 00:00 – 1970-01-01 00:01
+             order 2 failed
+             e.g. 00000000-0000-4000-8000-000000000002
+          1  {}  UNANNOTATED  1970-01-01 22:13 – 1970-01-01 22:13
+             e.g. sqs-3
+
+By retries made
+  2               2 ██████████████████████████████
+  unknown         1 ███████████████
+
+By age
+  under 1 h         0
+  1 – 6 h           1 ██████████████████████████████
+  6 – 24 h          1 ██████████████████████████████
+  1 – 3 d           1 ██████████████████████████████
+
+The oldest has been here for 1d.
+",
+        report.groups[0].fingerprint, report.groups[1].fingerprint
+    );
+    assert_eq!(printed(&report, false), expected);
+}
+
+#[test]
+fn an_empty_queue_is_one_line_and_what_was_not_seen_another() {
+    assert_eq!(printed(&report(&[]), false), "0 dead letters in final-dlq (1970-01-02T00:00:00.000Z)\n");
+    let coverage = Coverage { seen: 0, approximate: 5, unreadable: 0, complete: false, still_hidden: 0 };
+    let unseen = printed(&Tally::new(context()).into_report(coverage, false), false);
+    assert!(
+        unseen.lines().nth(1).unwrap().starts_with("Not all was seen: 0 of about 5 messages"),
+        "{unseen}"
+    );
+}
+
+#[test]
+fn only_our_own_escapes_reach_the_terminal_and_only_where_colours_are_wanted() {
+    let mut hostile = record("NON_RETRYABLE_ERROR", "x", 1);
+    hostile.error_details = "\u{1b}]0;owned\u{7} \u{9b}31m\u{202e}".to_owned();
+    let report = report(&[hostile]);
+    let plain = printed(&report, false);
+    assert!(!plain.chars().any(|character| character.is_control() && character != '\n'), "{plain:?}");
+    assert!(plain.contains(r" \u{9b}31m\u{202e}"), "{plain}");
+    assert!(printed(&report, true).contains("\u{1b}[1m"));
+}

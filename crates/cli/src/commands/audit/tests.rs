@@ -1,0 +1,117 @@
+use clap::Parser;
+
+use super::examples::{record, report};
+use super::report::Report;
+use super::*;
+use redeliver_dead_letters::Coverage;
+use redeliver_testing::hostile::hostile;
+
+#[derive(Debug, Parser)]
+struct Program {
+    #[command(flatten)]
+    arguments: Arguments,
+}
+
+fn parse(arguments: &[&str]) -> Result<Program, clap::Error> {
+    Program::try_parse_from(["audit"].iter().chain(arguments))
+}
+
+#[test]
+fn a_pipeline_can_tell_empty_from_found_from_incomplete() {
+    let audited = |report: &Report| Audited {
+        report: report.clone(),
+        missing: Vec::new(),
+        output_closed: false,
+        still_hidden: 0,
+        remark: None,
+        has_new_causes: false,
+    };
+    let code = |report: &Report| format!("{:?}", exit_code(&audited(report)));
+    let expected = |code: u8| format!("{:?}", ExitCode::from(code));
+    let (empty, found) = (report(&[]), report(&[record("NON_RETRYABLE_ERROR", "x", 1)]));
+    assert_eq!((code(&empty), code(&found)), (expected(0), expected(3)));
+    let incomplete = |report: Report| Report {
+        coverage: Coverage { complete: false, ..report.coverage },
+        complete: false,
+        ..report
+    };
+    assert_eq!(
+        (code(&incomplete(empty.clone())), code(&incomplete(found.clone()))),
+        (expected(4), expected(4))
+    );
+    let new = Audited { has_new_causes: true, ..audited(&incomplete(found.clone())) };
+    assert_eq!(format!("{:?}", exit_code(&new)), expected(6), "it is not told again");
+    let missing = Audited { missing: vec!["no message …".to_owned()], ..audited(&empty) };
+    assert_eq!(format!("{:?}", exit_code(&missing)), expected(1));
+    // `head` has seen enough, and so has whoever asked for ten.
+    let closed = Audited { output_closed: true, ..audited(&incomplete(found.clone())) };
+    assert_eq!(format!("{:?}", exit_code(&closed)), expected(3));
+    let not_judged = |report: Report| {
+        let mut report = report;
+        report.not_judged.messages = 1;
+        report
+    };
+    assert_eq!((code(&not_judged(empty)), code(&not_judged(found.clone()))), (expected(4), expected(4)));
+    let mut ten = incomplete(found);
+    ten.max_reached = true;
+    assert_eq!(code(&ten), expected(3));
+}
+
+#[test]
+fn a_queue_is_named_once_and_one_message_is_shown_without_a_report() {
+    let url = ["--queue", "http://127.0.0.1:1/q"];
+    assert!(parse(&url).is_ok() && parse(&["--stack", "s"]).is_ok());
+    assert!(parse(&[]).is_err() && parse(&[url[0], url[1], "--stack", "s"]).is_err());
+    assert!(parse(&[url[0], url[1], "--show", "x", "--reveal"]).is_ok());
+    for other in [["--format", "json"], ["--where", "."], ["--max", "1"], ["--archive", "a"]] {
+        assert!(parse(&[url[0], url[1], "--show", "x", other[0], other[1]]).is_err(), "{other:?}");
+    }
+}
+
+#[test]
+fn the_help_has_examples_and_exit_codes() {
+    let help = <Program as clap::CommandFactory>::command().render_long_help().to_string();
+    for expected in ["Examples:", "Exit codes:", "  0  no dead letters that", "  4  not all of the queue"] {
+        assert!(help.contains(expected), "{help}");
+    }
+}
+
+#[test]
+fn every_view_shows_hostile_text_in_the_same_way() {
+    let (text, shown) = hostile();
+    let record = record("NON_RETRYABLE_ERROR", &text, 1);
+    let report = report(std::slice::from_ref(&record));
+    let printed = |mut view: Box<dyn View>| {
+        let mut output = Vec::new();
+        view.begin(&mut output).unwrap();
+        view.add(&record, &mut output).unwrap();
+        view.end(&report, &mut output).unwrap();
+        String::from_utf8(output).unwrap()
+    };
+    let arn = "arn:aws:sqs:eu-central-1:1:q";
+    let for_people: [Box<dyn View>; 5] = [
+        Box::new(table::Table { colours: false, on_terminal: false }),
+        Box::new(show::Show { reveal: true, colours: false, printed: 0 }),
+        Box::new(csv::Csv { reveal: true }),
+        Box::new(html::Page::new(true)),
+        Box::new(since::NewCauses { known: Known::nothing(arn) }),
+    ];
+    for (index, view) in for_people.into_iter().enumerate() {
+        let printed = printed(view);
+        assert!(printed.contains(&shown), "view {index}: {printed}");
+        let safe = printed.replace("\r\n", "\n");
+        assert_eq!(
+            redeliver_operator::terminal::escape::escaped_lines(&safe),
+            safe,
+            "view {index}: and nothing else is hidden"
+        );
+    }
+    let for_programs: [Box<dyn View>; 2] = [Box::new(view::Json), Box::new(view::JsonLines)];
+    for view in for_programs {
+        let printed = printed(view);
+        assert_eq!(redeliver_operator::terminal::escape::escaped_lines(&printed), printed);
+        let value: serde_json::Value = serde_json::from_str(&printed).unwrap();
+        let details = value.get("error_details").unwrap_or_else(|| &value["groups"][0]["error_details"]);
+        assert_eq!(details, &text, "the characters are the same");
+    }
+}

@@ -1,0 +1,34 @@
+//! `redeliver fleet`: every dead-letter queue of an account, and what is wrong with it.
+
+mod arguments;
+
+use std::process::ExitCode;
+
+use indicatif::ProgressBar;
+use redeliver_operator::Failure;
+use redeliver_operator::fleet::{html, look, table};
+use redeliver_operator::terminal::output::document;
+use redeliver_operator::terminal::stderr;
+
+pub use arguments::{Arguments, Format};
+
+/// Looks and prints what is seen.
+pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    arguments.output.check()?;
+    let bar =
+        stderr::progress(ProgressBar::new(0), "{bar:40} {human_pos}/{human_len} queues read, {elapsed}");
+    let fleet = look(&arguments.connections(), &bar).await;
+    bar.finish_and_clear();
+    if fleet.regions.is_empty() {
+        return Err(fleet.problems_in_short().join("\n").into());
+    }
+    arguments.output.write(&match arguments.format {
+        Format::Table => table::of(&fleet),
+        Format::Json => document("fleet", &fleet),
+        Format::Html => html::of(&fleet),
+    })?;
+    for problem in fleet.problems_in_short() {
+        stderr::error(problem);
+    }
+    Ok(ExitCode::from(fleet.exit_code()))
+}

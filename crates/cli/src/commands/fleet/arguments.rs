@@ -1,0 +1,126 @@
+//! The arguments of `redeliver fleet`.
+
+use clap::{Args, ValueEnum};
+
+use redeliver_operator::queues::Connection;
+use redeliver_operator::terminal::output::Output;
+
+/// Show every dead-letter queue of an account: what feeds it, how much waits in it and for how long, and what is wrong
+/// with it.
+///
+/// It looks at all queues of each region, and changes nothing: it receives no message. A DLQ is a queue that a redrive
+/// policy, a Lambda function's DLQ or an event source mapping's destination for failures points to. A queue that is
+/// named like one (dlq, dead-letter) and that nothing points to is shown as perhaps an orphan.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  redeliver fleet
+  redeliver fleet --region eu-central-1 --region us-east-1
+  redeliver fleet --profile shop --profile billing --format html -o fleet.html
+  redeliver fleet --format json | jq '.dlqs[] | select(.visible > 0) | .name'
+
+What may be wrong with a DLQ: it is not there (missing); its redrive policy names itself (points_to_itself); it is a FIFO \
+queue and its source is not, or the other way round (kind_mismatch); it keeps messages no longer than the queue that feeds \
+it (short_retention); messages wait in it, nothing is seen to read it, and no CloudWatch alarm watches it (no_alarm); SQS deletes \
+the oldest message in less than a day (deleted_soon). That nothing found points to it (orphan) is a remark, and no reason \
+for exit code 3.
+
+The age of the oldest message is CloudWatch's ApproximateAgeOfOldestMessage: a few minutes late, and without messages that \
+were received three times or more.
+
+JSON: {schema, at, regions: [{account, region, profile, queues}], dlqs: [{name, account, region, state, fed_by: [{kind, name}], \
+read_by, readers: {state, ...}, visible, in_flight, delayed, retention_seconds, oldest_seconds, first_deleted_by, alarms: [{name, state}], findings: \
+[{code, sentence}], error}], problems}
+
+It takes one request for 1,000 queues and one for each queue, one for 50 functions, 100 event source mappings and 100 alarms, \
+and one for the ages of 500 DLQs that are not empty, and for the receives of 250 of those that no function reads ($0.01 \
+for 1,000 metrics; a queue's receives are two). docs/fleet.md has the permissions.
+
+Exit codes:
+  0  nothing is wrong with any DLQ
+  1  not all could be read; the rest is shown, whatever is wrong with it
+  2  bad usage, or nothing could be read
+  3  something is wrong with a DLQ")]
+pub struct Arguments {
+    /// A profile of the AWS configuration files; may be given several times [default: as in the AWS CLI]
+    #[arg(long = "profile", value_name = "NAME")]
+    profiles: Vec<String>,
+    /// A region; may be given several times, and each is looked at with each profile [default: the profile's]
+    #[arg(long = "region", value_name = "REGION")]
+    regions: Vec<String>,
+    /// Another endpoint than AWS's, e.g. an emulator's; by default `AWS_ENDPOINT_URL`
+    #[arg(long, value_name = "URL")]
+    endpoint_url: Option<String>,
+    /// What is printed
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(super) format: Format,
+    #[command(flatten)]
+    pub(super) output: Output,
+}
+
+/// What is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people.
+    Table,
+    /// One JSON object.
+    Json,
+    /// One web page that needs nothing else.
+    Html,
+}
+
+impl Arguments {
+    /// Each region with each profile, once.
+    pub(super) fn connections(&self) -> Vec<Connection> {
+        let profiles = or_default(&self.profiles);
+        let regions = or_default(&self.regions);
+        let of_profile = |profile: &Option<String>| {
+            let at = |region: &Option<String>| {
+                Connection::at(profile.clone(), region.clone(), self.endpoint_url.clone())
+            };
+            regions.iter().map(at).collect::<Vec<_>>()
+        };
+        profiles.iter().flat_map(of_profile).collect()
+    }
+}
+
+/// What is named, each once and in this order; else the default, which has no name.
+fn or_default(named: &[String]) -> Vec<Option<String>> {
+    let mut once: Vec<Option<String>> = Vec::new();
+    for name in named {
+        if !once.iter().flatten().any(|known| known == name) {
+            once.push(Some(name.clone()));
+        }
+    }
+    if once.is_empty() { vec![None] } else { once }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Program {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    #[test]
+    fn each_region_is_looked_at_with_each_profile_and_once() {
+        let connections = |arguments: &[&str]| {
+            let arguments = Program::parse_from(["program"].iter().chain(arguments)).arguments;
+            let named = |one: &Connection| {
+                let (profile, region) = one.named();
+                format!("{} {}", profile.unwrap_or("-"), region.unwrap_or("-"))
+            };
+            arguments.connections().iter().map(named).collect::<Vec<_>>()
+        };
+        assert_eq!(connections(&[]), ["- -"]);
+        assert_eq!(connections(&["--region", "r", "--region", "s", "--region", "r"]), ["- r", "- s"]);
+        let both = ["--profile", "a", "--profile", "b", "--region", "r", "--region", "s"];
+        assert_eq!(connections(&both), ["a r", "a s", "b r", "b s"]);
+        assert_eq!(connections(&["--profile", "a"]), ["a -"]);
+    }
+}

@@ -1,0 +1,154 @@
+//! `redeliver man`: the manual, one page a command, with the same text as `--help`.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, Command};
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, bold, roman};
+use redeliver_dead_letters::files::publish;
+
+use redeliver_operator::Failure;
+use redeliver_operator::files::unwritable;
+
+/// Write the manual pages, one a command, into a directory.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  redeliver man ~/.local/share/man/man1
+  redeliver man man1 && man man1/redeliver-send.1
+
+The directory is made where it does not exist; pages of the same names are replaced.
+
+Exit codes:
+  0  written
+  2  bad usage, or a page cannot be written")]
+pub struct Arguments {
+    /// Where to
+    #[arg(value_name = "DIRECTORY")]
+    directory: PathBuf,
+}
+
+/// Writes the pages of `command`, which is the whole program's.
+pub fn main(arguments: &Arguments, command: Command) -> Result<ExitCode, Failure> {
+    let directory = arguments.directory.display();
+    if arguments.directory.is_file() {
+        return Err(format!("{directory} is a file; name a directory").into());
+    }
+    write(&arguments.directory, command)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn write(directory: &Path, command: Command) -> Result<(), Failure> {
+    std::fs::create_dir_all(directory).map_err(|error| unwritable(directory, &error))?;
+    let mut program = command.disable_help_subcommand(true);
+    program.build();
+    let source = format!("{} {}", program.get_name(), program.get_version().unwrap_or_default());
+    for command in program.get_subcommands().chain([&program]) {
+        let man = Man::new(command.clone()).source(&source).manual("redeliver");
+        publish(&directory.join(man.get_filename()), &page(&man, command)?)?;
+    }
+    Ok(())
+}
+
+/// `clap_mangen`'s page, except for the text after the options: it would fill and hyphenate the examples.
+fn page(man: &Man, command: &Command) -> io::Result<Vec<u8>> {
+    let mut page = Vec::new();
+    man.render_title(&mut page)?;
+    man.render_name_section(&mut page)?;
+    man.render_synopsis_section(&mut page)?;
+    man.render_description_section(&mut page)?;
+    man.render_options_section(&mut page)?;
+    if command.has_subcommands() {
+        man.render_subcommands_section(&mut page)?;
+    }
+    if let Some(text) = command.get_after_help() {
+        closing(&text.to_string()).to_writer(&mut page)?;
+    }
+    Ok(page)
+}
+
+/// The text after a command's options: examples as they are typed, notes, and exit codes.
+fn closing(text: &str) -> Roff {
+    let mut roff = Roff::new();
+    let mut in_notes = false;
+    for paragraph in text.split("\n\n") {
+        let (heading, rest) = paragraph.split_once('\n').unwrap_or((paragraph, ""));
+        in_notes &= !matches!(heading, "Examples:" | "Exit codes:");
+        match heading {
+            "Examples:" => {
+                roff.control("SH", ["EXAMPLES"]).control("nf", []);
+                for line in rest.lines() {
+                    // What goes on from the line before is set in.
+                    roff.text([roman(line.strip_prefix("  ").unwrap_or(line).trim_end())]);
+                }
+                roff.control("fi", []);
+            }
+            "Exit codes:" => {
+                roff.control("SH", ["EXIT STATUS"]);
+                for line in rest.lines() {
+                    match line.trim().split_once("  ") {
+                        Some((code, meaning)) => {
+                            roff.control("TP", []).text([bold(code)]).text([roman(meaning.trim())])
+                        }
+                        None => roff.text([roman(line.trim())]),
+                    };
+                }
+            }
+            _ => {
+                match in_notes {
+                    true => roff.control("PP", []),
+                    false => roff.control("SH", ["NOTES"]),
+                };
+                in_notes = true;
+                roff.text([roman(paragraph)]);
+            }
+        }
+    }
+    roff
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn examples_stay_as_they_are_typed_and_exit_codes_are_a_list() {
+        let text = "Examples:\n  redeliver x --y\n  .hidden\n\nA note.\n\nAnother.\n\nExit codes:\n  0    good\n  130  not";
+        let page = closing(text).render();
+        let lines: Vec<_> = page.lines().skip_while(|line| !line.starts_with(".SH")).collect();
+        let expected = [
+            ".SH EXAMPLES",
+            ".nf",
+            r"redeliver x \-\-y",
+            r"\&.hidden",
+            ".fi",
+            ".SH NOTES",
+            "A note.",
+            ".PP",
+            "Another.",
+            r#".SH "EXIT STATUS""#,
+            ".TP",
+            r"\fB0\fR",
+            "good",
+            ".TP",
+            r"\fB130\fR",
+            "not",
+        ];
+        assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn a_page_takes_the_place_of_a_link_and_everybody_can_read_it() {
+        use std::os::unix::fs::{PermissionsExt as _, symlink};
+        let folder = tempfile::tempdir().unwrap();
+        let (precious, page) = (folder.path().join("precious"), folder.path().join("redeliver.1"));
+        publish(&precious, b"precious").unwrap();
+        symlink(&precious, &page).unwrap();
+        write(folder.path(), Command::new("redeliver")).unwrap();
+        assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
+        assert!(std::fs::read_to_string(&page).unwrap().contains(".TH redeliver"));
+        assert_eq!(page.metadata().unwrap().permissions().mode() & 0o444, 0o444);
+    }
+}

@@ -1,0 +1,115 @@
+//! `redeliver pause` and `redeliver resume`: stop and start the functions of a deployment at its queues, for an outage
+//! that should not spend attempts.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use redeliver_operator::Failure;
+use redeliver_operator::pause::{Changed, Switched, Wanted, switch_readers};
+use redeliver_operator::queues::{Connection, Queues};
+use redeliver_operator::terminal::output::Printing;
+use redeliver_operator::terminal::stderr;
+
+use super::apply_args::Applying;
+
+/// Stop calling the target: messages wait in the source queue and spend no attempts, as in an outage that is known of.
+///
+/// Shows which event source mappings would be disabled, and does it only with --apply.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  redeliver pause --stack redeliver-prod --apply
+  redeliver pause --prefix orders --stage prod --apply
+  redeliver pause --queue orders --apply
+  redeliver pause --stack redeliver-prod --all --region eu-central-1 --apply
+
+Disables the event source mapping of the source queue, and waits until it is Disabled, for three minutes at most. What is \
+being processed is brought to its end. Messages wait up to the queue's retention. Pausing what is paused changes nothing. \
+`redeliver resume` starts all of it again. A deployment of the stack may do so, too. Containers (`redeliver work`) have no \
+event source mapping: stop them where they run.
+
+Exit codes:
+  0  paused, or would be
+  1  a mapping is not Disabled, or a queue has none; the others are
+  2  bad usage, or queues or mappings cannot be read: nothing was changed
+  3  no event source mapping reads the queues: there is nothing that could be paused")]
+pub struct PauseArguments {
+    /// Also the mappings of the intermediate DLQ (no retry is scheduled) and of the annotation queue
+    #[arg(long, conflicts_with = "queues")]
+    all: bool,
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Start again what `pause` has stopped: all functions of a deployment.
+///
+/// Shows which event source mappings would be enabled, and does it only with --apply.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  redeliver resume --stack redeliver-prod --apply
+  redeliver resume --prefix orders --stage prod --apply
+  redeliver resume --queue orders --region eu-central-1 --apply
+
+Enables each event source mapping that is not enabled, of the source queue and of those that `pause --all` stops, and waits \
+until they are Enabled, for three minutes at most. Resuming what is not paused changes nothing.
+
+Exit codes:
+  0  resumed, or would be
+  1  a mapping is not Enabled, or a queue has none; the others are
+  2  bad usage, or queues or mappings cannot be read: nothing was changed
+  3  no event source mapping reads the queues: there is nothing that could be resumed")]
+pub struct ResumeArguments {
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Which mappings, and how the result is printed.
+#[derive(Debug, Args)]
+struct Which {
+    #[command(flatten)]
+    queues: Queues,
+    #[command(flatten)]
+    applying: Applying,
+    #[command(flatten)]
+    printing: Printing,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// Pauses and prints what changed.
+pub async fn pause(arguments: &PauseArguments) -> Result<ExitCode, Failure> {
+    bring(&arguments.which, arguments.all, Wanted::Disabled).await
+}
+
+/// Resumes and prints what changed: all, since nobody knows how much was paused.
+pub async fn resume(arguments: &ResumeArguments) -> Result<ExitCode, Failure> {
+    bring(&arguments.which, true, Wanted::Enabled).await
+}
+
+async fn bring(which: &Which, all: bool, wanted: Wanted) -> Result<ExitCode, Failure> {
+    which.printing.check()?;
+    let applied = which.applying.is_wanted();
+    let switched = switch_readers(&which.queues, &which.connection, all, wanted, applied).await?;
+    print(which, &switched, wanted)
+}
+
+fn print(which: &Which, report: &Switched, wanted: Wanted) -> Result<ExitCode, Failure> {
+    let command = if wanted == Wanted::Disabled { "pause" } else { "resume" };
+    which.printing.print(command, report, || report.lines())?;
+    let failed: Vec<_> = report.mappings.iter().filter(|changed| changed.error.is_some()).collect();
+    for Changed { queue, function, uuid, error, .. } in &failed {
+        stderr::error(format_args!(
+            "{function} at {queue}: {}; run the same command again, or look at the mapping: aws lambda \
+             get-event-source-mapping --uuid {uuid}",
+            error.as_deref().unwrap_or_default()
+        ));
+    }
+    which
+        .applying
+        .remark_that_nothing_was_done(report.mappings.iter().any(|changed| changed.from != changed.to));
+    for queue in &report.without_mapping {
+        stderr::warning(queue.in_words(wanted));
+    }
+    Ok(ExitCode::from(report.exit_code()))
+}

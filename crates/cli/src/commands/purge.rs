@@ -1,0 +1,164 @@
+//! `redeliver purge`: deletes dead letters, each after it is in a backup file.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use indicatif::ProgressBar;
+use redeliver_aws::SystemClock;
+use redeliver_core::ports::Queue as _;
+use redeliver_dead_letters::Archive;
+use redeliver_dead_letters::purge::{Purged, purge};
+
+use crate::commands::apply_args::Applying;
+use crate::commands::audit::groups_for_people;
+use crate::commands::selection_args::Picking;
+use redeliver_operator::Failure;
+use redeliver_operator::queues::DeadLetterQueue;
+use redeliver_operator::queues::account;
+use redeliver_operator::sentences::{incompleteness, not_judged_in_words, picked_without_members};
+use redeliver_operator::terminal::output::Printing;
+use redeliver_operator::terminal::signals::interrupted;
+use redeliver_operator::terminal::stderr;
+use redeliver_operator::terminal::units::{counted, grouped};
+
+/// Delete dead letters that you pick, each after it is written to a backup file.
+///
+/// Shows which they are, in groups with an example of each, and deletes them only with --apply.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  redeliver purge --stack redeliver-prod --backup one.jsonl \\
+    --ids 0191f3a2-7b1c-7d3e-8f00-000000000001
+  redeliver purge --stack redeliver-prod --backup expired.jsonl --apply \\
+    --where '.error_type == \"MESSAGE_EXPIRED\"'
+
+A line of the backup holds all that is needed to send its message again, as `redeliver send --backup expired.jsonl` does. \
+What is deleted must be picked by --group, --ids or --where; `--where true` picks all messages.
+
+Exit codes:
+  0    everything picked was deleted, or would be
+  1    something picked could not be deleted, a message or a group that was named is
+       not in the queue, or the filter could not judge a message, which stays
+  2    bad usage, a wrong filter, or a queue or file that cannot be used
+  4    not all of the queue was seen: run it again, with another backup file
+  130  interrupted: what was deleted is in the backup")]
+pub struct Arguments {
+    #[command(flatten)]
+    queue: DeadLetterQueue,
+    #[command(flatten)]
+    picking: Picking,
+    /// Where deleted messages are kept; must not exist yet
+    #[arg(long, value_name = "FILE")]
+    backup: PathBuf,
+    #[command(flatten)]
+    applying: Applying,
+    #[command(flatten)]
+    printing: Printing,
+}
+
+impl Arguments {
+    /// The backup that has what was deleted; `None` if nothing was to be deleted.
+    fn written(&self) -> Option<&Path> {
+        self.applying.is_wanted().then_some(self.backup.as_path())
+    }
+}
+
+/// Counts, and with `--apply` deletes.
+pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let (purged, missing) = run(arguments).await?;
+    print(arguments, &purged, &missing)
+}
+
+/// What came of it, and what was named and is not there.
+async fn run(arguments: &Arguments) -> Result<(Purged, Vec<String>), Failure> {
+    if arguments.picking.is_everything() {
+        return Err("say which messages: --group, --ids or --where; `--where true` is all of them".into());
+    }
+    arguments.printing.check()?;
+    let pick = arguments.picking.pick()?;
+    // Also before a plan: the same command with --apply must not be refused for its file.
+    let mut backup = Archive::on_demand(&arguments.backup)?;
+    let queue = arguments.queue.open().await?.queue;
+    let stop = interrupted("interrupted: finishing what is under way; Ctrl-C again does not wait")?;
+    let verb = arguments.applying.verb("deleting", "would delete");
+    let what = format_args!("{verb} from {}", queue.arn());
+    account::announce(&arguments.queue.connection, queue.arn(), what).await;
+    let backup = arguments.applying.is_wanted().then_some(&mut backup);
+    let max = arguments.picking.max();
+    let bar = stderr::progress(ProgressBar::new_spinner(), "{spinner} {human_pos} deleted, {elapsed}");
+    let (interrupted, progress) = (|| stop.is_requested(), |deleted| bar.set_position(deleted));
+    let purged = purge(&queue, &SystemClock, &pick, max, backup, &interrupted, &progress).await;
+    bar.finish_and_clear();
+    let purged = purged?;
+    picked_without_members(&pick)
+        .into_iter()
+        .chain(not_judged_in_words(&purged.not_judged))
+        .for_each(stderr::warning);
+    let is_covered = purged.coverage.is_some_and(|coverage| coverage.complete);
+    Ok((purged, if is_covered { pick.missing() } else { Vec::new() }))
+}
+
+fn print(arguments: &Arguments, purged: &Purged, missing: &[String]) -> Result<ExitCode, Failure> {
+    let applied = arguments.applying.is_wanted();
+    arguments
+        .printing
+        .print("purge", purged, || words(purged, arguments.written(), console::colors_enabled()))?;
+    arguments.applying.remark_that_nothing_was_done(purged.picked > 0);
+    if let Some(error) = &purged.failed {
+        stderr::error(format_args!("{error}; run it again for the rest, with another backup file"));
+    }
+    if let Some(why) = purged.why_not_deleted.as_ref().filter(|_| purged.deleted < purged.picked) {
+        let stay = counted(purged.picked - purged.deleted, "message");
+        stderr::error(format_args!(
+            "not deleted: {stay}, the last one with {why}; they are in the queue and in the backup: do not send them from the \
+             backup. {}, then run it again with another backup file",
+            why.remedy()
+        ));
+    }
+    for sentence in missing {
+        stderr::error(sentence);
+    }
+    let code = exit_code(purged, applied);
+    Ok(ExitCode::from(if code == 0 { u8::from(!missing.is_empty()) } else { code }))
+}
+
+/// What was deleted, and which backup has it. Without a backup, what would be deleted: in groups with an example of each,
+/// since a number alone does not show that a filter picks too much.
+fn words(purged: &Purged, backup: Option<&Path>, colours: bool) -> String {
+    let mut text = match backup {
+        Some(_) if purged.picked == 0 => {
+            "nothing was picked: nothing was deleted, and no backup was written\n".to_owned()
+        }
+        Some(backup) => {
+            let (picked, deleted) = (grouped(purged.picked), grouped(purged.deleted));
+            format!("{deleted} of {picked} deleted; all of them are in {}\n", backup.display())
+        }
+        None => {
+            let would = format!("{} would be deleted\n", counted(purged.picked, "dead letter"));
+            if purged.groups.is_empty() { would } else { would + &groups_for_people(&purged.groups, colours) }
+        }
+    };
+    if purged.max_reached {
+        text += "--max has ended the purge: there may be more\n";
+    }
+    text
+}
+
+fn exit_code(purged: &Purged, apply: bool) -> u8 {
+    match purged {
+        Purged { failed: Some(_), .. } => 2,
+        Purged { interrupted: true, .. } => 130,
+        Purged { why_not_deleted: Some(_), picked, deleted, .. } if deleted < picked => 1,
+        Purged { coverage: Some(coverage), max_reached: false, .. } if !coverage.complete => {
+            stderr::warning(incompleteness(coverage));
+            4
+        }
+        Purged { picked, deleted, not_judged, .. } => {
+            u8::from(apply && deleted < picked || not_judged.messages > 0)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

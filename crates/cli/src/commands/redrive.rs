@@ -1,0 +1,253 @@
+//! `redeliver redrive`: from the DLQ back to the source queue, without losing anything on the way.
+
+mod arguments;
+mod paused;
+mod words;
+
+use std::io::{BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+pub use arguments::Arguments;
+
+use indicatif::ProgressBar;
+use redeliver_aws::SystemClock;
+use redeliver_core::ports::Queue as _;
+use redeliver_dead_letters::files::sync_directory_of;
+use redeliver_dead_letters::redrive::{
+    Early, Edit, Ending, Journal, Limits, Plan, Progress, Redrive, Report, plan_id,
+};
+
+use redeliver_operator::Failure;
+use redeliver_operator::dead_letter_source::DeadLetters;
+use redeliver_operator::files::read_schema;
+use redeliver_operator::queues::account;
+use redeliver_operator::sentences::picked_without_members;
+use redeliver_operator::status::consumer::Consumer;
+use redeliver_operator::terminal::escape::escaped_lines;
+use redeliver_operator::terminal::signals::interrupted;
+use redeliver_operator::terminal::stderr;
+use redeliver_operator::terminal::units::span;
+use words::Way;
+
+/// Plans, and with `--apply` does it.
+pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let (report, missing) = run(arguments).await?;
+    print(arguments, &report, &missing)
+}
+
+/// What came of it, and what was named and is not there.
+async fn run(arguments: &Arguments) -> Result<(Report, Vec<String>), Failure> {
+    arguments.printing.check()?;
+    let plan = plan_of(arguments)?;
+    let from = arguments.from.open().await?.dead_letters;
+    if let Some(path) = arguments.written()? {
+        return write(arguments, &plan, &from, path).await;
+    }
+    let connection = &arguments.from.queue.connection;
+    let to = match &arguments.to {
+        Some(address) => connection.source_queue(address).await?,
+        None => connection.source_queue(&arguments.from.queue.source().await?).await?,
+    };
+    // By ARN: one queue may have several URLs.
+    if to.queue.arn() == from.arn() {
+        return Err("--to names the DLQ itself; name the source queue".into());
+    }
+    if let DeadLetters::File(file) = &from
+        && file.was_read_from(to.queue.arn())
+    {
+        let name = file.name();
+        return Err(format!("--to names the queue that {name} was read from; name the source queue").into());
+    }
+    let is_consumed = is_consumed(arguments, to.queue.arn()).await?;
+    let can_come_back = matches!(from, DeadLetters::Queue(_));
+    let watch = if is_consumed && can_come_back { arguments.watch } else { Duration::ZERO };
+    let stop = interrupted("interrupted: finishing what is under way; Ctrl-C again does not wait")?;
+    let bar =
+        stderr::progress(ProgressBar::new_spinner(), "{spinner} {human_pos} sent back, {elapsed} {msg}");
+    // It turns by itself: a round may take a minute, and the pilot is watched for longer.
+    bar.enable_steady_tick(Duration::from_millis(100));
+    let redrive = Redrive {
+        dlq: &from,
+        source: &to.queue,
+        clock: &SystemClock,
+        plan: &plan,
+        can_come_back,
+        limits: Limits {
+            rate: arguments.rate,
+            max: arguments.picking.max(),
+            stop_after_failures_percent: arguments.stop_after_failures,
+            watch,
+        },
+        interrupted: &|| stop.is_requested(),
+        progress: &|progress| show(&bar, progress),
+    };
+    let (from, to) = (from.arn(), to.queue.arn());
+    let verb = arguments.applying.verb("sending back", "would send back");
+    account::announce(connection, to, format_args!("{verb} from {from} to {to}")).await;
+    let (report, is_first_run) = if arguments.applying.is_wanted() {
+        // The same options give the same name, so that the same command finds what it has begun.
+        let id = id_of(arguments, from, to);
+        let path = arguments
+            .journal
+            .clone()
+            .unwrap_or_else(|| PathBuf::from(format!("redeliver-redrive-{id}.jsonl")));
+        stderr::remark(format_args!("journal: {}", path.display()));
+        let mut journal = Journal::open(&path, &id, from, to)?;
+        let is_first_run = journal.is_new();
+        (redrive.apply(&mut journal).await?, is_first_run)
+    } else {
+        let report = redrive.dry_run().await?;
+        if let Some(remark) = picked_without_members(&plan.pick) {
+            stderr::warning(remark);
+        }
+        (report, true)
+    };
+    bar.finish_and_clear();
+    // What an earlier run has sent back is not missing; and who has not seen all does not know.
+    let knows = report.is_covered() && is_first_run;
+    let missing = if knows { plan.pick.missing() } else { Vec::new() };
+    Ok((report, missing))
+}
+
+/// Writes what would be sent back to a new file. A run that fails or is interrupted removes it; one that is killed leaves
+/// the first part.
+async fn write(
+    arguments: &Arguments,
+    plan: &Plan,
+    from: &DeadLetters,
+    path: &Path,
+) -> Result<(Report, Vec<String>), Failure> {
+    let stop = interrupted("interrupted: Ctrl-C again does not wait")?;
+    let redrive = Redrive {
+        dlq: from,
+        source: &(),
+        clock: &SystemClock,
+        plan,
+        can_come_back: false,
+        limits: Limits {
+            rate: None,
+            max: arguments.picking.max(),
+            stop_after_failures_percent: 100,
+            watch: Duration::ZERO,
+        },
+        interrupted: &|| stop.is_requested(),
+        progress: &|_| {},
+    };
+    let report = match arguments.applying.is_wanted() {
+        false => redrive.dry_run().await?,
+        true => {
+            let mut output = BufWriter::new(redeliver_operator::terminal::output::create(path)?);
+            let report = redrive.write(&mut output).await;
+            let report = report.and_then(|report| {
+                output.flush()?;
+                // The dead letters may be deleted next. A pipe cannot be synchronised.
+                if path.is_file() {
+                    output.get_ref().sync_all()?;
+                    sync_directory_of(path)?;
+                }
+                Ok(report)
+            });
+            let is_whole = report.as_ref().is_ok_and(|report| report.early.is_none());
+            // A pipe or a device was there before.
+            if !is_whole && path.is_file() {
+                let _best_effort = std::fs::remove_file(path);
+            }
+            report?
+        }
+    };
+    picked_without_members(&plan.pick).iter().for_each(stderr::warning);
+    let missing = if report.early.is_none() { plan.pick.missing() } else { Vec::new() };
+    Ok((report, missing))
+}
+
+/// Whether anybody takes what is sent; if nobody does, it is sent only if that is wanted.
+async fn is_consumed(arguments: &Arguments, source_arn: &str) -> Result<bool, Failure> {
+    // A queue that is named may be read by anybody.
+    let is_stack = arguments.to.is_none();
+    let why = match Consumer::look(&arguments.from.queue.connection, source_arn, is_stack).await? {
+        Consumer::There => return Ok(true),
+        Consumer::Unknown(words) => {
+            stderr::warning(format_args!(
+                "whether anybody takes messages from the source queue is not known: {words}"
+            ));
+            return Ok(true);
+        }
+        Consumer::Nobody(why) => why,
+    };
+    if !arguments.applying.is_wanted() && !arguments.into_paused {
+        stderr::warning(paused::refusal(&why));
+    } else if arguments.into_paused {
+        stderr::remark(&why);
+    } else if !paused::is_wanted(&why)? {
+        return Err(paused::refusal(&why).into());
+    }
+    Ok(false)
+}
+
+fn plan_of(arguments: &Arguments) -> Result<Plan, Failure> {
+    Ok(Plan {
+        pick: arguments.picking.pick()?,
+        edit: arguments.edit.as_deref().map(Edit::new).transpose()?,
+        new_id: arguments.new_id,
+        into_lines: arguments.written()?.is_some(),
+        max_generation: arguments.max_generation,
+        schema: read_schema(arguments.data_schema.as_deref(), &arguments.plain)?,
+    })
+}
+
+/// What is sent decides; how fast and how much does not.
+fn id_of(arguments: &Arguments, from: &str, to: &str) -> String {
+    let or_none = |text: &Option<String>| text.clone().unwrap_or_default();
+    let picking = &arguments.picking;
+    let mut ids = picking.ids.clone();
+    ids.sort();
+    let selection =
+        [or_none(&picking.filter), ids.join(","), or_none(&picking.group), or_none(&arguments.edit)];
+    let [filter, ids, group, edit] = &selection;
+    let mut parts = vec![from, to, filter, ids, group, edit];
+    parts.extend(arguments.new_id.then_some("--new-id"));
+    plan_id(&parts)
+}
+
+fn show(bar: &ProgressBar, progress: Progress) {
+    match progress {
+        Progress::Sent(sent) => {
+            bar.set_message("");
+            bar.set_position(sent);
+        }
+        Progress::CameBack(_) => {} // the report has it
+        Progress::Watching(left) => {
+            bar.set_message(format!("watching what becomes of them, {} left", span(left.as_secs())))
+        }
+        Progress::Waiting(left) => {
+            bar.set_message(format!("waiting for what is hidden, {} left", span(left.as_secs())))
+        }
+    }
+}
+
+fn print(arguments: &Arguments, report: &Report, missing: &[String]) -> Result<ExitCode, Failure> {
+    let applied = arguments.applying.is_wanted();
+    // Reasons name members that somebody else has named.
+    let way = Way::of(arguments);
+    let table = || escaped_lines(&words::table(report, way, applied, arguments.picking.max()));
+    let printing =
+        if way == Way::FileToFile { arguments.printing.on_stdout() } else { arguments.printing.clone() };
+    printing.print("redrive", &report.json(), table)?;
+    arguments.applying.remark_that_nothing_was_done(report.planned > 0);
+    for sentence in missing {
+        stderr::error(sentence);
+    }
+    if let Some(Early::Failed(error)) = &report.early {
+        stderr::error(error);
+    }
+    let ending = Ending::of(report, arguments.picking.max());
+    if let Some(sentence) = words::sentence(ending, way, report) {
+        stderr::warning(sentence);
+    }
+    Ok(ExitCode::from(match ending {
+        Ending::Done if !missing.is_empty() => Ending::Left.code(),
+        ending => ending.code(),
+    }))
+}

@@ -1,0 +1,128 @@
+//! The options of `redeliver redrive`.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::commands::apply_args::Applying;
+use crate::commands::selection_args::Picking;
+use redeliver_operator::dead_letter_source::Source;
+use redeliver_operator::plain_args::PlainArguments;
+use redeliver_operator::queues::QueueAddress;
+use redeliver_operator::terminal::output::Printing;
+use redeliver_operator::terminal::units::{HOUR, number, seconds};
+
+/// Send dead letters back to the source queue, with a fresh retry budget: all, or those that you pick, edited or as
+/// they are.
+///
+/// Shows what would be done, and does it only with --apply. A message is deleted from the DLQ when its send is
+/// confirmed and written to the journal; a second run with the same options finishes what an interrupted one began.
+///
+/// The first 50 messages, the pilot, go ahead and are watched before the rest is sent: whether they are in the DLQ
+/// again, and whether more messages than before wait for a retry in the source queue. If fewer are sent, they are not
+/// watched.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  redeliver redrive --stack redeliver-prod
+  redeliver redrive --queue orders-dlq --to orders --max 10
+  redeliver redrive --stack redeliver-prod --apply \\
+    --where '.error_type == \"RETRY_ATTEMPT_EXCEEDED\"'
+  redeliver redrive --stack redeliver-prod --apply \\
+    --group 21d708b3fca00092 --rate 20
+  redeliver redrive --prefix orders --ids 0191f3a2-7b1c-7d3e-8f00-000000000001 \\
+    --edit '.body.data.currency = \"EUR\"' --apply
+  redeliver redrive --stack redeliver-prod --group 21d708b3fca00092 \\
+    --edit '.body.data.currency = \"EUR\"' --new-id --apply
+  redeliver redrive dead.jsonl --where '.error_type | startswith(\"INVALID\")' \\
+    --edit '.body = .body + \"}\"' -o mended.jsonl --apply
+  redeliver redrive expired.jsonl --to orders --apply
+
+A message that is sent back keeps its message_id, its idempotency key: an API that remembers the key of a call that it has \
+answered may ignore an edited body, or refuse it. Use --new-id there, and only if the API did nothing under the old one.
+
+With FILE nothing is deleted or watched. Its messages go to the queue of --to, with a journal as ever, or without one into the \
+new file of --output, one body a line, as `check`, `local` and `send` take it; the report is on standard output then. What is \
+still in its DLQ, as after `audit --archive`, is there twice then: redrive it from there instead.
+
+An edit of a message that was found invalid may change all of it, also its id; what comes out must be a valid message. A body \
+that is no JSON is text.
+
+A filter is jq, on {message_id, sent_at, error_type, error_details, attempts, fingerprint, attributes, body}.
+
+Exit codes:
+  0    everything selected was sent back and deleted, or would be
+  1    something selected stays (refused, parked, not sent, or it came straight back),
+       a message or a group that was named is not in the DLQ, or the filter could not
+       judge a message, which stays
+  2    bad usage, a wrong filter, a queue or journal that cannot be used, or a stack
+       that is paused
+  4    not all of the DLQ was seen: run it again; what a killed run held is visible
+       again within two minutes. Or a line of FILE is no dead letter
+  5    stopped, because too much of what was sent failed again
+  6    sent, not deleted: messages are in both queues, and the same command here
+       deletes them
+  130  interrupted: run it again to finish")]
+pub struct Arguments {
+    #[command(flatten)]
+    pub(super) from: Source,
+    /// The queue to send to: its URL, name or ARN; by default the deployment's source queue, and with FILE the file of
+    /// --output
+    #[arg(long, value_name = "QUEUE", required_unless_present_any = ["stack", "prefix", "stage", "file"])]
+    pub(super) to: Option<QueueAddress>,
+    #[command(flatten)]
+    pub(super) picking: Picking,
+    /// Change .body: only members that the filter changes are replaced, all other bytes stay; message_id and
+    /// redeliver's own metadata cannot be changed, unless the message was found invalid. The original is kept in the
+    /// journal
+    #[arg(long, value_name = "JQ")]
+    pub(super) edit: Option<String>,
+    /// Give each message that --edit changes a new message_id, derived from its old one: for an API that remembers ids,
+    /// and so would ignore or refuse another body under the same one. The journal has both ids
+    #[arg(long, requires = "edit")]
+    pub(super) new_id: bool,
+    /// A JSON Schema for `data` that messages must match to be sent back
+    #[arg(long, value_name = "FILE")]
+    pub(super) data_schema: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) plain: PlainArguments,
+    /// Maximum number of messages a second
+    #[arg(long, value_name = "N", value_parser = number(1..=3000_u32))]
+    pub(super) rate: Option<u32>,
+    /// Leave alone what was sent back so many times already
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = number(0..=100_u32))]
+    pub(super) max_generation: u32,
+    /// Stop when more than so many percent of what this run has sent failed again: came back to the DLQ, or, of the
+    /// pilot, waits for a retry. 100: never
+    #[arg(long, value_name = "PERCENT", default_value_t = 20, value_parser = number(0..=100_u8))]
+    pub(super) stop_after_failures: u8,
+    /// Watch the pilot for so long before the rest is sent; 0s: not at all. SQS's counts are up to a minute old, so
+    /// less than that sees only what came straight back
+    #[arg(long, value_name = "SPAN", default_value = "1m 30s", value_parser = seconds(0..=12 * HOUR))]
+    pub(super) watch: Duration,
+    /// Send although nobody takes messages from the source queue (`redeliver pause`): they wait there, unwatched
+    #[arg(long)]
+    pub(super) into_paused: bool,
+    #[command(flatten)]
+    pub(super) applying: Applying,
+    /// Where to keep the journal; by default redeliver-redrive-PLAN.jsonl in the current directory
+    #[arg(long, value_name = "FILE")]
+    pub(super) journal: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) printing: Printing,
+}
+
+impl Arguments {
+    /// The file that messages are written to, if they come from a file and go to no queue.
+    pub(super) fn written(&self) -> Result<Option<&Path>, &'static str> {
+        match (&self.from.file, &self.to) {
+            (Some(_), None) => self
+                .printing
+                .file()
+                .map(Some)
+                .ok_or("say where to: --to QUEUE, or -o FILE for a file of messages"),
+            _ => Ok(None),
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! A source queue that nobody takes messages from: asks whether to send all the same.
+
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+
+/// What is refused without a word from a person.
+pub(super) fn refusal(why: &str) -> String {
+    format!(
+        "{why}: what is sent back waits there, for as long as the queue keeps messages, and nothing of it can be watched. Run \
+         `redeliver resume --apply` for this deployment first, or add --into-paused"
+    )
+}
+
+/// Asks a person, if there is one.
+pub(super) fn is_wanted(why: &str) -> io::Result<bool> {
+    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+        return Ok(false);
+    }
+    let mut answer = String::new();
+    let mut stderr = io::stderr();
+    write!(
+        stderr,
+        "{why}: what is sent back waits there, and nothing of it can be watched. Send it all the same? [y/N] "
+    )?;
+    stderr.flush()?;
+    io::stdin().lock().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}

@@ -1,0 +1,204 @@
+//! What a redrive says to people.
+
+use std::fmt::Write as _;
+
+use redeliver_dead_letters::redrive::{Ending, Report};
+
+use super::Arguments;
+use redeliver_operator::sentences::{incompleteness, watched_in_words, why_not_deleted};
+use redeliver_operator::terminal::units::{counted, grouped};
+
+/// From where to where messages go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    QueueToQueue,
+    FileToQueue,
+    FileToFile,
+}
+
+impl Way {
+    pub(super) const fn of(arguments: &Arguments) -> Self {
+        match (&arguments.from.file, &arguments.to) {
+            (None, _) => Self::QueueToQueue,
+            (Some(_), Some(_)) => Self::FileToQueue,
+            (Some(_), None) => Self::FileToFile,
+        }
+    }
+
+    const fn done(self, applied: bool) -> &'static str {
+        match (self, applied) {
+            (Self::FileToFile, true) => "written",
+            (Self::FileToFile, false) => "would be written",
+            (_, true) => "sent back",
+            (_, false) => "would be sent back",
+        }
+    }
+}
+
+pub(super) fn table(report: &Report, way: Way, applied: bool, max: u64) -> String {
+    let is_queue = way == Way::QueueToQueue;
+    let mut text = String::new();
+    let mut line = |name: &str, count: u64| {
+        let _infallible = writeln!(text, " {name:<38} {:>10}", grouped(count));
+    };
+    line(way.done(applied), if applied { report.sent } else { report.planned });
+    for (error_type, count) in &report.by_error_type {
+        line(&format!("  {error_type}"), *count);
+    }
+    for (name, count) in [
+        ("  edited", report.edited),
+        ("  under a new message_id", report.new_ids),
+        ("  copies of them, at most", report.possible_copies),
+        (if is_queue { "sent before, now deleted" } else { "sent before" }, report.deleted_only),
+        ("sent, NOT deleted from the DLQ", report.not_deleted),
+        ("came straight back", report.came_back_count()),
+    ] {
+        if count > 0 {
+            line(name, count);
+        }
+    }
+    // Who has not looked at all of them does not know how many there are. A line that is no dead letter is none of them.
+    let [stay, not_selected] = match report.is_complete() || !is_queue && report.early.is_none() {
+        true => ["stay", "not selected"],
+        false => ["stay, as far as seen", "not selected, as far as seen"],
+    };
+    line(stay, report.staying_count());
+    line(not_selected, report.not_selected);
+    if let Some(left) = left_by_max(report, applied, max) {
+        let _infallible = writeln!(text, " {:<38} {left:>10}", "left by --max");
+    }
+    if let Some(watched) = &report.watched {
+        let _infallible = writeln!(text, "{}", watched_in_words(watched));
+    }
+    for (old, new) in &report.new_id_examples {
+        let _infallible = writeln!(text, "e.g. {new} was {old}");
+    }
+    for (reason, (count, examples)) in &report.staying {
+        let left = if is_queue { "left in the DLQ" } else { "left out" };
+        let _infallible =
+            writeln!(text, "{} {left}: {reason} (e.g. {})", grouped(*count), examples.join(", "));
+    }
+    if let Some(coverage) = report.coverage.filter(|coverage| is_queue && !coverage.complete) {
+        let _infallible = writeln!(text, "{}", incompleteness(&coverage));
+    }
+    text
+}
+
+/// How many are left in the DLQ because enough were sent back. A plan has counted all, and a run only what it saw until
+/// then.
+fn left_by_max(report: &Report, applied: bool, max: u64) -> Option<String> {
+    match (applied, report.left_by_max) {
+        (true, 0) if report.sent >= max && !report.is_covered() => Some("not counted".to_owned()),
+        (_, 0) => None,
+        (true, left) => Some(format!("{} or more", grouped(left))),
+        (false, left) => Some(grouped(left)),
+    }
+}
+
+/// What is to be done now, if that is not all in the report.
+pub(super) fn sentence(ending: Ending, way: Way, report: &Report) -> Option<String> {
+    match ending {
+        Ending::Done => None,
+        Ending::NotSeen if way != Way::QueueToQueue => None, // each such line was told
+        Ending::Interrupted if way == Way::FileToFile => Some("interrupted: nothing was written".to_owned()),
+        Ending::NotSeen => {
+            let hidden = "what a killed run or an audit held is visible again within two minutes";
+            Some(format!(
+                "not all of the DLQ was seen: somebody else reads it, or did; {hidden}. Run it again"
+            ))
+        }
+        Ending::Left => (report.came_back_count() > 0)
+            .then(|| format!("{} came straight back and stay", counted(report.came_back_count(), "message"))),
+        Ending::Failed => Some("run the same command again: it goes on where this one ended".to_owned()),
+        Ending::Stopped => Some(stopped(report)),
+        Ending::NotDeleted => Some(not_deleted(report)),
+        Ending::Interrupted => Some("interrupted: run it again to finish".to_owned()),
+    }
+}
+
+fn stopped(report: &Report) -> String {
+    let (back, sent) = (grouped(report.came_back_count()), counted(report.sent, "message"));
+    let waiting = grouped(report.watched.and_then(|watched| watched.waiting).unwrap_or(0));
+    format!(
+        "stopped: of {sent} that this run sent, {back} came straight back, and about {waiting} wait for a retry: the cause is \
+         not gone. Mend it and run the same command again, or go on all the same with --stop-after-failures 100"
+    )
+}
+
+fn not_deleted(report: &Report) -> String {
+    let count = counted(report.not_deleted, "message");
+    let (why, remedy) = why_not_deleted(report);
+    format!(
+        "sent, NOT deleted: {count} of the DLQ are in the source queue, too. {why} Do not send them back by other means, or \
+         from another machine: that makes copies. {remedy}, then run the same command here again: it deletes them by its \
+         journal, and sends the rest"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use redeliver_core::ports::{EntryError, Fault};
+    use redeliver_dead_letters::NotDeleted;
+    use redeliver_dead_letters::redrive::Watched;
+
+    use super::*;
+
+    #[test]
+    fn what_was_watched_what_stays_and_which_ids_are_new_is_in_the_table() {
+        let watched = Watched { seconds: 90, sent: 50, came_back: 1, waiting: Some(3) };
+        let report = Report {
+            sent: 100,
+            watched: Some(watched),
+            new_id_examples: vec![("old".to_owned(), "new".to_owned())],
+            staying: [("parked".to_owned(), (1, vec!["sqs-7".to_owned()]))].into(),
+            ..Report::default()
+        };
+        let table = table(&report, Way::QueueToQueue, true, u64::MAX);
+        for line in [
+            "the first 50 were watched for 1m 30s: 1 came straight back, about 3 more messages wait for a retry than before",
+            "e.g. new was old",
+            "1 left in the DLQ: parked (e.g. sqs-7)",
+        ] {
+            assert!(table.lines().any(|found| found == line), "{line} in {table}");
+        }
+    }
+
+    #[test]
+    fn what_max_leaves_is_counted_in_a_plan_and_told_of_a_run_as_far_as_it_has_looked() {
+        let left = |report: &Report, applied| {
+            let table = table(report, Way::QueueToQueue, applied, 1);
+            table.lines().find(|line| line.contains("--max")).map(str::to_owned)
+        };
+        let line = |count: &str| Some(format!(" left by --max                          {count:>10}"));
+        let report = Report { planned: 1, sent: 1, left_by_max: 1, ..Report::default() };
+        assert_eq!((left(&report, false), left(&report, true)), (line("1"), line("1 or more")));
+        let not_seen = Report { left_by_max: 0, ..report };
+        assert_eq!((left(&not_seen, false), left(&not_seen, true)), (None, line("not counted")));
+        assert_eq!(left(&Report::default(), true), None);
+    }
+
+    #[test]
+    fn what_is_in_both_queues_is_told_with_why_and_what_to_do_about_that() {
+        let told =
+            |why_not_deleted| not_deleted(&Report { not_deleted: 2, why_not_deleted, ..Report::default() });
+        let others = told(Some(NotDeleted::VisibleToOthers));
+        assert!(
+            others.contains(
+                "The deletion of the last one: another program may have received it (VisibleToOthers)."
+            ),
+            "{others}"
+        );
+        assert!(
+            others
+                .contains("Stop the other program that reads the DLQ, then run the same command here again"),
+            "{others}"
+        );
+        let refused = told(Some(NotDeleted::Failed(EntryError::new(Fault::Sender, "AccessDenied"))));
+        assert!(
+            refused.contains("(AccessDenied). Do not send")
+                && refused.contains("Allow sqs:DeleteMessage on the DLQ, then"),
+            "{refused}"
+        );
+        assert!(told(None).contains("Their deletion is not confirmed. Do not send"));
+    }
+}

@@ -1,0 +1,67 @@
+//! Which dead letters: the same options for `audit`, `redrive` and `purge`, and what there is to say about them.
+
+use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
+use redeliver_dead_letters::{Filter, FilterError, Pick};
+
+use redeliver_operator::terminal::units::number;
+
+/// Which dead letters are meant. Without any of these options, all.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Picking {
+    /// Only messages of this group, as `redeliver audit` shows it
+    #[arg(long, value_name = "FINGERPRINT")]
+    pub group: Option<String>,
+    /// Only messages with one of these ids (`message_id` or SQS's), separated by commas
+    #[arg(long, value_name = "ID", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
+    pub ids: Vec<String>,
+    /// Only messages for which this jq filter is true; it must give true, false or null
+    #[arg(long = "where", value_name = "JQ")]
+    pub filter: Option<String>,
+    /// Maximum number of messages
+    #[arg(long, value_name = "N", value_parser = number(1_u64..))]
+    pub max: Option<u64>,
+}
+
+impl Picking {
+    pub fn pick(&self) -> Result<Pick, FilterError> {
+        let filter = self.filter.as_deref().map(Filter::of_dead_letters).transpose()?;
+        Ok(Pick::new(self.group.clone(), self.ids.clone(), filter))
+    }
+
+    /// Whether nothing is left out, apart from `--max`.
+    pub fn is_everything(&self) -> bool {
+        self.group.is_none() && self.ids.is_empty() && self.filter.is_none()
+    }
+
+    pub fn max(&self) -> u64 {
+        self.max.unwrap_or(u64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_asks_for_nothing_means_everything() {
+        let picking = Picking::default();
+        assert!(picking.is_everything() && picking.pick().unwrap().missing().is_empty());
+        assert_eq!(Picking { max: Some(7), ..picking }.max(), 7);
+    }
+
+    #[test]
+    fn an_id_is_not_empty() {
+        #[derive(Debug, clap::Parser)]
+        struct Program {
+            #[command(flatten)]
+            picking: Picking,
+        }
+        let parse = |ids| <Program as clap::Parser>::try_parse_from(["program", "--ids", ids]);
+        assert_eq!(parse("a,b").unwrap().picking.ids, ["a", "b"]);
+        for wrong in [",", "a,", "", "a,,b"] {
+            let error = parse(wrong).unwrap_err();
+            assert_eq!(error.kind(), clap::error::ErrorKind::InvalidValue, "{wrong}: {error}");
+        }
+    }
+}

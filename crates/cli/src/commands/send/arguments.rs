@@ -1,0 +1,104 @@
+//! The arguments of `redeliver send`.
+
+use std::ffi::OsString;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::commands::apply_args::Applying;
+use redeliver_operator::message_file::is_standard_input;
+use redeliver_operator::plain_args::PlainArguments;
+use redeliver_operator::queues::{Connection, OneQueue};
+use redeliver_operator::terminal::output::Printing;
+use redeliver_operator::terminal::units::number;
+
+/// Send the messages of a file to the source queue: each line is validated first, and a second run sends only what is
+/// left.
+///
+/// Checks the lines and shows how many would be sent, and sends them only with --apply.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  redeliver send orders.jsonl --stack redeliver-prod
+  redeliver send orders.jsonl --stack redeliver-prod --apply
+  redeliver send orders.jsonl --queue orders --rate 100 --apply
+  redeliver send orders.jsonl --prefix orders --data-schema order.schema.json
+  make-orders | redeliver send - --stack redeliver-prod --apply
+  redeliver send --backup expired.jsonl --stack redeliver-prod --apply
+
+Each batch that SQS confirms is recorded in the journal, FILE.sent, at once. The same command again skips what is recorded \
+there, whatever ended the first run; lines that were not sent may be corrected meanwhile, in their place, and lines may be \
+added at the end. If lines that were sent have changed, or the queue is another one, nothing is sent.
+
+Delivery is at least once. A crash between the send and its record, and an answer of SQS that is lost, make a copy with the \
+same message_id. Standard input has no journal.
+
+With --backup the file is what `audit --archive` or `purge --backup` wrote. Each message is sent as `redeliver redrive` would \
+have sent it: the producer's attributes with their types, redeliver's own removed, all its attempts again, a new generation. \
+What is still in the DLQ, as after `audit --archive`, is there twice then: redrive it instead.
+
+Ctrl-C waits for the batches that are on their way and records them; a second Ctrl-C does not wait.
+
+Exit codes:
+  0    all lines are sent, now or before, or would be
+  1    a line is invalid or was not confirmed, or the send stopped early; the others
+       were sent
+  2    bad usage, an unreadable file, a queue that cannot be used, or a journal of
+       something else: nothing was sent
+  130  interrupted by Ctrl-C, the journal complete")]
+pub struct Arguments {
+    /// JSON Lines, one message body a line, or one JSON document over several lines; with --backup one dead letter a line. `-` is standard input
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// The file is a backup or an archive of dead letters: send them back
+    #[arg(long)]
+    pub backup: bool,
+    /// Where to
+    #[command(flatten)]
+    pub queue: OneQueue,
+    /// Whether it is done
+    #[command(flatten)]
+    pub applying: Applying,
+    /// A JSON Schema for `data`
+    #[arg(long, value_name = "FILE")]
+    pub data_schema: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) plain: PlainArguments,
+    /// Messages a second at most; by default as fast as SQS takes them
+    #[arg(long, value_name = "N", value_parser = number(NonZeroU32::MIN..))]
+    pub rate: Option<NonZeroU32>,
+    /// Where to record what is sent, instead of FILE.sent
+    #[arg(long, value_name = "FILE")]
+    pub journal: Option<PathBuf>,
+    /// Only go on with what was begun: without a journal, nothing is sent
+    #[arg(long)]
+    pub resume: bool,
+    #[command(flatten)]
+    pub printing: Printing,
+    /// Where AWS is
+    #[command(flatten)]
+    pub connection: Connection,
+}
+
+impl Arguments {
+    /// The journal's name; standard input and pipes have none, since they cannot be read a second time.
+    pub(super) fn journal(&self) -> Result<Option<PathBuf>, String> {
+        if is_standard_input(&self.file) || !self.file.is_file() {
+            return match self.journal.is_some() || self.resume {
+                true => Err("--resume needs a regular file: write the lines to one first".to_owned()),
+                false => Ok(None),
+            };
+        }
+        let next_to_it = || {
+            let mut name = OsString::from(&self.file);
+            name.push(".sent");
+            PathBuf::from(name)
+        };
+        let journal = self.journal.clone().unwrap_or_else(next_to_it);
+        if journal == self.file {
+            return Err("--journal names the input itself".to_owned());
+        }
+        Ok(Some(journal))
+    }
+}

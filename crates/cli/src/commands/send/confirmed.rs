@@ -1,0 +1,167 @@
+//! Which lines of an input are confirmed: their numbers, as ranges, and one digest of them all.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufRead};
+use std::ops::BitXorAssign;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use redeliver_operator::message_file::Lines;
+
+/// A digest of lines, whatever their order: the exclusive or of 128 bits of each line's SHA-256. It shows that a file
+/// has changed; it is no proof against somebody who means to deceive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Digest(u128);
+
+impl Digest {
+    /// The digest of one line, from its number and its content.
+    pub fn of(number: usize, content: &[u8]) -> Self {
+        let mut hasher = Sha256::new();
+        hasher.update((number as u64).to_be_bytes());
+        hasher.update(content);
+        let bytes: [u8; 32] = hasher.finalize().into();
+        let (half, _) = bytes.split_at(16);
+        Self(half.iter().fold(0, |digest, byte| digest << 8 | u128::from(*byte)))
+    }
+}
+
+impl BitXorAssign for Digest {
+    fn bitxor_assign(&mut self, other: Self) {
+        self.0 ^= other.0;
+    }
+}
+
+impl From<Digest> for String {
+    fn from(digest: Digest) -> Self {
+        format!("{:032x}", digest.0)
+    }
+}
+
+impl TryFrom<String> for Digest {
+    type Error = std::num::ParseIntError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        u128::from_str_radix(&text, 16).map(Self)
+    }
+}
+
+/// Lines that were sent, and whose send SQS has confirmed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Confirmed {
+    /// First and last line of each range; no two of them touch.
+    ranges: BTreeMap<usize, usize>,
+    digest: Digest,
+}
+
+impl Confirmed {
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
+    /// Whether this line is one of them.
+    pub fn contains(&self, number: usize) -> bool {
+        self.ranges.range(..=number).next_back().is_some_and(|(_, last)| number <= *last)
+    }
+
+    /// Adds lines by their ranges, and their digest.
+    pub fn add(&mut self, ranges: &[(usize, usize)], digest: Digest) {
+        self.digest ^= digest;
+        for range in ranges {
+            self.add_range(*range);
+        }
+    }
+
+    fn add_range(&mut self, (mut first, mut last): (usize, usize)) {
+        if let Some((before, end)) = self.ranges.range(..first).next_back().map(|(b, e)| (*b, *e))
+            && end.saturating_add(1) >= first
+        {
+            first = before;
+            last = last.max(end);
+        }
+        while let Some((next, end)) =
+            self.ranges.range(first..=last.saturating_add(1)).next().map(|(b, e)| (*b, *e))
+        {
+            self.ranges.remove(&next);
+            last = last.max(end);
+        }
+        self.ranges.insert(first, last);
+    }
+
+    /// Whether these lines of an input are the ones that were sent.
+    pub(crate) fn is_of(&self, lines: Lines<impl BufRead>) -> io::Result<bool> {
+        let last = self.ranges.last_key_value().map_or(0, |(_, last)| *last);
+        let mut digest = Digest::default();
+        for line in lines {
+            let line = line?;
+            if line.number > last {
+                break;
+            }
+            if let Ok(content) = &line.content
+                && self.contains(line.number)
+            {
+                digest ^= Digest::of(line.number, content);
+            }
+        }
+        Ok(digest == self.digest)
+    }
+}
+
+/// Ascending numbers as ranges of first and last.
+pub(super) fn ranges(numbers: impl IntoIterator<Item = usize>) -> Vec<(usize, usize)> {
+    let mut ranges: Vec<(usize, usize)> = Vec::new();
+    for number in numbers {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == number => *last = number,
+            _ => ranges.push((number, number)),
+        }
+    }
+    ranges
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn confirmed(content: &[u8], numbers: &[usize]) -> Confirmed {
+        let mut confirmed = Confirmed::default();
+        for line in Lines::of_messages(content).map(|line| line.unwrap()) {
+            if numbers.contains(&line.number) {
+                let digest = Digest::of(line.number, &line.content.unwrap());
+                confirmed.add(&[(line.number, line.number)], digest);
+            }
+        }
+        confirmed
+    }
+
+    #[test]
+    fn ranges_in_any_order_are_the_set_of_their_lines() {
+        let added = [(5, 9), (20, 20), (1, 2), (4, 4), (10, 12), (3, 3), (19, 25), (40, 41)];
+        let mut confirmed = Confirmed::default();
+        let mut expected = BTreeSet::new();
+        for (first, last) in added {
+            confirmed.add(&[(first, last)], Digest::default());
+            expected.extend(first..=last);
+            let found: BTreeSet<_> = (0..50).filter(|number| confirmed.contains(*number)).collect();
+            assert_eq!(found, expected);
+        }
+        assert_eq!(confirmed.ranges, [(1, 12), (19, 25), (40, 41)].into());
+        assert_eq!(ranges(expected), [(1, 12), (19, 25), (40, 41)]);
+        assert_eq!(ranges([]), []);
+    }
+
+    #[test]
+    fn the_lines_that_were_sent_must_be_the_same_and_the_others_need_not() {
+        let confirmed = confirmed(b"a\nb\nc\nd\n", &[3, 1]);
+        let is_of = |content: &[u8]| confirmed.is_of(Lines::of_messages(content)).unwrap();
+        for same in ["a\nb\nc\nd\n", "a\nB\nc", "a\r\nb\nc\nd\ne\n"] {
+            assert!(is_of(same.as_bytes()), "{same:?}");
+        }
+        for other in ["", "a\nb\n", "c\nb\na\n", "x\na\nb\nc\n", "a\nc\nb\n", "a\nb\ncc\n"] {
+            assert!(!is_of(other.as_bytes()), "{other:?}");
+        }
+    }
+}

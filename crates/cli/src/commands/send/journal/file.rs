@@ -1,0 +1,76 @@
+//! The journal's file: opened for one process at a time, and checked against the input and the queue before anything is
+//! sent.
+
+use std::fs::{File, TryLockError};
+use std::io::{self, BufReader, Seek as _, SeekFrom};
+use std::path::Path;
+
+use redeliver_dead_letters::files::{keep_private, open_own};
+
+use super::{Confirmed, Journal, read};
+use redeliver_operator::Failure;
+use redeliver_operator::message_file::Form;
+
+/// Opens the journal of an input for a send to `queue`, or begins one unless `must_exist`; which lines are confirmed.
+///
+/// It is refused if it is of another queue or of another input, is no journal, is in use, or cannot be written.
+pub(in crate::commands::send) fn open(
+    path: &Path,
+    input: &Path,
+    queue: &str,
+    form: &Form,
+    must_exist: bool,
+) -> Result<(Journal<File>, Confirmed), Failure> {
+    let shown = path.display();
+    let unusable = |error: io::Error| {
+        format!("{shown}: cannot be used as the journal: {error}; name another with --journal")
+    };
+    let mut file = open_own(path, !must_exist).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound if must_exist => format!(
+            "there is no journal {shown}: nothing to go on with; without --resume the send begins at the first line"
+        ),
+        _ => unusable(error),
+    })?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            return Err(format!("{shown} is in use: another `redeliver send` is at work on it").into());
+        }
+        Err(TryLockError::Error(error)) => return Err(unusable(error).into()),
+    }
+    let known = read(BufReader::new(&file)).map_err(|error| {
+        format!(
+            "{shown}: {error}; mend it, or name another file with --journal: then every line is sent, those of this journal too"
+        )
+    })?;
+    if let Some(other) = known.queue.as_ref().filter(|known| *known != queue) {
+        return Err(format!(
+            "{shown} is of a send to {other}; to send the file to another queue, name another journal with --journal"
+        )
+        .into());
+    }
+    if !known.confirmed.is_empty() {
+        let lines = File::open(input).map(BufReader::new).map(|input| form.lines(input));
+        let same = lines.and_then(|lines| known.confirmed.is_of(lines));
+        let input = input.display();
+        if !same.map_err(|error| format!("{input}: cannot be read: {error}"))? {
+            return Err(format!(
+                "{input} has changed: lines that {shown} calls sent are not the same any more (only lines that were not sent \
+                 may be corrected); to send all of it, name another journal with --journal"
+            )
+            .into());
+        }
+    }
+    // A crash may have left half of the last record. A record written behind that would be one line with it, which no
+    // run could read; so the half is cut off. Its batch is sent once more: delivery is at least once.
+    let at_end = file.set_len(known.bytes).and_then(|()| file.seek(SeekFrom::End(0)));
+    at_end.and_then(|_| keep_private(&file)).map_err(unusable)?;
+    let journal = match known.queue {
+        Some(_) => Journal::resume(file),
+        None => Journal::begin(file, queue).map_err(unusable)?,
+    };
+    Ok((journal, known.confirmed))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,79 @@
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use super::*;
+
+fn written() -> Vec<u8> {
+    let mut journal = Journal::begin(Vec::new(), "arn:queue").unwrap();
+    journal.confirm(&[(1, Digest::of(1, b"a")), (2, Digest::of(2, b"b"))]).unwrap();
+    journal.confirm(&[(4, Digest::of(4, b"d"))]).unwrap();
+    journal.into_output()
+}
+
+#[test]
+fn what_is_written_is_read() {
+    let bytes = written();
+    let known = read(&*bytes).unwrap();
+    assert_eq!(known.queue.as_deref(), Some("arn:queue"));
+    assert_eq!(known.bytes, bytes.len() as u64);
+    let numbers: Vec<_> = (0..9).filter(|number| known.confirmed.contains(*number)).collect();
+    assert_eq!(numbers, [1, 2, 4]);
+    let lines = redeliver_operator::message_file::Lines::of_messages(&b"a\nb\nanother\nd\n"[..]);
+    assert!(known.confirmed.is_of(lines).unwrap());
+}
+
+#[test]
+fn what_a_crash_leaves_half_written_does_not_count() {
+    let bytes = written();
+    for cut in 0..bytes.len() {
+        let known = read(&bytes[..cut]).unwrap();
+        let whole = bytes[..cut].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        assert_eq!(known, read(&bytes[..whole]).unwrap());
+        assert_eq!(known.bytes, whole as u64);
+    }
+}
+
+#[test]
+fn another_file_is_no_journal() {
+    let header = r#"{"redeliver_send":1,"queue":"q"}"#;
+    for (bytes, bad) in [
+        ("{\"metadata\":{},\"data\":{}}\n".to_owned(), 1),
+        ("\n".to_owned(), 1),
+        ("notes of somebody".to_owned(), 1),
+        (format!("{}\n", header.replace('1', "2")), 1),
+        (format!("{header}\n{header}\n"), 2),
+        (format!("{header}\n{{\"lines\":[[2,1]],\"digest\":\"0\"}}\n"), 2),
+        (format!("{header}\n{{\"lines\":[[1,1]],\"digest\":\"x\"}}\n"), 2),
+    ] {
+        match read(bytes.as_bytes()) {
+            Err(error) => {
+                assert_eq!(error, format!("record {bad} is not of a journal of `redeliver send`"), "{bytes}");
+            }
+            other => panic!("{bytes}: {other:?}"),
+        }
+    }
+}
+
+proptest! {
+    /// A second run must know what the first one knew, whatever was in the file.
+    #[test]
+    fn what_counts_of_any_file_is_whole_records_and_counts_again(
+        parts in prop::collection::vec(
+            select(vec![
+                r#"{"redeliver_send":1,"queue":"é"}"#, r#"{"lines":[[1,2],[0,18446744073709551615]],"digest":"f"}"#,
+                r#"{"lines":[[3,3]],"digest":"00"}"#, r#"{"lines":"#, "\n", "\n", "\n", "é", "\0",
+            ]),
+            0..8,
+        ),
+        cut in 0..200_usize,
+    ) {
+        let mut bytes = parts.concat().into_bytes();
+        bytes.truncate(cut);
+        if let Ok(known) = read(&*bytes) {
+            let whole = usize::try_from(known.bytes).unwrap();
+            prop_assert!(whole == 0 || bytes[..whole].ends_with(b"\n"));
+            prop_assert!(!bytes[whole..].contains(&b'\n'), "a record was passed over");
+            prop_assert_eq!(read(&bytes[..whole]).unwrap(), known);
+        }
+    }
+}

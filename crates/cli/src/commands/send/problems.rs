@@ -1,0 +1,78 @@
+//! What is wrong with lines: many have the same problem, which is told once.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use redeliver_operator::terminal::units::{counted, grouped};
+
+/// Problems that are remembered; any other is told for each line.
+const PROBLEMS_MAX: usize = 1000;
+/// Lines that are named of each.
+const LINES_MAX: usize = 10;
+
+#[derive(Debug, Default)]
+pub(super) struct Problems(BTreeMap<String, Lines>);
+
+#[derive(Debug, Default)]
+struct Lines {
+    count: u64,
+    first: Vec<usize>,
+}
+
+impl Problems {
+    /// Counts a line, and says whether it is the first one with this problem.
+    pub(super) fn is_first(&mut self, line: usize, problem: &str) -> bool {
+        let is_full = self.0.len() >= PROBLEMS_MAX;
+        let lines = match self.0.entry(problem.to_owned()) {
+            Entry::Vacant(_) if is_full => return true,
+            entry => entry.or_default(),
+        };
+        lines.count += 1;
+        if lines.first.len() < LINES_MAX {
+            lines.first.push(line);
+        }
+        lines.count == 1
+    }
+
+    /// Those of several lines, the most frequent first.
+    pub(super) fn repeated(&self) -> Vec<String> {
+        let mut repeated: Vec<_> = self.0.iter().filter(|(_, lines)| lines.count > 1).collect();
+        repeated.sort_by_key(|(_, lines)| std::cmp::Reverse(lines.count));
+        let sentences = repeated.into_iter().map(|(problem, Lines { count, first })| {
+            let named: Vec<_> = first.iter().map(ToString::to_string).collect();
+            let more = count - named.len() as u64;
+            let more = if more > 0 { format!(" and {} more", grouped(more)) } else { String::new() };
+            format!("{} ({}{more}): {problem}", counted(*count, "line"), named.join(", "))
+        });
+        sentences.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_hundred_lines_with_one_cause_are_told_once_with_the_first_of_them() {
+        let mut problems = Problems::default();
+        let told: Vec<_> = (1..=200).filter(|line| problems.is_first(*line, "has no id")).collect();
+        assert!(problems.is_first(7, "is empty") && problems.is_first(201, "is no JSON"));
+        assert!(!problems.is_first(202, "is no JSON"));
+        assert_eq!(told, [1]);
+        assert_eq!(
+            problems.repeated(),
+            [
+                "200 lines (1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 190 more): has no id",
+                "2 lines (201, 202): is no JSON"
+            ]
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_remembered_is_told_each_time() {
+        let mut problems = Problems::default();
+        assert!((0..PROBLEMS_MAX).all(|n| problems.is_first(n, &n.to_string())));
+        assert!([1, 2].iter().all(|line| problems.is_first(*line, "one more")));
+        assert!(!problems.is_first(9, "0"), "what is known is still counted");
+    }
+}

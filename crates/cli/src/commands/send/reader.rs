@@ -1,0 +1,115 @@
+//! Reads the input: each line is checked, and what was sent before is left out.
+
+use std::io::BufRead;
+
+use redeliver_core::limits::MESSAGE_BYTES_MAX;
+use redeliver_core::message::OutgoingMessage;
+
+use super::confirmed::{Confirmed, Digest};
+use redeliver_operator::message_file::{Form, Line, SeenIds};
+
+/// A message and the line that it is on.
+#[derive(Debug)]
+pub struct Numbered {
+    /// 1 for the first.
+    pub number: usize,
+    pub digest: Digest,
+    pub message: OutgoingMessage,
+}
+
+/// What a line turned out to be.
+#[derive(Debug)]
+pub enum Checked {
+    Valid(Numbered),
+    /// Never sent; what is wrong with it.
+    Invalid {
+        /// 1 for the first.
+        number: usize,
+        /// At least one.
+        findings: Vec<String>,
+    },
+    Confirmed,
+    /// The input cannot be read on; nothing follows.
+    Unreadable(String),
+    /// All lines were read; nothing follows.
+    End,
+}
+
+/// One step through the input.
+#[derive(Debug)]
+pub struct Step {
+    /// Bytes of the input so far.
+    pub bytes: u64,
+    /// What they end with.
+    pub checked: Checked,
+    /// What there is to say of a line that is sent all the same, or of all of them.
+    pub warnings: Vec<(Option<usize>, String)>,
+}
+
+#[derive(Debug)]
+pub struct Rules {
+    pub form: Form,
+    /// What the queue takes, in bytes: its `MaximumMessageSize`.
+    pub largest: usize,
+    pub confirmed: Confirmed,
+}
+
+impl Rules {
+    /// All steps through an input, in order.
+    pub fn steps<R: BufRead>(self, input: R) -> impl Iterator<Item = Step> + use<R> {
+        let mut lines = self.form.lines(input);
+        let mut bytes = 0;
+        let mut over = false;
+        let mut seen = SeenIds::default();
+        std::iter::from_fn(move || {
+            if over {
+                return None;
+            }
+            let mut warnings = Vec::new();
+            let checked = match lines.next() {
+                Some(Ok(line)) => {
+                    bytes = line.end;
+                    self.check(line, &mut seen, &mut warnings)
+                }
+                Some(Err(error)) => Checked::Unreadable(error.to_string()),
+                None => {
+                    warnings.extend(seen.rest().into_iter().map(|warning| (None, warning)));
+                    Checked::End
+                }
+            };
+            over = matches!(checked, Checked::Unreadable(_) | Checked::End);
+            Some(Step { bytes, checked, warnings })
+        })
+    }
+
+    fn check(&self, line: Line, seen: &mut SeenIds, warnings: &mut Vec<(Option<usize>, String)>) -> Checked {
+        let number = line.number;
+        // Of the line as it stands in the file: that is what the next run looks at.
+        let digest = line.content.as_ref().map(|content| Digest::of(number, content)).unwrap_or_default();
+        let read = self.form.read(line);
+        // Of what was sent before, too: a line that was mended since may have its id.
+        let warning = read.as_ref().ok().and_then(|message| seen.see(number, message));
+        warnings.extend(warning.map(|warning| (Some(number), warning)));
+        if self.confirmed.contains(number) {
+            return Checked::Confirmed;
+        }
+        let message = match read {
+            Ok(message) => message.sendable,
+            Err(findings) => return Checked::Invalid { number, findings },
+        };
+        if message.size() > self.largest {
+            let reason = format!("{} bytes; the queue takes at most {}", message.size(), self.largest);
+            return Checked::Invalid { number, findings: vec![reason] };
+        }
+        Checked::Valid(Numbered { number, digest, message })
+    }
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self { form: Form::default(), largest: MESSAGE_BYTES_MAX, confirmed: Confirmed::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests;

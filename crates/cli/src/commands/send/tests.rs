@@ -1,0 +1,145 @@
+//! The send on an SQS in memory, in virtual time.
+
+mod backup;
+mod crashes;
+mod world;
+
+use std::future::pending;
+use std::io;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use futures_util::stream;
+use redeliver_core::message::Timestamp;
+use redeliver_core::ports::Clock as _;
+use redeliver_embedded::{Injection, Scope, When};
+
+use super::confirmed::Confirmed;
+use super::journal::Journal;
+use super::reader::Rules;
+use super::sender::Sender;
+use super::summary::Stopped;
+use super::*;
+use redeliver_operator::message_file::Form;
+use world::{World, journal, message, messages};
+
+fn confirmed(journal: Journal<Vec<u8>>) -> Confirmed {
+    journal::read(&*journal.into_output()).unwrap().confirmed
+}
+
+#[test]
+fn valid_lines_are_sent_in_full_batches_and_the_others_are_told_with_their_numbers() {
+    let world = World::new();
+    let input = format!("{}not JSON\n{{\"data\":{{}}}}\n\n{}\n", messages(20), message(24));
+    let mut journal = journal();
+    let summary = world.send(&input, &mut journal);
+    assert_eq!(summary, Summary { sent: 21, invalid: 3, ..Summary::default() });
+    assert_eq!(summary.exit_code(), 1);
+    assert_eq!(world.sqs.requests()["SendMessageBatch"], 3);
+    let problems = world.problems();
+    assert!(problems[0].starts_with("21: INVALID_MESSAGE_FORMAT "), "{problems:?}");
+    assert!(problems[1].starts_with("22: INVALID_MESSAGE_SCHEMA "), "{problems:?}");
+    assert_eq!(problems[2], "23: the body is empty; SQS wants at least one character");
+    let confirmed = confirmed(journal);
+    assert!((1..=20).all(|number| confirmed.contains(number)) && confirmed.contains(24));
+    assert!(!(21..=23).any(|number| confirmed.contains(number)));
+    assert_eq!(world.bodies().len(), 21);
+}
+
+#[test]
+fn a_batch_has_at_most_1_mib_and_a_message_at_most_what_the_queue_takes() {
+    let world = World::new();
+    let large = |number| message(number).replace("{}", &format!(r#"{{"x":"{}"}}"#, "x".repeat(400_000)));
+    let input: String = (1..=5).map(|number| large(number) + "\n").collect();
+    assert_eq!(world.send(&input, &mut journal()).sent, 5);
+    assert_eq!(world.sqs.requests()["SendMessageBatch"], 3);
+    let rules = Rules { largest: 262_144, ..Rules::default() };
+    let summary = world.send_with(&input, rules, None::<&mut Journal<Vec<u8>>>, pending());
+    assert_eq!((summary.sent, summary.invalid), (0, 5));
+    assert_eq!(world.problems()[0], "1: 400082 bytes; the queue takes at most 262144");
+}
+
+#[test]
+fn throttles_and_lost_answers_are_tried_again_and_a_lost_answer_may_leave_a_copy() {
+    for (injection, failing, copies) in [
+        (Injection::Throttled, When::Chance(0.3), false),
+        (Injection::LostAnswer, When::Numbers(vec![3, 40, 41]), true),
+    ] {
+        let world = World::new();
+        world.fail(Scope::Entry, failing, injection);
+        let summary = world.send(&messages(500), &mut journal());
+        assert_eq!((summary.sent, summary.exit_code()), (500, 0), "{injection:?}");
+        let bodies = world.bodies();
+        assert_eq!(bodies.len(), 500);
+        assert_eq!(bodies.values().any(|count| *count > 1), copies, "{injection:?}");
+    }
+}
+
+#[test]
+fn an_entry_that_sqs_refuses_is_told_with_its_line_and_code_and_sent_in_the_next_run() {
+    let world = World::new();
+    world.fail(Scope::Entry, When::Numbers(vec![3, 15]), Injection::Sender);
+    let mut journal = journal();
+    let summary = world.send(&messages(30), &mut journal);
+    assert_eq!((summary.sent, summary.unconfirmed, summary.exit_code()), (28, 2, 1));
+    let refused = "not confirmed by SQS: refused (InvalidParameterValue)";
+    assert_eq!(world.problems(), [format!("3: {refused}"), format!("15: {refused}")]);
+    let rules = Rules { confirmed: confirmed(journal), ..Rules::default() };
+    let summary = world.send_with(&messages(30), rules, None::<&mut Journal<Vec<u8>>>, pending());
+    assert_eq!((summary.sent, summary.sent_before, summary.exit_code()), (2, 28, 0));
+    assert!(world.bodies().values().all(|count| *count == 1));
+}
+
+#[test]
+fn a_queue_that_confirms_nothing_ends_the_send() {
+    let world = World::new();
+    world.fail(Scope::Request, When::Chance(1.0), Injection::Sender);
+    let summary = world.send(&messages(10_000), &mut journal());
+    assert_eq!(summary.stopped, Some(Stopped::Refused("refused (InvalidParameterValue)".to_owned())));
+    assert_eq!((summary.sent, summary.exit_code()), (0, 1));
+    assert!(summary.unconfirmed < 200, "{summary:?}");
+}
+
+#[test]
+fn the_rate_is_kept() {
+    let world = World { rate: NonZeroU32::new(50), ..World::new() };
+    assert_eq!(world.send(&messages(1000), &mut journal()).sent, 1000);
+    let seconds = (world.clock.now() - Timestamp::UNIX_EPOCH).as_seconds_f64();
+    assert!((19.0..20.0).contains(&seconds), "{seconds}");
+}
+
+#[test]
+fn an_interrupt_brings_what_is_on_its_way_to_its_end() {
+    let world = World { rate: NonZeroU32::new(10), ..World::new() };
+    let mut journal = journal();
+    let stop = world.clock.sleep(Duration::from_millis(2500));
+    let summary = world.send_with(&messages(1000), Rules::default(), Some(&mut journal), stop);
+    assert_eq!((summary.sent, summary.exit_code()), (30, 130));
+    let confirmed = confirmed(journal);
+    assert!(confirmed.contains(30) && !confirmed.contains(31));
+    assert_eq!(world.bodies().len(), 30);
+}
+
+#[test]
+fn an_input_that_cannot_be_read_on_is_no_end() {
+    struct Broken;
+    impl io::Read for Broken {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::ConnectionReset.into())
+        }
+    }
+    let world = World::new();
+    let sender = Sender { queue: &world.queue, clock: &world.clock, rate: None, watcher: &world.told };
+    let three = messages(3);
+    let input = io::Read::chain(three.as_bytes(), Broken);
+    let steps: Vec<_> = Rules::default().steps(io::BufReader::new(input)).collect();
+    let none = None::<&mut Journal<Vec<u8>>>;
+    let summary = world.clock.block_on(sender.send(stream::iter(steps), none, pending()));
+    assert_eq!((summary.sent, summary.exit_code()), (3, 1));
+    assert!(matches!(summary.stopped, Some(Stopped::Unreadable(_))), "{summary:?}");
+    // A reader that died says nothing at all.
+    let steps: Vec<_> = Rules::default().steps(messages(3).as_bytes()).take(3).collect();
+    let none = None::<&mut Journal<Vec<u8>>>;
+    let summary = world.clock.block_on(sender.send(stream::iter(steps), none, pending()));
+    assert_eq!((summary.sent, summary.exit_code()), (3, 1));
+}

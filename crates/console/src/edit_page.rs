@@ -1,0 +1,99 @@
+//! One message, edited by hand: what is wrong with it is told while one types.
+
+use maud::{Markup, html};
+use redeliver_dead_letters::read_lossy;
+use redeliver_dead_letters::redrive::{Edit, Plan, Verdict};
+use serde::Deserialize;
+
+use super::at::OneLetter;
+use redeliver_operator::Failure;
+use redeliver_operator::terminal::escape::escaped_json;
+
+/// What a form sends.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Edited {
+    pub(super) body: String,
+    /// Any value: the message gets a new id.
+    pub(super) new_id: Option<String>,
+}
+
+pub(super) fn body(one: &OneLetter) -> Result<Markup, Failure> {
+    let record = one.record()?;
+    let back = html! { p { a href=(one.path()) { "Back to the message" } } };
+    if let Err(why) = one.at.source() {
+        return Ok(html! { p class="warning" { (why) } (back) });
+    }
+    let is_invalid = plan(one, None, false).was_found_invalid(&record);
+    // Text that nobody could read as a message is edited as it is.
+    let as_it_is = || is_invalid.then(|| record.message.body.clone());
+    let Some(text) = text_of(&record.message.body).or_else(as_it_is) else {
+        return Ok(
+            html! { p class="warning" { "The body is not a JSON object, so it cannot be edited here." } (back) },
+        );
+    };
+    let unchanged = verdict(one, &Edited { body: text.clone(), new_id: None })?;
+    Ok(html! {
+        p {
+            code { (one.letter.message_id) } ". Only what you change is written anew; all other bytes stay as they are. "
+            @if is_invalid {
+                "The message was found invalid, so all of it can be changed, its id too; what comes out must be a valid message."
+            } @else {
+                code { "metadata.message_id" } " and redeliver's own metadata cannot be changed."
+            }
+        }
+        form method="post" action=(one.at.path("plans")) {
+            input type="hidden" name="work" value="send_back";
+            input type="hidden" name="id" value=(one.letter.sqs_message_id);
+            label for="body" { "Body" }
+            textarea id="body" name="body" rows="24" spellcheck="false" data-check={(one.path()) "/check"} aria-describedby="verdict" { "\n" (text) }
+            label class="check" {
+                input type="checkbox" name="new_id" value="1";
+                "Give it a new message_id: for an API that remembers ids, and did nothing under the old one"
+            }
+            div id="verdict" role="status" aria-live="polite" { (unchanged) }
+            button { "Plan to send it back" }
+        }
+        (back)
+    })
+}
+
+/// What would become of the edited message.
+pub(super) fn verdict(one: &OneLetter, edited: &Edited) -> Result<Markup, Failure> {
+    let wrong = |why: &str| html! { p class="warning" { (why) } };
+    let plan = plan(one, Some(Edit::body(&edited.body)), edited.new_id.is_some());
+    Ok(match plan.decide(&one.record()?)? {
+        Verdict::Send(send_back) if send_back.edited => html! { p { "It can be sent back as it is now." } },
+        Verdict::Send(_) => html! { p { "Nothing is changed yet." } },
+        Verdict::Stays(reason) => wrong(&format!("It would stay: {reason}")),
+        Verdict::NotSelected => wrong("It would stay."),
+    })
+}
+
+fn plan(one: &OneLetter, edit: Option<Edit>, new_id: bool) -> Plan {
+    let site = &one.at.site;
+    let (max_generation, schema) = (site.max_generation, site.schema.clone());
+    Plan { edit, new_id, max_generation, schema, ..Plan::default() }
+}
+
+/// A body to be edited, laid out; characters that a browser would not give back, or that hide what is there, as JSON's
+/// escapes. `None` if it is no JSON object.
+fn text_of(body: &str) -> Option<String> {
+    let value = read_lossy(body).ok().filter(serde_json::Value::is_object)?;
+    serde_json::to_string_pretty(&value).ok().map(|laid_out| escaped_json(&laid_out))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_that_is_edited_means_what_it_meant() {
+        let body = "{\"a\": 1e400, \"b\":\"\u{202e}\u{7f}\u{85}x\", \"c\":[1.50]}";
+        let text = text_of(body).unwrap();
+        assert_eq!(redeliver_operator::terminal::escape::escaped_lines(&text), text);
+        assert_eq!(read_lossy(&text).unwrap(), read_lossy(body).unwrap());
+        assert!(text.contains("\"b\": \"\\u202e\\u007f\\u0085x\""), "{text}");
+        assert_eq!([text_of("[1]"), text_of("text")], [None, None]);
+    }
+}

@@ -1,0 +1,44 @@
+//! A message: its story, its attributes, its body, and what can be done with it.
+
+use maud::{Markup, html};
+use serde::Deserialize;
+
+use super::at::OneLetter;
+use super::letters::Selection;
+use super::letters_page::plan_forms;
+use redeliver_operator::Failure;
+use redeliver_operator::dead_letter::told;
+use redeliver_operator::terminal::escape::shortened;
+
+/// How a message is shown.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Showing {
+    /// Any value: what is masked is shown.
+    reveal: Option<String>,
+}
+
+const DETAILS_MAX: usize = 2000;
+/// Bytes of a body: all of it, as SQS limits it.
+const BODY_BYTES_MAX: usize = 1_048_576;
+
+pub(super) fn body(one: &OneLetter, showing: &Showing) -> Result<Markup, Failure> {
+    let OneLetter { at, letter, .. } = one;
+    let record = one.record()?;
+    let reveal = showing.reveal.is_some();
+    let of_message = Selection::of_message(&letter.sqs_message_id);
+    Ok(html! {
+        p { code { (letter.message_id) } " " span class="badge" { (record.error_type) } }
+        @if !record.error_details.is_empty() { p class="details" { (shortened(&record.error_details, DETAILS_MAX)) } }
+        div class="actions" {
+            @if reveal { a href=(one.path()) { "Mask values" } }
+            @else { a href={(one.path()) "?reveal=1"} { "Reveal values" } }
+            a href=(Selection::of_group(&letter.fingerprint).address(&at.path("letters"))) { "Its group" }
+            @if !at.site.guard.read_only {
+                (plan_forms(at, &of_message, "Plan to send it back", "Plan to delete it"))
+                a href={(one.path()) "/edit"} { "Edit and send back" }
+            }
+        }
+        (told(&record, reveal, BODY_BYTES_MAX, true))
+    })
+}

@@ -1,0 +1,346 @@
+//! Now: what is where, what flows, whether the target is down; and the switches that stop and start it.
+
+use maud::{Markup, html};
+use redeliver_core::strategy::Role;
+use serde::Deserialize;
+
+use super::at::At;
+use super::desk::Desk;
+use super::now::Seen;
+use redeliver_operator::Failure;
+use redeliver_operator::markup::chart::columns_only;
+use redeliver_operator::markup::moment;
+use redeliver_operator::pause::{Wanted, bring_to, is_meant};
+use redeliver_operator::queues::cloudwatch::Point;
+use redeliver_operator::queues::event_sources::Mapping;
+use redeliver_operator::status::readers::Readers;
+use redeliver_operator::status::{Flow, QueueStatus, Target};
+use redeliver_operator::terminal::units::{about, counted, grouped, span};
+
+/// Points of a small chart: an hour of five minutes each.
+const POINTS: usize = 13;
+const POINT_SECONDS: i64 = 300;
+
+/// What is seen now.
+pub(super) fn part(desk: &Desk) -> Markup {
+    html! {
+        @match desk.now.latest.seen() {
+            Some(seen) => {
+                @if let Some(why) = desk.now.latest.failed() { p class="warning" role="alert" { (why) } }
+                (flow(&desk.from, &seen))
+            }
+            None => (waiting(desk)),
+        }
+    }
+}
+
+fn flow(dlq: &str, seen: &Seen) -> Markup {
+    let Seen { at, status, flows, alarms } = seen;
+    let on: Vec<_> = alarms.iter().filter(|(_, state)| state == "ALARM").collect();
+    html! {
+        @match status.target {
+            Some(target @ Target::Down(_)) => p class="warning" role="alert" { "The target is " (target.in_words()) "." },
+            Some(target) => p { "Target: " (target.in_words()) "." },
+            None => {},
+        }
+        ol class="flow" {
+            @for (index, queue) in status.queues.iter().enumerate() {
+                li { (card(role(dlq, queue), queue, flows.get(index), queue.arn == dlq)) }
+            }
+        }
+        @for (name, _) in &on { p class="warning" { "Alarm: " (name) } }
+        @if on.is_empty() && !alarms.is_empty() { p { "None of its " (counted(alarms.len() as u64, "alarm")) " is on." } }
+        @for problem in &status.problems { p class="warning" { (problem) } }
+        p class="remark" {
+            "Counts are SQS's own, which it calls approximate, of " (moment(*at)) ". A delayed message comes out within 15 minutes; when \
+             exactly, SQS does not say. Ages and flow are CloudWatch's, some minutes late; an age leaves out what was received three times or more."
+        }
+    }
+}
+
+/// What it is for; of queues that were named, by what they were named for.
+fn role<'a>(dlq: &str, queue: &QueueStatus) -> &'a str {
+    match queue.role {
+        "queue" if queue.arn == dlq => "DLQ",
+        "queue" => "source",
+        role => role,
+    }
+}
+
+fn card(role: &str, queue: &QueueStatus, flow: Option<&Flow>, is_dlq: bool) -> Markup {
+    let count = |number: Option<u64>| number.map_or_else(|| "?".to_owned(), grouped);
+    let oldest = flow.and_then(|flow| flow.age_seconds.iter().max_by_key(|(at, _)| *at)).map(|(_, age)| *age);
+    html! {
+        h2 { (role) }
+        p class="name" { (queue.name) }
+        dl {
+            div class=[(is_dlq && queue.counts.visible.unwrap_or(0) > 0).then_some("alarm")] { dt { "visible" } dd { (count(queue.counts.visible)) } }
+            div { dt { "in flight" } dd { (count(queue.counts.in_flight)) } }
+            div { dt { "delayed" } dd { (count(queue.counts.delayed)) } }
+            @if let Some(seconds) = oldest { div { dt { "oldest" } dd { (about(seconds)) } } }
+        }
+        @if let Some(flow) = flow {
+            (spark("in", &flow.sent)) (spark("out", &flow.deleted))
+        }
+        @for mapping in queue.mappings.iter().flatten() { (reader(mapping)) }
+        @match &queue.readers {
+            Some(Readers::EventSourceMapping) => {},
+            _ if is_dlq => p class="remark" { "for people" },
+            Some(readers) => p class="remark" { (readers.in_words()) },
+            None => {},
+        }
+        @if let Some(seconds) = queue.counts.retention_seconds { p class="remark" { "kept for " (span(seconds)) } }
+    }
+}
+
+fn reader(mapping: &Mapping) -> Markup {
+    let is_on = mapping.state == "Enabled";
+    html! { p class=(if is_on { "remark" } else { "warning" }) { "read by " (mapping.function) @if !is_on { ": " (mapping.state) } } }
+}
+
+/// An hour of a metric.
+fn spark(name: &str, points: &[Point]) -> Markup {
+    let Some(last) = points.iter().map(|(at, _)| at.timestamp()).max() else { return Markup::default() };
+    let sum: i64 = points.iter().map(|(_, value)| value).sum();
+    let columns = points.iter().filter_map(|(at, value)| {
+        let column =
+            POINTS.checked_sub(1 + usize::try_from((last - at.timestamp()) / POINT_SECONDS).ok()?)?;
+        Some((column, value.unsigned_abs()))
+    });
+    html! {
+        p class="spark" {
+            span { (name) " " (grouped(sum.unsigned_abs())) " in an hour" }
+            (columns_only(&format!("{name} by five minutes"), 6, POINTS, columns))
+        }
+    }
+}
+
+/// What a form asks for.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct WantedState {
+    wanted: String,
+    /// Any value: also the readers of the other queues.
+    #[serde(default)]
+    all: Option<String>,
+}
+
+/// What reads which queue, and what would change.
+pub(super) fn switches(at: &At) -> Markup {
+    html! {
+        p { "Pausing stops calling the target: messages wait in the source queue and spend no attempts. What is being processed is brought to \
+             its end. Resuming starts all of it again." }
+        @match at.now.latest.seen() {
+            Some(seen) => {
+                @if let Some(why) = at.now.latest.failed() { p class="warning" role="alert" { (why) } }
+                (read_by(&at.from, &seen.status.queues))
+                @if !at.site.guard.read_only { (switch_forms(&at.path("pause"), &at.name, &seen.status.queues)) }
+            }
+            // It is loaded again when there is something to see.
+            None => div data-live=(at.path("pause/live")) { (waiting(at)) },
+        }
+    }
+}
+
+/// While nothing was seen yet.
+pub(super) fn waiting(desk: &Desk) -> Markup {
+    html! {
+        @match desk.now.latest.failed() {
+            Some(why) => p class="warning" role="alert" { (why) },
+            None => p role="status" { "Asking AWS…" },
+        }
+    }
+}
+
+/// What reads the queues. That people read the DLQ is no news.
+fn read_by(dlq: &str, queues: &[QueueStatus]) -> Markup {
+    html! {
+        div class="scroll" tabindex="0" role="region" aria-label="What reads the queues" { table {
+            thead { tr { th { "Queue" } th { "Read by" } th { "State" } } }
+            tbody { @for queue in queues {
+                @for mapping in queue.mappings.iter().flatten() {
+                    tr { td { (queue.name) } td { (mapping.function) } td { (mapping.state) } }
+                }
+                @match &queue.readers {
+                    None | Some(Readers::EventSourceMapping) => {},
+                    Some(_) if queue.arn == dlq => {},
+                    Some(readers) => tr { td { (queue.name) } td colspan="2" { (readers.in_words()) } },
+                }
+            } }
+        } }
+    }
+}
+
+/// The buttons that can do something: only event source mappings can be switched.
+fn switch_forms(action: &str, name: &str, queues: &[QueueStatus]) -> Markup {
+    let has_mapping = |all: bool| {
+        let roles = queues.iter().map(|queue| {
+            (Role::ALL.iter().copied().find(|role| role.in_words() == queue.role), &queue.mappings)
+        });
+        let mut meant = roles.filter(|(role, _)| is_meant(*role, all));
+        meant.any(|(_, mappings)| mappings.iter().flatten().next().is_some())
+    };
+    let (of_source, of_any) = (has_mapping(false), has_mapping(true));
+    html! {
+        @if of_any {
+            div class="actions" {
+                @if of_source {
+                    form method="post" action=(action) {
+                        input type="hidden" name="wanted" value="paused";
+                        label class="check" { input type="checkbox" name="all" value="1"; "Also the functions that schedule retries and annotate" }
+                        button { "Pause " (name) }
+                    }
+                }
+                form method="post" action=(action) {
+                    input type="hidden" name="wanted" value="resumed";
+                    button { "Resume " (name) }
+                }
+            }
+            p class="remark" { "Lambda takes up to a minute; the page waits for it, three minutes at most." }
+        }
+        @if !of_source {
+            p { "No event source mapping reads the source queue, so the calls cannot be stopped from here. Stop containers where they run, such \
+                 as by " code { "kubectl scale deployment NAME --replicas 0" } " or "
+                 code { "aws ecs update-service --service NAME --desired-count 0" } "." }
+        }
+    }
+}
+
+/// Pauses or resumes; what became of each function, in a line.
+pub(super) async fn switch(desk: &Desk, asked: WantedState) -> Result<String, Failure> {
+    match asked.wanted.as_str() {
+        "paused" => {
+            bring_to(&desk.queues, &desk.from, &desk.connection, asked.all.is_some(), Wanted::Disabled).await
+        }
+        "resumed" => bring_to(&desk.queues, &desk.from, &desk.connection, true, Wanted::Enabled).await,
+        _ => Err("a deployment is paused or resumed".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use redeliver_core::message::Timestamp;
+
+    use super::*;
+    use redeliver_operator::status::Status;
+
+    const DLQ: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-prod-final-dlq";
+
+    fn queue(role: &'static str, arn: &str, visible: u64) -> QueueStatus {
+        let attributes = BTreeMap::from([("ApproximateNumberOfMessages".to_owned(), visible.to_string())]);
+        QueueStatus::new(role, arn, &attributes)
+    }
+
+    fn seen(alarms: &[(&str, &str)]) -> Seen {
+        let at = Timestamp::from_timestamp(1_800_000_000, 0).unwrap();
+        let flow = Flow {
+            age_seconds: vec![(at, 7200), (at - chrono::TimeDelta::minutes(5), 60)],
+            sent: vec![(at, 1500), (at - chrono::TimeDelta::hours(1), 500)],
+            deleted: Vec::new(),
+        };
+        Seen {
+            at,
+            status: Status {
+                deployment: None,
+                target: Some(Target::NoOutageSeen),
+                queues: vec![
+                    queue("source", &DLQ.replace("final-dlq", "source"), 3),
+                    queue("final DLQ", DLQ, 41),
+                ],
+                problems: vec!["<no> permission".to_owned()],
+            },
+            flows: vec![flow],
+            alarms: alarms.iter().map(|(name, state)| ((*name).to_owned(), (*state).to_owned())).collect(),
+        }
+    }
+
+    #[test]
+    fn each_queue_has_its_counts_and_what_is_wrong_stands_out() {
+        let page = flow(DLQ, &seen(&[("target-down", "ALARM"), ("dead-letters", "OK")])).into_string();
+        for expected in [
+            "<dt>visible</dt><dd>3</dd>",
+            "<div class=\"alarm\"><dt>visible</dt><dd>41</dd></div>",
+            "<dt>in flight</dt><dd>?</dd>",
+            "<dt>oldest</dt><dd>2h</dd>",
+            "in 2,000 in an hour",
+            "<p class=\"warning\">Alarm: target-down</p>",
+            "<p class=\"warning\">&lt;no&gt; permission</p>",
+            "Target: no outage seen in the last 15 minutes.",
+        ] {
+            assert!(page.contains(expected), "{expected} in {page}");
+        }
+        assert!(!page.contains("dead-letters") && !page.contains("out 0"), "{page}");
+        let quiet = flow(DLQ, &seen(&[("dead-letters", "OK")])).into_string();
+        assert!(quiet.contains("None of its 1 alarm is on."), "{quiet}");
+    }
+
+    #[test]
+    fn only_a_button_that_can_work_is_offered() {
+        let mapped = |role, mappings: &[&str]| {
+            let mapping = |function: &&str| Mapping {
+                uuid: "u".to_owned(),
+                function: (*function).to_owned(),
+                state: "Enabled".to_owned(),
+                batch_size: None,
+                maximum_concurrency: None,
+                last_modified: None,
+            };
+            let mappings = Some(mappings.iter().map(mapping).collect());
+            QueueStatus { mappings, ..queue(role, DLQ, 0) }
+        };
+        for (source, annotation, final_dlq, buttons, says_why) in [
+            (&["f"][..], &["g"][..], &[][..], &["Pause orders", "Resume orders"][..], false),
+            (&[], &["g"], &[], &["Resume orders"], true),
+            (&[], &[], &[], &[], true),
+            (&[], &[], &["h"], &[], true),
+        ] {
+            let queues =
+                [mapped("source", source), mapped("annotation", annotation), mapped("final DLQ", final_dlq)];
+            let page = switch_forms("/0/pause", "orders", &queues).into_string();
+            let found: Vec<_> = page
+                .split("<button>")
+                .skip(1)
+                .filter_map(|rest| rest.split_once("</button>").map(|(words, _)| words))
+                .collect();
+            assert_eq!((found.as_slice(), page.contains("kubectl scale")), (buttons, says_why), "{page}");
+        }
+        let unknown = switch_forms("/0/pause", "orders", &[queue("source", DLQ, 0)]).into_string();
+        assert!(!unknown.contains("<button>"), "Lambda does not say what there is to switch: {unknown}");
+    }
+
+    #[test]
+    fn a_queue_that_a_container_reads_is_not_said_to_be_read_by_nobody() {
+        let readers = Readers::SomethingElse {
+            mappings_known: true,
+            messages_received: 120,
+            empty_receives: 3,
+            minutes: 15,
+            minutes_with_receives: 15,
+        };
+        let source = QueueStatus {
+            mappings: Some(Vec::new()),
+            readers: Some(readers.clone()),
+            ..queue("source", &DLQ.replace("final-dlq", "source"), 3)
+        };
+        let card = card("source", &source, None, false).into_string();
+        assert!(card.contains(&format!("<p class=\"remark\">{}</p>", readers.in_words())), "{card}");
+        let row = read_by(DLQ, &[source]).into_string();
+        redeliver_testing::browser::assert_reachable(&row);
+        let expected = format!("<td>orders-prod-source</td><td colspan=\"2\">{}</td>", readers.in_words());
+        assert!(row.contains(&expected), "{row}");
+    }
+
+    #[test]
+    fn a_chart_has_a_column_for_each_point_of_the_last_hour() {
+        let at = |minutes: i64| Timestamp::from_timestamp(1_800_000_000 + minutes * 60, 0).unwrap();
+        let drawn = spark("in", &[(at(60), 10), (at(0), 5), (at(-10), 3)]).into_string();
+        let columns: Vec<_> = drawn.match_indices("<rect").collect();
+        assert_eq!(columns.len(), 2, "what is older has no column: {drawn}");
+        assert!(
+            drawn.contains("<rect x=\"72\" y=\"0\"") && drawn.contains("<rect x=\"0\" y=\"9\""),
+            "{drawn}"
+        );
+        assert_eq!(spark("in", &[]).into_string(), "");
+    }
+}

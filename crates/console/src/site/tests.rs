@@ -1,0 +1,182 @@
+//! Requests that are not understood, of the site as a browser reaches it.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+
+use hyper_util::service::TowerToHyperService;
+use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::super::guard::Token;
+use super::*;
+use redeliver_operator::http_server;
+use redeliver_operator::queues::OneQueue;
+use redeliver_testing::loopback::Loopback;
+
+/// Serves a site with one DLQ until the test ends, and keeps its plans in a folder.
+async fn served(folder: &Path) -> SocketAddr {
+    let attributes =
+        json!({ "Attributes": { "QueueArn": "arn:aws:sqs:eu-central-1:000000000000:orders-dlq" } });
+    let sqs = Loopback::answering(move |_| Some((200, attributes.clone().into())));
+    let connection = Connection::at(None, Some("eu-central-1".to_owned()), Some(sqs.url().to_owned()));
+    let which = OneQueue::of(Some("http://127.0.0.1:1/0/orders-dlq".parse().unwrap()), None, None);
+    let desk = Desk::open(which, None, connection.clone(), folder).await.unwrap();
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let [path, token] = ["path", "secret"].map(Token::of);
+    let site = Site {
+        guard: Guard { address, path, token, read_only: false },
+        desks: vec![desk],
+        schema: MessageSchema::new(None),
+        max_generation: 3,
+        fleet: None,
+        connection,
+        switching: Mutex::default(),
+    };
+    let service = TowerToHyperService::new(router(Arc::new(site)));
+    tokio::spawn(http_server::serve(listener, service));
+    address
+}
+
+/// The answer's status line, its headers and its body.
+async fn answered(address: SocketAddr, method: &str, path: &str, form: &str) -> (String, String, String) {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = format!(
+        "{method} /path{path} HTTP/1.1\r\nhost: {address}\r\norigin: http://{address}\r\n\
+         cookie: redeliver_console=secret\r\ncontent-type: application/x-www-form-urlencoded\r\n\
+         content-length: {}\r\n\r\n{form}",
+        form.len()
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let (status, headers) = head.split_once("\r\n").unwrap();
+    (status.to_owned(), headers.to_owned(), body.to_owned())
+}
+
+#[tokio::test]
+async fn what_is_not_understood_is_a_page_that_says_so_and_leads_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let address = served(folder.path()).await;
+    let look = "This address is for a button. Opening it shows nothing and changes nothing.";
+    for (method, path, form, status, words, back) in [
+        ("GET", "/0/look", "", "405 Method Not Allowed", look, "/0/"),
+        ("GET", "/fleet", "", "405 Method Not Allowed", look, "/"),
+        ("GET", "/0/plans/7/start", "", "405 Method Not Allowed", look, "/0/plans/7"),
+        (
+            "POST",
+            "/0/letters",
+            "",
+            "405 Method Not Allowed",
+            "Nothing can be done at this address, and nothing was done: it only shows something.",
+            "/0/",
+        ),
+        (
+            "GET",
+            "/0/letters?page=-1",
+            "",
+            "400 Bad Request",
+            "The address says something that this page does not know: page: invalid digit found in string.",
+            "/0/letters",
+        ),
+        (
+            "POST",
+            "/0/pause",
+            "",
+            "400 Bad Request",
+            "This form was not understood, so nothing was done: missing field `wanted`.",
+            "/0/",
+        ),
+        ("GET", "/%FF/letters", "", "404 Not Found", "There is no such page.", "/"),
+        ("GET", "/x/", "", "404 Not Found", "There is no such page.", "/"),
+        ("GET", "/0/plans/%FF", "", "404 Not Found", "There is no such page.", "/"),
+    ] {
+        let (found, headers, body) = answered(address, method, path, form).await;
+        assert_eq!(found, format!("HTTP/1.1 {status}"), "{method} {path}: {body}");
+        assert!(headers.contains("content-type: text/html"), "{method} {path}: {headers}");
+        assert!(body.contains("<nav aria-label=\"Pages\">"), "{method} {path}: {body}");
+        assert!(body.contains(&format!("role=\"alert\">{words}</p>")), "{method} {path}: {body}");
+        assert!(body.contains(&format!("<p><a href=\"/path{back}\">Go on from ")), "{method} {path}: {body}");
+    }
+}
+
+/// Whoever asks without the cookie learns no more than that there is a console.
+#[tokio::test]
+async fn no_answer_to_a_stranger_has_the_path_or_the_token() {
+    let folder = tempfile::tempdir().unwrap();
+    let address = served(folder.path()).await;
+    for head in [
+        format!("GET / HTTP/1.1\r\nhost: {address}\r\n"),
+        format!("GET /path/0/letters HTTP/1.1\r\nhost: {address}\r\n"),
+        format!("GET /path/?token=wrong HTTP/1.1\r\nhost: {address}\r\n"),
+        format!("POST /path/0/plans HTTP/1.1\r\nhost: {address}\r\norigin: http://{address}\r\n"),
+        format!("GET /path/ HTTP/1.1\r\nhost: {address}\r\nsec-fetch-site: same-site\r\n"),
+        "GET /path/ HTTP/1.1\r\nhost: localhost\r\n".to_owned(),
+    ] {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(format!("{head}\r\n").as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 4"), "{head}: {answer}");
+        assert!(!answer.contains("/path") && !answer.contains("secret"), "{head}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn the_end_waits_for_a_deployment_that_is_being_paused() {
+    let site = Site {
+        guard: Guard {
+            address: (Ipv4Addr::LOCALHOST, 1).into(),
+            path: Token::of("path"),
+            token: Token::of("secret"),
+            read_only: false,
+        },
+        desks: Vec::new(),
+        schema: MessageSchema::new(None),
+        max_generation: 3,
+        fleet: None,
+        connection: Connection::at(
+            None,
+            Some("eu-central-1".to_owned()),
+            Some("http://127.0.0.1:1".to_owned()),
+        ),
+        switching: Mutex::default(),
+    };
+    let switching = site.switching.lock().await;
+    let mut rests = std::pin::pin!(site.rest());
+    assert!(futures_util::poll!(rests.as_mut()).is_pending());
+    drop(switching);
+    assert!(futures_util::poll!(rests.as_mut()).is_ready());
+}
+
+#[tokio::test]
+async fn what_lies_among_the_plans_holds_up_no_page_and_a_plan_says_to_which_account_it_sends() {
+    use crate::plans::{Begun, Pace, Plan, Work};
+    let folder = tempfile::tempdir().unwrap();
+    let to = "arn:aws:sqs:eu-central-1:999999999999:orders";
+    let work = Work::SendBack { to: to.to_owned(), edit: None, new_id: false, max_generation: 3 };
+    let from = "arn:aws:sqs:eu-central-1:000000000000:orders-dlq";
+    let plan =
+        Plan::new("2026-01-01T00:00:00Z".to_owned(), from, work, "all".to_owned(), vec!["a".to_owned()]);
+    let id = plan.id.clone();
+    Begun { plan, pace: Pace::default(), outcome: None }.write(folder.path()).unwrap();
+    redeliver_testing::planted::pipe(&folder.path().join("redeliver-plan-0.json"));
+    let zeros = folder.path().join("redeliver-plan-1.json");
+    std::os::unix::fs::symlink("/dev/zero", zeros).unwrap();
+    let address = served(folder.path()).await;
+    let (_, _, plans) = answered(address, "GET", "/0/plans", "").await;
+    assert!(plans.contains(&id), "{plans}");
+    assert!(
+        plans.contains("redeliver-plan-0.json cannot be read as a plan: it is not a regular file"),
+        "{plans}"
+    );
+    assert!(plans.contains("redeliver-plan-1.json cannot be read as a plan: it is a link"), "{plans}");
+    let (_, _, page) = answered(address, "GET", &format!("/0/plans/{id}"), "").await;
+    assert!(page.contains(&format!("of <code>{from}</code> to <code>{to}</code>")), "{page}");
+    let path = format!("/0/plans/{id}/start");
+    let (status, _, refusal) = answered(address, "POST", &path, "").await;
+    assert_eq!(status, "HTTP/1.1 400 Bad Request");
+    assert!(refusal.contains("The source queue is not known, so nothing can be sent back"), "{refusal}");
+}

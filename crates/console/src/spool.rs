@@ -1,0 +1,88 @@
+//! The messages of one look, on the disk instead of in memory: a DLQ may hold a hundred thousand of a mebibyte each.
+//! The file has no name while it is used, so that nothing of a payload is left behind, whatever happens. It is for its
+//! owner's eyes only.
+
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::Path;
+use std::sync::Mutex;
+
+use redeliver_core::message::ReceivedMessage;
+use redeliver_dead_letters::ArchivedMessage;
+use redeliver_dead_letters::files::keep_private;
+
+use redeliver_operator::lock::lock;
+
+/// Bytes of one look at most; what is beyond is not looked at, and the page says so.
+pub(super) const BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
+
+#[derive(Debug)]
+pub(super) struct Spool {
+    file: Mutex<File>,
+    end: u64,
+}
+
+/// Where a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    start: u64,
+    bytes: usize,
+}
+
+impl Spool {
+    pub(super) fn new(folder: &Path) -> io::Result<Self> {
+        let file = tempfile::tempfile_in(folder)?;
+        // Linux makes a file without a name with the rights of any other one.
+        keep_private(&file)?;
+        Ok(Self { file: Mutex::new(file), end: 0 })
+    }
+
+    pub(super) const fn bytes(&self) -> u64 {
+        self.end
+    }
+
+    pub(super) fn add(&mut self, message: &ReceivedMessage) -> io::Result<Place> {
+        let line = serde_json::to_vec(&ArchivedMessage::new(message))?;
+        let place = Place { start: self.end, bytes: line.len() };
+        let mut file = lock(&self.file);
+        file.seek(SeekFrom::Start(self.end))?;
+        file.write_all(&line)?;
+        self.end += line.len() as u64;
+        Ok(place)
+    }
+
+    pub(super) fn get(&self, place: Place) -> io::Result<ReceivedMessage> {
+        let mut line = vec![0; place.bytes];
+        let mut file = lock(&self.file);
+        file.seek(SeekFrom::Start(place.start))?;
+        file.read_exact(&mut line)?;
+        drop(file);
+        let archived: ArchivedMessage = serde_json::from_slice(&line)?;
+        archived.restored().ok_or_else(|| io::Error::other("a message of the look cannot be read back"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use redeliver_testing::dead_letters::record;
+
+    use super::*;
+
+    #[test]
+    fn each_message_comes_back_as_it_was_and_nothing_is_left_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut spool = Spool::new(folder.path()).unwrap();
+        let messages: Vec<_> =
+            (1..=3).map(|number| record("NON_RETRYABLE_ERROR", "x\u{0}\u{202e}", number)).collect();
+        let places: Vec<_> = messages.iter().map(|message| spool.add(message).unwrap()).collect();
+        for (message, place) in messages.iter().zip(&places).rev() {
+            let back = spool.get(*place).unwrap();
+            assert_eq!(ReceivedMessage { receipt_handle: message.receipt_handle.clone(), ..back }, *message);
+        }
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "not even while it is in use");
+        let permissions = spool.file.lock().unwrap().metadata().unwrap().permissions();
+        assert_eq!(std::os::unix::fs::PermissionsExt::mode(&permissions) & 0o777, 0o600);
+        drop(spool);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+}

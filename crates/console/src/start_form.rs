@@ -1,0 +1,104 @@
+//! The form that starts a plan, and what it sends.
+
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+use maud::{Markup, html};
+use serde::Deserialize;
+
+use super::plans::{Pace, Work};
+use redeliver_operator::Failure;
+use redeliver_operator::terminal::units::counted;
+
+/// Messages a second that can be asked for, as on the command line.
+const RATE_MAX: u32 = 3000;
+const WATCH_SECONDS_MAX: u64 = 3600;
+
+/// The form that starts a plan, or goes on with it.
+pub(super) fn form(work: &Work, path: &str, pace: Pace, count: usize, again: bool) -> Markup {
+    let field = |name: &str, label: &str, value: &str, most: u64| {
+        html! { label { (label) input type="number" name=(name) value=(value) min="0" max=(most); } }
+    };
+    let count = counted(count as u64, "message");
+    let rate = pace.rate.map(|rate| rate.to_string()).unwrap_or_default();
+    html! {
+        form class="filters" method="post" action={(path) "/start"} {
+            @if *work != Work::Delete {
+                (field("rate", "Messages a second (empty: as fast as it goes)", &rate, RATE_MAX.into()))
+                (field("watch_seconds", "Watch the first 50 for so many seconds", &pace.watch_seconds.to_string(), WATCH_SECONDS_MAX))
+                (field("stop_after_failures_percent", "Stop if more than so many percent fail again", &pace.stop_after_failures_percent.to_string(), 100))
+                label class="check" { input type="checkbox" name="into_paused" value="1" checked[pace.into_paused]; "Also if the deployment is paused" }
+            } @else { p { "Each message is written to a backup file before it is deleted." } }
+            button class="go" {
+                @if again { "Go on" } @else if *work == Work::Delete { "Delete " (count) } @else { "Send back " (count) }
+            }
+        }
+    }
+}
+
+/// How a plan is to be carried out, as a form has it.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct PaceAsked {
+    rate: String,
+    watch_seconds: String,
+    stop_after_failures_percent: String,
+    into_paused: Option<String>,
+}
+
+impl PaceAsked {
+    /// # Errors
+    /// Which field is wrong, and what it takes.
+    pub(super) fn read(&self) -> Result<Pace, Failure> {
+        let default = Pace::default();
+        let watch_seconds = number("seconds", &self.watch_seconds, 0..=WATCH_SECONDS_MAX)?;
+        let percent = number("percent", &self.stop_after_failures_percent, 0..=100)?;
+        Ok(Pace {
+            rate: number("messages a second", &self.rate, 1..=RATE_MAX)?,
+            watch_seconds: watch_seconds.unwrap_or(default.watch_seconds),
+            stop_after_failures_percent: percent.unwrap_or(default.stop_after_failures_percent),
+            into_paused: self.into_paused.is_some(),
+        })
+    }
+}
+
+/// What a field has; `None` if it is empty.
+fn number<N>(name: &str, text: &str, range: RangeInclusive<N>) -> Result<Option<N>, Failure>
+where
+    N: FromStr + PartialOrd + Display,
+{
+    if text.trim().is_empty() {
+        return Ok(None);
+    }
+    let number = text.trim().parse().ok().filter(|number| range.contains(number));
+    let wrong = || format!("{name}: a whole number from {} to {}", range.start(), range.end()).into();
+    number.map(Some).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_form_leaves_out_is_the_default_and_what_is_wrong_is_named() {
+        let asked = |rate: &str, watch: &str, percent: &str| PaceAsked {
+            rate: rate.to_owned(),
+            watch_seconds: watch.to_owned(),
+            stop_after_failures_percent: percent.to_owned(),
+            into_paused: None,
+        };
+        assert_eq!(asked("", "", "").read().unwrap(), Pace::default());
+        let given =
+            Pace { rate: Some(20), watch_seconds: 0, stop_after_failures_percent: 100, into_paused: false };
+        assert_eq!(asked(" 20 ", "0", "100").read().unwrap(), given);
+        for (wrong, why) in [
+            (asked("0", "", ""), "messages a second: a whole number from 1 to 3000"),
+            (asked("-1", "", ""), "messages a second: a whole number from 1 to 3000"),
+            (asked("", "3601", ""), "seconds: a whole number from 0 to 3600"),
+            (asked("", "", "101"), "percent: a whole number from 0 to 100"),
+        ] {
+            assert_eq!(wrong.read().unwrap_err().to_string(), why);
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! A message's body for people, its values masked unless they are to be revealed.
+
+use super::json_text::{LaidOut, Layout, Mask, lay_out};
+use crate::terminal::escape::escaped_lines;
+use redeliver_dead_letters::DeadLetterRecord;
+
+/// The body laid out, of at most about `bytes_max` bytes. Of a message of ours the values outside of `metadata` are
+/// masked; of anybody else's all of them, since nobody knows what they are.
+pub fn body_for_people(record: &DeadLetterRecord, reveal: bool, bytes_max: usize) -> LaidOut {
+    let is_ours = record.metadata.is_some() || record.is_annotated;
+    let mask = match (reveal, is_ours) {
+        (true, _) => Mask::Nothing,
+        (false, true) => Mask::AllButMetadata,
+        (false, false) => Mask::Everything,
+    };
+    let body = &record.message.body;
+    lay_out(body, Layout::Pretty, mask, bytes_max).unwrap_or_else(|| match reveal {
+        true => {
+            let end = body.floor_char_boundary(bytes_max);
+            LaidOut { text: escaped_lines(&body[..end]), is_cut: end < body.len() }
+        }
+        false => LaidOut { text: format!("<masked text of {} bytes>", body.len()), is_cut: false },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dead_letter::examples::{annotated, foreign, record};
+
+    fn shown(record: &DeadLetterRecord, reveal: bool) -> String {
+        body_for_people(record, reveal, 1000).text
+    }
+
+    #[test]
+    fn data_is_masked_unless_it_is_revealed() {
+        let ours = record("NON_RETRYABLE_ERROR", "x", 1);
+        assert!(shown(&ours, false).contains("\"card\": \"<masked string>\""));
+        assert!(shown(&ours, false).contains("\"error_details\": \"slow 1\""));
+        assert!(shown(&ours, true).contains("\"card\": \"secret-1\""));
+        let invalid =
+            annotated(r#"{"metadata":{"tenant":"t"},"data":"secret"}"#, "INVALID_MESSAGE_SCHEMA", "x", 1);
+        assert!(
+            shown(&invalid, false).contains("\"tenant\": \"t\"")
+                && !shown(&invalid, false).contains("secret")
+        );
+    }
+
+    #[test]
+    fn of_a_foreign_message_everything_is_masked() {
+        assert_eq!(
+            shown(&foreign(r#"{"metadata":"secret"}"#, 1), false),
+            "{\n  \"metadata\": \"<masked string>\"\n}"
+        );
+        assert_eq!(shown(&foreign("secret", 1), false), "<masked text of 6 bytes>");
+        assert_eq!(shown(&foreign("a\n\u{1b}b", 1), true), "a\n\\u{1b}b");
+        let cut = body_for_people(&foreign("äää", 1), true, 3);
+        assert_eq!((cut.text.as_str(), cut.is_cut), ("ä", true));
+    }
+}

@@ -1,0 +1,133 @@
+//! JSON text laid out anew without reading its values: numbers, names, order and escapes stay as they came.
+
+use serde_json::value::RawValue;
+
+use crate::terminal::escape::escaped_json;
+
+/// Levels that are indented; deeper ones are not, or a body of brackets alone would grow beyond all measure.
+const INDENTED_LEVELS: usize = 32;
+
+/// How a text is laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// On one line without spaces.
+    Compact,
+    /// Indented by two spaces.
+    Pretty,
+}
+
+/// Which values are replaced by their kind, as in `"<masked string>"`; names of members never are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mask {
+    Nothing,
+    /// All outside of the top-level member `metadata`.
+    AllButMetadata,
+    Everything,
+}
+
+/// A text laid out, and whether its end is missing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaidOut {
+    pub text: String,
+    pub is_cut: bool,
+}
+
+/// Lays a JSON text out, of at most about `bytes_max` bytes; `None` if it is no JSON. What is not safe to look at in
+/// strings is escaped, which does not change their value.
+pub fn lay_out(text: &str, layout: Layout, mask: Mask, bytes_max: usize) -> Option<LaidOut> {
+    // This does not go deeper with the text, whatever its depth.
+    let text = serde_json::from_str::<&RawValue>(text).ok()?.get();
+    let mut printer = Printer { layout, mask, out: String::new(), open: Vec::new(), in_metadata: false };
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        if printer.out.len() > bytes_max {
+            return Some(LaidOut { text: printer.out, is_cut: true });
+        }
+        let token = token_length(rest, first);
+        printer.token(first, &rest[..token], rest[token..].trim_start());
+        rest = rest[token..].trim_start();
+    }
+    Some(LaidOut { text: printer.out, is_cut: false })
+}
+
+/// The length of the token that `rest` begins with: a sign of the syntax, or a string, number or word, whose end the
+/// JSON parser finds.
+fn token_length(rest: &str, first: char) -> usize {
+    if matches!(first, '{' | '}' | '[' | ']' | ',' | ':') {
+        return 1;
+    }
+    let mut values = serde_json::Deserializer::from_str(rest).into_iter::<&RawValue>();
+    let value = values.next().and_then(Result::ok);
+    // The whole text was found to be JSON before, so there is a value.
+    value.map_or(rest.len(), |value| value.get().len())
+}
+
+struct Printer {
+    layout: Layout,
+    mask: Mask,
+    out: String,
+    open: Vec<char>,
+    in_metadata: bool,
+}
+
+impl Printer {
+    fn token(&mut self, first: char, token: &str, next: &str) {
+        match first {
+            '{' | '[' => {
+                self.out.push(first);
+                self.open.push(first);
+                if !next.starts_with(['}', ']']) {
+                    self.new_line();
+                }
+            }
+            '}' | ']' => {
+                self.open.pop();
+                if !self.out.ends_with(['{', '[']) {
+                    self.new_line();
+                }
+                self.out.push(first);
+            }
+            ',' => {
+                self.out.push(',');
+                self.new_line();
+            }
+            ':' => self.out.push_str(if self.layout == Layout::Pretty { ": " } else { ":" }),
+            '"' if next.starts_with(':') => {
+                // At the top level alone: `data` may have a member of that name, too. The name is read as JSON, so that
+                // an escape in it makes no difference.
+                if self.open.len() == 1 {
+                    self.in_metadata =
+                        serde_json::from_str::<String>(token).is_ok_and(|name| name == "metadata");
+                }
+                self.out.push_str(&escaped_json(token));
+            }
+            _ if self.is_masked() => {
+                self.out.push_str(match first {
+                    '"' => "\"<masked string>\"",
+                    't' | 'f' => "\"<masked boolean>\"",
+                    'n' => "\"<masked null>\"",
+                    _ => "\"<masked number>\"",
+                });
+            }
+            _ => self.out.push_str(&escaped_json(token)),
+        }
+    }
+
+    fn is_masked(&self) -> bool {
+        match self.mask {
+            Mask::Nothing => false,
+            Mask::AllButMetadata => !self.in_metadata,
+            Mask::Everything => true,
+        }
+    }
+
+    fn new_line(&mut self) {
+        if self.layout == Layout::Pretty {
+            self.out.push('\n');
+            self.out.push_str(&"  ".repeat(self.open.len().min(INDENTED_LEVELS)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,160 @@
+//! One message of the page: its timeline, drawn and in words, its attributes and its body.
+
+use chrono::TimeDelta;
+use maud::{Markup, html};
+use redeliver_core::failure::annotation::{DEAD_LETTER, ERROR_DETAILS, ERROR_TYPE};
+use redeliver_core::message::Timestamp;
+
+use super::body::body_for_people;
+use super::timeline::{Event, Kind, Timeline};
+use crate::markup::moment;
+use crate::terminal::escape::shortened;
+use crate::terminal::units::{about, counted, float};
+use redeliver_dead_letters::{DeadLetterRecord, plain};
+
+/// The style of a page that has stories.
+pub const STYLE: &str = include_str!("story.css");
+
+/// Bytes of a body; `--show` prints all of it.
+const BODY_BYTES_MAX: usize = 16 * 1024;
+/// Characters of a text that others wrote.
+const TEXT_MAX: usize = 2000;
+const WIDTH: f64 = 1000.0;
+const MARGIN: f64 = 14.0;
+/// Marks do not cover one another.
+const DISTANCE: f64 = 24.0;
+
+/// A summary, and what is behind it.
+pub fn story(record: &DeadLetterRecord, reveal: bool) -> Markup {
+    let retries = match record.attempts() {
+        None => "retries unknown".to_owned(),
+        Some(1) => "1 retry".to_owned(),
+        Some(count) => format!("{count} retries"),
+    };
+    html! {
+        summary {
+            code class="id" { (shortened(record.message_id(), 128)) } " " span { (retries) } " " (moment(record.message.sent_at))
+        }
+        (told(record, reveal, BODY_BYTES_MAX, false))
+    }
+}
+
+/// What happened to it, what came with it, and its body, of at most about `body_bytes_max` bytes.
+pub fn told(record: &DeadLetterRecord, reveal: bool, body_bytes_max: usize, is_open: bool) -> Markup {
+    let timeline = Timeline::of(record);
+    let message = &record.message;
+    let body = body_for_people(record, reveal, body_bytes_max);
+    html! {
+        div class="story" {
+            (drawn(&timeline))
+            (in_words(&timeline))
+            p class="remark" {
+                "SQS message id " code { (message.sqs_message_id) }
+                ", received " (counted(message.receive_count.into(), "time"))
+                @if let Some(arn) = &message.redriven_from { ", moved from " (arn) }
+            }
+            (attributes(record, reveal))
+            details class="body" open[is_open] {
+                summary { "Body " span { (counted(message.body.len() as u64, "byte")) @if !reveal { ", values masked" } } }
+                pre tabindex="0" role="region" aria-label="Body" { (body.text) @if body.is_cut { "\n… (the rest is not on this page)" } }
+            }
+        }
+    }
+}
+
+/// A line with a mark for each event, where it was in time, as far as the marks leave each other room.
+fn drawn(timeline: &Timeline) -> Markup {
+    let events: Vec<_> = timeline.events.iter().filter_map(|event| Some((event, event.at?))).collect();
+    let first = match events.iter().map(|(_, at)| *at).min() {
+        Some(first) if events.len() > 1 => first,
+        _ => return Markup::default(),
+    };
+    let seconds = |at: Timestamp| float((at - first).num_seconds().unsigned_abs());
+    let longest = events.iter().map(|(_, at)| seconds(*at)).fold(1.0, f64::max);
+    let span = WIDTH - 2.0 * MARGIN;
+    let mut places: Vec<_> = events.iter().map(|(_, at)| MARGIN + span * seconds(*at) / longest).collect();
+    for index in 1..places.len() {
+        places[index] = places[index].max(places[index - 1] + DISTANCE);
+    }
+    let mut limit = WIDTH - MARGIN;
+    for place in places.iter_mut().rev() {
+        *place = place.min(limit);
+        limit = *place - DISTANCE;
+    }
+    html! {
+        svg class="timeline" role="img" aria-label="Timeline" viewBox={"0 0 " (WIDTH) " 32"} {
+            line x1=(MARGIN) x2=(WIDTH - MARGIN) y1="16" y2="16" {}
+            @for ((event, at), x) in events.into_iter().zip(places) { (mark(event, at, x.round())) }
+        }
+    }
+}
+
+fn mark(event: &Event, at: Timestamp, x: f64) -> Markup {
+    html! {
+        g {
+            title { (event.kind.words()) ", " (at.format("%Y-%m-%d %H:%M:%S").to_string()) " " (event.error_type) }
+            @match event.kind {
+                Kind::Sent => circle class="sent" cx=(x) cy="16" r="7" {},
+                Kind::Failed(attempt) => {
+                    circle class="failed" cx=(x) cy="16" r="11" {}
+                    text x=(x) y="16" { (attempt.saturating_add(1)) }
+                }
+                Kind::GivenUp | Kind::Redriven | Kind::SentHere => {
+                    rect class="end" x=(x - 10.0) y="6" width="20" height="20" rx="3" {}
+                    text x=(x) y="16" { "×" }
+                }
+            }
+        }
+    }
+}
+
+fn in_words(timeline: &Timeline) -> Markup {
+    let known = timeline.events.iter().scan(None, |before, event| {
+        let after = event.at.zip(*before).map(|(at, before): (_, Timestamp)| at - before);
+        *before = event.at.or(*before);
+        Some((event, after))
+    });
+    html! {
+        div class="scroll" tabindex="0" role="region" aria-label="What happened" { table class="events" {
+            @for (event, after) in known {
+                tr {
+                    td { (event.kind.words()) }
+                    td class="times" { @match event.at { Some(at) => (moment(at)), None => "at an unknown time" } }
+                    td class="number" { @if let Some(after) = after { "+" (about(TimeDelta::num_seconds(&after))) } }
+                    td { (event.error_type) }
+                    td class="details" tabindex=[is_long(&event.error_details)] { (shortened(&event.error_details, TEXT_MAX)) }
+                }
+            }
+        } }
+        @for sentence in timeline.between() { p { (sentence) } }
+        @if let Some(gap) = timeline.gap() { p class="warning" { (gap) } }
+    }
+}
+
+/// The producer's; ours are shown already.
+fn attributes(record: &DeadLetterRecord, reveal: bool) -> Markup {
+    let is_shown =
+        |name: &str| record.dead_letter.is_some() && [DEAD_LETTER, ERROR_TYPE, ERROR_DETAILS].contains(&name);
+    let mut shown = record.message.attributes.iter().filter(|(name, _)| !is_shown(name)).peekable();
+    html! {
+        @if shown.peek().is_some() {
+            div class="scroll" tabindex="0" role="region" aria-label="Attributes" { table class="attributes" {
+                @for (name, attribute) in shown {
+                    @let value = if reveal { shortened(&plain(&attribute.value), TEXT_MAX) } else { "<masked>".to_owned() };
+                    tr {
+                        td { code { (name) } }
+                        td { (attribute.data_type) }
+                        td class="details" tabindex=[is_long(&value)] { (value) }
+                    }
+                }
+            } }
+        }
+    }
+}
+
+/// The `tabindex` of a text that may be longer than what a small window shows of it: it scrolls, and a keyboard must get
+/// there.
+pub fn is_long(text: &str) -> Option<&'static str> {
+    const SHOWN_AT_ONCE: usize = 300;
+    (text.len() > SHOWN_AT_ONCE).then_some("0")
+}

@@ -1,0 +1,227 @@
+//! What happened to a message: sent, each failure that its history has, given up.
+
+use redeliver_core::message::Timestamp;
+use redeliver_core::message::metadata::{HISTORY_MAX, parse_rfc3339};
+
+use crate::terminal::units::{counted, span};
+use redeliver_dead_letters::{DeadLetterRecord, Foreign};
+
+/// A message's story in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Timeline {
+    pub events: Vec<Event>,
+    /// Attempts that nothing is known of.
+    pub skipped: Vec<u32>,
+    /// How long it was held in all.
+    held_seconds: u32,
+    /// How often it came back because SQS had moved it.
+    redrive_count: u32,
+    /// What a service of AWS leaves to be known.
+    remarks: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    pub kind: Kind,
+    /// Where it can be read.
+    pub at: Option<Timestamp>,
+    pub error_type: String,
+    pub error_details: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Sent,
+    /// This attempt failed; 0 is the first.
+    Failed(u32),
+    GivenUp,
+    /// SQS moved it to this queue, nobody knows when.
+    Redriven,
+    /// It was sent to this queue, nobody says why.
+    SentHere,
+}
+
+impl Timeline {
+    pub fn of(record: &DeadLetterRecord) -> Self {
+        let history = record.metadata.iter().flat_map(|metadata| &metadata.retry_history);
+        let failures = history.map(|past| {
+            let failed_at = parse_rfc3339(&past.failed_at);
+            Event::new(Kind::Failed(past.attempt), failed_at, &past.error_type, &past.error_details)
+        });
+        let (sent_at, details) = (record.message.sent_at, &record.error_details);
+        // Each document says more than the next one: ours, then SQS's own of a redrive, then another service's.
+        let (start, end) = if let Some(ours) = &record.dead_letter {
+            let (given_up_at, cause) = (parse_rfc3339(&ours.dead_lettered_at), &ours.cause);
+            let given_up = Event::new(Kind::GivenUp, given_up_at, &cause.error_type, &cause.message);
+            (Some(record.first_sent()), given_up)
+        } else if record.message.redriven_from.is_some() {
+            // A redrive keeps the clock of the first queue.
+            (Some(sent_at), Event::new(Kind::Redriven, None, "", details))
+        } else if let Some(Foreign { error_type, message, failed_at, .. }) = &record.foreign {
+            // When the service says it, else when it came here.
+            (None, Event::new(Kind::GivenUp, failed_at.or(Some(sent_at)), error_type, message))
+        } else {
+            (None, Event::new(Kind::SentHere, Some(sent_at), "", details))
+        };
+        let sent = start.map(|at| Event::new(Kind::Sent, Some(at), "", ""));
+        let events = sent.into_iter().chain(failures).chain([end]).collect();
+        let (held_seconds, redrive_count) = (record.held_seconds(), record.redrive_count());
+        let remarks = record.foreign.as_ref().map(Foreign::remarks).unwrap_or_default();
+        Self { events, skipped: skipped_attempts(record), held_seconds, redrive_count, remarks }
+    }
+
+    /// What has no moment of its own, in a sentence each.
+    pub fn between(&self) -> Vec<String> {
+        let held = (self.held_seconds > 0).then(|| {
+            let held = span(self.held_seconds.into());
+            format!("It was held for {held} in all, not called, since its target was down.")
+        });
+        let moved = (self.redrive_count > 0).then(|| {
+            let times = counted(self.redrive_count.into(), "time");
+            format!("It came back {times} after SQS had moved it: nobody had answered for it.")
+        });
+        held.into_iter().chain(moved).chain(self.remarks.iter().cloned()).collect()
+    }
+
+    /// The attempts that nothing is known of, in a sentence.
+    pub fn gap(&self) -> Option<String> {
+        let attempts: Vec<_> =
+            self.skipped.iter().take(10).map(|attempt| (attempt + 1).to_string()).collect();
+        let more = if self.skipped.len() > attempts.len() { ", …" } else { "" };
+        (!attempts.is_empty()).then(|| format!("Nothing is known of attempt {}{more}.", attempts.join(", ")))
+    }
+}
+
+impl Event {
+    fn new(kind: Kind, at: Option<Timestamp>, error_type: &str, error_details: &str) -> Self {
+        Self { kind, at, error_type: error_type.to_owned(), error_details: error_details.to_owned() }
+    }
+}
+
+impl Kind {
+    /// In words; attempts are counted from 1, as people do.
+    pub fn words(self) -> String {
+        match self {
+            Self::Sent => "first sent".to_owned(),
+            Self::Failed(attempt) => format!("attempt {} failed", attempt.saturating_add(1)),
+            Self::GivenUp => "given up".to_owned(),
+            Self::Redriven => "moved here".to_owned(),
+            Self::SentHere => "sent here".to_owned(),
+        }
+    }
+}
+
+/// Attempts from the first that the history should have to `retry_attempt`, without those that it has. A history of
+/// five begins with its oldest entry, since older ones were shed; a shorter one begins with attempt 0. (Next to the
+/// size limit a history is shortened too: then these are attempts that were made, but are no longer in it.)
+pub fn skipped_attempts(record: &DeadLetterRecord) -> Vec<u32> {
+    let Some(metadata) = &record.metadata else {
+        return Vec::new();
+    };
+    let history = &metadata.retry_history;
+    let first = match history.first() {
+        Some(oldest) if history.len() >= HISTORY_MAX => oldest.attempt,
+        _ => 0,
+    };
+    (first..metadata.retry_attempt)
+        .filter(|attempt| history.iter().all(|past| past.attempt != *attempt))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dead_letter::examples::{foreign, record, retried};
+
+    #[test]
+    fn a_timeline_goes_from_the_first_send_over_the_failures_to_the_end() {
+        let timeline = Timeline::of(&record("RETRY_ATTEMPT_EXCEEDED", "too often", 1));
+        let story: Vec<_> = timeline
+            .events
+            .iter()
+            .map(|event| {
+                (
+                    event.kind.words(),
+                    event.at.unwrap().timestamp(),
+                    event.error_type.as_str(),
+                    event.error_details.as_str(),
+                )
+            })
+            .collect();
+        assert_eq!(
+            story,
+            [
+                ("first sent".to_owned(), 0, "", ""),
+                ("attempt 1 failed".to_owned(), 60, "Http.Timeout", "slow 0"),
+                ("attempt 2 failed".to_owned(), 120, "Http.Timeout", "slow 1"),
+                ("given up".to_owned(), 600, "HttpStatus.503", "too often"),
+            ]
+        );
+        assert_eq!(timeline.gap(), None);
+    }
+
+    #[test]
+    fn of_a_foreign_message_little_is_known() {
+        let story = |record: &DeadLetterRecord| {
+            let events = Timeline::of(record).events.into_iter();
+            events.map(|event| (event.kind, event.at.map(|at| at.timestamp()))).collect::<Vec<_>>()
+        };
+        let mut record = foreign("x", 1);
+        assert_eq!(story(&record), [(Kind::SentHere, Some(0))]);
+        record.message.redriven_from = Some("arn:source".to_owned());
+        assert_eq!(story(&record), [(Kind::Sent, Some(0)), (Kind::Redriven, None)]);
+        assert_eq!(story(&retried(1, &[0])), [(Kind::Failed(0), Some(60)), (Kind::SentHere, Some(0))]);
+    }
+
+    #[test]
+    fn holds_and_moves_are_told() {
+        let mut record = record("MESSAGE_EXPIRED", "too old", 1);
+        assert_eq!(Timeline::of(&record).between(), [""; 0]);
+        let ours = record.dead_letter.as_mut().unwrap();
+        (ours.held_seconds, ours.redrive_count) = (Some(11_520), Some(1));
+        assert_eq!(
+            Timeline::of(&record).between(),
+            [
+                "It was held for 3h 12m in all, not called, since its target was down.",
+                "It came back 1 time after SQS had moved it: nobody had answered for it."
+            ]
+        );
+        let body = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-000000000001","held_seconds":60,"redrive_count":2},"data":{}}"#;
+        let foreign = foreign(body, 1);
+        assert_eq!(
+            Timeline::of(&foreign).between(),
+            [
+                "It was held for 1m in all, not called, since its target was down.",
+                "It came back 2 times after SQS had moved it: nobody had answered for it."
+            ],
+            "without our document its body says so"
+        );
+    }
+
+    #[test]
+    fn gaps_are_told() {
+        let gap = Timeline::of(&retried(3, &[1])).gap();
+        assert_eq!(gap.as_deref(), Some("Nothing is known of attempt 1, 3."));
+    }
+
+    #[test]
+    fn an_attempt_without_a_failure_is_skipped_unless_it_was_shed() {
+        for (retry_attempt, history, expected) in [
+            (0, &[][..], &[][..]),
+            (2, &[0, 1], &[]),
+            (3, &[0, 2], &[1]),
+            (3, &[1, 2], &[0]),
+            (2, &[], &[0, 1]),
+            (7, &[2, 3, 4, 5, 6], &[]),
+            (7, &[1, 3, 4, 5, 6], &[2]),
+            (2, &[0, 0, 1], &[]), // a snooze is a failure without an attempt of its own
+        ] {
+            assert_eq!(
+                skipped_attempts(&retried(retry_attempt, history)),
+                expected,
+                "{retry_attempt} {history:?}"
+            );
+        }
+        assert_eq!(skipped_attempts(&foreign("plain", 1)), Vec::<u32>::new());
+    }
+}

@@ -1,0 +1,193 @@
+//! Where dead letters are: in a DLQ, or in a file.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use redeliver_aws::SystemClock;
+use redeliver_aws::sqs::SqsQueue;
+use redeliver_core::limits::VisibilitySeconds;
+use redeliver_core::message::ReceivedMessage;
+use redeliver_core::message::packing::Batch;
+use redeliver_core::ports::{
+    Clock as _, Depth, EntryError, EntryOutcome, Queue, QueueDepth, QueueSender, Receive, Unreadable,
+    VisibilityControl,
+};
+use redeliver_dead_letters::{BadLines, FileQueue};
+
+use crate::Failure;
+use crate::files::{check_encoding, unreadable};
+use crate::message_file::{is_standard_input, named, open};
+use crate::queues::{DeadLetterQueue, KnownQueue, name_in};
+use crate::terminal::stderr;
+use crate::terminal::units::{counted, grouped};
+
+/// A DLQ, or a file of dead letters.
+#[derive(Clone, Debug, Args)]
+pub struct Source {
+    /// Dead letters of a file instead of a DLQ's: what `audit --archive`, `purge --backup` or `local --final-dlq` wrote; `-`
+    /// is standard input
+    #[arg(
+        value_name = "FILE",
+        group = "OneQueue",
+        conflicts_with_all = ["queue", "stack", "prefix", "stage", "force"]
+    )]
+    pub file: Option<PathBuf>,
+    #[command(flatten)]
+    pub queue: DeadLetterQueue,
+}
+
+/// A source that is there.
+#[derive(Debug)]
+pub struct OpenSource {
+    pub dead_letters: DeadLetters,
+    /// For people.
+    pub name: String,
+    /// How long the queue keeps messages, if that is known.
+    pub retention: Option<Duration>,
+}
+
+/// Dead letters to be read, whatever they are in.
+#[derive(Debug)]
+pub enum DeadLetters {
+    Queue(SqsQueue),
+    File(FileQueue),
+}
+
+impl Source {
+    pub async fn open(&self) -> Result<OpenSource, Failure> {
+        if let Some(path) = &self.file {
+            let queue = open_file(path)?;
+            tell_what_is_left_out(&queue);
+            let name = queue.name().to_owned();
+            return Ok(OpenSource { dead_letters: DeadLetters::File(queue), name, retention: None });
+        }
+        let KnownQueue { queue, attributes } = self.queue.open().await?;
+        let retention = attributes.get("MessageRetentionPeriod").and_then(|seconds| seconds.parse().ok());
+        Ok(OpenSource {
+            name: name_in(queue.arn()).to_owned(),
+            retention: retention.map(Duration::from_secs),
+            dead_letters: DeadLetters::Queue(queue),
+        })
+    }
+}
+
+/// Opens a file in which there is at least one dead letter, or nothing at all.
+pub fn open_file(path: &Path) -> Result<FileQueue, Failure> {
+    let name = named(path).display().to_string();
+    let failed = |error: io::Error| unreadable(&named(path), &error);
+    let arn = match is_standard_input(path) {
+        true => "file:-".to_owned(),
+        false => format!("file:{}", std::path::absolute(path)?.display()),
+    };
+    let queue = FileQueue::open(seekable(path)?, &name, &arn, SystemClock.now()).map_err(failed)?;
+    if queue.is_something_else() {
+        let (line, why) =
+            queue.bad_lines().first.first().map_or((1, ""), |(line, why)| (*line, why.as_str()));
+        return Err(format!(
+            "{name}: no line of it is a dead letter, as `audit --archive`, `purge --backup` and `local --final-dlq` write \
+             them; of line {line}: {why}"
+        )
+        .into());
+    }
+    Ok(queue)
+}
+
+fn tell_what_is_left_out(queue: &FileQueue) {
+    let (name, BadLines { count, first }) = (queue.name(), queue.bad_lines());
+    for (line, why) in first {
+        stderr::warning(format_args!("{name}:{line}: left out: {why}"));
+    }
+    if *count > first.len() as u64 {
+        stderr::warning(format_args!("{name}: {} lines are left out", grouped(*count)));
+    }
+    if queue.repeated_lines() > 0 {
+        let lines = counted(queue.repeated_lines(), "line");
+        stderr::remark(format_args!("{name}: {lines} left out, with a message that a line before has"));
+    }
+}
+
+/// A file that can be read from any place: what is none, such as a pipe, is kept in one without a name.
+fn seekable(path: &Path) -> Result<File, Failure> {
+    let failed = |error: io::Error| unreadable(&named(path), &error);
+    if path.is_file() {
+        let mut file = File::open(path).map_err(failed)?;
+        let mut beginning = Vec::new();
+        (&mut file).take(4).read_to_end(&mut beginning).map_err(failed)?;
+        check_encoding(path, &beginning)?;
+        return Ok(file);
+    }
+    let mut input = open(path)?;
+    let mut file = tempfile::tempfile()?;
+    io::copy(&mut input, &mut file).map_err(failed)?;
+    Ok(file)
+}
+
+impl QueueSender for DeadLetters {
+    async fn send_batch(&self, batch: Batch<'_>) -> Vec<EntryOutcome<String>> {
+        match self {
+            Self::Queue(queue) => queue.send_batch(batch).await,
+            Self::File(file) => file.send_batch(batch).await,
+        }
+    }
+}
+
+impl VisibilityControl for DeadLetters {
+    async fn change_visibility_batch(
+        &self,
+        entries: &[(String, VisibilitySeconds)],
+    ) -> Vec<EntryOutcome<()>> {
+        match self {
+            Self::Queue(queue) => queue.change_visibility_batch(entries).await,
+            Self::File(file) => file.change_visibility_batch(entries).await,
+        }
+    }
+}
+
+impl QueueDepth for DeadLetters {
+    async fn depth(&self) -> Result<Depth, EntryError> {
+        match self {
+            Self::Queue(queue) => queue.depth().await,
+            Self::File(file) => file.depth().await,
+        }
+    }
+}
+
+impl Queue for DeadLetters {
+    async fn receive(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
+        match self {
+            Self::Queue(queue) => queue.receive(request).await,
+            Self::File(file) => file.receive(request).await,
+        }
+    }
+
+    fn take_unreadable(&self) -> Vec<Unreadable> {
+        match self {
+            Self::Queue(queue) => queue.take_unreadable(),
+            Self::File(file) => file.take_unreadable(),
+        }
+    }
+
+    async fn delete_batch(&self, handles: &[String]) -> Vec<EntryOutcome<()>> {
+        match self {
+            Self::Queue(queue) => queue.delete_batch(handles).await,
+            Self::File(file) => file.delete_batch(handles).await,
+        }
+    }
+
+    fn arn(&self) -> &str {
+        match self {
+            Self::Queue(queue) => queue.arn(),
+            Self::File(file) => file.arn(),
+        }
+    }
+
+    fn url(&self) -> &str {
+        match self {
+            Self::Queue(queue) => queue.url(),
+            Self::File(file) => file.url(),
+        }
+    }
+}

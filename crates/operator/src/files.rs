@@ -1,0 +1,148 @@
+//! Files named on the command line: read whole, or begun, with the file's name in every error.
+
+use std::io;
+use std::path::Path;
+
+use redeliver_core::message::plain::{IdSources, PlainMessages};
+use redeliver_core::message::schema::{DataSchema, MessageSchema};
+use redeliver_core::policy::Policy;
+use redeliver_core::strategy::Strategy;
+
+use crate::plain_args::PlainArguments;
+
+pub use redeliver_dead_letters::files::{FileError, create_output};
+
+pub fn read_text(path: &Path) -> Result<String, FileError> {
+    let bytes = std::fs::read(path).map_err(|error| unreadable(path, &error))?;
+    check_encoding(path, &bytes)?;
+    String::from_utf8(bytes).map_err(|error| {
+        FileError::new(path, format_args!("not UTF-8 at byte {}", error.utf8_error().valid_up_to()))
+    })
+}
+
+/// By how a file begins: Windows' editors and PowerShell write a byte order mark, which JSON does not know.
+pub fn check_encoding(path: &Path, beginning: &[u8]) -> Result<(), FileError> {
+    match beginning {
+        [0xef, 0xbb, 0xbf, ..] => {
+            Err(FileError::new(path, "begins with a byte order mark; save it as UTF-8 without one"))
+        }
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => Err(FileError::new(path, "is UTF-16; save it as UTF-8")),
+        _ => Ok(()),
+    }
+}
+
+pub fn unreadable(path: &Path, error: &io::Error) -> FileError {
+    FileError::new(path, format_args!("cannot be read: {error}"))
+}
+
+pub fn unwritable(path: &Path, error: &io::Error) -> FileError {
+    FileError::new(path, format_args!("cannot be written: {error}"))
+}
+
+/// A policy file for a strategy; what is absent from it, or all of it, is as in the strategy's default policy.
+pub fn read_policy(path: Option<&Path>, strategy: Strategy) -> Result<Policy, FileError> {
+    let text = path.map_or(Ok("{}".to_owned()), read_text)?;
+    let named = path.unwrap_or(Path::new("the default policy"));
+    strategy.policy(&text).map_err(|error| FileError::new(named, format_args!("the retry policy {error}")))
+}
+
+/// Which messages are taken.
+pub fn read_schema(data: Option<&Path>, plain: &PlainArguments) -> Result<MessageSchema, FileError> {
+    let schema_in =
+        |path: &Path| DataSchema::new(&read_text(path)?).map_err(|error| FileError::new(path, error));
+    let envelopes = MessageSchema::new(data.map(schema_in).transpose()?);
+    if !plain.plain {
+        return Ok(envelopes);
+    }
+    let id = IdSources { attribute: None, pointer: plain.message_id_pointer.clone() };
+    let body = plain.body_schema.as_deref().map(schema_in).transpose()?;
+    Ok(envelopes.with_plain(PlainMessages { id, body }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use redeliver_dead_letters::files::{IS_THERE, create_new, replace};
+
+    use super::*;
+
+    #[test]
+    fn a_policy_that_the_strategy_cannot_follow_is_refused_with_the_files_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("policy.json");
+        replace(&path, br#"{"immediate":{"max_attempts":1,"delay_ms":5}}"#).unwrap();
+        let read = |strategy| read_policy(Some(&path), strategy);
+        let [delayed, direct, visibility] =
+            [Strategy::DelayedResend, Strategy::DirectResend, Strategy::Visibility].map(read);
+        assert!(delayed.is_ok() && direct.is_ok() && visibility.is_ok());
+        assert_eq!(
+            read(Strategy::AsyncRetry).unwrap_err().to_string(),
+            format!(
+                "{}: the retry policy has /immediate, but what becomes of an asynchronous invocation is not known \
+                 within this one: remove it",
+                path.display()
+            )
+        );
+    }
+
+    #[test]
+    fn what_windows_writes_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("saved-by-powershell.json");
+        for (bytes, said) in [
+            (&b"\xef\xbb\xbf{}"[..], "begins with a byte order mark; save it as UTF-8 without one"),
+            (b"\xff\xfe{\0}\0", "is UTF-16; save it as UTF-8"),
+            (b"\xfe\xff\0{\0}", "is UTF-16; save it as UTF-8"),
+        ] {
+            replace(&path, bytes).unwrap();
+            let refusal = format!("{}: {said}", path.display());
+            assert_eq!(read_text(&path).unwrap_err().to_string(), refusal);
+            assert_eq!(crate::message_file::open(&path).err().map(|error| error.to_string()), Some(refusal));
+        }
+        replace(&path, b"{\"a\":\"\xe9\"}").unwrap();
+        assert!(read_text(&path).unwrap_err().to_string().ends_with(": not UTF-8 at byte 6"));
+        replace(&path, "{\"a\":\"\u{feff}\"}".as_bytes()).unwrap();
+        assert_eq!(read_text(&path).unwrap(), "{\"a\":\"\u{feff}\"}");
+    }
+
+    #[test]
+    fn a_file_that_is_there_is_not_overwritten_and_a_device_is_written_to() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("new");
+        create_output(&path).unwrap().write_all(b"precious").unwrap();
+        for error in [create_new(&path), create_output(&path)].map(|created| created.unwrap_err().to_string())
+        {
+            assert_eq!(error, IS_THERE);
+        }
+        assert_eq!(std::fs::read(&path).unwrap(), b"precious");
+        let mode = std::os::unix::fs::PermissionsExt::mode(&path.metadata().unwrap().permissions());
+        assert_eq!(mode & 0o777, 0o600, "it holds messages");
+        create_output(Path::new("/dev/null")).unwrap().write_all(b"gone").unwrap();
+        assert!(create_new(Path::new("/dev/null")).is_err(), "what is kept must be on a disk");
+        assert!(create_output(folder.path()).is_err());
+    }
+
+    #[test]
+    fn a_report_is_not_written_into_a_pipe_of_another_user_who_waits_there() {
+        use std::process::{Command, Stdio};
+
+        use redeliver_testing::planted::{ANOTHER_USER, pipe};
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("report.html");
+        pipe(&path);
+        let reader = Command::new("cat").arg(&path).stdout(Stdio::piped()).spawn().unwrap();
+        create_output(&path).unwrap().write_all(b"mine").unwrap();
+        assert_eq!(reader.wait_with_output().unwrap().stdout, b"mine", "a pipe of one's own is written to");
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        assert_eq!(create_output(&link).unwrap_err().to_string(), IS_THERE);
+        // Only root can give a file away; elsewhere the rule itself is tested (`only_ones_own_pipe_…`).
+        if std::os::unix::fs::chown(&path, Some(ANOTHER_USER), None).is_ok() {
+            let why = format!(
+                "another user (uid {ANOTHER_USER}) owns it and could read all of it; name another file"
+            );
+            assert_eq!(create_output(&path).unwrap_err().to_string(), why);
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! What AWS said, as plain values: [`super::judge`] says what they mean.
+
+use std::collections::BTreeMap;
+
+use redeliver_core::message::Timestamp;
+
+use crate::queues::{Counts, QueueAddress, RedrivePolicy};
+use crate::status::Receives;
+
+/// A queue, wherever it is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct QueueId {
+    pub(super) account: String,
+    pub(super) region: String,
+    pub(super) name: String,
+}
+
+/// What was read in one region with one profile.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Survey {
+    pub(super) profile: Option<String>,
+    pub(super) region: String,
+    /// All that is listed is of the same account; `None` if nothing is.
+    pub(super) account: Option<String>,
+    /// `None` if they could not be listed.
+    pub(super) queues: Option<Vec<Queue>>,
+    /// Functions whose own DLQ is a queue.
+    pub(super) functions: Vec<Sender>,
+    /// Event source mappings whose destination for failures is a queue.
+    pub(super) mappings: Vec<Sender>,
+    /// Functions that read queues; `None` if they could not be listed.
+    pub(super) readers: Option<Vec<Reader>>,
+    /// `None` if they could not be read.
+    pub(super) alarms: Option<Vec<Alarm>>,
+    /// What could not be read, and why.
+    pub(super) problems: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Queue {
+    pub(super) id: QueueId,
+    pub(super) state: State,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Read(Attributes),
+    /// Deleted since it was listed.
+    Gone,
+    /// It is there; why not more is known.
+    Unread(String),
+}
+
+/// What SQS says of a queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Attributes {
+    pub(super) counts: Counts,
+    /// The queue that its redrive policy names.
+    pub(super) redrives_to: Option<QueueId>,
+}
+
+/// What sends to a queue what it gives up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Sender {
+    /// The function's name.
+    pub(super) name: String,
+    pub(super) to: QueueId,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Reader {
+    pub(super) function: String,
+    pub(super) of: QueueId,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Alarm {
+    pub(super) name: String,
+    /// `OK`, `ALARM` or `INSUFFICIENT_DATA`.
+    pub(super) state: String,
+    pub(super) watches: Vec<Watch>,
+}
+
+/// A metric of SQS that an alarm looks at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Watch {
+    /// Whose queue it is, if the alarm is in another account.
+    pub(super) account: Option<String>,
+    pub(super) queues: Watched,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Watched {
+    /// The queue of this name.
+    Named(String),
+    /// All queues that a query of CloudWatch Metrics Insights selects.
+    SelectedBy(String),
+}
+
+/// The age of a queue's oldest message, and when it was that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Age {
+    pub(super) seconds: i64,
+    pub(super) at: Timestamp,
+}
+
+/// Ages of the oldest messages of non-empty queues.
+pub(super) type Ages = BTreeMap<QueueId, Age>;
+
+/// Receives of the non-empty queues that no function reads.
+pub(super) type Received = BTreeMap<QueueId, Receives>;
+
+impl QueueId {
+    /// `None` if it is something else's ARN: a DLQ of a function may be an SNS topic.
+    pub(super) fn in_arn(arn: &str) -> Option<Self> {
+        match arn.parse() {
+            Ok(QueueAddress::Arn { region, account, name, .. }) => Some(Self { account, region, name }),
+            _ => None,
+        }
+    }
+
+    /// `https://sqs.REGION.amazonaws.com/ACCOUNT/NAME`; an emulator's URL has no region.
+    pub(super) fn in_url(url: &str, region: &str) -> Option<Self> {
+        let mut last = url.rsplit('/');
+        let (name, account) = (last.next()?.to_owned(), last.next()?.to_owned());
+        Some(Self { account, region: region.to_owned(), name })
+    }
+
+    pub(super) fn is_fifo(&self) -> bool {
+        self.name.ends_with(".fifo")
+    }
+}
+
+impl Attributes {
+    pub(super) fn new(said: &BTreeMap<String, String>) -> Self {
+        Self {
+            counts: Counts::of(said),
+            redrives_to: RedrivePolicy::of(said)
+                .and_then(|policy| QueueId::in_arn(&policy.dead_letter_target_arn?)),
+        }
+    }
+}
+
+impl Watch {
+    pub(super) fn sees(&self, name: &str) -> bool {
+        match &self.queues {
+            Watched::Named(queue) => queue == name,
+            Watched::SelectedBy(query) => selects(query, name),
+        }
+    }
+}
+
+/// Whether a query on the metrics of SQS surely selects this queue: it has no condition, or one that names it. A false
+/// "no alarm" costs a look; a false "has an alarm" costs messages.
+fn selects(query: &str, name: &str) -> bool {
+    match query.to_ascii_uppercase().find("WHERE") {
+        None => true,
+        Some(condition) => {
+            let condition = &query[condition..];
+            !condition.contains('!') && condition.contains(&format!("'{name}'"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,175 @@
+//! Asks AWS, and only reads: queues and their attributes, functions, event source mappings, alarms, and the ages of the
+//! oldest messages. What cannot be read is told with its region and profile, and ends nothing else.
+
+mod ages;
+mod alarms;
+mod functions;
+mod queues;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use aws_config::SdkConfig;
+use aws_config::retry::RetryConfig;
+use aws_config::timeout::TimeoutConfig;
+use aws_sdk_sqs::error::ProvideErrorMetadata;
+use futures_util::{StreamExt as _, join, stream};
+use indicatif::ProgressBar;
+use redeliver_core::message::Timestamp;
+
+use super::facts::{Ages, QueueId, Received, Survey};
+use super::judge::Known;
+use super::report::Fleet;
+use crate::Failure;
+use crate::queues::{Connection, Requests};
+
+/// Regions at the same time.
+const REGIONS_AT_ONCE: usize = 4;
+/// Tries of a request that is throttled or not answered. The pauses add up to seven seconds at most.
+const TRIES_MAX: u32 = 4;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+const TRY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A region seen with a profile.
+struct Region<'a> {
+    connection: &'a Connection,
+    name: String,
+    sqs: aws_sdk_sqs::Client,
+    lambda: aws_sdk_lambda::Client,
+    cloudwatch: aws_sdk_cloudwatch::Client,
+}
+
+/// Every dead-letter queue that these connections lead to.
+pub(super) async fn look(connections: &[Connection], now: Timestamp, progress: &ProgressBar) -> Fleet {
+    let regions = connections.iter().map(async |connection| {
+        let region = Region::open(connection).await;
+        let survey = match &region {
+            Ok(region) => region.survey(progress).await,
+            Err(error) => unopened(connection, error),
+        };
+        (region.ok(), survey)
+    });
+    let (regions, mut surveys): (Vec<_>, Vec<_>) =
+        stream::iter(regions).buffered(REGIONS_AT_ONCE).unzip().await;
+
+    let known = Known::new(&surveys);
+    let not_empty: BTreeSet<QueueId> = known.not_empty().into_iter().cloned().collect();
+    let unread: BTreeSet<QueueId> =
+        not_empty.iter().filter(|id| known.functions_reading(id).is_empty()).cloned().collect();
+    let (mut ages, mut received) = (Ages::new(), Received::new());
+    for (region, survey) in regions.iter().zip(&mut surveys) {
+        let Some(region) = region else { continue };
+        let here = not_empty
+            .iter()
+            .filter(|id| id.region == region.name && survey.account.as_ref() == Some(&id.account));
+        let here: Vec<_> = here.filter(|id| !ages.contains_key(id)).collect();
+        let without_function: Vec<_> = here.iter().copied().filter(|id| unread.contains(id)).collect();
+        // Ages first: if CloudWatch refuses them, it is not asked again.
+        let asked = async {
+            ages.extend(region.ages(&here, now).await?);
+            received.extend(region.receives(&without_function, now).await?);
+            Ok(())
+        };
+        survey.problems.extend(asked.await.err());
+    }
+    Known::new(&surveys).judge(&ages, &received, now)
+}
+
+/// A region that is not even asked.
+fn unopened(connection: &Connection, error: &Failure) -> Survey {
+    let (profile, region) = connection.named();
+    let error = error.to_string();
+    let own_words = profile.and_then(|name| error.strip_prefix(&format!("--profile {name}: ")));
+    let problem = told(profile, region, own_words.unwrap_or(&error));
+    Survey { profile: profile.map(str::to_owned), problems: vec![problem], ..Survey::default() }
+}
+
+impl<'a> Region<'a> {
+    async fn open(connection: &'a Connection) -> Result<Self, Failure> {
+        let timeouts = TimeoutConfig::builder().connect_timeout(CONNECT_TIMEOUT);
+        let timeouts = timeouts.operation_attempt_timeout(TRY_TIMEOUT).build();
+        let config = connection.sdk_config(None).await?.into_builder().timeout_config(timeouts);
+        let config = config.retry_config(RetryConfig::standard().with_max_attempts(TRIES_MAX)).build();
+        Ok(Self::new(connection, &config))
+    }
+
+    fn new(connection: &'a Connection, config: &SdkConfig) -> Self {
+        let sqs = aws_sdk_sqs::config::Builder::from(config).interceptor(Requests).build();
+        let lambda = aws_sdk_lambda::config::Builder::from(config).interceptor(Requests).build();
+        let cloudwatch = aws_sdk_cloudwatch::config::Builder::from(config).interceptor(Requests).build();
+        Self {
+            connection,
+            name: config.region().map(ToString::to_string).unwrap_or_default(),
+            sqs: aws_sdk_sqs::Client::from_conf(sqs),
+            lambda: aws_sdk_lambda::Client::from_conf(lambda),
+            cloudwatch: aws_sdk_cloudwatch::Client::from_conf(cloudwatch),
+        }
+    }
+
+    async fn survey(&self, progress: &ProgressBar) -> Survey {
+        let (queues, functions, mappings, alarms) =
+            join!(self.queues(progress), self.functions(), self.mappings(), self.alarms());
+        let mut problems = Vec::new();
+        let queues = or_problem(queues, &mut problems);
+        let functions = or_problem(functions, &mut problems).unwrap_or_default();
+        let (mapping_senders, readers) = or_problem(mappings, &mut problems)
+            .map_or_else(Default::default, |mappings| (mappings.senders, Some(mappings.readers)));
+        let alarms = or_problem(alarms, &mut problems);
+        problems.extend(queues.iter().flatten().filter_map(|queue| self.unread(queue)));
+        let of_queues = queues.iter().flatten().next().map(|queue| queue.id.account.clone());
+        let (profile, _) = self.connection.named();
+        Survey {
+            profile: profile.map(str::to_owned),
+            region: self.name.clone(),
+            account: of_queues.or(functions.account),
+            queues,
+            functions: functions.senders,
+            mappings: mapping_senders,
+            readers,
+            alarms,
+            problems,
+        }
+    }
+
+    /// What was asked for, or why the request failed, and where.
+    async fn read<T, E>(&self, action: &str, answer: Result<T, E>) -> Result<T, String>
+    where
+        E: ProvideErrorMetadata + std::error::Error + 'static,
+    {
+        match answer {
+            Ok(answer) => Ok(answer),
+            Err(error) => Err(self.failed(action, &error).await),
+        }
+    }
+
+    async fn failed<E>(&self, action: &str, error: &E) -> String
+    where
+        E: ProvideErrorMetadata + std::error::Error + 'static,
+    {
+        let why = self.connection.failed(error, |reason| format!("{action}: {reason}")).await;
+        self.told(&why.to_string())
+    }
+
+    fn told(&self, what: &str) -> String {
+        told(self.connection.named().0, Some(&self.name), what)
+    }
+}
+
+fn told(profile: Option<&str>, region: Option<&str>, what: &str) -> String {
+    match (profile, region) {
+        (Some(profile), Some(region)) => format!("{region}, profile {profile}: {what}"),
+        (Some(profile), None) => format!("profile {profile}: {what}"),
+        (None, Some(region)) => format!("{region}: {what}"),
+        (None, None) => what.to_owned(),
+    }
+}
+
+/// What all services say, such as that there is no connection, is said once.
+fn or_problem<T>(read: Result<T, String>, problems: &mut Vec<String>) -> Option<T> {
+    match read {
+        Ok(read) => return Some(read),
+        Err(problem) if problems.contains(&problem) => {}
+        Err(problem) => problems.push(problem),
+    }
+    None
+}

@@ -1,0 +1,59 @@
+//! CloudWatch: how old the oldest message of a queue is, and what was received from it.
+
+use chrono::TimeDelta;
+use redeliver_core::message::Timestamp;
+
+use super::Region;
+use crate::fleet::facts::{Age, Ages, QueueId, Received};
+use crate::queues::cloudwatch::{Metric, NoPoints, OLDEST_MESSAGE, Point, points};
+use crate::status::{RECEIVE_METRICS, RECEIVES_LOOK_BACK, Receives};
+
+/// SQS tells its metrics each minute.
+const PERIOD_SECONDS: i32 = 60;
+/// They come some minutes late, and later for a queue at which nobody has looked for hours.
+const LOOK_BACK: TimeDelta = TimeDelta::minutes(20);
+
+impl Region<'_> {
+    pub(super) async fn ages(&self, queues: &[&QueueId], now: Timestamp) -> Result<Ages, String> {
+        let points = self.points([OLDEST_MESSAGE], queues, LOOK_BACK, now).await?;
+        Ok(points.filter_map(|(queue, [points])| Some((queue, newest(&points)?))).collect())
+    }
+
+    /// What was received from queues, as far back as their readers are looked for.
+    pub(super) async fn receives(&self, queues: &[&QueueId], now: Timestamp) -> Result<Received, String> {
+        let points = self.points(RECEIVE_METRICS, queues, RECEIVES_LOOK_BACK, now).await?;
+        Ok(points.map(|(queue, [messages, empty])| (queue, Receives { messages, empty })).collect())
+    }
+
+    /// Each queue with the points of these metrics.
+    async fn points<const N: usize>(
+        &self,
+        names: [&str; N],
+        queues: &[&QueueId],
+        look_back: TimeDelta,
+        now: Timestamp,
+    ) -> Result<impl Iterator<Item = (QueueId, [Vec<Point>; N])>, String> {
+        const ACTION: &str = "cloudwatch:GetMetricData";
+        let metrics: Vec<_> =
+            queues.iter().flat_map(|queue| names.map(|name| Metric::of_queue(name, &queue.name))).collect();
+        match points(&self.cloudwatch, &metrics, PERIOD_SECONDS, now - look_back, now).await {
+            Ok(points) => {
+                let mut points = points.into_iter();
+                let of_queue = move |queue: &&QueueId| {
+                    ((*queue).clone(), names.map(|_| points.next().unwrap_or_default()))
+                };
+                Ok(queues.iter().map(of_queue).collect::<Vec<_>>().into_iter())
+            }
+            Err(NoPoints::Request(error)) => Err(self.failed(ACTION, &*error).await),
+            Err(NoPoints::Metric(why)) => Err(self.told(&format!("{ACTION}: {why}"))),
+        }
+    }
+}
+
+fn newest(points: &[Point]) -> Option<Age> {
+    let (at, seconds) = points.iter().max_by_key(|(at, _)| *at)?;
+    Some(Age { seconds: *seconds, at: *at })
+}
+
+#[cfg(test)]
+mod tests;

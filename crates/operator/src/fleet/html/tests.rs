@@ -1,0 +1,46 @@
+use super::*;
+use crate::fleet::table::tests::fleet;
+use redeliver_testing::browser::Scratch;
+
+#[test]
+fn a_page_has_what_the_table_has_and_nothing_becomes_markup() {
+    let mut fleet = fleet();
+    fleet.problems = vec!["us-east-1: <img src=x>".to_owned()];
+    let page = of(&fleet);
+    redeliver_testing::browser::assert_reachable(&page);
+    for absent in ["<script", "<b>", "<img", "http:", "https:", "src=\""] {
+        assert!(!page.contains(absent), "{absent}");
+    }
+    for part in [
+        "<h1>6 dead-letter queues</h1>",
+        "<p class=\"warning\">Not all could be read: us-east-1: &lt;img src=x&gt;</p>",
+        "<dd>12,348</dd><dd class=\"remark\">in 1 DLQ</dd>",
+        "<div class=\"alarm\"><dt>Something wrong</dt><dd>2</dd>",
+        "<dd>2026-11-23 17:00</dd>",
+        "<h2>eu-central-1, account 123456789012, profile prod: 1,234 queues</h2>",
+        "<strong>full-dlq</strong><ul><li class=\"wrong\">SQS deletes it</li></ul>",
+        "<li class=\"wrong\">AccessDenied: &lt;script&gt;</li>",
+        "<li class=\"remark\">perhaps an orphan</li>",
+        "<div class=\"remark\">&lt;b&gt;pager (alarm)</div>",
+        "<div class=\"remark\">read by sweeper</div>",
+        "<div class=\"remark\">nobody seen in the last 15 minutes</div>",
+    ] {
+        assert_eq!(page.matches(part).count(), 1, "{part}: {page}");
+    }
+}
+
+#[test]
+#[ignore = "needs Chromium: cargo xtask test"]
+fn a_fleet_can_be_read_on_a_phone_in_chromium() {
+    let mut fleet = fleet();
+    let long = "a-queue-with-a-name-of-eighty-letters-which-is-the-most-that-sqs-takes-order-dlq";
+    long.clone_into(&mut fleet.dlqs[0].name);
+    long.clone_into(&mut fleet.dlqs[0].fed_by[0].name);
+    let scratch = Scratch::new();
+    for width in [390, 920] {
+        let measured = scratch.measured(&of(&fleet), width);
+        assert_eq!(measured.window, f64::from(width));
+        assert!(measured.page <= measured.window, "nothing is off the screen: {measured:?}");
+        assert!(measured.tallest_row <= 300.0, "{measured:?}");
+    }
+}

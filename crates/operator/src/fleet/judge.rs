@@ -1,0 +1,195 @@
+//! Which queues are dead-letter queues, and what is wrong with them. It has no effects: what was read comes in, and so
+//! does the time.
+
+mod finding;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use chrono::TimeDelta;
+use redeliver_core::message::Timestamp;
+
+use super::facts::{Age, Ages, Attributes, QueueId, Received, Sender, State, Survey};
+use super::report::{Dlq, DlqAlarm, DlqState, Feeder, FeederKind, Fleet, Region};
+use crate::status::{Receives, readers::Readers};
+
+/// All that was read, by queue.
+#[derive(Debug)]
+pub(super) struct Known<'a> {
+    surveys: &'a [Survey],
+    queues: BTreeMap<&'a QueueId, &'a State>,
+    feeders: BTreeMap<&'a QueueId, BTreeSet<Feeder>>,
+    /// Accounts and regions whose queues were listed.
+    listed: BTreeSet<(&'a str, &'a str)>,
+}
+
+impl<'a> Known<'a> {
+    pub(super) fn new(surveys: &'a [Survey]) -> Self {
+        let mut known = Self {
+            surveys,
+            queues: BTreeMap::new(),
+            feeders: BTreeMap::new(),
+            listed: surveys.iter().filter_map(listed).collect(),
+        };
+        for queue in surveys.iter().flat_map(|survey| survey.queues.iter().flatten()) {
+            known.add(&queue.id, &queue.state);
+        }
+        for Survey { functions, mappings, .. } in surveys {
+            known.add_feeders(FeederKind::Function, functions);
+            known.add_feeders(FeederKind::EventSourceMapping, mappings);
+        }
+        known
+    }
+
+    fn add_feeders(&mut self, kind: FeederKind, senders: &'a [Sender]) {
+        for Sender { name, to } in senders {
+            self.feeders.entry(to).or_default().insert(Feeder { kind, name: name.clone() });
+        }
+    }
+
+    /// Two profiles may see the same queue, and one of them more of it.
+    fn add(&mut self, id: &'a QueueId, state: &'a State) {
+        if let State::Read(Attributes { redrives_to: Some(dlq), .. }) = state {
+            let feeder = Feeder { kind: FeederKind::Queue, name: id.name.clone() };
+            self.feeders.entry(dlq).or_default().insert(feeder);
+        }
+        let known = self.queues.entry(id).or_insert(state);
+        if matches!(state, State::Read(_)) {
+            *known = state;
+        }
+    }
+
+    /// What something points to, and what is named as if something should.
+    pub(super) fn dlqs(&self) -> BTreeSet<&'a QueueId> {
+        let named =
+            self.queues.iter().filter(|(id, state)| is_named_like_one(&id.name) && ***state != State::Gone);
+        self.feeders.keys().copied().chain(named.map(|(id, _)| *id)).collect()
+    }
+
+    /// The DLQs that have an oldest message.
+    pub(super) fn not_empty(&self) -> BTreeSet<&'a QueueId> {
+        let has_messages =
+            |id: &&QueueId| self.attributes(id).is_some_and(|attributes| attributes.counts.has_messages());
+        self.dlqs().into_iter().filter(has_messages).collect()
+    }
+
+    /// What all of it means.
+    pub(super) fn judge(&self, ages: &Ages, received: &Received, now: Timestamp) -> Fleet {
+        let dlqs = self.dlqs().into_iter();
+        let mut dlqs: Vec<_> = dlqs.map(|id| self.dlq(id, ages.get(id), received.get(id), now)).collect();
+        dlqs.sort_by(|one, other| order(one).cmp(&order(other)));
+        let regions = self.surveys.iter().filter_map(|survey| {
+            Some(Region {
+                account: survey.account.clone(),
+                region: survey.region.clone(),
+                profile: survey.profile.clone(),
+                queues: survey.queues.as_ref()?.len() as u64,
+            })
+        });
+        let problems = self.surveys.iter().flat_map(|survey| survey.problems.clone());
+        Fleet { at: now, regions: regions.collect(), dlqs, problems: problems.collect() }
+    }
+
+    fn dlq(&self, id: &QueueId, age: Option<&Age>, received: Option<&Receives>, now: Timestamp) -> Dlq {
+        let counts = self.attributes(id).map(|attributes| attributes.counts).unwrap_or_default();
+        let kept =
+            counts.retention_seconds.and_then(|seconds| TimeDelta::try_seconds(seconds.try_into().ok()?));
+        let since = age.and_then(|age| age.at.checked_sub_signed(TimeDelta::try_seconds(age.seconds)?));
+        let mut dlq = Dlq {
+            name: id.name.clone(),
+            account: id.account.clone(),
+            region: id.region.clone(),
+            state: self.state(id),
+            fed_by: self.feeders.get(id).into_iter().flatten().cloned().collect(),
+            read_by: self.functions_reading(id),
+            readers: received.map(|received| {
+                let listed = self.lists_mappings(id);
+                Readers::without_mapping(listed, None, counts.in_flight, Ok(received.clone()), now)
+            }),
+            counts,
+            oldest_seconds: since.map(|since| (now - since).num_seconds()),
+            first_deleted_by: since.zip(kept).and_then(|(since, kept)| since.checked_add_signed(kept)),
+            alarms: self.alarms(id),
+            findings: Vec::new(),
+            error: match self.queues.get(id) {
+                Some(State::Unread(why)) => Some(why.clone()),
+                _ => None,
+            },
+        };
+        dlq.findings = finding::findings(&dlq, &self.sources(id), now);
+        dlq
+    }
+
+    fn attributes(&self, id: &QueueId) -> Option<&'a Attributes> {
+        match self.queues.get(id) {
+            Some(State::Read(attributes)) => Some(attributes),
+            _ => None,
+        }
+    }
+
+    fn state(&self, id: &QueueId) -> DlqState {
+        match self.queues.get(id) {
+            Some(State::Read(_)) => DlqState::There,
+            Some(State::Unread(_)) => DlqState::Unreadable,
+            Some(State::Gone) => DlqState::Missing,
+            None if self.listed.contains(&(id.account.as_str(), id.region.as_str())) => DlqState::Missing,
+            None => DlqState::NotLookedAt,
+        }
+    }
+
+    /// The queues whose redrive policies name this one.
+    fn sources(&self, id: &QueueId) -> Vec<(&'a QueueId, &'a Attributes)> {
+        let read = self.queues.keys().filter_map(|source| Some((*source, self.attributes(source)?)));
+        read.filter(|(_, attributes)| attributes.redrives_to.as_ref() == Some(id)).collect()
+    }
+
+    pub(super) fn functions_reading(&self, id: &QueueId) -> Vec<String> {
+        let readers = self.surveys.iter().flat_map(|survey| survey.readers.iter().flatten());
+        let readers = readers.filter(|reader| reader.of == *id);
+        readers.map(|reader| reader.function.clone()).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// Whether the event source mappings of its account and region could be listed.
+    fn lists_mappings(&self, id: &QueueId) -> bool {
+        let of_account =
+            |survey: &Survey| survey.account.as_ref().is_none_or(|account| *account == id.account);
+        let mut here = self.surveys.iter().filter(|survey| survey.region == id.region && of_account(survey));
+        here.any(|survey| survey.readers.is_some())
+    }
+
+    /// CloudWatch sees one region; of its alarms there, some may be on another account's queues.
+    fn alarms(&self, id: &QueueId) -> Option<Vec<DlqAlarm>> {
+        let here = || self.surveys.iter().filter(|survey| survey.region == id.region);
+        let own_are_known =
+            here().any(|survey| survey.account.as_ref() == Some(&id.account) && survey.alarms.is_some());
+        let mut found = BTreeSet::new();
+        for survey in here() {
+            for alarm in survey.alarms.iter().flatten() {
+                let of_account = |account: &Option<String>| {
+                    account.as_ref().or(survey.account.as_ref()) == Some(&id.account)
+                };
+                if alarm.watches.iter().any(|watch| of_account(&watch.account) && watch.sees(&id.name)) {
+                    found.insert(DlqAlarm { name: alarm.name.clone(), state: alarm.state.clone() });
+                }
+            }
+        }
+        (own_are_known || !found.is_empty()).then(|| found.into_iter().collect())
+    }
+}
+
+fn listed(survey: &Survey) -> Option<(&str, &str)> {
+    survey.queues.as_ref()?;
+    Some((survey.account.as_deref()?, &survey.region))
+}
+
+fn order(dlq: &Dlq) -> impl Ord + '_ {
+    (&dlq.account, &dlq.region, dlq.is_well(), Reverse(dlq.counts.messages()), &dlq.name)
+}
+
+fn is_named_like_one(name: &str) -> bool {
+    let letters: String = name.to_ascii_lowercase().chars().filter(char::is_ascii_alphabetic).collect();
+    letters.contains("dlq") || letters.contains("deadletter")
+}
+
+#[cfg(test)]
+mod tests;

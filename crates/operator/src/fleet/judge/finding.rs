@@ -1,0 +1,105 @@
+//! What may be wrong with a dead-letter queue: few things, each with what to do about it.
+
+use chrono::TimeDelta;
+use redeliver_core::message::Timestamp;
+
+use crate::fleet::facts::{Attributes, QueueId};
+use crate::fleet::report::{Code, Dlq, DlqState, Finding, some_of};
+use crate::status::readers::Readers;
+use crate::terminal::units::{about, counted, span};
+
+/// The longest that SQS keeps a message ("Amazon SQS message quotas").
+const RETENTION_MAX: u64 = 14 * 24 * 60 * 60;
+const A_DAY: TimeDelta = TimeDelta::days(1);
+
+/// `sources` are the queues whose redrive policies name it.
+pub(super) fn findings(dlq: &Dlq, sources: &[(&QueueId, &Attributes)], now: Timestamp) -> Vec<Finding> {
+    let found = [
+        (Code::Missing, missing(dlq)),
+        (Code::PointsToItself, points_to_itself(dlq, sources)),
+        (Code::KindMismatch, kind_mismatch(dlq, sources)),
+        (Code::ShortRetention, short_retention(dlq, sources)),
+        (Code::NoAlarm, no_alarm(dlq)),
+        (Code::DeletedSoon, deleted_soon(dlq, now)),
+        (Code::Orphan, orphan(dlq)),
+    ];
+    found.into_iter().filter_map(|(code, sentence)| Some(Finding { code, sentence: sentence? })).collect()
+}
+
+fn missing(dlq: &Dlq) -> Option<String> {
+    let feeders: Vec<_> = dlq.fed_by.iter().map(|feeder| feeder.name.as_str()).collect();
+    let feeders = some_of(&feeders);
+    (dlq.state == DlqState::Missing).then(|| {
+        format!("there is no such queue: dead letters of {feeders} go nowhere; create it, or name another DLQ there")
+    })
+}
+
+fn points_to_itself(dlq: &Dlq, sources: &[(&QueueId, &Attributes)]) -> Option<String> {
+    sources.iter().any(|(source, _)| source.name == dlq.name).then(|| {
+        "its redrive policy names itself: a message that fails never leaves it; name another queue".to_owned()
+    })
+}
+
+fn kind_mismatch(dlq: &Dlq, sources: &[(&QueueId, &Attributes)]) -> Option<String> {
+    let others = sources.iter().filter(|(source, _)| source.is_fifo() != is_fifo(dlq));
+    let names: Vec<_> = others.map(|(source, _)| source.name.as_str()).collect();
+    let (own, other) = if is_fifo(dlq) { ("a FIFO", "standard") } else { ("a standard", "FIFO") };
+    (!names.is_empty()).then(|| {
+        let names = some_of(&names);
+        format!(
+            "it is {own} queue and cannot take what comes of the {other} queue {names}; use one of that kind"
+        )
+    })
+}
+
+/// SQS keeps the moment of sending when it moves a message of a standard queue, and sets a new one in a FIFO queue
+/// (<https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/setting-up-dead-letter-queue-retention.html>).
+/// As long as its source, and longer not possible, is as good as it gets.
+fn short_retention(dlq: &Dlq, sources: &[(&QueueId, &Attributes)]) -> Option<String> {
+    let own = dlq.counts.retention_seconds.filter(|own| *own < RETENTION_MAX && !is_fifo(dlq))?;
+    let others = sources.iter().filter(|(source, _)| source.name != dlq.name);
+    let kept =
+        others.filter_map(|(source, said)| Some((said.counts.retention_seconds?, source.name.as_str())));
+    let (longest, name) = kept.max().filter(|(longest, _)| own <= *longest)?;
+    let [own, longest, most] = [own, longest, RETENTION_MAX].map(span);
+    Some(format!(
+        "it keeps messages for {own}, and {name} for {longest}, which counts from the first sending: what has waited there is \
+         deleted soon after it came; set it to {most}"
+    ))
+}
+
+/// What a function reads is not left lying, nor what a container polls.
+fn no_alarm(dlq: &Dlq) -> Option<String> {
+    let waiting = dlq.counts.messages();
+    let has_none = dlq.alarms.as_ref().is_some_and(Vec::is_empty);
+    let is_read = !dlq.read_by.is_empty() || dlq.readers.as_ref().is_some_and(Readers::is_steady);
+    (waiting > 0 && !is_read && has_none).then(|| {
+        let verb = if waiting == 1 { "waits" } else { "wait" };
+        format!("{} {verb} in it, and no CloudWatch alarm watches it", counted(waiting, "message"))
+    })
+}
+
+fn deleted_soon(dlq: &Dlq, now: Timestamp) -> Option<String> {
+    let left = dlq.first_deleted_by.filter(|_| dlq.counts.has_messages())? - now;
+    let when = match left.num_seconds() {
+        ..=0 => "at any moment".to_owned(),
+        seconds => format!("in {} at the latest", about(seconds)),
+    };
+    (left < A_DAY).then(|| {
+        format!(
+            "SQS deletes the oldest message {when}: send it back, or keep it (`redeliver audit --archive`)"
+        )
+    })
+}
+
+fn orphan(dlq: &Dlq) -> Option<String> {
+    (dlq.fed_by.is_empty() && dlq.state == DlqState::There).then(|| {
+        "nothing found points to it: perhaps an orphan, or something sends to it that is not looked at (EventBridge, SNS, \
+         Scheduler, a function's destination, your own code)"
+            .to_owned()
+    })
+}
+
+fn is_fifo(dlq: &Dlq) -> bool {
+    dlq.name.ends_with(".fifo")
+}

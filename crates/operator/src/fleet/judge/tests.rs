@@ -1,0 +1,367 @@
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+use crate::fleet::facts::{Alarm, Queue, Reader, Sender, Watch, Watched};
+use crate::fleet::report::Code;
+use crate::queues::Counts;
+
+const ACCOUNT: &str = "123456789012";
+const DAY: u64 = 86_400;
+
+fn now() -> Timestamp {
+    "2026-11-23T12:00:00Z".parse().unwrap()
+}
+
+fn id(name: &str) -> QueueId {
+    QueueId { account: ACCOUNT.to_owned(), region: "eu-central-1".to_owned(), name: name.to_owned() }
+}
+
+/// A queue with messages, kept for so many days.
+fn queue(name: &str, visible: u64, days: u64, redrives_to: Option<&str>) -> Queue {
+    let attributes = Attributes {
+        counts: Counts {
+            visible: Some(visible),
+            in_flight: Some(0),
+            delayed: Some(0),
+            retention_seconds: Some(days * DAY),
+        },
+        redrives_to: redrives_to.map(id),
+    };
+    Queue { id: id(name), state: State::Read(attributes) }
+}
+
+fn survey(queues: Vec<Queue>) -> Survey {
+    Survey {
+        region: "eu-central-1".to_owned(),
+        account: Some(ACCOUNT.to_owned()),
+        queues: Some(queues),
+        alarms: Some(Vec::new()),
+        ..Survey::default()
+    }
+}
+
+fn alarm(account: Option<&str>, queue: &str) -> Alarm {
+    let watch = Watch { account: account.map(str::to_owned), queues: Watched::Named(queue.to_owned()) };
+    Alarm { name: "pager".to_owned(), state: "OK".to_owned(), watches: vec![watch] }
+}
+
+fn judged(survey: Survey) -> Vec<Dlq> {
+    Known::new(&[survey]).judge(&Ages::new(), &Received::new(), now()).dlqs
+}
+
+fn codes(dlq: &Dlq) -> Vec<Code> {
+    dlq.findings.iter().map(|finding| finding.code).collect()
+}
+
+/// What is wrong with the only DLQ of these queues.
+fn wrong(queues: Vec<Queue>) -> Vec<(Code, String)> {
+    let [dlq] = &judged(survey(queues))[..] else { panic!("one DLQ") };
+    dlq.findings.iter().map(|finding| (finding.code, finding.sentence.clone())).collect()
+}
+
+#[test]
+fn a_dlq_is_what_a_redrive_policy_a_function_or_a_destination_names_whatever_it_is_called() {
+    let mut survey = survey(vec![
+        queue("orders", 5, 4, Some("dead")),
+        queue("bills", 0, 4, Some("dead")),
+        queue("dead", 0, 14, None),
+        queue("mails", 0, 14, None),
+        queue("clicks", 0, 14, None),
+        queue("other", 9, 4, None),
+    ]);
+    let sender = |name: &str, to| Sender { name: name.to_owned(), to: id(to) };
+    survey.functions = vec![sender("mailer", "mails")];
+    survey.mappings = vec![sender("counter:live", "clicks")];
+    let dlqs = judged(survey);
+    let fed =
+        |dlq: &Dlq| dlq.fed_by.iter().map(|feeder| (feeder.kind, feeder.name.clone())).collect::<Vec<_>>();
+    let seen: Vec<_> = dlqs.iter().map(|dlq| (dlq.name.as_str(), fed(dlq), codes(dlq))).collect();
+    let by_queue = |name: &str| (FeederKind::Queue, name.to_owned());
+    assert_eq!(
+        seen,
+        [
+            ("clicks", vec![(FeederKind::EventSourceMapping, "counter:live".to_owned())], vec![]),
+            ("dead", vec![by_queue("bills"), by_queue("orders")], vec![]),
+            ("mails", vec![(FeederKind::Function, "mailer".to_owned())], vec![]),
+        ]
+    );
+}
+
+#[test]
+fn a_queue_that_is_only_named_like_a_dlq_is_perhaps_an_orphan_and_that_is_no_fault() {
+    for name in ["orders-dlq", "DLQ", "orders_dead_letter", "OrdersDeadLetters", "orders-dead-letter-queue"] {
+        let dlqs = judged(survey(vec![queue(name, 0, 4, None)]));
+        assert_eq!(dlqs.iter().map(codes).collect::<Vec<_>>(), [[Code::Orphan]], "{name}");
+        assert!(dlqs[0].is_well());
+        assert!(dlqs[0].findings[0].sentence.contains("perhaps an orphan"));
+    }
+    for name in ["orders", "deadline-letters", "dl"] {
+        assert_eq!(judged(survey(vec![queue(name, 0, 4, None)])), [], "{name}");
+    }
+}
+
+#[test]
+fn a_dlq_that_is_not_there_is_shown_with_those_that_lose_by_it() {
+    let sources = ["a", "b", "c", "d", "e"].map(|name| queue(name, 0, 4, Some("gone")));
+    let sentence = "there is no such queue: dead letters of a, b, c and 2 more go nowhere; create it, or name another DLQ there";
+    assert_eq!(wrong(sources.to_vec()), [(Code::Missing, sentence.to_owned())]);
+    // Deleted between the list and the question.
+    let gone = Queue { id: id("gone"), state: State::Gone };
+    let dlqs = judged(survey(vec![queue("a", 0, 4, Some("gone")), gone.clone()]));
+    assert_eq!((dlqs[0].state, codes(&dlqs[0])), (DlqState::Missing, vec![Code::Missing]));
+    assert_eq!(judged(survey(vec![Queue { id: id("old-dlq"), ..gone }])), [], "nobody misses it");
+}
+
+#[test]
+fn only_what_was_looked_at_is_called_missing() {
+    let elsewhere = QueueId { region: "us-east-1".to_owned(), ..id("dlq") };
+    let mut here = survey(vec![queue("orders", 0, 4, None)]);
+    here.functions = vec![Sender { name: "f".to_owned(), to: elsewhere.clone() }];
+    let states = |surveys: &[Survey]| {
+        let fleet = Known::new(surveys).judge(&Ages::new(), &Received::new(), now());
+        fleet.dlqs.iter().map(|dlq| (dlq.state, codes(dlq))).collect::<Vec<_>>()
+    };
+    let not_looked_at = [(DlqState::NotLookedAt, vec![])];
+    assert_eq!(states(std::slice::from_ref(&here)), not_looked_at);
+    let there = Survey { region: "us-east-1".to_owned(), ..survey(Vec::new()) };
+    let unlisted = Survey { queues: None, ..there.clone() };
+    assert_eq!(states(&[here.clone(), unlisted]), not_looked_at);
+    let another_account = Survey { account: Some("210987654321".to_owned()), ..there.clone() };
+    assert_eq!(states(&[here.clone(), another_account]), not_looked_at);
+    assert_eq!(states(&[here.clone(), there.clone()]), [(DlqState::Missing, vec![Code::Missing])]);
+    let found = Survey {
+        queues: Some(vec![Queue { id: elsewhere, state: State::Read(Attributes::default()) }]),
+        ..there
+    };
+    assert_eq!(states(&[here, found]), [(DlqState::There, vec![])]);
+}
+
+#[test]
+fn a_dlq_keeps_messages_longer_than_its_sources_unless_that_is_impossible() {
+    let kept = |source: u64, dlq: u64| {
+        wrong(vec![
+            queue("orders", 0, source, Some("dead")),
+            queue("other", 0, 1, Some("dead")),
+            queue("dead", 0, dlq, None),
+        ])
+    };
+    let sentence = "it keeps messages for 4d, and orders for 7d, which counts from the first sending: what has waited there is \
+                    deleted soon after it came; set it to 14d";
+    assert_eq!(kept(7, 4), [(Code::ShortRetention, sentence.to_owned())]);
+    assert_eq!(kept(4, 4)[0].0, Code::ShortRetention, "as long is too short");
+    assert_eq!(kept(4, 5), []);
+    assert_eq!(kept(14, 14), [], "there is nothing longer");
+    let fifo = wrong(vec![queue("o.fifo", 0, 14, Some("d.fifo")), queue("d.fifo", 0, 1, None)]);
+    assert_eq!(fifo, [], "SQS counts anew when it moves a message of a FIFO queue");
+}
+
+#[test]
+fn a_fifo_queue_and_a_standard_queue_cannot_feed_each_other() {
+    let found = wrong(vec![queue("orders.fifo", 0, 4, Some("dead")), queue("dead", 0, 14, None)]);
+    let sentence = "it is a standard queue and cannot take what comes of the FIFO queue orders.fifo; use one of that kind";
+    assert_eq!(found, [(Code::KindMismatch, sentence.to_owned())]);
+    let found = wrong(vec![queue("orders", 0, 4, Some("dead.fifo")), queue("dead.fifo", 0, 14, None)]);
+    assert_eq!(found[0].0, Code::KindMismatch);
+}
+
+#[test]
+fn a_queue_that_is_its_own_dlq_is_told() {
+    let found = wrong(vec![queue("orders", 0, 4, Some("orders"))]);
+    assert_eq!(found.iter().map(|(code, _)| *code).collect::<Vec<_>>(), [Code::PointsToItself]);
+}
+
+#[test]
+fn messages_that_wait_want_an_alarm_or_a_reader() {
+    let with = |visible, alarms: Option<Vec<Alarm>>, reader: Option<&str>| {
+        let mut survey = survey(vec![queue("orders", 0, 4, Some("dead")), queue("dead", visible, 14, None)]);
+        survey.alarms = alarms;
+        survey.readers =
+            Some(reader.map(|of| Reader { function: "f".to_owned(), of: id(of) }).into_iter().collect());
+        judged(survey).remove(0)
+    };
+    let unwatched = with(1, Some(vec![alarm(None, "other")]), None);
+    assert_eq!(unwatched.findings[0].sentence, "1 message waits in it, and no CloudWatch alarm watches it");
+    assert_eq!((codes(&unwatched), unwatched.alarms), (vec![Code::NoAlarm], Some(Vec::new())));
+    let watched = with(1, Some(vec![alarm(None, "dead")]), None);
+    let pager = DlqAlarm { name: "pager".to_owned(), state: "OK".to_owned() };
+    assert_eq!((codes(&watched), watched.alarms), (vec![], Some(vec![pager])));
+    assert_eq!(codes(&with(0, Some(Vec::new()), None)), [], "nothing waits");
+    assert_eq!(codes(&with(1, Some(Vec::new()), Some("dead"))), [], "somebody works on it");
+    assert_eq!(codes(&with(1, Some(Vec::new()), Some("orders"))), [Code::NoAlarm]);
+    let unknown = with(1, None, None);
+    assert_eq!(
+        (codes(&unknown), unknown.alarms),
+        (vec![], None),
+        "alarms that could not be read are not none"
+    );
+}
+
+#[test]
+fn a_container_is_a_reader_and_an_audit_is_none() {
+    let seen = |minutes: i64, lists_mappings: bool| {
+        let mut survey = survey(vec![queue("orders", 0, 4, Some("dead")), queue("dead", 1, 14, None)]);
+        survey.readers = lists_mappings.then(Vec::new);
+        let polls = (1..=minutes).map(|minute| (now() - TimeDelta::minutes(minute), 3)).collect();
+        let receives = Receives { messages: Vec::new(), empty: polls };
+        let received = Received::from([(id("dead"), receives)]);
+        Known::new(&[survey]).judge(&Ages::new(), &received, now()).dlqs.remove(0)
+    };
+    assert_eq!(codes(&seen(0, true)), [Code::NoAlarm]);
+    assert_eq!(codes(&seen(2, true)), [Code::NoAlarm], "an audit takes a minute or two");
+    assert_eq!(codes(&seen(14, true)), []);
+    let words = |dlq: Dlq| dlq.readers.unwrap().in_words();
+    let figures = "0 messages received and 42 empty receives in the last 15 minutes";
+    assert_eq!(
+        words(seen(14, true)),
+        format!(
+            "read by something that is not an event source mapping (a container, or an audit?): {figures}"
+        )
+    );
+    assert_eq!(
+        words(seen(14, false)),
+        format!("read by something (a function, a container, or an audit?): {figures}")
+    );
+}
+
+#[test]
+fn an_alarm_counts_for_queues_of_its_account_and_region_or_of_the_account_that_it_names() {
+    let queues = vec![queue("orders", 0, 4, Some("dead")), queue("dead", 1, 14, None)];
+    let alarms = |account: Option<&str>, region: &str, of: &str| {
+        let monitoring = Survey {
+            region: region.to_owned(),
+            account: Some(of.to_owned()),
+            alarms: Some(vec![alarm(account, "dead")]),
+            ..Survey::default()
+        };
+        let fleet =
+            Known::new(&[survey(queues.clone()), monitoring]).judge(&Ages::new(), &Received::new(), now());
+        fleet.dlqs[0].alarms.as_ref().unwrap().len()
+    };
+    let other = "210987654321";
+    assert_eq!(alarms(None, "eu-central-1", ACCOUNT), 1);
+    assert_eq!(alarms(Some(ACCOUNT), "eu-central-1", other), 1);
+    assert_eq!(alarms(None, "eu-central-1", other), 0);
+    assert_eq!(alarms(Some(other), "eu-central-1", ACCOUNT), 0);
+    assert_eq!(alarms(None, "us-east-1", ACCOUNT), 0);
+}
+
+#[test]
+fn the_oldest_message_is_deleted_a_retention_after_it_came_at_the_latest() {
+    let queues = [survey(vec![queue("orders", 0, 1, Some("dead")), queue("dead", 2, 4, None)])];
+    let known = Known::new(&queues);
+    let at = |seconds: i64| {
+        // As old as that five minutes ago.
+        let age = Age { seconds: seconds - 300, at: now() - TimeDelta::seconds(300) };
+        known.judge(&Ages::from([(id("dead"), age)]), &Received::new(), now()).dlqs.remove(0)
+    };
+    let day = 86_400;
+    let young = at(day);
+    assert_eq!((young.oldest_seconds, codes(&young)), (Some(day), vec![Code::NoAlarm]));
+    assert_eq!(young.first_deleted_by, Some(now() + TimeDelta::days(3)));
+    assert_eq!(codes(&at(3 * day)), [Code::NoAlarm], "a day is left");
+    let old = at(3 * day + 3600);
+    assert_eq!(codes(&old), [Code::NoAlarm, Code::DeletedSoon]);
+    assert!(old.findings[1].sentence.starts_with("SQS deletes the oldest message in 23h at the latest: "));
+    assert!(
+        at(4 * day + 1).findings[1].sentence.starts_with("SQS deletes the oldest message at any moment: ")
+    );
+}
+
+#[test]
+fn nonsense_is_not_believed_and_breaks_nothing() {
+    let queues = [survey(vec![queue("orders", 0, 1, Some("dead")), queue("dead", 2, u64::MAX / DAY, None)])];
+    for seconds in [i64::MAX, i64::MAX / 1000, i64::MIN] {
+        let ages = Ages::from([(id("dead"), Age { seconds, at: now() })]);
+        let dlq = Known::new(&queues).judge(&ages, &Received::new(), now()).dlqs.remove(0);
+        assert_eq!((dlq.oldest_seconds, dlq.first_deleted_by), (None, None), "{seconds}");
+    }
+}
+
+#[test]
+fn what_is_wrong_comes_first_then_what_is_full() {
+    let dlqs = judged(survey(vec![
+        queue("a", 0, 4, Some("calm-dlq")),
+        queue("b", 0, 4, Some("full")),
+        queue("c", 0, 4, Some("fuller")),
+        queue("d", 0, 4, Some("gone")),
+        queue("calm-dlq", 0, 14, None),
+        queue("full", 1, 14, None),
+        queue("fuller", 2, 14, None),
+    ]));
+    let names: Vec<_> = dlqs.iter().map(|dlq| dlq.name.as_str()).collect();
+    assert_eq!(names, ["fuller", "full", "gone", "calm-dlq"]);
+}
+
+#[test]
+fn what_one_profile_may_not_see_another_one_may() {
+    let refused = Queue { id: id("dead"), state: State::Unread("AccessDenied".to_owned()) };
+    let source = queue("orders", 0, 4, Some("dead"));
+    let blind = survey(vec![source.clone(), refused]);
+    let seeing = survey(vec![source, queue("dead", 0, 14, None)]);
+    let seen = |surveys: &[Survey]| Known::new(surveys).judge(&Ages::new(), &Received::new(), now()).dlqs;
+    let [unread] = &seen(std::slice::from_ref(&blind))[..] else { panic!() };
+    assert_eq!((unread.state, unread.error.as_deref()), (DlqState::Unreadable, Some("AccessDenied")));
+    assert_eq!((codes(unread), unread.counts.visible), (vec![], None));
+    let alone = seen(std::slice::from_ref(&seeing));
+    assert_eq!(seen(&[blind.clone(), seeing.clone()]), alone);
+    assert_eq!(seen(&[seeing, blind]), alone);
+}
+
+fn any_queues() -> impl Strategy<Value = Vec<Queue>> {
+    let names = ["a", "b-dlq", "c.fifo", "d-dead-letter.fifo", "e", "f"];
+    let one = (0_u64..4, 1_u64..15, proptest::option::of(0_usize..names.len()), 0..4_u8);
+    vec(one, 0..names.len()).prop_map(move |drawn| {
+        let queues = drawn.into_iter().zip(names).map(|((visible, days, to, state), name)| match state {
+            0 => Queue { id: id(name), state: State::Unread("no".to_owned()) },
+            _ => queue(name, visible, days, to.map(|to| names[to])),
+        });
+        queues.collect()
+    })
+}
+
+proptest! {
+    #[test]
+    fn whatever_the_queues_each_dlq_is_told_once_and_as_it_is(queues in any_queues()) {
+        let dlqs = judged(survey(queues.clone()));
+        let read = |name: &str| {
+            queues.iter().find(|queue| queue.id.name == name).and_then(|queue| match &queue.state {
+                State::Read(attributes) => Some(attributes),
+                _ => None,
+            })
+        };
+        let sources = |name: &str| {
+            let to = id(name);
+            queues.iter().filter(move |queue| {
+                matches!(&queue.state, State::Read(Attributes { redrives_to: Some(target), .. }) if *target == to)
+            }).collect::<Vec<_>>()
+        };
+        for name in ["a", "b-dlq", "c.fifo", "d-dead-letter.fifo", "e", "f"] {
+            let is_there = queues.iter().any(|queue| queue.id.name == name);
+            let named = is_there && (name.contains("dlq") || name.contains("dead-letter"));
+            let found: Vec<_> = dlqs.iter().filter(|dlq| dlq.name == name).collect();
+            prop_assert_eq!(found.len(), usize::from(named || !sources(name).is_empty()), "{}", name);
+            let Some(dlq) = found.first() else { continue };
+            let has = |code| codes(dlq).contains(&code);
+            prop_assert_eq!(has(Code::Missing), !is_there);
+            prop_assert_eq!(has(Code::Orphan), sources(name).is_empty() && read(name).is_some());
+            prop_assert_eq!(has(Code::NoAlarm), read(name).is_some_and(|own| own.counts.visible > Some(0)));
+            let own = read(name).and_then(|own| own.counts.retention_seconds);
+            let is_shorter = own.is_some_and(|own| {
+                sources(name).iter().filter(|source| source.id.name != name)
+                    .any(|source| read(&source.id.name).unwrap().counts.retention_seconds.unwrap() >= own && own < 14 * DAY)
+            });
+            prop_assert_eq!(has(Code::ShortRetention), is_shorter && !name.ends_with(".fifo"));
+            prop_assert_eq!(dlq.is_well(), codes(dlq).iter().all(|code| *code == Code::Orphan));
+        }
+    }
+
+    #[test]
+    fn neither_the_order_of_queues_nor_a_second_look_changes_anything(queues in any_queues().prop_shuffle()) {
+        let mut sorted = queues.clone();
+        sorted.sort_by(|one, other| one.id.cmp(&other.id));
+        let expected = judged(survey(sorted));
+        let twice = [survey(queues.clone()), survey(queues)];
+        prop_assert_eq!(Known::new(&twice).judge(&Ages::new(), &Received::new(), now()).dlqs, expected);
+    }
+}

@@ -1,0 +1,169 @@
+//! What is known of all dead-letter queues.
+
+use redeliver_core::message::Timestamp;
+use serde::Serialize;
+
+use crate::queues::Counts;
+use crate::status::readers::Readers;
+use crate::terminal::units::counted;
+
+/// Problems that people are shown; JSON has all of them.
+const PROBLEMS_MAX: usize = 10;
+/// Names in a sentence.
+const NAMES_MAX: usize = 3;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Fleet {
+    /// When AWS was asked.
+    pub at: Timestamp,
+    /// What was looked at.
+    pub regions: Vec<Region>,
+    /// By account and region, those first of which something is wrong, then those with the most messages.
+    pub dlqs: Vec<Dlq>,
+    /// What could not be read.
+    pub problems: Vec<String>,
+}
+
+/// A region, seen with a profile.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Region {
+    /// `None` if it has no queue, so that nothing names it.
+    pub account: Option<String>,
+    pub region: String,
+    pub profile: Option<String>,
+    pub queues: u64,
+}
+
+/// A dead-letter queue, or what looks like one. What is not known is `None`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Dlq {
+    pub name: String,
+    pub account: String,
+    pub region: String,
+    pub state: DlqState,
+    pub fed_by: Vec<Feeder>,
+    /// Functions that read it.
+    pub read_by: Vec<String>,
+    /// What else is seen to read it; `None` if a function does, or it is empty, or CloudWatch was not asked.
+    pub readers: Option<Readers>,
+    #[serde(flatten)]
+    pub counts: Counts,
+    /// How long the oldest message has been in it.
+    pub oldest_seconds: Option<i64>,
+    /// When SQS deletes the oldest message, at the latest: it may have waited in its source before.
+    pub first_deleted_by: Option<Timestamp>,
+    pub alarms: Option<Vec<DlqAlarm>>,
+    pub findings: Vec<Finding>,
+    /// Why it could not be read.
+    pub error: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DlqState {
+    There,
+    Missing,
+    Unreadable,
+    /// In an account or a region that was not looked at.
+    NotLookedAt,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Feeder {
+    pub kind: FeederKind,
+    pub name: String,
+}
+
+/// How a queue comes to be a DLQ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FeederKind {
+    /// By a queue's redrive policy.
+    Queue,
+    /// By a function's own DLQ, for asynchronous invocations.
+    Function,
+    /// By an event source mapping's destination for failures, of a stream.
+    EventSourceMapping,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct DlqAlarm {
+    pub name: String,
+    /// `OK`, `ALARM` or `INSUFFICIENT_DATA`.
+    pub state: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    pub code: Code,
+    pub sentence: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Code {
+    Missing,
+    PointsToItself,
+    KindMismatch,
+    ShortRetention,
+    NoAlarm,
+    DeletedSoon,
+    /// A remark: who else may send to a queue is not looked at.
+    Orphan,
+}
+
+impl Fleet {
+    /// As documented in `--help`.
+    pub fn exit_code(&self) -> u8 {
+        match (self.problems.is_empty(), self.is_well()) {
+            (false, _) => 1,
+            (true, true) => 0,
+            (true, false) => 3,
+        }
+    }
+
+    /// The first problems, and how many more there are.
+    pub fn problems_in_short(&self) -> Vec<String> {
+        let more = self.problems.len().saturating_sub(PROBLEMS_MAX) as u64;
+        let more = (more > 0).then(|| format!("and {} more: see --format json", counted(more, "problem")));
+        self.problems.iter().take(PROBLEMS_MAX).cloned().chain(more).collect()
+    }
+
+    /// A remark does not count.
+    pub fn is_well(&self) -> bool {
+        self.dlqs.iter().all(Dlq::is_well)
+    }
+
+    /// Each account and region once, in the order of the DLQs.
+    pub fn places(&self) -> Vec<(Option<&str>, &str)> {
+        let mut places: Vec<_> =
+            self.regions.iter().map(|one| (one.account.as_deref(), one.region.as_str())).collect();
+        places.extend(self.dlqs.iter().map(|dlq| (Some(dlq.account.as_str()), dlq.region.as_str())));
+        places.sort_unstable();
+        places.dedup();
+        places
+    }
+
+    pub fn dlqs_in(&self, account: Option<&str>, region: &str) -> impl Iterator<Item = &Dlq> {
+        self.dlqs.iter().filter(move |dlq| Some(dlq.account.as_str()) == account && dlq.region == region)
+    }
+
+    /// With each profile.
+    pub fn seen_in(&self, account: Option<&str>, region: &str) -> impl Iterator<Item = &Region> {
+        self.regions.iter().filter(move |one| one.account.as_deref() == account && one.region == region)
+    }
+}
+
+impl Dlq {
+    pub fn is_well(&self) -> bool {
+        self.findings.iter().all(|finding| finding.code == Code::Orphan)
+    }
+}
+
+/// `a, b, c and 2 more`
+pub(super) fn some_of(names: &[&str]) -> String {
+    match names.len().checked_sub(NAMES_MAX).filter(|more| *more > 0) {
+        None => names.join(", "),
+        Some(more) => format!("{} and {more} more", names[..NAMES_MAX].join(", ")),
+    }
+}

@@ -1,0 +1,120 @@
+use super::*;
+use crate::fleet::report::Finding;
+use crate::fleet::report::{DlqAlarm, Feeder, FeederKind, Region};
+use crate::queues::Counts;
+
+const EMPTY: Counts =
+    Counts { visible: Some(0), in_flight: Some(0), delayed: Some(0), retention_seconds: Some(1_209_600) };
+
+/// A fleet in which each column has each kind of value.
+pub(in crate::fleet) fn fleet() -> Fleet {
+    let feeder = |name: &&str| Feeder { kind: FeederKind::Queue, name: (*name).to_owned() };
+    let dlq = |name: &str, feeders: &[&str]| Dlq {
+        name: name.to_owned(),
+        account: "123456789012".to_owned(),
+        region: "eu-central-1".to_owned(),
+        state: DlqState::There,
+        fed_by: feeders.iter().map(feeder).collect(),
+        read_by: Vec::new(),
+        readers: None,
+        counts: EMPTY,
+        oldest_seconds: None,
+        first_deleted_by: None,
+        alarms: Some(Vec::new()),
+        findings: Vec::new(),
+        error: None,
+    };
+    let finding = |code, sentence: &str| vec![Finding { code, sentence: sentence.to_owned() }];
+    let alarm = |state: &str| Some(vec![DlqAlarm { name: "<b>pager".to_owned(), state: state.to_owned() }]);
+    let at: redeliver_core::message::Timestamp = "2026-11-23T12:00:00Z".parse().unwrap();
+    let full = Dlq {
+        counts: Counts { visible: Some(12_345), in_flight: Some(3), ..EMPTY },
+        oldest_seconds: Some(273_600),
+        first_deleted_by: Some(at + chrono::TimeDelta::hours(5)),
+        alarms: alarm("ALARM"),
+        findings: finding(Code::DeletedSoon, "SQS deletes it"),
+        ..dlq("full-dlq", &["a", "b", "c", "d"])
+    };
+    let missing = Dlq {
+        state: DlqState::Missing,
+        counts: Counts { delayed: Some(0), ..Counts::default() },
+        findings: finding(Code::Missing, "it is not there"),
+        ..dlq("missing", &["e"])
+    };
+    let unreadable = Dlq {
+        state: DlqState::Unreadable,
+        alarms: None,
+        error: Some("AccessDenied: <script>".to_owned()),
+        ..missing.clone()
+    };
+    let unreadable = Dlq { name: "unreadable".to_owned(), findings: Vec::new(), ..unreadable };
+    let nobody = Some(crate::status::readers::Readers::NobodySeen { minutes: 15 });
+    let orphan = Dlq {
+        readers: nobody,
+        findings: finding(Code::Orphan, "perhaps an orphan"),
+        ..dlq("orphan-dlq", &[])
+    };
+    let empty = Dlq { alarms: alarm("OK"), read_by: vec!["sweeper".to_owned()], ..dlq("empty-dlq", &["f"]) };
+    let region = |account: Option<&str>, region: &str, profile: Option<&str>, queues| Region {
+        account: account.map(str::to_owned),
+        region: region.to_owned(),
+        profile: profile.map(str::to_owned),
+        queues,
+    };
+    let regions = vec![
+        region(Some("123456789012"), "eu-central-1", Some("prod"), 1_234),
+        region(None, "us-east-1", None, 0),
+    ];
+    let elsewhere = Dlq {
+        state: DlqState::NotLookedAt,
+        region: "eu-west-1".to_owned(),
+        alarms: None,
+        findings: Vec::new(),
+        ..missing.clone()
+    };
+    Fleet {
+        at,
+        regions,
+        dlqs: vec![full, missing, unreadable, orphan, empty, elsewhere],
+        problems: Vec::new(),
+    }
+}
+
+#[test]
+fn a_person_sees_each_place_its_dlqs_and_below_them_what_is_wrong() {
+    let table = of(&fleet());
+    assert!(table.lines().all(|line| line == line.trim_end()), "{table}");
+    let lines: Vec<_> =
+        table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    assert_eq!(
+        lines,
+        [
+            "6 DLQs, 1 with messages, 2 with something wrong (2026-11-23T12:00:00.000Z)",
+            "",
+            "us-east-1: no queues",
+            "",
+            "eu-central-1, account 123456789012, profile prod: 1,234 queues",
+            "DLQ visible in flight oldest deleted in kept alarm fed by",
+            "full-dlq 12,345 3 3d 4h 5h 14d on a, b, c and 1 more",
+            "missing - - - - - - e",
+            "unreadable ? ? ? ? ? ? e",
+            "orphan-dlq 0 0 - - 14d none ?",
+            "empty-dlq 0 0 - - 14d yes f",
+            "! full-dlq: SQS deletes it",
+            "! missing: it is not there",
+            "! unreadable: AccessDenied: <script>",
+            "? orphan-dlq: perhaps an orphan",
+            "",
+            "eu-west-1, account 123456789012: not looked at",
+            "DLQ visible in flight oldest deleted in kept alarm fed by",
+            "missing ? ? ? ? ? ? e",
+        ]
+    );
+}
+
+#[test]
+fn what_moves_a_cursor_is_written_out() {
+    let mut fleet = fleet();
+    fleet.dlqs[2].error = Some("\u{1b}[2J".to_owned());
+    assert!(of(&fleet).contains("! unreadable: \\u{1b}[2J\n"));
+}

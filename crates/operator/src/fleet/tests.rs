@@ -1,0 +1,325 @@
+//! The whole of it against answers that are written down.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use aws_smithy_cbor::Encoder;
+use redeliver_core::message::Timestamp;
+use serde_json::{Value, json};
+
+use super::report::DlqState;
+use super::*;
+use crate::queues::Connection;
+use redeliver_testing::loopback::{Body, Loopback, Request};
+
+type Answer = Option<(u16, Body)>;
+
+const ACCOUNT: &str = "123456789012";
+
+fn now() -> Timestamp {
+    "2026-11-23T12:00:00Z".parse().unwrap()
+}
+
+fn arn(name: &str) -> String {
+    format!("arn:aws:sqs:eu-central-1:123456789012:{name}")
+}
+
+fn json(value: Value) -> Answer {
+    Some((200, value.into()))
+}
+
+/// `orders` with `orders-dlq`, in which two messages wait; a page of queues for each.
+fn of_sqs(body: &str) -> Answer {
+    let request: Value = serde_json::from_str(body).unwrap();
+    let page = |name: &str, next: Option<&str>| {
+        json(json!({ "QueueUrls": [format!("https://sqs/123456789012/{name}")], "NextToken": next }))
+    };
+    match (request["QueueUrl"].as_str(), request["NextToken"].as_str()) {
+        (None, None) => page("orders", Some("more")),
+        (None, Some("more")) => page("orders-dlq", None),
+        (Some("https://sqs/123456789012/orders"), _) => {
+            let policy =
+                json!({ "deadLetterTargetArn": arn("orders-dlq"), "maxReceiveCount": 3 }).to_string();
+            json(json!({ "Attributes": { "QueueArn": arn("orders"), "RedrivePolicy": policy } }))
+        }
+        (Some("https://sqs/123456789012/orders-dlq"), _) => json(json!({ "Attributes": {
+            "QueueArn": arn("orders-dlq"),
+            "ApproximateNumberOfMessages": "2",
+            "ApproximateNumberOfMessagesNotVisible": "1",
+            "MessageRetentionPeriod": "345600",
+        } })),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// One alarm, on the DLQ.
+fn alarms() -> Answer {
+    let mut cbor = Encoder::new(Vec::new());
+    cbor.map(1).str("MetricAlarms").array(1).map(4);
+    cbor.str("AlarmName").str("pager").str("StateValue").str("ALARM").str("Namespace").str("AWS/SQS");
+    cbor.str("Dimensions").array(1).map(2).str("Name").str("QueueName").str("Value").str("orders-dlq");
+    Some((200, Body::cbor(cbor.into_writer())))
+}
+
+/// The DLQ's oldest message is there since yesterday at noon.
+fn ages() -> Answer {
+    let mut cbor = Encoder::new(Vec::new());
+    let at = aws_sdk_cloudwatch::primitives::DateTime::from_secs(now().timestamp() - 120);
+    cbor.map(1).str("MetricDataResults").array(1).map(3).str("Id").str("q0");
+    cbor.str("Timestamps").array(1).timestamp(&at).str("Values").array(1).double(86_280.0);
+    Some((200, Body::cbor(cbor.into_writer())))
+}
+
+fn denied() -> Answer {
+    let mut cbor = Encoder::new(Vec::new());
+    cbor.map(2).str("__type").str("com.amazonaws.cloudwatch#AccessDenied").str("message").str("no");
+    Some((403, Body::cbor(cbor.into_writer())))
+}
+
+fn refused() -> Answer {
+    Some((403, json!({ "__type": "AccessDeniedException", "Message": "no", "message": "no" }).into()))
+}
+
+fn service(request: &Request) -> &'static str {
+    let services = ["DescribeAlarms", "GetMetricData", "/functions", "/event-source-mappings"];
+    let named = services.into_iter().find(|service| request.0.contains(service));
+    named.unwrap_or(if request.1.contains("QueueUrl") { "GetQueueAttributes" } else { "ListQueues" })
+}
+
+/// All of AWS.
+fn well(request: &Request) -> Answer {
+    match service(request) {
+        "DescribeAlarms" => alarms(),
+        "GetMetricData" => ages(),
+        "/functions" => json(json!({ "Functions": [{
+            "FunctionName": "mailer",
+            "FunctionArn": "arn:aws:lambda:eu-central-1:123456789012:function:mailer",
+            "DeadLetterConfig": { "TargetArn": arn("orders-dlq") },
+        }] })),
+        "/event-source-mappings" => json(json!({ "EventSourceMappings": [{
+            "State": "Enabled",
+            "EventSourceArn": arn("orders-dlq"),
+            "FunctionArn": "arn:aws:lambda:eu-central-1:123456789012:function:sweeper",
+        }] })),
+        _ => of_sqs(&request.1),
+    }
+}
+
+async fn looked(servers: &[&Loopback]) -> Fleet {
+    let connections: Vec<_> = servers
+        .iter()
+        .map(|server| Connection::at(None, Some("eu-central-1".to_owned()), Some(server.url().to_owned())))
+        .collect();
+    gather::look(&connections, now(), &ProgressBar::hidden()).await
+}
+
+#[tokio::test]
+async fn all_is_asked_for_once_and_put_together() {
+    let server = Loopback::answering(well);
+    let fleet = looked(&[&server]).await;
+    let expected = json!({
+        "at": "2026-11-23T12:00:00Z",
+        "regions": [{ "account": "123456789012", "region": "eu-central-1", "profile": null, "queues": 2 }],
+        "dlqs": [{
+            "name": "orders-dlq",
+            "account": "123456789012",
+            "region": "eu-central-1",
+            "state": "there",
+            "fed_by": [{ "kind": "queue", "name": "orders" }, { "kind": "function", "name": "mailer" }],
+            "read_by": ["sweeper"],
+            "readers": null,
+            "visible": 2,
+            "in_flight": 1,
+            "delayed": null,
+            "retention_seconds": 345_600,
+            "oldest_seconds": 86_400,
+            "first_deleted_by": "2026-11-26T12:00:00Z",
+            "alarms": [{ "name": "pager", "state": "ALARM" }],
+            "findings": [],
+            "error": null,
+        }],
+        "problems": [],
+    });
+    assert_eq!(serde_json::to_value(&fleet).unwrap(), expected);
+    assert_eq!(fleet.exit_code(), 0);
+    let requests = server.requests();
+    let mut counts = BTreeMap::new();
+    for request in &requests {
+        *counts.entry(service(request)).or_insert(0) += 1;
+    }
+    let expected = [
+        ("/event-source-mappings", 1),
+        ("/functions", 1),
+        ("DescribeAlarms", 1),
+        ("GetMetricData", 1),
+        ("GetQueueAttributes", 2),
+        ("ListQueues", 2),
+    ];
+    assert_eq!(counts, BTreeMap::from(expected));
+    for (_, list) in requests.iter().filter(|request| service(request) == "ListQueues") {
+        assert!(list.contains("\"MaxResults\":1000"), "without it SQS gives no second page: {list}");
+    }
+    let metrics = requests.iter().find(|request| service(request) == "GetMetricData").unwrap();
+    for word in ["AWS/SQS", "ApproximateAgeOfOldestMessage", "QueueName", "orders-dlq"] {
+        assert!(metrics.1.contains(word), "{word}");
+    }
+}
+
+#[tokio::test]
+async fn what_one_service_refuses_is_told_with_its_place_and_hides_nothing_else() {
+    for (refuses, answer, problem) in [
+        ("DescribeAlarms", denied as fn() -> Answer, "cloudwatch:DescribeAlarms: AccessDenied: no"),
+        ("GetMetricData", denied, "cloudwatch:GetMetricData: AccessDenied: no"),
+        ("/functions", refused, "lambda:ListFunctions: AccessDeniedException: no"),
+        ("/event-source-mappings", refused, "lambda:ListEventSourceMappings: AccessDeniedException: no"),
+    ] {
+        let server = Loopback::answering(
+            move |request| {
+                if service(request) == refuses { answer() } else { well(request) }
+            },
+        );
+        let fleet = looked(&[&server]).await;
+        assert_eq!(fleet.problems, [format!("eu-central-1: {problem}")]);
+        assert_eq!(fleet.exit_code(), 1, "{refuses}");
+        let dlq = &fleet.dlqs[0];
+        assert_eq!((dlq.name.as_str(), dlq.counts.visible), ("orders-dlq", Some(2)));
+        assert_eq!(dlq.alarms.is_none(), refuses == "DescribeAlarms");
+        assert_eq!(dlq.oldest_seconds.is_none(), refuses == "GetMetricData");
+    }
+}
+
+fn ages_asked_for(server: &Loopback) -> Vec<(bool, bool)> {
+    let asked = server.requests().into_iter().filter(|request| service(request) == "GetMetricData");
+    asked.map(|(_, body)| (body.contains("q0"), body.contains("q1"))).collect()
+}
+
+#[tokio::test]
+async fn a_dlq_that_no_function_reads_is_asked_for_its_receives() {
+    let server = Loopback::answering(|request| match service(request) {
+        "/event-source-mappings" => json(json!({ "EventSourceMappings": [] })),
+        "GetMetricData" if request.1.contains("NumberOfEmptyReceives") => {
+            let mut cbor = Encoder::new(Vec::new());
+            let at = aws_sdk_cloudwatch::primitives::DateTime::from_secs(now().timestamp() - 120);
+            cbor.map(1).str("MetricDataResults").array(1).map(3).str("Id").str("q1");
+            cbor.str("Timestamps").array(1).timestamp(&at).str("Values").array(1).double(3.0);
+            Some((200, Body::cbor(cbor.into_writer())))
+        }
+        _ => well(request),
+    });
+    let fleet = looked(&[&server]).await;
+    assert_eq!(fleet.problems, Vec::<String>::new());
+    assert_eq!(
+        fleet.dlqs[0].readers.as_ref().unwrap().in_words(),
+        "read by something that is not an event source mapping (a container, or an audit?): 0 messages received and 3 empty \
+         receives in the last 15 minutes"
+    );
+    assert_eq!(fleet.dlqs[0].oldest_seconds, Some(86_400));
+}
+
+#[tokio::test]
+async fn each_account_is_asked_for_the_ages_of_its_own_queues() {
+    const OTHER: &str = "210987654321";
+    let own = Loopback::answering(well);
+    let other = Loopback::answering(|(head, body)| {
+        let (status, answer) = well(&(head.clone(), body.replace(OTHER, ACCOUNT)))?;
+        Some((status, answer.replacing(ACCOUNT, OTHER)))
+    });
+    let fleet = looked(&[&own, &other]).await;
+    let seen: Vec<_> = fleet.dlqs.iter().map(|dlq| (dlq.account.as_str(), dlq.oldest_seconds)).collect();
+    assert_eq!(seen, [(ACCOUNT, Some(86_400)), (OTHER, Some(86_400))]);
+    assert_eq!([&own, &other].map(ages_asked_for), [[(true, false)], [(true, false)]]);
+}
+
+#[tokio::test]
+async fn two_profiles_of_one_account_see_each_dlq_once() {
+    let [first, second] = [Loopback::answering(well), Loopback::answering(well)];
+    let fleet = looked(&[&first, &second]).await;
+    assert_eq!((fleet.dlqs.len(), fleet.regions.len()), (1, 2));
+    assert_eq!([&first, &second].map(|server| ages_asked_for(server).len()), [1, 0]);
+}
+
+#[tokio::test]
+async fn a_queue_that_cannot_be_read_is_a_row_with_the_reason() {
+    let server = Loopback::answering(|request| {
+        let is_it = service(request) == "GetQueueAttributes" && request.1.contains("orders-dlq");
+        if is_it { refused() } else { well(request) }
+    });
+    let fleet = looked(&[&server]).await;
+    let dlq = &fleet.dlqs[0];
+    let why = "sqs:GetQueueAttributes: AccessDeniedException: no";
+    assert_eq!(
+        (dlq.state, dlq.error.as_deref(), dlq.counts.visible),
+        (DlqState::Unreadable, Some(why), None)
+    );
+    assert_eq!(fleet.problems, [format!("eu-central-1: orders-dlq: {why}")]);
+    assert!(dlq.is_well(), "nobody knows");
+}
+
+#[tokio::test]
+async fn a_queue_that_is_deleted_meanwhile_is_missing_and_no_problem() {
+    let server = Loopback::answering(|request| {
+        if service(request) != "GetQueueAttributes" || !request.1.contains("orders-dlq") {
+            return well(request);
+        }
+        let code = "com.amazonaws.sqs#QueueDoesNotExist";
+        Some((400, json!({ "__type": code, "message": "The specified queue does not exist." }).into()))
+    });
+    let fleet = looked(&[&server]).await;
+    let codes: Vec<_> = fleet.dlqs[0].findings.iter().map(|finding| finding.code).collect();
+    assert_eq!((fleet.dlqs[0].state, codes), (DlqState::Missing, vec![Code::Missing]));
+    assert_eq!((fleet.problems.as_slice(), fleet.exit_code()), (&[][..], 3));
+}
+
+#[tokio::test]
+async fn a_request_that_is_throttled_is_made_again() {
+    let mut throttled = false;
+    let server = Loopback::answering(move |request| {
+        if service(request) != "GetQueueAttributes" || std::mem::replace(&mut throttled, true) {
+            return well(request);
+        }
+        Some((400, json!({ "__type": "ThrottlingException", "message": "Rate exceeded" }).into()))
+    });
+    let fleet = looked(&[&server]).await;
+    assert_eq!((fleet.dlqs.len(), fleet.problems.len()), (1, 0));
+}
+
+#[tokio::test]
+async fn a_region_that_lets_nobody_in_does_not_hide_the_others() {
+    let closed = Loopback::answering(|request| match service(request) {
+        "DescribeAlarms" | "GetMetricData" => denied(),
+        _ => refused(),
+    });
+    let open = Loopback::answering(well);
+    let fleet = looked(&[&closed, &open]).await;
+    assert_eq!((fleet.dlqs.len(), fleet.regions.len(), fleet.problems.len()), (1, 1, 4));
+    assert_eq!(fleet.exit_code(), 1);
+    let nothing = looked(&[&closed]).await;
+    assert_eq!(nothing.regions, [], "which is an error, with exit code 2");
+}
+
+#[test]
+fn hundreds_of_problems_are_not_all_said() {
+    let in_short = |count: u64| {
+        let problems = (0..count).map(|n| format!("problem {n}")).collect();
+        Fleet { at: now(), regions: Vec::new(), dlqs: Vec::new(), problems }.problems_in_short()
+    };
+    assert_eq!(in_short(10)[9..], ["problem 9"]);
+    assert_eq!(in_short(12)[9..], ["problem 9", "and 2 problems more: see --format json"]);
+}
+
+#[tokio::test]
+async fn the_documented_rights_are_those_that_are_used() {
+    let server = Loopback::answering(well);
+    looked(&[&server]).await;
+    let used = server.requests().into_iter().map(|request| match service(&request) {
+        "/functions" => "lambda:ListFunctions".to_owned(),
+        "/event-source-mappings" => "lambda:ListEventSourceMappings".to_owned(),
+        of_cloudwatch @ ("DescribeAlarms" | "GetMetricData") => format!("cloudwatch:{of_cloudwatch}"),
+        of_sqs => format!("sqs:{of_sqs}"),
+    });
+    let page = include_str!("../../../../docs/fleet.md");
+    let policy = page.split("```json\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let policy: Value = serde_json::from_str(policy).unwrap();
+    let documented: BTreeSet<String> =
+        serde_json::from_value(policy["Statement"][0]["Action"].clone()).unwrap();
+    assert_eq!(used.collect::<BTreeSet<_>>(), documented);
+}

@@ -1,0 +1,126 @@
+//! An HTTP/1.1 server on a port that others can reach, too: one answer a connection, bounds on all that a client can do,
+//! and no client keeps another one out.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use hyper::body::{Body, Bytes, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{AbortHandle, JoinSet};
+
+/// Connections at the same time. One more closes the oldest one that has not sent a request yet: clients that connect
+/// and stay silent lose their connections, and a client that sends its request at once is answered.
+pub const CONNECTIONS_MAX: usize = 256;
+/// From the accept to the end of the request's head.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
+const HEAD_BYTES_MAX: usize = 16 * 1024;
+const HEADERS_MAX: usize = 64;
+/// After an accept that failed, as it does without file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Answers for ever.
+pub async fn serve<S, B>(listener: TcpListener, service: S) -> Infallible
+where
+    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible, Future: Send>
+        + Clone
+        + Send
+        + 'static,
+    B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + 'static,
+{
+    let mut tasks = JoinSet::new();
+    let mut connections = Connections::default();
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                while tasks.try_join_next().is_some() {}
+                connections.make_room();
+                let has_asked = Arc::default();
+                let task = tasks.spawn(connection(stream, service.clone(), Arc::clone(&has_asked)));
+                connections.0.push_back(Connection { task, has_asked });
+                // It may have asked already: it must be heard before it could be closed for another one.
+                tokio::task::yield_now().await;
+            }
+            Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+        }
+    }
+}
+
+/// The open ones, the oldest first.
+#[derive(Debug, Default)]
+struct Connections(VecDeque<Connection>);
+
+#[derive(Debug)]
+struct Connection {
+    task: AbortHandle,
+    /// The head of its request is there.
+    has_asked: Arc<AtomicBool>,
+}
+
+impl Connections {
+    fn make_room(&mut self) {
+        self.0.retain(|open| !open.task.is_finished());
+        if self.0.len() >= CONNECTIONS_MAX {
+            let silent = self.0.iter().position(|open| !open.has_asked.load(Ordering::Relaxed));
+            let closed = self.0.remove(silent.unwrap_or(0));
+            closed.iter().for_each(|closed| closed.task.abort());
+        }
+    }
+}
+
+async fn connection<S, B>(stream: TcpStream, service: S, has_asked: Arc<AtomicBool>)
+where
+    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible>,
+    B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + 'static,
+{
+    let noticed = service_fn(move |request| {
+        has_asked.store(true, Ordering::Relaxed);
+        service.call(request)
+    });
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .max_headers(HEADERS_MAX)
+        .keep_alive(false)
+        .serve_connection(TokioIo::new(stream), noticed);
+    // A client that is gone, or talks nonsense, concerns nobody.
+    let _ = served.await;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use super::*;
+
+    /// The places of the closed ones, of as many connections as there may be.
+    fn closed(asked: impl Fn(usize) -> bool) -> Vec<usize> {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let mut tasks = JoinSet::new();
+            let open = |place| Connection {
+                task: tasks.spawn(pending::<()>()),
+                has_asked: Arc::new(asked(place).into()),
+            };
+            let mut connections = Connections((0..CONNECTIONS_MAX).map(open).collect());
+            let ids: Vec<_> = connections.0.iter().map(|open| open.task.id()).collect();
+            connections.make_room();
+            let is_closed = |place: &usize| !connections.0.iter().any(|open| open.task.id() == ids[*place]);
+            (0..CONNECTIONS_MAX).filter(is_closed).collect()
+        })
+    }
+
+    #[test]
+    fn the_oldest_silent_connection_makes_room_and_only_without_one_the_oldest_answer() {
+        assert_eq!(closed(|_| false), [0]);
+        assert_eq!(closed(|place| place < 7), [7]);
+        assert_eq!(closed(|_| true), [0]);
+    }
+}

@@ -1,0 +1,33 @@
+//! What the operator's commands and the console share: the options that name queues and files, what is known of a
+//! deployment's queues, and words for people.
+//!
+//! [`queues`] finds queues and talks to AWS about them. [`status`] says what waits, who reads and whether the target is
+//! down, [`pause`] stops and starts the readers, [`fleet`] judges every DLQ of an account. [`dead_letter_source`] is a
+//! DLQ or a file, [`dead_letter`] shows one message. [`terminal`] and [`markup`] are the two ways to show something.
+
+pub mod dead_letter;
+pub mod dead_letter_source;
+pub mod files;
+pub mod fleet;
+pub mod http_server;
+pub mod lock;
+pub mod markup;
+pub mod message_file;
+pub mod pause;
+pub mod plain_args;
+pub mod queues;
+pub mod sentences;
+pub mod status;
+pub mod terminal;
+#[cfg(test)]
+mod tests;
+
+/// Why a command or a page has no outcome, for people.
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// A filter of these tests starts this program once more, with this name.
+#[cfg(test)]
+#[test]
+fn filter_worker() {
+    redeliver_dead_letters::serve_filter();
+}

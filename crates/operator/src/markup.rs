@@ -1,0 +1,127 @@
+//! Web pages that need nothing but themselves: no network, no scripts. Light or dark as the reader's system is.
+
+pub mod chart;
+
+use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
+use redeliver_core::message::Timestamp;
+use redeliver_dead_letters::groups::written;
+
+use crate::terminal::escape::escaped_lines;
+
+/// The rules of all pages.
+pub const STYLE: &str = concat!(include_str!("markup/chart.css"), include_str!("markup/page.css"));
+
+/// A page on its own, with the rules of all pages and its own.
+pub fn page(title: &str, rules: &str, body: &Markup) -> String {
+    let head = html! {
+        // Even if something of a message became markup, it could load, run and send nothing.
+        meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'";
+        style { (PreEscaped(STYLE)) (PreEscaped(rules)) }
+    };
+    document(title, &head, body)
+}
+
+/// What every page is. maud escapes what others wrote as markup, and [`safe`] as text.
+pub fn document(title: &str, head: &Markup, body: &Markup) -> String {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                (head)
+                title { (title) }
+            }
+            body { (body) }
+        }
+    };
+    safe(&page) + "\n"
+}
+
+/// Markup whose text is safe to look at. What a form gives back, a field's value or the text of a `textarea`, stays as it
+/// is: something else would be sent than what was meant.
+pub fn safe(markup: &Markup) -> String {
+    const FIELDS: [(&str, &str); 2] = [(" value=\"", "\""), ("<textarea", "</textarea>")];
+    let mut rest = markup.0.as_str();
+    let mut safe = String::with_capacity(rest.len());
+    // In text maud writes neither quotes nor angle brackets, so each of these is markup.
+    while let Some((at, end)) =
+        FIELDS.iter().filter_map(|(start, end)| Some((rest.find(start)? + start.len(), end))).min()
+    {
+        let (before, field) = rest.split_at(at);
+        let (field, after) = field.split_at(field.find(end).unwrap_or(field.len()));
+        safe += &escaped_lines(before);
+        safe += field;
+        rest = after;
+    }
+    safe + &escaped_lines(rest)
+}
+
+pub fn figure(title: &str, note: &str, content: impl Render) -> Markup {
+    html! { figure { figcaption { h2 { (title) } p { (note) } } (content) } "\n" }
+}
+
+/// A number with its name and a remark.
+pub struct Fact<'a> {
+    pub name: &'a str,
+    pub value: String,
+    pub remark: &'a str,
+    /// Whether it stands out.
+    pub is_alarm: bool,
+}
+
+impl<'a> Fact<'a> {
+    pub fn new(name: &'a str, value: String, remark: &'a str) -> Self {
+        Self { name, value, remark, is_alarm: false }
+    }
+}
+
+/// What a page says first.
+pub fn facts(facts: &[Fact<'_>]) -> Markup {
+    html! {
+        dl class="facts" {
+            @for Fact { name, value, remark, is_alarm } in facts {
+                div class=[is_alarm.then_some("alarm")] {
+                    dt { (name) } dd { (value) } dd class="remark" { (remark) }
+                }
+            }
+        }
+    }
+}
+
+/// A moment for people; it is not broken between two lines.
+pub fn moment(moment: Timestamp) -> Markup {
+    let words = moment.format("%Y-%m-%d&nbsp;%H:%M:%S").to_string();
+    html! { time datetime=(written(moment)) { (PreEscaped(words)) } }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_becomes_markup_and_no_control_character_remains() {
+        let hostile = "</script><b a='1' c=\"2\">&amp;\u{0}\u{1b}\n";
+        let page = page(hostile, "", &html! { p title=(hostile) { (hostile) } });
+        let harmless = "&lt;/script&gt;&lt;b a='1' c=&quot;2&quot;&gt;&amp;amp;\\u{0}\\u{1b}\n";
+        assert!(page.contains(&format!("<title>{harmless}</title>")), "{page}");
+        assert!(page.ends_with(&format!("<p title=\"{harmless}\">{harmless}</p></body></html>\n")), "{page}");
+    }
+
+    #[test]
+    fn a_form_gives_back_what_it_was_given() {
+        let (hostile, shown) = redeliver_testing::hostile::hostile();
+        let markup = html! {
+            p { (hostile) } input type="hidden" name="q" value=(hostile); b title=(hostile) {}
+            textarea rows="2" { "\n" (hostile) } i { " value=" (hostile) }
+        };
+        assert_eq!(
+            safe(&markup),
+            format!(
+                "<p>{shown}</p><input type=\"hidden\" name=\"q\" value=\"{hostile}\"><b title=\"{shown}\"></b>\
+                 <textarea rows=\"2\">\n{hostile}</textarea><i> value={shown}</i>"
+            )
+        );
+    }
+}

@@ -1,0 +1,149 @@
+//! Files of messages, as `check`, `send` and `local` read them: all three take the same files and refuse the same lines
+//! in the same words.
+
+mod jsonl;
+mod seen_ids;
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Cursor, IsTerminal as _, Read as _};
+use std::path::{Path, PathBuf};
+
+use redeliver_core::message::OutgoingMessage;
+use redeliver_core::message::schema::{Invalid, MessageSchema, Parsed};
+use redeliver_dead_letters::{Backup, LINE_BYTES_MAX};
+use uuid::Uuid;
+
+pub use jsonl::{Line, Lines};
+pub use seen_ids::SeenIds;
+
+use crate::files::{self, FileError, check_encoding};
+use crate::terminal::stderr;
+
+/// Where SQS's id would stand: nothing is sent yet.
+const NO_ID: &str = "00000000-0000-0000-0000-000000000000";
+
+/// What is on a line.
+#[derive(Debug)]
+pub enum Form {
+    /// A message's body; it must match the schema.
+    Body(Box<MessageSchema>),
+    /// Anything that SQS takes and this lets through, even if it is no message.
+    Anything(fn(&OutgoingMessage) -> Result<(), String>),
+    /// A dead letter, as `audit --archive` and `purge --backup` write it.
+    Backup(Box<Backup>),
+}
+
+/// A line that can be sent.
+#[derive(Debug)]
+pub struct Message {
+    pub sendable: OutgoingMessage,
+    /// `message_id`, if it was read and is the producer's own.
+    pub id: Option<Uuid>,
+    /// Whether it was read and is no envelope.
+    pub is_plain: bool,
+}
+
+impl Form {
+    /// The lines of an input.
+    pub fn lines<R: BufRead>(&self, input: R) -> Lines<R> {
+        match self {
+            Self::Body(_) | Self::Anything(_) => Lines::of_messages(input),
+            Self::Backup(_) => Lines::keeping(input, LINE_BYTES_MAX),
+        }
+    }
+
+    /// What is sent of a line, or all that is wrong with it.
+    pub fn read(&self, line: Line) -> Result<Message, Vec<String>> {
+        let unread = |sendable| Message { sendable, id: None, is_plain: false };
+        match self {
+            Self::Body(schema) => {
+                let sendable = line.message().map_err(|refused| vec![refused])?;
+                let content = sendable.content();
+                let (id, is_plain) = match schema.read(&content.body, &content.attributes, NO_ID) {
+                    Ok(Parsed::Envelope(envelope)) => (Some(envelope.metadata.message_id), false),
+                    Ok(Parsed::Plain(plain)) => {
+                        let metadata = plain.metadata();
+                        (Some(metadata.message_id).filter(|_| metadata.message_id_text != NO_ID), true)
+                    }
+                    Err(invalid) => {
+                        return Err(
+                            dead_letter(&content.body).map_or_else(|| described(&invalid), |hint| vec![hint])
+                        );
+                    }
+                };
+                Ok(Message { sendable, id, is_plain })
+            }
+            Self::Anything(check) => {
+                let sendable = line.message().map_err(|refused| vec![refused])?;
+                check(&sendable).map_err(|refused| vec![refused])?;
+                Ok(unread(sendable))
+            }
+            Self::Backup(backup) => {
+                let content = line.content.map_err(|bytes| {
+                    vec![format!("{bytes} bytes; a line of a backup has at most {LINE_BYTES_MAX}")]
+                })?;
+                backup.message(&content).map(unread).map_err(|reason| vec![reason])
+            }
+        }
+    }
+}
+
+impl Default for Form {
+    fn default() -> Self {
+        Self::Body(Box::default())
+    }
+}
+
+/// A hint for a line that holds a dead letter instead of a message.
+pub fn dead_letter(line: &str) -> Option<String> {
+    Backup::is_line(line.as_bytes()).then(|| {
+        "a dead letter, and no message: `redeliver audit FILE` says why it died, `redeliver redrive FILE` and \
+         `redeliver send --backup FILE` send it again"
+            .to_owned()
+    })
+}
+
+/// Each violation with its code.
+pub fn described(invalid: &Invalid) -> Vec<String> {
+    match invalid {
+        Invalid::Format(malformed) => vec![format!("INVALID_MESSAGE_FORMAT {malformed}")],
+        Invalid::Schema(violations) => {
+            violations.iter().map(|violation| format!("INVALID_MESSAGE_SCHEMA {violation}")).collect()
+        }
+    }
+}
+
+/// Whether a name means standard input.
+pub fn is_standard_input(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// A file, or standard input if the name is `-`.
+pub fn open(path: &Path) -> Result<Box<dyn BufRead + Send>, FileError> {
+    let failed = |error: io::Error| unreadable(path, &error);
+    let mut input: Box<dyn BufRead + Send> = if is_standard_input(path) {
+        if io::stdin().is_terminal() {
+            stderr::remark("reading messages from standard input, one a line; end with Ctrl-D");
+        }
+        Box::new(BufReader::new(io::stdin()))
+    } else {
+        Box::new(BufReader::new(File::open(path).map_err(failed)?))
+    };
+    let mut beginning = Vec::new();
+    input.by_ref().take(3).read_to_end(&mut beginning).map_err(failed)?;
+    check_encoding(&named(path), &beginning)?;
+    // A terminal could be read on after its end.
+    let is_all = beginning.len() < 3;
+    let beginning = Cursor::new(beginning);
+    Ok(if is_all { Box::new(beginning) } else { Box::new(beginning.chain(input)) })
+}
+
+/// An input that cannot be read, or not on.
+pub fn unreadable(path: &Path, error: &io::Error) -> FileError {
+    files::unreadable(&named(path), error)
+}
+
+/// The input's name for people.
+pub fn named(path: &Path) -> PathBuf {
+    if is_standard_input(path) { "standard input".into() } else { path.to_owned() }
+}

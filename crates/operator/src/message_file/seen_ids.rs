@@ -1,0 +1,105 @@
+//! Finds lines with the same `message_id`.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::hash::{BuildHasher, RandomState};
+
+use super::Message;
+
+/// Messages whose ids are remembered: 25 bytes each in a map of 2^20 places, 26 MB. Later ones are compared with these.
+const IDS_MAX: usize = 900_000;
+/// Lines that are told one by one.
+const TOLD_MAX: u64 = 10;
+
+/// The ids of the messages so far. Hashes are kept, of 64 bits with a key of this run: among 900,000 ids two are taken
+/// for one once in 45 million runs, and that is a warning.
+#[derive(Debug, Default)]
+pub struct SeenIds {
+    keys: RandomState,
+    /// By the hash of an id, the line that had it first and the hash of the body there.
+    first: HashMap<u64, (usize, u64)>,
+    again: u64,
+    is_full: bool,
+}
+
+impl SeenIds {
+    /// What there is to say of a line whose id another line had before.
+    pub fn see(&mut self, number: usize, message: &Message) -> Option<String> {
+        let id = self.keys.hash_one(message.id?);
+        let body = self.keys.hash_one(&message.sendable.content().body);
+        let has_room = self.first.len() < IDS_MAX;
+        let (first, is_copy) = match self.first.entry(id) {
+            Entry::Occupied(seen) => (seen.get().0, seen.get().1 == body),
+            Entry::Vacant(place) if has_room => {
+                place.insert((number, body));
+                return None;
+            }
+            Entry::Vacant(_) => {
+                self.is_full = true;
+                return None;
+            }
+        };
+        self.again += 1;
+        (self.again <= TOLD_MAX).then(|| match is_copy {
+            true => format!("the same message as on line {first}: a copy"),
+            false => format!(
+                "the message_id of line {first} with another content: a consumer that knows messages by their id processes \
+                 only one of the two"
+            ),
+        })
+    }
+
+    /// What was not told line by line, after the last one.
+    pub fn rest(&self) -> Vec<String> {
+        let more = self.again.saturating_sub(TOLD_MAX);
+        let more =
+            (more > 0).then(|| format!("{more} more lines have a message_id that a line before them has"));
+        let limit = format!("a message_id was looked for among those of the first {IDS_MAX} messages alone");
+        more.into_iter().chain(self.is_full.then_some(limit)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use redeliver_core::message::{Content, OutgoingMessage};
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn message(id: u128, body: &str) -> Message {
+        let content = Content { body: body.to_owned(), ..Content::default() };
+        let sendable = OutgoingMessage::new(content).unwrap();
+        Message { sendable, id: Some(Uuid::from_u128(id)), is_plain: false }
+    }
+
+    #[test]
+    fn ten_lines_are_told_with_the_line_that_had_their_id_first_and_the_others_are_counted() {
+        let mut seen = SeenIds::default();
+        assert_eq!((seen.see(1, &message(1, "a")), seen.see(2, &message(2, "a"))), (None, None));
+        assert_eq!(seen.see(3, &message(1, "a")).unwrap(), "the same message as on line 1: a copy");
+        assert!(
+            seen.see(4, &message(2, "b"))
+                .unwrap()
+                .starts_with("the message_id of line 2 with another content: ")
+        );
+        assert_eq!(seen.see(5, &Message { id: None, ..message(2, "b") }), None, "SQS will give it one");
+        assert_eq!(seen.rest(), [""; 0]);
+        let told = (6..=25).filter(|line| seen.see(*line, &message(1, "c")).is_some()).count();
+        assert_eq!(told, 8);
+        assert_eq!(seen.rest(), ["12 more lines have a message_id that a line before them has"]);
+    }
+
+    #[test]
+    fn memory_is_bounded_and_what_was_not_compared_is_said() {
+        let mut seen = SeenIds::default();
+        for number in 1..=IDS_MAX + 1 {
+            assert_eq!(seen.see(number, &message(number as u128, "a")), None);
+        }
+        assert_eq!((seen.first.len(), seen.first.capacity()), (IDS_MAX, 917_504));
+        assert!(seen.see(IDS_MAX + 2, &message(7, "b")).unwrap().contains("of line 7 "));
+        assert_eq!(
+            seen.rest(),
+            ["a message_id was looked for among those of the first 900000 messages alone"]
+        );
+    }
+}

@@ -1,0 +1,94 @@
+//! Brings a mapping to the state that is wanted, and waits until it is there.
+
+use std::time::Duration;
+
+use redeliver_core::ports::Clock;
+
+use crate::queues::event_sources::{EventSources, LambdaError, Mapping};
+
+/// Between two looks at a mapping that is on its way.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(2);
+/// How long a mapping may take; most take less than a minute.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// The state that is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    Disabled,
+    Enabled,
+}
+
+impl Wanted {
+    /// As Lambda calls it.
+    pub const fn state(self) -> &'static str {
+        match self {
+            Self::Disabled => "Disabled",
+            Self::Enabled => "Enabled",
+        }
+    }
+
+    pub(super) const fn doing(self) -> &'static str {
+        match self {
+            Self::Disabled => "pausing the readers of",
+            Self::Enabled => "resuming the readers of",
+        }
+    }
+
+    const fn opposite(self) -> Self {
+        match self {
+            Self::Disabled => Self::Enabled,
+            Self::Enabled => Self::Disabled,
+        }
+    }
+}
+
+/// Brings a mapping to the wanted state, within three minutes; if it is not there then, what was tried and what came of
+/// it.
+pub async fn switch(
+    sources: &EventSources,
+    clock: &impl Clock,
+    mapping: &Mapping,
+    wanted: Wanted,
+) -> Result<(), String> {
+    let state = bring(sources, clock, mapping, wanted).await.map_err(|error| error.to_string())?;
+    match state == wanted.state() {
+        true => Ok(()),
+        false => Err(format!("is {state}, not {}, after {} s", wanted.state(), PATIENCE.as_secs())),
+    }
+}
+
+/// The state at the end.
+async fn bring(
+    sources: &EventSources,
+    clock: &impl Clock,
+    mapping: &Mapping,
+    wanted: Wanted,
+) -> Result<String, LambdaError> {
+    let deadline = clock.now() + PATIENCE;
+    let mut state = mapping.state.clone();
+    while state != wanted.state() {
+        // Anything else than the opposite is on its way somewhere: Lambda takes no change meanwhile.
+        if state == wanted.opposite().state() {
+            match sources.set_enabled(&mapping.uuid, wanted == Wanted::Enabled).await {
+                Ok(changed) => state = changed.state,
+                Err(error) if error.may_pass() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        // Lambda answers at once with a state on the way (`Disabling`), in which the function is still invoked. Only
+        // the state itself is what was asked for.
+        if state == wanted.state() || clock.now() + BETWEEN_LOOKS > deadline {
+            break;
+        }
+        clock.sleep(BETWEEN_LOOKS).await;
+        match sources.get(&mapping.uuid).await {
+            Ok(now) => state = now.state,
+            Err(error) if error.may_pass() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(state)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,92 @@
+use std::sync::Mutex;
+
+use redeliver_core::message::Timestamp;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::tests::sdk_config;
+use redeliver_testing::loopback::Loopback;
+
+/// A clock that moves only when somebody sleeps.
+struct Sleeps(Mutex<Timestamp>);
+
+impl Clock for Sleeps {
+    fn now(&self) -> Timestamp {
+        *self.0.lock().unwrap()
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        *self.0.lock().unwrap() += duration;
+    }
+}
+
+fn mapping(state: &str) -> Mapping {
+    Mapping {
+        uuid: "one".to_owned(),
+        function: "orders-processor".to_owned(),
+        state: state.to_owned(),
+        batch_size: Some(10),
+        maximum_concurrency: None,
+        last_modified: None,
+    }
+}
+
+fn state(state: &str) -> (u16, Value) {
+    (200, json!({ "UUID": "one", "State": state }))
+}
+
+fn refusal(status: u16, code: &str) -> (u16, Value) {
+    (status, json!({ "__type": code, "Message": "no" }))
+}
+
+/// What becomes of it, the methods of the requests, and how long it took.
+async fn switched(
+    from: &str,
+    wanted: Wanted,
+    answers: impl IntoIterator<Item = (u16, Value)>,
+) -> (Result<(), String>, String, i64) {
+    let server = Loopback::start(answers);
+    let clock = Sleeps(Mutex::new(Timestamp::UNIX_EPOCH));
+    let outcome = switch(&EventSources::new(&sdk_config(server.url())), &clock, &mapping(from), wanted).await;
+    let methods = server.requests().iter().map(|(line, _)| &line[..1]).collect();
+    (outcome, methods, clock.now().timestamp())
+}
+
+#[tokio::test]
+async fn a_mapping_that_is_there_already_is_left_alone() {
+    assert_eq!(switched("Disabled", Wanted::Disabled, []).await, (Ok(()), String::new(), 0));
+}
+
+#[tokio::test]
+async fn a_change_is_asked_for_once_and_waited_for() {
+    let answers = [state("Disabling"), state("Disabling"), state("Disabled")];
+    let expected = (Ok(()), "PGG".to_owned(), 4);
+    assert_eq!(switched("Enabled", Wanted::Disabled, answers).await, expected);
+    let answers = [state("Enabling"), state("Enabled")];
+    let expected = (Ok(()), "PG".to_owned(), 2);
+    assert_eq!(switched("Disabled", Wanted::Enabled, answers).await, expected);
+}
+
+#[tokio::test]
+async fn a_mapping_that_somebody_else_is_changing_is_changed_after_that() {
+    let answers =
+        [state("Enabled"), refusal(400, "ResourceInUseException"), state("Enabled"), state("Disabled")];
+    let expected = (Ok(()), "GPGP".to_owned(), 4);
+    assert_eq!(switched("Updating", Wanted::Disabled, answers).await, expected);
+}
+
+#[tokio::test]
+async fn the_wait_has_an_end() {
+    let answers = (0..200).map(|_| state("Disabling"));
+    let (outcome, _, seconds) = switched("Enabled", Wanted::Disabled, answers).await;
+    assert_eq!(outcome, Err("is Disabling, not Disabled, after 180 s".to_owned()));
+    assert_eq!(seconds, 180);
+}
+
+#[tokio::test]
+async fn a_refusal_is_told() {
+    let answers = [refusal(403, "AccessDeniedException")];
+    let (outcome, methods, _) = switched("Enabled", Wanted::Disabled, answers).await;
+    let word = "lambda:UpdateEventSourceMapping: AccessDeniedException: no";
+    assert_eq!((outcome, methods.as_str()), (Err(word.to_owned()), "P"));
+}

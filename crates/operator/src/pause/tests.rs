@@ -1,0 +1,118 @@
+//! `pause` and `resume` against answers that are written down.
+
+use clap::Parser;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::status::denied;
+use crate::terminal::output::document;
+use redeliver_testing::loopback::{Body, Loopback};
+
+#[derive(Debug, Parser)]
+struct Program {
+    #[command(flatten)]
+    queues: Queues,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+fn queue(name: &str) -> [(u16, Value); 2] {
+    let arn = format!("arn:aws:sqs:eu-central-1:000000000000:{name}");
+    [
+        (200, json!({ "QueueUrl": format!("http://127.0.0.1:1/0/{name}") })),
+        (200, json!({ "Attributes": { "QueueArn": arn } })),
+    ]
+}
+
+fn mapping(uuid: &str, state: &str) -> (u16, Value) {
+    let function = "arn:aws:lambda:eu-central-1:000000000000:function:reader";
+    (200, json!({ "EventSourceMappings": [{ "UUID": uuid, "State": state, "FunctionArn": function }] }))
+}
+
+async fn switched(endpoint: &Loopback, queues: [&str; 2], all: bool, wanted: Wanted) -> Switched {
+    let there = ["program", "--endpoint-url", endpoint.url(), "--region", "eu-central-1"];
+    let Program { queues, connection } = Program::parse_from(there.iter().chain(&queues));
+    switch_readers(&queues, &connection, all, wanted, false).await.unwrap()
+}
+
+/// What would become of the mappings of three queues, of which `pause --all` has disabled all and a person has enabled
+/// one.
+async fn planned(all: bool, wanted: Wanted) -> Switched {
+    let urls = ["annotation", "final-dlq", "intermediate-dlq", "source"].map(|name| queue(name)[0].clone());
+    let attributes =
+        ["source", "intermediate-dlq", "annotation", "final-dlq"].map(|name| queue(name)[1].clone());
+    let mappings = [mapping("one", "Enabled"), mapping("two", "Disabled"), mapping("three", "Disabled")];
+    let endpoint = Loopback::start(urls.into_iter().chain(attributes).chain(mappings));
+    switched(&endpoint, ["--prefix", "orders"], all, wanted).await
+}
+
+#[tokio::test]
+async fn resume_starts_all_that_a_pause_of_all_has_stopped() {
+    let report = planned(true, Wanted::Enabled).await;
+    let of: Vec<_> =
+        report.mappings.iter().map(|changed| (changed.uuid.as_str(), changed.from.as_str())).collect();
+    assert_eq!(of, [("one", "Enabled"), ("two", "Disabled"), ("three", "Disabled")]);
+    assert!(!report.applied);
+    let lines = report.lines();
+    assert_eq!(lines.lines().count(), 3, "{lines}");
+    assert!(lines.starts_with("reader at source: is Enabled already\nreader at "), "{lines}");
+    assert!(lines.contains(": would be Enabled, is Disabled\n"), "{lines}");
+}
+
+#[tokio::test]
+async fn a_pause_is_of_the_source_queue_alone_unless_all_is_asked_for() {
+    let report = planned(false, Wanted::Disabled).await;
+    assert_eq!(report.mappings.iter().map(|changed| changed.uuid.as_str()).collect::<Vec<_>>(), ["one"]);
+}
+
+#[tokio::test]
+async fn a_queue_is_paused_by_its_name() {
+    let [url, attributes] = queue("my-orders");
+    let endpoint = Loopback::start([url, attributes, mapping("one", "Enabled")]);
+    let report = switched(&endpoint, ["--queue", "my-orders"], false, Wanted::Disabled).await;
+    assert_eq!(report.lines(), "reader at my-orders: would be Disabled, is Enabled\n");
+    assert_eq!(
+        document("pause", &report),
+        "{\"schema\":\"redeliver.pause/1\",\"applied\":false,\"mappings\":[{\"queue\":\"my-orders\",\"function\":\"reader\",\
+         \"uuid\":\"one\",\"from\":\"Enabled\",\"to\":\"Disabled\",\"error\":null}],\
+         \"without_mapping\":[]}\n"
+    );
+}
+
+#[tokio::test]
+async fn a_queue_that_containers_read_is_not_paused_and_what_to_do_is_said() {
+    let [url, attributes] = queue("my-orders").map(|(status, body)| (status, Body::from(body)));
+    let mappings = (200, json!({ "EventSourceMappings": [] }).into());
+    let endpoint = Loopback::start([url, attributes, mappings, denied()]);
+    let report = switched(&endpoint, ["--queue", "my-orders"], false, Wanted::Disabled).await;
+    assert_eq!(
+        report.without_mapping.iter().map(|queue| queue.in_words(Wanted::Disabled)).collect::<Vec<_>>(),
+        ["my-orders: nothing was paused, since it has no event source mapping; what reads it is not known: \
+          cloudwatch:GetMetricData: AccessDenied: not authorized. Stop containers where they run, such as by `kubectl scale \
+          deployment NAME --replicas 0` or `aws ecs update-service --service NAME --desired-count 0`"]
+    );
+    assert_eq!((report.mappings.len(), report.lines().as_str(), report.exit_code()), (0, "", 3));
+}
+
+#[test]
+fn a_queue_beside_others_that_could_not_be_paused_is_no_success() {
+    let without =
+        || WithoutMapping { queue: "orders".to_owned(), readers: Readers::NobodySeen { minutes: 15 } };
+    for (without_mapping, error, expected) in [
+        (vec![], None, 0),
+        (vec![], Some("no".to_owned()), 1),
+        (vec![without()], None, 1),
+        (vec![without()], Some("no".to_owned()), 1),
+    ] {
+        let changed = Changed {
+            queue: "bills".to_owned(),
+            function: "reader".to_owned(),
+            uuid: "one".to_owned(),
+            from: "Enabled".to_owned(),
+            to: "Disabled",
+            error,
+        };
+        let report = Switched { applied: true, mappings: vec![changed], without_mapping };
+        assert_eq!(report.exit_code(), expected, "{report:?}");
+    }
+}

@@ -1,0 +1,24 @@
+//! Which account, region and queue: as in the AWS CLI, or by the stack's name; and what AWS says of them.
+
+pub mod account;
+mod address;
+mod aws_error;
+pub mod cloudwatch;
+mod connection;
+mod counts;
+mod deployment;
+mod endpoint;
+pub mod event_sources;
+mod profile;
+mod queue_args;
+mod redrive_policy;
+mod request_log;
+
+pub use address::{QueueAddress, name_in, region_in};
+pub use aws_error::{is_missing, said};
+pub use connection::{Connection, DeadLetterQueue, KnownQueue, by_name, emulator_credentials};
+pub use counts::Counts;
+pub use endpoint::is_on_this_machine;
+pub use queue_args::{OneQueue, OpenQueue, Queues};
+pub use redrive_policy::RedrivePolicy;
+pub use request_log::Requests;

@@ -1,0 +1,71 @@
+//! Whose account it is: said with a plan and before anything is changed, so that nobody changes another one than they
+//! mean.
+
+use std::fmt::Display;
+use std::time::Duration;
+
+use aws_config::SdkConfig;
+use aws_config::retry::RetryConfig;
+use aws_config::timeout::TimeoutConfig;
+use aws_sdk_sts::Client;
+
+use crate::queues::{Connection, Requests, region_in};
+use crate::terminal::stderr;
+
+/// An emulator may have no STS, or never answer: what is to be done is done all the same.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Whose credentials these are. STS answers to any (`GetCallerIdentity` needs no permission).
+async fn account_of(config: &SdkConfig) -> String {
+    let config = aws_sdk_sts::config::Builder::from(config)
+        .retry_config(RetryConfig::disabled())
+        .timeout_config(TimeoutConfig::builder().operation_timeout(PATIENCE).build())
+        .interceptor(Requests)
+        .build();
+    match Client::from_conf(config).get_caller_identity().send().await {
+        Ok(caller) => in_words(caller.account, caller.arn),
+        Err(_) => in_words(None, None),
+    }
+}
+
+fn in_words(account: Option<String>, arn: Option<String>) -> String {
+    match (account, arn) {
+        (Some(account), Some(arn)) => format!("account {account} ({arn})"),
+        (Some(account), None) => format!("account {account}"),
+        (None, _) => "account unknown".to_owned(),
+    }
+}
+
+/// Says what is about to be changed or would be, and whose it is; STS is asked in the queue's region, since none may be
+/// set.
+pub async fn announce(connection: &Connection, queue_arn: &str, what: impl Display) {
+    let account = match connection.sdk_config(region_in(queue_arn)).await {
+        Ok(config) => account_of(&config).await,
+        Err(_) => in_words(None, None),
+    };
+    stderr::remark(format_args!("{account}: {what}"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::sdk_config;
+    use redeliver_testing::loopback::Loopback;
+
+    #[tokio::test]
+    async fn an_endpoint_without_sts_stops_nothing() {
+        let endpoint = Loopback::start([(404, serde_json::json!({ "message": "no such service" }))]);
+        assert_eq!(account_of(&sdk_config(endpoint.url())).await, "account unknown");
+        let silent = Loopback::start::<serde_json::Value>([]);
+        assert_eq!(account_of(&sdk_config(silent.url())).await, "account unknown");
+    }
+
+    #[test]
+    fn an_account_is_told_with_who_is_at_work() {
+        let arn = "arn:aws:sts::123456789012:assumed-role/ops/ana".to_owned();
+        assert_eq!(
+            in_words(Some("123456789012".to_owned()), Some(arn)),
+            "account 123456789012 (arn:aws:sts::123456789012:assumed-role/ops/ana)"
+        );
+    }
+}

@@ -1,0 +1,151 @@
+//! `--queue`: a queue's URL, name or ARN, whichever is at hand.
+
+use std::fmt;
+use std::str::FromStr;
+
+use thiserror::Error;
+
+/// How a queue is named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum QueueAddress {
+    /// `https://sqs.eu-central-1.amazonaws.com/123456789012/orders`
+    Url(String),
+    /// `orders`: in the account and the region of the credentials.
+    Name(String),
+    /// `arn:aws:sqs:eu-central-1:123456789012:orders`
+    Arn { arn: String, region: String, account: String, name: String },
+}
+
+/// Why a text names no queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum NoQueueAddress {
+    /// It names something else than a queue, or is cut off.
+    #[error("is no ARN of a queue (arn:aws:sqs:REGION:ACCOUNT:NAME)")]
+    Arn,
+    /// No queue can have this name.
+    #[error(
+        "is no queue's URL, name or ARN; a name has at most 80 letters, digits, hyphens and underscores, such as \
+         orders-final-dlq"
+    )]
+    Name,
+}
+
+impl QueueAddress {
+    /// The region that the address itself names.
+    pub fn region(&self) -> Option<&str> {
+        match self {
+            Self::Arn { region, .. } => Some(region),
+            Self::Url(url) => region_of(url),
+            Self::Name(_) => None,
+        }
+    }
+
+    /// Whether it is a FIFO queue: their names end so.
+    pub fn is_fifo(&self) -> bool {
+        self.to_string().ends_with(".fifo")
+    }
+}
+
+impl FromStr for QueueAddress {
+    type Err = NoQueueAddress;
+
+    fn from_str(text: &str) -> Result<Self, NoQueueAddress> {
+        if text.starts_with("https://") || text.starts_with("http://") {
+            return Ok(Self::Url(text.to_owned()));
+        }
+        if text.starts_with("arn:") {
+            let ["arn", _partition, "sqs", region, account, name] = text.split(':').collect::<Vec<_>>()[..]
+            else {
+                return Err(NoQueueAddress::Arn);
+            };
+            let is_whole = !region.is_empty() && is_account(account) && is_name(name);
+            return if is_whole { Ok(arn(text, region, account, name)) } else { Err(NoQueueAddress::Arn) };
+        }
+        if is_name(text) { Ok(Self::Name(text.to_owned())) } else { Err(NoQueueAddress::Name) }
+    }
+}
+
+impl fmt::Display for QueueAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Url(text) | Self::Name(text) | Self::Arn { arn: text, .. }) = self;
+        f.write_str(text)
+    }
+}
+
+/// The region that an ARN names.
+pub fn region_in(arn: &str) -> Option<&str> {
+    arn.split(':').nth(3)
+}
+
+/// The queue's name in its ARN.
+pub fn name_in(arn: &str) -> &str {
+    arn.rsplit(':').next().unwrap_or(arn)
+}
+
+fn arn(arn: &str, region: &str, account: &str, name: &str) -> QueueAddress {
+    let [arn, region, account, name] = [arn, region, account, name].map(str::to_owned);
+    QueueAddress::Arn { arn, region, account, name }
+}
+
+fn is_account(text: &str) -> bool {
+    text.len() == 12 && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// "Amazon SQS queue quotas": 80 characters, the suffix of FIFO queues among them.
+fn is_name(text: &str) -> bool {
+    let stem = text.strip_suffix(".fifo").unwrap_or(text);
+    let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    !stem.is_empty() && text.len() <= 80 && stem.bytes().all(is_legal)
+}
+
+/// `https://sqs.REGION.amazonaws.com/…` ("Amazon SQS endpoints and quotas").
+fn region_of(url: &str) -> Option<&str> {
+    let host = url.split("://").nth(1)?.split('/').next()?;
+    let region = host.strip_prefix("sqs.").or_else(|| host.strip_prefix("sqs-fips."))?;
+    let (region, domain) = region.split_once('.')?;
+    matches!(domain, "amazonaws.com" | "amazonaws.com.cn" | "api.aws").then_some(region)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_is_named_by_its_url_its_name_or_its_arn() {
+        let parse = |text: &str| text.parse::<QueueAddress>();
+        let url = "https://sqs.eu-central-1.amazonaws.com/123456789012/orders";
+        assert_eq!(parse(url), Ok(QueueAddress::Url(url.to_owned())));
+        assert_eq!(parse("orders-final_dlq"), Ok(QueueAddress::Name("orders-final_dlq".to_owned())));
+        let text = "arn:aws-cn:sqs:cn-north-1:123456789012:orders";
+        assert_eq!(parse(text), Ok(arn(text, "cn-north-1", "123456789012", "orders")));
+        assert!(parse("orders.fifo").unwrap().is_fifo() && !parse("orders").unwrap().is_fifo());
+        for (wrong, why) in [
+            ("", NoQueueAddress::Name),
+            ("sqs.eu-central-1.amazonaws.com/123456789012/orders", NoQueueAddress::Name),
+            ("two words", NoQueueAddress::Name),
+            (&"x".repeat(81), NoQueueAddress::Name),
+            ("arn:aws:lambda:eu-central-1:123456789012:function:orders", NoQueueAddress::Arn),
+            ("arn:aws:sqs:eu-central-1:1234:orders", NoQueueAddress::Arn),
+            ("arn:aws:sqs::123456789012:orders", NoQueueAddress::Arn),
+        ] {
+            assert_eq!(parse(wrong), Err(why), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_region_is_read_out_of_an_arn_and_out_of_a_url_of_aws() {
+        let region = |text: &str| text.parse::<QueueAddress>().unwrap().region().map(str::to_owned);
+        for there in [
+            "arn:aws:sqs:eu-central-1:123456789012:orders",
+            "https://sqs.eu-central-1.amazonaws.com/123456789012/orders",
+            "https://sqs-fips.eu-central-1.api.aws/123456789012/orders",
+        ] {
+            assert_eq!(region(there).as_deref(), Some("eu-central-1"), "{there}");
+        }
+        for not_there in
+            ["orders", "http://127.0.0.1:4566/000000000000/orders", "https://sqs.example.com/1/orders"]
+        {
+            assert_eq!(region(not_there), None, "{not_there}");
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! What is said of a request to AWS that failed.
+
+use aws_config::SdkConfig;
+use aws_sdk_sqs::error::ProvideErrorMetadata;
+use redeliver_aws::{Unreached, unreached};
+
+use super::Connection;
+use crate::Failure;
+
+const CREDENTIALS: &str = "set AWS_PROFILE or --profile, or set AWS_ACCESS_KEY_ID and \
+                              AWS_SECRET_ACCESS_KEY; with single sign-on run `aws sso login`, then \
+                              `eval \"$(aws configure export-credentials --format env)\"`";
+
+impl Connection {
+    /// A request's error in words. Advice on names and permissions is for requests that came to a service.
+    pub async fn failed<E>(&self, error: &E, otherwise: impl FnOnce(&str) -> String) -> Failure
+    where
+        E: ProvideErrorMetadata + std::error::Error + 'static,
+    {
+        match unreached(error) {
+            // By the JSON protocol, and by the query protocol before it.
+            None if error.code().is_some_and(|code| code.starts_with("ExpiredToken")) => {
+                format!("the AWS credentials have expired ({}): {CREDENTIALS}", said(error))
+            }
+            None => otherwise(&said(error)),
+            Some(Unreached::NoCredentials) => format!("no AWS credentials found: {CREDENTIALS}"),
+            Some(Unreached::UnusableCredentials(why)) => {
+                format!("the AWS credentials cannot be loaded ({why}): {CREDENTIALS}")
+            }
+            Some(Unreached::NoConnection(why)) => {
+                let config = self.sdk_config(Some("us-east-1")).await;
+                match config.ok().as_ref().and_then(SdkConfig::endpoint_url) {
+                    Some(endpoint) => {
+                        format!("no connection to {endpoint} ({why}): is it running? check --endpoint-url")
+                    }
+                    None => format!("no connection to AWS ({why}): check the network and the region"),
+                }
+            }
+        }
+        .into()
+    }
+}
+
+/// An AWS error in words: the service's code and text if it answered, else the whole chain of causes.
+pub fn said<E>(error: &E) -> String
+where
+    E: ProvideErrorMetadata + std::error::Error,
+{
+    match (error.code(), error.message()) {
+        (Some(code), Some(message)) => format!("{code}: {message}"),
+        (Some(code), None) => code.to_owned(),
+        (None, _) => causes(error),
+    }
+}
+
+/// Whether SQS says that there is no such queue: by JSON, or by the query protocol before it, whose code it still sends.
+pub fn is_missing(error: &impl ProvideErrorMetadata) -> bool {
+    let is_code = |code: &str| code.ends_with("QueueDoesNotExist") || code.ends_with("NonExistentQueue");
+    error.code().is_some_and(is_code)
+}
+
+fn causes(error: &dyn std::error::Error) -> String {
+    let mut words = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        words = format!("{words}: {cause}");
+        source = cause.source();
+    }
+    words
+}

@@ -1,0 +1,118 @@
+//! CloudWatch: the points of many metrics at once.
+
+use aws_sdk_cloudwatch::Client;
+use aws_sdk_cloudwatch::error::SdkError;
+use aws_sdk_cloudwatch::operation::get_metric_data::GetMetricDataError;
+use aws_sdk_cloudwatch::primitives::DateTime;
+use aws_sdk_cloudwatch::types::{self, Dimension, MetricDataQuery, MetricDataResult, MetricStat, StatusCode};
+use redeliver_core::message::Timestamp;
+
+/// The namespace of SQS's own metrics, and the dimension that names their queue.
+pub const SQS: &str = "AWS/SQS";
+pub const QUEUE_NAME: &str = "QueueName";
+pub const OLDEST_MESSAGE: &str = "ApproximateAgeOfOldestMessage";
+/// What an alarm is in that has no state yet.
+pub const NO_STATE: &str = "INSUFFICIENT_DATA";
+
+/// Metrics of one request ("GetMetricData", Amazon CloudWatch API Reference).
+pub const METRICS_MAX: usize = 500;
+
+/// A metric's value in the period that begins at that moment: all that is asked for are whole numbers.
+pub type Point = (Timestamp, i64);
+
+/// A metric with one dimension.
+#[derive(Clone, Copy, Debug)]
+pub struct Metric<'a> {
+    pub namespace: &'a str,
+    pub name: &'a str,
+    pub dimension: (&'a str, &'a str),
+    /// `Maximum`, `Sum`
+    pub statistic: &'a str,
+}
+
+/// Why there are no points.
+#[derive(Debug)]
+pub enum NoPoints {
+    Request(Box<SdkError<GetMetricDataError>>),
+    /// The request is answered, and one of its metrics refused.
+    Metric(String),
+}
+
+/// The points of each metric, in the order of the metrics and each one's points in none.
+pub async fn points(
+    client: &Client,
+    metrics: &[Metric<'_>],
+    period_seconds: i32,
+    start: Timestamp,
+    end: Timestamp,
+) -> Result<Vec<Vec<Point>>, NoPoints> {
+    let mut found = vec![Vec::new(); metrics.len()];
+    for (some, found) in metrics.chunks(METRICS_MAX).zip(found.chunks_mut(METRICS_MAX)) {
+        let queries = some.iter().zip(0..).map(|(metric, n)| metric.query(n, period_seconds)).collect();
+        let request = client.get_metric_data().set_metric_data_queries(Some(queries));
+        let request = request.start_time(moment(start)).end_time(moment(end));
+        let mut pages = request.into_paginator().send();
+        while let Some(page) = pages.next().await {
+            let page = page.map_err(|error| NoPoints::Request(Box::new(error)))?;
+            // Pages are cut where they please: the points of one metric may be on several.
+            for result in page.metric_data_results.unwrap_or_default() {
+                check(&result)?;
+                if let Some(points) = result.id().and_then(place).and_then(|place| found.get_mut(place)) {
+                    let both = result.timestamps().iter().zip(result.values());
+                    points
+                        .extend(both.filter_map(|(moment, value)| Some((timestamp(moment)?, whole(*value)))));
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+impl<'a> Metric<'a> {
+    /// One of SQS's own ("Available CloudWatch metrics for Amazon SQS"): what is approximate is a level, all else counts.
+    pub fn of_queue(name: &'a str, queue: &'a str) -> Self {
+        let statistic = if name.starts_with("Approximate") { "Maximum" } else { "Sum" };
+        Self { namespace: SQS, name, dimension: (QUEUE_NAME, queue), statistic }
+    }
+
+    fn query(&self, n: usize, period_seconds: i32) -> MetricDataQuery {
+        let (name, value) = self.dimension;
+        let metric = types::Metric::builder()
+            .namespace(self.namespace)
+            .metric_name(self.name)
+            .dimensions(Dimension::builder().name(name).value(value).build())
+            .build();
+        let stat = MetricStat::builder().metric(metric).period(period_seconds).stat(self.statistic).build();
+        // An id must begin with a small letter.
+        MetricDataQuery::builder().id(format!("q{n}")).metric_stat(stat).build()
+    }
+}
+
+fn place(id: &str) -> Option<usize> {
+    id.strip_prefix('q')?.parse().ok()
+}
+
+/// A metric that is refused is not taken for one without points. `PartialData` is what more pages follow of.
+fn check(result: &MetricDataResult) -> Result<(), NoPoints> {
+    match &result.status_code {
+        Some(code @ (StatusCode::Forbidden | StatusCode::InternalError)) => {
+            let said = result.messages().iter().filter_map(|message| message.value());
+            let words: Vec<_> = [code.as_str()].into_iter().chain(said).collect();
+            Err(NoPoints::Metric(words.join(": ")))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "ages are of 14 days at most, sums far below 2^53")]
+fn whole(value: f64) -> i64 {
+    value as i64
+}
+
+fn moment(at: Timestamp) -> DateTime {
+    DateTime::from_secs(at.timestamp())
+}
+
+fn timestamp(at: &DateTime) -> Option<Timestamp> {
+    Timestamp::from_timestamp(at.secs(), at.subsec_nanos())
+}

@@ -1,0 +1,212 @@
+//! Which account and region, as in the AWS CLI, and the queues there.
+
+use std::collections::{BTreeMap, HashMap};
+
+use aws_config::environment::EnvironmentVariableCredentialsProvider;
+use aws_config::meta::credentials::CredentialsProviderChain;
+use aws_config::{BehaviorVersion, Region, SdkConfig};
+use aws_runtime::env_config::file::EnvConfigFiles;
+use aws_sdk_sqs::Client;
+use aws_sdk_sqs::config::{Credentials, SharedCredentialsProvider};
+use aws_sdk_sqs::types::QueueAttributeName;
+use clap::Args;
+use redeliver_aws::sqs::{POLL_TIMEOUT, SqsQueue, client_config};
+use redeliver_core::ports::Queue as _;
+use redeliver_core::strategy::Role;
+
+use super::aws_error::is_missing;
+use super::queue_args::OneQueue;
+use super::request_log::Requests;
+use super::{QueueAddress, is_on_this_machine, profile};
+use crate::Failure;
+
+/// Where AWS is.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Connection {
+    /// A profile of the AWS configuration files: it counts more than credentials in the environment. For single
+    /// sign-on, export its credentials and leave this out
+    #[arg(long, value_name = "NAME")]
+    profile: Option<String>,
+    /// The AWS region; by default the profile's, or `AWS_REGION`
+    #[arg(long, value_name = "REGION")]
+    region: Option<String>,
+    /// Another endpoint than AWS's, e.g. an emulator's; by default `AWS_ENDPOINT_URL`
+    #[arg(long, value_name = "URL")]
+    endpoint_url: Option<String>,
+}
+
+/// Which DLQ.
+#[derive(Clone, Debug, Args)]
+pub struct DeadLetterQueue {
+    #[command(flatten)]
+    which: OneQueue,
+    /// Read the queue although it has a redrive policy: reading counts as receiving, and may move its messages on
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    pub connection: Connection,
+}
+
+/// A queue that exists, and what SQS says of it.
+#[derive(Clone, Debug)]
+pub struct KnownQueue {
+    pub queue: SqsQueue,
+    pub attributes: BTreeMap<String, String>,
+}
+
+impl DeadLetterQueue {
+    pub fn new(which: OneQueue, connection: Connection) -> Self {
+        Self { which, force: false, connection }
+    }
+
+    pub async fn open(&self) -> Result<KnownQueue, Failure> {
+        let queue =
+            self.connection.find(&self.which.address(&self.connection, Role::FinalDlq).await?).await?;
+        if queue.attributes.contains_key("RedrivePolicy") && !self.force {
+            return Err(format!(
+                "{} has a redrive policy: each read counts as a receive, and after enough of them SQS moves its messages on; \
+                 name a queue without one, or read it all the same with --force",
+                queue.queue.url()
+            )
+            .into());
+        }
+        Ok(queue)
+    }
+
+    /// The source queue of the deployment that this one is of.
+    pub async fn source(&self) -> Result<QueueAddress, Failure> {
+        self.which.address(&self.connection, Role::Source).await
+    }
+}
+
+impl Connection {
+    /// The options for one profile and region of a command that looks at several.
+    pub fn at(profile: Option<String>, region: Option<String>, endpoint_url: Option<String>) -> Self {
+        Self { profile, region, endpoint_url }
+    }
+
+    /// Its profile and its region, as far as they are named.
+    pub fn named(&self) -> (Option<&str>, Option<&str>) {
+        (self.profile.as_deref(), self.region.as_deref())
+    }
+
+    /// Credentials, endpoint and region: that of a queue, unless `--region` names one.
+    pub async fn sdk_config(&self, region: Option<&str>) -> Result<SdkConfig, Failure> {
+        let region = self.region.clone().or_else(|| region.map(str::to_owned)).map(Region::new);
+        let mut loader =
+            aws_config::defaults(BehaviorVersion::latest()).http_client(redeliver_aws::http_client());
+        if let Some(region) = &region {
+            loader = loader.region(region.clone());
+        }
+        if let Some(url) = &self.endpoint_url {
+            loader = loader.endpoint_url(url);
+            if is_on_this_machine(url)? {
+                loader = loader.credentials_provider(emulator_credentials());
+            }
+        }
+        let mut config = match &self.profile {
+            None => loader.load().await,
+            Some(profile) => {
+                profile::check(profile, &EnvConfigFiles::default()).await?;
+                let config = loader.profile_name(profile).load().await;
+                // The SDK's own chain would ask the environment first, and change another account than the profile's.
+                let credentials = profile::credentials(profile, config.region().cloned());
+                let credentials = SharedCredentialsProvider::new(credentials);
+                config.into_builder().credentials_provider(credentials).build()
+            }
+        };
+        // Queues of the same name may be in all regions of AWS: one of them must be meant. An endpoint is wherever it
+        // is.
+        if config.region().is_none() {
+            if config.endpoint_url().is_none() {
+                return Err("no region is set: add --region, or set AWS_REGION".into());
+            }
+            config = config.into_builder().region(Region::from_static("us-east-1")).build();
+        }
+        Ok(config)
+    }
+
+    /// A client of SQS, in this region unless `--region` names one.
+    pub(super) async fn sqs_client(&self, region: Option<&str>) -> Result<Client, Failure> {
+        let config = self.sdk_config(region).await?;
+        Ok(Client::from_conf(client_config(&config, Some(POLL_TIMEOUT)).interceptor(Requests).build()))
+    }
+
+    /// A queue by its URL, name or ARN.
+    pub async fn find(&self, address: &QueueAddress) -> Result<KnownQueue, Failure> {
+        if let (QueueAddress::Arn { arn, region: there, .. }, Some(region)) = (address, &self.region)
+            && there != region
+        {
+            return Err(format!("{arn} is not in the region {region}: leave --region out").into());
+        }
+        let client = self.sqs_client(address.region()).await?;
+        let (name, account) = match address {
+            QueueAddress::Url(url) => return self.known(client, url).await,
+            QueueAddress::Name(name) => (name, None),
+            QueueAddress::Arn { name, account, .. } => (name, Some(account.clone())),
+        };
+        match self.url_of(&client, name, account).await? {
+            Some(url) => self.known(client, &url).await,
+            None => Err(format!(
+                "there is no queue {address} in this account and region ({}); check the name, --region and --profile",
+                client.config().region().map(ToString::to_string).unwrap_or_default()
+            )
+            .into()),
+        }
+    }
+
+    /// A queue to send messages to.
+    pub async fn source_queue(&self, address: &QueueAddress) -> Result<KnownQueue, Failure> {
+        if address.is_fifo() {
+            return Err(format!(
+                "{address} is a FIFO queue, which cannot delay single messages; the source queue is a standard queue"
+            )
+            .into());
+        }
+        self.find(address).await
+    }
+
+    /// `None` if there is no such queue.
+    pub(super) async fn url_of(
+        &self,
+        client: &Client,
+        name: &str,
+        account: Option<String>,
+    ) -> Result<Option<String>, Failure> {
+        let request = client.get_queue_url().queue_name(name).set_queue_owner_aws_account_id(account);
+        match request.send().await {
+            Ok(answer) => Ok(answer.queue_url),
+            Err(error) if is_missing(&error) => Ok(None),
+            Err(error) => Err(self.failed(&error, |reason| refused(name, "sqs:GetQueueUrl", reason)).await),
+        }
+    }
+
+    async fn known(&self, client: Client, url: &str) -> Result<KnownQueue, Failure> {
+        let failed = |reason: &str| refused(url, "sqs:GetQueueAttributes", reason);
+        let request = client.get_queue_attributes().queue_url(url).attribute_names(QueueAttributeName::All);
+        let attributes = match request.send().await {
+            Ok(answer) => by_name(answer.attributes),
+            Err(error) => return Err(self.failed(&error, failed).await),
+        };
+        let arn = attributes.get("QueueArn").ok_or_else(|| failed("the answer has no ARN"))?;
+        Ok(KnownQueue { queue: SqsQueue::new(client, url, arn.as_str()), attributes })
+    }
+}
+
+/// What SQS says of a queue.
+pub fn by_name(
+    said: impl IntoIterator<Item = HashMap<QueueAttributeName, String>>,
+) -> BTreeMap<String, String> {
+    said.into_iter().flatten().map(|(name, value)| (name.as_str().to_owned(), value)).collect()
+}
+
+fn refused(queue: &str, action: &str, reason: &str) -> String {
+    format!("{queue}: {reason}; check the queue, the region, the account and your permission for {action}")
+}
+
+/// An emulator on this machine believes anybody: nobody should have to look for credentials for it.
+pub fn emulator_credentials() -> CredentialsProviderChain {
+    let anybody = Credentials::new("test", "test", None, None, "emulator");
+    CredentialsProviderChain::first_try("Environment", EnvironmentVariableCredentialsProvider::new())
+        .or_else("Emulator", anybody)
+}

@@ -1,0 +1,225 @@
+//! A deployment by its stack's name, or by the names of its queues: a construct in an app of one's own has no outputs
+//! to ask for.
+
+use std::collections::BTreeMap;
+
+use aws_sdk_sqs::Client;
+use clap::Args;
+use redeliver_core::strategy::Role;
+
+use super::{Connection, Requests, said};
+use crate::Failure;
+use crate::terminal::stderr;
+
+/// Which deployment.
+#[derive(Clone, Debug, Default, Args)]
+pub(super) struct Deployment {
+    /// The redeliver stack of this name
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["prefix", "stage"])]
+    stack: Option<String>,
+    /// The deployment with this prefix, also of a construct in an app of your own [default: redeliver]
+    #[arg(long, value_name = "NAME")]
+    prefix: Option<String>,
+    /// The deployment with this stage [default: prod]
+    #[arg(long, value_name = "NAME")]
+    stage: Option<String>,
+}
+
+/// The queues of a deployment.
+#[derive(Clone, Debug)]
+pub(super) struct Deployed {
+    name: String,
+    urls: BTreeMap<Role, String>,
+}
+
+impl Deployment {
+    pub(super) fn of_names(prefix: Option<String>, stage: Option<String>) -> Self {
+        Self { stack: None, prefix, stage }
+    }
+
+    pub(super) fn of_stack(stack: &str) -> Self {
+        Self { stack: Some(stack.to_owned()), ..Self::default() }
+    }
+
+    /// The stack's name, or what the names of the queues begin with; `None` if queues are named.
+    pub(super) fn name(&self) -> Option<String> {
+        self.stack.clone().or_else(|| self.names_begin_with())
+    }
+
+    pub(super) async fn find(&self, connection: &Connection) -> Result<Option<Deployed>, Failure> {
+        Ok(match (&self.stack, self.names_begin_with()) {
+            (Some(stack), _) => Some(Deployed::by_stack(connection, stack).await?),
+            (None, Some(name)) => Some(Deployed::by_names(connection, &name).await?),
+            (None, None) => None,
+        })
+    }
+
+    /// As `namesOf` of infra/lib/names.ts.
+    fn names_begin_with(&self) -> Option<String> {
+        let [prefix, stage] = [&self.prefix, &self.stage].map(Option::as_deref);
+        let is_named = prefix.or(stage).is_some();
+        is_named.then(|| format!("{}-{}", prefix.unwrap_or("redeliver"), stage.unwrap_or("prod")))
+    }
+}
+
+impl Deployed {
+    pub(super) fn url(&self, role: Role) -> Result<&str, Failure> {
+        let missing = || {
+            format!(
+                "{} has no {}: is it a redeliver stack? A construct in an app of your own is found by --prefix and --stage, any \
+                 queue by --queue",
+                self.name,
+                output(role)
+            )
+        };
+        Ok(self.urls.get(&role).ok_or_else(missing)?)
+    }
+
+    async fn by_stack(connection: &Connection, name: &str) -> Result<Self, Failure> {
+        let config = aws_sdk_cloudformation::config::Builder::from(&connection.sdk_config(None).await?);
+        let client = aws_sdk_cloudformation::Client::from_conf(config.interceptor(Requests).build());
+        let failed = |reason: &str| {
+            format!(
+                "stack {name}: {reason}; check the name, the region and your permission for cloudformation:DescribeStacks"
+            )
+        };
+        let stacks = match client.describe_stacks().stack_name(name).send().await {
+            Ok(answer) => answer.stacks.unwrap_or_default(),
+            Err(error) => return Err(connection.failed(&error, failed).await),
+        };
+        let stack = stacks.into_iter().next().ok_or_else(|| failed("there is no such stack"))?;
+        let urls = stack.outputs.unwrap_or_default().into_iter().filter_map(|found| {
+            let role =
+                Role::ALL.iter().copied().find(|role| found.output_key.as_deref() == Some(output(*role)))?;
+            Some((role, found.output_value?))
+        });
+        Ok(Self { name: name.to_owned(), urls: urls.collect() })
+    }
+
+    /// The queues whose names begin with `name`, which is `PREFIX-STAGE`.
+    async fn by_names(connection: &Connection, name: &str) -> Result<Self, Failure> {
+        let client = connection.sqs_client(None).await?;
+        let find = async |suffix: &str| connection.url_of(&client, &format!("{name}-{suffix}"), None).await;
+        let (annotation, final_dlq) = (find("annotation").await?, find("final-dlq").await?);
+        let (Some(annotation), Some(final_dlq)) = (&annotation, &final_dlq) else {
+            let queues = [("annotation", &annotation), ("final-dlq", &final_dlq)];
+            let missing = queues.iter().filter(|(_, url)| url.is_none());
+            let missing: Vec<_> = missing.map(|(suffix, _)| format!("{name}-{suffix}")).collect();
+            return Err(format!(
+                "there is no queue {}; check --prefix, --stage, the region and the account, \
+                 or name the queues with --queue",
+                missing.join(" and no queue ")
+            )
+            .into());
+        };
+        let intermediate = find("intermediate-dlq").await?;
+        // `retry` is the source of the strategy async-retry; an existing queue has a name of its own.
+        let mut source = find("source").await?;
+        if source.is_none() {
+            source = find("retry").await?;
+        }
+        if source.is_none() {
+            source = source_of(&client, intermediate.as_ref().unwrap_or(annotation)).await;
+        }
+        let urls = [
+            (Role::Source, source),
+            (Role::IntermediateDlq, intermediate),
+            (Role::Annotation, Some(annotation.clone())),
+            (Role::FinalDlq, Some(final_dlq.clone())),
+        ];
+        let urls = urls.into_iter().filter_map(|(role, url)| Some((role, url?)));
+        Ok(Self { name: name.to_owned(), urls: urls.collect() })
+    }
+}
+
+/// What the stack's output with a queue's URL is called.
+const fn output(role: Role) -> &'static str {
+    match role {
+        Role::Source => "SourceQueueUrl",
+        Role::IntermediateDlq => "IntermediateDlqUrl",
+        Role::Annotation => "AnnotationQueueUrl",
+        Role::FinalDlq => "FinalDlqUrl",
+    }
+}
+
+/// The queue whose DLQ this is. Who only reads the final DLQ can do without it.
+async fn source_of(client: &Client, dlq_url: &str) -> Option<String> {
+    match client.list_dead_letter_source_queues().queue_url(dlq_url).send().await {
+        Ok(answer) => answer.queue_urls.into_iter().next(),
+        Err(error) => {
+            stderr::warning(format_args!(
+                "the source queue is not found: {}; check your permission for sqs:ListDeadLetterSourceQueues on {dlq_url}, or name \
+                 the queue with --queue",
+                said(&error)
+            ));
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use redeliver_testing::loopback::Loopback;
+
+    fn url(name: &str) -> (u16, serde_json::Value) {
+        (200, json!({ "QueueUrl": format!("http://127.0.0.1:1/0/{name}") }))
+    }
+
+    fn missing() -> (u16, serde_json::Value) {
+        (400, json!({ "__type": "com.amazonaws.sqs#QueueDoesNotExist", "message": "no" }))
+    }
+
+    async fn deployment(
+        answers: impl IntoIterator<Item = (u16, serde_json::Value)>,
+    ) -> Result<Deployed, Failure> {
+        let endpoint = Loopback::start(answers);
+        Deployed::by_names(
+            &Connection::at(None, Some("eu-central-1".to_owned()), Some(endpoint.url().to_owned())),
+            "orders-test",
+        )
+        .await
+    }
+
+    #[tokio::test]
+    async fn a_construct_in_ones_own_app_is_found_by_the_names_of_its_queues() {
+        let names = ["annotation", "final-dlq", "intermediate-dlq", "source"];
+        let stack = deployment(names.map(url)).await.unwrap();
+        assert_eq!(stack.url(Role::Source).unwrap(), "http://127.0.0.1:1/0/source");
+        assert_eq!(stack.url(Role::IntermediateDlq).unwrap(), "http://127.0.0.1:1/0/intermediate-dlq");
+        assert_eq!(stack.url(Role::FinalDlq).unwrap(), "http://127.0.0.1:1/0/final-dlq");
+    }
+
+    #[tokio::test]
+    async fn an_existing_source_queue_is_found_by_the_dlq_that_it_has() {
+        let sources = (200, json!({ "queueUrls": ["http://127.0.0.1:1/0/my-orders"] }));
+        let answers = [url("annotation"), url("final-dlq"), missing(), missing(), missing(), sources];
+        let stack = deployment(answers).await.unwrap();
+        assert_eq!(stack.url(Role::Source).unwrap(), "http://127.0.0.1:1/0/my-orders");
+        assert!(stack.url(Role::IntermediateDlq).is_err(), "as with the strategy visibility");
+    }
+
+    #[tokio::test]
+    async fn without_the_source_queue_the_final_dlq_can_be_read_all_the_same() {
+        let refused = (400, json!({ "__type": "InvalidAction", "message": "no" }));
+        let answers =
+            [url("annotation"), url("final-dlq"), url("intermediate-dlq"), missing(), missing(), refused];
+        let stack = deployment(answers).await.unwrap();
+        assert!(stack.url(Role::FinalDlq).is_ok() && stack.url(Role::Source).is_err());
+    }
+
+    #[tokio::test]
+    async fn a_deployment_that_is_not_there_is_told_with_the_names_that_were_looked_for() {
+        let advice = "check --prefix, --stage, the region and the account, or name the queues with --queue";
+        for (answers, names) in [
+            ([missing(), missing()], "orders-test-annotation and no queue orders-test-final-dlq"),
+            ([url("annotation"), missing()], "orders-test-final-dlq"),
+            ([missing(), url("final-dlq")], "orders-test-annotation"),
+        ] {
+            let error = deployment(answers).await.unwrap_err().to_string();
+            assert_eq!(error, format!("there is no queue {names}; {advice}"));
+        }
+    }
+}

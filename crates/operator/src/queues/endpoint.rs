@@ -1,0 +1,35 @@
+//! `--endpoint-url`.
+
+use redeliver_aws::targets::{TargetAddress, TargetError, is_loopback};
+
+const NO_URL: &str = "--endpoint-url is no http:// or https:// URL, such as http://127.0.0.1:4566";
+const CREDENTIALS: &str =
+    "--endpoint-url has credentials inside; give them in the environment or by --profile";
+const FRAGMENT: &str = "--endpoint-url has a fragment (#…), which is never sent; remove it";
+
+/// Whether an endpoint is on this machine, or what is wrong with it: without its text, which may have a secret inside.
+pub fn is_on_this_machine(text: &str) -> Result<bool, &'static str> {
+    match TargetAddress::parse(text, true) {
+        Ok(TargetAddress::Url(url)) => Ok(is_loopback(&url)),
+        Err(TargetError::Credentials) => Err(CREDENTIALS),
+        Err(TargetError::Fragment) => Err(FRAGMENT),
+        Ok(TargetAddress::LambdaArn(_)) | Err(TargetError::Neither | TargetError::PlainHttp) => Err(NO_URL),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_endpoint_is_a_url_and_nothing_else_that_that_a_target_may_be() {
+        assert_eq!(is_on_this_machine("http://127.0.0.1:4566"), Ok(true));
+        assert_eq!(is_on_this_machine("http://localstack:4566"), Ok(false));
+        let arn = "arn:aws:lambda:eu-central-1:123456789012:function:orders";
+        for wrong in ["nonsense", "localhost:4566", arn] {
+            assert_eq!(is_on_this_machine(wrong), Err(NO_URL), "{wrong}");
+        }
+        assert!(!NO_URL.contains("Lambda"));
+        assert_eq!(is_on_this_machine("http://u:secret@localhost"), Err(CREDENTIALS));
+    }
+}

@@ -1,0 +1,136 @@
+//! Event source mappings: what lets Lambda read a queue.
+
+use std::fmt::Display;
+
+use aws_config::SdkConfig;
+use aws_sdk_lambda::Client;
+use aws_sdk_lambda::config::http::HttpResponse;
+use aws_sdk_lambda::error::{ProvideErrorMetadata, SdkError};
+use redeliver_core::message::Timestamp;
+use serde::Serialize;
+use thiserror::Error;
+
+use crate::Failure;
+use crate::queues::{Connection, Requests, region_in, said};
+
+/// Lambda's event source mappings.
+#[derive(Clone, Debug)]
+pub struct EventSources {
+    client: Client,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Mapping {
+    pub uuid: String,
+    /// The function's name, with its version or alias if it has one.
+    pub function: String,
+    /// `Enabled`, `Disabled`, or on the way: `Creating`, `Enabling`, `Disabling`, `Updating`, `Deleting`.
+    pub state: String,
+    /// Messages of one invocation at most.
+    pub batch_size: Option<i32>,
+    /// Invocations at the same time at most, if that is limited.
+    pub maximum_concurrency: Option<i32>,
+    /// When it was changed last, also from one state to another.
+    #[serde(skip)]
+    pub last_modified: Option<Timestamp>,
+}
+
+impl Mapping {
+    pub fn is_on(&self) -> bool {
+        is_on(&self.state)
+    }
+}
+
+/// Whether a mapping in this state reads its queue, or will in a moment.
+pub fn is_on(state: &str) -> bool {
+    matches!(state, "Enabled" | "Enabling" | "Creating" | "Updating")
+}
+
+/// Three answers have the same members, and types of their own.
+macro_rules! mapping {
+    ($found:ident) => {
+        Mapping {
+            uuid: $found.uuid.unwrap_or_default(),
+            function: function_name(&$found.function_arn.unwrap_or_default()).to_owned(),
+            state: $found.state.unwrap_or_else(|| "unknown".to_owned()),
+            batch_size: $found.batch_size,
+            maximum_concurrency: $found.scaling_config.and_then(|scaling| scaling.maximum_concurrency),
+            last_modified: $found
+                .last_modified
+                .and_then(|at| Timestamp::from_timestamp(at.secs(), at.subsec_nanos())),
+        }
+    };
+}
+
+/// Lambda refuses or does not answer.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{words}")]
+pub struct LambdaError {
+    code: String,
+    words: String,
+}
+
+impl LambdaError {
+    /// Whether the same request may succeed later: the mapping is being changed, or there were too many requests.
+    pub fn may_pass(&self) -> bool {
+        const PASSING: [&str; 4] = [
+            "ResourceInUseException",
+            "ResourceConflictException",
+            "TooManyRequestsException",
+            "ServiceException",
+        ];
+        PASSING.contains(&self.code.as_str())
+    }
+}
+
+impl EventSources {
+    /// Those of a queue's region.
+    pub async fn near(connection: &Connection, queue_arn: &str) -> Result<Self, Failure> {
+        Ok(Self::new(&connection.sdk_config(region_in(queue_arn)).await?))
+    }
+
+    /// Those of an account and a region.
+    pub fn new(config: &SdkConfig) -> Self {
+        let config = aws_sdk_lambda::config::Builder::from(config).interceptor(Requests).build();
+        Self { client: Client::from_conf(config) }
+    }
+
+    /// The mappings that read a queue.
+    pub async fn of(&self, queue_arn: &str) -> Result<Vec<Mapping>, LambdaError> {
+        let request = self.client.list_event_source_mappings().event_source_arn(queue_arn);
+        let answer: Result<Vec<_>, _> = request.into_paginator().items().send().collect().await;
+        let mappings = answer.map_err(|error| failed("lambda:ListEventSourceMappings", &error))?;
+        let mappings = mappings.into_iter().map(|found| mapping!(found));
+        Ok(mappings.collect())
+    }
+
+    /// One mapping, as it is now.
+    pub async fn get(&self, uuid: &str) -> Result<Mapping, LambdaError> {
+        let answer = self.client.get_event_source_mapping().uuid(uuid).send().await;
+        let found = answer.map_err(|error| failed("lambda:GetEventSourceMapping", &error))?;
+        Ok(mapping!(found))
+    }
+
+    /// Asks for a mapping to be enabled or disabled; its state is on the way there.
+    pub async fn set_enabled(&self, uuid: &str, enabled: bool) -> Result<Mapping, LambdaError> {
+        let answer = self.client.update_event_source_mapping().uuid(uuid).enabled(enabled).send().await;
+        let found = answer.map_err(|error| failed("lambda:UpdateEventSourceMapping", &error))?;
+        Ok(mapping!(found))
+    }
+}
+
+/// `arn:PARTITION:lambda:REGION:ACCOUNT:function:NAME`, perhaps with `:QUALIFIER`.
+pub fn function_name(arn: &str) -> &str {
+    arn.split_once(":function:").map_or(arn, |(_, name)| name)
+}
+
+fn failed<E>(action: impl Display, error: &SdkError<E, HttpResponse>) -> LambdaError
+where
+    E: ProvideErrorMetadata + std::error::Error + 'static,
+{
+    let code = error.code().unwrap_or_default().to_owned();
+    LambdaError { code, words: format!("{action}: {}", said(error)) }
+}
+
+#[cfg(test)]
+mod tests;

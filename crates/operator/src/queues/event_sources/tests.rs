@@ -1,0 +1,67 @@
+use serde_json::json;
+
+use super::*;
+use crate::tests::sdk_config;
+use redeliver_testing::loopback::Loopback;
+
+const ARN: &str = "arn:aws:sqs:eu-central-1:123456789012:orders";
+
+fn body(uuid: &str, state: &str) -> serde_json::Value {
+    json!({
+        "UUID": uuid,
+        "EventSourceArn": ARN,
+        "FunctionArn": "arn:aws:lambda:eu-central-1:123456789012:function:orders-processor:live",
+        "State": state,
+        "BatchSize": 10,
+        "ScalingConfig": { "MaximumConcurrency": 50 },
+        "LastModified": 1_795_392_000,
+    })
+}
+
+#[tokio::test]
+async fn all_mappings_of_a_queue_are_listed_page_by_page() {
+    let server = Loopback::start([
+        (200, json!({ "EventSourceMappings": [body("one", "Enabled")], "NextMarker": "more" })),
+        (200, json!({ "EventSourceMappings": [body("two", "Disabling")] })),
+    ]);
+    let found = EventSources::new(&sdk_config(server.url())).of(ARN).await.unwrap();
+    let expected = Mapping {
+        uuid: "one".to_owned(),
+        function: "orders-processor:live".to_owned(),
+        state: "Enabled".to_owned(),
+        batch_size: Some(10),
+        maximum_concurrency: Some(50),
+        last_modified: Some("2026-11-23T00:00:00Z".parse().unwrap()),
+    };
+    let second = Mapping { uuid: "two".to_owned(), state: "Disabling".to_owned(), ..expected.clone() };
+    assert_eq!(found, [expected, second]);
+    let requests = server.requests();
+    assert!(requests[0].0.starts_with("GET /2015-03-31/event-source-mappings"), "{requests:?}");
+    assert!(requests[0].0.contains("arn%3Aaws%3Asqs%3Aeu-central-1%3A123456789012%3Aorders"), "{requests:?}");
+    assert!(requests[1].0.contains("Marker=more"), "{requests:?}");
+}
+
+#[tokio::test]
+async fn a_mapping_is_read_and_changed_by_its_id() {
+    let server = Loopback::start([(200, body("one", "Enabled")), (202, body("one", "Disabling"))]);
+    let sources = EventSources::new(&sdk_config(server.url()));
+    assert_eq!(sources.get("one").await.unwrap().state, "Enabled");
+    assert_eq!(sources.set_enabled("one", false).await.unwrap().state, "Disabling");
+    let requests = server.requests();
+    assert!(requests[0].0.starts_with("GET /2015-03-31/event-source-mappings/one "), "{requests:?}");
+    assert!(requests[1].0.starts_with("PUT /2015-03-31/event-source-mappings/one "), "{requests:?}");
+    assert_eq!(requests[1].1, r#"{"Enabled":false}"#);
+}
+
+#[tokio::test]
+async fn a_refusal_names_the_permission_and_says_whether_it_may_pass() {
+    let in_use = json!({ "Type": "User", "Message": "being updated", "__type": "ResourceInUseException" });
+    let denied = json!({ "Message": "not authorized", "__type": "AccessDeniedException" });
+    let server = Loopback::start([(400, in_use), (403, denied)]);
+    let sources = EventSources::new(&sdk_config(server.url()));
+    let error = sources.set_enabled("one", true).await.unwrap_err();
+    assert!(error.may_pass(), "{error:?}");
+    let error = sources.of(ARN).await.unwrap_err();
+    assert_eq!(error.to_string(), "lambda:ListEventSourceMappings: AccessDeniedException: not authorized");
+    assert!(!error.may_pass());
+}

@@ -1,0 +1,173 @@
+//! Sentences about dead letters that the commands and the console share.
+
+use redeliver_dead_letters::groups::{GROUPS_MAX, Group};
+use redeliver_dead_letters::redrive::{Report, Watched};
+use redeliver_dead_letters::{Absent, Coverage, Known, NotJudged, Pick};
+
+use crate::terminal::escape::escaped;
+use crate::terminal::units::{counted, grouped, span};
+
+/// What is missing, and what to do about it.
+pub fn incompleteness(coverage: &Coverage) -> String {
+    let Coverage { seen, approximate, unreadable, .. } = coverage;
+    let seen_of = format!("{} of about {} messages were seen", grouped(*seen), grouped(*approximate));
+    let unreadable_too = match unreadable {
+        0 => String::new(),
+        _ => format!(
+            ", and {} more could not be understood: redeliver leaves them there, look at them in the console",
+            grouped(*unreadable)
+        ),
+    };
+    let again = match seen + unreadable < *approximate {
+        true => format!(
+            ". The others are {ELSEWHERE}; or they were never there, since SQS's count is approximate. What an audit or a run that \
+             was killed has received can be seen again within two minutes: run this again then for the rest"
+        ),
+        false => String::new(),
+    };
+    seen_of + &unreadable_too + &again
+}
+
+/// Where messages are that were not seen.
+pub const ELSEWHERE: &str =
+    "in flight elsewhere, delayed, or more than the 120,000 that SQS hands out at a time";
+
+/// What is worth a second look in what was picked, in a sentence.
+pub fn picked_without_members(pick: &Pick) -> Option<String> {
+    let Absent { messages, members, instead } = pick.filter.as_ref()?.absent()?;
+    Some(format!(
+        "{} picked without {}, which jq takes for null: less than any number, and unequal to any value; to leave such messages \
+         out, write `{}`",
+        counted(messages, "message"),
+        escaped(&members.join(" or ")),
+        escaped(&instead.join("` and `")),
+    ))
+}
+
+/// What a filter could not judge, and what to do about it, in a sentence.
+pub fn not_judged_in_words(not_judged: &NotJudged) -> Option<String> {
+    let NotJudged { messages: 1.., example: Some(example), reason: Some(reason) } = not_judged else {
+        return None;
+    };
+    Some(format!(
+        "{} not judged by the filter, and left alone (e.g. {}: {}); write `?` after a member that may be missing or of another \
+         kind, such as `.body.data?.n?`, or pick by --group or --ids",
+        counted(not_judged.messages, "message"),
+        escaped(example),
+        escaped(reason),
+    ))
+}
+
+/// A sentence about messages whose causes had no room in the table of groups.
+pub fn causes_beyond_the_table(groups: &[Group]) -> Option<String> {
+    let (messages, causes) = match Known::unknown_among(groups) {
+        0 => return None,
+        messages => (counted(messages, "message"), grouped(GROUPS_MAX as u64)),
+    };
+    Some(format!("{messages} died of causes beyond the first {causes}: whether those are new is not known"))
+}
+
+pub fn watched_in_words(Watched { seconds, sent, came_back, waiting }: &Watched) -> String {
+    let (span, sent, came_back) = (span(*seconds), grouped(*sent), grouped(*came_back));
+    let waiting = match waiting {
+        Some(waiting) => format!("about {} more messages wait for a retry than before", grouped(*waiting)),
+        None => "and SQS did not say how many wait for a retry".to_owned(),
+    };
+    format!("the first {sent} were watched for {span}: {came_back} came straight back, {waiting}")
+}
+
+/// Why messages are in both queues, and the begin of what to do about it.
+pub fn why_not_deleted(report: &Report) -> (String, &'static str) {
+    match &report.why_not_deleted {
+        Some(why) => (format!("The deletion of the last one: {why}."), why.remedy()),
+        None => ("Their deletion is not confirmed.".to_owned(), "See that nobody else reads the DLQ"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use redeliver_dead_letters::groups::{GroupTable, OTHER};
+    use redeliver_dead_letters::{DeadLetterRecord, Filter};
+    use redeliver_testing::dead_letters::record;
+
+    use super::*;
+
+    #[test]
+    fn what_could_not_be_understood_is_told_and_so_is_what_was_not_seen() {
+        let coverage =
+            Coverage { seen: 10, approximate: 100, unreadable: 90, complete: false, still_hidden: 0 };
+        assert_eq!(
+            incompleteness(&coverage),
+            "10 of about 100 messages were seen, and 90 more could not be understood: redeliver leaves them there, look at them in \
+             the console"
+        );
+        let others_too = Coverage { approximate: 101, ..coverage };
+        assert!(incompleteness(&others_too).ends_with("run this again then for the rest"));
+        assert_eq!(
+            incompleteness(&Coverage { seen: 12, approximate: 20, unreadable: 0, ..coverage }),
+            "12 of about 20 messages were seen. The others are in flight elsewhere, delayed, or more than the 120,000 that SQS hands \
+             out at a time; or they were never there, since SQS's count is approximate. What an audit or a run that was killed has \
+             received can be seen again within two minutes: run this again then for the rest"
+        );
+    }
+
+    fn remark_of(filter: &str, document: &str) -> Option<String> {
+        let pick = Pick::filtered(Filter::new(filter).unwrap());
+        assert_eq!(picked_without_members(&pick), None);
+        pick.filter.as_ref().unwrap().matches("m", document).unwrap();
+        picked_without_members(&pick)
+    }
+
+    #[test]
+    fn what_was_not_judged_is_told_with_its_count_an_example_and_what_to_do() {
+        assert_eq!(not_judged_in_words(&NotJudged::default()), None);
+        let (example, reason) =
+            (Some("sqs-7".to_owned()), Some("cannot index a value with another".to_owned()));
+        assert_eq!(
+            not_judged_in_words(&NotJudged { messages: 2, example, reason }).unwrap(),
+            "2 messages not judged by the filter, and left alone (e.g. sqs-7: cannot index a value with another); write `?` \
+             after a member that may be missing or of another kind, such as `.body.data?.n?`, or pick by --group or --ids"
+        );
+    }
+
+    #[test]
+    fn what_a_filter_picked_only_because_a_member_is_absent_is_told_with_what_to_write_instead() {
+        assert_eq!(
+            remark_of(".attempts < 3", r#"{"attempts":null}"#).unwrap(),
+            "1 message picked without .attempts, which jq takes for null: less than any number, and unequal to any value; \
+             to leave such messages out, write `(.attempts | numbers < 3)`"
+        );
+    }
+
+    #[test]
+    fn each_comparison_is_told_with_what_to_write_instead() {
+        assert_eq!(
+            remark_of(".a < 3 or .b < 3", "{}").unwrap(),
+            "1 message picked without .a or .b, which jq takes for null: less than any number, and unequal to any value; \
+             to leave such messages out, write `(.a != null and .a < 3)` and `(.b != null and .b < 3)`"
+        );
+    }
+
+    #[test]
+    fn a_watched_pilot_is_told_also_if_sqs_counts_nothing() {
+        let watched = Watched { seconds: 90, sent: 50, came_back: 1, waiting: None };
+        assert_eq!(
+            watched_in_words(&watched),
+            "the first 50 were watched for 1m 30s: 1 came straight back, and SQS did not say how many wait for a retry"
+        );
+    }
+
+    #[test]
+    fn causes_that_find_no_place_are_told_as_not_known() {
+        let record = DeadLetterRecord::new(record("NON_RETRYABLE_ERROR", "x", 1));
+        let mut table = GroupTable::default();
+        table.add(&record);
+        let mut groups = table.into_groups();
+        assert_eq!(causes_beyond_the_table(&groups), None);
+        groups.push(Group { fingerprint: OTHER.to_owned(), count: 1_234, ..groups[0].clone() });
+        assert_eq!(
+            causes_beyond_the_table(&groups).unwrap(),
+            "1,234 messages died of causes beyond the first 10,000: whether those are new is not known"
+        );
+    }
+}

@@ -1,0 +1,119 @@
+//! Whether the target is down, how many messages wait in a deployment's queues, and what reads them.
+
+pub mod consumer;
+mod metrics;
+pub mod readers;
+mod report;
+mod target;
+
+use std::collections::BTreeSet;
+
+use futures_util::future::join_all;
+use redeliver_core::failure::Stage;
+use redeliver_core::json::tolerant::Vocabulary as _;
+use redeliver_core::message::Timestamp;
+use redeliver_core::ports::Queue as _;
+use redeliver_core::strategy::Role;
+
+use crate::Failure;
+use crate::queues::event_sources::{EventSources, Mapping};
+use crate::queues::{Connection, OpenQueue};
+use crate::status::readers::Readers;
+#[cfg(test)]
+pub use metrics::tests::denied;
+pub use metrics::{Flow, Metrics, RECEIVE_METRICS, RECEIVES_LOOK_BACK, Receives};
+use report::NAMED;
+pub use report::{QueueStatus, Status};
+use target::Outage;
+pub use target::Target;
+
+/// What is known of open queues.
+pub async fn look_at(
+    connection: &Connection,
+    open: &[OpenQueue],
+    deployment: Option<String>,
+    now: Timestamp,
+) -> Result<Status, Failure> {
+    let mut queues: Vec<_> = open
+        .iter()
+        .map(|OpenQueue { role, known }| {
+            QueueStatus::new(role.map_or(NAMED, Role::in_words), known.queue.arn(), &known.attributes)
+        })
+        .collect();
+    let mappings = open.iter().map(async |queue| {
+        let arn = queue.known.queue.arn();
+        Ok::<_, Failure>(EventSources::near(connection, arn).await?.of(arn).await?)
+    });
+    let mut problems = Vec::new();
+    for (queue, found) in queues.iter_mut().zip(join_all(mappings).await) {
+        match found {
+            Ok(found) => queue.mappings = Some(found),
+            Err(error) => problems.push(format!("event source mappings of {}: {error}", queue.name)),
+        }
+    }
+    let seen = queues.iter().zip(open).map(async |(queue, open)| {
+        // The final DLQ is for people.
+        if open.role == Some(Role::FinalDlq) && queue.mappings.as_deref() == Some(&[]) {
+            return None;
+        }
+        let (mappings, in_flight) = (queue.mappings.as_deref(), queue.counts.in_flight);
+        Some(Readers::look(connection, &queue.arn, mappings, in_flight, now).await)
+    });
+    let seen = join_all(seen).await;
+    for (queue, readers) in queues.iter_mut().zip(seen) {
+        queue.readers = readers;
+    }
+    let target = target(connection, open, &queues, now, &mut problems).await;
+    Ok(Status { deployment, target, queues, problems })
+}
+
+/// By the functions that read the source queue; any queue that is named may be one.
+async fn target(
+    connection: &Connection,
+    open: &[OpenQueue],
+    queues: &[QueueStatus],
+    now: Timestamp,
+    problems: &mut Vec<String>,
+) -> Option<Target> {
+    let sources = open.iter().zip(queues).filter(|(open, _)| matches!(open.role, None | Some(Role::Source)));
+    let seen = sources.map(async |(_, queue)| {
+        let Some(mappings) = &queue.mappings else { return Some(Ok(Target::Unknown)) };
+        let functions = with_breaker(mappings);
+        if functions.is_empty() {
+            return None;
+        }
+        let seen = outages(connection, &queue.arn, &functions, now).await;
+        Some(seen.map_err(|error| format!("the target of {}: {error}", functions.join(" and "))))
+    });
+    let seen = join_all(seen).await.into_iter().flatten().map(|seen| {
+        seen.unwrap_or_else(|problem| {
+            problems.push(problem);
+            Target::Unknown
+        })
+    });
+    seen.reduce(Target::or)
+}
+
+async fn outages(
+    connection: &Connection,
+    queue_arn: &str,
+    functions: &[&str],
+    now: Timestamp,
+) -> Result<Target, Failure> {
+    let points = Metrics::near(connection, queue_arn).await?.circuit_open(functions, now).await?;
+    Ok(Target::of(points.iter().map(|points| Outage::of(points, now))))
+}
+
+/// The functions that may have a circuit breaker, each once and as its metrics name it: without version or alias. Our
+/// others have none, by the names that the stack gives them (infra/lib/names.ts).
+fn with_breaker(mappings: &[Mapping]) -> Vec<&str> {
+    const WITHOUT: [Stage; 3] =
+        [Stage::AsyncRetryHandler, Stage::FailedMessageProcessor, Stage::FinalDlqAnnotator];
+    let names = mappings.iter().filter_map(|mapping| mapping.function.split(':').next());
+    let with =
+        names.filter(|name| !name.is_empty() && !WITHOUT.iter().any(|stage| name.ends_with(stage.word())));
+    with.collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,155 @@
+//! Checks that somebody takes messages from the source queue.
+
+use redeliver_aws::SystemClock;
+use redeliver_core::ports::Clock as _;
+
+use crate::Failure;
+use crate::queues::Connection;
+use crate::queues::event_sources::{EventSources, LambdaError, Mapping};
+use crate::status::readers::Readers;
+
+/// Who takes messages from the source queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Consumer {
+    /// A function does. A queue outside of the stack without event source mappings is taken to have a consumer.
+    There,
+    /// Nobody; a sentence says why.
+    Nobody(String),
+    /// Lambda does not say; its words.
+    Unknown(String),
+}
+
+impl Consumer {
+    /// Asks Lambda, and CloudWatch if no event source mapping is on.
+    pub async fn look(connection: &Connection, source_arn: &str, is_stack: bool) -> Result<Self, Failure> {
+        let mappings = EventSources::near(connection, source_arn).await?.of(source_arn).await;
+        let readers = match &mappings {
+            Ok(mappings) if is_stack || !mappings.is_empty() => {
+                Some(Readers::look(connection, source_arn, Some(mappings), None, SystemClock.now()).await)
+            }
+            // A queue of somebody else's may be read by anybody.
+            _ => None,
+        };
+        Ok(Self::of(mappings, readers.as_ref(), is_stack))
+    }
+
+    /// By the mappings of the queue, or Lambda's refusal to say which these are, and what else is seen to read it.
+    fn of(mappings: Result<Vec<Mapping>, LambdaError>, readers: Option<&Readers>, is_stack: bool) -> Self {
+        match (mappings, readers) {
+            (Err(_), _) if !is_stack => Self::There,
+            (Err(error), _) => Self::Unknown(error.to_string()),
+            (_, None) => Self::There,
+            // A person who looked once takes nothing of what is sent back.
+            (_, Some(readers)) if readers.is_steady() => Self::There,
+            (Ok(mappings), Some(readers)) if mappings.is_empty() => {
+                Self::Unknown(format!("no event source mapping reads it; {}", readers.in_words()))
+            }
+            (Ok(mappings), Some(_)) => {
+                let functions: Vec<_> = mappings
+                    .iter()
+                    .map(|mapping| format!("that of {} is {}", mapping.function, mapping.state))
+                    .collect();
+                let functions = functions.join(", ");
+                Self::Nobody(format!("the source queue's event source mapping is off: {functions}"))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::status::denied;
+    use redeliver_testing::loopback::{Body, Loopback};
+
+    const ORDERS: &str = "arn:aws:sqs:eu-central-1:000000000000:orders";
+
+    fn listed(mappings: &Value) -> (u16, Body) {
+        (200, json!({ "EventSourceMappings": mappings }).into())
+    }
+
+    /// Messages sent to it would wait, no matter whose queue it is.
+    #[tokio::test]
+    async fn a_queue_that_is_named_is_looked_at_too_if_its_mapping_is_off() {
+        let function = "arn:aws:lambda:eu-central-1:000000000000:function:reader";
+        let off = json!([{ "UUID": "u", "State": "Disabled", "FunctionArn": function }]);
+        for is_stack in [true, false] {
+            let endpoint = Loopback::start([listed(&off), denied()]);
+            let seen = Consumer::look(
+                &Connection::at(None, Some("eu-central-1".to_owned()), Some(endpoint.url().to_owned())),
+                ORDERS,
+                is_stack,
+            )
+            .await;
+            let why = "the source queue's event source mapping is off: that of reader is Disabled";
+            assert_eq!(seen.unwrap(), Consumer::Nobody(why.to_owned()), "{is_stack}");
+        }
+        let endpoint = Loopback::start([listed(&json!([]))]);
+        let seen = Consumer::look(
+            &Connection::at(None, Some("eu-central-1".to_owned()), Some(endpoint.url().to_owned())),
+            ORDERS,
+            false,
+        )
+        .await;
+        assert_eq!(
+            (seen.unwrap(), endpoint.requests().len()),
+            (Consumer::There, 1),
+            "CloudWatch is not asked"
+        );
+    }
+
+    fn mapping(state: &str) -> Mapping {
+        Mapping {
+            uuid: "u".to_owned(),
+            function: "prod-message-processor".to_owned(),
+            state: state.to_owned(),
+            batch_size: None,
+            maximum_concurrency: None,
+            last_modified: None,
+        }
+    }
+
+    #[test]
+    fn a_paused_stack_is_told_and_containers_and_queues_of_somebody_elses_are_not_taken_for_one() {
+        let off =
+            "the source queue's event source mapping is off: that of prod-message-processor is Disabled";
+        let nobody = Readers::NobodySeen { minutes: 15 };
+        let unseen = "no event source mapping reads it; nobody seen in the last 15 minutes".to_owned();
+        let container = Readers::SomethingElse {
+            mappings_known: true,
+            messages_received: 7,
+            empty_receives: 0,
+            minutes: 15,
+            minutes_with_receives: 7,
+        };
+        let once = Readers::SomethingElse {
+            mappings_known: true,
+            messages_received: 1,
+            empty_receives: 0,
+            minutes: 15,
+            minutes_with_receives: 1,
+        };
+        let on = Readers::EventSourceMapping;
+        for (mappings, readers, is_stack, expected) in [
+            (vec![mapping("Disabled"), mapping("Enabled")], Some(&on), true, Consumer::There),
+            (vec![mapping("Disabled")], Some(&nobody), true, Consumer::Nobody(off.to_owned())),
+            (vec![mapping("Disabled")], Some(&nobody), false, Consumer::Nobody(off.to_owned())),
+            (vec![mapping("Disabled")], Some(&container), true, Consumer::There),
+            (vec![mapping("Disabled")], Some(&once), true, Consumer::Nobody(off.to_owned())),
+            (vec![], Some(&container), true, Consumer::There),
+            (vec![], Some(&nobody), true, Consumer::Unknown(unseen)),
+            (vec![], None, false, Consumer::There),
+        ] {
+            let seen = Consumer::of(Ok(mappings.clone()), readers, is_stack);
+            assert_eq!(seen, expected, "{mappings:?} {readers:?} {is_stack}");
+        }
+    }
+
+    #[test]
+    fn a_mapping_that_is_on_its_way_on_reads() {
+        let states = ["Enabled", "Enabling", "Creating", "Updating", "Disabling", "Disabled", "Deleting"];
+        assert_eq!(states.map(|state| mapping(state).is_on()), [true, true, true, true, false, false, false]);
+    }
+}

@@ -1,0 +1,116 @@
+//! CloudWatch: how often functions found their target down, and what flows through queues.
+
+use aws_sdk_cloudwatch::Client;
+use chrono::TimeDelta;
+use redeliver_aws::telemetry::metrics::{self, FUNCTION, NAMESPACE};
+use redeliver_core::message::Timestamp;
+
+use super::target::{self, PERIOD};
+use crate::Failure;
+use crate::queues::cloudwatch::{Metric, NO_STATE, NoPoints, OLDEST_MESSAGE, Point, points};
+use crate::queues::{Connection, Requests, name_in, region_in, said};
+
+/// Receives count for as long; CloudWatch has them a few minutes late.
+pub const RECEIVES_LOOK_BACK: TimeDelta = TimeDelta::minutes(15);
+
+/// SQS's metrics of [`Receives`]. The second counts the requests that got nothing: an idle long poller makes them.
+pub const RECEIVE_METRICS: [&str; 2] = ["NumberOfMessagesReceived", "NumberOfEmptyReceives"];
+
+/// A queue's receives, minute by minute, in no order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Receives {
+    pub messages: Vec<Point>,
+    pub empty: Vec<Point>,
+}
+
+/// The metrics of a region.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    client: Client,
+}
+
+/// What went through a queue, in points without an order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Flow {
+    pub age_seconds: Vec<Point>,
+    pub sent: Vec<Point>,
+    pub deleted: Vec<Point>,
+}
+
+impl Metrics {
+    /// Those of a queue's region.
+    pub async fn near(connection: &Connection, queue_arn: &str) -> Result<Self, Failure> {
+        let config = connection.sdk_config(region_in(queue_arn)).await?;
+        let config = aws_sdk_cloudwatch::config::Builder::from(&config).interceptor(Requests).build();
+        Ok(Self { client: Client::from_conf(config) })
+    }
+
+    /// How old the oldest message of each queue is, what came in and what was deleted, in the hour before now: a point
+    /// every five minutes, a few minutes late.
+    pub async fn flows(&self, queues: &[&str], now: Timestamp) -> Result<Vec<Flow>, Failure> {
+        const HOUR: TimeDelta = TimeDelta::hours(1);
+        let names = [OLDEST_MESSAGE, "NumberOfMessagesSent", "NumberOfMessagesDeleted"];
+        let metrics = queues.iter().flat_map(|queue| names.map(|name| Metric::of_queue(name, queue)));
+        let points = self.points(&metrics.collect::<Vec<_>>(), PERIOD, now - HOUR, now + PERIOD).await?;
+        let mut points = points.into_iter();
+        let mut next = || points.next().unwrap_or_default();
+        Ok(queues.iter().map(|_| Flow { age_seconds: next(), sent: next(), deleted: next() }).collect())
+    }
+
+    /// What was received from a queue, as far back as its readers are looked for.
+    pub async fn receives(&self, queue_arn: &str, now: Timestamp) -> Result<Receives, Failure> {
+        let metrics = RECEIVE_METRICS.map(|name| Metric::of_queue(name, name_in(queue_arn)));
+        let points = self.points(&metrics, TimeDelta::minutes(1), now - RECEIVES_LOOK_BACK, now).await?;
+        let mut points = points.into_iter();
+        let mut next = || points.next().unwrap_or_default();
+        Ok(Receives { messages: next(), empty: next() })
+    }
+
+    /// The alarms whose names begin so, each with its state.
+    pub async fn alarms(&self, prefix: &str) -> Result<Vec<(String, String)>, Failure> {
+        let request = self.client.describe_alarms().alarm_name_prefix(prefix);
+        let pages: Result<Vec<_>, _> = request.into_paginator().send().collect().await;
+        let pages = pages.map_err(|error| format!("cloudwatch:DescribeAlarms: {}", said(&error)))?;
+        let alarms = pages.into_iter().flat_map(|page| page.metric_alarms.unwrap_or_default());
+        Ok(alarms
+            .map(|alarm| {
+                let state = alarm.state_value().map_or(NO_STATE, |state| state.as_str()).to_owned();
+                (alarm.alarm_name.unwrap_or_default(), state)
+            })
+            .collect())
+    }
+
+    /// The points of `CircuitOpen` of each function, of as long as an outage is looked for. Points of five minutes are
+    /// kept for 63 days ("GetMetricStatistics", Amazon CloudWatch API Reference).
+    pub async fn circuit_open(&self, functions: &[&str], now: Timestamp) -> Result<Vec<Vec<Point>>, Failure> {
+        let of_function = |function| Metric {
+            namespace: NAMESPACE,
+            name: metrics::Metric::CircuitOpen.name(),
+            dimension: (FUNCTION, function),
+            statistic: "Maximum",
+        };
+        let metrics: Vec<_> = functions.iter().copied().map(of_function).collect();
+        let (start, end) = target::asked_for(now);
+        self.points(&metrics, PERIOD, start, end).await
+    }
+
+    async fn points(
+        &self,
+        metrics: &[Metric<'_>],
+        period: TimeDelta,
+        start: Timestamp,
+        end: Timestamp,
+    ) -> Result<Vec<Vec<Point>>, Failure> {
+        let period_seconds = period.num_seconds().try_into()?;
+        points(&self.client, metrics, period_seconds, start, end).await.map_err(|error| {
+            let why = match error {
+                NoPoints::Request(error) => said(&*error),
+                NoPoints::Metric(why) => why,
+            };
+            format!("cloudwatch:GetMetricData: {why}").into()
+        })
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -1,0 +1,184 @@
+use aws_sdk_cloudwatch::primitives::DateTime;
+use aws_smithy_cbor::Encoder;
+use redeliver_core::message::Timestamp;
+use serde_json::json;
+
+use super::*;
+use redeliver_testing::loopback::{Body, Loopback};
+
+const ARN: &str = "arn:aws:sqs:eu-central-1:123456789012:orders";
+
+/// A page of one metric's points.
+pub(in crate::status) fn page(
+    id: &str,
+    status: &str,
+    points: &[(i64, f64)],
+    next: Option<&str>,
+) -> (u16, Body) {
+    let mut cbor = Encoder::new(Vec::new());
+    cbor.map(1 + usize::from(next.is_some())).str("MetricDataResults").array(1).map(5);
+    cbor.str("Id").str(id).str("StatusCode").str(status);
+    cbor.str("Timestamps").array(points.len());
+    for (at, _) in points {
+        cbor.timestamp(&DateTime::from_secs(*at));
+    }
+    cbor.str("Values").array(points.len());
+    for (_, value) in points {
+        cbor.double(*value);
+    }
+    cbor.str("Messages").array(1).map(2).str("Code").str("C").str("Value").str("why");
+    if let Some(next) = next {
+        cbor.str("NextToken").str(next);
+    }
+    (200, Body::cbor(cbor.into_writer()))
+}
+
+/// What CloudWatch says to whom it does not let in.
+pub fn denied() -> (u16, Body) {
+    let mut cbor = Encoder::new(Vec::new());
+    cbor.map(2)
+        .str("__type")
+        .str("com.amazonaws.cloudwatch#AccessDenied")
+        .str("message")
+        .str("not authorized");
+    (403, Body::cbor(cbor.into_writer()))
+}
+
+fn now() -> Timestamp {
+    "2026-11-23T00:22:10Z".parse().unwrap()
+}
+
+async fn asked(server: &Loopback, functions: &[&str]) -> Result<Vec<Vec<Point>>, String> {
+    let metrics = Metrics::near(
+        &Connection::at(None, Some("eu-central-1".to_owned()), Some(server.url().to_owned())),
+        ARN,
+    )
+    .await
+    .unwrap();
+    metrics.circuit_open(functions, now()).await.map_err(|error| error.to_string())
+}
+
+fn point(at: i64, value: i64) -> Point {
+    (Timestamp::from_timestamp(at, 0).unwrap(), value)
+}
+
+#[tokio::test]
+async fn points_come_page_by_page_each_to_its_function() {
+    let server = Loopback::start([
+        page("q1", "PartialData", &[(1_800_000_300, 4.0)], Some("more")),
+        page("q0", "Complete", &[(1_800_000_300, 1.0), (1_800_000_000, 0.0)], Some("yet more")),
+        page("q1", "Complete", &[(1_800_000_000, 2.0)], None),
+    ]);
+    let found = asked(&server, &["orders", "bills"]).await.unwrap();
+    let orders = vec![point(1_800_000_300, 1), point(1_800_000_000, 0)];
+    assert_eq!(found, [orders, vec![point(1_800_000_300, 4), point(1_800_000_000, 2)]]);
+    let requests = server.requests();
+    assert_eq!(requests.len(), 3);
+    for (place, body) in &requests {
+        assert!(
+            place.starts_with("POST /service/GraniteServiceVersion20100801/operation/GetMetricData "),
+            "{place}"
+        );
+        for word in ["Redeliver", "CircuitOpen", "Function", "orders", "bills", "Maximum"] {
+            assert!(body.contains(word), "{word}: {body}");
+        }
+    }
+    assert!(!requests[0].1.contains("NextToken"));
+    assert!(requests[1].1.contains("NextTokendmore") && requests[2].1.contains("NextTokenhyet more"));
+}
+
+#[tokio::test]
+async fn a_function_without_points_has_none() {
+    let server = Loopback::start([page("q0", "Complete", &[], None)]);
+    assert_eq!(asked(&server, &["orders", "bills"]).await.unwrap(), [[], []]);
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_names_the_permission() {
+    let error = asked(&Loopback::start([denied()]), &["orders"]).await.unwrap_err();
+    assert_eq!(error, "cloudwatch:GetMetricData: AccessDenied: not authorized");
+    let error = asked(&Loopback::start([page("q0", "Forbidden", &[], None)]), &["orders"]).await.unwrap_err();
+    assert_eq!(error, "cloudwatch:GetMetricData: Forbidden: why");
+    let no_such_service = Loopback::start([(404, json!({ "message": "no such service" }))]);
+    let error = asked(&no_such_service, &["orders"]).await.unwrap_err();
+    assert!(error.starts_with("cloudwatch:GetMetricData: "), "{error}");
+}
+
+#[tokio::test]
+async fn each_queue_has_its_age_and_what_came_in_and_went_out() {
+    let server = Loopback::start([
+        page("q0", "Complete", &[(1_800_000_000, 60.0)], Some("more")),
+        page("q1", "Complete", &[(1_800_000_000, 7.0)], Some("yet more")),
+        page("q5", "Complete", &[(1_800_000_300, 3.0)], None),
+    ]);
+    let metrics = Metrics::near(
+        &Connection::at(None, Some("eu-central-1".to_owned()), Some(server.url().to_owned())),
+        ARN,
+    )
+    .await
+    .unwrap();
+    let found = metrics.flows(&["orders", "orders-dlq"], now()).await.unwrap();
+    let orders = Flow {
+        age_seconds: vec![point(1_800_000_000, 60)],
+        sent: vec![point(1_800_000_000, 7)],
+        deleted: Vec::new(),
+    };
+    assert_eq!(found, [orders, Flow { deleted: vec![point(1_800_000_300, 3)], ..Flow::default() }]);
+    let (_, body) = &server.requests()[0];
+    for word in [
+        "AWS/SQS",
+        "QueueName",
+        "orders-dlq",
+        "ApproximateAgeOfOldestMessage",
+        "NumberOfMessagesSent",
+        "NumberOfMessagesDeleted",
+        "Maximum",
+        "Sum",
+    ] {
+        assert!(body.contains(word), "{word}: {body}");
+    }
+}
+
+#[tokio::test]
+async fn receives_are_asked_for_minute_by_minute() {
+    let server = Loopback::start([
+        page("q1", "PartialData", &[(1_800_000_000, 3.0)], Some("more")),
+        page("q0", "Complete", &[(1_800_000_060, 20.0)], None),
+    ]);
+    let metrics = Metrics::near(
+        &Connection::at(None, Some("eu-central-1".to_owned()), Some(server.url().to_owned())),
+        ARN,
+    )
+    .await
+    .unwrap();
+    let found = metrics.receives(ARN, now()).await.unwrap();
+    let expected =
+        Receives { messages: vec![point(1_800_000_060, 20)], empty: vec![point(1_800_000_000, 3)] };
+    assert_eq!(found, expected);
+    let (_, body) = &server.requests()[0];
+    for word in ["QueueName", "orders", "NumberOfMessagesReceived", "NumberOfEmptyReceives", "Sum"] {
+        assert!(body.contains(word), "{word}: {body}");
+    }
+}
+
+#[tokio::test]
+async fn alarms_are_asked_for_by_what_their_names_begin_with() {
+    let mut cbor = Encoder::new(Vec::new());
+    cbor.map(1).str("MetricAlarms").array(2);
+    cbor.map(2).str("AlarmName").str("orders-prod-target-down").str("StateValue").str("ALARM");
+    cbor.map(1).str("AlarmName").str("orders-prod-dead-letters");
+    let server = Loopback::start([(200, Body::cbor(cbor.into_writer())), denied()]);
+    let metrics = Metrics::near(
+        &Connection::at(None, Some("eu-central-1".to_owned()), Some(server.url().to_owned())),
+        ARN,
+    )
+    .await
+    .unwrap();
+    let found = metrics.alarms("orders-prod-").await.unwrap();
+    let expected = [("orders-prod-target-down", "ALARM"), ("orders-prod-dead-letters", "INSUFFICIENT_DATA")];
+    assert_eq!(found, expected.map(|(name, state)| (name.to_owned(), state.to_owned())));
+    let (_, body) = &server.requests()[0];
+    assert!(body.contains("AlarmNamePrefix") && body.contains("orders-prod-"), "{body}");
+    let refused = metrics.alarms("orders-prod-").await.unwrap_err().to_string();
+    assert!(refused.starts_with("cloudwatch:DescribeAlarms: AccessDenied"), "{refused}");
+}

@@ -1,0 +1,166 @@
+//! What reads a queue. Lambda lists event source mappings; containers and programs are in no list, so they are deduced
+//! from what is received.
+
+use redeliver_core::message::Timestamp;
+use serde::Serialize;
+
+use super::metrics::{Metrics, RECEIVES_LOOK_BACK, Receives};
+use crate::queues::Connection;
+use crate::queues::cloudwatch::Point;
+use crate::queues::event_sources::Mapping;
+use crate::terminal::units::counted;
+
+/// An audit is over after a minute or two. A poller asks at least three times in each minute.
+const STEADY_MINUTES: usize = 5;
+
+/// What reads a queue, as far as it can be known.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum Readers {
+    /// An event source mapping that is on. What else reads the queue beside it cannot be told apart.
+    EventSourceMapping,
+    /// It is received from, by no event source mapping that is on.
+    SomethingElse {
+        /// Whether Lambda has listed the queue's event source mappings; if not, it may be one.
+        mappings_known: bool,
+        messages_received: u64,
+        empty_receives: u64,
+        minutes: u64,
+        /// The minutes among these that had a receive.
+        minutes_with_receives: usize,
+    },
+    /// Messages are in flight, so something has received them; CloudWatch says no more.
+    InFlight {
+        mappings_known: bool,
+        messages: u64,
+        why: String,
+    },
+    /// CloudWatch has counted no receive.
+    NobodySeen {
+        minutes: u64,
+    },
+    NotKnown {
+        why: String,
+    },
+}
+
+impl Readers {
+    /// Asks CloudWatch if no event source mapping is on. `mappings` are `None` if Lambda did not list them.
+    pub async fn look(
+        connection: &Connection,
+        queue_arn: &str,
+        mappings: Option<&[Mapping]>,
+        in_flight: Option<u64>,
+        now: Timestamp,
+    ) -> Self {
+        if mappings.is_some_and(|mappings| mappings.iter().any(Mapping::is_on)) {
+            return Self::EventSourceMapping;
+        }
+        let asked = async { Metrics::near(connection, queue_arn).await?.receives(queue_arn, now).await };
+        let receives = asked.await.map_err(|error: crate::Failure| error.to_string());
+        Self::beside(mappings, in_flight, receives, now)
+    }
+
+    /// Deduces the readers of a queue whose event source mappings are all off.
+    fn beside(
+        mappings: Option<&[Mapping]>,
+        in_flight: Option<u64>,
+        receives: Result<Receives, String>,
+        now: Timestamp,
+    ) -> Self {
+        // What a mapping received before it was switched off is still in flight, and still counted.
+        let switched_off = mappings.into_iter().flatten().filter_map(|mapping| mapping.last_modified).max();
+        let in_flight = in_flight.filter(|_| mappings.is_none_or(<[_]>::is_empty));
+        Self::without_mapping(mappings.is_some(), switched_off, in_flight, receives, now)
+    }
+
+    /// Deduces the readers of a queue that no event source mapping reads since `switched_off`.
+    pub fn without_mapping(
+        mappings_known: bool,
+        switched_off: Option<Timestamp>,
+        in_flight: Option<u64>,
+        receives: Result<Receives, String>,
+        now: Timestamp,
+    ) -> Self {
+        let since = switched_off.map_or(now - RECEIVES_LOOK_BACK, |off| off.max(now - RECEIVES_LOOK_BACK));
+        // Begun minutes: of one that was switched off just now it is the first.
+        let minutes = u64::try_from((now - since).num_seconds()).unwrap_or(0).div_ceil(60).max(1);
+        let why = match receives {
+            Err(why) => why,
+            Ok(Receives { messages, empty }) => {
+                let is_recent = |(at, _): &&Point| *at >= since;
+                let sum = |points: &[Point]| {
+                    points.iter().filter(is_recent).map(|(_, count)| count.unsigned_abs()).sum::<u64>()
+                };
+                let (messages_received, empty_receives) = (sum(&messages), sum(&empty));
+                let recent = || messages.iter().chain(&empty).filter(is_recent);
+                let mut received_at: Vec<_> =
+                    recent().filter(|(_, count)| *count > 0).map(|(at, _)| at).collect();
+                received_at.sort_unstable();
+                received_at.dedup();
+                match (received_at.len(), recent().count()) {
+                    (0, 0) => format!("CloudWatch has no figures of the last {}", counted(minutes, "minute")),
+                    (0, _) => return Self::NobodySeen { minutes },
+                    (minutes_with_receives, _) => {
+                        return Self::SomethingElse {
+                            mappings_known,
+                            messages_received,
+                            empty_receives,
+                            minutes,
+                            minutes_with_receives,
+                        };
+                    }
+                }
+            }
+        };
+        match in_flight {
+            None | Some(0) => Self::NotKnown { why },
+            Some(messages) => Self::InFlight { mappings_known, messages, why },
+        }
+    }
+
+    /// True if receives are so regular that a program must be polling the queue.
+    pub fn is_steady(&self) -> bool {
+        match self {
+            Self::EventSourceMapping => true,
+            Self::SomethingElse { minutes_with_receives, .. } => *minutes_with_receives >= STEADY_MINUTES,
+            Self::InFlight { .. } | Self::NobodySeen { .. } | Self::NotKnown { .. } => false,
+        }
+    }
+
+    /// For people, without a full stop.
+    pub fn in_words(&self) -> String {
+        match self {
+            Self::EventSourceMapping => "read by an event source mapping".to_owned(),
+            Self::SomethingElse { mappings_known, messages_received, empty_receives, minutes, .. } => {
+                let (messages, minutes) =
+                    (counted(*messages_received, "message"), counted(*minutes, "minute"));
+                format!(
+                    "read by {}: {messages} received and {} in the last {minutes}",
+                    something(*mappings_known),
+                    counted(*empty_receives, "empty receive")
+                )
+            }
+            Self::InFlight { mappings_known, messages, why } => {
+                let (verb, messages) =
+                    (if *messages == 1 { "is" } else { "are" }, counted(*messages, "message"));
+                let something = something(*mappings_known);
+                format!("read by {something}: {messages} {verb} in flight; more is not known: {why}")
+            }
+            Self::NobodySeen { minutes } => {
+                format!("nobody seen in the last {}", counted(*minutes, "minute"))
+            }
+            Self::NotKnown { why } => format!("what reads it is not known: {why}"),
+        }
+    }
+}
+
+const fn something(mappings_known: bool) -> &'static str {
+    match mappings_known {
+        true => "something that is not an event source mapping (a container, or an audit?)",
+        false => "something (a function, a container, or an audit?)",
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,141 @@
+use serde_json::json;
+
+use chrono::TimeDelta;
+
+use super::*;
+
+fn now() -> Timestamp {
+    "2026-11-23T00:22:10Z".parse().unwrap()
+}
+
+fn ago(minutes: i64) -> Timestamp {
+    now() - TimeDelta::minutes(minutes)
+}
+
+fn points(points: &[(i64, i64)]) -> Vec<Point> {
+    points.iter().map(|(minutes, count)| (ago(*minutes), *count)).collect()
+}
+
+/// Of a queue without event source mappings.
+fn readers(messages: &[(i64, i64)], empty: &[(i64, i64)], in_flight: u64) -> Readers {
+    let receives = Receives { messages: points(messages), empty: points(empty) };
+    Readers::without_mapping(true, None, Some(in_flight), Ok(receives), now())
+}
+
+#[test]
+fn a_container_is_seen_by_what_it_receives() {
+    let busy = readers(&[(3, 80), (4, 40), (16, 9)], &[(3, 0), (5, 2)], 0);
+    assert_eq!(
+        busy.in_words(),
+        "read by something that is not an event source mapping (a container, or an audit?): 120 messages received and 2 empty \
+         receives in the last 15 minutes"
+    );
+    let expected = json!({
+        "state": "something_else",
+        "mappings_known": true,
+        "messages_received": 120,
+        "empty_receives": 2,
+        "minutes": 15,
+        "minutes_with_receives": 3,
+    });
+    assert_eq!(serde_json::to_value(&busy).unwrap(), expected);
+    assert!(!busy.is_steady(), "an audit looks like that, too");
+}
+
+#[test]
+fn an_idle_container_is_seen_by_its_long_polls() {
+    let idle = readers(&[(3, 0)], &[(3, 3), (4, 3), (5, 3), (6, 3), (7, 3)], 0);
+    assert!(idle.is_steady());
+    assert_eq!(
+        idle.in_words(),
+        "read by something that is not an event source mapping (a container, or an audit?): 0 messages received and 15 empty \
+         receives in the last 15 minutes"
+    );
+}
+
+#[test]
+fn nobody_is_said_only_if_cloudwatch_has_counted_no_receive() {
+    let nobody = Readers::NobodySeen { minutes: 15 };
+    assert_eq!(readers(&[(3, 0)], &[(3, 0)], 0), nobody);
+    assert_eq!(readers(&[(3, 0), (16, 5)], &[], 7), nobody, "what is in flight was received before");
+    assert_eq!(nobody.in_words(), "nobody seen in the last 15 minutes");
+    let unknown = readers(&[(16, 5)], &[], 0);
+    assert_eq!(
+        unknown.in_words(),
+        "what reads it is not known: CloudWatch has no figures of the last 15 minutes"
+    );
+}
+
+#[test]
+fn where_cloudwatch_does_not_answer_messages_in_flight_tell_of_a_reader() {
+    let of = |mappings_known, in_flight| {
+        let refused = Err("cloudwatch:GetMetricData: AccessDenied: no".to_owned());
+        Readers::without_mapping(mappings_known, None, in_flight, refused, now()).in_words()
+    };
+    const WHY: &str = "not known: cloudwatch:GetMetricData: AccessDenied: no";
+    for (mappings_known, in_flight, expected) in [
+        (true, None, format!("what reads it is {WHY}")),
+        (true, Some(0), format!("what reads it is {WHY}")),
+        (
+            true,
+            Some(1),
+            format!(
+                "read by something that is not an event source mapping (a container, or an audit?): 1 message is in flight; more is {WHY}"
+            ),
+        ),
+        (
+            false,
+            Some(3),
+            format!(
+                "read by something (a function, a container, or an audit?): 3 messages are in flight; more is {WHY}"
+            ),
+        ),
+    ] {
+        assert_eq!(of(mappings_known, in_flight), expected);
+    }
+}
+
+#[test]
+fn what_a_mapping_received_before_it_was_switched_off_is_nobody_elses() {
+    let receives = Receives { messages: points(&[(2, 0), (6, 50)]), empty: Vec::new() };
+    let since = |minutes| {
+        Readers::without_mapping(true, Some(ago(minutes)), None, Ok(receives.clone()), now()).in_words()
+    };
+    assert_eq!(since(5), "nobody seen in the last 5 minutes");
+    for just_now in [1, 0] {
+        let told = since(just_now);
+        assert_eq!(told, "what reads it is not known: CloudWatch has no figures of the last 1 minute");
+    }
+    assert!(since(7).starts_with("read by something that is not an event source mapping"), "{}", since(7));
+}
+
+/// One that was switched off long ago, and one that was a moment ago.
+#[test]
+fn a_queue_that_was_just_paused_is_not_said_to_be_read_by_a_container() {
+    let off = |minutes: i64| Mapping {
+        uuid: "u".to_owned(),
+        function: "orders".to_owned(),
+        state: "Disabled".to_owned(),
+        batch_size: None,
+        maximum_concurrency: None,
+        last_modified: Some(ago(minutes)),
+    };
+    let receives = Receives { messages: points(&[(2, 0), (6, 50)]), empty: Vec::new() };
+    let beside = |mappings: &[Mapping], receives: Result<Receives, String>| {
+        Readers::beside(Some(mappings), Some(7), receives, now())
+    };
+    for mappings in [[off(3), off(900)], [off(900), off(3)]] {
+        assert_eq!(beside(&mappings, Ok(receives.clone())), Readers::NobodySeen { minutes: 3 });
+    }
+    assert!(matches!(
+        beside(&[off(900)], Ok(receives)),
+        Readers::SomethingElse { messages_received: 50, .. }
+    ));
+    let refused = || Err("no".to_owned());
+    assert_eq!(
+        beside(&[off(3)], refused()),
+        Readers::NotKnown { why: "no".to_owned() },
+        "its own are in flight"
+    );
+    assert!(matches!(beside(&[], refused()), Readers::InFlight { messages: 7, .. }));
+}

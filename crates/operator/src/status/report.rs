@@ -1,0 +1,150 @@
+//! What is known of a deployment: a table for people, one JSON object for programs.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::target::Target;
+use crate::queues::event_sources::Mapping;
+use crate::queues::{Counts, RedrivePolicy, name_in};
+use crate::status::readers::Readers;
+use crate::terminal::units::{counted, grouped, span, table};
+
+/// The role of a queue that was named.
+pub(super) const NAMED: &str = "queue";
+
+/// A deployment's queues, or others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Status {
+    /// The name of the stack, or prefix and stage; `None` if queues were named.
+    pub deployment: Option<String>,
+    /// `None` if there is no function that could tell.
+    pub target: Option<Target>,
+    /// In the order in which a message that fails goes through them.
+    pub queues: Vec<QueueStatus>,
+    /// What could not be read.
+    pub problems: Vec<String>,
+}
+
+/// One queue.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct QueueStatus {
+    /// What it is in the deployment.
+    pub role: &'static str,
+    pub name: String,
+    pub arn: String,
+    #[serde(flatten)]
+    pub counts: Counts,
+    /// Where messages go that were received too often.
+    pub redrive: Option<Redrive>,
+    /// Its event source mappings; `None` if they could not be read.
+    pub mappings: Option<Vec<Mapping>>,
+    /// What reads it; `None` of a final DLQ, which is for people.
+    pub readers: Option<Readers>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Redrive {
+    /// Receives before the message is moved.
+    pub max_receive_count: u64,
+    /// The name of the queue it is moved to.
+    pub target: String,
+}
+
+impl QueueStatus {
+    pub fn new(role: &'static str, arn: &str, attributes: &BTreeMap<String, String>) -> Self {
+        Self {
+            role,
+            name: name_in(arn).to_owned(),
+            arn: arn.to_owned(),
+            counts: Counts::of(attributes),
+            redrive: RedrivePolicy::of(attributes).and_then(Redrive::of),
+            mappings: None,
+            readers: None,
+        }
+    }
+}
+
+impl QueueStatus {
+    /// What people know it by: one that was named has no role.
+    fn label(&self) -> &str {
+        if self.role == NAMED { &self.name } else { self.role }
+    }
+}
+
+impl Redrive {
+    /// `None` of a policy without a queue or a number.
+    fn of(policy: RedrivePolicy) -> Option<Self> {
+        Some(Self {
+            max_receive_count: policy.max_receive_count()?,
+            target: name_in(&policy.dead_letter_target_arn?).to_owned(),
+        })
+    }
+}
+
+impl Status {
+    pub fn table(&self) -> String {
+        let target = self.target.map(|target| format!("Target: {}\n\n", target.in_words()));
+        let mappings = self.mapping_table().map(|table| format!("\n{table}"));
+        let others = self.other_readers().map(|lines| format!("\n{lines}"));
+        [target, Some(self.queue_table()), mappings, others].into_iter().flatten().collect()
+    }
+
+    fn queue_table(&self) -> String {
+        let rows = self.queues.iter().map(|queue| {
+            let Counts { visible, in_flight, delayed, retention_seconds } = queue.counts;
+            vec![
+                queue.role.to_owned(),
+                queue.name.clone(),
+                shown(visible.map(grouped)),
+                shown(in_flight.map(grouped)),
+                shown(delayed.map(grouped)),
+                shown(retention_seconds.map(span)),
+                match &queue.redrive {
+                    Some(Redrive { max_receive_count, target }) => {
+                        format!("{} → {target}", counted(*max_receive_count, "receive"))
+                    }
+                    None => "-".to_owned(),
+                },
+            ]
+        });
+        table(&["", "queue", "visible", "in flight", "delayed", "kept", "redrive after"], rows, 2..=4)
+    }
+
+    fn mapping_table(&self) -> Option<String> {
+        let rows: Vec<_> = self
+            .queues
+            .iter()
+            .flat_map(|queue| queue.mappings.iter().flatten().map(|mapping| reader(queue.label(), mapping)))
+            .collect();
+        let header = ["queue", "read by", "state", "batch", "concurrency", "event source mapping"];
+        (!rows.is_empty()).then(|| table(&header, rows, [3]))
+    }
+
+    /// What reads the queues that no event source mapping reads.
+    fn other_readers(&self) -> Option<String> {
+        let lines: Vec<_> = self
+            .queues
+            .iter()
+            .filter_map(|queue| match queue.readers.as_ref()? {
+                Readers::EventSourceMapping => None,
+                readers => Some(format!("{}: {}\n", queue.label(), readers.in_words())),
+            })
+            .collect();
+        (!lines.is_empty()).then(|| lines.concat())
+    }
+}
+
+fn reader(role: &str, mapping: &Mapping) -> Vec<String> {
+    let Mapping { uuid, function, state, batch_size, maximum_concurrency, last_modified: _ } =
+        mapping.clone();
+    let concurrency = maximum_concurrency.map_or_else(|| "no limit".to_owned(), |n| n.to_string());
+    vec![role.to_owned(), function, state, shown(batch_size), concurrency, uuid]
+}
+
+fn shown(number: Option<impl ToString>) -> String {
+    number.map_or_else(|| "?".to_owned(), |number| number.to_string())
+}
+
+#[cfg(test)]
+mod tests;

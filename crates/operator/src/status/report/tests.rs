@@ -1,0 +1,91 @@
+use serde_json::Value;
+
+use super::*;
+use crate::terminal::output::document;
+
+fn queue(role: &'static str, attributes: &[(&str, &str)]) -> QueueStatus {
+    let attributes =
+        attributes.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    QueueStatus::new(role, "arn:aws:sqs:eu-central-1:123456789012:prod-source", &attributes)
+}
+
+fn source() -> QueueStatus {
+    let policy =
+        r#"{"deadLetterTargetArn":"arn:aws:sqs:eu-central-1:123456789012:prod-dlq","maxReceiveCount":"1"}"#;
+    let mapping = Mapping {
+        uuid: "u-1".to_owned(),
+        function: "prod-message-processor".to_owned(),
+        state: "Disabled".to_owned(),
+        batch_size: Some(10),
+        maximum_concurrency: None,
+        last_modified: None,
+    };
+    let source = queue(
+        "source",
+        &[
+            ("ApproximateNumberOfMessages", "12345"),
+            ("ApproximateNumberOfMessagesNotVisible", "3"),
+            ("ApproximateNumberOfMessagesDelayed", "40"),
+            ("MessageRetentionPeriod", "604800"),
+            ("RedrivePolicy", policy),
+        ],
+    );
+    QueueStatus { mappings: Some(vec![mapping]), ..source }
+}
+
+fn status(queues: Vec<QueueStatus>) -> Status {
+    Status { deployment: Some("prod".to_owned()), target: None, queues, problems: Vec::new() }
+}
+
+/// Without the spaces that make columns.
+fn lines(table: &str) -> Vec<String> {
+    table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+}
+
+#[test]
+fn a_person_sees_depths_retention_redrive_and_who_reads() {
+    let table = status(vec![source()]).table();
+    assert!(table.lines().all(|line| line == line.trim_end()), "{table}");
+    let lines = lines(&table);
+    assert_eq!(lines[1], "source prod-source 12,345 3 40 7d 1 receive → prod-dlq");
+    assert_eq!(lines[4], "source prod-message-processor Disabled 10 no limit u-1");
+}
+
+#[test]
+fn what_is_not_known_is_not_called_zero_and_a_container_is_not_called_nobody() {
+    let read_by = |role, readers| QueueStatus { readers: Some(readers), ..queue(role, &[]) };
+    let idle = Readers::SomethingElse {
+        mappings_known: true,
+        messages_received: 0,
+        empty_receives: 45,
+        minutes: 15,
+        minutes_with_receives: 15,
+    };
+    let queues = vec![
+        read_by("source", Readers::NotKnown { why: "no figures".to_owned() }),
+        read_by("annotation", idle),
+        read_by("queue", Readers::NobodySeen { minutes: 15 }),
+        queue("final DLQ", &[]),
+    ];
+    let lines = lines(&status(queues).table());
+    assert_eq!(lines[1], "source prod-source ? ? ? ? -");
+    assert_eq!(
+        lines[5..],
+        [
+            "",
+            "source: what reads it is not known: no figures",
+            "annotation: read by something that is not an event source mapping (a container, or an audit?): 0 messages received \
+             and 45 empty receives in the last 15 minutes",
+            "prod-source: nobody seen in the last 15 minutes",
+        ]
+    );
+}
+
+#[test]
+fn a_program_gets_numbers() {
+    let json: Value = serde_json::from_str(&document("status", &status(vec![source()]))).unwrap();
+    let source = &json["queues"][0];
+    assert_eq!((&source["visible"], &source["retention_seconds"]), (&12_345.into(), &604_800.into()));
+    assert_eq!(source["redrive"], serde_json::json!({ "max_receive_count": 1, "target": "prod-dlq" }));
+    assert_eq!(source["mappings"][0]["state"], "Disabled");
+}

@@ -1,0 +1,120 @@
+//! Whether the target is down, by what the circuit breaker counts. Held messages cannot be looked at: a receive would
+//! move them.
+
+use chrono::{DurationRound as _, TimeDelta};
+use redeliver_core::message::Timestamp;
+use serde::Serialize;
+
+use crate::queues::cloudwatch::Point;
+use crate::terminal::units::about;
+
+/// The period of a point, the same as for the alarm `target-down` and of all graphs (`PERIOD` of infra/lib/metrics.ts).
+pub(super) const PERIOD: TimeDelta = TimeDelta::minutes(5);
+
+/// An outage is not over while its signs are no further apart: if nothing new comes in, nobody says anything until the
+/// held messages are back, 900 s at most. A point has the time at which its period begins, and what lies 900 s apart is
+/// never more than three periods apart. The alarm counts in the same way (infra/lib/target-alarm.ts).
+const QUIET: TimeDelta = TimeDelta::minutes(15);
+
+/// For so long a point that belongs to a period that has ended may still be on its way from the log.
+const LATE: TimeDelta = TimeDelta::minutes(2);
+
+const LOOK_BACK: TimeDelta = TimeDelta::days(14);
+
+/// What is known of the target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum Target {
+    Down(Outage),
+    NoOutageSeen,
+    /// What would tell could not be read.
+    Unknown,
+}
+
+/// An outage that is not over. Its moments are the beginnings of periods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Outage {
+    /// Its first sign.
+    #[serde(rename = "down_since")]
+    pub since: Timestamp,
+    /// It may have begun before: nobody has looked further back.
+    pub or_longer: bool,
+    /// By now.
+    pub seconds: i64,
+    /// Its last sign so far.
+    pub last_sign: Timestamp,
+}
+
+/// From when to when the metric is asked for, in whole periods. An outage that began more than [`LOOK_BACK`] ago has a
+/// sign in the quarter of an hour before that.
+pub(super) fn asked_for(now: Timestamp) -> (Timestamp, Timestamp) {
+    (longest(now) - QUIET, period_of(now) + PERIOD)
+}
+
+impl Outage {
+    /// By the points of one function, in any order.
+    pub fn of(points: &[Point], now: Timestamp) -> Option<Self> {
+        let signs = points.iter().filter(|(_, value)| *value > 0);
+        let mut signs: Vec<_> = signs.map(|(at, _)| *at).collect();
+        signs.sort_unstable();
+        let last_sign = *signs.last()?;
+        if period_of(now - LATE) - last_sign > QUIET {
+            return None;
+        }
+        let gap = signs.windows(2).rposition(|pair| pair[1] - pair[0] > QUIET);
+        let since = signs[gap.map_or(0, |gap| gap + 1)];
+        let seconds = (now - since).num_seconds();
+        Some(Self { since, or_longer: since <= longest(now), seconds, last_sign })
+    }
+}
+
+/// The beginning of the longest outage that is seen as a whole.
+fn longest(now: Timestamp) -> Timestamp {
+    period_of(now) - LOOK_BACK
+}
+
+fn period_of(moment: Timestamp) -> Timestamp {
+    moment.duration_trunc(PERIOD).unwrap_or(moment) // it fails after the year 2262 alone
+}
+
+impl Target {
+    /// The outage that began first, if several functions call the target.
+    pub fn of(seen: impl IntoIterator<Item = Option<Outage>>) -> Self {
+        seen.into_iter().flatten().min_by_key(|outage| outage.since).map_or(Self::NoOutageSeen, Self::Down)
+    }
+
+    /// Combines several queues: an outage outweighs "not known", which outweighs "none seen".
+    pub fn or(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Down(one), Self::Down(two)) => Self::of([Some(one), Some(two)]),
+            (Self::Down(outage), _) | (_, Self::Down(outage)) => Self::Down(outage),
+            (Self::Unknown, _) | (_, Self::Unknown) => Self::Unknown,
+            (Self::NoOutageSeen, Self::NoOutageSeen) => Self::NoOutageSeen,
+        }
+    }
+
+    /// For people, in a line.
+    pub fn in_words(&self) -> String {
+        match self {
+            Self::Down(Outage { since, or_longer, seconds, last_sign }) => {
+                let since = match or_longer {
+                    true => format!("for more than {} days", LOOK_BACK.num_days()),
+                    false => {
+                        format!("since about {} UTC ({})", since.format("%Y-%m-%d %H:%M"), about(*seconds))
+                    }
+                };
+                let last_sign = last_sign.format("%H:%M");
+                format!(
+                    "down {since}, last sign of it about {last_sign}. Its messages are held: see docs/outages.md"
+                )
+            }
+            Self::NoOutageSeen => {
+                format!("no outage seen in the last {} minutes", QUIET.num_minutes())
+            }
+            Self::Unknown => "unknown whether it is down".to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

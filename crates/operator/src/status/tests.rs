@@ -1,0 +1,160 @@
+//! The whole of it against answers that are written down.
+
+use clap::Parser;
+use serde_json::{Value, json};
+
+use super::metrics::tests::{denied, page};
+use super::*;
+use crate::queues::Queues;
+use crate::terminal::output::document;
+use redeliver_testing::loopback::{Body, Loopback};
+
+#[derive(Debug, Parser)]
+struct Program {
+    #[command(flatten)]
+    queues: Queues,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+const MIDNIGHT: i64 = 1_795_392_000;
+
+fn now() -> Timestamp {
+    "2026-11-23T00:22:10Z".parse().unwrap()
+}
+
+fn queue(name: &str) -> [(u16, Body); 2] {
+    let arn = format!("arn:aws:sqs:eu-central-1:000000000000:{name}");
+    [
+        (200, json!({ "QueueUrl": format!("http://127.0.0.1:1/0/{name}") }).into()),
+        (200, json!({ "Attributes": { "QueueArn": arn } }).into()),
+    ]
+}
+
+fn read_by(functions: &[&str]) -> (u16, Body) {
+    let mapping = |name: &&str| {
+        let arn = format!("arn:aws:lambda:eu-central-1:000000000000:function:{name}");
+        json!({ "UUID": "u", "State": "Enabled", "FunctionArn": arn })
+    };
+    (200, json!({ "EventSourceMappings": functions.iter().map(mapping).collect::<Vec<_>>() }).into())
+}
+
+/// Of the queue `orders`, by these answers of Lambda and CloudWatch; and how many requests it took.
+async fn seen(answers: impl IntoIterator<Item = (u16, Body)>) -> (Status, usize) {
+    let server = Loopback::start(queue("orders").into_iter().chain(answers));
+    let there = ["program", "--endpoint-url", server.url(), "--region", "eu-central-1"];
+    let Program { queues, connection } = Program::parse_from(there.iter().chain(&["--queue", "orders"]));
+    let open = queues.open(&connection).await.unwrap();
+    let status = look_at(&connection, &open, queues.name(), now()).await.unwrap();
+    (status, server.requests().len())
+}
+
+#[tokio::test]
+async fn a_target_that_is_down_is_said_first_with_the_moment_since_when() {
+    let functions = read_by(&["orders-prod-message-processor:live"]);
+    let points =
+        page("q0", "Complete", &[(MIDNIGHT + 900, 2.0), (MIDNIGHT, 1.0), (MIDNIGHT - 3000, 1.0)], None);
+    let (status, _) = seen([functions, points]).await;
+    assert_eq!(status.problems, Vec::<String>::new());
+    let table = status.table();
+    let mut lines = table.lines();
+    assert_eq!(
+        lines.next(),
+        Some(
+            "Target: down since about 2026-11-23 00:00 UTC (22m 10s), last sign of it about 00:15. \
+             Its messages are held: see docs/outages.md"
+        )
+    );
+    assert_eq!(lines.next(), Some(""));
+    assert!(lines.next().unwrap().trim_start().starts_with("queue "), "{table}");
+    let json: Value = serde_json::from_str(&document("status", &status)).unwrap();
+    let expected = json!({
+        "state": "down",
+        "down_since": "2026-11-23T00:00:00Z",
+        "or_longer": false,
+        "seconds": 1330,
+        "last_sign": "2026-11-23T00:15:00Z",
+    });
+    assert_eq!(json["target"], expected);
+}
+
+#[tokio::test]
+async fn of_several_functions_each_is_asked_for_and_the_first_outage_counts() {
+    let functions = read_by(&["b:1", "a", "b:2"]);
+    let points = page("q1", "Complete", &[(MIDNIGHT + 900, 1.0)], None);
+    let (status, requests) = seen([functions, points]).await;
+    assert!(
+        status.table().starts_with("Target: down since about 2026-11-23 00:15 UTC"),
+        "{}",
+        status.table()
+    );
+    assert_eq!(requests, 4);
+}
+
+#[tokio::test]
+async fn a_target_that_is_well_is_said_too() {
+    let (status, _) = seen([read_by(&["orders"]), page("q0", "Complete", &[], None)]).await;
+    assert!(
+        status.table().starts_with("Target: no outage seen in the last 15 minutes\n\n"),
+        "{}",
+        status.table()
+    );
+    let json: Value = serde_json::from_str(&document("status", &status)).unwrap();
+    assert_eq!(json["target"], json!({ "state": "no_outage_seen" }));
+}
+
+#[tokio::test]
+async fn a_metric_that_cannot_be_read_is_a_problem_and_the_rest_is_shown() {
+    let (status, _) = seen([read_by(&["orders"]), denied()]).await;
+    assert_eq!(status.target, Some(Target::Unknown));
+    let problem = "the target of orders: cloudwatch:GetMetricData: AccessDenied: not authorized";
+    assert_eq!(status.problems, [problem]);
+    assert!(status.table().starts_with("Target: unknown whether it is down\n\n"), "{}", status.table());
+    assert!(status.queues[0].mappings.is_some());
+}
+
+#[tokio::test]
+async fn without_the_readers_of_the_queue_the_target_is_unknown() {
+    let refused = (403, json!({ "Message": "no", "__type": "AccessDeniedException" }).into());
+    let (status, requests) = seen([refused, denied()]).await;
+    assert_eq!(status.target, Some(Target::Unknown));
+    assert_eq!(
+        status.problems,
+        ["event source mappings of orders: lambda:ListEventSourceMappings: AccessDeniedException: no"]
+    );
+    assert_eq!(requests, 4, "CloudWatch is asked for receives alone");
+}
+
+#[tokio::test]
+async fn what_has_no_circuit_breaker_is_not_asked_for() {
+    for functions in
+        [&["a-async-retry-handler"][..], &["a-failed-message-processor"], &["a-final-dlq-annotator:live"]]
+    {
+        let (status, requests) = seen([read_by(functions)]).await;
+        assert_eq!((status.target, requests, status.problems.len()), (None, 3, 0), "{functions:?}");
+        assert!(!status.table().contains("Target"), "{}", status.table());
+    }
+}
+
+#[tokio::test]
+async fn a_container_that_reads_a_queue_is_seen_by_its_receives() {
+    let polls: Vec<_> = (8..=17).map(|minute| (MIDNIGHT + minute * 60, 3.0)).collect();
+    let (status, _) = seen([read_by(&[]), page("q1", "Complete", &polls, None)]).await;
+    assert_eq!((status.target, status.problems.as_slice()), (None, &[][..]));
+    let table = status.table();
+    let (_, readers) = table.split_once("\n\n").unwrap();
+    assert_eq!(
+        readers,
+        "orders: read by something that is not an event source mapping (a container, or an audit?): 0 messages received and 30 \
+         empty receives in the last 15 minutes\n"
+    );
+}
+
+#[tokio::test]
+async fn without_cloudwatch_a_queue_without_a_mapping_is_not_said_to_be_read_by_nobody() {
+    let (status, _) = seen([read_by(&[]), denied()]).await;
+    let expected =
+        "orders: what reads it is not known: cloudwatch:GetMetricData: AccessDenied: not authorized\n";
+    assert!(status.table().ends_with(expected), "{}", status.table());
+    assert_eq!(status.problems, Vec::<String>::new(), "it is said where the readers are");
+}

@@ -1,0 +1,196 @@
+//! Text that others wrote, made safe to look at. Every view shows it through this module: what moves a cursor, turns the
+//! direction of text or cannot be seen is written out as `\u{200b}`, and of a pile of combining marks, which would paint
+//! over other lines, only the first few are shown: `[+296 marks]`. Emoji and the world's scripts stay as they are.
+
+use std::fmt::Write as _;
+
+use icu_properties::props::{
+    CanonicalCombiningClass, DefaultIgnorableCodePoint, Emoji, EmojiModifier, ExtendedPictographic,
+    GeneralCategory, GeneralCategoryGroup, Ideographic, JoiningType,
+};
+use icu_properties::{CodePointMapData, CodePointSetData};
+
+use crate::terminal::units::counted;
+
+pub use redeliver_core::text::shortened;
+
+/// Combining marks in a row that are shown: a Hebrew letter with its points and accents, or a stack of Tibetan, has four.
+const MARKS_MAX: usize = 4;
+
+const ZERO_WIDTH_NON_JOINER: char = '\u{200c}';
+const ZERO_WIDTH_JOINER: char = '\u{200d}';
+/// A digit becomes a key of a telephone with it, behind the selector of emoji.
+const KEYCAP: char = '\u{20e3}';
+
+/// Text on one line that is safe to look at.
+pub fn escaped(text: &str) -> String {
+    escaped_except(text, |_| false)
+}
+
+/// The same with line breaks and tabs left as they are.
+pub fn escaped_lines(text: &str) -> String {
+    escaped_except(text, |character| matches!(character, '\n' | '\t'))
+}
+
+/// JSON text that is safe to look at and means the same: what [`escaped`] writes out or leaves out is a `\u200b` of JSON.
+pub fn escaped_json(json: &str) -> String {
+    let mut escaped = String::with_capacity(json.len());
+    for (character, shown) in looked_at(json) {
+        // Line breaks and tabs stand between values only: JSON has none in a string.
+        if shown == Shown::AsItIs || matches!(character, '\n' | '\r' | '\t') {
+            escaped.push(character);
+        } else {
+            for unit in character.encode_utf16(&mut [0; 2]) {
+                let _infallible = write!(escaped, "\\u{unit:04x}");
+            }
+        }
+    }
+    escaped
+}
+
+fn escaped_except(text: &str, keep: impl Fn(char) -> bool) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    let mut clipped = 0;
+    for (character, shown) in looked_at(text) {
+        if shown == Shown::Clipped {
+            clipped += 1;
+            continue;
+        }
+        push_clipped(&mut escaped, &mut clipped);
+        match character {
+            _ if shown == Shown::AsItIs || keep(character) => escaped.push(character),
+            '\n' | '\r' | '\t' => escaped.extend(character.escape_default()),
+            _ => escaped.extend(character.escape_unicode()),
+        }
+    }
+    push_clipped(&mut escaped, &mut clipped);
+    escaped
+}
+
+fn push_clipped(escaped: &mut String, clipped: &mut u64) {
+    if *clipped > 0 {
+        let _infallible = write!(escaped, "[+{}]", counted(*clipped, "mark"));
+        *clipped = 0;
+    }
+}
+
+/// How a character is shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    AsItIs,
+    Escaped,
+    /// It is one combining mark too many.
+    Clipped,
+}
+
+/// Each character of a text with how it is shown.
+fn looked_at(text: &str) -> impl Iterator<Item = (char, Shown)> + '_ {
+    let mut before = Before::default();
+    let mut rest = text.chars();
+    std::iter::from_fn(move || {
+        let character = rest.next()?;
+        Some((character, before.shown(character, rest.clone().next())))
+    })
+}
+
+/// What is shown before a character, as far as it matters.
+#[derive(Default)]
+struct Before {
+    /// The last character, if it is shown as it is.
+    last: Option<char>,
+    /// The last one that is no mark and no joiner.
+    base: Option<char>,
+    /// Marks since then.
+    marks: usize,
+}
+
+impl Before {
+    fn shown(&mut self, character: char, next: Option<char>) -> Shown {
+        if (' '..='~').contains(&character) {
+            return self.begin(character);
+        }
+        let category = CodePointMapData::<GeneralCategory>::new().get(character);
+        let is_mark = GeneralCategoryGroup::Mark.contains(category);
+        if is_hidden(character, category) {
+            if !self.needs(character, next) {
+                *self = Self::default();
+                return Shown::Escaped;
+            }
+        } else if !is_mark {
+            return self.begin(character);
+        }
+        self.marks += usize::from(is_mark);
+        let is_shown = self.marks <= MARKS_MAX;
+        self.last = is_shown.then_some(character);
+        if is_shown { Shown::AsItIs } else { Shown::Clipped }
+    }
+
+    fn begin(&mut self, base: char) -> Shown {
+        *self = Self { last: Some(base), base: Some(base), marks: 0 };
+        Shown::AsItIs
+    }
+
+    /// Whether an invisible character stands where a script or an emoji needs it, and is seen by what it does there.
+    fn needs(&self, character: char, next: Option<char>) -> bool {
+        let joining = |of: Option<char>| of.map(|of| CodePointMapData::<JoiningType>::new().get(of));
+        match character {
+            // The contextual rules of RFC 5892, appendices A.1 and A.2, with a letter behind; and sequences of emoji.
+            ZERO_WIDTH_NON_JOINER => {
+                self.is_behind_a_virama(next)
+                    || matches!(joining(self.base), Some(JoiningType::DualJoining | JoiningType::LeftJoining))
+                        && matches!(joining(next), Some(JoiningType::DualJoining | JoiningType::RightJoining))
+            }
+            ZERO_WIDTH_JOINER => {
+                self.is_behind_a_virama(next)
+                    || self.base.is_some_and(|base| is_pictographic(base) || is_skin_tone(base))
+                        && next.is_some_and(is_pictographic)
+            }
+            // How the one character before it looks.
+            '\u{fe0e}' | '\u{fe0f}' => match self.last {
+                Some(base) if base.is_ascii() => is_emoji(base) && next == Some(KEYCAP),
+                Some(base) => self.marks == 0 && is_emoji(base),
+                None => false,
+            },
+            '\u{fe00}'..='\u{fe0d}' | '\u{e0100}'..='\u{e01ef}' => {
+                self.marks == 0 && self.last.is_some_and(is_ideographic)
+            }
+            _ => false,
+        }
+    }
+
+    fn is_behind_a_virama(&self, next: Option<char>) -> bool {
+        let class = |of| CodePointMapData::<CanonicalCombiningClass>::new().get(of);
+        self.last.is_some_and(|last| class(last) == CanonicalCombiningClass::Virama)
+            && next.is_some_and(char::is_alphabetic)
+    }
+}
+
+/// Controls, formats, separators of lines, and all else that Unicode says has no look of its own, such as Hangul fillers.
+fn is_hidden(character: char, category: GeneralCategory) -> bool {
+    matches!(
+        category,
+        GeneralCategory::Control
+            | GeneralCategory::Format
+            | GeneralCategory::LineSeparator
+            | GeneralCategory::ParagraphSeparator
+    ) || CodePointSetData::new::<DefaultIgnorableCodePoint>().contains(character)
+}
+
+fn is_pictographic(character: char) -> bool {
+    CodePointSetData::new::<ExtendedPictographic>().contains(character)
+}
+
+fn is_skin_tone(character: char) -> bool {
+    CodePointSetData::new::<EmojiModifier>().contains(character)
+}
+
+fn is_emoji(character: char) -> bool {
+    CodePointSetData::new::<Emoji>().contains(character)
+}
+
+fn is_ideographic(character: char) -> bool {
+    CodePointSetData::new::<Ideographic>().contains(character)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,164 @@
+//! Where a report goes, and how each JSON document begins.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use redeliver_dead_letters::files::check_output;
+use serde::Serialize;
+
+use crate::files::{FileError, create_output, unwritable};
+use crate::terminal::escape::{escaped_json, escaped_lines};
+
+/// Where a report goes.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Output {
+    /// Write there instead of standard output; a file that is there is not overwritten
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// How a report is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people.
+    Table,
+    /// One JSON object.
+    Json,
+}
+
+/// How a report is printed, and where to.
+#[derive(Clone, Debug, Args)]
+pub struct Printing {
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+    #[command(flatten)]
+    output: Output,
+}
+
+impl Printing {
+    /// The file that is named for the output.
+    pub fn file(&self) -> Option<&Path> {
+        self.output.file()
+    }
+
+    /// The same on standard output, whatever file is named: something else is written to that.
+    pub fn on_stdout(&self) -> Self {
+        Self { format: self.format, output: Output::default() }
+    }
+
+    /// Before the work, as [`Output::check`].
+    pub fn check(&self) -> Result<(), FileError> {
+        self.output.check()
+    }
+
+    /// After it: as a table, or as the document of a command.
+    pub fn print(
+        &self,
+        command: &str,
+        report: &impl Serialize,
+        table: impl FnOnce() -> String,
+    ) -> Result<(), FileError> {
+        self.output.write(&match self.format {
+            // Cells may hold what strangers wrote; no table has colours.
+            Format::Table => escaped_lines(&table()),
+            Format::Json => document(command, report),
+        })
+    }
+}
+
+impl Output {
+    /// The file, if one is named.
+    pub fn file(&self) -> Option<&Path> {
+        self.output.as_deref()
+    }
+
+    /// Before the work: what cannot be a new file is refused, so that nothing is done whose report would be lost.
+    pub fn check(&self) -> Result<(), FileError> {
+        match self.file() {
+            Some(path) => check_output(path),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes the text. It is no error if the reader of standard output closes it early, as `head` does.
+    pub fn write(&self, text: &str) -> Result<(), FileError> {
+        let (written, name) = match self.file() {
+            Some(path) => (create(path)?.write_all(text.as_bytes()), path),
+            None => (io::stdout().write_all(text.as_bytes()), Path::new("standard output")),
+        };
+        match written {
+            Err(error) if self.output.is_some() || error.kind() != io::ErrorKind::BrokenPipe => {
+                Err(unwritable(name, &error))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A new file, or what is no file and can be written to.
+pub fn create(path: &Path) -> Result<File, FileError> {
+    create_output(path).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => FileError::new(path, error),
+        _ => unwritable(path, &error),
+    })
+}
+
+/// One line of JSON that says first what it is, so that a program can tell when its members change their meaning.
+pub fn document(command: &str, report: &impl Serialize) -> String {
+    let document = Document { schema: format!("redeliver.{command}/1"), report };
+    let json = serde_json::to_string(&document);
+    escaped_json(&json.expect("numbers, strings and maps with plain keys always serialise")) + "\n"
+}
+
+#[derive(Serialize)]
+struct Document<'a, T> {
+    schema: String,
+    #[serde(flatten)]
+    report: &'a T,
+}
+
+#[cfg(test)]
+mod tests {
+    use redeliver_dead_letters::files::{IS_THERE, replace};
+
+    use super::*;
+
+    #[test]
+    fn a_document_says_first_what_it_is() {
+        let report = serde_json::json!({ "a": 1, "b": { "7": [] } });
+        assert_eq!(
+            document("audit", &report),
+            "{\"schema\":\"redeliver.audit/1\",\"a\":1,\"b\":{\"7\":[]}}\n"
+        );
+    }
+
+    #[test]
+    fn a_file_that_is_there_is_neither_written_to_nor_found_out_after_the_work() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("report.json");
+        replace(&path, b"precious").unwrap();
+        let output = Output { output: Some(path.clone()) };
+        let expected = format!("{}: {IS_THERE}", path.display());
+        assert_eq!(output.check().unwrap_err().to_string(), expected);
+        assert_eq!(output.write("report").unwrap_err().to_string(), expected);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
+        std::fs::remove_file(&path).unwrap();
+        assert!(output.check().is_ok() && output.write("report").is_ok());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "report");
+    }
+
+    #[test]
+    fn a_report_that_could_not_be_written_is_found_out_before_the_work() {
+        let folder = tempfile::tempdir().unwrap();
+        let refused = |path: PathBuf| Output { output: Some(path) }.check().unwrap_err().to_string();
+        assert!(refused(folder.path().to_owned()).ends_with("it is a directory; name a file in it"));
+        assert!(
+            refused(folder.path().join("nowhere/report.json"))
+                .ends_with("make that first, or name another file")
+        );
+        assert!(Output { output: Some("report-that-is-not-there.json".into()) }.check().is_ok());
+    }
+}

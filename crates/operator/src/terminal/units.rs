@@ -1,0 +1,163 @@
+//! Numbers and spans as people read and write them.
+
+use std::fmt::Display;
+use std::ops::{Bound, RangeBounds, RangeInclusive};
+use std::str::FromStr;
+use std::time::Duration;
+
+use comfy_table::presets::NOTHING;
+use comfy_table::{CellAlignment, Table};
+use indicatif::HumanCount;
+
+pub const MINUTE: u64 = 60;
+pub const HOUR: u64 = 60 * MINUTE;
+pub const DAY: u64 = 24 * HOUR;
+
+/// 1234567 as `1,234,567`.
+pub fn grouped(number: u64) -> String {
+    HumanCount(number).to_string()
+}
+
+/// `1 message`, `2,000 messages`.
+pub fn counted(number: u64, noun: &str) -> String {
+    format!("{} {noun}{}", grouped(number), if number == 1 { "" } else { "s" })
+}
+
+/// `1h 30m`: as it is written on the command line. No unit between two others is left out: `1h 0m 30s` cannot be taken
+/// for an hour and a half.
+pub fn span(seconds: u64) -> String {
+    let units = [
+        (seconds / DAY, "d"),
+        (seconds % DAY / HOUR, "h"),
+        (seconds % HOUR / MINUTE, "m"),
+        (seconds % MINUTE, "s"),
+    ];
+    let first = units.iter().position(|(count, _)| *count > 0).unwrap_or(units.len() - 1);
+    let last = units.iter().rposition(|(count, _)| *count > 0).unwrap_or(units.len() - 1);
+    let words: Vec<_> = units[first..=last].iter().map(|(count, unit)| format!("{count}{unit}")).collect();
+    words.join(" ")
+}
+
+/// A span without what nobody wants to know: `3d 4h`, `1h 5m`, `12s`.
+pub fn about(seconds: i64) -> String {
+    let seconds = u64::try_from(seconds).unwrap_or(0);
+    let precision = match seconds {
+        ..HOUR => 1,
+        HOUR..DAY => MINUTE,
+        DAY.. if seconds < 30 * DAY => HOUR,
+        _ => DAY,
+    };
+    span(seconds - seconds % precision)
+}
+
+/// A bar as long as its share of the longest one, of `width_max` characters. What is not 0 is seen.
+pub fn bar(count: u64, most: u64, width_max: u64) -> String {
+    "█".repeat(usize::try_from((count * width_max).div_ceil(most.max(1))).unwrap_or(0))
+}
+
+/// A table of columns without lines; numbers stand at the right of the columns in `right`. The header may be empty.
+pub fn table<C: Into<String>>(
+    header: &[&str],
+    rows: impl IntoIterator<Item = Vec<C>>,
+    right: impl IntoIterator<Item = usize>,
+) -> String {
+    let mut table = Table::new();
+    table.load_style(NOTHING);
+    if !header.is_empty() {
+        table.set_header(header);
+    }
+    table.add_rows(rows.into_iter().map(|row| row.into_iter().map(Into::into).collect::<Vec<String>>()));
+    for column in right {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table.trim_fmt() + "\n"
+}
+
+/// A count to calculate with.
+#[expect(clippy::cast_precision_loss, reason = "what is counted here is far below 2^52")]
+pub fn float(count: u64) -> f64 {
+    count as f64
+}
+
+/// A span on the command line: so many whole seconds.
+pub fn seconds(limits: RangeInclusive<u64>) -> impl Fn(&str) -> Result<Duration, String> + Clone {
+    move |text| {
+        let given = humantime::parse_duration(text)
+            .map_err(|_| "a span is a number with its unit, such as 90s, 10m, 1h 30m or 7d".to_owned())?;
+        if limits.contains(&given.as_secs()) && given.subsec_nanos() == 0 {
+            return Ok(given);
+        }
+        let [least, most] = [limits.start(), limits.end()].map(|limit| span(*limit));
+        Err(format!("whole seconds from {least} to {most}"))
+    }
+}
+
+/// A whole number on the command line, within limits.
+pub fn number<N, R>(range: R) -> impl Fn(&str) -> Result<N, String> + Clone
+where
+    N: FromStr + PartialOrd + Display,
+    R: RangeBounds<N> + Clone,
+{
+    move |text| {
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        number.ok_or_else(|| match (range.start_bound(), range.end_bound()) {
+            (Bound::Included(least), Bound::Included(most)) => {
+                format!("a whole number from {least} to {most}, without commas")
+            }
+            // Without a limit of its own it has that of its type.
+            (Bound::Included(least), _)
+                if text.bytes().all(|byte| byte.is_ascii_digit()) && text.len() > 9 =>
+            {
+                format!("a whole number from {least}, and this one is too large")
+            }
+            (Bound::Included(least), _) => format!("a whole number from {least}, without commas"),
+            _ => "a whole number, without commas".to_owned(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped_and_spans_have_the_units_that_matter() {
+        assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!([1, 2000].map(|number| counted(number, "message")), ["1 message", "2,000 messages"]);
+        let spans = [-5, 0, 59, 61, 3600, 3661, 86_400, 93_784].map(about);
+        assert_eq!(spans, ["0s", "0s", "59s", "1m 1s", "1h", "1h 1m", "1d", "1d 2h"]);
+        assert_eq!([0, 90, 5400, 86_400].map(span), ["0s", "1m 30s", "1h 30m", "1d"]);
+        let gaps = [3630, 7 * DAY, DAY + 60, DAY + 1].map(span);
+        assert_eq!(gaps, ["1h 0m 30s", "7d", "1d 0h 1m", "1d 0h 0m 1s"], "no unit is left out in between");
+    }
+
+    #[test]
+    fn a_number_is_whole_and_has_limits() {
+        let parse = number(1..=3000_u32);
+        assert_eq!(parse("3000"), Ok(3000));
+        for wrong in ["", "0", "3001", "1,000", "-1", "1.5", "99999999999"] {
+            assert_eq!(parse(wrong).unwrap_err(), "a whole number from 1 to 3000, without commas", "{wrong}");
+        }
+        let parse = number(0_u32..);
+        assert_eq!(parse("4294967295"), Ok(u32::MAX));
+        for wrong in ["4294967296", "1234567890123"] {
+            assert_eq!(parse(wrong).unwrap_err(), "a whole number from 0, and this one is too large");
+        }
+        let least = std::num::NonZeroU32::MIN;
+        assert_eq!(number(least..)("0").unwrap_err(), "a whole number from 1, without commas");
+    }
+
+    #[test]
+    fn a_span_has_a_unit_and_limits() {
+        let parse = seconds(1..=30 * DAY);
+        assert_eq!(parse("10m"), Ok(Duration::from_secs(600)));
+        assert_eq!(parse("1h 30m"), Ok(Duration::from_secs(5400)));
+        for wrong in ["", "10", "m", "-1s", "ten minutes"] {
+            assert!(parse(wrong).unwrap_err().contains("such as 90s"), "{wrong}");
+        }
+        assert_eq!(parse("31d").unwrap_err(), "whole seconds from 1s to 30d");
+        assert_eq!(parse("1500ms").unwrap_err(), "whole seconds from 1s to 30d");
+    }
+}

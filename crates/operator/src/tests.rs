@@ -1,0 +1,16 @@
+//! What several tests share.
+
+use aws_config::{BehaviorVersion, Region, SdkConfig};
+use aws_sdk_lambda::config::{Credentials, SharedCredentialsProvider};
+
+/// What AWS clients need to call a server of a test.
+pub(crate) fn sdk_config(url: &str) -> SdkConfig {
+    let credentials = Credentials::new("key", "secret", None, None, "loopback");
+    SdkConfig::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .http_client(redeliver_aws::http_client())
+        .region(Region::from_static("eu-central-1"))
+        .credentials_provider(SharedCredentialsProvider::new(credentials))
+        .endpoint_url(url)
+        .build()
+}

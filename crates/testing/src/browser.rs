@@ -1,0 +1,96 @@
+//! Pages in a real browser, for the tests. `cargo xtask test` leaves those out, and says so, if there is none.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+
+/// What of a page keeps it from being read.
+#[derive(Debug)]
+pub struct Measured {
+    pub window: f64,
+    /// Pixels that the page needs side by side.
+    pub page: f64,
+    /// Pixels of the tallest row of a table.
+    pub tallest_row: f64,
+    /// Pixels of the smallest letters of a picture.
+    pub smallest_letters: f64,
+}
+
+/// Looks into the frame that the page is in, and writes what it finds into the title. (A window of Chromium has 500
+/// pixels at least, a frame as few as a phone.)
+const MEASURE: &str = "<script>onload = () => {
+  const { contentWindow: window, contentDocument: page } = document.querySelector('iframe');
+  page.querySelectorAll('details').forEach((one) => { one.open = true; });
+  const seen = (selector) => [...page.querySelectorAll(selector)].filter((one) => one.getClientRects().length);
+  const rows = seen('tr').map((row) => row.getBoundingClientRect().height);
+  const letters = seen('svg text').map((text) => {
+    const { a, b } = text.getScreenCTM();
+    return parseFloat(window.getComputedStyle(text).fontSize) * Math.hypot(a, b);
+  });
+  const needed = page.scrollingElement.scrollWidth;
+  document.title = [window.innerWidth, needed, Math.max(0, ...rows), Math.min(99, ...letters)].join(' ');
+};</script>";
+
+/// A directory of a test's own, removed at its end.
+pub struct Scratch(TempDir);
+
+impl Scratch {
+    #[expect(clippy::new_without_default, reason = "a test makes one on purpose")]
+    pub fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Opens a page in a window of this width; what the browser prints.
+    pub fn opened(&self, page: &str, width: u32, arguments: &[String]) -> String {
+        let file = self.file("page.html");
+        #[expect(clippy::disallowed_methods, reason = "the folder is the test's own")]
+        std::fs::write(&file, page).unwrap();
+        let output = Command::new("chromium")
+            .args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"])
+            .arg("--disable-background-networking")
+            .arg(format!("--window-size={width},1800"))
+            .arg(format!("--user-data-dir={}", self.file("profile").display()))
+            .args(arguments)
+            .arg(format!("file://{}", file.display()))
+            .stdin(Stdio::null())
+            .output();
+        let output = output.unwrap_or_else(|error| {
+            panic!("chromium does not start ({error}); install it, or leave this out with `--skip chromium`")
+        });
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Lays out a page, with all of its details open, in a window of this width.
+    pub fn measured(&self, page: &str, width: u32) -> Measured {
+        let page = page.replace('&', "&amp;").replace('"', "&quot;");
+        let frame = format!(
+            "<iframe style=\"border:0\" width=\"{width}\" height=\"1800\" srcdoc=\"{page}\"></iframe>"
+        );
+        let outer = format!("<!doctype html>\n<title></title>\n{frame}\n{MEASURE}\n");
+        let dom = self.opened(&outer, 1280, &["--dump-dom".to_owned()]);
+        let title = dom.split("<title>").nth(1).and_then(|rest| rest.split("</title>").next());
+        let numbers: Vec<f64> = title.unwrap_or_default().split(' ').flat_map(str::parse).collect();
+        let [window, page, tallest_row, smallest_letters] = numbers[..] else {
+            panic!("{}", &dom[..dom.len().min(500)])
+        };
+        Measured { window, page, tallest_row, smallest_letters }
+    }
+}
+
+/// Holds that whatever scrolls by itself can be reached by keyboard, and says what it is.
+pub fn assert_reachable(page: &str) {
+    let starts = ["<pre", "<div class=\"scroll\""].map(|start| page.match_indices(start));
+    let tags: Vec<_> =
+        starts.into_iter().flatten().filter_map(|(at, _)| page[at..].split('>').next()).collect();
+    assert!(!tags.is_empty(), "nothing scrolls in {page}");
+    for tag in tags {
+        for attribute in [" tabindex=\"0\"", " role=\"", " aria-label=\""] {
+            assert!(tag.contains(attribute), "{attribute} in {tag}");
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! Text that does harm where it is shown.
+
+/// A text with one of each kind that does harm, and how every view shows it.
+pub fn hostile() -> (String, String) {
+    let text = format!(
+        "a{}\u{9b}1m\u{7f}\u{200b}\u{ad}\u{61c}\u{2028}\u{202e}\u{2066}\u{feff}\u{e0041}\u{fe01}\u{3164}z",
+        "\u{301}".repeat(300)
+    );
+    let shown = format!(
+        r"a{}[+296 marks]\u{{9b}}1m\u{{7f}}\u{{200b}}\u{{ad}}\u{{61c}}\u{{2028}}\u{{202e}}\u{{2066}}\u{{feff}}\u{{e0041}}\u{{fe01}}\u{{3164}}z",
+        "\u{301}".repeat(4)
+    );
+    (text, shown)
+}

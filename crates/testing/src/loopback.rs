@@ -1,0 +1,108 @@
+//! A scripted HTTP server on this machine, for tests: it notes each request and gives the answers in their order, or
+//! the one that a request has. Requests after the last answer are hung up on.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+
+use serde_json::Value;
+
+/// `GET /path?query HTTP/1.1`, and the body.
+pub type Request = (String, String);
+
+/// A body, and the headers that say what it is.
+pub struct Body {
+    headers: &'static str,
+    bytes: Vec<u8>,
+}
+
+impl From<Value> for Body {
+    fn from(value: Value) -> Self {
+        Self { headers: "content-type: application/json\r\n", bytes: value.to_string().into_bytes() }
+    }
+}
+
+impl Body {
+    /// With another text in place of one of the same length.
+    pub fn replacing(mut self, from: &str, to: &str) -> Self {
+        assert_eq!(from.len(), to.len());
+        for start in 0..=self.bytes.len().saturating_sub(from.len()) {
+            if self.bytes[start..].starts_with(from.as_bytes()) {
+                self.bytes[start..start + from.len()].copy_from_slice(to.as_bytes());
+            }
+        }
+        self
+    }
+
+    /// As CloudWatch answers.
+    pub fn cbor(bytes: Vec<u8>) -> Self {
+        let headers = "content-type: application/cbor\r\nsmithy-protocol: rpc-v2-cbor\r\n";
+        Self { headers, bytes }
+    }
+}
+
+pub struct Loopback {
+    url: String,
+    requests: Arc<Mutex<Vec<Request>>>,
+}
+
+impl Loopback {
+    /// Starts it: it ends with the test's process.
+    pub fn start<B: Into<Body>>(answers: impl IntoIterator<Item = (u16, B)>) -> Self {
+        let answers: Vec<(_, Body)> =
+            answers.into_iter().map(|(status, body)| (status, body.into())).collect();
+        let mut answers = answers.into_iter();
+        Self::answering(move |_| answers.next())
+    }
+
+    /// Starts one whose requests come in no order.
+    pub fn answering(mut answer: impl FnMut(&Request) -> Option<(u16, Body)> + Send + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let noted = Arc::clone(&requests);
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let request = read(&stream);
+                noted.lock().unwrap().push(request.clone());
+                let Some((status, Body { headers, bytes })) = answer(&request) else { continue };
+                let length = bytes.len();
+                let head = format!(
+                    "HTTP/1.1 {status} Scripted\r\nconnection: close\r\ncontent-length: {length}\r\n{headers}\r\n"
+                );
+                let _ = stream.write_all(&[head.as_bytes(), &bytes].concat());
+            }
+        });
+        Self { url, requests }
+    }
+
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    pub fn requests(&self) -> Vec<Request> {
+        self.requests.lock().unwrap().clone()
+    }
+}
+
+fn read(stream: &TcpStream) -> Request {
+    let mut reader = BufReader::new(stream);
+    let mut first = String::new();
+    reader.read_line(&mut first).unwrap();
+    let mut length = 0;
+    loop {
+        let mut header = String::new();
+        reader.read_line(&mut header).unwrap();
+        match header.trim_end().split_once(':') {
+            None => break,
+            Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
+                length = value.trim().parse().unwrap();
+            }
+            Some(_) => {}
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).unwrap();
+    (first, String::from_utf8_lossy(&body).into_owned()) // of CBOR, texts are what can be read
+}
