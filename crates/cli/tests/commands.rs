@@ -194,7 +194,7 @@ fn wrong_usage_ends_with_2_and_says_what_is_wrong() {
         (&["man", "Cargo.toml"], "Cargo.toml"),
         (&["console", "no-such-file"], "no-such-file: cannot be read: No such file"),
         (&["console", "src"], "src: cannot be read: Is a directory"),
-        (&["console", "-"], "-: is no file that can be read again"),
+        (&["console", "-"], "-: can be read only once"),
     ] {
         let output = redeliver(arguments);
         let stderr = String::from_utf8_lossy(&output.stderr);

@@ -1,4 +1,4 @@
-//! Who may see a page and who may change something: decided from what a request says of itself, before anything else.
+//! Decides from a request's headers and address who may see a page and who may change something, before anything else.
 //!
 //! The page is for the person who started it. Another web page that this person opens must not read or change anything
 //! here, and neither must another user's server on this machine. So requests need a cookie with a token, and they are
@@ -14,24 +14,24 @@ use uuid::Uuid;
 
 /// 244 random bits, as 64 hexadecimal digits.
 #[derive(Clone, Debug)]
-pub(super) struct Token(String);
+pub(crate) struct Token(String);
 
 impl Token {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let [one, two] = [(); 2].map(|()| Uuid::new_v4().simple().to_string());
         Self(one + &two)
     }
 
     #[cfg(test)]
-    pub(super) fn of(text: &str) -> Self {
+    pub(crate) fn of(text: &str) -> Self {
         Self(text.to_owned())
     }
 
-    pub(super) fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// By their digests, so that the time it takes says nothing of how much of a guess is right.
+    /// Compares digests, so that the time it takes does not show how much of a guess is right.
     fn is(&self, guess: &str) -> bool {
         Sha256::digest(&self.0) == Sha256::digest(guess)
     }
@@ -39,27 +39,27 @@ impl Token {
 
 /// Decides which requests a site answers.
 #[derive(Clone, Debug)]
-pub(super) struct Guard {
-    pub(super) address: SocketAddr,
+pub(crate) struct Guard {
+    pub(crate) address: SocketAddr,
     /// The first part of every path.
-    pub(super) path: Token,
+    pub(crate) path: Token,
     /// The secret that a request's cookie must carry.
-    pub(super) token: Token,
+    pub(crate) token: Token,
     /// Refuses every request that could change something.
-    pub(super) read_only: bool,
+    pub(crate) read_only: bool,
 }
 
 /// The decision on a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Admission {
+pub(crate) enum Admission {
     Admitted,
-    /// It has the token of the link: from now on the cookie has it, and the address does not.
+    /// The address has the token of the link: move it to the cookie.
     Enters,
     Refused(Refusal),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(crate) enum Refusal {
     Host,
     Site,
     Origin,
@@ -68,7 +68,7 @@ pub(super) enum Refusal {
 }
 
 impl Refusal {
-    pub(super) const fn status(self) -> StatusCode {
+    pub(crate) const fn status(self) -> StatusCode {
         match self {
             Self::Host => StatusCode::MISDIRECTED_REQUEST,
             Self::Site | Self::Origin | Self::ReadOnly => StatusCode::FORBIDDEN,
@@ -76,8 +76,8 @@ impl Refusal {
         }
     }
 
-    /// Says why, and what to do.
-    pub(super) const fn words(self) -> &'static str {
+    /// Explains the refusal, and what to do.
+    pub(crate) const fn words(self) -> &'static str {
         match self {
             Self::Host => {
                 "This page answers only to the address that `redeliver console` has printed. Open that link."
@@ -104,26 +104,26 @@ impl Refusal {
 
 impl Guard {
     /// The only origin whose pages may change something.
-    pub(super) fn origin(&self) -> String {
+    pub(crate) fn origin(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// The path of the start page; those of all others begin with it.
-    pub(super) fn base(&self) -> String {
+    /// The path of the start page. All other paths begin with it.
+    pub(crate) fn base(&self) -> String {
         format!("/{}/", self.path.as_str())
     }
 
     /// The link to open.
-    pub(super) fn link(&self) -> String {
+    pub(crate) fn link(&self) -> String {
         format!("{}{}?token={}", self.origin(), self.base(), self.token.as_str())
     }
 
     /// For `Set-Cookie`. No `Secure`: it is HTTP, and never leaves this machine.
-    pub(super) fn cookie(&self) -> String {
+    pub(crate) fn cookie(&self) -> String {
         format!("{COOKIE}={}; Path={}; HttpOnly; SameSite=Strict", self.token.as_str(), self.base())
     }
 
-    pub(super) fn admit(&self, method: &Method, headers: &HeaderMap, uri: &Uri) -> Admission {
+    pub(crate) fn admit(&self, method: &Method, headers: &HeaderMap, uri: &Uri) -> Admission {
         let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
         if text(header::HOST) != Some(self.address.to_string().as_str()) {
             return Admission::Refused(Refusal::Host);
@@ -140,7 +140,7 @@ impl Guard {
         if !uri.path().starts_with(&self.base()) {
             return Admission::Refused(Refusal::Token);
         }
-        // Also with the cookie: the link may be opened again.
+        // Checked before the cookie, since the link may be opened again.
         if reads && uri.query().and_then(token_of).is_some_and(|guess| self.token.is(guess)) {
             return Admission::Enters;
         }

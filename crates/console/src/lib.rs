@@ -1,30 +1,20 @@
-//! `redeliver console`: the operator's commands as a web page for one person on this machine, over the same code and
-//! with that person's own credentials.
+//! `redeliver console`: the operator's commands as a web page for one person on this machine, with the same code and
+//! that person's credentials.
 
-mod at;
-mod desk;
-mod edit_page;
-mod fleet_page;
-mod frame;
+mod background;
+mod dead_letters;
+mod deployment;
+mod error;
+mod extract;
 mod guard;
-mod latest;
-mod letters;
-mod letters_page;
-mod live;
-mod look;
-mod making;
-mod message_page;
-mod now;
-mod now_page;
-mod outcome;
-mod plan_page;
+mod pages;
 mod plans;
 mod request;
-mod run;
+mod router;
+mod server_sent_events;
 mod site;
-mod spool;
-mod start_form;
-mod work;
+mod status_poll;
+mod url;
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -37,7 +27,8 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tokio::sync::Mutex;
 
-use desk::Desk;
+use dead_letters::spool::Spool;
+use deployment::Deployment;
 use guard::{Guard, Token};
 use redeliver_operator::Failure;
 use redeliver_operator::files::read_schema;
@@ -49,12 +40,11 @@ use redeliver_operator::terminal::signals::Signals;
 use redeliver_operator::terminal::stderr;
 use redeliver_operator::terminal::units::number;
 use site::Site;
-use spool::Spool;
 
-/// Open a local web page to operate a deployment: what flows, what died and why, send back, edit, delete, pause.
+/// Open a local web page to operate a deployment: see what flows and what died, send back, edit, delete, pause
 ///
-/// It listens on 127.0.0.1 alone and prints a link with a token in it. It calls AWS with your credentials, and nobody
-/// else. Ctrl-C ends it; a redrive that is under way is brought to a point from which it can go on.
+/// It listens on 127.0.0.1 only and prints a link with a token. It calls AWS with your credentials, and nothing else.
+/// Ctrl-C ends it and stops a redrive at a point from which it can continue.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -65,45 +55,45 @@ Examples:
   redeliver console dead-letters.jsonl
   redeliver console --fleet --region eu-central-1
 
-Plans, their journals and backups of what was deleted are files in --folder: start it there again to finish what was \
-interrupted.
+Plans, journals and backups of deleted messages are files in --folder. To finish an interrupted plan, start the console \
+there again.
 
-A file is shown and filtered, and nothing is changed: there is nothing to pause, to delete or to send back. `redrive FILE` \
-edits its messages, and sends them or writes them to another file.
+A file can be shown and filtered, not changed. `redrive FILE` edits its messages, and sends them or writes them to another \
+file.
 
 Exit codes:
-  0  it was ended with Ctrl-C
+  0  ended with Ctrl-C
   2  bad usage, or the deployment, its queues, the folder or the port cannot be used")]
 pub struct Arguments {
-    /// A file of dead letters, to be looked at: what `audit --archive`, `purge --backup` or `local --final-dlq` wrote
+    /// A file of dead letters to look at, written by `audit --archive`, `purge --backup` or `local --final-dlq`
     #[arg(value_name = "FILE", conflicts_with_all = ["stacks", "prefix", "stage", "queue", "fleet", "folder"])]
     file: Option<PathBuf>,
-    /// The redeliver stack of this name; may be given several times
+    /// The name of a redeliver stack; may be given several times
     #[arg(long = "stack", value_name = "NAME", conflicts_with_all = ["prefix", "stage", "queue"])]
     stacks: Vec<String>,
     #[command(flatten)]
     named: Named,
-    /// Begin with every DLQ of the account and region, as `redeliver fleet` shows them
+    /// Start with every DLQ of the account and region, as `redeliver fleet` shows them
     #[arg(long)]
     fleet: bool,
-    /// With --queue: the queue that dead letters are sent back to
+    /// With --queue: the queue to send dead letters back to
     #[arg(long, value_name = "QUEUE", requires = "queue")]
     to: Option<QueueAddress>,
     /// Show everything and change nothing
     #[arg(long)]
     read_only: bool,
-    /// The port to listen on; 0 takes any that is free
+    /// The port to listen on; 0 takes any free port
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = number(0..=65_535_u16))]
     port: u16,
-    /// Where plans, journals and backups are kept
+    /// The folder for plans, journals and backups
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     folder: PathBuf,
-    /// A JSON Schema for `data` that messages must match to be sent back
+    /// A JSON Schema that the `data` of a message must match to be sent back
     #[arg(long, value_name = "FILE")]
     data_schema: Option<PathBuf>,
     #[command(flatten)]
     plain: PlainArguments,
-    /// Leave alone what was sent back so many times already
+    /// Leave messages that were already sent back this many times
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = number(0..=100_u32))]
     max_generation: u32,
     #[command(flatten)]
@@ -116,10 +106,10 @@ struct Named {
     /// The DLQ: its URL, name or ARN
     #[arg(long, value_name = "QUEUE", conflicts_with_all = ["prefix", "stage"])]
     queue: Option<QueueAddress>,
-    /// The deployment with this prefix, also of a construct in an app of your own [default: redeliver]
+    /// The deployment's prefix, also of a construct in your own app [default: redeliver]
     #[arg(long, value_name = "NAME")]
     prefix: Option<String>,
-    /// The deployment with this stage [default: prod]
+    /// The deployment's stage [default: prod]
     #[arg(long, value_name = "NAME")]
     stage: Option<String>,
 }
@@ -139,14 +129,14 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     };
     Output::default().write(&format!("{link}\n"))?;
     stderr::remark("open this link; Ctrl-C ends the console");
-    let service = TowerToHyperService::new(site::router(Arc::clone(&site)));
-    // To the very end: an answer that is under way is not cut off.
+    let service = TowerToHyperService::new(router::router(Arc::clone(&site)));
+    // Polled to the very end, so that no answer is cut off.
     let mut serving = pin!(http_server::serve(listener, service));
     tokio::select! {
         never = serving.as_mut() => match never {},
         _ = signals.next() => {}
     }
-    stderr::remark("ending: what is under way is brought to an end; Ctrl-C again does not wait");
+    stderr::remark("ending: finishing what is under way; Ctrl-C again does not wait");
     tokio::select! {
         () = site.rest() => Ok(ExitCode::SUCCESS),
         _ = signals.next() => Ok(ExitCode::from(130)),
@@ -157,12 +147,14 @@ async fn open(arguments: &Arguments, guard: Guard) -> Result<Site, Failure> {
     let schema = read_schema(arguments.data_schema.as_deref(), &arguments.plain)?;
     let folder = std::path::absolute(&arguments.folder)?;
     if !folder.is_dir() {
-        return Err(
-            format!("--folder {}: is no folder; make it first, or name another", folder.display()).into()
-        );
+        return Err(format!(
+            "--folder {}: is not a folder; create it first, or name another",
+            folder.display()
+        )
+        .into());
     }
     if !arguments.read_only && arguments.file.is_none() {
-        // What cannot be kept is not begun.
+        // Plans need a folder that can be written to.
         Spool::new(&folder).map_err(|error| {
             format!(
                 "--folder {}: {error}; name one that you can write to, or add --read-only",
@@ -170,16 +162,18 @@ async fn open(arguments: &Arguments, guard: Guard) -> Result<Site, Failure> {
             )
         })?;
     }
-    let mut desks = Vec::new();
+    let mut deployments = Vec::new();
     if let Some(path) = &arguments.file {
-        desks.push(Desk::of_file(path, arguments.connection.clone(), &folder)?);
+        deployments.push(Deployment::of_file(path, arguments.connection.clone(), &folder)?);
     }
-    for which in deployments(arguments)? {
-        desks.push(Desk::open(which, arguments.to.clone(), arguments.connection.clone(), &folder).await?);
+    for which in named_deployments(arguments)? {
+        deployments.push(
+            Deployment::open(which, arguments.to.clone(), arguments.connection.clone(), &folder).await?,
+        );
     }
     Ok(Site {
         guard,
-        desks,
+        deployments,
         schema,
         max_generation: arguments.max_generation,
         fleet: arguments.fleet.then(Arc::default),
@@ -188,7 +182,7 @@ async fn open(arguments: &Arguments, guard: Guard) -> Result<Site, Failure> {
     })
 }
 
-fn deployments(arguments: &Arguments) -> Result<Vec<OneQueue>, Failure> {
+fn named_deployments(arguments: &Arguments) -> Result<Vec<OneQueue>, Failure> {
     let Named { queue, prefix, stage } = arguments.named.clone();
     if !arguments.stacks.is_empty() {
         return Ok(arguments.stacks.iter().map(|stack| OneQueue::of_stack(stack)).collect());
@@ -196,7 +190,7 @@ fn deployments(arguments: &Arguments) -> Result<Vec<OneQueue>, Failure> {
     match (queue, prefix, stage) {
         (None, None, None) if arguments.fleet || arguments.file.is_some() => Ok(Vec::new()),
         (None, None, None) => Err(
-            "say which deployment: --stack, --prefix and --stage, or --queue with --to; name a file of dead letters; or begin \
+            "name a deployment (--stack, or --prefix and --stage), a queue (--queue with --to) or a file of dead letters, or start \
              with --fleet"
                 .into(),
         ),

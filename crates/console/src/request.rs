@@ -1,78 +1,76 @@
-//! What a request says: in its address, after the question mark, in a form. What is not understood is answered by a page,
-//! as everything else is.
+//! The parts of a request: path, query and form. Errors are answered with a page, like everything else.
 
 use axum::extract::{Form, FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
 use axum::http::{Method, StatusCode, Uri};
 use serde::de::DeserializeOwned;
 
-use super::at::Trouble;
+use crate::error::PageError;
 
-/// From the parts of an address.
-pub(super) struct InPath<T>(pub(super) T);
+/// Parameters from the path.
+pub(crate) struct InPath<T>(pub(crate) T);
 
-/// From an address's query.
-pub(super) struct InQuery<T>(pub(super) T);
+/// Parameters from the query.
+pub(crate) struct InQuery<T>(pub(crate) T);
 
-/// From a form.
-pub(super) struct InForm<T>(pub(super) T);
+/// Fields of a form.
+pub(crate) struct InForm<T>(pub(crate) T);
 
 impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for InPath<T> {
-    type Rejection = Trouble;
+    type Rejection = PageError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Trouble> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, PageError> {
         match Path::from_request_parts(parts, state).await {
             Ok(Path(said)) => Ok(Self(said)),
-            Err(_) => Err(Trouble::missing(NO_SUCH_PAGE)),
+            Err(_) => Err(PageError::missing(NO_SUCH_PAGE)),
         }
     }
 }
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for InQuery<T> {
-    type Rejection = Trouble;
+    type Rejection = PageError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Trouble> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, PageError> {
         match Query::from_request_parts(parts, state).await {
             Ok(Query(said)) => Ok(Self(said)),
             Err(error) => {
                 let words =
                     format!("The address says something that this page does not know: {}.", cause(&error));
-                Err(Trouble::new(StatusCode::BAD_REQUEST, words).leading_to(parts.uri.path()))
+                Err(PageError::new(StatusCode::BAD_REQUEST, words).leading_to(parts.uri.path()))
             }
         }
     }
 }
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for InForm<T> {
-    type Rejection = Trouble;
+    type Rejection = PageError;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Trouble> {
+    async fn from_request(request: Request, state: &S) -> Result<Self, PageError> {
         let back = parent(request.uri()).to_owned();
         match Form::from_request(request, state).await {
             Ok(Form(said)) => Ok(Self(said)),
             Err(error) => {
                 let words = format!("This form was not understood, so nothing was done: {}.", cause(&error));
-                Err(Trouble::new(StatusCode::BAD_REQUEST, words).leading_to(&back))
+                Err(PageError::new(StatusCode::BAD_REQUEST, words).leading_to(&back))
             }
         }
     }
 }
 
-pub(super) const NO_SUCH_PAGE: &str = "There is no such page.";
+pub(crate) const NO_SUCH_PAGE: &str = "There is no such page.";
 
-/// An address that only does something was opened, or one that only shows something was sent a form.
-pub(super) async fn wrong_method(method: Method, uri: Uri) -> Trouble {
+/// Answers a GET of an address that only acts, and a form sent to one that only shows.
+pub(crate) async fn wrong_method(method: Method, uri: Uri) -> PageError {
     let words = match method {
         Method::GET | Method::HEAD => {
             "This address is for a button. Opening it shows nothing and changes nothing."
         }
         _ => "Nothing can be done at this address, and nothing was done: it only shows something.",
     };
-    Trouble::new(StatusCode::METHOD_NOT_ALLOWED, words).leading_to(parent(&uri))
+    PageError::new(StatusCode::METHOD_NOT_ALLOWED, words).leading_to(parent(&uri))
 }
 
-/// The page that a button's address belongs to, after the part that all paths begin with: `0/look` to `0/`,
-/// `0/plans/7/start` to `0/plans/7`.
+/// The page of a button's address, after the secret part: `0/look` is on `0/`, `0/plans/7/start` on `0/plans/7`.
 fn parent(uri: &Uri) -> &str {
     let path = uri.path();
     match path.trim_end_matches('/').rsplit_once('/') {
@@ -83,7 +81,7 @@ fn parent(uri: &Uri) -> &str {
     }
 }
 
-/// What is wrong, without what the framework says around it.
+/// The cause of an error, without the framework's words around it.
 fn cause(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(deeper) = cause.source() {

@@ -113,7 +113,7 @@ fn what_cannot_be_a_file_of_dead_letters_is_refused_with_what_to_do() {
         (&["redrive", dead.name(), "-o", dead.name()], "it is there already"),
         (&["redrive", dead.name(), "--stack", "s"], "cannot be used with"),
         (&["console", "absent.jsonl"], "absent.jsonl: cannot be read: No such file"),
-        (&["console", "-"], "is no file that can be read again"),
+        (&["console", "-"], "can be read only once"),
         (&["console", orders.name()], "no line of it is a dead letter"),
         (&["console", dead.name(), "--queue", "q"], "cannot be used with"),
     ] {

@@ -1,26 +1,26 @@
 use std::time::Duration;
 
 use super::*;
-use crate::plans::Outcome;
+use crate::plans::plan::Outcome;
 use redeliver_operator::queues::{Connection, OneQueue};
 
 const FROM: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-final-dlq";
 
-fn plan(work: Work, message: &str) -> Plan {
-    Plan::new("2026-01-01T00:00:00Z".to_owned(), FROM, work, "all".to_owned(), vec![message.to_owned()])
+fn plan(action: Action, message: &str) -> Plan {
+    Plan::new("2026-01-01T00:00:00Z".to_owned(), FROM, action, "all".to_owned(), vec![message.to_owned()])
 }
 
 fn send_back(message: &str) -> Plan {
     let to = FROM.replace("-final-dlq", "");
-    plan(Work::SendBack { to, edit: None, new_id: false, max_generation: 3 }, message)
+    plan(Action::SendBack { to, edit: None, new_id: false, max_generation: 3 }, message)
 }
 
-fn begun(plan: &Plan, outcome: Option<Outcome>) -> Begun {
-    Begun { plan: plan.clone(), pace: Pace::default(), outcome }
+fn started(plan: &Plan, outcome: Option<Outcome>) -> StartedPlan {
+    StartedPlan { plan: plan.clone(), pace: Pace::default(), outcome }
 }
 
 /// Starts a plan on an endpoint that nobody answers at.
-fn start(works: &Arc<Works>, id: &str) -> Result<(), String> {
+fn start(runner: &Arc<PlanRunner>, id: &str) -> Result<(), String> {
     let queue = OneQueue::of(Some(FROM.parse().unwrap()), None, None);
     let queue = DeadLetterQueue::new(
         queue,
@@ -28,7 +28,7 @@ fn start(works: &Arc<Works>, id: &str) -> Result<(), String> {
     );
     let schema = MessageSchema::default();
     let to = FROM.replace("-final-dlq", "");
-    works.start((FROM, Ok(&to)), id, Pace::default(), &queue, &schema).map_err(|error| error.to_string())
+    runner.start((FROM, Ok(&to)), id, Pace::default(), &queue, &schema).map_err(|error| error.to_string())
 }
 
 fn finished() -> Outcome {
@@ -38,25 +38,25 @@ fn finished() -> Outcome {
 #[test]
 fn what_is_finished_is_not_done_again_and_what_nobody_knows_is_not_done() {
     let folder = tempfile::tempdir().unwrap();
-    let works = Arc::new(Works::new(folder.path().to_owned()));
+    let runner = Arc::new(PlanRunner::new(folder.path().to_owned()));
     let done = send_back("a");
-    begun(&done, Some(finished())).write(folder.path()).unwrap();
-    assert_eq!((start(&works, &done.id), works.running()), (Ok(()), None));
-    assert_eq!(start(&works, "nobody").unwrap_err(), "this plan is not known any more: make it again");
+    started(&done, Some(finished())).write(folder.path()).unwrap();
+    assert_eq!((start(&runner, &done.id), runner.running()), (Ok(()), None));
+    assert_eq!(start(&runner, "nobody").unwrap_err(), "this plan is not known any more: make it again");
 }
 
 #[test]
 fn nothing_is_sent_while_another_plan_may_have_messages_in_both_queues() {
     let folder = tempfile::tempdir().unwrap();
-    let works = Arc::new(Works::new(folder.path().to_owned()));
+    let runner = Arc::new(PlanRunner::new(folder.path().to_owned()));
     let (first, second) = (send_back("a"), send_back("b"));
-    works.show(second.clone());
+    runner.show(second.clone());
     let in_both = Outcome { in_both_queues: true, ..Outcome::default() };
     for outcome in [None, Some(in_both)] {
-        begun(&first, outcome).write(folder.path()).unwrap();
-        let why = start(&works, &second.id).unwrap_err();
+        started(&first, outcome).write(folder.path()).unwrap();
+        let why = start(&runner, &second.id).unwrap_err();
         assert!(why.starts_with(&format!("the plan {} has messages in both queues", first.id)), "{why}");
-        assert!(matches!(works.find(FROM, &second.id), Some(Standing::Shown(_))), "nothing was begun");
+        assert!(matches!(runner.find(FROM, &second.id), Some(PlanState::Shown(_))), "nothing was begun");
     }
 }
 
@@ -65,44 +65,44 @@ fn nothing_is_sent_while_another_plan_may_have_messages_in_both_queues() {
 async fn nothing_is_sent_while_a_plan_of_ones_own_cannot_be_read_and_those_of_others_hold_nothing_up() {
     use std::os::unix::fs::{PermissionsExt as _, chown};
     let folder = tempfile::tempdir().unwrap();
-    let works = Arc::new(Works::new(folder.path().to_owned()));
+    let runner = Arc::new(PlanRunner::new(folder.path().to_owned()));
     let (first, second) = (send_back("a"), send_back("b"));
-    begun(&first, None).write(folder.path()).unwrap();
+    started(&first, None).write(folder.path()).unwrap();
     let path = first.path(folder.path());
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o664)).unwrap();
-    works.show(second.clone());
-    let why = start(&works, &second.id).unwrap_err();
+    runner.show(second.clone());
+    let why = start(&runner, &second.id).unwrap_err();
     let told = |why: &str, what: &str| {
         assert!(why.contains(what) && why.contains(". Look at it, and mend it (`chmod 600` "), "{why}");
     };
     told(&why, "other users can write to it (mode 664)");
-    assert!(matches!(works.find(FROM, &second.id), Some(Standing::Shown(_))), "nothing was begun");
+    assert!(matches!(runner.find(FROM, &second.id), Some(PlanState::Shown(_))), "nothing was begun");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
     redeliver_dead_letters::files::replace(&path, b"{").unwrap();
-    told(&start(&works, &second.id).unwrap_err(), "EOF while parsing an object");
+    told(&start(&runner, &second.id).unwrap_err(), "EOF while parsing an object");
     if chown(&path, Some(redeliver_testing::planted::ANOTHER_USER), None).is_ok() {
-        start(&works, &second.id).unwrap();
+        start(&runner, &second.id).unwrap();
     }
 }
 
 #[tokio::test]
 async fn a_plan_is_on_the_disk_before_anything_is_done_and_how_it_failed_is_there_after_it() {
     let folder = tempfile::tempdir().unwrap();
-    let works = Arc::new(Works::new(folder.path().to_owned()));
+    let runner = Arc::new(PlanRunner::new(folder.path().to_owned()));
     // A deletion that was killed has nothing in both queues.
-    begun(&plan(Work::Delete, "z"), None).write(folder.path()).unwrap();
+    started(&plan(Action::Delete, "z"), None).write(folder.path()).unwrap();
     let (plan, other) = (send_back("a"), send_back("b"));
-    works.show(plan.clone());
-    works.show(other.clone());
-    start(&works, &plan.id).unwrap();
-    assert_eq!(works.begun(FROM).0.len(), 2);
-    if works.running().is_some() {
-        assert_eq!(start(&works, &plan.id), Ok(()), "a second click");
+    runner.show(plan.clone());
+    runner.show(other.clone());
+    start(&runner, &plan.id).unwrap();
+    assert_eq!(runner.started(FROM).0.len(), 2);
+    if runner.running().is_some() {
+        assert_eq!(start(&runner, &plan.id), Ok(()), "a second click");
     }
-    while works.running().is_some() {
+    while runner.running().is_some() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    let Some(Standing::Ended(ended)) = works.find(FROM, &plan.id) else { panic!("it has ended") };
+    let Some(PlanState::Ended(ended)) = runner.find(FROM, &plan.id) else { panic!("it has ended") };
     let outcome = ended.outcome.unwrap();
     assert_eq!((outcome.ending.as_str(), outcome.finished), ("failed", false));
     assert!(outcome.remarks[0].contains("no connection to http://127.0.0.1:9"), "{outcome:?}");
@@ -112,17 +112,17 @@ async fn a_plan_is_on_the_disk_before_anything_is_done_and_how_it_failed_is_ther
 async fn a_run_that_failed_may_have_messages_in_both_queues_once_it_has_a_journal() {
     for has_journal in [false, true] {
         let folder = tempfile::tempdir().unwrap();
-        let works = Arc::new(Works::new(folder.path().to_owned()));
+        let runner = Arc::new(PlanRunner::new(folder.path().to_owned()));
         let plan = send_back("a");
-        works.show(plan.clone());
+        runner.show(plan.clone());
         if has_journal {
             redeliver_dead_letters::files::replace(&plan.journal(folder.path()), b"").unwrap();
         }
-        start(&works, &plan.id).unwrap();
-        while works.running().is_some() {
+        start(&runner, &plan.id).unwrap();
+        while runner.running().is_some() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        let outcome = works.begun(FROM).0.remove(0).outcome.unwrap();
+        let outcome = runner.started(FROM).0.remove(0).outcome.unwrap();
         assert_eq!((outcome.ending.as_str(), outcome.in_both_queues), ("failed", has_journal));
     }
 }
@@ -130,14 +130,14 @@ async fn a_run_that_failed_may_have_messages_in_both_queues_once_it_has_a_journa
 #[test]
 fn a_plan_that_sends_elsewhere_than_to_the_consoles_own_source_queue_is_not_started() {
     let folder = tempfile::tempdir().unwrap();
-    let works = Arc::new(Works::new(folder.path().to_owned()));
+    let runner = Arc::new(PlanRunner::new(folder.path().to_owned()));
     let to = "arn:aws:sqs:eu-central-1:999999999999:orders".to_owned();
-    let elsewhere = plan(Work::SendBack { to, edit: None, new_id: false, max_generation: 3 }, "a");
-    begun(&elsewhere, None).write(folder.path()).unwrap();
+    let elsewhere = plan(Action::SendBack { to, edit: None, new_id: false, max_generation: 3 }, "a");
+    started(&elsewhere, None).write(folder.path()).unwrap();
     let why = format!(
         "the plan {} sends to arn:aws:sqs:eu-central-1:999999999999:orders, and the source queue here is \
          arn:aws:sqs:eu-central-1:123456789012:orders: make a new plan, or start the console with --to for that queue",
         elsewhere.id
     );
-    assert_eq!((start(&works, &elsewhere.id), works.running()), (Err(why), None));
+    assert_eq!((start(&runner, &elsewhere.id), runner.running()), (Err(why), None));
 }

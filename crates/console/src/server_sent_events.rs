@@ -1,4 +1,4 @@
-//! Server-sent events: a part of a page again and again, whenever it has changed.
+//! Server-sent events: a part of a page, whenever it changes.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -12,14 +12,13 @@ use redeliver_core::ports::Clock as _;
 
 use redeliver_operator::markup::safe;
 
-/// Between two looks at what changes.
+/// The pause between two checks.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// A part of a page whenever it has changed. `None` is its end: what comes next is another page, and the browser loads
-/// it anew.
-pub(super) fn live(part: impl Fn() -> Option<Markup> + Send + 'static) -> Response {
+/// Sends a part of a page whenever it changes. `None` ends it, and the browser reloads the page.
+pub(crate) fn live(part: impl Fn() -> Option<Markup> + Send + 'static) -> Response {
     let events = unfold((part, Some(String::new())), async |(part, before)| {
-        // After its end there is nothing more.
+        // `None` after the last event.
         let before = before?;
         loop {
             let Some(markup) = part() else {

@@ -1,12 +1,13 @@
-//! Dead letters: groups by cause, and the messages that a filter leaves.
+//! The page of dead letters: groups by cause, and the selected messages.
 
 use maud::{Markup, html};
 use redeliver_dead_letters::groups::Group;
 use serde::Deserialize;
 
-use super::at::At;
-use super::frame::encoded;
-use super::letters::{Letter, Letters, Selected, Selection};
+use crate::dead_letters::selection::Selection;
+use crate::dead_letters::snapshot::{DeadLetter, Selected, Snapshot};
+use crate::extract::AtDeployment;
+use crate::url::encoded;
 use redeliver_operator::Failure;
 use redeliver_operator::markup::chart::columns_only;
 use redeliver_operator::markup::moment;
@@ -14,51 +15,56 @@ use redeliver_operator::sentences::{incompleteness, not_judged_in_words};
 use redeliver_operator::terminal::escape::shortened;
 use redeliver_operator::terminal::units::{about, counted, grouped};
 
-/// Messages on a page.
+/// Messages a page.
 const ON_A_PAGE: usize = 100;
-/// Groups with a row.
+/// Groups that are shown.
 const GROUPS_MAX: usize = 200;
 /// Columns of a group's trend.
 const TREND: usize = 24;
 const DETAILS_MAX: usize = 300;
 
-/// Which part of a list.
+/// The part of a list that is shown.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Paging {
+pub(crate) struct Paging {
     page: usize,
 }
 
-/// What is read meanwhile.
-pub(super) fn progress((seen, approximate): (u64, u64)) -> Markup {
+/// Shows the progress of a reading.
+pub(crate) fn progress((seen, approximate): (u64, u64)) -> Markup {
     html! {
         p role="status" { "Reading the queue: " (grouped(seen)) " of about " (counted(approximate.max(seen), "message")) "." }
         progress value=(seen) max=(approximate.max(seen).max(1)) aria-label="messages read" {}
     }
 }
 
-pub(super) fn body(at: &At, selection: &Selection, paging: Paging) -> Result<Markup, Failure> {
-    // In this order: a look tells what it has found before it ends, so what is not under way is seen below.
-    let running = at.looks.progress();
+pub(crate) fn body(at: &AtDeployment, selection: &Selection, paging: Paging) -> Result<Markup, Failure> {
+    // Ask for the progress first: a reading publishes its result before it ends.
+    let running = at.reading.progress();
     Ok(html! {
-        @if let Some(why) = at.looks.latest.failed() { p class="warning" role="alert" { (why) } }
+        @if let Some(why) = at.reading.last_seen.failed() { p class="warning" role="alert" { (why) } }
         @if let Some(running) = running {
             div data-live=(at.path("letters/live")) { (progress(running)) }
         }
-        @if let Some(letters) = at.looks.latest.seen() { (found(at, &letters, selection, paging)?) }
+        @if let Some(snapshot) = at.reading.last_seen.seen() { (found(at, &snapshot, selection, paging)?) }
         @else if running.is_none() { (look_again(at, selection, "Look")) }
     })
 }
 
-fn look_again(at: &At, selection: &Selection, words: &str) -> Markup {
+fn look_again(at: &AtDeployment, selection: &Selection, words: &str) -> Markup {
     if at.site.guard.read_only {
         return Markup::default(); // it would be refused
     }
     html! { form method="post" action=(selection.address(&at.path("look"))) class="inline" { button { (words) } } }
 }
 
-fn found(at: &At, letters: &Letters, selection: &Selection, paging: Paging) -> Result<Markup, Failure> {
-    let (selected, wrong) = match letters.select(selection) {
+fn found(
+    at: &AtDeployment,
+    snapshot: &Snapshot,
+    selection: &Selection,
+    paging: Paging,
+) -> Result<Markup, Failure> {
+    let (selected, wrong) = match snapshot.select(selection) {
         Ok(selected) => (selected, None),
         Err(error) => (Selected::default(), Some(error.to_string())),
     };
@@ -69,17 +75,17 @@ fn found(at: &At, letters: &Letters, selection: &Selection, paging: Paging) -> R
     Ok(html! {
         div class="actions" {
             span {
-                (counted(letters.letters.len() as u64, "dead letter")) " in " strong { (at.dlq()) } ", looked at "
-                (moment(letters.taken_at)) "."
+                (counted(snapshot.letters.len() as u64, "dead letter")) " in " strong { (at.dlq()) } ", looked at "
+                (moment(snapshot.taken_at)) "."
             }
             (look_again(at, selection, "Look again"))
         }
-        @if !letters.coverage.complete { p class="warning" { (incomplete(at, letters)) } }
-        @if let Some(remark) = &letters.remark { p class="warning" { (remark) } }
+        @if !snapshot.coverage.complete { p class="warning" { (incomplete(at, snapshot)) } }
+        @if let Some(remark) = &snapshot.remark { p class="warning" { (remark) } }
         (filters(at, selection))
         @if let Some(why) = wrong { p class="warning" role="alert" { (why) } }
         @if let Some(why) = not_judged_in_words(&not_judged) { p class="warning" { (why) "." } }
-        @if selection.is_everything() || !selection.group.is_empty() { (groups(at, letters, selection)) }
+        @if selection.is_everything() || !selection.group.is_empty() { (groups(at, snapshot, selection)) }
         h2 { (counted(selected.len() as u64, "message")) @if !selection.is_everything() { ", " (shortened(&selection.words(), DETAILS_MAX)) } }
         @if !selected.is_empty() && !at.site.guard.read_only {
             @let all = counted(selected.len() as u64, "message");
@@ -87,21 +93,21 @@ fn found(at: &At, letters: &Letters, selection: &Selection, paging: Paging) -> R
                 (plan_forms(at, selection, &format!("Plan to send back {all}"), &format!("Plan to delete {all}")))
             }
         }
-        (list(at, letters, &shown))
+        (list(at, snapshot, &shown))
         (pages(at, selection, paging, last_page))
     })
 }
 
-fn incomplete(at: &At, letters: &Letters) -> String {
-    match letters.coverage.unreadable {
+fn incomplete(at: &AtDeployment, snapshot: &Snapshot) -> String {
+    match snapshot.coverage.unreadable {
         left_out @ 1.. if at.is_file() => {
             format!("{} left out, which `redeliver audit` names.", counted(left_out, "line"))
         }
-        _ => incompleteness(&letters.coverage) + ".",
+        _ => incompleteness(&snapshot.coverage) + ".",
     }
 }
 
-fn filters(at: &At, selection: &Selection) -> Markup {
+fn filters(at: &AtDeployment, selection: &Selection) -> Markup {
     let field = |name: &str, label: &str, value: &str, example: &str| {
         html! { label { (label) input name=(name) value=(value) placeholder=(example) autocomplete="off"; } }
     };
@@ -120,39 +126,39 @@ fn filters(at: &At, selection: &Selection) -> Markup {
     }
 }
 
-fn groups(at: &At, letters: &Letters, selection: &Selection) -> Markup {
+fn groups(at: &AtDeployment, snapshot: &Snapshot, selection: &Selection) -> Markup {
     html! {
-        h2 { (counted(letters.groups.len() as u64, "cause")) }
+        h2 { (counted(snapshot.groups.len() as u64, "cause")) }
         div class="scroll" tabindex="0" role="region" aria-label="Causes" { table class="list" {
             thead { tr { th { "Error" } th class="number" { "Count" } th { "Trend" } th { "First" } th { "Last" } } }
-            tbody { @for group in letters.groups.iter().take(GROUPS_MAX) {
+            tbody { @for group in snapshot.groups.iter().take(GROUPS_MAX) {
                 tr aria-current=[(group.fingerprint == selection.group).then_some("true")] {
                     td {
                         a href=(Selection::of_group(&group.fingerprint).address(&at.path("letters"))) { (group.error_type) }
-                        @if letters.new_causes.contains(&group.fingerprint) { " " strong class="new" { "new" } }
+                        @if snapshot.new_causes.contains(&group.fingerprint) { " " strong class="new" { "new" } }
                         div class="details" { (shortened(&group.error_details, DETAILS_MAX)) }
                     }
                     td class="number" data-name="Count" { (grouped(group.count)) }
-                    td { (trend(letters, group)) }
+                    td { (trend(snapshot, group)) }
                     td class="times" data-name="First" { (moment(group.first)) }
                     td class="times" data-name="Last" { (moment(group.last)) }
                 }
             } }
         } }
-        @if letters.groups.len() > GROUPS_MAX { p class="remark" { "The largest " (GROUPS_MAX) " are shown." } }
+        @if snapshot.groups.len() > GROUPS_MAX { p class="remark" { "The largest " (GROUPS_MAX) " are shown." } }
     }
 }
 
-/// When the messages of a group came, over the time of all of them.
-fn trend(letters: &Letters, group: &Group) -> Markup {
-    // The newest is the first.
-    let (Some(newest), Some(oldest)) = (letters.letters.first(), letters.letters.last()) else {
+/// Charts when the messages of a group came.
+fn trend(snapshot: &Snapshot, group: &Group) -> Markup {
+    // The newest message is the first.
+    let (Some(newest), Some(oldest)) = (snapshot.letters.first(), snapshot.letters.last()) else {
         return Markup::default();
     };
     let [first, last] = [oldest.sent_at, newest.sent_at].map(|at| at.timestamp());
     let width = (last - first) / i64::try_from(TREND).unwrap_or(1) + 1;
     let mut counts = [0_u64; TREND];
-    for letter in letters.letters.iter().filter(|letter| letter.fingerprint == group.fingerprint) {
+    for letter in snapshot.letters.iter().filter(|letter| letter.fingerprint == group.fingerprint) {
         let column = usize::try_from((letter.sent_at.timestamp() - first) / width).unwrap_or(0);
         counts[column.min(TREND - 1)] += 1;
     }
@@ -161,12 +167,12 @@ fn trend(letters: &Letters, group: &Group) -> Markup {
     columns_only(&format!("from {from} to {to}"), 4, TREND, columns)
 }
 
-/// What can be done with all that is selected.
-pub(super) fn plan_forms(at: &At, selection: &Selection, send_back: &str, delete: &str) -> Markup {
+/// The buttons for everything that is selected.
+pub(crate) fn plan_forms(at: &AtDeployment, selection: &Selection, send_back: &str, delete: &str) -> Markup {
     html! {
-        @for (work, words) in [("send_back", send_back), ("delete", delete)] {
+        @for (action, words) in [("send_back", send_back), ("delete", delete)] {
             form method="post" action=(at.path("plans")) class="inline" {
-                input type="hidden" name="work" value=(work);
+                input type="hidden" name="work" value=(action);
                 @for (name, value) in selection.given() { input type="hidden" name=(name) value=(value); }
                 button { (words) }
             }
@@ -174,7 +180,7 @@ pub(super) fn plan_forms(at: &At, selection: &Selection, send_back: &str, delete
     }
 }
 
-fn list(at: &At, letters: &Letters, shown: &[&Letter]) -> Markup {
+fn list(at: &AtDeployment, snapshot: &Snapshot, shown: &[&DeadLetter]) -> Markup {
     html! {
         @if !shown.is_empty() {
             div class="scroll" tabindex="0" role="region" aria-label="Messages" { table class="list" {
@@ -185,7 +191,7 @@ fn list(at: &At, letters: &Letters, shown: &[&Letter]) -> Markup {
                         td { (letter.error_type) div class="details" { (shortened(&letter.error_details, DETAILS_MAX)) } }
                         td class="number" data-name="Retries" { @match letter.attempts { Some(attempts) => (attempts), None => "?" } }
                         td class="times" data-name="Sent here" { (moment(letter.sent_at)) }
-                        td class="times" data-name="Deleted by SQS" { (expiry(letters, letter)) }
+                        td class="times" data-name="Deleted by SQS" { (expiry(snapshot, letter)) }
                     }
                 } }
             } }
@@ -193,17 +199,17 @@ fn list(at: &At, letters: &Letters, shown: &[&Letter]) -> Markup {
     }
 }
 
-fn expiry(letters: &Letters, letter: &Letter) -> Markup {
+fn expiry(snapshot: &Snapshot, letter: &DeadLetter) -> Markup {
     html! {
-        @match letters.expires_at(letter) {
+        @match snapshot.expires_at(letter) {
             None => "?",
-            Some(at) if at <= letters.taken_at => "any moment",
-            Some(at) => { "in " (about((at - letters.taken_at).num_seconds())) },
+            Some(at) if at <= snapshot.taken_at => "any moment",
+            Some(at) => { "in " (about((at - snapshot.taken_at).num_seconds())) },
         }
     }
 }
 
-/// The number of the last page, if the one that is asked for is there.
+/// Returns the number of the last page, or an error if the page asked for does not exist.
 fn last_page(Paging { page }: Paging, selected: usize) -> Result<usize, Failure> {
     let last = selected.div_ceil(ON_A_PAGE).saturating_sub(1);
     if page > last {
@@ -213,7 +219,7 @@ fn last_page(Paging { page }: Paging, selected: usize) -> Result<usize, Failure>
     Ok(last)
 }
 
-fn pages(at: &At, selection: &Selection, paging: Paging, last: usize) -> Markup {
+fn pages(at: &AtDeployment, selection: &Selection, paging: Paging, last: usize) -> Markup {
     let address = selection.address(&at.path("letters"));
     let mark = if address.contains('?') { '&' } else { '?' };
     html! {

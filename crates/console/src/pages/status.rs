@@ -1,16 +1,11 @@
-//! Now: what is where, what flows, whether the target is down; and the switches that stop and start it.
+//! The status page: what waits where, what flows, and whether the target is down.
 
 use maud::{Markup, html};
-use redeliver_core::strategy::Role;
-use serde::Deserialize;
 
-use super::at::At;
-use super::desk::Desk;
-use super::now::Seen;
-use redeliver_operator::Failure;
+use crate::deployment::Deployment;
+use crate::status_poll::LiveStatus;
 use redeliver_operator::markup::chart::columns_only;
 use redeliver_operator::markup::moment;
-use redeliver_operator::pause::{Wanted, bring_to, is_meant};
 use redeliver_operator::queues::cloudwatch::Point;
 use redeliver_operator::queues::event_sources::Mapping;
 use redeliver_operator::status::readers::Readers;
@@ -21,21 +16,21 @@ use redeliver_operator::terminal::units::{about, counted, grouped, span};
 const POINTS: usize = 13;
 const POINT_SECONDS: i64 = 300;
 
-/// What is seen now.
-pub(super) fn part(desk: &Desk) -> Markup {
+/// The part of the page that changes.
+pub(crate) fn part(deployment: &Deployment) -> Markup {
     html! {
-        @match desk.now.latest.seen() {
+        @match deployment.status.last_seen.seen() {
             Some(seen) => {
-                @if let Some(why) = desk.now.latest.failed() { p class="warning" role="alert" { (why) } }
-                (flow(&desk.from, &seen))
+                @if let Some(why) = deployment.status.last_seen.failed() { p class="warning" role="alert" { (why) } }
+                (flow(&deployment.from, &seen))
             }
-            None => (waiting(desk)),
+            None => (waiting(deployment)),
         }
     }
 }
 
-fn flow(dlq: &str, seen: &Seen) -> Markup {
-    let Seen { at, status, flows, alarms } = seen;
+fn flow(dlq: &str, seen: &LiveStatus) -> Markup {
+    let LiveStatus { at, status, flows, alarms } = seen;
     let on: Vec<_> = alarms.iter().filter(|(_, state)| state == "ALARM").collect();
     html! {
         @match status.target {
@@ -58,7 +53,7 @@ fn flow(dlq: &str, seen: &Seen) -> Markup {
     }
 }
 
-/// What it is for; of queues that were named, by what they were named for.
+/// The queue's role. Queues that were named by --queue and --to have the role of their option.
 fn role<'a>(dlq: &str, queue: &QueueStatus) -> &'a str {
     match queue.role {
         "queue" if queue.arn == dlq => "DLQ",
@@ -98,7 +93,7 @@ fn reader(mapping: &Mapping) -> Markup {
     html! { p class=(if is_on { "remark" } else { "warning" }) { "read by " (mapping.function) @if !is_on { ": " (mapping.state) } } }
 }
 
-/// An hour of a metric.
+/// Charts an hour of a metric.
 fn spark(name: &str, points: &[Point]) -> Markup {
     let Some(last) = points.iter().map(|(at, _)| at.timestamp()).max() else { return Markup::default() };
     let sum: i64 = points.iter().map(|(_, value)| value).sum();
@@ -115,104 +110,13 @@ fn spark(name: &str, points: &[Point]) -> Markup {
     }
 }
 
-/// What a form asks for.
-#[derive(Clone, Debug, Deserialize)]
-pub(super) struct WantedState {
-    wanted: String,
-    /// Any value: also the readers of the other queues.
-    #[serde(default)]
-    all: Option<String>,
-}
-
-/// What reads which queue, and what would change.
-pub(super) fn switches(at: &At) -> Markup {
+/// Shown until the first status is there.
+pub(crate) fn waiting(deployment: &Deployment) -> Markup {
     html! {
-        p { "Pausing stops calling the target: messages wait in the source queue and spend no attempts. What is being processed is brought to \
-             its end. Resuming starts all of it again." }
-        @match at.now.latest.seen() {
-            Some(seen) => {
-                @if let Some(why) = at.now.latest.failed() { p class="warning" role="alert" { (why) } }
-                (read_by(&at.from, &seen.status.queues))
-                @if !at.site.guard.read_only { (switch_forms(&at.path("pause"), &at.name, &seen.status.queues)) }
-            }
-            // It is loaded again when there is something to see.
-            None => div data-live=(at.path("pause/live")) { (waiting(at)) },
-        }
-    }
-}
-
-/// While nothing was seen yet.
-pub(super) fn waiting(desk: &Desk) -> Markup {
-    html! {
-        @match desk.now.latest.failed() {
+        @match deployment.status.last_seen.failed() {
             Some(why) => p class="warning" role="alert" { (why) },
             None => p role="status" { "Asking AWS…" },
         }
-    }
-}
-
-/// What reads the queues. That people read the DLQ is no news.
-fn read_by(dlq: &str, queues: &[QueueStatus]) -> Markup {
-    html! {
-        div class="scroll" tabindex="0" role="region" aria-label="What reads the queues" { table {
-            thead { tr { th { "Queue" } th { "Read by" } th { "State" } } }
-            tbody { @for queue in queues {
-                @for mapping in queue.mappings.iter().flatten() {
-                    tr { td { (queue.name) } td { (mapping.function) } td { (mapping.state) } }
-                }
-                @match &queue.readers {
-                    None | Some(Readers::EventSourceMapping) => {},
-                    Some(_) if queue.arn == dlq => {},
-                    Some(readers) => tr { td { (queue.name) } td colspan="2" { (readers.in_words()) } },
-                }
-            } }
-        } }
-    }
-}
-
-/// The buttons that can do something: only event source mappings can be switched.
-fn switch_forms(action: &str, name: &str, queues: &[QueueStatus]) -> Markup {
-    let has_mapping = |all: bool| {
-        let roles = queues.iter().map(|queue| {
-            (Role::ALL.iter().copied().find(|role| role.in_words() == queue.role), &queue.mappings)
-        });
-        let mut meant = roles.filter(|(role, _)| is_meant(*role, all));
-        meant.any(|(_, mappings)| mappings.iter().flatten().next().is_some())
-    };
-    let (of_source, of_any) = (has_mapping(false), has_mapping(true));
-    html! {
-        @if of_any {
-            div class="actions" {
-                @if of_source {
-                    form method="post" action=(action) {
-                        input type="hidden" name="wanted" value="paused";
-                        label class="check" { input type="checkbox" name="all" value="1"; "Also the functions that schedule retries and annotate" }
-                        button { "Pause " (name) }
-                    }
-                }
-                form method="post" action=(action) {
-                    input type="hidden" name="wanted" value="resumed";
-                    button { "Resume " (name) }
-                }
-            }
-            p class="remark" { "Lambda takes up to a minute; the page waits for it, three minutes at most." }
-        }
-        @if !of_source {
-            p { "No event source mapping reads the source queue, so the calls cannot be stopped from here. Stop containers where they run, such \
-                 as by " code { "kubectl scale deployment NAME --replicas 0" } " or "
-                 code { "aws ecs update-service --service NAME --desired-count 0" } "." }
-        }
-    }
-}
-
-/// Pauses or resumes; what became of each function, in a line.
-pub(super) async fn switch(desk: &Desk, asked: WantedState) -> Result<String, Failure> {
-    match asked.wanted.as_str() {
-        "paused" => {
-            bring_to(&desk.queues, &desk.from, &desk.connection, asked.all.is_some(), Wanted::Disabled).await
-        }
-        "resumed" => bring_to(&desk.queues, &desk.from, &desk.connection, true, Wanted::Enabled).await,
-        _ => Err("a deployment is paused or resumed".into()),
     }
 }
 
@@ -232,14 +136,14 @@ mod tests {
         QueueStatus::new(role, arn, &attributes)
     }
 
-    fn seen(alarms: &[(&str, &str)]) -> Seen {
+    fn seen(alarms: &[(&str, &str)]) -> LiveStatus {
         let at = Timestamp::from_timestamp(1_800_000_000, 0).unwrap();
         let flow = Flow {
             age_seconds: vec![(at, 7200), (at - chrono::TimeDelta::minutes(5), 60)],
             sent: vec![(at, 1500), (at - chrono::TimeDelta::hours(1), 500)],
             deleted: Vec::new(),
         };
-        Seen {
+        LiveStatus {
             at,
             status: Status {
                 deployment: None,
@@ -276,40 +180,6 @@ mod tests {
     }
 
     #[test]
-    fn only_a_button_that_can_work_is_offered() {
-        let mapped = |role, mappings: &[&str]| {
-            let mapping = |function: &&str| Mapping {
-                uuid: "u".to_owned(),
-                function: (*function).to_owned(),
-                state: "Enabled".to_owned(),
-                batch_size: None,
-                maximum_concurrency: None,
-                last_modified: None,
-            };
-            let mappings = Some(mappings.iter().map(mapping).collect());
-            QueueStatus { mappings, ..queue(role, DLQ, 0) }
-        };
-        for (source, annotation, final_dlq, buttons, says_why) in [
-            (&["f"][..], &["g"][..], &[][..], &["Pause orders", "Resume orders"][..], false),
-            (&[], &["g"], &[], &["Resume orders"], true),
-            (&[], &[], &[], &[], true),
-            (&[], &[], &["h"], &[], true),
-        ] {
-            let queues =
-                [mapped("source", source), mapped("annotation", annotation), mapped("final DLQ", final_dlq)];
-            let page = switch_forms("/0/pause", "orders", &queues).into_string();
-            let found: Vec<_> = page
-                .split("<button>")
-                .skip(1)
-                .filter_map(|rest| rest.split_once("</button>").map(|(words, _)| words))
-                .collect();
-            assert_eq!((found.as_slice(), page.contains("kubectl scale")), (buttons, says_why), "{page}");
-        }
-        let unknown = switch_forms("/0/pause", "orders", &[queue("source", DLQ, 0)]).into_string();
-        assert!(!unknown.contains("<button>"), "Lambda does not say what there is to switch: {unknown}");
-    }
-
-    #[test]
     fn a_queue_that_a_container_reads_is_not_said_to_be_read_by_nobody() {
         let readers = Readers::SomethingElse {
             mappings_known: true,
@@ -325,10 +195,6 @@ mod tests {
         };
         let card = card("source", &source, None, false).into_string();
         assert!(card.contains(&format!("<p class=\"remark\">{}</p>", readers.in_words())), "{card}");
-        let row = read_by(DLQ, &[source]).into_string();
-        redeliver_testing::browser::assert_reachable(&row);
-        let expected = format!("<td>orders-prod-source</td><td colspan=\"2\">{}</td>", readers.in_words());
-        assert!(row.contains(&expected), "{row}");
     }
 
     #[test]

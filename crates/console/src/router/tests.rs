@@ -8,8 +8,14 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::super::guard::Token;
+use crate::guard::Token;
+use redeliver_core::message::schema::MessageSchema;
+use redeliver_operator::queues::Connection;
+use tokio::sync::Mutex;
+
 use super::*;
+use crate::deployment::Deployment;
+use crate::guard::Guard;
 use redeliver_operator::http_server;
 use redeliver_operator::queues::OneQueue;
 use redeliver_testing::loopback::Loopback;
@@ -21,13 +27,13 @@ async fn served(folder: &Path) -> SocketAddr {
     let sqs = Loopback::answering(move |_| Some((200, attributes.clone().into())));
     let connection = Connection::at(None, Some("eu-central-1".to_owned()), Some(sqs.url().to_owned()));
     let which = OneQueue::of(Some("http://127.0.0.1:1/0/orders-dlq".parse().unwrap()), None, None);
-    let desk = Desk::open(which, None, connection.clone(), folder).await.unwrap();
+    let deployment = Deployment::open(which, None, connection.clone(), folder).await.unwrap();
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
     let [path, token] = ["path", "secret"].map(Token::of);
     let site = Site {
         guard: Guard { address, path, token, read_only: false },
-        desks: vec![desk],
+        deployments: vec![deployment],
         schema: MessageSchema::new(None),
         max_generation: 3,
         fleet: None,
@@ -133,7 +139,7 @@ async fn the_end_waits_for_a_deployment_that_is_being_paused() {
             token: Token::of("secret"),
             read_only: false,
         },
-        desks: Vec::new(),
+        deployments: Vec::new(),
         schema: MessageSchema::new(None),
         max_generation: 3,
         fleet: None,
@@ -153,15 +159,15 @@ async fn the_end_waits_for_a_deployment_that_is_being_paused() {
 
 #[tokio::test]
 async fn what_lies_among_the_plans_holds_up_no_page_and_a_plan_says_to_which_account_it_sends() {
-    use crate::plans::{Begun, Pace, Plan, Work};
+    use crate::plans::plan::{Action, Pace, Plan, StartedPlan};
     let folder = tempfile::tempdir().unwrap();
     let to = "arn:aws:sqs:eu-central-1:999999999999:orders";
-    let work = Work::SendBack { to: to.to_owned(), edit: None, new_id: false, max_generation: 3 };
+    let action = Action::SendBack { to: to.to_owned(), edit: None, new_id: false, max_generation: 3 };
     let from = "arn:aws:sqs:eu-central-1:000000000000:orders-dlq";
     let plan =
-        Plan::new("2026-01-01T00:00:00Z".to_owned(), from, work, "all".to_owned(), vec!["a".to_owned()]);
+        Plan::new("2026-01-01T00:00:00Z".to_owned(), from, action, "all".to_owned(), vec!["a".to_owned()]);
     let id = plan.id.clone();
-    Begun { plan, pace: Pace::default(), outcome: None }.write(folder.path()).unwrap();
+    StartedPlan { plan, pace: Pace::default(), outcome: None }.write(folder.path()).unwrap();
     redeliver_testing::planted::pipe(&folder.path().join("redeliver-plan-0.json"));
     let zeros = folder.path().join("redeliver-plan-1.json");
     std::os::unix::fs::symlink("/dev/zero", zeros).unwrap();

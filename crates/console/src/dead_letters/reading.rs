@@ -1,5 +1,4 @@
-//! One look at a DLQ: all of it is read without consuming it, on a thread of its own, with the operator's credentials
-//! of now.
+//! Reads a whole DLQ without consuming it, on a thread of its own and with the operator's current credentials.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -11,29 +10,29 @@ use redeliver_aws::SystemClock;
 use redeliver_core::ports::{Clock as _, Queue as _};
 use redeliver_dead_letters::{Coverage, DeadLetterRecord, Known, Reader};
 
-use super::latest::Latest;
-use super::letters::{Collecting, Letters};
-use super::spool::Spool;
+use crate::background::LastSeen;
+use crate::dead_letters::snapshot::{Snapshot, SnapshotBuilder};
+use crate::dead_letters::spool::Spool;
 use redeliver_operator::Failure;
 use redeliver_operator::dead_letter_source::{OpenSource, Source};
 use redeliver_operator::queues::name_in;
 use redeliver_operator::sentences::causes_beyond_the_table;
 
-/// The last look, and the one that is under way.
+/// The last snapshot, and the reading that is under way.
 #[derive(Debug)]
-pub(super) struct Looks {
-    pub(super) latest: Arc<Latest<Letters>>,
-    /// Where the causes are kept that were seen before.
+pub(crate) struct Reading {
+    pub(crate) last_seen: Arc<LastSeen<Snapshot>>,
+    /// The folder of the file with the causes that were seen before.
     folder: PathBuf,
     seen: AtomicU64,
     approximate: AtomicU64,
     stopping: AtomicBool,
 }
 
-impl Looks {
-    pub(super) fn new(folder: PathBuf) -> Self {
+impl Reading {
+    pub(crate) fn new(folder: PathBuf) -> Self {
         Self {
-            latest: Arc::default(),
+            last_seen: Arc::default(),
             folder,
             seen: AtomicU64::new(0),
             approximate: AtomicU64::new(0),
@@ -41,43 +40,43 @@ impl Looks {
         }
     }
 
-    /// How many messages were read, and how many there are, of the look under way.
-    pub(super) fn progress(&self) -> Option<(u64, u64)> {
+    /// Messages read so far, and messages in the queue, while a reading is under way.
+    pub(crate) fn progress(&self) -> Option<(u64, u64)> {
         let progress = || (self.seen.load(Ordering::Relaxed), self.approximate.load(Ordering::Relaxed));
-        self.latest.is_running().then(progress)
+        self.last_seen.is_running().then(progress)
     }
 
-    /// Asks the look to end: it gives back what it has read. Whether there is one.
-    pub(super) fn stop(&self) -> bool {
+    /// Asks the reading to stop and give its messages back. Returns true while one is under way.
+    pub(crate) fn stop(&self) -> bool {
         self.stopping.store(true, Ordering::Relaxed);
-        self.latest.is_running()
+        self.last_seen.is_running()
     }
 
-    /// Starts to look, unless a look is under way.
-    pub(super) fn begin(self: &Arc<Self>, source: &Source) {
-        if self.latest.is_running() {
+    /// Starts to read, unless a reading is under way.
+    pub(crate) fn begin(self: &Arc<Self>, source: &Source) {
+        if self.last_seen.is_running() {
             return;
         }
-        // Before it is told that it runs: the page must not show how far the look before it has come.
+        // First, so that the page never shows the progress of the previous reading.
         self.seen.store(0, Ordering::Relaxed);
         self.approximate.store(0, Ordering::Relaxed);
-        let (looks, source) = (Arc::clone(self), source.clone());
-        self.latest.begin(move || async move { looks.latest.tell(looks.look(&source).await) });
+        let (reading, source) = (Arc::clone(self), source.clone());
+        self.last_seen.begin(move || async move { reading.last_seen.tell(reading.look(&source).await) });
     }
 
-    /// The first look begins by itself, and no other one: each receives all messages.
-    pub(super) fn begin_if_never(self: &Arc<Self>, source: &Source) {
-        if self.latest.seen().is_none() && self.latest.failed().is_none() {
+    /// Starts the first reading. Later ones need a click, since each of them receives every message.
+    pub(crate) fn begin_if_never(self: &Arc<Self>, source: &Source) {
+        if self.last_seen.seen().is_none() && self.last_seen.failed().is_none() {
             self.begin(source);
         }
     }
 
-    async fn look(&self, source: &Source) -> Result<Letters, Failure> {
+    async fn look(&self, source: &Source) -> Result<Snapshot, Failure> {
         let OpenSource { dead_letters: queue, retention, .. } = source.open().await?;
         let retention = retention.and_then(|retention| TimeDelta::from_std(retention).ok());
         let taken_at = SystemClock.now();
         #[expect(clippy::disallowed_methods, reason = "the file has a random name, and is new")]
-        let mut collecting = Collecting::new(Spool::new(&std::env::temp_dir())?);
+        let mut collecting = SnapshotBuilder::new(Spool::new(&std::env::temp_dir())?);
         let mut reader = Reader::new(&queue, &SystemClock).await?;
         self.approximate.store(reader.approximate(), Ordering::Relaxed);
         let read = async {
@@ -93,32 +92,33 @@ impl Looks {
             Ok::<_, Failure>(true)
         };
         let read = read.await;
-        // Whatever happened, first everything is given back.
+        // Give every message back first, whatever happened.
         let coverage = reader.finish().await;
         let coverage = Coverage { complete: coverage.complete && read?, ..coverage };
-        let mut letters = collecting.into_letters(coverage, taken_at, retention);
-        // In a file nothing is new from one look to the next.
+        let mut snapshot = collecting.into_snapshot(coverage, taken_at, retention);
+        // A file does not change, so nothing in it is new.
         if source.file.is_some() {
-            return Ok(letters);
+            return Ok(snapshot);
         }
-        match self.new_causes(queue.arn(), &letters) {
+        match self.new_causes(queue.arn(), &snapshot) {
             Ok(new) => {
-                letters.new_causes = new;
-                letters.remark = causes_beyond_the_table(&letters.groups);
+                snapshot.new_causes = new;
+                snapshot.remark = causes_beyond_the_table(&snapshot.groups);
             }
-            Err(error) => letters.remark = Some(format!("which causes are new is not known: {error}")),
+            Err(error) => snapshot.remark = Some(format!("which causes are new is not known: {error}")),
         }
-        Ok(letters)
+        Ok(snapshot)
     }
 
-    /// The causes that no earlier look has seen, also one of an earlier console; none at the first look.
-    fn new_causes(&self, queue_arn: &str, letters: &Letters) -> Result<BTreeSet<String>, Failure> {
+    /// Returns the causes that no earlier reading has seen, in this or an earlier console. At the first reading nothing
+    /// is new.
+    fn new_causes(&self, queue_arn: &str, snapshot: &Snapshot) -> Result<BTreeSet<String>, Failure> {
         let path = self.folder.join(format!("redeliver-causes-{}.jsonl", name_in(queue_arn)));
         let is_first = !path.exists();
         let mut known = Known::read(&path, queue_arn)?;
-        let new = known.new_among(&letters.groups).into_iter().map(|group| group.fingerprint.clone());
+        let new = known.new_among(&snapshot.groups).into_iter().map(|group| group.fingerprint.clone());
         let new = if is_first { BTreeSet::new() } else { new.collect() };
-        known.remember(&letters.groups, letters.taken_at);
+        known.remember(&snapshot.groups, snapshot.taken_at);
         known.write(&path)?;
         Ok(new)
     }

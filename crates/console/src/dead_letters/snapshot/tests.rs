@@ -5,16 +5,16 @@ use super::*;
 const DAY: i64 = 86_400;
 
 /// Looked at a day after 1970 began.
-fn letters(messages: Vec<redeliver_core::message::ReceivedMessage>) -> Letters {
+fn letters(messages: Vec<redeliver_core::message::ReceivedMessage>) -> Snapshot {
     let folder = tempfile::tempdir().unwrap();
-    let mut collecting = Collecting::new(Spool::new(folder.path()).unwrap());
+    let mut collecting = SnapshotBuilder::new(Spool::new(folder.path()).unwrap());
     for message in messages {
         collecting.add(&DeadLetterRecord::new(message)).unwrap();
     }
-    collecting.into_letters(Coverage::default(), at(DAY), Some(TimeDelta::days(14)))
+    collecting.into_snapshot(Coverage::default(), at(DAY), Some(TimeDelta::days(14)))
 }
 
-fn three() -> Letters {
+fn three() -> Snapshot {
     let body = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-000000000003","tenant":"Ärger AG"},"data":{"card":"Visa"}}"#;
     let messages = [
         record("NON_RETRYABLE_ERROR", "no such user", 1),
@@ -34,7 +34,7 @@ fn three() -> Letters {
     )
 }
 
-fn selected(letters: &Letters, selection: &Selection) -> Vec<String> {
+fn selected(letters: &Snapshot, selection: &Selection) -> Vec<String> {
     letters.select(selection).unwrap().letters.iter().map(|letter| letter.sqs_message_id.clone()).collect()
 }
 

@@ -4,22 +4,22 @@ use std::sync::Arc;
 
 use maud::{Markup, html};
 
-use super::latest::Latest;
+use crate::background::LastSeen;
 use redeliver_operator::fleet::{Fleet, html::content, look_silently};
 use redeliver_operator::markup::moment;
 use redeliver_operator::queues::Connection;
 
-/// The last survey, and whether another one is under way.
-pub(super) type Fleets = Arc<Latest<Fleet>>;
+/// The last survey of the account, and whether another one is running.
+pub(crate) type FleetSeen = Arc<LastSeen<Fleet>>;
 
-/// Starts to look, unless a look is under way.
-pub(super) fn begin(fleets: &Fleets, connection: &Connection) {
-    let (latest, connection) = (Arc::clone(fleets), connection.clone());
-    fleets.begin(move || async move { latest.tell(Ok(look_silently(&connection).await)) });
+/// Starts to read, unless a reading is under way.
+pub(crate) fn begin(fleets: &FleetSeen, connection: &Connection) {
+    let (last_seen, connection) = (Arc::clone(fleets), connection.clone());
+    fleets.begin(move || async move { last_seen.tell(Ok(look_silently(&connection).await)) });
 }
 
-/// What was seen last; the first time, it is looked for.
-pub(super) fn body(base: &str, fleets: &Fleets, connection: &Connection) -> Markup {
+/// Shows the last survey. The first view starts one.
+pub(crate) fn body(base: &str, fleets: &FleetSeen, connection: &Connection) -> Markup {
     if fleets.seen().is_none() {
         begin(fleets, connection);
     }
@@ -35,6 +35,6 @@ pub(super) fn body(base: &str, fleets: &Fleets, connection: &Connection) -> Mark
     }
 }
 
-pub(super) fn waiting() -> Markup {
+pub(crate) fn waiting() -> Markup {
     html! { p role="status" { "Asking for every queue of the account…" } }
 }

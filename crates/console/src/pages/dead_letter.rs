@@ -1,11 +1,11 @@
-//! A message: its story, its attributes, its body, and what can be done with it.
+//! The page of a message: what happened to it, its attributes, its body, and the possible actions.
 
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::at::OneLetter;
-use super::letters::Selection;
-use super::letters_page::plan_forms;
+use crate::dead_letters::selection::Selection;
+use crate::extract::AtDeadLetter;
+use crate::pages::dead_letters::plan_forms;
 use redeliver_operator::Failure;
 use redeliver_operator::dead_letter::told;
 use redeliver_operator::terminal::escape::shortened;
@@ -13,17 +13,17 @@ use redeliver_operator::terminal::escape::shortened;
 /// How a message is shown.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Showing {
-    /// Any value: what is masked is shown.
+pub(crate) struct Showing {
+    /// Any value: show masked values.
     reveal: Option<String>,
 }
 
 const DETAILS_MAX: usize = 2000;
-/// Bytes of a body: all of it, as SQS limits it.
+/// The largest body that SQS takes.
 const BODY_BYTES_MAX: usize = 1_048_576;
 
-pub(super) fn body(one: &OneLetter, showing: &Showing) -> Result<Markup, Failure> {
-    let OneLetter { at, letter, .. } = one;
+pub(crate) fn body(one: &AtDeadLetter, showing: &Showing) -> Result<Markup, Failure> {
+    let AtDeadLetter { at, letter, .. } = one;
     let record = one.record()?;
     let reveal = showing.reveal.is_some();
     let of_message = Selection::of_message(&letter.sqs_message_id);

@@ -1,6 +1,6 @@
-//! The messages of one look, on the disk instead of in memory: a DLQ may hold a hundred thousand of a mebibyte each.
-//! The file has no name while it is used, so that nothing of a payload is left behind, whatever happens. It is for its
-//! owner's eyes only.
+//! Keeps the messages of a snapshot on the disk instead of in memory: a DLQ may hold a hundred thousand of a mebibyte
+//! each. The file has no name while it is used, so no payload is left behind, whatever happens. Only its owner can read
+//! it.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -13,35 +13,35 @@ use redeliver_dead_letters::files::keep_private;
 
 use redeliver_operator::lock::lock;
 
-/// Bytes of one look at most; what is beyond is not looked at, and the page says so.
-pub(super) const BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
+/// Maximum bytes of one snapshot. Reading stops there, and the page says so.
+pub(crate) const BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 
 #[derive(Debug)]
-pub(super) struct Spool {
+pub(crate) struct Spool {
     file: Mutex<File>,
     end: u64,
 }
 
-/// Where a message is.
+/// A message's position in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(crate) struct Place {
     start: u64,
     bytes: usize,
 }
 
 impl Spool {
-    pub(super) fn new(folder: &Path) -> io::Result<Self> {
+    pub(crate) fn new(folder: &Path) -> io::Result<Self> {
         let file = tempfile::tempfile_in(folder)?;
-        // Linux makes a file without a name with the rights of any other one.
+        // Linux gives a file without a name the same permissions as any other file.
         keep_private(&file)?;
         Ok(Self { file: Mutex::new(file), end: 0 })
     }
 
-    pub(super) const fn bytes(&self) -> u64 {
+    pub(crate) const fn bytes(&self) -> u64 {
         self.end
     }
 
-    pub(super) fn add(&mut self, message: &ReceivedMessage) -> io::Result<Place> {
+    pub(crate) fn add(&mut self, message: &ReceivedMessage) -> io::Result<Place> {
         let line = serde_json::to_vec(&ArchivedMessage::new(message))?;
         let place = Place { start: self.end, bytes: line.len() };
         let mut file = lock(&self.file);
@@ -51,7 +51,7 @@ impl Spool {
         Ok(place)
     }
 
-    pub(super) fn get(&self, place: Place) -> io::Result<ReceivedMessage> {
+    pub(crate) fn get(&self, place: Place) -> io::Result<ReceivedMessage> {
         let mut line = vec![0; place.bytes];
         let mut file = lock(&self.file);
         file.seek(SeekFrom::Start(place.start))?;

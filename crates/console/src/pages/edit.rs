@@ -1,38 +1,38 @@
-//! One message, edited by hand: what is wrong with it is told while one types.
+//! The page that edits a message, and says what is wrong with it while you type.
 
 use maud::{Markup, html};
 use redeliver_dead_letters::read_lossy;
 use redeliver_dead_letters::redrive::{Edit, Plan, Verdict};
 use serde::Deserialize;
 
-use super::at::OneLetter;
+use crate::extract::AtDeadLetter;
 use redeliver_operator::Failure;
 use redeliver_operator::terminal::escape::escaped_json;
 
-/// What a form sends.
+/// The fields of the form.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Edited {
-    pub(super) body: String,
+pub(crate) struct EditForm {
+    pub(crate) body: String,
     /// Any value: the message gets a new id.
-    pub(super) new_id: Option<String>,
+    pub(crate) new_id: Option<String>,
 }
 
-pub(super) fn body(one: &OneLetter) -> Result<Markup, Failure> {
+pub(crate) fn body(one: &AtDeadLetter) -> Result<Markup, Failure> {
     let record = one.record()?;
     let back = html! { p { a href=(one.path()) { "Back to the message" } } };
     if let Err(why) = one.at.source() {
         return Ok(html! { p class="warning" { (why) } (back) });
     }
     let is_invalid = plan(one, None, false).was_found_invalid(&record);
-    // Text that nobody could read as a message is edited as it is.
+    // An invalid message is edited as text.
     let as_it_is = || is_invalid.then(|| record.message.body.clone());
     let Some(text) = text_of(&record.message.body).or_else(as_it_is) else {
         return Ok(
             html! { p class="warning" { "The body is not a JSON object, so it cannot be edited here." } (back) },
         );
     };
-    let unchanged = verdict(one, &Edited { body: text.clone(), new_id: None })?;
+    let unchanged = verdict(one, &EditForm { body: text.clone(), new_id: None })?;
     Ok(html! {
         p {
             code { (one.letter.message_id) } ". Only what you change is written anew; all other bytes stay as they are. "
@@ -58,8 +58,8 @@ pub(super) fn body(one: &OneLetter) -> Result<Markup, Failure> {
     })
 }
 
-/// What would become of the edited message.
-pub(super) fn verdict(one: &OneLetter, edited: &Edited) -> Result<Markup, Failure> {
+/// Says what would happen to the edited message.
+pub(crate) fn verdict(one: &AtDeadLetter, edited: &EditForm) -> Result<Markup, Failure> {
     let wrong = |why: &str| html! { p class="warning" { (why) } };
     let plan = plan(one, Some(Edit::body(&edited.body)), edited.new_id.is_some());
     Ok(match plan.decide(&one.record()?)? {
@@ -70,14 +70,14 @@ pub(super) fn verdict(one: &OneLetter, edited: &Edited) -> Result<Markup, Failur
     })
 }
 
-fn plan(one: &OneLetter, edit: Option<Edit>, new_id: bool) -> Plan {
+fn plan(one: &AtDeadLetter, edit: Option<Edit>, new_id: bool) -> Plan {
     let site = &one.at.site;
     let (max_generation, schema) = (site.max_generation, site.schema.clone());
     Plan { edit, new_id, max_generation, schema, ..Plan::default() }
 }
 
-/// A body to be edited, laid out; characters that a browser would not give back, or that hide what is there, as JSON's
-/// escapes. `None` if it is no JSON object.
+/// Lays out a body to be edited. Characters that a browser would change, or that hide others, become JSON escapes.
+/// `None` if it is not a JSON object.
 fn text_of(body: &str) -> Option<String> {
     let value = read_lossy(body).ok().filter(serde_json::Value::is_object)?;
     serde_json::to_string_pretty(&value).ok().map(|laid_out| escaped_json(&laid_out))

@@ -1,32 +1,75 @@
-//! Plans: all of them, and one: shown before anything is done, under way, and what came of it.
+//! The list of plans, and the page of one: before it starts, while it runs, and its outcome.
 
 use maud::{Markup, html};
-use redeliver_core::message::metadata::parse_rfc3339;
+use redeliver_aws::SystemClock;
+use redeliver_core::message::metadata::{parse_rfc3339, rfc3339};
+use redeliver_core::ports::Clock as _;
+use serde::Deserialize;
 
-use super::at::At;
-use super::making::{Decided, decide};
-use super::plans::{Begun, Outcome, Pace, Plan, Work};
-use super::start_form::form;
-use super::work::{Live, NOT_KNOWN, Standing};
+use crate::dead_letters::selection::Selection;
+use crate::extract::AtDeployment;
+use crate::pages::start_form::form;
+use crate::plans::decide::{Decided, decide};
+use crate::plans::plan::{Action, Outcome, Pace, Plan, StartedPlan};
+use crate::plans::runner::{NOT_KNOWN, PlanState, RunProgress};
 use redeliver_operator::Failure;
 use redeliver_operator::markup::moment;
 use redeliver_operator::terminal::units::{counted, grouped};
 
-/// All plans that were begun.
-pub(super) fn list(at: &At) -> Markup {
-    let (begun, damaged) = at.works.begun(&at.from);
-    let running = at.works.running();
+/// The fields of a form that makes a plan.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct PlanForm {
+    #[serde(rename = "work")]
+    action: String,
+    body: Option<String>,
+    new_id: Option<String>,
+    #[serde(flatten)]
+    selection: Selection,
+}
+
+/// Makes a plan of the selected messages that can go.
+pub(crate) fn make(at: &AtDeployment, asked: &PlanForm) -> Result<Plan, Failure> {
+    let snapshot = at.snapshot()?;
+    let action = match asked.action.as_str() {
+        "delete" => Action::Delete,
+        "send_back" => Action::SendBack {
+            to: at.source()?.to_owned(),
+            edit: asked.body.clone(),
+            new_id: asked.new_id.is_some(),
+            max_generation: at.site.max_generation,
+        },
+        _ => return Err("a plan is to send back or to delete".into()),
+    };
+    let selected = snapshot.select(&asked.selection)?.letters;
+    if asked.body.is_some() && selected.len() != 1 {
+        return Err("an edited body is for one message".into());
+    }
+    let ids: Vec<_> = selected.iter().map(|letter| letter.sqs_message_id.clone()).collect();
+    let going = decide(&snapshot, &action, &ids, &at.site.schema)?.going;
+    if asked.body.is_some() && going.is_empty() {
+        return Err("the edited message would stay: look at what the page says below the body".into());
+    }
+    // If no message can go, the plan has all of them, and its page says why each stays.
+    let messages = if going.is_empty() { ids } else { going };
+    Ok(Plan::new(rfc3339(SystemClock.now()), &at.from, action, asked.selection.words(), messages))
+}
+
+/// The list of plans that were started.
+pub(crate) fn list(at: &AtDeployment) -> Markup {
+    let (started, damaged) = at.runner.started(&at.from);
+    let running = at.runner.running();
     html! {
         @for why in damaged { p class="warning" { (why) } }
-        @if begun.is_empty() {
+        @if started.is_empty() {
             p { "No plan was begun here yet. Select messages under " a href=(at.path("letters")) { "Dead letters" } "." }
         } @else {
             div class="scroll" tabindex="0" role="region" aria-label="Plans" { table {
                 thead { tr { th { "Plan" } th { "What" } th class="number" { "Messages" } th { "Made" } th { "State" } } }
-                tbody { @for Begun { plan, outcome, .. } in &begun {
+                tbody { @for StartedPlan { plan, outcome, .. } in &started {
                     tr {
                         td { a href=(path(at, &plan.id)) { code { (plan.id) } } }
-                        td { (heading(&plan.work)) ": " (plan.selected) }
+                        td { (heading(&plan.action)) ": " (plan.selected) }
                         td class="number" { (grouped(plan.messages.len() as u64)) }
                         td class="times" { (shown_moment(&plan.made_at)) }
                         td {
@@ -41,32 +84,32 @@ pub(super) fn list(at: &At) -> Markup {
     }
 }
 
-fn path(at: &At, id: &str) -> String {
+fn path(at: &AtDeployment, id: &str) -> String {
     at.path(&format!("plans/{id}"))
 }
 
-/// A moment of a file; as it is written if somebody has changed it.
+/// A time from a file, or the text as it is if it is not a time.
 fn shown_moment(text: &str) -> Markup {
     parse_rfc3339(text).map_or_else(|| html! { (text) }, moment)
 }
 
-const fn heading(work: &Work) -> &'static str {
-    match work {
-        Work::SendBack { edit: Some(_), .. } => "Send back edited",
-        Work::SendBack { .. } => "Send back",
-        Work::Delete => "Delete",
+const fn heading(action: &Action) -> &'static str {
+    match action {
+        Action::SendBack { edit: Some(_), .. } => "Send back edited",
+        Action::SendBack { .. } => "Send back",
+        Action::Delete => "Delete",
     }
 }
 
 /// A plan's title and page.
-pub(super) fn body(at: &At, id: &str) -> Result<(String, Markup), Failure> {
-    let standing = at.works.find(&at.from, id).ok_or(NOT_KNOWN)?;
+pub(crate) fn body(at: &AtDeployment, id: &str) -> Result<(String, Markup), Failure> {
+    let standing = at.runner.find(&at.from, id).ok_or(NOT_KNOWN)?;
     let (plan, what) = match &standing {
-        Standing::Shown(plan) => (plan, shown(at, plan)?),
-        Standing::Running(begun, live) => (&begun.plan, under_way(at, begun, live)),
-        Standing::Ended(begun) => (&begun.plan, ended(at, begun)),
+        PlanState::Shown(plan) => (plan, shown(at, plan)?),
+        PlanState::Running(started, live) => (&started.plan, under_way(at, started, live)),
+        PlanState::Ended(started) => (&started.plan, ended(at, started)),
     };
-    Ok((heading(&plan.work).to_owned(), html! { (facts(plan)) (what) }))
+    Ok((heading(&plan.action).to_owned(), html! { (facts(plan)) (what) }))
 }
 
 fn facts(plan: &Plan) -> Markup {
@@ -74,10 +117,10 @@ fn facts(plan: &Plan) -> Markup {
         p {
             (counted(plan.messages.len() as u64, "message")) " of " code { (plan.from) }
             // Whole: another account's queue may have the same name.
-            @if let Work::SendBack { to, .. } = &plan.work { " to " code { (to) } }
+            @if let Action::SendBack { to, .. } = &plan.action { " to " code { (to) } }
             ", selected by " (plan.selected) ". The set is fixed: what came since is not in it."
         }
-        @if let Work::SendBack { edit: Some(body), new_id, .. } = &plan.work {
+        @if let Action::SendBack { edit: Some(body), new_id, .. } = &plan.action {
             details class="body" {
                 summary { "The body that it gets" @if *new_id { span { "with a new message_id" } } }
                 pre tabindex="0" role="region" aria-label="The body that it gets" { (body) }
@@ -87,9 +130,10 @@ fn facts(plan: &Plan) -> Markup {
 }
 
 /// What would become of it, and the form that starts it.
-fn shown(at: &At, plan: &Plan) -> Result<Markup, Failure> {
-    let Decided { going, by_type, staying } = decide(at, &*at.letters()?, &plan.work, &plan.messages)?;
-    let verb = if plan.work == Work::Delete { "would be deleted" } else { "would be sent back" };
+fn shown(at: &AtDeployment, plan: &Plan) -> Result<Markup, Failure> {
+    let Decided { going, by_type, staying } =
+        decide(&*at.snapshot()?, &plan.action, &plan.messages, &at.site.schema)?;
+    let verb = if plan.action == Action::Delete { "would be deleted" } else { "would be sent back" };
     Ok(html! {
         table class="plan" {
             tbody {
@@ -103,23 +147,23 @@ fn shown(at: &At, plan: &Plan) -> Result<Markup, Failure> {
             }
         }
         @if at.site.guard.read_only { p { "The console was started with --read-only: nothing can be done with it." } }
-        @else if !going.is_empty() { (form(&plan.work, &path(at, &plan.id), Pace::default(), going.len(), false)) }
+        @else if !going.is_empty() { (form(&plan.action, &path(at, &plan.id), Pace::default(), going.len(), false)) }
     })
 }
 
-fn under_way(at: &At, begun: &Begun, live: &Live) -> Markup {
-    let path = path(at, &begun.plan.id);
+fn under_way(at: &AtDeployment, started: &StartedPlan, live: &RunProgress) -> Markup {
+    let path = path(at, &started.plan.id);
     html! {
-        div data-live={(path) "/live"} { (running(begun, live)) }
+        div data-live={(path) "/live"} { (running(started, live)) }
         form method="post" action={(path) "/pause"} { button { "Pause" } }
         p class="remark" { "Pausing brings to an end what is under way. The plan can go on later, also after this console was ended." }
     }
 }
 
 /// How far a plan is.
-pub(super) fn running(begun: &Begun, live: &Live) -> Markup {
-    let total = begun.plan.messages.len() as u64;
-    let verb = if begun.plan.work == Work::Delete { "deleted" } else { "sent back" };
+pub(crate) fn running(started: &StartedPlan, live: &RunProgress) -> Markup {
+    let total = started.plan.messages.len() as u64;
+    let verb = if started.plan.action == Action::Delete { "deleted" } else { "sent back" };
     html! {
         p role="status" {
             @if live.done == 0 { "Under way: reading the queue." } @else {
@@ -133,8 +177,8 @@ pub(super) fn running(begun: &Begun, live: &Live) -> Markup {
     }
 }
 
-fn ended(at: &At, begun: &Begun) -> Markup {
-    let Begun { plan, pace, outcome } = begun;
+fn ended(at: &AtDeployment, started: &StartedPlan) -> Markup {
+    let StartedPlan { plan, pace, outcome } = started;
     let interrupted = Outcome {
         ending: "interrupted".to_owned(),
         remarks: vec!["The console was ended or killed while this plan was carried out. Its journal knows how far it is.".to_owned()],
@@ -152,7 +196,7 @@ fn ended(at: &At, begun: &Begun) -> Markup {
         }
         @for remark in &outcome.remarks { p { (remark) } }
         @if !outcome.finished && !at.site.guard.read_only {
-            (form(&plan.work, &path(at, &plan.id), *pace, plan.messages.len(), true))
+            (form(&plan.action, &path(at, &plan.id), *pace, plan.messages.len(), true))
         }
         form method="post" action=(at.path("look")) { button { "Look at the dead letters again" } }
     }

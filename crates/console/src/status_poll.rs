@@ -1,5 +1,5 @@
-//! What is where and what flows, asked for while somebody looks: SQS's counts every ten seconds, who reads the queues,
-//! whether the target is down and how old messages are every minute.
+//! Asks for the status while somebody watches: SQS's counts every ten seconds; readers, the target and ages every
+//! minute.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -9,69 +9,68 @@ use redeliver_aws::SystemClock;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Clock as _, QueueDepth as _};
 
-use super::desk::Desk;
-use super::latest::Latest;
+use crate::background::LastSeen;
 use redeliver_operator::Failure;
 use redeliver_operator::lock::lock;
-use redeliver_operator::queues::{Connection, Counts, OpenQueue};
+use redeliver_operator::queues::{Connection, Counts, OpenQueue, Queues};
 use redeliver_operator::status::{Flow, Metrics, Status, look_at};
 
-/// Between two questions for counts, which SQS has anew about every minute.
-pub(super) const COUNTS_EVERY: Duration = Duration::from_secs(10);
-/// Questions for counts between two questions for the rest.
+/// The pause between two requests for counts. SQS refreshes them about every minute.
+pub(crate) const COUNTS_EVERY: Duration = Duration::from_secs(10);
+/// Requests for counts per request for everything.
 const COUNTS_OF_A_LOOK: u32 = 6;
-/// Nobody looks any more if nobody has asked for so long.
+/// Polling ends after this time without a request for the page.
 const FORGOTTEN: TimeDelta = TimeDelta::seconds(30);
 
-/// What was seen last, and when somebody has asked for it last.
+/// The last status, and the time of the last request for it.
 #[derive(Debug, Default)]
-pub(super) struct Now {
-    pub(super) latest: Arc<Latest<Seen>>,
+pub(crate) struct StatusPoll {
+    pub(crate) last_seen: Arc<LastSeen<LiveStatus>>,
     asked_at: Mutex<Timestamp>,
 }
 
-/// What was seen.
+/// The status of a deployment at a time.
 #[derive(Clone, Debug)]
-pub(super) struct Seen {
-    pub(super) at: Timestamp,
-    pub(super) status: Status,
+pub(crate) struct LiveStatus {
+    pub(crate) at: Timestamp,
+    pub(crate) status: Status,
     /// One for each queue that CloudWatch knows.
-    pub(super) flows: Vec<Flow>,
+    pub(crate) flows: Vec<Flow>,
     /// The deployment's alarms, each with its state.
-    pub(super) alarms: Vec<(String, String)>,
+    pub(crate) alarms: Vec<(String, String)>,
 }
 
-impl Now {
-    /// Somebody looks: from now on it is asked for, until nobody does.
-    pub(super) fn look(self: &Arc<Self>, desk: &Desk) {
+impl StatusPoll {
+    /// Notes that somebody is watching, and starts to poll if nobody was.
+    pub(crate) fn keep_asking(self: &Arc<Self>, queues: &Queues, connection: &Connection) {
         *self.asked_at() = SystemClock.now();
-        let (now, queues, connection) = (Arc::clone(self), desk.queues.clone(), desk.connection.clone());
-        self.latest.begin(move || async move {
+        let (now, queues, connection) = (Arc::clone(self), queues.clone(), connection.clone());
+        self.last_seen.begin(move || async move {
             while !now.is_forgotten() {
                 let round = async {
                     let open = queues.open(&connection).await?;
                     let at = SystemClock.now();
                     let mut status = look_at(&connection, &open, queues.name(), at).await?;
                     let (flows, alarms) = from_cloudwatch(&connection, &mut status, at).await;
-                    now.latest.tell(Ok(Seen { at, status, flows, alarms }));
+                    now.last_seen.tell(Ok(LiveStatus { at, status, flows, alarms }));
                     now.count(&open).await
                 };
                 if let Err(error) = round.await {
-                    now.latest.tell(Err(error));
+                    now.last_seen.tell(Err(error));
                     SystemClock.sleep(COUNTS_EVERY).await;
                 }
             }
         });
     }
 
-    /// Counts, until it is time to look at the rest again.
+    /// Refreshes the counts until it is time for everything again.
     async fn count(&self, open: &[OpenQueue]) -> Result<(), Failure> {
         for _ in 1..COUNTS_OF_A_LOOK {
             SystemClock.sleep(COUNTS_EVERY).await;
             if self.is_forgotten() {
                 return Ok(());
             }
-            let Some(mut seen) = self.latest.seen().map(Arc::unwrap_or_clone) else { return Ok(()) };
+            let Some(mut seen) = self.last_seen.seen().map(Arc::unwrap_or_clone) else { return Ok(()) };
             for (queue, OpenQueue { known, .. }) in seen.status.queues.iter_mut().zip(open) {
                 let depth = known.queue.depth().await?;
                 queue.counts = Counts {
@@ -82,7 +81,7 @@ impl Now {
                 };
             }
             seen.at = SystemClock.now();
-            self.latest.tell(Ok(seen));
+            self.last_seen.tell(Ok(seen));
         }
         SystemClock.sleep(COUNTS_EVERY).await;
         Ok(())
@@ -97,7 +96,7 @@ impl Now {
     }
 }
 
-/// What CloudWatch knows; why it does not say it, if it does not, is among the problems.
+/// Asks CloudWatch for flows and alarms. An error becomes one of the status's problems.
 async fn from_cloudwatch(
     connection: &Connection,
     status: &mut Status,
@@ -107,7 +106,7 @@ async fn from_cloudwatch(
     let asked = async {
         let Some(first) = status.queues.first() else { return Ok(Default::default()) };
         let metrics = Metrics::near(connection, &first.arn).await?;
-        // The construct's alarms are called so, and its queues.
+        // The construct's alarms have the same prefix as its queues.
         let prefix = names.iter().find_map(|name| name.strip_suffix("final-dlq"));
         let alarms = match prefix {
             Some(prefix) => metrics.alarms(prefix).await?,

@@ -1,4 +1,4 @@
-//! One deployment of the console, one DLQ or one file: its queues, the last look at its dead letters, its plans.
+//! A deployment, a single DLQ or a file in the console: its queues, its dead letters and its plans.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,9 +6,9 @@ use std::sync::Arc;
 use redeliver_core::ports::Queue as _;
 use redeliver_core::strategy::Role;
 
-use super::look::Looks;
-use super::now::Now;
-use super::work::Works;
+use crate::dead_letters::reading::Reading;
+use crate::plans::runner::PlanRunner;
+use crate::status_poll::StatusPoll;
 use redeliver_operator::Failure;
 use redeliver_operator::dead_letter_source::{Source, open_file};
 use redeliver_operator::files::FileError;
@@ -16,23 +16,23 @@ use redeliver_operator::message_file::is_standard_input;
 use redeliver_operator::queues::{Connection, DeadLetterQueue, OneQueue, QueueAddress, Queues, name_in};
 
 #[derive(Debug)]
-pub(super) struct Desk {
-    pub(super) name: String,
-    pub(super) source: Source,
-    pub(super) queues: Queues,
-    /// The DLQ's ARN; of a file what stands for it.
-    pub(super) from: String,
+pub(crate) struct Deployment {
+    pub(crate) name: String,
+    pub(crate) source: Source,
+    pub(crate) queues: Queues,
+    /// The DLQ's ARN, or what stands for it in a file.
+    pub(crate) from: String,
     /// The source queue's ARN, if it is known.
     to: Option<String>,
-    pub(super) connection: Connection,
-    pub(super) looks: Arc<Looks>,
-    pub(super) works: Arc<Works>,
-    pub(super) now: Arc<Now>,
+    pub(crate) connection: Connection,
+    pub(crate) reading: Arc<Reading>,
+    pub(crate) runner: Arc<PlanRunner>,
+    pub(crate) status: Arc<StatusPoll>,
 }
 
-impl Desk {
-    /// Opens the queues, so that what is wrong with them is told before a page is.
-    pub(super) async fn open(
+impl Deployment {
+    /// Opens the queues, so that their errors come before the first page.
+    pub(crate) async fn open(
         which: OneQueue,
         to: Option<QueueAddress>,
         connection: Connection,
@@ -43,7 +43,7 @@ impl Desk {
         let source = match (&to, which.name()) {
             (Some(address), _) => Some(address.clone()),
             (None, None) => None,
-            // A source queue of somebody's own may not be found; the dead letters can be looked at all the same.
+            // An existing source queue may not be found. The dead letters can be shown without it.
             (None, Some(_)) => which.address(&connection, Role::Source).await.ok(),
         };
         let to = match source {
@@ -62,18 +62,18 @@ impl Desk {
             from,
             to,
             connection,
-            looks: Arc::new(Looks::new(folder.to_owned())),
-            works: Arc::new(Works::new(folder.to_owned())),
-            now: Arc::default(),
+            reading: Arc::new(Reading::new(folder.to_owned())),
+            runner: Arc::new(PlanRunner::new(folder.to_owned())),
+            status: Arc::default(),
         })
     }
 
-    /// A file, which is only looked at.
-    pub(super) fn of_file(path: &Path, connection: Connection, folder: &Path) -> Result<Self, Failure> {
-        // What is not there, or is a folder, is told by who opens it.
+    /// Opens a file, which is only shown.
+    pub(crate) fn of_file(path: &Path, connection: Connection, folder: &Path) -> Result<Self, Failure> {
+        // Opening it reports a missing file or a folder.
         let is_pipe = path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir());
         if is_standard_input(path) || is_pipe {
-            let why = "is no file that can be read again; write what is in it to one, or name another";
+            let why = "can be read only once; copy it to a file first, or name another";
             return Err(FileError::new(path, why).into());
         }
         let file = open_file(path)?;
@@ -85,25 +85,25 @@ impl Desk {
             from: file.arn().to_owned(),
             to: None,
             connection,
-            looks: Arc::new(Looks::new(folder.to_owned())),
-            works: Arc::new(Works::new(folder.to_owned())),
-            now: Arc::default(),
+            reading: Arc::new(Reading::new(folder.to_owned())),
+            runner: Arc::new(PlanRunner::new(folder.to_owned())),
+            status: Arc::default(),
         })
     }
 
-    pub(super) const fn is_file(&self) -> bool {
+    pub(crate) const fn is_file(&self) -> bool {
         self.source.file.is_some()
     }
 
-    /// The source queue's ARN, or what cannot be done without it.
-    pub(super) fn source(&self) -> Result<&str, &'static str> {
+    /// The source queue's ARN, or an error that says what needs it.
+    pub(crate) fn source(&self) -> Result<&str, &'static str> {
         self.to.as_deref().ok_or(
             "The source queue is not known, so nothing can be sent back: start the console with --to, or with the stack's name.",
         )
     }
 
     /// The DLQ's name, or the file's.
-    pub(super) fn dlq(&self) -> &str {
+    pub(crate) fn dlq(&self) -> &str {
         if self.is_file() { &self.name } else { name_in(&self.from) }
     }
 }

@@ -1,14 +1,14 @@
-//! What is looked for on a thread of its own, while pages show what was seen last: a redrive takes hours, and a look at
-//! a large queue keeps a processor busy.
+//! Tasks on threads of their own, while pages show the last result: a redrive takes hours, and reading a large queue
+//! keeps a processor busy.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use redeliver_operator::Failure;
 use redeliver_operator::lock::lock;
 
-/// What was seen last, and whether another look is under way.
+/// The last result of a task, and whether the task is running.
 #[derive(Debug)]
-pub(super) struct Latest<T> {
+pub(crate) struct LastSeen<T> {
     state: Mutex<State<T>>,
 }
 
@@ -19,37 +19,37 @@ struct State<T> {
     is_running: bool,
 }
 
-impl<T> Default for Latest<T> {
+impl<T> Default for LastSeen<T> {
     fn default() -> Self {
         Self { state: Mutex::new(State { seen: None, failed: None, is_running: false }) }
     }
 }
 
-impl<T: Send + Sync + 'static> Latest<T> {
-    pub(super) fn seen(&self) -> Option<Arc<T>> {
+impl<T: Send + Sync + 'static> LastSeen<T> {
+    pub(crate) fn seen(&self) -> Option<Arc<T>> {
         self.state().seen.clone()
     }
 
-    /// Why nothing newer can be seen.
-    pub(super) fn failed(&self) -> Option<String> {
+    /// The error of the last run, if it failed.
+    pub(crate) fn failed(&self) -> Option<String> {
         self.state().failed.clone()
     }
 
-    pub(super) fn is_running(&self) -> bool {
+    pub(crate) fn is_running(&self) -> bool {
         self.state().is_running
     }
 
-    /// Starts to look, unless a look is under way: two at once would hide messages from one another.
-    pub(super) fn begin<F: Future<Output = ()>>(self: &Arc<Self>, look: impl FnOnce() -> F + Send + 'static) {
+    /// Starts the task, unless it is running: two readings at once would hide messages from each other.
+    pub(crate) fn begin<F: Future<Output = ()>>(self: &Arc<Self>, look: impl FnOnce() -> F + Send + 'static) {
         if std::mem::replace(&mut self.state().is_running, true) {
             return;
         }
-        let latest = Arc::clone(self);
-        thread(look, move || latest.state().is_running = false);
+        let last_seen = Arc::clone(self);
+        thread(look, move || last_seen.state().is_running = false);
     }
 
-    /// What a look has found. If it has failed, what was seen before is shown on, with the reason.
-    pub(super) fn tell(&self, looked: Result<T, Failure>) {
+    /// Publishes a result. After an error, the previous result stays, with the error.
+    pub(crate) fn tell(&self, looked: Result<T, Failure>) {
         let mut state = self.state();
         match looked {
             Ok(seen) => {
@@ -65,9 +65,8 @@ impl<T: Send + Sync + 'static> Latest<T> {
     }
 }
 
-/// Work on a thread of its own; the page answers meanwhile. It has ended when `at_end` is called: also after a panic,
-/// and if there is no thread to be had.
-pub(super) fn thread<F: Future<Output = ()>>(
+/// Runs a task on a thread of its own. `at_end` is called when it ends, also after a panic, and if there is no thread.
+pub(crate) fn thread<F: Future<Output = ()>>(
     work: impl FnOnce() -> F + Send + 'static,
     at_end: impl Fn() + Send + 'static,
 ) {
@@ -109,19 +108,19 @@ mod tests {
 
     #[test]
     fn what_was_seen_stays_while_another_look_is_under_way_and_after_one_that_failed() {
-        let latest = Arc::new(Latest::default());
-        latest.tell(Ok(1));
-        latest.tell(Err("no".into()));
-        assert_eq!((latest.seen().as_deref(), latest.failed().as_deref()), (Some(&1), Some("no")));
+        let last_seen = Arc::new(LastSeen::default());
+        last_seen.tell(Ok(1));
+        last_seen.tell(Err("no".into()));
+        assert_eq!((last_seen.seen().as_deref(), last_seen.failed().as_deref()), (Some(&1), Some("no")));
         let (go_on, waits) = mpsc::channel::<()>();
-        latest.begin(move || async move { assert!(waits.recv().is_err(), "until it is let go") });
-        latest.begin(|| async { unreachable!("one is under way") });
-        assert!(latest.is_running() && latest.seen().is_some());
+        last_seen.begin(move || async move { assert!(waits.recv().is_err(), "until it is let go") });
+        last_seen.begin(|| async { unreachable!("one is under way") });
+        assert!(last_seen.is_running() && last_seen.seen().is_some());
         drop(go_on);
-        while latest.is_running() {
+        while last_seen.is_running() {
             std::thread::yield_now();
         }
-        latest.tell(Ok(2));
-        assert_eq!((latest.seen().as_deref(), latest.failed()), (Some(&2), None));
+        last_seen.tell(Ok(2));
+        assert_eq!((last_seen.seen().as_deref(), last_seen.failed()), (Some(&2), None));
     }
 }

@@ -1,4 +1,4 @@
-//! The form that starts a plan, and what it sends.
+//! The form that starts a plan, and its fields.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -7,16 +7,16 @@ use std::str::FromStr;
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::plans::{Pace, Work};
+use crate::plans::plan::{Action, Pace};
 use redeliver_operator::Failure;
 use redeliver_operator::terminal::units::counted;
 
-/// Messages a second that can be asked for, as on the command line.
+/// Maximum messages a second, as on the command line.
 const RATE_MAX: u32 = 3000;
 const WATCH_SECONDS_MAX: u64 = 3600;
 
-/// The form that starts a plan, or goes on with it.
-pub(super) fn form(work: &Work, path: &str, pace: Pace, count: usize, again: bool) -> Markup {
+/// The form that starts or continues a plan.
+pub(crate) fn form(action: &Action, path: &str, pace: Pace, count: usize, again: bool) -> Markup {
     let field = |name: &str, label: &str, value: &str, most: u64| {
         html! { label { (label) input type="number" name=(name) value=(value) min="0" max=(most); } }
     };
@@ -24,33 +24,33 @@ pub(super) fn form(work: &Work, path: &str, pace: Pace, count: usize, again: boo
     let rate = pace.rate.map(|rate| rate.to_string()).unwrap_or_default();
     html! {
         form class="filters" method="post" action={(path) "/start"} {
-            @if *work != Work::Delete {
+            @if *action != Action::Delete {
                 (field("rate", "Messages a second (empty: as fast as it goes)", &rate, RATE_MAX.into()))
                 (field("watch_seconds", "Watch the first 50 for so many seconds", &pace.watch_seconds.to_string(), WATCH_SECONDS_MAX))
                 (field("stop_after_failures_percent", "Stop if more than so many percent fail again", &pace.stop_after_failures_percent.to_string(), 100))
                 label class="check" { input type="checkbox" name="into_paused" value="1" checked[pace.into_paused]; "Also if the deployment is paused" }
             } @else { p { "Each message is written to a backup file before it is deleted." } }
             button class="go" {
-                @if again { "Go on" } @else if *work == Work::Delete { "Delete " (count) } @else { "Send back " (count) }
+                @if again { "Go on" } @else if *action == Action::Delete { "Delete " (count) } @else { "Send back " (count) }
             }
         }
     }
 }
 
-/// How a plan is to be carried out, as a form has it.
+/// The fields of the form.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct PaceAsked {
+pub(crate) struct PaceForm {
     rate: String,
     watch_seconds: String,
     stop_after_failures_percent: String,
     into_paused: Option<String>,
 }
 
-impl PaceAsked {
+impl PaceForm {
     /// # Errors
     /// Which field is wrong, and what it takes.
-    pub(super) fn read(&self) -> Result<Pace, Failure> {
+    pub(crate) fn read(&self) -> Result<Pace, Failure> {
         let default = Pace::default();
         let watch_seconds = number("seconds", &self.watch_seconds, 0..=WATCH_SECONDS_MAX)?;
         let percent = number("percent", &self.stop_after_failures_percent, 0..=100)?;
@@ -63,7 +63,7 @@ impl PaceAsked {
     }
 }
 
-/// What a field has; `None` if it is empty.
+/// Reads a field; `None` if it is empty.
 fn number<N>(name: &str, text: &str, range: RangeInclusive<N>) -> Result<Option<N>, Failure>
 where
     N: FromStr + PartialOrd + Display,
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn what_a_form_leaves_out_is_the_default_and_what_is_wrong_is_named() {
-        let asked = |rate: &str, watch: &str, percent: &str| PaceAsked {
+        let asked = |rate: &str, watch: &str, percent: &str| PaceForm {
             rate: rate.to_owned(),
             watch_seconds: watch.to_owned(),
             stop_after_failures_percent: percent.to_owned(),

@@ -1,15 +1,15 @@
-//! What came of a run, for people: how it ended, in numbers and in sentences.
+//! The outcome of a run for people: its ending, its numbers and what to do next.
 
 use redeliver_dead_letters::purge::Purged;
 use redeliver_dead_letters::redrive::{Early, Ending, Report};
 
-use super::plans::Outcome;
+use crate::plans::plan::Outcome;
 use redeliver_operator::sentences::{incompleteness, watched_in_words, why_not_deleted};
 use redeliver_operator::terminal::escape::escaped_lines;
 use redeliver_operator::terminal::units::counted;
 
 /// The outcome of a redrive.
-pub(super) fn of_redrive(report: &Report) -> Outcome {
+pub(crate) fn of_redrive(report: &Report) -> Outcome {
     let ending = Ending::of(report, u64::MAX);
     let counts = [
         ("sent back", report.sent),
@@ -29,7 +29,7 @@ pub(super) fn of_redrive(report: &Report) -> Outcome {
     }
     remarks.extend(next(ending, report));
     Outcome {
-        // What stays, stays for a reason that another run would not change.
+        // Another run would not change the reasons why messages stay.
         finished: matches!(ending, Ending::Done | Ending::Left),
         ending: match ending {
             Ending::Done => "done",
@@ -48,7 +48,7 @@ pub(super) fn of_redrive(report: &Report) -> Outcome {
     }
 }
 
-/// What is to be done now, if anything is.
+/// Says what to do next, if anything.
 fn next(ending: Ending, report: &Report) -> Option<String> {
     Some(match ending {
         Ending::Done | Ending::Left => return None,
@@ -77,7 +77,7 @@ fn next(ending: Ending, report: &Report) -> Option<String> {
 }
 
 /// The outcome of a deletion.
-pub(super) fn of_purge(purged: &Purged, backup: &str) -> Outcome {
+pub(crate) fn of_purge(purged: &Purged, backup: &str) -> Outcome {
     let all_seen = purged.coverage.is_some_and(|coverage| coverage.complete);
     let left = purged.picked.saturating_sub(purged.deleted);
     let mut remarks =
@@ -104,7 +104,7 @@ pub(super) fn of_purge(purged: &Purged, backup: &str) -> Outcome {
     }
 }
 
-/// The first always, the others if there are any.
+/// Keeps the first count, and the others that are not 0.
 fn shown(counts: &[(&str, u64)]) -> Vec<(String, u64)> {
     let seen = counts.iter().enumerate().filter(|(index, (_, count))| *index == 0 || *count > 0);
     seen.map(|(_, (name, count))| ((*name).to_owned(), *count)).collect()

@@ -1,0 +1,62 @@
+//! Errors as pages.
+
+use axum::Extension;
+use axum::http::StatusCode;
+use axum::response::{Html, IntoResponse, Response};
+use maud::html;
+use redeliver_operator::Failure;
+
+use crate::pages::layout::bare;
+
+/// A page, or an error.
+pub(crate) type Answer = Result<Response, PageError>;
+
+/// An error for people. The router renders it as a page.
+#[derive(Clone, Debug)]
+pub(crate) struct PageError {
+    status: StatusCode,
+    words: String,
+    /// The page to continue from, if it is not the start page.
+    back: Option<String>,
+}
+
+impl PageError {
+    pub(crate) fn new(status: StatusCode, words: impl Into<String>) -> Self {
+        Self { status, words: words.into(), back: None }
+    }
+
+    pub(crate) fn missing(what: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, what)
+    }
+
+    pub(crate) fn leading_to(self, page: &str) -> Self {
+        Self { back: Some(page.to_owned()), ..self }
+    }
+}
+
+/// The request is wrong, or AWS refuses it; the error says which.
+impl<E: Into<Failure>> From<E> for PageError {
+    fn from(error: E) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, error.into().to_string())
+    }
+}
+
+impl IntoResponse for PageError {
+    fn into_response(self) -> Response {
+        (self.status, Extension(self)).into_response()
+    }
+}
+
+impl PageError {
+    pub(crate) fn page(self, base: &str) -> Html<String> {
+        let Self { words, back, .. } = self;
+        let back = back.filter(|back| back != base);
+        let page = match back {
+            None => "Go on from the start page",
+            Some(_) => "Go on from the page that it belongs to",
+        };
+        let back = back.as_deref().unwrap_or(base);
+        let body = html! { p class="warning" role="alert" { (words) } p { a href=(back) { (page) } } };
+        Html(bare(base, "That did not work", &body))
+    }
+}

@@ -1,0 +1,176 @@
+//! The page that pauses and resumes the functions that read the queues.
+
+use maud::{Markup, html};
+use redeliver_core::strategy::Role;
+use redeliver_operator::Failure;
+use redeliver_operator::pause::{Wanted, bring_to, is_meant};
+use redeliver_operator::status::QueueStatus;
+use redeliver_operator::status::readers::Readers;
+use serde::Deserialize;
+
+use crate::deployment::Deployment;
+use crate::extract::AtDeployment;
+use crate::pages::status::waiting;
+
+/// The fields of the form.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct SwitchForm {
+    wanted: String,
+    /// Any value: also switch the readers of the other queues.
+    #[serde(default)]
+    all: Option<String>,
+}
+
+/// Shows the readers, and the buttons that switch them.
+pub(crate) fn switches(at: &AtDeployment) -> Markup {
+    html! {
+        p { "Pausing stops calling the target: messages wait in the source queue and spend no attempts. What is being processed is brought to \
+             its end. Resuming starts all of it again." }
+        @match at.status.last_seen.seen() {
+            Some(seen) => {
+                @if let Some(why) = at.status.last_seen.failed() { p class="warning" role="alert" { (why) } }
+                (read_by(&at.from, &seen.status.queues))
+                @if !at.site.guard.read_only { (switch_forms(&at.path("pause"), &at.name, &seen.status.queues)) }
+            }
+            // The page reloads when there is something to see.
+            None => div data-live=(at.path("pause/live")) { (waiting(at)) },
+        }
+    }
+}
+
+/// Lists the readers of the queues. People read the DLQ; that is not listed.
+fn read_by(dlq: &str, queues: &[QueueStatus]) -> Markup {
+    html! {
+        div class="scroll" tabindex="0" role="region" aria-label="What reads the queues" { table {
+            thead { tr { th { "Queue" } th { "Read by" } th { "State" } } }
+            tbody { @for queue in queues {
+                @for mapping in queue.mappings.iter().flatten() {
+                    tr { td { (queue.name) } td { (mapping.function) } td { (mapping.state) } }
+                }
+                @match &queue.readers {
+                    None | Some(Readers::EventSourceMapping) => {},
+                    Some(_) if queue.arn == dlq => {},
+                    Some(readers) => tr { td { (queue.name) } td colspan="2" { (readers.in_words()) } },
+                }
+            } }
+        } }
+    }
+}
+
+/// Shows only buttons that can work: event source mappings can be switched, containers cannot.
+fn switch_forms(action: &str, name: &str, queues: &[QueueStatus]) -> Markup {
+    let has_mapping = |all: bool| {
+        let roles = queues.iter().map(|queue| {
+            (Role::ALL.iter().copied().find(|role| role.in_words() == queue.role), &queue.mappings)
+        });
+        let mut meant = roles.filter(|(role, _)| is_meant(*role, all));
+        meant.any(|(_, mappings)| mappings.iter().flatten().next().is_some())
+    };
+    let (of_source, of_any) = (has_mapping(false), has_mapping(true));
+    html! {
+        @if of_any {
+            div class="actions" {
+                @if of_source {
+                    form method="post" action=(action) {
+                        input type="hidden" name="wanted" value="paused";
+                        label class="check" { input type="checkbox" name="all" value="1"; "Also the functions that schedule retries and annotate" }
+                        button { "Pause " (name) }
+                    }
+                }
+                form method="post" action=(action) {
+                    input type="hidden" name="wanted" value="resumed";
+                    button { "Resume " (name) }
+                }
+            }
+            p class="remark" { "Lambda takes up to a minute; the page waits for it, three minutes at most." }
+        }
+        @if !of_source {
+            p { "No event source mapping reads the source queue, so the calls cannot be stopped from here. Stop containers where they run, such \
+                 as by " code { "kubectl scale deployment NAME --replicas 0" } " or "
+                 code { "aws ecs update-service --service NAME --desired-count 0" } "." }
+        }
+    }
+}
+
+/// Pauses or resumes, and returns a line for each function.
+pub(crate) async fn switch(deployment: &Deployment, asked: SwitchForm) -> Result<String, Failure> {
+    match asked.wanted.as_str() {
+        "paused" => {
+            bring_to(
+                &deployment.queues,
+                &deployment.from,
+                &deployment.connection,
+                asked.all.is_some(),
+                Wanted::Disabled,
+            )
+            .await
+        }
+        "resumed" => {
+            bring_to(&deployment.queues, &deployment.from, &deployment.connection, true, Wanted::Enabled)
+                .await
+        }
+        _ => Err("a deployment is paused or resumed".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use redeliver_operator::queues::event_sources::Mapping;
+
+    use super::*;
+
+    const DLQ: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-prod-final-dlq";
+
+    fn queue(role: &'static str, arn: &str) -> QueueStatus {
+        QueueStatus::new(role, arn, &BTreeMap::new())
+    }
+
+    #[test]
+    fn only_a_button_that_can_work_is_offered() {
+        let mapped = |role, mappings: &[&str]| {
+            let mapping = |function: &&str| Mapping {
+                uuid: "u".to_owned(),
+                function: (*function).to_owned(),
+                state: "Enabled".to_owned(),
+                batch_size: None,
+                maximum_concurrency: None,
+                last_modified: None,
+            };
+            let mappings = Some(mappings.iter().map(mapping).collect());
+            QueueStatus { mappings, ..queue(role, DLQ) }
+        };
+        for (source, annotation, final_dlq, buttons, says_why) in [
+            (&["f"][..], &["g"][..], &[][..], &["Pause orders", "Resume orders"][..], false),
+            (&[], &["g"], &[], &["Resume orders"], true),
+            (&[], &[], &[], &[], true),
+            (&[], &[], &["h"], &[], true),
+        ] {
+            let queues =
+                [mapped("source", source), mapped("annotation", annotation), mapped("final DLQ", final_dlq)];
+            let page = switch_forms("/0/pause", "orders", &queues).into_string();
+            let found: Vec<_> = page
+                .split("<button>")
+                .skip(1)
+                .filter_map(|rest| rest.split_once("</button>").map(|(words, _)| words))
+                .collect();
+            assert_eq!((found.as_slice(), page.contains("kubectl scale")), (buttons, says_why), "{page}");
+        }
+        let unknown = switch_forms("/0/pause", "orders", &[queue("source", DLQ)]).into_string();
+        assert!(!unknown.contains("<button>"), "Lambda does not say what there is to switch: {unknown}");
+    }
+
+    #[test]
+    fn what_reads_a_queue_without_a_mapping_is_a_row() {
+        let readers = Readers::NobodySeen { minutes: 15 };
+        let source = QueueStatus {
+            readers: Some(readers.clone()),
+            ..queue("source", &DLQ.replace("final-dlq", "source"))
+        };
+        let row = read_by(DLQ, &[source]).into_string();
+        redeliver_testing::browser::assert_reachable(&row);
+        let expected = format!("<td>orders-prod-source</td><td colspan=\"2\">{}</td>", readers.in_words());
+        assert!(row.contains(&expected), "{row}");
+    }
+}

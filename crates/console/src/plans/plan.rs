@@ -1,0 +1,291 @@
+//! Plans: a fixed set of dead letters and an action on it.
+//!
+//! The set is fixed when the plan is shown; later messages are not in it. A plan's id is a digest of what it does, so a
+//! second click or a second tab leads to the same plan. It is on the disk before its first message is touched, so the
+//! next console can finish it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use redeliver_core::message::schema::MessageSchema;
+use redeliver_dead_letters::Pick;
+use redeliver_dead_letters::files::{FileError, read_own, replace};
+use redeliver_dead_letters::redrive::{self, Edit, plan_id};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// A fixed set of dead letters and the action on it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Plan {
+    pub(crate) id: String,
+    /// RFC 3339.
+    pub(crate) made_at: String,
+    /// The DLQ's ARN.
+    pub(crate) from: String,
+    #[serde(rename = "work")]
+    pub(crate) action: Action,
+    /// The selection in words.
+    pub(crate) selected: String,
+    /// SQS's ids in the DLQ.
+    pub(crate) messages: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub(crate) enum Action {
+    SendBack {
+        /// The source queue's ARN.
+        to: String,
+        /// The new body of the plan's only message.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        edit: Option<String>,
+        /// The edited body gets a new `message_id`.
+        #[serde(default)]
+        new_id: bool,
+        /// Messages that were sent back this often stay.
+        max_generation: u32,
+    },
+    Delete,
+}
+
+impl Action {
+    /// The source queue and the engine's plan; `None` for a deletion.
+    pub(crate) fn redrive(&self, pick: Pick, schema: &MessageSchema) -> Option<(&str, redrive::Plan)> {
+        let Self::SendBack { to, edit, new_id, max_generation } = self else { return None };
+        let how = redrive::Plan {
+            pick,
+            edit: edit.as_deref().map(Edit::body),
+            new_id: *new_id,
+            into_lines: false,
+            max_generation: *max_generation,
+            schema: schema.clone(),
+        };
+        Some((to, how))
+    }
+}
+
+/// How a plan is carried out. The user chooses it at each start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Pace {
+    /// Messages a second; `None` is no limit.
+    pub(crate) rate: Option<u32>,
+    /// How long the pilot is watched.
+    pub(crate) watch_seconds: u64,
+    pub(crate) stop_after_failures_percent: u8,
+    /// Send also if nobody takes messages from the source queue.
+    pub(crate) into_paused: bool,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self { rate: None, watch_seconds: 60, stop_after_failures_percent: 20, into_paused: false }
+    }
+}
+
+/// A plan that was started, as it is on the disk.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct StartedPlan {
+    pub(crate) plan: Plan,
+    pub(crate) pace: Pace,
+    /// The outcome of its last run; `None` if that was killed.
+    pub(crate) outcome: Option<Outcome>,
+}
+
+/// The outcome of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Outcome {
+    /// RFC 3339.
+    pub(crate) ended_at: String,
+    /// True if nothing is left to do.
+    pub(crate) finished: bool,
+    /// The ending in a word or two.
+    pub(crate) ending: String,
+    /// Counts with their names.
+    pub(crate) counts: Vec<(String, u64)>,
+    /// Sentences: what stays and why, what to do next.
+    pub(crate) remarks: Vec<String>,
+    /// True if messages are in both queues: no other plan may send before this one has deleted them.
+    #[serde(default)]
+    pub(crate) in_both_queues: bool,
+}
+
+impl Plan {
+    pub(crate) fn new(
+        made_at: String,
+        from: &str,
+        action: Action,
+        selected: String,
+        mut messages: Vec<String>,
+    ) -> Self {
+        messages.sort_unstable();
+        let what = serde_json::to_string(&action).expect("strings always serialise");
+        let mut parts = vec!["console", from, &what];
+        parts.extend(messages.iter().map(String::as_str));
+        Self { id: plan_id(&parts), made_at, from: from.to_owned(), action, selected, messages }
+    }
+
+    /// The journal of the redrive, next to the plan.
+    pub(crate) fn journal(&self, folder: &Path) -> PathBuf {
+        folder.join(format!("redeliver-redrive-{}.jsonl", self.id))
+    }
+
+    /// The backup of deleted messages. Each run has a file of its own.
+    pub(crate) fn backup(&self, folder: &Path) -> PathBuf {
+        let name = |run: u32| folder.join(format!("redeliver-deleted-{}-{run}.jsonl", self.id));
+        (1..).map(name).find(|path| path.symlink_metadata().is_err()).unwrap_or_else(|| name(0))
+    }
+
+    pub(crate) fn path(&self, folder: &Path) -> PathBuf {
+        folder.join(format!("{PREFIX}{}{SUFFIX}", self.id))
+    }
+}
+
+const PREFIX: &str = "redeliver-plan-";
+const SUFFIX: &str = ".json";
+
+impl StartedPlan {
+    /// Writes it atomically: a reader finds the old file or this one.
+    ///
+    /// # Errors
+    /// The disk refuses. Nothing of the plan may be done then.
+    pub(crate) fn write(&self, folder: &Path) -> Result<(), FileError> {
+        let path = self.plan.path(folder);
+        let text = serde_json::to_vec(self).map_err(|error| FileError::new(&path, error))?;
+        replace(&path, &text)
+    }
+
+    pub(crate) fn is_finished(&self) -> bool {
+        self.outcome.as_ref().is_some_and(|outcome| outcome.finished)
+    }
+}
+
+/// A file that is named like a plan and cannot be read as one.
+#[derive(Debug, Error)]
+#[error("{} cannot be read as a plan: {why}", .path.display())]
+pub(crate) struct Damaged {
+    pub(crate) path: PathBuf,
+    why: String,
+}
+
+/// Reads the plans of a DLQ, newest first, and the files that look like plans and are not.
+pub(crate) fn read(folder: &Path, from: &str) -> (Vec<StartedPlan>, Vec<Damaged>) {
+    let (mut plans, mut damaged) = (Vec::new(), Vec::new());
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    for path in entries.map(|entry| entry.path()) {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if !(name.starts_with(PREFIX) && name.ends_with(SUFFIX)) {
+            continue;
+        }
+        let mut tell = |why: String| damaged.push(Damaged { path: path.clone(), why });
+        let read = read_own(&path).and_then(|text| Ok(serde_json::from_str::<StartedPlan>(&text)?));
+        match read {
+            // Its journal and its backups are named by its id.
+            Ok(StartedPlan { plan, .. }) if plan.path(folder) != path => {
+                tell(format!("it is the plan {}", plan.id))
+            }
+            Ok(started) if started.plan.from == from => plans.push(started),
+            Ok(_) => {}
+            Err(why) => tell(why.to_string()),
+        }
+    }
+    plans.sort_by(|one, other| (&other.plan.made_at, &other.plan.id).cmp(&(&one.plan.made_at, &one.plan.id)));
+    damaged.sort_by(|one, other| one.path.cmp(&other.path));
+    (plans, damaged)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FROM: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-final-dlq";
+
+    fn plan(action: Action, messages: &[&str]) -> Plan {
+        let messages = messages.iter().map(|id| (*id).to_owned()).collect();
+        Plan::new("2026-01-01T00:00:00Z".to_owned(), FROM, action, "all".to_owned(), messages)
+    }
+
+    fn send_back(edit: Option<&str>) -> Action {
+        Action::SendBack {
+            to: "arn".to_owned(),
+            edit: edit.map(str::to_owned),
+            new_id: false,
+            max_generation: 3,
+        }
+    }
+
+    #[test]
+    fn the_same_work_on_the_same_set_is_the_same_plan() {
+        let one = plan(send_back(None), &["a", "b"]);
+        assert_eq!(one.id, plan(send_back(None), &["b", "a"]).id);
+        for other in [
+            plan(send_back(None), &["a"]),
+            plan(send_back(None), &["ab"]),
+            plan(send_back(Some("{}")), &["a", "b"]),
+            plan(Action::Delete, &["a", "b"]),
+        ] {
+            assert_ne!(one.id, other.id, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn what_was_begun_is_found_again_and_what_is_damaged_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        let mut started =
+            StartedPlan { plan: plan(Action::Delete, &["a"]), pace: Pace::default(), outcome: None };
+        started.write(folder).unwrap();
+        started.outcome = Some(Outcome { finished: true, ..Outcome::default() });
+        started.write(folder).unwrap();
+        replace(&folder.join("redeliver-plan-0.json"), b"{").unwrap();
+        replace(&folder.join("other.json"), b"{").unwrap();
+        let (plans, damaged) = read(folder, FROM);
+        assert_eq!(plans, [started]);
+        assert!(plans[0].is_finished());
+        assert!(
+            damaged.len() == 1
+                && damaged[0].to_string().contains("redeliver-plan-0.json cannot be read as a plan"),
+            "{damaged:?}"
+        );
+        assert_eq!(read(folder, "arn:of-another-queue").0, []);
+        assert_eq!(fs::read_dir(folder).unwrap().count(), 3, "nothing half written is left");
+    }
+
+    #[test]
+    fn a_plan_that_another_user_may_have_written_is_told_and_not_believed() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        let started =
+            StartedPlan { plan: plan(Action::Delete, &["a"]), pace: Pace::default(), outcome: None };
+        let path = started.plan.path(folder);
+        let text = serde_json::to_string(&started).unwrap();
+        redeliver_testing::planted::each_planted(&path, &text, |why| {
+            let (plans, damaged) = read(folder, FROM);
+            assert_eq!(plans, []);
+            let damaged: Vec<_> = damaged.iter().map(ToString::to_string).collect();
+            assert_eq!(damaged, [format!("{} cannot be read as a plan: {why}", path.display())]);
+        });
+    }
+
+    #[test]
+    fn a_plan_under_another_name_is_told_and_not_believed() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        let started =
+            StartedPlan { plan: plan(Action::Delete, &["a"]), pace: Pace::default(), outcome: None };
+        let other = folder.join("redeliver-plan-other.json");
+        replace(&other, &serde_json::to_vec(&started).unwrap()).unwrap();
+        let why = format!("{} cannot be read as a plan: it is the plan {}", other.display(), started.plan.id);
+        let (plans, damaged) = read(folder, FROM);
+        assert_eq!((plans, damaged[0].to_string(), damaged.len()), (Vec::new(), why, 1));
+    }
+
+    #[test]
+    fn each_run_has_a_backup_of_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        let plan = plan(Action::Delete, &["a"]);
+        let first = plan.backup(folder);
+        replace(&first, b"").unwrap();
+        assert_ne!(plan.backup(folder), first);
+    }
+}

@@ -1,0 +1,224 @@
+//! Starts and pauses the plans of a DLQ, one at a time.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use redeliver_core::message::schema::MessageSchema;
+use redeliver_dead_letters::files::is_ones_own;
+use redeliver_dead_letters::redrive::Progress;
+use redeliver_loop::Stop;
+
+use crate::background::thread;
+use crate::plans::plan::{Action, Pace, Plan, StartedPlan};
+use crate::plans::run::Run;
+use redeliver_operator::Failure;
+use redeliver_operator::lock::lock;
+use redeliver_operator::queues::DeadLetterQueue;
+use redeliver_operator::terminal::units::span;
+
+pub(crate) const NOT_KNOWN: &str = "this plan is not known any more: make it again";
+
+/// The plans of a DLQ, and the one that is being carried out.
+#[derive(Debug)]
+pub(crate) struct PlanRunner {
+    pub(crate) folder: PathBuf,
+    /// Held while a plan is started.
+    starting: Mutex<()>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Plans that were shown and not started. Only this process knows them.
+    shown: BTreeMap<String, Plan>,
+    running: Option<Running>,
+}
+
+#[derive(Debug)]
+struct Running {
+    started: StartedPlan,
+    stop: Stop,
+    progress: RunProgress,
+}
+
+impl Running {
+    fn is(&self, id: &str) -> bool {
+        self.started.plan.id == id
+    }
+}
+
+/// The progress of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RunProgress {
+    /// Messages sent back, or deleted.
+    pub(crate) done: u64,
+    pub(crate) came_back: u64,
+    /// What the run is waiting for.
+    pub(crate) waits: Option<String>,
+    pub(crate) stopping: bool,
+}
+
+/// A plan and its state.
+#[derive(Clone, Debug)]
+pub(crate) enum PlanState {
+    /// It was not started yet.
+    Shown(Plan),
+    Running(StartedPlan, RunProgress),
+    /// It has ended, or was killed.
+    Ended(StartedPlan),
+}
+
+impl PlanRunner {
+    pub(crate) fn new(folder: PathBuf) -> Self {
+        Self { folder, starting: Mutex::default(), state: Mutex::default() }
+    }
+
+    /// The plans that were started, newest first, and errors about files.
+    pub(crate) fn started(&self, from: &str) -> (Vec<StartedPlan>, Vec<String>) {
+        let (started, damaged) = crate::plans::plan::read(&self.folder, from);
+        (started, damaged.iter().map(ToString::to_string).collect())
+    }
+
+    /// Keeps a plan until it is started.
+    pub(crate) fn show(&self, plan: Plan) {
+        self.state().shown.insert(plan.id.clone(), plan);
+    }
+
+    /// The plan and its progress, if it is running.
+    pub(crate) fn under_way(&self, id: &str) -> Option<(StartedPlan, RunProgress)> {
+        let state = self.state();
+        let running = state.running.as_ref().filter(|running| running.is(id))?;
+        Some((running.started.clone(), running.progress.clone()))
+    }
+
+    pub(crate) fn find(&self, from: &str, id: &str) -> Option<PlanState> {
+        if let Some((started, progress)) = self.under_way(id) {
+            return Some(PlanState::Running(started, progress));
+        }
+        let started = self.started(from).0.into_iter().find(|started| started.plan.id == id);
+        let shown = || self.state().shown.get(id).cloned().map(PlanState::Shown);
+        started.map(PlanState::Ended).or_else(shown)
+    }
+
+    /// The id of the running plan.
+    pub(crate) fn running(&self) -> Option<String> {
+        self.state().running.as_ref().map(|running| running.started.plan.id.clone())
+    }
+
+    /// Asks the run to stop after the batch that is under way. The plan can go on later.
+    pub(crate) fn pause(&self, id: &str) {
+        if let Some(running) = self.state().running.as_mut().filter(|running| running.is(id)) {
+            running.stop.request();
+            running.progress.stopping = true;
+        }
+    }
+
+    /// Starts or continues a plan. If it is running or finished, this does nothing: it was a second click.
+    ///
+    /// # Errors
+    /// Another plan must be finished first, or the disk refuses. Nothing was done then.
+    pub(crate) fn start(
+        self: &Arc<Self>,
+        (from, to): (&str, Result<&str, &'static str>),
+        id: &str,
+        pace: Pace,
+        queue: &DeadLetterQueue,
+        schema: &MessageSchema,
+    ) -> Result<(), Failure> {
+        // A lock of its own: pages do not wait for files.
+        let _one_at_a_time = lock(&self.starting);
+        match &self.state().running {
+            Some(running) if running.is(id) => return Ok(()),
+            Some(running) => {
+                return Err(format!(
+                    "another plan ({}) is being carried out: wait for its end, or pause it",
+                    running.started.plan.id
+                )
+                .into());
+            }
+            None => {}
+        }
+        let (started, damaged) = crate::plans::plan::read(&self.folder, from);
+        let plan = match started.iter().find(|started| started.plan.id == id) {
+            Some(started) if started.is_finished() => return Ok(()),
+            Some(started) => started.plan.clone(),
+            None => self.state().shown.get(id).cloned().ok_or(NOT_KNOWN)?,
+        };
+        if let Action::SendBack { to: planned, .. } = &plan.action
+            && planned != to?
+        {
+            return Err(format!(
+                "the plan {id} sends to {planned}, and the source queue here is {}: make a new plan, or start the console with --to \
+                 for that queue",
+                to?
+            )
+            .into());
+        }
+        // A damaged plan may have messages in both queues. Files of other users do not count.
+        if let Some(own) = damaged.iter().find(|damaged| is_ones_own(&damaged.path)) {
+            return Err(format!(
+                "{own}. Look at it, and mend it (`chmod 600` if only its mode is wrong) or remove it; without its plan, \
+                 messages that it has sent and not yet deleted can be sent again"
+            )
+            .into());
+        }
+        // Another plan would send a second time what an earlier one has sent and not deleted.
+        let first = started.iter().find(|started| started.plan.id != id && may_be_in_both_queues(started));
+        if let Some(first) = first {
+            return Err(format!(
+                "the plan {} has messages in both queues, or was killed: let it go on to its end first",
+                first.plan.id
+            )
+            .into());
+        }
+        let started = StartedPlan { plan, pace, outcome: None };
+        started.write(&self.folder)?;
+        let stop = Stop::default();
+        let mut state = self.state();
+        state.running =
+            Some(Running { started: started.clone(), stop: stop.clone(), progress: RunProgress::default() });
+        state.shown.remove(id);
+        drop(state);
+        let run =
+            Run { folder: self.folder.clone(), started, queue: queue.clone(), schema: schema.clone(), stop };
+        let (noted, ended) = (Arc::clone(self), Arc::clone(self));
+        let finish = move || async move { run.finish(&|progress| noted.note(progress)).await };
+        thread(finish, move || ended.state().running = None);
+        Ok(())
+    }
+
+    /// Notes the progress of a run. Deletions count as sent.
+    fn note(&self, progress: Progress) {
+        let mut state = self.state();
+        let Some(Running { progress: live, .. }) = &mut state.running else { return };
+        live.waits = None;
+        match progress {
+            Progress::Sent(sent) => live.done = sent,
+            Progress::CameBack(count) => live.came_back = count,
+            Progress::Watching(left) => {
+                live.waits =
+                    Some(format!("watching what becomes of the pilot, {} left", span(left.as_secs())));
+            }
+            Progress::Waiting(left) => {
+                live.waits = Some(format!("waiting for what is hidden, {} left", span(left.as_secs())));
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+}
+
+/// A killed run may have sent messages without deleting them.
+fn may_be_in_both_queues(started: &StartedPlan) -> bool {
+    match (&started.plan.action, &started.outcome) {
+        (Action::Delete, _) => false,
+        (Action::SendBack { .. }, None) => true,
+        (Action::SendBack { .. }, Some(outcome)) => outcome.in_both_queues,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,16 @@
+//! Addresses of pages.
+
+use std::fmt::Write as _;
+
+/// Percent-encodes a part of an address.
+pub(crate) fn encoded(text: &str) -> String {
+    let mut encoded = String::new();
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
+            encoded.push(char::from(byte));
+        } else {
+            let _infallible = write!(encoded, "%{byte:02X}");
+        }
+    }
+    encoded
+}
