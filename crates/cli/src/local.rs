@@ -21,8 +21,8 @@ pub(crate) use run::progress_bar;
 use redeliver_aws::targets::OwnFunction;
 use tokio::time::timeout;
 
-use redeliver_operator::terminal::signals::Signals;
 use redeliver_operator::Failure;
+use redeliver_operator::terminal::signals::Signals;
 use redeliver_operator::terminal::stderr;
 use report::RunReport;
 use setup::Setup;

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use clap::{Arg, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use redeliver_operator::Failure;
 use redeliver_operator::terminal::escape;
-use redeliver_operator::terminal::stderr::{self, Voice, colors_of};
+use redeliver_operator::terminal::stderr::{self, StderrArgs, colors_of};
 
 use commands::{audit, check, completions, fleet, man, pause, purge, redrive, send, status};
 
@@ -21,7 +21,7 @@ use commands::{audit, check, completions, fleet, man, pause, purge, redrive, sen
 #[command(name = "redeliver", version = version::VERSION.as_str(), max_term_width = 100)]
 struct Arguments {
     #[command(flatten)]
-    voice: Voice,
+    stderr: StderrArgs,
     #[command(subcommand)]
     command: Command,
 }
@@ -57,7 +57,7 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return refuse(&error),
     };
-    arguments.voice.apply();
+    arguments.stderr.apply();
     run(arguments.command).unwrap_or_else(|error| {
         stderr::error(error);
         ExitCode::from(2)
@@ -73,7 +73,7 @@ fn leave_no_core_file() {
     let _best_effort = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
 }
 
-/// Help, the version, or what is wrong with the command line, which may have been pasted from anywhere.
+/// Prints help, the version or an error in usage. The command line may have been pasted from anywhere.
 fn refuse(error: &clap::Error) -> ExitCode {
     let words = error.render().to_string();
     let safe = escape::escaped_lines(&words);
@@ -84,7 +84,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// So that `--fail-rate -1` is told as a number out of its range, not as an unknown option `-1`.
+/// Reports `--fail-rate -1` as a number out of range, not as an unknown option `-1`.
 fn negative_numbers(argument: Arg) -> Arg {
     let takes_one = !argument.is_positional() && argument.get_action().takes_values();
     if takes_one { argument.allow_negative_numbers(true) } else { argument }

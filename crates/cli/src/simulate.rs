@@ -13,15 +13,15 @@ use redeliver_sim::cost::Prices;
 use redeliver_sim::planner::{Forecast, Measurements, Scenario, SimulationError, run};
 
 use crate::commands::check::remark_on;
-use redeliver_operator::files::{FileError, read_policy, read_text};
 use crate::local::progress_bar;
-use redeliver_operator::terminal::units::counted;
-use redeliver_operator::Failure;
-use redeliver_operator::terminal::stderr;
 pub use arguments::Arguments;
 use arguments::names_of;
 use picture::Picture;
 use plot::POLICIES_MAX;
+use redeliver_operator::Failure;
+use redeliver_operator::files::{FileError, read_policy, read_text};
+use redeliver_operator::terminal::stderr;
+use redeliver_operator::terminal::units::counted;
 
 /// Prints the forecast for each policy, and draws it.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {

@@ -30,16 +30,16 @@ use serde_json::json;
 
 pub use arguments::Arguments;
 
+use prepared::{Prepared, prepare};
 use redeliver_operator::terminal::signals::Signals;
 use redeliver_operator::terminal::stderr;
-use prepared::{Prepared, prepare};
-use server::{HealthServer, Served};
+use server::{HealthServer, Shown};
 
 /// Polls until a signal comes, then handles what was received.
 pub fn main(arguments: &Arguments) -> ExitCode {
     telemetry::init();
     // Standard error has JSON lines.
-    stderr::hush();
+    stderr::be_quiet();
     match run(arguments) {
         Ok(Ending::Finished) => ExitCode::SUCCESS,
         Ok(Ending::Cancelled) => ExitCode::from(1),
@@ -85,7 +85,7 @@ async fn start(arguments: &Arguments) -> Result<Ending, StartError> {
         }),
     );
     let Prepared { pollers, health, metrics, own_function, .. } = prepared;
-    let served = Served { health, metrics };
+    let served = Shown { health, metrics };
     let serving = server.map(|server| tokio::spawn(server.serve(served, SystemClock)));
     let ending = poll_until_signal(join_all(pollers), &mut signals, &stop, arguments.shutdown()).await;
     if let Some(function) = own_function {

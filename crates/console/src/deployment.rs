@@ -10,7 +10,7 @@ use crate::dead_letters::reading::Reading;
 use crate::plans::runner::PlanRunner;
 use crate::status_poll::StatusPoll;
 use redeliver_operator::Failure;
-use redeliver_operator::dead_letter_source::{Source, open_file};
+use redeliver_operator::dead_letter_source::{DeadLetterSource, open_file};
 use redeliver_operator::files::FileError;
 use redeliver_operator::message_file::is_standard_input;
 use redeliver_operator::queues::{Connection, DeadLetterQueue, OneQueue, QueueAddress, Queues, name_in};
@@ -18,7 +18,7 @@ use redeliver_operator::queues::{Connection, DeadLetterQueue, OneQueue, QueueAdd
 #[derive(Debug)]
 pub(crate) struct Deployment {
     pub(crate) name: String,
-    pub(crate) source: Source,
+    pub(crate) source: DeadLetterSource,
     pub(crate) queues: Queues,
     /// The DLQ's ARN, or what stands for it in a file.
     pub(crate) from: String,
@@ -57,7 +57,7 @@ impl Deployment {
         let queues = which.with(source);
         Ok(Self {
             name: which.name().unwrap_or_else(|| name_in(&from).to_owned()),
-            source: Source { file: None, queue },
+            source: DeadLetterSource { file: None, queue },
             queues,
             from,
             to,
@@ -80,7 +80,7 @@ impl Deployment {
         let queue = DeadLetterQueue::new(OneQueue::default(), connection.clone());
         Ok(Self {
             name: path.file_name().unwrap_or_default().display().to_string(),
-            source: Source { file: Some(path.to_owned()), queue },
+            source: DeadLetterSource { file: Some(path.to_owned()), queue },
             queues: Queues::default(),
             from: file.arn().to_owned(),
             to: None,

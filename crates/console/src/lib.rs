@@ -23,7 +23,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
-use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tokio::sync::Mutex;
 
@@ -129,9 +128,8 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     };
     Output::default().write(&format!("{link}\n"))?;
     stderr::remark("open this link; Ctrl-C ends the console");
-    let service = TowerToHyperService::new(router::router(Arc::clone(&site)));
     // Polled to the very end, so that no answer is cut off.
-    let mut serving = pin!(http_server::serve(listener, service));
+    let mut serving = pin!(http_server::serve(listener, router::router(Arc::clone(&site))));
     tokio::select! {
         never = serving.as_mut() => match never {},
         _ = signals.next() => {}

@@ -9,11 +9,11 @@ use crate::DeadLetterRecord;
 use crate::file_queue::{BadLine, read_line};
 use crate::redrive::{Plan, Reason, Verdict};
 
-/// What is kept of such a line at most: in JSON each byte of a message may take two, those of an attribute's value in
-/// base64 less, and what stands around them is small.
+/// Maximum bytes of such a line. In JSON a byte of a message takes at most two, base64 takes less, and the rest is
+/// small.
 pub const LINE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// What is wrong with a DLQ as the queue to send to.
+/// The error for a DLQ that is named as the queue to send to.
 const OWN_QUEUE: &str = "was read from this very queue; name the source queue, for it to be handled again";
 
 /// Makes messages of the lines of a backup.
@@ -45,7 +45,7 @@ impl Backup {
         }
     }
 
-    /// Whether a line holds a dead letter, of a backup or a final record.
+    /// True if the line is a dead letter, from a backup or a final record.
     #[must_use]
     pub fn is_line(line: &[u8]) -> bool {
         let read = read_line(line, Timestamp::UNIX_EPOCH);
@@ -53,7 +53,7 @@ impl Backup {
         line.trim_ascii_start().starts_with(b"{") && matches!(read, Ok(_) | Err(BadLine::BinaryAttribute))
     }
 
-    /// What a redrive would have sent back.
+    /// The message that a redrive would have sent back.
     ///
     /// # Errors
     /// What is wrong with the line, without the message's values.

@@ -21,8 +21,8 @@ pub fn splice(body: &str, before: &Value, after: &Value) -> String {
 }
 
 fn spliced(body: &str, at: Range<usize>, before: &Value, after: &Value) -> String {
-    // Nothing inside has changed, so not one byte may: digits, escapes and white space stay. Only then the members are
-    // looked at one by one, and only a value that differs and is no object is written anew.
+    // If nothing inside has changed, no byte may change: digits, escapes and white space stay. Otherwise each member is
+    // compared, and only a value that differs and is not an object is replaced.
     if before == after {
         return body[at].to_owned();
     }

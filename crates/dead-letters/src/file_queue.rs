@@ -111,7 +111,7 @@ impl FileQueue {
         Ok(queue)
     }
 
-    /// Whether a line is a dead letter; `None` if it is one that was there before.
+    /// Reads a line; `None` if an earlier line has the same dead letter.
     fn note(&mut self, number: usize, line: Result<&[u8], usize>, ids: &mut HashSet<String>) -> Option<bool> {
         match line.map_err(BadLine::TooLong).and_then(|line| read_line(line, self.opened_at)) {
             Ok(message) => {
@@ -148,13 +148,13 @@ impl FileQueue {
         self.repeated
     }
 
-    /// Whether there is anything in it that is no dead letter, and nothing that is one.
+    /// True if it has lines and none of them is a dead letter.
     #[must_use]
     pub fn is_something_else(&self) -> bool {
         self.bad.count > 0 && self.read_from.is_empty()
     }
 
-    /// Whether any of its dead letters was read from the queue with this ARN.
+    /// True if one of its dead letters was read from the queue with this ARN.
     #[must_use]
     pub fn was_read_from(&self, arn: &str) -> bool {
         self.read_from.contains(arn)

@@ -1,5 +1,5 @@
-//! All files that redeliver writes or trusts are opened here. New files are private and overwrite nothing, except by
-//! [`replace`] and [`publish`]; a trusted file must be the user's own, and writable by nobody else.
+//! Opens all files that redeliver writes or trusts. New files are private and overwrite nothing, except by [`replace`]
+//! and [`publish`]. A trusted file must belong to the user and be writable only by them.
 //!
 //! A file is opened once, and the open file is judged: what is put in its place meanwhile is not used.
 #![expect(clippy::disallowed_methods, reason = "the one door to files that are written")]
@@ -51,7 +51,7 @@ pub fn create_new(path: &Path) -> io::Result<File> {
     create(path, FOR_ITS_OWNER)
 }
 
-/// A new file, or what is no file and can be written to: `/dev/stdout`, a device, a pipe of one's own.
+/// Creates a file, or opens `/dev/stdout`, a device or the user's own pipe for writing.
 ///
 /// # Errors
 /// If there is such a file already, or a pipe of another user, who waits for what is written.
@@ -94,7 +94,7 @@ pub fn is_ones_own(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|there| trust::is_ones_own(&there))
 }
 
-/// Nobody else can read it from now on, however it was made: a copy of a journal, for example.
+/// Makes a file private, even if it was created otherwise, such as a copy of a journal.
 ///
 /// # Errors
 /// If the disk refuses.
@@ -113,8 +113,7 @@ pub fn read_own(path: &Path) -> io::Result<String> {
     if bytes as u64 > BYTES_MAX { Err(io::Error::other(TOO_LARGE)) } else { Ok(text) }
 }
 
-/// Puts a file in the place of another one, for its owner's eyes only: whoever reads it, also after a crash, finds the
-/// old one or this one, whole.
+/// Replaces a file atomically with a private one. A reader finds the old file or the new one, also after a crash.
 ///
 /// # Errors
 /// If the disk refuses, or the file could not be read back. The old one or this one is there then, whole.
@@ -174,7 +173,7 @@ pub fn check_output(path: &Path) -> Result<(), FileError> {
     }
 }
 
-/// Whether a file could be there.
+/// Checks that a file could be created there.
 ///
 /// # Errors
 /// If its directory is not there.
@@ -193,7 +192,7 @@ pub fn sync_directory_of(path: &Path) -> io::Result<()> {
     File::open(directory_of(path))?.sync_all()
 }
 
-/// Where a file is, or is to be.
+/// The directory of a file.
 #[must_use]
 pub fn directory_of(path: &Path) -> &Path {
     match path.parent() {
@@ -213,7 +212,7 @@ fn create(path: &Path, mode: u32) -> io::Result<File> {
 /// True for a pipe or a device, which is written to as it is.
 fn is_stream(path: &Path) -> io::Result<bool> {
     let is_inherited = is_inherited(path);
-    // Another link may lead where somebody else wants it to.
+    // Another user may have made the link.
     let there = if is_inherited { path.metadata() } else { path.symlink_metadata() };
     match there {
         Ok(there) if !there.is_file() && !there.is_dir() && !there.is_symlink() => {
@@ -223,7 +222,7 @@ fn is_stream(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// What this program was started with, whatever that is: `-o /dev/stdout`, and a shell's `>(…)`.
+/// A file descriptor that this program was started with, such as `-o /dev/stdout` or a shell's `>(…)`.
 fn is_inherited(path: &Path) -> bool {
     ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc/self/fd"].iter().any(|start| path.starts_with(start))
 }

@@ -4,9 +4,9 @@
 //! go on for ever, and a thread cannot be ended. So [`serve_filter`] runs it, in our own program started once more, and
 //! a [`Filter`] asks it, message by message.
 
-mod absent;
 mod compile;
 mod members;
+mod missing_members;
 mod process;
 mod verdict;
 mod worker;
@@ -18,7 +18,7 @@ use jaq_core::load::parse::Term;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-pub use absent::Absent;
+pub use missing_members::MissingMembers;
 pub(crate) use process::while_none_starts;
 use process::{Ended, Process};
 use verdict::{hint, verdict};
@@ -40,11 +40,11 @@ pub struct Filter {
     process: RefCell<Process>,
     /// The last messages that it was ended on.
     ended: Cell<usize>,
-    /// What it compares that may be absent, if anything.
-    absent: RefCell<Option<Absent>>,
+    /// The comparisons of members that may be missing.
+    absent: RefCell<Option<MissingMembers>>,
 }
 
-/// Why a filter cannot be used. The command ends with exit code 2.
+/// The reason why a filter cannot be used. The command ends with exit code 2.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum FilterError {
     #[error("the filter `{text}` is wrong at byte {} (`{}`): {}", wrong.offset, wrong.rest, wrong.reason)]
@@ -69,7 +69,7 @@ pub enum FilterError {
         text: String,
         /// SQS's id of the message.
         message_id: String,
-        /// What it did on that one.
+        /// The error on that message.
         reason: String,
     },
     /// Its answer is neither yes nor no.
@@ -86,12 +86,12 @@ pub enum FilterError {
     },
 }
 
-/// Where a filter's text is wrong, and why.
+/// The position of an error in a filter's text, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wrong {
     /// In bytes from its start.
     pub offset: usize,
-    /// How it goes on there.
+    /// The text at that position.
     pub rest: String,
     pub reason: String,
 }
@@ -145,14 +145,14 @@ impl Filter {
         Ok(if is_match { Choice::Picked } else { Choice::NotPicked })
     }
 
-    /// What is wrong with a filter that fails on every message, the first of which is this one.
+    /// The error of a filter that fails on every message, with the first of them as an example.
     pub(crate) fn failed_on_all(&self, message_id: String, reason: String) -> FilterError {
         FilterError::Run { text: self.task.filter.clone(), message_id, reason }
     }
 
-    /// What is worth a second look in what the filter has picked so far.
+    /// Messages that were picked so far because jq reads a missing member as null.
     #[must_use]
-    pub fn absent(&self) -> Option<Absent> {
+    pub fn missing_members(&self) -> Option<MissingMembers> {
         self.absent.borrow().clone().filter(|absent| absent.messages > 0)
     }
 
@@ -170,7 +170,7 @@ impl Filter {
         }))
     }
 
-    /// What it says of this document, or that it was ended on it.
+    /// Returns the filter's answer, or that the filter was killed on this document.
     fn run(&self, message_id: &str, document: &str) -> Result<Answer, FilterError> {
         let mut process = self.process.borrow_mut();
         let reason = match process.ask(document) {
@@ -194,7 +194,7 @@ impl Filter {
     }
 }
 
-/// What nobody writes by hand is not even parsed.
+/// Longer filters are not parsed: no person writes them.
 fn within_limits(text: &str) -> Result<(), FilterError> {
     let wrong = |offset: usize, reason: String| {
         let shortened = |text: &str, length: usize| text.chars().take(length).collect::<String>();

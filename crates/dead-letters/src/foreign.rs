@@ -24,14 +24,14 @@ const ARN_BYTES_MAX: usize = 2048;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Foreign {
     pub writer: Writer,
-    /// What failed, or what the message comes from: the ARN of a function, rule, schedule, pipe, topic or queue. Empty
-    /// if the message does not say it.
+    /// The ARN of the function, rule, schedule, pipe, topic or queue that failed or that the message comes from. Empty
+    /// if unknown.
     pub source: String,
     /// The error's name; empty if there is none.
     pub error_type: String,
     /// The error's text; empty if there is none.
     pub message: String,
-    /// Why it was not tried any further, in AWS's word.
+    /// AWS's word for why it was not tried again.
     pub condition: Option<String>,
     /// Retries made, if it says that.
     pub attempts: Option<u32>,
@@ -39,11 +39,11 @@ pub struct Foreign {
     pub failed_at: Option<Timestamp>,
     /// The records that it points to: they are not in the message.
     pub batch: Option<Batch>,
-    /// Whether the body is not all of what was sent.
+    /// True if the body is only a part of the original.
     pub truncated: bool,
 }
 
-/// Who wrote it.
+/// The service that wrote it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writer {
     /// An on-failure destination of asynchronous invocations.
@@ -84,7 +84,7 @@ pub enum Stream {
 }
 
 impl Writer {
-    /// What is shown as the error type.
+    /// The error type to show.
     #[must_use]
     pub fn code(self) -> &'static str {
         match self {
@@ -145,7 +145,7 @@ impl Foreign {
         }
     }
 
-    /// What happened, on one line: who failed, of what, and why there was no further try.
+    /// A line that says what failed, with which error, and why it was not tried again.
     #[must_use]
     pub fn details(&self) -> String {
         let batch = self.batch.as_ref().map(Batch::in_words).unwrap_or_default();
@@ -155,7 +155,7 @@ impl Foreign {
         clean_without_middle(&(said.join(": ") + &condition.unwrap_or_default()), ERROR_DETAILS_BYTES_MAX)
     }
 
-    /// What groups it with its like: the same writer, source and error, whatever the ids and numbers in its text.
+    /// The fingerprint of its writer, source and error, without ids and numbers in the text.
     #[must_use]
     pub fn fingerprint(&self) -> String {
         let stream = self.batch.as_ref().map_or("", |batch| &batch.stream_arn);
@@ -164,7 +164,7 @@ impl Foreign {
         fingerprint(self.writer.code(), &what, &self.message)
     }
 
-    /// What somebody must know before they send it back or wait, in a sentence each.
+    /// Sentences to know before sending it back or waiting.
     #[must_use]
     pub fn remarks(&self) -> Vec<String> {
         let truncated =
@@ -174,8 +174,8 @@ impl Foreign {
 }
 
 impl Batch {
-    /// Both keep records for 24 hours unless they are told otherwise, and DynamoDB cannot be ("Changing the data
-    /// retention period", Amazon Kinesis Data Streams Developer Guide; "Change data capture for DynamoDB Streams").
+    /// Both keep records for 24 hours by default, and DynamoDB always ("Changing the data retention period", Amazon
+    /// Kinesis Data Streams Developer Guide; "Change data capture for DynamoDB Streams").
     #[must_use]
     pub fn expires_at(&self) -> Option<Timestamp> {
         self.first_arrival?.checked_add_signed(chrono::TimeDelta::hours(24))
@@ -203,7 +203,7 @@ impl Batch {
     }
 }
 
-/// What is read from an object and from nothing else: serde would read a struct from an array, too.
+/// Reads only objects: serde would read a struct from an array, too.
 fn object<'a, T: Deserialize<'a>>(text: &'a str) -> Option<T> {
     if text.trim_start().starts_with('{') { serde_json::from_str(text).ok() } else { None }
 }

@@ -20,7 +20,7 @@ const ID_BYTES_MAX: usize = 128;
 /// Dead letters with the same fingerprint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Group {
-    /// What they have in common, as for `--group`; [`OTHER`] if the table was full.
+    /// The fingerprint for `--group`; [`OTHER`] if the table was full.
     pub fingerprint: String,
     /// `ErrorType` of the newest.
     pub error_type: String,

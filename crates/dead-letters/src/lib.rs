@@ -19,7 +19,7 @@ pub mod files;
 mod filter;
 mod foreign;
 pub mod groups;
-mod known;
+mod known_causes;
 mod pick;
 pub mod purge;
 mod reader;
@@ -27,16 +27,16 @@ mod record;
 pub mod redrive;
 mod surrogates;
 
-/// Why a purge or a redrive ends early: its queue, its file or its filter fails. What was done until then is in the
-/// backup or the journal.
+/// The error of a queue, a file or a filter that ends a purge or a redrive early. The backup or the journal has
+/// everything that was done.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 pub use archive::{Archive, ArchivedAttribute, ArchivedMessage};
 pub use backup::{Backup, LINE_BYTES_MAX};
 pub use file_queue::{BadLines, FileQueue};
-pub use filter::{Absent, Filter, FilterError, serve_filter};
+pub use filter::{Filter, FilterError, MissingMembers, serve_filter};
 pub use foreign::{Batch, Foreign, Stream, Writer};
-pub use known::Known;
+pub use known_causes::KnownCauses;
 pub use pick::{Choice, NotJudged, Pick};
 pub use reader::{Coverage, HIDDEN, NotDeleted, Reader, ReaderError};
 pub use record::{DeadLetterRecord, UNANNOTATED, plain};

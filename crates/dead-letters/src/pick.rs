@@ -1,4 +1,4 @@
-//! Which dead letters are meant, and which of those that were named are there.
+//! Selects dead letters, and finds out which of the named ones exist.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::{DeadLetterRecord, Filter, FilterError};
 
-/// Which dead letters are meant; without any of these, all.
+/// Selects dead letters; without any condition, all.
 #[derive(Debug, Default)]
 pub struct Pick {
     /// Only those with this fingerprint.
@@ -36,7 +36,7 @@ pub struct NotJudged {
     pub messages: u64,
     /// SQS's id of the first one.
     pub example: Option<String>,
-    /// Why that one was not.
+    /// The reason for the example.
     pub reason: Option<String>,
 }
 
@@ -51,14 +51,14 @@ impl NotJudged {
     }
 }
 
-/// What was seen of what was asked for by name.
+/// The ids and groups that were asked for and seen.
 #[derive(Debug, Default)]
 struct Found {
     group: Cell<bool>,
     ids: RefCell<BTreeSet<String>>,
-    /// Whether the filter has judged any message.
+    /// True if the filter has judged a message.
     is_judged: Cell<bool>,
-    /// What it could not judge.
+    /// The messages that the filter failed on.
     not_judged: RefCell<NotJudged>,
 }
 
@@ -87,7 +87,7 @@ impl Pick {
         Self { set: Some(sqs_message_ids.into_iter().collect()), ..Self::default() }
     }
 
-    /// Whether a dead letter is meant.
+    /// Decides whether a dead letter is selected.
     ///
     /// # Errors
     /// If the filter gives no answer, or was stopped on several messages in a row.
@@ -114,7 +114,7 @@ impl Pick {
         }
     }
 
-    /// Whether the filter is of use for the messages that were seen.
+    /// Returns an error if the filter failed on every message.
     ///
     /// # Errors
     /// If it has failed on each of them: then it is the filter that is wrong.
@@ -128,7 +128,7 @@ impl Pick {
         }
     }
 
-    /// What was asked for by name and not seen, in words.
+    /// Sentences about ids and groups that were asked for and not seen.
     #[must_use]
     pub fn missing(&self) -> Vec<String> {
         let seen = self.found.ids.borrow();
@@ -139,7 +139,7 @@ impl Pick {
     }
 }
 
-/// Whether people may mean this message: by its own id, by SQS's, or by SQS's on the source queue, which the logs have.
+/// True if an id names this message: its own id, SQS's, or SQS's on the source queue, which is in the logs.
 fn is_meant(record: &DeadLetterRecord, id: &str) -> bool {
     let source_id = record.dead_letter.as_ref().map(|ours| ours.sqs_message_id.as_str());
     record.message_id().eq_ignore_ascii_case(id)

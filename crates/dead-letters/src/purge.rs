@@ -6,27 +6,27 @@ use serde::Serialize;
 use crate::groups::{Group, GroupTable};
 use crate::{Archive, Choice, Coverage, DeadLetterRecord, Failure, NotDeleted, NotJudged, Pick, Reader};
 
-/// What was deleted, or would be.
+/// The result of a purge, or of its plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Purged {
     pub picked: u64,
-    /// What they died of, largest group first.
+    /// Their groups, the largest first.
     pub groups: Vec<Group>,
     pub deleted: u64,
-    /// What the filter could not judge: it stays.
+    /// Messages that the filter failed on. They stay.
     pub not_judged: NotJudged,
-    /// Why the last one of those that are not is not.
+    /// The reason why the last of the others was not deleted.
     pub why_not_deleted: Option<NotDeleted>,
-    /// Why it could not go on.
+    /// The error that ended it.
     pub failed: Option<String>,
-    /// How much of the queue was seen.
+    /// The part of the queue that was read.
     pub coverage: Option<Coverage>,
     pub interrupted: bool,
     /// `max` has ended it: there may be more.
     pub max_reached: bool,
 }
 
-/// So many deletions in a row without one that is confirmed: the next would not fare better.
+/// Stop after this many deletions in a row without a confirmed one.
 const DELETIONS_FAILED_MAX: u64 = 10;
 
 /// Deletes what is picked, `max` messages at most, after it is in the backup; without a backup, nothing. Tells how many
@@ -78,7 +78,7 @@ pub async fn purge<Q: Queue, C: Clock>(
                             purged.deleted += 1;
                         }
                         Err(why) => {
-                            // One that somebody else may have received says nothing of the next one.
+                            // A message that another program may have received says nothing about the next one.
                             deletions_failed += u64::from(matches!(why, NotDeleted::Failed(_)));
                             purged.why_not_deleted = Some(why);
                         }
@@ -105,7 +105,7 @@ pub async fn purge<Q: Queue, C: Clock>(
     purged.coverage = Some(reader.finish().await);
     purged.groups = groups.into_groups();
     match outcome {
-        // What was done until then must be reported all the same.
+        // The work until then must be reported nevertheless.
         Err(error) if purged.deleted > 0 => Ok(Purged { failed: Some(error.to_string()), ..purged }),
         outcome => outcome.map(|()| purged),
     }

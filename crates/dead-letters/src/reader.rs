@@ -27,7 +27,7 @@ const REQUESTS_MAX: usize = 16;
 const MESSAGES_OF_A_REQUEST: u8 = 10;
 /// Long, so that SQS asks all of its servers; short, since the last ones wait in vain.
 const WAIT: Duration = Duration::from_secs(1);
-/// What SQS says when 120,000 messages are in flight ("ReceiveMessage", Amazon SQS API Reference).
+/// SQS's error while 120,000 messages are in flight ("ReceiveMessage", Amazon SQS API Reference).
 const OVER_LIMIT: &str = "OverLimit";
 
 /// A queue that is being read. Whatever came out of it and was not deleted is invisible until [`Reader::finish`]: for
@@ -40,19 +40,19 @@ pub struct Reader<'a, Q, C> {
     /// Answers that [`Reader::next`] has not given out yet.
     answers: VecDeque<Result<Answer, EntryError>>,
     held: Held<'a, Q, C>,
-    /// SQS's ids of what has come out, whatever became of it.
+    /// SQS's ids of all messages that have come out.
     seen: BTreeSet<String>,
     /// The ids of messages that could not be understood.
     unreadable: BTreeSet<String>,
 }
 
-/// What came of one receive, and when it was asked for.
+/// The answer of a receive, and the time of the request.
 type Received = Result<(Timestamp, Vec<ReceivedMessage>), EntryError>;
 
-/// What one receive has brought.
+/// The messages of one receive.
 struct Answer {
     new: Vec<ReceivedMessage>,
-    /// Nothing at all that did not come before: there is no more, for this receiver.
+    /// Nothing new: there is no more for this receiver.
     is_last: bool,
 }
 
@@ -64,7 +64,8 @@ pub struct Coverage {
     pub approximate: u64,
     /// Messages that came out and could not be understood: they stay, and nothing else is known of them.
     pub unreadable: u64,
-    /// Whether these are all. If not, the others are unreadable, in flight elsewhere, or more than can be in flight.
+    /// True if these are all messages. If not, the others are unreadable, in flight elsewhere, or more than can be in
+    /// flight.
     #[serde(skip)]
     pub complete: bool,
     /// Messages that could not be made visible again; they come back by themselves within two minutes.
@@ -72,19 +73,19 @@ pub struct Coverage {
     pub still_hidden: u64,
 }
 
-/// Why a message is not deleted, as far as one knows.
+/// The known reason why a message is not deleted.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NotDeleted {
-    /// SQS's last word, or that it said nothing.
+    /// SQS's last error, or that it did not answer.
     #[error("{0}")]
     Failed(EntryError),
-    /// SQS says that it is deleted. But somebody else may have received it before, and then it is not.
+    /// SQS says that it is deleted, but another program may have received it before, and then it is not.
     #[error("another program may have received it (VisibleToOthers)")]
     VisibleToOthers,
 }
 
 impl NotDeleted {
-    /// What a person does about it; a sentence without its end.
+    /// Advice: a sentence without its end.
     #[must_use]
     pub fn remedy(&self) -> &'static str {
         match self {
@@ -101,7 +102,7 @@ impl Serialize for NotDeleted {
     }
 }
 
-/// Why a queue cannot be read on.
+/// The error that ends reading a queue.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("reading {url}: {error}")]
 pub struct ReaderError {
@@ -162,9 +163,9 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
         }
     }
 
-    /// Works with what came out of it, however long that takes: it stays hidden meanwhile. Requests that are under way
-    /// are brought to their end, and no others are made: an answer that nobody reads in time is lost, and hides what is
-    /// in it.
+    /// Runs a task on messages that came out, however long it takes; they stay hidden meanwhile. Receives that are
+    /// under way are finished and no new ones start: an answer that is not read in time is lost, and its messages stay
+    /// hidden.
     pub async fn during<T>(&mut self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work.fuse());
         loop {
@@ -176,20 +177,22 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
         }
     }
 
-    /// Whether nobody else can have received a message since it came out. One that is visible again comes out again.
+    /// True if no other program can have received a message since it came out. A message that is visible again comes
+    /// out again.
     #[must_use]
     pub fn is_hidden(&self, message: &ReceivedMessage) -> bool {
         self.held.is_hidden(&message.sqs_message_id)
     }
 
-    /// Deletes messages that came out of it; the outcome of each, in order. What is deleted is not given back.
+    /// Deletes messages that came out, and returns one outcome per message, in order. Deleted messages are not given
+    /// back.
     pub async fn delete(&mut self, messages: &[&ReceivedMessage]) -> Vec<Result<(), NotDeleted>> {
         let handles: Vec<_> = messages.iter().map(|message| self.newest_handle(message)).collect();
         let hidden: Vec<_> =
             messages.iter().map(|message| self.held.hidden_until(&message.sqs_message_id)).collect();
         let (queue, clock) = (self.queue, self.clock);
         let deleted = self.during(delete(queue, clock, &handles)).await;
-        // What is not deleted stays held: it is given back at the end like all others.
+        // A message that is not deleted stays held, and is given back at the end like all others.
         let outcomes = messages.iter().zip(handles).zip(hidden).zip(deleted);
         outcomes
             .map(|(((message, handle), hidden), deleted)| {
@@ -199,10 +202,10 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
             .collect()
     }
 
-    /// Whether SQS's "done" of a deletion means that the message is gone. It says the same of a handle that another
-    /// receive has replaced, and deletes nothing then: it is believed only of a message that nobody else can have
-    /// received until the answer was here. It was `hidden` until then when the deletion was asked for: an extension that
-    /// comes after the deletion is refused, and takes nothing of that back.
+    /// Decides whether SQS's "done" means that the message is gone. SQS says the same of a handle that another receive
+    /// has replaced, and then deletes nothing. So it is trusted only if no other program can have received the message
+    /// before the answer arrived. `hidden` is the end of the message's invisibility when the deletion was requested: a
+    /// later extension is refused, and changes nothing.
     fn believed(
         &mut self,
         message: &ReceivedMessage,
@@ -220,7 +223,7 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
 
     /// Makes what is held visible again and says how much was seen.
     pub async fn finish(mut self) -> Coverage {
-        // A request under way would hide messages that nobody gives back.
+        // A receive that is under way would hide messages that are never given back.
         while !self.receivers.is_empty() {
             self.turn().await;
         }
@@ -248,8 +251,8 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
             }
         };
         let answer = answer.map(|(asked, messages)| {
-            // Each is held anew, also what came before: the newest receive's handle is the only good one. Given out is
-            // only what is new.
+            // Hold every message, also those that came before, since only the newest handle is valid. Return only new
+            // ones.
             let new: Vec<_> = messages.into_iter().filter(|message| self.hold(message, asked)).collect();
             let is_last = !self.hold_unreadable(asked) && new.is_empty();
             Answer { new, is_last }
@@ -257,13 +260,13 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
         self.answers.push_back(answer);
     }
 
-    /// Whether it did not come before.
+    /// True if the message did not come before.
     fn hold(&mut self, message: &ReceivedMessage, asked: Timestamp) -> bool {
         self.held.hold(&message.sqs_message_id, &message.receipt_handle, asked);
         self.seen.insert(message.sqs_message_id.clone())
     }
 
-    /// Whether there is one that did not come before.
+    /// True if one of the messages did not come before.
     fn hold_unreadable(&mut self, asked: Timestamp) -> bool {
         let before = self.unreadable.len();
         for message in self.queue.take_unreadable() {

@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 use crate::Foreign;
 use crate::groups::written;
 
-/// What is shown for the error type of a message that has none: nobody knows who wrote it, or there was no room for it.
+/// Shown as the error type of a message that has none: its writer is unknown, or there was no room for it.
 pub const UNANNOTATED: &str = "UNANNOTATED";
 
 /// Compiled once: a DLQ may hold a hundred thousand messages.
@@ -35,16 +35,17 @@ pub struct DeadLetterRecord {
     pub error_type: String,
     /// `ErrorDetails`, or what the service says; empty if there are none.
     pub error_details: String,
-    /// Whether `ErrorType` is ours.
+    /// True if redeliver wrote the `ErrorType`.
     pub is_annotated: bool,
-    /// What a service of AWS wrote, if it is not ours.
+    /// The document of an AWS service, if the message is not ours.
     pub foreign: Option<Foreign>,
     /// Our document, if there is one.
     pub dead_letter: Option<DeadLetter>,
-    /// What groups it with its like.
+    /// The fingerprint of its error.
     pub fingerprint: String,
-    /// What its body says, or its `Redeliver`, if it is one of our messages. Its generation is the higher one of that
-    /// and what the final record says: a message that was given up without a re-send does not say it in its body.
+    /// The metadata in its body or its attribute `Redeliver`, if it is one of our messages. The generation is the
+    /// higher one of this and the final record: a message that was given up without a re-send does not have it in its
+    /// body.
     pub metadata: Option<Metadata>,
 }
 
@@ -52,7 +53,7 @@ pub struct DeadLetterRecord {
 pub(crate) const MEMBERS: [&str; 8] =
     ["message_id", "sent_at", "error_type", "error_details", "attempts", "fingerprint", "attributes", "body"];
 
-/// What a filter works on, with [`MEMBERS`].
+/// The document for filters, with [`MEMBERS`].
 #[derive(Serialize)]
 struct Document<'a> {
     message_id: &'a str,
@@ -134,7 +135,7 @@ impl DeadLetterRecord {
         told.or_else(|| self.foreign.as_ref()?.attempts)
     }
 
-    /// How long it was held because its target was down; 0 if it was not.
+    /// The time for which it was held because its target was down; 0 if it was not.
     #[must_use]
     pub fn held_seconds(&self) -> u32 {
         // Our document leaves out a 0. The body may still be of the generation before.
@@ -144,7 +145,7 @@ impl DeadLetterRecord {
         }
     }
 
-    /// How often it came back because SQS had moved it.
+    /// The number of times it came back after SQS had moved it.
     #[must_use]
     pub fn redrive_count(&self) -> u32 {
         match &self.dead_letter {
@@ -153,7 +154,7 @@ impl DeadLetterRecord {
         }
     }
 
-    /// When it was first sent, as far as is known: by our document, else by SQS.
+    /// When it was first sent: from our document, else from SQS.
     #[must_use]
     pub fn first_sent(&self) -> Timestamp {
         let ours = self.dead_letter.as_ref().and_then(|ours| ours.first_sent_time.as_deref());
@@ -166,16 +167,15 @@ impl DeadLetterRecord {
         self.metadata.as_ref().map_or_else(|| self.first_id(), |metadata| &metadata.message_id_text)
     }
 
-    /// SQS's id of the delivery that the message died of, the same for all copies of the dead letter; if nobody has
-    /// written that, of this one.
+    /// SQS's id of the delivery that failed last, the same for all copies of the dead letter. If it is not known, the
+    /// id of this one.
     #[must_use]
     pub fn first_id(&self) -> &str {
         first_id(&self.message, self.dead_letter.as_ref())
     }
 
-    /// The JSON document that `--where` and `--edit` work on: `{message_id, sent_at, error_type, error_details,
-    /// attempts, fingerprint, attributes, body}`. A body that is no JSON, or nested deeper than anybody would nest in
-    /// earnest, is text.
+    /// The JSON document for `--where` and `--edit`: `{message_id, sent_at, error_type, error_details, attempts,
+    /// fingerprint, attributes, body}`. A body that is not JSON, or nested too deeply, is text.
     #[must_use]
     pub fn document(&self) -> String {
         let attributes = self.message.attributes.iter();
@@ -219,7 +219,7 @@ fn is_fingerprint(text: &str) -> bool {
     text.len() == 16 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// How deep JSON is nested.
+/// The depth of nested JSON.
 fn levels(json: &str) -> usize {
     let (mut open, mut most) = (0_usize, 0);
     let (mut in_string, mut bytes) = (false, json.bytes());

@@ -14,5 +14,5 @@ mod task;
 pub use ending::Ending;
 pub use journal::{Entry, Journal, JournalError, plan_id};
 pub use plan::{Edit, Plan, Reason, SendBack, Verdict};
-pub use report::{Early, Report, Watched};
+pub use report::{Early, RedriveReport, Watched};
 pub use task::{Limits, Progress, Redrive};

@@ -29,7 +29,7 @@ pub fn read_lossy(json: &str) -> serde_json::Result<Value> {
     value::read(&replaced(json))
 }
 
-/// Whether a change of `before` would write U+FFFD where a lone surrogate stands: nobody has asked for that.
+/// True if the change would replace a lone surrogate in `before` with U+FFFD, which was not asked for.
 pub(crate) fn are_lost(before: &str, after: &str) -> bool {
     let count = |text: &str| text.matches(char::REPLACEMENT_CHARACTER).count();
     lone_escapes(before).next().is_some() && count(after) > count(before)
@@ -38,7 +38,7 @@ pub(crate) fn are_lost(before: &str, after: &str) -> bool {
 /// `\u` and four digits.
 const ESCAPE_BYTES: usize = 6;
 
-/// Where the escapes of lone surrogates begin. In JSON a backslash stands in strings alone, and begins an escape.
+/// The positions of escapes of lone surrogates. In JSON a backslash is only in strings, and starts an escape.
 fn lone_escapes(json: &str) -> impl Iterator<Item = usize> {
     let unit = move |at: usize| {
         let escape = json.get(at..at + ESCAPE_BYTES)?;
@@ -54,7 +54,7 @@ fn lone_escapes(json: &str) -> impl Iterator<Item = usize> {
                     next = at + ESCAPE_BYTES;
                     return Some(at);
                 }
-                // What is escaped may be a backslash.
+                // The escaped character may be a backslash.
                 _ => next = at + 2,
             }
         }

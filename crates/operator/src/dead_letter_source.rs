@@ -1,4 +1,4 @@
-//! Where dead letters are: in a DLQ, or in a file.
+//! A source of dead letters: a DLQ or a file.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -26,7 +26,7 @@ use crate::terminal::units::{counted, grouped};
 
 /// A DLQ, or a file of dead letters.
 #[derive(Clone, Debug, Args)]
-pub struct Source {
+pub struct DeadLetterSource {
     /// Dead letters of a file instead of a DLQ's: what `audit --archive`, `purge --backup` or `local --final-dlq` wrote; `-`
     /// is standard input
     #[arg(
@@ -45,7 +45,7 @@ pub struct OpenSource {
     pub dead_letters: DeadLetters,
     /// For people.
     pub name: String,
-    /// How long the queue keeps messages, if that is known.
+    /// The queue's retention, if it is known.
     pub retention: Option<Duration>,
 }
 
@@ -56,7 +56,7 @@ pub enum DeadLetters {
     File(FileQueue),
 }
 
-impl Source {
+impl DeadLetterSource {
     pub async fn open(&self) -> Result<OpenSource, Failure> {
         if let Some(path) = &self.file {
             let queue = open_file(path)?;

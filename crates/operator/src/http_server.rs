@@ -1,5 +1,5 @@
-//! An HTTP/1.1 server on a port that others can reach, too: one answer a connection, bounds on all that a client can do,
-//! and no client keeps another one out.
+//! An HTTP/1.1 server on a port that others can reach: one answer a connection, limits on everything that a client can
+//! do, and no client can keep another one out.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use hyper::body::{Body, Bytes, Incoming};
+use axum::Router;
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
-use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
 
@@ -25,15 +25,8 @@ const HEADERS_MAX: usize = 64;
 /// After an accept that failed, as it does without file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Answers for ever.
-pub async fn serve<S, B>(listener: TcpListener, service: S) -> Infallible
-where
-    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible, Future: Send>
-        + Clone
-        + Send
-        + 'static,
-    B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + 'static,
-{
+/// Serves a router forever.
+pub async fn serve(listener: TcpListener, router: Router) -> Infallible {
     let mut tasks = JoinSet::new();
     let mut connections = Connections::default();
     loop {
@@ -42,7 +35,7 @@ where
                 while tasks.try_join_next().is_some() {}
                 connections.make_room();
                 let has_asked = Arc::default();
-                let task = tasks.spawn(connection(stream, service.clone(), Arc::clone(&has_asked)));
+                let task = tasks.spawn(connection(stream, router.clone(), Arc::clone(&has_asked)));
                 connections.0.push_back(Connection { task, has_asked });
                 // It may have asked already: it must be heard before it could be closed for another one.
                 tokio::task::yield_now().await;
@@ -74,11 +67,8 @@ impl Connections {
     }
 }
 
-async fn connection<S, B>(stream: TcpStream, service: S, has_asked: Arc<AtomicBool>)
-where
-    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible>,
-    B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + 'static,
-{
+async fn connection(stream: TcpStream, router: Router, has_asked: Arc<AtomicBool>) {
+    let service = TowerToHyperService::new(router);
     let noticed = service_fn(move |request| {
         has_asked.store(true, Ordering::Relaxed);
         service.call(request)
@@ -90,7 +80,7 @@ where
         .max_headers(HEADERS_MAX)
         .keep_alive(false)
         .serve_connection(TokioIo::new(stream), noticed);
-    // A client that is gone, or talks nonsense, concerns nobody.
+    // Errors of a client are not logged.
     let _ = served.await;
 }
 

@@ -1,4 +1,4 @@
-//! What the operator's commands and the console share: the options that name queues and files, what is known of a
+//! Shared by the operator's commands and the console: the options that name queues and files, the status of a
 //! deployment's queues, and words for people.
 //!
 //! [`queues`] finds queues and talks to AWS about them. [`status`] says what waits, who reads and whether the target is
@@ -22,7 +22,7 @@ pub mod terminal;
 #[cfg(test)]
 mod tests;
 
-/// Why a command or a page has no outcome, for people.
+/// The error of a command or a page, for people.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// A filter of these tests starts this program once more, with this name.

@@ -1,4 +1,4 @@
-//! A mutex whose owner panicked is locked all the same: what is counted or kept behind it is whole after each statement.
+//! Locks a mutex even if an owner panicked: the values here are consistent after each statement.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

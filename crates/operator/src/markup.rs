@@ -14,14 +14,14 @@ pub const STYLE: &str = concat!(include_str!("markup/chart.css"), include_str!("
 /// A page on its own, with the rules of all pages and its own.
 pub fn page(title: &str, rules: &str, body: &Markup) -> String {
     let head = html! {
-        // Even if something of a message became markup, it could load, run and send nothing.
+        // Even if part of a message became markup, it could not load, run or send anything.
         meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'";
         style { (PreEscaped(STYLE)) (PreEscaped(rules)) }
     };
     document(title, &head, body)
 }
 
-/// What every page is. maud escapes what others wrote as markup, and [`safe`] as text.
+/// The frame of every page. maud escapes text as markup, and [`safe`] escapes unsafe characters.
 pub fn document(title: &str, head: &Markup, body: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
@@ -39,8 +39,8 @@ pub fn document(title: &str, head: &Markup, body: &Markup) -> String {
     safe(&page) + "\n"
 }
 
-/// Markup whose text is safe to look at. What a form gives back, a field's value or the text of a `textarea`, stays as it
-/// is: something else would be sent than what was meant.
+/// Escapes unsafe characters in the text of markup. Values of fields and `textarea`s stay as they are, since a form
+/// sends them back.
 pub fn safe(markup: &Markup) -> String {
     const FIELDS: [(&str, &str); 2] = [(" value=\"", "\""), ("<textarea", "</textarea>")];
     let mut rest = markup.0.as_str();
@@ -67,7 +67,7 @@ pub struct Fact<'a> {
     pub name: &'a str,
     pub value: String,
     pub remark: &'a str,
-    /// Whether it stands out.
+    /// True if it stands out.
     pub is_alarm: bool,
 }
 
@@ -77,7 +77,7 @@ impl<'a> Fact<'a> {
     }
 }
 
-/// What a page says first.
+/// The first figures of a page.
 pub fn facts(facts: &[Fact<'_>]) -> Markup {
     html! {
         dl class="facts" {

@@ -19,15 +19,15 @@ pub use seen_ids::SeenIds;
 use crate::files::{self, FileError, check_encoding};
 use crate::terminal::stderr;
 
-/// Where SQS's id would stand: nothing is sent yet.
+/// Stands for SQS's id, since nothing is sent yet.
 const NO_ID: &str = "00000000-0000-0000-0000-000000000000";
 
-/// What is on a line.
+/// The kind of line in a file.
 #[derive(Debug)]
 pub enum Form {
     /// A message's body; it must match the schema.
     Body(Box<MessageSchema>),
-    /// Anything that SQS takes and this lets through, even if it is no message.
+    /// Anything that SQS and this check accept, even if it is not a message.
     Anything(fn(&OutgoingMessage) -> Result<(), String>),
     /// A dead letter, as `audit --archive` and `purge --backup` write it.
     Backup(Box<Backup>),
@@ -39,7 +39,7 @@ pub struct Message {
     pub sendable: OutgoingMessage,
     /// `message_id`, if it was read and is the producer's own.
     pub id: Option<Uuid>,
-    /// Whether it was read and is no envelope.
+    /// True if it was read as a plain message.
     pub is_plain: bool,
 }
 
@@ -52,7 +52,7 @@ impl Form {
         }
     }
 
-    /// What is sent of a line, or all that is wrong with it.
+    /// Returns the message of a line, or all its problems.
     pub fn read(&self, line: Line) -> Result<Message, Vec<String>> {
         let unread = |sendable| Message { sendable, id: None, is_plain: false };
         match self {
@@ -113,7 +113,7 @@ pub fn described(invalid: &Invalid) -> Vec<String> {
     }
 }
 
-/// Whether a name means standard input.
+/// True if the name means standard input.
 pub fn is_standard_input(path: &Path) -> bool {
     path == Path::new("-")
 }

@@ -37,7 +37,7 @@ struct Reading {
     sources: EventSources,
 }
 
-/// What became of a mapping, or would.
+/// The change of a mapping, made or planned.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Changed {
     pub queue: String,
@@ -55,7 +55,7 @@ pub struct Switched {
     pub without_mapping: Vec<WithoutMapping>,
 }
 
-/// Brings the source queue's readers there, or all; without `applied` says what would change.
+/// Switches the readers of the source queue, or of all queues. Unless `applied`, only reports what would change.
 pub async fn switch_readers(
     queues: &Queues,
     connection: &Connection,
@@ -101,7 +101,8 @@ async fn switch_all(readings: &[Reading], wanted: Wanted) -> Vec<Result<(), Stri
     join_all(outcomes).await
 }
 
-/// Brings the source queue's readers there, or all; what became of each, in a line. That people read the DLQ is no news.
+/// Switches the readers of the source queue, or of all queues, and returns a line for each. People read the DLQ; that
+/// is not reported.
 pub async fn bring_to(
     queues: &Queues,
     dlq_arn: &str,
@@ -123,7 +124,8 @@ pub async fn bring_to(
     Ok(lines.chain(others).collect())
 }
 
-/// Whether a queue is one of those that are switched. Queues that were named are all meant; people read the final DLQ.
+/// True if the readers of a queue are switched: of every queue that was named, but not of the final DLQ, which people
+/// read.
 pub fn is_meant(role: Option<Role>, all: bool) -> bool {
     matches!(role, Some(Role::Source) | None) || (all && role != Some(Role::FinalDlq))
 }
@@ -155,7 +157,7 @@ async fn find(queues: &Queues, connection: &Connection, all: bool) -> Result<Fou
 }
 
 impl WithoutMapping {
-    /// What it means, and what to do instead.
+    /// Explains it, and what to do instead.
     pub fn in_words(&self, wanted: Wanted) -> String {
         let (done, do_it, replicas) = match wanted {
             Wanted::Disabled => ("paused", "Stop", "0"),

@@ -15,7 +15,7 @@ mod redrive_policy;
 mod request_log;
 
 pub use address::{QueueAddress, name_in, region_in};
-pub use aws_error::{is_missing, said};
+pub use aws_error::{describe, is_missing};
 pub use connection::{Connection, DeadLetterQueue, KnownQueue, by_name, emulator_credentials};
 pub use counts::Counts;
 pub use endpoint::is_on_this_machine;

@@ -1,13 +1,13 @@
 //! Sentences about dead letters that the commands and the console share.
 
 use redeliver_dead_letters::groups::{GROUPS_MAX, Group};
-use redeliver_dead_letters::redrive::{Report, Watched};
-use redeliver_dead_letters::{Absent, Coverage, Known, NotJudged, Pick};
+use redeliver_dead_letters::redrive::{RedriveReport, Watched};
+use redeliver_dead_letters::{Coverage, KnownCauses, MissingMembers, NotJudged, Pick};
 
 use crate::terminal::escape::escaped;
 use crate::terminal::units::{counted, grouped, span};
 
-/// What is missing, and what to do about it.
+/// Says which messages were not seen, and what to do about it.
 pub fn incompleteness(coverage: &Coverage) -> String {
     let Coverage { seen, approximate, unreadable, .. } = coverage;
     let seen_of = format!("{} of about {} messages were seen", grouped(*seen), grouped(*approximate));
@@ -28,13 +28,13 @@ pub fn incompleteness(coverage: &Coverage) -> String {
     seen_of + &unreadable_too + &again
 }
 
-/// Where messages are that were not seen.
+/// Places of messages that were not seen.
 pub const ELSEWHERE: &str =
     "in flight elsewhere, delayed, or more than the 120,000 that SQS hands out at a time";
 
-/// What is worth a second look in what was picked, in a sentence.
+/// Warns about messages that were picked because jq reads a missing member as null.
 pub fn picked_without_members(pick: &Pick) -> Option<String> {
-    let Absent { messages, members, instead } = pick.filter.as_ref()?.absent()?;
+    let MissingMembers { messages, members, instead } = pick.filter.as_ref()?.missing_members()?;
     Some(format!(
         "{} picked without {}, which jq takes for null: less than any number, and unequal to any value; to leave such messages \
          out, write `{}`",
@@ -44,7 +44,7 @@ pub fn picked_without_members(pick: &Pick) -> Option<String> {
     ))
 }
 
-/// What a filter could not judge, and what to do about it, in a sentence.
+/// Says which messages the filter failed on, and what to do about it.
 pub fn not_judged_in_words(not_judged: &NotJudged) -> Option<String> {
     let NotJudged { messages: 1.., example: Some(example), reason: Some(reason) } = not_judged else {
         return None;
@@ -58,9 +58,9 @@ pub fn not_judged_in_words(not_judged: &NotJudged) -> Option<String> {
     ))
 }
 
-/// A sentence about messages whose causes had no room in the table of groups.
+/// Warns about messages whose causes had no room in the table of groups.
 pub fn causes_beyond_the_table(groups: &[Group]) -> Option<String> {
-    let (messages, causes) = match Known::unknown_among(groups) {
+    let (messages, causes) = match KnownCauses::unknown_among(groups) {
         0 => return None,
         messages => (counted(messages, "message"), grouped(GROUPS_MAX as u64)),
     };
@@ -76,8 +76,8 @@ pub fn watched_in_words(Watched { seconds, sent, came_back, waiting }: &Watched)
     format!("the first {sent} were watched for {span}: {came_back} came straight back, {waiting}")
 }
 
-/// Why messages are in both queues, and the begin of what to do about it.
-pub fn why_not_deleted(report: &Report) -> (String, &'static str) {
+/// Says why messages are in both queues, and how to start to fix it.
+pub fn why_not_deleted(report: &RedriveReport) -> (String, &'static str) {
     match &report.why_not_deleted {
         Some(why) => (format!("The deletion of the last one: {why}."), why.remedy()),
         None => ("Their deletion is not confirmed.".to_owned(), "See that nobody else reads the DLQ"),

@@ -1,4 +1,4 @@
-//! Whether the target is down, how many messages wait in a deployment's queues, and what reads them.
+//! The status of a deployment: whether the target is down, how many messages wait in its queues, and what reads them.
 
 pub mod consumer;
 mod metrics;
@@ -27,7 +27,7 @@ pub use report::{QueueStatus, Status};
 use target::Outage;
 pub use target::Target;
 
-/// What is known of open queues.
+/// Reads the status of open queues.
 pub async fn look_at(
     connection: &Connection,
     open: &[OpenQueue],
@@ -67,7 +67,7 @@ pub async fn look_at(
     Ok(Status { deployment, target, queues, problems })
 }
 
-/// By the functions that read the source queue; any queue that is named may be one.
+/// Asks about the functions that read the source queue. Any queue that was named may be one.
 async fn target(
     connection: &Connection,
     open: &[OpenQueue],

@@ -1,5 +1,5 @@
-//! What a terminal shows: results on standard output, remarks on standard error, and nothing in them that moves a
-//! cursor. The units are those of the web pages, too.
+//! Output on a terminal: results on standard output, remarks on standard error, and no characters that move a cursor.
+//! The web pages use the same units.
 
 pub mod escape;
 pub mod output;

@@ -1,12 +1,12 @@
-//! What changes something does it only with `--apply`; without it, or with `--dry-run`, the plan is shown.
+//! `--apply` and `--dry-run`: a command that changes something shows its plan unless it is told to apply it.
 
 use clap::Args;
 
 use redeliver_operator::terminal::stderr;
 
-/// Whether it is done.
+/// Chooses between applying a plan and showing it.
 #[derive(Clone, Copy, Debug, Default, Args)]
-pub struct Applying {
+pub struct ApplyArgs {
     /// Do it; without this, what would be done is shown
     #[arg(long, conflicts_with = "dry_run")]
     apply: bool,
@@ -15,13 +15,13 @@ pub struct Applying {
     dry_run: bool,
 }
 
-impl Applying {
-    /// Whether it is done, and not only shown.
+impl ApplyArgs {
+    /// True with `--apply`.
     pub const fn is_wanted(self) -> bool {
         self.apply
     }
 
-    /// What is done, or would be.
+    /// The verb for a plan that is applied, or for one that is only shown.
     pub(crate) const fn verb(self, does: &'static str, would: &'static str) -> &'static str {
         if self.apply { does } else { would }
     }

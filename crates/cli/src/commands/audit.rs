@@ -31,7 +31,7 @@ use report::{Context, Tally};
 pub(crate) use table::groups_for_people;
 use view::View;
 
-use redeliver_dead_letters::{Archive, Known, Pick};
+use redeliver_dead_letters::{Archive, KnownCauses, Pick};
 use redeliver_operator::Failure;
 use redeliver_operator::dead_letter_source::OpenSource;
 use redeliver_operator::sentences::{causes_beyond_the_table, not_judged_in_words};
@@ -67,7 +67,7 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
 /// As documented in `--help`.
 fn exit_code(audited: &Audited) -> ExitCode {
     let Audited { report, missing, output_closed, .. } = audited;
-    // First: what was told now is not told again.
+    // First, so that a cause that was printed is never printed again.
     if audited.has_new_causes {
         return ExitCode::from(6);
     }
@@ -89,7 +89,7 @@ async fn run(arguments: &Arguments) -> Result<Audited, Failure> {
     }
     let pick = match &arguments.show {
         Some(id) => Pick::one(id),
-        None => arguments.picking.pick()?,
+        None => arguments.selection.pick()?,
     };
     let interrupt = signals::interrupted("interrupted: giving the messages back")?;
     let mut stop = Box::pin(interrupt.requested());
@@ -98,9 +98,14 @@ async fn run(arguments: &Arguments) -> Result<Audited, Failure> {
         Either::Left(_) => return Err("interrupted before anything was read".into()),
         Either::Right((opened, _)) => opened?,
     };
-    let context =
-        Context { queue: name, retention, now: SystemClock.now(), filter: arguments.picking.filter.clone() };
-    let known = arguments.since.as_deref().map(|path| Known::read(path, dead_letters.arn())).transpose()?;
+    let context = Context {
+        queue: name,
+        retention,
+        now: SystemClock.now(),
+        filter: arguments.selection.filter.clone(),
+    };
+    let known =
+        arguments.since.as_deref().map(|path| KnownCauses::read(path, dead_letters.arn())).transpose()?;
     let archive = arguments.archive.as_deref().map(Archive::create).transpose()?;
     let mut output = output(arguments)?;
     let template = "{bar:40} {human_pos}/{human_len} messages read, {elapsed}";
@@ -114,7 +119,7 @@ async fn run(arguments: &Arguments) -> Result<Audited, Failure> {
     };
     let auditor = Auditor {
         pick,
-        max: arguments.picking.max(),
+        max: arguments.selection.max(),
         tally: Tally::new(context),
         archive,
         view: view(arguments, known.as_ref()),
@@ -133,17 +138,17 @@ async fn run(arguments: &Arguments) -> Result<Audited, Failure> {
     Ok(audited)
 }
 
-/// Tells the causes that were never told, if they are not the output itself, and keeps them; whether there are any.
+/// Prints the new causes, unless they are the output itself, and remembers them. Returns true if there are any.
 fn remember(
     arguments: &Arguments,
-    mut known: Known,
+    mut known: KnownCauses,
     path: &Path,
     audited: &Audited,
 ) -> Result<bool, Failure> {
     let groups = &audited.report.groups;
     let lines = since::lines(&known, groups);
     causes_beyond_the_table(groups).iter().for_each(stderr::warning);
-    // Nobody has read them if the output was closed.
+    // If the output was closed, nobody has read them.
     if !audited.output_closed {
         if !arguments.is_table_on_stdout() {
             lines.iter().for_each(stderr::warning);
@@ -154,7 +159,7 @@ fn remember(
     Ok(!lines.is_empty())
 }
 
-fn view(arguments: &Arguments, known: Option<&Known>) -> Box<dyn View> {
+fn view(arguments: &Arguments, known: Option<&KnownCauses>) -> Box<dyn View> {
     // Nothing else is printed then: a cron job is silent as long as there is nothing new.
     if let Some(known) = known.filter(|_| arguments.is_table_on_stdout()) {
         return Box::new(since::NewCauses { known: known.clone() });

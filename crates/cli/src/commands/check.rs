@@ -73,7 +73,7 @@ struct Counts {
 }
 
 impl Counts {
-    /// What there is to say of plain messages, so that a pointer that points nowhere is seen.
+    /// Counts plain messages and their ids, to show when a pointer points nowhere.
     fn of_plain(self) -> String {
         match self {
             Self { plain: 0, .. } => String::new(),

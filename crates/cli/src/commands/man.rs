@@ -25,7 +25,7 @@ Exit codes:
   0  written
   2  bad usage, or a page cannot be written")]
 pub struct Arguments {
-    /// Where to
+    /// The directory for the pages
     #[arg(value_name = "DIRECTORY")]
     directory: PathBuf,
 }
@@ -80,7 +80,7 @@ fn closing(text: &str) -> Roff {
             "Examples:" => {
                 roff.control("SH", ["EXAMPLES"]).control("nf", []);
                 for line in rest.lines() {
-                    // What goes on from the line before is set in.
+                    // Continuation lines are indented.
                     roff.text([roman(line.strip_prefix("  ").unwrap_or(line).trim_end())]);
                 }
                 roff.control("fi", []);

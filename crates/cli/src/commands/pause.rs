@@ -10,7 +10,7 @@ use redeliver_operator::queues::{Connection, Queues};
 use redeliver_operator::terminal::output::Printing;
 use redeliver_operator::terminal::stderr;
 
-use super::apply_args::Applying;
+use super::apply_args::ApplyArgs;
 
 /// Stop calling the target: messages wait in the source queue and spend no attempts, as in an outage that is known of.
 ///
@@ -70,7 +70,7 @@ struct Which {
     #[command(flatten)]
     queues: Queues,
     #[command(flatten)]
-    applying: Applying,
+    apply: ApplyArgs,
     #[command(flatten)]
     printing: Printing,
     #[command(flatten)]
@@ -82,14 +82,14 @@ pub async fn pause(arguments: &PauseArguments) -> Result<ExitCode, Failure> {
     bring(&arguments.which, arguments.all, Wanted::Disabled).await
 }
 
-/// Resumes and prints what changed: all, since nobody knows how much was paused.
+/// Resumes every queue, since it is not known how much was paused, and prints what changed.
 pub async fn resume(arguments: &ResumeArguments) -> Result<ExitCode, Failure> {
     bring(&arguments.which, true, Wanted::Enabled).await
 }
 
 async fn bring(which: &Which, all: bool, wanted: Wanted) -> Result<ExitCode, Failure> {
     which.printing.check()?;
-    let applied = which.applying.is_wanted();
+    let applied = which.apply.is_wanted();
     let switched = switch_readers(&which.queues, &which.connection, all, wanted, applied).await?;
     print(which, &switched, wanted)
 }
@@ -106,7 +106,7 @@ fn print(which: &Which, report: &Switched, wanted: Wanted) -> Result<ExitCode, F
         ));
     }
     which
-        .applying
+        .apply
         .remark_that_nothing_was_done(report.mappings.iter().any(|changed| changed.from != changed.to));
     for queue in &report.without_mapping {
         stderr::warning(queue.in_words(wanted));

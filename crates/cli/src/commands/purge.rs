@@ -10,9 +10,9 @@ use redeliver_core::ports::Queue as _;
 use redeliver_dead_letters::Archive;
 use redeliver_dead_letters::purge::{Purged, purge};
 
-use crate::commands::apply_args::Applying;
+use crate::commands::apply_args::ApplyArgs;
 use crate::commands::audit::groups_for_people;
-use crate::commands::selection_args::Picking;
+use crate::commands::selection_args::SelectionArgs;
 use redeliver_operator::Failure;
 use redeliver_operator::queues::DeadLetterQueue;
 use redeliver_operator::queues::account;
@@ -47,12 +47,12 @@ pub struct Arguments {
     #[command(flatten)]
     queue: DeadLetterQueue,
     #[command(flatten)]
-    picking: Picking,
-    /// Where deleted messages are kept; must not exist yet
+    selection: SelectionArgs,
+    /// The file for deleted messages; it must not exist yet
     #[arg(long, value_name = "FILE")]
     backup: PathBuf,
     #[command(flatten)]
-    applying: Applying,
+    apply: ApplyArgs,
     #[command(flatten)]
     printing: Printing,
 }
@@ -60,7 +60,7 @@ pub struct Arguments {
 impl Arguments {
     /// The backup that has what was deleted; `None` if nothing was to be deleted.
     fn written(&self) -> Option<&Path> {
-        self.applying.is_wanted().then_some(self.backup.as_path())
+        self.apply.is_wanted().then_some(self.backup.as_path())
     }
 }
 
@@ -70,22 +70,22 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     print(arguments, &purged, &missing)
 }
 
-/// What came of it, and what was named and is not there.
+/// Returns the result, and sentences about ids and groups that were named and not found.
 async fn run(arguments: &Arguments) -> Result<(Purged, Vec<String>), Failure> {
-    if arguments.picking.is_everything() {
+    if arguments.selection.is_everything() {
         return Err("say which messages: --group, --ids or --where; `--where true` is all of them".into());
     }
     arguments.printing.check()?;
-    let pick = arguments.picking.pick()?;
+    let pick = arguments.selection.pick()?;
     // Also before a plan: the same command with --apply must not be refused for its file.
     let mut backup = Archive::on_demand(&arguments.backup)?;
     let queue = arguments.queue.open().await?.queue;
     let stop = interrupted("interrupted: finishing what is under way; Ctrl-C again does not wait")?;
-    let verb = arguments.applying.verb("deleting", "would delete");
+    let verb = arguments.apply.verb("deleting", "would delete");
     let what = format_args!("{verb} from {}", queue.arn());
     account::announce(&arguments.queue.connection, queue.arn(), what).await;
-    let backup = arguments.applying.is_wanted().then_some(&mut backup);
-    let max = arguments.picking.max();
+    let backup = arguments.apply.is_wanted().then_some(&mut backup);
+    let max = arguments.selection.max();
     let bar = stderr::progress(ProgressBar::new_spinner(), "{spinner} {human_pos} deleted, {elapsed}");
     let (interrupted, progress) = (|| stop.is_requested(), |deleted| bar.set_position(deleted));
     let purged = purge(&queue, &SystemClock, &pick, max, backup, &interrupted, &progress).await;
@@ -100,11 +100,11 @@ async fn run(arguments: &Arguments) -> Result<(Purged, Vec<String>), Failure> {
 }
 
 fn print(arguments: &Arguments, purged: &Purged, missing: &[String]) -> Result<ExitCode, Failure> {
-    let applied = arguments.applying.is_wanted();
+    let applied = arguments.apply.is_wanted();
     arguments
         .printing
         .print("purge", purged, || words(purged, arguments.written(), console::colors_enabled()))?;
-    arguments.applying.remark_that_nothing_was_done(purged.picked > 0);
+    arguments.apply.remark_that_nothing_was_done(purged.picked > 0);
     if let Some(error) = &purged.failed {
         stderr::error(format_args!("{error}; run it again for the rest, with another backup file"));
     }
@@ -123,8 +123,8 @@ fn print(arguments: &Arguments, purged: &Purged, missing: &[String]) -> Result<E
     Ok(ExitCode::from(if code == 0 { u8::from(!missing.is_empty()) } else { code }))
 }
 
-/// What was deleted, and which backup has it. Without a backup, what would be deleted: in groups with an example of each,
-/// since a number alone does not show that a filter picks too much.
+/// Says what was deleted and which backup has it. Without a backup, lists the messages in groups with an example of
+/// each: a number alone does not show that a filter picks too much.
 fn words(purged: &Purged, backup: Option<&Path>, colours: bool) -> String {
     let mut text = match backup {
         Some(_) if purged.picked == 0 => {

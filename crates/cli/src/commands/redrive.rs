@@ -2,7 +2,7 @@
 
 mod arguments;
 mod paused;
-mod words;
+mod report_text;
 
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use redeliver_aws::SystemClock;
 use redeliver_core::ports::Queue as _;
 use redeliver_dead_letters::files::sync_directory_of;
 use redeliver_dead_letters::redrive::{
-    Early, Edit, Ending, Journal, Limits, Plan, Progress, Redrive, Report, plan_id,
+    Early, Edit, Ending, Journal, Limits, Plan, Progress, Redrive, RedriveReport, plan_id,
 };
 
 use redeliver_operator::Failure;
@@ -29,7 +29,7 @@ use redeliver_operator::terminal::escape::escaped_lines;
 use redeliver_operator::terminal::signals::interrupted;
 use redeliver_operator::terminal::stderr;
 use redeliver_operator::terminal::units::span;
-use words::Way;
+use report_text::Way;
 
 /// Plans, and with `--apply` does it.
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
@@ -37,8 +37,8 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     print(arguments, &report, &missing)
 }
 
-/// What came of it, and what was named and is not there.
-async fn run(arguments: &Arguments) -> Result<(Report, Vec<String>), Failure> {
+/// Returns the result, and sentences about ids and groups that were named and not found.
+async fn run(arguments: &Arguments) -> Result<(RedriveReport, Vec<String>), Failure> {
     arguments.printing.check()?;
     let plan = plan_of(arguments)?;
     let from = arguments.from.open().await?.dead_letters;
@@ -76,7 +76,7 @@ async fn run(arguments: &Arguments) -> Result<(Report, Vec<String>), Failure> {
         can_come_back,
         limits: Limits {
             rate: arguments.rate,
-            max: arguments.picking.max(),
+            max: arguments.selection.max(),
             stop_after_failures_percent: arguments.stop_after_failures,
             watch,
         },
@@ -84,9 +84,9 @@ async fn run(arguments: &Arguments) -> Result<(Report, Vec<String>), Failure> {
         progress: &|progress| show(&bar, progress),
     };
     let (from, to) = (from.arn(), to.queue.arn());
-    let verb = arguments.applying.verb("sending back", "would send back");
+    let verb = arguments.apply.verb("sending back", "would send back");
     account::announce(connection, to, format_args!("{verb} from {from} to {to}")).await;
-    let (report, is_first_run) = if arguments.applying.is_wanted() {
+    let (report, is_first_run) = if arguments.apply.is_wanted() {
         // The same options give the same name, so that the same command finds what it has begun.
         let id = id_of(arguments, from, to);
         let path = arguments
@@ -105,7 +105,7 @@ async fn run(arguments: &Arguments) -> Result<(Report, Vec<String>), Failure> {
         (report, true)
     };
     bar.finish_and_clear();
-    // What an earlier run has sent back is not missing; and who has not seen all does not know.
+    // Only the first run over the whole queue can tell that a message is missing.
     let knows = report.is_covered() && is_first_run;
     let missing = if knows { plan.pick.missing() } else { Vec::new() };
     Ok((report, missing))
@@ -118,7 +118,7 @@ async fn write(
     plan: &Plan,
     from: &DeadLetters,
     path: &Path,
-) -> Result<(Report, Vec<String>), Failure> {
+) -> Result<(RedriveReport, Vec<String>), Failure> {
     let stop = interrupted("interrupted: Ctrl-C again does not wait")?;
     let redrive = Redrive {
         dlq: from,
@@ -128,14 +128,14 @@ async fn write(
         can_come_back: false,
         limits: Limits {
             rate: None,
-            max: arguments.picking.max(),
+            max: arguments.selection.max(),
             stop_after_failures_percent: 100,
             watch: Duration::ZERO,
         },
         interrupted: &|| stop.is_requested(),
         progress: &|_| {},
     };
-    let report = match arguments.applying.is_wanted() {
+    let report = match arguments.apply.is_wanted() {
         false => redrive.dry_run().await?,
         true => {
             let mut output = BufWriter::new(redeliver_operator::terminal::output::create(path)?);
@@ -162,7 +162,7 @@ async fn write(
     Ok((report, missing))
 }
 
-/// Whether anybody takes what is sent; if nobody does, it is sent only if that is wanted.
+/// True if the source queue has a consumer. Without one, messages are sent only if the user agrees.
 async fn is_consumed(arguments: &Arguments, source_arn: &str) -> Result<bool, Failure> {
     // A queue that is named may be read by anybody.
     let is_stack = arguments.to.is_none();
@@ -176,7 +176,7 @@ async fn is_consumed(arguments: &Arguments, source_arn: &str) -> Result<bool, Fa
         }
         Consumer::Nobody(why) => why,
     };
-    if !arguments.applying.is_wanted() && !arguments.into_paused {
+    if !arguments.apply.is_wanted() && !arguments.into_paused {
         stderr::warning(paused::refusal(&why));
     } else if arguments.into_paused {
         stderr::remark(&why);
@@ -188,7 +188,7 @@ async fn is_consumed(arguments: &Arguments, source_arn: &str) -> Result<bool, Fa
 
 fn plan_of(arguments: &Arguments) -> Result<Plan, Failure> {
     Ok(Plan {
-        pick: arguments.picking.pick()?,
+        pick: arguments.selection.pick()?,
         edit: arguments.edit.as_deref().map(Edit::new).transpose()?,
         new_id: arguments.new_id,
         into_lines: arguments.written()?.is_some(),
@@ -197,14 +197,14 @@ fn plan_of(arguments: &Arguments) -> Result<Plan, Failure> {
     })
 }
 
-/// What is sent decides; how fast and how much does not.
+/// The id depends on what is sent, not on how fast or how much.
 fn id_of(arguments: &Arguments, from: &str, to: &str) -> String {
     let or_none = |text: &Option<String>| text.clone().unwrap_or_default();
-    let picking = &arguments.picking;
-    let mut ids = picking.ids.clone();
+    let selection = &arguments.selection;
+    let mut ids = selection.ids.clone();
     ids.sort();
     let selection =
-        [or_none(&picking.filter), ids.join(","), or_none(&picking.group), or_none(&arguments.edit)];
+        [or_none(&selection.filter), ids.join(","), or_none(&selection.group), or_none(&arguments.edit)];
     let [filter, ids, group, edit] = &selection;
     let mut parts = vec![from, to, filter, ids, group, edit];
     parts.extend(arguments.new_id.then_some("--new-id"));
@@ -227,23 +227,23 @@ fn show(bar: &ProgressBar, progress: Progress) {
     }
 }
 
-fn print(arguments: &Arguments, report: &Report, missing: &[String]) -> Result<ExitCode, Failure> {
-    let applied = arguments.applying.is_wanted();
-    // Reasons name members that somebody else has named.
+fn print(arguments: &Arguments, report: &RedriveReport, missing: &[String]) -> Result<ExitCode, Failure> {
+    let applied = arguments.apply.is_wanted();
+    // Reasons contain names of members from the messages.
     let way = Way::of(arguments);
-    let table = || escaped_lines(&words::table(report, way, applied, arguments.picking.max()));
+    let table = || escaped_lines(&report_text::table(report, way, applied, arguments.selection.max()));
     let printing =
         if way == Way::FileToFile { arguments.printing.on_stdout() } else { arguments.printing.clone() };
     printing.print("redrive", &report.json(), table)?;
-    arguments.applying.remark_that_nothing_was_done(report.planned > 0);
+    arguments.apply.remark_that_nothing_was_done(report.planned > 0);
     for sentence in missing {
         stderr::error(sentence);
     }
     if let Some(Early::Failed(error)) = &report.early {
         stderr::error(error);
     }
-    let ending = Ending::of(report, arguments.picking.max());
-    if let Some(sentence) = words::sentence(ending, way, report) {
+    let ending = Ending::of(report, arguments.selection.max());
+    if let Some(sentence) = report_text::sentence(ending, way, report) {
         stderr::warning(sentence);
     }
     Ok(ExitCode::from(match ending {

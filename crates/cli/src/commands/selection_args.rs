@@ -1,4 +1,4 @@
-//! Which dead letters: the same options for `audit`, `redrive` and `purge`, and what there is to say about them.
+//! The options that select dead letters, for `audit`, `redrive` and `purge`.
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
@@ -6,9 +6,9 @@ use redeliver_dead_letters::{Filter, FilterError, Pick};
 
 use redeliver_operator::terminal::units::number;
 
-/// Which dead letters are meant. Without any of these options, all.
+/// The options that select dead letters. Without any of them, all are selected.
 #[derive(Clone, Debug, Default, Args)]
-pub struct Picking {
+pub struct SelectionArgs {
     /// Only messages of this group, as `redeliver audit` shows it
     #[arg(long, value_name = "FINGERPRINT")]
     pub group: Option<String>,
@@ -23,13 +23,13 @@ pub struct Picking {
     pub max: Option<u64>,
 }
 
-impl Picking {
+impl SelectionArgs {
     pub fn pick(&self) -> Result<Pick, FilterError> {
         let filter = self.filter.as_deref().map(Filter::of_dead_letters).transpose()?;
         Ok(Pick::new(self.group.clone(), self.ids.clone(), filter))
     }
 
-    /// Whether nothing is left out, apart from `--max`.
+    /// True if all dead letters are selected, apart from `--max`.
     pub fn is_everything(&self) -> bool {
         self.group.is_none() && self.ids.is_empty() && self.filter.is_none()
     }
@@ -45,9 +45,9 @@ mod tests {
 
     #[test]
     fn whoever_asks_for_nothing_means_everything() {
-        let picking = Picking::default();
-        assert!(picking.is_everything() && picking.pick().unwrap().missing().is_empty());
-        assert_eq!(Picking { max: Some(7), ..picking }.max(), 7);
+        let selection = SelectionArgs::default();
+        assert!(selection.is_everything() && selection.pick().unwrap().missing().is_empty());
+        assert_eq!(SelectionArgs { max: Some(7), ..selection }.max(), 7);
     }
 
     #[test]
@@ -55,10 +55,10 @@ mod tests {
         #[derive(Debug, clap::Parser)]
         struct Program {
             #[command(flatten)]
-            picking: Picking,
+            selection: SelectionArgs,
         }
         let parse = |ids| <Program as clap::Parser>::try_parse_from(["program", "--ids", ids]);
-        assert_eq!(parse("a,b").unwrap().picking.ids, ["a", "b"]);
+        assert_eq!(parse("a,b").unwrap().selection.ids, ["a", "b"]);
         for wrong in [",", "a,", "", "a,,b"] {
             let error = parse(wrong).unwrap_err();
             assert_eq!(error.kind(), clap::error::ErrorKind::InvalidValue, "{wrong}: {error}");

@@ -25,9 +25,9 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
 }
 
 fn print(arguments: &Arguments, summary: &Summary) -> Result<ExitCode, Failure> {
-    let applied = arguments.applying.is_wanted();
+    let applied = arguments.apply.is_wanted();
     arguments.printing.print("send", summary, || summary.table(applied))?;
-    arguments.applying.remark_that_nothing_was_done(summary.planned > 0);
+    arguments.apply.remark_that_nothing_was_done(summary.planned > 0);
     Ok(ExitCode::from(summary.exit_code()))
 }
 

@@ -1,4 +1,4 @@
-//! `redeliver status`: whether the target is down, and a deployment's queues and event source mappings at a glance.
+//! `redeliver status`: the state of the target, the queues and the event source mappings of a deployment.
 
 use std::process::ExitCode;
 

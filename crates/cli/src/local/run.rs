@@ -252,5 +252,8 @@ fn report(
 }
 
 pub(crate) fn progress_bar(messages: u64) -> ProgressBar {
-    stderr::progress(ProgressBar::new(messages), "{bar:40} {human_pos}/{human_len} messages settled, {elapsed}")
+    stderr::progress(
+        ProgressBar::new(messages),
+        "{bar:40} {human_pos}/{human_len} messages settled, {elapsed}",
+    )
 }

@@ -7,8 +7,8 @@ mod survival;
 
 use redeliver_sim::planner::Forecast;
 
-use redeliver_operator::markup::chart::Figure;
 use axis::POLICY_COLOURS;
+use redeliver_operator::markup::chart::Figure;
 
 /// The largest number of policies that can be distinguished in one picture.
 pub(super) const POLICIES_MAX: usize = POLICY_COLOURS.len();

@@ -9,8 +9,8 @@ use redeliver_aws::targets::Command;
 use redeliver_core::strategy::Role;
 
 use super::poller::Limits;
-use redeliver_operator::queues::Connection;
 use crate::local::command;
+use redeliver_operator::queues::Connection;
 use redeliver_operator::terminal::units::{DAY, HOUR, number, seconds};
 
 /// Time to delete the last batch, and to end.

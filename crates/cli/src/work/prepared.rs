@@ -23,8 +23,8 @@ use super::metrics::{MeteredObserver, Metrics};
 use super::poller::Poller;
 use super::queues::Queues;
 use super::settings::{CallTarget, Settings, target_timeout};
-use redeliver_operator::queues::{KnownQueue, QueueAddress};
 use crate::local::start_function;
+use redeliver_operator::queues::{KnownQueue, QueueAddress};
 
 pub(super) struct Prepared {
     /// Each ends when the stop is requested and everything that it has received is handled.

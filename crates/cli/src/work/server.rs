@@ -1,16 +1,14 @@
 //! The health endpoint: `/healthz`, `/readyz` and `/metrics`.
 
 use std::convert::Infallible;
-use std::future::ready;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use http_body_util::Full;
-use hyper::body::{Bytes, Incoming};
-use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
-use hyper::service::service_fn;
-use hyper::{Method, Request, Response, StatusCode};
+use axum::Router;
+use axum::http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use axum::http::{Method, StatusCode, Uri};
+use axum::response::{IntoResponse as _, Response};
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Clock;
 use serde_json::{Value, json};
@@ -22,7 +20,7 @@ use super::metrics::Metrics;
 use redeliver_operator::http_server;
 
 #[derive(Debug)]
-pub(super) struct Served {
+pub(super) struct Shown {
     pub(super) health: Health,
     pub(super) metrics: Arc<Metrics>,
 }
@@ -59,18 +57,16 @@ impl HealthServer {
         self.address
     }
 
-    /// Answers requests until it is dropped.
-    pub(super) async fn serve<C: Clock + Clone + 'static>(self, served: Served, clock: C) -> Infallible {
-        let served = Arc::new(served);
-        let service = service_fn(move |request: Request<Incoming>| {
-            ready(Ok(answer(request.method(), request.uri().path(), &served, clock.now())))
-        });
-        http_server::serve(self.listener, service).await
+    /// Serves forever.
+    pub(super) async fn serve<C: Clock + Clone + 'static>(self, shown: Shown, clock: C) -> Infallible {
+        let shown = Arc::new(shown);
+        let answer = async move |method: Method, uri: Uri| answer(&method, uri.path(), &shown, clock.now());
+        http_server::serve(self.listener, Router::new().fallback(answer)).await
     }
 }
 
-fn answer(method: &Method, path: &str, served: &Served, now: Timestamp) -> Response<Full<Bytes>> {
-    let Served { health, metrics } = served;
+fn answer(method: &Method, path: &str, shown: &Shown, now: Timestamp) -> Response {
+    let Shown { health, metrics } = shown;
     let (good, kind, body) = match path {
         "/healthz" => {
             let report = health.report(now);
@@ -96,12 +92,8 @@ fn line(body: &Value) -> String {
     format!("{body}\n")
 }
 
-fn response(status: StatusCode, kind: &'static str, body: String) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::from(body));
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
+fn response(status: StatusCode, kind: &'static str, body: String) -> Response {
+    (status, [(CONTENT_TYPE, kind), (CACHE_CONTROL, "no-store")], body).into_response()
 }
 
 #[cfg(test)]

@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use chrono::TimeDelta;
 use redeliver_aws::SystemClock;
 use redeliver_core::ports::{Clock as _, Queue as _};
-use redeliver_dead_letters::{Coverage, DeadLetterRecord, Known, Reader};
+use redeliver_dead_letters::{Coverage, DeadLetterRecord, KnownCauses, Reader};
 
 use crate::background::LastSeen;
 use crate::dead_letters::snapshot::{Snapshot, SnapshotBuilder};
 use crate::dead_letters::spool::Spool;
 use redeliver_operator::Failure;
-use redeliver_operator::dead_letter_source::{OpenSource, Source};
+use redeliver_operator::dead_letter_source::{DeadLetterSource, OpenSource};
 use redeliver_operator::queues::name_in;
 use redeliver_operator::sentences::causes_beyond_the_table;
 
@@ -53,7 +53,7 @@ impl Reading {
     }
 
     /// Starts to read, unless a reading is under way.
-    pub(crate) fn begin(self: &Arc<Self>, source: &Source) {
+    pub(crate) fn begin(self: &Arc<Self>, source: &DeadLetterSource) {
         if self.last_seen.is_running() {
             return;
         }
@@ -65,13 +65,13 @@ impl Reading {
     }
 
     /// Starts the first reading. Later ones need a click, since each of them receives every message.
-    pub(crate) fn begin_if_never(self: &Arc<Self>, source: &Source) {
+    pub(crate) fn begin_if_never(self: &Arc<Self>, source: &DeadLetterSource) {
         if self.last_seen.seen().is_none() && self.last_seen.failed().is_none() {
             self.begin(source);
         }
     }
 
-    async fn look(&self, source: &Source) -> Result<Snapshot, Failure> {
+    async fn look(&self, source: &DeadLetterSource) -> Result<Snapshot, Failure> {
         let OpenSource { dead_letters: queue, retention, .. } = source.open().await?;
         let retention = retention.and_then(|retention| TimeDelta::from_std(retention).ok());
         let taken_at = SystemClock.now();
@@ -115,7 +115,7 @@ impl Reading {
     fn new_causes(&self, queue_arn: &str, snapshot: &Snapshot) -> Result<BTreeSet<String>, Failure> {
         let path = self.folder.join(format!("redeliver-causes-{}.jsonl", name_in(queue_arn)));
         let is_first = !path.exists();
-        let mut known = Known::read(&path, queue_arn)?;
+        let mut known = KnownCauses::read(&path, queue_arn)?;
         let new = known.new_among(&snapshot.groups).into_iter().map(|group| group.fingerprint.clone());
         let new = if is_first { BTreeSet::new() } else { new.collect() };
         known.remember(&snapshot.groups, snapshot.taken_at);

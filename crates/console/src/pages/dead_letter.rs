@@ -7,7 +7,7 @@ use crate::dead_letters::selection::Selection;
 use crate::extract::AtDeadLetter;
 use crate::pages::dead_letters::plan_forms;
 use redeliver_operator::Failure;
-use redeliver_operator::dead_letter::told;
+use redeliver_operator::dead_letter::details;
 use redeliver_operator::terminal::escape::shortened;
 
 /// How a message is shown.
@@ -39,6 +39,6 @@ pub(crate) fn body(one: &AtDeadLetter, showing: &Showing) -> Result<Markup, Fail
                 a href={(one.path()) "/edit"} { "Edit and send back" }
             }
         }
-        (told(&record, reveal, BODY_BYTES_MAX, true))
+        (details(&record, reveal, BODY_BYTES_MAX, true))
     })
 }

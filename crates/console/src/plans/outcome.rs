@@ -1,7 +1,7 @@
 //! The outcome of a run for people: its ending, its numbers and what to do next.
 
 use redeliver_dead_letters::purge::Purged;
-use redeliver_dead_letters::redrive::{Early, Ending, Report};
+use redeliver_dead_letters::redrive::{Early, Ending, RedriveReport};
 
 use crate::plans::plan::Outcome;
 use redeliver_operator::sentences::{incompleteness, watched_in_words, why_not_deleted};
@@ -9,7 +9,7 @@ use redeliver_operator::terminal::escape::escaped_lines;
 use redeliver_operator::terminal::units::counted;
 
 /// The outcome of a redrive.
-pub(crate) fn of_redrive(report: &Report) -> Outcome {
+pub(crate) fn of_redrive(report: &RedriveReport) -> Outcome {
     let ending = Ending::of(report, u64::MAX);
     let counts = [
         ("sent back", report.sent),
@@ -49,7 +49,7 @@ pub(crate) fn of_redrive(report: &Report) -> Outcome {
 }
 
 /// Says what to do next, if anything.
-fn next(ending: Ending, report: &Report) -> Option<String> {
+fn next(ending: Ending, report: &RedriveReport) -> Option<String> {
     Some(match ending {
         Ending::Done | Ending::Left => return None,
         Ending::NotSeen => {

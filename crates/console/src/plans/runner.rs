@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use redeliver_aws::Stop;
 use redeliver_core::message::schema::MessageSchema;
 use redeliver_dead_letters::files::is_ones_own;
 use redeliver_dead_letters::redrive::Progress;
-use redeliver_loop::Stop;
 
 use crate::background::thread;
 use crate::plans::plan::{Action, Pace, Plan, StartedPlan};

@@ -3,7 +3,6 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
-use hyper_util::service::TowerToHyperService;
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -40,8 +39,7 @@ async fn served(folder: &Path) -> SocketAddr {
         connection,
         switching: Mutex::default(),
     };
-    let service = TowerToHyperService::new(router(Arc::new(site)));
-    tokio::spawn(http_server::serve(listener, service));
+    tokio::spawn(http_server::serve(listener, router(Arc::new(site))));
     address
 }
 

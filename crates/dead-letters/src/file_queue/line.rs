@@ -14,7 +14,7 @@ use uuid::Builder;
 
 use crate::{ArchivedMessage, LINE_BYTES_MAX};
 
-/// Why a line is no dead letter. It holds no value of the line.
+/// The reason why a line is not a dead letter, without any value of the line.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum BadLine {
     #[error("it cannot be read from column {0} on")]
@@ -45,7 +45,7 @@ pub(crate) enum BadLine {
 struct FinalRecord {
     body: String,
     attributes: BTreeMap<String, Option<String>>,
-    /// Where the reason is in it.
+    /// The member that the reason is about.
     trace_header: Option<String>,
 }
 
@@ -60,7 +60,7 @@ struct Other<'a> {
     received: Option<&'a RawValue>,
 }
 
-/// Reads a line. What does not say when it was sent was sent at `otherwise`.
+/// Reads a line. `otherwise` is the time of a message that does not say when it was sent.
 pub(crate) fn read(line: &[u8], otherwise: Timestamp) -> Result<ReceivedMessage, BadLine> {
     let line = line.trim_ascii();
     match serde_json::from_slice::<ArchivedMessage>(line) {

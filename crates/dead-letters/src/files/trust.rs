@@ -7,7 +7,7 @@ use std::path::Path;
 
 use rustix::{fs::OFlags, io::Errno, process::geteuid};
 
-/// Opens a file only if nobody else can have written it.
+/// Opens a file only if no other user can have written it.
 pub(super) fn open_trusted(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     // Opening a pipe would block.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
@@ -18,7 +18,7 @@ pub(super) fn open_trusted(path: &Path, options: &mut OpenOptions) -> io::Result
     }
 }
 
-/// The file, if nobody else can have written it.
+/// Returns the file, if no other user can have written it.
 pub(super) fn trusted(file: File) -> io::Result<File> {
     let there = file.metadata()?;
     if !there.is_file() {
@@ -50,7 +50,7 @@ fn written_by_others(there: &Metadata, user: u32) -> Option<String> {
     }
 }
 
-/// What is no file: a pipe or a device of one's own or of the system, or what the program was started with.
+/// A pipe or a device of the user or of the system, or a file descriptor that the program was started with.
 pub(super) fn check_stream(there: &Metadata, is_inherited: bool) -> io::Result<()> {
     let kind = there.file_type();
     if !kind.is_fifo() && !kind.is_char_device() {

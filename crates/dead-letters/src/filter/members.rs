@@ -7,7 +7,7 @@ use jaq_core::path::Part;
 use super::{Wrong, text_of};
 use crate::record::MEMBERS;
 
-/// Members of the body that are easily taken for members of the dead letter.
+/// Members of the body that look like members of the dead letter.
 const OF_THE_BODY: [(&str, &str); 2] = [("data", ".body.data"), ("metadata", ".body.metadata")];
 
 /// More changes than these make another word.
@@ -48,9 +48,9 @@ fn unknown<'s>(term: &Term<&'s str>) -> Option<&'s str> {
             (Term::Id, _) => None,
             (start, _) => unknown(start),
         },
-        // What follows works on something else, except if it is `… as $x | …`.
+        // The rest has another input, except after `… as $x | …`.
         Term::BinOp(left, BinaryOp::Pipe(None), _) => unknown(left),
-        // What is assigned to may be a member of the filter's own.
+        // An assignment may create a member.
         Term::BinOp(_, BinaryOp::Assign | BinaryOp::UpdateMath(_) | BinaryOp::UpdateAlt, right) => {
             unknown(right)
         }

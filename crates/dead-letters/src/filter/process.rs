@@ -13,7 +13,7 @@ use rustix::process::Signal;
 use serde::de::DeserializeOwned;
 
 use super::worker::{ARGUMENT, Answer, Compiled, GREETING, Task};
-use super::{Absent, FilterError, Wrong};
+use super::{FilterError, MissingMembers, Wrong};
 
 /// For one message, of processor time; where that cannot be read, of time.
 const TIME_LIMIT: Duration = Duration::from_secs(1);
@@ -26,17 +26,16 @@ const TICKS_PER_SECOND: u64 = 100;
 /// For a start, on a machine that is busy with other things.
 const START_LIMIT: Duration = Duration::from_secs(20);
 
-/// Held while a process is started: until it has said something it may have a copy of each open file, and so of each
-/// lock on one.
+/// Held while a process is started: until its first output, it may have a copy of each open file and its lock.
 static STARTING: Mutex<()> = Mutex::new(());
 
-/// Does something while no process is being started, which would keep a file locked that nobody has open any more.
+/// Runs a function while no process is being started: a new process could keep a lock of a file that is closed.
 pub(crate) fn while_none_starts<T>(act: impl FnOnce() -> T) -> T {
     let _guard = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
     act()
 }
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
     /// It took longer than this.
@@ -54,7 +53,7 @@ pub(super) struct Process {
 }
 
 impl Process {
-    pub(super) fn start(task: &Task) -> Result<(Self, Option<Absent>), FilterError> {
+    pub(super) fn start(task: &Task) -> Result<(Self, Option<MissingMembers>), FilterError> {
         let wrong = |wrong: Wrong| FilterError::Compile { text: task.filter.clone(), wrong };
         let not_started = |reason: String| FilterError::NotStarted { text: task.filter.clone(), reason };
         let started = while_none_starts(|| {
@@ -108,7 +107,7 @@ impl Process {
         self.child.id()
     }
 
-    /// What the filter says of a document.
+    /// The filter's answer on a document.
     pub(super) fn ask(&mut self, document: &str) -> Result<Answer, Ended> {
         self.say(&document).map_err(|_| Ended::Itself)?;
         let id = self.child.id();
@@ -201,7 +200,7 @@ fn in_time(
     Err(Ended::Late(WAIT_LIMIT))
 }
 
-/// What a process has taken of it until now, where the system tells: proc_pid_stat(5).
+/// The processor time that a process has used, where the system says so: proc_pid_stat(5).
 fn processor_time(id: u32) -> Option<Duration> {
     if cfg!(not(target_os = "linux")) {
         return None;

@@ -143,12 +143,14 @@ fn a_comparison_with_numbers_leaves_out_messages_that_have_none() {
 
 #[test]
 fn messages_that_are_picked_only_because_a_member_is_absent_are_counted() {
-    let absent = |filter: &str, documents: &[&str]| {
+    let absent_in = |filter: &str, documents: &[&str]| {
         let filter = Filter::new(filter).unwrap();
         for document in documents {
             filter.matches("m", document).unwrap();
         }
-        filter.absent().map(|Absent { messages, members, .. }| (messages, members.join(" or ")))
+        filter
+            .missing_members()
+            .map(|MissingMembers { messages, members, .. }| (messages, members.join(" or ")))
     };
     let documents = [
         r#"{"body":{"data":{"cents":1}}}"#,
@@ -157,9 +159,9 @@ fn messages_that_are_picked_only_because_a_member_is_absent_are_counted() {
         r#"{"body":{}}"#,
     ];
     let two = Some((2, ".body.data.cents".to_owned()));
-    assert_eq!(absent(".body.data.cents < 1000", &documents), two);
-    assert_eq!(absent("1000 >= .body.data?.cents", &documents), two);
-    assert_eq!(absent(r#".body["data"].cents <= 1000 and (.body.x | not)"#, &documents), two);
+    assert_eq!(absent_in(".body.data.cents < 1000", &documents), two);
+    assert_eq!(absent_in("1000 >= .body.data?.cents", &documents), two);
+    assert_eq!(absent_in(r#".body["data"].cents <= 1000 and (.body.x | not)"#, &documents), two);
     for silent in [
         ".body.data.cents > 1000",
         "1000 < .body.data.cents",
@@ -171,11 +173,11 @@ fn messages_that_are_picked_only_because_a_member_is_absent_are_counted() {
         "null != .body.data.cents",
         "true",
     ] {
-        assert_eq!(absent(silent, &documents), None, "{silent}");
+        assert_eq!(absent_in(silent, &documents), None, "{silent}");
     }
-    assert_eq!(absent(".body.data.cents != 1", &documents), two);
-    assert_eq!(absent("1 != .body.data.cents", &documents), two);
-    assert_eq!(absent(".attempts < 3", &[r#"{"attempts":null}"#]), Some((1, ".attempts".to_owned())));
+    assert_eq!(absent_in(".body.data.cents != 1", &documents), two);
+    assert_eq!(absent_in("1 != .body.data.cents", &documents), two);
+    assert_eq!(absent_in(".attempts < 3", &[r#"{"attempts":null}"#]), Some((1, ".attempts".to_owned())));
 }
 
 #[test]
@@ -193,7 +195,7 @@ fn what_to_write_instead_leaves_out_what_is_absent_and_can_be_pasted_in_place() 
         let filter = |comparison: &str| format!(r#".error_type == "NON" and {comparison}"#);
         let picking = Filter::new(&filter(written)).unwrap();
         assert_eq!(picking.matches("m", absent).unwrap(), Choice::Picked, "{written}");
-        assert_eq!(picking.absent().unwrap().instead, [instead]);
+        assert_eq!(picking.missing_members().unwrap().instead, [instead]);
         if !instead.contains('…') {
             assert!(matches(&filter(instead), whole) && !matches(&filter(instead), absent), "{instead}");
         }
@@ -201,7 +203,7 @@ fn what_to_write_instead_leaves_out_what_is_absent_and_can_be_pasted_in_place() 
     let either = Filter::new(r#".body.data.cents < 3 or .error_type == "NON""#).unwrap();
     either.matches("m", absent).unwrap();
     let instead = "(.body.data.cents != null and .body.data.cents < 3)";
-    assert_eq!(either.absent().unwrap().instead, [instead]);
+    assert_eq!(either.missing_members().unwrap().instead, [instead]);
     assert!(
         matches(&format!(r#"{instead} or .error_type == "NON""#), absent),
         "the other side counts all the same"

@@ -1,6 +1,6 @@
-//! What a filter of `--where` has said: yes, no, or something that is no answer.
+//! The output of a `--where` filter: yes, no, or something that is not an answer.
 
-/// Whether an output picks a message; of what is neither yes nor no, the kind.
+/// True if the output picks a message; an error names the kind of any other output.
 pub(super) fn verdict(output: Option<&str>) -> Result<bool, &'static str> {
     match output {
         Some("true") => Ok(true),
@@ -14,7 +14,7 @@ pub(super) fn verdict(output: Option<&str>) -> Result<bool, &'static str> {
     }
 }
 
-/// What was probably meant by a filter that gives something else than yes or no.
+/// A suggestion for a filter whose output is neither yes nor no.
 pub(super) fn hint(filter: &str) -> &'static str {
     let is_assignment = |(at, _): (usize, &str)| {
         let before = filter[..at].chars().next_back();

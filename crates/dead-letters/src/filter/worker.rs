@@ -13,8 +13,8 @@ use jaq_json::{Val, read};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 
-use super::absent::{Absent, Watch};
 use super::compile::compile;
+use super::missing_members::{MissingMembers, Watch};
 use super::verdict::verdict;
 use super::{Wrong, members};
 use crate::surrogates;
@@ -32,7 +32,7 @@ const STACK_BYTES: usize = 256 << 20;
 /// An output as text. A message has 1 MiB at most; written as JSON, a character may take six bytes.
 const OUTPUT_MAX: usize = 8 << 20;
 
-/// What it is started for.
+/// The task of the process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Task {
     pub(super) filter: String,
@@ -40,16 +40,15 @@ pub(super) struct Task {
     pub(super) is_of_dead_letters: bool,
 }
 
-/// What it says once the filter is compiled: what the filter compares that may be absent, if anything, or where it is
-/// wrong.
-pub(super) type Compiled = Result<Option<Absent>, Wrong>;
+/// The result of compiling the filter: comparisons of members that may be missing, or an error.
+pub(super) type Compiled = Result<Option<MissingMembers>, Wrong>;
 
-/// What it says of a document.
+/// The result for a document.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Answer {
     /// The first outputs, or why there are none.
     pub(super) outputs: Result<Vec<String>, String>,
-    /// Whether the filter picks it although a member is absent that it compares.
+    /// True if the filter picks the message although a compared member is missing.
     pub(super) lacks: bool,
 }
 
@@ -62,14 +61,14 @@ pub fn serve_filter() {
     set_limits();
     let (jobs, work) = channel::<String>();
     let worker = thread::Builder::new().stack_size(STACK_BYTES).spawn(move || {
-        // After a panic, too, nobody may wait for an answer that never comes.
+        // After a panic, too, the caller must not wait for an answer forever.
         let worked = catch_unwind(AssertUnwindSafe(|| work_on(&work)));
         std::process::exit(i32::from(worked.is_err()))
     });
     if worker.is_err() {
         std::process::exit(1);
     }
-    // Whatever the filter is doing, it ends when nobody is left who asks.
+    // The process ends when its caller is gone, whatever the filter is doing.
     stdin().lock().lines().map_while(Result::ok).all(|line| jobs.send(line).is_ok());
     std::process::exit(0)
 }
@@ -129,7 +128,7 @@ fn outputs(filter: &jaq_core::Filter<JustLut<Val>>, document: &str) -> Result<Ve
         read::parse_single(document.as_bytes()).map_err(|error| format!("jq cannot read it: {error}"))?;
     let context = Ctx::<JustLut<Val>>::new(&filter.lut, Vars::new([]));
     let outputs = filter.id.run((context, input)).map(unwrap_valr);
-    // Nobody wants more than one; two are enough to say so.
+    // One output is an answer; two are enough for an error.
     outputs
         .take(2)
         .map(|output| {
@@ -151,8 +150,7 @@ fn without_values(error: &str) -> String {
         let wanted = error.rsplit(" as ").next().unwrap_or_default();
         return format!("cannot use a value as {wanted}");
     }
-    // What is known is said by its beginning alone. Anything else, above all what a filter raises with `error`, may be
-    // made of the message, so none of it is shown.
+    // Shows only beginnings of known errors. Other text, such as that of `error`, may contain parts of the message.
     let known = [
         ("cannot calculate ", "cannot calculate with two values"),
         ("cannot index ", "cannot index a value with another"),

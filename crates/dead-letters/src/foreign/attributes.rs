@@ -22,7 +22,7 @@ impl<'a> Said<'a> {
         self.text(name).unwrap_or_default().to_owned()
     }
 
-    /// What both EventBridge and its Scheduler say.
+    /// The attributes of both EventBridge and its Scheduler.
     fn delivery(&self, writer: Writer, source: &str) -> Option<Foreign> {
         Some(Foreign {
             error_type: self.text("ERROR_CODE")?.to_owned(),
@@ -67,7 +67,7 @@ fn lambda(said: &Said<'_>) -> Option<Foreign> {
     })
 }
 
-/// What each event of EventBridge has ("Events", Amazon EventBridge User Guide).
+/// The members of every EventBridge event ("Events", Amazon EventBridge User Guide).
 #[derive(Deserialize)]
 struct Event {
     #[serde(rename = "detail-type")]

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::{Batch, Foreign, Stream, Writer, object};
 
-/// The members that are read of it, of all its kinds. What else there is does not matter.
+/// The members that are read, of all kinds of records. Others do not matter.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Document<'a> {
@@ -57,7 +57,7 @@ struct BatchInfo {
     stream_arn: String,
 }
 
-/// What a function says of its own error.
+/// A function's own error.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct FunctionError {
@@ -65,7 +65,7 @@ struct FunctionError {
     error_message: Option<String>,
 }
 
-/// `None` if it is no such document, or tells of a success.
+/// `None` if it is not such a document, or if it reports a success.
 pub(super) fn read(body: &str) -> Option<Foreign> {
     // Most bodies are something else, and need not be read as a whole to know that.
     if !(body.contains("\"requestContext\"") || body.contains("\"partnerResourceArn\"")) {

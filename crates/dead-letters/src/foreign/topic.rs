@@ -1,5 +1,5 @@
-//! What SNS could not deliver ("Amazon SNS dead-letter queues" and "HTTP/HTTPS notification JSON format", Amazon SNS
-//! Developer Guide). SNS does not say why; with raw delivery not even that it was SNS.
+//! Notifications that SNS could not deliver ("Amazon SNS dead-letter queues" and "HTTP/HTTPS notification JSON format",
+//! Amazon SNS Developer Guide). SNS gives no reason, and with raw delivery not even its name.
 
 use serde::Deserialize;
 
@@ -16,7 +16,7 @@ struct Notification {
     _message: serde::de::IgnoredAny,
 }
 
-/// `None` if it is no notification.
+/// `None` if it is not a notification.
 pub(super) fn read(body: &str) -> Option<Foreign> {
     // Most bodies are something else, and need not be read as a whole to know that.
     if !body.contains("\"TopicArn\"") {

@@ -8,7 +8,7 @@ use redeliver_testing::dead_letters::{foreign, record};
 use super::*;
 use crate::redrive::{Edit, Plan, Verdict};
 
-/// What JSON readers disagree on.
+/// JSON on which readers disagree.
 const ODD: [&str; 22] = [
     r#""A\ud800""#,
     r#"{"\udc00":"\ud800\ud800"}"#,

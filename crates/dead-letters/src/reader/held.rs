@@ -1,4 +1,5 @@
-//! What came out of a queue and is hidden: for two minutes at a time, and again and again while there is work.
+//! Messages that came out of a queue and are hidden. Their visibility timeout is extended by two minutes at a time
+//! while the caller works.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,7 +14,7 @@ use redeliver_core::ports::{Clock, EntryOutcome, Queue};
 
 use super::{MESSAGES_OF_A_REQUEST, REQUESTS_MAX};
 
-/// Short enough that nobody misses a message when this program is killed.
+/// Short, so that messages are soon visible again if this program is killed.
 pub const HIDDEN: Duration = Duration::from_secs(120);
 /// An extension is asked for so long before a message would be visible: time for some tries.
 const AHEAD: Duration = Duration::from_secs(60);
@@ -54,7 +55,7 @@ impl<'a, Q: Queue, C: Clock> Held<'a, Q, C> {
         Self { queue, clock, receives, due, extensions: FuturesUnordered::new() }
     }
 
-    /// Holds a message that came out, perhaps not for the first time: an older handle is no longer good.
+    /// Holds a message that came out, perhaps again: only the newest handle is valid.
     pub(super) fn hold(&mut self, id: &str, handle: &str, asked: Timestamp) {
         self.release(id);
         // By the moment of the request, since SQS begins to count somewhere between that and the answer: early is safe.
@@ -71,7 +72,7 @@ impl<'a, Q: Queue, C: Clock> Held<'a, Q, C> {
         }
     }
 
-    /// Whether nobody else can have received it since.
+    /// True if no other program can have received it since.
     pub(super) fn is_hidden(&self, id: &str) -> bool {
         self.receives.get(id).is_some_and(|received| self.clock.now() < received.until)
     }
@@ -129,8 +130,8 @@ impl<'a, Q: Queue, C: Clock> Held<'a, Q, C> {
         }
     }
 
-    /// Takes as many as fit into one request. What SQS cannot hide any longer stays as it is, and comes out again by
-    /// itself.
+    /// Takes as many as fit into one request. A message that SQS cannot hide any longer becomes visible and comes out
+    /// again.
     fn take_due(&mut self, now: Timestamp) -> Vec<(String, String)> {
         let mut some = Vec::new();
         while some.len() < MESSAGES_OF_A_REQUEST.into()
@@ -142,7 +143,8 @@ impl<'a, Q: Queue, C: Clock> Held<'a, Q, C> {
                 continue;
             };
             received.due = None;
-            // One whose time is over may be in somebody else's hands: to extend it by an old handle proves nothing.
+            // Another program may have received a message whose time is over, and extending it by an old handle proves
+            // nothing.
             if now < received.until && now + HIDDEN + AHEAD <= received.since + SINCE_RECEIVE_MAX {
                 some.push((id, received.handle.clone()));
             }
@@ -150,7 +152,7 @@ impl<'a, Q: Queue, C: Clock> Held<'a, Q, C> {
         some
     }
 
-    /// Entry by entry: one that is refused is no longer held.
+    /// Entry by entry: a message whose extension is refused is no longer held.
     fn extended(&mut self, extended: Vec<Extended>) {
         let now = self.clock.now();
         for Extended { id, handle, until, outcome } in extended {
@@ -165,7 +167,7 @@ impl<'a, Q: Queue, C: Clock> Held<'a, Q, C> {
                     until - AHEAD
                 }
                 Err(error) if error.fault.is_retryable() => now + PAUSE,
-                // Refused for good: from now on it may be visible, and is no longer called hidden.
+                // Refused for good: it may be visible now, so it no longer counts as hidden.
                 Err(_) => {
                     received.until = now;
                     continue;

@@ -1,4 +1,4 @@
-//! What a redrive does: nothing but look, a file of what it would send, or a whole run.
+//! The three ways to redrive: a dry run, a file of messages, or a run.
 
 use std::io;
 
@@ -6,20 +6,20 @@ use redeliver_core::ports::{Clock, Queue, QueueDepth, QueueSender};
 
 use super::journal::Journal;
 use super::plan::{SendBack, Verdict};
-use super::report::{Early, Report};
+use super::report::{Early, RedriveReport};
 use super::run::Run;
 use super::task::Redrive;
 use crate::{DeadLetterRecord, Failure, Reader};
 
-/// What is done with a message that is to go back.
-type Take<'t> = &'t mut dyn FnMut(&mut Report, &DeadLetterRecord, &SendBack) -> io::Result<()>;
+/// Receives each message that goes back.
+type Take<'t> = &'t mut dyn FnMut(&mut RedriveReport, &DeadLetterRecord, &SendBack) -> io::Result<()>;
 
 impl<D: Queue, S, C: Clock> Redrive<'_, D, S, C> {
-    /// What would be done; nothing is.
+    /// Reports what would be done, and does nothing.
     ///
     /// # Errors
     /// If the DLQ cannot be read, or a filter gives no answer.
-    pub async fn dry_run(&self) -> Result<Report, Failure> {
+    pub async fn dry_run(&self) -> Result<RedriveReport, Failure> {
         self.look(&mut |report, record, send_back| {
             report.would_send(record, send_back);
             Ok(())
@@ -32,7 +32,7 @@ impl<D: Queue, S, C: Clock> Redrive<'_, D, S, C> {
     ///
     /// # Errors
     /// If the dead letters cannot be read, the output cannot be written, or a filter gives no answer.
-    pub async fn write(&self, output: &mut dyn io::Write) -> Result<Report, Failure> {
+    pub async fn write(&self, output: &mut dyn io::Write) -> Result<RedriveReport, Failure> {
         self.look(&mut |report, record, send_back| {
             // In JSON a line break is white space, wherever it stands.
             let body = send_back.message.content().body.replace(['\n', '\r'], " ");
@@ -43,8 +43,8 @@ impl<D: Queue, S, C: Clock> Redrive<'_, D, S, C> {
         .await
     }
 
-    async fn look(&self, take: Take<'_>) -> Result<Report, Failure> {
-        let mut report = Report::default();
+    async fn look(&self, take: Take<'_>) -> Result<RedriveReport, Failure> {
+        let mut report = RedriveReport::default();
         let mut reader = Reader::new(self.dlq, self.clock).await?;
         let outcome = self.look_through(&mut reader, &mut report, take).await;
         report.coverage = Some(reader.finish().await);
@@ -56,7 +56,7 @@ impl<D: Queue, S, C: Clock> Redrive<'_, D, S, C> {
     async fn look_through(
         &self,
         reader: &mut Reader<'_, D, C>,
-        report: &mut Report,
+        report: &mut RedriveReport,
         take: Take<'_>,
     ) -> Result<(), Failure> {
         while let Some(messages) = reader.next().await? {
@@ -84,7 +84,7 @@ impl<D: Queue, S: QueueSender + QueueDepth, C: Clock> Redrive<'_, D, S, C> {
     ///
     /// # Errors
     /// If the DLQ or the disk fails, or a filter gives no answer; a second run with the same journal goes on where this one ended.
-    pub async fn apply(&self, journal: &mut Journal) -> Result<Report, Failure> {
+    pub async fn apply(&self, journal: &mut Journal) -> Result<RedriveReport, Failure> {
         let report = Run::new(self, journal).finish().await?;
         if report.done() == 0 {
             self.plan.pick.check_filter()?;

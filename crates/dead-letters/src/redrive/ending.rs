@@ -1,8 +1,8 @@
-//! How a redrive ends.
+//! The endings of a redrive.
 
-use super::report::{Early, Report};
+use super::report::{Early, RedriveReport};
 
-/// How a redrive ended, as `redeliver redrive --help` has it.
+/// The ending of a redrive, as documented in `redeliver redrive --help`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// All that was picked is sent back and deleted.
@@ -23,7 +23,7 @@ pub enum Ending {
 impl Ending {
     /// The ending of a run with this report, in which `max` messages were to be sent at most.
     #[must_use]
-    pub fn of(report: &Report, max: u64) -> Self {
+    pub fn of(report: &RedriveReport, max: u64) -> Self {
         match report.early {
             // First: a person who does not know it would make copies.
             _ if report.not_deleted > 0 => Self::NotDeleted,

@@ -1,4 +1,4 @@
-//! What a redrive has done, on disk before anything depends on it: a second run finishes the job.
+//! The journal of a redrive, on disk before anything depends on it, so that a second run can finish the job.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -34,7 +34,7 @@ pub struct Journal {
     generations: HashMap<String, u32>,
 }
 
-/// Why a journal cannot be used.
+/// The reason why a journal cannot be used.
 #[derive(Debug, Error)]
 #[error("the journal {}: {reason}", .path.display())]
 pub struct JournalError {
@@ -82,20 +82,20 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Whether no run has sent anything by this plan yet.
+    /// True if no run has sent anything by this plan yet.
     #[must_use]
     pub fn is_new(&self) -> bool {
         self.letters.values().all(|letter| letter.step == Step::NotSent)
     }
 
-    /// Whether a dead letter was sent back before: it only needs to be deleted.
+    /// True if a dead letter was sent back before. It only needs to be deleted.
     #[must_use]
     pub fn was_sent(&self, sqs_message_id: &str) -> bool {
         self.letters.get(sqs_message_id).is_some_and(|letter| letter.step >= Step::Sent)
     }
 
-    /// Whether a dead letter may have been sent under another id of its own: an edit that comes to another one each time
-    /// would make two messages of it.
+    /// True if a dead letter may have been sent under another id: an edit with a different result each time would make
+    /// two messages of it.
     #[must_use]
     pub fn was_perhaps_sent_under_another_id(&self, sqs_message_id: &str, message_id: &str) -> bool {
         let letter = self.letters.get(sqs_message_id).filter(|letter| letter.is_perhaps_sent());
@@ -108,15 +108,15 @@ impl Journal {
         sent.map(|(sqs_message_id, _)| sqs_message_id.as_str())
     }
 
-    /// How many messages there may be beyond one for each dead letter, as far as no run has reported it: none of them
-    /// was sent by a run that came to its end, except this one. A run that was killed may have sent what it was about
-    /// to send, and once more.
+    /// The number of possible copies that no run has reported yet: messages beyond one for each dead letter. They are
+    /// from this run or from killed ones. A killed run may have sent a message that it was about to send, and sent it
+    /// once more.
     #[must_use]
     pub fn possible_copies(&self) -> u64 {
         self.copies_not_reported
     }
 
-    /// Whether a message has come back since this run sent it.
+    /// True if a message has come back since this run sent it.
     #[must_use]
     pub fn came_back(&self, message_id: &str, generation: u32) -> bool {
         self.generations.get(message_id).is_some_and(|sent| generation >= *sent)
@@ -138,8 +138,8 @@ impl Journal {
         written.map_err(|error| JournalError { path: self.path.clone(), reason: error.to_string() })
     }
 
-    /// Reads what is there; the first entry. A last line without its end was never acted upon: it is cut off, so it
-    /// must not be somebody else's.
+    /// Replays the file and returns its first entry. Nothing was done after a last line without its line break, so that
+    /// line is cut off, after a check that the file is a journal.
     fn replay(&mut self) -> Result<Option<Entry>, JournalError> {
         let failed = |reason: String| JournalError { path: self.path.clone(), reason };
         let mut reader = BufReader::new(&self.file);
@@ -165,8 +165,8 @@ impl Journal {
             first.get_or_insert_with(|| entry.clone());
             entries.push(entry);
         }
-        // Each whole line is understood, so this is a journal, and the torn line at its end is cut off: what is
-        // appended would become one line with it, and nobody could read the journal any more.
+        // Every whole line is an entry, so this is a journal. Cut off the torn line at its end: an entry appended to it
+        // would make the journal unreadable.
         drop(reader);
         let at_end = self.file.set_len(whole).and_then(|()| self.file.seek(SeekFrom::Start(whole)));
         at_end.map_err(|error| failed(error.to_string()))?;
@@ -186,7 +186,8 @@ impl Journal {
                     letter.step = Step::NotSent;
                     self.copies_not_reported += letter.perhaps_sent(SENDS_PERHAPS_DONE_MAX);
                 }
-                // What earlier runs sent and is in the DLQ again has failed since: a dead letter like any other.
+                // A message of an earlier run that is in the DLQ again has failed since, and is a dead letter like any
+                // other.
                 self.generations.clear();
             }
             Entry::Intent { sqs_message_id, message_id, generation, .. } => {
@@ -222,7 +223,7 @@ impl Journal {
     }
 }
 
-/// What distinguishes one redrive from another: its queues and everything that decides what is sent.
+/// The id of a redrive: a digest of its queues and of everything that decides what is sent.
 #[must_use]
 pub fn plan_id(parts: &[&str]) -> String {
     let mut hash = Sha256::new();

@@ -1,4 +1,4 @@
-//! What would be sent back, and what not: one decision a message, pure.
+//! The plan of a redrive: one pure decision per message.
 
 mod edit;
 mod new_id;
@@ -17,22 +17,22 @@ pub use edit::Edit;
 use edit::Editable;
 use new_id::{derived_id, own_id, with_new_id};
 
-/// What is done to which messages.
+/// The selection of messages, and the edit.
 #[derive(Debug, Default)]
 pub struct Plan {
     pub pick: Pick,
     pub edit: Option<Edit>,
-    /// What the edit changes gets a new `message_id`.
+    /// Edited messages get a new `message_id`.
     pub new_id: bool,
-    /// What was sent back so often is not sent back again.
+    /// Messages that were sent back this often stay.
     pub max_generation: u32,
-    /// What goes back is written to a file, a body a line.
+    /// Messages are written to a file, a body a line.
     pub into_lines: bool,
-    /// What the edited message must match, apart from being a message.
+    /// The schema that an edited message must match.
     pub schema: MessageSchema,
 }
 
-/// What becomes of one message.
+/// The decision on one message.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     NotSelected,
@@ -53,10 +53,10 @@ pub struct SendBack {
     pub edited: bool,
 }
 
-/// Why a message stays.
+/// The reason why a message stays.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Error)]
 pub enum Reason {
-    /// Whether it is selected is not known.
+    /// The filter failed on it.
     #[error("the filter cannot judge it: {0}")]
     NotJudged(String),
     #[error("would be dead-lettered again at once: {0}")]
@@ -79,7 +79,7 @@ pub enum Reason {
 }
 
 impl Plan {
-    /// What becomes of a message.
+    /// Decides on one message.
     ///
     /// # Errors
     /// If a filter gives no answer, or was stopped on several messages in a row.
@@ -89,8 +89,8 @@ impl Plan {
             Choice::NotPicked => return Ok(Verdict::NotSelected),
             Choice::NotJudged(why) => return Ok(Verdict::Stays(Reason::NotJudged(why))),
         }
-        // Before the edit and the schema, which cost more: a message that has had all its rounds is left alone. What is
-        // invalid may have its generation in its final record alone.
+        // Checked before the edit and the schema, which cost more. An invalid message may have its generation only in
+        // its final record.
         let given_up_in = record.dead_letter.as_ref().and_then(|ours| ours.redrive_generation).unwrap_or(0);
         let generation = record.metadata.as_ref().map_or(given_up_in, Metadata::generation);
         if generation >= self.max_generation.min(GENERATION_MAX) {
@@ -128,12 +128,12 @@ impl Plan {
         Ok(self.send_back(record, &body, attributes, Some(old_id)))
     }
 
-    /// Whether its final record says that it is no valid message, or it cannot be read as one. Under its id nobody has done
-    /// anything, so an edit may change all of it.
+    /// True if its final record says that it is invalid, or if it cannot be read as a message. No target has seen its
+    /// id, so an edit may change all of it.
     #[must_use]
     pub fn was_found_invalid(&self, record: &DeadLetterRecord) -> bool {
         let codes = [DeadLetterReason::InvalidMessageFormat, DeadLetterReason::InvalidMessageSchema];
-        // In its attributes or, if it is full, in its trace header. A producer's own `ErrorType` is not taken for it.
+        // In its attributes or, if they are full, in its trace header. A producer's own `ErrorType` does not count.
         let is_said = codes.iter().any(|code| code.as_str() == record.error_type);
         // Without the schema for `data`, which is none that the message was called by.
         let is_read = record.metadata.is_some()
@@ -195,7 +195,7 @@ fn producer_attributes(record: &DeadLetterRecord) -> Attributes {
     producer
 }
 
-/// Why a plain message stays whose attributes cannot be folded.
+/// The reason why a plain message stays whose attributes cannot be folded.
 const NO_PLACE: &str = "none of its ten attributes can make room for redeliver's own";
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What a redrive has done, or would do.
+//! The report of a redrive, or of its plan.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ const REASONS: usize = 100;
 
 /// Counts, and examples of what stays.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Report {
+pub struct RedriveReport {
     /// Would be sent back.
     pub planned: u64,
     /// Sent back and confirmed.
@@ -32,16 +32,16 @@ pub struct Report {
     pub possible_copies: u64,
     /// Sent back, by this run or before it, and still in the DLQ: this run could not delete them.
     pub not_deleted: u64,
-    /// Why the last one of them is not.
+    /// The reason for the last one of them.
     pub why_not_deleted: Option<NotDeleted>,
-    /// What was seen of the pilot, if it was watched.
+    /// The result of watching the pilot.
     pub watched: Option<Watched>,
     pub not_selected: u64,
     /// Selected, seen and left in the DLQ, since enough were sent back, or would be. A run stops looking then.
     pub left_by_max: u64,
-    /// How much of the DLQ was seen.
+    /// The part of the DLQ that was read.
     pub coverage: Option<Coverage>,
-    /// Why it ended before it was done, if it did.
+    /// The reason if it ended early.
     pub early: Option<Early>,
     /// The messages that were sent back, or would be.
     pub by_error_type: BTreeMap<String, u64>,
@@ -53,7 +53,7 @@ pub struct Report {
     pub came_back: BTreeSet<String>,
 }
 
-/// Why a redrive ended before it was done.
+/// The reasons to end a redrive early.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Early {
     Interrupted,
@@ -63,7 +63,7 @@ pub enum Early {
     Failed(String),
 }
 
-/// What was seen of the pilot.
+/// The result of watching the pilot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Watched {
     /// For so long.
@@ -72,12 +72,12 @@ pub struct Watched {
     pub sent: u64,
     /// Those among them that are in the DLQ again.
     pub came_back: u64,
-    /// Messages that wait in the source queue with a delay, as SQS counts them, beyond those that did before: about so
-    /// many of the pilot have failed and wait for a retry. `None`: SQS did not say.
+    /// The increase of SQS's count of delayed messages in the source queue: about this many of the pilot have failed
+    /// and wait for a retry. `None` if SQS did not say.
     pub waiting: Option<u64>,
 }
 
-impl Report {
+impl RedriveReport {
     pub(super) fn would_send(&mut self, record: &DeadLetterRecord, send_back: &SendBack) {
         self.planned += 1;
         self.counted(record, send_back);
@@ -114,7 +114,7 @@ impl Report {
         self.came_back.insert(message_id.to_owned());
     }
 
-    /// What stays is counted by the last pass: it sees all of it again.
+    /// The last pass counts the messages that stay: it sees all of them again.
     pub(super) fn start_pass(&mut self) {
         self.not_selected = 0;
         self.staying.clear();
@@ -125,13 +125,13 @@ impl Report {
         self.sent + self.deleted_only
     }
 
-    /// Whether it looked at all of the DLQ, and was not ended before.
+    /// True if it read all of the DLQ and did not end early.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.is_covered() && self.early.is_none() && self.not_deleted == 0
     }
 
-    /// Whether all of the DLQ was seen.
+    /// True if all of the DLQ was read.
     #[must_use]
     pub fn is_covered(&self) -> bool {
         self.coverage.is_some_and(|coverage| coverage.complete)

@@ -11,7 +11,7 @@ use redeliver_core::ports::{Clock, Queue, QueueDepth, QueueSender};
 use super::ending::Ending;
 use super::journal::{Entry, Journal};
 use super::plan::{Reason, Verdict};
-use super::report::{Early, Report};
+use super::report::{Early, RedriveReport};
 use super::task::{Progress, Redrive};
 use crate::groups::written;
 use crate::{DeadLetterRecord, Failure, Reader};
@@ -22,7 +22,7 @@ use round::Going;
 pub(super) struct Run<'r, 'a, D, S, C> {
     redrive: &'r Redrive<'a, D, S, C>,
     journal: &'r mut Journal,
-    report: Report,
+    report: RedriveReport,
     phase: Phase,
     deletions: Deletions,
     /// Sends that failed since the last one that did not.
@@ -35,7 +35,7 @@ pub(super) struct Run<'r, 'a, D, S, C> {
     delayed_before: Option<u64>,
 }
 
-/// Why a pass through the DLQ is over.
+/// The reasons to end a pass through the DLQ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pass {
     AllSeen,
@@ -51,7 +51,7 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
         Self {
             redrive,
             journal,
-            report: Report::default(),
+            report: RedriveReport::default(),
             phase,
             deletions: Deletions::default(),
             sends_failed: 0,
@@ -61,12 +61,12 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
         }
     }
 
-    pub(super) async fn finish(mut self) -> Result<Report, Failure> {
-        // First of all this run's own line. What stands above it without an end is of a run that was killed: its
-        // intents may have been sent, so they count as possible copies from here on.
+    pub(super) async fn finish(mut self) -> Result<RedriveReport, Failure> {
+        // This run's own line comes first. Intents above it without an end are of a killed run and may have been sent,
+        // so they count as possible copies from here on.
         let at = written(self.redrive.clock.now());
         self.journal.write(&[Entry::Run { at }])?;
-        // Before the first send, so that what waited anyway is not taken for failures of the pilot.
+        // Before the first send, so that messages that already waited do not count as failures of the pilot.
         self.delayed_before = watch::delayed(self.redrive.source).await;
         let worked = self.work().await;
         self.report.not_deleted = match self.phase {
@@ -80,13 +80,13 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
             if self.report.done() == 0 {
                 return Err(error);
             }
-            // What was done until then must be reported all the same. To the journal it is a run that was killed.
+            // The work until then must be reported nevertheless. To the journal it is a killed run.
             self.report.early = Some(Early::Failed(error.to_string()));
             return Ok(self.report);
         }
         // Last of all. If the process dies before this line is on disk, the next run reports this one's copies again:
         // better twice than never.
-        let Report { sent, not_deleted, .. } = self.report;
+        let RedriveReport { sent, not_deleted, .. } = self.report;
         let exit_code = Ending::of(&self.report, self.redrive.limits.max).code();
         self.journal.write(&[Entry::Ended { sent, not_deleted, exit_code }])?;
         Ok(self.report)
@@ -109,7 +109,8 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
                     self.phase = Phase::of_sending(self.redrive.limits);
                 }
                 Pass::AllSeen if self.is_done() => return Ok(()),
-                // What was hidden from this pass, and what it could not do, is for another one, if that gets anywhere.
+                // Another pass takes the messages that were hidden from this one or failed in it, while that makes
+                // progress.
                 Pass::AllSeen if self.report.done() > done_before => {}
                 Pass::AllSeen if std::mem::take(&mut self.comes_out_again) => {
                     self.report.early = watch::wait_for_what_is_hidden(self.redrive).await;
@@ -126,7 +127,7 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
         self.report.is_covered() && self.deletions.left() == 0 && self.no_longer_hidden == 0
     }
 
-    /// Once through the DLQ. What stays is counted by the last pass: it sees all of it again.
+    /// Goes through the DLQ once. The last pass counts the messages that stay: it sees all of them again.
     async fn pass(&mut self) -> Result<Pass, Failure> {
         self.deletions.start_pass();
         self.report.start_pass();
@@ -149,8 +150,8 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
             }
             let messages = reader.next().await?;
             let is_last = messages.is_none();
-            // What the journal has as sent is never sent again, whichever run sent it: it is only deleted. This is what
-            // makes a second run finish the first one's work.
+            // A message that is sent according to the journal is never sent again by any run, only deleted. This lets a
+            // second run finish the first one's work.
             let mut sent_before = Vec::new();
             for record in messages.unwrap_or_default().into_iter().map(DeadLetterRecord::new) {
                 if self.journal.was_sent(&record.message.sqs_message_id) {
@@ -202,7 +203,7 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
         Ok(None)
     }
 
-    /// Whether this is the time to end, or to look.
+    /// Checks whether to end, or to watch.
     fn over(&mut self) -> Option<Pass> {
         let limits = self.redrive.limits;
         let sent = self.report.sent;

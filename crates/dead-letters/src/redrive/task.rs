@@ -7,46 +7,46 @@ use super::plan::Plan;
 /// A redrive and all that it needs.
 pub struct Redrive<'a, D, S, C> {
     pub dlq: &'a D,
-    /// Where they are sent back to.
+    /// The queue to send them back to.
     pub source: &'a S,
     pub clock: &'a C,
     pub plan: &'a Plan,
     /// Messages that fail again come back to where they were read: to a queue, and not into a file.
     pub can_come_back: bool,
-    /// How fast, how much, and how carefully.
+    /// The limits of a redrive.
     pub limits: Limits,
-    /// Whether to end as soon as possible: Ctrl-C.
+    /// Returns true to end as soon as possible (Ctrl-C).
     pub interrupted: &'a dyn Fn() -> bool,
     /// Called with how far it is.
     pub progress: &'a dyn Fn(Progress),
 }
 
-/// How fast, how much, and how carefully.
+/// The limits of a redrive.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Messages a second; none: as fast as it goes.
     pub rate: Option<u32>,
     /// Messages in all.
     pub max: u64,
-    /// Ends the run when more than so many percent of what it sent has failed again.
+    /// Ends the run when more than this percentage of the sent messages failed again.
     pub stop_after_failures_percent: u8,
-    /// How long the pilot is watched before the rest is sent; zero: not at all.
+    /// The time for which the pilot is watched before the rest is sent; zero: not at all.
     pub watch: Duration,
 }
 
 impl Limits {
-    /// Whether more of what was sent has failed again than may.
+    /// True if more messages failed again than allowed.
     pub(super) fn are_exceeded(self, failed: u64, sent: u64) -> bool {
         failed.min(sent) * 100 > u64::from(self.stop_after_failures_percent) * sent
     }
 }
 
-/// How far a redrive is.
+/// The progress of a redrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// So many were sent back.
+    /// The number of messages sent back.
     Sent(u64),
-    /// So many of these are in the DLQ again.
+    /// The number of these that are in the DLQ again.
     CameBack(u64),
     /// The pilot is watched for so long yet.
     Watching(Duration),

@@ -1,11 +1,11 @@
-//! A message's body for people, its values masked unless they are to be revealed.
+//! Shows a message's body, with its values masked unless they are to be revealed.
 
 use super::json_text::{LaidOut, Layout, Mask, lay_out};
 use crate::terminal::escape::escaped_lines;
 use redeliver_dead_letters::DeadLetterRecord;
 
-/// The body laid out, of at most about `bytes_max` bytes. Of a message of ours the values outside of `metadata` are
-/// masked; of anybody else's all of them, since nobody knows what they are.
+/// Lays the body out in about `bytes_max` bytes. In our own messages the values outside of `metadata` are masked, in
+/// others all values, since their meaning is unknown.
 pub fn body_for_people(record: &DeadLetterRecord, reveal: bool, bytes_max: usize) -> LaidOut {
     let is_ours = record.metadata.is_some() || record.is_annotated;
     let mask = match (reveal, is_ours) {

@@ -1,4 +1,4 @@
-//! JSON text laid out anew without reading its values: numbers, names, order and escapes stay as they came.
+//! Formats JSON text without reading its values: numbers, names, order and escapes stay as they are.
 
 use serde_json::value::RawValue;
 
@@ -7,7 +7,7 @@ use crate::terminal::escape::escaped_json;
 /// Levels that are indented; deeper ones are not, or a body of brackets alone would grow beyond all measure.
 const INDENTED_LEVELS: usize = 32;
 
-/// How a text is laid out.
+/// The layout of a JSON text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
     /// On one line without spaces.
@@ -32,8 +32,8 @@ pub struct LaidOut {
     pub is_cut: bool,
 }
 
-/// Lays a JSON text out, of at most about `bytes_max` bytes; `None` if it is no JSON. What is not safe to look at in
-/// strings is escaped, which does not change their value.
+/// Formats a JSON text in about `bytes_max` bytes; `None` if it is not JSON. Unsafe characters in strings are escaped,
+/// which does not change the value.
 pub fn lay_out(text: &str, layout: Layout, mask: Mask, bytes_max: usize) -> Option<LaidOut> {
     // This does not go deeper with the text, whatever its depth.
     let text = serde_json::from_str::<&RawValue>(text).ok()?.get();

@@ -1,4 +1,4 @@
-//! One message of the page: its timeline, drawn and in words, its attributes and its body.
+//! A message as HTML: its timeline, drawn and in words, its attributes and its body.
 
 use chrono::TimeDelta;
 use maud::{Markup, html};
@@ -35,12 +35,12 @@ pub fn story(record: &DeadLetterRecord, reveal: bool) -> Markup {
         summary {
             code class="id" { (shortened(record.message_id(), 128)) } " " span { (retries) } " " (moment(record.message.sent_at))
         }
-        (told(record, reveal, BODY_BYTES_MAX, false))
+        (details(record, reveal, BODY_BYTES_MAX, false))
     }
 }
 
-/// What happened to it, what came with it, and its body, of at most about `body_bytes_max` bytes.
-pub fn told(record: &DeadLetterRecord, reveal: bool, body_bytes_max: usize, is_open: bool) -> Markup {
+/// The timeline, the attributes and about `body_bytes_max` bytes of the body.
+pub fn details(record: &DeadLetterRecord, reveal: bool, body_bytes_max: usize, is_open: bool) -> Markup {
     let timeline = Timeline::of(record);
     let message = &record.message;
     let body = body_for_people(record, reveal, body_bytes_max);
@@ -62,7 +62,7 @@ pub fn told(record: &DeadLetterRecord, reveal: bool, body_bytes_max: usize, is_o
     }
 }
 
-/// A line with a mark for each event, where it was in time, as far as the marks leave each other room.
+/// Draws a line with a mark for each event, placed by time, but never so close that marks overlap.
 fn drawn(timeline: &Timeline) -> Markup {
     let events: Vec<_> = timeline.events.iter().filter_map(|event| Some((event, event.at?))).collect();
     let first = match events.iter().map(|(_, at)| *at).min() {

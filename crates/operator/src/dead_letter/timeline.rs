@@ -1,4 +1,4 @@
-//! What happened to a message: sent, each failure that its history has, given up.
+//! The events of a message: sent, each failure in its history, given up.
 
 use redeliver_core::message::Timestamp;
 use redeliver_core::message::metadata::{HISTORY_MAX, parse_rfc3339};
@@ -10,20 +10,20 @@ use redeliver_dead_letters::{DeadLetterRecord, Foreign};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timeline {
     pub events: Vec<Event>,
-    /// Attempts that nothing is known of.
+    /// Attempts that the history does not have.
     pub skipped: Vec<u32>,
-    /// How long it was held in all.
+    /// The total time for which it was held.
     held_seconds: u32,
-    /// How often it came back because SQS had moved it.
+    /// The number of times it came back after SQS had moved it.
     redrive_count: u32,
-    /// What a service of AWS leaves to be known.
+    /// Remarks about a message that an AWS service wrote.
     remarks: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     pub kind: Kind,
-    /// Where it can be read.
+    /// `None` if it cannot be read.
     pub at: Option<Timestamp>,
     pub error_type: String,
     pub error_details: String,
@@ -35,9 +35,9 @@ pub enum Kind {
     /// This attempt failed; 0 is the first.
     Failed(u32),
     GivenUp,
-    /// SQS moved it to this queue, nobody knows when.
+    /// SQS moved it to this queue at an unknown time.
     Redriven,
-    /// It was sent to this queue, nobody says why.
+    /// It was sent to this queue for an unknown reason.
     SentHere,
 }
 
@@ -70,7 +70,7 @@ impl Timeline {
         Self { events, skipped: skipped_attempts(record), held_seconds, redrive_count, remarks }
     }
 
-    /// What has no moment of its own, in a sentence each.
+    /// Sentences about facts without a time of their own.
     pub fn between(&self) -> Vec<String> {
         let held = (self.held_seconds > 0).then(|| {
             let held = span(self.held_seconds.into());
@@ -83,7 +83,7 @@ impl Timeline {
         held.into_iter().chain(moved).chain(self.remarks.iter().cloned()).collect()
     }
 
-    /// The attempts that nothing is known of, in a sentence.
+    /// A sentence about attempts that the history does not have.
     pub fn gap(&self) -> Option<String> {
         let attempts: Vec<_> =
             self.skipped.iter().take(10).map(|attempt| (attempt + 1).to_string()).collect();

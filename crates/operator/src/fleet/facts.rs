@@ -1,4 +1,4 @@
-//! What AWS said, as plain values: [`super::judge`] says what they mean.
+//! The answers of AWS as plain values. [`super::judge`] interprets them.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub(super) struct QueueId {
     pub(super) name: String,
 }
 
-/// What was read in one region with one profile.
+/// Everything that was read in one region with one profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Survey {
     pub(super) profile: Option<String>,
@@ -32,7 +32,7 @@ pub(super) struct Survey {
     pub(super) readers: Option<Vec<Reader>>,
     /// `None` if they could not be read.
     pub(super) alarms: Option<Vec<Alarm>>,
-    /// What could not be read, and why.
+    /// Errors about what could not be read.
     pub(super) problems: Vec<String>,
 }
 
@@ -51,7 +51,7 @@ pub(super) enum State {
     Unread(String),
 }
 
-/// What SQS says of a queue.
+/// The attributes of a queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Attributes {
     pub(super) counts: Counts,
@@ -59,7 +59,7 @@ pub(super) struct Attributes {
     pub(super) redrives_to: Option<QueueId>,
 }
 
-/// What sends to a queue what it gives up.
+/// A function or mapping that sends its failures to a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Sender {
     /// The function's name.
@@ -84,7 +84,7 @@ pub(super) struct Alarm {
 /// A metric of SQS that an alarm looks at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Watch {
-    /// Whose queue it is, if the alarm is in another account.
+    /// The queue's account, if the alarm is in another one.
     pub(super) account: Option<String>,
     pub(super) queues: Watched,
 }
@@ -150,8 +150,8 @@ impl Watch {
     }
 }
 
-/// Whether a query on the metrics of SQS surely selects this queue: it has no condition, or one that names it. A false
-/// "no alarm" costs a look; a false "has an alarm" costs messages.
+/// True if a query on SQS metrics certainly selects this queue: it has no condition, or one that names the queue. A
+/// wrong "no alarm" costs a look; a wrong "has an alarm" costs messages.
 fn selects(query: &str, name: &str) -> bool {
     match query.to_ascii_uppercase().find("WHERE") {
         None => true,

@@ -1,5 +1,5 @@
-//! Asks AWS, and only reads: queues and their attributes, functions, event source mappings, alarms, and the ages of the
-//! oldest messages. What cannot be read is told with its region and profile, and ends nothing else.
+//! Reads from AWS: queues and their attributes, functions, event source mappings, alarms, and the ages of the oldest
+//! messages. An error is reported with its region and profile, and the rest is read nevertheless.
 
 mod ages;
 mod alarms;
@@ -18,7 +18,7 @@ use indicatif::ProgressBar;
 use redeliver_core::message::Timestamp;
 
 use super::facts::{Ages, QueueId, Received, Survey};
-use super::judge::Known;
+use super::judge::Surveyed;
 use super::report::Fleet;
 use crate::Failure;
 use crate::queues::{Connection, Requests};
@@ -52,7 +52,7 @@ pub(super) async fn look(connections: &[Connection], now: Timestamp, progress: &
     let (regions, mut surveys): (Vec<_>, Vec<_>) =
         stream::iter(regions).buffered(REGIONS_AT_ONCE).unzip().await;
 
-    let known = Known::new(&surveys);
+    let known = Surveyed::new(&surveys);
     let not_empty: BTreeSet<QueueId> = known.not_empty().into_iter().cloned().collect();
     let unread: BTreeSet<QueueId> =
         not_empty.iter().filter(|id| known.functions_reading(id).is_empty()).cloned().collect();
@@ -72,7 +72,7 @@ pub(super) async fn look(connections: &[Connection], now: Timestamp, progress: &
         };
         survey.problems.extend(asked.await.err());
     }
-    Known::new(&surveys).judge(&ages, &received, now)
+    Surveyed::new(&surveys).judge(&ages, &received, now)
 }
 
 /// A region that is not even asked.
@@ -131,7 +131,7 @@ impl<'a> Region<'a> {
         }
     }
 
-    /// What was asked for, or why the request failed, and where.
+    /// Returns the answer, or an error that says where the request failed.
     async fn read<T, E>(&self, action: &str, answer: Result<T, E>) -> Result<T, String>
     where
         E: ProvideErrorMetadata + std::error::Error + 'static,
@@ -164,7 +164,7 @@ fn told(profile: Option<&str>, region: Option<&str>, what: &str) -> String {
     }
 }
 
-/// What all services say, such as that there is no connection, is said once.
+/// An error that all services have, such as no connection, is reported once.
 fn or_problem<T>(read: Result<T, String>, problems: &mut Vec<String>) -> Option<T> {
     match read {
         Ok(read) => return Some(read),

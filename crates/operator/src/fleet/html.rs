@@ -24,7 +24,7 @@ pub fn of(fleet: &Fleet) -> String {
 
 pub const STYLE: &str = include_str!("html/page.css");
 
-/// What there is, what is wrong, and each DLQ by its account and region.
+/// The totals, and each DLQ by account and region.
 pub fn content(fleet: &Fleet) -> Markup {
     html! {
         @for problem in fleet.problems_in_short() { p class="warning" { "Not all could be read: " (problem) } }

@@ -1,5 +1,5 @@
-//! Which queues are dead-letter queues, and what is wrong with them. It has no effects: what was read comes in, and so
-//! does the time.
+//! Finds the dead-letter queues and what is wrong with them. It is pure: the answers of AWS and the time come in as
+//! values.
 
 mod finding;
 
@@ -15,7 +15,7 @@ use crate::status::{Receives, readers::Readers};
 
 /// All that was read, by queue.
 #[derive(Debug)]
-pub(super) struct Known<'a> {
+pub(super) struct Surveyed<'a> {
     surveys: &'a [Survey],
     queues: BTreeMap<&'a QueueId, &'a State>,
     feeders: BTreeMap<&'a QueueId, BTreeSet<Feeder>>,
@@ -23,7 +23,7 @@ pub(super) struct Known<'a> {
     listed: BTreeSet<(&'a str, &'a str)>,
 }
 
-impl<'a> Known<'a> {
+impl<'a> Surveyed<'a> {
     pub(super) fn new(surveys: &'a [Survey]) -> Self {
         let mut known = Self {
             surveys,
@@ -59,7 +59,7 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// What something points to, and what is named as if something should.
+    /// Queues that something points to, and queues with a DLQ's name.
     pub(super) fn dlqs(&self) -> BTreeSet<&'a QueueId> {
         let named =
             self.queues.iter().filter(|(id, state)| is_named_like_one(&id.name) && ***state != State::Gone);
@@ -73,7 +73,7 @@ impl<'a> Known<'a> {
         self.dlqs().into_iter().filter(has_messages).collect()
     }
 
-    /// What all of it means.
+    /// Judges every DLQ.
     pub(super) fn judge(&self, ages: &Ages, received: &Received, now: Timestamp) -> Fleet {
         let dlqs = self.dlqs().into_iter();
         let mut dlqs: Vec<_> = dlqs.map(|id| self.dlq(id, ages.get(id), received.get(id), now)).collect();
@@ -149,7 +149,7 @@ impl<'a> Known<'a> {
         readers.map(|reader| reader.function.clone()).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// Whether the event source mappings of its account and region could be listed.
+    /// True if the event source mappings of its account and region could be listed.
     fn lists_mappings(&self, id: &QueueId) -> bool {
         let of_account =
             |survey: &Survey| survey.account.as_ref().is_none_or(|account| *account == id.account);

@@ -1,4 +1,4 @@
-//! What is known of all dead-letter queues.
+//! The report on all dead-letter queues.
 
 use redeliver_core::message::Timestamp;
 use serde::Serialize;
@@ -16,11 +16,11 @@ const NAMES_MAX: usize = 3;
 pub struct Fleet {
     /// When AWS was asked.
     pub at: Timestamp,
-    /// What was looked at.
+    /// The regions that were read.
     pub regions: Vec<Region>,
     /// By account and region, those first of which something is wrong, then those with the most messages.
     pub dlqs: Vec<Dlq>,
-    /// What could not be read.
+    /// Errors about what could not be read.
     pub problems: Vec<String>,
 }
 
@@ -34,7 +34,7 @@ pub struct Region {
     pub queues: u64,
 }
 
-/// A dead-letter queue, or what looks like one. What is not known is `None`.
+/// A dead-letter queue, or a queue that looks like one. Unknown values are `None`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Dlq {
     pub name: String,
@@ -44,17 +44,17 @@ pub struct Dlq {
     pub fed_by: Vec<Feeder>,
     /// Functions that read it.
     pub read_by: Vec<String>,
-    /// What else is seen to read it; `None` if a function does, or it is empty, or CloudWatch was not asked.
+    /// Other readers that were seen; `None` if a function reads it, if it is empty, or if CloudWatch was not asked.
     pub readers: Option<Readers>,
     #[serde(flatten)]
     pub counts: Counts,
-    /// How long the oldest message has been in it.
+    /// The age of the oldest message.
     pub oldest_seconds: Option<i64>,
     /// When SQS deletes the oldest message, at the latest: it may have waited in its source before.
     pub first_deleted_by: Option<Timestamp>,
     pub alarms: Option<Vec<DlqAlarm>>,
     pub findings: Vec<Finding>,
-    /// Why it could not be read.
+    /// The error if it could not be read.
     pub error: Option<String>,
 }
 
@@ -74,7 +74,7 @@ pub struct Feeder {
     pub name: String,
 }
 
-/// How a queue comes to be a DLQ.
+/// What makes a queue a DLQ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FeederKind {

@@ -9,7 +9,7 @@ use crate::terminal::units::{float, grouped};
 const STYLE: &str = include_str!("chart.css");
 
 const WIDTH: f64 = 560.0;
-/// Where a chart stands within its picture; right of it a label may reach beyond its mark.
+/// A chart's position in its picture. Labels may reach beyond the right edge.
 const LEFT: f64 = 62.0;
 const RIGHT: f64 = 516.0;
 const TOP: f64 = 10.0;
@@ -21,23 +21,23 @@ const LETTERS: usize = 32;
 /// As many of a title.
 const TITLE_LETTERS: usize = 56;
 
-/// What is at the ends of an axis, and what is marked on it.
+/// An axis with its ends and marks.
 pub struct Axis {
     pub from: f64,
     pub to: f64,
     pub marks: Vec<(f64, String)>,
-    /// Whether a line goes through the chart at each mark.
+    /// True if a line goes through the chart at each mark.
     pub has_lines: bool,
 }
 
-/// Where things are in a chart of two axes.
+/// A chart with two axes.
 pub struct Plot {
     pub x: Axis,
     pub y: Axis,
     pub height: f64,
 }
 
-/// How something is drawn, with its class.
+/// An entry of a legend, with its class.
 #[derive(Clone, Copy)]
 pub enum Key {
     Area(&'static str, &'static str),
@@ -62,7 +62,7 @@ impl Axis {
         Self { from: 0.0, to: float(step * steps), marks, has_lines: true }
     }
 
-    /// Where a value is between two places.
+    /// The position of a value between two places.
     fn place(&self, value: f64, start: f64, end: f64) -> f64 {
         start + (end - start) * (value - self.from) / (self.to - self.from)
     }
@@ -85,7 +85,7 @@ impl Plot {
         html! { polyline class=(class) points=(self.points(points)) {} }
     }
 
-    /// What is between the points.
+    /// Fills the area between the points.
     pub fn area(&self, class: &str, points: impl IntoIterator<Item = (f64, f64)>) -> Markup {
         html! { polygon class=(class) points=(self.points(points)) {} }
     }
@@ -149,7 +149,7 @@ impl Key {
     }
 }
 
-/// A small chart without axes: columns by their places, each as wide as `step` with a gap of a pixel. What is 0 has a line.
+/// A small chart without axes. Each column is `step` wide with a gap of a pixel. A count of 0 is a line.
 pub fn columns_only(
     label: &str,
     step: usize,

@@ -7,15 +7,15 @@ use redeliver_core::limits::MESSAGE_BYTES_MAX;
 use redeliver_core::message::{Content, NotSendable, OutgoingMessage};
 use serde::de::IgnoredAny;
 
-/// What is kept of a line at most: a whole message, and the end of its line.
+/// Maximum bytes of a line in memory: a whole message and its line break.
 const KEPT_BYTES: usize = MESSAGE_BYTES_MAX + 2;
 
 /// The lines of an input.
 pub struct Lines<R> {
-    /// What was read ahead, and the rest.
+    /// The bytes that were read ahead, and the rest.
     reader: Chain<Cursor<Vec<u8>>, R>,
     kept_bytes: usize,
-    /// Whether the input may be one document over several lines, which the first lines tell.
+    /// True while the input may be one document over several lines. The first lines decide.
     may_be_document: bool,
     is_over: bool,
     number: usize,
@@ -28,7 +28,7 @@ pub struct Line {
     pub number: usize,
     /// Bytes of the input up to its end.
     pub end: u64,
-    /// What is on it, without its end; its length if that is more than a message may have.
+    /// The content without the line break, or the length if it is too long for a message.
     pub content: Result<Vec<u8>, usize>,
 }
 

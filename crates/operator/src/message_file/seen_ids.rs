@@ -8,11 +8,11 @@ use super::Message;
 
 /// Messages whose ids are remembered: 25 bytes each in a map of 2^20 places, 26 MB. Later ones are compared with these.
 const IDS_MAX: usize = 900_000;
-/// Lines that are told one by one.
+/// Lines that are reported one by one.
 const TOLD_MAX: u64 = 10;
 
-/// The ids of the messages so far. Hashes are kept, of 64 bits with a key of this run: among 900,000 ids two are taken
-/// for one once in 45 million runs, and that is a warning.
+/// The ids of the messages so far, as keyed hashes of 64 bits. Among 900,000 ids two collide once in 45 million runs,
+/// and the result is only a warning.
 #[derive(Debug, Default)]
 pub struct SeenIds {
     keys: RandomState,
@@ -23,7 +23,7 @@ pub struct SeenIds {
 }
 
 impl SeenIds {
-    /// What there is to say of a line whose id another line had before.
+    /// Warns about a line whose id another line had before.
     pub fn see(&mut self, number: usize, message: &Message) -> Option<String> {
         let id = self.keys.hash_one(message.id?);
         let body = self.keys.hash_one(&message.sendable.content().body);
@@ -49,7 +49,7 @@ impl SeenIds {
         })
     }
 
-    /// What was not told line by line, after the last one.
+    /// Summarises the repeated ids that were not reported line by line.
     pub fn rest(&self) -> Vec<String> {
         let more = self.again.saturating_sub(TOLD_MAX);
         let more =

@@ -8,7 +8,7 @@ use crate::queues::event_sources::{EventSources, LambdaError, Mapping};
 
 /// Between two looks at a mapping that is on its way.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(2);
-/// How long a mapping may take; most take less than a minute.
+/// The time limit for a mapping. Most take less than a minute.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 /// The state that is wanted.

@@ -1,5 +1,4 @@
-//! Whose account it is: said with a plan and before anything is changed, so that nobody changes another one than they
-//! mean.
+//! Names the AWS account with a plan and before a change, so that nobody changes the wrong one.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -12,10 +11,10 @@ use aws_sdk_sts::Client;
 use crate::queues::{Connection, Requests, region_in};
 use crate::terminal::stderr;
 
-/// An emulator may have no STS, or never answer: what is to be done is done all the same.
+/// An emulator may have no STS or never answer. The command continues without it.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Whose credentials these are. STS answers to any (`GetCallerIdentity` needs no permission).
+/// Asks STS whose credentials these are. `GetCallerIdentity` needs no permission.
 async fn account_of(config: &SdkConfig) -> String {
     let config = aws_sdk_sts::config::Builder::from(config)
         .retry_config(RetryConfig::disabled())
@@ -36,8 +35,8 @@ fn in_words(account: Option<String>, arn: Option<String>) -> String {
     }
 }
 
-/// Says what is about to be changed or would be, and whose it is; STS is asked in the queue's region, since none may be
-/// set.
+/// Prints the account and the change that follows or is planned. It asks STS in the queue's region, since no other may
+/// be set.
 pub async fn announce(connection: &Connection, queue_arn: &str, what: impl Display) {
     let account = match connection.sdk_config(region_in(queue_arn)).await {
         Ok(config) => account_of(&config).await,

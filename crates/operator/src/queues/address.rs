@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-/// How a queue is named.
+/// A queue's URL, name or ARN.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum QueueAddress {
     /// `https://sqs.eu-central-1.amazonaws.com/123456789012/orders`
@@ -16,7 +16,7 @@ pub enum QueueAddress {
     Arn { arn: String, region: String, account: String, name: String },
 }
 
-/// Why a text names no queue.
+/// The text is not a queue's URL, name or ARN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NoQueueAddress {
     /// It names something else than a queue, or is cut off.
@@ -40,7 +40,7 @@ impl QueueAddress {
         }
     }
 
-    /// Whether it is a FIFO queue: their names end so.
+    /// True for a FIFO queue. Their names end in `.fifo`.
     pub fn is_fifo(&self) -> bool {
         self.to_string().ends_with(".fifo")
     }

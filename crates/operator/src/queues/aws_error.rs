@@ -1,4 +1,4 @@
-//! What is said of a request to AWS that failed.
+//! Errors of requests to AWS, in words and with advice.
 
 use aws_config::SdkConfig;
 use aws_sdk_sqs::error::ProvideErrorMetadata;
@@ -20,9 +20,9 @@ impl Connection {
         match unreached(error) {
             // By the JSON protocol, and by the query protocol before it.
             None if error.code().is_some_and(|code| code.starts_with("ExpiredToken")) => {
-                format!("the AWS credentials have expired ({}): {CREDENTIALS}", said(error))
+                format!("the AWS credentials have expired ({}): {CREDENTIALS}", describe(error))
             }
-            None => otherwise(&said(error)),
+            None => otherwise(&describe(error)),
             Some(Unreached::NoCredentials) => format!("no AWS credentials found: {CREDENTIALS}"),
             Some(Unreached::UnusableCredentials(why)) => {
                 format!("the AWS credentials cannot be loaded ({why}): {CREDENTIALS}")
@@ -42,7 +42,7 @@ impl Connection {
 }
 
 /// An AWS error in words: the service's code and text if it answered, else the whole chain of causes.
-pub fn said<E>(error: &E) -> String
+pub fn describe<E>(error: &E) -> String
 where
     E: ProvideErrorMetadata + std::error::Error,
 {
@@ -53,7 +53,7 @@ where
     }
 }
 
-/// Whether SQS says that there is no such queue: by JSON, or by the query protocol before it, whose code it still sends.
+/// True if SQS says that the queue does not exist, by its JSON protocol or by the code of the older query protocol.
 pub fn is_missing(error: &impl ProvideErrorMetadata) -> bool {
     let is_code = |code: &str| code.ends_with("QueueDoesNotExist") || code.ends_with("NonExistentQueue");
     error.code().is_some_and(is_code)

@@ -11,7 +11,7 @@ use redeliver_core::message::Timestamp;
 pub const SQS: &str = "AWS/SQS";
 pub const QUEUE_NAME: &str = "QueueName";
 pub const OLDEST_MESSAGE: &str = "ApproximateAgeOfOldestMessage";
-/// What an alarm is in that has no state yet.
+/// The state of a new alarm.
 pub const NO_STATE: &str = "INSUFFICIENT_DATA";
 
 /// Metrics of one request ("GetMetricData", Amazon CloudWatch API Reference).
@@ -30,7 +30,7 @@ pub struct Metric<'a> {
     pub statistic: &'a str,
 }
 
-/// Why there are no points.
+/// The reason why there are no points.
 #[derive(Debug)]
 pub enum NoPoints {
     Request(Box<SdkError<GetMetricDataError>>),
@@ -92,7 +92,7 @@ fn place(id: &str) -> Option<usize> {
     id.strip_prefix('q')?.parse().ok()
 }
 
-/// A metric that is refused is not taken for one without points. `PartialData` is what more pages follow of.
+/// Returns an error for a metric that is refused. `PartialData` means that more pages follow.
 fn check(result: &MetricDataResult) -> Result<(), NoPoints> {
     match &result.status_code {
         Some(code @ (StatusCode::Forbidden | StatusCode::InternalError)) => {

@@ -20,7 +20,7 @@ use super::request_log::Requests;
 use super::{QueueAddress, is_on_this_machine, profile};
 use crate::Failure;
 
-/// Where AWS is.
+/// The options that choose the AWS account, region and endpoint.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Connection {
     /// A profile of the AWS configuration files: it counts more than credentials in the environment. For single
@@ -35,7 +35,7 @@ pub struct Connection {
     endpoint_url: Option<String>,
 }
 
-/// Which DLQ.
+/// The options that name a DLQ.
 #[derive(Clone, Debug, Args)]
 pub struct DeadLetterQueue {
     #[command(flatten)]
@@ -85,7 +85,7 @@ impl Connection {
         Self { profile, region, endpoint_url }
     }
 
-    /// Its profile and its region, as far as they are named.
+    /// The profile and the region, if they were given.
     pub fn named(&self) -> (Option<&str>, Option<&str>) {
         (self.profile.as_deref(), self.region.as_deref())
     }
@@ -166,7 +166,7 @@ impl Connection {
         self.find(address).await
     }
 
-    /// `None` if there is no such queue.
+    /// `None` if the queue does not exist.
     pub(super) async fn url_of(
         &self,
         client: &Client,
@@ -193,7 +193,7 @@ impl Connection {
     }
 }
 
-/// What SQS says of a queue.
+/// The attributes of a queue.
 pub fn by_name(
     said: impl IntoIterator<Item = HashMap<QueueAttributeName, String>>,
 ) -> BTreeMap<String, String> {
@@ -204,7 +204,7 @@ fn refused(queue: &str, action: &str, reason: &str) -> String {
     format!("{queue}: {reason}; check the queue, the region, the account and your permission for {action}")
 }
 
-/// An emulator on this machine believes anybody: nobody should have to look for credentials for it.
+/// Test credentials for an emulator on this machine, which accepts any.
 pub fn emulator_credentials() -> CredentialsProviderChain {
     let anybody = Credentials::new("test", "test", None, None, "emulator");
     CredentialsProviderChain::first_try("Environment", EnvironmentVariableCredentialsProvider::new())

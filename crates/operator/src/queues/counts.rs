@@ -1,10 +1,10 @@
-//! What SQS says of a queue in numbers.
+//! The counts of a queue.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// What SQS does not say is `None`.
+/// `None` if SQS does not say it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     /// Messages that wait to be received.
@@ -13,7 +13,7 @@ pub struct Counts {
     pub in_flight: Option<u64>,
     /// Messages whose delay is not over.
     pub delayed: Option<u64>,
-    /// How long a message is kept.
+    /// The retention of a message.
     pub retention_seconds: Option<u64>,
 }
 
@@ -34,7 +34,7 @@ impl Counts {
         [self.visible, self.in_flight, self.delayed].into_iter().flatten().fold(0, u64::saturating_add)
     }
 
-    /// Whether it has messages, in any state.
+    /// True if it has messages in any state.
     pub fn has_messages(&self) -> bool {
         self.messages() > 0
     }

@@ -1,5 +1,5 @@
-//! A deployment by its stack's name, or by the names of its queues: a construct in an app of one's own has no outputs
-//! to ask for.
+//! Finds a deployment by its stack's name, or by the names of its queues, since a construct in another app has no
+//! outputs.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use aws_sdk_sqs::Client;
 use clap::Args;
 use redeliver_core::strategy::Role;
 
-use super::{Connection, Requests, said};
+use super::{Connection, Requests, describe};
 use crate::Failure;
 use crate::terminal::stderr;
 
-/// Which deployment.
+/// The options that name a deployment.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct Deployment {
     /// The redeliver stack of this name
@@ -132,7 +132,7 @@ impl Deployed {
     }
 }
 
-/// What the stack's output with a queue's URL is called.
+/// The name of the stack's output with a queue's URL.
 const fn output(role: Role) -> &'static str {
     match role {
         Role::Source => "SourceQueueUrl",
@@ -142,7 +142,7 @@ const fn output(role: Role) -> &'static str {
     }
 }
 
-/// The queue whose DLQ this is. Who only reads the final DLQ can do without it.
+/// The queue whose DLQ this is. Reading the final DLQ works without it.
 async fn source_of(client: &Client, dlq_url: &str) -> Option<String> {
     match client.list_dead_letter_source_queues().queue_url(dlq_url).send().await {
         Ok(answer) => answer.queue_urls.into_iter().next(),
@@ -150,7 +150,7 @@ async fn source_of(client: &Client, dlq_url: &str) -> Option<String> {
             stderr::warning(format_args!(
                 "the source queue is not found: {}; check your permission for sqs:ListDeadLetterSourceQueues on {dlq_url}, or name \
                  the queue with --queue",
-                said(&error)
+                describe(&error)
             ));
             None
         }

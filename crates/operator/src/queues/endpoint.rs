@@ -7,7 +7,7 @@ const CREDENTIALS: &str =
     "--endpoint-url has credentials inside; give them in the environment or by --profile";
 const FRAGMENT: &str = "--endpoint-url has a fragment (#…), which is never sent; remove it";
 
-/// Whether an endpoint is on this machine, or what is wrong with it: without its text, which may have a secret inside.
+/// True if the endpoint is on this machine. An error does not repeat the endpoint, which may contain a secret.
 pub fn is_on_this_machine(text: &str) -> Result<bool, &'static str> {
     match TargetAddress::parse(text, true) {
         Ok(TargetAddress::Url(url)) => Ok(is_loopback(&url)),

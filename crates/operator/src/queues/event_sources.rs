@@ -11,7 +11,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 use crate::Failure;
-use crate::queues::{Connection, Requests, region_in, said};
+use crate::queues::{Connection, Requests, describe, region_in};
 
 /// Lambda's event source mappings.
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ impl Mapping {
     }
 }
 
-/// Whether a mapping in this state reads its queue, or will in a moment.
+/// True if a mapping in this state reads its queue, or will soon.
 pub fn is_on(state: &str) -> bool {
     matches!(state, "Enabled" | "Enabling" | "Creating" | "Updating")
 }
@@ -71,7 +71,7 @@ pub struct LambdaError {
 }
 
 impl LambdaError {
-    /// Whether the same request may succeed later: the mapping is being changed, or there were too many requests.
+    /// True if the same request may succeed later: the mapping is being changed, or there were too many requests.
     pub fn may_pass(&self) -> bool {
         const PASSING: [&str; 4] = [
             "ResourceInUseException",
@@ -129,7 +129,7 @@ where
     E: ProvideErrorMetadata + std::error::Error + 'static,
 {
     let code = error.code().unwrap_or_default().to_owned();
-    LambdaError { code, words: format!("{action}: {}", said(error)) }
+    LambdaError { code, words: format!("{action}: {}", describe(error)) }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use aws_config::provider_config::ProviderConfig;
 use aws_runtime::env_config::file::EnvConfigFiles;
 use aws_types::os_shim_internal::{Env, Fs};
 
-/// Whether a profile is there.
+/// Returns an error if the profile does not exist.
 pub(super) async fn check(name: &str, files: &EnvConfigFiles) -> Result<(), String> {
     let profiles = load(&Fs::real(), &Env::real(), files, None).await;
     let profiles = profiles.map_err(|error| format!("--profile {name}: {error}"))?;

@@ -1,4 +1,4 @@
-//! Which queue, or which queues: those of a deployment, or one by one.
+//! The options that name one queue or several: a deployment's, or one by one.
 
 use clap::Args;
 use futures_util::future::try_join_all;
@@ -33,7 +33,7 @@ pub struct Queues {
 /// A queue and what it is for.
 #[derive(Clone, Debug)]
 pub struct OpenQueue {
-    /// `None` if the queue was named, and nobody says what it is for.
+    /// `None` if the queue was named, so that its role is unknown.
     pub role: Option<Role>,
     pub known: KnownQueue,
 }
@@ -88,7 +88,7 @@ impl Queues {
                 for &role in Role::ALL {
                     match deployed.url(role) {
                         Ok(url) => addresses.push((Some(role), QueueAddress::Url(url.to_owned()))),
-                        // Not every strategy has the second, and a source queue of one's own may not be found.
+                        // Not every strategy has an intermediate DLQ, and an existing source queue may not be found.
                         Err(_) if matches!(role, Role::Source | Role::IntermediateDlq) => {}
                         Err(missing) => return Err(missing),
                     }

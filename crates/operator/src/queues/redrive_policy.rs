@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Where SQS moves what was received too often (Amazon SQS API Reference, "SetQueueAttributes").
+/// Where SQS moves messages that were received too often (Amazon SQS API Reference, "SetQueueAttributes").
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RedrivePolicy {

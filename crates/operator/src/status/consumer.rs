@@ -1,4 +1,4 @@
-//! Checks that somebody takes messages from the source queue.
+//! Finds out whether the source queue has a consumer.
 
 use redeliver_aws::SystemClock;
 use redeliver_core::ports::Clock as _;
@@ -8,12 +8,12 @@ use crate::queues::Connection;
 use crate::queues::event_sources::{EventSources, LambdaError, Mapping};
 use crate::status::readers::Readers;
 
-/// Who takes messages from the source queue.
+/// The consumer of the source queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Consumer {
     /// A function does. A queue outside of the stack without event source mappings is taken to have a consumer.
     There,
-    /// Nobody; a sentence says why.
+    /// None, with the reason.
     Nobody(String),
     /// Lambda does not say; its words.
     Unknown(String),
@@ -27,7 +27,7 @@ impl Consumer {
             Ok(mappings) if is_stack || !mappings.is_empty() => {
                 Some(Readers::look(connection, source_arn, Some(mappings), None, SystemClock.now()).await)
             }
-            // A queue of somebody else's may be read by anybody.
+            // A queue outside of the stack may have any reader.
             _ => None,
         };
         Ok(Self::of(mappings, readers.as_ref(), is_stack))

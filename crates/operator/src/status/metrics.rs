@@ -8,7 +8,7 @@ use redeliver_core::message::Timestamp;
 use super::target::{self, PERIOD};
 use crate::Failure;
 use crate::queues::cloudwatch::{Metric, NO_STATE, NoPoints, OLDEST_MESSAGE, Point, points};
-use crate::queues::{Connection, Requests, name_in, region_in, said};
+use crate::queues::{Connection, Requests, describe, name_in, region_in};
 
 /// Receives count for as long; CloudWatch has them a few minutes late.
 pub const RECEIVES_LOOK_BACK: TimeDelta = TimeDelta::minutes(15);
@@ -29,7 +29,7 @@ pub struct Metrics {
     client: Client,
 }
 
-/// What went through a queue, in points without an order.
+/// The flow through a queue, as points in any order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Flow {
     pub age_seconds: Vec<Point>,
@@ -45,8 +45,8 @@ impl Metrics {
         Ok(Self { client: Client::from_conf(config) })
     }
 
-    /// How old the oldest message of each queue is, what came in and what was deleted, in the hour before now: a point
-    /// every five minutes, a few minutes late.
+    /// For each queue, the age of the oldest message, sends and deletions in the last hour: a point every five minutes,
+    /// a few minutes late.
     pub async fn flows(&self, queues: &[&str], now: Timestamp) -> Result<Vec<Flow>, Failure> {
         const HOUR: TimeDelta = TimeDelta::hours(1);
         let names = [OLDEST_MESSAGE, "NumberOfMessagesSent", "NumberOfMessagesDeleted"];
@@ -57,7 +57,7 @@ impl Metrics {
         Ok(queues.iter().map(|_| Flow { age_seconds: next(), sent: next(), deleted: next() }).collect())
     }
 
-    /// What was received from a queue, as far back as its readers are looked for.
+    /// Receives from a queue in the time in which readers are looked for.
     pub async fn receives(&self, queue_arn: &str, now: Timestamp) -> Result<Receives, Failure> {
         let metrics = RECEIVE_METRICS.map(|name| Metric::of_queue(name, name_in(queue_arn)));
         let points = self.points(&metrics, TimeDelta::minutes(1), now - RECEIVES_LOOK_BACK, now).await?;
@@ -70,7 +70,7 @@ impl Metrics {
     pub async fn alarms(&self, prefix: &str) -> Result<Vec<(String, String)>, Failure> {
         let request = self.client.describe_alarms().alarm_name_prefix(prefix);
         let pages: Result<Vec<_>, _> = request.into_paginator().send().collect().await;
-        let pages = pages.map_err(|error| format!("cloudwatch:DescribeAlarms: {}", said(&error)))?;
+        let pages = pages.map_err(|error| format!("cloudwatch:DescribeAlarms: {}", describe(&error)))?;
         let alarms = pages.into_iter().flat_map(|page| page.metric_alarms.unwrap_or_default());
         Ok(alarms
             .map(|alarm| {
@@ -104,7 +104,7 @@ impl Metrics {
         let period_seconds = period.num_seconds().try_into()?;
         points(&self.client, metrics, period_seconds, start, end).await.map_err(|error| {
             let why = match error {
-                NoPoints::Request(error) => said(&*error),
+                NoPoints::Request(error) => describe(&*error),
                 NoPoints::Metric(why) => why,
             };
             format!("cloudwatch:GetMetricData: {why}").into()

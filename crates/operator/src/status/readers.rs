@@ -1,5 +1,5 @@
-//! What reads a queue. Lambda lists event source mappings; containers and programs are in no list, so they are deduced
-//! from what is received.
+//! The readers of a queue. Lambda lists event source mappings. Containers and programs are in no list, so they are
+//! deduced from receives.
 
 use redeliver_core::message::Timestamp;
 use serde::Serialize;
@@ -13,15 +13,15 @@ use crate::terminal::units::counted;
 /// An audit is over after a minute or two. A poller asks at least three times in each minute.
 const STEADY_MINUTES: usize = 5;
 
-/// What reads a queue, as far as it can be known.
+/// The readers of a queue, as far as they can be known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum Readers {
-    /// An event source mapping that is on. What else reads the queue beside it cannot be told apart.
+    /// An event source mapping is on. Other readers cannot be distinguished from it.
     EventSourceMapping,
     /// It is received from, by no event source mapping that is on.
     SomethingElse {
-        /// Whether Lambda has listed the queue's event source mappings; if not, it may be one.
+        /// True if Lambda listed the queue's event source mappings. If not, the reader may be one.
         mappings_known: bool,
         messages_received: u64,
         empty_receives: u64,
@@ -68,7 +68,7 @@ impl Readers {
         receives: Result<Receives, String>,
         now: Timestamp,
     ) -> Self {
-        // What a mapping received before it was switched off is still in flight, and still counted.
+        // Messages that a mapping received before it was switched off are still in flight and counted.
         let switched_off = mappings.into_iter().flatten().filter_map(|mapping| mapping.last_modified).max();
         let in_flight = in_flight.filter(|_| mappings.is_none_or(<[_]>::is_empty));
         Self::without_mapping(mappings.is_some(), switched_off, in_flight, receives, now)

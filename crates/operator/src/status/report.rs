@@ -1,4 +1,4 @@
-//! What is known of a deployment: a table for people, one JSON object for programs.
+//! The status of a deployment: a table for people, one JSON object for programs.
 
 use std::collections::BTreeMap;
 
@@ -18,28 +18,28 @@ pub(super) const NAMED: &str = "queue";
 pub struct Status {
     /// The name of the stack, or prefix and stage; `None` if queues were named.
     pub deployment: Option<String>,
-    /// `None` if there is no function that could tell.
+    /// `None` if no function has a circuit breaker.
     pub target: Option<Target>,
     /// In the order in which a message that fails goes through them.
     pub queues: Vec<QueueStatus>,
-    /// What could not be read.
+    /// Errors about what could not be read.
     pub problems: Vec<String>,
 }
 
 /// One queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct QueueStatus {
-    /// What it is in the deployment.
+    /// Its role in the deployment.
     pub role: &'static str,
     pub name: String,
     pub arn: String,
     #[serde(flatten)]
     pub counts: Counts,
-    /// Where messages go that were received too often.
+    /// The queue to which SQS moves messages that were received too often.
     pub redrive: Option<Redrive>,
     /// Its event source mappings; `None` if they could not be read.
     pub mappings: Option<Vec<Mapping>>,
-    /// What reads it; `None` of a final DLQ, which is for people.
+    /// Its readers; `None` for a final DLQ, which people read.
     pub readers: Option<Readers>,
 }
 
@@ -66,7 +66,7 @@ impl QueueStatus {
 }
 
 impl QueueStatus {
-    /// What people know it by: one that was named has no role.
+    /// Its role, or the name of a queue that was named.
     fn label(&self) -> &str {
         if self.role == NAMED { &self.name } else { self.role }
     }
@@ -121,7 +121,7 @@ impl Status {
         (!rows.is_empty()).then(|| table(&header, rows, [3]))
     }
 
-    /// What reads the queues that no event source mapping reads.
+    /// The readers of queues without an event source mapping.
     fn other_readers(&self) -> Option<String> {
         let lines: Vec<_> = self
             .queues

@@ -1,4 +1,4 @@
-//! Whether the target is down, by what the circuit breaker counts. Held messages cannot be looked at: a receive would
+//! Decides from the circuit breaker's metric whether the target is down. Held messages cannot be read: a receive would
 //! move them.
 
 use chrono::{DurationRound as _, TimeDelta};
@@ -11,9 +11,9 @@ use crate::terminal::units::about;
 /// The period of a point, the same as for the alarm `target-down` and of all graphs (`PERIOD` of infra/lib/metrics.ts).
 pub(super) const PERIOD: TimeDelta = TimeDelta::minutes(5);
 
-/// An outage is not over while its signs are no further apart: if nothing new comes in, nobody says anything until the
-/// held messages are back, 900 s at most. A point has the time at which its period begins, and what lies 900 s apart is
-/// never more than three periods apart. The alarm counts in the same way (infra/lib/target-alarm.ts).
+/// An outage continues while its signs are at most this far apart. If nothing new arrives, there is no sign until held
+/// messages come back after at most 900 s. A point has the start of its period as its time, so signs 900 s apart are at
+/// most three periods apart. The alarm counts in the same way (infra/lib/target-alarm.ts).
 const QUIET: TimeDelta = TimeDelta::minutes(15);
 
 /// For so long a point that belongs to a period that has ended may still be on its way from the log.
@@ -21,13 +21,13 @@ const LATE: TimeDelta = TimeDelta::minutes(2);
 
 const LOOK_BACK: TimeDelta = TimeDelta::days(14);
 
-/// What is known of the target.
+/// The state of the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum Target {
     Down(Outage),
     NoOutageSeen,
-    /// What would tell could not be read.
+    /// The metric could not be read.
     Unknown,
 }
 
@@ -37,7 +37,7 @@ pub struct Outage {
     /// Its first sign.
     #[serde(rename = "down_since")]
     pub since: Timestamp,
-    /// It may have begun before: nobody has looked further back.
+    /// It may have begun earlier, before the time that was asked for.
     pub or_longer: bool,
     /// By now.
     pub seconds: i64,

@@ -22,7 +22,7 @@ const ZERO_WIDTH_JOINER: char = '\u{200d}';
 /// A digit becomes a key of a telephone with it, behind the selector of emoji.
 const KEYCAP: char = '\u{20e3}';
 
-/// Text on one line that is safe to look at.
+/// Escapes text for one line.
 pub fn escaped(text: &str) -> String {
     escaped_except(text, |_| false)
 }
@@ -74,7 +74,7 @@ fn push_clipped(escaped: &mut String, clipped: &mut u64) {
     }
 }
 
-/// How a character is shown.
+/// The way in which a character is shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shown {
     AsItIs,
@@ -93,12 +93,12 @@ fn looked_at(text: &str) -> impl Iterator<Item = (char, Shown)> + '_ {
     })
 }
 
-/// What is shown before a character, as far as it matters.
+/// The relevant characters before the current one.
 #[derive(Default)]
 struct Before {
     /// The last character, if it is shown as it is.
     last: Option<char>,
-    /// The last one that is no mark and no joiner.
+    /// The last character that is neither a mark nor a joiner.
     base: Option<char>,
     /// Marks since then.
     marks: usize,
@@ -130,7 +130,7 @@ impl Before {
         Shown::AsItIs
     }
 
-    /// Whether an invisible character stands where a script or an emoji needs it, and is seen by what it does there.
+    /// True if an invisible character is where a script or an emoji needs it, and so has a visible effect.
     fn needs(&self, character: char, next: Option<char>) -> bool {
         let joining = |of: Option<char>| of.map(|of| CodePointMapData::<JoiningType>::new().get(of));
         match character {
@@ -145,7 +145,7 @@ impl Before {
                     || self.base.is_some_and(|base| is_pictographic(base) || is_skin_tone(base))
                         && next.is_some_and(is_pictographic)
             }
-            // How the one character before it looks.
+            // Selects the look of the character before it.
             '\u{fe0e}' | '\u{fe0f}' => match self.last {
                 Some(base) if base.is_ascii() => is_emoji(base) && next == Some(KEYCAP),
                 Some(base) => self.marks == 0 && is_emoji(base),

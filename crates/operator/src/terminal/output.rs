@@ -1,4 +1,4 @@
-//! Where a report goes, and how each JSON document begins.
+//! The destination of a report, and the beginning of each JSON document.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::files::{FileError, create_output, unwritable};
 use crate::terminal::escape::{escaped_json, escaped_lines};
 
-/// Where a report goes.
+/// The destination of a report.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Output {
     /// Write there instead of standard output; a file that is there is not overwritten
@@ -19,7 +19,7 @@ pub struct Output {
     output: Option<PathBuf>,
 }
 
-/// How a report is printed.
+/// The format of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// For people.
@@ -28,10 +28,10 @@ pub enum Format {
     Json,
 }
 
-/// How a report is printed, and where to.
+/// The format and the destination of a report.
 #[derive(Clone, Debug, Args)]
 pub struct Printing {
-    /// How to print the result
+    /// The format of the result
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
     #[command(flatten)]
@@ -83,7 +83,7 @@ impl Output {
         }
     }
 
-    /// Writes the text. It is no error if the reader of standard output closes it early, as `head` does.
+    /// Writes the text. If the reader of standard output closes it early, as `head` does, that is not an error.
     pub fn write(&self, text: &str) -> Result<(), FileError> {
         let (written, name) = match self.file() {
             Some(path) => (create(path)?.write_all(text.as_bytes()), path),
@@ -98,7 +98,7 @@ impl Output {
     }
 }
 
-/// A new file, or what is no file and can be written to.
+/// Creates a file, or opens a pipe or device for writing.
 pub fn create(path: &Path) -> Result<File, FileError> {
     create_output(path).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => FileError::new(path, error),

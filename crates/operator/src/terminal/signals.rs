@@ -48,7 +48,7 @@ pub fn interrupted(remark: &'static str) -> io::Result<Stop> {
             };
             let _ = listening.send(Ok(()));
             signals.next().await;
-            // Before it is said: a reader of the line may rely on it.
+            // Before the remark: a reader of the line may rely on it.
             wish.request();
             stderr::remark(remark);
             signals.next().await;

@@ -1,5 +1,4 @@
-//! What the program says on standard error, apart from its result: as much as `-v` and `-q` want of it, in colour as
-//! `--color` says.
+//! Messages on standard error, with the amount and the colours that `-v`, `-q` and `--color` ask for.
 
 use std::fmt::Display;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -20,21 +19,21 @@ static LEVEL: AtomicU8 = AtomicU8::new(NORMAL);
 
 const OF_ALL: &str = "Options of all commands";
 
-/// How much is said, and in which colours.
+/// The options about standard error.
 #[derive(Clone, Copy, Debug, Args)]
-pub struct Voice {
-    /// Say more on standard error: each request to AWS, and how it was answered
+pub struct StderrArgs {
+    /// Print more on standard error: each request to AWS, and the answer's status
     #[arg(short, long, global = true, help_heading = OF_ALL, conflicts_with = "quiet")]
     verbose: bool,
-    /// Say only warnings and errors on standard error: no remarks, no progress
+    /// Print only warnings and errors on standard error: no remarks, no progress
     #[arg(short, long, global = true, help_heading = OF_ALL)]
     quiet: bool,
-    /// Whether to use colours; `auto` is on a terminal without `NO_COLOR`
+    /// When to use colours; `auto` means on a terminal without `NO_COLOR`
     #[arg(long, global = true, help_heading = OF_ALL, value_name = "WHEN", value_enum, default_value_t = ColorChoice::Auto)]
     color: ColorChoice,
 }
 
-impl Voice {
+impl StderrArgs {
     /// From now on, for the whole process.
     pub fn apply(self) {
         LEVEL.store(
@@ -67,34 +66,34 @@ pub fn colors_of(arguments: impl Iterator<Item = std::ffi::OsString>) -> ColorCh
     }
 }
 
-/// Why the command cannot do its work.
+/// Prints the reason why the command failed.
 pub fn error(what: impl Display) {
     let word = style("error:").for_stderr().red().bold();
     stderr::line(format_args!("{word} {}", one_entry(what)));
 }
 
-/// What needs somebody's attention.
+/// Prints something that needs attention.
 pub fn warning(what: impl Display) {
     let word = style("warning:").for_stderr().yellow().bold();
     stderr::line(format_args!("{word} {}", one_entry(what)));
 }
 
-/// What is good to know.
+/// Prints useful information.
 pub fn remark(what: impl Display) {
     if LEVEL.load(Ordering::Relaxed) >= NORMAL {
         stderr::line(one_entry(what));
     }
 }
 
-/// What `-v` asks for.
+/// Prints details with `-v`.
 pub fn detail(what: impl Display) {
     if is_verbose() {
         stderr::line(style(one_entry(what)).for_stderr().dim());
     }
 }
 
-/// Text that is safe to look at, with its later lines indented: what AWS, the system or a file's name has after a line
-/// break is not taken for a line of ours.
+/// Escapes the text and indents its later lines, so that a line break from AWS, the system or a file name cannot start
+/// a line that looks like ours.
 fn one_entry(what: impl Display) -> String {
     escaped_lines(what.to_string().trim_end()).replace('\n', "\n  ")
 }
@@ -103,8 +102,8 @@ pub fn is_verbose() -> bool {
     LEVEL.load(Ordering::Relaxed) >= VERBOSE
 }
 
-/// From now on warnings and errors alone: of a process whose log is read by programs.
-pub fn hush() {
+/// From now on print only warnings and errors, in a process whose log programs read.
+pub fn be_quiet() {
     LEVEL.store(QUIET, Ordering::Relaxed);
 }
 

@@ -23,8 +23,8 @@ pub fn counted(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", grouped(number), if number == 1 { "" } else { "s" })
 }
 
-/// `1h 30m`: as it is written on the command line. No unit between two others is left out: `1h 0m 30s` cannot be taken
-/// for an hour and a half.
+/// `1h 30m`, as on the command line. No unit between two others is left out: `1h 0m 30s` does not look like an hour and
+/// a half.
 pub fn span(seconds: u64) -> String {
     let units = [
         (seconds / DAY, "d"),
@@ -38,7 +38,7 @@ pub fn span(seconds: u64) -> String {
     words.join(" ")
 }
 
-/// A span without what nobody wants to know: `3d 4h`, `1h 5m`, `12s`.
+/// A rounded span: `3d 4h`, `1h 5m`, `12s`.
 pub fn about(seconds: i64) -> String {
     let seconds = u64::try_from(seconds).unwrap_or(0);
     let precision = match seconds {
@@ -50,7 +50,7 @@ pub fn about(seconds: i64) -> String {
     span(seconds - seconds % precision)
 }
 
-/// A bar as long as its share of the longest one, of `width_max` characters. What is not 0 is seen.
+/// A bar of at most `width_max` characters. A count above 0 has at least one.
 pub fn bar(count: u64, most: u64, width_max: u64) -> String {
     "█".repeat(usize::try_from((count * width_max).div_ceil(most.max(1))).unwrap_or(0))
 }
@@ -81,7 +81,7 @@ pub fn float(count: u64) -> f64 {
     count as f64
 }
 
-/// A span on the command line: so many whole seconds.
+/// Parses a span of whole seconds on the command line.
 pub fn seconds(limits: RangeInclusive<u64>) -> impl Fn(&str) -> Result<Duration, String> + Clone {
     move |text| {
         let given = humantime::parse_duration(text)
@@ -94,7 +94,7 @@ pub fn seconds(limits: RangeInclusive<u64>) -> impl Fn(&str) -> Result<Duration,
     }
 }
 
-/// A whole number on the command line, within limits.
+/// Parses a whole number within limits on the command line.
 pub fn number<N, R>(range: R) -> impl Fn(&str) -> Result<N, String> + Clone
 where
     N: FromStr + PartialOrd + Display,

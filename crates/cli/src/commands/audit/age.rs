@@ -1,4 +1,4 @@
-//! How long messages have been here, and when SQS will delete them.
+//! The ages of messages in this queue, and when SQS will delete them.
 
 use std::time::Duration;
 
@@ -25,14 +25,14 @@ pub struct Age {
     /// When the newest was sent.
     #[serde(serialize_with = "if_any")]
     pub newest: Option<Timestamp>,
-    /// How old the oldest is.
+    /// The age of the oldest message.
     pub oldest_seconds: i64,
     /// Under 1 hour, 6 hours, 1 day, 3 days, 7 days, 14 days, and older.
     pub classes: [u64; 7],
     /// When SQS deletes the oldest; nothing if the queue's retention is not known.
     #[serde(serialize_with = "if_any")]
     pub first_expires_at: Option<Timestamp>,
-    /// What SQS deletes within a day.
+    /// Messages that SQS deletes within a day.
     pub expires_within_a_day: u64,
 }
 

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use crate::commands::selection_args::Picking;
-use redeliver_operator::dead_letter_source::Source;
+use crate::commands::selection_args::SelectionArgs;
+use redeliver_operator::dead_letter_source::DeadLetterSource;
 use redeliver_operator::terminal::output::Output;
 
 /// Tell what died, why and when, by reading a DLQ without consuming it, or a file of dead letters.
@@ -48,22 +48,22 @@ Exit codes:
   6  with --since: there is a cause that was never told; also if 1, 3 or 4 is true")]
 pub struct Arguments {
     #[command(flatten)]
-    pub(super) source: Source,
+    pub(super) source: DeadLetterSource,
     #[command(flatten)]
-    pub(super) picking: Picking,
-    /// What is printed: a report (table, json, html), or one line a message (jsonl with the whole body, csv)
+    pub(super) selection: SelectionArgs,
+    /// The output: a report (table, json, html), or one line a message (jsonl with the whole body, csv)
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(super) format: Format,
     #[command(flatten)]
     pub(super) output: Output,
     /// Print one message whole, by its `message_id` or by SQS's id
-    #[arg(long, value_name = "ID", conflicts_with_all = ["format", "Picking", "archive"])]
+    #[arg(long, value_name = "ID", conflicts_with_all = ["format", "SelectionArgs", "archive"])]
     pub(super) show: Option<String>,
     /// Do not mask the values of bodies (--show, html), nor those of attributes (html); with csv: add the bodies
     #[arg(long)]
     pub(super) reveal: bool,
-    /// Tell each new cause once, with a line each: this file keeps those that were told. Without --format or --output
-    /// nothing else is printed, so that a cron job is silent as long as there is nothing new
+    /// Print each new cause once, on a line of its own; this file remembers the causes. Without --format or --output
+    /// nothing else is printed, so a cron job is silent until there is something new
     #[arg(long, value_name = "FILE", conflicts_with = "show")]
     pub(super) since: Option<PathBuf>,
     /// Keep all that is needed to restore each message in this new file, as JSON Lines; it is not overwritten
@@ -72,13 +72,13 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// Whether people see the report itself, or with `--since` the new causes, on standard output.
+    /// True if the report, or with `--since` the new causes, are printed for people on standard output.
     pub(super) fn is_table_on_stdout(&self) -> bool {
         self.format == Format::Table && self.output.file().is_none()
     }
 }
 
-/// What is printed.
+/// The output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// A report for people.

@@ -1,4 +1,4 @@
-//! How many retries were made, and which of them nothing is known of.
+//! Retries that were made, and those that the history does not have.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 use redeliver_dead_letters::DeadLetterRecord;
 use redeliver_operator::dead_letter::skipped_attempts;
 
-/// `retry_attempt` is at most this; what somebody else wrote is counted as if it were this.
+/// Our own `retry_attempt` is never higher. Higher values of other writers count as this.
 const ATTEMPTS_MAX: u32 = 1000;
 const EXAMPLES_MAX: usize = 10;
 

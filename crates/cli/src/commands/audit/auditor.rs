@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use futures_util::future::{Either, select};
 use redeliver_core::ports::{Clock, Queue};
 
-use super::report::{Report, Tally};
+use super::report::{AuditReport, Tally};
 use super::view::View;
 use redeliver_dead_letters::{Archive, Choice, Coverage, DeadLetterRecord, Pick, Reader};
 use redeliver_operator::Failure;
@@ -14,7 +14,7 @@ use redeliver_operator::sentences::picked_without_members;
 /// All that an audit does with a message.
 pub(super) struct Auditor<'a> {
     pub(super) pick: Pick,
-    /// After so many messages it ends.
+    /// Maximum number of messages to read.
     pub(super) max: u64,
     pub(super) tally: Tally,
     pub(super) archive: Option<Archive>,
@@ -22,31 +22,31 @@ pub(super) struct Auditor<'a> {
     pub(super) output: &'a mut dyn Write,
 }
 
-/// What an audit came to.
+/// The result of an audit.
 #[derive(Debug)]
 pub(super) struct Audited {
-    pub(super) report: Report,
-    /// What was named and is not there, in sentences; of a queue that was not read to its end nobody knows.
+    pub(super) report: AuditReport,
+    /// Sentences about ids and groups that were named and not found. Empty if the queue was not read to its end.
     pub(super) missing: Vec<String>,
     /// The reader of the output closed it before its end.
     pub(super) output_closed: bool,
     pub(super) still_hidden: u64,
     pub(super) remark: Option<String>,
-    /// With `--since`: whether there is a cause that was never told.
+    /// With `--since`: true if there is a new cause.
     pub(super) has_new_causes: bool,
 }
 
-/// How far it is.
+/// The progress of an audit.
 pub(super) enum Progress {
     Read {
         seen: u64,
         approximate: u64,
     },
-    /// What comes now is the report.
+    /// Only the report follows.
     Over,
 }
 
-/// Why reading ends before the queue does.
+/// Reasons to stop reading before the end of the queue.
 enum End {
     Interrupted,
     /// As many as were asked for.
@@ -89,8 +89,7 @@ impl Auditor<'_> {
             progress(Progress::Read { seen, approximate: reader.approximate() });
             end = messages.into_iter().find_map(|message| self.take(&DeadLetterRecord::new(message)).err());
         }
-        // Whatever happened, first everything is given back, and what was archived is on disk; only then an error ends
-        // it.
+        // Whatever happened, give all messages back and put the archive on disk before an error is returned.
         let coverage = reader.finish().await;
         let archived = self.archive.as_mut().map_or(Ok(()), Archive::sync);
         if let Some(End::Failed(error)) = end {
@@ -99,7 +98,7 @@ impl Auditor<'_> {
         archived?;
         self.pick.check_filter()?;
         progress(Progress::Over);
-        // What came out of the queue after the end was seen by nobody.
+        // Messages that arrived after the last one were not audited.
         let coverage = Coverage { seen, complete: coverage.complete && end.is_none(), ..coverage };
         let mut report = self.tally.into_report(coverage, matches!(end, Some(End::Interrupted)));
         report.max_reached = matches!(end, Some(End::MaxReached));

@@ -16,7 +16,7 @@ const EXAMPLES_MAX: usize = 10;
 pub struct Duplicates {
     /// Messages of which there is more than one.
     pub messages: u64,
-    /// How many are too many: one of each is none.
+    /// The messages beyond the first of each.
     pub extra: u64,
     /// Ids of some of them.
     pub examples: Vec<String>,

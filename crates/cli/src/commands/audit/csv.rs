@@ -8,7 +8,7 @@ use redeliver_dead_letters::DeadLetterRecord;
 use redeliver_dead_letters::groups::written;
 use redeliver_operator::terminal::escape::escaped_lines;
 
-/// What is in a column of a message.
+/// The value of a column.
 type Cell = fn(&DeadLetterRecord) -> String;
 
 const COLUMNS: [(&str, Cell); 13] = [
@@ -31,7 +31,7 @@ const BODY: (&str, Cell) = ("body", |record| record.message.body.clone());
 
 /// One line a message.
 pub(super) struct Csv {
-    /// Whether the bodies are shown.
+    /// True if bodies are shown.
     pub(super) reveal: bool,
 }
 

@@ -3,7 +3,7 @@
 use redeliver_testing::dead_letters;
 pub(crate) use redeliver_testing::dead_letters::{at, body, id, received};
 
-use super::report::{Context, Report, Tally};
+use super::report::{AuditReport, Context, Tally};
 use redeliver_dead_letters::{Coverage, DeadLetterRecord};
 
 pub(crate) fn foreign(body: &str, number: u32) -> DeadLetterRecord {
@@ -38,7 +38,7 @@ pub(crate) fn context() -> Context {
 }
 
 /// The report on these records, all of the queue.
-pub(crate) fn report(records: &[DeadLetterRecord]) -> Report {
+pub(crate) fn report(records: &[DeadLetterRecord]) -> AuditReport {
     let mut tally = Tally::new(context());
     records.iter().for_each(|record| tally.add(record));
     let seen = records.len() as u64;

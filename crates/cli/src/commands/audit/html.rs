@@ -7,7 +7,7 @@ use std::io::{self, Write};
 
 use maud::{Markup, html};
 
-use super::report::Report;
+use super::report::AuditReport;
 use super::table::{ages, attempts};
 use super::view::View;
 use charts::{bars, class_of, columns};
@@ -40,7 +40,7 @@ impl View for Page {
         Ok(())
     }
 
-    fn end(&mut self, report: &Report, output: &mut dyn Write) -> io::Result<()> {
+    fn end(&mut self, report: &AuditReport, output: &mut dyn Write) -> io::Result<()> {
         let messages = std::mem::take(&mut self.messages);
         let body = html! {
             (header(report))
@@ -60,7 +60,7 @@ impl View for Page {
     }
 }
 
-fn header(report: &Report) -> Markup {
+fn header(report: &AuditReport) -> Markup {
     html! {
         header {
             h1 { (counted(report.total, "dead letter")) }
@@ -74,8 +74,8 @@ fn header(report: &Report) -> Markup {
     }
 }
 
-fn facts(report: &Report) -> Markup {
-    let Report { age, duplicates, skipped_attempts: skipped, .. } = report;
+fn facts(report: &AuditReport) -> Markup {
+    let AuditReport { age, duplicates, skipped_attempts: skipped, .. } = report;
     let expires = age.first_expires_at.map_or_else(
         || "retention not known".to_owned(),
         |moment| format!("SQS deletes it {}", moment.format("%Y-%m-%d %H:%M")),
@@ -95,7 +95,7 @@ fn facts(report: &Report) -> Markup {
     ])
 }
 
-fn figures(report: &Report) -> Markup {
+fn figures(report: &AuditReport) -> Markup {
     let mut by_type: Vec<_> = report.by_error_type.clone().into_iter().collect();
     by_type.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let arrivals = format!("arrivals in this queue, {} each", about(report.over_time.span_seconds));

@@ -18,7 +18,7 @@ type Counts = BTreeMap<String, u64>;
 /// Dead letters by the time they were sent to this queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct OverTime {
-    /// How long each span is.
+    /// The length of each span.
     pub span_seconds: i64,
     /// The spans in order, from the first with a dead letter to the last, without those that have none.
     pub spans: Vec<Span>,

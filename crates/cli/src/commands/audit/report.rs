@@ -1,4 +1,4 @@
-//! What an audit finds: a value, made from records, of bounded size.
+//! The report of an audit: a value of bounded size, made from records.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,10 +17,10 @@ use redeliver_operator::terminal::output::document;
 use redeliver_operator::terminal::units::{counted, grouped};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Report {
+pub struct AuditReport {
     /// Dead letters that were asked for: all that were seen, or those that the filter let through.
     pub total: u64,
-    /// How much of the queue was seen.
+    /// The part of the queue that was read.
     pub coverage: Coverage,
     /// Messages that the filter could not judge; they are in no other count.
     pub not_judged: NotJudged,
@@ -36,21 +36,21 @@ pub struct Report {
     pub duplicates: Duplicates,
     /// Attempts without a known failure.
     pub skipped_attempts: SkippedAttempts,
-    /// Whether all of the queue was seen.
+    /// True if all of the queue was read.
     pub complete: bool,
-    /// Whether the audit was interrupted.
+    /// True if the audit was interrupted.
     pub interrupted: bool,
-    /// Whether it ended with as many as `--max` asked for.
+    /// True if `--max` ended it.
     pub max_reached: bool,
     #[serde(flatten)]
     pub context: Context,
 }
 
-/// What is being looked at, and when.
+/// The queue or file, and the time of the audit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Context {
     pub queue: String,
-    /// How long the queue keeps messages, if that is known.
+    /// The queue's retention, if it is known.
     #[serde(skip)]
     pub retention: Option<Duration>,
     /// The moment of the audit.
@@ -61,12 +61,12 @@ pub struct Context {
     pub filter: Option<String>,
 }
 
-impl Report {
+impl AuditReport {
     pub fn json(&self) -> String {
         document("audit", self)
     }
 
-    /// What is missing, in a sentence; `None` if all was seen.
+    /// A sentence about unread messages; `None` if all were read.
     pub fn incompleteness(&self) -> Option<String> {
         let Coverage { seen, approximate, unreadable, .. } = self.coverage;
         if self.complete {
@@ -95,7 +95,7 @@ impl Report {
 /// Counts records, one after the other; its size does not grow with the queue beyond its tables' limits.
 #[derive(Debug, Default)]
 pub struct Tally {
-    report: Report,
+    report: AuditReport,
     groups: GroupTable,
     times: Times,
     copies: Copies,
@@ -103,10 +103,10 @@ pub struct Tally {
 
 impl Tally {
     pub fn new(context: Context) -> Self {
-        Self { report: Report { context, ..Report::default() }, ..Self::default() }
+        Self { report: AuditReport { context, ..AuditReport::default() }, ..Self::default() }
     }
 
-    /// How many so far.
+    /// The count so far.
     pub(super) fn total(&self) -> u64 {
         self.report.total
     }
@@ -130,8 +130,8 @@ impl Tally {
         self.report.not_judged.add(record, why);
     }
 
-    pub fn into_report(self, coverage: Coverage, interrupted: bool) -> Report {
-        Report {
+    pub fn into_report(self, coverage: Coverage, interrupted: bool) -> AuditReport {
+        AuditReport {
             coverage,
             groups: self.groups.into_groups(),
             over_time: self.times.into_over_time(),

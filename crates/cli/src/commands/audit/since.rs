@@ -3,16 +3,16 @@
 use std::io::{self, Write};
 
 use redeliver_dead_letters::groups::{Group, written};
-use redeliver_dead_letters::{DeadLetterRecord, Known};
+use redeliver_dead_letters::{DeadLetterRecord, KnownCauses};
 
-use super::report::Report;
+use super::report::AuditReport;
 use super::view::View;
 use redeliver_operator::terminal::escape::escaped;
 use redeliver_operator::terminal::units::counted;
 
 /// Prints the new causes at the end.
 pub(super) struct NewCauses {
-    pub(super) known: Known,
+    pub(super) known: KnownCauses,
 }
 
 impl View for NewCauses {
@@ -20,13 +20,13 @@ impl View for NewCauses {
         Ok(())
     }
 
-    fn end(&mut self, report: &Report, output: &mut dyn Write) -> io::Result<()> {
+    fn end(&mut self, report: &AuditReport, output: &mut dyn Write) -> io::Result<()> {
         lines(&self.known, &report.groups).iter().try_for_each(|line| writeln!(output, "{line}"))
     }
 }
 
-/// A line for each group whose cause was never told.
-pub(super) fn lines(known: &Known, groups: &[Group]) -> Vec<String> {
+/// A line for each group with a new cause.
+pub(super) fn lines(known: &KnownCauses, groups: &[Group]) -> Vec<String> {
     known.new_among(groups).into_iter().map(line).collect()
 }
 
@@ -55,8 +55,8 @@ mod tests {
             record("NON_RETRYABLE_ERROR", "no such\u{1b} user\nsorry", 1),
             record("RETRY_ATTEMPT_EXCEEDED", "", 2),
         ]);
-        let mut known = Known::nothing("arn");
-        let printed = |known: &Known| {
+        let mut known = KnownCauses::nothing("arn");
+        let printed = |known: &KnownCauses| {
             let mut output = Vec::new();
             NewCauses { known: known.clone() }.end(&report, &mut output).unwrap();
             String::from_utf8(output).unwrap()

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal as _, Write};
 use console::Style;
 
 use super::age::NAMES;
-use super::report::Report;
+use super::report::AuditReport;
 use super::view::View;
 use redeliver_dead_letters::groups::{Group, written};
 use redeliver_operator::terminal::escape::{escaped, shortened};
@@ -26,7 +26,7 @@ pub(super) struct Table {
 }
 
 impl View for Table {
-    fn end(&mut self, report: &Report, output: &mut dyn Write) -> io::Result<()> {
+    fn end(&mut self, report: &AuditReport, output: &mut dyn Write) -> io::Result<()> {
         let (letters, queue) = (counted(report.total, "dead letter"), escaped(&report.context.queue));
         let (letters, now) = (self.style().bold().apply_to(letters), written(report.context.now));
         writeln!(output, "{letters} in {queue} ({now})")?;
@@ -105,7 +105,7 @@ impl Table {
         Ok(())
     }
 
-    fn remarks(&self, report: &Report, output: &mut dyn Write) -> io::Result<()> {
+    fn remarks(&self, report: &AuditReport, output: &mut dyn Write) -> io::Result<()> {
         let age = &report.age;
         writeln!(output, "\nThe oldest has been here for {}.", about(age.oldest_seconds))?;
         if age.expires_within_a_day > 0 {
@@ -137,11 +137,11 @@ impl Table {
     }
 }
 
-pub(super) fn ages(report: &Report) -> Vec<(String, u64)> {
+pub(super) fn ages(report: &AuditReport) -> Vec<(String, u64)> {
     NAMES.into_iter().map(str::to_owned).zip(report.age.classes).collect()
 }
 
-pub(super) fn attempts(report: &Report) -> Vec<(String, u64)> {
+pub(super) fn attempts(report: &AuditReport) -> Vec<(String, u64)> {
     let known: Vec<_> = report.attempts.known.iter().map(|(attempts, count)| (*attempts, *count)).collect();
     let (shown, more) = known.split_at(known.len().min(ATTEMPTS_MAX));
     let mut rows: Vec<_> = shown.iter().map(|(attempts, count)| (attempts.to_string(), *count)).collect();

@@ -1,7 +1,7 @@
 use clap::Parser;
 
 use super::examples::{record, report};
-use super::report::Report;
+use super::report::AuditReport;
 use super::*;
 use redeliver_dead_letters::Coverage;
 use redeliver_testing::hostile::hostile;
@@ -18,7 +18,7 @@ fn parse(arguments: &[&str]) -> Result<Program, clap::Error> {
 
 #[test]
 fn a_pipeline_can_tell_empty_from_found_from_incomplete() {
-    let audited = |report: &Report| Audited {
+    let audited = |report: &AuditReport| Audited {
         report: report.clone(),
         missing: Vec::new(),
         output_closed: false,
@@ -26,11 +26,11 @@ fn a_pipeline_can_tell_empty_from_found_from_incomplete() {
         remark: None,
         has_new_causes: false,
     };
-    let code = |report: &Report| format!("{:?}", exit_code(&audited(report)));
+    let code = |report: &AuditReport| format!("{:?}", exit_code(&audited(report)));
     let expected = |code: u8| format!("{:?}", ExitCode::from(code));
     let (empty, found) = (report(&[]), report(&[record("NON_RETRYABLE_ERROR", "x", 1)]));
     assert_eq!((code(&empty), code(&found)), (expected(0), expected(3)));
-    let incomplete = |report: Report| Report {
+    let incomplete = |report: AuditReport| AuditReport {
         coverage: Coverage { complete: false, ..report.coverage },
         complete: false,
         ..report
@@ -46,7 +46,7 @@ fn a_pipeline_can_tell_empty_from_found_from_incomplete() {
     // `head` has seen enough, and so has whoever asked for ten.
     let closed = Audited { output_closed: true, ..audited(&incomplete(found.clone())) };
     assert_eq!(format!("{:?}", exit_code(&closed)), expected(3));
-    let not_judged = |report: Report| {
+    let not_judged = |report: AuditReport| {
         let mut report = report;
         report.not_judged.messages = 1;
         report
@@ -94,7 +94,7 @@ fn every_view_shows_hostile_text_in_the_same_way() {
         Box::new(show::Show { reveal: true, colours: false, printed: 0 }),
         Box::new(csv::Csv { reveal: true }),
         Box::new(html::Page::new(true)),
-        Box::new(since::NewCauses { known: Known::nothing(arn) }),
+        Box::new(since::NewCauses { known: KnownCauses::nothing(arn) }),
     ];
     for (index, view) in for_people.into_iter().enumerate() {
         let printed = printed(view);

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::report::Report;
+use super::report::AuditReport;
 use redeliver_dead_letters::DeadLetterRecord;
 use redeliver_operator::dead_letter::{Layout, Mask, lay_out};
 
@@ -18,7 +18,7 @@ pub(super) trait View {
         Ok(())
     }
 
-    fn end(&mut self, _report: &Report, _output: &mut dyn Write) -> io::Result<()> {
+    fn end(&mut self, _report: &AuditReport, _output: &mut dyn Write) -> io::Result<()> {
         Ok(())
     }
 }
@@ -27,7 +27,7 @@ pub(super) trait View {
 pub(super) struct Json;
 
 impl View for Json {
-    fn end(&mut self, report: &Report, output: &mut dyn Write) -> io::Result<()> {
+    fn end(&mut self, report: &AuditReport, output: &mut dyn Write) -> io::Result<()> {
         output.write_all(report.json().as_bytes())
     }
 }

@@ -58,7 +58,7 @@ pub struct Arguments {
     pub(super) output: Output,
 }
 
-/// What is printed.
+/// The output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// For people.
@@ -84,7 +84,7 @@ impl Arguments {
     }
 }
 
-/// What is named, each once and in this order; else the default, which has no name.
+/// The names without repetitions, or the default, which has no name.
 fn or_default(named: &[String]) -> Vec<Option<String>> {
     let mut once: Vec<Option<String>> = Vec::new();
     for name in named {

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::commands::apply_args::Applying;
-use crate::commands::selection_args::Picking;
-use redeliver_operator::dead_letter_source::Source;
+use crate::commands::apply_args::ApplyArgs;
+use crate::commands::selection_args::SelectionArgs;
+use redeliver_operator::dead_letter_source::DeadLetterSource;
 use redeliver_operator::plain_args::PlainArguments;
 use redeliver_operator::queues::QueueAddress;
 use redeliver_operator::terminal::output::Printing;
@@ -66,13 +66,13 @@ Exit codes:
   130  interrupted: run it again to finish")]
 pub struct Arguments {
     #[command(flatten)]
-    pub(super) from: Source,
+    pub(super) from: DeadLetterSource,
     /// The queue to send to: its URL, name or ARN; by default the deployment's source queue, and with FILE the file of
     /// --output
     #[arg(long, value_name = "QUEUE", required_unless_present_any = ["stack", "prefix", "stage", "file"])]
     pub(super) to: Option<QueueAddress>,
     #[command(flatten)]
-    pub(super) picking: Picking,
+    pub(super) selection: SelectionArgs,
     /// Change .body: only members that the filter changes are replaced, all other bytes stay; message_id and
     /// redeliver's own metadata cannot be changed, unless the message was found invalid. The original is kept in the
     /// journal
@@ -82,7 +82,7 @@ pub struct Arguments {
     /// and so would ignore or refuse another body under the same one. The journal has both ids
     #[arg(long, requires = "edit")]
     pub(super) new_id: bool,
-    /// A JSON Schema for `data` that messages must match to be sent back
+    /// A JSON Schema that the `data` of a message must match to be sent back
     #[arg(long, value_name = "FILE")]
     pub(super) data_schema: Option<PathBuf>,
     #[command(flatten)]
@@ -90,23 +90,23 @@ pub struct Arguments {
     /// Maximum number of messages a second
     #[arg(long, value_name = "N", value_parser = number(1..=3000_u32))]
     pub(super) rate: Option<u32>,
-    /// Leave alone what was sent back so many times already
+    /// Leave messages that were already sent back this many times
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = number(0..=100_u32))]
     pub(super) max_generation: u32,
-    /// Stop when more than so many percent of what this run has sent failed again: came back to the DLQ, or, of the
-    /// pilot, waits for a retry. 100: never
+    /// Stop when more than this percentage of the sent messages failed again: they came back to the DLQ or, in the
+    /// pilot, wait for a retry. 100: never
     #[arg(long, value_name = "PERCENT", default_value_t = 20, value_parser = number(0..=100_u8))]
     pub(super) stop_after_failures: u8,
-    /// Watch the pilot for so long before the rest is sent; 0s: not at all. SQS's counts are up to a minute old, so
-    /// less than that sees only what came straight back
+    /// Watch the pilot for this long before the rest is sent; 0s: not at all. SQS's counts are up to a minute old, so a
+    /// shorter time shows only what came straight back
     #[arg(long, value_name = "SPAN", default_value = "1m 30s", value_parser = seconds(0..=12 * HOUR))]
     pub(super) watch: Duration,
-    /// Send although nobody takes messages from the source queue (`redeliver pause`): they wait there, unwatched
+    /// Send although the source queue has no consumer (`redeliver pause`): the messages wait there, unwatched
     #[arg(long)]
     pub(super) into_paused: bool,
     #[command(flatten)]
-    pub(super) applying: Applying,
-    /// Where to keep the journal; by default redeliver-redrive-PLAN.jsonl in the current directory
+    pub(super) apply: ApplyArgs,
+    /// The journal; by default redeliver-redrive-PLAN.jsonl in the current directory
     #[arg(long, value_name = "FILE")]
     pub(super) journal: Option<PathBuf>,
     #[command(flatten)]

@@ -1,8 +1,8 @@
-//! A source queue that nobody takes messages from: asks whether to send all the same.
+//! Asks whether to send to a source queue that has no consumer.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
-/// What is refused without a word from a person.
+/// The error if nobody can be asked.
 pub(super) fn refusal(why: &str) -> String {
     format!(
         "{why}: what is sent back waits there, for as long as the queue keeps messages, and nothing of it can be watched. Run \

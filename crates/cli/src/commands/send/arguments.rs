@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::commands::apply_args::Applying;
+use crate::commands::apply_args::ApplyArgs;
 use redeliver_operator::message_file::is_standard_input;
 use redeliver_operator::plain_args::PlainArguments;
 use redeliver_operator::queues::{Connection, OneQueue};
@@ -54,29 +54,29 @@ pub struct Arguments {
     /// The file is a backup or an archive of dead letters: send them back
     #[arg(long)]
     pub backup: bool,
-    /// Where to
+    /// The target
     #[command(flatten)]
     pub queue: OneQueue,
-    /// Whether it is done
+    /// Apply or show
     #[command(flatten)]
-    pub applying: Applying,
+    pub apply: ApplyArgs,
     /// A JSON Schema for `data`
     #[arg(long, value_name = "FILE")]
     pub data_schema: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) plain: PlainArguments,
-    /// Messages a second at most; by default as fast as SQS takes them
+    /// Maximum number of messages a second; by default as fast as SQS takes them
     #[arg(long, value_name = "N", value_parser = number(NonZeroU32::MIN..))]
     pub rate: Option<NonZeroU32>,
-    /// Where to record what is sent, instead of FILE.sent
+    /// The journal of sent lines, instead of FILE.sent
     #[arg(long, value_name = "FILE")]
     pub journal: Option<PathBuf>,
-    /// Only go on with what was begun: without a journal, nothing is sent
+    /// Only continue an earlier send: without its journal, nothing is sent
     #[arg(long)]
     pub resume: bool,
     #[command(flatten)]
     pub printing: Printing,
-    /// Where AWS is
+    /// The AWS connection
     #[command(flatten)]
     pub connection: Connection,
 }

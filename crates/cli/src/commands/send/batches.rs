@@ -16,7 +16,7 @@ use super::reader::Numbered;
 /// An incomplete batch waits so long for more lines: an input that is still being written should not be kept back.
 const LINGER: Duration = Duration::from_millis(100);
 
-/// What is sent with one request.
+/// The messages of one request.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     /// Numbers and digests, in order.

@@ -9,8 +9,8 @@ use sha2::{Digest as _, Sha256};
 
 use redeliver_operator::message_file::Lines;
 
-/// A digest of lines, whatever their order: the exclusive or of 128 bits of each line's SHA-256. It shows that a file
-/// has changed; it is no proof against somebody who means to deceive.
+/// A digest of lines in any order: the exclusive or of 128 bits of each line's SHA-256. It detects changes of a file,
+/// not deliberate forgery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Digest(u128);
@@ -60,7 +60,7 @@ impl Confirmed {
         self.ranges.is_empty()
     }
 
-    /// Whether this line is one of them.
+    /// True if the line was confirmed.
     pub fn contains(&self, number: usize) -> bool {
         self.ranges.range(..=number).next_back().is_some_and(|(_, last)| number <= *last)
     }
@@ -89,7 +89,7 @@ impl Confirmed {
         self.ranges.insert(first, last);
     }
 
-    /// Whether these lines of an input are the ones that were sent.
+    /// True if these lines of the input are the ones that were sent.
     pub(crate) fn is_of(&self, lines: Lines<impl BufRead>) -> io::Result<bool> {
         let last = self.ranges.last_key_value().map_or(0, |(_, last)| *last);
         let mut digest = Digest::default();

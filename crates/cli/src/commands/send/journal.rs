@@ -1,5 +1,5 @@
-//! The journal of a send: which lines of the input are confirmed, one record a batch, each written and flushed before
-//! the next batch is begun after it. What a crash leaves half-written at its end does not count.
+//! The journal of a send: the lines of the input that SQS has confirmed, one record a batch. Each record is written and
+//! flushed before the next. A record that a crash cut off does not count.
 
 mod file;
 
@@ -11,7 +11,7 @@ use super::confirmed::{Confirmed, Digest, ranges};
 pub(super) use file::open;
 
 const VERSION: u32 = 1;
-/// How every journal begins.
+/// The beginning of every journal.
 const BEGINNING: &[u8] = br#"{"redeliver_send":"#;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -31,7 +31,7 @@ struct Batch {
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Known {
+pub struct Replayed {
     /// The queue's ARN; `None` in a journal that is empty.
     pub queue: Option<String>,
     /// The lines that were sent there.
@@ -41,15 +41,16 @@ pub struct Known {
 }
 
 /// Reads what a journal says.
-pub(super) fn read(mut reader: impl BufRead) -> Result<Known, String> {
-    let mut known = Known::default();
+pub(super) fn read(mut reader: impl BufRead) -> Result<Replayed, String> {
+    let mut known = Replayed::default();
     for record in 1.. {
         let mut bytes = Vec::new();
         let length =
             reader.read_until(b'\n', &mut bytes).map_err(|error| format!("cannot be read: {error}"))?;
         let damaged = || format!("record {record} is not of a journal of `redeliver send`");
         if !bytes.ends_with(b"\n") {
-            // The end, or what a crash has left half-written: it will be cut off, so it must not be somebody else's.
+            // The end of the file, or a record that a crash cut off. It will be removed, so check first that the file
+            // is a journal.
             let ours = bytes.starts_with(BEGINNING) || BEGINNING.starts_with(&bytes);
             if record == 1 && !ours {
                 return Err(damaged());
@@ -102,7 +103,7 @@ impl<W: Write> Journal<W> {
         self.append(&Batch { lines: ranges(lines.iter().map(|(number, _)| *number)), digest })
     }
 
-    /// What it is written to.
+    /// The underlying writer.
     #[cfg(test)]
     pub fn into_output(self) -> W {
         self.output

@@ -1,4 +1,4 @@
-//! So many messages a second, evenly.
+//! Spreads messages evenly over a second.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use redeliver_core::deliver::until;
 use redeliver_core::limits::BATCH_ENTRIES_MAX;
 use redeliver_core::message::Timestamp;
 
-/// When the next batch may leave. What was not used of the rate is not made up for later.
+/// When the next batch may leave. An unused rate is not saved for later.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pace {
     rate: Option<NonZeroU32>,
@@ -16,7 +16,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// So many messages a second; `None`: as fast as it goes.
+    /// Messages a second; `None` is no limit.
     pub(super) fn new(rate: Option<NonZeroU32>) -> Self {
         Self { rate, free_at: None }
     }
@@ -27,7 +27,7 @@ impl Pace {
         rate.map_or(BATCH_ENTRIES_MAX, |rate| rate.min(BATCH_ENTRIES_MAX))
     }
 
-    /// How long `count` messages must wait, counted as sent then.
+    /// Returns how long `count` messages must wait, and counts them as sent.
     pub(super) fn reserve(&mut self, now: Timestamp, count: usize) -> Duration {
         let Some(rate) = self.rate else {
             return Duration::ZERO;

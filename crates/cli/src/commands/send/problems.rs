@@ -1,11 +1,11 @@
-//! What is wrong with lines: many have the same problem, which is told once.
+//! Collects the problems of lines, so that a problem that many lines have is printed once.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use redeliver_operator::terminal::units::{counted, grouped};
 
-/// Problems that are remembered; any other is told for each line.
+/// Problems that are remembered. Others are printed for each line.
 const PROBLEMS_MAX: usize = 1000;
 /// Lines that are named of each.
 const LINES_MAX: usize = 10;

@@ -17,7 +17,7 @@ pub struct Numbered {
     pub message: OutgoingMessage,
 }
 
-/// What a line turned out to be.
+/// The result of checking a line.
 #[derive(Debug)]
 pub enum Checked {
     Valid(Numbered),
@@ -40,16 +40,16 @@ pub enum Checked {
 pub struct Step {
     /// Bytes of the input so far.
     pub bytes: u64,
-    /// What they end with.
+    /// The last step.
     pub checked: Checked,
-    /// What there is to say of a line that is sent all the same, or of all of them.
+    /// Warnings about a line that is sent nevertheless, or about all lines.
     pub warnings: Vec<(Option<usize>, String)>,
 }
 
 #[derive(Debug)]
 pub struct Rules {
     pub form: Form,
-    /// What the queue takes, in bytes: its `MaximumMessageSize`.
+    /// The queue's `MaximumMessageSize` in bytes.
     pub largest: usize,
     pub confirmed: Confirmed,
 }
@@ -84,10 +84,10 @@ impl Rules {
 
     fn check(&self, line: Line, seen: &mut SeenIds, warnings: &mut Vec<(Option<usize>, String)>) -> Checked {
         let number = line.number;
-        // Of the line as it stands in the file: that is what the next run looks at.
+        // Of the line as it is in the file: the next run compares that.
         let digest = line.content.as_ref().map(|content| Digest::of(number, content)).unwrap_or_default();
         let read = self.form.read(line);
-        // Of what was sent before, too: a line that was mended since may have its id.
+        // Lines that were sent before count, too: a corrected line may have the same id.
         let warning = read.as_ref().ok().and_then(|message| seen.see(number, message));
         warnings.extend(warning.map(|warning| (Some(number), warning)));
         if self.confirmed.contains(number) {

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 
 use super::problems::Problems;
 use super::reader::{Rules, Step};
-use super::sender::{Sender, Watcher};
+use super::sender::{Sender, Watcher, count};
 use super::summary::Summary;
 use super::{Arguments, journal};
 use redeliver_operator::Failure;
@@ -50,7 +50,7 @@ pub(super) async fn run(arguments: &Arguments) -> Result<Summary, Failure> {
         let first = form.lines(message_file::open(&arguments.file)?).next().and_then(Result::ok);
         backup.check_queue(&first.and_then(|line| line.content.ok()).unwrap_or_default())?;
     }
-    let applied = arguments.applying.is_wanted();
+    let applied = arguments.apply.is_wanted();
     let journal = journal_path
         .as_ref()
         // Only what a send has begun is looked at without one.
@@ -64,7 +64,7 @@ pub(super) async fn run(arguments: &Arguments) -> Result<Summary, Failure> {
         confirmed: confirmed.unwrap_or_default(),
     };
     let terminal = Terminal::new(&arguments.file);
-    let verb = arguments.applying.verb("sending", "would send");
+    let verb = arguments.apply.verb("sending", "would send");
     let what = format!("{verb} {} to {}", named(&arguments.file).display(), queue.arn());
     account::announce(connection, queue.arn(), what).await;
     if !applied {
@@ -88,7 +88,7 @@ pub(super) async fn run(arguments: &Arguments) -> Result<Summary, Failure> {
 /// Says what a journal is for, or takes it away if nothing was tried: it would only hold up a send to another queue.
 fn leave(journal: &Path, summary: &Summary) {
     if summary.has_tried_nothing() {
-        // One that stays is no loss: it says of which queue it is, and what to do.
+        // A journal that stays does no harm: it names its queue, and the error says what to do.
         let _removed = std::fs::remove_file(journal);
     } else if summary.exit_code() != 0 {
         let path = journal.display();
@@ -98,11 +98,11 @@ fn leave(journal: &Path, summary: &Summary) {
     }
 }
 
-/// What a send would do with each line.
+/// Counts what a send would do with each line.
 fn preview(steps: impl Iterator<Item = Step>, watcher: &impl Watcher) -> Summary {
     let mut summary = Summary::default();
     for step in steps {
-        summary.planned += u64::from(summary.take(step, watcher).is_some());
+        summary.planned += u64::from(count(step, &mut summary, watcher).is_some());
     }
     summary
 }

@@ -15,23 +15,23 @@ use super::batches::{Batch, batches};
 use super::confirmed::{Digest, ranges};
 use super::journal::Journal;
 use super::pace::Pace;
-use super::reader::{Checked, Step};
+use super::reader::{Checked, Numbered, Step};
 use super::summary::{Stopped, Summary};
 
 /// Batches on their way at the same time.
 const CONCURRENT_BATCHES: usize = 8;
-/// How long one batch is tried.
+/// The time limit for one batch.
 const BATCH_TIMEOUT: Duration = Duration::from_secs(60);
-/// So many batches in a row without one confirmed line: the next would not fare better.
+/// Stop after this many batches in a row without a confirmed line.
 const FRUITLESS_BATCHES: u32 = 3;
 
-/// Who learns how it goes.
+/// Receives the progress of a send.
 pub trait Watcher {
     /// A line was not sent, or not confirmed.
     fn problem(&self, line: usize, what: &str);
-    /// A line is sent, and its producer may not have meant it; without a line, of all of them.
+    /// A line is sent, but its producer may not have meant it. Without a line, the warning is about all lines.
     fn warning(&self, line: Option<usize>, what: &str);
-    /// So many bytes of the input were read.
+    /// Bytes of the input read so far.
     fn progress(&self, bytes: u64, so_far: &Summary);
 }
 
@@ -58,7 +58,7 @@ impl<Q: QueueSender, C: Clock, T: Watcher> Sender<'_, Q, C, T> {
         let complete = RefCell::new(false);
         let valid = steps.filter_map(|step| {
             *complete.borrow_mut() |= matches!(step.checked, Checked::End);
-            std::future::ready(summary.borrow_mut().take(step, self.watcher))
+            std::future::ready(count(step, &mut summary.borrow_mut(), self.watcher))
         });
         let (batches, brake) = abortable(batches(valid.fuse(), self.clock, Pace::new(self.rate)));
         let stop = async {
@@ -86,7 +86,7 @@ impl<Q: QueueSender, C: Clock, T: Watcher> Sender<'_, Q, C, T> {
         }
         let mut summary = summary.borrow().clone();
         summary.stopped = record.failure().or(summary.stopped);
-        // The stream of lines may also end because its thread has died. Nobody must take that for the end of the input.
+        // If its thread dies, the stream of lines ends, too. That must not look like the end of the input.
         if summary.stopped.is_none() && !*complete.borrow() {
             summary.stopped = Some(Stopped::Unreadable("its reader has died".to_owned()));
         }
@@ -123,7 +123,27 @@ impl<Q: QueueSender, C: Clock, T: Watcher> Sender<'_, Q, C, T> {
     }
 }
 
-/// The journal, and what it does not know of.
+/// Counts a step through the input; a line that is to be sent goes on.
+pub(super) fn count(step: Step, summary: &mut Summary, watcher: &impl Watcher) -> Option<Numbered> {
+    for (line, warning) in &step.warnings {
+        watcher.warning(*line, warning);
+    }
+    let mut valid = None;
+    match step.checked {
+        Checked::Valid(line) => valid = Some(line),
+        Checked::Invalid { number, findings } => {
+            summary.invalid += 1;
+            findings.iter().for_each(|finding| watcher.problem(number, finding));
+        }
+        Checked::Confirmed => summary.sent_before += 1,
+        Checked::Unreadable(word) => summary.end(Stopped::Unreadable(word)),
+        Checked::End => {}
+    }
+    watcher.progress(step.bytes, summary);
+    valid
+}
+
+/// The journal, and the confirmed lines that are not in it.
 struct Record<'a, W> {
     journal: Option<&'a mut Journal<W>>,
     failed: Option<io::Error>,
@@ -131,13 +151,13 @@ struct Record<'a, W> {
 }
 
 impl<W: Write> Record<'_, W> {
-    /// Whether these lines are in the journal, if there is one. After a failure nothing more is written: a record that
-    /// is torn may only be the last.
+    /// Records lines in the journal, if there is one. Returns false after a failure, and then writes nothing more: a
+    /// torn record may only be the last one.
     fn confirm(&mut self, lines: &[(usize, Digest)]) -> bool {
         let Some(journal) = self.journal.as_mut().filter(|_| !lines.is_empty()) else {
             return true;
         };
-        // Once: a torn record may only be the last one. What is confirmed afterwards is named in the error instead.
+        // Once, since a torn record may only be the last one. The error names the lines that are confirmed afterwards.
         if self.failed.is_none() {
             self.failed = journal.confirm(lines).err();
         }

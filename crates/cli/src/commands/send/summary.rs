@@ -1,13 +1,11 @@
-//! What came of a send.
+//! The outcome of a send.
 
 use serde::Serialize;
 use thiserror::Error;
 
-use super::reader::{Checked, Numbered, Step};
-use super::sender::Watcher;
 use redeliver_operator::terminal::units::{grouped, table};
 
-/// What came of a send.
+/// The outcome of a send.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Summary {
     /// Lines that would be sent, without --apply.
@@ -20,11 +18,11 @@ pub struct Summary {
     pub invalid: u64,
     /// Lines that were sent, and not confirmed.
     pub unconfirmed: u64,
-    /// Why not all lines were tried, if they were not.
+    /// The reason if not all lines were tried.
     pub stopped: Option<Stopped>,
 }
 
-/// Why a send ended before its input.
+/// Reasons to stop before the end of the input.
 #[derive(Clone, Debug, PartialEq, Eq, Error, Serialize)]
 #[serde(rename_all = "snake_case", tag = "reason", content = "details")]
 pub enum Stopped {
@@ -41,29 +39,9 @@ pub enum Stopped {
 }
 
 impl Summary {
-    /// Whether no line was sent, now or before, and the send came to its end.
+    /// True if the send reached its end and no line was sent, now or before.
     pub(super) fn has_tried_nothing(&self) -> bool {
         self.sent + self.sent_before + self.unconfirmed == 0 && self.stopped.is_none()
-    }
-
-    /// Counts a step through the input; a line that is to be sent goes on.
-    pub(super) fn take(&mut self, step: Step, watcher: &impl Watcher) -> Option<Numbered> {
-        for (line, warning) in &step.warnings {
-            watcher.warning(*line, warning);
-        }
-        let mut valid = None;
-        match step.checked {
-            Checked::Valid(line) => valid = Some(line),
-            Checked::Invalid { number, findings } => {
-                self.invalid += 1;
-                findings.iter().for_each(|finding| watcher.problem(number, finding));
-            }
-            Checked::Confirmed => self.sent_before += 1,
-            Checked::Unreadable(word) => self.end(Stopped::Unreadable(word)),
-            Checked::End => {}
-        }
-        watcher.progress(step.bytes, self);
-        valid
     }
 
     /// The first reason counts.

@@ -46,7 +46,8 @@ pub(super) fn by_policy(
     forecast: &Forecast,
     rows: Vec<Vec<String>>,
 ) -> Section {
-    let names = forecast.policies.iter().map(|policy| redeliver_operator::terminal::escape::escaped(&policy.name));
+    let names =
+        forecast.policies.iter().map(|policy| redeliver_operator::terminal::escape::escaped(&policy.name));
     let columns = once(first.to_owned()).chain(names).collect();
     Section { title: title.into(), columns, rows, note: None }
 }

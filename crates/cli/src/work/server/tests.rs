@@ -26,7 +26,7 @@ fn served<T>(client: impl AsyncFnOnce(&Running) -> T) -> T {
         let server = HealthServer::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
         let address = server.address();
         let serving = tokio::spawn(
-            server.serve(Served { health: Health { pollers, stop: stop.clone() }, metrics }, clock.clone()),
+            server.serve(Shown { health: Health { pollers, stop: stop.clone() }, metrics }, clock.clone()),
         );
         let outcome = client(&Running { address, clock, stop }).await;
         serving.abort();

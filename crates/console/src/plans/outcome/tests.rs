@@ -7,7 +7,7 @@ use super::*;
 #[test]
 fn an_outcome_says_what_came_of_it_and_whether_there_is_more_to_do() {
     let complete = Coverage { complete: true, ..Coverage::default() };
-    let report = Report { sent: 7, coverage: Some(complete), ..Report::default() };
+    let report = RedriveReport { sent: 7, coverage: Some(complete), ..RedriveReport::default() };
     let done = of_redrive(&report);
     assert_eq!(
         (done.finished, done.ending.as_str(), done.counts),
@@ -15,7 +15,7 @@ fn an_outcome_says_what_came_of_it_and_whether_there_is_more_to_do() {
     );
 
     let watched = Watched { seconds: 60, sent: 50, came_back: 2, waiting: Some(30) };
-    let stopped = Report {
+    let stopped = RedriveReport {
         sent: 50,
         watched: Some(watched),
         early: Some(Early::Stopped),
@@ -29,7 +29,7 @@ fn an_outcome_says_what_came_of_it_and_whether_there_is_more_to_do() {
             .starts_with("of 50 messages that this run sent, 2 came straight back, and about 30 wait")
     );
 
-    let in_both = of_redrive(&Report { not_deleted: 3, ..report.clone() });
+    let in_both = of_redrive(&RedriveReport { not_deleted: 3, ..report.clone() });
     assert!(!in_both.finished && in_both.in_both_queues, "{in_both:?}");
     assert!(in_both.remarks[0].contains("3 messages were sent and are in the DLQ, too"), "{in_both:?}");
     let failed = |fault, code| NotDeleted::Failed(EntryError::new(fault, code));
@@ -38,14 +38,18 @@ fn an_outcome_says_what_came_of_it_and_whether_there_is_more_to_do() {
         (failed(Fault::Sender, "AccessDenied"), "Allow sqs:DeleteMessage on the DLQ, and go on here"),
         (failed(Fault::Throttled, "RequestThrottled"), "Wait until SQS answers again, and go on here"),
     ] {
-        let in_both = of_redrive(&Report { not_deleted: 3, why_not_deleted: Some(why), ..report.clone() });
+        let in_both =
+            of_redrive(&RedriveReport { not_deleted: 3, why_not_deleted: Some(why), ..report.clone() });
         assert!(in_both.remarks[0].ends_with(remedy), "{in_both:?}");
     }
 
-    let not_seen = of_redrive(&Report { coverage: None, ..report.clone() });
+    let not_seen = of_redrive(&RedriveReport { coverage: None, ..report.clone() });
     assert!(!not_seen.finished && not_seen.ending == "not all of the queue was seen");
     let staying = [("parked".to_owned(), (1, vec!["sqs-1".to_owned()]))].into();
-    assert!(of_redrive(&Report { staying, ..report }).finished, "another run would not change what stays");
+    assert!(
+        of_redrive(&RedriveReport { staying, ..report }).finished,
+        "another run would not change what stays"
+    );
 }
 
 #[test]

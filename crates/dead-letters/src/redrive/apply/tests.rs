@@ -83,7 +83,7 @@ impl World {
     }
 
     /// Runs it to its end.
-    fn apply(&self, plan: &Plan) -> Result<Report, Failure> {
+    fn apply(&self, plan: &Plan) -> Result<RedriveReport, Failure> {
         self.clock.block_on(self.redrive(plan).apply(&mut self.journal()))
     }
 

@@ -37,7 +37,7 @@ pub enum Entry {
         sqs_message_id: String,
         /// SQS's id of the message that was sent back.
         sent_as: String,
-        /// So often, as far as is known: what has no answer is sent once more.
+        /// The known number of sends: a send without an answer is repeated.
         #[serde(default = "once", skip_serializing_if = "is_once")]
         sends: u32,
     },
@@ -46,7 +46,7 @@ pub enum Entry {
         /// SQS's id of the dead letter.
         sqs_message_id: String,
         code: String,
-        /// So many sends had no answer: each may have been accepted all the same. None: it was refused.
+        /// The number of sends without an answer. Each may have been accepted. 0 if it was refused.
         #[serde(default, skip_serializing_if = "is_none")]
         sends: u32,
     },

@@ -1,16 +1,16 @@
-//! One dead letter, as far as the journal knows.
+//! The state of one dead letter in the journal.
 
-/// What the journal says of one dead letter.
+/// The state of one dead letter.
 #[derive(Debug, Default)]
 pub(super) struct Letter {
     pub(super) step: Step,
     /// Its own id when it was last about to be sent.
     pub(super) message_id: String,
-    /// How many messages there may be of it in the queue that it is sent to.
+    /// The number of messages that may be in the target queue.
     perhaps_there: u32,
 }
 
-/// How far a dead letter is on its way. Never back from `Sent`: what is confirmed is not sent again, whatever follows.
+/// The progress of a dead letter. It never goes back from `Sent`: a confirmed message is not sent again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Step {
     #[default]
@@ -23,12 +23,12 @@ pub(super) enum Step {
 }
 
 impl Letter {
-    /// Whether there may be a message of it in the queue that it is sent to.
+    /// True if a message of it may be in the target queue.
     pub(super) const fn is_perhaps_sent(&self) -> bool {
         self.perhaps_there > 0
     }
 
-    /// It was perhaps sent so often; how many messages there may be that nobody wanted.
+    /// Adds possible sends, and returns the number of new possible copies.
     pub(super) fn perhaps_sent(&mut self, sends: u32) -> u64 {
         // One message in the queue is the one that was wanted; only what is beyond it is a copy.
         let before = self.perhaps_there.saturating_sub(1);

@@ -10,7 +10,7 @@ use crate::{DeadLetterRecord, Filter, FilterError};
 /// Said to `--edit .body.data`, which picks where it should change.
 pub(super) const NOT_AN_ASSIGNMENT: &str = "its output is not the whole message any more; write an assignment, which keeps the rest, such as \
      `.body.data.currency = \"EUR\"`";
-/// Why an edit leaves a valid message as it is.
+/// The reason why an edit cannot be applied to a valid message.
 const NOT_AN_OBJECT: &str = "the body is not a JSON object, before or after";
 
 /// A change of `.body`.
@@ -25,12 +25,12 @@ enum Change {
     Body(String),
 }
 
-/// How much of a message an edit may change.
+/// The parts of a message that an edit may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Editable {
     /// All but what is redeliver's own and the id: a change would forge its history, or end its idempotency.
     WhatIsTheProducers,
-    /// All of it: it was found invalid, so nobody has done anything under its id.
+    /// All of it: it was found invalid, so no target has seen its id.
     All,
 }
 
@@ -44,7 +44,7 @@ impl Edit {
         Ok(Self(Change::Filter { change, identity }))
     }
 
-    /// The body as somebody has written it anew, of one message.
+    /// The new body of one message, written by a person.
     #[must_use]
     pub fn body(text: &str) -> Self {
         Self(Change::Body(text.to_owned()))

@@ -7,10 +7,10 @@ use redeliver_core::ports::{Clock, Queue};
 use crate::redrive::journal::{Entry, Journal, JournalError};
 use crate::{DeadLetterRecord, NotDeleted, Reader};
 
-/// So many deletions in a row without one that is confirmed: the next would not fare better.
+/// Stop after this many deletions in a row without a confirmed one.
 const FAILED_MAX: u64 = 10;
 
-/// What a run has deleted, and could not delete.
+/// The deletions of a run.
 #[derive(Debug, Default)]
 pub(super) struct Deletions {
     /// Sent, by whichever run, and not deleted by this one; with the pass that tried it last.
@@ -19,7 +19,7 @@ pub(super) struct Deletions {
     pass: u32,
     /// Those that failed since the last one that did not.
     failed: u64,
-    /// Why the last one that failed has failed.
+    /// The reason of the last failure.
     pub(super) why_not: Option<NotDeleted>,
 }
 
@@ -52,7 +52,7 @@ impl Deletions {
                 // It stays, or is gone and SQS's answer got lost. The next pass tells which: it comes out again, or
                 // not.
                 Err(why) => {
-                    // One that somebody else may have received says nothing of the next one.
+                    // A message that another program may have received says nothing about the next one.
                     self.failed += u64::from(matches!(why, NotDeleted::Failed(_)));
                     self.left.insert(sqs_message_id, self.pass);
                     self.why_not = Some(why);
@@ -69,12 +69,12 @@ impl Deletions {
         Ok(deleted.len() as u64)
     }
 
-    /// How many are not done.
+    /// The number of deletions that are not confirmed.
     pub(super) fn left(&self) -> u64 {
         self.left.len() as u64
     }
 
-    /// Whether what is sent now would stay in the DLQ, too.
+    /// True if deletions fail, so that further messages would be in both queues.
     pub(super) fn are_useless(&self) -> bool {
         self.failed >= FAILED_MAX
     }
@@ -82,8 +82,8 @@ impl Deletions {
     /// After a pass that has seen all: what was sent and is not in the DLQ any more was deleted, although the answer to
     /// that got lost.
     pub(super) fn forget_what_is_gone(&mut self, journal: &mut Journal) -> Result<(), JournalError> {
-        // What this pass could not delete has come out of the queue in it. What an earlier pass could not delete and
-        // this one did not meet is not there any more.
+        // Messages that this pass could not delete came out of the queue in it. Those of an earlier pass that this one
+        // did not meet are gone.
         let pass = self.pass;
         self.left.retain(|_, tried| *tried == pass);
         let gone = journal.not_deleted().filter(|id| !self.left.contains_key(*id));

@@ -1,10 +1,10 @@
-//! What a run is at, and how much it sends at once.
+//! The phases of a run, and the number of messages that it sends at once.
 
 use crate::redrive::task::Limits;
 
 /// Messages of one round: some requests at once, and not much to do again after a crash.
 const ROUND: u64 = 100;
-/// Sent before the rest, to see what becomes of them.
+/// Sent before the rest and watched.
 const PILOT: u64 = 50;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,12 +22,12 @@ impl Phase {
         if limits.watch.is_zero() { Self::Rest } else { Self::Pilot }
     }
 
-    /// Whether the whole pilot is sent, so that it can be watched.
+    /// True if the whole pilot is sent and can be watched.
     pub(super) fn has_its_pilot_out(self, sent: u64) -> bool {
         self == Self::Pilot && sent >= PILOT
     }
 
-    /// Messages of the next round: no more than are to be sent a second, in the pilot, and in all.
+    /// Messages of the next round, within the limits of the rate, the pilot and the total.
     pub(super) fn round(self, limits: Limits, sent: u64) -> usize {
         let rate = limits.rate.map_or(ROUND, u64::from);
         let pilot = if self == Self::Pilot { PILOT.saturating_sub(sent) } else { u64::MAX };

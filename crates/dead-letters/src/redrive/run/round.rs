@@ -13,7 +13,7 @@ use crate::redrive::task::{Progress, Redrive};
 use crate::{DeadLetterRecord, Failure, Reader};
 
 const SEND_TIMEOUT: Duration = Duration::from_secs(60);
-/// So many sends in a row without one that is confirmed: the next would not fare better.
+/// Stop after this many sends in a row without a confirmed one.
 const SENDS_FAILED_MAX: u64 = 100;
 
 /// One dead letter that is to go back.
@@ -86,10 +86,10 @@ impl<D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'_, '_, D, S, C> {
         reader: &mut Reader<'_, D, C>,
     ) -> Result<Vec<(Going, EntryOutcome<String>)>, JournalError> {
         let Redrive { source, clock, .. } = self.redrive;
-        // 1. What is going to be sent is on disk before any of it leaves: from here on nobody can send without a trace.
+        // 1. The intents are on disk before any message leaves, so no send is without a trace.
         self.journal.write(&going.iter().map(intent).collect::<Vec<_>>())?;
-        // 2. The reader goes on hiding these messages while they are sent. One that became visible could be received by
-        //    somebody else, who would send it, too.
+        // 2. The reader keeps these messages hidden while they are sent. Another program could receive a visible one
+        // and send it, too.
         let messages = going.iter().map(|going| going.send_back.message.clone()).collect();
         let sending = deliver_counted(*source, *clock, clock.now() + SEND_TIMEOUT, messages);
         let delivered = reader.during(sending).await;

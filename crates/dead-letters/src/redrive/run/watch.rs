@@ -1,9 +1,9 @@
-//! What becomes of the pilot.
+//! Watches the pilot.
 //!
-//! Two things can be seen from outside. A message that is given up is in the DLQ again, with its id: that is exact, and
-//! a permanent failure needs seconds for it. A message that fails and is to be retried waits in the source queue with a
-//! delay, by the default policy for up to 15 minutes at a time and five times before it is given up: nobody can receive
-//! it meanwhile, but SQS counts those that wait.
+//! Two effects are visible from outside. A message that is given up is in the DLQ again with its id: that is exact, and
+//! a permanent failure takes seconds. A message that fails and will be retried waits in the source queue with a delay,
+//! by the default policy five times for up to 15 minutes each. It cannot be received meanwhile, but SQS counts such
+//! messages.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Clock, Queue, QueueDepth, QueueSender};
 
 use crate::redrive::journal::Journal;
-use crate::redrive::report::{Early, Report, Watched};
+use crate::redrive::report::{Early, RedriveReport, Watched};
 use crate::redrive::task::{Progress, Redrive};
 use crate::{DeadLetterRecord, Failure, HIDDEN, Reader};
 
@@ -26,7 +26,7 @@ const STEP: Duration = Duration::from_secs(1);
 pub(super) async fn watch<D: Queue, S: QueueSender + QueueDepth, C: Clock>(
     redrive: &Redrive<'_, D, S, C>,
     journal: &Journal,
-    report: &mut Report,
+    report: &mut RedriveReport,
     delayed_before: Option<u64>,
 ) -> Result<Option<Early>, Failure> {
     let Redrive { source, clock, limits, .. } = redrive;
@@ -58,7 +58,7 @@ pub(super) async fn watch<D: Queue, S: QueueSender + QueueDepth, C: Clock>(
     Ok(None)
 }
 
-/// What was to be sent and could no longer be hidden from others comes out again, once it is visible.
+/// Messages that could not be kept hidden until they were sent come out again once they are visible.
 pub(super) async fn wait_for_what_is_hidden<D, S, C: Clock>(redrive: &Redrive<'_, D, S, C>) -> Option<Early> {
     let end = redrive.clock.now() + HIDDEN;
     wait(redrive, end, |now| Progress::Waiting(until(now, end))).await
@@ -90,7 +90,7 @@ async fn wait<D, S, C: Clock>(
 async fn count_what_came_back<D: Queue, S, C: Clock>(
     redrive: &Redrive<'_, D, S, C>,
     journal: &Journal,
-    report: &mut Report,
+    report: &mut RedriveReport,
 ) -> Result<(), Failure> {
     let mut reader = Reader::new(redrive.dlq, redrive.clock).await?;
     let outcome = async {

@@ -10,7 +10,7 @@ use crate::status::{RECEIVE_METRICS, RECEIVES_LOOK_BACK, Receives};
 
 /// SQS tells its metrics each minute.
 const PERIOD_SECONDS: i32 = 60;
-/// They come some minutes late, and later for a queue at which nobody has looked for hours.
+/// They are some minutes late, and later still for a queue that was idle for hours.
 const LOOK_BACK: TimeDelta = TimeDelta::minutes(20);
 
 impl Region<'_> {
@@ -19,7 +19,7 @@ impl Region<'_> {
         Ok(points.filter_map(|(queue, [points])| Some((queue, newest(&points)?))).collect())
     }
 
-    /// What was received from queues, as far back as their readers are looked for.
+    /// Receives from queues in the time in which readers are looked for.
     pub(super) async fn receives(&self, queues: &[&QueueId], now: Timestamp) -> Result<Received, String> {
         let points = self.points(RECEIVE_METRICS, queues, RECEIVES_LOOK_BACK, now).await?;
         Ok(points.map(|(queue, [messages, empty])| (queue, Receives { messages, empty })).collect())

@@ -6,7 +6,7 @@ use indicatif::ProgressBar;
 
 use super::Region;
 use crate::fleet::facts::{Attributes, Queue, QueueId, State};
-use crate::queues::{by_name, is_missing, said};
+use crate::queues::{by_name, describe, is_missing};
 
 /// Without it SQS gives the first 1,000 queues, and no token for the others ("ListQueues", Amazon SQS API Reference).
 const PAGE: i32 = 1000;
@@ -39,7 +39,7 @@ impl Region<'_> {
                 return Some(Queue { id: by_arn.or(by_url)?, state: State::Read(Attributes::new(&said)) });
             }
             Err(error) if is_missing(&error) => State::Gone,
-            Err(error) => State::Unread(format!("sqs:GetQueueAttributes: {}", said(&error))),
+            Err(error) => State::Unread(format!("sqs:GetQueueAttributes: {}", describe(&error))),
         };
         Some(Queue { id: by_url?, state })
     }

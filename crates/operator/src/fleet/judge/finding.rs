@@ -1,4 +1,4 @@
-//! What may be wrong with a dead-letter queue: few things, each with what to do about it.
+//! The findings about a dead-letter queue, each with advice.
 
 use chrono::TimeDelta;
 use redeliver_core::message::Timestamp;
@@ -68,7 +68,7 @@ fn short_retention(dlq: &Dlq, sources: &[(&QueueId, &Attributes)]) -> Option<Str
     ))
 }
 
-/// What a function reads is not left lying, nor what a container polls.
+/// No finding if a function or a container reads the queue.
 fn no_alarm(dlq: &Dlq) -> Option<String> {
     let waiting = dlq.counts.messages();
     let has_none = dlq.alarms.as_ref().is_some_and(Vec::is_empty);

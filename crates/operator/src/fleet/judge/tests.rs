@@ -47,7 +47,7 @@ fn alarm(account: Option<&str>, queue: &str) -> Alarm {
 }
 
 fn judged(survey: Survey) -> Vec<Dlq> {
-    Known::new(&[survey]).judge(&Ages::new(), &Received::new(), now()).dlqs
+    Surveyed::new(&[survey]).judge(&Ages::new(), &Received::new(), now()).dlqs
 }
 
 fn codes(dlq: &Dlq) -> Vec<Code> {
@@ -119,7 +119,7 @@ fn only_what_was_looked_at_is_called_missing() {
     let mut here = survey(vec![queue("orders", 0, 4, None)]);
     here.functions = vec![Sender { name: "f".to_owned(), to: elsewhere.clone() }];
     let states = |surveys: &[Survey]| {
-        let fleet = Known::new(surveys).judge(&Ages::new(), &Received::new(), now());
+        let fleet = Surveyed::new(surveys).judge(&Ages::new(), &Received::new(), now());
         fleet.dlqs.iter().map(|dlq| (dlq.state, codes(dlq))).collect::<Vec<_>>()
     };
     let not_looked_at = [(DlqState::NotLookedAt, vec![])];
@@ -205,7 +205,7 @@ fn a_container_is_a_reader_and_an_audit_is_none() {
         let polls = (1..=minutes).map(|minute| (now() - TimeDelta::minutes(minute), 3)).collect();
         let receives = Receives { messages: Vec::new(), empty: polls };
         let received = Received::from([(id("dead"), receives)]);
-        Known::new(&[survey]).judge(&Ages::new(), &received, now()).dlqs.remove(0)
+        Surveyed::new(&[survey]).judge(&Ages::new(), &received, now()).dlqs.remove(0)
     };
     assert_eq!(codes(&seen(0, true)), [Code::NoAlarm]);
     assert_eq!(codes(&seen(2, true)), [Code::NoAlarm], "an audit takes a minute or two");
@@ -235,7 +235,7 @@ fn an_alarm_counts_for_queues_of_its_account_and_region_or_of_the_account_that_i
             ..Survey::default()
         };
         let fleet =
-            Known::new(&[survey(queues.clone()), monitoring]).judge(&Ages::new(), &Received::new(), now());
+            Surveyed::new(&[survey(queues.clone()), monitoring]).judge(&Ages::new(), &Received::new(), now());
         fleet.dlqs[0].alarms.as_ref().unwrap().len()
     };
     let other = "210987654321";
@@ -249,7 +249,7 @@ fn an_alarm_counts_for_queues_of_its_account_and_region_or_of_the_account_that_i
 #[test]
 fn the_oldest_message_is_deleted_a_retention_after_it_came_at_the_latest() {
     let queues = [survey(vec![queue("orders", 0, 1, Some("dead")), queue("dead", 2, 4, None)])];
-    let known = Known::new(&queues);
+    let known = Surveyed::new(&queues);
     let at = |seconds: i64| {
         // As old as that five minutes ago.
         let age = Age { seconds: seconds - 300, at: now() - TimeDelta::seconds(300) };
@@ -273,7 +273,7 @@ fn nonsense_is_not_believed_and_breaks_nothing() {
     let queues = [survey(vec![queue("orders", 0, 1, Some("dead")), queue("dead", 2, u64::MAX / DAY, None)])];
     for seconds in [i64::MAX, i64::MAX / 1000, i64::MIN] {
         let ages = Ages::from([(id("dead"), Age { seconds, at: now() })]);
-        let dlq = Known::new(&queues).judge(&ages, &Received::new(), now()).dlqs.remove(0);
+        let dlq = Surveyed::new(&queues).judge(&ages, &Received::new(), now()).dlqs.remove(0);
         assert_eq!((dlq.oldest_seconds, dlq.first_deleted_by), (None, None), "{seconds}");
     }
 }
@@ -299,7 +299,7 @@ fn what_one_profile_may_not_see_another_one_may() {
     let source = queue("orders", 0, 4, Some("dead"));
     let blind = survey(vec![source.clone(), refused]);
     let seeing = survey(vec![source, queue("dead", 0, 14, None)]);
-    let seen = |surveys: &[Survey]| Known::new(surveys).judge(&Ages::new(), &Received::new(), now()).dlqs;
+    let seen = |surveys: &[Survey]| Surveyed::new(surveys).judge(&Ages::new(), &Received::new(), now()).dlqs;
     let [unread] = &seen(std::slice::from_ref(&blind))[..] else { panic!() };
     assert_eq!((unread.state, unread.error.as_deref()), (DlqState::Unreadable, Some("AccessDenied")));
     assert_eq!((codes(unread), unread.counts.visible), (vec![], None));
@@ -362,6 +362,6 @@ proptest! {
         sorted.sort_by(|one, other| one.id.cmp(&other.id));
         let expected = judged(survey(sorted));
         let twice = [survey(queues.clone()), survey(queues)];
-        prop_assert_eq!(Known::new(&twice).judge(&Ages::new(), &Received::new(), now()).dlqs, expected);
+        prop_assert_eq!(Surveyed::new(&twice).judge(&Ages::new(), &Received::new(), now()).dlqs, expected);
     }
 }

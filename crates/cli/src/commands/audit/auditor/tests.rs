@@ -15,7 +15,7 @@ use redeliver_dead_letters::{FilterError, ReaderError};
 use super::*;
 use crate::commands::audit::examples::{body, context, id};
 use crate::commands::audit::view::{Json, JsonLines};
-use crate::commands::selection_args::Picking;
+use crate::commands::selection_args::SelectionArgs;
 
 struct World {
     clock: VirtualClock,
@@ -68,7 +68,7 @@ impl World {
 }
 
 fn filtered(filter: &str) -> Pick {
-    Picking { filter: Some(filter.to_owned()), ..Picking::default() }.pick().unwrap()
+    SelectionArgs { filter: Some(filter.to_owned()), ..SelectionArgs::default() }.pick().unwrap()
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What the page draws of all dead letters: bars, and columns over time.
+//! The charts of all dead letters: bars, and columns over time.
 
 use std::collections::BTreeSet;
 

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use redeliver_core::message::Timestamp;
 
 use super::{GROUPS_MAX, badge};
-use crate::commands::audit::report::Report;
+use crate::commands::audit::report::AuditReport;
 use redeliver_dead_letters::DeadLetterRecord;
 use redeliver_dead_letters::groups::{Group, OTHER};
 use redeliver_operator::dead_letter::story;
@@ -48,7 +48,7 @@ impl Messages {
 
     /// Newest first in each group; the groups as in the table. The first message is open, so that readers see what
     /// there is.
-    pub(super) fn section(mut self, report: &Report) -> Markup {
+    pub(super) fn section(mut self, report: &AuditReport) -> Markup {
         let with_a_row = report.groups.iter().filter(|group| group.fingerprint != OTHER).take(GROUPS_MAX);
         let mut groups: Vec<_> = with_a_row
             .filter_map(|group| Some((Some(group), self.groups.remove(&group.fingerprint)?)))

@@ -9,7 +9,7 @@ use redeliver_dead_letters::Coverage;
 
 mod chromium;
 
-fn page_of(records: &[DeadLetterRecord], report: &Report, reveal: bool) -> String {
+fn page_of(records: &[DeadLetterRecord], report: &AuditReport, reveal: bool) -> String {
     let mut output = Vec::new();
     let mut page = Page::new(reveal);
     for record in records {

@@ -3,11 +3,11 @@ use crate::commands::audit::examples::{context, foreign, record, report, with_se
 use crate::commands::audit::report::Tally;
 use redeliver_dead_letters::Coverage;
 
-fn printed(report: &Report, colours: bool) -> String {
+fn printed(report: &AuditReport, colours: bool) -> String {
     printed_on(report, colours, false)
 }
 
-fn printed_on(report: &Report, colours: bool, on_terminal: bool) -> String {
+fn printed_on(report: &AuditReport, colours: bool, on_terminal: bool) -> String {
     let mut output = Vec::new();
     Table { colours, on_terminal }.end(report, &mut output).unwrap();
     String::from_utf8(output).unwrap()

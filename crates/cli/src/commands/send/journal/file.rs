@@ -13,7 +13,7 @@ use redeliver_operator::message_file::Form;
 
 /// Opens the journal of an input for a send to `queue`, or begins one unless `must_exist`; which lines are confirmed.
 ///
-/// It is refused if it is of another queue or of another input, is no journal, is in use, or cannot be written.
+/// Refuses a file that belongs to another queue or input, is not a journal, is in use, or cannot be written.
 pub(in crate::commands::send) fn open(
     path: &Path,
     input: &Path,

@@ -20,7 +20,7 @@ impl World {
     }
 
     /// Runs it to its end; also when each round was over, in milliseconds since the first one.
-    fn timed(&self, source: &(impl QueueSender + QueueDepth)) -> (Report, Vec<i64>) {
+    fn timed(&self, source: &(impl QueueSender + QueueDepth)) -> (RedriveReport, Vec<i64>) {
         let rounds = Mutex::new(Vec::new());
         let plan = everything();
         let Redrive { dlq, clock, can_come_back, limits, interrupted, .. } = self.redrive(&plan);
@@ -69,7 +69,7 @@ fn what_was_sent_and_cannot_be_deleted_is_neither_sent_again_nor_counted_as_dele
     for injection in [Injection::Sender, Injection::Throttled, Injection::LostRequest] {
         let world = World::new((0..10).map(dead).collect());
         fail(&world, &world.dlq, Action::DeleteMessageBatch, injection);
-        let told = |report: Report| (report.sent, report.deleted_only, report.possible_copies);
+        let told = |report: RedriveReport| (report.sent, report.deleted_only, report.possible_copies);
         assert_eq!(told(world.apply(&everything()).unwrap()), (10, 0, 0), "{injection:?}");
         assert_eq!(told(world.apply(&everything()).unwrap()), (0, 0, 0), "{injection:?}");
         assert_eq!(world.depths(), (10, 10));

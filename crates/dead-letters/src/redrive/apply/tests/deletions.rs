@@ -20,7 +20,7 @@ impl World {
 }
 
 /// Sent, only deleted, sent and not deleted, and the exit code.
-fn told(report: &Report) -> (u64, u64, Option<u64>, u8) {
+fn told(report: &RedriveReport) -> (u64, u64, Option<u64>, u8) {
     (
         report.sent,
         report.deleted_only,

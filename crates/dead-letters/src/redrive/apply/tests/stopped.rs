@@ -10,7 +10,7 @@ impl World {
         &self,
         plan: &Plan,
         mut treated: impl AsyncFnMut(Vec<ReceivedMessage>),
-    ) -> Report {
+    ) -> RedriveReport {
         let (redrive, mut journal) = (self.redrive(plan), self.journal());
         let consumer = async {
             loop {

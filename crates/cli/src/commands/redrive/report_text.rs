@@ -1,8 +1,8 @@
-//! What a redrive says to people.
+//! The report of a redrive for people.
 
 use std::fmt::Write as _;
 
-use redeliver_dead_letters::redrive::{Ending, Report};
+use redeliver_dead_letters::redrive::{Ending, RedriveReport};
 
 use super::Arguments;
 use redeliver_operator::sentences::{incompleteness, watched_in_words, why_not_deleted};
@@ -35,7 +35,7 @@ impl Way {
     }
 }
 
-pub(super) fn table(report: &Report, way: Way, applied: bool, max: u64) -> String {
+pub(super) fn table(report: &RedriveReport, way: Way, applied: bool, max: u64) -> String {
     let is_queue = way == Way::QueueToQueue;
     let mut text = String::new();
     let mut line = |name: &str, count: u64| {
@@ -57,7 +57,7 @@ pub(super) fn table(report: &Report, way: Way, applied: bool, max: u64) -> Strin
             line(name, count);
         }
     }
-    // Who has not looked at all of them does not know how many there are. A line that is no dead letter is none of them.
+    // Only a pass through the whole queue knows the totals. A line of a file that is not a dead letter does not count.
     let [stay, not_selected] = match report.is_complete() || !is_queue && report.early.is_none() {
         true => ["stay", "not selected"],
         false => ["stay, as far as seen", "not selected, as far as seen"],
@@ -84,9 +84,9 @@ pub(super) fn table(report: &Report, way: Way, applied: bool, max: u64) -> Strin
     text
 }
 
-/// How many are left in the DLQ because enough were sent back. A plan has counted all, and a run only what it saw until
-/// then.
-fn left_by_max(report: &Report, applied: bool, max: u64) -> Option<String> {
+/// Messages left in the DLQ because of `--max`. A plan counts all of them, a run only those that it saw before it
+/// ended.
+fn left_by_max(report: &RedriveReport, applied: bool, max: u64) -> Option<String> {
     match (applied, report.left_by_max) {
         (true, 0) if report.sent >= max && !report.is_covered() => Some("not counted".to_owned()),
         (_, 0) => None,
@@ -95,8 +95,8 @@ fn left_by_max(report: &Report, applied: bool, max: u64) -> Option<String> {
     }
 }
 
-/// What is to be done now, if that is not all in the report.
-pub(super) fn sentence(ending: Ending, way: Way, report: &Report) -> Option<String> {
+/// Says what to do next, if the report does not.
+pub(super) fn sentence(ending: Ending, way: Way, report: &RedriveReport) -> Option<String> {
     match ending {
         Ending::Done => None,
         Ending::NotSeen if way != Way::QueueToQueue => None, // each such line was told
@@ -116,7 +116,7 @@ pub(super) fn sentence(ending: Ending, way: Way, report: &Report) -> Option<Stri
     }
 }
 
-fn stopped(report: &Report) -> String {
+fn stopped(report: &RedriveReport) -> String {
     let (back, sent) = (grouped(report.came_back_count()), counted(report.sent, "message"));
     let waiting = grouped(report.watched.and_then(|watched| watched.waiting).unwrap_or(0));
     format!(
@@ -125,7 +125,7 @@ fn stopped(report: &Report) -> String {
     )
 }
 
-fn not_deleted(report: &Report) -> String {
+fn not_deleted(report: &RedriveReport) -> String {
     let count = counted(report.not_deleted, "message");
     let (why, remedy) = why_not_deleted(report);
     format!(
@@ -146,12 +146,12 @@ mod tests {
     #[test]
     fn what_was_watched_what_stays_and_which_ids_are_new_is_in_the_table() {
         let watched = Watched { seconds: 90, sent: 50, came_back: 1, waiting: Some(3) };
-        let report = Report {
+        let report = RedriveReport {
             sent: 100,
             watched: Some(watched),
             new_id_examples: vec![("old".to_owned(), "new".to_owned())],
             staying: [("parked".to_owned(), (1, vec!["sqs-7".to_owned()]))].into(),
-            ..Report::default()
+            ..RedriveReport::default()
         };
         let table = table(&report, Way::QueueToQueue, true, u64::MAX);
         for line in [
@@ -165,22 +165,23 @@ mod tests {
 
     #[test]
     fn what_max_leaves_is_counted_in_a_plan_and_told_of_a_run_as_far_as_it_has_looked() {
-        let left = |report: &Report, applied| {
+        let left = |report: &RedriveReport, applied| {
             let table = table(report, Way::QueueToQueue, applied, 1);
             table.lines().find(|line| line.contains("--max")).map(str::to_owned)
         };
         let line = |count: &str| Some(format!(" left by --max                          {count:>10}"));
-        let report = Report { planned: 1, sent: 1, left_by_max: 1, ..Report::default() };
+        let report = RedriveReport { planned: 1, sent: 1, left_by_max: 1, ..RedriveReport::default() };
         assert_eq!((left(&report, false), left(&report, true)), (line("1"), line("1 or more")));
-        let not_seen = Report { left_by_max: 0, ..report };
+        let not_seen = RedriveReport { left_by_max: 0, ..report };
         assert_eq!((left(&not_seen, false), left(&not_seen, true)), (None, line("not counted")));
-        assert_eq!(left(&Report::default(), true), None);
+        assert_eq!(left(&RedriveReport::default(), true), None);
     }
 
     #[test]
     fn what_is_in_both_queues_is_told_with_why_and_what_to_do_about_that() {
-        let told =
-            |why_not_deleted| not_deleted(&Report { not_deleted: 2, why_not_deleted, ..Report::default() });
+        let told = |why_not_deleted| {
+            not_deleted(&RedriveReport { not_deleted: 2, why_not_deleted, ..RedriveReport::default() })
+        };
         let others = told(Some(NotDeleted::VisibleToOthers));
         assert!(
             others.contains(

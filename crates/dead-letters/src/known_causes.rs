@@ -1,7 +1,7 @@
-//! Causes that were told before: what makes a cause new.
+//! The causes that were reported before; any other cause is new.
 //!
-//! A file of JSON Lines: the queue, then one line a cause. It is written after the new ones were told, so whoever is
-//! killed in between tells them twice rather than never.
+//! A file of JSON Lines: the queue, then one line a cause. It is written after new causes were reported, so a killed
+//! process reports them twice rather than never.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,9 +16,9 @@ use crate::groups::{Group, OTHER, written};
 /// Causes that are remembered; of more, those that were seen last.
 const CAUSES_MAX: usize = 100_000;
 
-/// The causes of a queue that were told before.
+/// The causes of a queue that were reported before.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Known {
+pub struct KnownCauses {
     /// The DLQ's ARN.
     queue: String,
     /// By fingerprint.
@@ -29,7 +29,7 @@ pub struct Known {
 struct Cause {
     fingerprint: String,
     error_type: String,
-    /// When the first of it was sent to the queue, as far as was seen; RFC 3339.
+    /// When its first message that was seen was sent to the queue; RFC 3339.
     first: String,
     /// The last look that saw it; RFC 3339.
     seen_at: String,
@@ -37,12 +37,12 @@ struct Cause {
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Header {
-    /// So that no other file is taken for one of these, and overwritten.
+    /// Marks the file, so that no other file is overwritten.
     known_causes_of: String,
 }
 
-impl Known {
-    /// No known causes: nobody has looked at the queue before.
+impl KnownCauses {
+    /// No known causes.
     #[must_use]
     pub fn nothing(queue_arn: &str) -> Self {
         Self { queue: queue_arn.to_owned(), causes: BTreeMap::new() }
@@ -80,7 +80,7 @@ impl Known {
         Ok(known)
     }
 
-    /// The groups whose cause was never told. What found no place in the table of groups has no cause of its own.
+    /// The groups with a new cause. Messages beyond the table of groups have no cause of their own.
     #[must_use]
     pub fn new_among<'g>(&self, groups: &'g [Group]) -> Vec<&'g Group> {
         let is_new =
@@ -88,13 +88,13 @@ impl Known {
         groups.iter().filter(is_new).collect()
     }
 
-    /// How many dead letters found no place in the table of groups: whether their causes are new is not known.
+    /// The number of dead letters beyond the table of groups. Their causes may be new.
     #[must_use]
     pub fn unknown_among(groups: &[Group]) -> u64 {
         groups.iter().filter(|group| group.fingerprint == OTHER).map(|group| group.count).sum()
     }
 
-    /// These were told, and seen now.
+    /// Remembers the causes of these groups.
     pub fn remember(&mut self, groups: &[Group], now: Timestamp) {
         for group in groups.iter().filter(|group| group.fingerprint != OTHER) {
             let first = written(group.first);
@@ -123,8 +123,7 @@ impl Known {
         }
     }
 
-    /// Puts it on the disk, together with what another run has put there meanwhile: whoever reads the file finds the old
-    /// one or this one, whole.
+    /// Writes the file atomically, together with causes that another run has added meanwhile.
     ///
     /// # Errors
     /// If the disk refuses, or the file was damaged meanwhile.

@@ -11,20 +11,20 @@ use super::text_of;
 
 /// Members that a filter compares, and the messages that it has picked although they have not all of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Absent {
-    /// How many messages.
+pub struct MissingMembers {
+    /// The number of messages.
     pub messages: u64,
     /// The members as they are written in the filter, for people; at least one.
     pub members: Vec<String>,
-    /// What to write for each of the comparisons, so that it leaves such messages out; at least one.
+    /// For each comparison, the text that leaves such messages out; at least one.
     pub instead: Vec<String>,
 }
 
-/// What to look for in the messages that a filter picks.
+/// Comparisons to check in the messages that a filter picks.
 #[derive(Debug)]
 pub(super) struct Watch {
     /// It has counted no message yet.
-    pub(super) absent: Absent,
+    pub(super) absent: MissingMembers,
     /// The filter that is true of a message which has not all of it.
     pub(super) is_absent: String,
 }
@@ -64,11 +64,11 @@ impl Watch {
         };
         let members = each_once(&|found| &found.member.name);
         let instead = each_once(&|found| &found.instead);
-        Some(Self { absent: Absent { messages: 0, members, instead }, is_absent })
+        Some(Self { absent: MissingMembers { messages: 0, members, instead }, is_absent })
     }
 }
 
-/// What comes out as `true` because a member of the whole message is not there.
+/// Comparisons that are true because a member of the message is missing.
 fn find(term: &Term<&str>, is_alternative: bool, found: &mut Vec<Comparison>) {
     let Term::BinOp(left, operator, right) = term else {
         return;
@@ -85,7 +85,7 @@ fn find(term: &Term<&str>, is_alternative: bool, found: &mut Vec<Comparison>) {
         BinaryOp::Cmp(Cmp::Le) => compare(left, "<=", right),
         BinaryOp::Cmp(Cmp::Gt) => compare(right, "<", left),
         BinaryOp::Cmp(Cmp::Ge) => compare(right, "<=", left),
-        // Who compares with `null` means what is not there.
+        // A comparison with `null` is meant for missing members.
         BinaryOp::Cmp(Cmp::Ne) if !is_null(left) && !is_null(right) => {
             compare(left, "!=", right);
             compare(right, "!=", left);
@@ -95,7 +95,7 @@ fn find(term: &Term<&str>, is_alternative: bool, found: &mut Vec<Comparison>) {
             find(left, is_alternative, found);
             find(right, is_alternative, found);
         }
-        // What follows works on something else than the message.
+        // The rest does not have the message as its input.
         BinaryOp::Pipe(_) => find(left, is_alternative, found),
         _ => {}
     }
@@ -111,8 +111,8 @@ fn instead(path: &str, sign: &str, other: &Term<&str>, is_alternative: bool) -> 
         },
     };
     match kind {
-        // After `| numbers` nothing is left of what is no number, neither true nor false: with `or` the other side
-        // would not count any more.
+        // `| numbers` drops a value that is not a number, so there is neither true nor false, and with `or` the other
+        // side would not count.
         Some(kind) if sign != "!=" && !is_alternative => format!("({path} | {kind} {sign} {value})"),
         _ => format!("({path} != null and {path} {sign} {value})"),
     }
@@ -145,7 +145,7 @@ fn member(term: &Term<&str>) -> Option<Member> {
     Some(found)
 }
 
-/// Whether jq takes it after a dot without quotes.
+/// True if jq accepts it after a dot without quotes.
 fn is_word(name: &str) -> bool {
     name.chars().all(|character| character.is_ascii_alphanumeric() || character == '_')
         && !name.starts_with(|first: char| first.is_ascii_digit())

@@ -30,12 +30,12 @@ fn a_cause_is_new_once_and_what_has_none_of_its_own_is_never_new() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("causes.jsonl");
     let groups = [group("a", 10), group(OTHER, 1), group("b", 20)];
-    let mut known = Known::read(&path, QUEUE).unwrap();
+    let mut known = KnownCauses::read(&path, QUEUE).unwrap();
     assert_eq!(fingerprints(&known.new_among(&groups)), ["a", "b"]);
-    assert_eq!((Known::unknown_among(&groups), Known::unknown_among(&groups[2..])), (1, 0));
+    assert_eq!((KnownCauses::unknown_among(&groups), KnownCauses::unknown_among(&groups[2..])), (1, 0));
     known.remember(&groups, at(100));
     known.write(&path).unwrap();
-    let known = Known::read(&path, QUEUE).unwrap();
+    let known = KnownCauses::read(&path, QUEUE).unwrap();
     assert_eq!(fingerprints(&known.new_among(&[group("b", 30), group("c", 40)])), ["c"]);
     assert_eq!(
         fs::read_to_string(&path).unwrap(),
@@ -54,8 +54,8 @@ fn a_file_that_is_not_ours_or_damaged_is_told_and_stays_as_it_is() {
     let path = folder.path().join("causes.jsonl");
     let why = |text: &str| {
         replace(&path, text.as_bytes()).unwrap();
-        let read = Known::read(&path, QUEUE).unwrap_err().to_string();
-        let written = Known::nothing(QUEUE).write(&path).unwrap_err().to_string();
+        let read = KnownCauses::read(&path, QUEUE).unwrap_err().to_string();
+        let written = KnownCauses::nothing(QUEUE).write(&path).unwrap_err().to_string();
         assert_eq!((read.as_str(), fs::read_to_string(&path).unwrap().as_str()), (written.as_str(), text));
         read.strip_prefix(&format!("{}: ", path.display())).unwrap().to_owned()
     };
@@ -73,7 +73,7 @@ fn a_file_that_is_not_ours_or_damaged_is_told_and_stays_as_it_is() {
 fn a_directory_that_is_not_there_is_told_before_anything_is_read() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("nowhere/causes.jsonl");
-    let error = Known::read(&path, QUEUE).unwrap_err().to_string();
+    let error = KnownCauses::read(&path, QUEUE).unwrap_err().to_string();
     let expected = "its directory is not there; make that first, or name another file";
     assert_eq!(error, format!("{}: {expected}", path.display()));
 }
@@ -82,18 +82,18 @@ fn a_directory_that_is_not_there_is_told_before_anything_is_read() {
 fn what_two_runs_at_once_have_seen_is_all_there() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("causes.jsonl");
-    let [mut one, mut two] = [(); 2].map(|()| Known::read(&path, QUEUE).unwrap());
+    let [mut one, mut two] = [(); 2].map(|()| KnownCauses::read(&path, QUEUE).unwrap());
     one.remember(&[group("a", 1)], at(1));
     two.remember(&[group("b", 1)], at(1));
     one.write(&path).unwrap();
     two.write(&path).unwrap();
-    let known = Known::read(&path, QUEUE).unwrap();
+    let known = KnownCauses::read(&path, QUEUE).unwrap();
     assert_eq!(fingerprints(&known.new_among(&[group("a", 1), group("b", 1)])), [""; 0]);
 }
 
 #[test]
 fn of_too_many_causes_those_that_were_seen_last_stay() {
-    let mut known = Known::nothing(QUEUE);
+    let mut known = KnownCauses::nothing(QUEUE);
     known.remember(&[group("a", 1), group("b", 1)], at(10));
     known.remember(&[group("a", 1), group("c", 1)], at(20));
     known.forget_beyond(2);
@@ -106,7 +106,7 @@ proptest! {
     fn each_cause_is_told_at_least_once_and_once_if_nobody_is_killed(
         looks in prop::collection::vec((prop::collection::btree_set(0_u8..6, 0..5), any::<bool>()), 0..12),
     ) {
-        let mut known = Known::nothing(QUEUE);
+        let mut known = KnownCauses::nothing(QUEUE);
         let (mut told, mut remembered) = (BTreeSet::new(), BTreeSet::new());
         for (number, (causes, killed)) in looks.into_iter().enumerate() {
             let groups: Vec<_> = causes.iter().map(|cause| group(&cause.to_string(), 1)).collect();
@@ -131,7 +131,7 @@ fn causes_that_another_user_may_have_made_known_are_not_believed() {
     let path = folder.path().join("causes.jsonl");
     let header = format!("{{\"known_causes_of\":\"{QUEUE}\"}}\n");
     redeliver_testing::planted::each_planted(&path, &header, |why| {
-        let error = Known::read(&path, QUEUE).unwrap_err().to_string();
+        let error = KnownCauses::read(&path, QUEUE).unwrap_err().to_string();
         assert_eq!(error, format!("{}: cannot be read: {why}", path.display()));
     });
 }
