@@ -2,10 +2,7 @@
 #![expect(unreachable_pub, reason = "a program has no public API: what is `pub` is so for the other modules")]
 
 mod commands;
-mod local;
-mod simulate;
 mod version;
-mod work;
 
 use std::process::ExitCode;
 
@@ -14,7 +11,9 @@ use redeliver_operator::Failure;
 use redeliver_operator::terminal::escape;
 use redeliver_operator::terminal::stderr::{self, StderrArgs, colors_of};
 
-use commands::{audit, check, completions, fleet, man, pause, purge, redrive, send, status};
+use commands::{
+    audit, check, completions, fleet, local, man, pause, purge, redrive, send, simulate, status, work,
+};
 
 /// Delayed, jittered retries for SQS and Lambda, with nothing lost and every dead letter explained.
 #[derive(Debug, Parser)]

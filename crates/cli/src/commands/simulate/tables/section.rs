@@ -9,13 +9,13 @@ use redeliver_operator::terminal::units::grouped;
 /// A chance this close to 0 or 1 differs from it by rounding only.
 pub(super) const CERTAIN: f64 = 1e-9;
 
-pub(in crate::simulate) struct Section {
-    pub(in crate::simulate) title: String,
+pub(in crate::commands::simulate) struct Section {
+    pub(in crate::commands::simulate) title: String,
     /// The first one has the names of the rows.
-    pub(in crate::simulate) columns: Vec<String>,
-    pub(in crate::simulate) rows: Vec<Vec<String>>,
+    pub(in crate::commands::simulate) columns: Vec<String>,
+    pub(in crate::commands::simulate) rows: Vec<Vec<String>>,
     /// Explains the columns.
-    pub(in crate::simulate) note: Option<String>,
+    pub(in crate::commands::simulate) note: Option<String>,
 }
 
 /// Several values for each policy: one column a value for a single policy, otherwise one column a policy.

@@ -23,7 +23,7 @@ use super::metrics::{MeteredObserver, Metrics};
 use super::poller::Poller;
 use super::queues::Queues;
 use super::settings::{CallTarget, Settings, target_timeout};
-use crate::local::start_function;
+use crate::commands::local::start_function;
 use redeliver_operator::queues::{KnownQueue, QueueAddress};
 
 pub(super) struct Prepared {

@@ -13,7 +13,7 @@ use redeliver_sim::cost::Prices;
 use redeliver_sim::planner::{Forecast, Measurements, Scenario, SimulationError, run};
 
 use crate::commands::check::remark_on;
-use crate::local::progress_bar;
+use crate::commands::local::progress_bar;
 pub use arguments::Arguments;
 use arguments::names_of;
 use picture::Picture;

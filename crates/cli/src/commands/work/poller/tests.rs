@@ -16,7 +16,7 @@ use redeliver_embedded::{
 };
 
 use super::*;
-use crate::work::health::Health;
+use crate::commands::work::health::Health;
 use redeliver_testing::altered::{GARBLED, Garbled};
 
 const VISIBILITY_SECONDS: u64 = 40;

@@ -9,7 +9,7 @@ use redeliver_aws::targets::Command;
 use redeliver_core::strategy::Role;
 
 use super::poller::Limits;
-use crate::local::command;
+use crate::commands::local::command;
 use redeliver_operator::queues::Connection;
 use redeliver_operator::terminal::units::{DAY, HOUR, number, seconds};
 
