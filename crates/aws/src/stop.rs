@@ -1,15 +1,15 @@
-//! The wish to stop, made once for all.
+//! A request to stop, for all tasks of a process.
 
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
-/// Whether to stop. Clones share one wish.
+/// A request to stop. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<watch::Sender<bool>>);
 
 impl Stop {
-    /// From now on nothing new is begun.
+    /// Requests the stop: from now on nothing new begins.
     pub fn request(&self) {
         self.0.send_replace(true);
     }
@@ -19,9 +19,9 @@ impl Stop {
         *self.0.borrow()
     }
 
-    /// Completes once it is requested.
+    /// Completes when the stop is requested.
     pub async fn requested(&self) {
-        // The sender lives as long as `self`, so there is no other end than the wish.
+        // Cannot fail: the sender lives as long as `self`.
         let _ = self.0.subscribe().wait_for(|requested| *requested).await;
     }
 }

@@ -32,7 +32,7 @@ impl Action {
     }
 }
 
-/// How a request or an entry fails.
+/// The fault of a request or an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Injection {
     /// Too many requests.
@@ -47,7 +47,7 @@ pub enum Injection {
 }
 
 impl Injection {
-    /// Whether the request still takes effect.
+    /// True if the request still takes effect.
     #[must_use]
     pub const fn is_done(self) -> bool {
         matches!(self, Self::LostAnswer)

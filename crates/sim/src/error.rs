@@ -1,6 +1,7 @@
 //! The errors that end a run of the loop.
 
 use redeliver_core::ports::{EntryError, NotInvoked};
+use redeliver_embedded::Stuck;
 use thiserror::Error;
 
 /// The error that ended a run.
@@ -17,6 +18,8 @@ pub enum LoopError {
     },
     #[error("invoking the function: {0}")]
     Invoke(#[from] NotInvoked),
+    #[error(transparent)]
+    Stuck(#[from] Stuck),
     #[error("writing the final records: {0}")]
     Output(#[from] std::io::Error),
 }

@@ -3,7 +3,6 @@
 use std::sync::Mutex;
 
 use redeliver_core::events::Event;
-use redeliver_core::limits::RetryDelay;
 use redeliver_core::ports::Observer;
 
 use crate::sync::lock;
@@ -11,9 +10,9 @@ use crate::sync::lock;
 #[derive(Debug, Default)]
 pub struct EventCounter(Mutex<EventCounts>);
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct EventCounts {
-    /// Retries by their delay in seconds, which is the index.
+    /// Retries by their delay in seconds, which is the index, up to the longest delay.
     pub delays: Vec<u64>,
     /// Hops of messages with long delays.
     pub hops: u64,
@@ -36,26 +35,15 @@ impl EventCounter {
     }
 }
 
-impl Default for EventCounts {
-    fn default() -> Self {
-        Self {
-            delays: vec![0; usize::from(RetryDelay::MAX.get()) + 1],
-            hops: 0,
-            paced: 0,
-            immediate_retries: 0,
-            openings: 0,
-            probes: 0,
-            holds: 0,
-        }
-    }
-}
-
 impl Observer for EventCounter {
     fn observe(&self, event: &Event) {
         let mut counts = lock(&self.0);
         match *event {
             Event::RetryScheduled { delay_seconds, .. } => {
-                counts.delays[usize::from(delay_seconds.get())] += 1
+                let seconds = usize::from(delay_seconds.get());
+                let length = counts.delays.len().max(seconds + 1);
+                counts.delays.resize(length, 0);
+                counts.delays[seconds] += 1;
             }
             Event::Hopped { messages } => counts.hops += u64::from(messages),
             Event::Paced { paced, .. } => counts.paced += u64::from(paced),

@@ -92,6 +92,8 @@ pub fn final_dlq_annotator<Q: Clone, C, O>(
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use redeliver_core::message::Timestamp;
     use redeliver_core::message::origin::{Origin, Resenders};
     use redeliver_core::strategy::Strategy;
@@ -104,7 +106,7 @@ mod tests {
     fn the_functions_know_their_own_messages_on_mapped_queues() {
         let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
         let sqs = EmbeddedSqs::new(clock.clone(), 1);
-        let topology = Topology::create(&sqs, "loop", Strategy::DelayedResend, 5);
+        let topology = Topology::create(&sqs, "loop", Strategy::DelayedResend, 5, Duration::ZERO);
         let topology = clock.block_on(topology).unwrap().of_functions().map(EmbeddedQueue::clone);
         let (policy, schema) = (Policy::default, MessageSchema::default);
         let on_source = message_processor(&topology, (), (), (), schema(), policy());

@@ -20,7 +20,7 @@ use crate::tracker::message_id;
 pub(crate) const FUNCTION_ARN: &str = "arn:aws:lambda:us-east-1:000000000000:function:local";
 /// The largest size of a failure record without its payload. Lambda cannot send a record that exceeds 1 MiB.
 const RECORD_BYTES: usize = 4096;
-/// How long sending the record of a failure is retried.
+/// The time to send the record of a failure, with retries.
 const RECORD_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A Lambda function whose on-failure destination is the retry queue, without retries by Lambda itself.

@@ -16,7 +16,7 @@ pub(crate) mod telemetry;
 
 pub use forecast::{Forecast, Outcome, PerMillion, PolicyForecast, RETENTION_SHARE_MAX, WorstCase};
 pub use load::{AfterReturn, Load, Second, Wasted};
-pub use run::{CircuitBreaker, Measurements, SimulationError, run};
+pub use run::{CircuitBreaker, Measurements, run};
 pub use scenario::{Concurrency, Scenario, TargetFault};
 pub use schedule::{Attempt, Schedule};
 pub use survival::{HoldPlan, Survival};

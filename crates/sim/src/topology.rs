@@ -70,25 +70,12 @@ impl<'a, Q> Wiring for &'a Topology<Q> {
 }
 
 impl<Q: Queue + Clone> Topology<Q> {
-    /// Creates the queues of a strategy, for a policy with this number of attempts. If one fails, those before it are
-    /// deleted.
+    /// Creates the queues of a strategy, for a policy with this number of attempts. The batching window extends the source
+    /// queue's visibility timeout. If one queue fails, those before it are deleted.
     ///
     /// # Errors
     /// The service's error.
     pub async fn create<S: QueueService<Queue = Q>>(
-        service: &S,
-        prefix: &str,
-        strategy: Strategy,
-        max_attempts: u32,
-    ) -> Result<Self, EntryError> {
-        Self::create_with_window(service, prefix, strategy, max_attempts, Duration::ZERO).await
-    }
-
-    /// [`create`](Self::create) with a batching window on the source queue, whose visibility timeout is that much longer.
-    ///
-    /// # Errors
-    /// The service's error.
-    pub async fn create_with_window<S: QueueService<Queue = Q>>(
         service: &S,
         prefix: &str,
         strategy: Strategy,

@@ -31,7 +31,7 @@ impl Tracker {
         self.expected += messages;
     }
 
-    /// Whether announced messages are still to be sent.
+    /// True while announced messages are still to be sent.
     #[must_use]
     pub fn expects_more(&self) -> bool {
         self.expected > 0
@@ -71,7 +71,7 @@ impl Tracker {
         self.sent - self.settled
     }
 
-    /// Whether every message that was sent has come out, and no more are expected.
+    /// True if every message that was sent has come out, and no more are expected.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         self.missing() == 0 && !self.expects_more()

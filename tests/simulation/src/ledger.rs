@@ -1,5 +1,5 @@
 //! The independent ledger: it knows what was sent, watches every change in every queue and every call of the target, and
-//! says at once when a rule is broken. Of what it audits it uses the types and sizes of messages; the ledger of `redeliver
+//! says at once when a rule is broken. Of what it audits it uses the types and sizes of messages; the tracker of `redeliver
 //! local` runs beside it, to be compared.
 
 pub(crate) mod arrivals;
@@ -110,7 +110,7 @@ pub struct Ledger {
     trace: VecDeque<String>,
     digest: DefaultHasher,
     changes: u64,
-    /// The ledger of `redeliver local`, which must come to the same sums.
+    /// The tracker of `redeliver local`, which must come to the same sums.
     local: Tracker,
     by_error_type: BTreeMap<String, u64>,
     /// The last delay that was asked for, and what for: one re-send is compared with many cases of the same retry.

@@ -9,8 +9,9 @@ mod tables;
 use std::process::ExitCode;
 
 use redeliver_core::policy::Policy;
+use redeliver_sim::LoopError;
 use redeliver_sim::cost::Prices;
-use redeliver_sim::planner::{Forecast, Measurements, Scenario, SimulationError, run};
+use redeliver_sim::planner::{Forecast, Measurements, Scenario, run};
 
 use crate::commands::check::remark_on;
 use crate::commands::local::progress_bar;
@@ -66,10 +67,7 @@ fn prices(arguments: &Arguments) -> Result<Prices, FileError> {
 }
 
 /// Runs a policy without its circuit breaker, if it has one.
-fn without_circuit_breaker(
-    policy: &Policy,
-    scenario: &Scenario,
-) -> Result<Option<Measurements>, SimulationError> {
+fn without_circuit_breaker(policy: &Policy, scenario: &Scenario) -> Result<Option<Measurements>, LoopError> {
     if policy.circuit_breaker.is_none() {
         return Ok(None);
     }

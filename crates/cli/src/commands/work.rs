@@ -7,7 +7,6 @@
 //! them to the intermediate DLQ as if they had failed.
 
 mod arguments;
-mod guarded;
 mod health;
 mod log;
 mod metrics;

@@ -1,4 +1,5 @@
-//! What only virtual time and a look inside can show; what every SQS must do is in the conformance suite.
+//! Behaviour that only virtual time and the inside of the service can show. The conformance suite has what every SQS must
+//! do.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the tests of the embedded service share.
+//! Shared by the tests of the embedded service.
 
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ pub(crate) async fn with_dlq(
     (queue, dlq)
 }
 
-/// What has become of the messages of a queue.
+/// The changes of the messages of a queue.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Totals {
     pub(crate) sent: u64,

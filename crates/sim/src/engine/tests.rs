@@ -1,33 +1,51 @@
+mod broken_function;
 mod full_messages;
-mod our_own_outage;
 
 use std::future::{pending, ready};
 use std::io::BufWriter;
 
+use redeliver_core::events::Event;
 use redeliver_core::message::packing::pack;
 use redeliver_core::message::{Confirmed, Content, OutgoingMessage, ReceivedMessage, Timestamp};
-use redeliver_core::ports::QueueSender as _;
+use redeliver_core::ports::{Observer, QueueSender as _};
 use redeliver_core::strategy::Strategy;
 use redeliver_embedded::{EmbeddedQueue, EmbeddedSqs, VirtualClock};
 
 use super::*;
+
+/// Ignores all events.
+struct Quiet;
+
+impl Observer for Quiet {
+    fn observe(&self, _: &Event) {}
+}
+
+fn engine<'a>(
+    topology: &'a Topology<EmbeddedQueue>,
+    clock: &'a VirtualClock,
+    tracker: &'a Mutex<Tracker>,
+) -> Engine<'a, EmbeddedQueue, VirtualClock> {
+    Engine {
+        topology,
+        clock,
+        tracker,
+        progress: &|_| {},
+        wait: Duration::from_secs(20),
+        batching_window: Duration::ZERO,
+        concurrency: 1,
+        original_body: |body| body,
+    }
+}
 
 /// Runs `work` with an engine on queues of its own; also returns the number of messages left in them.
 fn on_queues<T>(work: impl AsyncFnOnce(Engine<'_, EmbeddedQueue, VirtualClock>) -> T) -> (T, u64) {
     let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
     let sqs = EmbeddedSqs::new(clock.clone(), 1);
     clock.block_on(async {
-        let topology = Topology::create(&sqs, "engine", Strategy::DelayedResend, 5).await.unwrap();
-        let engine = Engine {
-            topology: &topology,
-            clock: &clock,
-            tracker: &Mutex::default(),
-            progress: &|_| {},
-            wait: Duration::ZERO,
-            batching_window: Duration::ZERO,
-            concurrency: 1,
-            original_body: |body| body,
-        };
+        let topology =
+            Topology::create(&sqs, "engine", Strategy::DelayedResend, 5, Duration::ZERO).await.unwrap();
+        let tracker = Mutex::default();
+        let engine = Engine { wait: Duration::ZERO, ..engine(&topology, &clock, &tracker) };
         let outcome = work(engine).await;
         (outcome, topology.waiting().await.unwrap())
     })
@@ -86,18 +104,9 @@ fn batches_of_thirty(window: u64) -> (usize, Vec<usize>) {
     let sqs = EmbeddedSqs::new(clock.clone(), 1);
     clock.block_on(async {
         let window = Duration::from_secs(window);
-        let topology =
-            Topology::create_with_window(&sqs, "engine", Strategy::DelayedResend, 5, window).await.unwrap();
-        let engine = Engine {
-            topology: &topology,
-            clock: &clock,
-            tracker: &Mutex::default(),
-            progress: &|_| {},
-            wait: Duration::from_secs(20),
-            batching_window: window,
-            concurrency: 1,
-            original_body: |body| body,
-        };
+        let topology = Topology::create(&sqs, "engine", Strategy::DelayedResend, 5, window).await.unwrap();
+        let tracker = Mutex::default();
+        let engine = Engine { batching_window: window, ..engine(&topology, &clock, &tracker) };
         let (sizes, done) = (Sizes(Mutex::default()), Cell::new(false));
         let poll = engine.poll(&topology.source, &sizes, window, &done);
         let send = async {

@@ -48,7 +48,7 @@ pub struct PolicyForecast {
     pub without_circuit_breaker: Option<Outcome>,
     #[serde(skip)]
     pub hold: Option<HoldPlan>,
-    /// Of its circuit breaker, if it has one.
+    /// The setting of its circuit breaker, if it has one.
     #[serde(skip)]
     pub minimum_calls: Option<u32>,
 }
@@ -69,7 +69,7 @@ pub struct WorstCase {
     pub worst_case_seconds: u64,
     /// The source queue's retention.
     pub retention_seconds: u64,
-    /// Whether the stack accepts it: it is within 80 % of the retention, or the policy has long delays.
+    /// True if the stack accepts it: it is within 80 % of the retention, or the policy has long delays.
     pub fits: bool,
     /// The circuit breaker can hold a message for this long on top of that, within `max_age_seconds`.
     pub hold_seconds_max: Option<u64>,

@@ -48,7 +48,7 @@ impl HeldMessages {
     }
 }
 
-/// Whether the message was handed off as held, or re-sent after that. No simulated message says so itself.
+/// True if the message was handed off as held, or re-sent after that. The simulated bodies themselves never say so.
 fn was_held(record: &ReceivedMessage) -> bool {
     let failure = record.attributes.get(FAILURE).and_then(Attribute::text);
     failure.is_some_and(|failure| failure.contains(r#""kind":"held""#))

@@ -21,7 +21,7 @@ pub struct Scenario {
     pub over: Duration,
     #[serde(flatten)]
     pub invocations: Concurrency,
-    /// How long a batch that is not full waits for more messages.
+    /// The time that a batch that is not full waits for more messages.
     #[serde(rename = "batching_window_seconds", serialize_with = "seconds")]
     pub batching_window: Duration,
     /// Seeds the message ids, and the failures by chance.

@@ -23,7 +23,7 @@ pub struct Survival {
     pub held: Option<f64>,
 }
 
-/// How a message survives that is held from the beginning of an outage.
+/// The fate of a message that is held from the beginning of an outage.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HoldPlan {
     /// After this it is called, and its failures spend attempts.

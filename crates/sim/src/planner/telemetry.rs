@@ -15,23 +15,15 @@ use crate::event_counter::EventCounter;
 const FUNCTION: &str = "orders-prod-failed-message-processor";
 
 /// The telemetry of all environments.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Telemetry {
     pub(super) events: EventCounter,
     pub(super) log_bytes: Counter,
-    clock: VirtualClock,
 }
 
 impl Telemetry {
-    pub(super) fn new(clock: VirtualClock) -> Self {
-        Self { events: EventCounter::default(), log_bytes: Counter::default(), clock }
-    }
-
-    pub(super) fn environment_observer(&self) -> EnvironmentObserver<'_> {
-        EnvironmentObserver {
-            events: &self.events,
-            lines: json_lines(FUNCTION, &self.clock, &self.log_bytes),
-        }
+    pub(super) fn environment_observer(&self, clock: &VirtualClock) -> EnvironmentObserver<'_> {
+        EnvironmentObserver { events: &self.events, lines: json_lines(FUNCTION, clock, &self.log_bytes) }
     }
 }
 

@@ -61,7 +61,7 @@ impl Ledger {
         let settled: u32 = self.subjects.iter().map(|subject| subject.out().min(subject.sends)).sum();
         let same = local.settled() == u64::from(settled) && *local.dead_letters() == self.by_error_type;
         if told != balance || !same {
-            return Err(format!("the ledger of `redeliver local` says {told:?}, and it is {balance:?}"));
+            return Err(format!("the tracker of `redeliver local` says {told:?}, and it is {balance:?}"));
         }
         Ok(balance)
     }

@@ -1,7 +1,6 @@
 //! The loop in real time, on queues of its own at an SQS-compatible endpoint; they are deleted at the end.
 
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, RandomState};
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,6 +11,7 @@ use aws_sdk_sqs::error::BoxError;
 use redeliver_aws::sqs::{POLL_TIMEOUT, SqsService};
 use redeliver_aws::{NO_CONNECTION, SystemClock};
 use redeliver_sim::{LoopError, Topology};
+use uuid::Uuid;
 
 use super::report::RunReport;
 use super::run::{self, Backend};
@@ -42,7 +42,8 @@ pub(super) async fn run(setup: Setup, url: &str, output: &mut dyn Write) -> Resu
         clock: &SystemClock,
         is_virtual: false,
         hold: None,
-        prefix: format!("redeliver-local-{:08x}", random_suffix()),
+        // At random: two runs with the same seed must not share queues.
+        prefix: format!("redeliver-local-{:.8}", Uuid::new_v4().simple().to_string()),
         wait: Duration::from_secs(2),
         // The queues are not in our memory, so the whole input is sent at once.
         visible: &|_| 0,
@@ -57,12 +58,6 @@ pub(super) async fn run(setup: Setup, url: &str, output: &mut dyn Write) -> Resu
         }
         _ => error,
     })
-}
-
-/// Not from the seed: two runs with the same seed must not share queues. The standard library seeds its hashers at random.
-fn random_suffix() -> u32 {
-    let word = RandomState::new().hash_one(std::process::id());
-    u32::try_from(word >> 32).unwrap_or_default()
 }
 
 /// Counts requests by action, including retries.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use redeliver_sim::{EventCounts, Tracker};
 use serde::Serialize;
 
 use redeliver_operator::terminal::escape::escaped;
@@ -37,15 +38,15 @@ pub(super) struct RunReport {
     pub copies: u64,
     /// Messages that have not come out and are in no queue.
     pub unaccounted: u64,
-    /// Whether a signal ended the run before every message had come out.
+    /// True if a signal ended the run before every message had come out.
     pub interrupted: bool,
-    /// Whether each line that SQS accepts was sent.
+    /// True if each line that SQS accepts was sent.
     pub all_sent: bool,
     /// The error of the last failed call, unless the target is the built-in one.
     pub last_failure: Option<String>,
     /// From the first send until the last message came out, or until the interrupt.
     pub seconds: f64,
-    /// Whether time was virtual.
+    /// True if time was virtual.
     pub is_virtual: bool,
     /// SQS requests by action, including idle long polls.
     pub requests: BTreeMap<String, u64>,
@@ -67,7 +68,7 @@ const BAR: u64 = 40;
 
 /// Divides the delays from 0 to the longest into at most ten buckets of equal width; `counts[s]` re-sends had a delay of
 /// `s` seconds.
-pub(super) fn histogram(counts: &[u64]) -> Vec<DelayBucket> {
+fn histogram(counts: &[u64]) -> Vec<DelayBucket> {
     let Some(longest) = counts.iter().rposition(|count| *count > 0) else {
         return Vec::new();
     };
@@ -84,6 +85,27 @@ pub(super) fn histogram(counts: &[u64]) -> Vec<DelayBucket> {
 }
 
 impl RunReport {
+    /// The counts of messages and events.
+    pub(super) fn of(tracker: &Tracker, events: &EventCounts, waiting: u64) -> Self {
+        Self {
+            sent: tracker.total_sent(),
+            processed: tracker.total_processed(),
+            retries: events.delays.iter().sum(),
+            hops: events.hops,
+            paced: events.paced,
+            immediate_retries: events.immediate_retries,
+            holds: events.holds,
+            probes: events.probes,
+            dead_lettered: tracker.dead_letters().clone(),
+            waiting,
+            copies: tracker.copies(),
+            unaccounted: tracker.missing() - waiting,
+            all_sent: !tracker.expects_more(),
+            delays: histogram(&events.delays),
+            ..Self::default()
+        }
+    }
+
     /// A hint for a run without a successful call.
     pub(super) fn hint(&self) -> Option<String> {
         let failure = self.last_failure.as_ref().filter(|_| self.processed == 0)?;

@@ -9,22 +9,19 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 use futures_util::{FutureExt as _, try_join};
 use indicatif::ProgressBar;
-use redeliver_core::message::Timestamp;
 use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::policy::Policy;
-use redeliver_core::ports::{Clock, Queue, QueueService};
+use redeliver_core::ports::{Clock, Function, Queue, QueueService};
 use redeliver_core::strategy::Strategy;
 use redeliver_embedded::VirtualClock;
 use redeliver_message_processor::MessageProcessor;
 use redeliver_sim::functions::{
     async_retry_handler, failed_message_processor, final_dlq_annotator, message_processor,
 };
-use redeliver_sim::{
-    Engine, EventCounter, EventCounts, Functions, LocalLambda, LoopError, Topology, Tracker, payload_of,
-};
+use redeliver_sim::{Engine, EventCounter, Functions, LocalLambda, LoopError, Topology, payload_of};
 
 use super::producer::{Producer, drained};
-use super::report::{RunReport, histogram};
+use super::report::RunReport;
 use super::setup::Setup;
 use super::target::TrackedTarget;
 use redeliver_operator::Failure;
@@ -36,7 +33,7 @@ pub(super) struct Backend<'a, S: QueueService, C> {
     /// The queues as the functions use them.
     pub(super) of_functions: fn(&Topology<S::Queue>) -> Topology<S::Queue>,
     pub(super) clock: &'a C,
-    /// Whether the clock is virtual.
+    /// True if the clock is virtual.
     pub(super) is_virtual: bool,
     /// The clock to hold during real calls, if time is virtual.
     pub(super) hold: Option<VirtualClock>,
@@ -58,9 +55,10 @@ pub(super) async fn run<S: QueueService, C: Clock>(
     stop: impl Future<Output = ()>,
 ) -> Result<RunReport, Failure> {
     let Setup { strategy, policy, .. } = &setup;
-    let topology = Topology::create(backend.service, &backend.prefix, *strategy, policy.max_attempts)
-        .await
-        .map_err(LoopError::sqs("creating the queues"))?;
+    let topology =
+        Topology::create(backend.service, &backend.prefix, *strategy, policy.max_attempts, Duration::ZERO)
+            .await
+            .map_err(LoopError::sqs("creating the queues"))?;
     let outcome = run_on(&topology, setup, &backend, output, stop).await;
     let deleted = topology.delete(backend.service).await.map_err(LoopError::sqs("deleting the queues"));
     outcome.and_then(|report| Ok(deleted.map(|()| report)?))
@@ -112,14 +110,24 @@ async fn run_on<S: QueueService, C: Clock>(
     bar.finish_and_clear();
     let refused = producer.refused;
     let tracker = tracker.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let waiting = waiting(topology, &tracker).await?;
+    // A message that has come out is not waiting, even if a copy of it is in a queue or SQS's count lags behind.
+    let waiting = match tracker.missing() {
+        0 => 0,
+        missing => topology.waiting().await.map_err(LoopError::sqs("counting what waits"))?.min(missing),
+    };
     let interrupted_at = interrupted_at.peek().copied().filter(|_| !tracker.is_settled());
+    let end = interrupted_at.or_else(|| tracker.last_settled_at());
+    let mut requests = (backend.requests)();
+    // Without those that create, count and delete the queues.
+    requests.retain(|action, _| action.contains("Message"));
     Ok(RunReport {
         refused,
+        interrupted: interrupted_at.is_some(),
         last_failure: last_failure.into_inner().unwrap_or_else(PoisonError::into_inner),
+        seconds: (end.unwrap_or(started) - started).as_seconds_f64(),
         is_virtual: backend.is_virtual,
-        requests: requests(backend),
-        ..report(&tracker, &events.counts(), waiting, started, interrupted_at)
+        requests,
+        ..RunReport::of(&tracker, &events.counts(), waiting)
     })
 }
 
@@ -135,57 +143,47 @@ struct Run<'a, Q, C> {
 }
 
 impl<Q: Queue + Clone, C: Clock> Run<'_, Q, C> {
+    fn functions<F: Function>(&self, on_source: F) -> Functions<F, impl Function, impl Function> {
+        let Self { engine: Engine { clock, .. }, queues, events, policy, schema, .. } = *self;
+        let (schema, policy) = (schema.clone(), policy.clone());
+        Functions {
+            on_source,
+            failed_message_processor: failed_message_processor(queues, clock, events, schema, policy),
+            final_dlq_annotator: final_dlq_annotator(queues, clock, events),
+        }
+    }
+
     /// `async-retry`: the function is invoked with each message, then its failed invocations are retried.
     async fn retry_invocations<F: Future<Output = ()>>(
-        self,
+        &self,
         producer: &mut Producer<'_>,
         seed: u64,
         output: &mut dyn Write,
         stop: impl Fn() -> F,
     ) -> Result<(), Failure> {
-        let Self { engine, queues, target, events, policy, schema } = self;
-        let lambda = LocalLambda::new(target, &engine.topology.source, engine.clock, seed);
+        let Self { ref engine, queues, ref target, events, policy, .. } = *self;
+        let lambda = LocalLambda::new(target.clone(), &engine.topology.source, engine.clock, seed);
         while let Some(chunk) = producer.next()? {
             engine.invoke(chunk.messages, &lambda, stop()).await?;
         }
-        let functions = Functions {
-            on_source: async_retry_handler(queues, &lambda, engine.clock, events, policy.clone()),
-            failed_message_processor: failed_message_processor(
-                queues,
-                engine.clock,
-                events,
-                schema.clone(),
-                policy.clone(),
-            ),
-            final_dlq_annotator: final_dlq_annotator(queues, engine.clock, events),
-        };
+        let functions =
+            self.functions(async_retry_handler(queues, &lambda, engine.clock, events, policy.clone()));
         Ok(engine.run(&functions, output, stop()).await?)
     }
 
     /// All other strategies: messages are sent while the functions run.
     async fn retry_messages<F: Future<Output = ()>>(
-        self,
+        &self,
         producer: &mut Producer<'_>,
         visible: &dyn Fn() -> u64,
         output: &mut dyn Write,
         stop: impl Fn() -> F,
     ) -> Result<(), Failure> {
-        let Self { engine, queues, target, events, policy, schema } = self;
-        let max_concurrency = target.target.concurrency();
-        let functions = Functions {
-            on_source: MessageProcessor {
-                max_concurrency,
-                ..message_processor(queues, target, engine.clock, events, schema.clone(), policy.clone())
-            },
-            failed_message_processor: failed_message_processor(
-                queues,
-                engine.clock,
-                events,
-                schema.clone(),
-                policy.clone(),
-            ),
-            final_dlq_annotator: final_dlq_annotator(queues, engine.clock, events),
-        };
+        let Self { ref engine, queues, ref target, events, policy, schema } = *self;
+        let functions = self.functions(MessageProcessor {
+            max_concurrency: target.target.concurrency(),
+            ..message_processor(queues, target.clone(), engine.clock, events, schema.clone(), policy.clone())
+        });
         if let Some(chunk) = producer.next()? {
             engine.send(chunk.messages, stop()).await?;
         }
@@ -203,51 +201,6 @@ impl<Q: Queue + Clone, C: Clock> Run<'_, Q, C> {
         let running = async { Ok(engine.run(&functions, output, stop()).await?) };
         try_join!(sending, running)?;
         Ok(())
-    }
-}
-
-/// Messages that are in a queue and have not come out. A copy of a message that has come out is not one of them.
-async fn waiting<Q: Queue + Clone>(topology: &Topology<Q>, tracker: &Tracker) -> Result<u64, LoopError> {
-    if tracker.missing() == 0 {
-        return Ok(0);
-    }
-    let waiting = topology.waiting().await.map_err(LoopError::sqs("counting what waits"))?;
-    Ok(waiting.min(tracker.missing()))
-}
-
-/// The loop's requests: without those that create, count and delete the queues.
-fn requests<S: QueueService, C>(backend: &Backend<'_, S, C>) -> BTreeMap<String, u64> {
-    let mut requests = (backend.requests)();
-    requests.retain(|action, _| action.contains("Message"));
-    requests
-}
-
-fn report(
-    tracker: &Tracker,
-    events: &EventCounts,
-    waiting: u64,
-    started: Timestamp,
-    interrupted_at: Option<Timestamp>,
-) -> RunReport {
-    let end = interrupted_at.or_else(|| tracker.last_settled_at()).unwrap_or(started);
-    RunReport {
-        sent: tracker.total_sent(),
-        processed: tracker.total_processed(),
-        retries: events.delays.iter().sum(),
-        hops: events.hops,
-        paced: events.paced,
-        immediate_retries: events.immediate_retries,
-        holds: events.holds,
-        probes: events.probes,
-        dead_lettered: tracker.dead_letters().clone(),
-        waiting,
-        copies: tracker.copies(),
-        unaccounted: tracker.missing() - waiting,
-        interrupted: interrupted_at.is_some(),
-        all_sent: !tracker.expects_more(),
-        seconds: (end - started).as_seconds_f64(),
-        delays: histogram(&events.delays),
-        ..RunReport::default()
     }
 }
 

@@ -30,11 +30,11 @@ impl Target {
 }
 
 /// A target whose successes are tracked, and whose last failure is kept.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct TrackedTarget<'a, C> {
     pub(super) target: &'a Target,
     pub(super) tracker: &'a Mutex<Tracker>,
-    /// Of a real target; the built-in one fails on purpose.
+    /// The last failure of a real target; the built-in one fails on purpose.
     pub(super) last_failure: &'a Mutex<Option<String>>,
     pub(super) clock: C,
     /// The clock to hold during real calls, if time is virtual.

@@ -1,13 +1,15 @@
 //! The health of the pollers.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redeliver_aws::Stop;
 use redeliver_core::deliver::until;
 use redeliver_core::message::Timestamp;
 use serde::Serialize;
+
+use crate::locked::locked;
 
 /// A poller is unhealthy when its last successful poll is longer ago: a long poll and a pause take less.
 const UNHEALTHY_AFTER: Duration = Duration::from_secs(60);
@@ -28,17 +30,21 @@ impl Heartbeat {
     }
 
     pub(super) fn polled(&self, now: Timestamp) {
-        *self.last_poll.lock().unwrap_or_else(PoisonError::into_inner) = now;
+        *locked(&self.last_poll) = now;
     }
 
-    /// A batch is in flight until the guard is dropped.
-    pub(super) fn batch_begins(&self) -> InFlight<'_> {
+    pub(super) fn batch_begins(&self) {
         self.batches_in_flight.fetch_add(1, Ordering::Relaxed);
-        InFlight(self)
+    }
+
+    /// The time of a batch is not time without a poll.
+    pub(super) fn batch_ends(&self, now: Timestamp) {
+        self.polled(now);
+        self.batches_in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 
     pub(super) fn report(&self, now: Timestamp) -> FunctionHealth {
-        let since = until(*self.last_poll.lock().unwrap_or_else(PoisonError::into_inner), now);
+        let since = until(*locked(&self.last_poll), now);
         let batches_in_flight = self.batches_in_flight.load(Ordering::Relaxed);
         FunctionHealth {
             function: self.function.clone(),
@@ -47,15 +53,6 @@ impl Heartbeat {
             seconds_since_poll: since.as_secs(),
             batches_in_flight,
         }
-    }
-}
-
-#[derive(Debug)]
-pub(super) struct InFlight<'a>(&'a Heartbeat);
-
-impl Drop for InFlight<'_> {
-    fn drop(&mut self) {
-        self.0.batches_in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -79,7 +76,7 @@ pub struct HealthReport {
 pub struct FunctionHealth {
     /// Its name in logs and metrics.
     pub function: String,
-    /// Whether the function reaches its queue.
+    /// True if the function reaches its queue.
     pub healthy: bool,
     /// Since the queue answered a receive, or a batch ended.
     pub seconds_since_poll: u64,
@@ -94,7 +91,7 @@ impl Health {
         HealthReport { healthy, functions }
     }
 
-    /// Whether the process still receives messages: it does until it is asked to stop.
+    /// True while the process receives messages: until it is asked to stop.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         !self.stop.is_requested()

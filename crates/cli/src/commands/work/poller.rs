@@ -1,19 +1,20 @@
 //! Polls one queue for one function: receive → invoke → delete, several batches at a time, until it is asked to stop.
 
 use std::num::NonZeroUsize;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use backon::{BackoffBuilder as _, ExponentialBackoff, ExponentialBuilder};
-use futures_util::future::{join_all, select};
-use futures_util::pin_mut;
+use futures_util::future::{Either, join_all, select};
+use futures_util::{FutureExt as _, pin_mut};
 use redeliver_aws::Stop;
+use redeliver_core::deliver::until;
 use redeliver_core::events::Event;
-use redeliver_core::message::ReceivedMessage;
-use redeliver_core::ports::{Clock, EntryError, Function, Observer, Queue, Unreadable};
+use redeliver_core::message::{ReceivedMessage, Timestamp};
+use redeliver_core::ports::{BatchResponse, Clock, EntryError, Function, Observer, Queue, Unreadable};
 use redeliver_sim::event_source_mapping::{invoke, receive};
 
-use super::guarded::Guarded;
 use super::health::Heartbeat;
 
 /// The pause after the first failed receive; it doubles with each one.
@@ -78,15 +79,13 @@ impl<Q: Queue, F: Function, C: Clock, O: Observer> Poller<Q, F, C, O> {
         if records.is_empty() {
             return;
         }
-        let in_flight = self.heartbeat.batch_begins();
+        self.heartbeat.batch_begins();
         let guarded = Guarded { function: &self.function, clock: &self.clock, observer: &self.observer };
         let not_deleted = invoke(&self.queue, &guarded, &self.clock, records, self.limits.invocation).await;
         for sqs_message_id in not_deleted {
             self.observer.observe(&Event::NotDeleted { sqs_message_id });
         }
-        // The time of a batch is not time without a poll.
-        self.heartbeat.polled(self.clock.now());
-        drop(in_flight);
+        self.heartbeat.batch_ends(self.clock.now());
     }
 
     fn report_unreadable(&self) {
@@ -101,9 +100,36 @@ impl<Q: Queue, F: Function, C: Clock, O: Observer> Poller<Q, F, C, O> {
     }
 }
 
+/// The pauses after failed receives.
 fn pauses() -> ExponentialBackoff {
     let builder = ExponentialBuilder::new().with_min_delay(FIRST_PAUSE).with_max_delay(LONGEST_PAUSE);
     builder.without_max_times().with_jitter().build()
+}
+
+/// Reports all records as failed, and an event, if the function panics or misses its deadline: in Lambda the process would
+/// end.
+#[derive(Debug)]
+struct Guarded<'a, F, C, O> {
+    function: &'a F,
+    clock: &'a C,
+    observer: &'a O,
+}
+
+impl<F: Function, C: Clock, O: Observer> Function for Guarded<'_, F, C, O> {
+    async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> BatchResponse {
+        let all: Vec<_> = records.iter().map(|record| record.sqs_message_id.clone()).collect();
+        let processing = AssertUnwindSafe(self.function.process(records, deadline)).catch_unwind();
+        let time_is_up = self.clock.sleep(until(self.clock.now(), deadline));
+        pin_mut!(processing, time_is_up);
+        let reason = match select(processing, time_is_up).await {
+            Either::Left((Ok(response), _)) => return response,
+            Either::Left((Err(_), _)) => "panic",
+            Either::Right(_) => "timeout",
+        };
+        // It is unknown which records are done. All are reported as failed: nothing is deleted, and everything comes back.
+        self.observer.observe(&Event::BatchBrokenOff { records: all.len(), reason });
+        BatchResponse { failed: all }
+    }
 }
 
 #[cfg(test)]

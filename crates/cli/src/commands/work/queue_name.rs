@@ -25,7 +25,7 @@ impl<'a> QueueName<'a> {
         }
     }
 
-    /// Whether both may be the same queue.
+    /// True if both may be the same queue.
     pub(super) fn may_be(&self, other: &Self) -> bool {
         let accounts = self.account.zip(other.account);
         self.name == other.name && accounts.is_none_or(|(one, other)| one == other)

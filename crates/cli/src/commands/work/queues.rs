@@ -9,7 +9,7 @@ use thiserror::Error;
 use super::queue_name::QueueName;
 use redeliver_operator::queues::RedrivePolicy;
 
-/// How failed messages are retried, as far as this process knows.
+/// The retries of failed messages, as far as this process knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RetrySetup {
     pub(super) strategy: Strategy,

@@ -3,26 +3,18 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use redeliver_core::arrival::trace_header_and_verdict;
-use redeliver_core::events::Event;
 use redeliver_core::failure::annotation::{DEAD_LETTER, DeadLetter};
 use redeliver_core::handler::{Handler, HandlerError, Message};
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
 use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::message::{Attribute, Attributes, attributes_size};
 use redeliver_core::policy::Policy;
-use redeliver_core::ports::Observer;
 use serde_json::Value;
 
 use super::*;
 use crate::functions::{failed_message_processor, final_dlq_annotator, message_processor};
 
 const TRACE: &str = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1";
-
-struct Quiet;
-
-impl Observer for Quiet {
-    fn observe(&self, _: &Event) {}
-}
 
 /// Refuses each message.
 struct Refuses<'a> {
@@ -37,14 +29,14 @@ impl Handler for Refuses<'_> {
     }
 }
 
-/// How often the target is called for a message, and its final record.
+/// The number of calls for a message, and its final record.
 fn given_up(strategy: Strategy, content: Content, error: &HandlerError) -> (usize, ReceivedMessage) {
     let policy = || Policy::from_json(r#"{"max_attempts":0,"circuit_breaker":false}"#).unwrap();
     let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
     let sqs = EmbeddedSqs::new(clock.clone(), 1);
     let message = OutgoingMessage::new(content).unwrap();
     clock.block_on(async {
-        let topology = Topology::create(&sqs, "engine", strategy, 0).await.unwrap();
+        let topology = Topology::create(&sqs, "engine", strategy, 0, Duration::ZERO).await.unwrap();
         let (tracker, calls) = (Mutex::default(), AtomicUsize::new(0));
         let (target, schema) = (Refuses { calls: &calls, error }, MessageSchema::default);
         let functions = Functions {
@@ -52,16 +44,7 @@ fn given_up(strategy: Strategy, content: Content, error: &HandlerError) -> (usiz
             failed_message_processor: failed_message_processor(&topology, &clock, &Quiet, schema(), policy()),
             final_dlq_annotator: final_dlq_annotator(&topology, &clock, &Quiet),
         };
-        let engine = Engine {
-            topology: &topology,
-            clock: &clock,
-            tracker: &tracker,
-            progress: &|_| {},
-            wait: Duration::from_secs(20),
-            batching_window: Duration::ZERO,
-            concurrency: 1,
-            original_body: |body| body,
-        };
+        let engine = engine(&topology, &clock, &tracker);
         engine.send(vec![message], pending()).await.unwrap();
         let record = async {
             loop {

@@ -9,7 +9,7 @@ use redeliver_sim::planner::{Concurrency, Forecast, Scenario, TargetFault, run};
 
 use redeliver_testing::browser::Scratch;
 
-/// A page of so many policies, whose names are long.
+/// A page of several policies with long names.
 fn page(policies: usize) -> String {
     let scenario = Scenario {
         strategy: Strategy::DelayedResend,

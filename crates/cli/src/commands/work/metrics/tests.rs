@@ -21,7 +21,7 @@ fn handed_off(kind: &'static str) -> Event {
     }
 }
 
-/// What is served after these events of `orders-message-processor`, next to a function that had none.
+/// The metrics after these events of `orders-message-processor`, next to a function without events.
 fn text(events: &[Event]) -> String {
     #[derive(Default)]
     struct Seen(Mutex<Vec<Event>>);

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use futures_util::future::{join, pending};
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::packing::pack;
-use redeliver_core::message::{Confirmed, Content, OutgoingMessage, Timestamp};
+use redeliver_core::message::{Confirmed, Content, OutgoingMessage};
 use redeliver_core::ports::QueueDepth as _;
 use redeliver_core::ports::{QueueSender as _, QueueService as _, QueueSettings};
 use redeliver_embedded::{
@@ -21,7 +21,7 @@ use redeliver_testing::altered::{GARBLED, Garbled};
 
 const VISIBILITY_SECONDS: u64 = 40;
 
-/// A function that is what a closure does with a batch's bodies; its answer are the bodies that failed.
+/// A function made of a closure, which gets the bodies of a batch and returns those that failed.
 struct Does<T>(T);
 
 impl<T: Fn(Vec<String>) -> A + Send + Sync, A: Future<Output = Vec<String>> + Send> Function for Does<T> {
@@ -32,7 +32,7 @@ impl<T: Fn(Vec<String>) -> A + Send + Sync, A: Future<Output = Vec<String>> + Se
     }
 }
 
-/// What happened, and when, in whole seconds.
+/// The events and bodies, with their time in whole seconds.
 #[derive(Clone)]
 struct Seen {
     clock: VirtualClock,
@@ -161,7 +161,7 @@ impl World {
         self.sqs.requests().get(action.name()).copied().unwrap_or_default()
     }
 
-    /// Notes every body and is done with it after so many seconds.
+    /// Notes every body and is done with it after this many seconds.
     fn taking(&self, seconds: u64) -> impl Function + '_ {
         Does(move |bodies: Vec<String>| async move {
             bodies.iter().for_each(|body| self.seen.body(body));

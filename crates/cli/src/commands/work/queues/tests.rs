@@ -29,7 +29,7 @@ fn hidden(max_attempts: u32) -> Option<RetrySetup> {
     Some(RetrySetup { strategy: Strategy::Visibility, max_attempts, queue_times: Some(queue_times) })
 }
 
-/// What SQS says of a queue whose messages are moved to another.
+/// The attributes of a queue whose messages are moved to another.
 fn moved_to(arn: &str, receives: u64) -> BTreeMap<String, String> {
     let policy = serde_json::json!({ "deadLetterTargetArn": arn, "maxReceiveCount": receives });
     with(&[
@@ -43,7 +43,7 @@ fn with(attributes: &[(&str, &str)]) -> BTreeMap<String, String> {
     attributes.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
-/// What is said of a queue with these attributes: an error, or warnings.
+/// The error or the warnings for a queue with these attributes.
 fn said(
     failed: Option<RetrySetup>,
     role: Role,

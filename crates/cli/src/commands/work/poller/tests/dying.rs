@@ -48,7 +48,7 @@ impl Handler for Target<'_> {
     }
 }
 
-/// What `redeliver work` runs, on queues whose requests take time.
+/// The functions of `redeliver work`, on queues whose requests take time.
 async fn work(world: &World, topology: &Topology<EmbeddedQueue>, policy: &Policy, stop: &Stop) {
     let (clock, seen) = (&world.clock, &world.seen);
     let slow = |queue| Altered(Slow { queue, clock });
@@ -104,20 +104,22 @@ async fn work(world: &World, topology: &Topology<EmbeddedQueue>, policy: &Policy
     join3(processor.run(stop), retrier, annotator.run(stop)).await;
 }
 
-/// What became of the messages once a second process has gone on.
+/// The messages after a second process has continued.
 struct Ends {
     processed: Vec<String>,
     dead: Vec<String>,
     /// See [`Seen`].
     successes: Vec<(String, u32, u32)>,
-    /// Whether the first process died before its end.
+    /// True if the first process died before its end.
     died: bool,
 }
 
 fn ends_after_death(strategy: Strategy, policy: &Policy, polls: u32) -> Ends {
     let world = World::new();
-    let topology =
-        world.clock.block_on(Topology::create(&world.sqs, "work", strategy, policy.max_attempts)).unwrap();
+    let topology = world
+        .clock
+        .block_on(Topology::create(&world.sqs, "work", strategy, policy.max_attempts, Duration::ZERO))
+        .unwrap();
     let on_source = World { queue: topology.source.clone(), ..world };
     let run = |polls: u32, minutes: u64| {
         let (world, topology) = (&on_source, &topology);

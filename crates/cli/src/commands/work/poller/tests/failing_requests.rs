@@ -52,7 +52,7 @@ fn a_pause_ends_with_the_stop_and_the_next_failure_after_a_success_pauses_shortl
     assert_eq!(ended, 60);
     let events = world.seen.events();
     let Event::ReceiveFailed { pause_seconds, .. } = &events[3].1 else { panic!("{events:?}") };
-    assert!(*pause_seconds <= 1.0, "{pause_seconds}: it begins anew");
+    assert!(*pause_seconds <= 1.0, "{pause_seconds}: it begins again");
 }
 
 #[test]

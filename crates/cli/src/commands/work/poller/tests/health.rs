@@ -1,4 +1,4 @@
-//! `/healthz` next to the poller: long batches, idle queues, and more functions than one.
+//! The health of pollers: long batches, idle queues, and several functions.
 
 use super::*;
 

@@ -1,23 +1,15 @@
-//! The message-processor itself is what is broken: it crashes, is throttled, or cannot start.
+//! A broken message-processor: it crashes, is throttled, or cannot start.
 
 use std::collections::BTreeMap;
 
-use redeliver_core::events::Event;
 use redeliver_core::handler::{Handler, HandlerError, Message};
 use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::policy::Policy;
-use redeliver_core::ports::Observer;
 
 use super::*;
 use crate::functions::{failed_message_processor, final_dlq_annotator, message_processor};
 
-struct Quiet;
-
-impl Observer for Quiet {
-    fn observe(&self, _: &Event) {}
-}
-
-/// A target that is always there, and remembers what it was told of attempts.
+/// A target that is always up, and notes the attempts of its messages.
 struct Target<'a> {
     clock: &'a VirtualClock,
     tracker: &'a Mutex<Tracker>,
@@ -32,7 +24,7 @@ impl Handler for Target<'_> {
     }
 }
 
-/// Dies with its batch for so long, and for ever with each batch in which a message `kills`.
+/// Fails each batch until `until`, and each batch with a body that says `kills`.
 struct Broken<'a, F> {
     clock: &'a VirtualClock,
     until: Timestamp,
@@ -48,12 +40,13 @@ impl<F: Function> Function for Broken<'_, F> {
     }
 }
 
-/// Final records by their code, the attempts that the target was told of, and the seconds that it took.
+/// The final records by their code, the attempts of the messages at the target, and the seconds that the run took.
 fn after_an_outage_of(seconds: i64, bodies: &[String]) -> (BTreeMap<String, u64>, Vec<u32>, i64) {
     let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
     let sqs = EmbeddedSqs::new(clock.clone(), 1);
     clock.block_on(async {
-        let topology = Topology::create(&sqs, "engine", Strategy::DelayedResend, 5).await.unwrap();
+        let topology =
+            Topology::create(&sqs, "engine", Strategy::DelayedResend, 5, Duration::ZERO).await.unwrap();
         let (tracker, attempts) = (Mutex::default(), Mutex::default());
         let target = Target { clock: &clock, tracker: &tracker, attempts: &attempts };
         let (schema, policy) = (MessageSchema::default, Policy::default);
@@ -67,16 +60,7 @@ fn after_an_outage_of(seconds: i64, bodies: &[String]) -> (BTreeMap<String, u64>
             failed_message_processor: failed_message_processor(&queues, &clock, &Quiet, schema(), policy()),
             final_dlq_annotator: final_dlq_annotator(&topology, &clock, &Quiet),
         };
-        let engine = Engine {
-            topology: &topology,
-            clock: &clock,
-            tracker: &tracker,
-            progress: &|_| {},
-            wait: Duration::from_secs(20),
-            batching_window: Duration::ZERO,
-            concurrency: 1,
-            original_body: |body| body,
-        };
+        let engine = engine(&topology, &clock, &tracker);
         let start = clock.now();
         let messages = bodies.iter().map(|body| message(body)).collect();
         engine.send(messages, pending()).await.unwrap();
