@@ -14,7 +14,7 @@ use redeliver_sim::cost::Prices;
 use redeliver_sim::planner::{Forecast, Measurements, Scenario, run};
 
 use crate::commands::check::remark_on;
-use crate::commands::local::progress_bar;
+use crate::commands::run_args::progress_bar;
 pub use arguments::Arguments;
 use arguments::names_of;
 use picture::Picture;

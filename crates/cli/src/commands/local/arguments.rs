@@ -7,6 +7,8 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use redeliver_aws::targets::{Command, HandlerEvent};
 use redeliver_core::strategy::Strategy;
 
+use crate::commands::exec;
+use crate::commands::run_args::{probability, strategies};
 use redeliver_operator::plain_args::PlainArguments;
 use redeliver_operator::terminal::output::Printing;
 use redeliver_operator::terminal::units::number;
@@ -55,7 +57,7 @@ pub struct Arguments {
     pub target: Option<String>,
     /// Call your own Lambda function instead: COMMAND starts its runtime, such as one of AWS's runtime interface clients. Each
     /// call has 30 s
-    #[arg(long, value_name = "COMMAND", value_parser = command, conflicts_with_all = ["target", "fail_rate", "fail_first", "fail_permanently"])]
+    #[arg(long, value_name = "COMMAND", value_parser = exec::command, conflicts_with_all = ["target", "fail_rate", "fail_first", "fail_permanently"])]
     pub exec: Option<Command>,
     /// The event of one invocation of --exec's function
     #[arg(long, value_name = "EVENT", value_parser = handler_events(), default_value = "record", requires = "exec")]
@@ -82,20 +84,6 @@ pub struct Arguments {
     pub endpoint_url: Option<String>,
 }
 
-/// Parses a strategy by its name; `--help` has a line for each.
-pub(crate) fn strategies(some: &[Strategy]) -> impl TypedValueParser<Value = Strategy> + use<> {
-    let values =
-        some.iter().map(|strategy| PossibleValue::new(strategy.name()).help(strategy.definition().summary));
-    PossibleValuesParser::new(values)
-        .map(|name| Strategy::named(&name).expect("the parser lets no other names through"))
-}
-
-/// Splits a command into words like a shell.
-pub(crate) fn command(text: &str) -> Result<Command, String> {
-    let words = shlex::split(text).ok_or("a quotation mark is not closed")?;
-    Command::new(words.into_iter().map(Into::into)).ok_or_else(|| "it names no program".to_owned())
-}
-
 fn handler_events() -> impl TypedValueParser<Value = HandlerEvent> {
     let values = [
         PossibleValue::new("record").help("an SQS event with one record"),
@@ -103,11 +91,4 @@ fn handler_events() -> impl TypedValueParser<Value = HandlerEvent> {
     ];
     PossibleValuesParser::new(values)
         .map(|name| name.parse().expect("the parser lets no other names through"))
-}
-
-pub(crate) fn probability(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(chance) if (0.0..=1.0).contains(&chance) => Ok(chance),
-        _ => Err("a chance is a number from 0 to 1, such as 0.3".to_owned()),
-    }
 }

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use futures_util::{FutureExt as _, try_join};
-use indicatif::ProgressBar;
 use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::{Clock, Function, Queue, QueueService};
@@ -24,8 +23,8 @@ use super::producer::{Producer, drained};
 use super::report::RunReport;
 use super::setup::Setup;
 use super::target::TrackedTarget;
+use crate::commands::run_args::progress_bar;
 use redeliver_operator::Failure;
-use redeliver_operator::terminal::stderr;
 
 /// An SQS in memory and in virtual time, or an endpoint in real time.
 pub(super) struct Backend<'a, S: QueueService, C> {
@@ -202,11 +201,4 @@ impl<Q: Queue + Clone, C: Clock> Run<'_, Q, C> {
         try_join!(sending, running)?;
         Ok(())
     }
-}
-
-pub(crate) fn progress_bar(messages: u64) -> ProgressBar {
-    stderr::progress(
-        ProgressBar::new(messages),
-        "{bar:40} {human_pos}/{human_len} messages settled, {elapsed}",
-    )
 }

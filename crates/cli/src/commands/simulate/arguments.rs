@@ -10,7 +10,7 @@ use redeliver_core::strategy::Strategy;
 use redeliver_sim::cost::Architecture;
 use redeliver_sim::planner::{Concurrency, Scenario, TargetFault};
 
-use crate::commands::local::{probability, strategies};
+use crate::commands::run_args::{probability, strategies};
 use redeliver_operator::terminal::output::Printing;
 use redeliver_operator::terminal::units::{DAY, MINUTE, number, seconds};
 

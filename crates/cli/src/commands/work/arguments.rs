@@ -9,7 +9,7 @@ use redeliver_aws::targets::Command;
 use redeliver_core::strategy::Role;
 
 use super::poller::Limits;
-use crate::commands::local::command;
+use crate::commands::exec;
 use redeliver_operator::queues::Connection;
 use redeliver_operator::terminal::units::{DAY, HOUR, number, seconds};
 
@@ -33,7 +33,7 @@ The settings are the functions' environment variables. Also, each function needs
 SOURCE_QUEUE_URL, failed-message-processor INTERMEDIATE_DLQ_URL, final-dlq-annotator ANNOTATION_QUEUE_URL.
 
 SIGTERM and Ctrl-C stop it: it finishes receives under way, handles what they bring, and deletes what is done. Give it \
---shutdown before you kill it. A second signal ends it at once. Nothing is lost either way: messages that were not \
+the time --shutdown before you kill it. A second signal ends it at once. Nothing is lost either way: messages that were not \
 deleted come back.
 
 With --health, GET /healthz answers 200, or 503 when a function has not reached its queue for 60 seconds; GET /readyz answers \
@@ -47,12 +47,12 @@ Exit codes:
   1  stopped before everything that was received was handled; the rest comes back
   2  bad usage, settings that are missing or wrong, or a queue that cannot be used")]
 pub struct Arguments {
-    /// One or more of them
+    /// The functions to run
     #[arg(value_name = "FUNCTION", required = true, value_enum)]
     functions: Vec<FunctionName>,
-    /// The message-processor calls your own Lambda function instead of `TARGET`: COMMAND starts its runtime, as AWS's runtime
-    /// interface clients do. Each batch has a process of it. `HANDLER_EVENT` says what one invocation gets
-    #[arg(long, value_name = "COMMAND", value_parser = command)]
+    /// The message-processor calls your own Lambda function instead of `TARGET`: COMMAND starts its runtime, such as one of
+    /// AWS's runtime interface clients. Each batch has a process of its own. `HANDLER_EVENT` says what one invocation gets
+    #[arg(long, value_name = "COMMAND", value_parser = exec::command)]
     pub(super) exec: Option<Command>,
     /// The prefix of the functions' names in logs and metrics, e.g. `orders` for `orders-message-processor`, to tell two
     /// deployments in one account apart

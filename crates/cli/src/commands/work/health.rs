@@ -9,7 +9,7 @@ use redeliver_core::deliver::until;
 use redeliver_core::message::Timestamp;
 use serde::Serialize;
 
-use crate::locked::locked;
+use redeliver_operator::lock::lock;
 
 /// A poller is unhealthy when its last successful poll is longer ago: a long poll and a pause take less.
 const UNHEALTHY_AFTER: Duration = Duration::from_secs(60);
@@ -30,7 +30,7 @@ impl Heartbeat {
     }
 
     pub(super) fn polled(&self, now: Timestamp) {
-        *locked(&self.last_poll) = now;
+        *lock(&self.last_poll) = now;
     }
 
     pub(super) fn batch_begins(&self) {
@@ -44,7 +44,7 @@ impl Heartbeat {
     }
 
     pub(super) fn report(&self, now: Timestamp) -> FunctionHealth {
-        let since = until(*locked(&self.last_poll), now);
+        let since = until(*lock(&self.last_poll), now);
         let batches_in_flight = self.batches_in_flight.load(Ordering::Relaxed);
         FunctionHealth {
             function: self.function.clone(),

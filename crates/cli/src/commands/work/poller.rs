@@ -11,8 +11,8 @@ use futures_util::{FutureExt as _, pin_mut};
 use redeliver_aws::Stop;
 use redeliver_core::deliver::until;
 use redeliver_core::events::Event;
-use redeliver_core::message::{ReceivedMessage, Timestamp};
-use redeliver_core::ports::{BatchResponse, Clock, EntryError, Function, Observer, Queue, Unreadable};
+use redeliver_core::message::{Confirmed, ReceivedMessage, Timestamp};
+use redeliver_core::ports::{Clock, EntryError, Function, Observer, Queue, Unreadable};
 use redeliver_sim::event_source_mapping::{invoke, receive};
 
 use super::health::Heartbeat;
@@ -116,19 +116,19 @@ struct Guarded<'a, F, C, O> {
 }
 
 impl<F: Function, C: Clock, O: Observer> Function for Guarded<'_, F, C, O> {
-    async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> BatchResponse {
-        let all: Vec<_> = records.iter().map(|record| record.sqs_message_id.clone()).collect();
+    async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> Vec<Confirmed> {
+        let all = records.len();
         let processing = AssertUnwindSafe(self.function.process(records, deadline)).catch_unwind();
         let time_is_up = self.clock.sleep(until(self.clock.now(), deadline));
         pin_mut!(processing, time_is_up);
         let reason = match select(processing, time_is_up).await {
-            Either::Left((Ok(response), _)) => return response,
+            Either::Left((Ok(confirmed), _)) => return confirmed,
             Either::Left((Err(_), _)) => "panic",
             Either::Right(_) => "timeout",
         };
-        // It is unknown which records are done. All are reported as failed: nothing is deleted, and everything comes back.
-        self.observer.observe(&Event::BatchBrokenOff { records: all.len(), reason });
-        BatchResponse { failed: all }
+        // It is unknown which records are done. None is confirmed, so nothing is deleted and everything comes back.
+        self.observer.observe(&Event::BatchBrokenOff { records: all, reason });
+        Vec::new()
     }
 }
 

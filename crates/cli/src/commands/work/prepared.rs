@@ -23,7 +23,7 @@ use super::metrics::{MeteredObserver, Metrics};
 use super::poller::Poller;
 use super::queues::Queues;
 use super::settings::{CallTarget, Settings, target_timeout};
-use crate::commands::local::start_function;
+use crate::commands::exec;
 use redeliver_operator::queues::{KnownQueue, QueueAddress};
 
 pub(super) struct Prepared {
@@ -98,7 +98,7 @@ async fn start_own_function(
     let command = command.outside_lambda(&arguments.name(FunctionName::MessageProcessor));
     let processes = Processes::new(command, arguments.concurrency());
     let function = OwnFunction::new(processes, settings.handler_event);
-    start_function(&function).await?;
+    exec::start(&function).await?;
     Ok(Arc::new(function))
 }
 
