@@ -2,6 +2,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::select;
@@ -27,24 +28,49 @@ const WAIT_MAX: Duration = Duration::from_secs(20);
 /// The default sender: an IAM user.
 const PRODUCER_ID: &str = "AIDAPRODUCER000000000";
 
-/// A queue of an [`EmbeddedSqs`]. Clones are the same queue.
+/// A queue of an [`EmbeddedSqs`]. Clones are the same queue, and count their requests together.
 #[derive(Clone, Debug)]
 pub struct EmbeddedQueue {
     sqs: EmbeddedSqs,
     arn: Arc<str>,
     url: Arc<str>,
     sender_id: Arc<str>,
+    requests: Arc<Requests>,
+}
+
+#[derive(Debug, Default)]
+struct Requests {
+    depths: AtomicU64,
+    receives: AtomicU64,
 }
 
 impl EmbeddedQueue {
     pub(crate) fn new(sqs: EmbeddedSqs, arn: String, url: String) -> Self {
-        Self { sqs, arn: arn.into(), url: url.into(), sender_id: PRODUCER_ID.into() }
+        Self {
+            sqs,
+            arn: arn.into(),
+            url: url.into(),
+            sender_id: PRODUCER_ID.into(),
+            requests: Arc::default(),
+        }
     }
 
     /// The same queue for another sender, whose id is the `SenderId` of its messages.
     #[must_use]
     pub fn sending_as(&self, sender_id: &str) -> Self {
-        Self { sender_id: sender_id.into(), ..self.clone() }
+        Self { sender_id: sender_id.into(), requests: Arc::default(), ..self.clone() }
+    }
+
+    /// The `GetQueueAttributes` requests of this sender.
+    #[must_use]
+    pub fn depth_requests(&self) -> u64 {
+        self.requests.depths.load(Ordering::Relaxed)
+    }
+
+    /// The receives of this sender that brought a message.
+    #[must_use]
+    pub fn receives(&self) -> u64 {
+        self.requests.receives.load(Ordering::Relaxed)
     }
 
     async fn long_poll(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
@@ -100,6 +126,7 @@ impl VisibilityControl for EmbeddedQueue {
 
 impl QueueDepth for EmbeddedQueue {
     async fn depth(&self) -> Result<Depth, EntryError> {
+        self.requests.depths.fetch_add(1, Ordering::Relaxed);
         let now = self.sqs.clock().now();
         self.sqs.lock().request(Action::GetQueueAttributes, &self.arn, |state| state.depth(now, &self.arn))
     }
@@ -115,6 +142,7 @@ impl Queue for EmbeddedQueue {
             return Err(sender_fault("InvalidParameterValue"));
         }
         let received = self.long_poll(request).await?;
+        self.requests.receives.fetch_add((!received.is_empty()).into(), Ordering::Relaxed);
         fault.map_or(Ok(received), |fault| Err(fault.error()))
     }
 

@@ -97,17 +97,17 @@ mod tests {
     use redeliver_core::message::Timestamp;
     use redeliver_core::message::origin::{Origin, Resenders};
     use redeliver_core::strategy::Strategy;
-    use redeliver_embedded::{EmbeddedQueue, EmbeddedSqs, VirtualClock};
+    use redeliver_embedded::{EmbeddedSqs, VirtualClock};
 
     use super::*;
 
     /// Otherwise a local run would overstate the cost of an outage: each environment would learn of it by itself.
     #[test]
-    fn the_functions_know_their_own_messages_on_mapped_queues() {
+    fn the_functions_know_their_own_messages() {
         let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
         let sqs = EmbeddedSqs::new(clock.clone(), 1);
         let topology = Topology::create(&sqs, "loop", Strategy::DelayedResend, 5, Duration::ZERO);
-        let topology = clock.block_on(topology).unwrap().of_functions().map(EmbeddedQueue::clone);
+        let topology = clock.block_on(topology).unwrap().of_functions();
         let (policy, schema) = (Policy::default, MessageSchema::default);
         let on_source = message_processor(&topology, (), (), (), schema(), policy());
         let on_intermediate = failed_message_processor(&topology, (), (), schema(), policy()).unwrap();

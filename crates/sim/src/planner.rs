@@ -5,8 +5,8 @@
 
 mod environments;
 mod forecast;
+mod invocation_counter;
 mod load;
-mod request_counter;
 mod run;
 mod scenario;
 mod schedule;

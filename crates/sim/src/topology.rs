@@ -28,27 +28,21 @@ pub struct Topology<Q> {
     pub final_dlq: Q,
 }
 
-impl<Q> Topology<Q> {
-    /// The same loop with each queue replaced.
-    pub fn map<R>(&self, queue: impl Fn(&Q) -> R) -> Topology<R> {
-        Topology {
-            strategy: self.strategy,
-            resenders: self.resenders.clone(),
-            source: queue(&self.source),
-            intermediate: self.intermediate.as_ref().map(&queue),
-            annotation: queue(&self.annotation),
-            final_dlq: queue(&self.final_dlq),
-        }
-    }
-}
-
 impl Topology<EmbeddedQueue> {
     /// The queues as the functions use them: under a role of their own, as on AWS.
     #[must_use]
     pub fn of_functions(&self) -> Self {
         const ROLE: &str = "AROAREDELIVER00000000";
         let resenders = Resenders::parse(ROLE).expect("every run parses this role id");
-        Self { resenders, ..self.map(|queue| queue.sending_as(&format!("{ROLE}:functions"))) }
+        let queue = |queue: &EmbeddedQueue| queue.sending_as(&format!("{ROLE}:functions"));
+        Self {
+            strategy: self.strategy,
+            resenders,
+            source: queue(&self.source),
+            intermediate: self.intermediate.as_ref().map(queue),
+            annotation: queue(&self.annotation),
+            final_dlq: queue(&self.final_dlq),
+        }
     }
 }
 
@@ -134,7 +128,8 @@ impl<Q: Queue + Clone> Topology<Q> {
         Ok(waiting)
     }
 
-    fn all(&self) -> impl Iterator<Item = &Q> {
+    /// All queues, a source before its dead-letter queue.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Q> {
         Role::ALL.iter().copied().filter_map(|role| (&*self).queue(role))
     }
 }

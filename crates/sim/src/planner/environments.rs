@@ -10,7 +10,7 @@ use redeliver_core::message::{Confirmed, ReceivedMessage, Timestamp};
 use redeliver_core::ports::{Clock, Function};
 use redeliver_embedded::VirtualClock;
 
-use super::request_counter::Counter;
+use super::invocation_counter::Counter;
 use crate::sync::lock;
 
 /// An assumption: AWS does not say how long it keeps an idle environment. Measurements range from 5 to 15 minutes.

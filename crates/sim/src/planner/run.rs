@@ -17,8 +17,8 @@ use serde::Serialize;
 use uuid::Builder;
 
 use super::environments::{Environments, Reuse};
+use super::invocation_counter::{CountedFunction, Counter, HeldMessages};
 use super::load::{AfterReturn, Load, Wasted};
-use super::request_counter::{CountedFunction, CountedQueue, Counter, HeldMessages, QueueRequests};
 use super::scenario::{Concurrency, Scenario};
 use super::target::SimulatedTarget;
 use super::telemetry::Telemetry;
@@ -111,12 +111,6 @@ struct Counters {
     calling: Counter,
     deciding: Counter,
     environments: Counter,
-    /// The functions' own requests.
-    of_functions: QueueRequests,
-    /// The polls of the source queue by Lambda.
-    of_source_polls: QueueRequests,
-    /// The engine's requests, which no deployment makes.
-    of_engine: QueueRequests,
 }
 
 impl<'a> Simulation<'a> {
@@ -131,7 +125,7 @@ impl<'a> Simulation<'a> {
         let built_in = BuiltInTarget::new(Failures { rate, seed, ..Failures::default() });
         let target = SimulatedTarget::new(scenario, &built_in, clock, &counters.load, &counters.tracker);
         let engine = Engine {
-            topology: &self.polled_queues(&topology),
+            topology: &topology,
             clock,
             tracker: &counters.tracker,
             progress,
@@ -140,39 +134,35 @@ impl<'a> Simulation<'a> {
             concurrency: scenario.invocations.limit().unwrap_or(1).into(),
             original_body: |body| body,
         };
-        let functions = self.functions(&topology, target);
+        let queues = topology.of_functions();
+        let functions = self.functions(&queues, target);
         let mut no_output = std::io::sink();
         try_join!(self.produce(&engine), engine.run(&functions, &mut no_output, pending()))?;
         let waiting = topology.waiting().await.map_err(LoopError::sqs("counting what waits"))?;
         let sends = sqs.requests().get("SendMessageBatch").copied().unwrap_or_default();
-        Ok(self.measurements(waiting, sends))
-    }
-
-    fn polled_queues(self, topology: &Topology<EmbeddedQueue>) -> Topology<CountedQueue<'a>> {
-        let counted = |requests| move |queue: &EmbeddedQueue| CountedQueue { queue: queue.clone(), requests };
-        let source = counted(&self.counters.of_source_polls)(&topology.source);
-        Topology { source, ..topology.map(counted(&self.counters.of_engine)) }
+        // The engine's own requests for depths are left out: no deployment makes them.
+        let depths: u64 = queues.all().map(EmbeddedQueue::depth_requests).sum();
+        let usage = counters.usage(sends + depths + topology.source.receives());
+        Ok(self.measurements(waiting, usage))
     }
 
     fn functions(
         self,
-        topology: &Topology<EmbeddedQueue>,
+        queues: &Topology<EmbeddedQueue>,
         target: SimulatedTarget<'a>,
     ) -> Functions<impl Function, impl Function, impl Function> {
         let Self { policy, clock, counters, .. } = self;
-        let requests = &counters.of_functions;
-        let queues = topology.of_functions().map(|queue| CountedQueue { queue: queue.clone(), requests });
         let observer = move || counters.telemetry.environment_observer(clock);
         let schema = MessageSchema::default;
         let failed_message_processor =
-            failed_message_processor(&queues, clock, observer(), schema(), policy.clone());
-        let final_dlq_annotator = final_dlq_annotator(&queues, clock, observer());
+            failed_message_processor(queues, clock, observer(), schema(), policy.clone());
+        let final_dlq_annotator = final_dlq_annotator(queues, clock, observer());
         let reuse = match self.scenario.invocations {
             Concurrency::Limited(_) => Reuse::MostRecent,
             Concurrency::Unlimited { environments } => Reuse::InTurn(environments.into()),
         };
         let message_processors = Environments::new(reuse, clock, &counters.environments, move || {
-            message_processor(&queues, target, clock, observer(), schema(), policy.clone())
+            message_processor(queues, target, clock, observer(), schema(), policy.clone())
         });
         let held = &counters.held;
         let (calling, deciding) = (&counters.calling, &counters.deciding);
@@ -192,7 +182,7 @@ impl<'a> Simulation<'a> {
     }
 
     /// Sends each message at its second.
-    async fn produce(self, engine: &Engine<'_, CountedQueue<'_>, VirtualClock>) -> Result<(), LoopError> {
+    async fn produce(self, engine: &Engine<'_, EmbeddedQueue, VirtualClock>) -> Result<(), LoopError> {
         let Self { scenario, start, .. } = self;
         let mut ids = ChaCha8Rng::seed_from_u64(scenario.seed);
         let mut numbers = (0..scenario.messages).peekable();
@@ -207,7 +197,7 @@ impl<'a> Simulation<'a> {
         Ok(())
     }
 
-    fn measurements(self, waiting: u64, sends: u64) -> Measurements {
+    fn measurements(self, waiting: u64, usage: Usage) -> Measurements {
         let Self { policy, scenario, counters, start, .. } = self;
         let tracker = lock(&counters.tracker);
         // Copies of messages that have come out may be waiting, too: they do not count.
@@ -239,17 +229,17 @@ impl<'a> Simulation<'a> {
             after_return: load.after(return_second),
             drain_seconds: last_settled.saturating_sub(drain_start),
             load,
-            usage: counters.usage(sends),
+            usage,
         }
     }
 }
 
 impl Counters {
-    fn usage(&self, sends: u64) -> Usage {
+    /// `requests` are sends, requests for depths, and receives on the source queue.
+    fn usage(&self, requests: u64) -> Usage {
         let [calling, deciding] = [&self.calling, &self.deciding].map(|counter| float(counter.get()));
-        let requests = sends + self.of_functions.depths.get() + self.of_source_polls.receives.get();
         Usage {
-            // Each batch takes a receive and a delete; with a batching window, several receives on the source queue.
+            // Each batch takes a delete, and on the inner queues one receive.
             sqs_requests: float(requests) + calling + 2.0 * deciding,
             invocations: Invocations { calling, deciding },
             log_bytes: float(self.telemetry.log_bytes.get()),

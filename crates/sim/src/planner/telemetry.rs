@@ -8,7 +8,7 @@ use redeliver_core::events::Event;
 use redeliver_core::ports::Observer;
 use redeliver_embedded::VirtualClock;
 
-use super::request_counter::Counter;
+use super::invocation_counter::Counter;
 use crate::event_counter::EventCounter;
 
 /// A function's name of a usual length.

@@ -1,0 +1,65 @@
+//! Counts the invocations of the functions, and the messages that were held.
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use redeliver_core::failure::FAILURE;
+use redeliver_core::message::{Attribute, Confirmed, ReceivedMessage, Timestamp};
+use redeliver_core::ports::Function;
+
+use crate::sync::lock;
+
+/// A counter that several functions may share.
+#[derive(Debug, Default)]
+pub(super) struct Counter(AtomicU64);
+
+impl Counter {
+    pub(super) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn add(&self, count: u64) {
+        self.0.fetch_add(count, Ordering::Relaxed);
+    }
+}
+
+/// The messages that were held at least once, by the beginning of their body up to the end of `message_id`.
+#[derive(Debug, Default)]
+pub(super) struct HeldMessages(Mutex<BTreeSet<String>>);
+
+impl HeldMessages {
+    pub(super) fn count(&self) -> u64 {
+        lock(&self.0).len() as u64
+    }
+
+    fn note(&self, records: &[ReceivedMessage]) {
+        let ids = records.iter().filter(|record| was_held(record)).filter_map(|record| {
+            let (id, _) = record.body.split_once(',')?;
+            Some(id.trim_end_matches('}').to_owned())
+        });
+        lock(&self.0).extend(ids);
+    }
+}
+
+/// True if the message was handed off as held, or re-sent after that. The simulated bodies themselves never say so.
+fn was_held(record: &ReceivedMessage) -> bool {
+    let failure = record.attributes.get(FAILURE).and_then(Attribute::text);
+    failure.is_some_and(|failure| failure.contains(r#""kind":"held""#))
+        || record.body.contains("\"held_seconds\"")
+}
+
+/// A function whose invocations are counted.
+pub(super) struct CountedFunction<'a, F> {
+    pub(super) function: F,
+    pub(super) invocations: &'a Counter,
+    pub(super) held: &'a HeldMessages,
+}
+
+impl<F: Function> Function for CountedFunction<'_, F> {
+    async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> Vec<Confirmed> {
+        self.invocations.add(1);
+        self.held.note(&records);
+        self.function.process(records, deadline).await
+    }
+}
