@@ -134,7 +134,7 @@ fn wrong_usage_ends_with_2_and_says_what_is_wrong() {
         (&["send", "no-such-file", "--queue", "http://q"], "no-such-file: cannot be read"),
         (&["send", "Cargo.toml", "--queue", "http://127.0.0.1:9/0/q.fifo"], "FIFO"),
         (&["send", "src", "--queue", "http://127.0.0.1:9/0/q"], "directory"),
-        (&["send", "Cargo.toml", "--queue", "q", "--journal", "Cargo.toml"], "the input itself"),
+        (&["send", "Cargo.toml", "--queue", "q", "--journal", "Cargo.toml"], "the input file"),
         (&["send", "-", "--queue", "q", "--resume"], "--resume needs a regular file"),
         (&["send", "Cargo.toml", "--queue", "q", "--rate", "0"], "--rate"),
         (&["send", "Cargo.toml", "--queue", "q", "--data-schema", "Cargo.toml"], "Cargo.toml"),
@@ -143,7 +143,7 @@ fn wrong_usage_ends_with_2_and_says_what_is_wrong() {
         (&["fleet", "-o", "Cargo.toml"], "Cargo.toml: it is there already"),
         (
             &["fleet", "--endpoint-url", "nonsense"],
-            "error: --endpoint-url is no http:// or https:// URL, such as http://127.0.0.1:4566",
+            "error: --endpoint-url is not an http:// or https:// URL, such as http://127.0.0.1:4566",
         ),
         (
             &["fleet", "--profile", "no-such-profile", "--region", "eu-central-1"],
@@ -153,20 +153,20 @@ fn wrong_usage_ends_with_2_and_says_what_is_wrong() {
         (&["resume"], "--prefix"),
         (
             &["status", "--stack", "s", "--endpoint-url", "nonsense"],
-            "error: --endpoint-url is no http:// or https:// URL, such as http://127.0.0.1:4566",
+            "error: --endpoint-url is not an http:// or https:// URL, such as http://127.0.0.1:4566",
         ),
         (
             &["local", "Cargo.toml", "--endpoint-url", "nonsense"],
-            "--endpoint-url is no http:// or https:// URL",
+            "--endpoint-url is not an http:// or https:// URL",
         ),
         (
             &["local", "Cargo.toml", "--target", "http://example.com"],
             "use https://, or http:// to this machine",
         ),
-        (&["audit", "--queue", "two words"], "is no queue's URL, name or ARN"),
+        (&["audit", "--queue", "two words"], "is not a queue's URL, name or ARN"),
         (&["audit", "--queue", "q", "--stage", "test"], "cannot be used with"),
         (&["redrive", "--queue", "q"], "--to <QUEUE>"),
-        (&["purge", "--queue", "q", "--backup", "b"], "`--where true` is all of them"),
+        (&["purge", "--queue", "q", "--backup", "b"], "`--where true` selects all of them"),
         (&["purge", "--queue", "q", "--backup", "b", "--apply", "--dry-run"], "cannot be used with"),
         (&["audit", "--queue", "q", "-o", "Cargo.toml"], "Cargo.toml: it is there already"),
         (&["adit"], "a similar subcommand exists: 'audit'"),
@@ -182,7 +182,10 @@ fn wrong_usage_ends_with_2_and_says_what_is_wrong() {
         ),
         (&["simulate", "--messages", "10,000"], "a whole number from 1 to 1000000, without commas"),
         (&["simulate", "--capacity", "0"], "a whole number from 1, without commas"),
-        (&["audit", "--queue", "q", "--reveal"], "--reveal is for --show, and for --format html or csv"),
+        (
+            &["audit", "--queue", "q", "--reveal"],
+            "--reveal works only with --show, and with --format html or csv",
+        ),
         (
             &["local", "Cargo.toml", "--strategy", "async-retry", "--data-schema", "examples/policy.json"],
             "examples/policy.json: --strategy async-retry does not check a data schema: leave it out",

@@ -228,7 +228,7 @@ fn check_and_send_warn_of_a_message_id_that_two_lines_have() {
 #[test]
 fn final_records_and_backups_are_told_from_messages() {
     let final_record = serde_json::json!({ "body": VALID, "attributes": { "ErrorType": "X", "n": null } });
-    let hint = "a dead letter, and no message: `redeliver audit FILE` says why it died, `redeliver redrive FILE` and \
+    let hint = "a dead letter, not a message: `redeliver audit FILE` says why it died, `redeliver redrive FILE` and \
                 `redeliver send --backup FILE` send it again";
     let input = format!("{final_record}\n{final_record}\n");
     let [check, send, local] = verdicts(input.as_bytes(), true);

@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use redeliver_core::ports::Queue as _;
 use redeliver_core::strategy::Role;
-
-use crate::dead_letters::reading::Reading;
-use crate::plans::runner::PlanRunner;
-use crate::status_poll::StatusPoll;
 use redeliver_operator::Failure;
 use redeliver_operator::dead_letter_source::{DeadLetterSource, open_file};
 use redeliver_operator::files::FileError;
 use redeliver_operator::message_file::is_standard_input;
 use redeliver_operator::queues::{Connection, DeadLetterQueue, OneQueue, QueueAddress, Queues, name_in};
+
+use crate::dead_letters::reading::Reading;
+use crate::plans::runner::PlanRunner;
+use crate::status_poll::StatusPoll;
 
 #[derive(Debug)]
 pub(crate) struct Deployment {

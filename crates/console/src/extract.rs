@@ -9,6 +9,7 @@ use axum::http::request::Parts;
 use axum::response::{Html, IntoResponse};
 use maud::{Markup, html};
 use redeliver_dead_letters::DeadLetterRecord;
+use redeliver_operator::Failure;
 use serde::Deserialize;
 
 use crate::dead_letters::snapshot::{DeadLetter, Snapshot};
@@ -19,9 +20,8 @@ use crate::plans::decide::NOT_THERE;
 use crate::request::InPath;
 use crate::site::Site;
 use crate::url::encoded;
-use redeliver_operator::Failure;
 
-pub(crate) const NOT_LOOKED: &str = "The queue was not looked at yet: open \"Dead letters\" first.";
+pub(crate) const NOT_LOOKED: &str = "The queue was not read yet: open \"Dead letters\" first.";
 /// A request at one of the site's deployments.
 #[derive(Clone, Debug)]
 pub(crate) struct AtDeployment {
@@ -83,7 +83,8 @@ impl AtDeployment {
         match self.is_file() {
             false => Ok(()),
             true => Err(PageError::missing(
-                "A file is only looked at: `redeliver redrive FILE` edits its messages, and sends them or writes them to another \
+                "A file can only be shown: `redeliver redrive FILE` edits its messages, and sends them or writes them \
+                 to another \
                  file.",
             )),
         }

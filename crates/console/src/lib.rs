@@ -23,21 +23,20 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
-use tokio::net::TcpListener;
-use tokio::sync::Mutex;
-
-use dead_letters::spool::Spool;
-use deployment::Deployment;
-use guard::{Guard, Token};
-use redeliver_operator::Failure;
 use redeliver_operator::files::read_schema;
-use redeliver_operator::http_server;
 use redeliver_operator::plain_args::PlainArguments;
 use redeliver_operator::queues::{Connection, OneQueue, QueueAddress};
 use redeliver_operator::terminal::output::Output;
 use redeliver_operator::terminal::signals::Signals;
 use redeliver_operator::terminal::stderr;
 use redeliver_operator::terminal::units::number;
+use redeliver_operator::{Failure, http_server};
+use tokio::net::TcpListener;
+use tokio::sync::Mutex;
+
+use dead_letters::spool::Spool;
+use deployment::Deployment;
+use guard::{Guard, Token};
 use site::Site;
 
 /// Open a local web page to operate a deployment: see what flows and what died, send back, edit, delete, pause
@@ -64,7 +63,7 @@ Exit codes:
   0  ended with Ctrl-C
   2  bad usage, or the deployment, its queues, the folder or the port cannot be used")]
 pub struct Arguments {
-    /// A file of dead letters to look at, written by `audit --archive`, `purge --backup` or `local --final-dlq`
+    /// A file of dead letters to show, written by `audit --archive`, `purge --backup` or `local --final-dlq`
     #[arg(value_name = "FILE", conflicts_with_all = ["stacks", "prefix", "stage", "queue", "fleet", "folder"])]
     file: Option<PathBuf>,
     /// The name of a redeliver stack; may be given several times

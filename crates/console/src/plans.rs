@@ -1,4 +1,4 @@
-//! Plans: a fixed set of dead letters, what is to be done with it, and the run that does it.
+//! Plans: a fixed set of dead letters, an action on it, and its runs.
 
 pub(crate) mod decide;
 mod outcome;

@@ -34,8 +34,10 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for InQuery<T> {
         match Query::from_request_parts(parts, state).await {
             Ok(Query(said)) => Ok(Self(said)),
             Err(error) => {
-                let words =
-                    format!("The address says something that this page does not know: {}.", cause(&error));
+                let words = format!(
+                    "The address has a parameter that this page does not understand: {}.",
+                    cause(&error)
+                );
                 Err(PageError::new(StatusCode::BAD_REQUEST, words).leading_to(parts.uri.path()))
             }
         }

@@ -9,6 +9,7 @@ use axum::middleware::{self, Next};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use maud::html;
+use redeliver_operator::markup::safe;
 
 use crate::dead_letters::selection::Selection;
 use crate::error::{Answer, PageError};
@@ -19,7 +20,6 @@ use crate::pages::{dead_letter, dead_letters, edit, fleet, pause, plans, start_f
 use crate::request::{self, InForm, InPath, InQuery};
 use crate::server_sent_events::live;
 use crate::site::Site;
-use redeliver_operator::markup::safe;
 
 type Shared = State<Arc<Site>>;
 

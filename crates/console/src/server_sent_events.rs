@@ -9,7 +9,6 @@ use futures_util::stream::unfold;
 use maud::Markup;
 use redeliver_aws::SystemClock;
 use redeliver_core::ports::Clock as _;
-
 use redeliver_operator::markup::safe;
 
 /// The pause between two checks.

@@ -8,12 +8,12 @@ use chrono::TimeDelta;
 use redeliver_aws::SystemClock;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Clock as _, QueueDepth as _};
-
-use crate::background::LastSeen;
 use redeliver_operator::Failure;
 use redeliver_operator::lock::lock;
 use redeliver_operator::queues::{Connection, Counts, OpenQueue, Queues};
 use redeliver_operator::status::{Flow, Metrics, Status, look_at};
+
+use crate::background::LastSeen;
 
 /// The pause between two requests for counts. SQS refreshes them about every minute.
 pub(crate) const COUNTS_EVERY: Duration = Duration::from_secs(10);

@@ -76,7 +76,7 @@ impl Archive {
     }
 }
 
-/// The file with its name on the disk: what is written to it and synchronised can be found again after a crash.
+/// Puts the file's name on the disk, so that synchronised data can be found after a crash.
 fn begun(path: &Path) -> Result<BufWriter<File>, FileError> {
     let created = create_new(path).and_then(|file| sync_directory_of(path).map(|()| file));
     created.map(BufWriter::new).map_err(|error| FileError::new(path, error))

@@ -27,7 +27,7 @@ impl Backup {
     /// For the queue with this ARN; messages must match the schema.
     #[must_use]
     pub fn new(schema: MessageSchema, to: &str) -> Self {
-        // A file that is named holds what was picked: nothing is parked.
+        // A file contains only selected messages, so nothing is parked.
         let plan = Plan { schema, max_generation: GENERATION_MAX, ..Plan::default() };
         Self { plan, to: to.to_owned() }
     }

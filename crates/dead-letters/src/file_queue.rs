@@ -1,5 +1,5 @@
-//! A file of dead letters as a queue: a reader goes through it as through a DLQ. Nothing in the file ever changes; what
-//! is deleted only does not come out of this queue again.
+//! A file of dead letters as a queue, so that a reader goes through it as through a DLQ. The file never changes: a
+//! deletion only keeps a message from coming out again.
 
 mod line;
 #[cfg(test)]
@@ -37,11 +37,11 @@ pub struct FileQueue {
     state: Mutex<State>,
 }
 
-/// Lines that are no dead letter.
+/// Lines that are not dead letters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BadLines {
     pub count: u64,
-    /// The numbers of the first ones, from 1 on, and what is wrong with each; never a value of theirs.
+    /// The numbers of the first ones, from 1 on, each with the reason but without values.
     pub first: Vec<(usize, String)>,
 }
 
@@ -136,7 +136,7 @@ impl FileQueue {
         &self.name
     }
 
-    /// Lines that are no dead letter: they count as messages that cannot be understood.
+    /// Lines that are not dead letters. They count as unreadable messages.
     #[must_use]
     pub const fn bad_lines(&self) -> &BadLines {
         &self.bad
@@ -167,7 +167,7 @@ impl FileQueue {
 }
 
 impl State {
-    /// The next lines; those that are no dead letters are kept apart.
+    /// Reads the next lines, and keeps lines that are not dead letters apart.
     fn next(&mut self, most: usize, opened_at: Timestamp) -> io::Result<Vec<ReceivedMessage>> {
         let mut messages = Vec::new();
         for place in self.visible.iter().take(most).copied().collect::<Vec<_>>() {

@@ -1,7 +1,7 @@
 //! Opens all files that redeliver writes or trusts. New files are private and overwrite nothing, except by [`replace`]
 //! and [`publish`]. A trusted file must belong to the user and be writable only by them.
 //!
-//! A file is opened once, and the open file is judged: what is put in its place meanwhile is not used.
+//! A file is opened once, and the open file is checked, so a file that replaces it meanwhile is not used.
 #![expect(clippy::disallowed_methods, reason = "the one door to files that are written")]
 
 mod trust;

@@ -52,7 +52,7 @@ pub enum FilterError {
     /// The process that runs it does not start.
     #[error("the filter `{text}` cannot be run: {reason}")]
     NotStarted { text: String, reason: String },
-    /// It fails on every message that it has looked at.
+    /// It fails on every message that it was run on.
     #[error("the filter `{text}` fails on message {message_id}: {reason}")]
     Run {
         text: String,

@@ -1,6 +1,6 @@
 //! Dead letters that services of AWS wrote: by the shapes that AWS documents, and nothing that is guessed.
 //!
-//! Anybody may send such a message; what is read here is shown and grouped by, never acted on.
+//! Anybody may send such a message. Its parts are shown and used for groups, never acted on.
 
 mod attributes;
 mod name;

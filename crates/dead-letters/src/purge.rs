@@ -29,8 +29,8 @@ pub struct Purged {
 /// Stop after this many deletions in a row without a confirmed one.
 const DELETIONS_FAILED_MAX: u64 = 10;
 
-/// Deletes what is picked, `max` messages at most, after it is in the backup; without a backup, nothing. Tells how many
-/// are deleted so far.
+/// Deletes at most `max` selected messages, each after it is in the backup. Without a backup it deletes nothing.
+/// Reports the number of deletions so far.
 ///
 /// # Errors
 /// If the queue, the backup or the filter fails.

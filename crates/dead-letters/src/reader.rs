@@ -30,8 +30,8 @@ const WAIT: Duration = Duration::from_secs(1);
 /// SQS's error while 120,000 messages are in flight ("ReceiveMessage", Amazon SQS API Reference).
 const OVER_LIMIT: &str = "OverLimit";
 
-/// A queue that is being read. Whatever came out of it and was not deleted is invisible until [`Reader::finish`]: for
-/// two minutes at a time, and longer while [`Reader::next`] or [`Reader::during`] is at work.
+/// Reads a queue. Messages that came out and were not deleted are invisible until [`Reader::finish`]: for two minutes
+/// at a time, extended while [`Reader::next`] or [`Reader::during`] runs.
 pub struct Reader<'a, Q, C> {
     queue: &'a Q,
     clock: &'a C,
@@ -56,7 +56,7 @@ struct Answer {
     is_last: bool,
 }
 
-/// How much of a queue was seen.
+/// The part of a queue that was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Coverage {
     pub seen: u64,
@@ -140,7 +140,7 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
         self.approximate
     }
 
-    /// Some more messages, none of them a second time; `None` when there are no more.
+    /// Returns more messages, each only once; `None` when there are no more.
     ///
     /// # Errors
     /// If SQS refuses, or fails again and again.
@@ -154,7 +154,7 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
                         return Ok(Some(new));
                     }
                 }
-                // As many are invisible as can be: what was seen is what can be seen.
+                // The maximum number of messages is invisible, so no more can be read.
                 Some(Err(error)) if error.code.ends_with(OVER_LIMIT) => {}
                 Some(Err(error)) => return Err(at(self.queue, error)),
                 None if self.receivers.is_empty() => return Ok(None),
@@ -221,7 +221,7 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
         Err(NotDeleted::VisibleToOthers)
     }
 
-    /// Makes what is held visible again and says how much was seen.
+    /// Makes held messages visible again, and returns the part of the queue that was read.
     pub async fn finish(mut self) -> Coverage {
         // A receive that is under way would hide messages that are never given back.
         while !self.receivers.is_empty() {
@@ -241,7 +241,7 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
         Coverage { seen, approximate: self.approximate, unreadable, complete, still_hidden }
     }
 
-    /// The next answer, or some more time to hold what is held. May be dropped at any moment.
+    /// Waits for the next answer, or extends held messages. May be dropped at any time.
     async fn turn(&mut self) {
         let answer = {
             let mut holding = pin!(self.held.turn().fuse());

@@ -27,8 +27,8 @@ use crate::terminal::units::{counted, grouped};
 /// A DLQ, or a file of dead letters.
 #[derive(Clone, Debug, Args)]
 pub struct DeadLetterSource {
-    /// Dead letters of a file instead of a DLQ's: what `audit --archive`, `purge --backup` or `local --final-dlq` wrote; `-`
-    /// is standard input
+    /// A file of dead letters instead of a DLQ, written by `audit --archive`, `purge --backup` or `local --final-dlq`;
+    /// `-` is standard input
     #[arg(
         value_name = "FILE",
         group = "OneQueue",
@@ -87,8 +87,8 @@ pub fn open_file(path: &Path) -> Result<FileQueue, Failure> {
         let (line, why) =
             queue.bad_lines().first.first().map_or((1, ""), |(line, why)| (*line, why.as_str()));
         return Err(format!(
-            "{name}: no line of it is a dead letter, as `audit --archive`, `purge --backup` and `local --final-dlq` write \
-             them; of line {line}: {why}"
+            "{name}: no line is a dead letter as written by `audit --archive`, `purge --backup` or `local \
+             --final-dlq`; line {line}: {why}"
         )
         .into());
     }
@@ -105,11 +105,11 @@ fn tell_what_is_left_out(queue: &FileQueue) {
     }
     if queue.repeated_lines() > 0 {
         let lines = counted(queue.repeated_lines(), "line");
-        stderr::remark(format_args!("{name}: {lines} left out, with a message that a line before has"));
+        stderr::remark(format_args!("{name}: {lines} left out: an earlier line has the same message"));
     }
 }
 
-/// A file that can be read from any place: what is none, such as a pipe, is kept in one without a name.
+/// Opens a file for reading at any position. A pipe is copied to a file without a name.
 fn seekable(path: &Path) -> Result<File, Failure> {
     let failed = |error: io::Error| unreadable(&named(path), &error);
     if path.is_file() {

@@ -39,7 +39,8 @@ pub fn unwritable(path: &Path, error: &io::Error) -> FileError {
     FileError::new(path, format_args!("cannot be written: {error}"))
 }
 
-/// A policy file for a strategy; what is absent from it, or all of it, is as in the strategy's default policy.
+/// Reads a policy file for a strategy. Missing members, or a missing file, are filled from the strategy's default
+/// policy.
 pub fn read_policy(path: Option<&Path>, strategy: Strategy) -> Result<Policy, FileError> {
     let text = path.map_or(Ok("{}".to_owned()), read_text)?;
     let named = path.unwrap_or(Path::new("the default policy"));

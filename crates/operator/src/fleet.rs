@@ -1,4 +1,4 @@
-//! Every dead-letter queue of an account, and what is wrong with it.
+//! Every dead-letter queue of an account, with findings.
 //!
 //! Three steps: [`gather`] asks AWS, [`judge`] says what the answers mean, without effects, and [`table`] and [`html`]
 //! print that.

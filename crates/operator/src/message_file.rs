@@ -97,7 +97,7 @@ impl Default for Form {
 /// A hint for a line that holds a dead letter instead of a message.
 pub fn dead_letter(line: &str) -> Option<String> {
     Backup::is_line(line.as_bytes()).then(|| {
-        "a dead letter, and no message: `redeliver audit FILE` says why it died, `redeliver redrive FILE` and \
+        "a dead letter, not a message: `redeliver audit FILE` says why it died, `redeliver redrive FILE` and \
          `redeliver send --backup FILE` send it again"
             .to_owned()
     })

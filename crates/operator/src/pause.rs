@@ -9,9 +9,8 @@ use redeliver_core::strategy::Role;
 use serde::Serialize;
 
 use crate::Failure;
-use crate::queues::account;
 use crate::queues::event_sources::{EventSources, Mapping};
-use crate::queues::{Connection, Counts, OpenQueue, Queues, name_in};
+use crate::queues::{Connection, Counts, OpenQueue, Queues, account, name_in};
 use crate::status::readers::Readers;
 use crate::terminal::stderr;
 pub use switch::{Wanted, switch};
@@ -165,8 +164,9 @@ impl WithoutMapping {
         };
         let (queue, readers) = (&self.queue, self.readers.in_words());
         format!(
-            "{queue}: nothing was {done}, since it has no event source mapping; {readers}. {do_it} containers where they run, such \
-             as by `kubectl scale deployment NAME --replicas {replicas}` or `aws ecs update-service --service NAME \
+            "{queue}: nothing was {done}, since it has no event source mapping; {readers}. {do_it} containers where \
+             they run, for example with `kubectl scale deployment NAME --replicas {replicas}` or `aws ecs \
+             update-service --service NAME \
              --desired-count {replicas}`"
         )
     }

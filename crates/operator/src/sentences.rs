@@ -20,8 +20,8 @@ pub fn incompleteness(coverage: &Coverage) -> String {
     };
     let again = match seen + unreadable < *approximate {
         true => format!(
-            ". The others are {ELSEWHERE}; or they were never there, since SQS's count is approximate. What an audit or a run that \
-             was killed has received can be seen again within two minutes: run this again then for the rest"
+            ". The others are {ELSEWHERE}; or they were never there, since SQS's count is approximate. Messages that \
+             a killed audit or run received are visible again within two minutes: run this again then for the rest"
         ),
         false => String::new(),
     };
@@ -36,7 +36,8 @@ pub const ELSEWHERE: &str =
 pub fn picked_without_members(pick: &Pick) -> Option<String> {
     let MissingMembers { messages, members, instead } = pick.filter.as_ref()?.missing_members()?;
     Some(format!(
-        "{} picked without {}, which jq takes for null: less than any number, and unequal to any value; to leave such messages \
+        "{} picked without {}, which jq reads as null: less than any number, and unequal to any value; to leave such \
+         messages \
          out, write `{}`",
         counted(messages, "message"),
         escaped(&members.join(" or ")),
@@ -50,8 +51,8 @@ pub fn not_judged_in_words(not_judged: &NotJudged) -> Option<String> {
         return None;
     };
     Some(format!(
-        "{} not judged by the filter, and left alone (e.g. {}: {}); write `?` after a member that may be missing or of another \
-         kind, such as `.body.data?.n?`, or pick by --group or --ids",
+        "{} left alone, since the filter failed (e.g. {}: {}); write `?` after a member that may be missing or of \
+         another type, such as `.body.data?.n?`, or select by --group or --ids",
         counted(not_judged.messages, "message"),
         escaped(example),
         escaped(reason),
@@ -64,7 +65,9 @@ pub fn causes_beyond_the_table(groups: &[Group]) -> Option<String> {
         0 => return None,
         messages => (counted(messages, "message"), grouped(GROUPS_MAX as u64)),
     };
-    Some(format!("{messages} died of causes beyond the first {causes}: whether those are new is not known"))
+    Some(format!(
+        "{messages} died of causes beyond the first {causes}: it is not known whether those are new"
+    ))
 }
 
 pub fn watched_in_words(Watched { seconds, sent, came_back, waiting }: &Watched) -> String {
@@ -106,8 +109,8 @@ mod tests {
         assert_eq!(
             incompleteness(&Coverage { seen: 12, approximate: 20, unreadable: 0, ..coverage }),
             "12 of about 20 messages were seen. The others are in flight elsewhere, delayed, or more than the 120,000 that SQS hands \
-             out at a time; or they were never there, since SQS's count is approximate. What an audit or a run that was killed has \
-             received can be seen again within two minutes: run this again then for the rest"
+             out at a time; or they were never there, since SQS's count is approximate. Messages that a killed audit \
+             or run received are visible again within two minutes: run this again then for the rest"
         );
     }
 
@@ -125,8 +128,9 @@ mod tests {
             (Some("sqs-7".to_owned()), Some("cannot index a value with another".to_owned()));
         assert_eq!(
             not_judged_in_words(&NotJudged { messages: 2, example, reason }).unwrap(),
-            "2 messages not judged by the filter, and left alone (e.g. sqs-7: cannot index a value with another); write `?` \
-             after a member that may be missing or of another kind, such as `.body.data?.n?`, or pick by --group or --ids"
+            "2 messages left alone, since the filter failed (e.g. sqs-7: cannot index a value with another); write \
+             `?` after a member that may be missing or of another type, such as `.body.data?.n?`, or select by \
+             --group or --ids"
         );
     }
 
@@ -134,7 +138,8 @@ mod tests {
     fn what_a_filter_picked_only_because_a_member_is_absent_is_told_with_what_to_write_instead() {
         assert_eq!(
             remark_of(".attempts < 3", r#"{"attempts":null}"#).unwrap(),
-            "1 message picked without .attempts, which jq takes for null: less than any number, and unequal to any value; \
+            "1 message picked without .attempts, which jq reads as null: less than any number, and unequal to any \
+             value; \
              to leave such messages out, write `(.attempts | numbers < 3)`"
         );
     }
@@ -143,7 +148,8 @@ mod tests {
     fn each_comparison_is_told_with_what_to_write_instead() {
         assert_eq!(
             remark_of(".a < 3 or .b < 3", "{}").unwrap(),
-            "1 message picked without .a or .b, which jq takes for null: less than any number, and unequal to any value; \
+            "1 message picked without .a or .b, which jq reads as null: less than any number, and unequal to any \
+             value; \
              to leave such messages out, write `(.a != null and .a < 3)` and `(.b != null and .b < 3)`"
         );
     }
@@ -167,7 +173,7 @@ mod tests {
         groups.push(Group { fingerprint: OTHER.to_owned(), count: 1_234, ..groups[0].clone() });
         assert_eq!(
             causes_beyond_the_table(&groups).unwrap(),
-            "1,234 messages died of causes beyond the first 10,000: whether those are new is not known"
+            "1,234 messages died of causes beyond the first 10,000: it is not known whether those are new"
         );
     }
 }

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
-/// What of a page keeps it from being read.
+/// Measurements that show whether a page can be read.
 #[derive(Debug)]
 pub struct Measured {
     pub window: f64,

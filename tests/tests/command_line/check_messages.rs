@@ -68,10 +68,10 @@ fn what_is_no_envelope_is_valid_if_plain_messages_are_taken() {
     };
     assert_eq!(check(&[]).0, Some(1));
     let said = |sentence: &str| (Some(0), format!("standard input: 4 messages, valid ({sentence})\n"));
-    assert_eq!(check(&["--plain"]), said("3 plain, 2 of them without an id of their own: SQS's counts"));
+    assert_eq!(check(&["--plain"]), said("3 plain, 2 of them without an id of their own: SQS's is used"));
     assert_eq!(
         check(&["--plain", "--message-id-pointer", "/id"]),
-        said("3 plain, 1 of them without an id of their own: SQS's counts")
+        said("3 plain, 1 of them without an id of their own: SQS's is used")
     );
     let wrong = with_input(&["check", "-", "--plain", "--message-id-pointer", "id"], b"");
     assert_eq!(wrong.status.code(), Some(2));

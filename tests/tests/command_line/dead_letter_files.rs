@@ -52,7 +52,7 @@ fn a_filter_picks_beside_a_lone_surrogate_and_text() {
         (3.into(), 1.into()),
         "the surrogate's order begins otherwise, and one is text"
     );
-    assert!(said.contains("1 message not judged by the filter, and left alone (e.g. "), "{said}");
+    assert!(said.contains("1 message left alone, since the filter failed (e.g. "), "{said}");
 }
 
 #[test]
@@ -104,17 +104,17 @@ fn what_cannot_be_a_file_of_dead_letters_is_refused_with_what_to_do() {
         (Scratch::new("orders.jsonl", FIVE.as_bytes()), tempfile::tempdir().expect("a folder"));
     let folder = folder.path().to_str().expect("UTF-8");
     for (arguments, said) in [
-        (&["audit", orders.name()][..], "no line of it is a dead letter"),
+        (&["audit", orders.name()][..], "no line is a dead letter"),
         (&["audit", "absent.jsonl"], "absent.jsonl: cannot be read: No such file"),
         (&["audit", folder], "cannot be read: Is a directory"),
         (&["audit", dead.name(), "--queue", "q"], "cannot be used with"),
         (&["purge", dead.name(), "--where", "true", "--backup", "b"], "unexpected argument"),
-        (&["redrive", dead.name()], "say where to: --to QUEUE, or -o FILE"),
+        (&["redrive", dead.name()], "name the destination: --to QUEUE, or -o FILE"),
         (&["redrive", dead.name(), "-o", dead.name()], "it is there already"),
         (&["redrive", dead.name(), "--stack", "s"], "cannot be used with"),
         (&["console", "absent.jsonl"], "absent.jsonl: cannot be read: No such file"),
         (&["console", "-"], "can be read only once"),
-        (&["console", orders.name()], "no line of it is a dead letter"),
+        (&["console", orders.name()], "no line is a dead letter"),
         (&["console", dead.name(), "--queue", "q"], "cannot be used with"),
     ] {
         let output = redeliver(arguments);
@@ -144,7 +144,7 @@ fn the_console_shows_a_file_and_offers_nothing_that_is_for_queues() {
         assert!(!letters.contains(offered), "{offered} in {letters}");
     }
     assert!(filtered.contains("3 messages, where"), "{filtered}");
-    assert!(pause.contains("A file is only looked at"), "{pause}");
+    assert!(pause.contains("A file can only be shown"), "{pause}");
 }
 
 /// The list of dead letters once it is there, a part of it, and a page that is for queues.

@@ -1,16 +1,15 @@
-//! `--apply` and `--dry-run`: a command that changes something shows its plan unless it is told to apply it.
+//! `--apply` and `--dry-run`: a command that changes something only shows its plan, unless it has `--apply`.
 
 use clap::Args;
-
 use redeliver_operator::terminal::stderr;
 
 /// Chooses between applying a plan and showing it.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub struct ApplyArgs {
-    /// Do it; without this, what would be done is shown
+    /// Carry the plan out; without this option it is only shown
     #[arg(long, conflicts_with = "dry_run")]
     apply: bool,
-    /// Only show what would be done, which is also what happens without --apply
+    /// Only show the plan, as without --apply
     #[arg(long)]
     dry_run: bool,
 }

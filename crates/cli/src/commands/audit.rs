@@ -39,7 +39,7 @@ use redeliver_operator::terminal::signals;
 use redeliver_operator::terminal::stderr;
 use redeliver_operator::terminal::units::counted;
 
-/// Reads the queue and prints what is in it.
+/// Reads the queue and prints a report.
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let audited = run(arguments).await?;
     let Audited { report, missing, output_closed, still_hidden, remark, .. } = &audited;
@@ -85,7 +85,7 @@ async fn run(arguments: &Arguments) -> Result<Audited, Failure> {
     arguments.output.check()?;
     let can_mask = arguments.show.is_some() || matches!(arguments.format, Format::Html | Format::Csv);
     if arguments.reveal && !can_mask {
-        return Err("--reveal is for --show, and for --format html or csv: leave it out".into());
+        return Err("--reveal works only with --show, and with --format html or csv".into());
     }
     let pick = match &arguments.show {
         Some(id) => Pick::one(id),

@@ -1,4 +1,4 @@
-//! `redeliver check`: what is wrong with a message file, a policy file or a data schema, before anything is deployed.
+//! `redeliver check`: finds errors in a message file, a policy file or a data schema before anything is deployed.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,6 @@ use clap::{ArgGroup, Args};
 use redeliver_core::decide::backoff::bounds;
 use redeliver_core::message::schema::{DataSchema, MessageSchema};
 use redeliver_core::policy::{Backoff, Jitter, Policy, PolicyError};
-
 use redeliver_operator::Failure;
 use redeliver_operator::files::{FileError, read_schema, read_text};
 use redeliver_operator::message_file::{Form, SeenIds, named, open, unreadable};
@@ -46,7 +45,7 @@ pub struct Arguments {
     plain: PlainArguments,
 }
 
-/// Checks what is given and prints what is found.
+/// Checks the files and prints the findings.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let checked = check(arguments)?;
     let is_valid = checked.iter().all(|file| file.findings.is_empty());
@@ -55,7 +54,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(u8::from(!is_valid)))
 }
 
-/// A file, and what is wrong with it.
+/// A file and its findings.
 struct Checked {
     name: PathBuf,
     /// `None` if the file is a policy or a schema.
@@ -79,7 +78,7 @@ impl Counts {
             Self { plain: 0, .. } => String::new(),
             Self { plain, without_id: 0, .. } => format!(" ({plain} plain)"),
             Self { plain, without_id, .. } => {
-                format!(" ({plain} plain, {without_id} of them without an id of their own: SQS's counts)")
+                format!(" ({plain} plain, {without_id} of them without an id of their own: SQS's is used)")
             }
         }
     }
@@ -91,7 +90,7 @@ impl Checked {
         Self { name: path.to_owned(), messages: None, findings }
     }
 
-    /// A line for each finding, or one that says what was found valid.
+    /// A line for each finding, or one line about a valid file.
     fn lines(&self) -> String {
         let name = self.name.display();
         match self.messages {

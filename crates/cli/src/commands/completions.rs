@@ -4,7 +4,6 @@ use std::process::ExitCode;
 
 use clap::{Args, Command};
 use clap_complete::{Shell, generate};
-
 use redeliver_operator::Failure;
 use redeliver_operator::terminal::output::Output;
 

@@ -1,4 +1,4 @@
-//! `redeliver fleet`: every dead-letter queue of an account, and what is wrong with it.
+//! `redeliver fleet`: every dead-letter queue of an account, with findings.
 
 mod arguments;
 
@@ -12,7 +12,7 @@ use redeliver_operator::terminal::stderr;
 
 pub use arguments::{Arguments, Format};
 
-/// Looks and prints what is seen.
+/// Reads the state and prints it.
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     arguments.output.check()?;
     let bar =

@@ -8,7 +8,6 @@ use clap::{Args, Command};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 use redeliver_dead_letters::files::publish;
-
 use redeliver_operator::Failure;
 use redeliver_operator::files::unwritable;
 

@@ -12,9 +12,9 @@ use redeliver_operator::terminal::stderr;
 
 use super::apply_args::ApplyArgs;
 
-/// Stop calling the target: messages wait in the source queue and spend no attempts, as in an outage that is known of.
+/// Stop calling the target: messages wait in the source queue and spend no attempts.
 ///
-/// Shows which event source mappings would be disabled, and does it only with --apply.
+/// Shows which event source mappings would be disabled, and disables them only with --apply.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -23,10 +23,10 @@ Examples:
   redeliver pause --queue orders --apply
   redeliver pause --stack redeliver-prod --all --region eu-central-1 --apply
 
-Disables the event source mapping of the source queue, and waits until it is Disabled, for three minutes at most. What is \
-being processed is brought to its end. Messages wait up to the queue's retention. Pausing what is paused changes nothing. \
-`redeliver resume` starts all of it again. A deployment of the stack may do so, too. Containers (`redeliver work`) have no \
-event source mapping: stop them where they run.
+Disables the event source mapping of the source queue, and waits until it is Disabled, for three minutes at most. \
+Messages that are being processed are finished; others wait, at most for the queue's retention. Pausing twice changes \
+nothing. `redeliver resume` starts everything again, and so may a deployment of the stack. Containers (`redeliver \
+work`) have no event source mapping: stop them where they run.
 
 Exit codes:
   0  paused, or would be
@@ -34,16 +34,16 @@ Exit codes:
   2  bad usage, or queues or mappings cannot be read: nothing was changed
   3  no event source mapping reads the queues: there is nothing that could be paused")]
 pub struct PauseArguments {
-    /// Also the mappings of the intermediate DLQ (no retry is scheduled) and of the annotation queue
+    /// Also stop the mappings of the intermediate DLQ (no retry is scheduled) and of the annotation queue
     #[arg(long, conflicts_with = "queues")]
     all: bool,
     #[command(flatten)]
     which: Which,
 }
 
-/// Start again what `pause` has stopped: all functions of a deployment.
+/// Start all functions of a deployment again after `pause`.
 ///
-/// Shows which event source mappings would be enabled, and does it only with --apply.
+/// Shows which event source mappings would be enabled, and enables them only with --apply.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -51,8 +51,8 @@ Examples:
   redeliver resume --prefix orders --stage prod --apply
   redeliver resume --queue orders --region eu-central-1 --apply
 
-Enables each event source mapping that is not enabled, of the source queue and of those that `pause --all` stops, and waits \
-until they are Enabled, for three minutes at most. Resuming what is not paused changes nothing.
+Enables each disabled event source mapping of the source queue and of the queues that `pause --all` stops, and waits \
+until they are Enabled, for three minutes at most. Without a pause, this changes nothing.
 
 Exit codes:
   0  resumed, or would be

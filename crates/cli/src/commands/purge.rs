@@ -9,22 +9,21 @@ use redeliver_aws::SystemClock;
 use redeliver_core::ports::Queue as _;
 use redeliver_dead_letters::Archive;
 use redeliver_dead_letters::purge::{Purged, purge};
-
-use crate::commands::apply_args::ApplyArgs;
-use crate::commands::audit::groups_for_people;
-use crate::commands::selection_args::SelectionArgs;
 use redeliver_operator::Failure;
-use redeliver_operator::queues::DeadLetterQueue;
-use redeliver_operator::queues::account;
+use redeliver_operator::queues::{DeadLetterQueue, account};
 use redeliver_operator::sentences::{incompleteness, not_judged_in_words, picked_without_members};
 use redeliver_operator::terminal::output::Printing;
 use redeliver_operator::terminal::signals::interrupted;
 use redeliver_operator::terminal::stderr;
 use redeliver_operator::terminal::units::{counted, grouped};
 
-/// Delete dead letters that you pick, each after it is written to a backup file.
+use crate::commands::apply_args::ApplyArgs;
+use crate::commands::audit::groups_for_people;
+use crate::commands::selection_args::SelectionArgs;
+
+/// Delete selected dead letters, each after it is written to a backup file.
 ///
-/// Shows which they are, in groups with an example of each, and deletes them only with --apply.
+/// Shows them in groups with an example of each, and deletes them only with --apply.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -33,8 +32,8 @@ Examples:
   redeliver purge --stack redeliver-prod --backup expired.jsonl --apply \\
     --where '.error_type == \"MESSAGE_EXPIRED\"'
 
-A line of the backup holds all that is needed to send its message again, as `redeliver send --backup expired.jsonl` does. \
-What is deleted must be picked by --group, --ids or --where; `--where true` picks all messages.
+`redeliver send --backup expired.jsonl` sends the messages of a backup again. Select messages with --group, --ids or \
+--where; `--where true` selects all messages.
 
 Exit codes:
   0    everything picked was deleted, or would be
@@ -58,7 +57,7 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// The backup that has what was deleted; `None` if nothing was to be deleted.
+    /// The backup of deleted messages; `None` without `--apply`.
     fn written(&self) -> Option<&Path> {
         self.apply.is_wanted().then_some(self.backup.as_path())
     }
@@ -73,7 +72,9 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
 /// Returns the result, and sentences about ids and groups that were named and not found.
 async fn run(arguments: &Arguments) -> Result<(Purged, Vec<String>), Failure> {
     if arguments.selection.is_everything() {
-        return Err("say which messages: --group, --ids or --where; `--where true` is all of them".into());
+        return Err(
+            "select messages with --group, --ids or --where; `--where true` selects all of them".into()
+        );
     }
     arguments.printing.check()?;
     let pick = arguments.selection.pick()?;
@@ -140,7 +141,7 @@ fn words(purged: &Purged, backup: Option<&Path>, colours: bool) -> String {
         }
     };
     if purged.max_reached {
-        text += "--max has ended the purge: there may be more\n";
+        text += "--max ended the purge: there may be more\n";
     }
     text
 }

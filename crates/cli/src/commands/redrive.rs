@@ -169,9 +169,7 @@ async fn is_consumed(arguments: &Arguments, source_arn: &str) -> Result<bool, Fa
     let why = match Consumer::look(&arguments.from.queue.connection, source_arn, is_stack).await? {
         Consumer::There => return Ok(true),
         Consumer::Unknown(words) => {
-            stderr::warning(format_args!(
-                "whether anybody takes messages from the source queue is not known: {words}"
-            ));
+            stderr::warning(format_args!("it is not known whether the source queue has a consumer: {words}"));
             return Ok(true);
         }
         Consumer::Nobody(why) => why,
@@ -219,10 +217,10 @@ fn show(bar: &ProgressBar, progress: Progress) {
         }
         Progress::CameBack(_) => {} // the report has it
         Progress::Watching(left) => {
-            bar.set_message(format!("watching what becomes of them, {} left", span(left.as_secs())))
+            bar.set_message(format!("watching the pilot, {} left", span(left.as_secs())))
         }
         Progress::Waiting(left) => {
-            bar.set_message(format!("waiting for what is hidden, {} left", span(left.as_secs())))
+            bar.set_message(format!("waiting for hidden messages, {} left", span(left.as_secs())))
         }
     }
 }

@@ -3,7 +3,6 @@
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use redeliver_dead_letters::{Filter, FilterError, Pick};
-
 use redeliver_operator::terminal::units::number;
 
 /// The options that select dead letters. Without any of them, all are selected.
@@ -15,7 +14,7 @@ pub struct SelectionArgs {
     /// Only messages with one of these ids (`message_id` or SQS's), separated by commas
     #[arg(long, value_name = "ID", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
     pub ids: Vec<String>,
-    /// Only messages for which this jq filter is true; it must give true, false or null
+    /// Only messages for which this jq filter is true; it must return true, false or null
     #[arg(long = "where", value_name = "JQ")]
     pub filter: Option<String>,
     /// Maximum number of messages

@@ -21,16 +21,17 @@ Examples:
   redeliver status --queue orders --queue orders-dlq
   redeliver status --stack redeliver-prod --format json --profile operations
 
-That the target is down is found by the circuit breaker of the function that reads the source queue, and told by its \
-CloudWatch metric CircuitOpen: to five minutes, a minute or two late, and up to 22 minutes after the last sign of it. \
-That needs the permission cloudwatch:GetMetricData. Without a circuit breaker no outage is seen.
+The circuit breaker of the function that reads the source queue finds out that the target is down. Its CloudWatch \
+metric CircuitOpen shows an outage to five minutes, a minute or two late, and for up to 22 minutes after the last \
+sign. This needs the permission cloudwatch:GetMetricData. Without a circuit breaker no outage is seen.
 
-A container or a program that reads a queue is in no list. It is seen by the receives that CloudWatch has counted in the \
-last 15 minutes, a few minutes late, also by those that got nothing. Where CloudWatch has no figures, messages in flight \
-tell that something reads; without them it is not known. Beside an event source mapping that is on, nothing else is seen.
+No list names the containers or programs that read a queue. They are deduced from the receives of the last 15 \
+minutes, also empty ones, which CloudWatch counts a few minutes late. Without figures from CloudWatch, messages in \
+flight show that something reads the queue. Other readers cannot be distinguished from an event source mapping that \
+is on.
 
-The counts are SQS's own, which it calls approximate. The age of the oldest message is a CloudWatch metric \
-(ApproximateAgeOfOldestMessage) and not shown: the stack's dashboard has it.
+The counts are SQS's own and approximate. The age of the oldest message (the CloudWatch metric \
+ApproximateAgeOfOldestMessage) is on the stack's dashboard.
 
 Exit codes:
   0  all of it is shown
@@ -45,7 +46,7 @@ pub struct Arguments {
     connection: Connection,
 }
 
-/// Looks and prints what is seen.
+/// Reads the state and prints it.
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     arguments.printing.check()?;
     let open = arguments.queues.open(&arguments.connection).await?;

@@ -9,14 +9,14 @@ use chrono::TimeDelta;
 use redeliver_aws::SystemClock;
 use redeliver_core::ports::{Clock as _, Queue as _};
 use redeliver_dead_letters::{Coverage, DeadLetterRecord, KnownCauses, Reader};
-
-use crate::background::LastSeen;
-use crate::dead_letters::snapshot::{Snapshot, SnapshotBuilder};
-use crate::dead_letters::spool::Spool;
 use redeliver_operator::Failure;
 use redeliver_operator::dead_letter_source::{DeadLetterSource, OpenSource};
 use redeliver_operator::queues::name_in;
 use redeliver_operator::sentences::causes_beyond_the_table;
+
+use crate::background::LastSeen;
+use crate::dead_letters::snapshot::{Snapshot, SnapshotBuilder};
+use crate::dead_letters::spool::Spool;
 
 /// The last snapshot, and the reading that is under way.
 #[derive(Debug)]
@@ -105,7 +105,7 @@ impl Reading {
                 snapshot.new_causes = new;
                 snapshot.remark = causes_beyond_the_table(&snapshot.groups);
             }
-            Err(error) => snapshot.remark = Some(format!("which causes are new is not known: {error}")),
+            Err(error) => snapshot.remark = Some(format!("it is not known which causes are new: {error}")),
         }
         Ok(snapshot)
     }

@@ -6,11 +6,11 @@ use chrono::TimeDelta;
 use redeliver_core::message::{ReceivedMessage, Timestamp};
 use redeliver_dead_letters::groups::{Group, GroupTable};
 use redeliver_dead_letters::{Choice, Coverage, DeadLetterRecord, Filter, NotJudged, read_lossy};
+use redeliver_operator::Failure;
+use redeliver_operator::terminal::escape::shortened;
 
 use crate::dead_letters::selection::{Selection, moment};
 use crate::dead_letters::spool::{BYTES_MAX, Place, Spool};
-use redeliver_operator::Failure;
-use redeliver_operator::terminal::escape::shortened;
 
 /// Characters of an error in the list.
 const DETAILS_MAX: usize = 200;

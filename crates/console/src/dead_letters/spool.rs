@@ -10,7 +10,6 @@ use std::sync::Mutex;
 use redeliver_core::message::ReceivedMessage;
 use redeliver_dead_letters::ArchivedMessage;
 use redeliver_dead_letters::files::keep_private;
-
 use redeliver_operator::lock::lock;
 
 /// Maximum bytes of one snapshot. Reading stops there, and the page says so.

@@ -1,16 +1,16 @@
 //! The page of a message: what happened to it, its attributes, its body, and the possible actions.
 
 use maud::{Markup, html};
+use redeliver_operator::Failure;
+use redeliver_operator::dead_letter::details;
+use redeliver_operator::terminal::escape::shortened;
 use serde::Deserialize;
 
 use crate::dead_letters::selection::Selection;
 use crate::extract::AtDeadLetter;
 use crate::pages::dead_letters::plan_forms;
-use redeliver_operator::Failure;
-use redeliver_operator::dead_letter::details;
-use redeliver_operator::terminal::escape::shortened;
 
-/// How a message is shown.
+/// The parameters of the page.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Showing {

@@ -2,18 +2,18 @@
 
 use maud::{Markup, html};
 use redeliver_dead_letters::groups::Group;
-use serde::Deserialize;
-
-use crate::dead_letters::selection::Selection;
-use crate::dead_letters::snapshot::{DeadLetter, Selected, Snapshot};
-use crate::extract::AtDeployment;
-use crate::url::encoded;
 use redeliver_operator::Failure;
 use redeliver_operator::markup::chart::columns_only;
 use redeliver_operator::markup::moment;
 use redeliver_operator::sentences::{incompleteness, not_judged_in_words};
 use redeliver_operator::terminal::escape::shortened;
 use redeliver_operator::terminal::units::{about, counted, grouped};
+use serde::Deserialize;
+
+use crate::dead_letters::selection::Selection;
+use crate::dead_letters::snapshot::{DeadLetter, Selected, Snapshot};
+use crate::extract::AtDeployment;
+use crate::url::encoded;
 
 /// Messages a page.
 const ON_A_PAGE: usize = 100;

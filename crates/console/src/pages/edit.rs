@@ -3,11 +3,11 @@
 use maud::{Markup, html};
 use redeliver_dead_letters::read_lossy;
 use redeliver_dead_letters::redrive::{Edit, Plan, Verdict};
+use redeliver_operator::Failure;
+use redeliver_operator::terminal::escape::escaped_json;
 use serde::Deserialize;
 
 use crate::extract::AtDeadLetter;
-use redeliver_operator::Failure;
-use redeliver_operator::terminal::escape::escaped_json;
 
 /// The fields of the form.
 #[derive(Clone, Debug, Default, Deserialize)]

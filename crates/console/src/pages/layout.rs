@@ -1,7 +1,6 @@
 //! The frame of all pages: style, script, and nothing from another site.
 
 use maud::{Markup, html};
-
 use redeliver_operator::{dead_letter, markup};
 
 /// The style of all pages, of a dead letter's story, and of the console.

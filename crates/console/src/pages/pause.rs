@@ -85,8 +85,8 @@ fn switch_forms(action: &str, name: &str, queues: &[QueueStatus]) -> Markup {
             p class="remark" { "Lambda takes up to a minute; the page waits for it, three minutes at most." }
         }
         @if !of_source {
-            p { "No event source mapping reads the source queue, so the calls cannot be stopped from here. Stop containers where they run, such \
-                 as by " code { "kubectl scale deployment NAME --replicas 0" } " or "
+            p { "No event source mapping reads the source queue, so the calls cannot be stopped from here. Stop \
+            containers where they run, for example with " code { "kubectl scale deployment NAME --replicas 0" } " or "
                  code { "aws ecs update-service --service NAME --desired-count 0" } "." }
         }
     }

@@ -4,6 +4,9 @@ use maud::{Markup, html};
 use redeliver_aws::SystemClock;
 use redeliver_core::message::metadata::{parse_rfc3339, rfc3339};
 use redeliver_core::ports::Clock as _;
+use redeliver_operator::Failure;
+use redeliver_operator::markup::moment;
+use redeliver_operator::terminal::units::{counted, grouped};
 use serde::Deserialize;
 
 use crate::dead_letters::selection::Selection;
@@ -12,9 +15,6 @@ use crate::pages::start_form::form;
 use crate::plans::decide::{Decided, decide};
 use crate::plans::plan::{Action, Outcome, Pace, Plan, StartedPlan};
 use crate::plans::runner::{NOT_KNOWN, PlanState, RunProgress};
-use redeliver_operator::Failure;
-use redeliver_operator::markup::moment;
-use redeliver_operator::terminal::units::{counted, grouped};
 
 /// The fields of a form that makes a plan.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -129,7 +129,7 @@ fn facts(plan: &Plan) -> Markup {
     }
 }
 
-/// What would become of it, and the form that starts it.
+/// Shows what the plan would do, and the form that starts it.
 fn shown(at: &AtDeployment, plan: &Plan) -> Result<Markup, Failure> {
     let Decided { going, by_type, staying } =
         decide(&*at.snapshot()?, &plan.action, &plan.messages, &at.site.schema)?;
@@ -160,7 +160,7 @@ fn under_way(at: &AtDeployment, started: &StartedPlan, live: &RunProgress) -> Ma
     }
 }
 
-/// How far a plan is.
+/// Shows the progress of a plan.
 pub(crate) fn running(started: &StartedPlan, live: &RunProgress) -> Markup {
     let total = started.plan.messages.len() as u64;
     let verb = if started.plan.action == Action::Delete { "deleted" } else { "sent back" };

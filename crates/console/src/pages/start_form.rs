@@ -5,11 +5,11 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use maud::{Markup, html};
+use redeliver_operator::Failure;
+use redeliver_operator::terminal::units::counted;
 use serde::Deserialize;
 
 use crate::plans::plan::{Action, Pace};
-use redeliver_operator::Failure;
-use redeliver_operator::terminal::units::counted;
 
 /// Maximum messages a second, as on the command line.
 const RATE_MAX: u32 = 3000;

@@ -1,9 +1,6 @@
 //! The status page: what waits where, what flows, and whether the target is down.
 
 use maud::{Markup, html};
-
-use crate::deployment::Deployment;
-use crate::status_poll::LiveStatus;
 use redeliver_operator::markup::chart::columns_only;
 use redeliver_operator::markup::moment;
 use redeliver_operator::queues::cloudwatch::Point;
@@ -11,6 +8,9 @@ use redeliver_operator::queues::event_sources::Mapping;
 use redeliver_operator::status::readers::Readers;
 use redeliver_operator::status::{Flow, QueueStatus, Target};
 use redeliver_operator::terminal::units::{about, counted, grouped, span};
+
+use crate::deployment::Deployment;
+use crate::status_poll::LiveStatus;
 
 /// Points of a small chart: an hour of five minutes each.
 const POINTS: usize = 13;

@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, HashMap};
 use redeliver_core::message::schema::MessageSchema;
 use redeliver_dead_letters::Pick;
 use redeliver_dead_letters::redrive::Verdict;
+use redeliver_operator::Failure;
 
 use crate::dead_letters::snapshot::Snapshot;
 use crate::plans::plan::Action;
-use redeliver_operator::Failure;
 
 pub(crate) const NOT_THERE: &str =
-    "This message was not in the queue when it was looked at last: look again under \"Dead letters\".";
+    "This message was not in the queue when it was last read: look again under \"Dead letters\".";
 
 /// Example ids of each reason.
 const EXAMPLES: usize = 3;

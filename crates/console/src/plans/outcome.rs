@@ -2,11 +2,11 @@
 
 use redeliver_dead_letters::purge::Purged;
 use redeliver_dead_letters::redrive::{Early, Ending, RedriveReport};
-
-use crate::plans::plan::Outcome;
 use redeliver_operator::sentences::{incompleteness, watched_in_words, why_not_deleted};
 use redeliver_operator::terminal::escape::escaped_lines;
 use redeliver_operator::terminal::units::counted;
+
+use crate::plans::plan::Outcome;
 
 /// The outcome of a redrive.
 pub(crate) fn of_redrive(report: &RedriveReport) -> Outcome {
@@ -53,14 +53,15 @@ fn next(ending: Ending, report: &RedriveReport) -> Option<String> {
     Some(match ending {
         Ending::Done | Ending::Left => return None,
         Ending::NotSeen => {
-            "somebody else reads the queue, or did: what is hidden is visible again within two minutes. Go on then".to_owned()
+            "another program reads the queue, or did: hidden messages are visible again within two minutes. Go on \
+             then".to_owned()
         }
-        Ending::Failed | Ending::Interrupted => "it goes on where it ended".to_owned(),
+        Ending::Failed | Ending::Interrupted => "it continues where it ended".to_owned(),
         Ending::Stopped => {
             let waiting = report.watched.and_then(|watched| watched.waiting).unwrap_or(0);
             format!(
-                "of {} that this run sent, {} came straight back, and about {waiting} wait for a retry: the cause is not gone. \
-                 Mend it and go on, or go on all the same with 100 %",
+                "of {} that this run sent, {} came straight back, and about {waiting} wait for a retry: the cause \
+                 remains. Fix it and go on, or go on anyway with 100 %",
                 counted(report.sent, "message"),
                 report.came_back_count()
             )

@@ -64,12 +64,12 @@ impl Action {
     }
 }
 
-/// How a plan is carried out. The user chooses it at each start.
+/// The options of a run. The user chooses them at each start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Pace {
     /// Messages a second; `None` is no limit.
     pub(crate) rate: Option<u32>,
-    /// How long the pilot is watched.
+    /// The time for which the pilot is watched.
     pub(crate) watch_seconds: u64,
     pub(crate) stop_after_failures_percent: u8,
     /// Send also if nobody takes messages from the source queue.

@@ -11,12 +11,12 @@ use redeliver_core::ports::{Clock as _, Queue as _};
 use redeliver_dead_letters::purge::purge;
 use redeliver_dead_letters::redrive::{self, Journal, Limits, Progress, Redrive};
 use redeliver_dead_letters::{Archive, Pick};
-
-use crate::plans::outcome::{of_purge, of_redrive};
-use crate::plans::plan::{Outcome, StartedPlan};
 use redeliver_operator::Failure;
 use redeliver_operator::queues::{DeadLetterQueue, QueueAddress};
 use redeliver_operator::status::consumer::Consumer;
+
+use crate::plans::outcome::{of_purge, of_redrive};
+use crate::plans::plan::{Outcome, StartedPlan};
 
 pub(crate) struct Run {
     /// The folder of the plan, its journal and its backups.
@@ -103,8 +103,8 @@ impl Run {
             Consumer::There | Consumer::Unknown(_) => Ok(true),
             Consumer::Nobody(_) if self.started.pace.into_paused => Ok(false),
             Consumer::Nobody(why) => Err(format!(
-                "{why}: what is sent back waits there, and nothing of it can be watched. Resume the deployment first, or choose \
-                 to send it all the same"
+                "{why}: messages that are sent back wait there and cannot be watched. Resume the deployment first, or \
+                 choose to send them anyway"
             )
             .into()),
         }

@@ -8,16 +8,16 @@ use redeliver_aws::Stop;
 use redeliver_core::message::schema::MessageSchema;
 use redeliver_dead_letters::files::is_ones_own;
 use redeliver_dead_letters::redrive::Progress;
-
-use crate::background::thread;
-use crate::plans::plan::{Action, Pace, Plan, StartedPlan};
-use crate::plans::run::Run;
 use redeliver_operator::Failure;
 use redeliver_operator::lock::lock;
 use redeliver_operator::queues::DeadLetterQueue;
 use redeliver_operator::terminal::units::span;
 
-pub(crate) const NOT_KNOWN: &str = "this plan is not known any more: make it again";
+use crate::background::thread;
+use crate::plans::plan::{Action, Pace, Plan, StartedPlan};
+use crate::plans::run::Run;
+
+pub(crate) const NOT_KNOWN: &str = "this plan no longer exists: make it again";
 
 /// The plans of a DLQ, and the one that is being carried out.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ pub(crate) struct RunProgress {
     /// Messages sent back, or deleted.
     pub(crate) done: u64,
     pub(crate) came_back: u64,
-    /// What the run is waiting for.
+    /// The reason why the run waits.
     pub(crate) waits: Option<String>,
     pub(crate) stopping: bool,
 }
@@ -158,8 +158,8 @@ impl PlanRunner {
         // A damaged plan may have messages in both queues. Files of other users do not count.
         if let Some(own) = damaged.iter().find(|damaged| is_ones_own(&damaged.path)) {
             return Err(format!(
-                "{own}. Look at it, and mend it (`chmod 600` if only its mode is wrong) or remove it; without its plan, \
-                 messages that it has sent and not yet deleted can be sent again"
+                "{own}. Look at it, and mend it (`chmod 600` if only its mode is wrong) or remove it; without its \
+                 plan, messages that it sent and has not deleted yet can be sent again"
             )
             .into());
         }
@@ -197,11 +197,10 @@ impl PlanRunner {
             Progress::Sent(sent) => live.done = sent,
             Progress::CameBack(count) => live.came_back = count,
             Progress::Watching(left) => {
-                live.waits =
-                    Some(format!("watching what becomes of the pilot, {} left", span(left.as_secs())));
+                live.waits = Some(format!("watching the pilot, {} left", span(left.as_secs())));
             }
             Progress::Waiting(left) => {
-                live.waits = Some(format!("waiting for what is hidden, {} left", span(left.as_secs())));
+                live.waits = Some(format!("waiting for hidden messages, {} left", span(left.as_secs())));
             }
         }
     }

@@ -3,21 +3,18 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
+use redeliver_core::message::schema::MessageSchema;
+use redeliver_operator::http_server;
+use redeliver_operator::queues::{Connection, OneQueue};
+use redeliver_testing::loopback::Loopback;
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-
-use crate::guard::Token;
-use redeliver_core::message::schema::MessageSchema;
-use redeliver_operator::queues::Connection;
 use tokio::sync::Mutex;
 
 use super::*;
 use crate::deployment::Deployment;
-use crate::guard::Guard;
-use redeliver_operator::http_server;
-use redeliver_operator::queues::OneQueue;
-use redeliver_testing::loopback::Loopback;
+use crate::guard::{Guard, Token};
 
 /// Serves a site with one DLQ until the test ends, and keeps its plans in a folder.
 async fn served(folder: &Path) -> SocketAddr {
@@ -82,7 +79,7 @@ async fn what_is_not_understood_is_a_page_that_says_so_and_leads_back() {
             "/0/letters?page=-1",
             "",
             "400 Bad Request",
-            "The address says something that this page does not know: page: invalid digit found in string.",
+            "The address has a parameter that this page does not understand: page: invalid digit found in string.",
             "/0/letters",
         ),
         (

@@ -38,7 +38,7 @@ fn meant(name: &str) -> String {
     }
 }
 
-/// The first such name. Only what surely works on the whole message is looked at.
+/// Returns the first such name. Only parts that certainly work on the whole message are checked.
 fn unknown<'s>(term: &Term<&'s str>) -> Option<&'s str> {
     match term {
         Term::Path(start, path) => match (&**start, path.0.first()) {

@@ -101,7 +101,7 @@ fn find(term: &Term<&str>, is_alternative: bool, found: &mut Vec<Comparison>) {
     }
 }
 
-/// The comparison without what is absent, in brackets: `|` binds weaker than all else, `and` weaker than a comparison.
+/// The comparison that leaves missing members out, in brackets: `|` binds weakest, and `and` weaker than a comparison.
 fn instead(path: &str, sign: &str, other: &Term<&str>, is_alternative: bool) -> String {
     let (kind, value) = match other {
         Term::Num(number) => (Some("numbers"), (*number).to_owned()),

@@ -19,7 +19,7 @@ use super::{FilterError, MissingMembers, Wrong};
 const TIME_LIMIT: Duration = Duration::from_secs(1);
 /// For one message, of time: the processors may be busy with other things.
 const WAIT_LIMIT: Duration = Duration::from_secs(20);
-/// From one look at the processor time to the next.
+/// The pause between two checks of the processor time.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// `USER_HZ`, in which proc(5) counts: 100 on whatever Linux Rust's standard library is for.
 const TICKS_PER_SECOND: u64 = 100;

@@ -86,7 +86,7 @@ impl<'a, Q: Queue, C: Clock> Held<'a, Q, C> {
         self.receives.get(id).map(|received| received.handle.as_str())
     }
 
-    /// Extends what is due, until something has come of it. Never ends if nothing is held.
+    /// Extends messages that are due. Never ends if nothing is held.
     pub(super) async fn turn(&mut self) {
         self.extend_due();
         let next = self.due.first().filter(|_| self.extensions.len() < REQUESTS_MAX);
@@ -102,7 +102,7 @@ impl<'a, Q: Queue, C: Clock> Held<'a, Q, C> {
         }
     }
 
-    /// All handles, when no extension is under way any more: a late one would hide what is given back.
+    /// All handles, once no extension is under way: a late extension would hide a message that was given back.
     pub(super) async fn into_handles(mut self) -> Vec<String> {
         while self.extensions.next().await.is_some() {}
         self.receives.into_values().map(|received| received.handle).collect()

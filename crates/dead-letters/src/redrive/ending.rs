@@ -11,9 +11,9 @@ pub enum Ending {
     Left,
     /// Not all of the DLQ was seen.
     NotSeen,
-    /// Too much of what was sent has failed again.
+    /// Too many of the sent messages failed again.
     Stopped,
-    /// It could not go on; what was done until then is in the report.
+    /// An error ended it. The report has the work until then.
     Failed,
     /// Something is in both queues.
     NotDeleted,

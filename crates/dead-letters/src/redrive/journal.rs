@@ -18,7 +18,7 @@ mod letter;
 pub use entry::Entry;
 use letter::{Letter, Step};
 
-/// How every journal begins.
+/// The beginning of every journal.
 const BEGINNING: &[u8] = br#"{"plan":{"#;
 
 /// A journal, open for more.

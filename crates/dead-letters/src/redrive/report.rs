@@ -57,7 +57,7 @@ pub struct RedriveReport {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Early {
     Interrupted,
-    /// Too much of what was sent has failed again.
+    /// Too many of the sent messages failed again.
     Stopped,
     /// It could not go on, for this reason.
     Failed(String),
@@ -120,7 +120,7 @@ impl RedriveReport {
         self.staying.clear();
     }
 
-    /// Dead letters that are not to be looked at again.
+    /// Dead letters to skip from now on.
     pub(super) fn done(&self) -> u64 {
         self.sent + self.deleted_only
     }

@@ -50,6 +50,6 @@ pub enum Progress {
     CameBack(u64),
     /// The pilot is watched for so long yet.
     Watching(Duration),
-    /// For so long yet, what was to be sent may be hidden from it, too.
+    /// The time for which messages may still be hidden from it.
     Waiting(Duration),
 }

@@ -1,8 +1,9 @@
 //! Shows a message's body, with its values masked unless they are to be revealed.
 
+use redeliver_dead_letters::DeadLetterRecord;
+
 use super::json_text::{LaidOut, Layout, Mask, lay_out};
 use crate::terminal::escape::escaped_lines;
-use redeliver_dead_letters::DeadLetterRecord;
 
 /// Lays the body out in about `bytes_max` bytes. In our own messages the values outside of `metadata` are masked, in
 /// others all values, since their meaning is unknown.

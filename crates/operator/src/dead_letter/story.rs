@@ -4,13 +4,13 @@ use chrono::TimeDelta;
 use maud::{Markup, html};
 use redeliver_core::failure::annotation::{DEAD_LETTER, ERROR_DETAILS, ERROR_TYPE};
 use redeliver_core::message::Timestamp;
+use redeliver_dead_letters::{DeadLetterRecord, plain};
 
 use super::body::body_for_people;
 use super::timeline::{Event, Kind, Timeline};
 use crate::markup::moment;
 use crate::terminal::escape::shortened;
 use crate::terminal::units::{about, counted, float};
-use redeliver_dead_letters::{DeadLetterRecord, plain};
 
 /// The style of a page that has stories.
 pub const STYLE: &str = include_str!("story.css");
@@ -24,7 +24,7 @@ const MARGIN: f64 = 14.0;
 /// Marks do not cover one another.
 const DISTANCE: f64 = 24.0;
 
-/// A summary, and what is behind it.
+/// A summary line and the details behind it.
 pub fn story(record: &DeadLetterRecord, reveal: bool) -> Markup {
     let retries = match record.attempts() {
         None => "retries unknown".to_owned(),

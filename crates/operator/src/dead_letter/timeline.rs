@@ -2,9 +2,9 @@
 
 use redeliver_core::message::Timestamp;
 use redeliver_core::message::metadata::{HISTORY_MAX, parse_rfc3339};
+use redeliver_dead_letters::{DeadLetterRecord, Foreign};
 
 use crate::terminal::units::{counted, span};
-use redeliver_dead_letters::{DeadLetterRecord, Foreign};
 
 /// A message's story in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,9 +111,9 @@ impl Kind {
     }
 }
 
-/// Attempts from the first that the history should have to `retry_attempt`, without those that it has. A history of
-/// five begins with its oldest entry, since older ones were shed; a shorter one begins with attempt 0. (Next to the
-/// size limit a history is shortened too: then these are attempts that were made, but are no longer in it.)
+/// Returns the attempts up to `retry_attempt` that the history should have and does not. A history of five starts with
+/// its oldest entry, since older ones were dropped; a shorter one starts with attempt 0. (Close to the size limit a
+/// history is shortened, too; then these attempts were made, but are no longer in it.)
 pub fn skipped_attempts(record: &DeadLetterRecord) -> Vec<u32> {
     let Some(metadata) = &record.metadata else {
         return Vec::new();

@@ -1,5 +1,4 @@
-//! Finds the dead-letter queues and what is wrong with them. It is pure: the answers of AWS and the time come in as
-//! values.
+//! Finds the dead-letter queues and judges them. It is pure: the answers of AWS and the time come in as values.
 
 mod finding;
 

@@ -64,7 +64,7 @@ pub enum DlqState {
     There,
     Missing,
     Unreadable,
-    /// In an account or a region that was not looked at.
+    /// In an account or a region that was not read.
     NotLookedAt,
 }
 
@@ -108,7 +108,7 @@ pub enum Code {
     ShortRetention,
     NoAlarm,
     DeletedSoon,
-    /// A remark: who else may send to a queue is not looked at.
+    /// A remark: other senders to a queue are not known.
     Orphan,
 }
 

@@ -1,11 +1,12 @@
-//! The report for people: a table for each account and region, and below it what is wrong.
+//! The report for people: a table for each account and region, with the findings below.
 
 use std::fmt::Write as _;
+
+use redeliver_dead_letters::groups::written;
 
 use super::report::{Code, Dlq, DlqState, Fleet, some_of};
 use crate::terminal::escape::escaped;
 use crate::terminal::units::{about, counted, grouped, span, table};
-use redeliver_dead_letters::groups::written;
 
 pub fn of(fleet: &Fleet) -> String {
     let mut text = format!("{} ({})\n", totals(fleet), written(fleet.at));

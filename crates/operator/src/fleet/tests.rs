@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use aws_smithy_cbor::Encoder;
 use redeliver_core::message::Timestamp;
+use redeliver_testing::loopback::{Body, Loopback, Request};
 use serde_json::{Value, json};
 
 use super::report::DlqState;
 use super::*;
 use crate::queues::Connection;
-use redeliver_testing::loopback::{Body, Loopback, Request};
 
 type Answer = Option<(u16, Body)>;
 

@@ -95,7 +95,7 @@ impl Plot {
         points.map(|(x, y)| format!("{},{}", pixels(x), pixels(y))).collect::<Vec<_>>().join(" ")
     }
 
-    /// The chart: its grid, what is drawn on it, the name of the axis below it, and what the colours mean.
+    /// The chart: its grid, the drawing, the name of the axis below it, and a legend.
     pub fn figure(
         &self,
         title: impl Into<String>,

@@ -1,4 +1,4 @@
-//! Brings a mapping to the state that is wanted, and waits until it is there.
+//! Brings a mapping to the wanted state, and waits for it.
 
 use std::time::Duration;
 
@@ -42,8 +42,7 @@ impl Wanted {
     }
 }
 
-/// Brings a mapping to the wanted state, within three minutes; if it is not there then, what was tried and what came of
-/// it.
+/// Brings a mapping to the wanted state within three minutes, or returns an error about what was tried.
 pub async fn switch(
     sources: &EventSources,
     clock: &impl Clock,
@@ -75,8 +74,8 @@ async fn bring(
                 Err(error) => return Err(error),
             }
         }
-        // Lambda answers at once with a state on the way (`Disabling`), in which the function is still invoked. Only
-        // the state itself is what was asked for.
+        // Lambda answers at once with an intermediate state (`Disabling`), in which the function is still invoked. Only
+        // the final state counts.
         if state == wanted.state() || clock.now() + BETWEEN_LOOKS > deadline {
             break;
         }

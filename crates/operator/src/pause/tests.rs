@@ -1,12 +1,12 @@
 //! `pause` and `resume` against answers that are written down.
 
 use clap::Parser;
+use redeliver_testing::loopback::{Body, Loopback};
 use serde_json::{Value, json};
 
 use super::*;
 use crate::status::denied;
 use crate::terminal::output::document;
-use redeliver_testing::loopback::{Body, Loopback};
 
 #[derive(Debug, Parser)]
 struct Program {
@@ -87,8 +87,9 @@ async fn a_queue_that_containers_read_is_not_paused_and_what_to_do_is_said() {
     let report = switched(&endpoint, ["--queue", "my-orders"], false, Wanted::Disabled).await;
     assert_eq!(
         report.without_mapping.iter().map(|queue| queue.in_words(Wanted::Disabled)).collect::<Vec<_>>(),
-        ["my-orders: nothing was paused, since it has no event source mapping; what reads it is not known: \
-          cloudwatch:GetMetricData: AccessDenied: not authorized. Stop containers where they run, such as by `kubectl scale \
+        ["my-orders: nothing was paused, since it has no event source mapping; its readers are not known: \
+        cloudwatch:GetMetricData: AccessDenied: not authorized. Stop containers where they run, for example with \
+        `kubectl scale \
           deployment NAME --replicas 0` or `aws ecs update-service --service NAME --desired-count 0`"]
     );
     assert_eq!((report.mappings.len(), report.lines().as_str(), report.exit_code()), (0, "", 3));

@@ -20,11 +20,11 @@ pub enum QueueAddress {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NoQueueAddress {
     /// It names something else than a queue, or is cut off.
-    #[error("is no ARN of a queue (arn:aws:sqs:REGION:ACCOUNT:NAME)")]
+    #[error("is not the ARN of a queue (arn:aws:sqs:REGION:ACCOUNT:NAME)")]
     Arn,
     /// No queue can have this name.
     #[error(
-        "is no queue's URL, name or ARN; a name has at most 80 letters, digits, hyphens and underscores, such as \
+        "is not a queue's URL, name or ARN; a name has at most 80 letters, digits, hyphens and underscores, such as \
          orders-final-dlq"
     )]
     Name,

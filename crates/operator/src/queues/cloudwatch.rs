@@ -69,7 +69,8 @@ pub async fn points(
 }
 
 impl<'a> Metric<'a> {
-    /// One of SQS's own ("Available CloudWatch metrics for Amazon SQS"): what is approximate is a level, all else counts.
+    /// A metric of SQS ("Available CloudWatch metrics for Amazon SQS"): `Approximate…` metrics are levels, all others
+    /// are counts.
     pub fn of_queue(name: &'a str, queue: &'a str) -> Self {
         let statistic = if name.starts_with("Approximate") { "Maximum" } else { "Sum" };
         Self { namespace: SQS, name, dimension: (QUEUE_NAME, queue), statistic }

@@ -23,14 +23,14 @@ use crate::Failure;
 /// The options that choose the AWS account, region and endpoint.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Connection {
-    /// A profile of the AWS configuration files: it counts more than credentials in the environment. For single
+    /// A profile of the AWS configuration files; it takes precedence over credentials in the environment. For single
     /// sign-on, export its credentials and leave this out
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
     /// The AWS region; by default the profile's, or `AWS_REGION`
     #[arg(long, value_name = "REGION")]
     region: Option<String>,
-    /// Another endpoint than AWS's, e.g. an emulator's; by default `AWS_ENDPOINT_URL`
+    /// An endpoint other than AWS, such as an emulator's; by default `AWS_ENDPOINT_URL`
     #[arg(long, value_name = "URL")]
     endpoint_url: Option<String>,
 }
@@ -40,7 +40,7 @@ pub struct Connection {
 pub struct DeadLetterQueue {
     #[command(flatten)]
     which: OneQueue,
-    /// Read the queue although it has a redrive policy: reading counts as receiving, and may move its messages on
+    /// Read the queue even if it has a redrive policy: reading counts as receiving, and may move its messages on
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -64,8 +64,8 @@ impl DeadLetterQueue {
             self.connection.find(&self.which.address(&self.connection, Role::FinalDlq).await?).await?;
         if queue.attributes.contains_key("RedrivePolicy") && !self.force {
             return Err(format!(
-                "{} has a redrive policy: each read counts as a receive, and after enough of them SQS moves its messages on; \
-                 name a queue without one, or read it all the same with --force",
+                "{} has a redrive policy: each read counts as a receive, and after enough receives SQS moves the \
+                 messages on; name a queue without one, or add --force",
                 queue.queue.url()
             )
             .into());

@@ -14,13 +14,13 @@ use crate::terminal::stderr;
 /// The options that name a deployment.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct Deployment {
-    /// The redeliver stack of this name
+    /// The name of the redeliver stack
     #[arg(long, value_name = "NAME", conflicts_with_all = ["prefix", "stage"])]
     stack: Option<String>,
-    /// The deployment with this prefix, also of a construct in an app of your own [default: redeliver]
+    /// The deployment's prefix, also of a construct in your own app [default: redeliver]
     #[arg(long, value_name = "NAME")]
     prefix: Option<String>,
-    /// The deployment with this stage [default: prod]
+    /// The deployment's stage [default: prod]
     #[arg(long, value_name = "NAME")]
     stage: Option<String>,
 }
@@ -66,8 +66,8 @@ impl Deployed {
     pub(super) fn url(&self, role: Role) -> Result<&str, Failure> {
         let missing = || {
             format!(
-                "{} has no {}: is it a redeliver stack? A construct in an app of your own is found by --prefix and --stage, any \
-                 queue by --queue",
+                "{} has no {}: is it a redeliver stack? Use --prefix and --stage for a construct in your own app, or \
+                 --queue for any queue",
                 self.name,
                 output(role)
             )
@@ -148,7 +148,8 @@ async fn source_of(client: &Client, dlq_url: &str) -> Option<String> {
         Ok(answer) => answer.queue_urls.into_iter().next(),
         Err(error) => {
             stderr::warning(format_args!(
-                "the source queue is not found: {}; check your permission for sqs:ListDeadLetterSourceQueues on {dlq_url}, or name \
+                "the source queue was not found: {}; check your permission for sqs:ListDeadLetterSourceQueues on \
+                 {dlq_url}, or name \
                  the queue with --queue",
                 describe(&error)
             ));

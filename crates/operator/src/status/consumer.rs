@@ -39,7 +39,7 @@ impl Consumer {
             (Err(_), _) if !is_stack => Self::There,
             (Err(error), _) => Self::Unknown(error.to_string()),
             (_, None) => Self::There,
-            // A person who looked once takes nothing of what is sent back.
+            // A person who read the queue once is not a consumer.
             (_, Some(readers)) if readers.is_steady() => Self::There,
             (Ok(mappings), Some(readers)) if mappings.is_empty() => {
                 Self::Unknown(format!("no event source mapping reads it; {}", readers.in_words()))
@@ -116,7 +116,7 @@ mod tests {
         let off =
             "the source queue's event source mapping is off: that of prod-message-processor is Disabled";
         let nobody = Readers::NobodySeen { minutes: 15 };
-        let unseen = "no event source mapping reads it; nobody seen in the last 15 minutes".to_owned();
+        let unseen = "no event source mapping reads it; no reader seen in the last 15 minutes".to_owned();
         let container = Readers::SomethingElse {
             mappings_known: true,
             messages_received: 7,

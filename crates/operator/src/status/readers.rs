@@ -148,9 +148,9 @@ impl Readers {
                 format!("read by {something}: {messages} {verb} in flight; more is not known: {why}")
             }
             Self::NobodySeen { minutes } => {
-                format!("nobody seen in the last {}", counted(*minutes, "minute"))
+                format!("no reader seen in the last {}", counted(*minutes, "minute"))
             }
-            Self::NotKnown { why } => format!("what reads it is not known: {why}"),
+            Self::NotKnown { why } => format!("its readers are not known: {why}"),
         }
     }
 }

@@ -105,7 +105,7 @@ impl Target {
                 };
                 let last_sign = last_sign.format("%H:%M");
                 format!(
-                    "down {since}, last sign of it about {last_sign}. Its messages are held: see docs/outages.md"
+                    "down {since}, last sign about {last_sign}. Its messages are held: see docs/outages.md"
                 )
             }
             Self::NoOutageSeen => {

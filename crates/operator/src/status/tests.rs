@@ -1,13 +1,13 @@
 //! The whole of it against answers that are written down.
 
 use clap::Parser;
+use redeliver_testing::loopback::{Body, Loopback};
 use serde_json::{Value, json};
 
 use super::metrics::tests::{denied, page};
 use super::*;
 use crate::queues::Queues;
 use crate::terminal::output::document;
-use redeliver_testing::loopback::{Body, Loopback};
 
 #[derive(Debug, Parser)]
 struct Program {
@@ -61,7 +61,7 @@ async fn a_target_that_is_down_is_said_first_with_the_moment_since_when() {
     assert_eq!(
         lines.next(),
         Some(
-            "Target: down since about 2026-11-23 00:00 UTC (22m 10s), last sign of it about 00:15. \
+            "Target: down since about 2026-11-23 00:00 UTC (22m 10s), last sign about 00:15. \
              Its messages are held: see docs/outages.md"
         )
     );
@@ -154,7 +154,7 @@ async fn a_container_that_reads_a_queue_is_seen_by_its_receives() {
 async fn without_cloudwatch_a_queue_without_a_mapping_is_not_said_to_be_read_by_nobody() {
     let (status, _) = seen([read_by(&[]), denied()]).await;
     let expected =
-        "orders: what reads it is not known: cloudwatch:GetMetricData: AccessDenied: not authorized\n";
+        "orders: its readers are not known: cloudwatch:GetMetricData: AccessDenied: not authorized\n";
     assert!(status.table().ends_with(expected), "{}", status.table());
     assert_eq!(status.problems, Vec::<String>::new(), "it is said where the readers are");
 }

@@ -1,6 +1,6 @@
-//! Text that others wrote, made safe to look at. Every view shows it through this module: what moves a cursor, turns the
-//! direction of text or cannot be seen is written out as `\u{200b}`, and of a pile of combining marks, which would paint
-//! over other lines, only the first few are shown: `[+296 marks]`. Emoji and the world's scripts stay as they are.
+//! Escapes untrusted text. Every view shows such text through this module: characters that move a cursor, change the
+//! direction of text or are invisible are written as `\u{200b}`, and only the first few of a pile of combining marks,
+//! which would cover other lines, are shown: `[+296 marks]`. Emoji and the world's scripts stay as they are.
 
 use std::fmt::Write as _;
 
@@ -32,7 +32,8 @@ pub fn escaped_lines(text: &str) -> String {
     escaped_except(text, |character| matches!(character, '\n' | '\t'))
 }
 
-/// JSON text that is safe to look at and means the same: what [`escaped`] writes out or leaves out is a `\u200b` of JSON.
+/// Escapes JSON text without changing its meaning: characters that [`escaped`] writes out or leaves out become JSON
+/// escapes such as `\u200b`.
 pub fn escaped_json(json: &str) -> String {
     let mut escaped = String::with_capacity(json.len());
     for (character, shown) in looked_at(json) {

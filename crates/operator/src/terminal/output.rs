@@ -14,7 +14,7 @@ use crate::terminal::escape::{escaped_json, escaped_lines};
 /// The destination of a report.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Output {
-    /// Write there instead of standard output; a file that is there is not overwritten
+    /// Write to this file instead of standard output; an existing file is not overwritten
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }

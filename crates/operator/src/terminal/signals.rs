@@ -1,8 +1,7 @@
 //! Signals that ask the process to stop: SIGTERM from a container runtime, Ctrl-C from a person.
 
-use std::io;
 use std::sync::mpsc;
-use std::thread;
+use std::{io, thread};
 
 use redeliver_aws::Stop;
 use tokio::runtime::Builder;

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 use redeliver_core::message::Timestamp;
-use serde::{Serialize, Serializer};
-
 use redeliver_dead_letters::groups::written;
+use serde::{Serialize, Serializer};
 
 const HOUR: i64 = 3600;
 const DAY: i64 = 24 * HOUR;

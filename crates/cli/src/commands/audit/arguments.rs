@@ -3,15 +3,15 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-
-use crate::commands::selection_args::SelectionArgs;
 use redeliver_operator::dead_letter_source::DeadLetterSource;
 use redeliver_operator::terminal::output::Output;
 
-/// Tell what died, why and when, by reading a DLQ without consuming it, or a file of dead letters.
+use crate::commands::selection_args::SelectionArgs;
+
+/// Show what died, why and when, by reading a DLQ without consuming it, or a file of dead letters.
 ///
-/// Works on the final DLQ of a redeliver stack and on any other standard queue, and on what `audit --archive`, `purge
-/// --backup` and `local --final-dlq` wrote. Messages are hidden from other readers
+/// Works on the final DLQ of a redeliver stack, on any other standard queue, and on files of `audit --archive`, `purge
+/// --backup` and `local --final-dlq`. Messages are hidden from other readers
 /// while they are read, and visible again at the end, also after an error or Ctrl-C (within two minutes if the program
 /// is killed). Reading counts as a receive, as with any reader.
 #[derive(Debug, Args)]
@@ -28,13 +28,13 @@ Examples:
   redeliver audit --stack redeliver-prod --since known-causes.jsonl
 
 A filter is jq, on one object a message: {message_id, sent_at, error_type, error_details, attempts, fingerprint, attributes, \
-body}. Attributes are plain values. A body that is no JSON is text: write `.body.data?.amount? > 100` if there are both. A message on which a filter fails is \
-not judged: it is left alone, and counted.
+body}. Attributes are plain values. A body that is not JSON is text: write `.body.data?.amount? > 100` if there are \
+both. A message on which the filter fails is left alone and counted.
 
 JSON: {schema, total, coverage: {seen, approximate, unreadable}, not_judged: {messages, example, reason}, by_error_type: {CODE: n}, groups: [{fingerprint, error_type, \
 count, first, last, error_details, example}], attempts, age, over_time, duplicates, skipped_attempts, complete, ...}
 
-Duplicates are dead letters with the same message_id and generation: copies, however many attempts each has spent. Skipped \
+Duplicates are dead letters with the same message_id and generation, whatever their attempts. Skipped \
 attempts are those that retry_attempt counts and retry_history does not have, from its oldest failure on if it has five, \
 else from the first.
 
@@ -45,7 +45,7 @@ Exit codes:
   3  dead letters were found
   4  not all of the queue was seen, unless --max ended it; a line of the file is no
      dead letter; or the filter could not judge a message
-  6  with --since: there is a cause that was never told; also if 1, 3 or 4 is true")]
+  6  with --since: there is a new cause; also if 1, 3 or 4 is true")]
 pub struct Arguments {
     #[command(flatten)]
     pub(super) source: DeadLetterSource,
@@ -56,17 +56,18 @@ pub struct Arguments {
     pub(super) format: Format,
     #[command(flatten)]
     pub(super) output: Output,
-    /// Print one message whole, by its `message_id` or by SQS's id
+    /// Print one whole message, by its `message_id` or SQS's id
     #[arg(long, value_name = "ID", conflicts_with_all = ["format", "SelectionArgs", "archive"])]
     pub(super) show: Option<String>,
-    /// Do not mask the values of bodies (--show, html), nor those of attributes (html); with csv: add the bodies
+    /// Do not mask the values of bodies (--show, html) and attributes (html); with csv: add the bodies
     #[arg(long)]
     pub(super) reveal: bool,
     /// Print each new cause once, on a line of its own; this file remembers the causes. Without --format or --output
     /// nothing else is printed, so a cron job is silent until there is something new
     #[arg(long, value_name = "FILE", conflicts_with = "show")]
     pub(super) since: Option<PathBuf>,
-    /// Keep all that is needed to restore each message in this new file, as JSON Lines; it is not overwritten
+    /// Write all that is needed to restore each message to this new file, as JSON Lines; an existing file is not
+    /// overwritten
     #[arg(long, value_name = "FILE")]
     pub(super) archive: Option<PathBuf>,
 }

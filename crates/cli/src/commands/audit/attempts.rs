@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-
 use redeliver_dead_letters::DeadLetterRecord;
 use redeliver_operator::dead_letter::skipped_attempts;
+use serde::Serialize;
 
 /// Our own `retry_attempt` is never higher. Higher values of other writers count as this.
 const ATTEMPTS_MAX: u32 = 1000;

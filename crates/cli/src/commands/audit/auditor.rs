@@ -4,12 +4,12 @@ use std::io::{self, Write};
 
 use futures_util::future::{Either, select};
 use redeliver_core::ports::{Clock, Queue};
-
-use super::report::{AuditReport, Tally};
-use super::view::View;
 use redeliver_dead_letters::{Archive, Choice, Coverage, DeadLetterRecord, Pick, Reader};
 use redeliver_operator::Failure;
 use redeliver_operator::sentences::picked_without_members;
+
+use super::report::{AuditReport, Tally};
+use super::view::View;
 
 /// All that an audit does with a message.
 pub(super) struct Auditor<'a> {

@@ -2,9 +2,8 @@
 
 use std::collections::HashMap;
 
-use serde::Serialize;
-
 use redeliver_dead_letters::DeadLetterRecord;
+use serde::Serialize;
 
 /// As many messages as can be in flight; more cannot be read from SQS at a time.
 const MESSAGES_MAX: usize = 120_000;

@@ -2,11 +2,12 @@
 
 use std::io::{self, Write};
 
-use super::view::View;
 use redeliver_core::message::metadata::Metadata;
 use redeliver_dead_letters::DeadLetterRecord;
 use redeliver_dead_letters::groups::written;
 use redeliver_operator::terminal::escape::escaped_lines;
+
+use super::view::View;
 
 /// The value of a column.
 type Cell = fn(&DeadLetterRecord) -> String;
@@ -57,7 +58,7 @@ fn or_empty(value: Option<impl ToString>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
 }
 
-/// A cell that a spreadsheet takes for text ("CSV Injection", OWASP) and that is safe to look at.
+/// Escapes a cell so that a spreadsheet reads it as text ("CSV Injection", OWASP).
 fn escaped(text: &str) -> String {
     let mut cell = String::with_capacity(text.len() + 2);
     if text.starts_with(['=', '+', '-', '@', '\t', '\r', '\n', '＝', '＋', '－', '＠']) {

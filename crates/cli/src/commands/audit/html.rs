@@ -6,17 +6,17 @@ mod messages;
 use std::io::{self, Write};
 
 use maud::{Markup, html};
+use redeliver_dead_letters::DeadLetterRecord;
+use redeliver_dead_letters::groups::Group;
+use redeliver_operator::dead_letter::{self, is_long};
+use redeliver_operator::markup::{self, Fact, figure, moment, page};
+use redeliver_operator::terminal::units::{about, counted, grouped};
 
 use super::report::AuditReport;
 use super::table::{ages, attempts};
 use super::view::View;
 use charts::{bars, class_of, columns};
 use messages::Messages;
-use redeliver_dead_letters::DeadLetterRecord;
-use redeliver_dead_letters::groups::Group;
-use redeliver_operator::dead_letter::{self, is_long};
-use redeliver_operator::markup::{self, Fact, figure, moment, page};
-use redeliver_operator::terminal::units::{about, counted, grouped};
 
 /// Groups with a row of their own.
 const GROUPS_MAX: usize = 500;

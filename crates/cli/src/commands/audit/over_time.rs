@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use redeliver_core::message::Timestamp;
-use serde::Serialize;
-
 use redeliver_dead_letters::groups::millis;
+use serde::Serialize;
 
 /// Spans that people count in, in seconds; wider ones double.
 const WIDTHS: [i64; 8] = [60, 300, 900, 3600, 3 * 3600, 6 * 3600, 86_400, 7 * 86_400];

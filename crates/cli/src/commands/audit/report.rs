@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use redeliver_core::message::Timestamp;
+use redeliver_dead_letters::groups::{Group, GroupTable, millis};
+use redeliver_dead_letters::{Coverage, DeadLetterRecord, NotJudged};
+use redeliver_operator::sentences::ELSEWHERE;
+use redeliver_operator::terminal::output::document;
+use redeliver_operator::terminal::units::{counted, grouped};
 use serde::Serialize;
 
 use super::age::Age;
 use super::attempts::{Attempts, SkippedAttempts};
 use super::copies::{Copies, Duplicates};
 use super::over_time::{OverTime, Times};
-use redeliver_dead_letters::groups::{Group, GroupTable, millis};
-use redeliver_dead_letters::{Coverage, DeadLetterRecord, NotJudged};
-use redeliver_operator::sentences::ELSEWHERE;
-use redeliver_operator::terminal::output::document;
-use redeliver_operator::terminal::units::{counted, grouped};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AuditReport {
@@ -80,7 +80,7 @@ impl AuditReport {
         if self.max_reached && !self.interrupted {
             let found = counted(self.total, "dead letter");
             return Some(format!(
-                "--max has ended the audit after {found}, of about {messages}{unreadable_too}."
+                "--max ended the audit after {found}, of about {messages}{unreadable_too}."
             ));
         }
         let part = format!("Not all was seen: {} of about {messages}{unreadable_too}", grouped(seen));

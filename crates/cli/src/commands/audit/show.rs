@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use console::Style;
-
-use super::view::View;
 use redeliver_dead_letters::groups::written;
 use redeliver_dead_letters::{DeadLetterRecord, plain};
 use redeliver_operator::dead_letter::{Timeline, body_for_people};
 use redeliver_operator::terminal::escape::{escaped, escaped_lines};
 use redeliver_operator::terminal::units::counted;
+
+use super::view::View;
 
 /// Copies that are printed; a message may have more.
 const COPIES_MAX: u64 = 10;

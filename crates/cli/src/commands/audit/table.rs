@@ -3,13 +3,13 @@
 use std::io::{self, IsTerminal as _, Write};
 
 use console::Style;
+use redeliver_dead_letters::groups::{Group, written};
+use redeliver_operator::terminal::escape::{escaped, shortened};
+use redeliver_operator::terminal::units::{about, bar, counted, grouped};
 
 use super::age::NAMES;
 use super::report::AuditReport;
 use super::view::View;
-use redeliver_dead_letters::groups::{Group, written};
-use redeliver_operator::terminal::escape::{escaped, shortened};
-use redeliver_operator::terminal::units::{about, bar, counted, grouped};
 
 /// Characters of the longest bar.
 const BAR: u64 = 30;

@@ -1,10 +1,10 @@
 use clap::Parser;
+use redeliver_dead_letters::Coverage;
+use redeliver_testing::hostile::hostile;
 
 use super::examples::{record, report};
 use super::report::AuditReport;
 use super::*;
-use redeliver_dead_letters::Coverage;
-use redeliver_testing::hostile::hostile;
 
 #[derive(Debug, Parser)]
 struct Program {

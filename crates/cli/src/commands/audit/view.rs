@@ -2,9 +2,10 @@
 
 use std::io::{self, Write};
 
-use super::report::AuditReport;
 use redeliver_dead_letters::DeadLetterRecord;
 use redeliver_operator::dead_letter::{Layout, Mask, lay_out};
+
+use super::report::AuditReport;
 
 /// One way to print an audit.
 pub(super) trait View {

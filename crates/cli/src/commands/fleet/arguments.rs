@@ -1,16 +1,15 @@
 //! The arguments of `redeliver fleet`.
 
 use clap::{Args, ValueEnum};
-
 use redeliver_operator::queues::Connection;
 use redeliver_operator::terminal::output::Output;
 
 /// Show every dead-letter queue of an account: what feeds it, how much waits in it and for how long, and what is wrong
 /// with it.
 ///
-/// It looks at all queues of each region, and changes nothing: it receives no message. A DLQ is a queue that a redrive
-/// policy, a Lambda function's DLQ or an event source mapping's destination for failures points to. A queue that is
-/// named like one (dlq, dead-letter) and that nothing points to is shown as perhaps an orphan.
+/// It reads the attributes of all queues of each region, receives no message and changes nothing. A DLQ is a queue that
+/// a redrive policy, a Lambda function's DLQ or an event source mapping's failure destination points to. A queue with
+/// the name of one (dlq, dead-letter) that nothing points to is shown as perhaps an orphan.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -19,11 +18,11 @@ Examples:
   redeliver fleet --profile shop --profile billing --format html -o fleet.html
   redeliver fleet --format json | jq '.dlqs[] | select(.visible > 0) | .name'
 
-What may be wrong with a DLQ: it is not there (missing); its redrive policy names itself (points_to_itself); it is a FIFO \
+Findings about a DLQ: it does not exist (missing); its redrive policy names itself (points_to_itself); it is a FIFO \
 queue and its source is not, or the other way round (kind_mismatch); it keeps messages no longer than the queue that feeds \
 it (short_retention); messages wait in it, nothing is seen to read it, and no CloudWatch alarm watches it (no_alarm); SQS deletes \
-the oldest message in less than a day (deleted_soon). That nothing found points to it (orphan) is a remark, and no reason \
-for exit code 3.
+the oldest message in less than a day (deleted_soon). That nothing points to it (orphan) is a remark, and does not \
+cause exit code 3.
 
 The age of the oldest message is CloudWatch's ApproximateAgeOfOldestMessage: a few minutes late, and without messages that \
 were received three times or more.
@@ -38,20 +37,20 @@ for 1,000 metrics; a queue's receives are two). docs/fleet.md has the permission
 
 Exit codes:
   0  nothing is wrong with any DLQ
-  1  not all could be read; the rest is shown, whatever is wrong with it
+  1  not all could be read; the rest is shown
   2  bad usage, or nothing could be read
   3  something is wrong with a DLQ")]
 pub struct Arguments {
     /// A profile of the AWS configuration files; may be given several times [default: as in the AWS CLI]
     #[arg(long = "profile", value_name = "NAME")]
     profiles: Vec<String>,
-    /// A region; may be given several times, and each is looked at with each profile [default: the profile's]
+    /// A region; may be given several times, and each is read with each profile [default: the profile's]
     #[arg(long = "region", value_name = "REGION")]
     regions: Vec<String>,
-    /// Another endpoint than AWS's, e.g. an emulator's; by default `AWS_ENDPOINT_URL`
+    /// An endpoint other than AWS, such as an emulator's; by default `AWS_ENDPOINT_URL`
     #[arg(long, value_name = "URL")]
     endpoint_url: Option<String>,
-    /// What is printed
+    /// The output format
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(super) format: Format,
     #[command(flatten)]

@@ -4,24 +4,23 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-
-use crate::commands::apply_args::ApplyArgs;
-use crate::commands::selection_args::SelectionArgs;
 use redeliver_operator::dead_letter_source::DeadLetterSource;
 use redeliver_operator::plain_args::PlainArguments;
 use redeliver_operator::queues::QueueAddress;
 use redeliver_operator::terminal::output::Printing;
 use redeliver_operator::terminal::units::{HOUR, number, seconds};
 
-/// Send dead letters back to the source queue, with a fresh retry budget: all, or those that you pick, edited or as
-/// they are.
+use crate::commands::apply_args::ApplyArgs;
+use crate::commands::selection_args::SelectionArgs;
+
+/// Send dead letters back to the source queue with a fresh retry budget: all of them or a selection, edited or as they
+/// are.
 ///
-/// Shows what would be done, and does it only with --apply. A message is deleted from the DLQ when its send is
-/// confirmed and written to the journal; a second run with the same options finishes what an interrupted one began.
+/// Shows a plan, and carries it out only with --apply. A message is deleted from the DLQ after its send is confirmed
+/// and written to the journal; a second run with the same options finishes an interrupted one.
 ///
-/// The first 50 messages, the pilot, go ahead and are watched before the rest is sent: whether they are in the DLQ
-/// again, and whether more messages than before wait for a retry in the source queue. If fewer are sent, they are not
-/// watched.
+/// The first 50 messages, the pilot, are sent and watched before the rest: do they come back to the DLQ, and do more
+/// messages than before wait for a retry in the source queue? Fewer than 50 messages are not watched.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -39,15 +38,15 @@ Examples:
     --edit '.body = .body + \"}\"' -o mended.jsonl --apply
   redeliver redrive expired.jsonl --to orders --apply
 
-A message that is sent back keeps its message_id, its idempotency key: an API that remembers the key of a call that it has \
-answered may ignore an edited body, or refuse it. Use --new-id there, and only if the API did nothing under the old one.
+A message that is sent back keeps its message_id, its idempotency key. An API that remembers the keys of its calls \
+may ignore or refuse an edited body. Use --new-id there, and only if the API did nothing under the old id.
 
-With FILE nothing is deleted or watched. Its messages go to the queue of --to, with a journal as ever, or without one into the \
-new file of --output, one body a line, as `check`, `local` and `send` take it; the report is on standard output then. What is \
-still in its DLQ, as after `audit --archive`, is there twice then: redrive it from there instead.
+With FILE nothing is deleted or watched. Its messages go to the queue of --to, with a journal, or to the new file of \
+--output, one body a line, as `check`, `local` and `send` read it; the report is then on standard output. Messages \
+that are still in the DLQ, as after `audit --archive`, would exist twice: redrive them from there instead.
 
-An edit of a message that was found invalid may change all of it, also its id; what comes out must be a valid message. A body \
-that is no JSON is text.
+An edit of a message that was found invalid may change all of it, also its id; the result must be a valid message. A \
+body that is not JSON is text.
 
 A filter is jq, on {message_id, sent_at, error_type, error_details, attempts, fingerprint, attributes, body}.
 
@@ -73,13 +72,12 @@ pub struct Arguments {
     pub(super) to: Option<QueueAddress>,
     #[command(flatten)]
     pub(super) selection: SelectionArgs,
-    /// Change .body: only members that the filter changes are replaced, all other bytes stay; message_id and
-    /// redeliver's own metadata cannot be changed, unless the message was found invalid. The original is kept in the
-    /// journal
+    /// Change .body: only members that the filter changes are replaced, all other bytes stay. message_id and
+    /// redeliver's own metadata can be changed only if the message was found invalid. The journal keeps the original
     #[arg(long, value_name = "JQ")]
     pub(super) edit: Option<String>,
-    /// Give each message that --edit changes a new message_id, derived from its old one: for an API that remembers ids,
-    /// and so would ignore or refuse another body under the same one. The journal has both ids
+    /// Give each message that --edit changes a new message_id, derived from the old one, for an API that remembers ids
+    /// and would ignore or refuse another body under the same id. The journal has both ids
     #[arg(long, requires = "edit")]
     pub(super) new_id: bool,
     /// A JSON Schema that the `data` of a message must match to be sent back
@@ -121,7 +119,7 @@ impl Arguments {
                 .printing
                 .file()
                 .map(Some)
-                .ok_or("say where to: --to QUEUE, or -o FILE for a file of messages"),
+                .ok_or("name the destination: --to QUEUE, or -o FILE for a file of messages"),
             _ => Ok(None),
         }
     }

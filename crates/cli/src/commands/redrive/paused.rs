@@ -5,7 +5,7 @@ use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 /// The error if nobody can be asked.
 pub(super) fn refusal(why: &str) -> String {
     format!(
-        "{why}: what is sent back waits there, for as long as the queue keeps messages, and nothing of it can be watched. Run \
+        "{why}: messages that are sent back wait there, at most for the queue's retention, and cannot be watched. Run \
          `redeliver resume --apply` for this deployment first, or add --into-paused"
     )
 }
@@ -19,7 +19,7 @@ pub(super) fn is_wanted(why: &str) -> io::Result<bool> {
     let mut stderr = io::stderr();
     write!(
         stderr,
-        "{why}: what is sent back waits there, and nothing of it can be watched. Send it all the same? [y/N] "
+        "{why}: messages that are sent back wait there and cannot be watched. Send them anyway? [y/N] "
     )?;
     stderr.flush()?;
     io::stdin().lock().read_line(&mut answer)?;

@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use redeliver_dead_letters::redrive::{Ending, RedriveReport};
-
-use super::Arguments;
 use redeliver_operator::sentences::{incompleteness, watched_in_words, why_not_deleted};
 use redeliver_operator::terminal::units::{counted, grouped};
+
+use super::Arguments;
 
 /// From where to where messages go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,14 +102,14 @@ pub(super) fn sentence(ending: Ending, way: Way, report: &RedriveReport) -> Opti
         Ending::NotSeen if way != Way::QueueToQueue => None, // each such line was told
         Ending::Interrupted if way == Way::FileToFile => Some("interrupted: nothing was written".to_owned()),
         Ending::NotSeen => {
-            let hidden = "what a killed run or an audit held is visible again within two minutes";
+            let hidden = "messages held by a killed run or an audit are visible again within two minutes";
             Some(format!(
-                "not all of the DLQ was seen: somebody else reads it, or did; {hidden}. Run it again"
+                "not all of the DLQ was seen: another program reads it, or did; {hidden}. Run it again"
             ))
         }
         Ending::Left => (report.came_back_count() > 0)
             .then(|| format!("{} came straight back and stay", counted(report.came_back_count(), "message"))),
-        Ending::Failed => Some("run the same command again: it goes on where this one ended".to_owned()),
+        Ending::Failed => Some("run the same command again: it continues where this run ended".to_owned()),
         Ending::Stopped => Some(stopped(report)),
         Ending::NotDeleted => Some(not_deleted(report)),
         Ending::Interrupted => Some("interrupted: run it again to finish".to_owned()),
@@ -120,8 +120,8 @@ fn stopped(report: &RedriveReport) -> String {
     let (back, sent) = (grouped(report.came_back_count()), counted(report.sent, "message"));
     let waiting = grouped(report.watched.and_then(|watched| watched.waiting).unwrap_or(0));
     format!(
-        "stopped: of {sent} that this run sent, {back} came straight back, and about {waiting} wait for a retry: the cause is \
-         not gone. Mend it and run the same command again, or go on all the same with --stop-after-failures 100"
+        "stopped: of {sent} that this run sent, {back} came straight back, and about {waiting} wait for a retry: the \
+         cause remains. Fix it and run the same command again, or continue anyway with --stop-after-failures 100"
     )
 }
 
@@ -130,8 +130,8 @@ fn not_deleted(report: &RedriveReport) -> String {
     let (why, remedy) = why_not_deleted(report);
     format!(
         "sent, NOT deleted: {count} of the DLQ are in the source queue, too. {why} Do not send them back by other means, or \
-         from another machine: that makes copies. {remedy}, then run the same command here again: it deletes them by its \
-         journal, and sends the rest"
+         from another machine: that makes copies. {remedy}, then run the same command here again: it deletes them \
+         according to its journal, and sends the rest"
     )
 }
 

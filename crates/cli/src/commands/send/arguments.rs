@@ -5,16 +5,15 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::Args;
-
-use crate::commands::apply_args::ApplyArgs;
 use redeliver_operator::message_file::is_standard_input;
 use redeliver_operator::plain_args::PlainArguments;
 use redeliver_operator::queues::{Connection, OneQueue};
 use redeliver_operator::terminal::output::Printing;
 use redeliver_operator::terminal::units::number;
 
-/// Send the messages of a file to the source queue: each line is validated first, and a second run sends only what is
-/// left.
+use crate::commands::apply_args::ApplyArgs;
+
+/// Send the messages of a file to the source queue: each line is validated first, and a second run sends only the rest.
 ///
 /// Checks the lines and shows how many would be sent, and sends them only with --apply.
 #[derive(Debug, Args)]
@@ -27,18 +26,19 @@ Examples:
   make-orders | redeliver send - --stack redeliver-prod --apply
   redeliver send --backup expired.jsonl --stack redeliver-prod --apply
 
-Each batch that SQS confirms is recorded in the journal, FILE.sent, at once. The same command again skips what is recorded \
-there, whatever ended the first run; lines that were not sent may be corrected meanwhile, in their place, and lines may be \
+Each batch that SQS confirms is recorded at once in the journal, FILE.sent. The same command again skips the recorded \
+lines, however the first run ended. Until then, lines that were not sent may be corrected in place, and lines may be \
 added at the end. If lines that were sent have changed, or the queue is another one, nothing is sent.
 
-Delivery is at least once. A crash between the send and its record, and an answer of SQS that is lost, make a copy with the \
+Delivery is at least once. A crash between the send and its record, or a lost answer of SQS, makes a copy with the \
 same message_id. Standard input has no journal.
 
-With --backup the file is what `audit --archive` or `purge --backup` wrote. Each message is sent as `redeliver redrive` would \
-have sent it: the producer's attributes with their types, redeliver's own removed, all its attempts again, a new generation. \
-What is still in the DLQ, as after `audit --archive`, is there twice then: redrive it instead.
+With --backup the file is one of `audit --archive` or `purge --backup`. Each message is sent as by `redeliver \
+redrive`: with the producer's attributes and their types, without redeliver's own, with all its attempts again, in a \
+new generation. \
+Messages that are still in the DLQ, as after `audit --archive`, would exist twice: redrive them instead.
 
-Ctrl-C waits for the batches that are on their way and records them; a second Ctrl-C does not wait.
+Ctrl-C waits for the batches under way and records them; a second Ctrl-C does not wait.
 
 Exit codes:
   0    all lines are sent, now or before, or would be
@@ -97,7 +97,7 @@ impl Arguments {
         };
         let journal = self.journal.clone().unwrap_or_else(next_to_it);
         if journal == self.file {
-            return Err("--journal names the input itself".to_owned());
+            return Err("--journal names the input file".to_owned());
         }
         Ok(Some(journal))
     }

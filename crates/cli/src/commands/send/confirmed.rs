@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::io::{self, BufRead};
 use std::ops::BitXorAssign;
 
+use redeliver_operator::message_file::Lines;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-
-use redeliver_operator::message_file::Lines;
 
 /// A digest of lines in any order: the exclusive or of 128 bits of each line's SHA-256. It detects changes of a file,
 /// not deliberate forgery.

@@ -47,7 +47,7 @@ pub(super) fn read(mut reader: impl BufRead) -> Result<Replayed, String> {
         let mut bytes = Vec::new();
         let length =
             reader.read_until(b'\n', &mut bytes).map_err(|error| format!("cannot be read: {error}"))?;
-        let damaged = || format!("record {record} is not of a journal of `redeliver send`");
+        let damaged = || format!("record {record} is not one of a `redeliver send` journal");
         if !bytes.ends_with(b"\n") {
             // The end of the file, or a record that a crash cut off. It will be removed, so check first that the file
             // is a journal.

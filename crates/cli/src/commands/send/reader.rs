@@ -1,12 +1,12 @@
-//! Reads the input: each line is checked, and what was sent before is left out.
+//! Reads the input, checks each line, and leaves out lines that were sent before.
 
 use std::io::BufRead;
 
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
 use redeliver_core::message::OutgoingMessage;
+use redeliver_operator::message_file::{Form, Line, SeenIds};
 
 use super::confirmed::{Confirmed, Digest};
-use redeliver_operator::message_file::{Form, Line, SeenIds};
 
 /// A message and the line that it is on.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub struct Numbered {
 #[derive(Debug)]
 pub enum Checked {
     Valid(Numbered),
-    /// Never sent; what is wrong with it.
+    /// Never sent, with its problems.
     Invalid {
         /// 1 for the first.
         number: usize,

@@ -10,6 +10,14 @@ use redeliver_core::limits::MESSAGE_BYTES_MAX;
 use redeliver_core::ports::Queue as _;
 use redeliver_core::strategy::Role;
 use redeliver_dead_letters::Backup;
+use redeliver_operator::Failure;
+use redeliver_operator::files::read_schema;
+use redeliver_operator::message_file::{self, Form, named};
+use redeliver_operator::queues::{KnownQueue, account};
+use redeliver_operator::terminal::escape::escaped;
+use redeliver_operator::terminal::signals::interrupted;
+use redeliver_operator::terminal::stderr;
+use redeliver_operator::terminal::units::grouped;
 use tokio::sync::mpsc;
 
 use super::problems::Problems;
@@ -17,15 +25,6 @@ use super::reader::{Rules, Step};
 use super::sender::{Sender, Watcher, count};
 use super::summary::Summary;
 use super::{Arguments, journal};
-use redeliver_operator::Failure;
-use redeliver_operator::files::read_schema;
-use redeliver_operator::message_file::{self, Form, named};
-use redeliver_operator::queues::KnownQueue;
-use redeliver_operator::queues::account;
-use redeliver_operator::terminal::escape::escaped;
-use redeliver_operator::terminal::signals::interrupted;
-use redeliver_operator::terminal::stderr;
-use redeliver_operator::terminal::units::grouped;
 
 /// Lines that are read ahead: a megabyte each at most.
 const READ_AHEAD: usize = 32;
@@ -53,7 +52,7 @@ pub(super) async fn run(arguments: &Arguments) -> Result<Summary, Failure> {
     let applied = arguments.apply.is_wanted();
     let journal = journal_path
         .as_ref()
-        // Only what a send has begun is looked at without one.
+        // A dry run needs no journal unless a send has begun one.
         .filter(|path| applied || arguments.resume || path.exists())
         .map(|path| journal::open(path, &arguments.file, queue.arn(), &form, arguments.resume))
         .transpose()?;
@@ -93,7 +92,7 @@ fn leave(journal: &Path, summary: &Summary) {
     } else if summary.exit_code() != 0 {
         let path = journal.display();
         stderr::remark(format_args!(
-            "what was sent is recorded in {path}: the same command goes on with the rest"
+            "the sent lines are recorded in {path}: the same command sends the rest"
         ));
     }
 }
@@ -107,7 +106,7 @@ fn preview(steps: impl Iterator<Item = Step>, watcher: &impl Watcher) -> Summary
     summary
 }
 
-/// Reads and checks on a thread of its own: an input that has nothing to say yet must not hold up what is on its way.
+/// Reads and checks on a thread of its own: an input that is silent must not hold up batches that are under way.
 fn ahead(steps: impl Iterator<Item = Step> + Send + 'static) -> impl Stream<Item = Step> {
     let (sender, mut receiver) = mpsc::channel(READ_AHEAD);
     std::thread::spawn(move || {

@@ -1,9 +1,8 @@
 //! The outcome of a send.
 
+use redeliver_operator::terminal::units::{grouped, table};
 use serde::Serialize;
 use thiserror::Error;
-
-use redeliver_operator::terminal::units::{grouped, table};
 
 /// The outcome of a send.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -14,7 +13,7 @@ pub struct Summary {
     pub sent: u64,
     /// Lines that were confirmed in an earlier run.
     pub sent_before: u64,
-    /// Lines that are no message that the queue should get; never sent.
+    /// Lines that are not valid messages for the queue. They are never sent.
     pub invalid: u64,
     /// Lines that were sent, and not confirmed.
     pub unconfirmed: u64,
@@ -29,12 +28,12 @@ pub enum Stopped {
     #[error("interrupted")]
     Interrupted,
     /// SQS's last word.
-    #[error("stopped, since SQS confirms nothing any more: {0}")]
+    #[error("stopped because SQS no longer confirms anything: {0}")]
     Refused(String),
     /// With the lines that are sent and not in it.
-    #[error("stopped, since the journal cannot be written: {0}")]
+    #[error("stopped because the journal cannot be written: {0}")]
     Journal(String),
-    #[error("stopped, since the input cannot be read on: {0}")]
+    #[error("stopped because the rest of the input cannot be read: {0}")]
     Unreadable(String),
 }
 

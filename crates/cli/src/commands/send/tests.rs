@@ -13,6 +13,7 @@ use futures_util::stream;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Clock as _;
 use redeliver_embedded::{Injection, Scope, When};
+use redeliver_operator::message_file::Form;
 
 use super::confirmed::Confirmed;
 use super::journal::Journal;
@@ -20,7 +21,6 @@ use super::reader::Rules;
 use super::sender::Sender;
 use super::summary::Stopped;
 use super::*;
-use redeliver_operator::message_file::Form;
 use world::{World, journal, message, messages};
 
 fn confirmed(journal: Journal<Vec<u8>>) -> Confirmed {

@@ -1,8 +1,9 @@
 use std::time::Duration;
 
+use redeliver_operator::queues::{Connection, OneQueue};
+
 use super::*;
 use crate::plans::plan::Outcome;
-use redeliver_operator::queues::{Connection, OneQueue};
 
 const FROM: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-final-dlq";
 
@@ -42,7 +43,7 @@ fn what_is_finished_is_not_done_again_and_what_nobody_knows_is_not_done() {
     let done = send_back("a");
     started(&done, Some(finished())).write(folder.path()).unwrap();
     assert_eq!((start(&runner, &done.id), runner.running()), (Ok(()), None));
-    assert_eq!(start(&runner, "nobody").unwrap_err(), "this plan is not known any more: make it again");
+    assert_eq!(start(&runner, "nobody").unwrap_err(), "this plan no longer exists: make it again");
 }
 
 #[test]

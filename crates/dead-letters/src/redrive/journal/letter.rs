@@ -30,7 +30,7 @@ impl Letter {
 
     /// Adds possible sends, and returns the number of new possible copies.
     pub(super) fn perhaps_sent(&mut self, sends: u32) -> u64 {
-        // One message in the queue is the one that was wanted; only what is beyond it is a copy.
+        // The first message in the queue is wanted. Only further ones are copies.
         let before = self.perhaps_there.saturating_sub(1);
         self.perhaps_there += sends;
         u64::from(self.perhaps_there.saturating_sub(1) - before)

@@ -28,7 +28,7 @@ enum Change {
 /// The parts of a message that an edit may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Editable {
-    /// All but what is redeliver's own and the id: a change would forge its history, or end its idempotency.
+    /// All but redeliver's own metadata and the id: a change would forge the history or break idempotency.
     WhatIsTheProducers,
     /// All of it: it was found invalid, so no target has seen its id.
     All,

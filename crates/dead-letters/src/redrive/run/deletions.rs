@@ -1,4 +1,4 @@
-//! Sent, so to be deleted: what is not stays in both queues, and is reported.
+//! Sent and to be deleted. A failed deletion leaves the message in both queues, and is reported.
 
 use std::collections::BTreeMap;
 
@@ -28,8 +28,8 @@ impl Deletions {
         self.pass += 1;
     }
 
-    /// Deletes what is confirmed to be elsewhere; how many are gone. One that is not is deleted by the next pass or
-    /// run.
+    /// Deletes messages whose sends are confirmed, and returns the number of deletions. The next pass or run deletes
+    /// the rest.
     pub(super) async fn delete<D: Queue, C: Clock>(
         &mut self,
         records: Vec<DeadLetterRecord>,
@@ -79,8 +79,7 @@ impl Deletions {
         self.failed >= FAILED_MAX
     }
 
-    /// After a pass that has seen all: what was sent and is not in the DLQ any more was deleted, although the answer to
-    /// that got lost.
+    /// After a complete pass: a sent message that is no longer in the DLQ was deleted, although the answer was lost.
     pub(super) fn forget_what_is_gone(&mut self, journal: &mut Journal) -> Result<(), JournalError> {
         // Messages that this pass could not delete came out of the queue in it. Those of an earlier pass that this one
         // did not meet are gone.

@@ -1,4 +1,4 @@
-//! CloudWatch: how old the oldest message of a queue is, and what was received from it.
+//! CloudWatch: the age of a queue's oldest message, and receives from the queue.
 
 use chrono::TimeDelta;
 use redeliver_core::message::Timestamp;

@@ -1,6 +1,7 @@
+use redeliver_testing::browser::Scratch;
+
 use super::*;
 use crate::fleet::table::tests::fleet;
-use redeliver_testing::browser::Scratch;
 
 #[test]
 fn a_page_has_what_the_table_has_and_nothing_becomes_markup() {
@@ -23,7 +24,7 @@ fn a_page_has_what_the_table_has_and_nothing_becomes_markup() {
         "<li class=\"remark\">perhaps an orphan</li>",
         "<div class=\"remark\">&lt;b&gt;pager (alarm)</div>",
         "<div class=\"remark\">read by sweeper</div>",
-        "<div class=\"remark\">nobody seen in the last 15 minutes</div>",
+        "<div class=\"remark\">no reader seen in the last 15 minutes</div>",
     ] {
         assert_eq!(page.matches(part).count(), 1, "{part}: {page}");
     }

@@ -47,7 +47,7 @@ fn kind_mismatch(dlq: &Dlq, sources: &[(&QueueId, &Attributes)]) -> Option<Strin
     (!names.is_empty()).then(|| {
         let names = some_of(&names);
         format!(
-            "it is {own} queue and cannot take what comes of the {other} queue {names}; use one of that kind"
+            "it is {own} queue and cannot take messages of the {other} queue {names}; use a queue of that kind"
         )
     })
 }
@@ -63,8 +63,8 @@ fn short_retention(dlq: &Dlq, sources: &[(&QueueId, &Attributes)]) -> Option<Str
     let (longest, name) = kept.max().filter(|(longest, _)| own <= *longest)?;
     let [own, longest, most] = [own, longest, RETENTION_MAX].map(span);
     Some(format!(
-        "it keeps messages for {own}, and {name} for {longest}, which counts from the first sending: what has waited there is \
-         deleted soon after it came; set it to {most}"
+        "it keeps messages for {own}, and {name} for {longest}, counted from the first send: a message that waited \
+         there is deleted soon after it arrives; set it to {most}"
     ))
 }
 
@@ -94,7 +94,7 @@ fn deleted_soon(dlq: &Dlq, now: Timestamp) -> Option<String> {
 
 fn orphan(dlq: &Dlq) -> Option<String> {
     (dlq.fed_by.is_empty() && dlq.state == DlqState::There).then(|| {
-        "nothing found points to it: perhaps an orphan, or something sends to it that is not looked at (EventBridge, SNS, \
+        "nothing that was found points to it: perhaps an orphan, or something else sends to it (EventBridge, SNS, \
          Scheduler, a function's destination, your own code)"
             .to_owned()
     })

@@ -146,8 +146,8 @@ fn a_dlq_keeps_messages_longer_than_its_sources_unless_that_is_impossible() {
             queue("dead", 0, dlq, None),
         ])
     };
-    let sentence = "it keeps messages for 4d, and orders for 7d, which counts from the first sending: what has waited there is \
-                    deleted soon after it came; set it to 14d";
+    let sentence = "it keeps messages for 4d, and orders for 7d, counted from the first send: a message that waited \
+    there is deleted soon after it arrives; set it to 14d";
     assert_eq!(kept(7, 4), [(Code::ShortRetention, sentence.to_owned())]);
     assert_eq!(kept(4, 4)[0].0, Code::ShortRetention, "as long is too short");
     assert_eq!(kept(4, 5), []);
@@ -159,7 +159,8 @@ fn a_dlq_keeps_messages_longer_than_its_sources_unless_that_is_impossible() {
 #[test]
 fn a_fifo_queue_and_a_standard_queue_cannot_feed_each_other() {
     let found = wrong(vec![queue("orders.fifo", 0, 4, Some("dead")), queue("dead", 0, 14, None)]);
-    let sentence = "it is a standard queue and cannot take what comes of the FIFO queue orders.fifo; use one of that kind";
+    let sentence = "it is a standard queue and cannot take messages of the FIFO queue orders.fifo; use a queue of \
+    that kind";
     assert_eq!(found, [(Code::KindMismatch, sentence.to_owned())]);
     let found = wrong(vec![queue("orders", 0, 4, Some("dead.fifo")), queue("dead.fifo", 0, 14, None)]);
     assert_eq!(found[0].0, Code::KindMismatch);

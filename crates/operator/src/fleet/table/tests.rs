@@ -1,6 +1,5 @@
 use super::*;
-use crate::fleet::report::Finding;
-use crate::fleet::report::{DlqAlarm, Feeder, FeederKind, Region};
+use crate::fleet::report::{DlqAlarm, Feeder, FeederKind, Finding, Region};
 use crate::queues::Counts;
 
 const EMPTY: Counts =

@@ -1,11 +1,11 @@
 use std::sync::Mutex;
 
 use redeliver_core::message::Timestamp;
+use redeliver_testing::loopback::Loopback;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::tests::sdk_config;
-use redeliver_testing::loopback::Loopback;
 
 /// A clock that moves only when somebody sleeps.
 struct Sleeps(Mutex<Timestamp>);

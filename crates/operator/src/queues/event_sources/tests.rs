@@ -1,8 +1,8 @@
+use redeliver_testing::loopback::Loopback;
 use serde_json::json;
 
 use super::*;
 use crate::tests::sdk_config;
-use redeliver_testing::loopback::Loopback;
 
 const ARN: &str = "arn:aws:sqs:eu-central-1:123456789012:orders";
 

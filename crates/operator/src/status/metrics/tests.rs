@@ -1,10 +1,10 @@
 use aws_sdk_cloudwatch::primitives::DateTime;
 use aws_smithy_cbor::Encoder;
 use redeliver_core::message::Timestamp;
+use redeliver_testing::loopback::{Body, Loopback};
 use serde_json::json;
 
 use super::*;
-use redeliver_testing::loopback::{Body, Loopback};
 
 const ARN: &str = "arn:aws:sqs:eu-central-1:123456789012:orders";
 

@@ -1,6 +1,5 @@
-use serde_json::json;
-
 use chrono::TimeDelta;
+use serde_json::json;
 
 use super::*;
 
@@ -58,11 +57,11 @@ fn nobody_is_said_only_if_cloudwatch_has_counted_no_receive() {
     let nobody = Readers::NobodySeen { minutes: 15 };
     assert_eq!(readers(&[(3, 0)], &[(3, 0)], 0), nobody);
     assert_eq!(readers(&[(3, 0), (16, 5)], &[], 7), nobody, "what is in flight was received before");
-    assert_eq!(nobody.in_words(), "nobody seen in the last 15 minutes");
+    assert_eq!(nobody.in_words(), "no reader seen in the last 15 minutes");
     let unknown = readers(&[(16, 5)], &[], 0);
     assert_eq!(
         unknown.in_words(),
-        "what reads it is not known: CloudWatch has no figures of the last 15 minutes"
+        "its readers are not known: CloudWatch has no figures of the last 15 minutes"
     );
 }
 
@@ -74,8 +73,8 @@ fn where_cloudwatch_does_not_answer_messages_in_flight_tell_of_a_reader() {
     };
     const WHY: &str = "not known: cloudwatch:GetMetricData: AccessDenied: no";
     for (mappings_known, in_flight, expected) in [
-        (true, None, format!("what reads it is {WHY}")),
-        (true, Some(0), format!("what reads it is {WHY}")),
+        (true, None, format!("its readers are {WHY}")),
+        (true, Some(0), format!("its readers are {WHY}")),
         (
             true,
             Some(1),
@@ -101,10 +100,10 @@ fn what_a_mapping_received_before_it_was_switched_off_is_nobody_elses() {
     let since = |minutes| {
         Readers::without_mapping(true, Some(ago(minutes)), None, Ok(receives.clone()), now()).in_words()
     };
-    assert_eq!(since(5), "nobody seen in the last 5 minutes");
+    assert_eq!(since(5), "no reader seen in the last 5 minutes");
     for just_now in [1, 0] {
         let told = since(just_now);
-        assert_eq!(told, "what reads it is not known: CloudWatch has no figures of the last 1 minute");
+        assert_eq!(told, "its readers are not known: CloudWatch has no figures of the last 1 minute");
     }
     assert!(since(7).starts_with("read by something that is not an event source mapping"), "{}", since(7));
 }

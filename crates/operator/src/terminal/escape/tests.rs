@@ -1,6 +1,5 @@
 use proptest::prelude::*;
 use proptest::sample::select;
-
 use redeliver_testing::hostile::hostile;
 
 use super::*;

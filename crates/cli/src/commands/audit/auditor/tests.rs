@@ -6,11 +6,10 @@ use redeliver_core::message::packing::pack;
 use redeliver_core::message::{Content, OutgoingMessage, Timestamp};
 use redeliver_core::ports::QueueDepth as _;
 use redeliver_core::ports::{QueueSender as _, QueueService as _, QueueSettings};
+use redeliver_dead_letters::{FilterError, ReaderError};
 use redeliver_embedded::{
     Action, EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, Injection, Scope, VirtualClock, When,
 };
-
-use redeliver_dead_letters::{FilterError, ReaderError};
 
 use super::*;
 use crate::commands::audit::examples::{body, context, id};

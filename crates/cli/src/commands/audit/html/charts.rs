@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use maud::{Markup, html};
 use redeliver_core::failure::reason::DeadLetterReason;
-
-use crate::commands::audit::over_time::OverTime;
 use redeliver_operator::markup::chart::{Axis, Key, Plot};
 use redeliver_operator::terminal::units::{float, grouped};
+
+use crate::commands::audit::over_time::OverTime;
 
 const HEIGHT: f64 = 180.0;
 /// A column's width, as a share of its place. With few columns it is limited to a share of the chart.
@@ -21,7 +21,7 @@ pub(super) fn class_of(code: &str) -> &'static str {
     index.and_then(|index| CLASSES.get(index)).unwrap_or(&"s0")
 }
 
-/// Horizontal bars, in the colour of what is an error type. A table, since the letters of a drawing shrink with the
+/// Horizontal bars, with the colours of error types. They are a table, since the letters of a drawing shrink with the
 /// screen.
 pub(super) fn bars(name: &str, rows: &[(String, u64)]) -> Markup {
     let most = rows.iter().map(|(_, count)| *count).max().unwrap_or(0).max(1);

@@ -4,14 +4,14 @@ use std::collections::HashMap;
 
 use maud::{Markup, html};
 use redeliver_core::message::Timestamp;
-
-use super::{GROUPS_MAX, badge};
-use crate::commands::audit::report::AuditReport;
 use redeliver_dead_letters::DeadLetterRecord;
 use redeliver_dead_letters::groups::{Group, OTHER};
 use redeliver_operator::dead_letter::story;
 use redeliver_operator::terminal::escape::shortened;
 use redeliver_operator::terminal::units::{counted, grouped};
+
+use super::{GROUPS_MAX, badge};
+use crate::commands::audit::report::AuditReport;
 
 /// Messages that are shown, the last thousand of them only of groups that have few.
 const MESSAGES_MAX: usize = 5000;

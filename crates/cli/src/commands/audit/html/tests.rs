@@ -1,11 +1,11 @@
 use redeliver_core::message::{Attribute, AttributeValue, Attributes};
+use redeliver_dead_letters::Coverage;
 
 use super::*;
 use crate::commands::audit::examples::{
     annotated, context, foreign, id, received, record, report, with_sent_seconds,
 };
 use crate::commands::audit::report::Tally;
-use redeliver_dead_letters::Coverage;
 
 mod chromium;
 

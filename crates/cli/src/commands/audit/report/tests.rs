@@ -54,7 +54,7 @@ fn what_was_not_seen_is_said_in_a_sentence() {
     (two.coverage, two.complete, two.max_reached) = (coverage, false, true);
     assert_eq!(
         two.incompleteness().unwrap(),
-        "--max has ended the audit after 2 dead letters, of about 20 messages.",
+        "--max ended the audit after 2 dead letters, of about 20 messages.",
         "ten more were received with them, which the report does not have"
     );
     let complete = Coverage { complete: true, ..coverage };

@@ -1,7 +1,8 @@
+use redeliver_dead_letters::Coverage;
+
 use super::*;
 use crate::commands::audit::examples::{context, foreign, record, report, with_sent_seconds};
 use crate::commands::audit::report::Tally;
-use redeliver_dead_letters::Coverage;
 
 fn printed(report: &AuditReport, colours: bool) -> String {
     printed_on(report, colours, false)

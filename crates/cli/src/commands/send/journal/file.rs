@@ -6,10 +6,10 @@ use std::io::{self, BufReader, Seek as _, SeekFrom};
 use std::path::Path;
 
 use redeliver_dead_letters::files::{keep_private, open_own};
-
-use super::{Confirmed, Journal, read};
 use redeliver_operator::Failure;
 use redeliver_operator::message_file::Form;
+
+use super::{Confirmed, Journal, read};
 
 /// Opens the journal of an input for a send to `queue`, or begins one unless `must_exist`; which lines are confirmed.
 ///
@@ -27,25 +27,28 @@ pub(in crate::commands::send) fn open(
     };
     let mut file = open_own(path, !must_exist).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound if must_exist => format!(
-            "there is no journal {shown}: nothing to go on with; without --resume the send begins at the first line"
+            "there is no journal {shown}, so there is nothing to resume; without --resume the send starts at the \
+             first line"
         ),
         _ => unusable(error),
     })?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
-            return Err(format!("{shown} is in use: another `redeliver send` is at work on it").into());
+            return Err(format!("{shown} is in use by another `redeliver send`").into());
         }
         Err(TryLockError::Error(error)) => return Err(unusable(error).into()),
     }
     let known = read(BufReader::new(&file)).map_err(|error| {
         format!(
-            "{shown}: {error}; mend it, or name another file with --journal: then every line is sent, those of this journal too"
+            "{shown}: {error}; fix it, or name another file with --journal to send every line, also those in this \
+             journal"
         )
     })?;
     if let Some(other) = known.queue.as_ref().filter(|known| *known != queue) {
         return Err(format!(
-            "{shown} is of a send to {other}; to send the file to another queue, name another journal with --journal"
+            "{shown} belongs to a send to {other}; to send the file to another queue, name another journal with \
+             --journal"
         )
         .into());
     }
@@ -55,7 +58,8 @@ pub(in crate::commands::send) fn open(
         let input = input.display();
         if !same.map_err(|error| format!("{input}: cannot be read: {error}"))? {
             return Err(format!(
-                "{input} has changed: lines that {shown} calls sent are not the same any more (only lines that were not sent \
+                "{input} has changed: lines that were sent according to {shown} are different now (only lines that \
+                 were not sent \
                  may be corrected); to send all of it, name another journal with --journal"
             )
             .into());

@@ -47,7 +47,11 @@ fn another_file_is_no_journal() {
     ] {
         match read(bytes.as_bytes()) {
             Err(error) => {
-                assert_eq!(error, format!("record {bad} is not of a journal of `redeliver send`"), "{bytes}");
+                assert_eq!(
+                    error,
+                    format!("record {bad} is not one of a `redeliver send` journal"),
+                    "{bytes}"
+                );
             }
             other => panic!("{bytes}: {other:?}"),
         }

@@ -257,7 +257,7 @@ fn a_line_of_a_backup_that_is_sent_as_a_message_is_told_how_to_send_it() {
     assert_eq!(
         world.problems(),
         [
-            "1: a dead letter, and no message: `redeliver audit FILE` says why it died, `redeliver redrive FILE` and \
+            "1: a dead letter, not a message: `redeliver audit FILE` says why it died, `redeliver redrive FILE` and \
              `redeliver send --backup FILE` send it again"
         ]
     );

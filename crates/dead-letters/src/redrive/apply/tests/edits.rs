@@ -151,7 +151,7 @@ fn a_run_that_finishes_an_interrupted_one_sends_no_message_under_a_second_id() {
         assert_eq!(world.depths(), (report.staying_count(), 0), "killed after {polls} polls");
         assert!(ids.len() as u64 + report.staying_count() >= MESSAGES as u64, "something is lost");
         left += report.staying_count();
-        // The very same edit goes on where it ended.
+        // The very same edit continues where it ended.
         let again = world.apply(&mended_in(1)).unwrap();
         assert_eq!((again.staying_count(), world.depths().0), (0, 0), "killed after {polls} polls");
         if !died {

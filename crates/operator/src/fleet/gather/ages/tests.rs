@@ -1,10 +1,10 @@
 use aws_sdk_cloudwatch::primitives::DateTime;
 use aws_smithy_cbor::Encoder;
+use redeliver_testing::loopback::{Body, Loopback};
 
 use super::*;
 use crate::queues::Connection;
 use crate::queues::cloudwatch::METRICS_MAX;
-use redeliver_testing::loopback::{Body, Loopback};
 
 #[test]
 fn the_newest_point_counts_in_whichever_order_they_come() {

@@ -1,7 +1,8 @@
 //! The page in a real browser. `cargo xtask test` leaves this out, and says so, if there is none.
 
-use super::*;
 use redeliver_testing::browser::Scratch;
+
+use super::*;
 
 #[test]
 #[ignore = "needs Chromium: cargo xtask test"]

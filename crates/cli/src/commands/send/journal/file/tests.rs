@@ -55,7 +55,7 @@ fn a_journal_of_something_else_is_refused() {
     let directory = Directory::new();
     assert!(directory.refusal("arn:one", true).contains("there is no journal"));
     directory.begun();
-    assert!(directory.refusal("arn:two", false).contains("is of a send to arn:one"));
+    assert!(directory.refusal("arn:two", false).contains("belongs to a send to arn:one"));
     replace(&directory.file("input"), b"a\nb\nanother\nmore\n").unwrap();
     assert!(directory.open("arn:one", false).is_ok(), "what was not sent may change");
     replace(&directory.file("input"), b"x\na\nb\nc\n").unwrap();
@@ -67,7 +67,7 @@ fn somebody_elses_file_is_refused_and_stays_as_it_is() {
     let directory = Directory::new();
     for content in ["notes\n", "notes"] {
         replace(&directory.file("input.sent"), content.as_bytes()).unwrap();
-        assert!(directory.refusal("arn:one", false).contains("mend it, or name another file"));
+        assert!(directory.refusal("arn:one", false).contains("fix it, or name another file"));
         assert_eq!(std::fs::read_to_string(directory.file("input.sent")).unwrap(), content);
     }
 }
