@@ -6,7 +6,7 @@ use axum::response::{Html, IntoResponse, Response};
 use maud::html;
 use redeliver_operator::Failure;
 
-use crate::pages::layout::bare;
+use crate::layout::bare;
 
 /// A page, or an error.
 pub(crate) type Answer = Result<Response, PageError>;

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use crate::dead_letters::snapshot::{DeadLetter, Snapshot};
 use crate::deployment::Deployment;
 use crate::error::{Answer, PageError};
-use crate::pages::layout::{PLACES, Place, document};
+use crate::layout::{PLACES, Place, document};
 use crate::plans::decide::NOT_THERE;
 use crate::request::InPath;
 use crate::site::Site;

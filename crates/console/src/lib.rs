@@ -7,6 +7,7 @@ mod deployment;
 mod error;
 mod extract;
 mod guard;
+mod layout;
 mod pages;
 mod plans;
 mod request;

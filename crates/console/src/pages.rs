@@ -4,7 +4,6 @@ pub(crate) mod dead_letter;
 pub(crate) mod dead_letters;
 pub(crate) mod edit;
 pub(crate) mod fleet;
-pub(crate) mod layout;
 pub(crate) mod pause;
 pub(crate) mod plans;
 pub(crate) mod start_form;

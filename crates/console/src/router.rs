@@ -15,7 +15,7 @@ use crate::dead_letters::selection::Selection;
 use crate::error::{Answer, PageError};
 use crate::extract::{AtDeadLetter, AtDeployment, Id};
 use crate::guard::{Admission, Refusal};
-use crate::pages::layout::{self, Place, bare};
+use crate::layout::{self, Place, bare};
 use crate::pages::{dead_letter, dead_letters, edit, fleet, pause, plans, start_form, status};
 use crate::request::{self, InForm, InPath, InQuery};
 use crate::server_sent_events::live;

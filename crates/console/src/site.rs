@@ -1,16 +1,21 @@
 //! The state that all requests share.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use redeliver_aws::SystemClock;
 use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::ports::Clock as _;
+use redeliver_operator::fleet::Fleet;
 use redeliver_operator::queues::Connection;
 use tokio::sync::Mutex;
 
+use crate::background::LastSeen;
 use crate::deployment::Deployment;
 use crate::guard::Guard;
-use crate::pages::fleet::FleetSeen;
+
+/// The last survey of the account, and whether another one is running.
+pub(crate) type FleetSeen = Arc<LastSeen<Fleet>>;
 
 #[derive(Debug)]
 pub(crate) struct Site {

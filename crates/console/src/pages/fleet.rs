@@ -3,14 +3,11 @@
 use std::sync::Arc;
 
 use maud::{Markup, html};
-use redeliver_operator::fleet::{Fleet, html::content, look_silently};
+use redeliver_operator::fleet::{html::content, look_silently};
 use redeliver_operator::markup::moment;
 use redeliver_operator::queues::Connection;
 
-use crate::background::LastSeen;
-
-/// The last survey of the account, and whether another one is running.
-pub(crate) type FleetSeen = Arc<LastSeen<Fleet>>;
+use crate::site::FleetSeen;
 
 /// Starts to read, unless a reading is under way.
 pub(crate) fn begin(fleets: &FleetSeen, connection: &Connection) {
