@@ -1,4 +1,4 @@
-//! Accepted messages: records whose message is valid, and what becomes of those that fail.
+//! Records with a valid message, and their ways on when the message fails.
 
 use std::ops::Range;
 
@@ -14,14 +14,14 @@ use crate::message::plain::Plain;
 use crate::message::schema::{Invalid, MessageSchema, Parsed, Rewritten};
 use crate::message::{Receipt, ReceivedMessage, Timestamp, attributes_size};
 
-/// A record whose message is valid: it may be called, sent again or given up.
+/// A record with a valid message: it can be called, sent again or given up.
 #[derive(Debug)]
 #[must_use = "its record is received again unless it is confirmed or sent on"]
 pub struct Accepted {
     arrival: Arrival,
     metadata: Metadata,
     form: Form,
-    /// Where the body or the attributes have the metadata.
+    /// Where the message keeps its metadata: in the body or in the attributes.
     place: Place,
 }
 
@@ -32,7 +32,7 @@ enum Place {
     Plain(Box<Plain>),
 }
 
-/// A record whose message is not valid, and why.
+/// A record with an invalid message, and the reason.
 #[derive(Debug)]
 #[must_use = "its record is received again unless it is given up"]
 pub struct Refused {
@@ -46,19 +46,19 @@ pub struct Refused {
 pub struct FailedMessage {
     pub accepted: Accepted,
     pub hand_off: HandOff,
-    /// When its retry is due, if it has hopped.
+    /// Due time of the retry, if the message has hopped.
     pub due_at: Option<Timestamp>,
     /// The function that decides.
     pub stage: Stage,
-    /// Our name of the error or `FromTarget`, unless an event has reported it before.
+    /// Our name of the error, or `FromTarget`; `None` if an event has already reported it.
     pub error_type: Option<String>,
 }
 
 impl Arrival {
-    /// Reads the message. `failed` is the delivery that failed, if the message was handed off.
+    /// Validates the message. `failed` is the delivery that failed, if the message was handed off.
     ///
     /// # Errors
-    /// The message is not valid.
+    /// The message is invalid.
     pub fn accept(self, schema: &MessageSchema, failed: Option<&Delivery>) -> Result<Accepted, Box<Refused>> {
         let ReceivedMessage { body, attributes, sqs_message_id, .. } = &self.record;
         let first_id = failed.map_or(sqs_message_id, |failed| &failed.source_message_id);
@@ -84,7 +84,7 @@ impl Accepted {
         &self.arrival.record
     }
 
-    /// The metadata in its generation: of a message that has just come back from the final DLQ, a fresh start.
+    /// The metadata in its current generation: reset if the message has just come back from the final DLQ.
     #[must_use]
     pub fn metadata(&self) -> &Metadata {
         &self.metadata
@@ -107,7 +107,7 @@ impl Accepted {
         }
     }
 
-    /// The delivery that it came with, if it fails at `failed_at`.
+    /// The delivery of this record, as one that failed at `failed_at`.
     #[must_use]
     pub fn delivery(&self, failed_at: Timestamp) -> Delivery {
         self.arrival.delivery(failed_at)
@@ -118,13 +118,13 @@ impl Accepted {
         self.metadata.first_sent(self.record().sent_at)
     }
 
-    /// How long it was held, by redeliver's own word.
+    /// Seconds that the message was held, as far as redeliver wrote the count itself.
     #[must_use]
     pub fn held_seconds(&self) -> u32 {
         self.metadata.holds.seconds(self.arrival.origin)
     }
 
-    /// When its target went down and when that was said, if redeliver itself said so.
+    /// When the target went down and when the message that says so was sent, if redeliver sent it.
     #[must_use]
     pub fn outage(&self) -> Option<(Timestamp, Timestamp)> {
         let told_at = self.record().sent_at;
@@ -137,7 +137,7 @@ impl Accepted {
         self.arrival.record.into_receipt()
     }
 
-    /// The record as it came.
+    /// The record as received.
     pub fn into_arrival(self) -> Arrival {
         self.arrival
     }
@@ -153,7 +153,7 @@ impl Accepted {
         }
     }
 
-    /// The message with new metadata, and the bytes that SQS counts of it; `None` if its attributes have no room.
+    /// The message with new metadata, and its size in bytes as SQS counts it; `None` if its attributes have no room.
     pub(crate) fn with_retry_metadata(&self, retry: &RetryMetadata) -> Option<(Rewritten, usize)> {
         let ReceivedMessage { body, attributes, .. } = self.record();
         match &self.place {
@@ -172,7 +172,7 @@ impl Accepted {
 }
 
 impl Refused {
-    /// The message, to the annotation queue. `hand_off` is the failure that it was handed off with, if it was.
+    /// A verdict for the annotation queue. `hand_off` is the failure that came with the message, if there is one.
     pub fn give_up(self, stage: Stage, hand_off: Option<HandOff>, now: Timestamp) -> Outgoing {
         let Self { arrival, invalid } = self;
         let reason = invalid.reason();
@@ -185,7 +185,7 @@ impl Refused {
 }
 
 impl FailedMessage {
-    /// The message, to the annotation queue. `attempts` are the retries made, if the body does not say them.
+    /// A verdict for the annotation queue. `attempts` is the number of retries made, if the body does not have it.
     pub fn give_up(self, attempts: Option<u32>, give_up: GiveUp) -> Outgoing {
         let Self { accepted, hand_off, stage, .. } = self;
         let Accepted { arrival, metadata, place, .. } = accepted;
@@ -197,14 +197,14 @@ impl FailedMessage {
         arrival.give_up(Some(metadata.message_id_text), stage, failure, give_up)
     }
 
-    /// The message as it is, to the intermediate DLQ, for as long as `DelaySeconds` allows.
+    /// The unchanged message for the intermediate DLQ, delayed for as long as `DelaySeconds` allows.
     pub(crate) fn hop(self, due_at: Timestamp) -> Outgoing {
         self.accepted.into_arrival().hop(self.hand_off, due_at)
     }
 }
 
 impl Arrival {
-    /// The message as it is, to the intermediate DLQ, for as long as `DelaySeconds` allows.
+    /// The unchanged message for the intermediate DLQ, delayed for as long as `DelaySeconds` allows.
     pub fn hop(self, hand_off: HandOff, due_at: Timestamp) -> Outgoing {
         self.hopping(&crate::failure::Hop { hand_off, due_at }).pass_on(DelaySeconds::MAX, None)
     }

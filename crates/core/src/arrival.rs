@@ -1,5 +1,4 @@
-//! A record as it arrives, and the ways on: the producer's attributes taken from ours, and the message sent on in one
-//! piece.
+//! A received record: separates the producer's attributes from redeliver's, and builds the messages to send on.
 
 use crate::deliver::Outgoing;
 use crate::events::Event;
@@ -16,24 +15,25 @@ use crate::message::reserved::{DEAD_LETTER, ERROR_DETAILS, ERROR_TYPE, FAILURE};
 use crate::message::schema::Rewritten;
 use crate::message::{Attributes, Content, Receipt, ReceivedMessage, Timestamp};
 
-/// A message that was received, without our attributes and our field of the trace header, and what they say.
+/// A received message without redeliver's attributes and trace-header field, and what those say.
 ///
-/// On an inner queue, where only the functions send, a `Failure` counts on a message that did not come by redrive. One
-/// that did still has the attributes that its producer gave it, and so a forged one. On the source queue none counts.
+/// A `Failure` is trusted on an inner queue, where only the functions send, unless the message came by redrive: such a
+/// message still has its producer's attributes, which may include a forged `Failure`. On the source queue no `Failure`
+/// is trusted.
 #[derive(Debug, PartialEq)]
 #[must_use = "its record is received again unless it is confirmed or sent on"]
 pub struct Arrival {
-    /// As it came, except that its attributes are the producer's, whole again, and its trace header.
+    /// As received, but with only the producer's attributes (unfolded) and the producer's trace header.
     pub record: ReceivedMessage,
-    /// It came back from the final DLQ: it still had a `DeadLetter`.
+    /// Set if the message came back from the final DLQ with a `DeadLetter`.
     pub came_back: Option<CameBack>,
-    /// Who sent it to the source queue, as far as SQS says so.
+    /// Who sent the message to the source queue, according to SQS.
     pub origin: Origin,
     document: Option<Document>,
 }
 
 impl Arrival {
-    /// Takes our attributes from the producer's, and reads what they say.
+    /// Separates redeliver's attributes from the producer's, and parses them.
     pub fn open(record: ReceivedMessage, now: Timestamp) -> Self {
         let (attributes, came_back, attached) = taken_apart(record.attributes);
         let (trace_header, in_trace_header) = taken_from_trace_header(record.trace_header);
@@ -48,19 +48,20 @@ impl Arrival {
         Self { origin, ..self }
     }
 
-    /// What its `Failure` says, believed or not.
+    /// The document in its `Failure`, trusted or not.
     #[must_use]
     pub fn document(&self) -> Option<&Document> {
         self.document.as_ref()
     }
 
-    /// The delivery that it came with, should it fail.
+    /// The delivery of this record, as one that failed at `failed_at`.
     #[must_use]
     pub fn delivery(&self, failed_at: Timestamp) -> Delivery {
         Delivery::of(&self.record, self.came_back, self.origin, failed_at)
     }
 
-    /// Takes the failure of a message received from the intermediate DLQ, and when its retry is due if it has hopped.
+    /// Takes the failure of a message received from the intermediate DLQ, and the due time of its retry if it has
+    /// hopped.
     #[must_use]
     pub fn take_hand_off(&mut self, now: Timestamp) -> (HandOff, Option<Timestamp>) {
         let document = self.document.take();
@@ -74,7 +75,7 @@ impl Arrival {
             return (hand_off, due_at);
         };
         let details = "SQS moved the message: the function crashed, timed out, ran out of memory, was throttled, or could not send it on";
-        // All copies and all receives of it must say the same, since delays are counted from it.
+        // Every copy and every receive must give the same time, since delays are counted from it.
         let failed_at = record.first_received_at.unwrap_or(now);
         let delivery = Delivery {
             source_queue_arn: queue.clone(),
@@ -86,7 +87,7 @@ impl Arrival {
     /// Takes the verdict on a message received from the annotation queue.
     ///
     /// # Errors
-    /// It has none that is believed. The last error of what it has may be right all the same.
+    /// The message has no trusted verdict. The last error of an untrusted one is returned: it may still be right.
     pub fn take_verdict(&mut self) -> Result<Verdict, Option<LastError>> {
         let is_believed = self.believed().is_some();
         match self.document.take() {
@@ -95,8 +96,8 @@ impl Arrival {
         }
     }
 
-    /// Whether the message came back from the final DLQ before it failed, by what it says itself or by its `Failure`:
-    /// for who receives it from an inner queue.
+    /// For receivers on an inner queue: set if the message came back from the final DLQ before it failed, according to
+    /// its own attributes or its `Failure`.
     #[must_use]
     pub fn came_back_before_it_failed(&self) -> Option<CameBack> {
         let delivery = self.believed().and_then(Document::delivery);
@@ -115,7 +116,7 @@ impl Arrival {
         }
     }
 
-    /// The message with its id beside it, if there is such a form of its attributes.
+    /// The message with these attributes that hold its id, if there are any.
     pub fn named(self, named: Option<Attributes>) -> Self {
         match named {
             Some(attributes) => Self { record: ReceivedMessage { attributes, ..self.record }, ..self },
@@ -123,14 +124,14 @@ impl Arrival {
         }
     }
 
-    /// The message with the reason why it failed.
+    /// The message with its failure attached.
     pub fn handed_off(self, hand_off: &HandOff) -> Self {
         self.carrying(|producer, body_bytes, trace_header| {
             hand_off.placed(producer, body_bytes, trace_header)
         })
     }
 
-    /// The message with the time when its retry is due.
+    /// The message with its due time attached.
     pub fn hopping(self, hop: &Hop) -> Self {
         self.carrying(|producer, body_bytes, trace_header| hop.placed(producer, body_bytes, trace_header))
     }
@@ -141,8 +142,8 @@ impl Arrival {
         Self { record: ReceivedMessage { attributes, trace_header, ..self.record }, ..self }
     }
 
-    /// The message once more, to another queue or its own; the record is done once that is confirmed, and `confirmed`
-    /// says what has happened then.
+    /// The message for another queue, or again for its own. The record is done once the send is confirmed; `confirmed`
+    /// is reported then.
     pub fn pass_on(self, delay: DelaySeconds, confirmed: impl Into<Option<Event>>) -> Outgoing {
         let ReceivedMessage {
             sqs_message_id,
@@ -157,7 +158,7 @@ impl Arrival {
         Outgoing::new(Receipt::new(sqs_message_id, receipt_handle), content, confirmed)
     }
 
-    /// The message, to the annotation queue. `message_id` is for the log.
+    /// A verdict for the annotation queue. `message_id` is for the log.
     pub fn give_up(
         self,
         message_id: Option<String>,
@@ -176,12 +177,12 @@ impl Arrival {
             .pass_on(DelaySeconds::ZERO, given_up)
     }
 
-    /// The message, to the final DLQ, with as much of its annotation as fits. If that is less than `DeadLetter`, the
-    /// verdict stays in the trace header.
+    /// The message for the final DLQ, with as much of its annotation as fits. If `DeadLetter` does not fit, the verdict
+    /// stays in the trace header.
     pub fn annotated(self, annotation: &Annotation, verdict: &Verdict, dead_lettered: Event) -> Outgoing {
         self.carrying(|producer, body_bytes, trace_header| {
             let attributes = annotate(producer, body_bytes, annotation);
-            // A producer's own attribute of that name stays as it was.
+            // A producer's own attribute of this name stays unchanged.
             let is_told = attributes.get(DEAD_LETTER) != producer.get(DEAD_LETTER);
             let with_verdict = || Some(verdict.in_trace_header(trace_header));
             let trace_header = if is_told { trace_header.map(str::to_owned) } else { with_verdict() };
@@ -191,8 +192,8 @@ impl Arrival {
     }
 }
 
-/// The producer's trace header of a message, and the verdict that a final record without room for its annotation has
-/// there. In a message that SQS moved it is not believed: its producer may have written it.
+/// The producer's trace header of a message, and the verdict in it: that of a final record without room for its
+/// annotation. In a message that SQS moved the verdict is not trusted: the producer may have written it.
 #[must_use]
 pub fn trace_header_and_verdict(record: &ReceivedMessage) -> (Option<String>, Option<Verdict>) {
     let (producers, document) = taken_from_trace_header(record.trace_header.clone());
@@ -203,7 +204,7 @@ pub fn trace_header_and_verdict(record: &ReceivedMessage) -> (Option<String>, Op
     }
 }
 
-/// The producer's attributes of a message, and whether it came back: for who is none of the functions.
+/// The producer's attributes of a message, and its return from the final DLQ: for callers outside the functions.
 #[must_use]
 pub fn producers_attributes(attributes: Attributes) -> (Attributes, Option<CameBack>) {
     let (producer, came_back, _) = taken_apart(attributes);
@@ -211,15 +212,16 @@ pub fn producers_attributes(attributes: Attributes) -> (Attributes, Option<CameB
 }
 
 /// `Failure` is reserved, so it is never the producer's. `DeadLetter`, `ErrorType` and `ErrorDetails` are ours only if
-/// `DeadLetter` is a document that we can have written.
+/// `DeadLetter` parses as a document of ours.
 fn taken_apart(mut attributes: Attributes) -> (Attributes, Option<CameBack>, Option<RawFailure>) {
     let mut failure = attributes.remove(FAILURE).as_ref().and_then(RawFailure::attribute);
-    // On every queue: if the annotator could not handle a verdict, SQS took it to the final DLQ as it was.
+    // On every queue: SQS moves a verdict that the annotator could not handle to the final DLQ unchanged.
     let folded = failure.as_mut().map(RawFailure::take_folded).unwrap_or_default();
-    // A document that folds what cannot be put back is forged or broken; what stands next to it is the producer's all
-    // the same.
+    // A document whose folded attributes cannot be put back is forged or broken; the other attributes are still the
+    // producer's.
     let whole = if folded.is_empty() { None } else { unfold(attributes.clone(), &folded) };
-    // Only now that it is whole: so a document of the producer's own is judged with the same attributes on every queue.
+    // Judged after unfolding, so that a producer's own `DeadLetter` is judged beside the same attributes on every
+    // queue.
     let whole = whole.unwrap_or(attributes);
     match unannotated(&whole) {
         Some((producer, came_back)) => (producer, Some(came_back), failure),
@@ -227,15 +229,14 @@ fn taken_apart(mut attributes: Attributes) -> (Attributes, Option<CameBack>, Opt
     }
 }
 
-/// The attributes that the annotator found; `None` if it did not write the `DeadLetter`.
+/// The attributes before annotation; `None` if the annotator did not write the `DeadLetter`.
 fn unannotated(attributes: &Attributes) -> Option<(Attributes, CameBack)> {
     let record = attributes.get(DEAD_LETTER).and_then(DeadLetter::from_attribute)?;
     let mut others = attributes.clone();
-    // Only together with our document: a producer may have its own `ErrorType`, and the annotator folds that into
-    // `DeadLetter`.
+    // Only together with our document: a producer's own `ErrorType` has been folded into `DeadLetter`.
     others.retain(|name, _| ![DEAD_LETTER, ERROR_TYPE, ERROR_DETAILS].contains(&name.as_str()));
     let whole = unfold(others, &record.folded_attributes)?;
-    // It annotates nothing that has an annotation still.
+    // The annotator never annotates a message that still has an annotation.
     let came_back = CameBack { generation_before: record.redrive_generation };
     unannotated(&whole).is_none().then_some((whole, came_back))
 }

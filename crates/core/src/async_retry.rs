@@ -1,8 +1,8 @@
-//! Failed asynchronous Lambda invocations: what Lambda says of one, whether and when the function is invoked again, and
-//! the envelope that says so to the function.
+//! Failed asynchronous Lambda invocations: Lambda's record of the failure, the decision on a retry, and the envelope
+//! that tells the function about it.
 //!
-//! Nothing is kept anywhere: the envelope carries the attempts and the first failure's time from one failure to the
-//! next, and the due time follows from the record alone, so each copy and each receive of it comes to the same moment.
+//! No state is stored: the envelope carries the attempt count and the time of the first failure from one failure to the
+//! next. The due time follows from the record alone, so every copy and every receive computes the same one.
 
 mod envelope;
 mod record;
@@ -20,20 +20,20 @@ use crate::policy::Policy;
 pub use envelope::{Retry, read_payload};
 pub use record::{FailedInvocation, NotADestinationRecord};
 
-/// What is absent from the policy: full jitter from 1 s, doubling up to 12 h, for a day.
+/// Defaults for members that the policy omits: full jitter from 1 s, doubling up to 12 h, for a day.
 pub const DEFAULT_POLICY: &str = r#"{"circuit_breaker":false,"long_delays":true,"max_attempts":1000,"max_age_seconds":86400,"backoff":{"kind":"exponential","initial_delay_seconds":1,"rate":2,"max_delay_seconds":43200,"jitter":"full"}}"#;
 
-/// So much may clocks differ, as in requests to AWS ("RequestTimeTooSkewed"). A record of a later moment would wait for
-/// it.
+/// Tolerated difference between clocks, as in AWS requests ("RequestTimeTooSkewed"). A record from further in the
+/// future would wait until then.
 const CLOCK_SKEW_MAX: TimeDelta = TimeDelta::minutes(5);
 
-/// What is to be done with a failed invocation.
+/// The decision on a failed invocation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decision {
     /// Invoke the function again, now.
     Invoke(Invocation),
-    /// Its backoff is not over: let the record wait on its queue, as long as that can hold it back and not longer than
-    /// what remains, rounded up.
+    /// Its backoff is not over. Send the record to its queue again, delayed for the rest, rounded up, or for as long as
+    /// one `DelaySeconds` allows.
     Hop(DelaySeconds),
     GiveUp(GiveUp),
 }
@@ -41,17 +41,18 @@ pub enum Decision {
 /// An invocation to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invocation {
-    /// The original payload in its envelope.
+    /// The original payload in an envelope.
     pub payload: String,
-    /// What the envelope says.
+    /// The content of the envelope.
     pub retry: Retry,
-    /// How long it has waited at least, counted from the failure.
+    /// The minimum wait since the failure.
     pub waited: RetryDelay,
 }
 
-/// Decides. Pure: the same record, settings and moment give the same answer.
+/// Decides on a failed invocation. Pure: the same record, settings and time give the same answer.
 ///
-/// A record that `came_back` from the final DLQ starts afresh: somebody wants it tried again now.
+/// A record that `came_back` from the final DLQ starts afresh and is invoked at once: an operator wants it tried again
+/// now.
 #[must_use]
 pub fn decide(
     policy: &Policy,
@@ -68,7 +69,7 @@ pub fn decide(
             explanation: explanation.to_owned(),
         });
     }
-    // A new start, so neither its attempts nor its age count, and nobody who sends it back wants to wait for a backoff.
+    // A fresh start: attempts and age do not count, and there is no backoff.
     if came_back {
         let retry = Retry { attempt: 1, initial_timestamp: now.timestamp() };
         return Decision::Invoke(failed.invocation(retry, RetryDelay::ZERO));
@@ -89,10 +90,10 @@ fn next_retry(policy: &Policy, failed: &FailedInvocation<'_>, now: Timestamp) ->
     }
     check_attempts(policy, None, failed.retries_made)?;
     let attempt = failed.retries_made + 1;
-    // Each invocation has a request id of its own, so no two failures of an event share a key.
+    // Every invocation has its own request id, so no two failures of an event share a key.
     let delay = delay(policy, Key { message_id: failed.request_id, generation: 0, attempt });
     let due = Due::from_now(delay, failed.failed_at);
-    // What waited in a long queue may be past its due time: what counts is when it would run.
+    // A record from a long queue may be past its due time: the time that counts is when it would run.
     check_age(AgeLimit::of(policy, None, failed.first_failed_at), due.at.max(now))?;
     Ok(match due.delay_from(now) {
         Some(DelaySeconds::ZERO) => {

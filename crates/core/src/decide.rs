@@ -1,4 +1,4 @@
-//! The decision on a failed message: another retry, or not.
+//! The decision on a failed message: retry it or give it up.
 
 pub mod backoff;
 pub mod breaker;
@@ -26,25 +26,26 @@ pub use on_queue::{QueueTimes, decide_on_queue, may_be_called};
 use unspent::{Drawn, check_redrives, hold, redrive};
 pub use unspent::{Spends, may_be_held};
 
-/// What is to be done with a failed message.
+/// The decision on a failed message.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decision {
     /// Send it to the source queue again.
     Resend(Resend),
-    /// Its retry is due later than `DelaySeconds` can say: send it to the intermediate DLQ again, with this due time.
+    /// The retry is due later than `DelaySeconds` can express: send it to the intermediate DLQ again, with this due
+    /// time.
     Hop(Timestamp),
     GiveUp(GiveUp),
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resend {
-    /// With its new metadata.
+    /// The message with its new metadata.
     pub rewritten: Rewritten,
-    /// How long the queue holds it back.
+    /// The queue's delay.
     pub delay: DelaySeconds,
-    /// The whole delay: more than the queue's if the message has hopped.
+    /// The whole delay, which is longer than the queue's if the message has hopped.
     pub waited: RetryDelay,
-    /// Whether pacing made it longer than the policy and the target ask for.
+    /// Set by pacing: the delay may be longer than the policy and the target ask for.
     pub pace: Pace,
     /// `metadata.retry_attempt` of the re-sent message.
     pub retry_attempt: u32,
@@ -53,32 +54,32 @@ pub struct Resend {
     pub first_sent: Timestamp,
 }
 
-/// The decision on a failed message. Pure: the same message, failure, policy, window and moment give the same answer. The
-/// window is that of `max_redelivery_per_second`; without one nothing is paced.
+/// Decides on a failed message. Pure: the same message, failure, policy, window and time give the same answer. `window`
+/// is that of `max_redelivery_per_second`; without it nothing is paced.
 #[must_use]
 pub fn decide(policy: &Policy, failed: &FailedMessage, window: Option<Window>, now: Timestamp) -> Decision {
     let decided = next_retry(policy, failed, window, now).and_then(|retry| {
         let (due, delay) = (retry.due, retry.due.delay_from(now));
-        // Also before a hop: that its metadata does not fit should not be found out after hours of waiting.
+        // Checked before a hop, too: a message whose metadata does not fit should not wait for hours first.
         let resend = fit(&failed.accepted, retry, delay.unwrap_or(DelaySeconds::MAX))?;
         Ok(if delay.is_some() { Decision::Resend(resend) } else { Decision::Hop(due.at) })
     });
     decided.unwrap_or_else(Decision::GiveUp)
 }
 
-/// How the target is called again at once, if it is: what it answered is a blip by the policy's lists, and it asked for
-/// no delay of its own.
+/// The immediate retries for this error, if it is a blip: transient by the policy's lists, and without a delay asked
+/// for by the target.
 #[must_use]
 pub fn retries_at_once(policy: &Policy, error: &HandlerError) -> Option<Immediate> {
     let immediate = policy.immediate?;
     let answer = Answer::of(error.kind);
     let kind = classify(policy, &LastError::of(error).error_type, answer.kind());
-    // A delay of the target's own is a floor, and to call before it is over is what the target asked not to be done.
+    // The target's own delay is a floor: the target must not be called before it is over.
     let blip = answer.retry_after_seconds.is_none() && kind == Kind::Transient;
     blip.then_some(immediate)
 }
 
-/// When a hopping message is due, if that is more than one hop away: it hops again, and nothing else need be looked at.
+/// The due time of a hopping message that needs yet another hop: nothing else needs to be decided.
 #[must_use]
 pub fn hops_on(
     policy: &Policy,
@@ -90,7 +91,7 @@ pub fn hops_on(
     due.delay_from(now).is_none().then_some(due.at)
 }
 
-/// The next retry, before it is known whether its metadata fits.
+/// The next retry, before its metadata is known to fit.
 struct Retry {
     metadata: RetryMetadata,
     due: Due,
@@ -108,16 +109,17 @@ fn next_retry(
     let HandOff { error, answer, delivery, .. } = hand_off;
     let before = accepted.metadata();
     let first_sent = before.first_sent(delivery.sent_at);
-    // Before the limits: of two reasons the final record names the one that more attempts would not have changed.
+    // Checked before the limits: of two reasons the final record names the one that more attempts would not have
+    // changed.
     let kind = classify(policy, &error.error_type, answer.kind());
     if kind == Kind::Permanent {
         return Err(DeadLetterReason::NonRetryableError.into());
     }
-    // A producer's own word on holds is not taken over: the re-send would make it ours.
+    // Holds claimed by a producer are not copied: the re-send would make them ours.
     let held_before = before.holds.seconds(delivery.origin);
     let spends = Spends::of(policy, kind, before, held_before);
-    // A re-send that spends no attempt has the key of the attempt that it puts off. A snooze's delay is the handler's own,
-    // drawn from another word of the key than that of the retry.
+    // A re-send that spends no attempt has the key of the attempt that it postpones. A snooze's delay uses another word
+    // of the key than the retry's.
     let key = Key {
         message_id: before.message_id,
         generation: before.generation(),
@@ -145,21 +147,19 @@ fn next_retry(
             from_now(redrive(before.redrives_since_answer() + 1, key))
         }
     };
-    // A message that has hopped keeps the due time that it brings along, so that its last hop does not begin the wait
-    // again.
+    // A message that has hopped keeps its due time, so that the last hop does not start the wait again.
     let hopped = Due::of_hop(policy, hand_off, *due_at, now);
     let own = hopped.unwrap_or(drawn);
-    // The age is checked before pacing: a message is not given up because others wait, and pacing keeps within the
-    // limit.
+    // The age is checked before pacing: a message must not expire because others wait. Pacing stays within the limit.
     check_age(limit, own.at)?;
-    // A delay yet to be drawn is judged by the bounds it is drawn from: judged by itself, the short half of a policy that
-    // is slow enough on the whole would be stretched. A delay that is fixed already is judged as it is.
+    // A random delay is judged by its bounds: judged by its own length, the shorter half of the delays of a policy that
+    // is slow enough on average would be stretched. A delay that is already fixed is judged by its length.
     let left =
         |due: Due| due.delay_from(now).map_or(due.delay, |left| RetryDelay::saturating(left.get().into()));
     let judged = hopped.map_or(bounds, |hopped| left(hopped)..=left(hopped));
     let (due, pace) = match window.map(|window| (window, window.pace(&judged))) {
         None | Some((_, Pace::Own)) => (own, Pace::Own),
-        // Pacing only adds: a message that is due later by its own delay stays so.
+        // Pacing only adds: a longer delay of the message's own stays.
         Some((window, pace)) => (own.stretched(window, key, limit.map(|limit| limit.at), now), pace),
     };
     let is_answered = matches!(kind, Kind::Transient | Kind::Snooze);
@@ -169,7 +169,7 @@ fn next_retry(
         next_retry_time: due.at,
         first_sent_time: first_sent,
         retry_history: match spends {
-            // It was not called: the failure before stays the last one on record.
+            // Not called, so the previous failure stays the last one on record.
             Spends::Hold => before.retry_history.clone(),
             _ => history(&before.retry_history, before.retry_attempt, hand_off, now),
         },
@@ -193,12 +193,11 @@ fn next_retry(
     Ok(Retry { metadata, due, pace, spends })
 }
 
-/// A `non_retryable` match is permanent; else a `retryable` match is transient whatever the target said; else, if
-/// `retryable` is given, permanent; else the target's own verdict. What the target has not judged is not classified by
-/// what it is not: a snooze, a message whose turn did not come or that was held, and one that SQS moved because nobody
-/// answered.
+/// A `non_retryable` match is permanent; else a `retryable` match is transient, whatever the target said; else, if
+/// `retryable` is set, permanent; else the target's own answer counts. Messages without an answer are not classified by
+/// the lists: snoozes, messages that were not started or were held, and those that SQS moved because nobody answered.
 pub(crate) fn classify(policy: &Policy, error_type: &str, kind: Kind) -> Kind {
-    // These are no errors, so a list of errors says nothing of them.
+    // These are not errors, so a list of errors does not apply to them.
     if matches!(kind, Kind::Snooze | Kind::NotStarted | Kind::Held) {
         return kind;
     }
@@ -207,7 +206,7 @@ pub(crate) fn classify(policy: &Policy, error_type: &str, kind: Kind) -> Kind {
         return Kind::Permanent;
     }
     match &policy.retryable {
-        // What nobody answered, or whose answer is lost, is in no list of answers; but `non_retryable` may name it.
+        // An unanswered call, or one whose answer is lost, matches no list of answers; but `non_retryable` may name it.
         _ if kind == Kind::Unanswered || error_type == REDRIVE => kind,
         Some(globs) if matches(globs) => Kind::Transient,
         Some(_) => Kind::Permanent,
@@ -218,12 +217,12 @@ pub(crate) fn classify(policy: &Policy, error_type: &str, kind: Kind) -> Kind {
 fn history(before: &[PastFailure], attempt: u32, hand_off: &HandOff, now: Timestamp) -> Vec<PastFailure> {
     let HandOff { error, delivery, .. } = hand_off;
     let newest = PastFailure::new(attempt, delivery.failed_at(now), &error.error_type, &error.details);
-    // The newest ones: why it fails now says more than why it began to.
+    // The newest ones: why a message fails now matters more than why it first failed.
     let mut all: Vec<_> = before.iter().cloned().chain([newest]).collect();
     all.split_off(all.len().saturating_sub(HISTORY_MAX))
 }
 
-/// The message with the retry's metadata, and as much history as the size limit leaves.
+/// The message with the retry's metadata, and as much history as fits.
 fn fit(accepted: &Accepted, mut retry: Retry, delay: DelaySeconds) -> Result<Resend, GiveUp> {
     loop {
         let Some((rewritten, bytes)) = accepted.with_retry_metadata(&retry.metadata) else {
@@ -236,7 +235,7 @@ fn fit(accepted: &Accepted, mut retry: Retry, delay: DelaySeconds) -> Result<Res
             let waited = due.delay;
             return Ok(Resend { rewritten, delay, waited, pace, retry_attempt, spends, first_sent });
         }
-        // A history is for people, so it gives way, the oldest first, before the message is given up for its size.
+        // The history is for humans, so its oldest entries are dropped before the message is given up for its size.
         if retry.metadata.retry_history.is_empty() {
             return Err(GiveUp {
                 reason: DeadLetterReason::MessageTooLarge,

@@ -1,4 +1,4 @@
-//! Delivery: pack → send → try again what can be → one outcome per message. And the same for changes of visibility.
+//! Delivery: pack → send → retry → one outcome per message. Changes of visibility work the same way.
 
 pub mod deletion;
 mod tries;
@@ -14,17 +14,17 @@ use crate::message::packing::{Batch, pack};
 use crate::message::{Confirmed, Content, NotSendable, OutgoingMessage, Receipt, Timestamp};
 use crate::ports::{Clock, EntryOutcome, Observer, QueueSender, VisibilityControl};
 
-/// Batches on their way at the same time.
+/// Batches in flight at the same time.
 const CONCURRENT_BATCHES: usize = 8;
-/// So often a message may be sent without an answer that says that it was refused: each but the first may make a copy.
+/// Limit on the sends of one message that are not known to be refused: each after the first may create a copy.
 pub const SENDS_PERHAPS_DONE_MAX: u32 = 2;
 
 /// Sends all messages before `deadline`. One outcome per message, in order: the SQS message id of each confirmed one.
 ///
-/// What was refused for a while, or did not get to SQS, is sent again while time remains. What *may* have been accepted
-/// (see [`Fault::may_be_done`](crate::ports::Fault::may_be_done)) is sent once more and no further: each such send may
-/// make a copy, and a service that accepts everything and answers nothing must not make a storm of them. Sender faults
-/// are final. What has no answer at the deadline is not confirmed.
+/// A message that was refused for now, or did not reach SQS, is sent again while time remains. One that *may* have been
+/// accepted (see [`Fault::may_be_done`](crate::ports::Fault::may_be_done)) is sent only once more: each such send may
+/// create a copy, and a service that accepts everything without answering must not cause a flood of copies. Sender
+/// faults are final. A message without an answer at the deadline is not confirmed.
 pub async fn deliver(
     queue: &impl QueueSender,
     clock: &impl Clock,
@@ -35,17 +35,16 @@ pub async fn deliver(
     delivered.into_iter().map(|delivered| delivered.outcome).collect()
 }
 
-/// What became of one entry, and how often.
+/// The outcome of one entry, and the number of its possible copies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivered<R> {
-    /// Whether it is confirmed.
     pub outcome: EntryOutcome<R>,
-    /// The requests of which no answer says that they were not done, the confirmed one among them: so many messages
-    /// there may be.
+    /// Requests that may have been carried out, the confirmed one included: the maximum number of messages in the
+    /// queue.
     pub perhaps_done: u32,
 }
 
-/// [`deliver`], for callers that show people how many copies there may be.
+/// [`deliver`], for callers that show users the possible number of copies.
 pub async fn deliver_counted(
     queue: &impl QueueSender,
     clock: &impl Clock,
@@ -53,7 +52,7 @@ pub async fn deliver_counted(
     messages: Vec<OutgoingMessage>,
 ) -> Vec<Delivered<String>> {
     let batches = pack(&messages).into_iter().map(|batch| async move {
-        // Each batch has its own tries: a refusal in one must not make the entries of another wait.
+        // Each batch has its own retries: a refusal in one must not delay the entries of another.
         let request = |places| send(queue, batch, places);
         settle(batch.entries().len(), SENDS_PERHAPS_DONE_MAX, request, clock, deadline).await
     });
@@ -61,7 +60,7 @@ pub async fn deliver_counted(
 }
 
 /// Changes the visibility of receives, by receipt handle, before `deadline`: like [`deliver`], one outcome each, in
-/// order. A change that is done twice is done once, so it is tried while time remains.
+/// order. Changes are idempotent, so they are retried while time remains.
 pub async fn change_visibility(
     queue: &impl VisibilityControl,
     clock: &impl Clock,
@@ -78,18 +77,18 @@ pub async fn change_visibility(
     all_of(batches).await.into_iter().map(|changed| changed.outcome).collect()
 }
 
-/// One request for those entries of a batch that have these numbers.
+/// One request for the entries of the batch at these positions.
 async fn send(queue: &impl QueueSender, batch: Batch<'_>, places: Vec<usize>) -> Vec<EntryOutcome<String>> {
     let entries = batch.entries();
     if places.len() == entries.len() {
         return queue.send_batch(batch).await;
     }
     let some: Vec<_> = places.into_iter().map(|place| entries[place].clone()).collect();
-    // What is left of a batch is one batch.
+    // Part of a batch fits in one batch.
     queue.send_batch(pack(&some)[0]).await
 }
 
-/// The outcomes of all batches, in order. A batch that waits holds up no other, unless eight of them do.
+/// The outcomes of all batches, in order. A slow batch delays the others only if eight are slow at once.
 async fn all_of<R>(
     batches: impl Iterator<Item = impl Future<Output = Vec<Delivered<R>>>>,
 ) -> Vec<Delivered<R>> {
@@ -101,13 +100,13 @@ async fn all_of<R>(
     outcomes.into_iter().flat_map(|(_, outcomes)| outcomes).collect()
 }
 
-/// From `now` to `then`; zero if that is past.
+/// From `now` to `then`; zero if `then` is past.
 #[must_use]
 pub fn until(now: Timestamp, then: Timestamp) -> Duration {
     (then - now).to_std().unwrap_or(Duration::ZERO)
 }
 
-/// Kept free at the end of an invocation, for the answer.
+/// Time at the end of an invocation that is reserved for its answer.
 const ANSWER_RESERVE: Duration = Duration::from_millis(500);
 
 /// A message to send, with the receipt of the record that it came from.
@@ -117,25 +116,25 @@ pub struct Outgoing {
     pub receipt: Receipt,
     /// The message, or why SQS would refuse it.
     pub message: Result<OutgoingMessage, NotSendable>,
-    /// The event to report once SQS has confirmed the send, if it has one of its own.
+    /// Reported once SQS has confirmed the send; `None` if the send has no event of its own.
     pub confirmed: Option<Event>,
 }
 
 impl Outgoing {
-    /// The message of the record that `receipt` belongs to.
+    /// The message made of the record that `receipt` belongs to.
     pub fn new(receipt: Receipt, content: Content, confirmed: impl Into<Option<Event>>) -> Self {
         Self { receipt, message: OutgoingMessage::new(content), confirmed: confirmed.into() }
     }
 }
 
-/// A record that stays on its queue and is hidden for a while.
+/// A record to hide on its queue for a while.
 #[derive(Debug)]
 #[must_use = "the record comes back too early unless it is hidden"]
 pub struct Hiding {
     pub receipt: Receipt,
     /// Counted from the change.
     pub visibility: VisibilitySeconds,
-    /// The event to report once SQS has confirmed the change.
+    /// Reported once SQS has confirmed the change.
     pub confirmed: Event,
 }
 
@@ -148,7 +147,8 @@ pub struct Outbox<'a, C, O> {
 }
 
 impl<'a, C: Clock, O: Observer> Outbox<'a, C, O> {
-    /// For an invocation that ends at `deadline`. Half a second of it, or half of a shorter rest, is kept for the answer.
+    /// For an invocation that ends at `deadline`. Half a second of it, or half of what remains if that is less, is
+    /// reserved for the answer.
     #[must_use]
     pub fn new(clock: &'a C, observer: &'a O, deadline: Timestamp) -> Self {
         Self { clock, observer, answer_by: keep_free(ANSWER_RESERVE, clock.now(), deadline) }
@@ -170,7 +170,7 @@ impl<'a, C: Clock, O: Observer> Outbox<'a, C, O> {
                     messages.push(message);
                     waiting.push((receipt, confirmed));
                 }
-                // Not sent with the others: SQS would refuse the batch.
+                // Not sent with the others: SQS would refuse the whole batch.
                 Err(not_sendable) => {
                     self.report_not_confirmed(&receipt, name, not_sendable.code().to_owned())
                 }
@@ -188,16 +188,15 @@ impl<'a, C: Clock, O: Observer> Outbox<'a, C, O> {
                 Err(error) => events.push(not_confirmed(&receipt, name, error.code)),
             }
         }
-        // In one write, after all outcomes are known: an event says what has happened, never what was tried.
+        // In one write, once all outcomes are known: an event reports what happened, never what was tried.
         self.observer.observe_all(&events);
         done
     }
 
-    /// Sends messages on to wait for another 900 s at most, and reports one event for all of them: a message with a delay
-    /// of hours hops dozens of times.
+    /// Sends hops, and reports one event for all of them: a message with a delay of hours hops dozens of times.
     pub async fn hop(&self, queue: &impl QueueSender, hops: Vec<Outgoing>) -> Vec<Confirmed> {
         let done = self.send(queue, "hop", hops).await;
-        // 12 hours are 48 hops. A line for each would be most of what such a retry costs.
+        // 12 hours are 48 hops. A log line for each would be most of the cost of such a retry.
         let messages = u32::try_from(done.len()).unwrap_or(u32::MAX);
         if messages > 0 {
             self.observer.observe(&Event::Hopped { messages });
@@ -205,8 +204,8 @@ impl<'a, C: Clock, O: Observer> Outbox<'a, C, O> {
         done
     }
 
-    /// Hides all records and reports each to the observer. They are not done, hidden or not: a record whose change is not
-    /// confirmed comes back when its visibility timeout ends.
+    /// Hides all records and reports each to the observer. None of them is done: a record whose change is not confirmed
+    /// comes back when its visibility timeout ends.
     pub async fn hide(&self, queue: &impl VisibilityControl, hidings: Vec<Hiding>) {
         let receives = hidings.iter().map(|hiding| (hiding.receipt.handle().to_owned(), hiding.visibility));
         let outcomes = change_visibility(queue, self.clock, self.answer_by, receives.collect()).await;
@@ -232,8 +231,8 @@ fn not_confirmed(receipt: &Receipt, send: &'static str, code: String) -> Event {
     Event::NotConfirmed { sqs_message_id: receipt.sqs_message_id().to_owned(), send, code }
 }
 
-/// When to end so that `reserve` is left before `deadline`, but never more than half of what remains: a short
-/// invocation must do some work too.
+/// The time to stop so that `reserve` is left before `deadline`, but at most half of what remains: a short invocation
+/// must do some work, too.
 #[must_use]
 pub fn keep_free(reserve: Duration, now: Timestamp, deadline: Timestamp) -> Timestamp {
     deadline - reserve.min(until(now, deadline) / 2)

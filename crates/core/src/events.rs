@@ -4,20 +4,20 @@ use serde::{Serialize, Serializer};
 
 use crate::limits::RetryDelay;
 
-/// What happened to a message or to a batch. It is written as what it holds, without its name.
+/// An event in the life of a message or a batch. Serialised as its fields, without its name.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Event {
-    /// The target is done with it.
+    /// The target has processed the message.
     Processed {
         /// `metadata.message_id`.
         message_id: String,
-        /// Retries made before.
+        /// Retries made before this call.
         retry_attempt: u32,
-        /// From the first send to now.
+        /// Since the first send.
         #[serde(serialize_with = "milliseconds")]
         age_seconds: f64,
-        /// How long the target took.
+        /// Duration of the call.
         #[serde(serialize_with = "milliseconds")]
         target_seconds: f64,
     },
@@ -25,13 +25,13 @@ pub enum Event {
     HandedOff {
         /// `metadata.message_id`.
         message_id: String,
-        /// Retries made before.
+        /// Retries made before this call.
         retry_attempt: u32,
         /// Our name of the error, or `FromTarget`.
         error_type: String,
-        /// `transient`, `permanent`, `snooze` or `not_started`; what is `held` is told of with its batch.
+        /// `transient`, `permanent`, `snooze` or `not_started`; `held` messages are reported per batch.
         kind: &'static str,
-        /// From the first send to now.
+        /// Since the first send.
         #[serde(serialize_with = "milliseconds")]
         age_seconds: f64,
     },
@@ -39,22 +39,22 @@ pub enum Event {
     NotConfirmed {
         /// SQS's id of the record.
         sqs_message_id: String,
-        /// What was being done: `hand-off`, `re-send`, `hop`, `verdict`, `final record`, `visibility` or `invocation`.
+        /// The operation: `hand-off`, `re-send`, `hop`, `verdict`, `final record`, `visibility` or `invocation`.
         send: &'static str,
-        /// SQS's error code, or why it could not be sent at all.
+        /// SQS's error code, or the reason why it could not be sent at all.
         code: String,
     },
-    /// It will come back to the source queue; of an asynchronous invocation: the function is invoked again.
+    /// The message will come back to the source queue, or the function of an asynchronous invocation is invoked again.
     RetryScheduled {
         /// `metadata.message_id`, or the request id of the asynchronous invocation that failed.
         message_id: String,
-        /// The retry that this is: 1 for the first.
+        /// Number of this retry, 1 for the first.
         retry_attempt: u32,
-        /// Whether it spends an attempt (a snooze does not).
+        /// False for a snooze, for example.
         spends_attempt: bool,
-        /// How long it waits, hops included.
+        /// The whole delay, hops included.
         delay_seconds: RetryDelay,
-        /// From the first send to now.
+        /// Since the first send.
         #[serde(serialize_with = "milliseconds")]
         age_seconds: f64,
         /// Our name of the error, or `FromTarget`, if the message was not handed off before (strategies `direct-resend`
@@ -63,21 +63,21 @@ pub enum Event {
         error_type: Option<String>,
     },
     /// The retries of these messages are more than 900 s away: they are on the intermediate DLQ again, for the next
-    /// hop. A failed asynchronous invocation waits so on the retry queue, however long.
+    /// hop. A failed asynchronous invocation hops on the retry queue, even for a short delay.
     Hopped {
-        /// How many of the batch.
+        /// Number in the batch.
         messages: u32,
     },
-    /// Re-sends of a batch are stretched, since too many messages wait; or the rate cannot be held even so.
+    /// Re-sends of a batch are stretched because too many messages wait; the rate may be exceeded even so.
     Paced {
-        /// Messages that wait with a delay, as SQS counts them: the number may be a minute old.
+        /// Delayed messages by SQS's count, which may be a minute old.
         waiting: u64,
-        /// Re-sends of this batch whose own delays are too short on average, and are stretched.
+        /// Stretched re-sends of this batch: their own delays are too short on average.
         paced: u32,
-        /// Whether delays of 900 s at most can hold `max_redelivery_per_second`.
+        /// True if delays of at most 900 s can hold `max_redelivery_per_second`.
         rate_is_held: bool,
     },
-    /// How many messages wait is not known: the last known count paces on, or nothing is paced.
+    /// The number of waiting messages is unknown: pacing uses the last known count, or stops.
     NotCounted {
         /// SQS's error code, or ours if it did not answer.
         code: String,
@@ -86,21 +86,20 @@ pub enum Event {
     RetriedImmediately {
         /// `metadata.message_id`.
         message_id: String,
-        /// Retries made before, which this one is not.
+        /// Retries made before, not counting this one.
         retry_attempt: u32,
         /// Our name of the error, or `FromTarget`.
         error_type: String,
     },
-    /// So many calls met an outage that no more are made: messages are held instead, and one call now and then looks
-    /// after the target.
+    /// An outage: calls stop, messages are held, and a probe now and then checks the target.
     CircuitOpened {
-        /// The calls that were looked at.
+        /// Calls in the breaker's window.
         calls: u32,
         /// Those that met an outage.
         outages: u32,
         /// Our name of the last error, or `FromTarget`.
         error_type: String,
-        /// Until the next call.
+        /// Until the next probe.
         #[serde(serialize_with = "milliseconds")]
         probe_in_seconds: f64,
     },
@@ -108,27 +107,27 @@ pub enum Event {
     ProbeFailed {
         /// Our name of the error, or `FromTarget`.
         error_type: String,
-        /// Until the next call.
+        /// Until the next probe.
         #[serde(serialize_with = "milliseconds")]
         probe_in_seconds: f64,
     },
     /// The target is back: calls are made again, a few at first.
     CircuitClosed {
-        /// From its opening, or from when the first message was held that this environment has seen.
+        /// Since the breaker opened, or since the first hold reported by a message that this environment received.
         #[serde(serialize_with = "milliseconds")]
         open_seconds: f64,
-        /// Calls that asked whether the target was back.
+        /// Calls that checked if the target was back.
         probes: u32,
     },
-    /// Messages of a batch were not called, since their target is down.
+    /// Messages of a batch were not called because their target is down.
     Held {
-        /// How many of the batch.
+        /// Number in the batch.
         messages: u32,
-        /// For how long the target has been down, as far as this environment knows.
+        /// Duration of the outage so far, as far as this environment knows.
         #[serde(serialize_with = "milliseconds")]
         open_seconds: f64,
     },
-    /// The retry loop gave it up; a verdict is on its way to the annotator.
+    /// The retry loop gave the message up; a verdict is on its way to the annotator.
     GivenUp {
         /// `metadata.message_id`, if the message has one, or the request id of an asynchronous invocation.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -147,9 +146,9 @@ pub enum Event {
         sqs_message_id: String,
         /// `RETRY_ATTEMPT_EXCEEDED` and so on.
         error_type: &'static str,
-        /// Retries made; 0 also if nothing says how many.
+        /// Retries made; also 0 if unknown.
         retry_attempt: u32,
-        /// From the first sending to now; if nothing says when that was, from SQS's `SentTimestamp`.
+        /// Since the first send, or since SQS's `SentTimestamp` if that is unknown.
         #[serde(serialize_with = "milliseconds")]
         age_seconds: f64,
     },
@@ -160,23 +159,23 @@ pub enum Event {
         /// `ApproximateReceiveCount`.
         receive_count: u32,
     },
-    /// A message came out of the intermediate DLQ once more: it could be neither sent again nor given up before.
+    /// A message was received from the intermediate DLQ again: before, it could be neither sent again nor given up.
     ReceivedAgain {
         /// SQS's id of the record.
         sqs_message_id: String,
         /// `ApproximateReceiveCount`, which a redrive does not reset: a moved message brings the source queue's
-        /// receives.
+        /// receives along.
         receive_count: u32,
-        /// From its `SentTimestamp`, which a redrive keeps, to now.
+        /// Since its `SentTimestamp`, which a redrive keeps.
         #[serde(serialize_with = "milliseconds")]
         age_seconds: f64,
     },
-    /// A record of the event, or a received message, could not be read at all; it stays in its queue.
+    /// A record of the event, or a received message, could not be read at all. It stays in its queue.
     UnreadableRecord {
         /// SQS's id of the record.
         sqs_message_id: String,
     },
-    /// If no event source mapping polls: the queue could not be read; it is tried again after a pause.
+    /// Without an event source mapping: the queue could not be read. The poller retries after a pause.
     ReceiveFailed {
         /// SQS's error code, or ours if it did not answer.
         code: String,
@@ -184,27 +183,27 @@ pub enum Event {
         #[serde(serialize_with = "milliseconds")]
         pause_seconds: f64,
     },
-    /// If no event source mapping invokes: a batch panicked or outlived its deadline. All of it comes back.
+    /// Without an event source mapping: a batch panicked or outlived its deadline. All its records come back.
     BatchBrokenOff {
-        /// How many records it had.
+        /// Number of its records.
         records: usize,
         /// `panic` or `timeout`.
         reason: &'static str,
     },
-    /// If no event source mapping deletes: a record that is done could not be deleted, so a copy of it comes back.
+    /// Without an event source mapping: a record that is done could not be deleted, so a copy of it comes back.
     NotDeleted {
         /// SQS's id of the record.
         sqs_message_id: String,
     },
-    /// The secret of the target's headers cannot be read again, or is none any more: the headers that are known stay in
+    /// The secret with the target's headers could not be read again, or is no longer valid: the known headers stay in
     /// use.
     HeadersNotRefreshed {
-        /// Secrets Manager's error code, or ours for what is wrong with the secret; nothing of its text.
+        /// Secrets Manager's error code, or ours for an invalid secret; never text of the secret.
         code: String,
     },
 }
 
-/// A log is read by people too, and no clock of ours is better than that.
+/// Rounds to milliseconds: logs are read by humans, too, and the clocks are not more exact than that.
 #[must_use]
 pub fn to_milliseconds(seconds: f64) -> f64 {
     (seconds * 1000.0).round() / 1000.0

@@ -1,11 +1,11 @@
-//! The `Failure` documents: what a message carries between the functions, in one attribute, or at last in its trace
-//! header.
+//! The `Failure` documents, which a message carries between the functions: in one attribute, or as a last resort in its
+//! trace header.
 //!
 //! - A [`HandOff`] from the message-processor to the intermediate DLQ: why the message failed.
-//! - A [`Hop`] on the intermediate DLQ: a hand-off, and when its retry is due.
+//! - A [`Hop`] on the intermediate DLQ: a hand-off, and the due time of its retry.
 //! - A [`Verdict`] on the annotation queue: why the message is given up.
 //!
-//! Which one it is its members say: a verdict has `verdict`, a hop has `due_at`.
+//! A member identifies the document: a verdict has `verdict`, a hop has `due_at`.
 
 pub mod annotation;
 mod placing;
@@ -28,15 +28,15 @@ pub use crate::message::reserved::FAILURE;
 use crate::message::{ReceivedMessage, Timestamp};
 use crate::text;
 
-/// The error's name of a message that came by redrive: nobody could say why.
+/// Error type of a message that came by redrive: the cause is unknown.
 pub const REDRIVE: &str = "Redrive";
-/// The error's name of a message that was not called, since its target is down.
+/// Error type of a message that was not called because its target is down.
 pub const CIRCUIT_OPEN: &str = "CircuitOpen";
 
 /// The schema of the documents, JSON Schema 2020-12.
 pub const FAILURE_SCHEMA: &str = include_str!("../schemas/failure.schema.json");
 
-/// What the attribute says.
+/// The parsed attribute.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Document {
     HandOff(HandOff),
@@ -44,42 +44,42 @@ pub enum Document {
     Verdict(Verdict),
 }
 
-/// A message that failed, on its way to who decides on it.
+/// A failed message, before the decision on it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HandOff {
     pub error: LastError,
-    /// What is to be done, by who failed.
+    /// The answer that classifies the failure.
     pub answer: Answer,
     /// The delivery that failed.
     pub delivery: Delivery,
-    /// Kept as they are.
+    /// Preserved unchanged.
     pub unknown: Unknown,
 }
 
-/// A message that waits longer than one `DelaySeconds` can say.
+/// A message whose delay is longer than one `DelaySeconds`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hop {
-    /// As it was handed off.
+    /// The original hand-off.
     pub hand_off: HandOff,
-    /// When its retry is due.
+    /// Due time of the retry.
     pub due_at: Timestamp,
 }
 
-/// A message that is given up, on its way to who explains it.
+/// A message that is given up, on its way to the annotator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
-    /// Why, in one word.
+    /// The reason's code.
     pub code: Code,
-    /// All else; `None` if only the code is known.
+    /// The details; `None` if only the code is known.
     pub case: Option<Case>,
 }
 
-/// What is known of a message that is given up.
+/// The details of a verdict.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
-    /// Who gave it up, if the document says that.
+    /// The function that gave the message up, if the document has it.
     pub stage: Option<Word<Stage>>,
-    /// Why, in addition to the last error; may be empty.
+    /// Reason in addition to the last error; may be empty.
     pub explanation: String,
     pub failure: Failure,
 }
@@ -88,34 +88,34 @@ pub struct Case {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failure {
     pub error: LastError,
-    /// `None` if nobody was asked: the message was found invalid.
+    /// `None` if nothing was called: the message is invalid.
     pub answer: Option<Answer>,
     /// The delivery that failed.
     pub delivery: Delivery,
-    /// Retries made, if the body does not say them (strategy `visibility`, asynchronous invocations).
+    /// Retries made, if the body does not have them (strategy `visibility`, asynchronous invocations).
     pub attempts: Option<u32>,
-    /// Kept as they are.
+    /// Preserved unchanged.
     pub unknown: Unknown,
 }
 
-/// An error for people and for the policy's lists.
+/// An error, for humans and for the policy's lists.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LastError {
     pub error_type: String,
     pub details: String,
 }
 
-/// What is to be done with a failed message, by who failed.
+/// The classification of a failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// What, in one word.
+    /// Transient, permanent and so on; a later version may add kinds.
     pub kind: Word<Kind>,
-    /// The target's own delay: of `Retry-After`, or of a snooze.
+    /// The delay that the target asked for: `Retry-After`, or a snooze.
     pub retry_after_seconds: Option<u64>,
 }
 
 impl LastError {
-    /// What a handler answered.
+    /// A handler's error.
     #[must_use]
     pub fn of(error: &HandlerError) -> Self {
         let error_type = text::clean(&error.error_type.name(), text::ERROR_TYPE_BYTES_MAX);
@@ -124,31 +124,31 @@ impl LastError {
 }
 
 impl Answer {
-    /// What a handler wants.
+    /// A handler's kind of failure.
     #[must_use]
     pub fn of(kind: FailureKind) -> Self {
         let (kind, after) = match kind {
             FailureKind::Transient => (Kind::Transient, None),
             FailureKind::TransientAfter(after) => (Kind::Transient, Some(after)),
-            // That it was an outage is for the breaker; of the message it says no more than any other failure.
+            // Only the breaker counts outages; for the message it is a transient failure like any other.
             FailureKind::Unavailable(after) => (Kind::Transient, after),
             FailureKind::Permanent => (Kind::Permanent, None),
             FailureKind::Snooze(after) => (Kind::Snooze, Some(after)),
             FailureKind::NotStarted => (Kind::NotStarted, None),
         };
-        // Rounded up: a floor must not be undercut.
+        // Rounded up, since it is a floor.
         let seconds =
             |after: std::time::Duration| after.as_secs().saturating_add(u64::from(after.subsec_nanos() > 0));
         Self { kind: kind.into(), retry_after_seconds: after.map(seconds) }
     }
 
-    /// By the kind alone.
+    /// An answer without a delay.
     #[must_use]
     pub fn just(kind: Kind) -> Self {
         Self { kind: kind.into(), retry_after_seconds: None }
     }
 
-    /// What this version makes of it: what it does not understand it tries again.
+    /// The kind as this version understands it: an unknown one is retried.
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.kind.known().unwrap_or(Kind::Transient)
@@ -156,21 +156,21 @@ impl Answer {
 }
 
 impl HandOff {
-    /// What a handler answered.
+    /// A message that a handler failed.
     #[must_use]
     pub fn of_handler(error: &HandlerError, delivery: Delivery) -> Self {
         let answer = Answer::of(error.kind);
         Self { error: LastError::of(error), answer, delivery, unknown: Unknown::default() }
     }
 
-    /// The deadline came before its turn.
+    /// A message that was not started before the deadline.
     #[must_use]
     pub fn not_started(delivery: Delivery) -> Self {
         let error = LastError { error_type: "NotStarted".to_owned(), details: String::new() };
         Self { error, answer: Answer::just(Kind::NotStarted), delivery, unknown: Unknown::default() }
     }
 
-    /// Its target has been down since then, so it was not called.
+    /// A message that was not called, since its target has been down since `down_since`.
     #[must_use]
     pub fn held(down_since: Timestamp, delivery: Delivery) -> Self {
         let details = format!("not called: the target has been down since {}", rfc3339(down_since));
@@ -178,20 +178,21 @@ impl HandOff {
         Self { error, answer: Answer::just(Kind::Held), delivery, unknown: Unknown::default() }
     }
 
-    /// Its call was the probe of a target that is still down: what it met, which spends nothing either.
+    /// A message whose call was the probe of a target that is still down. It has the probe's error, but is held: the
+    /// probe spends no attempt.
     #[must_use]
     pub fn probed(error: &HandlerError, delivery: Delivery) -> Self {
         Self { answer: Answer::just(Kind::Held), ..Self::of_handler(error, delivery) }
     }
 
-    /// Nobody answered for the message; `details` say what is known.
+    /// A message that nobody answered for; `details` is all that is known.
     #[must_use]
     pub fn unanswered(details: &str, delivery: Delivery) -> Self {
         let answer = Answer::just(Kind::Unanswered);
         Self { answer, ..Self::unexplained(details, delivery) }
     }
 
-    /// It failed, and why is lost.
+    /// A message that failed for an unknown reason.
     #[must_use]
     pub fn unexplained(details: &str, delivery: Delivery) -> Self {
         let error = LastError { error_type: REDRIVE.to_owned(), details: details.to_owned() };
@@ -200,14 +201,14 @@ impl HandOff {
 }
 
 impl Failure {
-    /// The message itself is wrong: nobody was asked.
+    /// An invalid message: nothing was called.
     #[must_use]
     pub fn invalid(reason: DeadLetterReason, why: &impl Display, delivery: Delivery) -> Self {
         let error = LastError { error_type: reason.as_str().to_owned(), details: why.to_string() };
         Self { error, answer: None, delivery, attempts: None, unknown: Unknown::default() }
     }
 
-    /// A message that was handed off is itself wrong; what was answered then stays on record.
+    /// A message that was handed off and turned out to be invalid; the earlier answer stays on record.
     #[must_use]
     pub fn found_invalid(self, reason: DeadLetterReason, why: &impl Display) -> Self {
         let Self { answer, delivery, unknown, .. } = self;
@@ -222,14 +223,14 @@ impl From<HandOff> for Failure {
 }
 
 impl Verdict {
-    /// With nothing but its code.
+    /// A verdict with only its code.
     #[must_use]
     pub fn bare(code: impl Into<Code>) -> Self {
         Self { code: code.into(), case: None }
     }
 
-    /// For people: `Max retry attempts 5 exceeded; last error HttpStatus.503: HTTP 503`, or the parts of it that are
-    /// there.
+    /// The explanation for humans, with the parts that are known: `Max retry attempts 5 exceeded; last error
+    /// HttpStatus.503: HTTP 503`.
     #[must_use]
     pub fn explained(&self) -> String {
         let Some(Case { explanation, failure, .. }) = &self.case else { return String::new() };
@@ -248,7 +249,7 @@ impl Verdict {
 }
 
 impl Document {
-    /// The last error, if it says one.
+    /// The last error, if the document has one.
     #[must_use]
     pub fn into_error(self) -> Option<LastError> {
         match self {
@@ -257,7 +258,7 @@ impl Document {
         }
     }
 
-    /// The delivery that failed, if it says one.
+    /// The delivery that failed, if the document has one.
     #[must_use]
     pub fn delivery(&self) -> Option<&Delivery> {
         match self {
@@ -266,13 +267,13 @@ impl Document {
         }
     }
 
-    /// For who decides: the hand-off, and when its retry is due if it has hopped.
+    /// The hand-off, and the due time of its retry if it has hopped.
     #[must_use]
     pub fn into_hand_off(self) -> Option<(HandOff, Option<Timestamp>)> {
         match self {
             Self::HandOff(hand_off) => Some((hand_off, None)),
             Self::Hop(Hop { hand_off, due_at }) => Some((hand_off, Some(due_at))),
-            // Somebody has moved it here from the annotation queue.
+            // Someone has moved it here from the annotation queue.
             Self::Verdict(Verdict { case, .. }) => {
                 let Failure { error, answer, delivery, unknown, .. } = case?.failure;
                 let answer = answer.unwrap_or_else(|| Answer::just(Kind::Transient));
@@ -282,31 +283,31 @@ impl Document {
     }
 }
 
-/// What is known of a delivery whatever happened to it.
+/// The facts about a delivery that do not depend on its outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
     pub failed_at: Timestamp,
     /// SQS's id of the message on the source queue.
     pub source_message_id: String,
-    /// Where it was received.
+    /// The queue that it was received from.
     pub source_queue_arn: String,
-    /// `SentTimestamp` of that delivery: a hand-off is a new SQS message with a clock of its own.
+    /// `SentTimestamp` of that delivery: a hand-off is a new SQS message with its own `SentTimestamp`.
     pub sent_at: Timestamp,
-    /// It came back from the final DLQ.
+    /// Set if the message came back from the final DLQ.
     pub came_back: Option<CameBack>,
-    /// Who sent it.
+    /// Its sender.
     pub origin: Origin,
 }
 
-/// A message came back from the final DLQ as it was. The later generation is the greater one.
+/// A message's unchanged return from the final DLQ. Ordered by generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CameBack {
-    /// The generation in its final record, if there is one.
+    /// The generation in its final record, if it has one.
     pub generation_before: Option<u32>,
 }
 
 impl Delivery {
-    /// The one that a record was received with.
+    /// The later of the record's own return and the one in its `Failure`.
     #[must_use]
     pub fn of(
         record: &ReceivedMessage,
@@ -324,14 +325,14 @@ impl Delivery {
         }
     }
 
-    /// When it failed; never later than `now`, since clocks differ.
+    /// Time of the failure; never later than `now`, since clocks differ.
     #[must_use]
     pub fn failed_at(&self, now: Timestamp) -> Timestamp {
         self.failed_at.min(now)
     }
 }
 
-/// What a body says of its message: until its next re-send it still says the generation before.
+/// The metadata in its current generation: until the next re-send, the body still has the previous one.
 #[must_use]
 pub fn in_its_generation(metadata: Metadata, came_back: Option<CameBack>) -> Metadata {
     match came_back {
@@ -340,24 +341,24 @@ pub fn in_its_generation(metadata: Metadata, came_back: Option<CameBack>) -> Met
     }
 }
 
-/// What is to be done with a failed message.
+/// The kind of a failure, which decides the message's fate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
 #[strum(const_into_str, serialize_all = "snake_case")]
 pub enum Kind {
     Transient,
     Permanent,
-    /// Later, without spending an attempt.
+    /// Retry later, without spending an attempt.
     Snooze,
-    /// The deadline came before its turn: again, without spending an attempt.
+    /// Not started before the deadline: retry, without spending an attempt.
     NotStarted,
-    /// It was not called, since its target is down: again, without spending an attempt.
+    /// Not called because the target is down: retry, without spending an attempt.
     Held,
-    /// SQS moved it, and nobody knows whether it was called: again, within a budget of its own.
+    /// SQS moved the message, and it is unknown if it was called: retry, on a budget of its own.
     Unanswered,
 }
 
 impl Kind {
-    /// As it is written.
+    /// The text in documents.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         self.into_str()
@@ -370,13 +371,13 @@ impl Vocabulary for Kind {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Stage {
-    /// It found the message invalid, or decided against another retry.
+    /// The message was invalid, or was not to be retried.
     MessageProcessor,
-    /// It decided against another retry.
+    /// The message was not to be retried.
     FailedMessageProcessor,
-    /// The message came by redrive; nobody else had a say.
+    /// The message came by redrive, without a verdict.
     FinalDlqAnnotator,
-    /// It decided against another invocation, or Lambda will never take one.
+    /// The function was not to be invoked again, or Lambda will never accept the invocation.
     AsyncRetryHandler,
 }
 

@@ -5,7 +5,7 @@ use thiserror::Error;
 /// Parts of an ARN without a qualifier.
 const UNQUALIFIED_PARTS: usize = 7;
 
-/// Whether a text is `arn:PARTITION:lambda:REGION:ACCOUNT:function:NAME`, with `:QUALIFIER` or without.
+/// True for `arn:PARTITION:lambda:REGION:ACCOUNT:function:NAME`, with or without `:QUALIFIER`.
 #[must_use]
 pub fn is_function_arn(text: &str) -> bool {
     let parts: Vec<_> = text.split(':').collect();
@@ -26,16 +26,16 @@ pub fn is_function_arn(text: &str) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FunctionArns(Vec<String>);
 
-/// Why a list of functions is refused: the first place, counted from 1, of what is no function's ARN.
+/// A list of functions is invalid: position, counted from 1, of the first entry that is not a function ARN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("entry {0} is not the ARN of a Lambda function (arn:aws:lambda:REGION:ACCOUNT:function:NAME)")]
 pub struct NotAFunctionArn(pub usize);
 
 impl FunctionArns {
-    /// Reads ARNs with commas between them; white space around each is ignored.
+    /// Parses a comma-separated list of ARNs; white space around each is ignored.
     ///
     /// # Errors
-    /// One of them is no ARN of a function.
+    /// An entry is not the ARN of a function.
     pub fn parse(text: &str) -> Result<Self, NotAFunctionArn> {
         let arns: Vec<_> = text.split(',').map(|arn| arn.trim().to_owned()).collect();
         match arns.iter().position(|arn| !is_function_arn(arn)) {
@@ -44,8 +44,8 @@ impl FunctionArns {
         }
     }
 
-    /// Whether this function is one of them. An ARN without a qualifier stands for the function with every version and
-    /// alias; one with a qualifier for nothing but itself.
+    /// True if this function is allowed. An ARN without a qualifier allows the function with every version and alias;
+    /// one with a qualifier allows only itself.
     #[must_use]
     pub fn admits(&self, arn: &str) -> bool {
         is_function_arn(arn)

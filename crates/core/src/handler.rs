@@ -1,4 +1,4 @@
-//! The target's side: what a handler gets and what it may answer.
+//! The interface to the target: the messages that a handler gets, and its possible answers.
 
 #![warn(missing_docs)] // what a user's handler is written against
 
@@ -12,46 +12,46 @@ use serde::de::DeserializeOwned;
 use crate::message::envelope::skim;
 use crate::message::{Attributes, ReceivedMessage, Timestamp};
 
-/// Calls the user's target for one message. HTTP endpoints and Lambda functions are handlers too.
+/// Calls the user's target for one message. HTTP endpoints and Lambda functions are handlers, too.
 ///
-/// The same message may come more than once: use [`Message::idempotency_key`] alone as an idempotency key. A copy may be of
-/// another attempt, since each copy counts its own. A handler must not block its thread; one that hangs is cut
-/// off near the function's deadline and retried. A panic fails this message only.
+/// The same message may come more than once: use only [`Message::idempotency_key`] as an idempotency key. Copies may be
+/// at different attempts, since each copy counts its own. A handler must not block its thread; one that hangs is cut
+/// off near the function's deadline, and its message is retried. A panic fails only this message.
 pub trait Handler: Send + Sync {
     /// `Ok` when the message is done; the error says what to do with it.
     fn handle(&self, message: &Message<'_>) -> impl Future<Output = Result<(), HandlerError>> + Send;
 
-    /// [`Self::handle`], as the message processor calls it: for a handler that needs to know of the receive, or that calls
-    /// its target more than once for a message.
+    /// [`Self::handle`] as the message-processor calls it: for handlers that need details of the receive, or that call
+    /// their target more than once for a message.
     fn invoke(&self, invocation: Invocation<'_>) -> impl Future<Output = Result<(), HandlerError>> + Send {
         self.handle(invocation.message)
     }
 }
 
-/// One invocation of a handler by the message processor.
+/// One invocation of a handler by the message-processor.
 #[derive(Clone, Copy, Debug)]
 pub struct Invocation<'a> {
     /// The message.
     pub message: &'a Message<'a>,
-    /// The receive that brought it: SQS's ids, times and counts.
+    /// The received record: SQS's ids, times and counts.
     pub record: &'a ReceivedMessage,
-    /// The handler must answer by then, with what it knows: soon afterwards it is cut off, and its answer is lost.
+    /// The handler must answer by then, with what it knows. Soon afterwards it is cut off, and its answer is lost.
     pub end: Timestamp,
 }
 
-/// A valid message, as a handler sees it.
+/// A valid message, for a handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message<'a> {
     /// The body as it was received, byte for byte.
     pub body: &'a str,
-    /// `metadata.message_id` as the producer wrote it. For a plain message: its id if that is a UUID, or a UUID made of
-    /// it.
+    /// `metadata.message_id` as the producer wrote it. For a plain message: its id if that is a UUID, else a UUID
+    /// derived from it.
     pub message_id: &'a str,
-    /// Whether the body is an envelope.
+    /// Envelope or plain.
     pub form: &'a Form,
     /// Retries made so far: 0 at the first delivery. Copies of a message may differ in it.
     pub retry_attempt: u32,
-    /// How often it was sent back from the final DLQ.
+    /// Number of times it was sent back from the final DLQ.
     pub redrive_generation: u32,
     /// The producer's message attributes.
     pub attributes: &'a Attributes,
@@ -65,14 +65,13 @@ pub enum Form {
     Envelope,
     /// Any other body (`ENVELOPE=optional`).
     Plain {
-        /// The producer's own text of the id, if it is not the UUID itself and can stand in a header.
+        /// The producer's own id, if it is not a UUID and is valid in a header.
         idempotency_key: Option<String>,
     },
 }
 
 impl Message<'_> {
-    /// The same for all copies of the message: the producer's own id, or [`Message::message_id`] if that is all there
-    /// is.
+    /// The same for all copies of the message: the producer's own id, or [`Message::message_id`] if it has none.
     #[must_use]
     pub fn idempotency_key(&self) -> &str {
         match self.form {
@@ -81,7 +80,7 @@ impl Message<'_> {
         }
     }
 
-    /// Reads `data`, or the body of a plain message, into a type of the handler's own.
+    /// Deserialises `data`, or the body of a plain message.
     ///
     /// # Errors
     /// A permanent `InvalidData` error that a handler can return as it is; it names the place, not the value.
@@ -99,42 +98,44 @@ impl Message<'_> {
     }
 }
 
-/// Why a handler did not get a message done, and what is to be done with it.
+/// The reason why a handler did not process a message, and how to proceed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HandlerError {
-    /// What the policy's lists match on.
+    /// Matched by the policy's lists.
     pub error_type: ErrorType,
-    /// For people: recorded, truncated, in queue attributes and history; never logged.
+    /// For humans: recorded, truncated, in queue attributes and history; never logged.
     pub details: String,
-    /// What is to be done.
+    /// How to proceed.
     pub kind: FailureKind,
 }
 
-/// What is to be done with a failed message.
+/// How to proceed with a failed message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
     /// Retry by the policy's backoff.
     Transient,
     /// Retry, but not before this.
     TransientAfter(Duration),
-    /// Retry, perhaps not before this; and the target is down, whatever the policy's `opens_on` says of the error.
+    /// The target is down, whatever the policy's `opens_on` says of the error. Retry, if a delay is given not before
+    /// it.
     Unavailable(Option<Duration>),
     /// Do not retry.
     Permanent,
-    /// Not yet: come back after this, without spending an attempt.
+    /// Not yet: retry after this delay, without spending an attempt.
     Snooze(Duration),
-    /// Time was up before the handler got the message: that spends no attempt.
+    /// Time ran out before the handler got the message. Spends no attempt.
     NotStarted,
 }
 
-/// The name of an error, e.g. `HttpStatus.503`. The type knows whether the text is ours (and may be logged).
+/// The name of an error, e.g. `HttpStatus.503`. The variants distinguish our own names, which may be logged, from a
+/// target's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ErrorType {
-    /// A name that stands in a program's source: `Http.Timeout`, `Panic`, or a handler's own literal.
+    /// A name from a program's source code: `Http.Timeout`, `Panic`, or a handler's own literal.
     Named(&'static str),
     /// `HttpStatus.NNN`.
     HttpStatus(u16),
-    /// Text that a target answered; never logged.
+    /// Text from a target; never logged.
     FromTarget(String),
 }
 
@@ -149,7 +150,7 @@ impl ErrorType {
         }
     }
 
-    /// The name as it may stand in logs: what a target answered is only called `FromTarget`.
+    /// The name for logs: a target's text becomes `FromTarget`.
     #[must_use]
     pub fn loggable(&self) -> Cow<'_, str> {
         match self {
@@ -172,8 +173,8 @@ impl HandlerError {
         Self { error_type: error_type.into(), details: details.to_string(), kind: FailureKind::Transient }
     }
 
-    /// What the handler needs is down: a retry as after [`Self::transient`], and a call that the circuit breaker counts
-    /// as an outage.
+    /// A dependency of the handler is down: a retry as after [`Self::transient`], and an outage for the circuit
+    /// breaker.
     #[must_use]
     pub fn unavailable(error_type: impl Into<ErrorType>, details: impl fmt::Display) -> Self {
         Self { kind: FailureKind::Unavailable(None), ..Self::transient(error_type, details) }
@@ -191,15 +192,15 @@ impl HandlerError {
         Self { kind: FailureKind::Snooze(after), ..Self::transient(error_type, details) }
     }
 
-    /// Time was up before the handler got the message.
+    /// Time ran out before the handler got the message.
     #[must_use]
     pub fn not_started() -> Self {
         let details = "the time was up before the call could begin";
         Self { kind: FailureKind::NotStarted, ..Self::transient("NotStarted", details) }
     }
 
-    /// The error with a delay of the target's own, as `Retry-After`: a floor, below which the policy's delay does not
-    /// fall. The message is tried again, though the error was a permanent one.
+    /// Adds a delay, like `Retry-After`: a floor for the policy's delay. The message is retried even if the error was
+    /// permanent.
     #[must_use]
     pub fn retry_after(self, delay: Duration) -> Self {
         let kind = match self.kind {

@@ -1,4 +1,4 @@
-//! Reading JSON that others wrote: exact values, and documents of later versions.
+//! Parsing untrusted JSON: exact values, and documents of later versions.
 
 pub mod tolerant;
 pub mod value;

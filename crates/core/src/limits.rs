@@ -1,4 +1,4 @@
-//! What SQS allows. Numbers from "Amazon SQS message quotas" in the Amazon SQS Developer Guide.
+//! SQS's limits. Numbers from "Amazon SQS message quotas" in the Amazon SQS Developer Guide.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,18 +14,18 @@ pub const BATCH_ENTRIES_MAX: usize = 10;
 /// Message attributes of one message.
 pub const ATTRIBUTES_MAX: usize = 10;
 
-/// Whether SQS accepts this character in a body or in an attribute's text ("SendMessage", Amazon SQS API
-/// Reference): `#x9 | #xA | #xD | #x20–#xD7FF | #xE000–#xFFFD | #x10000–#x10FFFF`.
+/// True if SQS accepts this character in a body or in an attribute's text ("SendMessage", Amazon SQS API Reference):
+/// `#x9 | #xA | #xD | #x20–#xD7FF | #xE000–#xFFFD | #x10000–#x10FFFF`.
 #[must_use]
 pub const fn is_legal(character: char) -> bool {
     matches!(character, '\u{9}' | '\u{A}' | '\u{D}' | '\u{20}'..='\u{D7FF}' | '\u{E000}'..='\u{FFFD}' | '\u{10000}'..)
 }
 
-/// The first character of a text that is not legal, and its place.
+/// The first illegal character of a text, and its offset.
 #[must_use]
 pub fn first_illegal(text: &str) -> Option<(usize, char)> {
     // Most texts have no byte that an illegal character could begin with (U+FFFE and U+FFFF begin with 0xEF). All bytes
-    // are looked at, without a branch: the compiler makes vector instructions of that.
+    // are checked without a branch, so that the compiler vectorises the loop.
     let may_be_illegal = |byte| byte < b' ' || byte == 0xEF;
     if !text.bytes().fold(false, |found, byte| found | may_be_illegal(byte)) {
         return None;
@@ -33,29 +33,29 @@ pub fn first_illegal(text: &str) -> Option<(usize, char)> {
     text.char_indices().find(|(_, character)| !is_legal(*character))
 }
 
-/// Whole seconds, `0..=MAX`, by type.
+/// Whole seconds in `0..=MAX`, checked by the type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Seconds<const MAX: u16>(u16);
 
 /// `DelaySeconds` of a sent message.
 pub type DelaySeconds = Seconds<900>;
 /// The delay before a retry: up to 12 hours, the longest that SQS can hide a message ("Amazon SQS visibility timeout").
-/// What is longer than [`DelaySeconds`] takes hops, or the message's own visibility.
+/// A delay above [`DelaySeconds`] takes hops, or the message's own visibility.
 pub type RetryDelay = Seconds<43_200>;
 pub type VisibilitySeconds = Seconds<43_200>;
 
 impl<const MAX: u16> Seconds<MAX> {
-    /// Nothing to wait for.
+    /// No delay.
     pub const ZERO: Self = Self(0);
     pub const MAX: Self = Self(MAX);
 
-    /// `None` above the longest.
+    /// `None` above `MAX`.
     #[must_use]
     pub fn new(seconds: u64) -> Option<Self> {
         u16::try_from(seconds).ok().filter(|seconds| *seconds <= MAX).map(Self)
     }
 
-    /// The longest if `seconds` is more.
+    /// `MAX` if `seconds` is more.
     #[must_use]
     pub fn saturating(seconds: u64) -> Self {
         Self::new(seconds).unwrap_or(Self::MAX)
@@ -73,10 +73,10 @@ impl<const MAX: u16> Seconds<MAX> {
 }
 
 impl RetryDelay {
-    /// The longest that one `DelaySeconds` can be.
+    /// The longest delay of one `DelaySeconds`.
     pub const SHORT_MAX: Self = Self(DelaySeconds::MAX.0);
 
-    /// [`RetryDelay::SHORT_MAX`], as serde asks for a default.
+    /// [`RetryDelay::SHORT_MAX`] as a function, for serde defaults.
     pub(crate) const fn short_max() -> Self {
         Self::SHORT_MAX
     }

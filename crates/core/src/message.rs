@@ -1,4 +1,4 @@
-//! Messages as SQS knows them, before anything is known of their content.
+//! Messages as SQS sees them, before their content is parsed.
 
 pub mod envelope;
 pub mod folding;
@@ -20,7 +20,7 @@ pub use outgoing::{Content, NotSendable, OutgoingMessage};
 pub use receipt::{Confirmed, Receipt};
 pub(crate) use sqs_rules::{check_name as check_attribute_name, is_surely_taken};
 
-/// A moment, UTC.
+/// A point in time, UTC.
 pub type Timestamp = DateTime<Utc>;
 
 /// Message attributes by name.
@@ -37,9 +37,9 @@ pub struct Attribute {
 /// The value of a message attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AttributeValue {
-    /// Of `String` and `Number` types.
+    /// For `String` and `Number` types.
     Text(String),
-    /// Of `Binary` types.
+    /// For `Binary` types.
     Binary(Vec<u8>),
 }
 
@@ -59,7 +59,7 @@ impl Attribute {
         }
     }
 
-    /// Bytes that the attribute takes of the message's limit: its name, its type and its value.
+    /// Bytes that count towards the message's limit: name, type and value.
     #[must_use]
     pub fn size(&self, name: &str) -> usize {
         name.len()
@@ -71,23 +71,23 @@ impl Attribute {
     }
 }
 
-/// Bytes that all attributes take of the message's limit.
+/// Bytes of all attributes that count towards the message's limit.
 #[must_use]
 pub fn attributes_size(attributes: &Attributes) -> usize {
     attributes.iter().map(|(name, attribute)| attribute.size(name)).sum()
 }
 
-/// A message as it was received, from a Lambda event or from `ReceiveMessage`.
+/// A received message, from a Lambda event or from `ReceiveMessage`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceivedMessage {
     /// SQS's own id of the message (not our `metadata.message_id`). A redrive keeps it, a re-send does not.
     pub sqs_message_id: String,
-    /// What deletes this receive of it.
+    /// Deletes this receive.
     pub receipt_handle: String,
-    /// The bytes as they came.
+    /// The body, unchanged.
     pub body: String,
     pub attributes: Attributes,
-    /// `SentTimestamp`: when it was sent to the first queue. A redrive keeps it.
+    /// `SentTimestamp`: the time when it was sent to its first queue. A redrive keeps it.
     pub sent_at: Timestamp,
     /// `ApproximateFirstReceiveTimestamp`. A redrive keeps it.
     pub first_received_at: Option<Timestamp>,
@@ -97,9 +97,9 @@ pub struct ReceivedMessage {
     pub message_group_id: Option<String>,
     /// The system attribute `AWSTraceHeader`.
     pub trace_header: Option<String>,
-    /// `SenderId`: who sent it to the first queue. A redrive keeps it.
+    /// `SenderId`: the sender to its first queue. A redrive keeps it.
     pub sender_id: Option<String>,
-    /// `DeadLetterQueueSourceArn`: set by a redrive, and by nothing else.
+    /// `DeadLetterQueueSourceArn`: set only by a redrive.
     pub redriven_from: Option<String>,
     /// The ARN of the queue it was received from.
     pub queue_arn: String,

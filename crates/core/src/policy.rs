@@ -1,4 +1,4 @@
-//! The retry policy: a JSON document, validated once, then a value that cannot be wrong.
+//! The retry policy: a JSON document, validated once, after which the value is always valid.
 
 mod backoff;
 mod circuit_breaker;
@@ -22,40 +22,41 @@ pub use circuit_breaker::CircuitBreaker;
 /// The schema of a policy document, JSON Schema 2020-12.
 pub const POLICY_SCHEMA: &str = include_str!("../schemas/retry-policy.schema.json");
 
-/// When a failed message comes back, and when it is given up.
+/// The conditions and delays of retries, and the limits after which a message is given up.
 ///
-/// Serde reads each member; [`Policy::from_json`] also sees to what they say together.
+/// Serde reads each member; [`Policy::from_json`] also checks the rules between members.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Policy {
     /// Retries after the first processing, 0..=1000.
     #[serde(deserialize_with = "numbers::whole::<_, _, 0, 1000>")]
     pub max_attempts: u32,
-    /// How long to wait before each.
+    /// The delay before each retry.
     #[serde(deserialize_with = "wire::object::<_, Backoff, _>")]
     pub backoff: Backoff,
     /// Delays above 900 s: the message hops on the intermediate DLQ until at most 900 s remain.
     pub long_delays: bool,
-    /// About how many messages come back to the source queue a second, at most, if `DelaySeconds` can hold them.
+    /// Approximate limit on the messages that come back to the source queue per second, as far as `DelaySeconds` can
+    /// hold them.
     #[serde(deserialize_with = "given")]
     pub max_redelivery_per_second: Option<RedeliveryRate>,
-    /// Give up when the next retry would come later than this after the message was first sent.
+    /// Gives a message up if the next retry would come more than this after its first send.
     #[serde(deserialize_with = "numbers::whole::<_, _, 1, 31_536_000>")]
     pub max_age_seconds: Option<u32>,
-    /// Only these error types are retried.
+    /// If set, only these error types are retried.
     #[serde(deserialize_with = "given")]
     pub retryable: Option<Globs>,
     /// These error types are not retried.
     #[serde(deserialize_with = "given")]
     pub non_retryable: Option<Globs>,
-    /// Further calls within the invocation, before a delayed retry is spent.
+    /// Immediate retries within the invocation, before a delayed retry is spent.
     #[serde(deserialize_with = "wire::object::<_, Immediate, _>")]
     pub immediate: Option<Immediate>,
-    /// How an outage is told, and what is done in one; without it each call is made, and each that fails is an attempt.
+    /// Detection and handling of an outage. Without it every call is made, and every failed call is an attempt.
     #[serde(deserialize_with = "circuit_breaker::or_false")]
     pub circuit_breaker: Option<CircuitBreaker>,
-    /// How often a message comes back that SQS moved because nobody answered for it, 0..=1000. These are no attempts.
-    /// See [`Policy::redrives_max`].
+    /// Limit on the returns of a message that SQS moved because nobody answered for it, 0..=1000. They are not
+    /// attempts. See [`Policy::redrives_max`].
     #[serde(deserialize_with = "numbers::whole::<_, _, 0, 1000>")]
     pub max_redrives: Option<u32>,
 }
@@ -68,7 +69,7 @@ impl RedeliveryRate {
     const MIN: f64 = 0.01;
     const MAX: f64 = 100_000.0;
 
-    /// `None` outside of the range.
+    /// `None` outside the range.
     #[must_use]
     pub fn new(per_second: f64) -> Option<Self> {
         (Self::MIN..=Self::MAX).contains(&per_second).then_some(Self(per_second))
@@ -80,30 +81,30 @@ impl RedeliveryRate {
     }
 }
 
-/// Retries inside the invocation, for blips: they spend no attempt.
+/// Retries within the invocation, for blips: they spend no attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Immediate {
     /// Calls after the first one, 1..=10.
     #[serde(deserialize_with = "numbers::whole::<_, _, 1, 10>")]
     pub max_attempts: u32,
-    /// Before each of them, at most 10 s.
+    /// Delay before each of them, at most 10 s.
     #[serde(rename = "delay_ms", deserialize_with = "numbers::milliseconds::<_, 10_000>")]
     pub delay: Duration,
 }
 
-/// Globs on error types: `*` any text, `?` one character. Each 1 to 128 characters, and no two the same.
+/// Globs on error types: `*` matches any text, `?` one character. Each has 1 to 128 characters, without duplicates.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(try_from = "Vec<String>")]
 pub struct Globs(Vec<WildMatch>);
 
 impl Globs {
-    /// Of our own.
+    /// Built-in globs.
     fn of(globs: &[&str]) -> Self {
         Self(globs.iter().map(|glob| WildMatch::new(glob)).collect())
     }
 
-    /// Whether one of them matches.
+    /// True if one of them matches.
     #[must_use]
     pub fn matches(&self, error_type: &str) -> bool {
         self.0.iter().any(|glob| glob.matches(error_type))
@@ -123,7 +124,7 @@ impl TryFrom<Vec<String>> for Globs {
     }
 }
 
-/// Why a policy is refused, every culprit with its JSON Pointer: what is said of it, to be put behind its name.
+/// The reason why a policy is refused, with the JSON Pointer of each culprit. The text follows the policy's name.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PolicyError {
     #[error("is not JSON: {0}")]
@@ -131,7 +132,7 @@ pub enum PolicyError {
     /// Broken rules and contradictions.
     #[error("is refused: {}", list(.0))]
     Refused(Vec<Violation>),
-    /// Members that the strategy cannot follow.
+    /// Members that the strategy does not support.
     #[error("{}", which(.0))]
     NotForStrategy(Vec<Violation>),
 }
@@ -150,15 +151,16 @@ impl Policy {
         wire::parse_over("{}", text)
     }
 
-    /// Parses and checks a policy document; what is absent is taken from another document instead of our default. A `preset` stands for its
-    /// own backoff.
+    /// Parses and checks a policy document. Defaults for absent members come from `defaults` instead of ours. A
+    /// `preset` stands for its own backoff.
     ///
-    /// # Errors As [`Policy::from_json`].
+    /// # Errors
+    /// As [`Policy::from_json`].
     pub fn from_json_over(defaults: &str, text: &str) -> Result<Self, PolicyError> {
         wire::parse_over(defaults, text)
     }
 
-    /// Of the breaker's settings; of our defaults for a message that was held before the breaker was turned off.
+    /// Reads the breaker's settings; our defaults if the breaker is off, for a message that was held before.
     pub(crate) fn with_breaker<T>(&self, read: impl FnOnce(&CircuitBreaker) -> T) -> T {
         match &self.circuit_breaker {
             Some(breaker) => read(breaker),
@@ -166,20 +168,20 @@ impl Policy {
         }
     }
 
-    /// `max_redrives`, or 20: with delays that grow to 900 s, and what SQS waits before it moves a message, about four
-    /// hours.
+    /// `max_redrives`, or 20: with delays that grow to 900 s, and SQS's own waiting before it moves a message, about
+    /// four hours.
     #[must_use]
     pub fn redrives_max(&self) -> u32 {
         self.max_redrives.unwrap_or(20)
     }
 
-    /// How often a message comes back that SQS has moved, whether it was answered in between or not: so the loop ends.
+    /// Limit on the returns of a message that SQS moved, answered in between or not, so that the loop ends.
     #[must_use]
     pub fn redrives_in_all_max(&self) -> u32 {
         self.redrives_max().saturating_mul(5).min(REDRIVES_MAX)
     }
 
-    /// The longest delay that the policy can have, whatever its backoff: 12 hours with long delays, else 900 s.
+    /// The longest delay of any backoff: 12 hours with long delays, else 900 s.
     #[must_use]
     pub const fn delay_limit(&self) -> RetryDelay {
         if self.long_delays { RetryDelay::MAX } else { RetryDelay::SHORT_MAX }

@@ -1,4 +1,4 @@
-//! What the rules need of the world. Two implementations: `redeliver-aws` and `redeliver-embedded`.
+//! The interfaces between the rules and the outside world. Implemented by `redeliver-aws` and `redeliver-embedded`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
@@ -19,19 +19,19 @@ pub trait Clock: Send + Sync {
     fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send;
 }
 
-/// Where domain events go: logs and metrics, or a counter.
+/// The receiver of domain events: logs and metrics, or a counter.
 pub trait Observer: Send + Sync {
     /// Must not fail and must not block.
     fn observe(&self, event: &Event);
-    /// Several at once, if that costs less.
+    /// Observes several events at once, if that costs less.
     fn observe_all(&self, events: &[Event]) {
         events.iter().for_each(|event| self.observe(event));
     }
-    /// The batch is over: what was gathered is told now.
+    /// Ends a batch: writes the events gathered so far.
     fn flush(&self) {}
 }
 
-/// Ends a batch: what was gathered is told when this is dropped, also if the function panics or is broken off.
+/// Ends a batch when dropped, even if the function panics or is cut off.
 #[derive(Debug)]
 pub struct FlushOnDrop<'a, O: Observer>(pub &'a O);
 
@@ -41,14 +41,14 @@ impl<O: Observer> Drop for FlushOnDrop<'_, O> {
     }
 }
 
-/// What became of one entry of a batch request.
+/// The outcome of one entry of a batch request.
 pub type EntryOutcome<T> = Result<T, EntryError>;
 
-/// Why an entry is not confirmed.
+/// The reason why an entry is not confirmed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{fault} ({code})")]
 pub struct EntryError {
-    /// Whose fault, and so whether another try can help.
+    /// Decides if another try can help.
     pub fault: Fault,
     /// SQS's code, e.g. `InvalidMessageContents`; never a payload.
     pub code: String,
@@ -61,50 +61,51 @@ impl EntryError {
     }
 }
 
-/// Whose fault it is.
+/// The party at fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 pub enum Fault {
-    /// The request was wrong: the same again would fail the same way.
+    /// The request was invalid: the same request would fail again.
     #[error("refused")]
     Sender,
-    /// Refused for now, too many requests or 503: later.
+    /// Refused for now, by throttling or a 503: may succeed later.
     #[error("throttled")]
     Throttled,
-    /// The request did not get there: no connection, for example.
+    /// The request did not reach the service: no connection, for example.
     #[error("not sent")]
     NotSent,
-    /// The service failed (a 5xx): it may or may not have been done.
+    /// The service failed (a 5xx): the request may have been carried out.
     #[error("the service failed")]
     Service,
-    /// No answer: it may or may not have been done.
+    /// No answer: the request may have been carried out.
     #[error("no answer")]
     NoAnswer,
 }
 
 impl Fault {
-    /// Whether the same request may succeed later.
+    /// True if the same request may succeed later.
     #[must_use]
     pub const fn is_retryable(self) -> bool {
         !matches!(self, Self::Sender)
     }
 
-    /// Whether the request may have been done all the same, so that another one may do it twice.
+    /// True if the request may have been carried out, so that a repetition may do it twice.
     ///
-    /// A 5xx may have been, also that of a single entry: a service that is slow behind its own front end, or behind a
-    /// gateway, has stored the message when they lose patience. It says that something went wrong, not how far it got.
+    /// That includes a 5xx, even for a single entry: a service that is slow behind its own front end, or behind a
+    /// gateway, has stored the message by the time these give up. A 5xx says that something went wrong, not how far the
+    /// request got.
     #[must_use]
     pub const fn may_be_done(self) -> bool {
         matches!(self, Self::Service | Self::NoAnswer)
     }
 }
 
-/// The sending half of a queue: all that most of the functions need.
+/// The sending half of a queue: all that most functions need.
 pub trait QueueSender: Send + Sync {
     /// Sends one batch, one request. One outcome per entry, in order: the SQS message id of each confirmed one.
     fn send_batch(&self, batch: Batch<'_>) -> impl Future<Output = Vec<EntryOutcome<String>>> + Send;
 }
 
-/// The half of a queue that changes when a received message is seen again.
+/// Control over a received message's visibility timeout.
 pub trait VisibilityControl: Send + Sync {
     /// Changes visibility from now, at most 10 (one request). One outcome per entry, in order.
     fn change_visibility_batch(
@@ -119,26 +120,26 @@ pub struct Receive {
     pub max_messages: u8,
     /// Long polling: up to 20 s.
     pub wait: Duration,
-    /// `None`: the queue's own.
+    /// `None`: the queue's own setting.
     pub visibility: Option<VisibilitySeconds>,
 }
 
 /// The counts of a queue.
 pub trait QueueDepth: Send + Sync {
-    /// Counts that SQS calls approximate: they may be a minute old.
+    /// The counts that SQS calls approximate: they may be a minute old.
     fn depth(&self) -> impl Future<Output = Result<Depth, EntryError>> + Send;
 }
 
-/// A whole queue: what an event source mapping, an auditor or a test needs.
+/// A complete queue, as an event source mapping, an auditor or a test needs it.
 pub trait Queue: QueueSender + VisibilityControl + QueueDepth {
-    /// Up to 10 messages; empty when none came within the wait. One that cannot be understood is left out: see
+    /// Up to 10 messages; empty if none came within the wait. Unreadable messages are left out: see
     /// [`Queue::take_unreadable`].
     fn receive(
         &self,
         request: Receive,
     ) -> impl Future<Output = Result<Vec<ReceivedMessage>, EntryError>> + Send;
-    /// What the receives until now have left out, each once. Not part of their answer, since only who polls for a
-    /// function has a use for it: to report them, as the function itself does behind an event source mapping.
+    /// Takes the unreadable messages of all receives so far. Separate from the answer, since only a poller of a
+    /// function needs them: it reports them, as the function itself does behind an event source mapping.
     fn take_unreadable(&self) -> Vec<Unreadable>;
     /// Deletes receives by receipt handle, at most 10 (one request). One outcome per entry, in order.
     fn delete_batch(&self, handles: &[String]) -> impl Future<Output = Vec<EntryOutcome<()>>> + Send;
@@ -146,13 +147,13 @@ pub trait Queue: QueueSender + VisibilityControl + QueueDepth {
     fn url(&self) -> &str;
 }
 
-/// A received message that could not be understood. It stays in its queue, and is seen again when its visibility
-/// timeout ends.
+/// A received message that could not be parsed. It stays in its queue, and is visible again after its visibility
+/// timeout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreadable {
     /// SQS's id; empty if the answer has none.
     pub sqs_message_id: String,
-    /// Of this receive; empty if the answer has none.
+    /// The handle of this receive; empty if the answer has none.
     pub receipt_handle: String,
 }
 
@@ -175,9 +176,9 @@ impl Depth {
     }
 }
 
-/// Invokes Lambda functions without waiting for what they answer.
+/// Invokes Lambda functions without waiting for their answers.
 pub trait AsyncInvoker: Send + Sync {
-    /// `Ok` when Lambda has queued the event. The payload is JSON, the function an ARN.
+    /// `Ok` once Lambda has queued the event. The payload is JSON, the function an ARN.
     fn invoke(
         &self,
         function_arn: &str,
@@ -185,19 +186,19 @@ pub trait AsyncInvoker: Send + Sync {
     ) -> impl Future<Output = Result<(), NotInvoked>> + Send;
 }
 
-/// Why an event is not known to be queued.
+/// The reason why an event is not known to be queued.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NotInvoked {
-    /// It has more bytes than Lambda takes.
+    /// Larger than Lambda accepts.
     #[error("too large")]
     TooLarge,
-    /// Lambda does not take it for JSON.
+    /// Not JSON, according to Lambda.
     #[error("not understood")]
     Invalid,
-    /// A throttle, a fault, a missing right or function, or no answer (then it may be queued): later it may be taken.
+    /// A throttle, a fault, a missing permission or function, or no answer (it may be queued then): may succeed later.
     #[error("not now ({code})")]
     NotNow {
-        /// Lambda's code, or a name of ours; never a payload.
+        /// Lambda's code, or one of ours; never a payload.
         code: String,
     },
 }
@@ -211,7 +212,7 @@ pub trait QueueService: Send + Sync {
         name: &str,
         settings: &QueueSettings,
     ) -> impl Future<Output = Result<Self::Queue, EntryError>> + Send;
-    /// Deletes a queue and what is in it.
+    /// Deletes a queue and its messages.
     fn delete_queue(&self, queue: &Self::Queue) -> impl Future<Output = Result<(), EntryError>> + Send;
 }
 
@@ -224,7 +225,7 @@ pub struct QueueSettings {
     pub retention: Duration,
     /// `RedrivePolicy`.
     pub redrive: Option<Redrive>,
-    /// Tags, so that a person sees whose queue it is.
+    /// Tags, so that a human sees whose queue it is.
     pub tags: BTreeMap<String, String>,
 }
 
@@ -249,7 +250,7 @@ impl Default for QueueSettings {
 
 /// A function behind an event source mapping.
 pub trait Function: Send + Sync {
-    /// Handles one batch before `deadline`, when the process may be stopped. The answer is the records that are done; all
+    /// Handles one batch before `deadline`, when the process may be stopped. Returns the records that are done; all
     /// others are received again.
     fn process(
         &self,
@@ -257,8 +258,8 @@ pub trait Function: Send + Sync {
         deadline: Timestamp,
     ) -> impl Future<Output = Vec<Confirmed>> + Send;
 
-    /// [`Self::process`], with the answer that an event source mapping gets: `batchItemFailures`, the SQS message ids of
-    /// the records that are not confirmed.
+    /// [`Self::process`] with the answer for an event source mapping: `batchItemFailures`, the SQS message ids of the
+    /// unconfirmed records.
     fn batch_item_failures(
         &self,
         records: Vec<ReceivedMessage>,
@@ -272,7 +273,7 @@ pub trait Function: Send + Sync {
 }
 
 fn unconfirmed(received: Vec<Receipt>, confirmed: Vec<Confirmed>) -> Vec<String> {
-    // Counted, so that of two records that look the same only one is done if only one was confirmed.
+    // Counted, so that of two identical records only one is done if only one was confirmed.
     let mut done: HashMap<Receipt, u32> = HashMap::with_capacity(confirmed.len());
     for record in confirmed {
         *done.entry(record.into_receipt()).or_default() += 1;
@@ -308,7 +309,7 @@ impl<T: AsyncInvoker> AsyncInvoker for &T {
     }
 }
 
-/// One that is borrowed or shared.
+/// A borrowed or shared observer.
 impl<P: Deref<Target: Observer> + Send + Sync> Observer for P {
     fn observe(&self, event: &Event) {
         (**self).observe(event);
@@ -358,7 +359,7 @@ mod tests {
         assert_eq!(failures(&["1", "2", "3"], &records), [""; 0]);
     }
 
-    /// An event source mapping deletes by message id: the copy that failed must not be deleted with the other one.
+    /// An event source mapping deletes by message id: the failed copy must not be deleted with the other one.
     #[test]
     fn of_two_receives_of_one_message_the_one_that_failed_is_reported() {
         assert_eq!(failures(&["1"], &[("a", "1"), ("a", "2")]), ["a"]);

@@ -1,5 +1,5 @@
-//! Failed messages sent again: decide → re-send with a delay, hop, or give up → report. By the failed-message-processor,
-//! and with the strategy `direct-resend` by the message-processor itself.
+//! Sends failed messages again: decide → re-send with a delay, hop, or give up → report. Used by the
+//! failed-message-processor, and with the strategy `direct-resend` by the message-processor itself.
 
 mod pacer;
 
@@ -15,19 +15,19 @@ use crate::policy::Policy;
 use crate::ports::{Clock, Observer, QueueDepth, QueueSender};
 pub use pacer::Pacer;
 
-/// Where failed messages go again, and how many wait there.
+/// The queues that failed messages are sent to, and the last count of waiting messages.
 #[derive(Debug)]
 pub struct Redelivery<Q> {
-    /// Where messages are sent again.
+    /// Receives re-sends.
     pub source_queue: Q,
-    /// Where a message with a long delay waits in hops.
+    /// Receives hops: messages with a long delay wait there.
     pub intermediate_dlq: Q,
-    /// What is remembered for `max_redelivery_per_second`.
+    /// The cached count for `max_redelivery_per_second`.
     pub pacer: Pacer,
 }
 
 impl<Q> Redelivery<Q> {
-    /// Between these queues, with nothing to remember.
+    /// For these queues, without a count.
     #[must_use]
     pub fn new(source_queue: Q, intermediate_dlq: Q) -> Self {
         Self { source_queue, intermediate_dlq, pacer: Pacer::default() }
@@ -35,8 +35,8 @@ impl<Q> Redelivery<Q> {
 }
 
 impl<Q: QueueSender + QueueDepth> Redelivery<Q> {
-    /// The routes of a batch: none yet. If the policy has a rate, this asks how many messages wait, which may take
-    /// two seconds, and a quarter of what is left until `deadline`: delays are counted from later.
+    /// Begins a batch. If the policy has a rate, this asks SQS for the number of waiting messages, which may take two
+    /// seconds, but at most a quarter of the time until `deadline`; delays count from afterwards.
     pub async fn begin(
         &self,
         policy: &Policy,
@@ -54,7 +54,7 @@ impl<Q: QueueSender + QueueDepth> Redelivery<Q> {
         Routes { pace, ..Routes::default() }
     }
 
-    /// Sends all messages of a batch, the verdicts among them.
+    /// Sends all messages of a batch, verdicts included.
     pub async fn send<C: Clock, O: Observer>(
         &self,
         outbox: &Outbox<'_, C, O>,
@@ -68,7 +68,7 @@ impl<Q: QueueSender + QueueDepth> Redelivery<Q> {
             outbox.send(annotation_queue, "verdict", verdicts),
         );
         if let Some((_, waiting)) = pace {
-            // Only a confirmed re-send has been paced.
+            // Only a confirmed re-send counts as paced.
             let is_paced = |record: &&Confirmed| paced.iter().any(|paced| paced == record.sqs_message_id());
             let paced = resends.iter().filter(is_paced).count();
             if paced > 0 {
@@ -80,25 +80,25 @@ impl<Q: QueueSender + QueueDepth> Redelivery<Q> {
     }
 }
 
-/// Where the failed messages of a batch go.
+/// The messages of a batch, by destination.
 #[derive(Debug, Default)]
 #[must_use = "its messages are received again unless they are sent"]
 pub struct Routes {
-    /// The window of `max_redelivery_per_second`, and how many messages wait.
+    /// The window of `max_redelivery_per_second`, and the number of waiting messages.
     pace: Option<(Window, u64)>,
-    /// To the source queue.
+    /// For the source queue.
     resends: Vec<Outgoing>,
-    /// To the intermediate DLQ.
+    /// For the intermediate DLQ.
     hops: Vec<Outgoing>,
-    /// To the annotation queue.
+    /// For the annotation queue.
     verdicts: Vec<Outgoing>,
-    /// SQS's ids of the records whose re-sends are stretched.
+    /// SQS message ids of the records with stretched re-sends.
     paced: Vec<String>,
     exceeds_rate: bool,
 }
 
 impl Routes {
-    /// Decides on one message.
+    /// Decides on a message, and adds it.
     pub fn add(&mut self, policy: &Policy, failed: FailedMessage, now: Timestamp) {
         match decide(policy, &failed, self.pace.map(|(window, _)| window), now) {
             Decision::Resend(retry) => self.resend(failed, retry, now),
@@ -107,12 +107,12 @@ impl Routes {
         }
     }
 
-    /// A message that waits for another 900 s on the intermediate DLQ.
+    /// Adds a message that waits for another 900 s on the intermediate DLQ.
     pub fn hop(&mut self, hop: Outgoing) {
         self.hops.push(hop);
     }
 
-    /// A message that is given up.
+    /// Adds a message that is given up.
     pub fn give_up(&mut self, verdict: Outgoing) {
         self.verdicts.push(verdict);
     }

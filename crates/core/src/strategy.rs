@@ -1,5 +1,4 @@
-//! The strategies: how a message that failed comes back. What one is has a file of its own in `strategy/`, and this file
-//! is the registry: it has them all by name.
+//! The strategies: how a failed message comes back. Each has its own file in `strategy/`; this one is the registry.
 
 mod async_retry;
 mod delayed_resend;
@@ -17,34 +16,33 @@ use crate::policy::{Policy, PolicyError};
 use crate::redelivery::Redelivery;
 pub use queues::{NeededQueue, Redrive, Role, SOURCE_RETENTION};
 
-/// How a message that failed comes back.
+/// The way in which a failed message comes back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, VariantArray)]
 pub enum Strategy {
     /// It is handed off to the intermediate DLQ and sent again with a delay.
     #[default]
     DelayedResend,
-    /// It is sent again with a delay by the function that called it; what that cannot do goes by the intermediate DLQ.
+    /// It is sent again with a delay by the function that called it; other failures go through the intermediate DLQ.
     DirectResend,
     /// It stays on the source queue, hidden for the delay; each retry is a receive.
     Visibility,
-    /// What failed is an asynchronous invocation of a Lambda function, and Lambda's record of it goes to the retry
-    /// queue.
+    /// The failure is that of an asynchronous Lambda invocation, whose record Lambda sends to the retry queue.
     AsyncRetry,
 }
 
-/// All that a strategy's name stands for.
+/// The definition of a strategy.
 pub struct Definition {
     name: &'static str,
-    /// In a line, for people.
+    /// One line, for humans.
     pub summary: &'static str,
-    /// The retry policy whose members count if a policy does not have them, as JSON.
+    /// Defaults for members that a policy omits, as JSON.
     pub default_policy: &'static str,
-    /// Each finds a member of a policy that the strategy cannot follow.
+    /// Each finds a policy member that the strategy does not support.
     refusals: &'static [fn(&Policy) -> Option<Violation>],
     queues: fn(max_attempts: u32) -> Vec<NeededQueue>,
-    /// Whether the source queue has messages for a message-processor. [`OnFailure`] is what that does with a failed one.
+    /// True if a message-processor reads the source queue. [`OnFailure`] is its way to handle failures.
     pub has_message_processor: bool,
-    /// Whether each receive of the source queue is an attempt: SQS counts them, and the message says nothing of it.
+    /// True if each receive from the source queue is an attempt: SQS counts them, and the message does not.
     pub attempts_are_receives: bool,
 }
 
@@ -61,7 +59,7 @@ impl Strategy {
         }
     }
 
-    /// As settings and the command line have it.
+    /// The name in settings and on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         self.definition().name
@@ -73,7 +71,7 @@ impl Strategy {
         Self::ALL.iter().copied().find(|strategy| strategy.name() == name)
     }
 
-    /// Reads a policy for this strategy: what is absent is as in its default policy.
+    /// Parses a policy for this strategy, with the strategy's defaults.
     ///
     /// # Errors
     /// As [`Policy::from_json`] and [`Strategy::check`].
@@ -82,17 +80,17 @@ impl Strategy {
         self.check(&policy).map(|()| policy)
     }
 
-    /// Whether the strategy can follow a policy. How long SQS can hide a message is not looked at: that depends on the
-    /// queue.
+    /// Checks that the strategy supports a policy. The longest time that SQS can hide a message is not checked: it
+    /// depends on the queue.
     ///
     /// # Errors
-    /// All members that it cannot follow.
+    /// All members that it does not support.
     pub fn check(self, policy: &Policy) -> Result<(), PolicyError> {
         let wrong: Vec<_> = self.definition().refusals.iter().filter_map(|refusal| refusal(policy)).collect();
         if wrong.is_empty() { Ok(()) } else { Err(PolicyError::NotForStrategy(wrong)) }
     }
 
-    /// The queues, for a policy with so many attempts; a dead-letter queue before the queue whose messages end there.
+    /// The queues for a policy with `max_attempts`; a dead-letter queue comes before the queues that it serves.
     #[must_use]
     pub fn queues(self, max_attempts: u32) -> Vec<NeededQueue> {
         (self.definition().queues)(max_attempts)
@@ -105,39 +103,39 @@ impl fmt::Display for Strategy {
     }
 }
 
-/// What a message-processor does with a message that failed, and the queues that it does it with: their URLs in its
-/// settings, and then the queues themselves.
+/// A message-processor's way to handle failed messages, with the queues that it needs: first as URLs in its settings,
+/// then as the queues themselves.
 #[derive(Debug)]
 pub enum OnFailure<Q> {
-    /// It is handed off to the failed-message-processor, which sends it again with a delay.
+    /// Handed off to the failed-message-processor, which sends it again with a delay.
     DelayedResend {
-        /// Where it is handed off.
+        /// Receives hand-offs.
         intermediate_dlq: Q,
     },
-    /// It is sent again with a delay by this function. What SQS moves still comes to the failed-message-processor.
+    /// Sent again with a delay by this function. Messages that SQS moves still go to the failed-message-processor.
     DirectResend(Redelivery<Q>),
-    /// It stays on its queue, hidden for the policy's delay. The queue counts its retries.
+    /// Hidden on its queue for the policy's delay. The queue counts its retries.
     Visibility {
-        /// Its queue.
+        /// The queue on which it stays.
         source_queue: Q,
         queue_times: QueueTimes,
     },
 }
 
-/// Where a message-processor finds what its strategy needs: in its settings, or in queues that are there.
+/// The source of a strategy's queues: settings, or existing queues.
 pub trait Wiring {
     type Queue;
 
-    /// `None` if there is none. Settings note what they miss.
+    /// `None` if there is none. Settings record what is missing.
     fn queue(&mut self, role: Role) -> Option<Self::Queue>;
 
-    /// Of the source queue.
+    /// The times of the source queue.
     fn queue_times(&mut self) -> Option<QueueTimes>;
 }
 
 impl<Q> OnFailure<Q> {
-    /// Asks for all that the strategy needs, also if some of it is missing. `None` if it is, or if the strategy has no
-    /// message-processor.
+    /// Collects everything that the strategy needs, even after something is missing. `None` if anything is, or if the
+    /// strategy has no message-processor.
     pub fn wired(strategy: Strategy, mut wiring: impl Wiring<Queue = Q>) -> Option<Self> {
         match strategy {
             Strategy::DelayedResend => {
@@ -156,7 +154,7 @@ impl<Q> OnFailure<Q> {
         }
     }
 
-    /// The same with other queues, each made of one of these.
+    /// The same with each queue converted.
     pub fn map<R>(self, queue: impl Fn(Q) -> R) -> OnFailure<R> {
         match self {
             Self::DelayedResend { intermediate_dlq } => {
@@ -180,7 +178,7 @@ impl<Q> OnFailure<Q> {
         }
     }
 
-    /// Of the queue on which failed messages stay, if they do.
+    /// The times of the queue on which failed messages stay; `None` with other strategies.
     #[must_use]
     pub const fn queue_times(&self) -> Option<QueueTimes> {
         match self {
@@ -190,13 +188,13 @@ impl<Q> OnFailure<Q> {
     }
 }
 
-/// Without an intermediate DLQ nothing comes back that SQS moved.
+/// Without an intermediate DLQ, messages that SQS moves do not come back.
 fn redriven(policy: &Policy) -> Option<Violation> {
     let rule = "which is for the strategies delayed-resend and direct-resend: remove it";
     policy.max_redrives.map(|_| Violation::new("/max_redrives", rule))
 }
 
-/// If nothing is sent to a source queue again, nothing can be paced.
+/// Without re-sends to a source queue, nothing can be paced.
 fn paced(policy: &Policy) -> Option<Violation> {
     let rule = "which is for the strategies delayed-resend and direct-resend: remove it";
     policy.max_redelivery_per_second.map(|_| Violation::new("/max_redelivery_per_second", rule))

@@ -1,5 +1,5 @@
-//! What several test modules share. `redeliver-testing` has more, but a unit test cannot use it: it is built on another
-//! copy of these types.
+//! Helpers for several test modules. `redeliver-testing` has more, but a unit test cannot use it: it is built on
+//! another copy of these types.
 
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
@@ -9,7 +9,7 @@ use crate::limits::MESSAGE_BYTES_MAX;
 use crate::message::origin::Origin;
 use crate::message::{Attribute, AttributeValue, Attributes, ReceivedMessage, Timestamp, attributes_size};
 
-/// Texts as targets and attackers write them: illegal characters, what JSON escapes, wide characters, nothing, 100 KiB.
+/// Texts from targets and attackers: illegal characters, JSON escapes, wide characters, nothing, 100 KiB.
 pub(crate) fn any_text() -> impl Strategy<Value = String> {
     const PARTS: [&str; 12] =
         ["\0", "\u{1}", "\u{FFFE}", "\u{FFFF}", "😀", "é", "\"", "\\", "\n", "\t", "word ", "4711"];
@@ -20,7 +20,7 @@ pub(crate) fn any_text() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Text that SQS lets a producer send.
+/// Text that SQS accepts from a producer.
 fn legal_text() -> impl Strategy<Value = String> {
     const PARTS: [&str; 8] = ["\"", "\\", "\n", "é", "😀", "\u{FFFD}", "x", "{}"];
     prop_oneof![
@@ -41,7 +41,7 @@ fn attribute() -> impl Strategy<Value = Attribute> {
         .prop_map(|(data_type, value)| Attribute { data_type: data_type.to_owned(), value })
 }
 
-/// A producer's attributes, 0..=10, also with names that a final record wants.
+/// A producer's attributes, 0..=10, some with names that a final record uses.
 pub(crate) fn producer_attributes() -> impl Strategy<Value = Attributes> {
     let names = vec![
         "ErrorType",
@@ -67,8 +67,8 @@ pub(crate) fn producer_attributes() -> impl Strategy<Value = Attributes> {
     })
 }
 
-/// A producer's attributes and the size of a body that SQS took beside them: small, any, almost full, exactly 1 MiB
-/// together.
+/// A producer's attributes, and the size of a body that SQS accepted beside them: small, any, almost full, exactly 1
+/// MiB together.
 pub(crate) fn sent_message() -> impl Strategy<Value = (Attributes, usize)> {
     producer_attributes().prop_flat_map(|attributes| {
         let most = MESSAGE_BYTES_MAX - attributes_size(&attributes);
@@ -85,7 +85,7 @@ pub(crate) fn sent_message() -> impl Strategy<Value = (Attributes, usize)> {
 
 pub(crate) const SOURCE_ARN: &str = "arn:aws:sqs:eu-central-1:000000000000:source";
 
-/// So many seconds after 2026-07-25T17:20:00Z.
+/// Seconds after 2026-07-25T17:20:00Z.
 pub(crate) fn at(second: i64) -> Timestamp {
     Timestamp::from_timestamp(1_785_000_000 + second, 0).unwrap()
 }
@@ -102,7 +102,7 @@ pub(crate) fn delivery() -> Delivery {
     }
 }
 
-/// A message on the intermediate DLQ, sent a minute before second 0; moved from this queue, if there is one.
+/// A message on the intermediate DLQ, sent a minute before second 0; moved from this queue, if given.
 pub(crate) fn received(redriven_from: Option<&str>) -> ReceivedMessage {
     ReceivedMessage {
         sqs_message_id: "n".to_owned(),

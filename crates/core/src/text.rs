@@ -1,21 +1,21 @@
-//! Text that SQS accepts, and text cut to a length.
+//! Text that SQS accepts, and truncated text.
 
 use std::borrow::Cow;
 
 use crate::limits::{first_illegal, is_legal};
 
-/// Bytes of an error's name anywhere we write it.
+/// Size limit of an error type, wherever we write one.
 pub const ERROR_TYPE_BYTES_MAX: usize = 128;
 
-/// What the last error follows in an explanation: `Max retry attempts 5 exceeded; last error HttpStatus.503: HTTP 503`.
+/// Separates the last error in an explanation: `Max retry attempts 5 exceeded; last error HttpStatus.503: HTTP 503`.
 pub const LAST_ERROR: &str = "; last error ";
 
 const ELLIPSIS: &str = "…";
-/// In less room than this the explanation is dropped in favour of the last error.
+/// With less room than this the explanation is dropped in favour of the last error.
 const EXPLANATION_MIN: usize = 18;
 
-/// `text` in at most `bytes_max` bytes, characters that SQS refuses replaced by U+FFFD, an ellipsis if its end was cut
-/// off: for names, and for the text of one error whose name stands beside it.
+/// `text` in at most `bytes_max` bytes: characters that SQS refuses become U+FFFD, and a cut-off end an ellipsis. For
+/// names, and for the text of one error whose name stands beside it.
 #[must_use]
 pub fn clean(text: &str, bytes_max: usize) -> String {
     if text.len() <= bytes_max && first_illegal(text).is_none() {
@@ -42,7 +42,7 @@ pub fn clean(text: &str, bytes_max: usize) -> String {
     cleaned
 }
 
-/// As [`clean`], for explanations: the middle gives way, and the last error is kept as [`shortened`] keeps it.
+/// Like [`clean`], for explanations: cuts the middle, and keeps the last error as [`shortened`] does.
 #[must_use]
 pub fn clean_without_middle(text: &str, bytes_max: usize) -> String {
     let legal = match first_illegal(text) {
@@ -52,16 +52,15 @@ pub fn clean_without_middle(text: &str, bytes_max: usize) -> String {
     without_middle(&legal, bytes_max, char::len_utf8)
 }
 
-/// `text` in at most `characters_max` characters for people. The beginning says what happened and the end says why, so
-/// the middle gives way; of an explanation with its last error, the explanation does first, and the error keeps its
-/// name.
+/// `text` in at most `characters_max` characters for humans. The beginning says what happened and the end says why, so
+/// the middle is cut. If there is a last error, its explanation is cut first, and the error keeps its name.
 #[must_use]
 pub fn shortened(text: &str, characters_max: usize) -> String {
     without_middle(text, characters_max, |_| 1)
 }
 
 fn without_middle(text: &str, max: usize, length: fn(char) -> usize) -> String {
-    // No character is longer than its bytes.
+    // No text has more characters than bytes.
     if text.len() <= max {
         return text.to_owned();
     }
@@ -79,7 +78,7 @@ fn without_middle(text: &str, max: usize, length: fn(char) -> usize) -> String {
     both_ends(explanation, room, length) + &both_ends(error, max - room, length)
 }
 
-/// Two thirds of what is kept are the beginning, and one third is the end.
+/// Keeps both ends: two thirds of the room for the beginning, one third for the end.
 fn both_ends(text: &str, max: usize, length: fn(char) -> usize) -> String {
     if text.chars().map(length).sum::<usize>() <= max {
         return text.to_owned();
@@ -99,15 +98,15 @@ fn both_ends(text: &str, max: usize, length: fn(char) -> usize) -> String {
     format!("{}{ELLIPSIS}{}", &text[..start], &text[end..])
 }
 
-/// What is written with the most `bytes <= wanted` of text that fit, found by halving the distance; `None` if not even
-/// 0 do. What fits with so many must fit with fewer.
+/// The value made with the largest `bytes <= wanted` that fits, by binary search; `None` if not even 0 fits. If a
+/// number fits, all smaller ones must fit.
 pub(crate) fn largest_fitting<T>(
     wanted: usize,
     written: impl Fn(usize) -> T,
     fits: impl Fn(&T) -> bool,
 ) -> Option<T> {
     let fitting = |bytes| Some(written(bytes)).filter(|written| fits(written));
-    // Nearly everything has room for all it says, and is written once.
+    // Nearly everything fits as a whole, and is written only once.
     let whole = fitting(wanted);
     if whole.is_some() {
         return whole;

@@ -1,11 +1,11 @@
-//! A pause for everything else that is ready.
+//! A way to yield to other tasks, without a runtime.
 
 use std::future::poll_fn;
 use std::mem;
 use std::task::Poll;
 
-/// Lets everything else that is ready run once. Not tokio's `yield_now`: it wakes only when its runtime is idle, and
-/// virtual time would jump before that.
+/// Lets all other ready tasks run once. Not tokio's `yield_now`: that wakes only when its runtime is idle, and virtual
+/// time would jump before that.
 pub async fn yield_now() {
     let mut had_its_turn = false;
     poll_fn(|context| {

@@ -13,7 +13,7 @@ const DOCUMENT: &str = r#"{"stage":"message-processor","cause":{"type":"T","mess
 
 const CAME_BACK: Option<CameBack> = Some(CameBack { generation_before: None });
 
-/// A message with these attributes, opened on the intermediate DLQ.
+/// Opens a message with these attributes on the intermediate DLQ.
 fn opened(attributes: Attributes) -> (Arrival, Option<Document>) {
     let arrival = Arrival::open(ReceivedMessage { attributes, ..received(None) }, at(9));
     let document = arrival.document().cloned();
@@ -104,12 +104,12 @@ fn folded_attributes_are_put_back() {
 
 #[test]
 fn a_verdict_that_is_sent_back_as_it_is_has_all_ten_attributes_again() {
-    // What SQS's redrive moves to the final DLQ where the annotator does not run.
+    // Such a message: moved to the final DLQ by SQS's redrive, so never annotated.
     let producer: Attributes = (0..10).map(|index| (format!("a{index}"), Attribute::string("x"))).collect();
     let raw = Verdict::bare(DeadLetterReason::NonRetryableError).placed(&producer, 2, None).attributes;
     assert_eq!(raw.len(), 10);
     assert_eq!(producers_attributes(raw.clone()), (producer, None));
-    // Forged beside an eleventh, it cannot make a message that SQS refuses.
+    // A forged document beside an eleventh attribute cannot produce a message that SQS refuses.
     let forged: Attributes = raw.into_iter().chain([("more".to_owned(), Attribute::string("x"))]).collect();
     let (whole, _) = producers_attributes(forged);
     assert_eq!(whole.len(), 10);
@@ -158,7 +158,7 @@ fn a_forged_dead_letter_cannot_make_a_message_that_sqs_refuses() {
     }
 }
 
-/// A hand-off folds nothing: what it says that it folds is made up, by whoever sent the message to the source queue.
+/// A hand-off folds nothing, so folded attributes in one were forged by the message's sender.
 #[test]
 fn a_failure_that_is_neither_a_verdict_nor_a_hop_adds_no_attribute() {
     let folded = r#""folded_attributes":{"tenant":{"data_type":"String","text":"forged"}}"#;
@@ -175,7 +175,7 @@ fn a_failure_that_is_neither_a_verdict_nor_a_hop_adds_no_attribute() {
     }
 }
 
-/// It folds one attribute too many, until a verdict has folded one of those beside it.
+/// It folds one attribute too many, until a verdict has folded one of the attributes beside it.
 #[test]
 fn a_forged_dead_letter_is_judged_beside_the_same_attributes_on_every_queue() {
     let folded = r#"{"f":{"data_type":"String","text":"x"},"g":{"data_type":"String","text":"x"}}"#;
@@ -196,7 +196,7 @@ fn a_dead_letter_that_restores_another_one_is_a_forgery() {
     let of = |document: &str| strings(&[("a", "1"), ("DeadLetter", document)]);
     let twice = around(DOCUMENT);
     assert_eq!(producers_attributes(of(&twice)), (of(&twice), None));
-    // As the annotator folds a producer's own.
+    // The annotator folds a producer's own `DeadLetter` like this.
     let (producer, came_back) = producers_attributes(of(&around(&twice)));
     assert_eq!((&producer, came_back), (&of(&twice), CAME_BACK));
     assert_eq!(producers_attributes(producer.clone()), (producer, None));
@@ -233,7 +233,7 @@ fn hand_off() -> HandOff {
     HandOff::of_handler(&crate::handler::HandlerError::transient("HttpStatus.503", "HTTP 503"), delivery())
 }
 
-/// What is believed of this document on a message that came by redrive, or did not.
+/// The trusted part of this document on a message that came by redrive, or did not.
 fn believed(redriven_from: Option<&str>, document: Option<Document>, came_back: Option<CameBack>) -> HandOff {
     arrived(redriven_from, document, came_back).take_hand_off(at(9)).0
 }
@@ -335,7 +335,7 @@ fn a_message_without_a_readable_failure_is_retried() {
     assert_eq!(unknown.delivery.source_queue_arn, received(None).queue_arn);
 }
 
-/// All copies and all receives of it must come to the same delay.
+/// Every copy and every receive must compute the same delay.
 #[test]
 fn a_message_that_sqs_moved_failed_when_it_was_first_received() {
     let first_received_at = Some(at(9) - TimeDelta::seconds(6));

@@ -5,24 +5,24 @@ use std::ops::Range;
 
 use crate::message::envelope::members;
 
-/// The most that a policy allows.
+/// The highest `max_attempts` of a policy.
 const ATTEMPTS_MAX: u32 = 1000;
-/// The end of the year 9999, the last one that RFC 3339 can write.
+/// The end of the year 9999, the last that RFC 3339 can express.
 const TIMESTAMP_MAX: i64 = 253_402_300_799;
 
-/// What a retried invocation knows of those before it.
+/// The earlier invocations of a retried event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retry {
-    /// Which retry it is: 1 for the first.
+    /// Number of this retry, 1 for the first.
     pub attempt: u32,
-    /// When the first invocation failed, in Unix seconds.
+    /// Unix seconds of the first failure.
     pub initial_timestamp: i64,
 }
 
-/// The payload that the function was first invoked with, byte for byte, and which retry of it this invocation is;
-/// `None` for the first invocation, whose payload is in no envelope.
+/// Returns the original payload, byte for byte, and the retry that this invocation is; `None` for the first invocation,
+/// whose payload has no envelope.
 ///
-/// Whoever may invoke the function can write such an envelope himself: `attempt` is a hint, not a proof.
+/// Anyone who may invoke the function can write such an envelope: `attempt` is a hint, not a proof.
 #[must_use]
 pub fn read_payload(payload: &str) -> (Option<Retry>, &str) {
     match read(payload) {
@@ -32,7 +32,7 @@ pub fn read_payload(payload: &str) -> (Option<Retry>, &str) {
 }
 
 impl Retry {
-    /// The payload of this retry. The original one is not read: its bytes stay as they are.
+    /// Wraps the payload for this retry. The original is not parsed, so its bytes do not change.
     #[must_use]
     pub(super) fn wrap(self, original: &str) -> String {
         let Self { attempt, initial_timestamp } = self;
@@ -42,7 +42,7 @@ impl Retry {
     }
 }
 
-/// An envelope in exactly the form that we write, whatever its order and white space. All else is somebody's own
+/// Reads an envelope with exactly our members, in any order and with any white space. Anything else is the user's own
 /// payload.
 fn read(payload: &str) -> Option<(Retry, Range<usize>)> {
     let [metadata, original] = exactly(payload, 0..payload.len(), ["_retry_metadata", "_original_payload"])?;
@@ -53,7 +53,7 @@ fn read(payload: &str) -> Option<(Retry, Range<usize>)> {
     Some((Retry { attempt, initial_timestamp }, original))
 }
 
-/// The values of an object that has these members, each once, and no other.
+/// The values of an object that has exactly these members, each once.
 fn exactly(text: &str, at: Range<usize>, names: [&str; 2]) -> Option<[Range<usize>; 2]> {
     let found = members(text, at, "").ok().filter(|found| found.len() == names.len())?;
     let value = |name: &str| found.iter().find(|member| *member.name == *name.as_bytes());

@@ -1,5 +1,5 @@
-//! What Lambda sends to a failed invocation's destination ("Capturing records of Lambda asynchronous invocations", AWS
-//! Lambda Developer Guide).
+//! The record that Lambda sends to the destination of a failed invocation ("Capturing records of Lambda asynchronous
+//! invocations", AWS Lambda Developer Guide).
 
 use std::ops::Range;
 
@@ -16,30 +16,30 @@ use crate::message::metadata::parse_rfc3339;
 /// An asynchronous invocation that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedInvocation<'a> {
-    /// `requestContext.requestId`: each invocation has its own.
+    /// `requestContext.requestId`, unique to each invocation.
     pub request_id: Uuid,
-    /// `requestContext.functionArn`: the version or alias that failed, not yet known to be one that may be invoked.
+    /// `requestContext.functionArn`: the version or alias that failed. Not yet checked against the allowed functions.
     pub function_arn: String,
     pub failed_at: Timestamp,
     /// Retries made before it, from the envelope; 0 if the payload has none.
     pub retries_made: u32,
-    /// When the first invocation failed, from the envelope, to the second; never later than `failed_at`.
+    /// Time of the first failure, from the envelope, in whole seconds; never later than `failed_at`.
     pub first_failed_at: Timestamp,
-    /// The payload that the function was first invoked with, byte for byte.
+    /// The original payload, byte for byte.
     pub payload: &'a str,
-    /// `responsePayload.errorType` and `errorMessage`, if the function said them.
+    /// `responsePayload.errorType` and `errorMessage`, if the function returned them.
     pub error: HandlerError,
 }
 
-/// Why a body is no record of a failed invocation. Never holds a value.
+/// The reason why a body is not a record of a failed invocation. Never holds a value.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NotADestinationRecord {
     #[error("not a destination record: {0}")]
     Malformed(#[from] Malformed),
-    /// A member that each record has.
+    /// A required member is missing.
     #[error("not a destination record: {0} is missing")]
     Missing(String),
-    /// A member that is not as Lambda writes it.
+    /// A member is not as Lambda writes it.
     #[error("not a destination record: {0} is not {1}")]
     Wrong(String, &'static str),
     #[error("the record is of a success: the function's on-success destination is not to be the retry queue")]
@@ -47,10 +47,10 @@ pub enum NotADestinationRecord {
 }
 
 impl<'a> FailedInvocation<'a> {
-    /// Reads a record.
+    /// Parses a record.
     ///
     /// # Errors
-    /// What is missing or wrong, the first of it.
+    /// The first missing or wrong member.
     pub fn parse(body: &'a str) -> Result<Self, NotADestinationRecord> {
         let record = Object::read(body, 0..body.len(), "")?;
         let context = Object::read(body, record.value("requestContext")?, "/requestContext")?;
@@ -76,7 +76,7 @@ impl<'a> FailedInvocation<'a> {
     }
 }
 
-/// What the function answered: an object with text in it, or anything at all.
+/// The function's answer: an object with an error's text, or any other value.
 fn error(response: &str, condition: &str) -> HandlerError {
     let members = unchecked_members(response).unwrap_or_default();
     let said = |name: &str| {
@@ -91,7 +91,7 @@ fn error(response: &str, condition: &str) -> HandlerError {
     HandlerError::transient(error_type, said("errorMessage").unwrap_or_default())
 }
 
-/// An object inside the body, no member of which stands twice.
+/// An object inside the body, without duplicate members.
 struct Object<'a> {
     body: &'a str,
     pointer: &'static str,

@@ -11,7 +11,7 @@ const ORDERS: &str = "arn:aws:lambda:us-east-2:123456789012:function:orders";
 const REQUEST_ID: &str = "e4b46cbf-b738-4880-8a18-f61cca4b6f5f";
 const FAILED_AT: &str = "2019-11-14T18:16:05.568Z";
 
-/// As the AWS Lambda Developer Guide shows it.
+/// The example of the AWS Lambda Developer Guide.
 fn record(payload: &str) -> String {
     format!(
         r#"{{"version":"1.0","timestamp":"{FAILED_AT}","requestContext":{{"requestId":"{REQUEST_ID}","functionArn":"{ORDERS}:$LATEST","condition":"RetriesExhausted","approximateInvokeCount":1}},"requestPayload":{payload},"responseContext":{{"statusCode":200,"executedVersion":"$LATEST","functionError":"Unhandled"}},"responsePayload":{{"errorMessage":"order 7 is locked","errorType":"OrderLocked"}}}}"#
@@ -39,7 +39,7 @@ fn fixed(seconds: u32) -> Policy {
     .unwrap()
 }
 
-/// Decides so many milliseconds after the failure.
+/// Decides `after_millis` after the failure.
 fn decided(policy: &Policy, body: &str, after_millis: i64) -> Decision {
     let now = failed_at() + TimeDelta::milliseconds(after_millis);
     decide(policy, &functions(), &FailedInvocation::parse(body).unwrap(), false, now)
@@ -135,7 +135,7 @@ fn a_retry_later_than_max_age_after_the_first_failure_is_not_made() {
         explanation,
         "The next retry at 2019-11-14T18:16:10.568000Z would come after max_age_seconds at 2019-11-14T18:16:10.000000Z"
     );
-    // Nor because the record lay in the queue for so long.
+    // Nor because the record waited in the queue.
     assert!(matches!(decided(&fixed(4), &body, 4432), Decision::Invoke(_)));
     assert_eq!(given_up(decided(&fixed(4), &body, 4433)).0, DeadLetterReason::MessageExpired);
 }
@@ -182,7 +182,7 @@ fn a_record_that_came_back_from_the_final_dlq_starts_afresh_now() {
     assert_eq!(invocation.waited, RetryDelay::ZERO);
 }
 
-/// It would wait until then, again and again.
+/// Otherwise it would wait until then, again and again.
 #[test]
 fn a_record_of_the_future_is_given_up_but_clocks_may_differ() {
     for (timestamp, is_given_up) in [
@@ -201,7 +201,8 @@ fn a_record_of_the_future_is_given_up_but_clocks_may_differ() {
 }
 
 proptest! {
-    /// Receives at any moments, hop after hop: each comes to the same due time, none is early, and the wait ends.
+    /// Received at arbitrary times, hop after hop: each receive computes the same due time, no invocation is early, and
+    /// the wait ends.
     #[test]
     fn no_invocation_is_early_and_every_wait_ends(
         request_id in any::<u128>(),
@@ -241,7 +242,7 @@ proptest! {
         prop_assert_eq!(invocation.retry.attempt, made + 1);
     }
 
-    /// A chain of failures ends: so many retries and no more, whatever the payload is.
+    /// A chain of failures ends after the policy's retries, whatever the payload is.
     #[test]
     fn retries_never_exceed_the_policy_and_never_touch_the_payload(
         payload in envelopes::any_json(),

@@ -15,14 +15,14 @@ use uuid::Uuid;
 use crate::limits::RetryDelay;
 use crate::policy::{Backoff, Jitter, Policy};
 
-/// What a delay is keyed by.
+/// The key of a delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key {
     /// `metadata.message_id`.
     pub message_id: Uuid,
     /// `metadata.redrive_generation`.
     pub generation: u32,
-    /// The retry that the delay is before: 1 for the first.
+    /// Number of the retry that follows the delay, 1 for the first.
     pub attempt: u32,
 }
 
@@ -34,7 +34,7 @@ pub fn delay(policy: &Policy, key: Key) -> RetryDelay {
     RetryDelay::saturating(spread(key, low, high))
 }
 
-/// The shortest and the longest delay before retry `attempt`, in which each whole second is as likely.
+/// The shortest and the longest delay before retry `attempt`. Each whole second in between is equally likely.
 #[must_use]
 pub fn bounds(policy: &Policy, attempt: u32) -> RangeInclusive<RetryDelay> {
     let (base, cap, jitter) = match &policy.backoff {
@@ -52,7 +52,8 @@ pub fn bounds(policy: &Policy, attempt: u32) -> RangeInclusive<RetryDelay> {
         Jitter::Full => (0, base),
         Jitter::Additive { max } => {
             let max = u64::from(max.get());
-            // The spread stays whole and the delay gives way: messages at the cap would come back together otherwise.
+            // At the cap the base shrinks and the spread stays: otherwise all messages at the cap would come back
+            // together.
             let low = base.min(cap.saturating_sub(max));
             (low, low + max)
         }
@@ -60,15 +61,15 @@ pub fn bounds(policy: &Policy, attempt: u32) -> RangeInclusive<RetryDelay> {
     RetryDelay::saturating(low)..=RetryDelay::saturating(high)
 }
 
-/// A number in `low..=high` by the word of this key that spreads the backoff.
+/// A number in `low..=high`, by the key's word for the backoff.
 pub(crate) fn spread(key: Key, low: u64, high: u64) -> u64 {
     let [word, _] = words(key);
     within(word, low, high)
 }
 
-/// The delay that a target asked for, a floor for the retry's: never less than asked (except for `limit`, see
-/// [`Policy::delay_limit`]), and up to 10 % more, since one date shared by many messages must not bring them all back
-/// at once.
+/// The delay that a target asked for, as a floor for the retry's. Never shorter than asked (except for `limit`, see
+/// [`Policy::delay_limit`]), and up to 10 % longer, so that one date shared by many messages does not bring them all
+/// back at once.
 #[must_use]
 pub fn target_delay(asked_seconds: u64, limit: RetryDelay, key: Key) -> RetryDelay {
     let [_, word] = words(key);
@@ -76,7 +77,7 @@ pub fn target_delay(asked_seconds: u64, limit: RetryDelay, key: Key) -> RetryDel
     RetryDelay::saturating(asked_seconds.saturating_add(extra)).min(limit)
 }
 
-/// `initial * rate^(n-1) + offset` rounded up (never earlier than was asked for), at most `max`. By repeated
+/// `initial * rate^(n-1) + offset`, rounded up so that no retry is early, at most `max`. Computed by repeated
 /// multiplication, whose result IEEE 754 fixes to the bit; a power function's may differ between machines.
 fn exponential(
     initial: RetryDelay,
@@ -88,7 +89,8 @@ fn exponential(
     let cap = f64::from(max.get());
     let mut base = f64::from(initial.get());
     for _ in 1..attempt {
-        // It cannot change any more: a thousand attempts must not be a thousand multiplications, or end in infinity.
+        // The result no longer changes: a thousand attempts must not take a thousand multiplications, or end in
+        // infinity.
         if base >= cap || rate <= 1.0 {
             break;
         }

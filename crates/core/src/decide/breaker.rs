@@ -1,6 +1,5 @@
-//! The circuit breaker: whether a target may be called. A pure state machine: the moment and what calls have met come
-//! in, a permit or a refusal comes out.
-//!
+//! The circuit breaker: decides if a target may be called. A pure state machine: times and call outcomes come in,
+//! permits and refusals come out.
 //! ```text
 //!              outages, by the policy's share            the probe interval is over
 //!   [closed] ──────────────────────────────────► [open] ◄─────────────────────────► [half-open: one probe]
@@ -8,9 +7,8 @@
 //!      │ 2, 4, 8, 16, 32 calls went well            │ outages                                │ it is answered
 //!      └──────────────────────────────────── [slow start] ◄──────────────────────────────────┘
 //! ```
-//!
-//! It lives in the memory of one function environment. What a call met is an outage or an answer: also an error of the
-//! target's own says that the target is there.
+//! It lives in the memory of one function environment. A call meets an outage or an answer: an error of the target's own
+//! is an answer, too, since the target is there.
 
 mod window;
 
@@ -29,7 +27,8 @@ use crate::policy::{CircuitBreaker, Policy};
 pub use window::Tenant;
 use window::{Call, Calls};
 
-/// Calls at once of the last level of a slow start. 1, 2, 4 … 32 are 63 calls: more than an environment has at once.
+/// Concurrent calls at the last level of a slow start. Levels 1, 2, 4 … 32 add up to 63 calls, more than one
+/// environment has in flight.
 const SLOW_START_CALLS_MAX: u32 = 32;
 
 /// The breaker of one environment.
@@ -37,9 +36,9 @@ const SLOW_START_CALLS_MAX: u32 = 32;
 pub struct Breaker {
     settings: CircuitBreaker,
     state: State,
-    /// Which of its states this is: a call that began in another one says nothing of this one.
+    /// Number of the current state: a call that began in another state does not count in this one.
     epoch: u64,
-    /// Of its last closing: a target that flaps is not probed every few seconds anew.
+    /// The last closed state: a flapping target must not be probed at the initial interval each time.
     closed_before: Option<Closed>,
 }
 
@@ -49,17 +48,17 @@ enum State {
     Closed(Calls),
     /// No calls are made, except a probe.
     Open(Open),
-    /// The target has answered a probe: so many calls at once, and twice as many after each level that went well.
+    /// The target has answered a probe: concurrent calls are limited to a level, which doubles each time it goes well.
     SlowStart { level: Level, running: u32, calls: Calls },
 }
 
-/// So many calls at once of a slow start.
+/// One level of a slow start: the limit on concurrent calls.
 #[derive(Clone, Copy, Debug)]
 struct Level {
     calls_at_once: u32,
-    /// Of this many calls it is known what they met …
+    /// Calls of this level that have ended …
     ended: u32,
-    /// … and of these, this many met an outage.
+    /// … and those of them that met an outage.
     outages: u32,
 }
 
@@ -67,10 +66,10 @@ struct Level {
 struct Open {
     since: Timestamp,
     probe_at: Timestamp,
-    /// What it waits after a probe that fails.
+    /// The interval after a failed probe.
     next_interval: Duration,
     is_probing: bool,
-    /// Probes that were made.
+    /// Probes made so far.
     probes: u32,
 }
 
@@ -80,12 +79,12 @@ struct Closed {
     next_interval: Duration,
 }
 
-/// Whether a message's target may be called.
+/// The breaker's answer to a request for a call.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Permission {
-    /// What the call met must be recorded.
+    /// Make the call, and record its outcome.
     Call(Permit),
-    /// Not yet: a call that is running will tell.
+    /// Not yet: the outcome of a running call decides.
     Wait,
     /// The target is down.
     Hold,
@@ -102,35 +101,35 @@ pub struct Permit {
 /// Why a call is permitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reason {
-    /// The target is there, as far as is known.
+    /// The target is up, as far as is known.
     Up,
-    /// Somebody must ask whether the target is back.
+    /// A probe, to find out if the target is back.
     Probe,
-    /// Its message may not wait any longer.
+    /// The message has reached its hold limit.
     Overdue,
 }
 
 impl Permit {
-    /// Whether it asks if a target that is down is back.
+    /// True if the call is a probe of a target that is down.
     #[must_use]
     pub fn is_probe(&self) -> bool {
         self.reason == Reason::Probe
     }
 }
 
-/// What a call says of the target.
+/// The outcome of a call, as far as the target's health is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Met {
-    /// It is there, whatever it thinks of the message.
+    /// The target is there, whatever it answers about the message.
     Answer,
     Outage,
 }
 
-/// What a call has changed.
+/// A state change that a call has caused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     Opened {
-        /// The calls that were looked at.
+        /// Calls in the window.
         calls: u32,
         /// Those that met an outage.
         outages: u32,
@@ -139,22 +138,22 @@ pub enum Change {
     ProbeFailed {
         probe_in: Duration,
     },
-    /// With a slow start.
+    /// A slow start follows.
     Closed {
         open_for: Duration,
-        /// Probes made while open, including the one that was answered.
+        /// Probes made while open, the answered one included.
         probes: u32,
     },
 }
 
 impl Breaker {
-    /// One that is closed.
+    /// A closed breaker.
     #[must_use]
     pub fn new(settings: CircuitBreaker) -> Self {
         Self { settings, state: State::Closed(Calls::default()), epoch: 0, closed_before: None }
     }
 
-    /// Whether a message's target may be called now.
+    /// Decides if a message's target may be called now.
     pub fn ask(&mut self, now: Timestamp) -> Permission {
         let reason = if self.open_since().is_some() { Reason::Probe } else { Reason::Up };
         let permit = Permit { epoch: self.epoch, reason };
@@ -167,7 +166,7 @@ impl Breaker {
             State::SlowStart { .. } => Permission::Wait,
             State::Open(open) if open.is_probing => Permission::Wait,
             State::Open(open) => {
-                // A clock that was set back must not keep the target from being probed.
+                // A clock that was set back must not delay probes.
                 open.probe_at = open.probe_at.min(now + self.settings.probe_interval_max);
                 if now < open.probe_at {
                     return Permission::Hold;
@@ -179,13 +178,14 @@ impl Breaker {
         }
     }
 
-    /// The permit for a message that was held for as long as it may be: it is called whatever is known. What it meets
-    /// counts like any other call, but it is no probe, and takes no place of a slow start.
+    /// The permit for a message that has reached its hold limit: it is called in any state. Its outcome counts like any
+    /// other call's, but it is not a probe and takes no place of a slow start.
     pub fn call_overdue(&self) -> Permit {
         Permit { epoch: self.epoch, reason: Reason::Overdue }
     }
 
-    /// What a permitted call met. The message is whose call it was: its id spreads the probes of many environments.
+    /// Records the outcome of a permitted call. `message_id` is the id of its message: it spreads the probes of many
+    /// environments.
     #[expect(clippy::needless_pass_by_value, reason = "a permit is for one call, and is used up by it")]
     pub fn record(
         &mut self,
@@ -195,7 +195,7 @@ impl Breaker {
         tenant: Option<Tenant>,
         now: Timestamp,
     ) -> Option<Change> {
-        // It began before the target went down, or before it came back.
+        // The call began before the target went down, or before it came back.
         if permit.epoch != self.epoch {
             return None;
         }
@@ -230,7 +230,7 @@ impl Breaker {
             State::Open(open) => {
                 let Open { since, next_interval, probes, .. } = *open;
                 if met == Met::Outage {
-                    // That it is still down is known, and when it is asked next.
+                    // The outage and the next probe are already known.
                     if permit.reason == Reason::Overdue {
                         return None;
                     }
@@ -248,7 +248,7 @@ impl Breaker {
         }
     }
 
-    /// A permitted call was not made.
+    /// Returns the permit of a call that was not made.
     #[expect(clippy::needless_pass_by_value, reason = "a permit is for one call, and is used up by it")]
     pub fn give_back(&mut self, permit: Permit) {
         if permit.epoch != self.epoch || permit.reason == Reason::Overdue {
@@ -264,16 +264,16 @@ impl Breaker {
         }
     }
 
-    /// What a message says that arrives: it was held, and its target has been down since then. An environment that
-    /// knows nothing better is half-open at once, instead of learning it by calls that fail. It was sent again at
-    /// `told_at`: what was held before this environment found the target back tells of an outage that is over.
+    /// Learns of an outage from a message that was held: its target has been down since `down_since`. An environment
+    /// that knows no better becomes half-open at once, instead of making calls that fail. The message was sent at
+    /// `reported_at`: one held before this environment found the target back reports an outage that is over.
     pub fn learn(&mut self, down_since: Timestamp, told_at: Timestamp, now: Timestamp) {
         let State::Closed(calls) = &self.state else { return };
         let was_back = self.closed_before.is_some_and(|closed| told_at <= closed.at);
         if was_back || calls.are_recent(self.settings.window, now) {
             return;
         }
-        // After hours nobody needs to begin with short intervals.
+        // After hours there is no need to start with short intervals.
         let CircuitBreaker { probe_interval, probe_interval_max, .. } = self.settings;
         let next_interval = until(down_since, now).clamp(probe_interval, probe_interval_max);
         let since = down_since.min(now);
@@ -281,7 +281,7 @@ impl Breaker {
         self.epoch += 1;
     }
 
-    /// Since when it is open, if it is.
+    /// Time of opening; `None` if the breaker is not open.
     #[must_use]
     pub fn open_since(&self) -> Option<Timestamp> {
         match &self.state {
@@ -292,7 +292,7 @@ impl Breaker {
 
     fn open(&mut self, calls: u32, outages: u32, message_id: Uuid, now: Timestamp) -> Change {
         let CircuitBreaker { probe_interval, probe_interval_max, .. } = self.settings;
-        // A target that is down again so soon was not really back: it is probed as seldom as before.
+        // A target that fails again so soon was not really back: probe it at the longer interval reached before.
         let flaps = self.closed_before.filter(|closed| until(closed.at, now) < probe_interval_max);
         let interval = flaps.map_or(probe_interval, |closed| closed.next_interval);
         let probe_in = jittered(interval, message_id, 0);
@@ -309,8 +309,8 @@ impl Level {
         Self { calls_at_once, ended: 0, outages: 0 }
     }
 
-    /// The level after one more call: the same one until it has ended, and again if it did not go well. `None` after the
-    /// last one.
+    /// The level after one more call: the same one until all its calls have ended, and again if it did not go well.
+    /// `None` after the last one.
     fn after(self, met: Met, failure_rate: f64) -> Option<Self> {
         let Self { calls_at_once, .. } = self;
         let (ended, outages) = (self.ended + 1, self.outages + u32::from(met == Met::Outage));
@@ -323,8 +323,8 @@ impl Level {
     }
 }
 
-/// What a call that failed says of the target. Only what would be tried again can be an outage: of all else the policy
-/// says that the message is at fault.
+/// The outcome of a failed call. Only a retryable error can be an outage: by the policy, any other error is the
+/// message's fault.
 #[must_use]
 pub fn met(policy: &Policy, error: &HandlerError) -> Met {
     let error_type = error.error_type.name();
@@ -337,8 +337,7 @@ pub fn met(policy: &Policy, error: &HandlerError) -> Met {
     if (is_unavailable || is_listed()) && is_transient() { Met::Outage } else { Met::Answer }
 }
 
-/// From three quarters of it to all of it: many environments find out at the same moment, and must not probe at the
-/// same moment.
+/// 75 % to 100 % of the interval, so that environments that find out at the same time do not probe at the same time.
 fn jittered(interval: Duration, message_id: Uuid, probe: u32) -> Duration {
     let longest = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX);
     let key = Key { message_id, generation: 0, attempt: probe };

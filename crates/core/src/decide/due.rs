@@ -1,4 +1,4 @@
-//! When a retry is due, and how much of that one `DelaySeconds` can hold.
+//! Due times of retries, and the part that one `DelaySeconds` can hold.
 
 use std::ops::RangeInclusive;
 
@@ -14,7 +14,7 @@ use crate::message::Timestamp;
 use crate::message::metadata::rfc3339;
 use crate::policy::Policy;
 
-/// A due time, never in the past, and the delay that it comes from.
+/// A due time, never in the past, and the delay that led to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Due {
     pub(crate) at: Timestamp,
@@ -22,18 +22,18 @@ pub(crate) struct Due {
 }
 
 impl Due {
-    /// The due time that the message brings from its last hop. One that no delay of the policy leads to is not
-    /// believed: the policy has changed, or somebody has written it.
+    /// The due time that the message brings from its last hop. A time that the policy cannot produce is ignored: the
+    /// policy has changed, or the time is forged.
     pub(super) fn of_hop(
         policy: &Policy,
         HandOff { answer, delivery, .. }: &HandOff,
         due_at: Option<Timestamp>,
         now: Timestamp,
     ) -> Option<Self> {
-        // Without long delays nothing hops: an old due time of up to 12 hours is from another policy, and the delay is
-        // drawn anew.
+        // Without long delays nothing hops: an old due time of up to 12 hours is from another policy, so a new delay is
+        // drawn.
         let at = due_at.filter(|_| policy.long_delays)?;
-        // Counted from the failure, as it was when it was drawn: each hop comes to the same delay.
+        // Counted from the failure, like the original delay: each hop computes the same one.
         let seconds = rounded_up(at - delivery.failed_at(now));
         let longest = match answer.retry_after_seconds {
             Some(_) => policy.delay_limit(),
@@ -43,8 +43,8 @@ impl Due {
         Some(Self { at: at.max(now), delay })
     }
 
-    /// With long delays a delay is counted from the failure, so that each copy of the message and each receive of it
-    /// comes to the same moment; without, from now.
+    /// With long delays the delay counts from the failure, so that every copy and every receive computes the same time;
+    /// without, it counts from now.
     pub(super) fn after(
         wait: &Wait,
         limit: Option<Timestamp>,
@@ -59,7 +59,7 @@ impl Due {
         Self { at: now + TimeDelta::seconds(i64::from(delay.get())), delay }
     }
 
-    /// The same, or later if too many messages wait, but not after `limit`. What hops is paced when it is sent at last.
+    /// Stretched if too many messages wait, but not past `limit`. A hop is not stretched until it is finally sent.
     pub(super) fn stretched(
         self,
         window: Window,
@@ -67,10 +67,9 @@ impl Due {
         limit: Option<Timestamp>,
         now: Timestamp,
     ) -> Self {
-        // More than 900 s away: it hops, and who waits then is not known now.
+        // More than 900 s away: it hops, and the number of waiting messages at its end is not known yet.
         let Some(own) = self.delay_from(now) else { return self };
-        // Stretched by what the window adds, but neither past the limit nor, if the limit is nearer than its own,
-        // shortened.
+        // Stretched by the window, but not past the limit; nor shortened if the limit comes before its own due time.
         let left = limit.map_or(DelaySeconds::MAX, |limit| whole_seconds(limit - now));
         let longer = window.stretched(own, key).min(left).max(own).get() - own.get();
         Self {
@@ -79,39 +78,39 @@ impl Due {
         }
     }
 
-    /// What remains of it, rounded up: nothing comes early. `None` if that is more than `DelaySeconds` can say.
+    /// The remaining delay, rounded up so that nothing is early. `None` if it exceeds `DelaySeconds`.
     pub(crate) fn delay_from(self, now: Timestamp) -> Option<DelaySeconds> {
-        // SQS counts whole seconds. Rounded down, a target would be called before the time that it asked for.
         DelaySeconds::new(rounded_up(self.at - now))
     }
 }
 
-/// Whole seconds, rounded down, 0 if it is past.
+/// Whole seconds, rounded down; 0 if negative.
 fn whole_seconds(duration: TimeDelta) -> DelaySeconds {
     DelaySeconds::saturating(u64::try_from(duration.num_seconds()).unwrap_or(0))
 }
 
-/// Whole seconds, 0 if it is past.
+/// Whole seconds, rounded up; 0 if negative. SQS counts whole seconds, and a rounded-down delay would call a target
+/// before the time that it asked for.
 fn rounded_up(duration: TimeDelta) -> u64 {
     let whole = duration.num_seconds() + i64::from(duration.subsec_nanos() > 0);
     u64::try_from(whole).unwrap_or(0)
 }
 
-/// Left between the last call of a message and the end of its time: SQS and the pollers take a moment to deliver.
+/// Margin between a message's last call and its expiry: SQS and the pollers need a moment to deliver.
 const ARRIVAL: TimeDelta = TimeDelta::seconds(5);
 
-/// The policy's delay before a retry, and the one that the target asks for, which is a floor.
+/// The policy's delay before a retry, and the delay that the target asked for as its floor.
 pub(super) struct Wait {
     backoff: Drawn,
     floor: RetryDelay,
 }
 
 impl Wait {
-    /// The wait before the retry of this key.
+    /// The delay before the retry of this key.
     pub(super) fn before(policy: &Policy, answer: &Answer, key: Key) -> Self {
         let asked = answer.retry_after_seconds;
         let floor = asked.map_or(RetryDelay::ZERO, |asked| target_delay(asked, policy.delay_limit(), key));
-        // A snooze is no failure, so there is nothing to back off from.
+        // A snooze is not a failure, so it has no backoff.
         let backoff = match (answer.kind(), asked) {
             (Kind::Snooze, Some(_)) => Drawn::fixed(RetryDelay::ZERO),
             _ => Drawn { delay: delay(policy, key), bounds: bounds(policy, key.attempt) },
@@ -119,22 +118,22 @@ impl Wait {
         Self { backoff, floor }
     }
 
-    /// The same on a queue that can hide a message for so long.
+    /// Both delays cut to `longest`, for a queue that can hide a message no longer.
     pub(super) fn at_most(self, longest: RetryDelay) -> Self {
         let Drawn { delay, bounds } = self.backoff;
         let backoff = Drawn { delay: delay.min(longest), bounds };
         Self { backoff, floor: self.floor.min(longest) }
     }
 
-    /// The bounds that the delay is drawn from.
+    /// The range of the delay.
     pub(super) fn bounds(&self) -> RangeInclusive<RetryDelay> {
         let (low, high) = (*self.backoff.bounds.start(), *self.backoff.bounds.end());
         low.max(self.floor)..=high.max(self.floor)
     }
 
-    /// When the retry is due, counted from this moment. A target that asks for more time than the message has left
-    /// gets all of it but a moment: given up at once, the message would have been called for nothing. If its time is
-    /// nearly over, that call has been made.
+    /// The due time, counted from `from`. If the target asks for more time than the message has left, the last call is
+    /// made just before the message expires: otherwise it would be given up without that call. If there is no time left
+    /// for the wait, that call has already been made.
     pub(super) fn due(&self, from: Timestamp, limit: Option<Timestamp>, now: Timestamp) -> Due {
         let due = Due::from_now(self.backoff.delay.max(self.floor), from);
         let last_call =
@@ -152,10 +151,10 @@ impl Wait {
     }
 }
 
-/// Whether one more retry is allowed after so many: by the policy, and by the producer if that is fewer.
+/// Checks the number of retries made against the policy's limit, and the producer's if that is lower.
 pub(crate) fn check_attempts(policy: &Policy, by_producer: Option<u32>, made: u32) -> Result<(), GiveUp> {
-    // A producer may ask for fewer retries, never for more: the policy belongs to who runs the target.
-    // Whose limit it is the explanation says, so a producer's counts only if it is the lower one.
+    // A producer may ask for fewer retries, never for more: the policy belongs to the target's owner. The explanation
+    // names the limit that applied, so the producer's counts only if it is lower.
     let by_producer = by_producer.filter(|max| *max < policy.max_attempts);
     let max = by_producer.unwrap_or(policy.max_attempts);
     if made < max {
@@ -168,7 +167,7 @@ pub(crate) fn check_attempts(policy: &Policy, by_producer: Option<u32>, made: u3
     })
 }
 
-/// The last moment at which a message may be retried.
+/// The latest time for a retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct AgeLimit {
     pub(super) at: Timestamp,
@@ -176,7 +175,7 @@ pub(crate) struct AgeLimit {
 }
 
 impl AgeLimit {
-    /// The earlier one of the policy's and the producer's.
+    /// The earlier of the policy's and the producer's limit.
     pub(crate) fn of(policy: &Policy, expires_at: Option<Timestamp>, first_sent: Timestamp) -> Option<Self> {
         let by_policy = policy
             .max_age_seconds
@@ -186,7 +185,7 @@ impl AgeLimit {
     }
 }
 
-/// Whether a retry at `next` comes in time.
+/// Checks that a retry at `next` is in time.
 pub(crate) fn check_age(limit: Option<AgeLimit>, next: Timestamp) -> Result<(), GiveUp> {
     match limit {
         Some(AgeLimit { at, by }) if next > at => Err(GiveUp {

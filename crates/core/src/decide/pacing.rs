@@ -1,11 +1,10 @@
-//! Paced re-sends: how far the delays of many waiting messages are stretched, so that they do not all come back at
-//! once.
+//! Paced re-sends: stretches the delays of many waiting messages, so that they do not all come back at once.
 //!
-//! By Little's law (waiting = rate × mean delay) the messages that wait with a delay come back at `rate` a second if
-//! their mean delay is `waiting / rate` seconds. The window is centred there, as wide as it can be from 0 to the
-//! longest `DelaySeconds`: width is what keeps a burst from coming back as a burst, also if the count is a minute old.
-//! It never starts above half of that longest delay, so its longest mean is 675 s: more than 675 messages waiting for
-//! each message a second cannot be held. A delay whose own mean is long enough is left as it is.
+//! By Little's law (waiting = rate × mean delay) the delayed messages come back at `rate` a second if their mean delay
+//! is `waiting / rate` seconds. The window is centred on that mean and as wide as the range from 0 to the longest
+//! `DelaySeconds` allows: a wide window spreads a burst even if the count is a minute old. It never starts above half
+//! of the longest delay, so its longest mean is 675 s: with more than 675 messages waiting for each message a second
+//! the rate cannot be held. A delay whose own mean is long enough is not stretched.
 
 use std::ops::RangeInclusive;
 
@@ -13,7 +12,7 @@ use crate::decide::backoff::{Key, spread};
 use crate::limits::{DelaySeconds, RetryDelay};
 use crate::policy::RedeliveryRate;
 
-/// The delays that a re-send may be stretched to.
+/// The range that delays are stretched into.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Window {
     twice_mean: f64,
@@ -21,23 +20,23 @@ pub struct Window {
     high: DelaySeconds,
 }
 
-/// What pacing makes of a delay.
+/// The effect of pacing on a delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
-    /// Its own delay is as long as the rate asks for, on average.
+    /// Not stretched: its own mean delay already holds the rate.
     Own,
     Stretched,
-    /// It is stretched as far as it can be, and too many messages come back all the same.
+    /// Stretched as far as possible, but too many messages still come back.
     NotHeld,
 }
 
 impl Window {
-    /// The longest delay that it can stretch to.
+    /// The longest delay of a window.
     const LONGEST: f64 = DelaySeconds::MAX.get() as f64;
-    /// Its lowest start is 0, its highest half of the longest delay.
+    /// The highest start of a window: half of the longest delay. The lowest is 0.
     const LOW_MAX: f64 = Self::LONGEST / 2.0;
 
-    /// The window in which so many messages come back at about `rate`.
+    /// The window in which `waiting` messages come back at about `rate`.
     #[must_use]
     pub fn of(waiting: u64, rate: RedeliveryRate) -> Self {
         #[expect(
@@ -45,13 +44,13 @@ impl Window {
             reason = "what is lost of a count above 2^53 is nothing to a delay"
         )]
         let twice_mean = 2.0 * waiting as f64 / rate.per_second();
-        // Centred on the mean it would be 0..=2·mean. What would reach above 900 s is cut off there, so its start rises
-        // by as much: the mean stays. Above half of 900 s it stops: a narrow window would send a burst back as a burst.
+        // Centred on the mean it would be 0..=2·mean. The part above 900 s is cut off, and the start rises by as much,
+        // so the mean stays. The start stops at half of 900 s: a narrow window would send a burst back as a burst.
         let low = rounded_up((twice_mean - Self::LONGEST).clamp(0.0, Self::LOW_MAX));
         Self { twice_mean, low, high: rounded_up(twice_mean) }
     }
 
-    /// What is to become of a delay that is drawn from these two bounds, or is both of them.
+    /// Judges a delay by the two bounds that it is drawn from, which are equal for a fixed delay.
     #[must_use]
     pub fn pace(self, bounds: &RangeInclusive<RetryDelay>) -> Pace {
         // Sums instead of means: both sides are twice their mean.
@@ -65,13 +64,12 @@ impl Window {
         }
     }
 
-    /// The stretched delay: its own, or if the window has a longer one for this message, that one. Pure, and keyed as
-    /// the delay itself is.
+    /// The longer of the delay and the message's place in the window. Pure, and keyed like the delay itself.
     #[must_use]
     pub fn stretched(self, delay: DelaySeconds, key: Key) -> DelaySeconds {
         let in_window = spread(key, u64::from(self.low.get()), u64::from(self.high.get()));
-        // By the key's first word, which the delay is drawn with too: a message late in its own range is late in the
-        // window, so their order stays.
+        // By the key's first word, like the delay: a message late in its own range is late in the window, so the order
+        // stays.
         delay.max(DelaySeconds::saturating(in_window))
     }
 }

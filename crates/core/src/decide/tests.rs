@@ -22,7 +22,7 @@ use crate::testing::{SOURCE_ARN, at, delivery, received};
 
 const ID: &str = "6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01";
 
-/// A body whose metadata has these members beside its id, e.g. `"retry_attempt":1`.
+/// A body whose metadata has these members besides its id, e.g. `"retry_attempt":1`.
 fn body(members: &str) -> String {
     let comma = if members.is_empty() { "" } else { "," };
     format!(r#"{{"metadata":{{"message_id":"{ID}"{comma}{members}}},"data":{{"n":1e400}}}}"#)
@@ -32,7 +32,7 @@ fn policy(document: &str) -> Policy {
     Policy::from_json(document).unwrap()
 }
 
-/// Three retries, exactly a minute after each failure.
+/// Three retries, each exactly a minute after the failure.
 fn minutes() -> Policy {
     policy(r#"{"max_attempts":3,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#)
 }
@@ -41,13 +41,13 @@ fn failure(error: &HandlerError) -> HandOff {
     HandOff::of_handler(error, delivery())
 }
 
-/// The same, come back from the final DLQ.
+/// The same after a return from the final DLQ.
 fn came_back(generation_before: Option<u32>) -> HandOff {
     let delivery = Delivery { came_back: Some(CameBack { generation_before }), ..delivery() };
     HandOff { delivery, ..transient() }
 }
 
-/// The same with a delay of the target's own.
+/// The same with a delay that the target asked for.
 fn asking_for(seconds: u64) -> HandOff {
     let answer = Answer { retry_after_seconds: Some(seconds), ..Answer::just(Kind::Transient) };
     HandOff { answer, ..transient() }
@@ -65,7 +65,7 @@ fn snooze() -> HandOff {
     failure(&HandlerError::snooze("NotYet", "later", std::time::Duration::from_secs(10)))
 }
 
-/// The message was sent at second 0 and is decided on at second 10.
+/// Decides at second 10 on a message sent at second 0.
 fn decided(policy: &Policy, body: &str, failure: &HandOff) -> Decision {
     decide(policy, &failed(body, failure, None), None, at(10))
 }
@@ -83,7 +83,7 @@ fn failed_record(record: ReceivedMessage, hand_off: &HandOff, due_at: Option<Tim
     FailedMessage { accepted, hand_off, due_at, stage, error_type: None }
 }
 
-/// The same with attributes of so many bytes.
+/// The same with `attributes_bytes` of attributes.
 fn failed_beside(attributes_bytes: usize, body: &str, hand_off: &HandOff) -> FailedMessage {
     // The name and its type take seven of them.
     let attribute = |bytes| ("a".to_owned(), Attribute::string("x".repeat(bytes)));
@@ -117,9 +117,9 @@ fn moved_by_sqs() -> ReceivedMessage {
     }
 }
 
-/// What the re-sent body says.
+/// The members of the re-sent body.
 impl Resend {
-    /// Of an envelope.
+    /// The body of an envelope.
     fn body(&self) -> &str {
         let Rewritten::Body(body) = &self.rewritten else { panic!("{self:?}") };
         body
@@ -263,7 +263,7 @@ fn what_was_not_started_is_never_classified_and_spends_no_attempt() {
 fn a_snooze_comes_back_after_its_own_delay_and_spends_no_attempt() {
     let resend = resend(&minutes(), &body(r#""retry_attempt":3"#), &snooze());
     assert_eq!((resend.retry_attempt, resend.spends), (3, Spends::Snooze));
-    // 10 s and up to 10 % more, keyed by the retry that would be next.
+    // 10 s and up to 10 % more, keyed by the next retry.
     let key = Key { message_id: ID.parse().unwrap(), generation: 0, attempt: 4 };
     assert_eq!(resend.waited, target_delay(10, RetryDelay::SHORT_MAX, key));
     assert_eq!(RetryDelay::from(resend.delay), resend.waited);

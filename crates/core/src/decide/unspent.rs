@@ -1,4 +1,5 @@
-//! Re-sends that spend no attempt, since the target has not failed: held messages, and those that SQS moved.
+//! The budget that a re-send spends, and the delays of re-sends that spend no attempt because the target did not fail:
+//! held messages, and those that SQS moved.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use crate::limits::RetryDelay;
 use crate::message::metadata::{Metadata, SNOOZES_MAX};
 use crate::policy::{CircuitBreaker, Policy};
 
-/// What a re-send is counted as. Each count has an end, so the loop has one.
+/// The budget that a re-send spends. Each has a limit, so every retry loop ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spends {
     /// `metadata.retry_attempt`, up to `max_attempts`.
@@ -19,30 +20,30 @@ pub enum Spends {
     Snooze,
     /// `metadata.held_seconds`, up to `hold_seconds_max`.
     Hold,
-    /// `metadata.redrive_count`, up to `max_redrives` since the last answer and five times as many in all.
+    /// `metadata.redrive_count`, up to `max_redrives` since the last answer, and five times as many in all.
     Redrive,
 }
 
 impl Spends {
-    /// What the next re-send of a message is counted as.
+    /// The budget for the next re-send of a message.
     pub(super) fn of(policy: &Policy, kind: Kind, before: &Metadata, held_seconds: u32) -> Self {
         match kind {
             Kind::Unanswered => Self::Redrive,
             Kind::Held if may_be_held(policy, held_seconds) => Self::Hold,
-            // Whoever held it has another policy: the message does not pay for that while anything else is left.
+            // The function that held it has another policy: the message spends an attempt only if nothing else is left.
             Kind::Held | Kind::Snooze | Kind::NotStarted if before.snooze_count < SNOOZES_MAX => Self::Snooze,
             _ => Self::Attempt,
         }
     }
 }
 
-/// Whether a message that was held for so long may be held once more.
+/// True if a message that was held for `held_seconds` may be held once more.
 #[must_use]
 pub fn may_be_held(policy: &Policy, held_seconds: u32) -> bool {
     Duration::from_secs(held_seconds.into()) < policy.with_breaker(|breaker| breaker.hold_max)
 }
 
-/// A delay, and what it was drawn from.
+/// A delay, and the range that it was drawn from.
 pub(super) struct Drawn {
     pub(super) delay: RetryDelay,
     pub(super) bounds: RangeInclusive<RetryDelay>,
@@ -59,12 +60,11 @@ impl Drawn {
     }
 }
 
-/// The delay of a held message. The first one puts it anywhere in the longest delay, and the others, of the longest
-/// delay each, leave it there: so all that is held comes back evenly, as slowly as it can in a quarter of an hour, and
-/// is asked for as seldom.
+/// The delay of a held message. The first one is drawn from the whole range up to the longest delay, and all others are
+/// the longest delay. So held messages come back evenly spread, and as slowly as a quarter of an hour allows.
 ///
-/// A message whose time is short is asked for more often: after half of what is `left` until it expires, and never later
-/// than it may be held.
+/// A message with little time is sent back earlier: after half of the time `left` until it expires, and never later
+/// than its hold limit.
 pub(super) fn hold(policy: &Policy, held_seconds: u32, left: Option<Duration>, key: Key) -> Drawn {
     // The breaker has just opened, so an earlier return would be held again. It also makes each hold count.
     const MIN_SECONDS: u64 = 15;
@@ -80,15 +80,16 @@ pub(super) fn hold(policy: &Policy, held_seconds: u32, left: Option<Duration>, k
     Drawn { delay: delay.min(most), bounds: (*bounds.start()).min(most)..=(*bounds.end()).min(most) }
 }
 
-/// The delay of a message that SQS moved for the `count`th time since its last answer: a few seconds, since most crashes are one process's, then
-/// twice as long each time up to 900 s. Twenty of them are about three hours, and SQS's own waiting another one.
+/// The delay of a message that SQS moved for the `count`th time since its last answer. It starts with a few seconds,
+/// since most crashes are one process's, and doubles up to 900 s. Twenty of them take about three hours, and SQS's own
+/// waiting adds about one.
 pub(super) fn redrive(count: u32, key: Key) -> Drawn {
     let longest = u64::from(RetryDelay::SHORT_MAX.get());
     let base = 5_u64.checked_shl(count.saturating_sub(1).min(32)).map_or(longest, |base| base.min(longest));
     Drawn::between(base / 2, base, key)
 }
 
-/// Whether a message comes back once more that SQS has moved.
+/// Checks that a message that SQS moved may come back once more.
 pub(super) fn check_redrives(policy: &Policy, before: &Metadata) -> Result<(), GiveUp> {
     let (max, max_in_all) = (policy.redrives_max(), policy.redrives_in_all_max());
     let (since_answer, in_all) = (before.redrives_since_answer(), before.redrive_count);

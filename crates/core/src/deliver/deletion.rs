@@ -1,15 +1,15 @@
-//! Deleting, batch by batch, entry by entry.
+//! Deletion by receipt handle: one outcome per entry.
 
 use std::time::Duration;
 
 use crate::limits::BATCH_ENTRIES_MAX;
 use crate::ports::{Clock, EntryError, EntryOutcome, Fault, Queue};
 
-/// A failed request is tried again so often, with pauses that double.
+/// Requests for one batch, with pauses that double in between.
 const TRIES: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 
-/// Deletes receives by handle; SQS's last word on each, in order. What fails for a while is tried again.
+/// Deletes receives by handle. One final outcome each, in order; errors that may pass are retried.
 pub async fn delete<Q: Queue, C: Clock>(queue: &Q, clock: &C, handles: &[String]) -> Vec<EntryOutcome<()>> {
     let no_answer = || Err(EntryError::new(Fault::NoAnswer, "NoAnswer"));
     let mut outcomes: Vec<_> = handles.iter().map(|_| no_answer()).collect();
@@ -22,7 +22,7 @@ pub async fn delete<Q: Queue, C: Clock>(queue: &Q, clock: &C, handles: &[String]
                 outcomes[*place] = outcome;
             }
         }
-        // A deletion that is done twice is done once, so a lost answer is no reason not to ask again.
+        // Deletions are idempotent, so one without an answer can be repeated.
         waiting.retain(|place| matches!(&outcomes[*place], Err(error) if error.fault.is_retryable()));
         if waiting.is_empty() {
             break;

@@ -13,11 +13,11 @@ use crate::message::Content;
 use crate::ports::{EntryError, Fault};
 use crate::testing::at;
 
-/// Time passes only for who sleeps, and only when nobody has anything else to do.
+/// Time passes only while someone sleeps, and only when nothing else is ready.
 #[derive(Clone)]
 struct FakeClock(Arc<Mutex<(Timestamp, Sleepers)>>);
 
-/// Who is to be woken when.
+/// Wakers by wake-up time.
 type Sleepers = BTreeMap<Timestamp, Vec<Waker>>;
 
 impl FakeClock {
@@ -29,12 +29,12 @@ impl FakeClock {
         (self.now() - at(0)).as_seconds_f64()
     }
 
-    /// Polls until it is ready. A fake world never needs to be waited for.
+    /// Polls until ready: a fake world never has to be waited for.
     fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
         let mut future = pin!(future);
         let mut context = Context::from_waker(Waker::noop());
         loop {
-            // Twice, since who was polled before another one may be ready after it.
+            // Twice, since one polled earlier may be ready after a later one.
             for _ in 0..2 {
                 if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
                     return output;
@@ -79,12 +79,11 @@ enum Answer {
     Count(usize),
     /// No answer, ever.
     Hang,
-    /// This, after so many seconds.
+    /// This answer, after this many seconds.
     After(u64, Box<Answer>),
 }
 
-/// Answers its requests by a script, and then always with its last line; remembers the bodies of each request, and when
-/// it came.
+/// Answers its requests by a script, repeating the last line; records the bodies and the time of each request.
 struct FakeQueue {
     clock: FakeClock,
     script: Mutex<VecDeque<Answer>>,
@@ -101,7 +100,7 @@ impl FakeQueue {
         self.requests.lock().unwrap().iter().map(|(_, bodies)| bodies.clone()).collect()
     }
 
-    /// Whole milliseconds since the start, of each request.
+    /// Milliseconds from the start to each request.
     fn times(&self) -> Vec<u64> {
         self.requests.lock().unwrap().iter().map(|(seconds, _)| (seconds * 1000.0).round() as u64).collect()
     }
@@ -214,7 +213,7 @@ fn resends_stop_at_the_deadline_with_the_last_error() {
     let requests = queue.requests();
     assert_eq!(requests[0], ["a", "b"]);
     assert!(requests[1..].iter().all(|request| *request == ["b"]));
-    // 50 ms, doubling up to 2 s, each less up to a half by the clock's sub-second part.
+    // 50 ms, doubling up to 2 s, each shortened by up to a half by the clock's sub-second part.
     assert!((9..=14).contains(&requests.len()), "{} requests", requests.len());
 }
 

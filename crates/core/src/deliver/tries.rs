@@ -1,4 +1,4 @@
-//! The entries of one batch, each tried until it has an outcome that another try cannot better.
+//! The retries of one batch: each entry is tried until another try cannot improve its outcome.
 
 use std::time::Duration;
 
@@ -9,18 +9,19 @@ use super::{Delivered, until};
 use crate::message::Timestamp;
 use crate::ports::{Clock, EntryError, EntryOutcome, Fault};
 
-/// Before the first resend of refused entries; doubles each time.
+/// Wait before the first re-send of refused entries; doubles each time.
 const FIRST_WAIT: Duration = Duration::from_millis(50);
-/// Between two resends at most, and before one that may make a copy: it is the last one, so it lets a blip pass.
+/// The longest wait between two re-sends, and the wait before a re-send that may create a copy: it is the last one, so
+/// a blip should be over by then.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
-/// The least time that an answer has. SQS's take "tens or low hundreds of milliseconds" ("Amazon SQS FAQs").
+/// The shortest time to wait for an answer. SQS's take "tens or low hundreds of milliseconds" ("Amazon SQS FAQs").
 const PATIENCE_MIN: Duration = Duration::from_secs(5);
 
 /// Tries all entries of a batch before `deadline`. One outcome each, in order.
 ///
-/// `request` makes one request for the entries with these numbers. `perhaps_done_max` is how often an entry may be sent
-/// without an answer that says that it was not done. A request goes on while there is time, also when its entries are
-/// sent once more: its late answer counts.
+/// `request` makes one request for the entries at these positions. `perhaps_done_max` limits the sends of an entry that
+/// are not known to be refused. A request stays in flight while there is time, even after its entries are sent again:
+/// its late answer counts.
 pub(super) async fn settle<R, F: Future<Output = Vec<EntryOutcome<R>>>>(
     entries: usize,
     perhaps_done_max: u32,
@@ -31,7 +32,7 @@ pub(super) async fn settle<R, F: Future<Output = Vec<EntryOutcome<R>>>>(
     let mut tries = Tries::new(entries, perhaps_done_max, clock.now(), deadline);
     let mut under_way = FuturesUnordered::new();
     loop {
-        // An entry sent twice has two requests under way: the first answer that confirms it counts, whichever that is.
+        // An entry sent twice has two requests in flight: the first answer that confirms it counts.
         let now = clock.now();
         if now >= deadline || tries.are_over() {
             return tries.into_delivered();
@@ -42,7 +43,7 @@ pub(super) async fn settle<R, F: Future<Output = Vec<EntryOutcome<R>>>>(
         }
         let pause = clock.sleep(until(now, tries.next_due())).fuse();
         pin_mut!(pause);
-        // Answers before the pause, so that nothing is sent once more whose answer is there already.
+        // Answers before the pause: an entry whose answer is already there must not be sent again.
         select_biased! {
             (places, answers) = under_way.select_next_some() => tries.answered(places, answers, clock.now()),
             () = pause => {}
@@ -59,11 +60,11 @@ struct Tries<R> {
 
 struct Entry<R> {
     outcome: EntryOutcome<R>,
-    /// When it is sent (again).
+    /// Time of the next send.
     due: Option<Timestamp>,
-    /// Requests that may still be answered.
+    /// Requests still in flight.
     under_way: u32,
-    /// Sends of which no answer says that they were not done.
+    /// Sends not known to be refused.
     perhaps_done: u32,
 }
 
@@ -84,9 +85,9 @@ impl<R> Tries<R> {
         due.map_or(self.deadline, |due| due.min(self.deadline))
     }
 
-    /// The numbers of the entries that are to be sent now.
+    /// The positions of the entries to send now.
     fn take_due(&mut self, now: Timestamp) -> Vec<usize> {
-        // Half of what remains: the one more send must have time for its own answer.
+        // Half of what remains: the one further send needs time for its own answer.
         let patience = now + (until(now, self.deadline) / 2).max(PATIENCE_MIN);
         let patience = self.in_time(patience);
         let mut places = Vec::new();
@@ -95,20 +96,20 @@ impl<R> Tries<R> {
                 continue;
             }
             places.push(place);
-            // The last refusal says nothing of this send.
+            // The last refusal does not apply to this send.
             if entry.perhaps_done == 0 {
                 entry.outcome = Err(no_answer());
             }
             entry.under_way += 1;
-            // Counted before there is an answer, since none may come. A refusal takes it back.
+            // Counted before the answer, since none may come. A refusal takes the count back.
             entry.perhaps_done += 1;
             entry.due = patience.filter(|_| entry.perhaps_done < self.perhaps_done_max);
         }
         places
     }
 
-    /// Enters the answers of a request for the entries with these numbers. If it has too few the rest has none; if it
-    /// has too many they confirm nothing.
+    /// Records the answers of a request for the entries at these positions. Entries without an answer count as
+    /// unanswered; surplus answers confirm nothing.
     fn answered(&mut self, places: Vec<usize>, answers: Vec<EntryOutcome<R>>, now: Timestamp) {
         let mut answers = answers.into_iter();
         let last = LONGEST_WAIT.min(until(now, self.deadline) / 2);
@@ -129,22 +130,22 @@ impl<R> Tries<R> {
             if !fault.may_be_done() {
                 entry.perhaps_done -= 1;
             }
-            // No refusal of a later send takes back that an earlier one may have been done.
+            // The refusal of a later send does not undo an earlier one that may have been carried out.
             if fault.may_be_done() || entry.perhaps_done == 0 {
                 entry.outcome = Err(error);
             }
-            // What may have been done waits long, since it is sent only once more; a refusal says that nothing was
-            // done, so soon.
+            // A send that may have been carried out is repeated only once, so after a long wait; a refused one soon.
             let again = if fault.may_be_done() { last } else { soon };
             let may_be_sent = fault.is_retryable() && entry.perhaps_done < self.perhaps_done_max;
             entry.due =
                 again.filter(|_| may_be_sent).map(|again| entry.due.map_or(again, |due| due.min(again)));
         }
-        // Of the batch, not of each entry: SQS throttles a queue, and the entries of one request come back together.
+        // Counted for the batch, not for each entry: SQS throttles a queue, and the entries of one request are answered
+        // together.
         self.refusals += 1;
     }
 
-    /// Nothing is sent that the deadline leaves no time for.
+    /// `None` if the deadline comes first.
     fn in_time(&self, then: Timestamp) -> Option<Timestamp> {
         (then < self.deadline).then_some(then)
     }
@@ -159,7 +160,7 @@ fn wait_before(resend: u32) -> Duration {
     FIRST_WAIT.saturating_mul(1 << (resend - 1).min(16)).min(LONGEST_WAIT)
 }
 
-/// The clock's own sub-second part takes up to half of it away, so that many instances do not move in step.
+/// Shortened by up to a half, by the clock's own sub-second part, so that many instances do not move in step.
 fn wait(longest: Duration, now: Timestamp) -> Duration {
     longest - longest.mul_f64(f64::from(now.timestamp_subsec_micros()) / 2_000_000.0)
 }

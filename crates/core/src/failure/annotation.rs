@@ -1,4 +1,4 @@
-//! The final record: what is written to a message that is given up. Annotation never makes dead-lettering fail.
+//! The final record: the annotation of a message that is given up. A failing annotation never prevents dead-lettering.
 
 mod fingerprint;
 
@@ -16,46 +16,46 @@ pub use fingerprint::fingerprint;
 pub use crate::message::reserved::{DEAD_LETTER, ERROR_DETAILS, ERROR_TYPE};
 
 pub const ERROR_DETAILS_BYTES_MAX: usize = 1024;
-/// Bytes of `DeadLetter` before folding.
+/// Size limit of `DeadLetter` before folding.
 pub const DEAD_LETTER_BYTES_MAX: usize = 4096;
 
 /// The schema of the document, JSON Schema 2020-12.
 pub const DEAD_LETTER_SCHEMA: &str = include_str!("../../schemas/dead-letter.schema.json");
 
-/// All that is known of a message that is given up.
+/// The complete annotation of a message that is given up.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Annotation {
     /// `ErrorType`.
     pub reason: Code,
-    /// `ErrorDetails`, not yet cut.
+    /// `ErrorDetails`, not yet truncated.
     pub details: String,
-    /// `DeadLetter`, not yet cut.
+    /// `DeadLetter`, not yet truncated.
     pub record: DeadLetter,
 }
 
-/// The document in the attribute `DeadLetter`. It is ours if it has the members that each of them has; a later version
-/// may have written more.
+/// The document in the attribute `DeadLetter`. It is ours if it has the required members; a later version may have
+/// added more.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeadLetter {
-    /// Who gave the message up.
+    /// The function that gave the message up.
     pub stage: Word<Stage>,
     pub cause: Cause,
     /// Retries made, if the body can be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempts: Option<u32>,
-    /// How often it was sent back, if it was.
+    /// Number of times it was sent back, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redrive_generation: Option<u32>,
-    /// How long it was held because its target was down, if it was.
+    /// Seconds that it was held because its target was down, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_seconds: Option<u32>,
-    /// How often SQS had moved it because nobody answered for it, if it had.
+    /// Number of times SQS moved it because nobody answered for it, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redrive_count: Option<u32>,
-    /// When it was first sent, RFC 3339.
+    /// Time of the first send, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_sent_time: Option<String>,
-    /// When the final record was made, RFC 3339.
+    /// Time of the final record, RFC 3339.
     pub dead_lettered_at: String,
     /// The queue of the last delivery.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -64,7 +64,7 @@ pub struct DeadLetter {
     pub sqs_message_id: String,
     /// See [`fingerprint()`].
     pub fingerprint: String,
-    /// The producer's attributes that found no place.
+    /// The producer's attributes that had no room.
     #[serde(default, skip_serializing_if = "FoldedAttributes::is_empty")]
     pub folded_attributes: FoldedAttributes,
 }
@@ -74,13 +74,13 @@ pub struct Cause {
     #[serde(rename = "type")]
     pub error_type: String,
     pub message: String,
-    /// Whether anybody may have written it.
+    /// True if anyone may have written the cause.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unverified: bool,
 }
 
 impl DeadLetter {
-    /// Reads the document; `None` if it is not one of ours.
+    /// Parses the document; `None` if it is not one of ours.
     #[must_use]
     pub fn from_attribute(attribute: &Attribute) -> Option<Self> {
         // Serde would read a struct from an array too.
@@ -92,7 +92,7 @@ impl DeadLetter {
         serde_json::to_string(self).expect("strings, numbers and maps with string keys always serialise")
     }
 
-    /// What folded attributes add to the document.
+    /// Bytes that folded attributes add to the document.
     fn folding_bytes(&self) -> usize {
         let bare = Self { folded_attributes: FoldedAttributes::new(), ..self.clone() };
         self.with_cause_cut(0).json().len() - bare.with_cause_cut(0).json().len()
@@ -100,7 +100,7 @@ impl DeadLetter {
 
     fn with_cause_cut(&self, bytes: usize) -> Self {
         let cause = Cause {
-            // If the cause is unverified, this too may have been written by anybody.
+            // If the cause is unverified, this may have been written by anyone, too.
             error_type: text::clean(&self.cause.error_type, text::ERROR_TYPE_BYTES_MAX),
             message: text::clean_without_middle(&self.cause.message, bytes),
             ..self.cause
@@ -109,10 +109,11 @@ impl DeadLetter {
     }
 }
 
-/// The attributes of a final record: the producer's and as much of the annotation as fits with them and a body of
-/// `body_bytes`. The producer's are never cut and never lost: if ten are not enough, some are folded into `DeadLetter`;
-/// if that does not fit, the annotation gives way, down to nothing. Without the document, only the names say what is
-/// ours: a producer that has one of them itself gets no annotation then, so that its own is not taken for ours.
+/// The attributes of a final record: the producer's, and as much of the annotation as fits beside them and a body of
+/// `body_bytes`. The producer's are never truncated or lost: above ten, some are folded into `DeadLetter`; if that does
+/// not fit, the annotation is shortened, in the end to nothing. Without the document only their names mark our
+/// attributes: if a producer uses one of these names itself, the record is not annotated, so that the producer's own
+/// attribute is not mistaken for ours.
 #[must_use]
 pub fn annotate(producer: &Attributes, body_bytes: usize, annotation: &Annotation) -> Attributes {
     whole(producer, body_bytes, annotation)
@@ -125,7 +126,7 @@ fn whole(producer: &Attributes, body_bytes: usize, annotation: &Annotation) -> O
     let (kept, folded_attributes) =
         fold(producer, &[ERROR_TYPE, ERROR_DETAILS, DEAD_LETTER], ATTRIBUTES_MAX - 3)?;
     let record = DeadLetter { folded_attributes, ..annotation.record.clone() };
-    // What is folded is the producer's and comes on top of our own limit.
+    // Folded attributes are the producer's, so they do not count towards our own limit.
     let folding = if record.folded_attributes.is_empty() { 0 } else { record.folding_bytes() };
     let written = |bytes: usize| {
         let record = record.with_cause_cut(bytes);

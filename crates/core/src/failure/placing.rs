@@ -1,5 +1,5 @@
-//! A document's place in a message: an attribute, its texts cut to the room that is left, and attributes folded if there
-//! are ten; or the trace header.
+//! Attaches a document to a message: in an attribute, with its texts cut to the remaining room and other attributes
+//! folded if there are ten; or in the trace header.
 
 use std::borrow::Cow;
 
@@ -18,7 +18,7 @@ use crate::message::reserved::FAILURE;
 use crate::message::{Attribute, Attributes, attributes_size};
 use crate::text;
 
-/// Bytes of the document before folding.
+/// Size limit of the document before folding.
 pub const FAILURE_BYTES_MAX: usize = 1024;
 
 /// The attributes and the trace header of a message that carries a document.
@@ -29,7 +29,7 @@ pub struct Placed {
 }
 
 impl HandOff {
-    /// This document beside the producer's attributes, or at last in the trace header.
+    /// This document beside the producer's attributes, or as a last resort in the trace header.
     #[must_use]
     pub fn placed(&self, producer: &Attributes, body_bytes: usize, trace_header: Option<&str>) -> Placed {
         placed(&self.wire(), producer, body_bytes, trace_header)
@@ -57,7 +57,7 @@ impl Verdict {
         placed(&self.wire(), producer, body_bytes, trace_header)
     }
 
-    /// In the trace header of a final record that has no room for its annotation.
+    /// The trace header with this document, for a final record without room for its annotation.
     #[must_use]
     pub fn in_trace_header(&self, trace_header: Option<&str>) -> String {
         with_document(&self.wire(), trace_header)
@@ -103,18 +103,18 @@ fn wire<'a>(
     }
 }
 
-/// What gives way after the texts, the least needed first. Who receives the message fills in what it says itself.
+/// Members to drop once the texts are gone, the least needed first. The receiver fills in what the message itself has.
 const GIVE_WAY: [fn(&mut Wire<'_>); 6] = [
     |wire| wire.unknown = Cow::default(),
     |wire| (wire.stage, wire.source_queue_arn) = (None, None),
-    // It has decided.
+    // The decision has been made.
     |wire| {
         if wire.verdict.is_some() {
             (wire.kind, wire.retry_after_seconds) = (None, None);
         }
     },
     |wire| wire.failed_at = None,
-    // The id of a plain message may follow from it, and from the next one the message's age.
+    // A plain message's id may derive from the first of these, and its age from the second.
     |wire| wire.source_message_id = None,
     |wire| wire.first_sent_time = None,
 ];
@@ -123,7 +123,7 @@ fn said(text: &str) -> Option<Cow<'_, str>> {
     (!text.is_empty()).then_some(text.into())
 }
 
-/// It must not fail: whoever reads it calls nobody again.
+/// Must not fail: the document keeps its reader from repeating the call.
 fn placed(wire: &Wire<'_>, producer: &Attributes, body_bytes: usize, trace_header: Option<&str>) -> Placed {
     let Some(attributes) = attached(wire, producer, body_bytes) else {
         let trace_header = Some(with_document(wire, trace_header));
@@ -132,7 +132,7 @@ fn placed(wire: &Wire<'_>, producer: &Attributes, body_bytes: usize, trace_heade
     Placed { attributes, trace_header: trace_header.map(str::to_owned) }
 }
 
-/// `None` if not even what decides has room, or ten attributes stand in the way of which none can be folded.
+/// `None` if not even [`Wire::barest`] has room, or if there are ten attributes and none can be folded.
 fn attached(wire: &Wire<'_>, producer: &Attributes, body_bytes: usize) -> Option<Attributes> {
     let (mut attributes, folded) = fold(producer, &[], ATTRIBUTES_MAX - 1)?;
     let folding = if folded.is_empty() { 0 } else { folding_bytes(&folded) };
@@ -146,24 +146,23 @@ fn attached(wire: &Wire<'_>, producer: &Attributes, body_bytes: usize) -> Option
     Some(attributes)
 }
 
-/// What folded attributes add to a document.
+/// Bytes that folded attributes add to a document.
 fn folding_bytes(folded: &FoldedAttributes) -> usize {
     let only = Wire { folded_attributes: Some(Cow::Borrowed(folded)), ..Wire::default() };
     only.json().len() - "{}".len()
 }
 
 impl<'a> Wire<'a> {
-    /// With folded attributes. Readers of version 0.1 put back only what a hop or a verdict folds, so a hand-off that
-    /// folds has a due time, too: one that nobody believes.
+    /// Adds folded attributes. Readers of version 0.1 unfold only hops and verdicts, so a hand-off that folds gets a
+    /// due time that every reader ignores.
     fn folding(&self, folded: &'a FoldedAttributes) -> Self {
         let is_hand_off = self.verdict.is_none() && self.due_at.is_none();
         let due_at = if is_hand_off { Some(Time::At(NEVER)) } else { self.due_at };
         Self { due_at, folded_attributes: Some(Cow::Borrowed(folded)), ..self.clone() }
     }
 
-    /// The document with as much as fits. The texts are for people and give way first, down to nothing: what a later
-    /// version wrote may be the message's state, such as since when its target is down. `None` if not even
-    /// [`Wire::barest`] fits.
+    /// The largest document that fits. Texts are for humans and are dropped first: a member of a later version may be
+    /// the message's state, such as the start of an outage. `None` if not even [`Wire::barest`] fits.
     pub(super) fn largest_fitting(&self, fits: impl Fn(&str) -> bool) -> Option<String> {
         let cut = |wire: &Self| {
             let written = |bytes| wire.cut(bytes).json();
@@ -178,16 +177,15 @@ impl<'a> Wire<'a> {
         })
     }
 
-    /// What decides, or why it was decided: the code, or the answer with its delay; the error's name, the generation,
-    /// the attempts, and what is folded.
+    /// The document without anything that can be dropped: the code, or the answer with its delay; the error type, the
+    /// generation, the attempts, and the folded attributes.
     pub(super) fn barest(&self) -> Self {
         let mut wire = self.cut(0);
         GIVE_WAY.iter().for_each(|give_way| give_way(&mut wire));
         wire
     }
 
-    /// With its texts in so many bytes at most. JSON may double each byte of `details` and `explanation`, so both give
-    /// way.
+    /// Cuts the texts to `bytes`. Both `details` and `explanation` are cut, as JSON may double each byte.
     fn cut(&self, bytes: usize) -> Self {
         let cut = |text: &Option<Cow<'a, str>>, bytes| {
             let cut = text::clean(text.as_deref()?, bytes);
@@ -202,15 +200,15 @@ impl<'a> Wire<'a> {
     }
 }
 
-/// Our field, always the last one. Its value is the document in base64: JSON has characters that end a field.
+/// Our field, always the last one. Its value is the document in base64, since JSON has characters that end a field.
 const FIELD: &str = ";Redeliver=";
-/// What our field stands behind if the producer gave no header: the id of no trace, which tracers pass over.
+/// Header before our field if the producer set none: a null trace id, which tracers ignore.
 const UNTRACED: &str = "Root=1-00000000-000000000000000000000000;Sampled=0";
 /// The shortest limit that AWS documents for such a header ("StartExecution", AWS Step Functions API Reference). SQS
 /// documents none.
 const HEADER_BYTES_MAX: usize = 256;
 
-/// The producer's trace header with as much of the document as fits, and at least with what decides.
+/// The producer's trace header with as much of the document as fits, at least [`Wire::barest`].
 pub(super) fn with_document(wire: &Wire<'_>, producers: Option<&str>) -> String {
     let producers = producers.unwrap_or(UNTRACED);
     let left = HEADER_BYTES_MAX.saturating_sub(producers.len() + FIELD.len());
@@ -219,11 +217,11 @@ pub(super) fn with_document(wire: &Wire<'_>, producers: Option<&str>) -> String 
     format!("{producers}{FIELD}{}", BASE64.encode(document))
 }
 
-/// The producer's trace header, and the document that stood behind it.
+/// Splits a header into the producer's own and the document.
 pub(crate) fn taken_apart(header: Option<String>) -> (Option<String>, Option<RawFailure>) {
     let Some(header) = header else { return (None, None) };
     let Some((before, document)) = split(&header) else { return (Some(header), None) };
-    // A producer may have written such a field itself: behind it stood ours, which says what is so.
+    // A producer may have written such a field itself: only ours, after it, is valid.
     let mut producers = before;
     while let Some((before, _)) = split(producers) {
         producers = before;
@@ -232,7 +230,7 @@ pub(crate) fn taken_apart(header: Option<String>) -> (Option<String>, Option<Raw
     (producers, Some(document))
 }
 
-/// What stands before our field, and its document.
+/// The text before our field, and the field's document.
 fn split(header: &str) -> Option<(&str, RawFailure)> {
     let (before, value) = header.rsplit_once(FIELD).filter(|(before, _)| !before.is_empty())?;
     let text = String::from_utf8(BASE64.decode(value).ok()?).ok()?;

@@ -1,13 +1,13 @@
-//! Why a message is given up: the stable codes of a final record.
+//! The reasons for giving a message up: the stable codes of a final record.
 
 use strum::{IntoStaticStr, VariantArray, VariantNames};
 
 use crate::json::tolerant::{Vocabulary, Word};
 
-/// Bytes of a code.
+/// Size limit of a code.
 const CODE_BYTES_MAX: usize = 64;
 
-/// A reason as it stands in a document: a later version may give messages up for reasons that this one does not know.
+/// A reason in a document. A later version may have reasons that this one does not know.
 pub type Code = Word<DeadLetterReason>;
 
 /// The value of `ErrorType` in a final record.
@@ -20,21 +20,21 @@ pub enum DeadLetterReason {
     InvalidMessageFormat,
     /// It violates the message schema or the data schema.
     InvalidMessageSchema,
-    /// The policy's `max_attempts` retries were made.
+    /// The policy's `max_attempts` are used up.
     RetryAttemptExceeded,
-    /// The handler called it permanent, or the policy's lists do.
+    /// Permanent, according to the handler or to the policy's lists.
     NonRetryableError,
     /// The next retry would come after the policy's `max_age_seconds` or after `metadata.expires_at`.
     MessageExpired,
-    /// The retry metadata does not fit in SQS's size limit.
+    /// The message exceeds SQS's size limit with its retry metadata.
     MessageTooLarge,
-    /// It came by redrive: the function that received it could not handle it.
+    /// It came by redrive: the function that received it could not process it.
     OrchestrationFailed,
 }
 
 impl DeadLetterReason {
     pub const ALL: &[Self] = <Self as VariantArray>::VARIANTS;
-    /// The texts of all.
+    /// All codes.
     pub const CODES: &[&str] = <Self as VariantNames>::VARIANTS;
 
     #[must_use]
@@ -44,7 +44,7 @@ impl DeadLetterReason {
 }
 
 impl Code {
-    /// As it may stand in logs and metrics, in which each code is known before the first message.
+    /// The code for logs and metrics: always one of a fixed set.
     #[must_use]
     pub fn loggable(&self) -> &'static str {
         self.known().map_or("OTHER", DeadLetterReason::as_str)
@@ -52,7 +52,7 @@ impl Code {
 }
 
 impl Vocabulary for DeadLetterReason {
-    /// What it says becomes an `ErrorType`, so no free text.
+    /// The word becomes an `ErrorType`, so free text is refused.
     fn admits(unknown: &str) -> bool {
         let is_plain = |byte| matches!(byte, b'A'..=b'Z' | b'_');
         (1..=CODE_BYTES_MAX).contains(&unknown.len()) && unknown.bytes().all(is_plain)
@@ -85,17 +85,17 @@ mod tests {
     }
 }
 
-/// A message that is given up.
+/// The decision to give a message up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GiveUp {
     /// The code of the final record.
     pub reason: DeadLetterReason,
-    /// Why, in addition to the last error; may be empty.
+    /// Reason in addition to the last error; may be empty.
     pub explanation: String,
 }
 
 impl From<DeadLetterReason> for GiveUp {
-    /// The last error says all there is to say.
+    /// The last error is explanation enough.
     fn from(reason: DeadLetterReason) -> Self {
         Self { reason, explanation: String::new() }
     }

@@ -31,7 +31,7 @@ fn verdict_on(failure: Failure) -> Verdict {
     Verdict { code: DeadLetterReason::RetryAttemptExceeded.into(), case: Some(case) }
 }
 
-/// What the attribute says on a message of the intermediate DLQ.
+/// Parses the attribute of a message on the intermediate DLQ.
 fn read(text: &str) -> Option<Document> {
     let attributes = Attributes::from([(FAILURE.to_owned(), Attribute::string(text))]);
     Arrival::open(ReceivedMessage { attributes, ..received(None) }, at(9)).document().cloned()
@@ -188,7 +188,7 @@ fn a_later_versions_word_is_cut_to_64_bytes() {
     assert_eq!((of(64), of(65)), ("k".repeat(64), format!("{}…", "k".repeat(61))));
 }
 
-/// Whoever wrote it, and whatever of it this version would have written too.
+/// By any writer, and whatever else this version would have written.
 #[test]
 fn a_verdict_without_a_stage_keeps_its_reason() {
     let without = concat!(
@@ -233,7 +233,7 @@ fn members_of_a_later_version_outlive_a_second_decision() {
     assert_eq!(invalid, Failure { error, ..kept.into() });
 }
 
-/// They may be a message's state, and the details are text for people.
+/// They may be the message's state, and the details are only text for humans.
 #[test]
 fn details_give_way_to_members_of_a_later_version() {
     let since = r#""since":"2026-07-25T17:00:00Z""#;
@@ -268,7 +268,7 @@ fn members_of_a_later_version_that_have_no_room_leave_it_to_the_details() {
     assert!(!text(&attributes).contains("more"), "{attributes:?}");
 }
 
-/// An escape in a name can hide one, and the name is written anew.
+/// An escape in a name can hide such a character, and names are re-encoded.
 #[test]
 fn a_later_versions_name_that_sqs_would_refuse_is_left_out() {
     let Some(Document::HandOff(hand_off)) = read(r#"{"a\ufffe":1,"b":2}"#) else { panic!("a hand-off") };
@@ -326,7 +326,7 @@ fn a_verdict_folds_the_smallest_of_ten_attributes() {
     assert_eq!(producers_attributes(beside), (attributes, None));
 }
 
-/// What SQS may not take a second time stays where it took it.
+/// An attribute that SQS may refuse the second time stays in place.
 #[test]
 fn only_what_sqs_surely_takes_is_folded() {
     let mut attributes = producer(9);

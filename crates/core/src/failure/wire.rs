@@ -1,4 +1,4 @@
-//! The members of `Failure` as they stand in JSON: of all three documents, so that nothing else knows their names.
+//! The JSON members of all three `Failure` documents; no other module knows their names.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -17,7 +17,7 @@ use crate::message::metadata::{parse_rfc3339, rfc3339};
 use crate::message::origin::Origin;
 use crate::message::{Attribute, ReceivedMessage, Timestamp};
 
-/// What is absent is not written.
+/// Absent members are not written.
 #[derive(Clone, Default, PartialEq, Serialize)]
 pub(super) struct Wire<'a> {
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
@@ -54,16 +54,16 @@ pub(super) struct Wire<'a> {
     pub(super) explanation: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) folded_attributes: Option<Cow<'a, FoldedAttributes>>,
-    // Only written so: if serde reads into a flattened field, `serde_json` takes raw text for something else.
+    // Flattened only for writing: when serde reads a flattened field, `serde_json` misreads raw text.
     #[serde(flatten)]
     pub(super) unknown: Cow<'a, Unknown>,
 }
 
-/// A time that is there.
+/// A time that is present.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Time {
     At(Timestamp),
-    /// Of a later version, or nobody's.
+    /// From a later version, or invalid.
     Unreadable,
 }
 
@@ -74,8 +74,8 @@ impl Wire<'_> {
 }
 
 impl Wire<'static> {
-    /// `None` if the text is none of our documents. Of texts that are cut to their limits, illegal characters are
-    /// replaced then; the two ids stay as they are, and no version writes a character there that SQS refuses.
+    /// `None` if the text is not one of our documents. Illegal characters are replaced in the texts that are truncated;
+    /// the two ids stay unchanged, and no version writes a character there that SQS refuses.
     pub(super) fn read(text: &str) -> Option<Self> {
         let wire: Self = serde_json::from_str(text).ok()?;
         let ids = [&wire.source_message_id, &wire.source_queue_arn];
@@ -146,7 +146,7 @@ impl<'de> Visitor<'de> for Members {
     }
 }
 
-/// Which of two members with one name counts is anyone's guess.
+/// Refuses duplicates: either of the two might be the intended one.
 fn once<'de, T: Deserialize<'de>, A: MapAccess<'de>>(
     member: &mut Option<T>,
     map: &mut A,
@@ -162,7 +162,7 @@ fn once<'de, T: Deserialize<'de>, A: MapAccess<'de>>(
 pub(crate) struct RawFailure(Wire<'static>);
 
 impl RawFailure {
-    /// `None` if it is none of ours.
+    /// `None` if it is not one of ours.
     pub(crate) fn attribute(attribute: &Attribute) -> Option<Self> {
         Self::text(attribute.text()?)
     }
@@ -171,8 +171,8 @@ impl RawFailure {
         Wire::read(text).map(Self)
     }
 
-    /// The producer's attributes that found no place. What neither a verdict nor a due time stands beside somebody has
-    /// made up.
+    /// Takes the folded attributes of the producer. Those of a document with neither a verdict nor a due time are
+    /// forged.
     pub(crate) fn take_folded(&mut self) -> FoldedAttributes {
         let Self(wire) = self;
         let folds = wire.verdict.is_some() || wire.due_at.is_some();
@@ -196,7 +196,7 @@ impl Wire<'static> {
         HandOff { error, answer: answer.unwrap_or_else(|| Answer::just(Kind::Transient)), delivery, unknown }
     }
 
-    /// `None` if only the code had room. A later version may leave out any member, so one that is there is enough.
+    /// `None` if only the code had room. A later version may omit any member, so a single one is enough.
     fn case(mut self, record: &ReceivedMessage, now: Timestamp) -> Option<Case> {
         let unknown = self.unknown.clone();
         if self == (Wire { unknown, ..Wire::default() }) {
@@ -213,14 +213,14 @@ impl Wire<'static> {
             error: LastError { error_type: owned(self.error_type), details: owned(self.details) },
             answer: self.kind.map(|kind| Answer { kind, retry_after_seconds }),
             delivery: Delivery {
-                // All copies and all receives of it must say the same, since delays are counted from it.
+                // Every copy and every receive must give the same time, since delays are counted from it.
                 failed_at: moment(self.failed_at).or(record.first_received_at).unwrap_or(now),
                 source_message_id: text_or(self.source_message_id, &record.sqs_message_id),
                 source_queue_arn: text_or(self.source_queue_arn, &record.queue_arn),
                 sent_at: moment(self.first_sent_time).unwrap_or(record.sent_at),
                 came_back: (self.new_generation == Some(true))
                     .then_some(CameBack { generation_before: self.generation_before }),
-                // What does not say so is of an older version, or its origin was not known.
+                // Absent in documents of older versions, and if the origin was unknown.
                 origin: if self.from_producer == Some(true) { Origin::Producer } else { Origin::Unknown },
             },
             attempts: self.attempts,

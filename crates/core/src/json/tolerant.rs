@@ -1,6 +1,6 @@
-//! What a later version may have written. Versions run side by side: an update replaces writers and readers in any
-//! order, a message hops for hours, and a rollback goes the other way. So a reader takes what it knows, and passes on
-//! the rest.
+//! Forward compatibility with documents of later versions. Versions run side by side: an update replaces writers and
+//! readers in any order, a message hops for hours, and a rollback goes the other way. So a reader keeps and passes on
+//! the members that it does not know.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,16 +13,16 @@ use strum::VariantArray;
 use crate::limits::first_illegal;
 use crate::text;
 
-/// Bytes of a word that this version does not know.
+/// Size limit of an unknown word.
 const WORD_BYTES_MAX: usize = 64;
 
-/// Members that this version does not know, as they stand in the text.
+/// Members that this version does not know, as raw text.
 #[derive(Clone, Debug, Default)]
 pub struct Unknown(Vec<(String, Box<RawValue>)>);
 
 impl Unknown {
-    /// The value stays as it came. The name is written anew, so one with an escaped character that SQS refuses is left
-    /// out.
+    /// Keeps the value's text unchanged. The name is re-encoded, so one with an escaped character that SQS refuses is
+    /// left out.
     pub(crate) fn push(&mut self, name: &str, value: &RawValue) {
         if first_illegal(name).is_none() {
             self.0.push((name.to_owned(), value.to_owned()));
@@ -40,7 +40,7 @@ impl Unknown {
         unknown
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -64,36 +64,36 @@ impl Serialize for Unknown {
     }
 }
 
-/// A text that is only looked at: copied if it has an escape, and not else.
+/// A string that is copied only if it has an escape.
 #[derive(Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Borrowed<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
 
 /// Words of which a later version may know more.
 pub trait Vocabulary: Copy + Into<&'static str> + VariantArray {
-    /// As it is written.
+    /// The word in documents.
     fn word(self) -> &'static str {
         self.into()
     }
 
-    /// Whether an unknown word may be one of a later version.
+    /// True if an unknown word may be one of a later version.
     fn admits(unknown: &str) -> bool {
         let _ = unknown;
         true
     }
 }
 
-/// One word of a vocabulary, perhaps of a later version's: its text is carried on.
+/// A word of a vocabulary. One of a later version keeps its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Word<T> {
-    /// One that this version knows.
+    /// A word of this version.
     Known(T),
-    /// A short text that SQS takes.
+    /// A word of a later version: a short text that SQS accepts.
     Unknown(String),
 }
 
 impl<T: Vocabulary> Word<T> {
-    /// `None` if no version writes such a word.
+    /// `None` if no version can have written this word.
     #[must_use]
     pub fn read(text: &str) -> Option<Self> {
         let known = T::VARIANTS.iter().copied().find(|known| known.word() == text).map(Self::Known);
@@ -101,7 +101,7 @@ impl<T: Vocabulary> Word<T> {
         known.or_else(unknown)
     }
 
-    /// As it is written.
+    /// The word in documents.
     #[must_use]
     pub fn as_str(&self) -> &str {
         match self {

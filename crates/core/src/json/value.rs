@@ -1,4 +1,4 @@
-//! JSON as a value, to be checked against a schema or compared with what an edit made of it.
+//! JSON as a value, for validation against a schema, or to compare a document before and after an edit.
 
 use std::fmt;
 
@@ -6,15 +6,15 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor}
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-/// How the member names begin that `serde_json` keeps for itself: an object with one of them becomes a number, or the
-/// text inside.
+/// Prefix of the member names that `serde_json` reserves: it turns an object with one of them into a number, or into
+/// the text inside.
 const PRIVATE: &str = "$serde_json::private::";
 
-/// Reads a text. `serde_json` alone reads the two objects wrongly that it uses to pass on numbers and raw text; such
-/// names are looked for, and then the text is read another way. Of a member that stands twice the last one counts.
+/// Parses a text. `serde_json` alone misreads the two objects that it uses internally for numbers and raw text, so a
+/// text with such a name is read another way. Of duplicate members the last one counts.
 ///
 /// # Errors
-/// It is not JSON, is nested too deep, or has a lone surrogate, which no text can hold.
+/// Invalid JSON, nested too deep, or a lone surrogate, which no string can hold.
 pub fn read(text: &str) -> serde_json::Result<Value> {
     if may_have_private_name(text) {
         // Skimmed first, since names that are read as bytes may hold control characters.
@@ -25,25 +25,25 @@ pub fn read(text: &str) -> serde_json::Result<Value> {
     }
 }
 
-/// Whether a text is one JSON value. It is only skimmed.
+/// True if a text is one JSON value. It is only skimmed.
 #[must_use]
 pub fn is_json(text: &str) -> bool {
     serde_json::from_str::<&RawValue>(text).is_ok()
 }
 
-/// A member that may be absent, but not `null`, which serde would take for absent.
+/// An optional member that must not be `null`, which serde would take for absent.
 pub(crate) fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
     T::deserialize(from).map(Some)
 }
 
-/// Also if it is escaped, in part or as a whole: its first character is a `$` or the escape of one, and all are ASCII.
-/// Other escapes are no reason to read slowly: many encoders write `\u003c`.
+/// True even if the name is escaped, in part or in full: its first character is a `$` or an escape of one, and all are
+/// ASCII. Other escapes do not take the slow path: many encoders write `\u003c`.
 pub(crate) fn may_have_private_name(text: &str) -> bool {
     text.contains(PRIVATE) || text.contains(r"\u0024") || (text.contains("\"$") && text.contains(r"\u00"))
 }
 
-/// A value whose objects have the names that stand there. The two objects that `serde_json` makes up have a name that
-/// is given as text; one that stands in a document can be asked for as bytes.
+/// A value whose objects keep their written names. The two objects that `serde_json` makes up have names given as
+/// strings; a name in a document can be requested as bytes.
 struct Plain(Value);
 
 impl<'de> Deserialize<'de> for Plain {
@@ -112,7 +112,7 @@ impl<'de> Visitor<'de> for PlainVisitor {
 }
 
 enum Name {
-    /// By `serde_json`, of a number.
+    /// An object that `serde_json` made up for a number.
     MadeUp,
     Standing(String),
 }

@@ -1,4 +1,4 @@
-//! The message body `{"metadata":{…},"data":{…}}`, taken apart without touching its bytes.
+//! The message body `{"metadata":{…},"data":{…}}`, parsed without changing its bytes.
 
 mod members;
 
@@ -10,16 +10,16 @@ use thiserror::Error;
 
 use crate::message::metadata::{Metadata, OurMembers, RetryMetadata, fresh_members};
 
-/// Objects and arrays inside one another, the body's own object included.
+/// Limit on nested objects and arrays, the body's own object included.
 pub const NESTING_MAX: usize = 128;
 
-/// A valid message body. Made by [`crate::message::schema::MessageSchema::parse`].
+/// A valid message body, created by [`crate::message::schema::MessageSchema::parse`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Envelope<'a> {
     body: &'a str,
-    /// What we read of `metadata`.
+    /// The members of `metadata` that we know.
     pub metadata: Metadata,
-    /// Where the inside of the `metadata` object stands in the body: after `{`, before `}`.
+    /// Range of the `metadata` object's inside in the body: after `{`, before `}`.
     inside: Range<usize>,
 }
 
@@ -29,21 +29,21 @@ impl<'a> Envelope<'a> {
         Self { body, metadata, inside }
     }
 
-    /// The body as it came.
+    /// The body, unchanged.
     #[must_use]
     pub fn body(&self) -> &'a str {
         self.body
     }
 
-    /// The body with our metadata members set or removed, and every other byte as it came. A member that is there
-    /// keeps its place; a new one comes last.
+    /// The body with our metadata members set or removed, and every other byte unchanged. An existing member keeps its
+    /// place; a new one comes last.
     #[must_use]
     pub fn with_retry_metadata(&self, retry: &RetryMetadata) -> String {
         with_metadata(self.body, &self.inside, retry.members())
     }
 
-    /// The body as it is sent back from the final DLQ: a fresh start in the generation after its own and the one that
-    /// its final record has, and every other byte as it came.
+    /// The body for sending the message back from the final DLQ: a fresh start, in the generation after its own and its
+    /// final record's; every other byte is unchanged.
     #[must_use]
     pub fn with_next_generation(&self, of_final_record: Option<u32>) -> String {
         let generation = self.metadata.clone().into_next_generation(of_final_record).generation();
@@ -55,8 +55,8 @@ impl<'a> Envelope<'a> {
     }
 }
 
-/// The body with our metadata members set or removed, and every other byte as it came. `inside` is where the inside of
-/// `metadata` stands in a body that was parsed.
+/// The body with our metadata members set or removed, and every other byte unchanged. `inside` is the range of the
+/// `metadata` object's inside in a parsed body.
 pub(crate) fn with_metadata(body: &str, inside: &Range<usize>, ours: OurMembers) -> String {
     let object = inside.start - 1..inside.end + 1;
     let members =
@@ -64,23 +64,23 @@ pub(crate) fn with_metadata(body: &str, inside: &Range<usize>, ours: OurMembers)
     spliced(body, inside, &members, ours)
 }
 
-/// Why a body is not a message at all: `INVALID_MESSAGE_FORMAT`. Never holds a value of the body.
+/// The reason why a body is not a message at all: `INVALID_MESSAGE_FORMAT`. Never holds a value of the body.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Malformed {
-    /// The JSON parser's own words, with line and column.
+    /// The JSON parser's message, with line and column.
     #[error("not JSON: {0}")]
     NotJson(String),
     /// An array, a string, a number…
     #[error("not a JSON object")]
     NotAnObject,
-    /// At the top level or in `metadata`, names compared unescaped. Which of the two counts is anyone's guess.
+    /// At the top level or in `metadata`, with unescaped names. Either of the two might be the intended one.
     #[error("duplicate member {0}")]
     DuplicateMember(String),
     #[error("nested deeper than {NESTING_MAX} levels at byte {0}")]
     TooDeep(usize),
 }
 
-/// A body taken apart, not yet validated.
+/// A parsed body, not yet validated.
 pub(crate) struct Skimmed<'a> {
     pub(crate) body: &'a str,
     /// The members of `metadata`, if that is an object.
@@ -92,7 +92,7 @@ pub(crate) struct Skimmed<'a> {
     pub(crate) data_text: Option<&'a str>,
 }
 
-/// Takes a body apart: a JSON object, not nested too deep, with no duplicate member at the top level or in `metadata`.
+/// Parses a body: a JSON object, not nested too deep, without duplicate members at the top level or in `metadata`.
 pub(crate) fn skim(body: &str) -> Result<Skimmed<'_>, Malformed> {
     check_nesting(body)?;
     let top = members(body, 0..body.len(), "")?;
@@ -109,7 +109,7 @@ pub(crate) fn skim(body: &str) -> Result<Skimmed<'_>, Malformed> {
     Ok(Skimmed { body, metadata, inside, metadata_text, data_text })
 }
 
-/// Refuses what nests deeper than [`NESTING_MAX`]. `serde_json` would not: it skims what it does not build.
+/// Refuses a body that nests deeper than [`NESTING_MAX`]. `serde_json` does not check this for values that it skips.
 pub(crate) fn check_nesting(body: &str) -> Result<(), Malformed> {
     if opening_brackets(body) <= NESTING_MAX {
         return Ok(());
@@ -128,14 +128,14 @@ pub(crate) fn check_nesting(body: &str) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// Also those in strings: most small bodies have too few even so. Counted in blocks whose count fits in a byte: the
-/// compiler makes vector instructions of that.
+/// Includes brackets in strings: even so, most small bodies have too few. Counted in blocks whose count fits in a byte,
+/// so that the compiler vectorises the loop.
 fn opening_brackets(body: &str) -> usize {
     let of_block = |block: &[u8]| block.iter().map(|byte| u8::from(matches!(byte, b'{' | b'['))).sum::<u8>();
     body.as_bytes().chunks(128).map(|block| usize::from(of_block(block))).sum()
 }
 
-/// To after the quote that ends it; one after a backslash does not.
+/// Skips past the closing quote; a quote after a backslash does not close.
 fn skip_string(bytes: &mut impl Iterator<Item = (usize, u8)>) {
     while let Some((_, byte)) = bytes.next() {
         match byte {
@@ -146,8 +146,8 @@ fn skip_string(bytes: &mut impl Iterator<Item = (usize, u8)>) {
     }
 }
 
-/// The text with these members set, or removed if they have no value. One that is there keeps its place; a new one comes
-/// last. `inside` is where the inside of the object stands, whose `members` these are.
+/// The text with these members set, or removed if they have no value. An existing member keeps its place; a new one
+/// comes last. `inside` is the range of the object's inside, and `members` are its members.
 pub(crate) fn spliced<const N: usize>(
     text: &str,
     inside: &Range<usize>,
@@ -181,7 +181,7 @@ pub(crate) fn spliced<const N: usize>(
     written
 }
 
-/// One more member; a comma before it unless it is the first one.
+/// Appends a member, after a comma unless it is the first one.
 fn push_parts<const N: usize>(written: &mut String, first: usize, parts: [&str; N]) {
     if written.len() > first {
         written.push(',');

@@ -1,4 +1,4 @@
-//! A producer's attributes inside one of our documents: if ten are not enough, some are folded, and put back on
+//! Folding: above ten attributes, some of the producer's are stored inside one of our documents, and restored on
 //! arrival.
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use crate::limits::ATTRIBUTES_MAX;
 use crate::message::reserved::FAILURE;
 use crate::message::{Attribute, AttributeValue, Attributes, is_surely_taken};
 
-/// An attribute that found no place next to ours, inside one of our JSON documents.
+/// A producer's attribute that had no room beside ours, stored inside one of our JSON documents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Folded {
     data_type: String,
@@ -24,12 +24,12 @@ pub struct Folded {
 /// Folded attributes by name.
 pub type FoldedAttributes = BTreeMap<String, Folded>;
 
-/// The attributes next to one of our documents, together with those that it folds; `None` if we cannot have folded
-/// them: SQS would not surely take them, one of them has the name of another, or they are more than ten.
+/// The attributes beside one of our documents, together with those that it folds; `None` if the folded ones are forged:
+/// SQS might refuse one, a name is used twice, or there are more than ten.
 #[must_use]
 pub(crate) fn unfold(others: Attributes, folded: &FoldedAttributes) -> Option<Attributes> {
     let mut whole = others;
-    // Looked at before anything is put back: a forged document must not make a message that SQS refuses.
+    // Checked before anything is restored: a forged document must not produce a message that SQS refuses.
     if whole.len() + folded.len() > ATTRIBUTES_MAX || folded.contains_key(FAILURE) {
         return None;
     }
@@ -42,8 +42,8 @@ pub(crate) fn unfold(others: Attributes, folded: &FoldedAttributes) -> Option<At
     Some(whole)
 }
 
-/// Folds attributes until at most `places` remain: those with one of the `taken` names, then the smallest. Folded is
-/// only what [`unfold`] puts back; `None` if that is not enough.
+/// Folds attributes until at most `places` remain: those with one of the `taken` names first, then the smallest. Only
+/// attributes that [`unfold`] restores are folded; `None` if that is not enough.
 pub(crate) fn fold(
     attributes: &Attributes,
     taken: &[&str],
@@ -54,12 +54,12 @@ pub(crate) fn fold(
     if collisions.iter().any(|(name, attribute)| !is_surely_taken(name, attribute)) {
         return None;
     }
-    // The smallest: what is folded is written as JSON, and bytes grow by a third. Among equals the name decides, so
-    // that each copy folds the same.
+    // The smallest first, since folded attributes are written as JSON, and bytes grow by a third. Ties are broken by
+    // name, so that every copy folds the same.
     let mut foldable: Vec<_> =
         others.into_iter().filter(|(name, attribute)| is_surely_taken(name, attribute)).collect();
     foldable.sort_by_key(|(name, attribute)| (attribute.size(name), *name));
-    // Collisions are folded in any case, and make room by that.
+    // Colliding attributes are folded in any case, which makes room.
     let more = attributes.len().saturating_sub(places).saturating_sub(collisions.len());
     let to_fold = collisions.into_iter().chain(foldable.get(..more)?.iter().copied());
     let mut kept = attributes.clone();
@@ -80,7 +80,7 @@ impl Folded {
         Self { data_type: data_type.clone(), text, base64 }
     }
 
-    /// `None` if it has not exactly one value, or one that cannot be decoded.
+    /// `None` unless it has exactly one value that can be decoded.
     fn attribute(&self) -> Option<Attribute> {
         let value = match (&self.text, &self.base64) {
             (Some(text), None) => AttributeValue::Text(text.clone()),

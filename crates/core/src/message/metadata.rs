@@ -1,4 +1,4 @@
-//! What we read and write of a message's `metadata`.
+//! The `metadata` of a message: the members that we read and write.
 
 mod holds;
 
@@ -11,7 +11,7 @@ use crate::message::Timestamp;
 use crate::text;
 pub use holds::Holds;
 
-/// The names of the members that redeliver writes; all others are the producer's.
+/// The members that redeliver writes; all others are the producer's.
 pub const OUR_MEMBERS: [&str; 10] = [
     "retry_attempt",
     "next_retry_time",
@@ -25,22 +25,22 @@ pub const OUR_MEMBERS: [&str; 10] = [
     "redrive_count_at_answer",
 ];
 
-/// Failures kept in `retry_history`: all of them together are less than 5 KB of the 1 MiB of a message.
+/// Failures kept in `retry_history`: less than 5 KB in all, of a message's 1 MiB.
 pub const HISTORY_MAX: usize = 5;
-/// Bytes of `error_details` in `retry_history`.
+/// Size limit of `error_details` in `retry_history`.
 pub const HISTORY_DETAILS_BYTES_MAX: usize = 256;
-/// Re-sends that spend no attempt. A handler that says "not yet" for ever must come to an end too: 100 snoozes of 900 s
-/// are 25 hours.
+/// Limit on re-sends that spend no attempt. A handler that always says "not yet" must come to an end, too: 100 snoozes
+/// of 900 s are 25 hours.
 pub const SNOOZES_MAX: u32 = 100;
-/// The highest `redrive_generation`, which is also the message schema's. Here it stays: a script that sends the same
-/// message back again and again must not write a body that is refused as invalid.
+/// The highest `redrive_generation`, which is also the message schema's limit. The count stays there: a script that
+/// sends the same message back again and again must not produce an invalid body.
 pub const GENERATION_MAX: u32 = 100;
-/// Seconds that a message was held: the longest `hold_seconds_max`, and a delay that began before its end.
+/// The longest `hold_seconds_max`, plus a delay that began before its end.
 pub const HELD_SECONDS_MAX: u32 = 1_209_600 + 900;
 /// The highest `max_redrives`, and the highest `redrive_count`.
 pub const REDRIVES_MAX: u32 = 1000;
 
-/// `metadata` as it was read from a valid message.
+/// The parsed `metadata` of a valid message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Metadata {
     /// The producer's id of the message, the same on every copy.
@@ -49,28 +49,28 @@ pub struct Metadata {
     pub message_id_text: String,
     /// Retries made so far.
     pub retry_attempt: u32,
-    /// When the message was first sent, if it says so; see [`Metadata::first_sent`].
+    /// Time of the first send, if present; see [`Metadata::first_sent`].
     pub first_sent_time: Option<Timestamp>,
     /// The last failures, newest last.
     pub retry_history: Vec<PastFailure>,
     /// Re-sends that spent no attempt.
     pub snooze_count: u32,
-    /// How often it was sent back from the final DLQ; `None` if the member is absent.
+    /// Number of times it was sent back from the final DLQ; `None` if the member is absent.
     pub redrive_generation: Option<u32>,
-    /// Since when it is held because its target is down, and for how long in all.
+    /// The start of the outage that it is held for, and the seconds held in all.
     pub holds: Holds,
-    /// How often it came back because SQS had moved it.
+    /// Number of times it came back after SQS moved it.
     pub redrive_count: u32,
-    /// How many of these there were at its last answer; see [`Metadata::redrives_since_answer`].
+    /// The part of `redrive_count` before its last answer; see [`Metadata::redrives_since_answer`].
     pub redrive_count_at_answer: u32,
-    /// The producer's own limit in time.
+    /// The producer's own expiry.
     pub expires_at: Option<Timestamp>,
-    /// The producer's own limit of retries: it counts if the policy allows more.
+    /// The producer's own limit on retries: counts if it is lower than the policy's.
     pub max_attempts: Option<u32>,
 }
 
 impl Metadata {
-    /// Of a message that has only its id.
+    /// The metadata of a message that has only its id.
     pub(crate) fn first(message_id: Uuid, message_id_text: String) -> Self {
         Self {
             message_id,
@@ -88,13 +88,13 @@ impl Metadata {
         }
     }
 
-    /// When the message was first sent: `metadata.first_sent_time` if it is believed (after a retry, and never later
-    /// than the delivery itself), else the `SentTimestamp` of this delivery.
+    /// Time of the first send: `metadata.first_sent_time` if it is trusted (after a retry, and never later than the
+    /// delivery itself), else the `SentTimestamp` of this delivery.
     #[must_use]
     pub fn first_sent(&self, sent_at: Timestamp) -> Timestamp {
         match self.first_sent_time {
-            // Before the first re-send the member is the producer's own: an old date there would let the message expire
-            // at once. A date after the delivery would give it more time than the policy does.
+            // Before the first re-send the member is the producer's own, and an old date would expire the message at
+            // once. A date after the delivery would give the message more time than the policy does.
             Some(first) if self.was_sent_again() && first <= sent_at => first,
             _ => sent_at,
         }
@@ -103,31 +103,30 @@ impl Metadata {
     /// Redrives since the message was last answered.
     #[must_use]
     pub fn redrives_since_answer(&self) -> u32 {
-        // An older function that begins a new generation leaves the member that it does not know: more at the last answer
-        // than in all.
+        // An older function that begins a new generation keeps the member that it does not know, so more redrives may
+        // be counted at the last answer than in all.
         self.redrive_count.checked_sub(self.redrive_count_at_answer).unwrap_or(self.redrive_count)
     }
 
-    /// Whether what it says of its first sending is ours.
+    /// True if its `first_sent_time` is ours.
     fn was_sent_again(&self) -> bool {
         self.holds.are_told()
             || [self.retry_attempt, self.snooze_count, self.redrive_count].iter().any(|count| *count > 0)
     }
 
-    /// The message after it came back from the final DLQ: its retries are those of an earlier generation. A message
-    /// that was given up without a re-send does not have that generation in its body: then the one in its final record
-    /// counts.
+    /// The metadata after a return from the final DLQ, with no retries spent. A message that was given up without a
+    /// re-send does not have that generation in its body: then the one in its final record counts.
     #[must_use]
     pub fn into_next_generation(self, of_final_record: Option<u32>) -> Self {
-        // Copies of a message may come back with different bodies: the greater number is the newer one, and a
+        // Copies of a message may come back with different bodies. The greater number is the newer one, and a
         // generation that is used twice would repeat the delays of its first use.
         let before = self.generation().max(of_final_record.unwrap_or(0));
         Self {
             redrive_generation: Some(before.saturating_add(1).min(GENERATION_MAX)),
             expires_at: self.expires_at,
             max_attempts: self.max_attempts,
-            // All that is ours begins anew. The age, too: it counts from the new start, or `max_age_seconds` would end it
-            // at once.
+            // All our members are reset. The age, too: it counts from the new start, or `max_age_seconds` would expire
+            // the message at once.
             ..Self::first(self.message_id, self.message_id_text)
         }
     }
@@ -149,13 +148,13 @@ pub struct PastFailure {
     pub error_type: String,
     /// At most 256 bytes.
     pub error_details: String,
-    /// Kept as they are.
+    /// Preserved unchanged.
     #[serde(flatten)]
     pub unknown: Unknown,
 }
 
 impl PastFailure {
-    /// Cuts the texts to their limits.
+    /// Creates an entry, with its texts truncated.
     #[must_use]
     pub fn new(attempt: u32, failed_at: Timestamp, error_type: &str, error_details: &str) -> Self {
         Self {
@@ -167,7 +166,7 @@ impl PastFailure {
         }
     }
 
-    /// The same with the texts cut to their limits: a producer may have written it.
+    /// The entry with its texts truncated, since a producer may have written it.
     pub(crate) fn cleaned(self) -> Self {
         Self {
             error_type: text::clean(&self.error_type, text::ERROR_TYPE_BYTES_MAX),
@@ -182,36 +181,36 @@ impl PastFailure {
 pub struct RetryMetadata {
     /// Retries made, this one included.
     pub retry_attempt: u32,
-    /// Now + delay.
+    /// Now plus the delay.
     pub next_retry_time: Timestamp,
-    /// When the message was first sent.
+    /// Time of the first send.
     pub first_sent_time: Timestamp,
-    /// Newest last.
+    /// The newest comes last.
     pub retry_history: Vec<PastFailure>,
-    /// Written if it is not 0.
+    /// Omitted if 0.
     pub snooze_count: u32,
-    /// Written if the message has had one, or has one now.
+    /// `None` for a message without a generation.
     pub redrive_generation: Option<u32>,
-    /// Written if this re-send holds it.
+    /// Set if this re-send holds the message.
     pub held_since: Option<Timestamp>,
-    /// Written if it is not 0.
+    /// Omitted if 0.
     pub held_seconds: u32,
-    /// Written if it is not 0.
+    /// Omitted if 0.
     pub redrive_count: u32,
-    /// Written if it is not 0.
+    /// Omitted if 0.
     pub redrive_count_at_answer: u32,
 }
 
-/// Each of our members with its JSON text; `None` for one that the body must not have.
+/// Each of our members with its JSON text; `None` to remove it from the body.
 pub(crate) type OurMembers = [(&'static str, Option<String>); OUR_MEMBERS.len()];
 
-/// The members of a message that starts afresh.
+/// The members for a fresh start.
 pub(crate) fn fresh_members(generation: u32) -> OurMembers {
     OUR_MEMBERS.map(|name| (name, (name == "redrive_generation").then(|| generation.to_string())))
 }
 
 impl RetryMetadata {
-    /// Each of [`OUR_MEMBERS`] with its JSON text; `None` for one that the body must not have.
+    /// Each of [`OUR_MEMBERS`] with its JSON text; `None` to remove it from the body.
     pub(crate) fn members(&self) -> OurMembers {
         let [
             attempt,
@@ -249,21 +248,22 @@ fn quoted(moment: Timestamp) -> String {
     format!("\"{}\"", rfc3339(moment))
 }
 
-/// RFC 3339 UTC with microseconds and `Z`, as redeliver writes all its times.
+/// RFC 3339 UTC with microseconds and `Z`, the format of all times that redeliver writes.
 #[must_use]
 pub fn rfc3339(moment: Timestamp) -> String {
     moment.to_rfc3339_opts(SecondsFormat::Micros, true)
 }
 
-/// Reads RFC 3339 with any offset, as exactly as [`rfc3339`] writes it: what is read, written and read again is the same.
+/// Parses RFC 3339 with any offset, truncated to microseconds: a parsed, written and parsed time stays the same.
 #[must_use]
 pub fn parse_rfc3339(text: &str) -> Option<Timestamp> {
     let moment = DateTime::parse_from_rfc3339(text).ok()?.to_utc();
-    // An offset leads out of the years that have a form: midnight of year 0 an hour east of Greenwich.
+    // With an offset a time can lie outside the years that can be written: midnight of year 0, an hour east of
+    // Greenwich.
     Some(moment.clamp(YEAR_0, YEAR_10_000 - MICROSECOND).trunc_subsecs(6))
 }
 
-/// A moment that does not come: the last second that RFC 3339 can say.
+/// A time that never comes: the last second of RFC 3339.
 pub(crate) const NEVER: Timestamp =
     DateTime::from_timestamp_secs(253_402_300_799).expect("RFC 3339's last second");
 

@@ -1,27 +1,27 @@
-//! Who sent a message to the source queue, which SQS says and no producer can forge: `SenderId` ("ReceiveMessage", Amazon
+//! The sender of a message to the source queue: SQS's `SenderId`, which no producer can forge ("ReceiveMessage", Amazon
 //! SQS API Reference).
 
 use std::collections::BTreeSet;
 
 use thiserror::Error;
 
-/// Who sent a delivery, which decides whether its hold members are believed.
+/// The sender of a delivery, which decides if its hold members are trusted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Origin {
     /// One of redeliver's functions.
     Resent,
-    /// Anybody else.
+    /// Anyone else.
     Producer,
-    /// No setting says who re-sends, or SQS does not say who sent it.
+    /// No setting names the re-senders, or SQS does not name the sender.
     #[default]
     Unknown,
 }
 
-/// The roles that send messages again, by their IAM unique ids.
+/// The roles that re-send messages, by their IAM unique ids.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resenders(Option<BTreeSet<String>>);
 
-/// Why a list of ids is refused: the first place, counted from 1, of what is no unique id.
+/// A list of ids is invalid: position, counted from 1, of the first entry that is not a unique id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(
     "entry {0} is not the unique id of an IAM role or user (AROA… or AIDA…): `aws iam get-role --role-name NAME --query Role.RoleId` prints it"
@@ -29,10 +29,10 @@ pub struct Resenders(Option<BTreeSet<String>>);
 pub struct NotAUniqueId(pub usize);
 
 impl Resenders {
-    /// Reads ids with commas between them; white space around each is ignored.
+    /// Parses a comma-separated list of ids; white space around each is ignored.
     ///
     /// # Errors
-    /// One of them is no unique id.
+    /// An entry is not a unique id.
     pub fn parse(text: &str) -> Result<Self, NotAUniqueId> {
         let ids: Vec<_> = text.split(',').map(|id| id.trim().to_owned()).collect();
         match ids.iter().position(|id| !is_unique_id(id)) {
@@ -41,20 +41,20 @@ impl Resenders {
         }
     }
 
-    /// Where messages stay on their queue: nobody sends them again.
+    /// For queues on which messages stay: nothing is re-sent.
     #[must_use]
     pub fn nobody() -> Self {
         Self(Some(BTreeSet::new()))
     }
 
-    /// Who sent a message with this `SenderId`.
+    /// The origin of a message with this `SenderId`.
     #[must_use]
     pub fn origin_of(&self, sender_id: Option<&str>) -> Origin {
         let Some(ids) = &self.0 else { return Origin::Unknown };
         if ids.is_empty() {
             return Origin::Producer;
         }
-        // Of a role: its id, a colon, and a session's name, which whoever assumes the role chooses.
+        // For a role: its id, a colon, and a session name, which the caller of `AssumeRole` chooses.
         let id = sender_id.map(|sender| sender.split_once(':').map_or(sender, |(id, _)| id));
         match id.filter(|id| !is_account_id(id)) {
             Some(id) if ids.contains(id) => Origin::Resent,
@@ -64,15 +64,15 @@ impl Resenders {
     }
 }
 
-/// "IAM identifiers", AWS Identity and Access Management User Guide: a prefix for what it is, and characters that stay the
-/// same for as long as it exists.
+/// A prefix for the type of the resource, and characters that never change ("IAM identifiers", AWS Identity and Access
+/// Management User Guide).
 fn is_unique_id(text: &str) -> bool {
     (16..=128).contains(&text.len())
         && ["AROA", "AIDA"].iter().any(|prefix| text.starts_with(prefix))
         && text.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit())
 }
 
-/// It names no role: emulators give it to every message.
+/// An account id names no role: emulators set it on every message.
 fn is_account_id(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit())
 }
@@ -95,7 +95,7 @@ mod tests {
             (Some("AROAFAILEDMESSAGEPRO:x"), Origin::Producer),
             (Some("aroafailedmessageproc:x"), Origin::Producer),
             (Some("AIDAPRODUCER000000000"), Origin::Producer),
-            // A request that nobody signed.
+            // An unsigned request.
             (Some("203.0.113.7"), Origin::Producer),
             (Some("000000000000"), Origin::Unknown),
             (Some(""), Origin::Unknown),

@@ -1,4 +1,4 @@
-//! A message on its way to SQS: only what SQS accepts.
+//! Messages that SQS accepts.
 
 use strum::IntoStaticStr;
 use thiserror::Error;
@@ -7,18 +7,18 @@ use super::sqs_rules::{check_attribute, check_message_group_id, check_text};
 use super::{Attributes, attributes_size};
 use crate::limits::{ATTRIBUTES_MAX, DelaySeconds, MESSAGE_BYTES_MAX};
 
-/// A message that SQS will accept: the body is not empty, at most 10 attributes with names, types and values of theirs,
-/// all characters are legal, and all of it is at most 1 MiB.
+/// A message that SQS will accept: a body that is not empty, at most 10 attributes with valid names, types and values,
+/// only legal characters, and at most 1 MiB in all.
 ///
-/// Most of what is sent has been received from SQS, which has judged it. If its documentation leaves open whether it
-/// takes something, this type does: a rule stricter than SQS's own would strand a producer's message.
+/// Most of these messages were received from SQS, so SQS has accepted them before. Where its documentation leaves
+/// something open, this type accepts it: a rule stricter than SQS's own would strand a producer's message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutgoingMessage {
     content: Content,
     size: usize,
 }
 
-/// What an [`OutgoingMessage`] is made of.
+/// The parts of an [`OutgoingMessage`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Content {
     pub body: String,
@@ -26,11 +26,11 @@ pub struct Content {
     pub message_group_id: Option<String>,
     /// The system attribute `AWSTraceHeader`; it does not count towards the size.
     pub trace_header: Option<String>,
-    /// How long the queue holds it back.
+    /// The queue's delay.
     pub delay: DelaySeconds,
 }
 
-/// Why SQS would refuse a message. No text of it holds an attribute's value.
+/// The reason why SQS would refuse a message. Never holds an attribute's value.
 #[derive(Clone, Debug, PartialEq, Eq, Error, IntoStaticStr)]
 #[strum(const_into_str)]
 pub enum NotSendable {
@@ -44,7 +44,7 @@ pub enum NotSendable {
     #[error("the character U+{:04X} at byte {offset} of the {place} is not legal in SQS", *.character as u32)]
     IllegalCharacter {
         character: char,
-        /// Where in that text.
+        /// Byte offset in that text.
         offset: usize,
         /// `body`, `attribute NAME`, `type of the attribute NAME` or `trace header`.
         place: String,
@@ -52,7 +52,7 @@ pub enum NotSendable {
     #[error("the attribute name {name:?} {rule}; rename the attribute")]
     AttributeName {
         name: String,
-        /// What SQS does not take in it.
+        /// The rule that is broken.
         rule: &'static str,
     },
     #[error(
@@ -61,10 +61,10 @@ pub enum NotSendable {
     AttributeType {
         name: String,
         data_type: String,
-        /// What SQS does not take in it.
+        /// The rule that is broken.
         rule: &'static str,
     },
-    /// Text, but its type wants bytes; or bytes, but its type wants text.
+    /// Text with a type for bytes, or bytes with a type for text.
     #[error(
         "the attribute {name} has the type {data_type:?} and {found} for a value; give it {wanted}, or another type"
     )]
@@ -73,7 +73,7 @@ pub enum NotSendable {
         data_type: String,
         /// `text` or `bytes`.
         found: &'static str,
-        /// The other one.
+        /// The other of the two.
         wanted: &'static str,
     },
     #[error(
@@ -84,7 +84,7 @@ pub enum NotSendable {
     EmptyAttribute { name: String },
     #[error("the message group id {rule}; SQS takes 1 to 128 letters, digits and punctuation characters")]
     MessageGroupId {
-        /// What SQS does not take in it.
+        /// The rule that is broken.
         rule: &'static str,
     },
     #[error("the trace header is empty; leave it out")]
@@ -92,7 +92,7 @@ pub enum NotSendable {
 }
 
 impl NotSendable {
-    /// A name for logs, which must not hold an attribute's name.
+    /// A name for logs, which must not contain an attribute's name.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         self.into_str()
@@ -103,7 +103,7 @@ impl OutgoingMessage {
     /// Checks SQS's limits.
     ///
     /// # Errors
-    /// What SQS would refuse, the first rule that is broken.
+    /// The first rule that is broken.
     pub fn new(content: Content) -> Result<Self, NotSendable> {
         if content.body.is_empty() {
             return Err(NotSendable::EmptyBody);
@@ -127,7 +127,7 @@ impl OutgoingMessage {
         Ok(Self { content, size })
     }
 
-    /// Without any check: for tests of what SQS answers to a message that it refuses.
+    /// Skips all checks: for tests of SQS's answers to invalid messages.
     #[cfg(feature = "unchecked")]
     #[must_use]
     pub fn unchecked(content: Content) -> Self {
@@ -145,7 +145,7 @@ impl OutgoingMessage {
         self.content
     }
 
-    /// Bytes it takes of a batch: body and attributes.
+    /// Bytes that count towards a batch: body and attributes.
     #[must_use]
     pub fn size(&self) -> usize {
         self.size

@@ -1,9 +1,9 @@
-//! Packing: messages into batches that SQS takes.
+//! Packs messages into batches within SQS's limits.
 
 use crate::limits::{BATCH_BYTES_MAX, BATCH_ENTRIES_MAX};
 use crate::message::OutgoingMessage;
 
-/// 1..=10 messages, at most 1 MiB together; only [`pack`] makes one.
+/// 1..=10 messages, at most 1 MiB together. Created only by [`pack`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Batch<'a> {
     entries: &'a [OutgoingMessage],
@@ -17,7 +17,7 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// Cuts messages into batches: in order, none lost, each as full as order and limits allow.
+/// Packs messages into batches: in order, none lost, each as full as order and limits allow.
 #[must_use]
 pub fn pack(messages: &[OutgoingMessage]) -> Vec<Batch<'_>> {
     let mut batches = Vec::new();
@@ -30,7 +30,7 @@ pub fn pack(messages: &[OutgoingMessage]) -> Vec<Batch<'_>> {
     batches
 }
 
-/// How many of the first messages fit in one batch: at least one, since no message is larger than a batch.
+/// Number of messages at the front that fit in one batch: at least one, since no message is larger than a batch.
 fn fitting(messages: &[OutgoingMessage]) -> usize {
     let mut bytes = 0;
     let count = messages
@@ -41,7 +41,7 @@ fn fitting(messages: &[OutgoingMessage]) -> usize {
             bytes <= BATCH_BYTES_MAX
         })
         .count();
-    // A single message fits by its type, and without progress the caller would never end.
+    // A single message fits by its type, and without progress the caller would loop forever.
     count.max(1)
 }
 
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
     use crate::message::Content;
 
-    /// A message of so many bytes.
+    /// A message of this size.
     fn message(bytes: usize) -> OutgoingMessage {
         let body = "x".repeat(bytes);
         OutgoingMessage::new(Content { body, ..Content::default() }).unwrap()
@@ -85,7 +85,7 @@ mod tests {
                 0..40,
             ),
         ) {
-            // Their groups number them, not their bodies.
+            // Numbered by their groups, not their bodies.
             let messages: Vec<_> = bytes
                 .iter()
                 .enumerate()

@@ -1,4 +1,4 @@
-//! Plain messages: a body of any bytes, and what an envelope has as `metadata` beside it, in the attribute `Redeliver`.
+//! Plain messages: a body of any bytes, with the content of an envelope's `metadata` in the attribute `Redeliver`.
 
 mod document;
 mod id;
@@ -22,25 +22,25 @@ pub use id::{
 use crate::message::reserved::DEAD_LETTER;
 pub use crate::message::reserved::REDELIVER;
 
-/// The producer's attributes that stay beside `Redeliver`: one place is left for `Failure`.
+/// The producer's attributes that stay beside `Redeliver`; one more place is reserved for `Failure`.
 const PRODUCERS_MAX: usize = ATTRIBUTES_MAX - 2;
-/// Kept free if a message is named at its first hand-off: `Failure` must find room.
+/// Reserved for `Failure` when a message gets its id at the first hand-off.
 const FAILURE_ROOM_BYTES: usize = 2048;
 
-/// How plain messages are read.
+/// Settings for reading plain messages.
 #[derive(Clone, Debug, Default)]
 pub struct PlainMessages {
-    /// Where their ids stand.
+    /// The places of their ids.
     pub id: IdSources,
-    /// What their bodies must match; they are JSON then.
+    /// The schema of their bodies, which must be JSON then.
     pub body: Option<DataSchema>,
 }
 
 impl PlainMessages {
-    /// Reads a message that is no envelope. `first_id` is SQS's id of its first delivery.
+    /// Reads a message without an envelope. `first_id` is SQS's id of its first delivery.
     ///
     /// # Errors
-    /// Its `Redeliver` is wrong, or its body is not what the schema wants.
+    /// Its `Redeliver` is invalid, or its body violates the schema.
     pub(crate) fn read(&self, body: &str, attributes: &Attributes, first_id: &str) -> Result<Plain, Invalid> {
         if let Some(schema) = &self.body {
             check_nesting(body)?;
@@ -63,10 +63,10 @@ impl PlainMessages {
 /// A plain message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plain {
-    /// The producer's attributes, whole.
+    /// The producer's attributes, unfolded.
     pub attributes: Attributes,
     document: Document,
-    /// It came with its document.
+    /// True if it came with a `Redeliver`.
     is_named: bool,
     body_bytes: usize,
 }
@@ -77,13 +77,13 @@ impl Plain {
         &self.document.metadata
     }
 
-    /// As a handler is told.
+    /// The form that a handler sees.
     #[must_use]
     pub fn form(&self) -> Form {
         Form::Plain { idempotency_key: self.document.idempotency_key.clone() }
     }
 
-    /// The attributes with which it is handed off: with its id, unless it came with that, or has no place for it.
+    /// The attributes for a hand-off, with the id; `None` if they already have it, or have no room for it.
     #[must_use]
     pub fn named(&self) -> Option<Attributes> {
         let has_place = !self.is_named && self.attributes.len() <= PRODUCERS_MAX;
@@ -92,20 +92,20 @@ impl Plain {
         (bytes <= MESSAGE_BYTES_MAX).then_some(named)
     }
 
-    /// The attributes with its id at any price but one that SQS would refuse; `None` if they are best as they came.
+    /// The attributes with the id unless SQS would refuse them; `None` if they should stay unchanged.
     #[must_use]
     pub fn named_at_any_price(&self) -> Option<Attributes> {
         let named = self.is_named.not().then(|| self.with(self.document.text.clone())).flatten()?;
         (self.body_bytes + attributes_size(&named) <= MESSAGE_BYTES_MAX).then_some(named)
     }
 
-    /// The attributes of a re-send; `None` if there is no place for `Redeliver`.
+    /// The attributes of a re-send; `None` if there is no room for `Redeliver`.
     #[must_use]
     pub(crate) fn with_retry_metadata(&self, retry: &RetryMetadata) -> Option<Attributes> {
         self.with(self.document.spliced(retry.members()))
     }
 
-    /// The attributes with which it is sent back from the final DLQ, as
+    /// The attributes for sending the message back from the final DLQ, as
     /// [`crate::message::envelope::Envelope::with_next_generation`].
     #[must_use]
     pub(crate) fn with_next_generation(&self, of_final_record: Option<u32>) -> Option<Attributes> {
@@ -113,14 +113,15 @@ impl Plain {
         self.with(self.document.spliced(fresh_members(generation)))
     }
 
-    /// The attributes under another id; `None` if there is no place for `Redeliver`.
+    /// The attributes with another id; `None` if there is no room for `Redeliver`.
     #[must_use]
     pub fn renamed(&self, id: Uuid) -> Option<Attributes> {
         self.with(self.document.renamed(id))
     }
 
-    /// Of ten attributes two are folded: `Redeliver` needs a place, and `Failure`. A `DeadLetter` of the producer's own is
-    /// the first: next to fewer, what it folds itself might find places, and it would be taken for ours.
+    /// Of ten attributes two are folded, to make room for `Redeliver` and `Failure`. A producer's own `DeadLetter` is
+    /// folded first: with fewer attributes beside it, those that it folds might find room, and it would be taken for
+    /// ours.
     fn with(&self, document: String) -> Option<Attributes> {
         let fold_first = |first: &[&str]| fold(&self.attributes, first, PRODUCERS_MAX);
         let is_full = self.attributes.len() > PRODUCERS_MAX;

@@ -1,9 +1,9 @@
-//! Receipts: a received record is done only when somebody has confirmed it.
+//! Receipts: a received record is done only once its processing or its send is confirmed.
 
 use super::ReceivedMessage;
 
-/// A received record that is not done yet. It goes with its message to the queue or the target that the message is for.
-/// A record whose receipt is dropped, on purpose or by mistake, is received again.
+/// A received record that is not done yet. It travels with its message to the queue or the target. A record whose
+/// receipt is dropped, on purpose or by mistake, is received again.
 #[derive(Debug, PartialEq, Eq, Hash)]
 #[must_use = "a record that is not confirmed is received again"]
 pub struct Receipt {
@@ -11,9 +11,8 @@ pub struct Receipt {
     handle: String,
 }
 
-/// A record that is done: its message has reached its target, or SQS has confirmed it in another queue. Only a receipt can
-/// make one, and only once:
-///
+/// A record that is done: its message has reached its target, or SQS has confirmed it in another queue. Only a receipt
+/// can make one, and only once:
 /// ```compile_fail,E0382
 /// # fn twice(receipt: redeliver_core::message::Receipt) {
 /// let first = receipt.confirm();
@@ -46,7 +45,7 @@ impl Receipt {
         &self.sqs_message_id
     }
 
-    /// The record is done, and may be deleted.
+    /// Marks the record as done: it may be deleted.
     pub fn confirm(self) -> Confirmed {
         Confirmed(self)
     }

@@ -1,4 +1,4 @@
-//! Schemas: which bodies are messages, and what exactly is wrong with the others.
+//! Validation: decides which bodies are messages, and lists all violations of the others.
 
 mod data;
 mod readable;
@@ -30,7 +30,7 @@ pub use redeliver_json_schema::{SchemaError, Violation, list};
 /// The schema of a message body, JSON Schema 2020-12.
 pub const MESSAGE_SCHEMA: &str = include_str!("../../schemas/message.schema.json");
 
-/// Members of `metadata` that have a rule; all others are skimmed.
+/// Members of `metadata` that have a rule; the values of all others are skipped.
 const RULED_MEMBERS: [&str; 13] = [
     "message_id",
     "expires_at",
@@ -58,7 +58,7 @@ const DIGITS_MEMBERS: [&str; 7] = [
     "redrive_count_at_answer",
 ];
 
-/// Why a body is refused. Never holds a value of the body.
+/// The reason why a body is invalid. Never holds a value of the body.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Invalid {
     #[error(transparent)]
@@ -68,7 +68,7 @@ pub enum Invalid {
 }
 
 impl Invalid {
-    /// The code of the final record.
+    /// The code for the final record.
     #[must_use]
     pub const fn reason(&self) -> DeadLetterReason {
         match self {
@@ -78,29 +78,30 @@ impl Invalid {
     }
 }
 
-/// The message schema, compiled by the first message that does not look usual: few processes meet one, and all have to
-/// start.
+/// The message schema, compiled for the first message that the fast path cannot read: few processes receive one, and
+/// compiling slows every start.
 #[cfg(feature = "validator")]
 static MESSAGE: LazyLock<Schema> = LazyLock::new(|| {
     Schema::with_formats(MESSAGE_SCHEMA).expect("our own schema is valid: every test compiles it")
 });
 
-/// Which messages are taken: envelopes, with the user's schema for `data` if there is one, and perhaps plain messages.
+/// The messages that are accepted: envelopes, with the user's schema for `data` if there is one, and optionally plain
+/// messages.
 #[derive(Clone, Debug, Default)]
 pub struct MessageSchema {
     data: Option<DataSchema>,
-    /// `None`: a message that is no envelope is invalid.
+    /// `None`: a message without an envelope is invalid.
     plain: Option<PlainMessages>,
 }
 
-/// A message that was read.
+/// A valid message.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Parsed<'a> {
     Envelope(Envelope<'a>),
     Plain(Plain),
 }
 
-/// What of a message is rewritten when it is sent again.
+/// The part of a message that a re-send rewrites.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Rewritten {
     /// An envelope's body.
@@ -118,7 +119,7 @@ impl Parsed<'_> {
         }
     }
 
-    /// As it is sent back from the final DLQ; `None` if a plain message has no place for `Redeliver`.
+    /// The message for sending it back from the final DLQ; `None` if a plain message has no room for `Redeliver`.
     #[must_use]
     pub fn with_next_generation(&self, of_final_record: Option<u32>) -> Option<Rewritten> {
         match self {
@@ -129,22 +130,22 @@ impl Parsed<'_> {
 }
 
 impl MessageSchema {
-    /// With a schema for `data`.
+    /// Accepts envelopes, with a schema for `data`.
     #[must_use]
     pub fn new(data: Option<DataSchema>) -> Self {
         Self { data, plain: None }
     }
 
-    /// With plain messages, too: `ENVELOPE=optional`.
+    /// Accepts plain messages, too: `ENVELOPE=optional`.
     #[must_use]
     pub fn with_plain(self, plain: PlainMessages) -> Self {
         Self { plain: Some(plain), ..self }
     }
 
-    /// Reads a message. `first_id` is SQS's id of its first delivery, which may be all the id that it has.
+    /// Validates a message. `first_id` is SQS's id of its first delivery, which may be its only id.
     ///
     /// # Errors
-    /// What is wrong with it: all violations, with their JSON Pointers.
+    /// All violations, with their JSON Pointers.
     pub fn read<'a>(
         &self,
         body: &'a str,
@@ -159,11 +160,11 @@ impl MessageSchema {
         }
     }
 
-    /// [`MessageSchema::read`] for who may not know that plain messages are taken: what has a `Redeliver` that can be
-    /// read is one all the same.
+    /// [`MessageSchema::read`] for callers that may not know the setting `ENVELOPE`: a message with a readable
+    /// `Redeliver` counts as plain.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// All violations.
     pub fn read_either<'a>(
         &self,
         body: &'a str,
@@ -178,10 +179,10 @@ impl MessageSchema {
         }
     }
 
-    /// Takes a body apart and validates it. `data` is skimmed unless there is a schema for it.
+    /// Parses and validates an envelope. `data` is skipped unless there is a schema for it.
     ///
     /// # Errors
-    /// What is wrong with it: all violations, with their JSON Pointers.
+    /// All violations, with their JSON Pointers.
     pub fn parse<'a>(&self, body: &'a str) -> Result<Envelope<'a>, Invalid> {
         let skimmed = skim(body)?;
         let by_user = self.violations_of_data(&skimmed);
@@ -194,7 +195,7 @@ impl MessageSchema {
         Ok(Envelope::new(skimmed, metadata))
     }
 
-    /// What the user's schema says of `data`; nothing if that is no object.
+    /// Violations of the user's schema; none if `data` is not an object.
     fn violations_of_data(&self, skimmed: &Skimmed<'_>) -> Vec<Violation> {
         match (&self.data, skimmed.data_text.filter(|text| text.starts_with('{'))) {
             (Some(schema), Some(text)) => schema.violations(text, "/data"),
@@ -203,10 +204,10 @@ impl MessageSchema {
     }
 }
 
-/// Whether a body means to be an envelope: an object with `data`, and with a `metadata` that has a `message_id`. What is
-/// wrong with it then is no reason to take it for a plain one.
+/// True if a body is meant as an envelope: an object with `data`, and with a `metadata` that has a `message_id`. An
+/// invalid envelope must not be taken for a plain message.
 fn looks_like_envelope(body: &str) -> bool {
-    // Names that are read as bytes may hold control characters, and then it is no JSON.
+    // Names that are read as bytes may hold control characters, which are not valid JSON.
     let top = well_formed(body).ok().and_then(|text| unchecked_members(text).ok()).unwrap_or_default();
     let values = |wanted: &'static [u8]| top.iter().filter(move |(name, _)| **name == *wanted);
     let has_id = |metadata: &RawValue| {
@@ -216,14 +217,14 @@ fn looks_like_envelope(body: &str) -> bool {
     values(b"data").next().is_some() && values(b"metadata").any(|(_, metadata)| has_id(metadata))
 }
 
-/// The text of the one JSON value that a body is.
+/// The text of the body's only JSON value.
 pub(crate) fn well_formed(body: &str) -> Result<&str, Malformed> {
     let value: &RawValue =
         serde_json::from_str(body).map_err(|error| Malformed::NotJson(error.to_string()))?;
     Ok(value.get())
 }
 
-/// The message schema's verdict, and then what it cannot say.
+/// Checks the message schema, and then the rules that it cannot express.
 fn validate(skimmed: &Skimmed<'_>, by_user: Vec<Violation>) -> Result<Metadata, Invalid> {
     let (instance, mut found) = instance_of(skimmed);
     found.extend(by_schema(&instance));
@@ -240,14 +241,14 @@ fn by_schema(instance: &Value) -> Vec<Violation> {
     MESSAGE.violations(instance, "")
 }
 
-/// Without the validator there are no words.
+/// Without the validator there is no explanation.
 #[cfg(not(feature = "validator"))]
 fn by_schema(instance: &Value) -> Vec<Violation> {
     let is_wrong = !readable::is_message(instance);
     is_wrong.then(|| Violation::new("", "is not what the message schema wants")).into_iter().collect()
 }
 
-/// The part of the body that the message schema has rules for, and what is wrong with its text alone.
+/// The part of the body that the message schema has rules for, and violations in its text alone.
 fn instance_of(skimmed: &Skimmed<'_>) -> (Value, Vec<Violation>) {
     let mut found = Vec::new();
     let mut body = Map::new();
@@ -288,7 +289,7 @@ fn find<'b, 'a>(members: &'b [Member<'a>], name: &str) -> Option<&'b Member<'a>>
     members.iter().find(|member| *member.name == *name.as_bytes())
 }
 
-/// An empty value of the same type: all that the message schema asks of `data`.
+/// An empty value of the same type: the message schema checks only the type of `data`.
 fn stand_in(text: &str) -> Value {
     match text.as_bytes().first() {
         Some(b'{') => Value::Object(Map::new()),
@@ -300,7 +301,7 @@ fn stand_in(text: &str) -> Value {
     }
 }
 
-/// Reads what the schema has found valid, unless it has the form but no meaning.
+/// Reads metadata that the schema found valid, unless a value is well-formed but meaningless.
 fn metadata_of(metadata: &Value, history: Option<&str>) -> Result<Metadata, Violation> {
     let number = |name: &str| metadata[name].as_u64().and_then(|number| u32::try_from(number).ok());
     let time = |name: &str| {
@@ -327,7 +328,7 @@ fn metadata_of(metadata: &Value, history: Option<&str>) -> Result<Metadata, Viol
     })
 }
 
-/// The entries, also with their texts: what a later version wrote into them is kept.
+/// The entries, with their texts: members from a later version are preserved.
 fn history_of(history: &Value, text: Option<&str>) -> Result<Vec<PastFailure>, Violation> {
     #[derive(Deserialize)]
     struct Known {
@@ -341,7 +342,7 @@ fn history_of(history: &Value, text: Option<&str>) -> Result<Vec<PastFailure>, V
     entries
         .map(|(index, (entry, text))| {
             let pointer = |name: &str| format!("/metadata/retry_history/{index}/{name}");
-            // The schema knows all else; it counts 1.0 as an integer.
+            // The schema checks everything else, but counts 1.0 as an integer.
             let Known { attempt, failed_at, error_type, error_details } = Known::deserialize(entry)
                 .map_err(|_| Violation::new(pointer("attempt"), "is not an integer written in digits"))?;
             time_of(&failed_at, || pointer("failed_at"))?;
@@ -352,7 +353,7 @@ fn history_of(history: &Value, text: Option<&str>) -> Result<Vec<PastFailure>, V
         .collect()
 }
 
-/// The validator's `date-time` lets texts through that are no time: `202--07-25T17:20:00Z`.
+/// The validator's `date-time` accepts texts that are not times: `202--07-25T17:20:00Z`.
 fn time_of(text: &str, pointer: impl Fn() -> String) -> Result<Timestamp, Violation> {
     parse_rfc3339(text).ok_or_else(|| Violation::new(pointer(), "is not a time that exists"))
 }

@@ -1,30 +1,30 @@
-//! Which attributes SQS takes: "Amazon SQS message metadata" in the Amazon SQS Developer Guide, and "SendMessage" in
+//! SQS's rules for attributes: "Amazon SQS message metadata" in the Amazon SQS Developer Guide, and "SendMessage" in
 //! the Amazon SQS API Reference.
 //!
-//! That documentation leaves some things open, and so it is read twice. What was received from SQS is sent on if SQS
-//! *may* take it, since it has done so before: [`check_attribute`]. What one of our documents folds may be anybody's
-//! invention, and is put back only if SQS *surely* takes it, and so only such attributes are folded:
+//! The documentation leaves some points open, so there are two readings. An attribute received from SQS is sent on if
+//! SQS *may* accept it, since it has done so before: [`check_attribute`]. An attribute folded in one of our documents
+//! may be forged. It is restored only if SQS *certainly* accepts it, so only such attributes are folded:
 //! [`is_surely_taken`].
 
 use super::{Attribute, AttributeValue, NotSendable};
 use crate::limits::first_illegal;
 
-/// Characters of a name, and of a type. (SQS's own error text says "must be shorter than 256 bytes".)
+/// Length of a name, and of a type. (SQS's own error message says "must be shorter than 256 bytes".)
 const CHARACTERS_MAX: usize = 256;
-/// Characters of a `MessageGroupId`.
+/// Length of a `MessageGroupId`.
 const GROUP_CHARACTERS_MAX: usize = 128;
 /// "A number can have up to 38 digits of precision, and it can be between 10^-128 and 10^+126."
 const NUMBER_DIGITS_MAX: usize = 38;
 const NUMBER_POWERS: std::ops::RangeInclusive<isize> = -128..=126;
 
-/// Whether SQS may take this attribute.
+/// Checks that SQS may accept this attribute.
 ///
-/// Left open, and so taken: letters beyond ASCII in a name (SQS is known to take umlauts), any text behind the three
-/// type names, and all that a reader of numbers may accept: a leading `+`, an exponent, white space around it, `NaN`,
+/// Open points are accepted: letters beyond ASCII in a name (SQS is known to accept umlauts), any text after the three
+/// type names, and any number that some parser may accept: a leading `+`, an exponent, white space around it, `NaN`,
 /// more digits or a larger number than documented.
 ///
 /// # Errors
-/// What SQS refuses in it.
+/// The rule that is broken.
 pub(super) fn check_attribute(
     name: &str,
     Attribute { data_type, value }: &Attribute,
@@ -53,7 +53,7 @@ pub(super) fn check_attribute(
     }
 }
 
-/// Whether SQS takes this attribute by its documentation, with nothing left open.
+/// True if SQS accepts this attribute by its documentation, with no point left open.
 pub(crate) fn is_surely_taken(name: &str, attribute: &Attribute) -> bool {
     let Attribute { data_type, value } = attribute;
     let (kind, label) = match data_type.split_once('.') {
@@ -71,10 +71,10 @@ pub(crate) fn is_surely_taken(name: &str, attribute: &Attribute) -> bool {
         }
 }
 
-/// Whether SQS may take this `MessageGroupId`.
+/// Checks that SQS may accept this `MessageGroupId`.
 ///
 /// # Errors
-/// What SQS refuses in it.
+/// The rule that is broken.
 pub(super) fn check_message_group_id(id: &str) -> Result<(), NotSendable> {
     let is_legal = |character: char| character.is_ascii_graphic() || is_letter_beyond_ascii(character);
     let rule = match id.chars().count() {
@@ -117,7 +117,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), NotSendable> {
     Err(NotSendable::AttributeName { name: name.to_owned(), rule })
 }
 
-/// What a value must be.
+/// The kind of value that a type requires.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     String,
@@ -128,7 +128,7 @@ enum Kind {
 const KINDS: [(&str, Kind); 3] =
     [("String", Kind::String), ("Number", Kind::Number), ("Binary", Kind::Binary)];
 
-/// By its prefix, as SQS says: "You must use only the following supported type prefixes".
+/// The kind by the type's prefix: "You must use only the following supported type prefixes".
 fn check_type(name: &str, data_type: &str) -> Result<Kind, NotSendable> {
     let wrong = |rule| {
         Err(NotSendable::AttributeType { name: name.to_owned(), data_type: data_type.to_owned(), rule })
@@ -147,13 +147,13 @@ fn is_letter_beyond_ascii(character: char) -> bool {
     !character.is_ascii() && character.is_alphanumeric()
 }
 
-/// What some reader of numbers takes, such as `1e5`, `+1`, `.5`, ` 1` and `NaN`.
+/// True for anything that some parser of numbers accepts, such as `1e5`, `+1`, `.5`, ` 1` and `NaN`.
 fn may_be_number(text: &str) -> bool {
     text.trim().parse::<f64>().is_ok()
 }
 
-/// A sign, digits and a point between digits, within the documented precision and range. "Leading and trailing zeroes
-/// are trimmed", and so no digits of precision.
+/// True for a sign, digits and a point between digits, within the documented precision and range. "Leading and trailing
+/// zeroes are trimmed", so they do not count towards the precision.
 fn is_documented_number(text: &str) -> bool {
     let text = text.strip_prefix('-').unwrap_or(text);
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
@@ -166,7 +166,7 @@ fn is_documented_number(text: &str) -> bool {
     // The power of ten of its first digit.
     let power = whole.len().cast_signed() - (digits.len() - trimmed.len()).cast_signed() - 1;
     let precise = trimmed.trim_end_matches('0');
-    // 10^126 is the largest: one digit 1 and zeros. So the power alone decides, except at the end of the range.
+    // 10^126 is the largest number: a 1 and zeros. So the power alone decides, except at the end of the range.
     let is_within = NUMBER_POWERS.contains(&power) && (power < *NUMBER_POWERS.end() || precise == "1");
     precise.is_empty() || (precise.len() <= NUMBER_DIGITS_MAX && is_within)
 }

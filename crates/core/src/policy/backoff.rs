@@ -1,5 +1,5 @@
-//! The backoffs that a policy may have, with their members as the document names them. What a delay is,
-//! [`crate::decide::backoff`] computes; what the document may say, the JSON Schema words.
+//! The backoffs of a policy, with the document's member names. [`crate::decide::backoff`] computes the delays; the JSON
+//! Schema explains violations.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{numbers, wire};
 use crate::limits::RetryDelay;
 
-/// How long to wait before retry `n`, n ≥ 1.
+/// The delay before retry `n`, n ≥ 1.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Backoff {
@@ -25,7 +25,7 @@ pub enum Backoff {
         rate: f64,
         #[serde(rename = "offset_seconds", default)]
         offset: RetryDelay,
-        /// Also with long delays it is 900 s unless it is set.
+        /// 900 s unless set, even with long delays.
         #[serde(rename = "max_delay_seconds", default = "RetryDelay::short_max")]
         max_delay: RetryDelay,
         /// Applied after the cap.
@@ -38,7 +38,7 @@ pub enum Backoff {
         #[serde(default)]
         jitter: Jitter,
     },
-    /// One delay a retry; the last one repeats.
+    /// One delay per retry; the last one repeats.
     Schedule {
         #[serde(rename = "delays_seconds")]
         delays: Delays,
@@ -52,7 +52,7 @@ const fn twice() -> f64 {
 }
 
 impl Backoff {
-    /// The longest delay that it can give; `limit` is the policy's.
+    /// The longest delay of this backoff; `limit` is the policy's.
     #[must_use]
     pub fn longest(&self, limit: RetryDelay) -> RetryDelay {
         let (base, jitter) = match self {
@@ -65,7 +65,7 @@ impl Backoff {
     }
 }
 
-/// A schedule: 1 to 1000 delays.
+/// The delays of a schedule: 1 to 1000.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Vec<RetryDelay>")]
 pub struct Delays {
@@ -74,7 +74,7 @@ pub struct Delays {
 }
 
 impl Delays {
-    /// Before retry `attempt`, 1 for the first: the last one repeats.
+    /// The delay before retry `attempt`, 1 for the first: the last one repeats.
     #[must_use]
     pub fn before(&self, attempt: u32) -> RetryDelay {
         let index = usize::try_from(attempt.saturating_sub(1)).unwrap_or(usize::MAX);
@@ -102,17 +102,17 @@ impl TryFrom<Vec<RetryDelay>> for Delays {
     }
 }
 
-/// How a delay is spread. It only shrinks, except for the additive one, and none passes the cap.
+/// The random spread of a delay. It only shortens the delay, except for the additive one, and never exceeds the cap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Value")]
 pub enum Jitter {
     None,
-    /// From half of it to all of it.
+    /// From half of the delay to all of it.
     Half,
-    /// From 0 to all of it ("Exponential Backoff And Jitter", AWS Architecture Blog).
+    /// From 0 to the whole delay ("Exponential Backoff And Jitter", AWS Architecture Blog).
     #[default]
     Full,
-    /// From the delay to that and so much more. The cap holds for the sum: near it the delay gives way, not the spread.
+    /// Adds up to this much. The cap holds for the sum: near it the base delay shrinks, not the spread.
     Additive {
         max: RetryDelay,
     },

@@ -1,4 +1,4 @@
-//! The circuit breaker's settings, in the words of Resilience4j. What they do, [`crate::decide::breaker`] says.
+//! The circuit breaker's settings, named as in Resilience4j. [`crate::decide::breaker`] implements them.
 
 use std::time::Duration;
 
@@ -9,44 +9,44 @@ use serde_json::Value;
 use super::{Globs, numbers, wire};
 use crate::limits::RetryDelay;
 
-/// When calls stop, how often the target is probed, and for how long messages are held.
+/// Controls when calls stop, how often the target is probed, and how long messages are held.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CircuitBreaker {
-    /// It opens if this share of the last calls met an outage, 0.01..=1 …
+    /// It opens if this share of the recent calls met an outage, 0.01..=1 …
     #[serde(deserialize_with = "numbers::share")]
     pub failure_rate: f64,
     /// … of at least this many, 1..=1000 …
     #[serde(deserialize_with = "numbers::whole::<_, _, 1, 1000>")]
     pub minimum_calls: u32,
-    /// … in this time, at most an hour; outages that no answer has followed count for longer.
+    /// … within this time, at most an hour; outages not followed by an answer count for longer.
     #[serde(rename = "window_seconds", deserialize_with = "numbers::seconds::<_, 1, 3600>")]
     pub window: Duration,
-    /// While it is open, one call in this time; twice as long after each that fails …
+    /// While open, one call in this time; the interval doubles after each failed probe …
     #[serde(rename = "probe_interval_seconds", deserialize_with = "numbers::seconds::<_, 1, 600>")]
     pub probe_interval: Duration,
     /// … up to this.
     #[serde(rename = "probe_interval_seconds_max", deserialize_with = "numbers::seconds::<_, 1, 600>")]
     pub probe_interval_max: Duration,
-    /// Error types that are an outage.
+    /// Error types that count as an outage.
     pub opens_on: Globs,
-    /// A message is held for this long in all, a minute to 14 days.
+    /// Limit on the total time that a message is held, a minute to 14 days.
     #[serde(rename = "hold_seconds_max", deserialize_with = "numbers::seconds::<_, 60, 1_209_600>")]
     pub hold_max: Duration,
 }
 
 impl CircuitBreaker {
-    /// The longest delay of a held message. It comes back within a quarter of an hour of the target's return: it may
-    /// meet an environment that has not probed since, and is held once more.
+    /// The longest delay of a held message. The message is called within a quarter of an hour of the target's return:
+    /// it may meet an environment that has not probed since, and be held once more.
     #[must_use]
     pub fn hold_delay_max(&self) -> RetryDelay {
-        // For what receives, calls and sends take.
+        // For the time that receives, calls and sends take.
         const SLACK_SECONDS: u64 = 30;
         let quarter_of_an_hour = u64::from(RetryDelay::SHORT_MAX.get());
         RetryDelay::saturating(quarter_of_an_hour - SLACK_SECONDS - self.probe_interval_max.as_secs())
     }
 
-    /// The interval after one of so long, if its probe fails too.
+    /// The interval after a failed probe.
     pub(crate) fn doubled(&self, interval: Duration) -> Duration {
         (interval * 2).min(self.probe_interval_max)
     }
@@ -75,7 +75,7 @@ impl Default for CircuitBreaker {
     }
 }
 
-/// Its settings, or `false`: no breaker.
+/// The settings, or `false` for no breaker.
 pub(super) fn or_false<'de, D: Deserializer<'de>>(from: D) -> Result<Option<CircuitBreaker>, D::Error> {
     match Value::deserialize(from)? {
         Value::Bool(false) => Ok(None),

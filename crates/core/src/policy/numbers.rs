@@ -1,5 +1,5 @@
-//! The policy's numbers, exactly as they are written: 5.0 and 5e0 are the integer 5, as JSON Schema has it, and what is
-//! rounded to a limit is not within it.
+//! The policy's numbers, exactly as written: 5.0 and 5e0 are the integer 5, as in JSON Schema, and a number that only
+//! rounding brings within a limit is refused.
 
 use std::time::Duration;
 
@@ -37,12 +37,12 @@ pub(super) fn not_zero<'de, D: Deserializer<'de>>(from: D) -> Result<RetryDelay,
     if delay == RetryDelay::ZERO { Err(D::Error::custom("zero")) } else { Ok(delay) }
 }
 
-/// Of an exponential backoff.
+/// The rate of an exponential backoff.
 pub(super) fn rate<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     within(&Number::deserialize(from)?, 1.0, 100.0)
 }
 
-/// Of calls.
+/// A share of calls.
 pub(super) fn share<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     within(&Number::deserialize(from)?, 0.01, 1.0)
 }
@@ -59,7 +59,7 @@ impl<'de> Deserialize<'de> for RetryDelay {
     }
 }
 
-/// By its digits: as a float 0.00999999999999999999 is 0.01.
+/// Compares digits: as a float, 0.00999999999999999999 is 0.01.
 fn within<E: Error>(number: &Number, min: f64, max: f64) -> Result<f64, E> {
     let limits = [min, max].map(|limit| Number::from_f64(limit).ok_or_else(|| E::custom("no limit")));
     let [min, max] = limits;

@@ -298,8 +298,7 @@ fn the_longest_policy_delay_is_one_that_sqs_can_express() {
     assert_eq!(delay(&policy, key).get(), 900);
 }
 
-/// A policy may stand in a template that not everybody reads; the log of a function that does not start is read by
-/// more.
+/// A policy may be in a template that few people can read; more can read the log of a function that does not start.
 #[test]
 fn a_refusal_never_shows_a_value() {
     for document in [

@@ -1,7 +1,7 @@
-//! The policy as it is written. Serde reads it into what it means; what serde refuses, the JSON Schema words.
+//! The policy document. Serde parses it; if serde refuses it, the JSON Schema explains why.
 //!
-//! So a function with a sound policy starts without compiling the schema, which is a good part of a start. A test holds
-//! the two together: what one accepts, the other accepts too.
+//! So a function with a valid policy starts without compiling the schema, which would take a good part of its start. A
+//! test checks that both accept the same documents.
 
 mod contradictions;
 mod preset;
@@ -31,9 +31,10 @@ pub(super) fn parse_over(defaults: &str, text: &str) -> Result<Policy, PolicyErr
         add(written, serde_json::from_str(defaults).unwrap_or_default());
     }
     contradictions.extend(contradictions::of(&document));
-    // Contradictions are looked for in any case: one message says all that is wrong, not one mistake a deployment.
+    // Contradictions are always looked for: one message lists every mistake, instead of one mistake per deployment.
     match object(&document) {
-        // Serde takes an object with a name of `serde_json`'s own for a number, also from a value. The schema does not.
+        // Serde takes an object with a name that `serde_json` reserves for a number, even from a value. The schema does
+        // not.
         Ok(policy) if may_have_private_name(text) => match [by_schema(&document), contradictions].concat() {
             wrong if wrong.is_empty() => Ok(policy),
             wrong => Err(PolicyError::Refused(wrong)),
@@ -44,7 +45,7 @@ pub(super) fn parse_over(defaults: &str, text: &str) -> Result<Policy, PolicyErr
     }
 }
 
-/// Serde's own words are the last resort: they have no pointer, but an error without a reason helps nobody.
+/// Serde's own message is the last resort: it has no pointer, but an error without a reason helps nobody.
 fn worded(
     by_schema: Vec<Violation>,
     contradictions: Vec<Violation>,
@@ -58,14 +59,14 @@ fn worded(
     }
 }
 
-/// What is written counts.
+/// A written member wins over its default.
 fn add(written: &mut Map<String, Value>, defaults: Map<String, Value>) {
     for (name, value) in defaults {
         written.entry(name).or_insert(value);
     }
 }
 
-/// Without the validator serde's words have to do.
+/// Without the validator, serde's message has to do.
 #[cfg(not(feature = "validator"))]
 fn by_schema(_: &Value) -> Vec<Violation> {
     Vec::new()
@@ -75,18 +76,19 @@ fn by_schema(_: &Value) -> Vec<Violation> {
 fn by_schema(document: &Value) -> Vec<Violation> {
     let schema = Schema::new(POLICY_SCHEMA).expect("our own schema is valid: a test compiles it");
     let mut violations = schema.violations(document, "");
-    // The schema can only ask for `false` there, and who wrote `true` would be told the opposite of what they want.
+    // The schema can only ask for `false` there, which would tell a user who wrote `true` the opposite of what they
+    // want.
     for violation in violations.iter_mut().filter(|violation| violation.pointer == "/circuit_breaker") {
         "must be an object, or false: {} turns it on with all defaults".clone_into(&mut violation.rule);
     }
     violations
 }
 
-/// A member that stands twice: a parser keeps the last one, but which was meant is anyone's guess.
+/// A duplicate member: a parser keeps the last one, but the other may be the intended one.
 fn standing_twice(text: &str, at: Range<usize>, pointer: &str) -> Option<Violation> {
     match members(text, at, pointer) {
         Err(Malformed::DuplicateMember(pointer)) => Some(Violation::new(pointer, "stands twice")),
-        // What is no object has no members; the schema says what it should be.
+        // Anything but an object has no members; the schema says what it should be.
         found => found.unwrap_or_default().into_iter().find_map(|member| {
             let pointer = pointer_to(pointer, &String::from_utf8_lossy(&member.name));
             standing_twice(text, member.value, &pointer)
@@ -94,7 +96,7 @@ fn standing_twice(text: &str, at: Range<usize>, pointer: &str) -> Option<Violati
     }
 }
 
-/// An object, or `Some` of one. Serde alone would read a struct from an array too.
+/// An object, or `Some` of one. Serde alone would read a struct from an array, too.
 pub(super) fn object<'de, D: Deserializer<'de>, T: DeserializeOwned, O: From<T>>(
     from: D,
 ) -> Result<O, D::Error> {

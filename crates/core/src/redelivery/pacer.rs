@@ -1,4 +1,4 @@
-//! How far re-sends are stretched: by how many messages wait on the source queue with a delay.
+//! The number of delayed messages on the source queue, by which re-sends are paced.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,28 +12,28 @@ use crate::ports::{Clock, Observer, QueueDepth};
 use futures_util::future::{Either, select};
 use futures_util::pin_mut;
 
-/// A count is asked for anew when it is older. SQS's own may be a minute old ("GetQueueAttributes", Amazon SQS API
-/// Reference), so asking more often would say little new.
+/// A count older than this is refreshed. SQS's own may be a minute old ("GetQueueAttributes", Amazon SQS API
+/// Reference), so asking more often would gain little.
 const FRESH: Duration = Duration::from_secs(5);
-/// A count older than this says nothing: all that waited then has come back (900 s at most).
+/// A count older than this is useless: every message counted has come back (900 s at most).
 const STALE: Duration = Duration::from_secs(900);
-/// Longest wait for a count: the batch must not wait for what it can do without. Of a short time a quarter.
+/// The longest wait for a count, which the batch can do without. If time is short, a quarter of it.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The last count of the waiting messages, kept from batch to batch.
+/// The last count of delayed messages, kept from batch to batch.
 #[derive(Debug, Default)]
 pub struct Pacer(Mutex<Option<Counted>>);
 
 #[derive(Clone, Copy, Debug)]
 struct Counted {
     asked_at: Timestamp,
-    /// The last answer, and when it came; `None` if SQS has never answered.
+    /// The last answer and its time; `None` if SQS has never answered.
     waiting: Option<(Timestamp, u64)>,
 }
 
 impl Pacer {
-    /// The window in which so many messages come back at about this rate, and how many wait. At most one request; if
-    /// SQS does not answer, the last count stands for a quarter of an hour, since an old one paces better than none.
+    /// The window for this rate, and the number of waiting messages. Makes at most one request. If SQS does not answer,
+    /// the last count is used for up to a quarter of an hour: an old one paces better than none.
     pub(crate) async fn window(
         &self,
         rate: RedeliveryRate,
@@ -43,8 +43,8 @@ impl Pacer {
         deadline: Timestamp,
     ) -> Option<(Window, u64)> {
         let now = clock.now();
-        // Copied, since no lock may be held while SQS answers. Two batches at once may both ask: that costs a request,
-        // and no harm.
+        // Copied, since no lock may be held while SQS answers. Two concurrent batches may both ask, which costs one
+        // request more.
         let last = *self.last();
         let counted = match last {
             Some(counted) if until(counted.asked_at, now) < FRESH => counted,
@@ -53,7 +53,7 @@ impl Pacer {
                     Ok(waiting) => Some((now, waiting)),
                     Err(code) => {
                         observer.observe(&Event::NotCounted { code });
-                        // The old count stays with the moment of its own answer, so that it grows old all the same.
+                        // The old count keeps the time of its own answer, so that it still expires.
                         let known = last.and_then(|counted| counted.waiting);
                         known.filter(|(at, _)| until(*at, now) < STALE)
                     }
@@ -69,7 +69,7 @@ impl Pacer {
     }
 }
 
-/// `ApproximateNumberOfMessagesDelayed`, or SQS's code.
+/// `ApproximateNumberOfMessagesDelayed`, or SQS's error code.
 async fn count(queue: &impl QueueDepth, clock: &impl Clock, patience: Duration) -> Result<u64, String> {
     let (answer, patience) = (queue.depth(), clock.sleep(patience));
     pin_mut!(answer, patience);

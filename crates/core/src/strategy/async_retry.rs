@@ -1,5 +1,5 @@
-//! `async-retry`: what failed is an asynchronous invocation of a Lambda function, and Lambda's record of it goes to the
-//! retry queue. The async-retry handler invokes the function again.
+//! `async-retry`: the record of a failed asynchronous Lambda invocation goes to the retry queue. The async-retry
+//! handler invokes the function again.
 
 use super::queues::{RECEIVES, RETENTION, Role, ending_with};
 use super::{Definition, paced, redriven};

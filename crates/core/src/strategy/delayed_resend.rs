@@ -1,4 +1,4 @@
-//! `delayed-resend`: what failed is handed off to the intermediate DLQ, and sent again with a delay.
+//! `delayed-resend`: failed messages are handed off to the intermediate DLQ, and sent again with a delay.
 
 use super::Definition;
 use super::queues::{NeededQueue, RECEIVES, RETENTION, Redrive, Role, SOURCE_RETENTION, ending_with};
@@ -19,7 +19,7 @@ fn queues(_: u32) -> Vec<NeededQueue> {
         role: Role::Source,
         name: "source",
         retention: SOURCE_RETENTION,
-        // One: what the message-processor could not send on itself is retried by the policy, not at once.
+        // One: a message that the message-processor could not hand off is retried by the policy, not at once.
         redrive: Some(Redrive { to: Role::IntermediateDlq, receives: 1 }),
     });
     queues

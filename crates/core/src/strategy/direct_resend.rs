@@ -1,5 +1,5 @@
-//! `direct-resend`: what failed is sent again with a delay by the function that called it. What SQS moves still comes to
-//! the intermediate DLQ.
+//! `direct-resend`: failed messages are sent again with a delay by the function that called them. Messages that SQS
+//! moves still go to the intermediate DLQ.
 
 use super::{Definition, delayed_resend};
 

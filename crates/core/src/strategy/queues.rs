@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use strum::VariantArray;
 
-/// What a queue is to the loop.
+/// A queue's role in the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, VariantArray)]
 pub enum Role {
-    /// Where producers send; or Lambda, its records of failed invocations.
+    /// Receives messages from producers, or Lambda's records of failed invocations.
     Source,
-    /// Where failed messages wait for their retry to be scheduled.
+    /// Holds failed messages until their retry is scheduled.
     IntermediateDlq,
-    /// Where verdicts wait for the annotator.
+    /// Holds verdicts for the annotator.
     Annotation,
-    /// Where final records are read.
+    /// Holds the final records.
     FinalDlq,
 }
 
@@ -21,7 +21,7 @@ impl Role {
     /// In the order of the loop.
     pub const ALL: &[Self] = <Self as VariantArray>::VARIANTS;
 
-    /// For people.
+    /// For humans.
     #[must_use]
     pub const fn in_words(self) -> &'static str {
         match self {
@@ -47,13 +47,13 @@ impl Role {
 /// A queue that a strategy needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NeededQueue {
-    /// What it is for.
+    /// Its role.
     pub role: Role,
-    /// What its name ends with.
+    /// Suffix of its name.
     pub name: &'static str,
-    /// How long it keeps a message.
+    /// Its retention.
     pub retention: Duration,
-    /// Where SQS moves what nobody deletes; nothing is moved out of the final DLQ.
+    /// The redrive policy; `None` for the final DLQ.
     pub redrive: Option<Redrive>,
 }
 
@@ -61,24 +61,25 @@ pub struct NeededQueue {
 pub struct Redrive {
     /// The queue that messages are moved to.
     pub to: Role,
-    /// After so many receives: `maxReceiveCount`.
+    /// `maxReceiveCount`.
     pub receives: u16,
 }
 
-/// How long the source queue keeps a message. The others keep theirs for as long as SQS can.
+/// Retention of the source queue. The others have SQS's maximum.
 pub const SOURCE_RETENTION: Duration = Duration::from_secs(7 * 24 * 3600);
 pub(super) const RETENTION: Duration = Duration::from_secs(14 * 24 * 3600);
 
-/// Receives of a queue whose function does not count them: a deployment that is broken for an hour must neither end all
-/// retries nor dead-letter everything.
+/// `maxReceiveCount` of a queue whose function does not count receives: an hour of broken deployment must neither end
+/// all retries nor dead-letter everything.
 pub(super) const RECEIVES: u16 = 100;
-/// Beyond the attempts of a policy, and beyond the receives that a moved message brings along: for what goes wrong.
+/// Spare receives for errors, beyond the attempts of a policy, and beyond the receives that a moved message brings
+/// along.
 pub(super) const SPARE_RECEIVES: u16 = 10;
 /// `maxReceiveCount` is 1..=1000 ("CreateQueue", Amazon SQS API Reference), and the annotation queue's is ten more than
 /// this.
 pub(super) const RECEIVES_MAX: u16 = 990;
 
-/// The final DLQ, the annotation queue, and the queue whose messages SQS moves there after so many receives.
+/// The final DLQ, the annotation queue, and the queue whose messages SQS moves there after `receives`.
 pub(super) fn ending_with(
     role: Role,
     name: &'static str,
@@ -86,7 +87,7 @@ pub(super) fn ending_with(
     receives: u16,
 ) -> Vec<NeededQueue> {
     let moved = |to, receives| Some(Redrive { to, receives });
-    // A moved message brings its receives along. Ten failed annotations more: the raw message is better than none.
+    // A moved message brings its receives along. After ten more, the raw message is better than none.
     let annotated = moved(Role::FinalDlq, receives + SPARE_RECEIVES);
     vec![
         NeededQueue { role: Role::FinalDlq, name: "final-dlq", retention: RETENTION, redrive: None },

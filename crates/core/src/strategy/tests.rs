@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::*;
 use crate::limits::VisibilitySeconds;
 
-/// `NAME → NAME of the next queue after so many receives`, from the source on.
+/// `NAME → NAME of the next queue after this many receives`, from the source on.
 fn way(strategy: Strategy, max_attempts: u32) -> String {
     let queues = strategy.queues(max_attempts);
     let name = |role| queues.iter().find(|queue| queue.role == role).expect("it is needed").name;
@@ -105,7 +105,7 @@ fn the_source_queue_keeps_a_week_and_the_others_two() {
     }
 }
 
-/// All that any strategy may need is there.
+/// Has everything that a strategy may need.
 struct Everything;
 
 impl Wiring for Everything {

@@ -1,4 +1,4 @@
-//! `visibility`: what failed stays on the source queue, hidden for the delay. Each retry is a receive.
+//! `visibility`: failed messages stay on the source queue, hidden for the delay. Each retry is a receive.
 
 use super::queues::{NeededQueue, RECEIVES_MAX, Role, SOURCE_RETENTION, SPARE_RECEIVES, ending_with};
 use super::{Definition, paced, redriven};
@@ -8,7 +8,7 @@ use crate::policy::Policy;
 pub(super) const DEFINITION: Definition = Definition {
     name: "visibility",
     summary: "It stays on the source queue, hidden for the delay",
-    // Each receive is an attempt, so that to hold a message is not free.
+    // Each receive is an attempt, so a hold would spend one.
     default_policy: r#"{"circuit_breaker":false}"#,
     refusals: &[uncountable, paced, redriven],
     queues,

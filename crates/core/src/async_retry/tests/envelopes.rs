@@ -1,10 +1,10 @@
-//! Payloads in and out of the envelope.
+//! Payloads with and without an envelope.
 
 use proptest::sample::select;
 
 use super::*;
 
-/// Text of any JSON value, in spellings that a re-serialisation would change.
+/// JSON text of any value, in spellings that re-serialising would change.
 pub(super) fn any_json() -> impl Strategy<Value = String> {
     const LEAVES: [&str; 14] = [
         "null",

@@ -1,4 +1,4 @@
-//! Records as Lambda writes them, and as nobody should.
+//! Records as Lambda writes them, and malformed ones.
 
 use super::*;
 use crate::handler::{ErrorType, FailureKind};

@@ -1,5 +1,5 @@
 //! The expected numbers were computed by an independent ChaCha8 from the module's documentation alone. They must never
-//! change: copies of one message meet different versions of these functions during a deployment.
+//! change: during a deployment, copies of one message meet different versions of these functions.
 
 use std::collections::BTreeMap;
 
@@ -57,7 +57,7 @@ fn an_offset_is_added_before_the_cap() {
 #[test]
 fn additive_jitter_lengthens_and_the_cap_holds_for_the_sum() {
     let formula = r#"{"kind":"exponential","initial_delay_seconds":2,"offset_seconds":30,"max_delay_seconds":100,"jitter":{"kind":"additive","max_seconds":60}}"#;
-    // `2^n + 30 + random(0..=60)`, and from the fourth retry on 40 to 100.
+    // `2^n + 30 + random(0..=60)`, and 40 to 100 from the fourth retry on.
     assert_eq!(delays(formula, 6), [72, 50, 78, 57, 61, 66]);
     let ranges = (1..=5).map(|attempt| bounds(&policy(formula), attempt).into_inner());
     let ranges: Vec<_> = ranges.map(|(low, high)| (low.get(), high.get())).collect();
@@ -129,7 +129,7 @@ fn the_last_delay_of_a_schedule_repeats() {
 struct Vector {
     name: String,
     policy: Value,
-    /// By the retry that the delay is before.
+    /// By number of the retry that follows the delay.
     longest_seconds: BTreeMap<u32, u16>,
 }
 

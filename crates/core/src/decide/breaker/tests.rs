@@ -1,4 +1,4 @@
-//! What a target sees of a breaker, and what its messages pay.
+//! Breakers as seen by a target, and the cost to its messages.
 
 mod model;
 
@@ -35,7 +35,7 @@ fn of_tenant(breaker: &mut Breaker, met: Met, tenant: Option<&str>, now: Timesta
     breaker.record(permit, met, ID, tenant.map(Tenant::of), now)
 }
 
-/// One that has met ten outages.
+/// A breaker that has met ten outages.
 fn open() -> Breaker {
     let mut breaker = breaker();
     let changes: Vec<_> = (0..10).filter_map(|_| call(&mut breaker, Met::Outage, moment())).collect();
@@ -43,7 +43,7 @@ fn open() -> Breaker {
     breaker
 }
 
-/// Asks every 0.1 s until a call is permitted, at most so long.
+/// Asks every 0.1 s until a call is permitted, up to a limit.
 fn seconds_to_probe(breaker: &mut Breaker, from: f64) -> (f64, Permit) {
     for tenths in 0..=3000 {
         let seconds = from + f64::from(tenths) / 10.0;
@@ -85,7 +85,7 @@ fn a_third_of_the_calls_failing_never_opens_it() {
     }
 }
 
-/// Nine outages and then an answer at once; a tenth outage so many seconds later.
+/// Nine outages and then an answer at once; a tenth outage `seconds` later.
 fn tenth_outage(seconds: f64) -> Option<Change> {
     let mut breaker = breaker();
     for _ in 0..9 {
@@ -114,7 +114,7 @@ fn few_calls_open_it_too_if_none_of_them_was_answered() {
 
 #[test]
 fn a_target_that_hangs_opens_it_however_few_calls_are_made_at_once() {
-    // As long as the window, and a pause after each for the hand-off and the next batch.
+    // Calls as long as the window, and a pause after each for the hand-off and the next batch.
     let (took, pause) = (30.0, 20.0);
     for at_once in [1, 3, 9] {
         let mut breaker = breaker();
@@ -206,7 +206,7 @@ fn one_tenants_failures_do_not_open_it_again_while_it_starts_slowly() {
     let mut breaker = open();
     let (at, probe) = seconds_to_probe(&mut breaker, 0.0);
     assert!(breaker.record(probe, Met::Answer, ID, None, after(at)).is_some());
-    // The levels of 2, 4, 8 and 16, and the first call of the last one.
+    // The levels 2, 4, 8 and 16, and the first call of the last one.
     for _ in 0..31 {
         assert_eq!(of_tenant(&mut breaker, Met::Answer, Some("healthy"), after(at)), None);
     }
@@ -238,7 +238,7 @@ fn an_open_one_makes_one_call_in_an_interval_that_doubles_to_two_minutes() {
 
 #[test]
 fn environments_that_open_at_the_same_moment_probe_at_different_ones() {
-    // From 75 to 100 s, and then from 150 to 200: two that have drawn nearly the same once do not stay together.
+    // 75 to 100 s, then 150 to 200 s: two environments that draw nearly the same once do not stay together.
     let settings = CircuitBreaker {
         minimum_calls: 1,
         failure_rate: 1.0,
@@ -330,7 +330,7 @@ fn a_level_of_a_slow_start_that_meets_an_outage_is_made_again() {
         level.into_iter().for_each(|met| assert_eq!(call(&mut breaker, met, after(at)), None));
         seen.push(at_once(&mut breaker, at));
     }
-    // Half of the second one failed, which is less than the policy's share.
+    // Half of the second level failed, which is less than the policy's share.
     assert_eq!(seen, [2, 2, 4, 4, 4]);
     // The last level, too: 26 of its 32 calls fail, 26 of the newest fifty.
     for _ in 0..28 {
@@ -388,7 +388,7 @@ fn a_target_that_flaps_is_probed_as_seldom_as_before() {
     for (wait, nominal) in waits.iter().zip([15.0, 30.0, 60.0, 120.0, 120.0]) {
         assert!((nominal * 0.75..=nominal + 0.1).contains(wait), "{waits:?}");
     }
-    // Two minutes later it is another outage.
+    // Two minutes later counts as another outage.
     let (at, permit) = seconds_to_probe(&mut breaker, from);
     assert!(breaker.record(permit, Met::Answer, ID, None, after(at)).is_some());
     for _ in 0..62 {
@@ -419,7 +419,7 @@ fn a_new_environment_that_gets_a_held_message_begins_with_a_probe() {
 
 #[test]
 fn after_an_outage_that_it_has_learned_of_its_probes_are_as_far_apart_as_that_was_long() {
-    // Of 15 s, 20.001 s and 120 s the last quarter is drawn.
+    // The last quarters of 15 s, 20.001 s and 120 s.
     for (down_for, probe_in) in [(5_000, 13_755), (20_001, 18_341), (7_200_000, 110_038)] {
         let [down_for, probe_in] = [down_for, probe_in].map(Duration::from_millis);
         let (mut breaker, now) = (breaker(), moment() + down_for);
@@ -446,7 +446,7 @@ fn an_environment_that_knows_better_does_not_believe_a_held_message() {
     assert!(open.record(probe, Met::Answer, ID, None, after(at)).is_some());
     open.learn(moment(), after(at + 600.0), after(at + 600.0));
     assert_eq!(open.open_since(), None, "it is back, and starts slowly");
-    // Somebody wrote a moment to come: it is not down for a negative time.
+    // A forged future time: the target is not down for a negative time.
     let mut forged = breaker();
     forged.learn(after(1e9), moment(), moment());
     assert_eq!(forged.open_since(), Some(moment()));
@@ -460,7 +460,7 @@ fn an_environment_that_found_the_target_back_is_not_told_of_the_outage_before() 
     for _ in 0..62 {
         assert_eq!(call(&mut breaker, Met::Answer, after(at)), None);
     }
-    // Held before, and received minutes later.
+    // Held earlier, and received minutes later.
     breaker.learn(moment(), after(at), after(at + 600.0));
     assert_eq!(breaker.open_since(), None);
     breaker.learn(moment(), after(at + 0.1), after(at + 600.0));
@@ -501,7 +501,7 @@ fn calls_of_a_slow_start_say_nothing_once_it_is_closed() {
     for _ in 0..30 {
         assert_eq!(call(&mut breaker, Met::Answer, after(at)), None);
     }
-    // The level of 32: calls that began in it, and that end after as many others.
+    // The level of 32: calls that begin in it, and end after 32 others.
     let ask = |breaker: &mut Breaker| match breaker.ask(after(at)) {
         Permission::Call(permit) => permit,
         other => panic!("{other:?}"),
@@ -579,7 +579,7 @@ fn an_outage_is_what_the_policy_lists_and_what_a_handler_calls_so() {
 
 #[test]
 fn what_an_overdue_call_meets_counts_and_leaves_the_probes_as_they_are() {
-    // Closed: the tenth outage opens it, whoever's it was.
+    // Closed: the tenth outage opens it, whichever message it was.
     let mut breaker = breaker();
     for _ in 0..9 {
         assert_eq!(call(&mut breaker, Met::Outage, moment()), None);
@@ -587,7 +587,7 @@ fn what_an_overdue_call_meets_counts_and_leaves_the_probes_as_they_are() {
     let tenth = breaker.call_overdue();
     let opened = breaker.record(tenth, Met::Outage, ID, None, moment());
     assert!(matches!(opened, Some(Change::Opened { calls: 10, outages: 10, .. })), "{opened:?}");
-    // Open: an outage is nothing new, and puts no probe off.
+    // Open: an outage is nothing new, and does not delay a probe.
     let (due, probe) = seconds_to_probe(&mut open(), 0.0);
     let mut breaker = open();
     let still_down = breaker.call_overdue();
@@ -595,17 +595,17 @@ fn what_an_overdue_call_meets_counts_and_leaves_the_probes_as_they_are() {
     assert_eq!(breaker.record(still_down, Met::Outage, ID, None, after(due - 0.5)), None);
     let (then, probe_then) = seconds_to_probe(&mut breaker, 0.0);
     assert_eq!((then, &probe_then), (due, &probe));
-    // While its probe runs, too: the probe is what is waited for.
+    // Also while its probe runs: only the probe decides.
     let still_down = breaker.call_overdue();
     assert_eq!(breaker.record(still_down, Met::Outage, ID, None, after(then)), None);
     assert_eq!(breaker.ask(after(then)), Permission::Wait);
-    // An answer says that the target is back; what the probe meets afterwards is old.
+    // An answer shows that the target is back; the probe's later outcome is out of date.
     let answered = breaker.call_overdue();
     let closed = breaker.record(answered, Met::Answer, ID, None, after(20.0));
     assert_eq!(closed, Some(Change::Closed { open_for: Duration::from_secs(20), probes: 1 }));
     assert_eq!(breaker.record(probe_then, Met::Outage, ID, None, after(21.0)), None);
     assert_eq!(breaker.open_since(), None);
-    // It is none of the two calls of the slow start, either.
+    // It is not one of the two calls of the slow start, either.
     assert_eq!(call(&mut breaker, Met::Answer, after(21.0)), None);
     let asked: Vec<_> = (0..3).map(|_| breaker.ask(after(21.0))).collect();
     assert!(matches!(asked[..], [Permission::Call(_), Permission::Call(_), Permission::Wait]), "{asked:?}");

@@ -1,4 +1,4 @@
-//! The last calls, and whether they show an outage.
+//! The window of recent calls, and the test for an outage.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
@@ -10,11 +10,11 @@ use crate::deliver::until;
 use crate::message::Timestamp;
 use crate::policy::CircuitBreaker;
 
-/// The newest calls of the window are looked at, so many times `minimum_calls`. In 50 calls of which half fail 40 failures
-/// are one chance in 80,000.
+/// Only the newest calls count, this many times `minimum_calls`. If half of 50 calls fail on average, 40 failures are
+/// one chance in 80,000.
 const NEWEST_CALLS: u32 = 5;
 
-/// Whose message it is: its `MessageGroupId`, which on a standard queue is the tenant ("Amazon SQS fair queues").
+/// The message's tenant: its `MessageGroupId`, as on a standard queue ("Amazon SQS fair queues").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Tenant(u64);
 
@@ -34,32 +34,32 @@ pub(super) struct Call {
     pub(super) met: Met,
 }
 
-/// Calls that have ended, the newest last.
+/// Ended calls, newest last.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Calls(VecDeque<Call>);
 
 impl Calls {
-    /// With it, only those that still say something.
+    /// Adds a call, and drops those that no longer count.
     pub(super) fn push(
         &mut self,
         call: Call,
         &CircuitBreaker { window, minimum_calls, .. }: &CircuitBreaker,
     ) {
         self.0.push_back(call);
-        // What no answer has followed says that the target is down however long ago it was: few calls tell of an outage,
-        // too, and calls that take long.
+        // Outages not followed by an answer count however old they are: at low traffic, and with slow calls, they are
+        // the only evidence.
         let since_answer = self.0.iter().rev().take_while(|call| call.met == Met::Outage).count();
         let is_old = |oldest: &Call| until(oldest.at, call.at) >= window;
         while self.0.len() > since_answer && self.0.front().is_some_and(is_old) {
             self.0.pop_front();
         }
-        // A busy flow tells of an outage in a second; half a minute of answers before it must not outvote that.
+        // Under load a second of calls shows an outage; half a minute of earlier answers must not outvote it.
         while self.len() > minimum_calls * NEWEST_CALLS {
             self.0.pop_front();
         }
     }
 
-    /// Whether one ended less than `window` before `now`.
+    /// True if a call ended less than `window` before `now`.
     pub(super) fn are_recent(&self, window: Duration, now: Timestamp) -> bool {
         self.0.back().is_some_and(|newest| until(newest.at, now) < window)
     }
@@ -73,8 +73,9 @@ impl Calls {
         u32::try_from(outages).unwrap_or(u32::MAX)
     }
 
-    /// Whether enough of enough calls met an outage, the last one among them, and also of those that are not of the tenant
-    /// with the most outages: what is wrong with one tenant is no outage for the others.
+    /// True if enough calls ended, the policy's share of them met an outage, and the last one did, too; and if the same
+    /// share holds without the tenant that met the most outages, since one tenant's failures are not an outage for the
+    /// others.
     pub(super) fn show_an_outage(&self, settings: &CircuitBreaker) -> bool {
         // An answer makes the share of outages smaller, never larger.
         let newest_is_outage = self.0.back().is_some_and(|call| call.met == Met::Outage);
@@ -90,8 +91,8 @@ impl Calls {
         calls == calls_of_worst || shows(calls - calls_of_worst, outages - outages_of_worst)
     }
 
-    /// Its calls, and those that met an outage. Of two tenants with as many outages it is the one with fewer calls: the
-    /// other's answers say that the target is there.
+    /// Calls and outages of the tenant with the most outages. Of two with equally many it is the one with fewer calls:
+    /// the other's answers show that the target is there.
     fn worst_tenant(&self) -> (u32, u32) {
         let mut tenants: BTreeMap<Tenant, (u32, u32)> = BTreeMap::new();
         for Call { tenant, met, .. } in &self.0 {

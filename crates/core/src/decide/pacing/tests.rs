@@ -22,7 +22,7 @@ fn fixed(seconds: u64) -> RangeInclusive<RetryDelay> {
     delay..=delay
 }
 
-/// Lowest and highest delay, and what it makes of delays of 0.
+/// Lowest and highest delay, and the pace of delays of 0.
 fn window(waiting: u64, per_second: f64) -> (u16, u16, Pace) {
     let window = Window::of(waiting, rate(per_second));
     (window.low.get(), window.high.get(), window.pace(&fixed(0)))
@@ -102,8 +102,8 @@ proptest! {
         prop_assert!(delay(waiting) <= delay(waiting + more));
     }
 
-    /// The default policy comes back at the rate by itself where 450 messages or fewer wait for each message a second:
-    /// nothing is stretched that need not be.
+    /// With 450 or fewer messages waiting for each message a second the default policy holds the rate by itself:
+    /// nothing is stretched.
     #[test]
     fn a_uniform_delay_that_holds_the_rate_is_left_as_it_is(waiting in 0u64..=4500, id: u128) {
         let own = backoff::delay(&Policy::default(), key(id));

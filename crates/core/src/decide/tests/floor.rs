@@ -1,4 +1,4 @@
-//! A target's own delay is a floor for the policy's, and keeps no message from its last call.
+//! The target's own delay is a floor for the policy's, and does not cost a message its last call.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use proptest::prelude::*;
 use super::*;
 use crate::limits::VisibilitySeconds;
 
-/// Exactly ten minutes after each failure, and these members.
+/// Each exactly ten minutes after the failure, with these policy members.
 fn ten_minutes(members: &str) -> Policy {
     policy(&format!(r#"{{"backoff":{{"kind":"fixed","delay_seconds":600,"jitter":"none"}}{members}}}"#))
 }
 
-/// Of a message that was sent at second 0 and is hidden at second 10, on a queue that hides it for 180 s.
+/// Hides, at second 10, a message that was sent at second 0, on a queue with a visibility timeout of 180 s.
 fn hidden(policy: &Policy, body: &str, hand_off: &HandOff, retention: u64) -> Result<u16, GiveUp> {
     let queue_times = QueueTimes {
         visibility_timeout: VisibilitySeconds::new(180).unwrap(),
@@ -21,7 +21,7 @@ fn hidden(policy: &Policy, body: &str, hand_off: &HandOff, retention: u64) -> Re
     decide_on_queue(policy, &failed(body, hand_off, None), queue_times, at(10)).map(VisibilitySeconds::get)
 }
 
-/// The first retry by both strategies, which come to the same.
+/// The first retry by both strategies, which must agree.
 fn first_retry(policy: &Policy, hand_off: &HandOff) -> Result<u16, DeadLetterReason> {
     let resent = match decided(policy, &body(""), hand_off) {
         Decision::Resend(resend) => Ok(resend.delay.get()),
@@ -63,7 +63,7 @@ fn a_target_that_asks_for_more_time_than_is_left_gets_the_last_call_just_before_
     let quick = r#""backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}"#;
     let aged = |age: u32| policy(&format!(r#"{{{quick},"max_age_seconds":{age}}}"#));
     let after = |age, asked| first_retry(&aged(age), &asking_for(asked));
-    // It asks for 628 s with what is added to 600 s: due at second 638.
+    // It asks for 628 s, the addition to 600 s included: due at second 638.
     assert_eq!(after(638, 600), Ok(628), "in time");
     assert_eq!(after(637, 600), Ok(622));
     assert_eq!(after(300, 600), Ok(285));
@@ -97,13 +97,13 @@ fn the_end_of_a_queues_retention_is_such_an_end_too() {
     let long =
         policy(r#"{"long_delays":true,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#);
     let after = |retention| hidden(&long, &body(""), &asking_for(40_000), retention);
-    // The last call has its 180 s before the end, and five for its way.
+    // The last call is 180 s before the end, and five more for the delivery.
     assert_eq!(after(7200), Ok(7200 - 180 - 5 - 10));
     assert_eq!(after(250), Ok(60));
     assert_eq!(after(249).unwrap_err().reason, DeadLetterReason::MessageExpired);
 }
 
-/// Each copy of the message and each receive of it comes to the same moment.
+/// Every copy and every receive computes the same time.
 #[test]
 fn the_last_call_of_a_long_delay_comes_at_one_moment_through_all_hops() {
     let long = policy(
@@ -120,7 +120,7 @@ fn the_last_call_of_a_long_delay_comes_at_one_moment_through_all_hops() {
 
 #[test]
 fn a_floor_counts_where_delays_are_compared_with_the_rate() {
-    // 700 messages wait, one a second may come back: 700 s on average.
+    // 700 messages wait and one a second may come back: 700 s on average.
     let window = Window::of(700, crate::policy::RedeliveryRate::new(1.0).unwrap());
     let pace = |asked| {
         let failed = failed(&body(""), &asking_for(asked), None);
@@ -134,7 +134,7 @@ fn a_floor_counts_where_delays_are_compared_with_the_rate() {
     assert_eq!(pace(800), (true, 837));
 }
 
-/// Computed as the delays of `backoff/tests.rs`, and as little to be changed.
+/// Computed like the delays of `backoff/tests.rs`, and must not change either.
 #[test]
 fn of_a_drawn_delay_and_the_targets_own_the_longer_one_counts() {
     let wait = |policy: &Policy, members: String, asked| {
@@ -162,7 +162,7 @@ fn of_a_drawn_delay_and_the_targets_own_the_longer_one_counts() {
     assert_eq!([3600, u64::MAX].map(after), [[3766, 3716, 3685, 3747], [43_200; 4]]);
 }
 
-/// Any policy whose jitter does not matter here: it is in the delay that is compared.
+/// Any policy. Its jitter does not matter: the compared delay includes it.
 fn any_policy() -> impl Strategy<Value = Policy> {
     let backoff = prop_oneof![
         (0..=900_u16).prop_map(|max| format!(r#"{{"kind":"uniform","max_delay_seconds":{max}}}"#)),
@@ -181,7 +181,7 @@ fn any_policy() -> impl Strategy<Value = Policy> {
 }
 
 proptest! {
-    /// Never before the policy's own delay, and never before the target's but for the end of the message's time.
+    /// Never before the policy's own delay; before the target's only at the end of the message's time.
     #[test]
     fn a_retry_comes_neither_before_the_backoff_nor_before_the_target_asks_for_it(
         policy in any_policy(),
@@ -190,7 +190,7 @@ proptest! {
     ) {
         let text = body(&format!(r#""retry_attempt":{attempt},"first_sent_time":"{}""#, rfc3339(at(0))));
         let key = Key { message_id: ID.parse().unwrap(), generation: 0, attempt: attempt + 1 };
-        // It failed at second 5, which long delays count from.
+        // It failed at second 5, from which long delays count.
         let from = if policy.long_delays { at(5) } else { at(10) };
         let after = |seconds| from + TimeDelta::seconds(seconds);
         let own = after(delay(&policy, key).get().into());

@@ -1,12 +1,12 @@
-//! Where delays are spread: the limits in time are compared with the delay that the message has, and neither with the
-//! longest nor the shortest one that it might have had.
+//! Random delays: limits in time are compared with the message's actual delay, not with the longest or shortest
+//! possible one.
 
 use std::time::Duration;
 
 use super::*;
 use crate::limits::VisibilitySeconds;
 
-/// Uniform in 0..=900 s. The first retry of this message comes after 601 s, and in generation 1 after 29 s.
+/// Uniform in 0..=900 s. This message's first retry comes after 601 s, and in generation 1 after 29 s.
 fn uniform(members: &str) -> Policy {
     policy(&format!(r#"{{"max_attempts":1000{members}}}"#))
 }
@@ -15,7 +15,7 @@ fn micros(count: i64) -> TimeDelta {
     TimeDelta::microseconds(count)
 }
 
-/// The first retry, of a message that was first sent at `sent_at` and fails at `now`, by both strategies: its delay.
+/// The delay of the first retry of a message first sent at `sent_at` that fails at `now`, by both strategies.
 fn first_retry(
     policy: &Policy,
     body: &str,
@@ -35,7 +35,7 @@ fn first_retry(
     resent
 }
 
-/// A queue that hides for 180 s and keeps for a week.
+/// A queue with a visibility timeout of 180 s and a retention of a week.
 fn a_week() -> QueueTimes {
     let visibility_timeout = VisibilitySeconds::new(180).unwrap();
     QueueTimes { visibility_timeout, retention: Duration::from_secs(7 * 24 * 3600) }
@@ -137,7 +137,7 @@ fn a_hidden_messages_age_counts_from_its_first_send_and_its_retention_from_the_l
     let week = Duration::from_secs(7 * 24 * 3600);
     assert_eq!(decided(&uniform(r#","max_age_seconds":711"#), at(0), week), Ok(601));
     assert_eq!(decided(&uniform(r#","max_age_seconds":710"#), at(0), week), EXPIRED);
-    // Visible at second 611, and then in the hands of the function for 180 s.
+    // Visible at second 611, and then held by the function for 180 s.
     let keeping = |sent_at, seconds| decided(&uniform(""), sent_at, Duration::from_secs(seconds));
     assert_eq!(keeping(at(0), 791), Ok(601));
     assert_eq!(keeping(at(0), 790), EXPIRED);

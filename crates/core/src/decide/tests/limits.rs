@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn first_sent_time_is_kept_from_the_first_delivery_on() {
     let first = resend(&minutes(), &body(""), &transient());
-    // A re-send is a new SQS message with a new clock.
+    // A re-send is a new SQS message with a new `SentTimestamp`.
     let hand_off = HandOff { delivery: Delivery { sent_at: at(70), ..delivery() }, ..transient() };
     match decide(&minutes(), &failed(first.body(), &hand_off, None), None, at(80)) {
         Decision::Resend(second) => {
@@ -134,7 +134,7 @@ fn decided_with(attributes_bytes: usize, body: &str) -> Decision {
     decide(&policy(r#"{"max_attempts":1000}"#), &failed, None, at(10))
 }
 
-/// What a first retry adds: attempt, two times, and a history of one failure.
+/// The members that a first retry adds: attempt, two times, and a history of one failure.
 const FIRST_RETRY: &str = concat!(
     r#","retry_attempt":1,"next_retry_time":"2026-07-25T17:21:10.000000Z","first_sent_time":"2026-07-25T17:20:00.000000Z""#,
     r#","retry_history":[{"attempt":0,"failed_at":"2026-07-25T17:20:05.000000Z","error_type":"HttpStatus.503","error_details":"HTTP 503"}]"#

@@ -2,17 +2,17 @@
 
 use super::*;
 
-/// Exactly two hours after each failure.
+/// Each exactly two hours after the failure.
 fn hours() -> Policy {
     policy(r#"{"long_delays":true,"backoff":{"kind":"fixed","delay_seconds":7200,"jitter":"none"}}"#)
 }
 
-/// What is decided on a message that failed at second 5, at a moment.
+/// The decision at this time on a message that failed at second 5.
 fn decided_at(policy: &Policy, hop: &Waiting, second: i64, millis: i64) -> Decision {
     decide(policy, &failed(&body(""), &hop.0, hop.1), None, at(second) + TimeDelta::milliseconds(millis))
 }
 
-/// A hand-off, and when its retry is due where it has hopped.
+/// A hand-off, and the due time of its retry if it has hopped.
 type Waiting = (HandOff, Option<Timestamp>);
 
 fn hopping(due: i64) -> Waiting {

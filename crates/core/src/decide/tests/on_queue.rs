@@ -1,4 +1,4 @@
-//! The strategy `visibility`, and calls at once.
+//! The strategy `visibility`, and immediate retries.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::limits::VisibilitySeconds;
 use crate::policy::Immediate;
 
-/// At second 10, of a message that was first sent at second 0; the queue hides what it gives for 180 s.
+/// At second 10, for a message first sent at second 0, on a queue with a visibility timeout of 180 s.
 fn on_queue(policy: &Policy, body: &str, hand_off: &HandOff, receive_count: u32) -> Result<u16, GiveUp> {
     let record = ReceivedMessage { body: body.to_owned(), sent_at: at(0), receive_count, ..received(None) };
     let failed = failed_record(record, hand_off, None);
@@ -89,7 +89,7 @@ fn a_retry_that_the_queues_retention_would_not_leave_time_for_is_given_up_and_no
         let failed = failed(&body(""), &hand_off, None);
         decide_on_queue(&minutes(), &failed, queue_times(retention), at(10)).map(VisibilitySeconds::get)
     };
-    // At second 10, for 60 s, with 180 s of visibility timeout after it.
+    // At second 10, for 60 s, and 180 s of visibility timeout after it.
     assert_eq!(decided(at(0), 250), Ok(60));
     let give_up = decided(at(0), 249).unwrap_err();
     assert_eq!(give_up.reason, DeadLetterReason::MessageExpired);
@@ -104,7 +104,7 @@ fn a_retry_that_the_queues_retention_would_not_leave_time_for_is_given_up_and_no
     assert_eq!(decided(at(5), 245), Ok(60), "it runs from the send");
 }
 
-/// A queue that hides what it gives for 180 s, and keeps it for so long.
+/// A queue with a visibility timeout of 180 s and this retention.
 fn queue_times(retention_seconds: u64) -> QueueTimes {
     QueueTimes {
         visibility_timeout: VisibilitySeconds::new(180).unwrap(),

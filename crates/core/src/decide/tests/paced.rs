@@ -69,7 +69,7 @@ fn a_hop_is_not_paced_but_the_re_send_at_its_end_is() {
     assert_eq!(paced(&hours, "", &transient()), Decision::Hop(at(7205)), "from the failure on");
     let hopped = HandOff { delivery: Delivery { failed_at: at(-7100), ..delivery() }, ..transient() };
     let Decision::Resend(resend) = paced_hop(&hours, "", &hopped, Some(at(100))) else { panic!("it is due") };
-    // 90 s remained; it waits 611 s more.
+    // 90 s remained; pacing adds 611 s.
     assert_eq!((resend.delay.get(), resend.waited.get(), resend.pace), (701, 7811, Pace::Stretched));
 }
 

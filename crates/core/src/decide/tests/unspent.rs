@@ -1,4 +1,4 @@
-//! What spends no attempt: a message that was held, and one that SQS moved.
+//! Re-sends that spend no attempt: messages that were held, and those that SQS moved.
 
 use proptest::prelude::*;
 
@@ -74,7 +74,7 @@ fn a_message_that_was_held_for_long_enough_is_not_held_by_a_function_with_anothe
 
 #[test]
 fn a_hold_ends_with_the_message() {
-    // It was sent at second 0, and it is second 10.
+    // Sent at second 0, decided at second 10.
     let with = |age: u32, members: &str| {
         decided(&policy(&format!(r#"{{"max_age_seconds":{age}}}"#)), &body(members), &held())
     };
@@ -166,7 +166,7 @@ fn an_answer_gives_a_message_all_its_redrives_again() {
         let first = unspent::redrive(1, key(metadata(&resent).retry_attempt + 1));
         assert_eq!(moved_again.waited, first.delay, "seconds again, and not minutes");
     }
-    // Nobody has called these.
+    // Messages that were never called.
     for kind in [Kind::Held, Kind::NotStarted] {
         let unanswered = HandOff { answer: Answer::just(kind), ..transient() };
         let resent = resend(&Policy::default(), &body(r#""redrive_count":20"#), &unanswered);
@@ -193,7 +193,7 @@ fn how_often_it_was_moved_has_an_end_in_all_too_and_the_explanation_says_which_o
     assert_eq!(given_up.reason, DeadLetterReason::OrchestrationFailed);
 }
 
-/// An older function that begins a new generation takes off only what it knows.
+/// An older function that begins a new generation removes only the members that it knows.
 #[test]
 fn more_redrives_at_the_last_answer_than_in_all_are_those_of_an_earlier_generation() {
     let resent = resend(&minutes(), &body(r#""redrive_count":3,"redrive_count_at_answer":9"#), &moved());
@@ -205,7 +205,7 @@ fn more_redrives_at_the_last_answer_than_in_all_are_those_of_an_earlier_generati
 }
 
 proptest! {
-    /// Whoever answers or does not, and in whatever order.
+    /// Whoever answers or not, in any order.
     #[test]
     fn a_loop_of_crashes_and_answers_ends(
         outcomes in prop::collection::vec(0..4_u8, 1..40),
@@ -246,14 +246,14 @@ fn a_hold_that_a_producer_has_made_up_is_not_believed() {
     let of_producer = || Delivery { origin: Origin::Producer, ..delivery() };
     let again = resend(&Policy::default(), &body(&forged), &HandOff { delivery: of_producer(), ..held() });
     assert_eq!((again.spends, metadata(&again).holds), (Spends::Hold, held_once(&again)));
-    // Nor does a re-send of another kind make it ours.
+    // A re-send of another kind does not make it ours, either.
     for failure in [transient(), snooze(), moved()] {
         let failure = HandOff { delivery: of_producer(), ..failure };
         assert_eq!(metadata(&resend(&minutes(), &body(&forged), &failure)).holds, Holds::default());
     }
 }
 
-/// Of a message that was never held before.
+/// Checks a message that was never held before.
 fn held_once(resend: &Resend) -> Holds {
     Holds::written(Some(at(5)), u32::from(resend.delay.get()))
 }

@@ -1,4 +1,4 @@
-//! What may have been accepted is sent once more: each such send may be a copy.
+//! A message that may have been accepted is sent only once more: each such send may create a copy.
 
 use super::*;
 
@@ -46,7 +46,7 @@ fn what_was_refused_or_never_sent_may_be_tried_while_time_remains() {
     for fault in [Fault::Throttled, Fault::NotSent] {
         let queue = FakeQueue::new([failing(fault)]);
         assert_eq!(delivered_within(30, &queue, &["a"]), [Err(error(fault))]);
-        // 50 ms, doubling up to 2 s, each less up to a half by the clock's sub-second part.
+        // 50 ms, doubling up to 2 s, each shortened by up to a half by the clock's sub-second part.
         let first = [0, 50, 148, 333, 666, 1200, 2640];
         let every_two_seconds = (4000..30_000).step_by(2000);
         assert_eq!(
@@ -131,7 +131,7 @@ fn entries_of_one_batch_have_their_own_second_send() {
     assert_eq!(queue.requests(), [vec!["a", "b", "c"], vec!["b"], vec!["a"]]);
 }
 
-/// It would be reported as failed, come back, and be sent a third time.
+/// The record would be reported as failed, come back, and be sent a third time.
 #[test]
 fn what_one_send_has_confirmed_no_late_error_of_another_takes_back() {
     let late = Answer::Failing(vec![("a", Fault::Service), ("b", Fault::Service)]);
@@ -145,7 +145,7 @@ fn what_one_send_has_confirmed_no_late_error_of_another_takes_back() {
     assert_eq!(queue.times(), [0, 15_000, 15_050]);
 }
 
-/// Loses the answers of so many changes, and does the next one.
+/// Loses the answers of the first changes, and makes the next one.
 struct LosingAnswers {
     clock: FakeClock,
     lost: Mutex<u32>,
@@ -163,7 +163,7 @@ impl VisibilityControl for LosingAnswers {
     }
 }
 
-/// A change makes no copy, and without it a retry comes too early.
+/// A repeated change creates no copy, and without the change a retry comes too early.
 #[test]
 fn a_change_of_visibility_is_made_again_however_many_answers_are_lost() {
     let queue = LosingAnswers { clock: FakeClock::new(), lost: Mutex::new(5) };

@@ -15,7 +15,7 @@ impl Observer for Observed {
     }
 }
 
-/// The event of a confirmed send, told apart by the record's id.
+/// The event of a confirmed send, identified by the record's id.
 fn confirmed(record: &str) -> Event {
     Event::DeadLettered {
         message_id: None,
@@ -30,7 +30,7 @@ fn not_confirmed(record: &str, code: &str) -> Event {
     Event::NotConfirmed { sqs_message_id: record.to_owned(), send: "final record", code: code.to_owned() }
 }
 
-/// Sends records `r-BODY` with these bodies: the confirmed ones, and the events.
+/// Sends records `r-BODY` with these bodies; returns the confirmed ones and the events.
 fn reported(queue: &FakeQueue, bodies: &[&str]) -> (Vec<String>, Vec<Event>) {
     let outgoing = bodies
         .iter()

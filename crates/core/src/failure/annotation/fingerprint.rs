@@ -1,9 +1,9 @@
-//! The fingerprint of an error: what groups dead letters that died of the same thing.
+//! The fingerprint of an error, which groups dead letters with the same cause.
 
 use sha2::{Digest, Sha256};
 
-/// 16 hexadecimal digits: the first half of a SHA-256's first half over the code, the error's name and its text, the
-/// text with its ids and numbers taken out.
+/// 16 hexadecimal digits: the first 64 bits of a SHA-256 over the code, the error type, and the error's text without
+/// ids and numbers.
 #[must_use]
 pub fn fingerprint(reason: &str, error_type: &str, message: &str) -> String {
     let digest = Sha256::digest(format!("{reason}\n{error_type}\n{}", without_ids_and_numbers(message)));
@@ -11,8 +11,7 @@ pub fn fingerprint(reason: &str, error_type: &str, message: &str) -> String {
     format!("{start:016x}")
 }
 
-/// Every word of letters and digits that has a digit in it becomes `#`; so does a chain of such words joined by `-`, as
-/// in a UUID, and a quoted text, which is mostly an id or a name.
+/// Replaces by `#` every word with a digit. A word is made of letters, digits and `-`, so a UUID is one.
 fn without_ids_and_numbers(message: &str) -> String {
     let mut normal = String::with_capacity(message.len());
     for word in message.split_inclusive(|character: char| !(character.is_alphanumeric() || character == '-'))

@@ -185,7 +185,7 @@ fn ten_attributes_and_no_room_to_fold_leave_the_record_unannotated() {
     assert_eq!(annotate(&attributes, body_bytes, &annotation()), attributes);
 }
 
-/// Without the document nothing says which of the two attributes is whose, and `redeliver redrive` takes both off.
+/// Without the document nothing tells the two attributes apart, and `redeliver redrive` would remove both.
 #[test]
 fn a_producers_attribute_with_one_of_our_names_and_no_room_to_fold_leave_the_record_unannotated() {
     for name in [ERROR_TYPE, ERROR_DETAILS] {
@@ -244,7 +244,7 @@ proptest! {
         let mut annotation = annotation();
         annotation.details = details;
         annotation.record.cause.message = message;
-        // Folding may double each character of a text, and takes names and types along.
+        // Folding may double each character of a text, and includes names and types.
         prop_assume!(attributes_size(&producer) * 3 + 10_000 < MESSAGE_BYTES_MAX);
         let attributes = annotate(&producer, 1, &annotation);
         prop_assert!(DeadLetter::from_attribute(&attributes[DEAD_LETTER]).is_some());

@@ -1,4 +1,4 @@
-//! Documents of messages that leave them little room, or none.
+//! Documents of messages with little or no room for them.
 
 use super::*;
 use crate::arrival::trace_header_and_verdict;
@@ -8,7 +8,7 @@ use crate::policy::Policy;
 
 const TRACE: &str = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1";
 
-/// What is told to who opens it, and the producer's part of it.
+/// The document that the receiver reads, and the producer's part of the message.
 fn opened(Placed { attributes, trace_header }: Placed) -> (Document, ReceivedMessage) {
     let arrival = Arrival::open(ReceivedMessage { attributes, trace_header, ..received(None) }, at(9));
     (arrival.document().cloned().unwrap(), arrival.record)
@@ -64,7 +64,7 @@ fn a_verdict_keeps_its_last_error_however_full_the_message_is() {
     }
 }
 
-/// Readers of version 0.1 put back only what a hop or a verdict folds.
+/// Readers of version 0.1 unfold only hops and verdicts.
 #[test]
 fn a_hand_off_beside_ten_attributes_folds_one_and_has_a_due_time_that_nobody_believes() {
     let placed = hand_off().placed(&producer(10), 1, Some(TRACE));
@@ -93,7 +93,7 @@ fn beside_ten_attributes_of_which_none_can_be_folded_each_document_is_in_the_tra
     assert!(matches!(of(verdict().placed(&open, 1, None)), Document::Verdict(_)));
 }
 
-/// The id of no trace, which no tracer takes up, in the form that AWS documents.
+/// A null trace id in AWS's documented form, which tracers ignore.
 #[test]
 fn a_message_without_a_trace_header_gets_one_that_names_no_trace() {
     let full = hand_off().placed(&Attributes::new(), MESSAGE_BYTES_MAX, None);
@@ -104,7 +104,7 @@ fn a_message_without_a_trace_header_gets_one_that_names_no_trace() {
     assert_eq!(opened(full).1.trace_header, None);
 }
 
-/// Longer than 256 bytes by itself: what decides does not give way to it.
+/// Longer than 256 bytes by itself: the document is attached all the same.
 #[test]
 fn a_long_trace_header_of_the_producers_stays_whole() {
     let long = format!("{TRACE};Mine={}", "m".repeat(400));
@@ -125,7 +125,7 @@ fn a_field_that_is_no_document_of_ours_is_the_producers() {
     }
 }
 
-/// A forged one is taken off, and never comes to light behind ours.
+/// A forged field is removed, and is never read in place of ours.
 #[test]
 fn of_several_fields_the_last_one_counts_and_all_go() {
     let forged = verdict().in_trace_header(Some(TRACE));
@@ -134,7 +134,7 @@ fn of_several_fields_the_last_one_counts_and_all_go() {
     assert_eq!(record.trace_header.as_deref(), Some(TRACE));
 }
 
-/// A version that does not know the field hands a trace header on as its producer wrote it.
+/// A version that does not know the field passes the trace header on unchanged.
 #[test]
 fn a_document_beside_the_message_counts_before_one_in_its_trace_header() {
     let forged = verdict().in_trace_header(Some(TRACE));
@@ -145,7 +145,7 @@ fn a_document_beside_the_message_counts_before_one_in_its_trace_header() {
     assert_eq!(record.trace_header.as_deref(), Some(TRACE));
 }
 
-/// As a `Failure` on such a message.
+/// Like a `Failure` on such a message.
 #[test]
 fn the_field_of_a_message_that_sqs_moved_is_a_forgery() {
     let trace_header = Some(verdict().in_trace_header(Some(TRACE)));

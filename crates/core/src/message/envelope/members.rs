@@ -1,4 +1,4 @@
-//! The members of one JSON object, with their places in the text.
+//! The members of one JSON object, with their ranges in the text.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -21,10 +21,10 @@ pub struct Member<'a> {
     pub value: Range<usize>,
 }
 
-/// The members of the object that stands at `at` in `body`, in order. `pointer` is the object's place, for errors.
+/// The members of the object at `at` in `body`, in order. `pointer` is the object's place, for errors.
 ///
 /// # Errors
-/// If no object stands there, or one with a member twice.
+/// There is no object, or it has a duplicate member.
 pub fn members<'a>(body: &'a str, at: Range<usize>, pointer: &str) -> Result<Vec<Member<'a>>, Malformed> {
     let text = &body[at.clone()];
     let Object(found) = serde_json::from_str::<Object<'_>>(text).map_err(|error| {
@@ -49,15 +49,15 @@ pub fn members<'a>(body: &'a str, at: Range<usize>, pointer: &str) -> Result<Vec
     Ok(members)
 }
 
-/// Names are compared with each other while they are few, and by their hashes if somebody has sent thousands.
+/// Detects duplicate names: by comparing while they are few, by hashing if there are thousands.
 #[derive(Default)]
 struct Seen<'b>(HashSet<&'b [u8]>);
 
-/// Up to so many names comparing is faster than hashing.
+/// Up to this many names, comparing is faster than hashing.
 const COMPARED_MAX: usize = 16;
 
 impl<'b> Seen<'b> {
-    /// Whether `name` is among those `before` it.
+    /// True if `name` is among the names `before` it.
     fn is_again(&mut self, before: &'b [NameAndValue<'_>], name: &'b [u8]) -> bool {
         if before.len() < COMPARED_MAX {
             return before.iter().any(|(other, _)| **other == *name);
@@ -69,8 +69,8 @@ impl<'b> Seen<'b> {
     }
 }
 
-/// `at` is a member up to its value. `serde_json` lets control characters pass in a string that is read as bytes; in
-/// JSON they must be escaped, and the next parser would refuse the message.
+/// `at` is a member up to its value. `serde_json` accepts control characters in a string that is read as bytes; in JSON
+/// they must be escaped, and the next parser would refuse the message.
 fn check_name(body: &str, at: Range<usize>) -> Result<(), Malformed> {
     let before_value = &body.as_bytes()[at.clone()];
     let mut from_quote = before_value.iter().enumerate().skip_while(|(_, byte)| **byte != b'"');
@@ -84,7 +84,7 @@ fn check_name(body: &str, at: Range<usize>) -> Result<(), Malformed> {
     }
 }
 
-/// The names and values of the object that a text is, also if one stands twice.
+/// The names and values of an object, duplicates included.
 pub(crate) fn unchecked_members(text: &str) -> serde_json::Result<Vec<NameAndValue<'_>>> {
     serde_json::from_str(text).map(|Object(members)| members)
 }

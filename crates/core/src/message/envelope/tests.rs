@@ -254,7 +254,7 @@ proptest! {
         let strings = serde_json::to_string(&[before, text]).unwrap();
         let head = format!("[{strings},");
         let body = format!("{head}{}]", brackets_around(depth, &strings));
-        // The strings' own array is a level more.
+        // The array of strings is one more level.
         let expected = match depth {
             0..=126 => Ok(()),
             127 => Err(Malformed::TooDeep(head.len() + depth)),

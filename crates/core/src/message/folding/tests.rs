@@ -31,7 +31,7 @@ fn what_could_not_be_put_back_is_not_folded() {
     assert_eq!(folded(&attributes, 9), None, "a taken name that cannot be folded");
 }
 
-/// Two ways to write a value in one are no version's way.
+/// No version writes two values for one attribute.
 #[test]
 fn a_folded_attribute_may_say_more_than_this_version_knows() {
     let folded: FoldedAttributes = serde_json::from_str(

@@ -1,10 +1,10 @@
-//! How long a message says that it was held.
+//! The hold members of a message, which need an origin to be trusted.
 
 use crate::message::Timestamp;
 use crate::message::origin::Origin;
 
-/// `held_since` and `held_seconds` as they stand in a message. Anybody may write them into a new one, so nobody can read
-/// them without knowing where it came from.
+/// `held_since` and `held_seconds` of a message. Anyone can write them into a new message, so reading them requires the
+/// message's origin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Holds {
     since: Option<Timestamp>,
@@ -12,14 +12,14 @@ pub struct Holds {
 }
 
 impl Holds {
-    /// As they stand in a message.
+    /// The values as written in a message.
     #[must_use]
     pub const fn written(since: Option<Timestamp>, seconds: u32) -> Self {
         Self { since, seconds }
     }
 
-    /// How long it was held, all times together: what it has spent of `hold_seconds_max`. Of an unknown origin its own
-    /// words count, since its holds must come to an end also where nobody has said who re-sends.
+    /// Seconds held in all: the part of `hold_seconds_max` that is spent. With an unknown origin the message's own
+    /// value counts, since holds must end even where no setting names the re-senders.
     #[must_use]
     pub fn seconds(self, origin: Origin) -> u32 {
         match origin {
@@ -28,20 +28,20 @@ impl Holds {
         }
     }
 
-    /// Since when it is held, of a delivery that was sent then: for its own next hold.
+    /// Start of the outage, in a delivery sent at `sent_at`: for the message's own next hold.
     #[must_use]
     pub fn since(self, origin: Origin, sent_at: Timestamp) -> Option<Timestamp> {
-        // A date that is none would make the next body invalid.
+        // An invalid date would make the next body invalid.
         self.since.filter(|since| self.seconds(origin) > 0 && *since <= sent_at)
     }
 
-    /// Since when it says that its target is down, for other messages: only redeliver's own words count there.
+    /// Start of the outage, as information for other messages: trusted only if redeliver wrote it.
     #[must_use]
     pub fn outage_since(self, origin: Origin, sent_at: Timestamp) -> Option<Timestamp> {
         self.since(origin, sent_at).filter(|_| origin == Origin::Resent)
     }
 
-    /// Whether it says that it was held, whoever wrote that.
+    /// True if the message claims that it was held, whoever wrote the claim.
     pub(super) const fn are_told(self) -> bool {
         self.seconds > 0
     }

@@ -1,4 +1,4 @@
-//! The text of `Redeliver`: the `metadata` of an envelope, and two members more.
+//! The document in `Redeliver`: the `metadata` of an envelope, and two more members.
 
 use uuid::Uuid;
 
@@ -15,17 +15,17 @@ const MESSAGE_ID: &str = "message_id";
 const IDEMPOTENCY_KEY: &str = "idempotency_key";
 const FOLDED_ATTRIBUTES: &str = "folded_attributes";
 
-/// What `Redeliver` says.
+/// The parsed `Redeliver`.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Document {
-    /// A JSON object, without what it folds.
+    /// A JSON object, without the folded attributes.
     pub(super) text: String,
     pub(super) metadata: Metadata,
     pub(super) idempotency_key: Option<String>,
 }
 
 impl Document {
-    /// Of a message that has none yet.
+    /// For a message that has none yet.
     pub(super) fn first(id: &Id) -> Self {
         let key = id.key.as_ref().map(|key| format!(",\"{IDEMPOTENCY_KEY}\":{}", json(key)));
         let text = format!("{{\"message_id\":\"{}\"{}}}", id.text, key.unwrap_or_default());
@@ -33,10 +33,10 @@ impl Document {
         Self { text, metadata, idempotency_key: id.key.clone() }
     }
 
-    /// Reads it, and puts the attributes back that it folds.
+    /// Parses the document, and restores the attributes that it folds.
     ///
     /// # Errors
-    /// With the place in it, as if `Redeliver` were a member of the body.
+    /// With pointers as if `Redeliver` were a member of the body.
     pub(super) fn read(redeliver: &Attribute, producers: &mut Attributes) -> Result<Self, Invalid> {
         let wrong = |place: &str, rule: &str| {
             Invalid::Schema(vec![Violation::new(format!("/{REDELIVER}{place}"), rule)])
@@ -93,12 +93,12 @@ fn with_members<const N: usize>(document: &str, ours: [(&str, Option<String>); N
     spliced(document, &inside(document), &found, ours)
 }
 
-/// Between the braces of an object.
+/// The range between the braces of an object.
 fn inside(document: &str) -> std::ops::Range<usize> {
     document.find('{').map_or(0, |brace| brace + 1)..document.rfind('}').unwrap_or(0)
 }
 
-/// By the rules of an envelope's `metadata`.
+/// Validates it by the rules for an envelope's `metadata`.
 fn metadata_of(document: &str) -> Result<Metadata, Invalid> {
     let envelope = format!("{{\"metadata\":{document},\"data\":{{}}}}");
     match MessageSchema::default().parse(&envelope) {

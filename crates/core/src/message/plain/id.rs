@@ -1,4 +1,4 @@
-//! The id of a plain message: a producer's own if there is one, else SQS's.
+//! The id of a plain message: the producer's own if it has one, else SQS's.
 
 use std::borrow::Cow;
 
@@ -10,18 +10,18 @@ use crate::message::envelope::unchecked_members;
 use crate::message::reserved::{FAILURE, REDELIVER};
 use crate::message::{Attributes, NotSendable, check_attribute_name};
 
-/// In which an id that is no UUID becomes one, of version 5: the name is its text in UTF-8.
+/// Namespace of the version 5 UUIDs of ids that are not UUIDs themselves. The name is the id's text in UTF-8.
 pub const NAMESPACE: Uuid = Uuid::from_u128(0x9d1f_f0a2_5f0c_5c1e_8c38_6d9a_5a1b_2f47);
-/// Characters of an idempotency key: what a header of every server takes.
+/// Size limit of an idempotency key: every server accepts a header of this length.
 pub const KEY_CHARACTERS_MAX: usize = 256;
 
-/// Where the ids of plain messages stand. What comes first counts: the attribute, the pointer, a CloudEvents `id` with its
-/// `source`, and at last SQS's id of the first delivery.
+/// The places of plain messages' ids. The first one found counts: the attribute, the pointer, a CloudEvents `id` with
+/// its `source`, and last SQS's id of the first delivery.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IdSources {
     /// `MESSAGE_ID_ATTRIBUTE`: a message attribute.
     pub attribute: Option<IdAttribute>,
-    /// `MESSAGE_ID_POINTER`: a place in a body of JSON.
+    /// `MESSAGE_ID_POINTER`: a place in a JSON body.
     pub pointer: Option<IdPointer>,
 }
 
@@ -29,7 +29,7 @@ pub struct IdSources {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdAttribute(String);
 
-/// Why no id can stand in an attribute of this name.
+/// The reason why no attribute of this name can hold an id.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum IdAttributeError {
     #[error("is an attribute that redeliver itself writes")]
@@ -42,7 +42,7 @@ impl IdAttribute {
     /// Checks the name.
     ///
     /// # Errors
-    /// SQS has no such attributes, or it is one of ours.
+    /// SQS does not allow the name, or it is one of ours.
     pub fn new(name: String) -> Result<Self, IdAttributeError> {
         if [FAILURE, REDELIVER].contains(&name.as_str()) {
             return Err(IdAttributeError::Reserved);
@@ -56,7 +56,7 @@ impl IdAttribute {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdPointer(Vec<String>);
 
-/// Why a text is no JSON Pointer to an id.
+/// A text is not a JSON Pointer to an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(
     "is not a JSON Pointer to a member: it begins with `/`, and `~` is written ~0, `/` in a name ~1, such as /detail/id"
@@ -67,24 +67,24 @@ pub struct IdPointerError;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Id {
     pub(super) uuid: Uuid,
-    /// The UUID as the producer wrote it, or as we do.
+    /// The UUID in the producer's spelling, or in ours.
     pub(super) text: String,
-    /// The producer's text, if it is no UUID and can be a key.
+    /// The producer's id, if it is not a UUID and is valid as a key.
     pub(super) key: Option<String>,
 }
 
 impl IdPointer {
-    /// Reads the pointer's text.
+    /// Parses the pointer.
     ///
     /// # Errors
-    /// It is none, or it points to the whole document.
+    /// It is not a JSON Pointer, or it points to the whole document.
     pub fn new(text: &str) -> Result<Self, IdPointerError> {
         let names = text.strip_prefix('/').ok_or(IdPointerError)?;
         names.split('/').map(unescaped).collect::<Option<_>>().map(Self).ok_or(IdPointerError)
     }
 }
 
-/// A name of a pointer; `None` if a `~` is not followed by 0 or 1.
+/// Unescapes a name of a pointer; `None` if a `~` is not followed by 0 or 1.
 fn unescaped(name: &str) -> Option<String> {
     let is_sound = name.split('~').skip(1).all(|rest| rest.starts_with(['0', '1']));
     // In this order, or `~01` would become `/`.
@@ -112,7 +112,7 @@ impl IdSources {
         let value = names.iter().try_fold(body, |value, name| child(value, name))?.get();
         match value.as_bytes().first()? {
             b'"' => string(value),
-            // As it is written: 12345678901234567890 is not what a float makes of it.
+            // The text as written: a float would not keep 12345678901234567890.
             b'-' | b'0'..=b'9' => Some(value.to_owned()),
             _ => None,
         }
@@ -136,13 +136,13 @@ fn member<'a>(members: &[(Cow<'_, [u8]>, &'a RawValue)], name: &str) -> Option<&
     members.iter().rfind(|(other, _)| **other == *name.as_bytes()).map(|(_, value)| *value)
 }
 
-/// A string with something in it. One with a lone surrogate is none: no text can hold it.
+/// A string that is not empty. `None` if it has a lone surrogate, which no string can hold.
 fn string(value: &str) -> Option<String> {
     serde_json::from_str(value).ok().filter(|text: &String| !text.is_empty())
 }
 
-/// `source` and `id`, which are unique together ("CloudEvents", version 1.0.2). No URI reference has a space, so the two
-/// cannot be taken for another two.
+/// `source` and `id`, which are unique together ("CloudEvents", version 1.0.2). No URI reference has a space, so no two
+/// pairs look the same.
 fn of_cloud_event(body: &str) -> Option<String> {
     let body = body.trim_start();
     let members = body.starts_with('{').then(|| unchecked_members(body).ok()).flatten()?;
@@ -153,7 +153,7 @@ fn of_cloud_event(body: &str) -> Option<String> {
 
 impl Id {
     fn of(text: String) -> Self {
-        // Of the forms that the parser knows only the hyphenated one is so long.
+        // The hyphenated form is the only one of this length that the parser knows.
         let is_hyphenated = text.len() == uuid::fmt::Hyphenated::LENGTH;
         if let Some(uuid) = Uuid::parse_str(&text).ok().filter(|_| is_hyphenated) {
             return Self { uuid, text, key: None };
@@ -163,7 +163,7 @@ impl Id {
     }
 }
 
-/// Whether a header can hold it as it is.
+/// True if the text is valid in a header.
 pub(super) fn is_key(text: &str) -> bool {
     let is_printable = text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
     let is_trimmed = !text.starts_with(' ') && !text.ends_with(' ');

@@ -40,7 +40,7 @@ fn redeliver(attributes: &Attributes) -> &str {
     attributes[REDELIVER].text().unwrap()
 }
 
-/// So many attributes of one byte.
+/// This many attributes of one byte.
 fn small(count: usize) -> Attributes {
     (0..count).map(|n| (format!("a{n}"), Attribute::string("x"))).collect()
 }
@@ -177,7 +177,7 @@ fn the_next_generation_starts_afresh_with_the_same_id() {
     assert_eq!(plain_of("x", &next).attributes, small(9));
 }
 
-/// Ten attributes of the producer's, `Redeliver` and `Failure` are twelve.
+/// The producer's ten, `Redeliver` and `Failure` are twelve.
 #[test]
 fn ten_attributes_find_room_for_both_of_ours() {
     let body = "x";
@@ -200,7 +200,7 @@ fn ten_attributes_find_room_for_both_of_ours() {
     }
 }
 
-/// With fewer beside it, what it folds would find places, and it would be taken for ours.
+/// With fewer attributes beside it, those that it folds would find room, and it would be taken for ours.
 #[test]
 fn a_producers_own_dead_letter_that_folds_too_much_to_be_ours_never_becomes_ours() {
     let folds = |count: usize| {
@@ -255,7 +255,7 @@ fn a_message_without_room_for_its_metadata_is_given_up() {
     let (code, why) = reason(decided(&"x".repeat(MESSAGE_BYTES_MAX - 10), &Attributes::new()));
     assert_eq!(code, DeadLetterReason::MessageTooLarge);
     assert!(why.starts_with("With its retry metadata the message has 10"), "{why}");
-    // Of which nobody is sure that SQS would take them again.
+    // SQS might refuse these a second time.
     let odd = Attribute {
         data_type: "Number".to_owned(),
         value: crate::message::AttributeValue::Text("1e5".to_owned()),
@@ -303,7 +303,8 @@ fn a_schema_for_bodies_judges_plain_messages_only() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever SQS took from a producer comes through re-sends, hops and generations as it was, or is given up.
+    /// Whatever SQS accepted from a producer survives re-sends, hops and generations unchanged, or the message is given
+    /// up.
     #[test]
     fn attributes_come_whole_through_every_round((attributes, body_bytes) in sent_message(), rounds in 1..4_usize) {
         let body = "x".repeat(body_bytes);
@@ -320,7 +321,7 @@ proptest! {
                     prop_assert_eq!(&plain.attributes, &attributes);
                     let hand_off = HandOff::of_handler(&HandlerError::transient("Db.Busy", "later"), delivery());
                     let hop = Hop { hand_off, due_at: at(60) };
-                    // As it is opened: what `Failure` folds is put back first.
+                    // As on arrival: attributes folded by `Failure` are restored first.
                     let mut received = crate::testing::received(None);
                     received.attributes = hop.placed(&next, body.len(), None).attributes;
                     let opened = crate::arrival::Arrival::open(received, at(60));
@@ -336,7 +337,7 @@ proptest! {
         }
     }
 
-    /// A `Redeliver` of any text is read or refused, and never changes what is not ours.
+    /// Any text in `Redeliver` is parsed or refused, and never changes anything that is not ours.
     #[test]
     fn no_text_of_the_attribute_is_too_odd(text in any_text(), body in any_text()) {
         let attributes = with_redeliver(&text);

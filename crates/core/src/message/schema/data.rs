@@ -5,17 +5,17 @@ use thiserror::Error;
 
 use crate::json::value;
 
-/// Why such a schema is refused.
+/// The reason why such a schema is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("the schema is {0}")]
 pub struct DataSchemaError(#[from] pub SchemaError);
 
-/// A compiled schema for `data`. The dialect is that of its `$schema`, 2020-12 without one.
+/// A compiled schema for `data`. The dialect is its `$schema`, or 2020-12 without one.
 #[derive(Clone, Debug)]
 pub struct DataSchema(Schema);
 
 impl DataSchema {
-    /// Compiles the text of a JSON Schema document.
+    /// Compiles a JSON Schema document.
     ///
     /// # Errors
     /// Not JSON, not a valid schema, or a remote `$ref`: nothing is ever fetched.
@@ -24,12 +24,12 @@ impl DataSchema {
         Ok(Self(Schema::of(&schema)?))
     }
 
-    /// What a well-formed text breaks; `at` is its own pointer.
+    /// Violations of a well-formed text; `at` is its own pointer.
     #[must_use]
     pub fn violations(&self, text: &str, at: &str) -> Vec<Violation> {
         match value::read(text) {
             Ok(value) => self.0.violations(&value, at),
-            // Skimming found it well-formed, so this is what skimming lets pass.
+            // Skimming found it well-formed, so this is an error that skimming does not detect.
             Err(_) => vec![Violation::new(
                 at,
                 "has a lone surrogate in a string, which no schema can be checked against",

@@ -1,4 +1,4 @@
-//! Reads metadata without the JSON Schema validator, for the final-dlq-annotator, which need not explain what is wrong.
+//! Reads metadata without the JSON Schema validator: the final-dlq-annotator need not explain violations.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use crate::message::metadata::{
 };
 use crate::message::reserved::REDELIVER;
 
-/// The metadata of a message, in its body or in its `Redeliver`: of a valid one what
+/// The metadata of a message, in its body or in its `Redeliver`. For a valid message, the same as
 /// [`MessageSchema::read_either`](super::MessageSchema::read_either) reads.
 #[must_use]
 pub fn readable_metadata(body: &str, attributes: &Attributes) -> Option<Metadata> {
@@ -37,7 +37,7 @@ fn readable(skimmed: &Skimmed<'_>) -> Option<Metadata> {
     })
 }
 
-/// All that the message schema asks, except the form of times: whoever reads them asks more.
+/// Checks everything that the message schema does, except the format of times, which their readers check more strictly.
 pub(super) fn is_message(instance: &Value) -> bool {
     let metadata = &instance["metadata"];
     let id = metadata["message_id"].as_str().unwrap_or_default();

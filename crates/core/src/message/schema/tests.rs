@@ -6,7 +6,7 @@ use crate::failure::reason::DeadLetterReason;
 
 const ID: &str = "6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01";
 
-/// A body whose `metadata` has these members beside its id.
+/// A body whose `metadata` has these members besides its id.
 fn with_metadata(members: &str) -> String {
     format!(r#"{{"metadata":{{"message_id":"{ID}",{members}}},"data":{{}}}}"#)
 }
@@ -18,7 +18,7 @@ fn refused(body: &str) -> Invalid {
     }
 }
 
-/// The pointers of all violations, each once.
+/// The pointers of all violations, without duplicates.
 fn pointers(body: &str) -> Vec<String> {
     match refused(body) {
         Invalid::Schema(violations) => {
@@ -98,7 +98,7 @@ fn a_message_id_is_a_hyphenated_uuid_of_any_version() {
         "1e999999999",
         "null",
         "{}",
-        // A name that serde_json keeps for itself: this is an object, not the text inside.
+        // A name that serde_json reserves: this is an object, not the text inside.
         r#"{"$serde_json::private::RawValue":"\"6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01\""}"#,
     ] {
         let body = format!(r#"{{"metadata":{{"message_id":{wrong}}},"data":{{}}}}"#);
@@ -195,7 +195,7 @@ fn times_are_rfc_3339() {
             "\"2026-02-30T17:20:00Z\"",
             "\"2026-07-25T25:20:00Z\"",
             "\"2026-07-25T17:20:00+24:00\"",
-            // The validator's format lets these digits through.
+            // The validator accepts these digits.
             "\"202--07-25T17:20:00Z\"",
             "\"canary\"",
             "\"\"",
@@ -209,7 +209,7 @@ fn times_are_rfc_3339() {
     }
 }
 
-/// A later version may say more of a failure; what it says is kept on a re-send.
+/// A later version may add details of a failure, which a re-send preserves.
 #[test]
 fn a_history_entry_keeps_members_that_are_not_known() {
     let known = r#""attempt":0,"failed_at":"2026-07-25T17:20:00Z","error_type":"T","error_details":"D""#;

@@ -1,7 +1,7 @@
-//! `metadata` as programs write it, read by serde without building a tree.
+//! The fast path for `metadata` as programs usually write it: serde reads it without building a tree.
 //!
-//! What is read here is valid by the message schema and means the same: a test compares the two on anything. Of what
-//! looks unusual nothing is read, and nothing is said: then the schema decides.
+//! Everything accepted here is valid by the message schema and has the same meaning; a test compares the two on
+//! arbitrary bodies. Anything unusual is left to the schema.
 
 use std::borrow::Cow;
 
@@ -24,7 +24,7 @@ pub(super) const ATTEMPTS_MAX: u32 = 1000;
 pub(super) const ERROR_TYPE_CHARACTERS_MAX: usize = 128;
 pub(super) const ERROR_DETAILS_CHARACTERS_MAX: usize = 256;
 
-/// Members that have a rule; all others are skimmed.
+/// Members that have a rule; the values of all others are skipped.
 #[derive(serde::Deserialize)]
 struct Usual<'a> {
     message_id: &'a str,
@@ -54,11 +54,11 @@ struct Usual<'a> {
     redrive_count_at_answer: Count<REDRIVES_MAX>,
 }
 
-/// `None` if it is for the schema to say.
+/// `None` if the schema has to decide.
 pub(super) fn metadata_of(skimmed: &Skimmed<'_>) -> Option<Metadata> {
     skimmed.data_text.filter(|text| text.starts_with('{'))?;
     let usual: Usual<'_> = object(skimmed.metadata_text?)?;
-    // Of the forms that the parser knows only the hyphenated one is so long.
+    // The hyphenated form is the only one of this length that the parser knows.
     let is_hyphenated = usual.message_id.len() == uuid::fmt::Hyphenated::LENGTH;
     let message_id = Uuid::parse_str(usual.message_id).ok().filter(|_| is_hyphenated)?;
     if usual.retry_history.len() > HISTORY_MAX {
@@ -80,12 +80,12 @@ pub(super) fn metadata_of(skimmed: &Skimmed<'_>) -> Option<Metadata> {
     })
 }
 
-/// Serde would read a struct from an array too.
+/// Serde would read a struct from an array, too.
 fn object<'a, T: Deserialize<'a>>(text: &'a str) -> Option<T> {
     text.starts_with('{').then(|| serde_json::from_str(text).ok()).flatten()
 }
 
-/// In digits: serde reads no 1.0 and no 1e2 as an integer.
+/// An integer in digits: serde does not read 1.0 or 1e2 as an integer.
 #[derive(Default)]
 struct Count<const MAX: u32>(u32);
 
@@ -104,7 +104,7 @@ impl<'de> Deserialize<'de> for Time {
     }
 }
 
-/// Neither offsets nor leap seconds, of which the schema and the parser think differently.
+/// Neither offsets nor leap seconds, which the schema and the parser treat differently.
 fn time(text: &str) -> Option<Timestamp> {
     let has_form = text.ends_with('Z')
         && text.get(10..11) == Some("T")

@@ -8,7 +8,7 @@ fn binary(data_type: &str, value: &[u8]) -> Attribute {
     Attribute { data_type: data_type.to_owned(), value: AttributeValue::Binary(value.to_vec()) }
 }
 
-/// Whether SQS may take it, and whether it surely does.
+/// If SQS may accept it, and if SQS certainly does.
 fn judged(name: &str, attribute: &Attribute) -> (bool, bool) {
     (check_attribute(name, attribute).is_ok(), is_surely_taken(name, attribute))
 }

@@ -1,4 +1,4 @@
-//! The member `circuit_breaker`, and how often a message comes back that SQS moved.
+//! The member `circuit_breaker`, and the limits on redrives.
 
 use super::*;
 
@@ -83,7 +83,8 @@ fn what_is_neither_settings_nor_false_is_told_how_to_turn_it_on() {
     }
 }
 
-/// A quarter of an hour after the target's return all is done: also what met an environment that had not probed yet.
+/// A quarter of an hour after the target's return everything is done, even a message that meets an environment that has
+/// not probed yet.
 #[test]
 fn a_held_message_waits_for_a_quarter_of_an_hour_without_the_longest_interval() {
     let longest = |text: &str| parse(text).circuit_breaker.unwrap().hold_delay_max().get();

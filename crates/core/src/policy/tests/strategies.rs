@@ -1,4 +1,4 @@
-//! The members that came with the strategies: long delays, additive jitter, calls at once, presets, other defaults.
+//! The members that came with the strategies: long delays, additive jitter, immediate retries, presets, other defaults.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! The policies of `schemas/vectors/policies.json`, which the stack's tests read too.
+//! The policies of `schemas/vectors/policies.json`, which the stack's tests read, too.
 
 use std::collections::BTreeSet;
 

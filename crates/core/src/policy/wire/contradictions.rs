@@ -1,4 +1,4 @@
-//! Rules between members, which the schema cannot say, or not in words that help.
+//! Rules between members that the schema cannot express, or cannot explain well.
 
 use redeliver_json_schema::pointer_to;
 use serde::Deserialize as _;
@@ -12,15 +12,15 @@ use crate::policy::{Backoff, CircuitBreaker, Jitter};
 /// 14 days, the longest retention of SQS ("Amazon SQS message quotas").
 const RETENTION_SECONDS_MAX: u32 = 1_209_600;
 
-/// Of the document as it is written, before its preset is put into its place.
+/// Checks the document as written, before its preset is expanded.
 pub(super) fn preset_and_backoff(document: &Value) -> Option<Violation> {
     let stands = |name: &str| document.get(name).is_some();
     let rule = "stands beside preset, which is a backoff: remove one of them";
     (stands("preset") && stands("backoff")).then(|| Violation::new("/backoff", rule))
 }
 
-/// All others, with the pointer of the culprit. A part that cannot be read is the schema's to word: the others are
-/// looked at all the same, so that one message says all that is wrong.
+/// All other contradictions, with the pointer of the culprit. The schema reports a part that cannot be read; the others
+/// are checked all the same, so that one message lists every mistake.
 pub(super) fn of(document: &Value) -> Vec<Violation> {
     let mut found = Vec::new();
     let has_long_delays = document["long_delays"] == true;
@@ -41,7 +41,7 @@ pub(super) fn of(document: &Value) -> Vec<Violation> {
     found
 }
 
-/// What only hops can wait for. In a backoff every number in a member that is named `…_seconds` is a delay.
+/// Delays that need hops. In a backoff every number in a member named `…_seconds` is a delay.
 fn too_long(value: &Value, pointer: &str, found: &mut Vec<Violation>) {
     match value {
         Value::Object(members) => {
@@ -69,7 +69,7 @@ fn is_more(seconds: &Value, limit: u32) -> bool {
     seconds.as_f64().is_some_and(|seconds| seconds > limit.into())
 }
 
-/// What is above the `limit` of every delay also has been refused for that already.
+/// Delays above the `limit` of every delay are not reported again.
 fn above_the_cap(backoff: &Backoff, limit: RetryDelay) -> Vec<Violation> {
     let Backoff::Exponential { initial_delay, max_delay, jitter, .. } = backoff else {
         return Vec::new();
@@ -86,7 +86,7 @@ fn above_the_cap(backoff: &Backoff, limit: RetryDelay) -> Vec<Violation> {
 fn rarer_than_the_rarest(circuit_breaker: &Value) -> Option<Violation> {
     let CircuitBreaker { probe_interval, probe_interval_max, .. } = object(circuit_breaker).ok()?;
     let (first, longest) = (probe_interval.as_secs(), probe_interval_max.as_secs());
-    // The culprit is a member that is written; of two that are, the first interval.
+    // The culprit is a member that is present; of two, the first interval.
     let is_written = |name: &str| circuit_breaker.get(name).is_some();
     let (name, rule) = if is_written("probe_interval_seconds") {
         let whose = if is_written("probe_interval_seconds_max") { "" } else { ", its default" };

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-/// Puts what a preset stands for into its place; a name that there is not is for the schema to say.
+/// Expands a preset; the schema reports an unknown name.
 pub(super) fn expand(policy: &mut Map<String, Value>) {
     if let Some(preset) = policy.get("preset").and_then(Value::as_str).and_then(named) {
         policy.remove("preset");

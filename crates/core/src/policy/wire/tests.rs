@@ -8,7 +8,7 @@ use super::*;
 
 static SCHEMA: LazyLock<Schema> = LazyLock::new(|| Schema::new(POLICY_SCHEMA).unwrap());
 
-/// Whether serde reads it.
+/// True if serde accepts it.
 fn is_read(document: &Value) -> bool {
     super::object::<_, Policy, Policy>(document).is_ok()
 }
@@ -163,7 +163,7 @@ fn value() -> impl Strategy<Value = String> {
     ]
 }
 
-/// An object of some of these members and perhaps a foreign one.
+/// An object of some of these members, perhaps with an unknown one.
 fn object(
     names: &'static [&'static str],
     value: impl Fn(&'static str) -> BoxedStrategy<String> + 'static,

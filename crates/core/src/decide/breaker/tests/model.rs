@@ -1,4 +1,4 @@
-//! Any order of calls, ends and pauses, beside what is promised.
+//! Calls, ends and pauses in any order, checked against the promises.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -8,9 +8,9 @@ use super::*;
 #[derive(Clone, Debug)]
 enum Step {
     Ask,
-    /// A message that may not be held any longer.
+    /// A message that has reached its hold limit.
     Overdue,
-    /// The call that has been running for the longest, or not, ends so.
+    /// The longest-running call ends with this outcome, or another one does.
     End {
         which: usize,
         met: Met,
@@ -51,16 +51,16 @@ fn settings() -> impl Strategy<Value = CircuitBreaker> {
     )
 }
 
-/// A breaker, and what somebody beside it has seen.
+/// A breaker, and the observations of an independent watcher.
 struct Watched {
     breaker: Breaker,
     settings: CircuitBreaker,
     now: Timestamp,
     running: Vec<(Permit, bool)>,
-    /// Ends of calls since it was open last, and whether each met an outage: those in the window, and those that no
-    /// answer has followed.
+    /// Ended calls since the breaker was last open, with their outcomes: those in the window, and outages not followed
+    /// by an answer.
     ended: Vec<(Timestamp, Met)>,
-    /// Since it was open last: when it was asked for nothing, or a probe failed.
+    /// Since the breaker was last open: the time when it refused a call, or a probe failed.
     closed_to_calls_at: Option<Timestamp>,
 }
 
@@ -77,7 +77,7 @@ impl Watched {
                 self.breaker.learn(self.now - TimeDelta::seconds(*seconds_ago), self.now, self.now);
                 if !was_open && self.breaker.open_since().is_some() {
                     self.closed_to_calls_at = None;
-                    // What still runs belongs to the time before.
+                    // Calls still running belong to the previous state.
                     self.running.iter_mut().for_each(|(_, is_probe)| *is_probe = false);
                 }
             }
@@ -146,7 +146,7 @@ impl Watched {
         }
     }
 
-    /// The target is well from now on.
+    /// The target is up from now on.
     fn heal(&mut self) {
         for (permit, _) in std::mem::take(&mut self.running) {
             let _ = self.breaker.record(permit, Met::Answer, ID, None, self.now);

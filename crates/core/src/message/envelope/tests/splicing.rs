@@ -1,4 +1,4 @@
-//! A re-send keeps every byte but its metadata members: on generated bodies, against a model that knows each piece.
+//! A re-send changes only its metadata members: on generated bodies, compared with a model of each piece.
 
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
@@ -9,7 +9,7 @@ use crate::message::metadata::{HELD_SECONDS_MAX, Holds, OUR_MEMBERS, REDRIVES_MA
 /// One member of `metadata` as it is written: white space, name, colon, value, white space.
 #[derive(Clone, Debug)]
 struct Piece {
-    /// Which of [`OUR_MEMBERS`] it is.
+    /// The one of [`OUR_MEMBERS`] that it is.
     ours: Option<&'static str>,
     before_value: String,
     value: String,
@@ -39,7 +39,7 @@ fn piece(ours: Option<&'static str>, name: String, value: String) -> impl Strate
     })
 }
 
-/// Names that are not ours, however they look; none equals another.
+/// Names that are not ours but look similar, all different.
 const FOREIGN_NAMES: [&str; 12] = [
     "",
     "trace",
@@ -55,7 +55,7 @@ const FOREIGN_NAMES: [&str; 12] = [
     "😀",
 ];
 
-/// Values that do not survive a parser that reads numbers and text.
+/// Values that a parser of numbers and text would change.
 const FOREIGN_VALUES: [&str; 14] = [
     "1e400",
     "-0.0",
@@ -89,7 +89,7 @@ fn foreign(names: usize) -> impl Strategy<Value = Vec<Piece>> {
     })
 }
 
-/// The name as it is, or with its first letter escaped.
+/// The name, plain or with its first letter escaped.
 fn name(plain: &'static str) -> impl Strategy<Value = String> {
     let escaped = format!("\\u{:04x}{}", u32::from(plain.as_bytes()[0]), &plain[1..]);
     select(vec![plain.to_owned(), escaped])
@@ -120,7 +120,7 @@ fn ours() -> impl Strategy<Value = Vec<Piece>> {
     })
 }
 
-/// What stands before and after the members of `metadata`, and those members.
+/// The text before and after the members of `metadata`, and those members.
 fn body() -> impl Strategy<Value = (String, Vec<Piece>, String)> {
     let message_id = name("message_id").prop_flat_map(|name| piece(None, name, format!("\"{ID}\"")));
     let metadata = (message_id, foreign(4), ours())

@@ -92,7 +92,7 @@ fn what_is_wrong_with_it_is_said_with_its_place() {
     assert!(deep.starts_with("/Redeliver is nested deeper"), "{deep}");
 }
 
-/// What it folds may be forged: it is put back only if it disturbs nothing.
+/// Its folded attributes may be forged: they are restored only if they disturb nothing.
 #[test]
 fn a_folded_attribute_takes_no_others_place() {
     let text = format!(

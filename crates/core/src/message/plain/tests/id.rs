@@ -10,7 +10,7 @@ fn sources(attribute: Option<&str>, pointer: Option<&str>) -> IdSources {
     }
 }
 
-/// The text of the id, by its UUID and key.
+/// The id's UUID and key.
 fn id(sources: &IdSources, body: &str, attributes: &Attributes) -> Id {
     sources.of(body, attributes, FIRST)
 }

@@ -317,7 +317,7 @@ fn an_object_with_a_name_that_the_json_library_keeps_for_itself_is_an_object() {
         "so is one in the schema"
     );
     assert_eq!(culprits(three, "3"), ["/data"]);
-    // The longer way must find the same in everything else.
+    // The slow path must find the same in everything else.
     let all = r#"{"\u0024":[1e400,"\u00e9\ud83d\ude00",{"a":1,"a":2}],"":{},"e":[],"t":true,"n":null}"#;
     let expected = r#"{"const":{"$":[1e400,"é😀",{"a":2}],"":{},"e":[],"t":true,"n":null}}"#;
     assert_eq!(culprits(expected, all), [""; 0]);

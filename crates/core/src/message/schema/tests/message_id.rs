@@ -1,4 +1,4 @@
-//! `message_id` becomes a header of the call: nothing but a UUID may get through.
+//! `message_id` becomes a header of the call: only a UUID may get through.
 
 use std::sync::LazyLock;
 
@@ -8,7 +8,7 @@ use super::*;
 
 static SCHEMA: LazyLock<MessageSchema> = LazyLock::new(MessageSchema::default);
 
-/// A UUID, with something added, replaced or doubled somewhere: line ends, other alphabets' digits, anything.
+/// A UUID with something added, replaced or doubled: line ends, digits of other alphabets, anything.
 fn almost_a_uuid() -> impl Strategy<Value = String> {
     let intruder = prop_oneof![
         Just("\r\nX-Evil: 1".to_owned()),

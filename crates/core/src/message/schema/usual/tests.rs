@@ -8,7 +8,7 @@ use crate::message::schema::{RULED_MEMBERS, readable_metadata, validate};
 
 const ID: &str = r#""6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01""#;
 
-/// Read here, where it is; and what the schema says of the same body.
+/// The fast path's result for this body, and the schema's.
 fn both_ways(body: &str) -> (Option<Metadata>, Option<Metadata>) {
     let skimmed = skim(body).unwrap();
     (metadata_of(&skimmed), validate(&skimmed, Vec::new()).ok())
@@ -18,7 +18,7 @@ fn with_metadata(members: &str) -> String {
     format!(r#"{{"metadata":{{{members}}},"data":{{}}}}"#)
 }
 
-/// What redeliver writes is read here: the schema need not be asked. That is a matter of speed alone.
+/// The fast path reads everything that redeliver writes. Only speed depends on this.
 #[test]
 fn what_redeliver_writes_is_plain() {
     let entry = r#"{"attempt":0,"failed_at":"2026-07-25T17:20:00.000000Z","error_type":"HttpStatus.503","error_details":"\"é\"\n"}"#;
@@ -62,7 +62,7 @@ fn nothing_is_said_where_a_rule_may_be_broken() {
     }
 }
 
-/// Texts of JSON values that are right for some member, or nearly.
+/// Texts of JSON values that are valid for some member, or nearly so.
 fn value() -> impl Strategy<Value = String> {
     let number = prop_oneof![
         (-2..1100_i32).prop_map(|number| number.to_string()),
@@ -122,7 +122,7 @@ fn value() -> impl Strategy<Value = String> {
     prop_oneof![3 => number, 4 => time, 2 => id, 3 => text, 1 => other]
 }
 
-/// A value that this member wants, most of the time.
+/// A value that is valid for this member, most of the time.
 fn value_of(name: &'static str) -> BoxedStrategy<String> {
     let right = match name {
         "message_id" => Just(ID.to_owned()).boxed(),
@@ -164,7 +164,7 @@ fn entry() -> impl Strategy<Value = String> {
     prop_oneof![12 => object, 1 => array, 1 => value()]
 }
 
-/// As [`value_of`], which an entry of the history is part of.
+/// Like [`value_of`], which uses entries of the history itself.
 fn value_of_entry(name: &'static str) -> BoxedStrategy<String> {
     prop_oneof![12 => value_of(name), 1 => value()].boxed()
 }
