@@ -1,7 +1,5 @@
-//! A message processor of your own: charge an order, and say what is to be done when that fails.
-//!
-//! Runs anywhere that Lambda's runtime does. To look at it without Lambda, hand it a body:
-//!
+//! A message processor of your own: charges an order, and classifies each failure.
+//! Runs wherever Lambda's runtime does. To try it without Lambda, pass it a body:
 //! ```sh
 //! cargo run --example custom_handler -- '{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab"},"data":{"order":"A-1","cents":1250}}'
 //! ```
@@ -25,13 +23,13 @@ impl Handler for Charge {
     async fn handle(&self, message: &Message<'_>) -> Result<(), HandlerError> {
         let Order { order, cents } = message.data()?;
         match cents {
-            // Never going to work: straight to the final DLQ, explained.
+            // Will never work: straight to the final DLQ, explained.
             0 => Err(HandlerError::permanent("NothingToCharge", format_args!("order {order} costs nothing"))),
-            // Down: by the policy's backoff, but not within two minutes.
+            // Down: retried by the policy's backoff, but not within two minutes.
             1..100 => {
                 Err(HandlerError::transient("ProviderDown", "HTTP 503").retry_after(Duration::from_secs(120)))
             }
-            // Not yet: no attempt is spent.
+            // Not yet: spends no attempt.
             100_000.. => {
                 Err(HandlerError::snooze("InReview", "a person looks at it", Duration::from_secs(600)))
             }

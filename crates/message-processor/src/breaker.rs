@@ -1,4 +1,4 @@
-//! The circuit breaker of this environment: all its calls ask it, and tell it what they met.
+//! The circuit breaker of this environment: permits each call, and records its outcome.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -16,17 +16,16 @@ use redeliver_core::ports::{Clock, Observer};
 use super::MessageProcessor;
 use super::calls::{Outcome, timeout};
 
-/// What a held message says of its target is believed for so long after it was sent again: the longest delay, and as
-/// long on the queue.
+/// A held message's report about its target is trusted for this long after its re-send: the longest delay, and as long
+/// again on the queue.
 const HELD_MOMENTS_AGO: Duration = Duration::from_secs(1800);
 
-/// The breaker, shared by the calls of a batch, and by the batches of a process that works on several at once. Clones
-/// are the same one.
+/// The breaker, shared by the calls of a batch, and by the concurrent batches of one process. Clones share its state.
 #[derive(Clone, Debug)]
 pub struct SharedBreaker(Option<Arc<Mutex<Breaker>>>);
 
 impl SharedBreaker {
-    /// The breaker of a policy, closed; none if the policy has none.
+    /// The policy's breaker, closed; without one in the policy every call is permitted.
     #[must_use]
     pub fn of(policy: &Policy) -> Self {
         Self(policy.circuit_breaker.clone().map(|settings| Arc::new(Mutex::new(Breaker::new(settings)))))
@@ -36,22 +35,22 @@ impl SharedBreaker {
         self.0.as_ref().map(|breaker| breaker.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Since when the target is down, if it is.
+    /// Start of the outage, if the target is down.
     pub(super) fn open_since(&self) -> Option<Timestamp> {
         self.lock()?.open_since()
     }
 }
 
-/// Whether a message may be called.
+/// The breaker's answer for one message.
 pub(super) enum Asked<'a, H, Q, C: Clock, O: Observer> {
     Call(Permitted<'a, H, Q, C, O>),
-    /// Something that is running will tell.
+    /// The outcome of a running call decides.
     Wait,
-    /// Its target has been down since then.
+    /// The target has been down since this time.
     Hold(Timestamp),
 }
 
-/// One call that was permitted. If it is dropped without an outcome, the invocation's end has cut it off.
+/// One permitted call. If it is dropped without an outcome, the end of the invocation has cut it off.
 pub(super) struct Permitted<'a, H, Q, C: Clock, O: Observer> {
     processor: &'a MessageProcessor<H, Q, C, O>,
     accepted: &'a Accepted,
@@ -60,7 +59,7 @@ pub(super) struct Permitted<'a, H, Q, C: Clock, O: Observer> {
 }
 
 impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
-    /// What the messages of a batch say: an environment that has just begun knows of an outage by those that were held.
+    /// Learns from the messages of a batch: held ones tell a new environment about an outage.
     pub(super) fn learn(&self, accepted: &[Accepted], now: Timestamp) {
         let told = accepted.iter().filter_map(Accepted::outage);
         let recent = told.filter(|(_, told_at)| until(*told_at, now) < HELD_MOMENTS_AGO);
@@ -72,13 +71,13 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
         }
     }
 
-    /// Whether this message may be called now.
+    /// Asks if this message may be called now.
     pub(super) fn ask<'a>(&'a self, accepted: &'a Accepted) -> Asked<'a, H, Q, C, O> {
         let permitted = |permit| Asked::Call(Permitted { processor: self, accepted, permit });
         let Some(mut breaker) = self.breaker.lock() else {
             return permitted(None);
         };
-        // What was held for as long as it may be is called whatever is known: its failures spend its attempts.
+        // A message at its hold limit is called in any state: its failures spend its attempts.
         if !may_be_held(&self.policy, accepted.held_seconds()) {
             return permitted(Some(breaker.call_overdue()));
         }
@@ -90,7 +89,7 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
         }
     }
 
-    /// Since when the target is down, if that was its probe, and still is.
+    /// Records an outcome. Returns the start of the outage if the call was a probe and the target is still down.
     fn record(&self, permit: Permit, accepted: &Accepted, error: Option<&HandlerError>) -> Option<Timestamp> {
         let mut breaker = self.breaker.lock()?;
         let met = error.map_or(Met::Answer, |error| met(&self.policy, error));
@@ -107,12 +106,13 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
 }
 
 impl<H, Q, C: Clock, O: Observer> Permitted<'_, H, Q, C, O> {
-    /// Whether it is the probe of a target that is down.
+    /// True if the call is the probe of a target that is down.
     pub(super) fn is_probe(&self) -> bool {
         self.permit.as_ref().is_some_and(Permit::is_probe)
     }
 
-    /// What the call met. A probe of a target that is still down spends no attempt: it was this side's question.
+    /// Records the outcome of the call. A probe of a target that is still down spends no attempt, since the breaker
+    /// asked for it.
     pub(super) fn record(mut self, met: Result<(), HandlerError>) -> Outcome {
         let permit = self.permit.take();
         let still_down =
@@ -124,7 +124,7 @@ impl<H, Q, C: Clock, O: Observer> Permitted<'_, H, Q, C, O> {
         }
     }
 
-    /// The call is not made.
+    /// Returns the permit of a call that is not made.
     pub(super) fn give_back(mut self) {
         if let (Some(permit), Some(mut breaker)) = (self.permit.take(), self.processor.breaker.lock()) {
             breaker.give_back(permit);

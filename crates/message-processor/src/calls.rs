@@ -1,5 +1,5 @@
-//! The calls to the target: bounded concurrency, the circuit breaker before each, a guard around each, at once again after
-//! a blip, and an end before the deadline.
+//! The calls to the target: bounded concurrency, the circuit breaker before each, a guard around each, an immediate
+//! retry after a blip, and an end before the deadline.
 
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
@@ -19,26 +19,26 @@ use redeliver_core::ports::{Clock, Observer};
 use super::MessageProcessor;
 use super::breaker::{Asked, Permitted};
 
-/// What became of one call.
+/// The outcome of one call.
 #[derive(Debug)]
 pub(super) enum Outcome {
     Success,
     Failure(HandlerError),
-    /// The calls' end came before its turn.
+    /// The calls' end came before it was started.
     NotStarted,
-    /// Its target has been down since then: it was not called, or its call was the probe that met this.
+    /// The target has been down since `since`: the message was not called, or its call was a failed probe.
     Held {
         since: Timestamp,
         probed: Option<HandlerError>,
     },
 }
 
-/// Before all calls are cut off, so that a further call is left in time.
+/// Before all calls are cut off, so that an immediate retry can be abandoned in time.
 const CUT_OFF: Duration = Duration::from_millis(100);
-/// Between two looks at a breaker that another batch keeps waiting.
+/// Interval between checks of a breaker that another batch keeps waiting.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 
-/// An outcome, and how long the target took, retries at once included.
+/// An outcome, and the time that the target took, immediate retries included.
 #[derive(Debug)]
 pub(super) struct Call {
     pub(super) outcome: Outcome,
@@ -51,19 +51,20 @@ impl Call {
     }
 }
 
-/// Of a call that the invocation's end cut off.
+/// The error of a call that was cut off at the invocation's end.
 pub(super) fn timeout() -> HandlerError {
     HandlerError::transient("Timeout", "the target did not answer before the invocation's end")
 }
 
 impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
-    /// Calls the handler for every message, `max_concurrency` at a time, as far as the circuit breaker allows. One
-    /// call's failure, panic or hanging is its own. At `end` what still runs is cut off as `Timeout`, and nothing is
-    /// started any more: a handler that blocks its thread cannot be cut off, but it must not take the time of the
-    /// hand-offs for another call.
+    /// Calls the handler for every message, `max_concurrency` at a time, as far as the circuit breaker permits. A
+    /// failing, panicking or hanging call does not affect the others. At `end` running calls are cut off as `Timeout`,
+    /// and no more are started: a handler that blocks its thread cannot be cut off, but it must not use up the time of
+    /// the hand-offs.
     pub(super) async fn call_all(&self, end: Timestamp, accepted: &[Accepted]) -> Vec<Call> {
-        // A loop of its own, since `buffer_unordered` does not say which calls had begun when the time was up. One that
-        // had is a `Timeout` and spends an attempt; one that had not is handed off as not started, which spends none.
+        // A loop of its own, since `buffer_unordered` does not tell which calls had started when time ran out. A
+        // started call is a `Timeout` and spends an attempt; one that was not started is handed off as such, and spends
+        // none.
         let clock = &self.clock;
         let mut calls: Vec<Option<Call>> = accepted.iter().map(|_| None).collect();
         let start = |index: usize, permitted| async move {
@@ -71,8 +72,8 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
             let outcome = self.call(&accepted[index], permitted, end).await;
             (index, Call { outcome, seconds: until(started, clock.now()).as_secs_f64() })
         };
-        // Whose turn has come is below `waiting.start`: so a call that was cut off, which may have had its effect, is
-        // known from one that never began.
+        // Started messages are below `waiting.start`: a call that was cut off may have had an effect, so it is told
+        // apart from one that never started.
         let mut waiting = 0..accepted.len();
         let mut running = FuturesUnordered::new();
         let mut probe = None;
@@ -80,7 +81,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         let time_is_up = clock.sleep(until(started_at, end)).fuse();
         pin_mut!(time_is_up);
         loop {
-            // The first few are called at once, and each that ends makes room for the next.
+            // Fills the concurrency limit; each call that ends makes room for the next.
             let mut looks_again = false;
             while running.len() < self.max_concurrency.get() && !waiting.is_empty() {
                 let index = waiting.start;
@@ -103,24 +104,24 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
             if running.is_empty() && waiting.is_empty() {
                 break;
             }
-            // A call of another batch may tell, whose end wakes nobody here.
+            // The call of another batch may decide, and its end wakes nothing here.
             let looks_again =
                 if looks_again { Either::Left(clock.sleep(BETWEEN_LOOKS)) } else { Either::Right(pending()) };
             let looks_again = looks_again.fuse();
             pin_mut!(looks_again);
-            // A call that has come back counts, also at the very end: its answer is looked for before the time.
+            // A completed call counts even at the very end: answers are checked before the time.
             select_biased! {
                 (index, call) = running.select_next_some() => calls[index] = Some(call),
                 () = time_is_up => break,
                 () = looks_again => {}
             }
         }
-        // From here on no handler runs any more: what it would still do, nobody would wait for.
+        // Stops all handlers: nothing would wait for their outcomes.
         drop(running);
         let seconds = until(started_at, clock.now()).as_secs_f64();
         let down_since = self.breaker.open_since();
         let unfinished = |index| match down_since {
-            // Of this outage: the target may have been back since the probe began.
+            // Only if it is the same outage: the target may have been back since the probe began.
             Some(since) if probe == Some((index, since)) => {
                 Call { outcome: Outcome::Held { since, probed: Some(timeout()) }, seconds }
             }
@@ -131,7 +132,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         calls.into_iter().enumerate().map(|(index, call)| call.unwrap_or_else(|| unfinished(index))).collect()
     }
 
-    /// What there is to tell of the messages that are held because the target is down.
+    /// The event for messages that are held because the target is down.
     pub(super) fn held(&self, calls: &[Call]) -> Option<Event> {
         let since =
             |call: &Call| if let Outcome::Held { since, .. } = call.outcome { Some(since) } else { None };
@@ -143,7 +144,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         })
     }
 
-    /// The answer to a call: the record is done, or its message has failed.
+    /// The consequence of a call: the record is done, or its message has failed.
     pub(super) fn answered(
         &self,
         accepted: Accepted,
@@ -176,9 +177,8 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         Err(Box::new(FailedMessage { accepted, hand_off, due_at: None, stage, error_type }))
     }
 
-    /// Calls the target until it is done, the blips that the policy allows are over, or no time remains. A further call
-    /// that the end cuts off does not count: it would leave a `Timeout`, and the error that is known would be
-    /// forgotten.
+    /// Calls the target until it succeeds, the policy's immediate retries are used up, or no time remains. An immediate
+    /// retry that the end cuts off does not count: it would leave a `Timeout` in place of the known error.
     async fn call(
         &self,
         accepted: &Accepted,
@@ -186,7 +186,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         end: Timestamp,
     ) -> Outcome {
         let end = end - CUT_OFF;
-        // A call whose turn comes too late would be cut off at once, and spend an attempt for nothing.
+        // A call started too late would be cut off at once, and spend an attempt for nothing.
         if self.clock.now() >= end {
             permitted.give_back();
             return Outcome::NotStarted;
@@ -195,17 +195,17 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
             Outcome::Failure(error) => error,
             other => return other,
         };
-        // Of this delivery: an immediate retry is not written into the message, and spends nothing.
+        // For this delivery only: an immediate retry is not written to the message, and spends nothing.
         let mut made = 0;
         loop {
-            // Judged anew each time: the last call may have met another error, one that is no blip.
+            // Checked for each error: the last call may have met one that is not a blip.
             let again = retries_at_once(&self.policy, &error).filter(|again| made < again.max_attempts);
             let Some(again) = again.filter(|again| self.clock.now() + again.delay < end) else {
                 return Outcome::Failure(error);
             };
             self.clock.sleep(again.delay).await;
-            // The target has gone down meanwhile, or is just back and has as many calls as it gets: the error that is
-            // known is worth more than waiting.
+            // The target has gone down meanwhile, or is just back with its slow start full: the known error is worth
+            // more than waiting.
             let Asked::Call(permitted) = self.ask(accepted) else {
                 return Outcome::Failure(error);
             };
@@ -229,7 +229,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         }
     }
 
-    /// One call, and what it says of the target. A panic fails this call only. Its text is not looked at: it may hold
+    /// One call, with its outcome for the breaker. A panic fails only this call. Its text is not read: it may hold
     /// payload.
     async fn guarded(
         &self,
@@ -243,7 +243,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         let met = call.catch_unwind().await;
         let met = met.unwrap_or_else(|_| Err(HandlerError::transient("Panic", "the handler panicked")));
         if met.as_ref().is_err_and(|error| error.kind == FailureKind::NotStarted) {
-            // Of the target it says nothing.
+            // It has no outcome for the target.
             permitted.give_back();
             return Outcome::NotStarted;
         }

@@ -1,18 +1,14 @@
-//! The message processor as a library: write a [`Handler`] and hand it to [`run`], and failed messages are retried by your
-//! policy and explained in the final DLQ.
-//!
+//! The message-processor as a library: write a [`Handler`] and pass it to [`run`], and failed messages are retried by
+//! your policy and explained in the final DLQ.
 //! ```no_run
 //! use redeliver_message_processor::{Handler, HandlerError, Message, run};
-//!
 //! struct Charge;
-//!
 //! impl Handler for Charge {
 //!     async fn handle(&self, message: &Message<'_>) -> Result<(), HandlerError> {
 //!         println!("charging for {}", message.message_id);
 //!         Ok(())
 //!     }
 //! }
-//!
 //! #[tokio::main(flavor = "current_thread")]
 //! async fn main() -> std::process::ExitCode {
 //!     run(Charge).await
@@ -49,10 +45,10 @@ pub use redeliver_core::handler::{ErrorType, FailureKind, Form, Handler, Handler
 pub use redeliver_core::message::{ReceivedMessage, Timestamp};
 pub use redeliver_core::strategy::OnFailure;
 
-/// Kept free at the end of an invocation, for the sends and the answer.
+/// Time at the end of an invocation that is reserved for the sends and the answer.
 const SEND_RESERVE: Duration = Duration::from_secs(5);
 
-/// The message processor: parse → call the target → keep the failed messages, as the strategy does → report.
+/// The message-processor: parse → call the target → keep the failed messages, by the strategy → report.
 #[derive(Debug)]
 pub struct MessageProcessor<H, Q, C, O> {
     /// The target.
@@ -61,7 +57,7 @@ pub struct MessageProcessor<H, Q, C, O> {
     pub on_failure: OnFailure<Q>,
     /// Its `immediate`, `circuit_breaker` and lists; with other strategies than `delayed-resend`, all of it.
     pub policy: Policy,
-    /// The policy's `circuit_breaker`, with what this environment knows of the target.
+    /// The policy's `circuit_breaker`, with this environment's knowledge of the target.
     pub breaker: SharedBreaker,
     /// The queue for verdicts.
     pub annotation_queue: Q,
@@ -91,7 +87,7 @@ impl<H: Handler, Q: QueueSender + QueueDepth + VisibilityControl, C: Clock, O: O
                 Err(verdict) => verdicts.push(*verdict),
             }
         }
-        // Fixed before the calls begin: a target that hangs must leave the time in which its messages are sent on.
+        // Fixed before the calls begin: a hanging target must leave time to send its messages on.
         let calls_end = keep_free(SEND_RESERVE, now, deadline);
         self.learn(&accepted, now);
         let calls = self.call_all(calls_end, &accepted).await;
@@ -109,7 +105,7 @@ impl<H: Handler, Q: QueueSender + QueueDepth + VisibilityControl, C: Clock, O: O
                 Err(message) => failed.push(*message),
             }
         }
-        // Before the sends: these are done whatever becomes of the others.
+        // Before the sends: these are done whatever happens to the others.
         self.observer.observe_all(&events);
         done.extend(self.keep(Unsent { failed, verdicts, deadline }).await);
         done
@@ -119,7 +115,7 @@ impl<H: Handler, Q: QueueSender + QueueDepth + VisibilityControl, C: Clock, O: O
 impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
     /// A message to call the target for, or the verdict on one that must not be called.
     fn accept(&self, record: ReceivedMessage, now: Timestamp) -> Result<Accepted, Box<Outgoing>> {
-        // A `Failure` on the source queue is its producer's: it is not believed.
+        // A `Failure` on the source queue is its producer's, so it is not trusted.
         let arrival = self.of_its_origin(Arrival::open(record, now));
         match arrival.accept(&self.schema, None) {
             Ok(accepted) => self.check_receives(accepted, now),

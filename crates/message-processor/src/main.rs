@@ -1,4 +1,4 @@
-//! The message-processor in Lambda: with `TARGET` as its handler; or, as a layer, around a function whose command it is given.
+//! The message-processor in Lambda: calls `TARGET`, or, as a layer, runs the function whose command is its arguments.
 
 use std::env;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! The message processor as it runs: on SQS, in real time, with an observer of the caller's choice.
+//! The message-processor on AWS: SQS and real time, with the caller's observer.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use redeliver_core::ports::Observer;
 
 use crate::{MessageProcessor, SharedBreaker};
 
-/// Its name in logs and metrics, if neither Lambda nor anybody else has given it another.
+/// Its default name in logs and metrics.
 pub const NAME: &str = "message-processor";
 
-/// Runs a message processor with this handler, in Lambda, until the process is stopped.
+/// Runs a message-processor with this handler, in Lambda, until the process is stopped.
 ///
-/// The settings are those of the message-processor without its `TARGET`. If they are not right it says so, all in one
-/// message, and does not run.
+/// The settings are those of the message-processor without its `TARGET`. If they are invalid, it logs all errors in one
+/// message and does not run.
 pub async fn run(handler: impl Handler) -> ExitCode {
     start::run(NAME, async {
         let settings = MessageProcessorSettings::from_env()?;
@@ -45,12 +45,12 @@ pub async fn run_with_target() -> ExitCode {
     .await
 }
 
-/// [`run`] around a user's own function, in any language: `command` runs its runtime, as our child.
+/// [`run`] around a user's own function, in any language: `command` starts its runtime as our child process.
 pub async fn run_around(command: Command) -> ExitCode {
     start::run_beside(NAME, async {
         let (settings, own) = MessageProcessorSettings::with_own_function_from_env()?;
         let lines = JsonLines::stdout(NAME, settings.logging);
-        // Both take their time.
+        // Concurrent, since both take time.
         let (function, config) = join!(start::own_function(command, own), start::sdk_config());
         let function = function?;
         let handler = Target::OwnFunction(Arc::clone(&function));
@@ -60,7 +60,7 @@ pub async fn run_around(command: Command) -> ExitCode {
 }
 
 impl<H, O: Observer> MessageProcessor<H, SqsQueue, SystemClock, O> {
-    /// A message processor with these settings, in Lambda or anywhere else.
+    /// A message-processor with these settings, for Lambda or any other environment.
     #[must_use]
     pub fn on_aws(handler: H, settings: MessageProcessorSettings, config: &SdkConfig, observer: O) -> Self {
         let client = start::sqs_client(config);

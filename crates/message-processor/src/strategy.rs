@@ -16,7 +16,7 @@ use redeliver_core::strategy::OnFailure;
 
 use super::MessageProcessor;
 
-/// The error of a message whose receives are attempts, if the receive before this one was not answered for.
+/// The error of a message whose receives are attempts, if nobody answered for the previous receive.
 const GIVEN_ONCE_MORE: &str = "SQS gave the message once more: the function crashed, timed out, ran out of memory or was throttled, and nobody knows what became of the call";
 
 /// The messages to send once the calls are over.
@@ -121,7 +121,7 @@ impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
     fn hand_off(&self, failed: FailedMessage, now: Timestamp) -> Outgoing {
         let FailedMessage { accepted, hand_off, error_type, .. } = failed;
         let kind = hand_off.answer.kind();
-        // A message may be held a hundred times: one event reports all holds of a batch.
+        // A message may be held a hundred times, so one event reports all holds of a batch.
         let handed_off = (kind != Kind::Held).then(|| Event::HandedOff {
             message_id: accepted.metadata().message_id_text.clone(),
             retry_attempt: self.retries_made(&accepted),
@@ -141,7 +141,7 @@ impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
         }
     }
 
-    /// The record with its origin: where a failed message stays on its queue, it was never sent again.
+    /// The record with its origin: on a queue where failed messages stay, nothing is re-sent.
     pub(super) fn of_its_origin(&self, arrival: Arrival) -> Arrival {
         if self.attempts_are_receives() {
             return arrival.sent_by_one_of(&Resenders::nobody());
@@ -149,7 +149,7 @@ impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
         arrival.sent_by_one_of(&self.resenders)
     }
 
-    /// A queue that counts the attempts also counts those that nobody has answered for.
+    /// A queue that counts the attempts also counts unanswered receives.
     pub(super) fn check_receives(
         &self,
         accepted: Accepted,

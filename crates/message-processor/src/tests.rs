@@ -30,10 +30,10 @@ use redeliver_embedded::VirtualClock;
 use super::*;
 use redeliver_testing::functions::*;
 
-/// The role of whoever sends again.
+/// The role that re-sends messages.
 const RESENDER: &str = "AROAREDELIVER00000000";
 
-/// A message processor with its queues.
+/// A message-processor with its queues.
 struct Setup {
     world: World,
     intermediate: Spy,
@@ -41,7 +41,7 @@ struct Setup {
     source: Spy,
     strategy: Strategy,
     policy: Policy,
-    /// Of one environment: from batch to batch.
+    /// The breaker of one environment, kept from batch to batch.
     breaker: OnceCell<SharedBreaker>,
     handler: Scripted,
     max_concurrency: usize,
@@ -70,7 +70,7 @@ impl Setup {
         Self { policy: Policy::from_json(policy).unwrap(), ..Self::new() }
     }
 
-    /// The n-th message is handled so; all others succeed.
+    /// Scripts the n-th message; all others succeed.
     fn on(mut self, n: usize, step: Step) -> Self {
         self.handler.steps.insert(id(n), step);
         self
@@ -95,7 +95,7 @@ impl Setup {
         }
     }
 
-    /// Processes with so many seconds until the deadline; the ids of the records reported as failed.
+    /// Processes with `seconds` until the deadline; returns the ids of the records reported as failed.
     fn process(&self, records: Vec<ReceivedMessage>, seconds: u64) -> Vec<String> {
         self.world.invoke(&self.processor(), records, Duration::from_secs(seconds))
     }
@@ -123,31 +123,31 @@ fn resent(record: ReceivedMessage) -> ReceivedMessage {
     ReceivedMessage { sender_id: Some(format!("{RESENDER}:failed-message-processor")), ..record }
 }
 
-/// The same record, sent by anybody else.
+/// The same record, sent by anyone else.
 fn produced(record: ReceivedMessage) -> ReceivedMessage {
     ReceivedMessage { sender_id: Some("AROAPRODUCER000000000:web".to_owned()), ..record }
 }
 
-/// What a handler does with a message.
+/// The handler's behaviour for a message.
 #[derive(Clone, Debug)]
 enum Step {
     Fail(HandlerError),
-    /// Fails so many times, and then succeeds.
+    /// Fails this many times, then succeeds.
     Blip(usize),
     FailThenHang,
     FailThenNotStart,
-    /// Before there is a future.
+    /// Panics before there is a future.
     PanicAtOnce,
-    /// In the future.
+    /// Panics in the future.
     PanicInside,
     Hang,
-    /// Succeeds after so many seconds.
+    /// Succeeds after this many seconds.
     Take(u64),
-    /// Fails after so many seconds.
+    /// Fails after this many seconds.
     FailLate(u64, HandlerError),
 }
 
-/// What no event and no attribute may hold.
+/// Text that no event and no attribute may contain.
 const CANARY: &str = "canary-4711";
 
 /// A message as the handler saw it.
@@ -176,7 +176,7 @@ impl From<&Message<'_>> for Seen {
     }
 }
 
-/// A handler that does what the script says, by message id; without a line there it succeeds.
+/// A handler scripted by message id; succeeds without a script.
 #[derive(Clone)]
 struct Scripted {
     clock: VirtualClock,

@@ -1,4 +1,4 @@
-//! An outage: what is called, what is held, and what is told of it.
+//! An outage: calls, holds and reports.
 
 use redeliver_core::failure::FAILURE;
 use redeliver_core::handler::ErrorType;
@@ -12,7 +12,7 @@ fn down() -> HandlerError {
     HandlerError::transient(ErrorType::HttpStatus(503), "HTTP 503")
 }
 
-/// The messages of these numbers.
+/// The messages with these numbers.
 fn records(numbers: std::ops::Range<usize>) -> Vec<ReceivedMessage> {
     numbers.map(|n| record(n, body(n))).collect()
 }
@@ -41,7 +41,7 @@ fn count(setup: &Setup, kind: &str) -> usize {
     kinds(setup).into_iter().filter(|(found, _)| found == kind).count()
 }
 
-/// A message that redeliver has held, and sent again so many seconds before the start.
+/// A message that redeliver has held, re-sent `sent_before` seconds before the start.
 fn held(n: usize, held_seconds: u32, sent_before: i64) -> ReceivedMessage {
     let (id, since) = (id(n), moment(-2000));
     let body = format!(
@@ -135,7 +135,7 @@ fn what_is_told_of_an_outage_is_one_opening_one_closing_and_a_line_a_batch() {
         Event::CircuitOpened { calls: 10, outages: 10, error_type: error_type(), probe_in_seconds: first },
         Event::Held { messages: 10, open_seconds: 0.0 },
         Event::ProbeFailed { error_type: error_type(), probe_in_seconds: second },
-        // The probe, too.
+        // Including the probe.
         Event::Held { messages: 10, open_seconds: 15.0 },
         Event::CircuitClosed { open_seconds: 45.0, probes: 2 },
     ];
@@ -159,7 +159,7 @@ fn a_new_environment_believes_a_message_that_was_held_a_moment_ago() {
 
 #[test]
 fn what_says_that_it_was_held_and_was_not_is_not_believed() {
-    // Nothing was held for 0 s, nor since a moment after it was sent.
+    // A hold of 0 s, and an outage that begins after the send, are ignored.
     for (held_seconds, sent_before) in [(0, 700), (600, 2001)] {
         let setup = outage(Setup::new());
         let mut batch = vec![held(0, held_seconds, sent_before)];
@@ -171,7 +171,7 @@ fn what_says_that_it_was_held_and_was_not_is_not_believed() {
 
 #[test]
 fn of_a_batch_the_longest_outage_and_the_newest_word_of_it_count() {
-    // The other one was held a thousand seconds later for the first time.
+    // The other one was first held a thousand seconds later.
     let later = |n: usize, sent_before| {
         let held = held(n, 600, sent_before);
         ReceivedMessage { body: held.body.replace(&moment(-2000), &moment(-1000)), ..held }
@@ -182,7 +182,7 @@ fn of_a_batch_the_longest_outage_and_the_newest_word_of_it_count() {
         let held = document(&setup.intermediate.sent()[1].attributes, FAILURE);
         assert_eq!(held["details"], format!("not called: the target has been down since {}", moment(-2000)));
     }
-    // Of this environment the target was back at second 15.
+    // In this environment the target was back at second 15.
     let setup = outage(Setup::new());
     setup.process(ten(), 30);
     let setup = healed(setup);
@@ -265,7 +265,7 @@ fn a_probe_that_the_end_cuts_off_has_failed_and_those_that_wait_are_held() {
 #[test]
 fn the_second_probe_of_a_batch_that_the_end_cuts_off_spends_nothing_either() {
     let policy = r#"{"circuit_breaker":{"probe_interval_seconds":2,"probe_interval_seconds_max":2}}"#;
-    // The one between them is called whatever is known, and takes longer than the interval.
+    // The one in between is at its hold limit, so it is called, and takes longer than the interval.
     let setup = Setup { max_concurrency: 1, ..Setup::with_policy(policy) }
         .failing(0, down())
         .on(1, Step::FailLate(3, down()))
@@ -279,7 +279,7 @@ fn the_second_probe_of_a_batch_that_the_end_cuts_off_spends_nothing_either() {
 #[test]
 fn a_call_that_was_the_probe_of_an_earlier_outage_is_a_timeout_like_any_other() {
     let policy = r#"{"circuit_breaker":{"minimum_calls":1}}"#;
-    // The second one is called whatever is known, and is answered: the target is back, and then down again.
+    // The second one is at its hold limit, so it is called, and is answered: the target is back, and then down again.
     let setup = Setup::with_policy(policy).on(0, Step::Hang).on(1, Step::Take(1)).failing(2, down());
     setup.process(vec![held(0, 600, 700), held(1, 86_400, 700), record(2, body(2))], 30);
     assert_eq!(setup.handler.called(), [id(0), id(1), id(2)]);
@@ -366,7 +366,7 @@ fn hidden_messages_are_not_called_either_but_their_receive_is_an_attempt() {
     );
 }
 
-/// `redeliver work` works on several batches at once.
+/// `redeliver work` processes several batches at once.
 fn two_batches(setup: &Setup, one: Vec<ReceivedMessage>, other: Vec<ReceivedMessage>) {
     let processor = setup.processor();
     let deadline = setup.world.clock.now() + Duration::from_secs(30);
@@ -396,7 +396,7 @@ fn a_batch_waits_for_the_probe_of_another_one() {
     two_batches(&setup, vec![held(0, 600, 700)], vec![held(1, 600, 700), held(2, 600, 700)]);
     assert_eq!(setup.handler.calls().len(), 3);
     assert_eq!(setup.world.clock.now() - start(), chrono::TimeDelta::seconds(2));
-    // It looks every 100 ms, whenever it began.
+    // It checks every 100 ms, whenever it began.
     let setup = Setup::new().on(0, Step::Take(2));
     let (processor, clock) = (setup.processor(), &setup.world.clock);
     let deadline = clock.now() + Duration::from_secs(30);
@@ -412,7 +412,7 @@ fn a_batch_waits_for_the_probe_of_another_one() {
     two_batches(&setup, vec![held(0, 600, 700)], vec![held(1, 600, 700), held(2, 600, 700)]);
     assert_eq!(setup.handler.calls().len(), 1);
     assert_eq!(count(&setup, "held"), 3);
-    // Also while a call of its own runs, which asks nobody: it was held for as long as it may be.
+    // Also during a call of its own that bypasses the breaker: that message was at its hold limit.
     let setup = Setup::new().on(0, Step::Take(2)).on(1, Step::Take(20)).on(2, Step::Take(15));
     two_batches(&setup, vec![held(0, 600, 700)], vec![held(1, 86_400, 700), held(2, 600, 700)]);
     assert_eq!(setup.handler.calls().len(), 3);

@@ -1,4 +1,4 @@
-//! Messages that somebody moved from the final DLQ to the source queue, with the console.
+//! Messages that were moved from the final DLQ to the source queue with the console.
 
 use redeliver_core::failure::annotation::{Annotation, Cause, DeadLetter, annotate};
 use redeliver_core::failure::reason::DeadLetterReason;
@@ -32,7 +32,7 @@ fn final_attributes(producer: &Attributes) -> Attributes {
     annotate(producer, 100, &annotation)
 }
 
-/// Record 1 in its generation 2, five retries made.
+/// Record 1 in its generation 2, after five retries.
 pub(super) fn came_back(producer: &Attributes) -> ReceivedMessage {
     let metadata = format!(
         r#""message_id":"{}","retry_attempt":5,"redrive_generation":2,"first_sent_time":"{}""#,
@@ -85,7 +85,7 @@ fn a_message_that_came_back_and_fails_is_handed_off_as_a_new_generation() {
 
 #[test]
 fn a_message_that_came_back_counts_on_from_what_its_final_record_told() {
-    // It was given up without a re-send, so its body tells of no generation, and its final record of the second.
+    // It was given up without a re-send: its body has no generation, its final record has the second.
     let arrived = came_back(&Attributes::new());
     let body = arrived.body.replace(r#","redrive_generation":2"#, "");
     assert_ne!(body, arrived.body);
@@ -130,7 +130,7 @@ fn an_invalid_message_that_came_back_gets_a_new_verdict_and_its_attributes_back(
     assert_eq!(without_ours(&sent.attributes).len(), 9);
 }
 
-/// The annotator reads a body that breaks a data schema alone: its generation would begin anew each time.
+/// The annotator reads a body that only violates a data schema: otherwise its generation would start again each time.
 #[test]
 fn an_invalid_message_that_came_back_counts_on_from_what_its_final_record_told() {
     let setup = Setup::new();

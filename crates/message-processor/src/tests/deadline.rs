@@ -1,4 +1,4 @@
-//! Near the deadline: what runs is cut off, what has not started is said so, what is finished stays done.
+//! Near the deadline: running calls are cut off, those not started are reported as such, finished ones stay done.
 
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use std::task::{Context, Waker};
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::*;
 
-/// `type` and `kind` of what was handed off, by message id.
+/// `type` and `kind` of each hand-off, by message id.
 fn handed_off(setup: &Setup) -> BTreeMap<String, (String, String)> {
     let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
     setup
@@ -194,11 +194,11 @@ fn a_call_that_comes_too_late_is_neither_an_outage_nor_a_probe() {
         world.clock.block_on(processor.process(records, deadline))
     };
     let told = |name: fn(&Event) -> bool| world.seen.events().iter().filter(|event| name(event)).count();
-    // The second one's turn comes when the first has taken all the time.
+    // The second one is started when the first has used up the time.
     process(vec![record(0, body(0)), record(1, body(1))], 14);
     assert_eq!(intermediate.only().body, body(1));
     assert_eq!(told(|event| matches!(event, Event::CircuitOpened { .. })), 0);
-    // The first one is called whatever is known, since it was held for long enough; the second one would be the probe.
+    // The first one is called since it is at its hold limit; the second one would be the probe.
     clock.0.fetch_add(600, SeqCst);
     let held = |n, held_seconds| {
         let since = moment(-600);
@@ -216,7 +216,7 @@ fn a_call_that_comes_too_late_is_neither_an_outage_nor_a_probe() {
     assert_eq!(intermediate.sent().len(), 3);
 }
 
-/// Knows an error, and hopes for better until its end.
+/// Knows an error, but waits for its end.
 struct Hoping(VirtualClock);
 
 impl Handler for Hoping {

@@ -1,5 +1,5 @@
-//! The strategy `direct-resend`: the message-processor sends a failed message again itself, as the failed-message
-//! processor would.
+//! The strategy `direct-resend`: the message-processor re-sends failed messages itself, as the failed-message-processor
+//! would.
 
 use redeliver_core::failure::FAILURE;
 use redeliver_core::handler::ErrorType;
@@ -32,7 +32,7 @@ impl Setup {
         }
     }
 
-    /// What the failed-message-processor makes, at once, of all that was handed off.
+    /// Lets the failed-message-processor process all hand-offs at once.
     pub(super) fn then_failed_message_processor(self) -> Self {
         let records = self.intermediate.received();
         let processor = FailedMessageProcessor {
@@ -55,7 +55,7 @@ fn in_metadata(n: usize, members: &str) -> ReceivedMessage {
     record(n, format!(r#"{{"metadata":{{"message_id":"{}",{members}}},"data":{{}}}}"#, id(n)))
 }
 
-/// Ten records, each of its own kind.
+/// Ten records, each of another kind.
 fn all_kinds() -> Vec<ReceivedMessage> {
     let attributed = |n, attributes| ReceivedMessage { attributes, ..record(n, body(n)) };
     vec![
@@ -84,7 +84,7 @@ fn sorted(mut contents: Vec<Content>) -> Vec<Content> {
     contents
 }
 
-/// The rule above all of this strategy.
+/// The strategy's main rule.
 #[test]
 fn what_it_sends_is_what_the_failed_message_processor_would_send() {
     let errors = [

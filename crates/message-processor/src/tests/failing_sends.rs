@@ -1,4 +1,4 @@
-//! Where the reason cannot be sent: the record is reported, and SQS's own redrive moves it.
+//! When the reason cannot be sent, the record is reported as failed, and SQS's redrive moves it.
 
 use redeliver_core::failure::FAILURE;
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
@@ -17,7 +17,7 @@ fn always() -> When {
     When::Chance(1.0)
 }
 
-/// Events of sends that were not confirmed: record and code.
+/// Unconfirmed sends: record and code.
 fn not_confirmed(setup: &Setup) -> Vec<(String, String)> {
     let events = setup.world.seen.events();
     let codes = events.into_iter().filter_map(|event| match event {
@@ -50,7 +50,7 @@ fn a_failing_record_that_sqs_would_refuse_takes_the_redrive_path() {
     assert_eq!(not_confirmed(&setup), [("sqs-3".to_owned(), "AttributeName".to_owned())]);
 }
 
-/// Its reason is in the trace header, and SQS does not move it: its call is not made again.
+/// Its reason is in the trace header, and SQS does not move it: the call is not repeated.
 #[test]
 fn a_failing_record_of_1_mib_is_handed_off_with_its_reason_in_the_trace_header() {
     let setup = two_of_ten();

@@ -1,4 +1,4 @@
-//! Retries at once, within the invocation.
+//! Immediate retries within the invocation.
 
 use super::*;
 

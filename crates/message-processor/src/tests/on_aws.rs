@@ -1,4 +1,4 @@
-//! The function as it runs on AWS has what its settings say.
+//! The function on AWS has everything that its settings specify.
 
 use redeliver_aws::settings::{Logging, MessageProcessorSettings};
 use redeliver_aws::start::sdk_config;
@@ -25,7 +25,7 @@ async fn a_setting_that_was_read_is_not_forgotten() {
     assert_eq!(intermediate_dlq.url(), url("intermediate"));
     assert_eq!(function.annotation_queue.url(), url("annotation"));
     assert_eq!((function.policy.max_attempts, function.max_concurrency.get()), (7, 3));
-    // Else nobody would be believed who tells of an outage, and each new environment would learn of it by its own calls.
+    // Otherwise no report of an outage would be trusted, and each new environment would find out by its own calls.
     assert_eq!(function.resenders, Resenders::parse(RESENDER).unwrap());
     assert!(function.schema.read("no envelope", &Attributes::new(), &id(1)).is_ok());
 }

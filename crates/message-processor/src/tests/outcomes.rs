@@ -1,4 +1,4 @@
-//! What becomes of a message by what its handler answers.
+//! A message's fate by its handler's answer.
 
 use redeliver_core::failure::FAILURE;
 use redeliver_core::handler::ErrorType;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// The failure document of record 1 as the target answers `error`.
+/// The failure document of record 1 when the target answers `error`.
 fn failure_of(error: HandlerError) -> Value {
     let setup = Setup::new().failing(1, error);
     assert!(setup.process(vec![record(1, body(1))], 30).is_empty(), "handed off, so done");
@@ -16,7 +16,7 @@ fn failure_of(error: HandlerError) -> Value {
     document(&sent.attributes, FAILURE)
 }
 
-/// What every hand-off of record 1 says, and `more`.
+/// The members of every hand-off of record 1, and `more`.
 fn expected(more: Value) -> Value {
     let mut document = json!({
         "failed_at": moment(0),

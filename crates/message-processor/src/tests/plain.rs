@@ -73,7 +73,7 @@ fn it_is_handed_off_with_its_id() {
     assert_eq!(document(&first.attributes, FAILURE)["type"], json!("Db.Busy"));
     assert_eq!((first.body.as_str(), second.body.as_str()), (CANARY, "x"));
     assert_eq!(redeliver(&second.attributes), format!(r#"{{"message_id":"{}"}}"#, sqs_id(2)));
-    // A key is a value of the producer's: no event has it.
+    // A key is a value of the producer's: no event contains it.
     assert!(!format!("{:?}", setup.world.seen.events()).contains("o-17"));
 }
 
@@ -119,7 +119,7 @@ fn what_is_wrong_is_given_up_and_the_others_are_done() {
     assert_eq!(redeliver(&verdicts[2].attributes), "forged");
 }
 
-/// With `visibility` the message stays as it is, and its verdict says its id.
+/// With `visibility` the message stays unchanged, and its verdict has the id.
 #[test]
 fn a_message_that_stays_is_given_up_with_its_id() {
     let error = HandlerError::permanent("Order.Unknown", "no");
@@ -130,7 +130,7 @@ fn a_message_that_stays_is_given_up_with_its_id() {
     assert_eq!(document(&verdict.attributes, FAILURE)["verdict"], json!("NON_RETRYABLE_ERROR"));
 }
 
-/// Also by whom a message is sent again makes no difference.
+/// It makes no difference which function re-sends a message.
 #[test]
 fn sent_again_directly_it_is_as_the_failed_message_processor_sends_it() {
     let direct = Setup { strategy: Strategy::DirectResend, ..optional() }.failing_all(&busy(), [sqs_id(1)]);

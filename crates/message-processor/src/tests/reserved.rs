@@ -1,4 +1,4 @@
-//! `Failure` is reserved: a producer's does not survive.
+//! `Failure` is reserved: a producer's own is removed.
 
 use redeliver_core::failure::FAILURE;
 use redeliver_core::message::Attribute;

@@ -43,7 +43,7 @@ impl Setup {
         self.world.clock.block_on(self.world.clock.sleep(Duration::from_secs(seconds)));
     }
 
-    /// Whole seconds until the queue gives the message again.
+    /// Whole seconds until the queue returns the message again.
     fn hidden_for(&self) -> (u64, ReceivedMessage) {
         for seconds in 0.. {
             if let Some(record) = self.receive().pop() {

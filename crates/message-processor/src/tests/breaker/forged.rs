@@ -1,8 +1,8 @@
-//! What a message says of an outage: believed if redeliver has sent it, and of nobody else.
+//! A message's claims about an outage: trusted only if redeliver sent it.
 
 use super::*;
 
-/// The n-th body, in which somebody has written members of ours.
+/// The n-th body, with forged members of ours.
 fn saying(n: usize, members: &str) -> ReceivedMessage {
     record(n, body(n).replacen('}', &format!(",{members}}}"), 1))
 }
@@ -18,7 +18,7 @@ fn open() -> Setup {
     setup
 }
 
-/// Those that were called since.
+/// The messages called since.
 fn called(setup: &Setup) -> Vec<String> {
     setup.handler.called().split_off(10)
 }
@@ -75,9 +75,9 @@ fn what_a_message_meets_that_may_be_held_no_longer_counts_like_any_other_call() 
     assert_eq!(closings(&setup), 1);
     setup.process(records(20..30), 30);
     assert_eq!(called(&setup).len(), 11);
-    // Outages: it goes down, without anybody else's calls.
+    // Outages: it goes down, without any other calls.
     let setup = outage(Setup::new());
-    // Nothing is learned from them, since they are held no longer.
+    // Nothing is learned from them, since they are at their hold limit.
     setup.process((0..10).map(|n| resent(saying(n, r#""held_seconds":1210500"#))).collect(), 30);
     setup.process(records(10..20), 30);
     assert_eq!(setup.handler.calls().len(), 10);

@@ -1,4 +1,4 @@
-//! With delays that are spread, many receives, generations, and limits in time.
+//! Random delays, many receives, generations, and limits in time.
 
 use redeliver_core::decide::backoff::{Key, delay};
 use redeliver_core::message::metadata::rfc3339;
@@ -13,14 +13,14 @@ fn spread(members: &str) -> Setup {
 }
 
 impl Setup {
-    /// The policy's delay before the retry of message 1 that has this number.
+    /// The policy's delay before this retry of message 1.
     fn delay(&self, generation: u32, attempt: u32) -> u64 {
         let message_id = MessageSchema::default().parse(&body(1)).unwrap().metadata.message_id;
         let key = Key { message_id, generation, attempt };
         delay(&self.policy, key).get().into()
     }
 
-    /// Sends message 1 with more members of its metadata, and receives it.
+    /// Sends message 1 with additional metadata members, and receives it.
     fn received_with(&self, members: &str, attributes: Attributes) -> ReceivedMessage {
         let body = format!(r#"{{"metadata":{{"message_id":"{}"{members}}},"data":{{}}}}"#, id(1));
         sent_and_received(&self.source, Content { body, attributes, ..Content::default() })
@@ -32,7 +32,7 @@ impl Setup {
     }
 }
 
-/// What a message has that the console moved back from the final DLQ.
+/// The attributes of a message that the console moved back from the final DLQ.
 fn came_back() -> Attributes {
     let record = json!({
         "stage": "message-processor",
