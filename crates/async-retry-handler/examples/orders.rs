@@ -1,4 +1,4 @@
-//! A function of your own that knows which retry it is.
+//! A function of your own that uses the number of its retry.
 //!
 //! Its asynchronous invocations have no built-in retries (`MaximumRetryAttempts` 0) and the retry queue as their
 //! on-failure destination. `cargo lambda watch --example orders` runs it on your machine.
@@ -8,7 +8,7 @@ use redeliver_core::async_retry::read_payload;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// What producers invoke the function with.
+/// The payload that producers send.
 #[derive(Debug, Deserialize)]
 struct Order {
     id: String,

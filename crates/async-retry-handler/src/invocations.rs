@@ -22,23 +22,24 @@ pub(super) struct Reinvocation {
     pub(super) request_id: String,
     pub(super) function_arn: String,
     pub(super) payload: String,
-    /// Should Lambda refuse the payload.
+    /// The failure to report if Lambda refuses the payload.
     pub(super) failure: Failure,
-    /// What has happened once Lambda has taken it.
+    /// Reported once Lambda has accepted the event.
     pub(super) scheduled: Event,
 }
 
-/// What is left to do after the invocations.
+/// The results of the invocations.
 #[derive(Debug, Default)]
 pub(super) struct Outcomes {
-    /// Records whose events Lambda has taken.
+    /// Records whose events Lambda has accepted.
     pub(super) done: Vec<Confirmed>,
-    /// Verdicts on what Lambda will never take.
+    /// Verdicts on events that Lambda will never accept.
     pub(super) refused: Vec<Outgoing>,
 }
 
 impl<I: AsyncInvoker, Q, C: Clock, O: Observer> AsyncRetryHandler<I, Q, C, O> {
-    /// Invokes each function. What Lambda has not answered by `end` may be queued, and is invoked once more: a copy.
+    /// Invokes each function. An event without an answer by `end` may be queued already; it is invoked again, which may
+    /// create a copy.
     pub(super) async fn invoke_all(&self, end: Timestamp, reinvocations: Vec<Reinvocation>) -> Outcomes {
         let answers = self.answers(end, &reinvocations).await;
         let mut outcomes = Outcomes::default();
@@ -73,11 +74,11 @@ impl<I: AsyncInvoker, Q, C: Clock, O: Observer> AsyncRetryHandler<I, Q, C, O> {
         outcomes
     }
 
-    /// One answer for each of them, in order.
+    /// One answer for each, in order.
     async fn answers(&self, end: Timestamp, reinvocations: &[Reinvocation]) -> Vec<Result<(), NotInvoked>> {
         let no_answer = || Err(NotInvoked::NotNow { code: "NoAnswerBeforeDeadline".to_owned() });
         let requests = reinvocations.iter().enumerate().map(|(index, reinvocation)| async move {
-            // An event that is queued after the end would be queued again with the next receive.
+            // An event that is queued after `end` would be queued again with the next receive.
             let in_time = self.clock.now() < end;
             let answer = if in_time {
                 self.invoker.invoke(&reinvocation.function_arn, &reinvocation.payload).await
@@ -87,8 +88,8 @@ impl<I: AsyncInvoker, Q, C: Clock, O: Observer> AsyncRetryHandler<I, Q, C, O> {
             (index, answer)
         });
         let requests: Vec<_> = requests.collect();
-        // What was not started and what has no answer come to the same here, since the record is received again either
-        // way: so the stream need not say which is which.
+        // Invocations that were not started and those without an answer are treated alike, since their records are
+        // received again either way.
         let mut answers: Vec<_> = reinvocations.iter().map(|_| no_answer()).collect();
         let answering = stream::iter(requests).buffer_unordered(CONCURRENCY).fuse();
         let time_is_up = self.clock.sleep(until(self.clock.now(), end)).fuse();

@@ -22,19 +22,19 @@ use invocations::{Outcomes, Reinvocation};
 
 pub use on_aws::{NAME, run};
 
-/// Kept free at the end of an invocation, for the verdicts on what Lambda refused and for the answer.
+/// Time at the end of an invocation that is reserved for verdicts on events that Lambda refused, and for the answer.
 const VERDICT_RESERVE: Duration = Duration::from_secs(5);
 
-/// The async-retry handler and all that it needs of the world.
+/// The async-retry handler with its dependencies.
 #[derive(Debug)]
 pub struct AsyncRetryHandler<I, Q, C, O> {
     pub invoker: I,
-    /// Its own queue, where a record waits for the end of its backoff.
+    /// Its own queue, on which records wait for the end of their backoff.
     pub retry_queue: Q,
     pub annotation_queue: Q,
     pub clock: C,
     pub observer: O,
-    /// When a function is invoked again, and when its event is given up.
+    /// The policy for retries and for giving up.
     pub policy: Policy,
     /// The functions that it may invoke.
     pub functions: FunctionArns,
@@ -61,14 +61,14 @@ impl<I: AsyncInvoker, Q: QueueSender, C: Clock, O: Observer> Function for AsyncR
             outbox.hop(&self.retry_queue, hops),
             outbox.send(&self.annotation_queue, "verdict", verdicts),
         );
-        // Only after the invocations: what Lambda will never take is not known before.
+        // Only after the invocations, since they decide which events Lambda refuses.
         let refused = outbox.send(&self.annotation_queue, "verdict", refused).await;
         done.extend(hops.into_iter().chain(verdicts).chain(refused));
         done
     }
 }
 
-/// What is to be done with a record.
+/// The next step for a record.
 enum NextStep {
     Invoke(Box<Reinvocation>),
     Hop(Box<Outgoing>),
@@ -76,9 +76,9 @@ enum NextStep {
 }
 
 impl<I, Q, C, O> AsyncRetryHandler<I, Q, C, O> {
-    /// Lambda sends no attributes, but whatever relays its records may.
+    /// Lambda sends no attributes, but a relay of its records may.
     fn next_step(&self, record: ReceivedMessage, now: Timestamp) -> NextStep {
-        // A `Failure` here is believed no more than any attribute of a relay's.
+        // A `Failure` here is trusted no more than a relay's other attributes.
         let arrival = Arrival::open(record, now);
         let failed = match FailedInvocation::parse(&arrival.record.body) {
             Ok(failed) => failed,
@@ -114,7 +114,7 @@ impl<I, Q, C, O> AsyncRetryHandler<I, Q, C, O> {
                     scheduled,
                 }))
             }
-            // As it is: all that its due time follows from is in it.
+            // Unchanged: the record has everything that its due time depends on.
             Decision::Hop(delay) => NextStep::Hop(Box::new(arrival.pass_on(delay, None))),
             Decision::GiveUp(give_up) => {
                 NextStep::Verdict(verdict(arrival, Some(request_id), failure, give_up))
@@ -123,7 +123,7 @@ impl<I, Q, C, O> AsyncRetryHandler<I, Q, C, O> {
     }
 }
 
-/// The last error of the invocation that failed, and the retries made, should it be given up.
+/// The last error of the failed invocation, and the retries made, for a verdict.
 fn last_failure(record: &ReceivedMessage, failed: &FailedInvocation<'_>) -> Failure {
     let delivery = Delivery {
         sent_at: failed.first_failed_at,
@@ -132,7 +132,7 @@ fn last_failure(record: &ReceivedMessage, failed: &FailedInvocation<'_>) -> Fail
     Failure { attempts: Some(failed.retries_made), ..HandOff::of_handler(&failed.error, delivery).into() }
 }
 
-/// What the record is about can be read from it as from a message that is given up.
+/// A verdict on the record, which stays the message's body.
 fn verdict(arrival: Arrival, request_id: Option<String>, failure: Failure, give_up: GiveUp) -> Box<Outgoing> {
     Box::new(arrival.give_up(request_id, Stage::AsyncRetryHandler, failure, give_up))
 }

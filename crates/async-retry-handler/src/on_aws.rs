@@ -1,4 +1,4 @@
-//! The async-retry handler as it runs: on SQS and Lambda, in real time, with an observer of the caller's choice.
+//! The async-retry handler on AWS: SQS, Lambda and real time, with the caller's observer.
 
 use std::process::ExitCode;
 
@@ -12,11 +12,11 @@ use redeliver_core::ports::Observer;
 
 use crate::AsyncRetryHandler;
 
-/// Its name in logs and metrics, if neither Lambda nor anybody else has given it another.
+/// Its default name in logs and metrics.
 pub const NAME: &str = "async-retry-handler";
 
-/// Runs an async-retry handler in Lambda until the process is stopped. If its settings are not right it says so, all in
-/// one message, and does not run.
+/// Runs an async-retry handler in Lambda until the process is stopped. If its settings are invalid, it logs all errors
+/// in one message and does not run.
 pub async fn run() -> ExitCode {
     start::run(NAME, async {
         let settings = AsyncRetryHandlerSettings::from_env()?;
@@ -27,7 +27,7 @@ pub async fn run() -> ExitCode {
 }
 
 impl<O: Observer> AsyncRetryHandler<LambdaInvoker, SqsQueue, SystemClock, O> {
-    /// An async-retry handler with these settings, in Lambda or anywhere else.
+    /// An async-retry handler with these settings, for Lambda or any other environment.
     #[must_use]
     pub fn on_aws(settings: AsyncRetryHandlerSettings, config: &SdkConfig, observer: O) -> Self {
         let client = start::sqs_client(config);

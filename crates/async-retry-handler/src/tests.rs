@@ -21,7 +21,7 @@ const RETRY_ARN: &str = "arn:aws:sqs:us-east-1:000000000000:retry";
 /// 1,000 s before each retry, three retries.
 const POLICY: &str = r#"{"long_delays":true,"max_attempts":3,"max_age_seconds":86400,"backoff":{"kind":"fixed","delay_seconds":1000,"jitter":"none"}}"#;
 
-/// What the scripted Lambda does with an event.
+/// The scripted Lambda's answer to an event.
 #[derive(Clone)]
 enum Answer {
     Taken,
@@ -29,7 +29,7 @@ enum Answer {
     Hangs,
 }
 
-/// A Lambda that answers as the test says, by the `n` of the payload, and keeps what it was asked.
+/// A Lambda with scripted answers, by the `n` of the payload, that records its requests.
 #[derive(Clone)]
 struct Lambda {
     answer: fn(usize) -> Answer,
@@ -79,7 +79,7 @@ impl Setup {
         Self { world, retry, annotation, lambda, policy: Policy::from_json(POLICY).unwrap() }
     }
 
-    /// Processes with 30 s until the deadline; the ids of the records reported as failed.
+    /// Processes with 30 s until the deadline; returns the ids of the records reported as failed.
     fn process(&self, records: Vec<ReceivedMessage>) -> Vec<String> {
         self.process_within(Duration::from_secs(30), records)
     }
@@ -110,7 +110,7 @@ impl Setup {
     }
 }
 
-/// Of whom nothing is asked.
+/// A script without answers: nothing may be invoked.
 fn nobody(_: usize) -> Answer {
     panic!("nothing is to be invoked")
 }
@@ -119,7 +119,7 @@ fn taken(_: usize) -> Answer {
     Answer::Taken
 }
 
-/// What Lambda writes of an invocation of `orders` that failed so many seconds after the start.
+/// Lambda's record of an invocation of `orders` that failed `failed_after` seconds after the start.
 fn destination_record(n: usize, payload: &str, failed_after: i64) -> String {
     destination_record_of(&format!("{ORDERS}:$LATEST"), n, payload, failed_after)
 }
@@ -144,7 +144,7 @@ fn wrapped(attempt: u32, initial_after: i64, payload: &str) -> String {
     )
 }
 
-/// Which event a payload is of.
+/// The number of a payload's event.
 fn number(payload: &str) -> usize {
     let digits = payload.split("\"n\":").nth(1).unwrap();
     digits.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap()
@@ -155,7 +155,7 @@ fn received(n: usize, body: impl Into<String>) -> ReceivedMessage {
     ReceivedMessage { queue_arn: RETRY_ARN.to_owned(), ..record(n, body) }
 }
 
-/// The n-th record, due a second ago.
+/// The n-th record, with a retry that was due a second ago.
 fn due(n: usize) -> ReceivedMessage {
     received(n, destination_record(n, &payload(n), -1001))
 }

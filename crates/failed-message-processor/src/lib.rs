@@ -1,4 +1,4 @@
-//! The failed-message processor: open → decide → re-send with a delay, hop, or give up → report.
+//! The failed-message-processor: open → decide → re-send with a delay, hop, or give up → report.
 
 mod on_aws;
 
@@ -17,24 +17,23 @@ use redeliver_core::redelivery::{Redelivery, Routes};
 
 pub use on_aws::{NAME, run};
 
-/// Receives that say nothing yet. A message that SQS moved brings the one of the source queue along (a redrive does not
-/// reset the count), and a throttle or a slow start makes one or two more here; from the fourth on something keeps
-/// failing.
+/// Receives that are normal. A message that SQS moved brings one from the source queue along (a redrive does not reset
+/// the count), and a throttle or a slow start adds one or two here; from the fourth on something keeps failing.
 const RECEIVES_EXPECTED: u32 = 3;
 
-/// The failed-message processor and all that it needs of the world.
+/// The failed-message-processor with its dependencies.
 #[derive(Debug)]
 pub struct FailedMessageProcessor<Q, C, O> {
-    /// Where messages are sent again; the intermediate DLQ is its own queue.
+    /// Its queues for re-sends and hops; the intermediate DLQ is its own queue.
     pub redelivery: Redelivery<Q>,
     pub annotation_queue: Q,
     pub clock: C,
     pub observer: O,
-    /// Which bodies are messages: an invalid one is never sent again.
+    /// The schema of messages: an invalid one is never sent again.
     pub schema: MessageSchema,
-    /// When a message comes back, and when it is given up.
+    /// The policy for retries and for giving up.
     pub policy: Policy,
-    /// Who sends messages to the source queue again.
+    /// The roles that re-send messages to the source queue.
     pub resenders: Resenders,
 }
 
@@ -56,14 +55,14 @@ impl<Q, C, O: Observer> FailedMessageProcessor<Q, C, O> {
         let mut arrival = Arrival::open(record, now).sent_by_one_of(&self.resenders);
         self.report_arrival(&arrival.record, now);
         let (hand_off, due_at) = arrival.take_hand_off(now);
-        // Before the body is looked at: it was valid when it hopped first, and a message hops up to 48 times.
+        // Before the body is validated: it was valid at the first hop, and a message hops up to 48 times.
         if let Some(due_at) = hops_on(&self.policy, &hand_off, due_at, now) {
             return routes.hop(arrival.hop(hand_off, due_at));
         }
         let stage = Stage::FailedMessageProcessor;
         match arrival.accept(&self.schema, Some(&hand_off.delivery)) {
             Ok(accepted) => {
-                // Of a message that SQS moved the error is not known; the message-processor has reported all others.
+                // The error of a message that SQS moved is unknown; the message-processor has reported all others.
                 let failed = FailedMessage { accepted, hand_off, due_at, stage, error_type: None };
                 routes.add(&self.policy, failed, now);
             }

@@ -1,4 +1,4 @@
-//! The failed-message processor as it runs: on SQS, in real time, with an observer of the caller's choice.
+//! The failed-message-processor on AWS: SQS and real time, with the caller's observer.
 
 use std::process::ExitCode;
 
@@ -12,11 +12,11 @@ use redeliver_core::redelivery::Redelivery;
 
 use crate::FailedMessageProcessor;
 
-/// Its name in logs and metrics, if neither Lambda nor anybody else has given it another.
+/// Its default name in logs and metrics.
 pub const NAME: &str = "failed-message-processor";
 
-/// Runs a failed-message processor in Lambda until the process is stopped. If its settings are not right it says so,
-/// all in one message, and does not run.
+/// Runs a failed-message-processor in Lambda until the process is stopped. If its settings are invalid, it logs all
+/// errors in one message and does not run.
 pub async fn run() -> ExitCode {
     start::run(NAME, async {
         let settings = FailedMessageProcessorSettings::from_env()?;
@@ -27,7 +27,7 @@ pub async fn run() -> ExitCode {
 }
 
 impl<O: Observer> FailedMessageProcessor<SqsQueue, SystemClock, O> {
-    /// A failed-message processor with these settings, in Lambda or anywhere else.
+    /// A failed-message-processor with these settings, for Lambda or any other environment.
     #[must_use]
     pub fn on_aws(settings: FailedMessageProcessorSettings, config: &SdkConfig, observer: O) -> Self {
         let client = start::sqs_client(config);

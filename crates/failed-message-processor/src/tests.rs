@@ -26,10 +26,10 @@ use uuid::Uuid;
 use super::*;
 use redeliver_testing::functions::*;
 
-/// The role of whoever sends again.
+/// The role that re-sends messages.
 const RESENDER: &str = "AROAREDELIVER00000000";
 
-/// A failed-message processor with its queues.
+/// A failed-message-processor with its queues.
 struct Setup {
     world: World,
     source: Spy,
@@ -70,7 +70,7 @@ impl Setup {
         }
     }
 
-    /// Processes with 30 s until the deadline; the ids of the records reported as failed.
+    /// Processes with 30 s until the deadline; returns the ids of the records reported as failed.
     fn process(&self, records: Vec<ReceivedMessage>) -> Vec<String> {
         self.process_within(Duration::from_secs(30), records)
     }
@@ -86,7 +86,7 @@ impl Setup {
     }
 }
 
-/// What the message-processor writes of a transient failure of record n.
+/// The message-processor's document for a transient failure of record n.
 fn busy(n: usize) -> Value {
     json!({
         "type": "Db.Busy",
@@ -99,7 +99,7 @@ fn busy(n: usize) -> Value {
     })
 }
 
-/// `document` with other or more members.
+/// `document` with members changed or added.
 fn with(mut document: Value, more: Value) -> Value {
     let Value::Object(more) = more else { panic!("{more}") };
     document.as_object_mut().unwrap().extend(more);
@@ -126,7 +126,7 @@ fn redriven(n: usize, body: impl Into<String>) -> ReceivedMessage {
     }
 }
 
-/// The n-th body with more members in its metadata.
+/// The n-th body with additional metadata members.
 fn body_with(n: usize, metadata: &str) -> String {
     format!(r#"{{"metadata":{{"message_id":"{}",{metadata}}},"data":{{"n":{n}}}}}"#, id(n))
 }

@@ -1,4 +1,4 @@
-//! The final-DLQ annotator: explain → send to the final DLQ → report.
+//! The final-dlq-annotator: explain → send to the final DLQ → report.
 
 mod on_aws;
 
@@ -16,15 +16,15 @@ use redeliver_core::ports::{Clock, FlushOnDrop, Function, Observer, QueueSender}
 
 pub use on_aws::{NAME, run};
 
-/// `ErrorDetails` if nobody said why.
+/// `ErrorDetails` of a message without a reason.
 const MOVED_BY_SQS: &str =
     "SQS moved the message to the annotation queue: the function that received it could not handle it";
 const WITHOUT_A_VERDICT: &str = "The message reached the annotation queue without a verdict";
 
-/// The final-DLQ annotator and all that it needs of the world.
+/// The final-dlq-annotator with its dependencies.
 #[derive(Debug)]
 pub struct FinalDlqAnnotator<Q, C, O> {
-    /// Where final records go.
+    /// Receives final records.
     pub final_dlq: Q,
     pub clock: C,
     pub observer: O,
@@ -44,7 +44,7 @@ impl<Q: QueueSender, C: Clock, O: Observer> FinalDlqAnnotator<Q, C, O> {
     fn final_record(&self, record: ReceivedMessage, now: Timestamp) -> Outgoing {
         let mut arrival = Arrival::open(record, now);
         let came_back = arrival.came_back_before_it_failed();
-        // Also an invalid body gets its record: what cannot be read of it is left out.
+        // Even an invalid body gets its record, without what cannot be read.
         let metadata = readable_metadata(&arrival.record.body, &arrival.record.attributes);
         let metadata = metadata.map(|metadata| in_its_generation(metadata, came_back));
         let verdict = arrival.take_verdict();
@@ -62,7 +62,7 @@ impl<Q: QueueSender, C: Clock, O: Observer> FinalDlqAnnotator<Q, C, O> {
     }
 }
 
-/// What is known of a message that is given up, and when it was first sent.
+/// The annotation of a message that is given up, and the time of its first send.
 fn explain(
     received: &ReceivedMessage,
     verdict: Result<Verdict, Option<LastError>>,
@@ -83,8 +83,7 @@ fn explain(
             (DeadLetterReason::OrchestrationFailed.into(), None, error, details.to_owned())
         }
     };
-    // The error of a document that is not believed is shown all the same, with that mark: it may be right, and a person
-    // judges.
+    // The error of an untrusted document is shown all the same, marked as such: it may be right, and a human judges.
     let unverified = case.is_none();
     let (stage, failure) = case.flatten().map(|Case { stage, failure, .. }| (stage, failure)).unzip();
     let (delivery, attempts) = failure.map(|failure| (failure.delivery, failure.attempts)).unzip();
@@ -97,8 +96,8 @@ fn explain(
     let record = DeadLetter {
         stage: stage.flatten().unwrap_or(Stage::FinalDlqAnnotator.into()),
         attempts: attempts.flatten().or_else(|| {
-            // Where a message stays on its queue, its body says nothing of retries; and SQS moved this one from who
-            // knows where.
+            // A message that stays on its queue has no retries in its body; and it is unknown from where SQS moved this
+            // one.
             let made = metadata.map(|metadata| metadata.retry_attempt);
             made.filter(|attempts| !is_redriven || *attempts > 0)
         }),

@@ -1,4 +1,4 @@
-//! The final-DLQ annotator as it runs: on SQS, in real time, with an observer of the caller's choice.
+//! The final-dlq-annotator on AWS: SQS and real time, with the caller's observer.
 
 use std::process::ExitCode;
 
@@ -11,11 +11,11 @@ use redeliver_core::ports::Observer;
 
 use crate::FinalDlqAnnotator;
 
-/// Its name in logs and metrics, if neither Lambda nor anybody else has given it another.
+/// Its default name in logs and metrics.
 pub const NAME: &str = "final-dlq-annotator";
 
-/// Runs a final-DLQ annotator in Lambda until the process is stopped. If its settings are not right it says so, all in
-/// one message, and does not run.
+/// Runs a final-dlq-annotator in Lambda until the process is stopped. If its settings are invalid, it logs all errors
+/// in one message and does not run.
 pub async fn run() -> ExitCode {
     start::run(NAME, async {
         let settings = FinalDlqAnnotatorSettings::from_env()?;
@@ -26,7 +26,7 @@ pub async fn run() -> ExitCode {
 }
 
 impl<O: Observer> FinalDlqAnnotator<SqsQueue, SystemClock, O> {
-    /// A final-DLQ annotator with these settings, in Lambda or anywhere else.
+    /// A final-dlq-annotator with these settings, for Lambda or any other environment.
     #[must_use]
     pub fn on_aws(settings: FinalDlqAnnotatorSettings, config: &SdkConfig, observer: O) -> Self {
         Self {

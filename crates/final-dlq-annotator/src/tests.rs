@@ -16,7 +16,7 @@ use redeliver_testing::functions::*;
 
 const ANNOTATION_ARN: &str = "arn:aws:sqs:us-east-1:000000000000:annotation";
 
-/// A final-DLQ annotator with its queue.
+/// A final-dlq-annotator with its queue.
 struct Setup {
     world: World,
     final_dlq: Spy,
@@ -28,7 +28,7 @@ impl Setup {
         Self { final_dlq: world.queue("final-dlq"), world }
     }
 
-    /// Processes with 30 s until the deadline; the ids of the records reported as failed.
+    /// Processes with 30 s until the deadline; returns the ids of the records reported as failed.
     fn process(&self, records: Vec<ReceivedMessage>) -> Vec<String> {
         let annotator = FinalDlqAnnotator {
             final_dlq: self.final_dlq.clone(),
@@ -46,7 +46,7 @@ fn final_record(record: ReceivedMessage) -> Content {
     setup.final_dlq.only()
 }
 
-/// What the failed-message-processor writes when it gives up.
+/// The document that the failed-message-processor writes when it gives a message up.
 fn failure(verdict: &str, more: Value) -> Value {
     let failure = json!({
         "type": "HttpStatus.503",
@@ -62,7 +62,7 @@ fn failure(verdict: &str, more: Value) -> Value {
     with(failure, more)
 }
 
-/// `document` with other or more members.
+/// `document` with members changed or added.
 fn with(mut document: Value, more: Value) -> Value {
     let Value::Object(more) = more else { panic!("{more}") };
     document.as_object_mut().unwrap().extend(more);

@@ -1,4 +1,4 @@
-//! What the annotator makes of the verdicts: the body is a destination record, and no message of ours.
+//! The annotator's records of these verdicts: the body is a destination record, not a message of ours.
 
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
 use serde_json::json;
@@ -62,7 +62,7 @@ fn what_is_no_record_is_explained() {
     assert_eq!((&record["attempts"], &record["first_sent_time"]), (&Value::Null, &json!(moment(-10))));
 }
 
-/// Lambda could not be reached for so long that SQS moved the record.
+/// Lambda was unreachable for so long that SQS moved the record.
 #[test]
 fn a_record_that_sqs_gave_up_is_explained_as_far_as_it_can_be() {
     let body = destination_record(1, &payload(1), -1001);
@@ -81,7 +81,7 @@ fn a_record_that_sqs_gave_up_is_explained_as_far_as_it_can_be() {
     assert_eq!(document(&record.attributes, "DeadLetter")["source_queue_arn"], RETRY_ARN);
 }
 
-/// As an operator moves it in the console: with its attributes.
+/// Moved by an operator in the console, with its attributes.
 #[test]
 fn a_final_record_that_is_moved_to_the_retry_queue_is_invoked_at_once_as_the_first_retry() {
     let body = destination_record(1, &wrapped(3, -9000, &payload(1)), -5);

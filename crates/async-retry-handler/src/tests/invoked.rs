@@ -1,4 +1,4 @@
-//! Invocations: what Lambda is asked, and what its answers do to the records.
+//! Invocations: the requests to Lambda, and the effect of its answers on the records.
 
 use super::*;
 
@@ -45,7 +45,7 @@ fn an_envelope_is_counted_on_and_a_forged_one_is_wrapped_anew() {
 fn payloads_need_not_be_objects() {
     let setup = Setup::new(taken);
     for odd in [r#""n\u0022:1""#, "null", "[ ]", "-0.0", "\"\"", "{ }"] {
-        // The scripted Lambda looks for a number.
+        // The scripted Lambda searches for a number.
         let odd = format!("[{odd},{{\"n\":1}}]");
         assert!(setup.process(vec![received(1, destination_record(1, &odd, -1001))]).is_empty());
         assert_eq!(setup.calls().pop().unwrap().1, wrapped(1, -1001, &odd));

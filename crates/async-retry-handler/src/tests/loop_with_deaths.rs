@@ -1,5 +1,5 @@
-//! The whole loop in virtual time: functions that fail, the handler, the annotator. Whatever dies or fails, no event is
-//! lost.
+//! The whole loop in virtual time: failing functions, the handler, the annotator. No event is lost, whatever dies or
+//! fails.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
@@ -22,7 +22,7 @@ const DEAD: [(usize, &str); 4] = [
 ];
 const PROCESSED: [usize; 3] = [0, 5, 6];
 
-/// A Lambda that runs what it has queued, and sends a record of each failure to the retry queue.
+/// A Lambda that runs the queued events, and sends a record of each failure to the retry queue.
 #[derive(Clone)]
 struct Service {
     clock: VirtualClock,
@@ -35,7 +35,7 @@ struct Service {
 
 impl AsyncInvoker for Service {
     async fn invoke(&self, function_arn: &str, payload: &str) -> Result<(), NotInvoked> {
-        // A process can die before Lambda has the event, and before it has the answer.
+        // A process can die before Lambda has the event, or before it has the answer.
         self.clock.sleep(Duration::from_millis(1)).await;
         let n = number(payload);
         if n == 4 {
@@ -43,7 +43,7 @@ impl AsyncInvoker for Service {
         }
         let (retry, _) = redeliver_core::async_retry::read_payload(payload);
         let retry = retry.expect("a retry is in its envelope");
-        // Each failure of these functions takes no time, so the k-th retry comes after k delays of 1,000 s.
+        // A failure of these functions takes no time, so the k-th retry comes after k delays of 1,000 s.
         let waited = self.clock.now().timestamp() - retry.initial_timestamp;
         assert!(waited >= 1000 * i64::from(retry.attempt), "early: {n}, {retry:?}, {waited} s");
         self.queued.lock().unwrap().push((function_arn.to_owned(), payload.to_owned()));
@@ -53,7 +53,7 @@ impl AsyncInvoker for Service {
 }
 
 impl Service {
-    /// Runs the functions whose events are queued; whether there was one.
+    /// Runs the functions whose events are queued; true if there was one.
     fn run(&self) -> bool {
         let queued = std::mem::take(&mut *self.queued.lock().unwrap());
         for (function_arn, payload) in &queued {
@@ -89,7 +89,7 @@ impl Service {
         );
         let body = if n == 3 { body.replace("requestPayload", "payload") } else { body };
         let message = OutgoingMessage::new(Content { body, ..Content::default() }).unwrap();
-        // Lambda tries until the destination has it.
+        // Lambda retries until the destination has accepted the record.
         let messages = [message];
         let sent = || self.clock.block_on(self.retry.queue.send_batch(pack(&messages)[0]));
         while !sent().iter().all(Result::is_ok) {}
@@ -149,7 +149,8 @@ impl Loop {
         }
     }
 
-    /// Runs until all is settled. `death` says after how many polls a batch's process dies; true if one did.
+    /// Runs until everything is settled. `death` gives the number of polls after which a batch's process dies; returns
+    /// true if one died.
     fn run(&mut self, death: impl Fn(usize, usize) -> Option<usize>) -> bool {
         for n in 0..7 {
             let arn = if n == 2 { ORDERS.replace("orders", "payments") } else { ORDERS.to_owned() };
@@ -201,7 +202,7 @@ impl Loop {
         self.world.clock.block_on(self.queues[queue].queue.delete_batch(&handles));
     }
 
-    /// The records that the function reports as failed; `None` where its process died.
+    /// The records that the function reports as failed; `None` if its process died.
     fn invoke(
         &self,
         function: &impl Function,
@@ -286,14 +287,14 @@ fn a_process_that_dies_at_any_await_loses_no_event() {
                 }
                 deaths += 1;
             }
-            // Not even before its first await: there is no such batch.
+            // Nothing died even before its first await, so there is no such batch.
             if deaths == before {
                 break;
             }
         }
         deaths
     });
-    // So that this test goes on testing what it says.
+    // Guards the test itself: enough processes must have died.
     assert!(deaths.iter().all(|deaths| *deaths >= 8), "{deaths:?}");
     println!("deaths survived, by function: {deaths:?}");
 }

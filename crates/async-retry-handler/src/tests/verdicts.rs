@@ -1,4 +1,4 @@
-//! Verdicts: what is given up, and what is said of it.
+//! Verdicts: the given-up records and their explanations.
 
 use redeliver_embedded::{Injection, Scope, When};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Events: one per outcome, none before it is true, and no text that is not ours.
+//! Events: one per outcome, none before it is true, and none with text that is not ours.
 
 use redeliver_embedded::{Injection, Scope, When};
 

@@ -1,4 +1,4 @@
-//! A record is done when its own send is confirmed, and not before.
+//! A record is done only once its own send is confirmed.
 
 use redeliver_embedded::{Injection, Scope, When};
 
@@ -8,7 +8,7 @@ fn ten_failed() -> Vec<ReceivedMessage> {
     (0..10).map(|n| handed_off(n, body(n), &busy(n))).collect()
 }
 
-/// Ids of the messages that the source queue holds, whatever their delay.
+/// Ids of the messages on the source queue, whatever their delay.
 fn waiting(setup: &Setup) -> Vec<String> {
     setup.world.clock.block_on(setup.world.clock.sleep(Duration::from_secs(901)));
     let id = |body: &str| {
@@ -27,7 +27,7 @@ fn a_failing_resend_reports_exactly_its_record() {
     assert_eq!(waiting(&setup), (0..10).filter(|n| *n != 3).map(id).collect::<Vec<_>>());
 }
 
-/// SQS's redrive takes it to the annotation queue, and from there to the final DLQ.
+/// SQS's redrive moves it to the annotation queue, and from there to the final DLQ.
 #[test]
 fn what_sqs_would_refuse_is_reported_without_its_name_and_holds_no_other_up() {
     let setup = Setup::new();

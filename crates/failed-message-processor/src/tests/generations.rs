@@ -1,8 +1,8 @@
-//! A new generation: a message that somebody sent back from the final DLQ starts afresh.
+//! A new generation: a message that was sent back from the final DLQ starts afresh.
 
 use super::*;
 
-/// Body 1 as it came back: five retries and some snoozes made, in its generation 2.
+/// Body 1 as it came back, in its generation 2, after five retries and some snoozes.
 fn spent() -> String {
     let past = r#"{"attempt":4,"failed_at":"2026-07-25T10:00:00Z","error_type":"A","error_details":"b"}"#;
     let (first, next) = (moment(-9000), moment(-8000));
@@ -41,7 +41,7 @@ fn a_new_generation_starts_afresh() {
     assert_eq!(sent_metadata(&setup), afresh("Db.Busy", -1));
 }
 
-/// Body 1 as it was given up without a re-send in its generation 2: it does not say so.
+/// Body 1, given up without a re-send in its generation 2: the body does not have that generation.
 fn silent() -> String {
     spent().replace(r#","redrive_generation":2"#, "")
 }

@@ -1,4 +1,4 @@
-//! Messages that the message-processor held, since their target is down.
+//! Messages that the message-processor held because their target is down.
 
 use redeliver_core::message::metadata::Holds;
 use redeliver_core::message::origin::Origin;
@@ -25,7 +25,7 @@ fn held_messages_come_back_spread_over_minutes_and_nobody_is_told_of_each() {
     assert_eq!(metadata.retry_history, []);
 }
 
-/// By the keys of their ids.
+/// Computed from the keys of their ids.
 const HELD_FIRST: [u16; 10] = [182, 113, 693, 736, 452, 373, 237, 335, 393, 649];
 
 #[test]

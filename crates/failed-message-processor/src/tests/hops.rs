@@ -72,7 +72,7 @@ fn a_body_that_became_invalid_while_it_waited_is_a_verdict_at_the_end() {
     assert_eq!(verdict.get("due_at"), None);
 }
 
-/// On the intermediate DLQ, and nobody says why.
+/// A message on the intermediate DLQ without a reason.
 fn unexplained(body: impl Into<String>) -> ReceivedMessage {
     ReceivedMessage { queue_arn: INTERMEDIATE_ARN.to_owned(), ..record(1, body) }
 }
@@ -105,7 +105,7 @@ fn record_of(body: String) -> ReceivedMessage {
 #[test]
 fn a_message_with_little_room_hops_with_its_due_time_and_what_decides() {
     let setup = Setup::with_policy(HOURS);
-    // The retry's metadata fits, and the whole document does not.
+    // The retry's metadata fits, but not the whole document.
     let whole = body_of_size(1, MESSAGE_BYTES_MAX - 150);
     assert!(setup.process(vec![unexplained(whole.clone())]).is_empty());
     assert!(setup.annotation.sent().is_empty());

@@ -1,5 +1,4 @@
-//! What a later version wrote: nothing of the message or of the reason is lost, and what is not known here is passed
-//! on.
+//! Documents of a later version: nothing of the message or of the reason is lost, and unknown members are passed on.
 
 use redeliver_core::failure::Document;
 
@@ -76,7 +75,7 @@ fn a_dead_letter_on_a_message_that_sqs_moved_says_that_it_came_back() {
     assert_eq!(metadata.redrive_generation, Some(3));
 }
 
-/// Somebody has moved a verdict of a later version here.
+/// Someone has moved a later version's verdict here.
 #[test]
 fn a_verdict_that_arrives_here_is_decided_on_by_its_last_error() {
     let verdict = with(busy(1), json!({ "verdict": "CIRCUIT_OPEN", "stage": "circuit-breaker" }));

@@ -1,4 +1,4 @@
-//! The function as it runs on AWS has what its settings say.
+//! The function on AWS has everything that its settings specify.
 
 use redeliver_aws::settings::{FailedMessageProcessorSettings, Logging};
 use redeliver_aws::start::sdk_config;
@@ -22,7 +22,7 @@ async fn a_setting_that_was_read_is_not_forgotten() {
     let function = FailedMessageProcessor::on_aws(settings, &sdk_config().await, World::new().seen);
     assert_eq!(function.annotation_queue.url(), url("annotation"));
     assert_eq!(function.policy.max_attempts, 7);
-    // Else a re-send would make a producer's words on holds our own.
+    // Otherwise a re-send would turn a producer's claims about holds into ours.
     assert_eq!(function.resenders, Resenders::parse(RESENDER).unwrap());
     assert!(function.schema.read("no envelope", &Attributes::new(), &id(1)).is_ok());
 }

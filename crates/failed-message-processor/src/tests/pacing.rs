@@ -1,4 +1,4 @@
-//! Pacing: how many messages wait decides how long a re-send waits.
+//! Pacing: the delay of a re-send depends on the number of waiting messages.
 
 use redeliver_core::limits::DelaySeconds;
 use redeliver_core::message::OutgoingMessage;
@@ -8,11 +8,11 @@ use redeliver_embedded::{Action, FaultPlan, FaultRule, Injection, Scope, When};
 
 use super::*;
 
-/// A minute after each failure, and ten messages a second at most.
+/// A minute after each failure, at most ten messages a second.
 const PACED: &str =
     r#"{"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"},"max_redelivery_per_second":10}"#;
 
-/// So many messages on the source queue that wait with a delay.
+/// Adds this many delayed messages to the source queue.
 fn wait(setup: &Setup, count: usize) {
     let delayed = |n| Content { body: body(n), delay: DelaySeconds::MAX, ..Content::default() };
     let messages: Vec<_> = (0..count).map(|n| OutgoingMessage::new(delayed(n)).unwrap()).collect();
@@ -26,7 +26,7 @@ fn failed(n: usize) -> ReceivedMessage {
     handed_off(n, body(n), &busy(n))
 }
 
-/// The delay of the re-send of message n, where so many wait.
+/// The delay of the re-send of message n while this many wait.
 fn delay_of(n: usize, waiting: u64) -> u16 {
     let key = Key { message_id: Uuid::parse_str(&id(n)).unwrap(), generation: 0, attempt: 1 };
     let window = Window::of(waiting, RedeliveryRate::new(10.0).unwrap());
@@ -104,7 +104,7 @@ fn what_is_held_near_its_end_is_paced_by_its_own_short_delay() {
         handed_off(n, body_with(n, r#""held_seconds":100"#), &failure)
     };
     setup.process((0..10).map(held).collect());
-    // A hundred seconds are left, of which a hold takes half; the longest hold of 750 s would need no stretching.
+    // A hundred seconds are left, of which a hold takes half; the longest hold of 750 s would not be stretched.
     let window = Window::of(3000, RedeliveryRate::new(10.0).unwrap());
     let half = DelaySeconds::new(50).unwrap();
     let expected: Vec<_> = (0..10).map(|n| window.stretched(half, key(n, 0, 1)).get().min(100)).collect();
@@ -140,7 +140,7 @@ fn a_count_serves_for_five_seconds() {
     process(3);
     assert_eq!(count_requests(&setup), 2);
     let delays: Vec<_> = setup.source.sent().iter().map(|message| message.delay.get()).collect();
-    // The two re-sends wait too.
+    // The two re-sends wait, too.
     assert_eq!(delays, [60, 60, delay_of(3, 3002)]);
 }
 
@@ -179,7 +179,7 @@ fn a_count_that_takes_too_long_is_not_waited_for() {
     setup.source = setup.source.clone().slow(Duration::from_millis(2500), Duration::ZERO);
     assert!(setup.process(vec![failed(1)]).is_empty());
     assert_eq!(setup.world.seen.events()[0], Event::NotCounted { code: "Timeout".to_owned() });
-    // Two seconds, and those of the send.
+    // Two seconds, plus those of the send.
     assert_eq!(setup.world.elapsed(), 4);
     assert_eq!(setup.source.only().delay.get(), 60);
 }

@@ -13,7 +13,7 @@ fn optional() -> Setup {
     }
 }
 
-/// As the message-processor hands it off, with these attributes beside `Failure`.
+/// A hand-off by the message-processor, with these attributes beside `Failure`.
 fn handed_off(body: &str, attributes: Attributes) -> ReceivedMessage {
     let failure = with(busy(1), json!({ "source_message_id": id(7) }));
     let failure = (FAILURE.to_owned(), Attribute::string(failure.to_string()));
@@ -39,7 +39,7 @@ fn it_is_sent_again_with_its_state_beside_it() {
     assert_eq!(sent.attributes.len(), 1, "and `Failure` is left behind");
 }
 
-/// Nine attributes left no place for it; SQS's own id is that of the delivery that failed.
+/// Nine attributes left no room for the id; SQS's own id is that of the delivery that failed.
 #[test]
 fn without_its_id_beside_it_the_id_is_found_again() {
     let setup = optional();

@@ -1,4 +1,4 @@
-//! What SQS moved itself: nobody said why, and what the message says is its producer's.
+//! Messages that SQS moved itself: no function wrote their reason, and their members are the producer's.
 
 use super::*;
 

@@ -1,17 +1,17 @@
-//! Minutes in which SQS accepts everything and answers nothing: how many copies they make.
+//! Copies made in minutes during which SQS accepts everything without answering.
 
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::ports::{Queue as _, QueueSettings, Receive};
 
 use super::*;
 
-/// The stack's: six times the function's timeout.
+/// The stack's setting: six times the function's timeout.
 const VISIBILITY: i64 = 180;
 const TIMEOUT: i64 = 30;
 const NEVER: Duration = Duration::from_secs(24 * 3600);
 
-/// Re-sends of one message whose first receive is the first moment of so many seconds of silence, as an event source
-/// mapping brings it until it is done.
+/// Re-sends of one message that an event source mapping delivers until it is done, starting with `silence` seconds
+/// without answers.
 fn resends(silence: i64) -> usize {
     let world = World::new();
     let visibility = VisibilitySeconds::new(VISIBILITY.unsigned_abs()).unwrap();

@@ -1,4 +1,4 @@
-//! What is given up: the exact verdict, and never another retry.
+//! Verdicts: the exact document, and never another retry.
 
 use redeliver_core::arrival::Arrival;
 use redeliver_core::limits::MESSAGE_BYTES_MAX;

@@ -1,11 +1,11 @@
-//! The producer's attributes: whole, or folded, never lost; and the annotation gives way to them.
+//! The producer's attributes: unchanged or folded, never lost. The annotation is shortened to make room.
 
 use redeliver_core::arrival::{producers_attributes, trace_header_and_verdict};
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
 
 use super::*;
 
-/// What a producer's attributes are once ours are taken away and folded ones put back, as a message sent back has them.
+/// The producer's attributes of a message that is sent back: without ours, and with folded ones restored.
 fn restored(content: &Content) -> Attributes {
     let (producer, came_back) = producers_attributes(content.attributes.clone());
     assert!(came_back.is_some());
@@ -29,7 +29,7 @@ fn seven_attributes_stand_beside_ours_with_group_and_trace() {
 
 #[test]
 fn folded_attributes_come_back_where_there_is_room() {
-    // The producer took nothing else with it: what was folded stands as an attribute again.
+    // The producer has folded nothing else: its folded attribute is an attribute again.
     let folded = json!({ "folded_attributes": {
         "tenant": { "data_type": "String", "text": "acmé" },
         "price": { "data_type": "Number", "text": "12345678901234567890.5" },
@@ -107,7 +107,7 @@ fn a_body_of_1_mib_with_attributes_keeps_them_and_drops_the_annotation() {
     assert_eq!((sent.body, sent.attributes), (body, attributes));
 }
 
-/// As the verdict that came, wherever that stood; with `DeadLetter` there is no need for it.
+/// Like the verdict that arrived, wherever it was; beside `DeadLetter` it is not needed.
 #[test]
 fn where_the_annotation_has_no_room_the_reason_is_in_the_trace_header() {
     for room in [0, 34, 35, 100, 269, 800] {

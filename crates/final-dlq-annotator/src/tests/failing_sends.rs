@@ -1,4 +1,4 @@
-//! A record is done when its final record is confirmed, and not before.
+//! A record is done only once its final record is confirmed.
 
 use redeliver_embedded::{Injection, Scope, When};
 
@@ -21,7 +21,7 @@ fn a_failing_send_reports_exactly_its_record() {
     assert!(events.contains(&expected), "{events:?}");
 }
 
-/// SQS's redrive takes it to the final DLQ, raw.
+/// SQS's redrive moves it to the final DLQ, raw.
 #[test]
 fn what_sqs_would_refuse_is_reported_without_its_name_and_holds_no_other_up() {
     let setup = Setup::new();

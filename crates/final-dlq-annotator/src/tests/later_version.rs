@@ -36,7 +36,7 @@ fn a_verdict_of_a_later_version_is_one() {
     assert_eq!(*error_type, "OTHER", "no text of a document in the log");
 }
 
-/// A later version may leave out what this one writes.
+/// A later version may omit members that this one writes.
 #[test]
 fn a_verdict_without_a_stage_keeps_its_reason() {
     let mut verdict = failure("MESSAGE_EXPIRED", json!({ "explanation": "Too late" }));

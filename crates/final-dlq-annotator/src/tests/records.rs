@@ -51,7 +51,7 @@ fn a_record_says_how_long_it_was_held_and_how_often_it_was_moved_if_it_was() {
     assert_eq!(told(r#","held_seconds":86400,"redrive_count":20"#), (Some(json!(86_400)), Some(json!(20))));
 }
 
-/// Without the member nobody knows who sent it, and its own word is all there is.
+/// Without the member the sender is unknown, so the message's own value is the only one.
 #[test]
 fn what_a_producer_says_of_holds_is_not_told_as_redelivers_own_word() {
     let body = body(1).replacen('}', r#","held_seconds":86400}"#, 1);
@@ -205,7 +205,7 @@ fn the_event_is_told_with_exact_values_and_no_text_of_the_targets() {
     assert_eq!(setup.world.seen.events(), expected);
 }
 
-/// Who explains it need not be told whether plain messages are taken: it has a `Redeliver`.
+/// The annotator does not know the setting `ENVELOPE`: the message has a `Redeliver`.
 #[test]
 fn a_plain_message_is_explained_as_an_envelope_is() {
     let redeliver =

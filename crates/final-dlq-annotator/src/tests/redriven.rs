@@ -1,4 +1,4 @@
-//! What SQS moved to the annotation queue: nobody judged it, and what it says anybody may have written.
+//! Messages that SQS moved to the annotation queue: without a verdict, and with members that anyone may have written.
 
 use super::*;
 
@@ -57,7 +57,7 @@ fn an_unverified_new_generation_changes_no_number() {
 
 #[test]
 fn a_message_that_came_back_and_that_nobody_could_handle_is_of_the_next_generation() {
-    // The console moved a final record of generation 1 back, and SQS moved it on, as it was.
+    // The console moved a final record of generation 1 back, and SQS moved it on unchanged.
     let first = failure("NON_RETRYABLE_ERROR", json!({ "new_generation": true }));
     let first = final_record(given_up(1, spent(1), &first));
     let again = ReceivedMessage { attributes: first.attributes, ..redriven(1, spent(1)) };
