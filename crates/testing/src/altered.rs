@@ -1,4 +1,4 @@
-//! Embedded queues that do one thing otherwise than SQS usually does.
+//! Embedded queues that differ from SQS's usual behaviour in one point.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -13,7 +13,7 @@ use redeliver_core::ports::{
 };
 use redeliver_embedded::{EmbeddedQueue, VirtualClock};
 
-/// What is done otherwise.
+/// The difference.
 pub trait Alteration: Send + Sync {
     fn queue(&self) -> &EmbeddedQueue;
 
@@ -78,7 +78,7 @@ impl<A: Alteration> Queue for Altered<A> {
     }
 }
 
-/// Requests take time, before and after they are done: there a program can die.
+/// Requests take time, before and after they are carried out: a program can die there.
 pub struct Slow<'a> {
     pub queue: &'a EmbeddedQueue,
     pub clock: &'a VirtualClock,
@@ -97,11 +97,11 @@ impl Alteration for Slow<'_> {
     }
 }
 
-/// The limit of messages in flight is low.
+/// The limit on messages in flight is low.
 pub struct Full<'a> {
     pub queue: &'a EmbeddedQueue,
     pub in_flight_max: u64,
-    /// What it answers at the limit.
+    /// The error code at the limit.
     pub code: &'static str,
     /// Requests to receive so far.
     pub receives: AtomicU32,
@@ -121,13 +121,13 @@ impl Alteration for Full<'_> {
     }
 }
 
-/// Messages with the body [`GARBLED`] cannot be understood when they are received.
+/// Messages with the body [`GARBLED`] are unreadable when received.
 pub struct Garbled {
     queue: EmbeddedQueue,
     unreadable: Mutex<Vec<Unreadable>>,
 }
 
-/// The body of a message that cannot be understood.
+/// The body of an unreadable message.
 pub const GARBLED: &str = "garbled";
 
 impl Garbled {

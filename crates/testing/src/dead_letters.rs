@@ -1,4 +1,4 @@
-//! Messages of a DLQ: redeliver's own, as the annotator writes them, and somebody else's.
+//! Messages of a DLQ: redeliver's own, as the annotator writes them, and foreign ones.
 
 use redeliver_core::failure::Stage;
 use redeliver_core::failure::annotation::{Annotation, Cause, DeadLetter, annotate, fingerprint};
@@ -7,7 +7,7 @@ use redeliver_core::message::{Attributes, ReceivedMessage, Timestamp};
 
 use crate::functions;
 
-/// So many seconds after 1970 began.
+/// Seconds since 1970.
 pub fn at(seconds: i64) -> Timestamp {
     Timestamp::from_timestamp(seconds, 0).expect("a test's moment is within the range")
 }
@@ -28,7 +28,7 @@ pub fn received(body: &str, attributes: Attributes, number: u32) -> ReceivedMess
     }
 }
 
-/// A message of somebody else's DLQ.
+/// A message of a foreign DLQ.
 pub fn foreign(body: &str, number: u32) -> ReceivedMessage {
     received(body, Attributes::new(), number)
 }
@@ -64,7 +64,7 @@ pub fn record(code: &str, details: &str, number: u32) -> ReceivedMessage {
     annotated(&body(number, 2, &[0, 1]), code, details, number)
 }
 
-/// A message without annotations, with this `retry_attempt` and failures of these attempts.
+/// A message without annotations, with this `retry_attempt`, and failures at these attempts.
 pub fn retried(retry_attempt: u32, failed: &[u32]) -> ReceivedMessage {
     foreign(&body(1, retry_attempt, failed), 1)
 }

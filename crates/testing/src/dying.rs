@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Polls a future so many times and then drops it, as a kill does.
+/// Polls a future this many times and then drops it, like a kill.
 pub struct Killed<F> {
     pub future: Pin<Box<F>>,
     pub polls: u32,

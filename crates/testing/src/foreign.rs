@@ -1,4 +1,4 @@
-//! Dead letters as services of AWS write them, by the pages that document them (`fixtures/foreign`).
+//! Dead letters as AWS services write them, by the pages that document them (`fixtures/foreign`).
 
 use redeliver_core::message::{Attribute, AttributeValue, Attributes, ReceivedMessage};
 use serde_json::Value;
@@ -11,7 +11,7 @@ macro_rules! fixtures {
     };
 }
 
-/// By the names of their files.
+/// By file name.
 pub const FIXTURES: [(&str, &str); 10] = fixtures![
     "eventbridge-bus",
     "eventbridge-rule",
@@ -25,7 +25,7 @@ pub const FIXTURES: [(&str, &str); 10] = fixtures![
     "sqs-redrive",
 ];
 
-/// A fixture as it would be received.
+/// A fixture as a received message.
 pub fn message(name: &str) -> ReceivedMessage {
     let number = FIXTURES.iter().position(|(known, _)| *known == name).unwrap();
     let fixture: Value = serde_json::from_str(FIXTURES[number].1).unwrap();

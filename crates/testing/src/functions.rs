@@ -1,5 +1,4 @@
-//! The functions in virtual time: queues that remember what they were sent, records built by hand, an observer that
-//! keeps what it sees.
+//! The functions in virtual time: queues that record sends, records built by hand, an observer that records events.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -28,12 +27,12 @@ use serde_json::{Value, json};
 pub const SOURCE_ARN: &str = "arn:aws:sqs:us-east-1:000000000000:source";
 pub const INTERMEDIATE_ARN: &str = "arn:aws:sqs:us-east-1:000000000000:intermediate";
 
-/// When every test begins.
+/// The start time of every test.
 pub fn start() -> Timestamp {
     parse_rfc3339("2026-07-25T17:20:00Z").unwrap()
 }
 
-/// So many seconds after the start, as redeliver writes it.
+/// The time `seconds` after the start, in redeliver's format.
 pub fn moment(seconds: i64) -> String {
     rfc3339(start() + chrono::TimeDelta::seconds(seconds))
 }
@@ -80,7 +79,7 @@ pub fn producer_attributes() -> Attributes {
     ])
 }
 
-/// Ten producer attributes: as many as SQS allows.
+/// Ten producer attributes, the most that SQS allows.
 pub fn ten_attributes() -> Attributes {
     let more = (0..6).map(|n| (format!("more-{n}"), Attribute::string("x".repeat(n + 1))));
     producer_attributes().into_iter().chain(more).collect()
@@ -94,7 +93,7 @@ fn binary(data_type: &str, bytes: &[u8]) -> Attribute {
     Attribute { data_type: data_type.to_owned(), value: AttributeValue::Binary(bytes.to_vec()) }
 }
 
-/// The body of a re-send of an envelope, whose state is in its body.
+/// The body of a re-sent envelope, which holds its state.
 pub fn resent_body(resend: Resend) -> String {
     match resend.rewritten {
         Rewritten::Body(body) => body,
@@ -110,7 +109,7 @@ pub fn failed(body: &str, hand_off: &HandOff, due_at: Option<Timestamp>) -> Fail
     FailedMessage { accepted, hand_off, due_at, stage, error_type: None }
 }
 
-/// A body whose `data` fills it to so many bytes.
+/// A body whose `data` fills it to this size.
 pub fn body_of_size(n: usize, bytes: usize) -> String {
     let empty = format!(r#"{{"metadata":{{"message_id":"{}"}},"data":{{"x":""}}}}"#, id(n));
     let filled = empty.replace(r#""x":"""#, &format!(r#""x":"{}""#, "x".repeat(bytes - empty.len())));
@@ -118,7 +117,7 @@ pub fn body_of_size(n: usize, bytes: usize) -> String {
     filled
 }
 
-/// A service in virtual time, and who watches.
+/// A service in virtual time, and its observer.
 pub struct World {
     pub clock: VirtualClock,
     pub sqs: EmbeddedSqs,
@@ -156,8 +155,8 @@ impl World {
         self.sqs.set_faults(FaultPlan::new(1).with(rule));
     }
 
-    /// One batch, with so long until the deadline; the ids of the records reported as failed. What it tells is told when
-    /// it ends: a frozen environment may never write what is still gathered.
+    /// Invokes a function with one batch and this time until the deadline; returns the ids of the records reported as
+    /// failed. All events must be flushed at its end: a frozen environment may never write the rest.
     pub fn invoke(
         &self,
         function: &impl Function,
@@ -176,12 +175,12 @@ impl World {
     }
 }
 
-/// An observer that keeps what it sees, and when.
+/// An observer that records events and their times.
 #[derive(Clone)]
 pub struct Recorder {
     clock: VirtualClock,
     events: Arc<Mutex<Vec<(Timestamp, Event)>>>,
-    /// How many of them the last flush told.
+    /// The number of events at the last flush.
     flushed: Arc<AtomicUsize>,
 }
 
@@ -200,7 +199,7 @@ impl Recorder {
         self.timed().into_iter().map(|(_, event)| event).collect()
     }
 
-    /// How many events wait for a flush.
+    /// The number of events that wait for a flush.
     pub fn untold(&self) -> usize {
         self.events.lock().unwrap().len() - self.flushed.load(Ordering::Relaxed)
     }
@@ -210,7 +209,7 @@ impl Recorder {
     }
 }
 
-/// A queue that keeps what it was asked to send, and may take its time before and after it does.
+/// A queue that records its sends, and may take time before and after each.
 #[derive(Clone)]
 pub struct Spy {
     pub queue: EmbeddedQueue,
@@ -251,19 +250,19 @@ impl Spy {
         Self { pauses: (before, after), ..self }
     }
 
-    /// Every entry of every request, whatever became of it.
+    /// Every entry of every request, whatever its outcome.
     pub fn sent(&self) -> Vec<Content> {
         self.sent.lock().unwrap().clone()
     }
 
-    /// The only message that was ever sent to it.
+    /// The only message ever sent to it.
     pub fn only(&self) -> Content {
         let sent = self.sent();
         assert_eq!(sent.len(), 1, "{sent:?}");
         sent.into_iter().next().unwrap()
     }
 
-    /// Takes what is visible now, ordered by body.
+    /// Receives everything that is visible now, ordered by body.
     pub fn received(&self) -> Vec<ReceivedMessage> {
         let request = Receive { max_messages: 10, wait: Duration::ZERO, visibility: None };
         let mut all: Vec<ReceivedMessage> = Vec::new();
@@ -278,7 +277,7 @@ impl Spy {
     }
 }
 
-/// Sends one message as a producer would and receives it as an event source mapping would.
+/// Sends one message like a producer, and receives it like an event source mapping.
 pub fn sent_and_received(queue: &Spy, content: Content) -> ReceivedMessage {
     let message = redeliver_core::message::OutgoingMessage::new(content).unwrap();
     let batch = redeliver_core::message::packing::pack(std::slice::from_ref(&message));
@@ -295,7 +294,7 @@ pub fn document(attributes: &Attributes, name: &str) -> Value {
     let instance: Value = serde_json::from_str(text).unwrap();
     let (schema, checked) = match name {
         "Failure" => (FAILURE_SCHEMA, instance.clone()),
-        // What `metadata` is in an envelope.
+        // The content of an envelope's `metadata`.
         "Redeliver" => (MESSAGE_SCHEMA, json!({ "metadata": instance, "data": {} })),
         _ => (DEAD_LETTER_SCHEMA, instance.clone()),
     };

@@ -1,4 +1,4 @@
-//! What the tests of several crates share: queues that misbehave, programs that die, messages.
+//! Helpers for the tests of several crates: misbehaving queues, dying programs, messages.
 #![expect(clippy::unwrap_used, reason = "for tests alone: what fails here fails the test")]
 
 pub mod altered;

@@ -1,4 +1,4 @@
-//! What another user may have put where a program looks for a file of its own.
+//! Files that another user may have planted where a program expects its own.
 #![expect(clippy::disallowed_methods, reason = "what is planted is not written by the one door")]
 
 use std::fs::{Permissions, set_permissions, write};
@@ -6,14 +6,14 @@ use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 use std::path::Path;
 use std::process::Command;
 
-/// How a refusal ends.
+/// The end of a refusal.
 const REMEDY: &str = "so what it says is not trusted: name another file, or check this one and use a copy \
                       (`install -m 600 FILE COPY`)";
 
-/// A user that the tests are not run as.
+/// A user other than the tests' own.
 pub const ANOTHER_USER: u32 = 65_534;
 
-/// Puts each there in turn: its name, and how the refusal says why. What does not name a text holds `text`.
+/// Plants each in turn: its name, and the reason in the refusal. Those that do not name a text hold `text`.
 ///
 /// Only root can give a file away; elsewhere the rule itself is tested with the ids of two users
 /// (`a_file_of_another_user_is_not_trusted`).
@@ -49,7 +49,7 @@ pub fn each_planted(path: &Path, text: &str, refused: impl Fn(&str)) {
     std::fs::remove_file(beside).unwrap();
 }
 
-/// A pipe with a name.
+/// A named pipe.
 pub fn pipe(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
 }
