@@ -1,8 +1,8 @@
-//! Which planted bug is awake. Only in the copy of the sources into which `cargo xtask faults --planted` plants them.
+//! The active planted bug. Used only in the copy of the sources into which `cargo xtask faults --planted` plants them.
 
 use std::sync::OnceLock;
 
-/// Whether the bug with this name is awake.
+/// True if the bug with this name is active.
 #[must_use]
 pub fn is(name: &str) -> bool {
     static AWAKE: OnceLock<Option<String>> = OnceLock::new();

@@ -1,4 +1,4 @@
-//! An event source mapping, with all that can go wrong around a function.
+//! An event source mapping, with everything that can go wrong around a function.
 
 use std::collections::BTreeSet;
 use std::future::poll_fn;
@@ -15,26 +15,25 @@ use crate::ledger::Actor;
 use crate::probe::Probe;
 use crate::world::{SkewedClock, World};
 
-/// A poller and the processes that it invokes, one after the other.
+/// A poller and the processes that it invokes, one at a time.
 pub struct EventSource<'a, P> {
-    /// The queue.
     pub queue: Probe<'a>,
-    /// Begins a process.
+    /// Starts a process.
     pub process: P,
     /// The processes' clock.
     pub clock: SkewedClock,
 }
 
-/// A process, with all that it knows.
+/// A process, with its state.
 struct Environment<F> {
     id: u64,
     function: F,
-    /// When Lambda ends it.
+    /// The time when Lambda ends it.
     ends_at: Option<Timestamp>,
 }
 
 impl<F: Function, P: Fn(SkewedClock) -> F> EventSource<'_, P> {
-    /// Polls until the run is over.
+    /// Polls until the end of the run.
     pub async fn run(&self) {
         let world = self.queue.world;
         let mut environment = self.begin();
@@ -98,14 +97,14 @@ impl<F: Function, P: Fn(SkewedClock) -> F> EventSource<'_, P> {
         }
     }
 
-    /// Sleeps while no queue has anything: a long poll every 20 seconds of many virtual hours would find nothing.
+    /// Sleeps while the queue is empty: a long poll every 20 seconds of many virtual hours would find nothing.
     async fn idle(&self) {
         let World { clock, sqs, .. } = self.queue.world;
         let most = clock.now() + TimeDelta::seconds(120);
         clock.sleep_until(sqs.next_due().map_or(most, |due| due.min(most))).await;
     }
 
-    /// Sometimes several receives, mixed.
+    /// Mixes the records of several receives, now and then.
     async fn reordered(&self, mut records: Vec<ReceivedMessage>) -> Vec<Vec<ReceivedMessage>> {
         let world = self.queue.world;
         if world.strikes(world.knobs.process.reorder) {
@@ -120,8 +119,8 @@ impl<F: Function, P: Fn(SkewedClock) -> F> EventSource<'_, P> {
         records.chunks(10).map(<[_]>::to_vec).collect()
     }
 
-    /// One invocation: the process may die, its answer may get lost; what it has not refused is deleted. Whether the
-    /// process lives.
+    /// One invocation: the process may die, or its answer get lost; records that it does not report as failed are
+    /// deleted. Returns true if the process lives.
     async fn invoke(&self, environment: &Environment<F>, records: &[ReceivedMessage]) -> bool {
         let world = self.queue.world;
         let id = world.next_invocation();
@@ -153,7 +152,7 @@ impl<F: Function, P: Fn(SkewedClock) -> F> EventSource<'_, P> {
     }
 }
 
-/// Tells the ledger at each poll whose turn it is.
+/// Sets the ledger's current invocation at each poll.
 async fn in_turn<T>(world: &World, id: u64, future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     poll_fn(|context| {
@@ -165,7 +164,7 @@ async fn in_turn<T>(world: &World, id: u64, future: impl Future<Output = T>) -> 
     .await
 }
 
-/// The future's output, unless it dies after so many polls.
+/// The future's output, unless it dies after this many polls.
 pub async fn dying<T>(future: impl Future<Output = T>, polls: Option<u64>) -> Option<T> {
     let mut future = pin!(future);
     let mut left = polls;

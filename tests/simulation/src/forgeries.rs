@@ -1,5 +1,5 @@
-//! What a producer can write that looks like ours: the attributes `Failure` and `DeadLetter` with all that they may hold, right
-//! and wrong. Where a document is wrong, one thing in it is.
+//! Forgeries that a producer can write: the attributes `Failure` and `DeadLetter` with all possible content, valid and
+//! invalid. An invalid document has one error.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -8,7 +8,7 @@ use rand::{Rng, RngExt};
 use redeliver_core::message::{Attribute, Attributes};
 use serde_json::{Map, Value, json};
 
-/// Attributes with names of ours, some of them.
+/// Some attributes with our names.
 pub(crate) fn forged(start: DateTime<Utc>, rng: &mut impl Rng) -> Attributes {
     let failure = document(failure(start, rng), rng);
     let dead_letter = match rng.random_range(0..4) {
@@ -25,7 +25,7 @@ pub(crate) fn forged(start: DateTime<Utc>, rng: &mut impl Rng) -> Attributes {
     some.map(|(name, text)| (name.to_owned(), Attribute::string(text))).collect()
 }
 
-/// Our field of a trace header, sometimes.
+/// Now and then, our field of a trace header.
 pub(crate) fn forged_trace_field(chance: f64, start: DateTime<Utc>, rng: &mut impl Rng) -> String {
     if !rng.random_bool(chance) {
         return String::new();
@@ -34,7 +34,7 @@ pub(crate) fn forged_trace_field(chance: f64, start: DateTime<Utc>, rng: &mut im
     format!(";Redeliver={}", URL_SAFE_NO_PAD.encode(document))
 }
 
-/// Members of `metadata` with names of our documents' members: there, they are the producer's.
+/// Members of `metadata` named like members of our documents: there they are the producer's.
 pub(crate) fn metadata_members(rng: &mut impl Rng) -> Vec<String> {
     let (name, folded) = folded(rng);
     let all = [
@@ -56,7 +56,7 @@ fn document(mut members: Map<String, Value>, rng: &mut impl Rng) -> String {
     written(&members.into())
 }
 
-/// As JSON that SQS takes as text, whatever character is in it.
+/// The document as JSON that SQS accepts as text, whatever characters it has.
 fn written(document: &Value) -> String {
     document.to_string().replace('\u{FFFE}', "\\ufffe")
 }
@@ -105,7 +105,7 @@ fn dead_letter(start: DateTime<Utc>, rng: &mut impl Rng) -> Map<String, Value> {
     members
 }
 
-/// What each `DeadLetter` has.
+/// The required members of a `DeadLetter`.
 fn required() -> Map<String, Value> {
     let all = [
         ("stage", json!("message-processor")),
@@ -137,7 +137,7 @@ fn stages() -> Vec<Value> {
     vec![json!("failed-message-processor"), json!("final-dlq-annotator"), json!("nobody")]
 }
 
-/// Each member sometimes, and the wrong ones (at the end of each list, or alone) seldom.
+/// Includes each member now and then, and invalid values (at the end of each list, or alone) rarely.
 fn some_of<const N: usize>(told: [(&str, Vec<Value>); N], rng: &mut impl Rng) -> Map<String, Value> {
     let mut members = Map::new();
     for (name, values) in told {
@@ -150,7 +150,7 @@ fn some_of<const N: usize>(told: [(&str, Vec<Value>); N], rng: &mut impl Rng) ->
     members
 }
 
-/// An attribute by its name, as our documents hold it. Most are such as SQS takes.
+/// A name and a folded attribute in our documents' format. SQS accepts most of them.
 fn folded(rng: &mut impl Rng) -> (String, Value) {
     let right = [
         json!({ "data_type": "String", "text": "acmé" }),
@@ -166,13 +166,13 @@ fn folded(rng: &mut impl Rng) -> (String, Value) {
     match rng.random_range(0..16) {
         0..2 => (wrong_name(rng), value),
         2..4 => (name, wrong_value(rng)),
-        // A document in a document.
+        // A document inside a document.
         4 => ("DeadLetter".to_owned(), json!({ "data_type": "String", "text": written(&required().into()) })),
         _ => (name, value),
     }
 }
 
-/// A name that SQS refuses, or may refuse: its documentation does not say that it takes it.
+/// A name that SQS refuses, or may refuse by its documentation.
 fn wrong_name(rng: &mut impl Rng) -> String {
     let long = "x".repeat(257);
     let all = [

@@ -1,4 +1,4 @@
-//! All that a run is made of, drawn from its seed.
+//! The knobs of a run, drawn from its seed.
 
 use std::num::NonZeroUsize;
 
@@ -10,50 +10,48 @@ use redeliver_embedded::{Action, FaultPlan, FaultRule, Injection, Scope, When};
 
 use crate::policy::{BreakerKnob, BreakerModel, PolicyModel};
 
-/// The knobs of one run. Printed when it fails, so that a person sees what it was about.
+/// The knobs of one run, printed if it fails, for a human to see its conditions.
 #[derive(Clone, Debug)]
 pub struct Knobs {
-    /// Where all of them come from.
+    /// The seed of all the others.
     pub seed: u64,
     /// Messages that the producer sends.
     pub messages: usize,
-    /// How long faults last, in virtual seconds; the producer spreads its messages over the same time.
+    /// Duration of the faults, in virtual seconds; the producer spreads its messages over the same time.
     pub fault_seconds: u64,
-    /// How a message that failed comes back.
     pub strategy: Strategy,
-    /// The retry policy.
     pub policy: PolicyModel,
     /// Pollers of the three functions, one process each.
     pub pollers: [usize; 3],
     /// The functions' timeout.
     pub invocation_seconds: u64,
-    /// `MAX_CONCURRENCY`, but for a user's own function.
+    /// `MAX_CONCURRENCY`; not for a user's own function.
     pub max_concurrency: usize,
-    /// The target is a user's own function, whose handler gets this.
+    /// Set if the target is a user's own function: the event that its handler gets.
     pub own_function: Option<HandlerEvent>,
-    /// `maxReceiveCount` of the source queue, where failed messages are handed off.
+    /// `maxReceiveCount` of the source queue with strategies that hand failed messages off.
     pub source_receives: u16,
-    /// Each request takes up to so long on the way there, and on the way back.
+    /// The longest time of a request on its way there, and of its answer on the way back.
     pub latency_ms: u64,
-    /// Each process's clock is wrong by up to so much.
+    /// The largest error of a process's clock.
     pub skew_ms: i64,
-    /// What SQS does wrong.
+    /// Faults of SQS.
     pub sqs: SqsFaults,
-    /// What happens to processes.
+    /// Faults of processes.
     pub process: ProcessFaults,
-    /// What the target does wrong.
+    /// Faults of the target.
     pub target: TargetFaults,
-    /// When the target is down.
+    /// An outage of the target.
     pub outage: Option<Outage>,
-    /// Lambda ends each process after so long.
+    /// Lifetime of a process in Lambda.
     pub lifetime_seconds: Option<u64>,
-    /// What the producer sends.
+    /// Kinds of messages that the producer sends.
     pub content: ContentMix,
-    /// Who looks after the final DLQ.
+    /// The operator of the final DLQ.
     pub operator: Operator,
-    /// When what is accepted has no answer in time.
+    /// Times in which accepted requests are not answered in time.
     pub silences: Silences,
-    /// The functions know whose messages are re-sends: `RESEND_SENDER_IDS`.
+    /// The functions know the sender of re-sends: `RESEND_SENDER_IDS`.
     pub senders_known: bool,
 }
 
@@ -62,42 +60,42 @@ pub struct Knobs {
 pub struct SqsFaults {
     /// Sends: throttled.
     pub send_throttled: f64,
-    /// Sends: a 5xx.
+    /// Sends: failed with a 5xx.
     pub send_failed: f64,
     /// Sends: the request was lost.
     pub send_lost: f64,
-    /// Sends: done, but the answer was lost.
+    /// Sends: carried out, but the answer was lost.
     pub send_answer_lost: f64,
     /// Single entries of a send: refused.
     pub entry_refused: f64,
     /// Single entries of a send: failed by the service.
     pub entry_failed: f64,
-    /// Single entries of a send: done, and reported as failed.
+    /// Single entries of a send: carried out, and reported as failed.
     pub entry_answer_lost: f64,
-    /// Receives: done, but the answer was lost.
+    /// Receives: carried out, but the answer was lost.
     pub receive_answer_lost: f64,
     /// Receives: throttled.
     pub receive_throttled: f64,
-    /// Receives: a 5xx, or the request was lost.
+    /// Receives: failed with a 5xx, or the request was lost.
     pub receive_failed: f64,
     /// Deletes: the request was lost, or an entry failed.
     pub delete_failed: f64,
-    /// Deletes: done, but the answer was lost.
+    /// Deletes: carried out, but the answer was lost.
     pub delete_answer_lost: f64,
-    /// What is asked besides, visibility and depths: failed or lost.
+    /// Other requests, for visibility and depth: failed or lost.
     pub other_failed: f64,
 }
 
 /// Chances per batch.
 #[derive(Clone, Debug, Default)]
 pub struct ProcessFaults {
-    /// The process dies after a few polls: before, between or after any of its awaits.
+    /// The process dies after a few polls: before, between or after its awaits.
     pub dies: f64,
-    /// The invocation is throttled: received, and nobody called.
+    /// The invocation is throttled: messages are received, but no function is called.
     pub throttled: f64,
     /// The batch is delivered to a second process at the same time.
     pub duplicate: f64,
-    /// Several receives are mixed into new batches.
+    /// The records of several receives are mixed into new batches.
     pub reorder: f64,
     /// The function's answer is lost: nothing is deleted.
     pub response_lost: f64,
@@ -114,58 +112,56 @@ pub struct TargetFaults {
     pub retry_after: f64,
     /// A permanent error.
     pub permanent: f64,
-    /// A snooze.
     pub snooze: f64,
-    /// A panic.
     pub panic: f64,
-    /// No answer, ever.
+    /// Never answers.
     pub hang: f64,
     /// An answer after up to twice the function's timeout.
     pub slow: f64,
-    /// Of a user's own function: an answer that nobody understands.
+    /// Own function only: an answer that cannot be understood.
     pub unclear: f64,
-    /// Of a user's own function: one record's failure is thrown, or said of all.
+    /// Own function only: one record's failure is thrown, or reported for all.
     pub throws: f64,
-    /// Messages that fail transiently for ever.
+    /// Messages that always fail transiently.
     pub always_transient: f64,
-    /// Messages that fail for good.
+    /// Messages that always fail permanently.
     pub always_permanent: f64,
 }
 
 /// A time in which the target is down.
 #[derive(Clone, Copy, Debug)]
 pub struct Outage {
-    /// For whom.
+    /// The affected calls.
     pub shape: Shape,
-    /// How it shows.
+    /// Its effect on a call.
     pub down: Down,
-    /// After the start.
+    /// Start, in seconds after the run's.
     pub from_seconds: u32,
-    /// How long.
+    /// Its duration.
     pub seconds: u32,
 }
 
-/// Whose calls meet an outage.
+/// The calls that meet an outage.
 #[derive(Clone, Copy, Debug)]
 pub enum Shape {
-    /// All.
+    /// All calls.
     Whole,
     /// All for 20 seconds, none for the next 20.
     Flapping,
     /// Three of ten.
     Partial,
-    /// Those of one tenant.
+    /// The calls of one tenant.
     OneTenant,
 }
 
-/// What a call meets then.
+/// The effect of an outage on a call.
 #[derive(Clone, Copy, Debug)]
 pub enum Down {
-    /// An error of the default list.
+    /// An error of the default list of outages.
     Refuses,
-    /// An error of the handler's own that says it.
+    /// An error for which the handler itself reports an outage.
     SaysSo,
-    /// Nothing, until it is cut off.
+    /// No answer until it is cut off.
     Hangs,
 }
 
@@ -174,7 +170,7 @@ impl Outage {
         let shapes = [Shape::Whole, Shape::Whole, Shape::Flapping, Shape::Partial, Shape::OneTenant];
         let downs = [Down::Refuses, Down::Refuses, Down::SaysSo, Down::Hangs];
         let all = u32::try_from(fault_seconds).unwrap_or(u32::MAX);
-        // From the start, as often: then each process begins in it.
+        // Half of the time it begins with the run, so that each process starts during it.
         let from_seconds = if rng.random_bool(0.5) { 0 } else { rng.random_range(0..all) };
         Self {
             shape: shapes[rng.random_range(0..shapes.len())],
@@ -188,54 +184,54 @@ impl Outage {
 /// Chances per message.
 #[derive(Clone, Debug, Default)]
 pub struct ContentMix {
-    /// It is no valid message.
+    /// Not a valid message.
     pub poison: f64,
     /// Ten message attributes.
     pub attribute_full: f64,
     /// Attributes that look like ours.
     pub forged: f64,
-    /// Metadata of an earlier life, written by the producer.
+    /// Metadata of an earlier life, forged by the producer.
     pub earlier_life: f64,
-    /// `expires_at`, and as often `max_attempts`.
+    /// `expires_at`, and equally often `max_attempts`.
     pub expires: f64,
-    /// As large as SQS allows, or nearly.
+    /// As large as SQS allows, or nearly so.
     pub oversize: f64,
-    /// Within 300 bytes of what SQS allows.
+    /// Within 300 bytes of SQS's limit.
     pub brimful: f64,
     /// The producer sends it twice.
     pub sent_twice: f64,
-    /// The functions have a schema for `data`, [`DATA_SCHEMA`], and some poison breaks it.
+    /// The functions have a schema for `data`, [`DATA_SCHEMA`], and some poison violates it.
     pub data_schema: bool,
-    /// It has no envelope. If there are any such, the functions take them.
+    /// No envelope. If there are such messages, the functions accept them.
     pub plain: f64,
 }
 
-/// Minutes in which SQS and Lambda accept what the functions and `redeliver redrive` send, and the answer comes late, or says that
-/// the service failed, or never comes.
+/// Minutes in which SQS and Lambda accept the sends of the functions and of `redeliver redrive`, but the answer comes
+/// late, is a service failure, or never comes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silences {
-    /// From the beginning of one to that of the next; 0 where there are none.
+    /// From the start of one to the start of the next; 0 for none.
     pub every_seconds: u64,
-    /// How long each lasts.
+    /// Duration of each.
     pub seconds: u64,
 }
 
 /// See [`ContentMix::data_schema`].
 pub const DATA_SCHEMA: &str = r#"{"type":"object","properties":{"forbidden":false}}"#;
 
-/// Who looks after the final DLQ during the faults.
+/// The operator of the final DLQ during the faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operator {
-    /// Nobody.
     None,
-    /// Moves final records back as they are, as the SQS console does.
+    /// Moves final records back unchanged, as the SQS console does.
     Console,
     /// Uses `redeliver redrive`.
     Redrive,
 }
 
 impl Knobs {
-    /// The knobs of a seed. Each kind of fault is on in about half of the runs, so that each is seen without the others.
+    /// The knobs of a seed. Each kind of fault is on in about half of the runs, so that each also occurs without the
+    /// others.
     #[must_use]
     pub fn of(seed: u64) -> Self {
         let rng = &mut StdRng::seed_from_u64(seed);
@@ -286,7 +282,7 @@ impl Knobs {
             forged: chance(rng, 0.2),
             earlier_life: chance(rng, 0.4),
             expires: chance(rng, 0.2),
-            // A few: each of them is a mebibyte on every hop.
+            // Only a few: each is a mebibyte on every hop.
             oversize: chance(rng, 0.02).min(3.0 / messages as f64),
             brimful: 0.0,
             sent_twice: chance(rng, 0.1),
@@ -300,11 +296,11 @@ impl Knobs {
             _ => Strategy::DelayedResend,
         };
         let (visibility, asynchronous) = (strategy == Strategy::Visibility, strategy == Strategy::AsyncRetry);
-        // A message that stays on its queue has one clock: all of its retries within the retention.
+        // A message that stays on its queue keeps its `SentTimestamp`: all its retries must be within the retention.
         let policy = PolicyModel::random(rng, if visibility { 10_000 } else { 43_200 });
         let policy =
             if visibility { PolicyModel { paced: None, max_redrives: None, ..policy } } else { policy };
-        // Its payloads are any JSON; whatever SQS can do to messages of other kinds is seen elsewhere.
+        // Its payloads are any JSON; other seeds cover the faults of SQS with other kinds of messages.
         let (policy, content) = if asynchronous {
             let breaker = BreakerKnob::Off;
             let policy = PolicyModel { immediate: None, paced: None, max_redrives: None, breaker, ..policy };
@@ -312,7 +308,7 @@ impl Knobs {
         } else {
             (policy, content)
         };
-        // What a target refuses for ever is held as long as it may be: a day of that is many rounds.
+        // A message that the target always refuses is held up to its limit: a day of holds is many rounds.
         let policy = match policy.breaker {
             BreakerKnob::Absent if target.always_transient > 0.0 => {
                 let short = BreakerModel { hold_seconds_max: 2000, ..BreakerModel::default() };
@@ -352,52 +348,52 @@ impl Knobs {
             },
             senders_known: true,
         };
-        // The last draws: without plain messages a seed is what it was before there were any.
+        // The last draws, so that without plain messages a seed's run stays the same as before they existed.
         let plain = chance(rng, 1.0);
         knobs.content.plain = if asynchronous { 0.0 } else { plain };
         knobs.senders_known = rng.random_bool(0.7);
         let brimful = chance(rng, 0.05).min(5.0 / messages as f64);
         knobs.content.brimful = if asynchronous { 0.0 } else { brimful };
-        // A handler is not shown how long a plain message was held, so of two copies in one batch nobody could say which one
-        // goes past the breaker: none is held for so long.
+        // A handler cannot see how long a plain message was held. Of two copies in one batch it would be unclear which
+        // one bypasses the breaker, so none is held that long.
         if knobs.content.plain > 0.0 && !matches!(knobs.policy.breaker, BreakerKnob::Off) {
             knobs.target.always_transient = 0.0;
             if let BreakerKnob::On(breaker) = &mut knobs.policy.breaker {
                 breaker.hold_seconds_max = 172_800;
             }
         }
-        // Drawn after all else, and in each run: those without it are what they were before there was any.
+        // Drawn last, and in each run: runs without an own function stay the same as before these existed.
         let own_function = [HandlerEvent::Record, HandlerEvent::Batch][rng.random_range(0..2)];
         let own_function = rng.random_bool(1.0 / 3.0).then_some(own_function);
         let (unclear, throws) = (chance(rng, 0.2), chance(rng, 0.3));
         knobs.own_function = own_function.filter(|_| !asynchronous);
         knobs.target = TargetFaults { unclear, throws, ..knobs.target };
         if knobs.own_function == Some(HandlerEvent::Batch) {
-            // Of one record among others its handler cannot say that it will never be done.
+            // Its handler cannot report a permanent failure of one record among others.
             knobs.target.always_permanent = 0.0;
         }
         knobs
     }
 
-    /// Calls that one batch makes at the same time.
+    /// Concurrent calls of one batch.
     #[must_use]
     pub fn max_concurrency(&self) -> NonZeroUsize {
         let many = NonZeroUsize::new(self.max_concurrency).unwrap_or(NonZeroUsize::MIN);
         self.own_function.map_or(many, HandlerEvent::concurrency)
     }
 
-    /// The circuit breaker, if there is one.
+    /// The circuit breaker, if enabled.
     #[must_use]
     pub fn breaker(&self) -> Option<BreakerModel> {
         match &self.policy.breaker {
-            // With the strategy `visibility` a message is held only by who asks for that.
+            // With the strategy `visibility` the breaker has to be turned on.
             BreakerKnob::Absent => (self.strategy != Strategy::Visibility).then(BreakerModel::default),
             BreakerKnob::Off => None,
             BreakerKnob::On(breaker) => Some(breaker.clone()),
         }
     }
 
-    /// The queues' visibility timeout: six times the functions' timeout, as the stack sets it.
+    /// The queues' visibility timeout: six times the functions' timeout, as in the stack.
     #[must_use]
     pub fn visibility_seconds(&self) -> u64 {
         6 * self.invocation_seconds
@@ -420,7 +416,7 @@ impl Knobs {
         u16::try_from(brought + 10).unwrap_or(u16::MAX)
     }
 
-    /// Whether nothing in this run can make a copy: then each message must come out exactly once.
+    /// True if nothing in this run can create a copy: then each message must come out exactly once.
     #[must_use]
     pub fn makes_no_copies(&self) -> bool {
         let SqsFaults { send_throttled, send_failed, send_lost, send_answer_lost, .. } = self.sqs;
@@ -428,7 +424,7 @@ impl Knobs {
         let ProcessFaults { dies, duplicate, response_lost, .. } = self.process;
         let faults =
             [send_throttled, send_failed, send_lost, send_answer_lost, entry_answer_lost, delete_failed];
-        // What takes time may be cut off by the invocation's end with its answer on the way.
+        // A request that takes time may be cut off by the invocation's end, with its answer on the way.
         self.latency_ms == 0
             && self.operator == Operator::None
             && self.silences.seconds == 0
@@ -482,12 +478,12 @@ impl Silences {
     }
 }
 
-/// Off, or up to `most`.
+/// 0, or up to `most`.
 fn chance(rng: &mut impl Rng, most: f64) -> f64 {
     if most > 0.0 && rng.random_bool(0.5) { rng.random_range(0.0..most) } else { 0.0 }
 }
 
-/// As many of 10 to 100 as of 100 to 1000.
+/// Log-uniform: 10 to 100 is as likely as 100 to 1000.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between the two limits")]
 fn log_uniform(rng: &mut impl Rng, least: f64, most: f64) -> usize {
     rng.random_range(least.ln()..most.ln()).exp() as usize

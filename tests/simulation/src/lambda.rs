@@ -1,5 +1,5 @@
-//! Lambda, for asynchronous invocations: it queues events, executes them whenever it likes, perhaps twice, and tells the retry
-//! queue of each failure. All that it can do wrong, it does while faults last.
+//! Lambda, for asynchronous invocations: it queues events, executes them at any time, perhaps twice, and sends each
+//! failure to the retry queue. All its faults last as long as the others.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,10 +18,10 @@ use crate::policy::ERROR_TYPES;
 use crate::probe::Probe;
 use crate::world::World;
 
-/// The one function that may be invoked.
+/// The only function that may be invoked.
 pub const FUNCTION_ARN: &str = "arn:aws:lambda:us-east-1:000000000000:function:orders";
 
-/// Events that Lambda has taken and not executed yet.
+/// Events that Lambda has accepted and not executed yet.
 #[derive(Default)]
 pub struct EventQueue {
     waiting: Mutex<VecDeque<String>>,
@@ -29,7 +29,7 @@ pub struct EventQueue {
 }
 
 impl EventQueue {
-    /// Lambda takes an event.
+    /// Accepts an event.
     pub fn push(&self, payload: &str) {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push_back(payload.to_owned());
     }
@@ -39,12 +39,10 @@ impl EventQueue {
     }
 }
 
-/// Lambda as the async-retry handler sees it.
+/// Lambda's interface for the async-retry handler.
 #[derive(Clone, Copy)]
 pub struct Lambda<'a> {
-    /// The world.
     pub world: &'a World,
-    /// Its event queue.
     pub events: &'a EventQueue,
 }
 
@@ -68,7 +66,7 @@ impl AsyncInvoker for Lambda<'_> {
     }
 }
 
-/// Executes events until the run is over.
+/// Executes events until the end of the run.
 pub async fn execute(world: &World, events: &EventQueue, retry_queue: &EmbeddedQueue) {
     let probe = Probe { world, queue: retry_queue, actor: Actor::Lambda };
     while !world.is_over() {
@@ -93,7 +91,7 @@ pub async fn execute(world: &World, events: &EventQueue, retry_queue: &EmbeddedQ
     }
 }
 
-/// The name of the error, if the function fails.
+/// The error type, if the function fails.
 fn failure(world: &World, payload: &str) -> Option<&'static str> {
     let destiny = number(payload).and_then(|n| world.messages.get(n)).map(|message| message.destiny);
     let [unavailable, refused, busy, unknown] = ERROR_TYPES;
@@ -106,14 +104,14 @@ fn failure(world: &World, payload: &str) -> Option<&'static str> {
     if world.strikes(target.transient) {
         Some(if world.draw() < 0.5 { busy } else { refused })
     } else if world.strikes(target.panic) {
-        // It died without a word.
+        // It died without an error.
         Some("")
     } else {
         None
     }
 }
 
-/// What Lambda sends to the destination.
+/// The record that Lambda sends to the destination.
 fn record(world: &World, request: u64, payload: &str, error_type: &str) -> Content {
     let timestamp = world.clock.now().to_rfc3339_opts(SecondsFormat::Millis, true);
     let (seed, request) = (world.knobs.seed, request);

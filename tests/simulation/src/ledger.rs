@@ -1,6 +1,6 @@
-//! The independent ledger: it knows what was sent, watches every change in every queue and every call of the target, and
-//! says at once when a rule is broken. Of what it audits it uses the types and sizes of messages; the tracker of `redeliver
-//! local` runs beside it, to be compared.
+//! The independent ledger. It knows the sent messages, watches every change in every queue and every call of the
+//! target, and reports a broken rule at once. It shares only the types and sizes of messages with the code that it
+//! audits; the tracker of `redeliver local` runs beside it for comparison.
 
 pub(crate) mod arrivals;
 mod asynchronous;
@@ -47,39 +47,38 @@ pub use settled::Balance;
 /// The four queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Place {
-    /// Where producers send.
+    /// Receives the producers' messages.
     Source,
-    /// Failed messages.
+    /// Holds failed messages.
     Intermediate,
-    /// Verdicts.
+    /// Holds verdicts.
     Annotation,
-    /// Final records.
+    /// Holds final records.
     Final,
 }
 
-/// Who sends or deletes.
+/// The sender or deleter of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Actor {
-    /// The producer.
     Producer,
-    /// The message processor and its event source mapping.
+    /// The message-processor and its event source mapping.
     MessageProcessor,
-    /// The failed-message processor and its event source mapping.
+    /// The failed-message-processor and its event source mapping.
     FailedMessageProcessor,
     /// The annotator and its event source mapping.
     Annotator,
-    /// Somebody who moves final records back as they are.
+    /// An operator who moves final records back unchanged.
     Console,
     /// `redeliver redrive`.
     Redrive,
-    /// Lambda, which tells of failed asynchronous invocations.
+    /// Lambda, which reports failed asynchronous invocations.
     Lambda,
     /// The async-retry handler and its event source mapping.
     AsyncRetryHandler,
 }
 
 impl Actor {
-    /// Whether it waits for an answer until a deadline only. The others wait for ever.
+    /// True if it waits for answers only until a deadline; the others wait forever.
     #[must_use]
     pub fn has_deadlines(self) -> bool {
         !matches!(self, Self::Producer | Self::Console | Self::Lambda)
@@ -95,12 +94,12 @@ pub struct Ledger {
     queues: HashMap<String, Place>,
     subjects: Vec<Subject>,
     by_message_id: HashMap<String, usize>,
-    /// Every copy that is in a queue, by SQS's id: whose it is, where, and its number among those.
+    /// Every copy in a queue, by SQS's id: the message's number, its queue, and the copy's number among those.
     copies: HashMap<String, (usize, Place, usize)>,
     invocations: HashMap<u64, Invocation>,
     /// The processes that call the target, if there is a breaker.
     environments: HashMap<u64, Environment>,
-    /// The invocation whose turn it is.
+    /// The invocation that is running now.
     turn: Option<u64>,
     /// Every message of the source queue ever, by SQS's id.
     origins: HashMap<String, Origin>,
@@ -110,44 +109,44 @@ pub struct Ledger {
     trace: VecDeque<String>,
     digest: DefaultHasher,
     changes: u64,
-    /// The tracker of `redeliver local`, which must come to the same sums.
+    /// The tracker of `redeliver local`, which must arrive at the same sums.
     local: Tracker,
     by_error_type: BTreeMap<String, u64>,
-    /// The last delay that was asked for, and what for: one re-send is compared with many cases of the same retry.
+    /// The last computed delay and its key: one re-send is compared with many cases of the same retry.
     last_delay: Cell<Option<(DelayOf, u64)>>,
 }
 
-/// A message's number, which of its retries, and the delay that the target asked for.
+/// A message's number, its retry, and the delay that the target asked for.
 type DelayOf = (usize, Retry, Option<Asked>);
 
-/// One message, and all its copies.
+/// One message with all its copies.
 struct Subject {
     produced: Produced,
     body: Option<Body>,
-    /// Its attributes, as they must arrive: without the reserved name, and with what a document that could be ours folds.
+    /// Its attributes as they must arrive: without the reserved name, and with those that a valid document folds.
     attributes: Attributes,
     sends: u32,
-    /// By place: copies that are there or were there.
+    /// By place: present and past copies.
     copies: [Vec<Copy>; 4],
     /// By the body's hash: the numbers of its copies in the source queue.
     of_body: HashMap<u64, Vec<usize>>,
-    /// By place: how many are there now.
+    /// By place: number of present copies.
     live: [u32; 4],
-    /// Times that an operator has sent it back: each allows to delete one copy from the final DLQ.
+    /// Returns by an operator that are not used up yet: each allows one copy to be deleted from the final DLQ.
     credit: u32,
-    /// What each copy of the intermediate DLQ that was received is a case of.
+    /// The case of each copy received from the intermediate DLQ.
     cases: Vec<Case>,
     processed: u32,
     final_records: u32,
-    /// Events that Lambda has taken and not executed.
+    /// Events that Lambda has accepted and not executed.
     in_lambda: u32,
-    /// What Lambda has told of its failures.
+    /// Lambda's reports of its failures.
     records: Vec<asynchronous::Record>,
     answers: Vec<Answer>,
-    /// The target has asked for a delay of its own.
+    /// The target has asked for a delay.
     has_asked: bool,
     delays: BTreeMap<Retry, u64>,
-    /// Attempts of re-sends (or changes of visibility) that SQS has accepted.
+    /// Attempts of the re-sends (or changes of visibility) that SQS has accepted.
     resent: BTreeSet<u32>,
 }
 
@@ -164,7 +163,7 @@ struct Origin {
     sender: Sender,
 }
 
-/// Who has sent a delivery, as far as the functions can know.
+/// The sender of a delivery, as far as the functions can know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sender {
     Functions,
@@ -181,7 +180,7 @@ impl Subject {
         self.processed + self.final_records
     }
 
-    /// Annotations may have no room beside it.
+    /// True if annotations may have no room beside it.
     fn is_oversize(&self) -> bool {
         let content = &self.produced.content;
         content.body.len() + attributes_size(&content.attributes) + 8192 > MESSAGE_BYTES_MAX
@@ -248,7 +247,7 @@ impl Ledger {
         }
     }
 
-    /// All faults are over: from now on nothing may fail but what must.
+    /// Ends all faults: from now on only expected failures are allowed.
     pub fn heal(&mut self, now: DateTime<Utc>) {
         self.healed_at = Some(now);
         for copy in self.subjects.iter_mut().flat_map(|subject| subject.copies.iter_mut().flatten()) {
@@ -256,7 +255,7 @@ impl Ledger {
         }
     }
 
-    /// Enters what has happened in the queues, and checks it. `actor` is who asked for it.
+    /// Records and checks changes of the queues, requested by `actor`.
     pub fn enter(&mut self, actor: Actor, changes: Vec<Change>) {
         for change in changes {
             self.changes += 1;
@@ -267,7 +266,7 @@ impl Ledger {
         }
     }
 
-    /// Whether the producer has sent everything.
+    /// True if the producer has sent everything.
     #[must_use]
     pub fn is_all_sent(&self) -> bool {
         self.subjects.iter().all(|subject| subject.sends == if subject.produced.twice { 2 } else { 1 })
@@ -279,7 +278,7 @@ impl Ledger {
         self.violation.as_ref()
     }
 
-    /// A rule is broken. The first one counts.
+    /// Reports a broken rule. Only the first one is kept.
     pub fn report(&mut self, violation: Violation) {
         self.violation.get_or_insert(violation);
     }
@@ -304,7 +303,7 @@ impl Ledger {
                     let (n, ..) = self.copies[&id];
                     let case = self.case(&copy);
                     let cases = &mut self.subjects[n].cases;
-                    // A message that hops is the same case each time.
+                    // A hopping message is the same case each time.
                     cases.extend(case.filter(|case| !cases.contains(case)));
                 }
                 Ok(())
@@ -357,7 +356,7 @@ impl Ledger {
         };
         let mut copy = Copy::new(content, hash, body.as_ref(), at);
         let sender = self.sender(actor);
-        // A producer's word on holds is nobody's.
+        // A producer's claims about holds do not count.
         if place == Place::Source && sender == Sender::Producer {
             copy.retries = copy.retries.map(Retries::of_producer);
         }
@@ -387,7 +386,7 @@ impl Ledger {
         checked.map_err(|violation| format!("{actor:?} sent message {n} to {place:?}: {violation}"))
     }
 
-    /// A message that stays on its queue is never sent again.
+    /// A message that stays on its queue is never re-sent.
     fn sender(&self, actor: Actor) -> Sender {
         match actor {
             _ if self.knobs.strategy == Strategy::Visibility => Sender::Producer,
@@ -422,13 +421,13 @@ impl Ledger {
         self.local.dead_lettered(body, error_type, self.start);
     }
 
-    /// How wrong a process's clock may be; SQS's own times are whole milliseconds.
+    /// The largest error of a process's clock, and SQS's rounding to whole milliseconds.
     fn skew(&self) -> TimeDelta {
         TimeDelta::milliseconds(self.knobs.skew_ms + 1)
     }
 
-    /// The delay before a retry of message `n`, to the second: the policy's, the one that the target asked for, or the
-    /// one of what spends no attempt.
+    /// The exact delay in seconds before a retry of message `n`: the policy's, the one that the target asked for, or
+    /// that of a re-send that spends no attempt.
     fn delay(&self, n: usize, retry: Retry, asked: Option<Asked>) -> u64 {
         let message_id = self.subjects[n].produced.message_id.as_deref().unwrap_or_default();
         let Retry { generation, attempt, unspent } = retry;
@@ -445,25 +444,26 @@ impl Ledger {
         delay
     }
 
-    /// How wrong a process's clock may be, and how long it may have had a message.
+    /// The largest error of a process's clock, plus the longest time that it may have had a message.
     fn tolerance(&self) -> TimeDelta {
         self.skew() + seconds(2 * self.knobs.invocation_seconds)
     }
 
-    /// Whether these are the producer's, all of them and no more.
+    /// True if these are exactly the producer's attributes.
     fn has_attributes_of(&self, n: usize, attributes: &Attributes) -> bool {
         let subject = &self.subjects[n];
         if *attributes == subject.attributes {
             return true;
         }
-        // A known limit: a record without room for `DeadLetter` that the console moves back keeps what stands beside it.
+        // A known limit: a record without room for `DeadLetter` that the console moves back keeps the attributes beside
+        // it.
         let by_console = self.knobs.operator == Operator::Console && subject.is_oversize();
         let mut without = attributes.clone();
         without.retain(|name, _| subject.attributes.contains_key(name) || !name.starts_with("Error"));
         by_console && without == subject.attributes
     }
 
-    /// The retries that a message may make, and what an explanation says of whose limit it is.
+    /// The retries that a message may make, and the explanation's words for the source of the limit.
     fn max_attempts(&self, n: usize) -> (u32, &'static str) {
         let by_policy = self.knobs.policy.max_attempts;
         match self.subjects[n].produced.max_attempts {

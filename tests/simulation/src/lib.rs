@@ -1,11 +1,11 @@
 //! Deterministic simulation: the real code of the functions and of `redeliver redrive`, on the embedded SQS in virtual
-//! time, under a plan of faults that comes from a seed, watched by a ledger that has its own reading of everything.
+//! time, with faults planned from a seed, watched by a ledger that interprets everything independently.
 //!
-//! A run has two phases. First everything may fail: requests, answers, entries of batches, processes at any await, clocks,
-//! the target, the operator. Then all is healed, and everything must settle. The ledger checks every change of every queue as
-//! it happens ([`ledger::Ledger::enter`]); [`run::run`] is one run, start to end.
+//! A run has two phases. First everything may fail: requests, answers, entries of batches, processes at any await,
+//! clocks, the target, the operator. Then everything is healed, and must settle. The ledger checks every change of
+//! every queue as it happens ([`ledger::Ledger::enter`]); [`run::run`] is one complete run.
 //!
-//! `cargo xtask faults` runs as many seeds as wanted; `--seed N` replays one.
+//! `cargo xtask faults` runs any number of seeds; `--seed N` replays one.
 
 pub mod event_source;
 mod forgeries;

@@ -1,4 +1,4 @@
-//! `cargo xtask faults`: as many seeds as wanted, or one of them again.
+//! `cargo xtask faults`: runs many seeds, or replays one.
 #![expect(clippy::print_stdout, reason = "a command-line tool")]
 
 use std::process::ExitCode;
@@ -18,19 +18,19 @@ struct Arguments {
     /// Replay this one seed.
     #[arg(long, conflicts_with_all = ["seeds", "changes", "seconds", "first_seed"])]
     seed: Option<u64>,
-    /// Run so many seeds.
+    /// Number of seeds to run.
     #[arg(long)]
     seeds: Option<u64>,
-    /// Run seeds until so many changes of queues were checked: the same work on any machine, however busy it is.
+    /// Run seeds until this many changes of queues were checked: the same work on any machine, however busy it is.
     #[arg(long, conflicts_with = "seeds")]
     changes: Option<u64>,
-    /// Run seeds for so long.
+    /// Run seeds for this many seconds.
     #[arg(long, default_value_t = 60, conflicts_with_all = ["seeds", "changes"])]
     seconds: u64,
-    /// Send at most so many messages in each run: small runs break sooner and are easier to read.
+    /// Maximum number of messages in each run: small runs break sooner and are easier to read.
     #[arg(long, default_value_t = usize::MAX, hide_default_value = true)]
     messages_max: usize,
-    /// Begin with this seed; a fresh one by default.
+    /// Start with this seed; a fresh one by default.
     #[arg(long)]
     first_seed: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! What the producer sends: good messages of every kind, and poison of every kind.
+//! The producer's messages: valid ones of every kind, and poison of every kind.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use crate::forgeries::{forged, forged_trace_field, metadata_members};
 use crate::knobs::ContentMix;
 use crate::ledger::arrivals::dead_letter;
 
-/// What a message must end as.
+/// The required end of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
     /// Processed, or given up by the policy.
@@ -21,14 +21,13 @@ pub enum Expected {
     Invalid(&'static str),
 }
 
-/// A message and what the ledger must know of it.
+/// A message with everything that the ledger must know about it.
 #[derive(Clone, Debug)]
 pub struct Produced {
-    /// As it is sent.
     pub content: Content,
-    /// What must become of it.
+    /// Its required end.
     pub expected: Expected,
-    /// `metadata.message_id`, where it has one.
+    /// `metadata.message_id`, if it has one.
     pub message_id: Option<String>,
     /// `metadata.expires_at` in seconds after the start.
     pub expires_after_seconds: Option<i64>,
@@ -38,35 +37,35 @@ pub struct Produced {
     pub plain: bool,
     /// The producer sends it twice.
     pub twice: bool,
-    /// The target never gets it done, and says so in this way.
+    /// The target's final answer to it.
     pub destiny: Destiny,
 }
 
-/// What the target will say in the end.
+/// The target's final answer to a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Destiny {
-    /// Success, once the faults are over.
+    /// Success after the end of the faults.
     Fine,
-    /// A transient error, for ever.
+    /// A transient error, always.
     AlwaysTransient,
-    /// A permanent error, for ever.
+    /// A permanent error, always.
     AlwaysPermanent,
 }
 
-/// The text by which the ledger knows a message in whatever body: it stands in every body, and nothing cuts it.
+/// The text by which the ledger identifies a message: every body contains it, and nothing cuts it.
 #[must_use]
 pub fn marker(n: usize) -> String {
     format!("⟦{n}⟧")
 }
 
-/// Which message a body is of.
+/// The number of a body's message.
 #[must_use]
 pub fn number(body: &str) -> Option<usize> {
     let (_, rest) = body.split_once('⟦')?;
     rest.split_once('⟧')?.0.parse().ok()
 }
 
-/// Message number `n`. `start` is when the run begins.
+/// Message number `n`. `start` is the start of the run.
 pub fn produce(
     n: usize,
     mix: &ContentMix,
@@ -90,7 +89,7 @@ pub fn produce(
     let plain = expected == Expected::Handled && mix.plain > 0.0 && rng.random_bool(mix.plain);
     let (mut expires_after_seconds, mut max_attempts) = (expires_after_seconds, max_attempts);
     if plain {
-        // A forged member that folds is wrong there, whatever it means in an envelope.
+        // A forged member that folds is invalid there, whatever it means in an envelope.
         let says_its_metadata = rng.random_bool(0.5) && !body.contains("folded_attributes");
         attributes.remove("Failure");
         while attributes.len() > 9 {
@@ -98,8 +97,8 @@ pub fn produce(
         }
         if says_its_metadata {
             let metadata = metadata_of(&body).expect("it is an envelope").to_owned();
-            // The ledger reads a plain message as if its metadata took no place. A `DeadLetter` that is ours only with one
-            // more place is one that only a forger writes.
+            // The ledger reads a plain message as if its metadata took no place. A `DeadLetter` that is valid only with
+            // one more place would be a forger's.
             let is_ours = |attributes: &Attributes| dead_letter(attributes).is_some();
             let without = is_ours(&attributes);
             attributes.insert("Redeliver".to_owned(), Attribute::string(metadata));
@@ -115,12 +114,12 @@ pub fn produce(
     }
     if expected == Expected::Handled && rng.random_bool(mix.oversize) {
         let slack = [0, 1, 40, 150, 400, 1000, 3000, 6000][rng.random_range(0..8)];
-        // The reserved name is dropped on the way: keep the size what it is.
+        // The reserved name is dropped on the way: keep the size unchanged.
         attributes.remove("Failure");
         let bytes = MESSAGE_BYTES_MAX - slack - attributes_size(&attributes);
         body = if plain { plain_body_of(&body, bytes) } else { grown(&body, bytes) };
     }
-    // Of a generator of its own: a seed without such messages is what it was before there were any.
+    // Drawn from another generator, so that a seed's run without such messages stays the same as before they existed.
     let own = &mut StdRng::seed_from_u64(n as u64);
     let is_small = body.len() < MESSAGE_BYTES_MAX / 2;
     if expected == Expected::Handled && is_small && own.random_bool(mix.brimful) {
@@ -170,7 +169,7 @@ struct Limits {
     max_attempts: Option<u32>,
 }
 
-/// A valid body, in any of the shapes that JSON allows.
+/// A valid body, in any form that JSON allows.
 fn body(
     n: usize,
     id: &str,
@@ -259,7 +258,7 @@ fn body(
     format!("{space}{{{space}{}{space}}}{space}", members.join(","))
 }
 
-/// A body that is no valid message, and the code that must be given to it.
+/// An invalid body, and its required code.
 fn poison(n: usize, id: &str, mix: &ContentMix, rng: &mut impl Rng) -> (String, &'static str) {
     const FORMAT: &str = "INVALID_MESSAGE_FORMAT";
     const SCHEMA: &str = "INVALID_MESSAGE_SCHEMA";
@@ -270,7 +269,7 @@ fn poison(n: usize, id: &str, mix: &ContentMix, rng: &mut impl Rng) -> (String, 
     };
     let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
     let all = [
-        // Of the user's own schema for `data`, where there is one.
+        // A violation of the user's schema for `data`, if there is one.
         (format!(r#"{{{good},"data":{{"m":"{m}","forbidden":true}}}}"#), SCHEMA),
         (format!("{m} is not JSON"), FORMAT),
         (format!(r#"["{m}"]"#), FORMAT),
@@ -317,14 +316,14 @@ fn poison(n: usize, id: &str, mix: &ContentMix, rng: &mut impl Rng) -> (String, 
         with(r#""redrive_count":-1"#),
         with(r#""expires_at":"\ud800""#),
     ];
-    // Where plain messages are taken, what does not mean to be an envelope is one.
+    // With plain messages enabled, a body that is not meant as an envelope is a plain message.
     let is_poison = |(body, _): &(String, _)| mix.plain == 0.0 || means_to_be_an_envelope(body);
     let all: Vec<_> = all.into_iter().skip(usize::from(!mix.data_schema)).filter(is_poison).collect();
     let choice = rng.random_range(0..all.len());
     all.into_iter().nth(choice).expect("within the list")
 }
 
-/// The message attribute that has the id of a plain message, if `Redeliver` does not say it.
+/// The message attribute with the id of a plain message without `Redeliver`.
 pub const ID_ATTRIBUTE: &str = "order-id";
 
 /// By the documentation: a JSON object with `data`, and with a `metadata` that has a `message_id`.
@@ -341,7 +340,7 @@ fn metadata_of(body: &str) -> Option<&str> {
     members.get("metadata").map(|metadata| metadata.get())
 }
 
-/// Anything that SQS takes.
+/// Any body that SQS accepts.
 fn plain_body(n: usize, rng: &mut impl Rng) -> String {
     let m = marker(n);
     let all = [
@@ -379,14 +378,14 @@ fn attributes(mix: &ContentMix, start: chrono::DateTime<chrono::Utc>, rng: &mut 
     if rng.random_bool(mix.forged) {
         all.extend(forged(start, rng));
     }
-    // Names like ours come first, and stay.
+    // Names like ours come first, and are kept.
     while all.len() > 10 {
         all.pop_last();
     }
     all
 }
 
-/// The same message with a member of `data` that fills it up to so many bytes.
+/// The same message, filled up to this size by a member of `data`.
 fn grown(body: &str, bytes: usize) -> String {
     let Some(at) = body.find("\"data\":\t{ ").map(|at| at + "\"data\":\t{ ".len()) else {
         return body.to_owned();

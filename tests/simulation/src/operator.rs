@@ -1,4 +1,4 @@
-//! Somebody who sends final records back, and whose program dies, too.
+//! An operator who sends final records back, and whose program dies, too.
 
 use std::path::Path;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::ledger::Actor;
 use crate::probe::Probe;
 use crate::world::World;
 
-/// Works while faults last.
+/// Works until the end of the faults.
 pub async fn operate(
     world: &World,
     schema: &MessageSchema,
@@ -48,7 +48,7 @@ pub async fn operate(
     }
 }
 
-/// As the SQS console does it: body and attributes as they are.
+/// Moves a message like the SQS console: body and attributes unchanged.
 async fn move_back(from: &Probe<'_>, to: &Probe<'_>) {
     let request = Receive { max_messages: 10, wait: Duration::ZERO, visibility: None };
     let Ok(records) = from.receive(request).await else {
@@ -73,7 +73,7 @@ async fn move_back(from: &Probe<'_>, to: &Probe<'_>) {
     }
 }
 
-/// The program's own code. What it cannot do it leaves for the next time.
+/// Runs the program's own code. The rest is left for the next time.
 async fn redrive(from: &Probe<'_>, to: &Probe<'_>, plan: &Plan, journal: &Path) {
     let Ok(mut journal) = Journal::open(journal, "simulation", from.arn(), to.arn()) else {
         return;
@@ -90,7 +90,7 @@ async fn redrive(from: &Probe<'_>, to: &Probe<'_>, plan: &Plan, journal: &Path) 
             stop_after_failures_percent: 100,
             watch: Duration::from_secs(15),
         },
-        // Copies make copies here, too.
+        // Copies create copies here, too.
         interrupted: &|| from.world.is_tired(),
         progress: &|_| {},
     };

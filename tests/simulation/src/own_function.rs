@@ -1,5 +1,5 @@
-//! A user's own function as the target: the product's protocol around a runtime without a process. It reads each event with a
-//! reader of its own, and answers in the words of Lambda's runtimes.
+//! A user's own function as the target: the product's protocol around a runtime without a process. It parses each event
+//! with its own reader, and answers like Lambda's runtimes.
 
 use std::collections::HashMap;
 use std::future::pending;
@@ -24,11 +24,11 @@ pub struct Simulated<'a> {
     calls: Mutex<Calls>,
 }
 
-/// The calls that are under way, in the order in which they began.
+/// The running calls, in the order in which they began.
 #[derive(Default)]
 struct Calls {
     under_way: Vec<Call>,
-    /// A call was cut off, so that those that waited for its invocation are broken off.
+    /// A call was cut off, which breaks off those that waited for its invocation.
     has_cut_off: bool,
 }
 
@@ -41,7 +41,7 @@ struct Call {
     said: Option<Said>,
 }
 
-/// What the handler sees of a record.
+/// The handler's view of a record.
 #[derive(Clone, Debug, PartialEq)]
 struct Record {
     sqs_message_id: String,
@@ -51,17 +51,17 @@ struct Record {
     message_group_id: Option<String>,
 }
 
-/// A record of an event, and what its handler does with it.
+/// A record of an event, and the handler's action.
 struct Given {
     call: CallId,
     record: Record,
     act: Act,
 }
 
-/// What the handler has said of a record.
+/// The handler's answer for a record.
 #[derive(Clone)]
 enum Said {
-    /// It is done: the body that it was given.
+    /// Done; with the body that it received.
     Done(String),
     Failed(Failure),
 }
@@ -81,7 +81,7 @@ impl Failure {
     }
 }
 
-/// If it is dropped before its call has ended, that was cut off.
+/// A call that was cut off if this is dropped before its end.
 struct UnderWay<'a> {
     runtime: &'a Simulated<'a>,
     call: CallId,
@@ -96,7 +96,7 @@ impl Drop for UnderWay<'_> {
 }
 
 impl<'a> Simulated<'a> {
-    /// A runtime that nobody has called yet.
+    /// A runtime before its first call.
     #[must_use]
     pub fn new(world: &'a World, handler_event: HandlerEvent) -> Self {
         Self { world, handler_event, calls: Mutex::default() }
@@ -113,8 +113,8 @@ impl<'a> Simulated<'a> {
     }
 }
 
-/// Calls the function for a message that the ledger knows of, and tells the ledger what the handler has said: that, and not
-/// what the product makes of it.
+/// Calls the function for a message that the ledger knows, and reports the handler's own answer to the ledger, not the
+/// product's interpretation.
 pub(crate) async fn call(
     function: &OwnFunction<Simulated<'_>>,
     invocation: Invocation<'_>,
@@ -130,7 +130,7 @@ pub(crate) async fn call(
     let outcome = function.invoke(invocation).await;
     let said = runtime.ends(call).and_then(|call| call.said);
     drop(under_way);
-    // An invocation's calls come back at the same time, and it must be known which one a circuit breaker saw first.
+    // An invocation's calls return at the same time, and the ledger must know which one a circuit breaker saw first.
     world.take_a_moment().await;
     match said {
         Some(Said::Done(body)) => world.ledger().processed(call, &body, world.clock.now()),
@@ -177,7 +177,7 @@ impl Runtime for Simulated<'_> {
 
 /// The event.
 impl Simulated<'_> {
-    /// The records of an event are of calls that have just begun, in their order.
+    /// The records of an event belong to calls that have just begun, in order.
     fn begin(&self, event: &Event<'_>) -> Result<Vec<Given>, Violation> {
         let records = read(&event.json).ok_or("it cannot be read")?;
         let is_one = self.handler_event == HandlerEvent::Record;
@@ -271,7 +271,7 @@ impl Simulated<'_> {
             self.say(records, |given| Said::Done(given.record.body.clone()));
             return self.success();
         };
-        // One word for all: their own, or that of the first that failed.
+        // One answer for all: their common one, or that of the first failure.
         let all_fail_so = records.iter().all(|given| given.act == failing.act);
         let is_list = records.len() > 1 || world.draw() < 0.3;
         let is_in_list = is_list && matches!(failing.act, Act::Fail("transient", _, None));
@@ -283,7 +283,7 @@ impl Simulated<'_> {
         self.list(records)
     }
 
-    /// What names no failure is a success.
+    /// An answer that names no failure is a success.
     fn success(&self) -> Answer {
         self.one_of(&[
             "null",
@@ -299,7 +299,7 @@ impl Simulated<'_> {
         ])
     }
 
-    /// All have failed: nobody knows what the handler means.
+    /// All have failed: the answer cannot be understood.
     fn unclear(&self, records: &[Given]) -> Answer {
         if self.world.draw() < 0.1 {
             self.say_all(records, Failure::transient("Function.ResponseSizeTooLarge"));
@@ -326,7 +326,7 @@ impl Simulated<'_> {
         ])
     }
 
-    /// All have failed so.
+    /// All have failed with this error.
     fn failure(&self, act: Act) -> (Answer, Failure) {
         let Self { world, .. } = *self;
         let (outcome, error_type, after) = match act {
@@ -365,7 +365,8 @@ impl Simulated<'_> {
         (answer, Failure { kind, error_type, after, unavailable })
     }
 
-    /// `batchItemFailures`, in which a record can only fail, in any order. Of copies with one identifier the last counts.
+    /// `batchItemFailures`, in any order, which lists only failures. Of copies with the same identifier the last one
+    /// counts.
     fn list(&self, records: &[Given]) -> Answer {
         let Self { world, .. } = *self;
         let mut list = Vec::new();

@@ -1,4 +1,4 @@
-//! A retry policy as its documentation says, written anew: the ledger must not ask the code that it audits.
+//! An independent retry policy, by its documentation: the ledger must not use the code that it audits.
 
 mod breaker;
 
@@ -9,23 +9,22 @@ use serde_json::{Value, json};
 
 pub use breaker::{BreakerKnob, BreakerModel};
 
-/// What error types the simulated target knows, and what the functions add.
+/// The error types of the simulated target, and those that the functions add.
 pub const ERROR_TYPES: [&str; 4] = ["HttpStatus.503", "HttpStatus.418", "Db.Busy", "Order.Unknown"];
 
-/// A policy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PolicyModel {
     /// Retries after the first processing.
     pub max_attempts: u32,
-    /// Delays before each.
+    /// Delays before each retry.
     pub backoff: BackoffModel,
-    /// How they are spread.
+    /// The spread of the delays.
     pub jitter: JitterModel,
-    /// Whether delays may be above 900 s.
+    /// True if delays may exceed 900 s.
     pub long_delays: bool,
-    /// Redeliveries a second, at most.
+    /// Maximum number of redeliveries a second.
     pub paced: Option<f64>,
-    /// Calls at once after a blip, and the milliseconds before each.
+    /// Number of immediate retries after a blip, and the milliseconds before each.
     pub immediate: Option<(u32, u64)>,
     /// Age limit.
     pub max_age_seconds: Option<u32>,
@@ -33,9 +32,9 @@ pub struct PolicyModel {
     pub retryable: Vec<&'static str>,
     /// Globs.
     pub non_retryable: Vec<&'static str>,
-    /// Whether messages are held while their target is down.
+    /// The circuit breaker's setting.
     pub breaker: BreakerKnob,
-    /// How often SQS may move a message.
+    /// Limit on SQS's moves of a message.
     pub max_redrives: Option<u32>,
 }
 
@@ -55,18 +54,18 @@ pub enum BackoffModel {
 /// See [`PolicyModel`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JitterModel {
-    /// The uniform backoff has no other.
+    /// The only one of the uniform backoff.
     Uniform,
     /// By its name.
     Named(&'static str),
-    /// So much more.
+    /// Adds up to this much.
     Additive(u64),
 }
 
-/// What a delay is keyed by, as `core::backoff` specifies its generator.
+/// The key of a delay, by `core::backoff`'s specification of its generator.
 #[derive(Clone, Copy, Debug)]
 pub struct Key<'a> {
-    /// As it is written.
+    /// As written.
     pub message_id: &'a str,
     /// `redrive_generation`.
     pub generation: u32,
@@ -89,46 +88,46 @@ impl Key<'_> {
     }
 }
 
-/// A number of this range: each is as likely.
+/// A number in this range, uniformly.
 fn within(word: u64, least: u64, most: u64) -> u64 {
     let above = (u128::from(word) * u128::from(most - least + 1)) >> 64;
     least + u64::try_from(above).unwrap_or(0)
 }
 
-/// A delay that is not the policy's.
+/// A delay from the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// The target's: no retry comes sooner, nor sooner than the policy has it.
+    /// The target's floor: no retry comes sooner, nor sooner than the policy's delay.
     Floor(u64),
-    /// Of a snooze: it stands for the policy's.
+    /// A snooze's: replaces the policy's.
     Snooze(u64),
 }
 
 impl Asked {
-    /// What an answer of this kind asks for.
+    /// The delay that an answer of this kind asks for.
     #[must_use]
     pub fn of(kind: &str, after: Option<u64>) -> Option<Self> {
         after.map(if kind == "snooze" { Self::Snooze } else { Self::Floor })
     }
 }
 
-/// Retryable, or not, or nothing that the target said.
+/// The classification of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// Spends an attempt.
     Transient,
-    /// Ends it.
+    /// Not retried.
     Permanent,
-    /// Spends none.
+    /// Spends no attempt.
     Free,
-    /// It was not called, since its target is down.
+    /// Not called because the target is down.
     Held,
     /// SQS moved it.
     Moved,
 }
 
 impl PolicyModel {
-    /// Any policy; where delays are long, up to so many seconds.
+    /// Any policy; long delays are up to `longest` seconds.
     pub fn random(rng: &mut impl Rng, longest: u64) -> Self {
         let long_delays = rng.random_bool(0.3);
         let longest = if long_delays { longest } else { 900 };
@@ -158,7 +157,7 @@ impl PolicyModel {
             _ => JitterModel::Named(jitters[rng.random_range(0..jitters.len())]),
         };
         let max_attempts = if rng.random_bool(0.05) { 0 } else { rng.random_range(1..=12) };
-        // Near a few delays an age limit decides often, far beyond them only after a long fault.
+        // Within a few delays an age limit decides often, far beyond them only after a long fault.
         let far = if long_delays { 500_000 } else { 20_000 };
         let farthest =
             if rng.random_bool(0.5) { 60 + 2 * u32::try_from(longest).unwrap_or(far) } else { far };
@@ -186,7 +185,7 @@ impl PolicyModel {
         }
     }
 
-    /// As `RETRY_POLICY` has it.
+    /// The document for `RETRY_POLICY`.
     #[must_use]
     pub fn json(&self) -> String {
         let mut backoff = match &self.backoff {
@@ -230,7 +229,7 @@ impl PolicyModel {
         document.to_string()
     }
 
-    /// What becomes of a failure of this kind and type.
+    /// The class of a failure of this kind and type.
     #[must_use]
     pub fn class(&self, kind: &str, error_type: &str) -> Class {
         match kind {
@@ -253,7 +252,7 @@ impl PolicyModel {
         }
     }
 
-    /// The least and the most delay before retry `attempt`.
+    /// The shortest and the longest delay before retry `attempt`.
     #[must_use]
     pub fn delay_range(&self, attempt: u32) -> (u64, u64) {
         let base = match &self.backoff {
@@ -282,7 +281,8 @@ impl PolicyModel {
         }
     }
 
-    /// The delay of this very retry, to the second. What is asked for gets up to 10 % more, within the limit of the policy.
+    /// The exact delay of this retry, in seconds. A delay that the target asked for gets up to 10 % more, within the
+    /// policy's limit.
     #[must_use]
     pub fn delay(&self, key: Key<'_>, asked: Option<Asked>) -> u64 {
         let [spread, extra] = key.words();
@@ -309,13 +309,13 @@ impl PolicyModel {
         breaker::redrive_delay(key, count)
     }
 
-    /// For how long a message is held in all.
+    /// Limit on the total time that a message is held.
     #[must_use]
     pub fn hold_seconds_max(&self) -> u64 {
         self.settings().hold_seconds_max
     }
 
-    /// Without a member of its own: the default ones.
+    /// The breaker's settings, or the default ones.
     fn settings(&self) -> BreakerModel {
         match &self.breaker {
             BreakerKnob::On(breaker) => breaker.clone(),
@@ -323,19 +323,19 @@ impl PolicyModel {
         }
     }
 
-    /// How often a message comes back that SQS has moved.
+    /// Limit on the returns of a message that SQS has moved.
     #[must_use]
     pub fn redrives_max(&self) -> u32 {
         self.max_redrives.unwrap_or(20)
     }
 
-    /// The longest delay of a re-send whose own is at most so long: one `DelaySeconds`, where many wait.
+    /// The longest delay of a re-send whose own is at most `most`: one `DelaySeconds` if pacing stretches it.
     #[must_use]
     pub fn stretched(&self, most: u64) -> u64 {
         if self.paced.is_some() { most.max(900) } else { most }
     }
 
-    /// The longest delay, whatever asks for it.
+    /// The longest delay of any kind.
     #[must_use]
     pub fn limit(&self) -> u64 {
         if self.long_delays { 43_200 } else { 900 }

@@ -1,4 +1,4 @@
-//! A queue as one actor sees it: requests and answers take their time, and the ledger sees what they did.
+//! A queue for one actor: requests and answers take time, and the ledger sees their effects.
 
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::ReceivedMessage;
@@ -11,14 +11,11 @@ use redeliver_embedded::EmbeddedQueue;
 use crate::ledger::Actor;
 use crate::world::World;
 
-/// One actor's way to one queue.
+/// One actor's access to one queue.
 #[derive(Clone, Copy)]
 pub struct Probe<'a> {
-    /// The world.
     pub world: &'a World,
-    /// The queue.
     pub queue: &'a EmbeddedQueue,
-    /// Who asks.
     pub actor: Actor,
 }
 

@@ -42,27 +42,25 @@ use crate::world::{Witness, World};
 /// The functions' role.
 const FUNCTIONS_ROLE: &str = "AROAFUNCTIONS00000000";
 
-/// How a run ended well.
+/// A run that passed.
 #[derive(Clone, Debug)]
 pub struct Passed {
     /// Equal for equal runs.
     pub digest: u64,
     /// What came out.
     pub balance: Balance,
-    /// Changes of queues that were checked.
+    /// Checked changes of queues.
     pub changes: u64,
-    /// Virtual time.
+    /// Virtual seconds.
     pub seconds: f64,
 }
 
-/// How a run ended badly.
+/// A run that failed.
 #[derive(Clone, Debug)]
 pub struct Failed {
-    /// All that it was made of.
     pub knobs: Knobs,
-    /// The rule that was broken.
     pub violation: Violation,
-    /// What happened before, oldest first.
+    /// The preceding changes, oldest first.
     pub trace: Vec<String>,
 }
 
@@ -79,7 +77,7 @@ impl fmt::Display for Failed {
     }
 }
 
-/// Compiled once: that takes longer than many a run.
+/// Compiled once, which takes longer than many a run.
 pub struct Schemas {
     default: MessageSchema,
     with_data: MessageSchema,
@@ -94,12 +92,12 @@ impl Default for Schemas {
 
 struct Queues {
     source: EmbeddedQueue,
-    /// The same queue for the functions, which send in a role of their own.
+    /// The source queue as the functions send to it, in their own role.
     resent: EmbeddedQueue,
     intermediate: EmbeddedQueue,
     annotation: EmbeddedQueue,
     final_dlq: EmbeddedQueue,
-    /// Of the source queue.
+    /// The times of the source queue.
     times: QueueTimes,
 }
 
@@ -123,7 +121,7 @@ impl<'a> Wiring for &'a Queues {
 /// Runs to the end, or to the first broken rule.
 ///
 /// # Errors
-/// The first broken rule, with all that is needed to understand it.
+/// The first broken rule, with everything needed to understand it.
 pub fn run(knobs: Knobs, schemas: &Schemas) -> Result<Passed, Box<Failed>> {
     let told = knobs.clone();
     let died = |panic: Box<dyn Any + Send>| {
@@ -145,7 +143,7 @@ fn run_all(knobs: Knobs, schemas: &Schemas) -> Result<Passed, Box<Failed>> {
     let asynchronous = knobs.strategy == Strategy::AsyncRetry;
     let destinies = (knobs.target.always_transient, knobs.target.always_permanent);
     let messages = (0..knobs.messages).map(|n| produce(n, &knobs.content, destinies, start, &mut rng));
-    // An event has a payload, and nothing beside it.
+    // An event has only a payload.
     let bare = |message: Produced| {
         let content = Content { body: message.content.body, ..Content::default() };
         Produced { content, max_attempts: None, expires_after_seconds: None, ..message }
@@ -157,7 +155,7 @@ fn run_all(knobs: Knobs, schemas: &Schemas) -> Result<Passed, Box<Failed>> {
     let queues = clock.block_on(create(&sqs, &knobs));
     let arns = [&queues.source, &queues.intermediate, &queues.annotation, &queues.final_dlq].map(Queue::arn);
     let ledger = Ledger::new(&knobs, &messages, arns, start);
-    // The log of changes begins.
+    // Starts the log of changes.
     let _none = sqs.take_changes();
     sqs.set_faults(knobs.fault_plan());
     sqs.set_counts_lag(Duration::from_secs(60));
@@ -177,7 +175,7 @@ fn run_all(knobs: Knobs, schemas: &Schemas) -> Result<Passed, Box<Failed>> {
     }
 }
 
-/// The queues with the counts and retentions of the stack.
+/// The queues, with the counts and retentions of the stack.
 async fn create(sqs: &EmbeddedSqs, knobs: &Knobs) -> Queues {
     let visibility = VisibilitySeconds::new(knobs.visibility_seconds()).expect("a few minutes");
     let create = async |name: &str, days: u64, redrive: Option<(&EmbeddedQueue, u16)>| {
@@ -300,14 +298,14 @@ fn functions<'a>(
 fn policy(Knobs { policy, strategy, .. }: &Knobs) -> Policy {
     let policy = policy.json();
     let read = match strategy {
-        // Whose own defaults the model does not have.
+        // The model does not have this strategy's defaults.
         Strategy::AsyncRetry => Policy::from_json(&policy),
         strategy => strategy.policy(&policy),
     };
     read.expect("the policy model writes valid policies")
 }
 
-/// Sends all messages, spread over the time of faults; each until it is confirmed.
+/// Sends all messages, spread over the time of the faults; repeats each until it is confirmed.
 async fn produce_all(world: &World, source: &EmbeddedQueue, events: &EventQueue) {
     let probe = Probe { world, queue: source, actor: Actor::Producer };
     let pause_ms = 1000 * world.knobs.fault_seconds / (world.messages.len() as u64 / 10 + 1);
@@ -342,23 +340,23 @@ async fn send_until_confirmed(world: &World, probe: &Probe<'_>, content: Content
     }
 }
 
-/// Phase two: no more faults, and everything must settle in the time that the policy needs for it.
+/// Phase two: no more faults, and everything must settle within the time that the policy allows.
 async fn heal_and_settle(world: &World, queues: &Queues) {
     let end =
         world.clock.now() + TimeDelta::seconds(i64::try_from(world.knobs.fault_seconds).unwrap_or(i64::MAX));
-    // Copies make copies: a run whose faults make too many of them heals early.
+    // Copies create copies: a run whose faults create too many is healed early.
     while world.clock.now() < end && !world.is_tired() {
         world.clock.sleep(Duration::from_secs(10)).await;
     }
     world.heal();
-    // What began among faults may still end badly: a long poll, a call, the answers on their way.
+    // Operations that began during the faults may still fail: a long poll, a call, the answers on their way.
     world.clock.sleep(Duration::from_secs(30 + 3 * world.knobs.invocation_seconds)).await;
     world.ledger().heal(world.clock.now());
     let Knobs { policy, fault_seconds, .. } = &world.knobs;
-    // Each retry, each snooze left, and each visibility timeout; the producer may still be sending.
+    // Each retry, each remaining snooze, and each visibility timeout; the producer may still be sending.
     let rounds = u64::from(policy.max_attempts) + 100 + 15;
     let moves = 5 * u64::from(policy.redrives_max()) * (900 + world.knobs.visibility_seconds() + 600);
-    // A target that is down for some messages for ever keeps them as long as they may be held.
+    // A target that is always down for some messages keeps them until their hold limit.
     let held = policy.hold_seconds_max() + 900;
     let patience =
         4 * fault_seconds + held + moves + rounds * (policy.limit() + world.knobs.visibility_seconds() + 600);

@@ -1,4 +1,4 @@
-//! The target: it answers as the knobs say, and tells the ledger.
+//! The target: it answers by the knobs, and reports to the ledger.
 
 use std::future::pending;
 use std::panic::resume_unwind;
@@ -15,7 +15,7 @@ use crate::own_function::{self, Simulated};
 use crate::policy::ERROR_TYPES;
 use crate::world::World;
 
-/// What it says to people.
+/// Its error details.
 pub(crate) const DETAILS: &str = "the simulated target says no: é \u{0}";
 
 /// The target of a process.
@@ -24,18 +24,18 @@ pub struct Target<'a> {
     own_function: Option<OwnFunction<Simulated<'a>>>,
 }
 
-/// What it does with a call.
+/// Its reaction to a call.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Act {
     Succeed,
     Fail(&'static str, &'static str, Option<u64>),
-    /// It says that it is down.
+    /// It reports that it is down.
     Unavailable(&'static str),
     Panic,
     Hang,
 }
 
-/// A call that is under way.
+/// A running call.
 pub(crate) struct Calling<'a> {
     world: &'a World,
     pub(crate) call: CallId,
@@ -75,7 +75,7 @@ impl Handler for Target<'_> {
         match self.act(message) {
             Act::Succeed => {
                 world.ledger().processed(call, message.body, world.clock.now());
-                // The answer has a way to go, on which the process may die.
+                // The process may die while the answer is on its way.
                 world.travel().await;
                 calling.returns();
                 Ok(())
@@ -109,7 +109,7 @@ impl Handler for Target<'_> {
 }
 
 impl<'a> Target<'a> {
-    /// As the knobs say, for a process that begins.
+    /// A target by the knobs, for a new process.
     #[must_use]
     pub fn new(world: &'a World) -> Self {
         let own_function = world.knobs.own_function;
@@ -144,7 +144,7 @@ impl<'a> Target<'a> {
         } else if world.strikes(permanent) {
             Act::Fail("permanent", refused, None)
         } else if world.strikes(retry_after) {
-            // For ever, at once (as of a date that is past by the target's clock), and nearly so, too.
+            // Includes the longest delay, no delay (a date that is past by the target's clock), and nearly so.
             let after = match world.draw() {
                 ..0.1 => u64::MAX / 2,
                 0.1..0.2 => 0,

@@ -1,4 +1,4 @@
-//! What all actors of a run share.
+//! The shared state of a run's actors.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,24 +16,20 @@ use crate::knobs::{Down, Knobs, Outage, Shape, Silences};
 use crate::ledger::Ledger;
 use crate::messages::Produced;
 
-/// Changes of queues after which a run is healed, whatever its knobs say.
+/// Changes of queues after which a run is healed, whatever its knobs are.
 const CHANGES_IN_FAULTS: u64 = 30_000;
 
 /// One run's world.
 pub struct World {
-    /// Its knobs.
     pub knobs: Knobs,
-    /// Its messages.
     pub messages: Vec<Produced>,
-    /// Its time.
     pub clock: VirtualClock,
-    /// Its SQS.
     pub sqs: EmbeddedSqs,
     ledger: Mutex<Ledger>,
     rng: Mutex<StdRng>,
     invocations: AtomicU64,
     environments: AtomicU64,
-    /// Calls of the target that were told when to end.
+    /// Calls of the target with a fixed end.
     calls: AtomicU64,
     start: Timestamp,
     healed: AtomicBool,
@@ -41,7 +37,7 @@ pub struct World {
 }
 
 impl World {
-    /// A world in which nothing has happened yet.
+    /// A world before its first event.
     #[must_use]
     pub fn new(knobs: Knobs, messages: Vec<Produced>, sqs: EmbeddedSqs, ledger: Ledger) -> Self {
         Self {
@@ -60,12 +56,12 @@ impl World {
         }
     }
 
-    /// The ledger. One thread runs everything, so nobody ever waits for it.
+    /// The ledger. Everything runs on one thread, so it is never contended.
     pub fn ledger(&self) -> MutexGuard<'_, Ledger> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// True with this probability while faults last, and never afterwards.
+    /// True with this probability during the faults, and never afterwards.
     pub fn strikes(&self, chance: f64) -> bool {
         !self.is_healed() && chance > 0.0 && self.rng().random_bool(chance)
     }
@@ -84,11 +80,11 @@ impl World {
     pub fn heal(&self) {
         self.healed.store(true, Ordering::Relaxed);
         self.sqs.set_faults(FaultPlan::default());
-        // It must be seen when all queues are empty.
+        // The counts must show when all queues are empty.
         self.sqs.set_counts_lag(Duration::ZERO);
     }
 
-    /// Whether faults are over.
+    /// True if faults are over.
     pub fn is_healed(&self) -> bool {
         self.healed.load(Ordering::Relaxed)
     }
@@ -98,8 +94,8 @@ impl World {
         self.over.store(true, Ordering::Relaxed);
     }
 
-    /// Whether no more faults and no more of an operator's work are due: the time for them is over, or so much has happened
-    /// that the run would not end.
+    /// True if faults and an operator's work should end: their time is over, or the run has had so many changes that it
+    /// would not end.
     pub fn is_tired(&self) -> bool {
         self.is_healed() || self.ledger().changes() > CHANGES_IN_FAULTS
     }
@@ -114,8 +110,8 @@ impl World {
         self.environments.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// A call of the target takes a few milliseconds, and no two calls end at the same nanosecond: so it is known which
-    /// one a circuit breaker saw first.
+    /// Lets a call of the target take a few milliseconds. No two calls end at the same nanosecond, so the ledger knows
+    /// which one a circuit breaker saw first.
     pub async fn take_a_moment(&self) {
         let call = self.calls.fetch_add(1, Ordering::Relaxed) % 999_999 + 1;
         let now = self.clock.now().trunc_subsecs(3);
@@ -125,7 +121,7 @@ impl World {
         self.clock.sleep_until(end).await;
     }
 
-    /// A slow target may take longer than there is time.
+    /// A slow target may take longer than the invocation has.
     pub async fn be_slow(&self) {
         if self.strikes(self.knobs.target.slow) {
             let most = 2000 * self.knobs.invocation_seconds;
@@ -133,7 +129,7 @@ impl World {
         }
     }
 
-    /// How the target is down for messages of this tenant, if it is.
+    /// The outage for messages of this tenant, if there is one.
     pub fn outage(&self, tenant: Option<&str>) -> Option<Down> {
         let Outage { shape, down, from_seconds, seconds } = self.knobs.outage?;
         let since = (self.clock.now() - self.start).num_seconds() - i64::from(from_seconds);
@@ -149,7 +145,7 @@ impl World {
         is_down.then_some(down)
     }
 
-    /// Whether the run ends: it was finished, or a rule was broken.
+    /// True if the run is finished, or a rule was broken.
     pub fn is_over(&self) -> bool {
         self.over.load(Ordering::Relaxed) || self.ledger().violation().is_some()
     }
@@ -163,14 +159,14 @@ impl World {
         }
     }
 
-    /// Whether the answer to what is accepted now does not come in time.
+    /// True if a request that is accepted now is not answered in time.
     pub fn is_silent(&self) -> bool {
         let Silences { every_seconds, seconds } = self.knobs.silences;
         let now = u64::try_from(self.clock.now().timestamp()).unwrap_or(0);
         !self.is_healed() && now.checked_rem(every_seconds).is_some_and(|since| since < seconds)
     }
 
-    /// What comes instead of the answer to something that was accepted in a silence; `None` where the answer itself comes, late.
+    /// Replaces the answer to a request that was accepted during a silence; `None` if the answer itself comes, late.
     pub async fn silence(&self) -> Option<Fault> {
         let (fault, seconds_max) = match self.up_to(3) {
             0 => return std::future::pending().await,
@@ -194,7 +190,7 @@ impl World {
     }
 }
 
-/// A clock that is wrong by a constant.
+/// A clock with a constant error.
 #[derive(Clone, Debug)]
 pub struct SkewedClock {
     clock: VirtualClock,
@@ -202,7 +198,7 @@ pub struct SkewedClock {
 }
 
 impl SkewedClock {
-    /// By so much.
+    /// The error in milliseconds.
     #[must_use]
     pub fn skew_ms(&self) -> i64 {
         self.skew_ms
@@ -219,7 +215,7 @@ impl Clock for SkewedClock {
     }
 }
 
-/// Tells the ledger what functions say of themselves.
+/// Passes the functions' events to the ledger.
 #[derive(Clone, Copy)]
 pub struct Witness<'a>(pub &'a World);
 

@@ -1,4 +1,5 @@
-//! What the attributes of an arriving message are: the producer's, and ours. Read by the documentation, not by the code.
+//! The attributes of an arriving message, separated into the producer's and ours, by the documentation instead of the
+//! code.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,16 +9,16 @@ use serde_json::{Map, Value};
 
 use super::copies::document;
 
-/// What arrives, whoever wrote it.
+/// The attributes of an arriving message.
 pub(crate) struct Arrival {
-    /// The producer's attributes, whole.
+    /// The producer's attributes, unfolded.
     pub(crate) producer: Attributes,
-    /// The `DeadLetter` of ours that it still had: it was in the final DLQ.
+    /// Our `DeadLetter`, if it still had one: it was in the final DLQ.
     pub(crate) record: Option<Value>,
 }
 
-/// `Failure` is never the producer's; what a verdict or a hop folds is put back if SQS takes all of it. Then `DeadLetter` is
-/// ours, and with it `ErrorType` and `ErrorDetails`, if we can have written it.
+/// `Failure` is never the producer's; attributes folded in a verdict or a hop are restored if SQS accepts all of them.
+/// Then `DeadLetter` is ours, and with it `ErrorType` and `ErrorDetails`, if it is valid.
 pub(crate) fn read(attributes: &Attributes) -> Arrival {
     let mut producer = attributes.clone();
     producer.remove("Failure");
@@ -33,12 +34,12 @@ pub(crate) fn read(attributes: &Attributes) -> Arrival {
     }
 }
 
-/// Our `Failure`, by whoever it is written.
+/// Our `Failure`, or a forgery of it.
 pub(super) fn failure(attributes: &Attributes) -> Option<Map<String, Value>> {
     ours(attributes, "Failure", &[], FAILURE)
 }
 
-/// Our `DeadLetter`, and what is beside it without our own: no message is annotated that has an annotation.
+/// Our `DeadLetter`, and the attributes beside it without ours: an annotated message is not annotated again.
 pub(crate) fn dead_letter(attributes: &Attributes) -> Option<(Value, Attributes)> {
     let required = ["stage", "cause", "dead_lettered_at", "sqs_message_id", "fingerprint"];
     let record = ours(attributes, "DeadLetter", &required, DEAD_LETTER)?;
@@ -48,7 +49,7 @@ pub(crate) fn dead_letter(attributes: &Attributes) -> Option<(Value, Attributes)
     dead_letter(&whole).is_none().then_some((record.into(), whole))
 }
 
-/// What a member of our documents may be.
+/// A condition on a member of our documents.
 type Rule = fn(&Value) -> bool;
 
 const DEAD_LETTER: &[(&str, Rule)] = &[
@@ -90,13 +91,13 @@ fn is_count(value: &Value) -> bool {
     value.as_u64().is_some_and(|count| count <= u32::MAX.into())
 }
 
-/// It travels on as it is: with no character that SQS refuses.
+/// True for text without characters that SQS refuses, since it travels on unchanged.
 fn is_plain_text(value: &Value) -> bool {
     let body = |text: &str| accepts(&Content { body: format!("-{text}"), ..Content::default() }).is_ok();
     value.as_str().is_some_and(body)
 }
 
-/// Any code that a later version may write.
+/// True for any code that a later version may write.
 fn is_verdict(value: &Value) -> bool {
     let is_plain = |character: char| character.is_ascii_uppercase() || character == '_';
     value.as_str().is_some_and(|code| (1..=64).contains(&code.len()) && code.chars().all(is_plain))
@@ -116,14 +117,14 @@ fn are_folded(value: &Value) -> bool {
     value.as_object().is_some_and(|all| all.values().all(is_folded))
 }
 
-/// All that is required, and nothing that breaks a rule. What has no rule a later version may have written.
+/// True if all required members are there and no rule is broken. Members without a rule may be a later version's.
 fn has(members: &Map<String, Value>, required: &[&str], rules: &[(&str, Rule)]) -> bool {
     let keeps =
         |(name, value): (&String, &Value)| rules.iter().all(|(known, rule)| known != name || rule(value));
     required.iter().all(|name| members.contains_key(*name)) && members.iter().all(keeps)
 }
 
-/// The document `name`, where it is such as we write.
+/// The document `name`, if it is valid as ours.
 fn ours(
     attributes: &Attributes,
     name: &str,
@@ -134,7 +135,7 @@ fn ours(
     has(&members, required, rules).then_some(members)
 }
 
-/// With what a document folds; `None` where SQS would not have taken that from a producer.
+/// The attributes with those that a document folds; `None` if SQS would not have accepted them from a producer.
 fn unfolded(others: Attributes, document: &Map<String, Value>) -> Option<Attributes> {
     let mut whole = others;
     for (name, folded) in document.get("folded_attributes").and_then(Value::as_object).into_iter().flatten() {

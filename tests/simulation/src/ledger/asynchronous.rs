@@ -1,4 +1,4 @@
-//! The strategy of failed asynchronous invocations: records of the retry queue, and the invocations that come of them.
+//! The strategy for failed asynchronous invocations: records of the retry queue, and the resulting invocations.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use redeliver_core::message::Timestamp;
@@ -13,7 +13,7 @@ use crate::lambda::FUNCTION_ARN;
 use crate::messages::number;
 use crate::policy::{Class, Key};
 
-/// What a record says.
+/// The content of a record.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Record {
     hash: u64,
@@ -82,20 +82,20 @@ impl Record {
 }
 
 impl Ledger {
-    /// An event of message `n` is in Lambda's queue.
+    /// An event of message `n` was added to Lambda's queue.
     pub fn queued(&mut self, n: usize) {
         if let Some(subject) = self.subjects.get_mut(n) {
             subject.in_lambda += 1;
         }
     }
 
-    /// Whether Lambda has executed all events.
+    /// True if Lambda has executed all events.
     #[must_use]
     pub fn is_lambda_idle(&self) -> bool {
         self.subjects.iter().all(|subject| subject.in_lambda == 0)
     }
 
-    /// An event was executed, and of a failure the retry queue knows.
+    /// An event was executed; a failure has been sent to the retry queue.
     pub fn executed(&mut self, payload: &str, succeeded: bool, now: Timestamp) {
         let Some(n) = number(payload).filter(|n| *n < self.subjects.len()) else { return };
         let subject = &mut self.subjects[n];
@@ -107,7 +107,7 @@ impl Ledger {
         }
     }
 
-    /// Lambda takes an event from the async-retry handler.
+    /// Lambda accepts an event from the async-retry handler.
     pub fn invoked_again(&mut self, function_arn: &str, payload: &str, now: Timestamp) {
         match self.check_invocation(function_arn, payload, now) {
             Ok(n) => {
@@ -160,7 +160,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// A record goes on waiting.
+    /// A record hops.
     pub(super) fn record_hop(&self, send: Send<'_>) -> Result<(), Violation> {
         let delay = TimeDelta::seconds(send.content.delay.get().into());
         let follows = |record: &Record| {
@@ -213,8 +213,8 @@ impl Ledger {
         }
     }
 
-    /// When the function is to be invoked again, to the second. To be asked last: it makes a generator, and an event may have
-    /// many records.
+    /// Due time of the next invocation, to the second. Call it last: it seeds a generator, and an event may have many
+    /// records.
     fn due(&self, record: &Record) -> DateTime<Utc> {
         let key = Key { message_id: &record.request_id, generation: 0, attempt: record.retries_made + 1 };
         record.failed_at + seconds(self.knobs.policy.delay(key, None))

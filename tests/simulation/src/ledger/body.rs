@@ -1,4 +1,4 @@
-//! A body taken apart by `serde_json` alone, and told what it says of its retries.
+//! Parses a body with `serde_json` alone, and reads its retry members.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ const OURS: [&str; 10] = [
     "redrive_count_at_answer",
 ];
 
-/// What a body says of its retries.
+/// The retry members of a body.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Retries {
     pub(crate) attempt: u32,
@@ -33,10 +33,10 @@ pub(crate) struct Retries {
     pub(crate) history: Vec<Past>,
     pub(crate) held_since: Option<DateTime<Utc>>,
     pub(crate) held_seconds: u64,
-    /// It says that it was held, believed or not.
+    /// It claims that it was held, trusted or not.
     pub(crate) tells_of_holds: bool,
     pub(crate) redrives: u32,
-    /// How many of these there were at its last answer.
+    /// The part of them before its last answer.
     pub(crate) redrives_answered: u32,
 }
 
@@ -49,19 +49,19 @@ pub(crate) struct Past {
 }
 
 impl Retries {
-    /// After it came back from the final DLQ, whose record may have told of a later generation than the body does.
+    /// After a return from the final DLQ, whose record may have a later generation than the body.
     pub(crate) fn of_next_generation(&self, told: Option<u32>) -> Self {
         let before = self.generation.max(told).unwrap_or(0);
         let generation = Some(before.min(99) + 1);
         Self { generation, ..Self::default() }
     }
 
-    /// Of a message that redeliver did not send: it has not been held.
+    /// For a message that redeliver did not send: it has not been held.
     pub(crate) fn of_producer(self) -> Self {
         Self { held_since: None, held_seconds: 0, ..self }
     }
 
-    /// Whether both have the same numbers.
+    /// True if both have the same numbers.
     pub(crate) fn counts_are(&self, other: &Self) -> bool {
         let redrives = |told: &Self| (told.redrives, told.redrives_answered);
         let counts =
@@ -69,7 +69,7 @@ impl Retries {
         counts(self) == counts(other)
     }
 
-    /// Moves since its last answer. More at that than in all is nobody's.
+    /// Moves since its last answer. A greater number at the last answer than in all is ignored.
     pub(crate) fn redrives_unanswered(&self) -> u32 {
         if self.redrives_answered > self.redrives {
             self.redrives
@@ -78,14 +78,14 @@ impl Retries {
         }
     }
 
-    /// When it was first sent, given the clock of its delivery.
+    /// Time of the first send, given the `SentTimestamp` of its delivery.
     pub(crate) fn first_sent(&self, sent_at: DateTime<Utc>) -> DateTime<Utc> {
         let was_resent = self.attempt + self.snoozes + self.redrives > 0 || self.tells_of_holds;
         self.first_sent.filter(|first| was_resent && *first <= sent_at).unwrap_or(sent_at)
     }
 }
 
-/// A body: its parts that no re-send may change, as they are written and in their order, and its retries.
+/// A body: the parts that no re-send may change, as written and in order, and its retry members.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Body {
     kept: Vec<(String, String)>,
@@ -93,10 +93,10 @@ pub(crate) struct Body {
 }
 
 impl Body {
-    /// `None` where it is not a JSON object with an object `metadata`.
+    /// `None` unless it is a JSON object with an object `metadata`.
     ///
-    /// What stands between two values is kept as it is written: names with their escapes, commas, white space. Within `metadata`,
-    /// where members come and go, that is each name as it is written up to its value.
+    /// The text between two values is kept as written: names with their escapes, commas, white space. Within
+    /// `metadata`, where members come and go, that is each name as written up to its value.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut kept = Vec::new();
         let mut retries = None;
@@ -128,7 +128,7 @@ impl Body {
         Some(Self { kept, retries: retries? })
     }
 
-    /// Whether both have the same bytes where nothing may change.
+    /// True if both have the same bytes wherever nothing may change.
     pub(crate) fn keeps(&self, other: &Self) -> bool {
         self.kept == other.kept
     }
@@ -164,7 +164,7 @@ fn members(text: &str) -> Option<Vec<(String, &str)>> {
     Some(members.0.into_iter().map(|(name, value)| (name, value.get())).collect())
 }
 
-/// Where a part of a text begins.
+/// Offset of a part in its text.
 fn offset(text: &str, part: &str) -> usize {
     part.as_ptr() as usize - text.as_ptr() as usize
 }
@@ -180,7 +180,7 @@ fn history(text: &str) -> Vec<Past> {
     past.collect()
 }
 
-/// The members of an object in their order.
+/// The members of an object, in order.
 struct Members<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {

@@ -1,5 +1,5 @@
-//! What the circuit breaker of each environment must be by its documentation: made of the calls that were seen, and of
-//! what each of them met. It is told of nothing else, and it asks nobody.
+//! A model of each environment's circuit breaker, by its documentation: built only from the observed calls and their
+//! outcomes.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -11,42 +11,42 @@ use super::{Ledger, Place, Sender, Violation};
 use crate::messages::{Expected, number};
 use crate::policy::{BreakerModel, Class};
 
-/// A message's number, and that of a call among its own.
+/// A message's number, and the call's number among the message's calls.
 pub type CallId = (usize, usize);
 
-/// Of the calls in the window the newest ones count, so many times `minimum_calls`.
+/// Only the newest calls of the window count, this many times `minimum_calls`.
 const NEWEST_CALLS: usize = 5;
-/// So many at once end a slow start.
+/// The level that ends a slow start.
 const LEVEL_MAX: usize = 32;
 
 /// One function environment.
 pub(crate) struct Environment {
     settings: BreakerModel,
-    /// By how much its clock is wrong.
+    /// The error of its clock.
     skew: TimeDelta,
     state: State,
     epoch: u64,
-    /// When it closed last, and how long it would have waited after one more probe.
+    /// Time of its last closing, and the interval that would have followed one more probe.
     closed_before: Option<(DateTime<Utc>, TimeDelta)>,
-    /// When it was open last, if it is not.
+    /// The last time when it was open, if it is not.
     was_open: Option<DateTime<Utc>>,
-    /// Calls that are under way, and in which state they began.
+    /// Running calls, and the state in which they began.
     running: HashMap<CallId, (u64, Why)>,
-    /// All of them, also those that nobody was asked for.
+    /// All of them, also those that bypass the breaker.
     calls: u64,
 }
 
-/// Why a call is made.
+/// The reason for a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Why {
     Allowed,
-    /// Its message was held for as long as it may be: nobody is asked.
+    /// Its message has reached its hold limit: the call bypasses the breaker.
     Overdue,
 }
 
 enum State {
     Closed(VecDeque<Ended>),
-    /// One probe from `early` on, and at `late` at the latest.
+    /// One probe, at `early` at the earliest and at `late` at the latest.
     Open {
         early: DateTime<Utc>,
         late: DateTime<Utc>,
@@ -62,19 +62,19 @@ enum State {
     },
 }
 
-/// A call that is over.
+/// A call that has ended.
 struct Ended {
     at: DateTime<Utc>,
     tenant: Option<String>,
     outage: bool,
 }
 
-/// What an invocation began with.
+/// The state at the start of an invocation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Begun {
     environment: u64,
     at: DateTime<Utc>,
-    /// The first message that asks is the next probe.
+    /// The first message that asks becomes the next probe.
     probe_is_due: bool,
     calls: u64,
 }
@@ -93,8 +93,8 @@ impl Environment {
         }
     }
 
-    /// Messages tell that the target is down; that counts if nothing is known of it, and if it was told after the target
-    /// was found to be back.
+    /// Messages report that the target is down. The report counts if nothing else is known, and if it was sent after
+    /// the target was found to be back.
     fn hears(&mut self, down_since: DateTime<Utc>, told_at: DateTime<Utc>, now: DateTime<Utc>) {
         if self.closed_before.is_some_and(|(at, _)| told_at <= at + self.skew) {
             return;
@@ -133,12 +133,12 @@ impl Environment {
         Ok(())
     }
 
-    /// It is made whatever is known.
+    /// A call that bypasses the breaker.
     fn called_overdue(&mut self, call: CallId) {
         self.running.insert(call, (self.epoch, Why::Overdue));
     }
 
-    /// Whether it was a probe that failed.
+    /// Returns true if it was a failed probe.
     fn ended(&mut self, call: CallId, ended: Ended) -> bool {
         // It began before the target went down, or before it came back.
         let Some((_, why)) = self.running.remove(&call).filter(|(epoch, _)| *epoch == self.epoch) else {
@@ -166,7 +166,7 @@ impl Environment {
                 if of_level.0 < *level {
                     return false;
                 }
-                // A level that met an outage is made again.
+                // A level that met an outage is repeated.
                 *level *= if share(of_level.1, of_level.0) < rate { 2 } else { 1 };
                 *of_level = (0, 0);
                 if *level > LEVEL_MAX {
@@ -174,7 +174,7 @@ impl Environment {
                     self.epoch += 1;
                 }
             }
-            // It was no probe, and says nothing new.
+            // It was not a probe, and brings no news.
             State::Open { .. } if outage && why == Why::Overdue => {}
             State::Open { early, late, next, is_probing } if outage => {
                 (*early, *late) = (now + shortest(*next), now + *next);
@@ -194,7 +194,7 @@ impl Environment {
     }
 
     fn opens(&mut self, now: DateTime<Utc>) {
-        // One that flaps goes on with its long intervals.
+        // A flapping target keeps its long intervals.
         let flaps = self.closed_before.filter(|(at, _)| now - *at < self.interval_max());
         let interval = flaps.map_or(self.interval(), |(_, next)| next);
         let next = (interval * 2).min(self.interval_max());
@@ -223,7 +223,8 @@ fn share(outages: usize, calls: usize) -> f64 {
     outages as f64 / calls as f64
 }
 
-/// One call more; whether it shows that the target is down. Calls count in the window, and outages until an answer follows.
+/// Adds a call; returns true if the calls show an outage. Calls count while in the window, and outages until an answer
+/// follows.
 fn add(calls: &mut VecDeque<Ended>, call: Ended, settings: &BreakerModel) -> bool {
     let (now, outage) = (call.at, call.outage);
     let window = super::seconds(settings.window_seconds);
@@ -235,8 +236,8 @@ fn add(calls: &mut VecDeque<Ended>, call: Ended, settings: &BreakerModel) -> boo
     outage && calls.len() >= minimum && show_an_outage(calls, settings.failure_rate)
 }
 
-/// So large a share of all of them, and of those that are not of the tenant with the most outages (of two such, the one
-/// with fewer calls).
+/// True if the share is reached by all calls, and by those without the tenant with the most outages (of two such, the
+/// one with fewer calls).
 fn show_an_outage(calls: &VecDeque<Ended>, rate: f64) -> bool {
     let outages = calls.iter().filter(|call| call.outage).count();
     if share(outages, calls.len()) < rate {
@@ -265,12 +266,12 @@ impl Ledger {
         }
     }
 
-    /// It is gone, with all that it knew.
+    /// A process ends, and its state is lost.
     pub fn ended(&mut self, environment: u64) {
         self.environments.remove(&environment);
     }
 
-    /// What an environment knows when an invocation begins.
+    /// An environment's knowledge at the start of an invocation.
     pub(super) fn begun(
         &mut self,
         environment: u64,
@@ -289,7 +290,7 @@ impl Ledger {
         Some(Begun { environment, at: now, probe_is_due: known.probe_is_due(now), calls: known.calls })
     }
 
-    /// Since when a message that arrives says that its target is down, and when it was told so.
+    /// The start of the outage that an arriving message reports, and the time of the report.
     fn held_moments_ago(
         &self,
         record: &ReceivedMessage,
@@ -297,7 +298,7 @@ impl Ledger {
     ) -> Option<(DateTime<Utc>, DateTime<Utc>)> {
         let n = number(&record.body).filter(|n| *n < self.subjects.len())?;
         let origin = self.origins.get(&record.sqs_message_id)?;
-        // Of others' words nothing is learned.
+        // Only the functions' reports count.
         if origin.sender != Sender::Functions {
             return None;
         }
@@ -311,12 +312,13 @@ impl Ledger {
         Some((since, origin.sent_at))
     }
 
-    /// The environment whose turn it is, if it has a breaker.
+    /// The environment that is running now, if it has a breaker.
     fn environment(&self) -> Option<u64> {
         Some(self.invocations.get(&self.turn?)?.begun()?.environment)
     }
 
-    /// A call of the target: where there is a breaker, it allows it. The environment, to be told what the call meets.
+    /// Checks that the breaker, if there is one, permits a call of the target. Returns the environment, which needs the
+    /// outcome later.
     pub(super) fn asked(
         &mut self,
         call: CallId,
@@ -326,7 +328,7 @@ impl Ledger {
         let Some(id) = self.environment() else { return Ok(None) };
         let Some(environment) = self.environments.get_mut(&id) else { return Ok(None) };
         environment.calls += 1;
-        // What was held for as long as it may be is called whatever is known.
+        // A message at its hold limit is called in any state.
         if held_seconds < environment.settings.hold_seconds_max {
             environment.called(call, now)?;
         } else {
@@ -335,7 +337,7 @@ impl Ledger {
         Ok(Some(id))
     }
 
-    /// What a call of the target has met, or that it was cut off.
+    /// Records the outcome of a call, or that it was cut off.
     pub(super) fn met(&mut self, call: CallId, is_cut_off: bool, now: DateTime<Utc>) {
         let (n, index) = call;
         let subject = &self.subjects[n];
@@ -366,7 +368,7 @@ impl Ledger {
         if begun.probe_is_due && environment.calls == begun.calls {
             return Err("nobody has asked whether the target is back, and it is time to".to_owned());
         }
-        // Its turn did not come before the end.
+        // It was not started before the end.
         let seconds = self.knobs.invocation_seconds;
         let is_over = now - begun.at >= super::seconds(seconds - 5);
         if held_seconds >= environment.settings.hold_seconds_max && !is_over {
@@ -381,7 +383,7 @@ impl Ledger {
         }
     }
 
-    /// What a function says of its breaker.
+    /// Checks a function's event about its breaker.
     pub(super) fn check_circuit(&self, event: &Event) -> Result<(), Violation> {
         let Some(environment) = self.environment().and_then(|id| self.environments.get(&id)) else {
             return Ok(());

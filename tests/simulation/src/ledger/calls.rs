@@ -1,4 +1,4 @@
-//! The target's side of the ledger, and what the functions say they did.
+//! The target's side of the ledger, and the functions' reports.
 
 use redeliver_core::events::Event;
 use redeliver_core::handler::Message;
@@ -9,32 +9,32 @@ use super::breaker::CallId;
 use super::{Ledger, Place, Subject, Violation, hash};
 use crate::messages::{Expected, Produced, number};
 
-/// Of each body (its marker), of attributes, and of what the target says.
+/// Text that occurs in each body (its marker), in attributes, and in the target's answers.
 const SECRETS: [&str; 3] = ["⟦", "acm", "simulated target"];
 
-/// What the target said to a call.
+/// The target's answer to a call.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Answer {
-    /// Who called.
+    /// The calling invocation.
     pub(crate) invocation: Option<u64>,
     pub(crate) generation: u32,
     pub(crate) attempt: u32,
     /// As in `Failure.kind`; empty while the call runs.
     pub(crate) kind: &'static str,
-    /// The name of the error.
+    /// The error type.
     pub(crate) error_type: &'static str,
-    /// Its own delay, in whole seconds.
+    /// The delay that it asks for, in whole seconds.
     pub(crate) after: Option<u64>,
-    /// It says that it is down.
+    /// It reports that it is down.
     pub(crate) unavailable: bool,
-    /// Who called, if it has a circuit breaker.
+    /// The calling environment, if it has a circuit breaker.
     pub(crate) environment: Option<u64>,
-    /// It told that a target is still down: that is no attempt.
+    /// A probe of a target that is still down, which is not an attempt.
     pub(crate) is_failed_probe: bool,
 }
 
 impl Ledger {
-    /// The target is called; the message's number and that of the call among its own.
+    /// The target is called. Returns the message's number, and the call's number among the message's calls.
     pub fn called(&mut self, message: &Message<'_>, now: Timestamp) -> CallId {
         match self.check_call(message, now) {
             Ok(call) => call,
@@ -45,7 +45,7 @@ impl Ledger {
         }
     }
 
-    /// A call comes back to its caller, with whatever answer.
+    /// A call returns to its caller, with any answer.
     pub fn returned(&mut self, call: CallId, now: Timestamp) {
         let (n, _) = call;
         if let Some(work) = self.work(n) {
@@ -54,7 +54,7 @@ impl Ledger {
         self.met(call, false, now);
     }
 
-    /// Nobody waits for a call any more.
+    /// A call is abandoned.
     pub fn cut_off(&mut self, call: CallId, now: Timestamp) {
         self.met(call, true, now);
     }
@@ -73,7 +73,7 @@ impl Ledger {
         }
         let hash = hash(message.body);
         let invocation = self.turn.and_then(|turn| self.invocations.get(&turn));
-        // Of a plain message the handler is not shown what tells its copies apart.
+        // The handler of a plain message cannot see what tells its copies apart.
         let candidates = match subject.produced.plain {
             true => invocation.map(|work| self.given(work, n)).unwrap_or_default(),
             false => subject.of_body.get(&hash).cloned().unwrap_or_default(),
@@ -98,10 +98,10 @@ impl Ledger {
                 message.retry_attempt, message.redrive_generation
             ));
         };
-        // One that came back from the final DLQ starts afresh.
+        // A message that came back from the final DLQ starts afresh.
         let retries = copy.retries.as_ref().filter(|_| !copy.came_back);
         let held_seconds = retries.map_or(0, |retries| retries.held_seconds);
-        // What a producer wrote itself may be more.
+        // A number that the producer wrote itself may be greater.
         let written = subject.body.as_ref().map_or(0, |body| body.retries.attempt);
         let most = self.max_attempts(n).0;
         let most = if self.knobs.strategy == Strategy::Visibility { most } else { most.max(written) };
@@ -132,7 +132,7 @@ impl Ledger {
         Ok(call)
     }
 
-    /// The target got it done.
+    /// The target has processed the message.
     pub fn processed(&mut self, (n, _): CallId, body: &str, now: Timestamp) {
         let subject = &mut self.subjects[n];
         subject.processed += 1;
@@ -158,7 +158,7 @@ impl Ledger {
         }
     }
 
-    /// A function says that something is done: it must be so, and it may say nothing of what is in the message.
+    /// A function reports an event: it must be true, and contain nothing of the message.
     pub fn told(&mut self, event: &Event) {
         let text = format!("{event:?}");
         if SECRETS.iter().any(|secret| text.contains(secret)) {
@@ -169,14 +169,14 @@ impl Ledger {
         }
         let message_id = match event {
             Event::Processed { message_id, .. } | Event::HandedOff { message_id, .. } => message_id,
-            // Of an asynchronous invocation it is the request's id.
+            // For an asynchronous invocation it is the request's id.
             Event::RetryScheduled { message_id, .. } if self.knobs.strategy != Strategy::AsyncRetry => {
                 message_id
             }
             Event::DeadLettered { message_id: Some(message_id), .. } => message_id,
             _ => return,
         };
-        // Of a message whose data alone is wrong the id can be read.
+        // The id of a message can be read if only its data is invalid.
         let invalid = || {
             let is_it = |subject: &&Subject| {
                 let Produced { content, message_id: of_valid, .. } = &subject.produced;

@@ -1,4 +1,4 @@
-//! One copy of a message in a queue, and what its attributes say: read by the documentation, not by the code.
+//! One copy of a message in a queue, with its attributes read by the documentation instead of the code.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,24 +10,24 @@ use super::Violation;
 use super::arrivals::{self, Arrival};
 use super::body::{Body, Retries};
 
-/// A copy, as it lies (or lay) in a queue.
+/// A copy that is or was in a queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Copy {
-    /// SQS's, once it lies there.
+    /// SQS's id, once it is in the queue.
     pub(crate) id: String,
     pub(crate) body_hash: u64,
-    /// `None` where the body is no message.
+    /// `None` if the body is not a message.
     pub(crate) retries: Option<Retries>,
     pub(crate) attributes: Attributes,
     failure: Option<Failure>,
-    /// It was in the final DLQ, and was moved back as it was.
+    /// It was moved back from the final DLQ unchanged.
     pub(crate) came_back: bool,
-    /// The generation that its final record told.
+    /// The generation in its final record.
     pub(crate) told_generation: Option<u32>,
     pub(crate) sent_at: DateTime<Utc>,
     pub(crate) receives: u32,
     pub(crate) first_received: Option<DateTime<Utc>>,
-    /// Of these, before all was healed.
+    /// The part of them before the end of the faults.
     pub(crate) receives_in_faults: u32,
     /// It was received from the intermediate DLQ.
     pub(crate) is_case: bool,
@@ -56,7 +56,7 @@ impl Copy {
         }
     }
 
-    /// `Failure`, which is believed unless the message came by redrive.
+    /// `Failure`, which is trusted unless the message came by redrive.
     pub(crate) fn failure(&self) -> Option<&Failure> {
         self.failure.as_ref().filter(|_| !self.redriven)
     }
@@ -83,7 +83,7 @@ impl Failure {
         self.0["new_generation"] == true
     }
 
-    /// Redeliver did not send what it is about.
+    /// Its message was not sent by redeliver.
     pub(crate) fn is_from_producer(&self) -> bool {
         self.0["from_producer"] == true
     }
@@ -92,7 +92,7 @@ impl Failure {
         number(&self.0["generation_before"])
     }
 
-    /// 1 KiB before folding, and in a verdict of our own texts nothing is cut.
+    /// 1 KiB before folding; a verdict with only our own texts is not truncated.
     pub(crate) fn fits(&self, oversize: bool) -> Result<(), Violation> {
         let bytes = bytes_before_folding(&self.0);
         if bytes > 1024 {
@@ -119,20 +119,20 @@ fn number(value: &Value) -> Option<u32> {
     u32::try_from(value.as_u64()?).ok()
 }
 
-/// Bytes of one of our documents without the producer's attributes in it.
+/// Size of one of our documents without the producer's attributes in it.
 pub(crate) fn bytes_before_folding(document: &Value) -> usize {
     let mut document = document.clone();
     document.as_object_mut().map(|members| members.remove("folded_attributes"));
     document.to_string().len()
 }
 
-/// A JSON object in a String attribute.
+/// A JSON object in an attribute of type String.
 pub(crate) fn document(attributes: &Attributes, name: &str) -> Option<Value> {
     let value: Value = serde_json::from_str(attributes.get(name)?.text()?).ok()?;
     value.is_object().then_some(value)
 }
 
-/// The producer's attributes, whole again: without ours, and with those that were folded into our document `name`.
+/// The producer's attributes: without ours, and with those that our document `name` folds.
 pub(crate) fn unfolded(attributes: &Attributes, name: &str) -> Attributes {
     let Some(document) = document(attributes, name) else {
         return attributes.clone();

@@ -1,5 +1,5 @@
-//! The strategy `direct-resend`: the message-processor decides on its own failed messages, as the failed-message-processor
-//! would.
+//! The strategy `direct-resend`: the message-processor decides on its own failed messages, as the
+//! failed-message-processor would.
 
 use super::copies::{Copy, Failure};
 use super::invocations::Reason;
@@ -15,10 +15,10 @@ struct Failed {
 }
 
 impl Ledger {
-    /// All that a re-send of this invocation may follow from. A re-send says nothing of the error.
+    /// All failures that a re-send of this invocation may be for. A re-send does not have the error.
     fn failed(&self, send: Send<'_>) -> Vec<Failed> {
         let mut all = Vec::new();
-        // Also those that are gone: the send may come a minute late.
+        // Includes copies that are gone: the send may come a minute late.
         let invocation = self.turn.and_then(|turn| self.invocations.get(&turn));
         let given = invocation.map(|work| self.given(work, send.n)).unwrap_or_default();
         let copies = &self.subjects[send.n].copies[Place::Source as usize];
@@ -55,7 +55,7 @@ impl Ledger {
         all
     }
 
-    /// With its delay, by who has called it.
+    /// A re-send with its delay, by the function that made the call.
     pub(super) fn direct_resend(&mut self, send: Send<'_>) -> Result<(), Violation> {
         let failed = self.failed(send);
         let follows = self.resend_follows(send, || failed.iter().map(|failed| &failed.case))?;
@@ -75,7 +75,7 @@ impl Ledger {
         self.work(send.n).ok_or("outside of an invocation")?.handed_off(&reasons)
     }
 
-    /// The message as it is, to wait for its first hop.
+    /// The unchanged message, for its first hop.
     pub(super) fn direct_hop(&mut self, send: Send<'_>) -> Result<(), Violation> {
         let (failure, case) = self.told_case(send)?;
         if failure.attempts().is_some() || failure.time("due_at").is_none() {
@@ -103,7 +103,7 @@ impl Ledger {
         Err(format!("the verdict {} does not follow from {case:?}", failure.text("verdict")))
     }
 
-    /// The failure that comes along, and what it is a case of.
+    /// The attached failure and its case.
     fn told_case(&self, send: Send<'_>) -> Result<(Failure, Case), Violation> {
         if self.expected(send.n) != Expected::Handled {
             return Err("it is invalid, and must not be retried".to_owned());

@@ -1,4 +1,4 @@
-//! What one invocation did: an acknowledgement is believed for what that invocation itself has confirmed, and for nothing else.
+//! The actions of one invocation: it may acknowledge only what it has confirmed itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,47 +9,47 @@ use super::breaker::Begun;
 use super::{Ledger, Violation};
 use crate::messages::number;
 
-/// By message.
+/// Work by message.
 #[derive(Debug, Default)]
 pub(crate) struct Invocation {
     of: BTreeMap<usize, Work>,
     begun: Option<Begun>,
 }
 
-/// What an invocation did for one message. It may have been given several copies of it.
+/// The work of an invocation for one message, of which it may have received several copies.
 #[derive(Debug, Default)]
 pub(crate) struct Work {
-    /// Deliveries that it was given, by SQS's id.
+    /// Its deliveries, by SQS's id.
     given: Vec<String>,
-    /// Calls of the target that it began.
+    /// Calls of the target that have begun.
     called: usize,
-    /// Of these, calls that came back with an answer.
+    /// Those of them that returned with an answer.
     returned: usize,
-    /// Calls that one copy may have, those at once after a blip included.
+    /// Limit on the calls for one copy, immediate retries included.
     calls_max: usize,
-    /// Sends that SQS has accepted, and successes of the target: each allows to delete one copy.
+    /// Sends that SQS has accepted, and successes of the target: each allows one copy to be deleted.
     credit: usize,
     /// Sends that SQS has accepted.
     accepted: usize,
     /// Events that Lambda has accepted.
     invoked: usize,
-    /// Each way to read its hand-offs so far; none before the first.
+    /// Each possible reading of its hand-offs so far; none before the first.
     readings: Vec<Reading>,
 }
 
-/// Why a delivery was handed off.
+/// The reason for a hand-off.
 #[derive(Clone, Debug)]
 pub(super) enum Reason {
-    /// The target said so.
+    /// The target's answer.
     Told,
     /// The call of this delivery, by SQS's id, was cut off.
     CutOff(String),
-    /// This delivery was not called: its turn did not come, or the target is down.
+    /// This delivery was not called: it was not started, or the target is down.
     NotCalled(String),
 }
 
-/// Deliveries that hand-offs account for. A re-send does not say which of several copies it is of, so there may be more
-/// than one reading: a copy whose call was cut off counts on to the attempt that another one has.
+/// Deliveries that the hand-offs account for. A re-send does not identify its copy, so several readings are possible: a
+/// copy whose call was cut off may be taken for another one's next attempt.
 #[derive(Clone, Debug, Default)]
 struct Reading {
     cut_off: BTreeSet<String>,
@@ -69,17 +69,18 @@ impl Ledger {
         self.invocations.insert(id, invocation);
     }
 
-    /// An invocation is over, and so are its deletions.
+    /// An invocation ends, with all its deletions.
     pub fn over(&mut self, id: u64) {
         self.invocations.remove(&id);
     }
 
-    /// Whose turn it is: what happens from now on is this invocation's.
+    /// Sets the current invocation, which all following actions belong to.
     pub fn turn(&mut self, id: Option<u64>) {
         self.turn = id;
     }
 
-    /// The numbers of the copies of a message that an invocation was given, of those in the source queue ever. In their order.
+    /// The copies of a message that an invocation received: their numbers among all that were ever in the source queue,
+    /// in order.
     pub(super) fn given(&self, invocation: &Invocation, n: usize) -> Vec<usize> {
         let given = invocation.of.get(&n).into_iter().flat_map(|work| &work.given);
         let of_source = given.filter_map(|delivery| self.origins.get(delivery));
@@ -88,7 +89,7 @@ impl Ledger {
         numbers.into_iter().collect()
     }
 
-    /// What the invocation whose turn it is has done for a message; `None` for a producer or an operator.
+    /// The current invocation's work for a message; `None` for a producer or an operator.
     pub(super) fn work(&mut self, n: usize) -> Option<&mut Work> {
         Some(self.invocations.get_mut(&self.turn?)?.of.entry(n).or_default())
     }
@@ -101,7 +102,7 @@ impl Reading {
 }
 
 impl Invocation {
-    /// What its environment knew then; `None` without a breaker.
+    /// Its environment's knowledge at the start; `None` without a breaker.
     pub(super) fn begun(&self) -> Option<Begun> {
         self.begun
     }
@@ -127,7 +128,7 @@ impl Work {
         self.credit += 1;
     }
 
-    /// SQS has accepted a send. Each copy is sent on once, and once more where nobody said whether that was accepted.
+    /// SQS has accepted a send. Each copy is sent on once, and once more if it is unknown whether that was accepted.
     pub(super) fn accepted(&mut self) -> Result<(), Violation> {
         self.earned();
         self.accepted += 1;
@@ -138,7 +139,7 @@ impl Work {
         Ok(())
     }
 
-    /// Lambda has accepted an event: one of each copy.
+    /// Lambda has accepted an event: one for each copy.
     pub(super) fn invoked(&mut self) -> Result<(), Violation> {
         self.earned();
         self.invoked += 1;
@@ -157,7 +158,7 @@ impl Work {
         Ok(())
     }
 
-    /// A hand-off, by one of these reasons, so that all of them together fit the calls.
+    /// A hand-off for one of these reasons, such that all hand-offs together fit the calls.
     pub(super) fn handed_off(&mut self, reasons: &[Reason]) -> Result<(), Violation> {
         let first = [Reading::default()];
         let so_far = if self.readings.is_empty() { &first[..] } else { &self.readings };
@@ -188,7 +189,7 @@ impl Work {
                 next.not_called.insert(delivery.clone());
             }
         }
-        // Only of a call that has not come back.
+        // Only for a call that has not returned.
         if next.cut_off.len() > self.called.saturating_sub(self.returned) {
             return Err("it says that the call was cut off, but all calls have come back".to_owned());
         }
@@ -200,7 +201,8 @@ impl Work {
     }
 }
 
-/// A reading that accounts for all that another one does, and more, allows nothing that the other does not.
+/// Drops a reading that accounts for everything that another one does, and more: it allows nothing that the other does
+/// not.
 fn keep_least(readings: &mut Vec<Reading>, next: Reading) {
     if readings.iter().any(|reading| reading.is_within(&next)) {
         return;

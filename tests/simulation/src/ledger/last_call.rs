@@ -1,4 +1,4 @@
-//! Delays that the target asks for, where a message has less time than that: it is called once more, just before its end.
+//! Delays that the target asks for, for a message with less time than that: it gets one last call just before its end.
 
 use chrono::{DateTime, TimeDelta, Utc};
 
@@ -6,15 +6,15 @@ use super::oracle::Retry;
 use super::{Ledger, seconds};
 use crate::policy::Asked;
 
-/// Kept free between the last call and the end.
+/// Margin between the last call and the end.
 const ARRIVAL: TimeDelta = TimeDelta::seconds(5);
 
 /// The delays of a retry.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Delays {
-    /// Without what the target asks for: no retry comes sooner.
+    /// Without the target's delay: no retry comes sooner.
     own: u64,
-    /// With it, if there is time.
+    /// With the target's delay, if there is time.
     pub(super) drawn: u64,
 }
 
@@ -35,7 +35,7 @@ impl Delays {
         Self { own: self.own.min(longest), drawn: self.drawn.min(longest) }
     }
 
-    /// The shortest and the longest delay, if so much time is left, give or take `slack`.
+    /// The shortest and the longest delay with this much time left, give or take `slack`.
     pub(super) fn range(self, left: Option<TimeDelta>, slack: TimeDelta) -> (u64, u64) {
         let Self { own, drawn } = self;
         let Some(left) = left else { return (drawn, drawn) };
@@ -47,8 +47,7 @@ impl Delays {
         (least, most)
     }
 
-    /// The first and the last moment at which a retry may be due whose delay counts from a moment, or from `ahead`
-    /// before it.
+    /// The earliest and the latest due time of a retry whose delay counts from `from`, or from up to `ahead` before it.
     pub(super) fn due(
         self,
         from: DateTime<Utc>,
@@ -63,8 +62,8 @@ impl Delays {
         (first.min(cut), if first > limit { own.max(limit - ARRIVAL).min(last) } else { last })
     }
 
-    /// Whether a message may be given up that would be due then by each of its delays, and is decided on by
-    /// `decided_at` at the latest.
+    /// True if a message may be given up, when each of its delays ends at these times and the decision is made by
+    /// `decided_at`.
     pub(super) fn are_over(
         self,
         due: impl Fn(u64) -> DateTime<Utc>,

@@ -1,4 +1,4 @@
-//! What found no place among the attributes stands in the trace header. Read by the documentation, not by the code.
+//! Documents in the trace header, for lack of room among the attributes. Read by the documentation instead of the code.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use redeliver_core::message::{Attribute, Attributes, Content};
 
 use super::arrivals;
 
-/// The message as if our document had found a place: as `Failure`, beside the producer's trace header.
+/// The message as if our document had room: as `Failure`, beside the producer's trace header.
 pub(super) fn attached(content: &Content) -> Cow<'_, Content> {
     let Some((mut producers, document)) = content.trace_header.as_deref().and_then(split) else {
         return Cow::Borrowed(content);
@@ -23,7 +23,7 @@ pub(super) fn attached(content: &Content) -> Cow<'_, Content> {
     Cow::Owned(Content { attributes, trace_header, ..content.clone() })
 }
 
-/// The last field, if it is a document of ours, and what stands before it. It folds nothing.
+/// The last field, if it is a document of ours, and the text before it. Such a document folds nothing.
 fn split(header: &str) -> Option<(&str, Attribute)> {
     let (before, value) = header.rsplit_once(";Redeliver=").filter(|(before, _)| !before.is_empty())?;
     let document = String::from_utf8(URL_SAFE_NO_PAD.decode(value).ok()?).ok()?;

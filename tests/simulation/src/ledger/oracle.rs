@@ -1,4 +1,4 @@
-//! What must follow from a failed message, by the documentation.
+//! The expected consequences of a failed message, by the documentation.
 
 use chrono::{DateTime, Datelike as _, TimeDelta, Utc};
 
@@ -9,30 +9,30 @@ use super::{Copy, Ledger, Violation, seconds};
 use crate::messages::Expected;
 use crate::policy::{Asked, Class};
 
-/// A message of the intermediate DLQ, as the failed-message-processor must see it.
+/// A message of the intermediate DLQ, as the failed-message-processor must interpret it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Case {
     pub(super) body_hash: u64,
-    /// Before the next retry, in its generation.
+    /// Before the next retry, in its current generation.
     before: Retries,
     /// `SentTimestamp` of the delivery that failed.
     sent_at: DateTime<Utc>,
     class: Class,
     spends: Spends,
-    /// Somebody was called, and answered: its moves count from 0 again.
+    /// A call was answered: its moves count from 0 again.
     is_answered: bool,
     error_type: String,
     details: String,
     asked: Option<Asked>,
-    /// What a long delay is counted from.
+    /// Start of a long delay.
     failed_at: DateTime<Utc>,
-    /// A document tells when it failed, to the millisecond.
+    /// A document has the time of the failure, to the millisecond.
     is_told: bool,
-    /// When its retry is due, if it has hopped.
+    /// Due time of its retry, if it has hopped.
     due: Option<DateTime<Utc>>,
 }
 
-/// What the next re-send is counted as.
+/// The budget that the next re-send spends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Spends {
     Attempt,
@@ -41,23 +41,24 @@ enum Spends {
     Redrive,
 }
 
-/// Which retry it is: all copies of it wait as long.
+/// Identifies a retry: all copies of it have the same delay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Retry {
     pub(super) generation: u32,
     pub(super) attempt: u32,
-    /// Its attempt is not spent, and its delay is not the policy's backoff.
+    /// Set if it spends no attempt, and its delay is not the policy's backoff.
     pub(super) unspent: Option<Unspent>,
 }
 
-/// Delays of their own.
+/// Re-sends with delays of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Unspent {
     Hold { held_seconds: u64 },
     Redrive { count: u32 },
 }
 
-/// Why something does not follow from a case. Written out only where it follows from none: of many copies there are many.
+/// The reason why a send does not follow from a case. Formatted only if it follows from none, since there may be many
+/// copies.
 type Refusal<'a> = Box<dyn Fn() -> Violation + 'a>;
 
 fn refusal<'a>(why: impl Fn() -> Violation + 'a) -> Refusal<'a> {
@@ -69,7 +70,7 @@ fn is_answered(class: Class, kind: &str) -> bool {
 }
 
 impl Case {
-    /// Not called, since its target is down.
+    /// True if it was not called because its target is down.
     pub(super) fn is_held(&self) -> bool {
         self.class == Class::Held
     }
@@ -78,7 +79,7 @@ impl Case {
         self.before.held_seconds
     }
 
-    /// As it was before it hopped.
+    /// The case before it hopped.
     pub(super) fn before_its_hop(&self) -> Self {
         Self { due: None, ..self.clone() }
     }
@@ -87,7 +88,7 @@ impl Case {
         self.spends == Spends::Attempt
     }
 
-    /// What the delay is keyed by.
+    /// The key of the delay.
     pub(super) fn retry(&self) -> Retry {
         let Retries { generation, attempt, held_seconds, .. } = self.before;
         let redrives_unanswered = self.before.redrives_unanswered();
@@ -99,19 +100,19 @@ impl Case {
         Retry { generation: generation.unwrap_or(0), attempt: attempt + 1, unspent }
     }
 
-    /// Whether a re-send may be of it by what it says of its first sending. Of many copies few do: asked before all else.
+    /// True if a re-send with this time of the first send may be for this case. Checked first: it excludes most copies.
     pub(super) fn was_first_sent_as(&self, body: &Body) -> bool {
         body.retries.first_sent == Some(self.before.first_sent(self.sent_at))
     }
 
-    /// Whether its delay counts from the failure, and hops.
+    /// True if its delay counts from the failure, and hops.
     fn may_be_long(&self) -> bool {
         matches!(self.spends, Spends::Attempt | Spends::Snooze)
     }
 }
 
 impl Ledger {
-    /// What a received copy of the intermediate DLQ is a case of; `None` where its body is no message.
+    /// The case of a copy received from the intermediate DLQ; `None` if its body is not a message.
     pub(super) fn case(&self, copy: &Copy) -> Option<Case> {
         let failure = copy.failure();
         let said = |name, otherwise| failure.map_or(otherwise, |failure| failure.text(name));
@@ -144,7 +145,7 @@ impl Ledger {
         })
     }
 
-    /// What a copy of the source queue is a case of, after such a failure: its kind, its error, and the target's own delay.
+    /// The case of a copy of the source queue after this failure: its kind, its error, and the target's own delay.
     pub(super) fn case_of(
         &self,
         copy: &Copy,
@@ -163,7 +164,7 @@ impl Ledger {
             error_type: error_type.to_owned(),
             details: String::new(),
             asked: Asked::of(kind, retry_after),
-            // Nobody tells when: not long before, by a clock that may be ahead.
+            // The time is unknown: shortly before, by a clock that may be ahead.
             failed_at: sent_again_at + self.skew(),
             is_told: false,
             due: None,
@@ -179,7 +180,7 @@ impl Ledger {
         }
     }
 
-    /// The cases of a message until now. Newest first: most sends are about these.
+    /// The cases of a message so far. Newest first, since most sends are for these.
     pub(super) fn cases(&self, n: usize) -> impl Iterator<Item = &Case> {
         self.subjects[n].cases.iter().rev()
     }
@@ -205,7 +206,7 @@ impl Ledger {
             ..Retries::default()
         };
         if !counts.counts_are(&body.retries) {
-            // Another retry's: of many copies there are many.
+            // Another retry's; not formatted, since there may be many copies.
             return Err(refusal(String::new));
         }
         if case.class == Class::Permanent {
@@ -233,7 +234,7 @@ impl Ledger {
         } else {
             let delays = self.delays(send.n, case.retry(), case.asked);
             let left = self.age_limit(send.n, first_sent).map(|limit| limit - send.at);
-            // Half of what is left, as the clock has it of who decided.
+            // Half of the time left, by the clock of the deciding process.
             let half = |slack: TimeDelta| {
                 let left = left.map(|left| (left + slack).num_seconds().max(0).unsigned_abs() / 2);
                 left.map_or(delays.drawn, |left| delays.drawn.min(left.max(15)))
@@ -259,7 +260,7 @@ impl Ledger {
         }
     }
 
-    /// Why a message does not come back once more that SQS has moved.
+    /// The reason why a message that SQS moved does not come back once more.
     fn redrives_are_over(&self, before: &Retries) -> Option<String> {
         let most = self.knobs.policy.redrives_max();
         let (in_all, unanswered) = (before.redrives, before.redrives_unanswered());
@@ -275,18 +276,18 @@ impl Ledger {
         (in_all >= most_in_all).then(|| told(in_all + 1, " in all", &limit))
     }
 
-    /// Whether it is held for half of what is left: each copy for half of what is left to it.
+    /// True if it is held for half of the time left, which differs between copies.
     pub(super) fn is_short(&self, case: &Case, n: usize) -> bool {
         let limit = self.age_limit(n, case.before.first_sent(case.sent_at));
         case.spends == Spends::Hold && limit.is_some()
     }
 
-    /// The first hold of a series writes when that was, the next ones keep it, and any other re-send removes it.
+    /// The first hold of a series writes its time, the following ones keep it, and any other re-send removes it.
     fn held_since(&self, case: &Case, body: &Body, send: Send<'_>) -> Option<DateTime<Utc>> {
         if case.spends != Spends::Hold {
             return None;
         }
-        // Never later than the clock of who sends it again.
+        // Never later than the sending process's clock.
         let is_then = |told: &DateTime<Utc>| {
             *told <= case.failed_at
                 && (*told == case.failed_at || (*told - send.at).abs() <= self.tolerance())
@@ -299,7 +300,7 @@ impl Ledger {
             .or(Some(case.failed_at))
     }
 
-    /// At most five, the newest last, and it is this one. A message that is held has not failed.
+    /// At most five, the newest last, which is this one. A held message has not failed.
     fn check_history<'a>(&self, case: &'a Case, body: &'a Body, n: usize) -> Result<(), Refusal<'a>> {
         let told = &body.retries.history;
         if told.len() > 5 || told.iter().any(|past| past.details_bytes > 256) {
@@ -351,15 +352,15 @@ impl Ledger {
         }
     }
 
-    /// Whether the retry of a message that is given up would have come after its limit: by its real delay, to the second. The
-    /// decision was made before the verdict was sent, by a clock that may be ahead.
+    /// True if the retry of a message that is given up would have come after its limit: by its actual delay, to the
+    /// second. The decision came before the verdict was sent, by a clock that may be ahead.
     fn is_expired(&self, case: &Case, limit: DateTime<Utc>, send: Send<'_>) -> bool {
         let decided = send.at + self.skew();
         if let Some(due) = case.due {
             return due.max(decided) > limit;
         }
         if case.spends == Spends::Hold {
-            // The less time is left, the shorter it is, down to this.
+            // The less time is left, the shorter the delay, down to this.
             return decided + seconds(15) > limit;
         }
         let is_long = self.knobs.policy.long_delays && case.may_be_long();
@@ -368,7 +369,8 @@ impl Ledger {
         delays.are_over(|delay| (from + seconds(delay)).max(decided), limit, decided)
     }
 
-    /// A long delay counts from the failure, or from now where its clock is ahead, and ends now where it is over already.
+    /// A long delay counts from the failure, or from now if the process's clock is ahead, and ends now if it is over
+    /// already.
     fn check_due(&self, case: &Case, due: DateTime<Utc>, send: Send<'_>) -> Result<(), Refusal<'static>> {
         let at = send.at;
         let tolerance = self.tolerance();
@@ -383,8 +385,8 @@ impl Ledger {
         let ahead = if case.is_told { ahead } else { ahead + self.skew() };
         let limit = self.age_limit(send.n, case.before.first_sent(case.sent_at));
         let (first, last) = self.delays(send.n, case.retry(), case.asked).due(case.failed_at, ahead, limit);
-        // In a full message the moment of its failure may have given way: then it counts from the receive, by a clock of
-        // its own.
+        // A full message may have no room for the time of its failure: then it counts from the receive, by another
+        // clock.
         let last = if self.subjects[send.n].is_oversize() { last + ahead } else { last };
         if (first..=last).contains(&due) || (due >= first && (overdue || self.is_stretched(due, at))) {
             Ok(())
@@ -393,12 +395,12 @@ impl Ledger {
         }
     }
 
-    /// Whether a re-send may be due only then because many messages wait.
+    /// True if only pacing can explain the late due time of a re-send.
     fn is_stretched(&self, due: DateTime<Utc>, at: DateTime<Utc>) -> bool {
         self.knobs.policy.paced.is_some() && due <= at + TimeDelta::seconds(900) + self.tolerance()
     }
 
-    /// How long a retry waits in all, where that can be known exactly.
+    /// The total delay of a retry, if it can be known exactly.
     pub(super) fn waited(&self, case: &Case, body: &Body, send: Send<'_>) -> Option<u64> {
         if self.knobs.policy.paced.is_some() || (self.knobs.policy.long_delays && !case.is_told) {
             return None;
@@ -406,7 +408,7 @@ impl Ledger {
         if !self.knobs.policy.long_delays || !case.may_be_long() {
             return Some(send.content.delay.get().into());
         }
-        // In a full message the moment of its failure may have given way.
+        // A full message may have no room for the time of its failure.
         if self.knobs.skew_ms > 0 || self.subjects[send.n].is_oversize() {
             return None;
         }
@@ -415,12 +417,12 @@ impl Ledger {
         u64::try_from(((due - case.failed_at).num_milliseconds() + 500) / 1000).ok()
     }
 
-    /// The message as it is, to wait for the next hop, with its due time.
+    /// The unchanged message with its due time, for the next hop.
     pub(super) fn hop(&self, send: Send<'_>) -> Result<(), Violation> {
         self.hops(send, || self.cases(send.n))
     }
 
-    /// It follows from one of these cases.
+    /// A hop that follows from one of these cases.
     pub(super) fn hops<'a, C: Iterator<Item = &'a Case>>(
         &self,
         send: Send<'_>,
@@ -459,7 +461,7 @@ impl Ledger {
         if case.body_hash != hopped.body_hash {
             return Err(refusal(String::new));
         }
-        // The documents may be cut where the message is as large as SQS allows.
+        // The documents may be truncated if the message has SQS's maximum size.
         let details = if self.subjects[send.n].is_oversize() || case.error_type == "Redrive" {
             hopped.details.clone()
         } else {

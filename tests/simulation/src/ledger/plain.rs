@@ -1,5 +1,5 @@
-//! Plain messages, as if they had an envelope: so all rules of the ledger hold for them, too. Read by the documentation,
-//! not by the code.
+//! Plain messages as if they had an envelope, so that all rules of the ledger apply to them. Read by the documentation
+//! instead of the code.
 
 use std::borrow::Cow;
 
@@ -14,15 +14,15 @@ use crate::messages::Produced;
 
 const REDELIVER: &str = "Redeliver";
 
-/// The message with what `Redeliver` says as `metadata` of its body, and its producer's attributes whole; any other message
-/// as it is.
+/// The message with its `Redeliver` as the `metadata` of its body, and its producer's attributes unfolded; any other
+/// message unchanged.
 pub(super) fn as_envelope<'a>(produced: &Produced, content: &'a Content) -> Cow<'a, Content> {
     if !produced.plain {
         return Cow::Borrowed(content);
     }
     let mut attributes = content.attributes.clone();
     let redeliver = take(&mut attributes).unwrap_or_else(|| {
-        // As it is written first.
+        // As first written.
         format!(r#"{{"message_id":"{}"}}"#, produced.message_id.as_deref().unwrap_or_default())
     });
     let metadata = without_folded(&redeliver, &mut attributes);
@@ -30,7 +30,7 @@ pub(super) fn as_envelope<'a>(produced: &Produced, content: &'a Content) -> Cow<
     Cow::Owned(Content { body, attributes, ..content.clone() })
 }
 
-/// `Redeliver`, also if it is folded into one of our documents.
+/// `Redeliver`, even if it is folded into one of our documents.
 fn take(attributes: &mut Attributes) -> Option<String> {
     if let Some(redeliver) = attributes.remove(REDELIVER) {
         return redeliver.text().map(str::to_owned);
@@ -43,14 +43,14 @@ fn take(attributes: &mut Attributes) -> Option<String> {
     })
 }
 
-/// What it folds is written last, and put among the others.
+/// Removes the folded attributes, which are written last, and adds them to the others.
 fn without_folded(redeliver: &str, attributes: &mut Attributes) -> String {
     let folded = serde_json::from_str::<Value>(redeliver).ok();
     let folded = folded.as_ref().and_then(|document| document["folded_attributes"].as_object());
     let (Some(folded), Some(at)) = (folded, redeliver.rfind(",\"folded_attributes\":")) else {
         return redeliver.to_owned();
     };
-    // In a final record the names of ours are taken: there it is as if our document folded them.
+    // In a final record our names are taken: there it counts as if our document folded them.
     let record = dead_letter(attributes).map(|(record, _)| record);
     for (name, folded) in folded {
         if record.is_none() {

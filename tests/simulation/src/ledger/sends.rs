@@ -1,4 +1,4 @@
-//! What may be sent, by whom, and where to.
+//! The rules for sends: content, sender and destination.
 
 use chrono::{DateTime, Utc};
 use redeliver_core::message::{Attributes, Content};
@@ -23,12 +23,12 @@ pub(super) struct Send<'a> {
     pub(super) at: DateTime<Utc>,
 }
 
-/// What a re-send follows from.
+/// The possible causes of a re-send.
 pub(super) struct Follows {
-    /// The numbers of such cases.
+    /// The numbers of the matching cases.
     pub(super) cases: Vec<usize>,
     attempt: u32,
-    /// Of all such cases.
+    /// The delays of all matching cases.
     waits: Vec<(Retry, Option<u64>)>,
 }
 
@@ -85,7 +85,7 @@ impl Ledger {
         }
     }
 
-    /// The message as it was received, with the reason.
+    /// The message as received, with the reason.
     fn hand_off(&mut self, send: Send<'_>) -> Result<(), Violation> {
         let subject = &self.subjects[send.n];
         if subject.produced.expected != Expected::Handled {
@@ -98,7 +98,7 @@ impl Ledger {
         self.tells_of_its_call(send, &failure)
     }
 
-    /// The failure is that of a call in this invocation, or of one that was cut off or not begun.
+    /// Checks that the failure is that of a call in this invocation, or of one that was cut off or not started.
     pub(super) fn tells_of_its_call(&mut self, send: Send<'_>, failure: &Failure) -> Result<(), Violation> {
         let is_oversize = self.subjects[send.n].is_oversize();
         let delivery = &*self.source_delivery(send, failure);
@@ -159,7 +159,7 @@ impl Ledger {
         work.handed_off(&[reason])
     }
 
-    /// The delivery that failed. If its id gave way, one that this invocation was given.
+    /// The delivery that failed. If its id had no room, one that this invocation received.
     pub(super) fn source_delivery(&self, send: Send<'_>, failure: &Failure) -> String {
         let subject = &self.subjects[send.n];
         let told = failure.text("source_message_id");
@@ -175,7 +175,7 @@ impl Ledger {
         given.find(fits).map(|copy| copy.id.clone()).unwrap_or_default()
     }
 
-    /// An invalid message, as it was received.
+    /// An invalid message, as received.
     fn refusal(&self, send: Send<'_>) -> Result<(), Violation> {
         self.as_produced(send)?;
         self.attributes_kept(send, "Failure")?;
@@ -192,7 +192,7 @@ impl Ledger {
         self.resent(send, &follows)
     }
 
-    /// Which of these cases a re-send follows from.
+    /// The cases that a re-send may follow from.
     pub(super) fn resend_follows<'a, C: Iterator<Item = &'a Case>>(
         &self,
         send: Send<'_>,
@@ -228,7 +228,7 @@ impl Ledger {
     pub(super) fn resent(&mut self, send: Send<'_>, follows: &Follows) -> Result<(), Violation> {
         let subject = &mut self.subjects[send.n];
         subject.resent.insert(follows.attempt);
-        // Where the target never asked for a delay, and it is clear which retry this is, all copies wait as long.
+        // If the target never asked for a delay and the retry is unambiguous, all copies have the same delay.
         match follows.waits[..] {
             [(key, Some(seconds))]
                 if !subject.has_asked && *subject.delays.entry(key).or_insert(seconds) != seconds =>
@@ -284,7 +284,7 @@ impl Ledger {
         }
     }
 
-    /// A final record that has no room says its code and the last error all the same.
+    /// A final record without room for its annotation still has its code and the last error.
     fn annotated_in_trace_header(&self, send: Send<'_>) -> Result<(), Violation> {
         let subject = &self.subjects[send.n];
         if !subject.is_oversize() {
@@ -339,7 +339,7 @@ impl Ledger {
     }
 }
 
-/// Whether a final record says what is known of this copy. `whole`: nothing had to give way to the size.
+/// Checks that a final record explains this copy. `whole`: nothing was dropped for the size.
 fn explains(copy: &Copy, error_type: &str, details: &str, record: &Value, whole: bool) -> bool {
     let failure = copy.failure().filter(|failure| !failure.text("verdict").is_empty());
     let came_back = failure.is_some_and(Failure::new_generation);
@@ -350,7 +350,7 @@ fn explains(copy: &Copy, error_type: &str, details: &str, record: &Value, whole:
         _ => retries.clone(),
     };
     let retries = copy.retries.as_ref().map(of_its_time);
-    // An invalid message has metadata that can be read only if nothing but its data breaks a schema.
+    // An invalid message has readable metadata only if nothing but its data violates a schema.
     let is_invalid = error_type.starts_with("INVALID");
     [retries.as_ref(), None].into_iter().take(if is_invalid { 2 } else { 1 }).any(|retries| {
         let sent_at = failure.and_then(Failure::first_sent_time).unwrap_or(copy.sent_at);
@@ -360,7 +360,7 @@ fn explains(copy: &Copy, error_type: &str, details: &str, record: &Value, whole:
             return error_type == "ORCHESTRATION_FAILED";
         };
         let parts = [failure.text("explanation"), failure.text("type"), failure.text("details")];
-        // What the verdict had no room for is of the copy that carries it.
+        // Facts that the verdict had no room for are those of the copy that carries it.
         let delivery = [
             ("source_message_id", copy.id.as_str()),
             ("source_queue_arn", ""),

@@ -3,7 +3,7 @@
 use super::{Ledger, Place, Violation};
 use crate::messages::Expected;
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Balance {
     /// Messages that were sent.
@@ -12,12 +12,12 @@ pub struct Balance {
     pub processed: u64,
     /// Final records, copies included.
     pub final_records: u64,
-    /// What came out more often than it went in.
+    /// Everything that came out more often than it went in.
     pub copies: u64,
 }
 
 impl Ledger {
-    /// Messages that are still on their way, for people.
+    /// Messages that are still on their way, for humans.
     #[must_use]
     pub fn unsettled(&self) -> Vec<String> {
         let on_its_way = |live: &[u32; 4]| live[..Place::Final as usize].iter().sum::<u32>() > 0;
@@ -30,7 +30,7 @@ impl Ledger {
     /// The balance, once nothing is on its way.
     ///
     /// # Errors
-    /// The first message that is lost, or came out where it must not; sums that do not agree.
+    /// The first message that is lost or came out wrongly; sums that disagree.
     pub fn balance(&self) -> Result<Balance, Violation> {
         let mut balance = Balance::default();
         for (n, subject) in self.subjects.iter().enumerate() {

@@ -1,4 +1,5 @@
-//! The strategy `visibility`: a failed message stays on its queue, hidden, or is given up by the message processor itself.
+//! The strategy `visibility`: a failed message stays on its queue, hidden, or is given up by the message-processor
+//! itself.
 
 use chrono::{DateTime, TimeDelta, Utc};
 
@@ -14,7 +15,7 @@ use crate::messages::Expected;
 use crate::policy::{Asked, Class};
 
 impl Ledger {
-    /// A change of visibility: of a failure in that very invocation, and by the policy.
+    /// A change of visibility: for a failure in the same invocation, and by the policy.
     pub(super) fn hidden(
         &mut self,
         actor: Actor,
@@ -46,7 +47,7 @@ impl Ledger {
         let turn = self.turn;
         let of_this_call = |answer: &&Answer| answer.invocation == turn && answer.generation == generation;
         let answers: Vec<_> = self.subjects[n].answers.iter().filter(of_this_call).cloned().collect();
-        // A call that was cut off or not begun has no answer; its attempt is any that the queue has counted.
+        // A call that was cut off or not started has no answer; its attempt may be any that the queue has counted.
         let silent = (0..copy.receives).map(|attempt| Answer {
             invocation: turn,
             generation,
@@ -69,7 +70,7 @@ impl Ledger {
         let subject = &mut self.subjects[n];
         let allowed = refusals.iter().filter_map(|refusal| refusal.as_ref().ok());
         subject.resent.extend(allowed.map(|attempt| attempt + 1));
-        // One answer, and no delay of the target's own: all copies wait as long.
+        // One answer, without a delay of the target's own: all copies have the same delay.
         let [answer] = &answers[..] else { return Ok(()) };
         let is_clear = answer.after.is_none() && answer.attempt == attempt && answer.kind == "transient";
         let seconds = u64::from(seconds);
@@ -117,7 +118,7 @@ impl Ledger {
         if next > end + self.tolerance() { Err(format!("{next} is after {end}")) } else { Ok(attempt) }
     }
 
-    /// The last moment of a message: by the age limit, or what a queue of seven days would delete.
+    /// The end of a message: its age limit, or the time when a queue with a retention of seven days deletes it.
     fn end(&self, sent_at: DateTime<Utc>, limit: Option<DateTime<Utc>>) -> DateTime<Utc> {
         let retained = sent_at + TimeDelta::days(7) - super::seconds(self.knobs.visibility_seconds());
         limit.map_or(retained, |limit| limit.min(retained))
@@ -128,7 +129,7 @@ impl Ledger {
         self.delays(n, key, asked).at_most(43_200 - self.knobs.visibility_seconds())
     }
 
-    /// A message that was received once more than the policy has attempts: whoever had it before did not answer.
+    /// A message that was received once more than the policy has attempts: its previous receiver did not answer.
     fn unanswered(&self, send: Send<'_>, failure: &Failure, attempts: u32) -> Result<(), Violation> {
         let origin = self.origins.get(&self.source_delivery(send, failure));
         let origin = origin.filter(|origin| origin.subject == send.n && origin.body_hash == send.hash);
@@ -146,7 +147,7 @@ impl Ledger {
         if follows { Ok(()) } else { Err(format!("{failure:?} does not follow")) }
     }
 
-    /// A verdict of the message processor on a valid message.
+    /// A verdict of the message-processor on a valid message.
     pub(super) fn own_verdict(&mut self, send: Send<'_>) -> Result<(), Violation> {
         no_delay(send)?;
         self.attributes_kept(send, "Failure")?;

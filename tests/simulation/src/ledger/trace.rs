@@ -1,4 +1,4 @@
-//! What has happened, for people, and whether two runs were the same.
+//! The history of a run, for humans, and to compare two runs.
 
 use std::hash::{Hash as _, Hasher as _};
 

@@ -1,11 +1,11 @@
-//! How a message may leave a queue: by SQS's redrive, or deleted.
+//! The ways out of a queue: SQS's redrive, or deletion.
 
 use redeliver_core::strategy::Strategy;
 
 use super::{Ledger, Place, Violation};
 
 impl Ledger {
-    /// SQS's redrive: by its count only, and not where a healthy function could have done its work.
+    /// SQS's redrive: only by its count, and not if a healthy function could have done its work.
     pub(super) fn moved(&mut self, id: &str, from: Place, to: Place) -> Result<(), Violation> {
         let (limit, expected) = match from {
             Place::Source if matches!(self.knobs.strategy, Strategy::Visibility | Strategy::AsyncRetry) => {
@@ -29,7 +29,7 @@ impl Ledger {
         if to != expected || receives < limit {
             return Err(format!("message {n} was moved from {from:?} to {to:?} after {receives} receives"));
         }
-        // However full it is: a call that was answered is not made again but after a re-send.
+        // However full it is: an answered call is repeated only after a re-send.
         if self.healed_at.is_some() && healthy >= 2.min(limit) {
             return Err(format!(
                 "message {n} was moved out of {from:?} though {healthy} healthy processes had it"
@@ -38,7 +38,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// The one rule above all: nothing is deleted but what is confirmed to be elsewhere, or done.
+    /// The main rule: a message is deleted only if it is confirmed to be elsewhere, or done.
     pub(super) fn deleted(&mut self, id: &str, place: Place) -> Result<(), Violation> {
         let n = self.take(id)?;
         let allowed = match self.work(n) {

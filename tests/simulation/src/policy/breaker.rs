@@ -1,14 +1,14 @@
-//! The policy members `circuit_breaker` and `max_redrives`, and the delays of what spends no attempt.
+//! The policy members `circuit_breaker` and `max_redrives`, and the delays of re-sends that spend no attempt.
 
 use rand::{Rng, RngExt};
 use serde_json::{Value, json};
 
 use super::{Key, glob_matches, within};
 
-/// What the policy says of the breaker.
+/// The policy's member `circuit_breaker`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BreakerKnob {
-    /// Nothing: the default of the strategy.
+    /// Absent: the default of the strategy.
     Absent,
     /// `false`.
     Off,
@@ -19,15 +19,15 @@ pub enum BreakerKnob {
 /// Its settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BreakerModel {
-    /// Of the last calls.
+    /// Share of the last calls.
     pub failure_rate: f64,
     /// Calls before it opens.
     pub minimum_calls: u32,
-    /// How old a call may be to count.
+    /// Maximum age of a call that counts.
     pub window_seconds: u64,
-    /// The first one.
+    /// The first interval.
     pub probe_interval_seconds: u64,
-    /// The longest one.
+    /// The longest interval.
     pub probe_interval_seconds_max: u64,
     /// Globs.
     pub opens_on: Vec<&'static str>,
@@ -57,7 +57,7 @@ impl Default for BreakerModel {
 }
 
 impl BreakerKnob {
-    /// Any; small numbers, so that much happens.
+    /// Any settings; with small numbers, so that much happens.
     pub fn random(rng: &mut impl Rng) -> Self {
         match rng.random_range(0..10) {
             0..3 => Self::Absent,
@@ -66,7 +66,7 @@ impl BreakerKnob {
         }
     }
 
-    /// The member, if it is written.
+    /// The member, unless absent.
     pub(super) fn json(&self) -> Option<Value> {
         match self {
             Self::Absent => None,
@@ -109,20 +109,20 @@ impl BreakerModel {
         })
     }
 
-    /// Whether an error of this name is an outage.
+    /// True if an error of this type is an outage.
     #[must_use]
     pub fn opens_on(&self, error_type: &str) -> bool {
         self.opens_on.iter().any(|glob| glob_matches(glob.as_bytes(), error_type.as_bytes()))
     }
 
-    /// The delay of a held message: a quarter of an hour without half a minute and the longest probe interval, and the
-    /// first one anywhere in it.
+    /// The delay of a held message: a quarter of an hour less half a minute and the longest probe interval. The first
+    /// one is drawn from the range up to it.
     #[must_use]
     pub fn hold_delay(&self, key: Key<'_>, held_seconds: u64) -> u64 {
         let longest = 870 - self.probe_interval_seconds_max;
         let [spread, _] = key.words();
         let drawn = if held_seconds == 0 { within(spread, 15, longest) } else { longest };
-        // Never longer than it may be held.
+        // Never past its hold limit.
         drawn.min(self.hold_seconds_max.saturating_sub(held_seconds).max(15))
     }
 }
