@@ -14,7 +14,7 @@ const VALID: &str = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-012345
 const OTHER: &str = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ac"},"data":{}}"#;
 const DOCUMENT: &str = "{\n  \"metadata\": {\n    \"message_id\": \"0191f3a2-7b1c-7d3e-8f00-0123456789ab\"\n  },\n  \"data\": {}\n}\n";
 
-const EMPTY: &str = "the body is empty; SQS wants at least one character";
+const EMPTY: &str = "the body is empty; SQS requires at least one character";
 const NO_OBJECT: &str = "INVALID_MESSAGE_FORMAT not a JSON object";
 
 /// What a command says of a file: the messages that it takes and what is wrong with the other lines, or why it reads

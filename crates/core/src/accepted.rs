@@ -127,9 +127,9 @@ impl Accepted {
     /// When the target went down and when the message that says so was sent, if redeliver sent it.
     #[must_use]
     pub fn outage(&self) -> Option<(Timestamp, Timestamp)> {
-        let told_at = self.record().sent_at;
-        let since = self.metadata.holds.outage_since(self.arrival.origin, told_at)?;
-        Some((since, told_at))
+        let reported_at = self.record().sent_at;
+        let since = self.metadata.holds.outage_since(self.arrival.origin, reported_at)?;
+        Some((since, reported_at))
     }
 
     /// The receipt of its record, once its target has processed it.
@@ -143,11 +143,11 @@ impl Accepted {
     }
 
     /// The record on its way to the intermediate DLQ, with its id if it needs one and has room for it.
-    pub fn named(self) -> Arrival {
+    pub fn with_id(self) -> Arrival {
         match &self.place {
             Place::Plain(plain) => {
-                let named = plain.named();
-                self.arrival.named(named)
+                let attributes = plain.with_id();
+                self.arrival.with_attributes(attributes)
             }
             Place::Envelope(_) => self.arrival,
         }
@@ -190,7 +190,7 @@ impl FailedMessage {
         let Self { accepted, hand_off, stage, .. } = self;
         let Accepted { arrival, metadata, place, .. } = accepted;
         let arrival = match place {
-            Place::Plain(plain) => arrival.named(plain.named_at_any_price()),
+            Place::Plain(plain) => arrival.with_attributes(plain.with_id_if_sendable()),
             Place::Envelope(_) => arrival,
         };
         let failure = Failure { attempts, ..hand_off.into() };

@@ -5,8 +5,8 @@ use crate::events::Event;
 use crate::failure::annotation::{Annotation, DeadLetter, annotate};
 use crate::failure::reason::GiveUp;
 use crate::failure::{
-    CameBack, Case, Delivery, Document, Failure, HandOff, Hop, LastError, Placed, RawFailure, Stage, Verdict,
-    taken_from_trace_header,
+    Attached, CameBack, Case, Delivery, Document, Failure, HandOff, Hop, LastError, RawFailure, Stage,
+    Verdict, split_trace_header,
 };
 use crate::limits::DelaySeconds;
 use crate::message::folding::unfold;
@@ -27,7 +27,7 @@ pub struct Arrival {
     pub record: ReceivedMessage,
     /// Set if the message came back from the final DLQ with a `DeadLetter`.
     pub came_back: Option<CameBack>,
-    /// Who sent the message to the source queue, according to SQS.
+    /// The sender of the message to the source queue, according to SQS.
     pub origin: Origin,
     document: Option<Document>,
 }
@@ -35,15 +35,15 @@ pub struct Arrival {
 impl Arrival {
     /// Separates redeliver's attributes from the producer's, and parses them.
     pub fn open(record: ReceivedMessage, now: Timestamp) -> Self {
-        let (attributes, came_back, attached) = taken_apart(record.attributes);
-        let (trace_header, in_trace_header) = taken_from_trace_header(record.trace_header);
+        let (attributes, came_back, attached) = separate_attributes(record.attributes);
+        let (trace_header, in_trace_header) = split_trace_header(record.trace_header);
         let record = ReceivedMessage { attributes, trace_header, ..record };
         let document = attached.or(in_trace_header).map(|failure| failure.document(&record, now));
         Self { record, came_back, origin: Origin::default(), document }
     }
 
     /// Sets who sent the message to the source queue.
-    pub fn sent_by_one_of(self, resenders: &Resenders) -> Self {
+    pub fn resolve_origin(self, resenders: &Resenders) -> Self {
         let origin = resenders.origin_of(self.record.sender_id.as_deref());
         Self { origin, ..self }
     }
@@ -112,13 +112,13 @@ impl Arrival {
     pub fn rewritten(self, rewritten: Rewritten) -> Self {
         match rewritten {
             Rewritten::Body(body) => Self { record: ReceivedMessage { body, ..self.record }, ..self },
-            Rewritten::Attributes(attributes) => self.named(Some(attributes)),
+            Rewritten::Attributes(attributes) => self.with_attributes(Some(attributes)),
         }
     }
 
     /// The message with these attributes that hold its id, if there are any.
-    pub fn named(self, named: Option<Attributes>) -> Self {
-        match named {
+    pub fn with_attributes(self, attributes: Option<Attributes>) -> Self {
+        match attributes {
             Some(attributes) => Self { record: ReceivedMessage { attributes, ..self.record }, ..self },
             None => self,
         }
@@ -127,18 +127,18 @@ impl Arrival {
     /// The message with its failure attached.
     pub fn handed_off(self, hand_off: &HandOff) -> Self {
         self.carrying(|producer, body_bytes, trace_header| {
-            hand_off.placed(producer, body_bytes, trace_header)
+            hand_off.attach_to(producer, body_bytes, trace_header)
         })
     }
 
     /// The message with its due time attached.
     pub fn hopping(self, hop: &Hop) -> Self {
-        self.carrying(|producer, body_bytes, trace_header| hop.placed(producer, body_bytes, trace_header))
+        self.carrying(|producer, body_bytes, trace_header| hop.attach_to(producer, body_bytes, trace_header))
     }
 
-    fn carrying(self, placed: impl FnOnce(&Attributes, usize, Option<&str>) -> Placed) -> Self {
+    fn carrying(self, attach: impl FnOnce(&Attributes, usize, Option<&str>) -> Attached) -> Self {
         let ReceivedMessage { attributes, body, trace_header, .. } = &self.record;
-        let Placed { attributes, trace_header } = placed(attributes, body.len(), trace_header.as_deref());
+        let Attached { attributes, trace_header } = attach(attributes, body.len(), trace_header.as_deref());
         Self { record: ReceivedMessage { attributes, trace_header, ..self.record }, ..self }
     }
 
@@ -173,8 +173,10 @@ impl Arrival {
         };
         let case = Some(Case { stage: Some(stage.into()), explanation, failure });
         let verdict = Verdict { code: reason.into(), case };
-        self.carrying(|producer, body_bytes, trace_header| verdict.placed(producer, body_bytes, trace_header))
-            .pass_on(DelaySeconds::ZERO, given_up)
+        self.carrying(|producer, body_bytes, trace_header| {
+            verdict.attach_to(producer, body_bytes, trace_header)
+        })
+        .pass_on(DelaySeconds::ZERO, given_up)
     }
 
     /// The message for the final DLQ, with as much of its annotation as fits. If `DeadLetter` does not fit, the verdict
@@ -183,10 +185,10 @@ impl Arrival {
         self.carrying(|producer, body_bytes, trace_header| {
             let attributes = annotate(producer, body_bytes, annotation);
             // A producer's own attribute of this name stays unchanged.
-            let is_told = attributes.get(DEAD_LETTER) != producer.get(DEAD_LETTER);
+            let fits = attributes.get(DEAD_LETTER) != producer.get(DEAD_LETTER);
             let with_verdict = || Some(verdict.in_trace_header(trace_header));
-            let trace_header = if is_told { trace_header.map(str::to_owned) } else { with_verdict() };
-            Placed { attributes, trace_header }
+            let trace_header = if fits { trace_header.map(str::to_owned) } else { with_verdict() };
+            Attached { attributes, trace_header }
         })
         .pass_on(DelaySeconds::ZERO, dead_lettered)
     }
@@ -196,7 +198,7 @@ impl Arrival {
 /// annotation. In a message that SQS moved the verdict is not trusted: the producer may have written it.
 #[must_use]
 pub fn trace_header_and_verdict(record: &ReceivedMessage) -> (Option<String>, Option<Verdict>) {
-    let (producers, document) = taken_from_trace_header(record.trace_header.clone());
+    let (producers, document) = split_trace_header(record.trace_header.clone());
     let document = document.filter(|_| record.redriven_from.is_none());
     match document.map(|document| document.document(record, record.sent_at)) {
         Some(Document::Verdict(verdict)) => (producers, Some(verdict)),
@@ -207,13 +209,13 @@ pub fn trace_header_and_verdict(record: &ReceivedMessage) -> (Option<String>, Op
 /// The producer's attributes of a message, and its return from the final DLQ: for callers outside the functions.
 #[must_use]
 pub fn producers_attributes(attributes: Attributes) -> (Attributes, Option<CameBack>) {
-    let (producer, came_back, _) = taken_apart(attributes);
+    let (producer, came_back, _) = separate_attributes(attributes);
     (producer, came_back)
 }
 
 /// `Failure` is reserved, so it is never the producer's. `DeadLetter`, `ErrorType` and `ErrorDetails` are ours only if
 /// `DeadLetter` parses as a document of ours.
-fn taken_apart(mut attributes: Attributes) -> (Attributes, Option<CameBack>, Option<RawFailure>) {
+fn separate_attributes(mut attributes: Attributes) -> (Attributes, Option<CameBack>, Option<RawFailure>) {
     let mut failure = attributes.remove(FAILURE).as_ref().and_then(RawFailure::attribute);
     // On every queue: SQS moves a verdict that the annotator could not handle to the final DLQ unchanged.
     let folded = failure.as_mut().map(RawFailure::take_folded).unwrap_or_default();

@@ -10,7 +10,7 @@ mod record;
 use chrono::TimeDelta;
 
 use crate::decide::backoff::{Key, delay};
-use crate::decide::{AgeLimit, Due, check_age, check_attempts, classify};
+use crate::decide::{AgeLimit, DueTime, check_age, check_attempts, classify};
 use crate::failure::reason::{DeadLetterReason, GiveUp};
 use crate::failure::{Answer, Kind, LastError};
 use crate::function_arn::FunctionArns;
@@ -92,7 +92,7 @@ fn next_retry(policy: &Policy, failed: &FailedInvocation<'_>, now: Timestamp) ->
     let attempt = failed.retries_made + 1;
     // Every invocation has its own request id, so no two failures of an event share a key.
     let delay = delay(policy, Key { message_id: failed.request_id, generation: 0, attempt });
-    let due = Due::from_now(delay, failed.failed_at);
+    let due = DueTime::from_now(delay, failed.failed_at);
     // A record from a long queue may be past its due time: the time that counts is when it would run.
     check_age(AgeLimit::of(policy, None, failed.first_failed_at), due.at.max(now))?;
     Ok(match due.delay_from(now) {

@@ -2,10 +2,10 @@
 
 pub mod backoff;
 pub mod breaker;
+mod budget;
 mod due;
 mod on_queue;
 pub mod pacing;
-mod unspent;
 
 use crate::accepted::{Accepted, FailedMessage};
 use crate::decide::backoff::Key;
@@ -20,11 +20,11 @@ use crate::message::Timestamp;
 use crate::message::metadata::{HELD_SECONDS_MAX, HISTORY_MAX, PastFailure, REDRIVES_MAX, RetryMetadata};
 use crate::message::schema::Rewritten;
 use crate::policy::{Globs, Immediate, Policy};
-use due::Wait;
-pub(crate) use due::{AgeLimit, Due, check_age, check_attempts};
+pub use budget::{Budget, may_be_held};
+use budget::{JitteredDelay, check_redrives, hold_delay, redrive_delay};
+use due::FlooredBackoff;
+pub(crate) use due::{AgeLimit, DueTime, check_age, check_attempts};
 pub use on_queue::{QueueTimes, decide_on_queue, may_be_called};
-use unspent::{Drawn, check_redrives, hold, redrive};
-pub use unspent::{Spends, may_be_held};
 
 /// The decision on a failed message.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,7 +49,7 @@ pub struct Resend {
     pub pace: Pace,
     /// `metadata.retry_attempt` of the re-sent message.
     pub retry_attempt: u32,
-    pub spends: Spends,
+    pub spends: Budget,
     /// When the message was first sent.
     pub first_sent: Timestamp,
 }
@@ -70,7 +70,7 @@ pub fn decide(policy: &Policy, failed: &FailedMessage, window: Option<Window>, n
 /// The immediate retries for this error, if it is a blip: transient by the policy's lists, and without a delay asked
 /// for by the target.
 #[must_use]
-pub fn retries_at_once(policy: &Policy, error: &HandlerError) -> Option<Immediate> {
+pub fn immediate_retries(policy: &Policy, error: &HandlerError) -> Option<Immediate> {
     let immediate = policy.immediate?;
     let answer = Answer::of(error.kind);
     let kind = classify(policy, &LastError::of(error).error_type, answer.kind());
@@ -81,22 +81,22 @@ pub fn retries_at_once(policy: &Policy, error: &HandlerError) -> Option<Immediat
 
 /// The due time of a hopping message that needs yet another hop: nothing else needs to be decided.
 #[must_use]
-pub fn hops_on(
+pub fn next_hop(
     policy: &Policy,
     hand_off: &HandOff,
     due_at: Option<Timestamp>,
     now: Timestamp,
 ) -> Option<Timestamp> {
-    let due = Due::of_hop(policy, hand_off, due_at, now)?;
+    let due = DueTime::of_hop(policy, hand_off, due_at, now)?;
     due.delay_from(now).is_none().then_some(due.at)
 }
 
 /// The next retry, before its metadata is known to fit.
 struct Retry {
     metadata: RetryMetadata,
-    due: Due,
+    due: DueTime,
     pace: Pace,
-    spends: Spends,
+    spends: Budget,
 }
 
 fn next_retry(
@@ -117,7 +117,7 @@ fn next_retry(
     }
     // Holds claimed by a producer are not copied: the re-send would make them ours.
     let held_before = before.holds.seconds(delivery.origin);
-    let spends = Spends::of(policy, kind, before, held_before);
+    let spends = Budget::of(policy, kind, before, held_before);
     // A re-send that spends no attempt has the key of the attempt that it postpones. A snooze's delay uses another word
     // of the key than the retry's.
     let key = Key {
@@ -127,35 +127,36 @@ fn next_retry(
     };
     let limit = AgeLimit::of(policy, before.expires_at, first_sent);
     let by_policy = || {
-        let wait = Wait::before(policy, answer, key);
-        (Due::after(&wait, limit.map(|limit| limit.at), policy, delivery, now), wait.bounds())
+        let backoff = FlooredBackoff::before(policy, answer, key);
+        (DueTime::after(&backoff, limit.map(|limit| limit.at), policy, delivery, now), backoff.bounds())
     };
     // The time that SQS waited before it moved a message is not part of its delay.
-    let from_now = |Drawn { delay, bounds }| (Due::from_now(delay, now), bounds);
+    let from_now = |JitteredDelay { delay, bounds }| (DueTime::from_now(delay, now), bounds);
     let (drawn, bounds) = match spends {
-        Spends::Attempt => {
+        Budget::Attempt => {
             check_attempts(policy, before.max_attempts, before.retry_attempt)?;
             by_policy()
         }
-        Spends::Snooze => by_policy(),
-        Spends::Hold => {
+        Budget::Snooze => by_policy(),
+        Budget::Hold => {
             let left = limit.map(|limit| until(now, limit.at));
-            from_now(hold(policy, held_before, left, key))
+            from_now(hold_delay(policy, held_before, left, key))
         }
-        Spends::Redrive => {
+        Budget::Redrive => {
             check_redrives(policy, before)?;
-            from_now(redrive(before.redrives_since_answer() + 1, key))
+            from_now(redrive_delay(before.redrives_since_answer() + 1, key))
         }
     };
     // A message that has hopped keeps its due time, so that the last hop does not start the wait again.
-    let hopped = Due::of_hop(policy, hand_off, *due_at, now);
+    let hopped = DueTime::of_hop(policy, hand_off, *due_at, now);
     let own = hopped.unwrap_or(drawn);
     // The age is checked before pacing: a message must not expire because others wait. Pacing stays within the limit.
     check_age(limit, own.at)?;
     // A random delay is judged by its bounds: judged by its own length, the shorter half of the delays of a policy that
     // is slow enough on average would be stretched. A delay that is already fixed is judged by its length.
-    let left =
-        |due: Due| due.delay_from(now).map_or(due.delay, |left| RetryDelay::saturating(left.get().into()));
+    let left = |due: DueTime| {
+        due.delay_from(now).map_or(due.delay, |left| RetryDelay::saturating(left.get().into()))
+    };
     let judged = hopped.map_or(bounds, |hopped| left(hopped)..=left(hopped));
     let (due, pace) = match window.map(|window| (window, window.pace(&judged))) {
         None | Some((_, Pace::Own)) => (own, Pace::Own),
@@ -170,7 +171,7 @@ fn next_retry(
         first_sent_time: first_sent,
         retry_history: match spends {
             // Not called, so the previous failure stays the last one on record.
-            Spends::Hold => before.retry_history.clone(),
+            Budget::Hold => before.retry_history.clone(),
             _ => history(&before.retry_history, before.retry_attempt, hand_off, now),
         },
         snooze_count: before.snooze_count,
@@ -181,10 +182,10 @@ fn next_retry(
         redrive_count_at_answer: before.redrive_count - redrives_unanswered,
     };
     match spends {
-        Spends::Attempt => metadata.retry_attempt += 1,
-        Spends::Snooze => metadata.snooze_count += 1,
-        Spends::Redrive => metadata.redrive_count = (before.redrive_count + 1).min(REDRIVES_MAX),
-        Spends::Hold => {
+        Budget::Attempt => metadata.retry_attempt += 1,
+        Budget::Snooze => metadata.snooze_count += 1,
+        Budget::Redrive => metadata.redrive_count = (before.redrive_count + 1).min(REDRIVES_MAX),
+        Budget::Hold => {
             let since = before.holds.since(delivery.origin, delivery.sent_at);
             metadata.held_since = Some(since.unwrap_or(delivery.failed_at(now)));
             metadata.held_seconds = (held_before + u32::from(due.delay.get())).min(HELD_SECONDS_MAX);

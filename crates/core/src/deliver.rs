@@ -1,12 +1,12 @@
 //! Delivery: pack → send → retry → one outcome per message. Changes of visibility work the same way.
 
 pub mod deletion;
-mod tries;
+mod retries;
 
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt};
-use tries::settle;
+use retries::settle;
 
 use crate::events::Event;
 use crate::limits::{BATCH_ENTRIES_MAX, VisibilitySeconds};

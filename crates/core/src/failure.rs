@@ -8,25 +8,25 @@
 //! A member identifies the document: a verdict has `verdict`, a hop has `due_at`.
 
 pub mod annotation;
-mod placing;
+mod attach;
 pub mod reason;
 mod wire;
 
 use std::fmt::Display;
 
-pub(crate) use placing::taken_apart as taken_from_trace_header;
-pub use placing::{FAILURE_BYTES_MAX, Placed};
+pub(crate) use attach::split_trace_header;
+pub use attach::{Attached, FAILURE_BYTES_MAX};
 use strum::{IntoStaticStr, VariantArray};
 pub(crate) use wire::RawFailure;
 
 use crate::failure::reason::{Code, DeadLetterReason};
 use crate::handler::{FailureKind, HandlerError};
-use crate::json::tolerant::{Unknown, Vocabulary, Word};
+use crate::json::forward_compatible::{OpenEnum, OpenVariants, UnknownMembers};
 use crate::message::metadata::{Metadata, rfc3339};
 use crate::message::origin::Origin;
 pub use crate::message::reserved::FAILURE;
 use crate::message::{ReceivedMessage, Timestamp};
-use crate::text;
+use crate::truncate;
 
 /// Error type of a message that came by redrive: the cause is unknown.
 pub const REDRIVE: &str = "Redrive";
@@ -53,7 +53,7 @@ pub struct HandOff {
     /// The delivery that failed.
     pub delivery: Delivery,
     /// Preserved unchanged.
-    pub unknown: Unknown,
+    pub unknown: UnknownMembers,
 }
 
 /// A message whose delay is longer than one `DelaySeconds`.
@@ -78,7 +78,7 @@ pub struct Verdict {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
     /// The function that gave the message up, if the document has it.
-    pub stage: Option<Word<Stage>>,
+    pub stage: Option<OpenEnum<Stage>>,
     /// Reason in addition to the last error; may be empty.
     pub explanation: String,
     pub failure: Failure,
@@ -95,7 +95,7 @@ pub struct Failure {
     /// Retries made, if the body does not have them (strategy `visibility`, asynchronous invocations).
     pub attempts: Option<u32>,
     /// Preserved unchanged.
-    pub unknown: Unknown,
+    pub unknown: UnknownMembers,
 }
 
 /// An error, for humans and for the policy's lists.
@@ -109,7 +109,7 @@ pub struct LastError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// Transient, permanent and so on; a later version may add kinds.
-    pub kind: Word<Kind>,
+    pub kind: OpenEnum<Kind>,
     /// The delay that the target asked for: `Retry-After`, or a snooze.
     pub retry_after_seconds: Option<u64>,
 }
@@ -118,7 +118,7 @@ impl LastError {
     /// A handler's error.
     #[must_use]
     pub fn of(error: &HandlerError) -> Self {
-        let error_type = text::clean(&error.error_type.name(), text::ERROR_TYPE_BYTES_MAX);
+        let error_type = truncate::clean(&error.error_type.name(), truncate::ERROR_TYPE_BYTES_MAX);
         Self { error_type, details: error.details.clone() }
     }
 }
@@ -160,14 +160,14 @@ impl HandOff {
     #[must_use]
     pub fn of_handler(error: &HandlerError, delivery: Delivery) -> Self {
         let answer = Answer::of(error.kind);
-        Self { error: LastError::of(error), answer, delivery, unknown: Unknown::default() }
+        Self { error: LastError::of(error), answer, delivery, unknown: UnknownMembers::default() }
     }
 
     /// A message that was not started before the deadline.
     #[must_use]
     pub fn not_started(delivery: Delivery) -> Self {
         let error = LastError { error_type: "NotStarted".to_owned(), details: String::new() };
-        Self { error, answer: Answer::just(Kind::NotStarted), delivery, unknown: Unknown::default() }
+        Self { error, answer: Answer::just(Kind::NotStarted), delivery, unknown: UnknownMembers::default() }
     }
 
     /// A message that was not called, since its target has been down since `down_since`.
@@ -175,7 +175,7 @@ impl HandOff {
     pub fn held(down_since: Timestamp, delivery: Delivery) -> Self {
         let details = format!("not called: the target has been down since {}", rfc3339(down_since));
         let error = LastError { error_type: CIRCUIT_OPEN.to_owned(), details };
-        Self { error, answer: Answer::just(Kind::Held), delivery, unknown: Unknown::default() }
+        Self { error, answer: Answer::just(Kind::Held), delivery, unknown: UnknownMembers::default() }
     }
 
     /// A message whose call was the probe of a target that is still down. It has the probe's error, but is held: the
@@ -196,7 +196,7 @@ impl HandOff {
     #[must_use]
     pub fn unexplained(details: &str, delivery: Delivery) -> Self {
         let error = LastError { error_type: REDRIVE.to_owned(), details: details.to_owned() };
-        Self { error, answer: Answer::just(Kind::Transient), delivery, unknown: Unknown::default() }
+        Self { error, answer: Answer::just(Kind::Transient), delivery, unknown: UnknownMembers::default() }
     }
 }
 
@@ -205,7 +205,7 @@ impl Failure {
     #[must_use]
     pub fn invalid(reason: DeadLetterReason, why: &impl Display, delivery: Delivery) -> Self {
         let error = LastError { error_type: reason.as_str().to_owned(), details: why.to_string() };
-        Self { error, answer: None, delivery, attempts: None, unknown: Unknown::default() }
+        Self { error, answer: None, delivery, attempts: None, unknown: UnknownMembers::default() }
     }
 
     /// A message that was handed off and turned out to be invalid; the earlier answer stays on record.
@@ -243,7 +243,7 @@ impl Verdict {
         match (explanation.as_str(), error.as_str()) {
             ("", _) => error,
             (explanation, "") => explanation.to_owned(),
-            (explanation, _) => format!("{explanation}{}{error}", text::LAST_ERROR),
+            (explanation, _) => format!("{explanation}{}{error}", truncate::LAST_ERROR),
         }
     }
 }
@@ -365,7 +365,7 @@ impl Kind {
     }
 }
 
-impl Vocabulary for Kind {}
+impl OpenVariants for Kind {}
 
 /// The function that gave a message up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
@@ -381,7 +381,7 @@ pub enum Stage {
     AsyncRetryHandler,
 }
 
-impl Vocabulary for Stage {}
+impl OpenVariants for Stage {}
 
 #[cfg(test)]
 mod tests;

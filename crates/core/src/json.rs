@@ -1,4 +1,4 @@
 //! Parsing untrusted JSON: exact values, and documents of later versions.
 
-pub mod tolerant;
+pub mod forward_compatible;
 pub mod value;

@@ -5,7 +5,7 @@
 //! re-send that [`decide`] chose by the [`policy::Policy`], or a final record that [`failure::annotation`] explained.
 //! [`deliver`] sends it through the [`ports`].
 //!
-//! What a policy allows is known before anything is deployed:
+//! A policy can be checked before anything is deployed:
 //!
 //! ```
 //! use redeliver_core::decide::backoff::bounds;
@@ -34,8 +34,10 @@ pub mod policy;
 pub mod ports;
 pub mod redelivery;
 pub mod strategy;
-pub mod text;
-pub mod turn;
+pub mod truncate;
+mod yield_now;
+
+pub use yield_now::yield_now;
 
 #[cfg(test)]
 mod testing;

@@ -18,7 +18,7 @@ use chrono::{DateTime, Utc};
 
 pub use outgoing::{Content, NotSendable, OutgoingMessage};
 pub use receipt::{Confirmed, Receipt};
-pub(crate) use sqs_rules::{check_name as check_attribute_name, is_surely_taken};
+pub(crate) use sqs_rules::{check_name as check_attribute_name, is_certainly_accepted};
 
 /// A point in time, UTC.
 pub type Timestamp = DateTime<Utc>;

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use thiserror::Error;
 use wildmatch::WildMatch;
 
-use crate::json::value::given;
+use crate::json::value::not_null;
 use crate::limits::RetryDelay;
 use crate::message::metadata::REDRIVES_MAX;
 use crate::message::schema::{Violation, list};
@@ -38,16 +38,16 @@ pub struct Policy {
     pub long_delays: bool,
     /// Approximate limit on the messages that come back to the source queue per second, as far as `DelaySeconds` can
     /// hold them.
-    #[serde(deserialize_with = "given")]
+    #[serde(deserialize_with = "not_null")]
     pub max_redelivery_per_second: Option<RedeliveryRate>,
     /// Gives a message up if the next retry would come more than this after its first send.
     #[serde(deserialize_with = "numbers::whole::<_, _, 1, 31_536_000>")]
     pub max_age_seconds: Option<u32>,
     /// If set, only these error types are retried.
-    #[serde(deserialize_with = "given")]
+    #[serde(deserialize_with = "not_null")]
     pub retryable: Option<Globs>,
     /// These error types are not retried.
-    #[serde(deserialize_with = "given")]
+    #[serde(deserialize_with = "not_null")]
     pub non_retryable: Option<Globs>,
     /// Immediate retries within the invocation, before a delayed retry is spent.
     #[serde(deserialize_with = "wire::object::<_, Immediate, _>")]
@@ -118,7 +118,7 @@ impl TryFrom<Vec<String>> for Globs {
         let are_right = globs.iter().all(|glob| (1..=128).contains(&glob.chars().count()));
         let different: BTreeSet<_> = globs.iter().collect();
         if globs.is_empty() || !are_right || different.len() < globs.len() {
-            return Err("a list has different globs of 1 to 128 characters");
+            return Err("a list needs distinct globs of 1 to 128 characters");
         }
         Ok(Self(globs.iter().map(|glob| WildMatch::new(glob)).collect()))
     }

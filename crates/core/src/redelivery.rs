@@ -1,19 +1,19 @@
 //! Sends failed messages again: decide → re-send with a delay, hop, or give up → report. Used by the
 //! failed-message-processor, and with the strategy `direct-resend` by the message-processor itself.
 
-mod pacer;
+mod delayed_count;
 
 use futures_util::join;
 
 use crate::accepted::FailedMessage;
 use crate::decide::pacing::{Pace, Window};
-use crate::decide::{Decision, Resend, Spends, decide};
+use crate::decide::{Budget, Decision, Resend, decide};
 use crate::deliver::{Outbox, Outgoing, until};
 use crate::events::Event;
 use crate::message::{Confirmed, Timestamp};
 use crate::policy::Policy;
 use crate::ports::{Clock, Observer, QueueDepth, QueueSender};
-pub use pacer::Pacer;
+pub use delayed_count::DelayedCount;
 
 /// The queues that failed messages are sent to, and the last count of waiting messages.
 #[derive(Debug)]
@@ -23,14 +23,14 @@ pub struct Redelivery<Q> {
     /// Receives hops: messages with a long delay wait there.
     pub intermediate_dlq: Q,
     /// The cached count for `max_redelivery_per_second`.
-    pub pacer: Pacer,
+    pub delayed_count: DelayedCount,
 }
 
 impl<Q> Redelivery<Q> {
     /// For these queues, without a count.
     #[must_use]
     pub fn new(source_queue: Q, intermediate_dlq: Q) -> Self {
-        Self { source_queue, intermediate_dlq, pacer: Pacer::default() }
+        Self { source_queue, intermediate_dlq, delayed_count: DelayedCount::default() }
     }
 }
 
@@ -47,7 +47,7 @@ impl<Q: QueueSender + QueueDepth> Redelivery<Q> {
         let pace = match policy.max_redelivery_per_second {
             // Boxed: the request's future is large, and most policies have no rate.
             Some(rate) => {
-                Box::pin(self.pacer.window(rate, &self.source_queue, clock, observer, deadline)).await
+                Box::pin(self.delayed_count.window(rate, &self.source_queue, clock, observer, deadline)).await
             }
             None => None,
         };
@@ -120,10 +120,10 @@ impl Routes {
     fn resend(&mut self, failed: FailedMessage, retry: Resend, now: Timestamp) {
         let FailedMessage { accepted, error_type, .. } = failed;
         // A message may be held a hundred times, and the message-processor reports the holds of each batch.
-        let scheduled = (retry.spends != Spends::Hold).then(|| Event::RetryScheduled {
+        let scheduled = (retry.spends != Budget::Hold).then(|| Event::RetryScheduled {
             message_id: accepted.metadata().message_id_text.clone(),
             retry_attempt: retry.retry_attempt,
-            spends_attempt: retry.spends == Spends::Attempt,
+            spends_attempt: retry.spends == Budget::Attempt,
             delay_seconds: retry.waited,
             age_seconds: until(retry.first_sent, now).as_secs_f64(),
             error_type,

@@ -190,13 +190,13 @@ impl<Q> OnFailure<Q> {
 
 /// Without an intermediate DLQ, messages that SQS moves do not come back.
 fn redriven(policy: &Policy) -> Option<Violation> {
-    let rule = "which is for the strategies delayed-resend and direct-resend: remove it";
+    let rule = "which only the strategies delayed-resend and direct-resend support: remove it";
     policy.max_redrives.map(|_| Violation::new("/max_redrives", rule))
 }
 
 /// Without re-sends to a source queue, nothing can be paced.
 fn paced(policy: &Policy) -> Option<Violation> {
-    let rule = "which is for the strategies delayed-resend and direct-resend: remove it";
+    let rule = "which only the strategies delayed-resend and direct-resend support: remove it";
     policy.max_redelivery_per_second.map(|_| Violation::new("/max_redelivery_per_second", rule))
 }
 

@@ -11,7 +11,7 @@ mod topic;
 
 use redeliver_core::failure::annotation::{ERROR_DETAILS_BYTES_MAX, fingerprint};
 use redeliver_core::message::{ReceivedMessage, Timestamp};
-use redeliver_core::text::{ERROR_TYPE_BYTES_MAX, clean, clean_without_middle};
+use redeliver_core::truncate::{ERROR_TYPE_BYTES_MAX, clean, clean_without_middle};
 use serde::Deserialize;
 
 use crate::groups::written;

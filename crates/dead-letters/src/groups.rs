@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use redeliver_core::message::Timestamp;
-use redeliver_core::text::{clean, clean_without_middle};
+use redeliver_core::truncate::{clean, clean_without_middle};
 use serde::{Serialize, Serializer};
 
 use crate::DeadLetterRecord;

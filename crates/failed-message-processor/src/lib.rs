@@ -4,7 +4,7 @@ mod on_aws;
 
 use redeliver_core::accepted::FailedMessage;
 use redeliver_core::arrival::Arrival;
-use redeliver_core::decide::hops_on;
+use redeliver_core::decide::next_hop;
 use redeliver_core::deliver::{Outbox, until};
 use redeliver_core::events::Event;
 use redeliver_core::failure::Stage;
@@ -52,11 +52,11 @@ impl<Q: QueueSender + QueueDepth, C: Clock, O: Observer> Function for FailedMess
 
 impl<Q, C, O: Observer> FailedMessageProcessor<Q, C, O> {
     fn route(&self, record: ReceivedMessage, routes: &mut Routes, now: Timestamp) {
-        let mut arrival = Arrival::open(record, now).sent_by_one_of(&self.resenders);
+        let mut arrival = Arrival::open(record, now).resolve_origin(&self.resenders);
         self.report_arrival(&arrival.record, now);
         let (hand_off, due_at) = arrival.take_hand_off(now);
         // Before the body is validated: it was valid at the first hop, and a message hops up to 48 times.
-        if let Some(due_at) = hops_on(&self.policy, &hand_off, due_at, now) {
+        if let Some(due_at) = next_hop(&self.policy, &hand_off, due_at, now) {
             return routes.hop(arrival.hop(hand_off, due_at));
         }
         let stage = Stage::FailedMessageProcessor;

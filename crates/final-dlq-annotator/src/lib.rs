@@ -48,8 +48,9 @@ impl<Q: QueueSender, C: Clock, O: Observer> FinalDlqAnnotator<Q, C, O> {
         let metadata = readable_metadata(&arrival.record.body, &arrival.record.attributes);
         let metadata = metadata.map(|metadata| in_its_generation(metadata, came_back));
         let verdict = arrival.take_verdict();
-        let told = verdict.clone();
-        let told = told.unwrap_or_else(|_| Verdict::bare(DeadLetterReason::OrchestrationFailed));
+        let kept_verdict = verdict.clone();
+        let kept_verdict =
+            kept_verdict.unwrap_or_else(|_| Verdict::bare(DeadLetterReason::OrchestrationFailed));
         let (annotation, first_sent) = explain(&arrival.record, verdict, metadata.as_ref(), now);
         let dead_lettered = Event::DeadLettered {
             message_id: metadata.map(|metadata| metadata.message_id_text),
@@ -58,7 +59,7 @@ impl<Q: QueueSender, C: Clock, O: Observer> FinalDlqAnnotator<Q, C, O> {
             retry_attempt: annotation.record.attempts.unwrap_or(0),
             age_seconds: until(first_sent, now).as_secs_f64(),
         };
-        arrival.annotated(&annotation, &told, dead_lettered)
+        arrival.annotated(&annotation, &kept_verdict, dead_lettered)
     }
 }
 

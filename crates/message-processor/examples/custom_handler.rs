@@ -1,9 +1,11 @@
 //! A message processor of your own: charges an order, and classifies each failure.
+//!
 //! Runs wherever Lambda's runtime does. To try it without Lambda, pass it a body:
+//!
 //! ```sh
 //! cargo run --example custom_handler -- '{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab"},"data":{"order":"A-1","cents":1250}}'
 //! ```
-#![allow(clippy::print_stdout, reason = "without Lambda its answer is for a person")]
+#![allow(clippy::print_stdout, reason = "without Lambda its answer is for a human")]
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -39,7 +41,7 @@ impl Handler for Charge {
     }
 }
 
-#[expect(clippy::print_stdout, reason = "without Lambda, the answer is for people")]
+#[expect(clippy::print_stdout, reason = "without Lambda the answer is for a human")]
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let Some(body) = std::env::args().nth(1) else {

@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use redeliver_core::accepted::Accepted;
-use redeliver_core::decide::breaker::{Breaker, Change, Met, Permission, Permit, Tenant, met};
+use redeliver_core::decide::breaker::{
+    Breaker, CallOutcome, Change, Permission, Permit, Tenant, call_outcome,
+};
 use redeliver_core::decide::may_be_held;
 use redeliver_core::deliver::until;
 use redeliver_core::events::Event;
@@ -61,13 +63,13 @@ pub(super) struct Permitted<'a, H, Q, C: Clock, O: Observer> {
 impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
     /// Learns from the messages of a batch: held ones tell a new environment about an outage.
     pub(super) fn learn(&self, accepted: &[Accepted], now: Timestamp) {
-        let told = accepted.iter().filter_map(Accepted::outage);
-        let recent = told.filter(|(_, told_at)| until(*told_at, now) < HELD_MOMENTS_AGO);
-        let told = recent.reduce(|(since, told_at), (other_since, other_told_at)| {
-            (since.min(other_since), told_at.max(other_told_at))
+        let reports = accepted.iter().filter_map(Accepted::outage);
+        let recent = reports.filter(|(_, reported_at)| until(*reported_at, now) < HELD_MOMENTS_AGO);
+        let reports = recent.reduce(|(since, reported_at), (other_since, other_reported_at)| {
+            (since.min(other_since), reported_at.max(other_reported_at))
         });
-        if let (Some((since, told_at)), Some(mut breaker)) = (told, self.breaker.lock()) {
-            breaker.learn(since, told_at, now);
+        if let (Some((since, reported_at)), Some(mut breaker)) = (reports, self.breaker.lock()) {
+            breaker.learn(since, reported_at, now);
         }
     }
 
@@ -92,7 +94,7 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
     /// Records an outcome. Returns the start of the outage if the call was a probe and the target is still down.
     fn record(&self, permit: Permit, accepted: &Accepted, error: Option<&HandlerError>) -> Option<Timestamp> {
         let mut breaker = self.breaker.lock()?;
-        let met = error.map_or(Met::Answer, |error| met(&self.policy, error));
+        let met = error.map_or(CallOutcome::Answer, |error| call_outcome(&self.policy, error));
         let tenant = accepted.record().message_group_id.as_deref().map(Tenant::of);
         let change = breaker.record(permit, met, accepted.metadata().message_id, tenant, self.clock.now());
         let still_down = breaker.open_since().filter(|_| matches!(change, Some(Change::ProbeFailed { .. })));

@@ -8,7 +8,7 @@ use futures_util::future::{Either, pending};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use futures_util::{FutureExt, pin_mut, select_biased};
 use redeliver_core::accepted::{Accepted, FailedMessage};
-use redeliver_core::decide::retries_at_once;
+use redeliver_core::decide::immediate_retries;
 use redeliver_core::deliver::until;
 use redeliver_core::events::Event;
 use redeliver_core::failure::{CIRCUIT_OPEN, HandOff, Stage};
@@ -36,7 +36,7 @@ pub(super) enum Outcome {
 /// Before all calls are cut off, so that an immediate retry can be abandoned in time.
 const CUT_OFF: Duration = Duration::from_millis(100);
 /// Interval between checks of a breaker that another batch keeps waiting.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// An outcome, and the time that the target took, immediate retries included.
 #[derive(Debug)]
@@ -82,7 +82,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         pin_mut!(time_is_up);
         loop {
             // Fills the concurrency limit; each call that ends makes room for the next.
-            let mut looks_again = false;
+            let mut checks_again = false;
             while running.len() < self.max_concurrency.get() && !waiting.is_empty() {
                 let index = waiting.start;
                 match self.ask(&accepted[index]) {
@@ -95,7 +95,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
                         calls[index] = Some(Call::not_made(Outcome::Held { since, probed: None }));
                     }
                     Asked::Wait => {
-                        looks_again = true;
+                        checks_again = true;
                         break;
                     }
                 }
@@ -105,15 +105,18 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
                 break;
             }
             // The call of another batch may decide, and its end wakes nothing here.
-            let looks_again =
-                if looks_again { Either::Left(clock.sleep(BETWEEN_LOOKS)) } else { Either::Right(pending()) };
-            let looks_again = looks_again.fuse();
-            pin_mut!(looks_again);
+            let checks_again = if checks_again {
+                Either::Left(clock.sleep(CHECK_INTERVAL))
+            } else {
+                Either::Right(pending())
+            };
+            let checks_again = checks_again.fuse();
+            pin_mut!(checks_again);
             // A completed call counts even at the very end: answers are checked before the time.
             select_biased! {
                 (index, call) = running.select_next_some() => calls[index] = Some(call),
                 () = time_is_up => break,
-                () = looks_again => {}
+                () = checks_again => {}
             }
         }
         // Stops all handlers: nothing would wait for their outcomes.
@@ -199,7 +202,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         let mut made = 0;
         loop {
             // Checked for each error: the last call may have met one that is not a blip.
-            let again = retries_at_once(&self.policy, &error).filter(|again| made < again.max_attempts);
+            let again = immediate_retries(&self.policy, &error).filter(|again| made < again.max_attempts);
             let Some(again) = again.filter(|again| self.clock.now() + again.delay < end) else {
                 return Outcome::Failure(error);
             };

@@ -1,14 +1,18 @@
 //! The message-processor as a library: write a [`Handler`] and pass it to [`run`], and failed messages are retried by
 //! your policy and explained in the final DLQ.
+//!
 //! ```no_run
 //! use redeliver_message_processor::{Handler, HandlerError, Message, run};
+//!
 //! struct Charge;
+//!
 //! impl Handler for Charge {
 //!     async fn handle(&self, message: &Message<'_>) -> Result<(), HandlerError> {
 //!         println!("charging for {}", message.message_id);
 //!         Ok(())
 //!     }
 //! }
+//!
 //! #[tokio::main(flavor = "current_thread")]
 //! async fn main() -> std::process::ExitCode {
 //!     run(Charge).await
@@ -116,7 +120,7 @@ impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
     /// A message to call the target for, or the verdict on one that must not be called.
     fn accept(&self, record: ReceivedMessage, now: Timestamp) -> Result<Accepted, Box<Outgoing>> {
         // A `Failure` on the source queue is its producer's, so it is not trusted.
-        let arrival = self.of_its_origin(Arrival::open(record, now));
+        let arrival = self.with_origin(Arrival::open(record, now));
         match arrival.accept(&self.schema, None) {
             Ok(accepted) => self.check_receives(accepted, now),
             Err(refused) => Err(Box::new(refused.give_up(Stage::MessageProcessor, None, now))),

@@ -17,7 +17,7 @@ use redeliver_core::strategy::OnFailure;
 use super::MessageProcessor;
 
 /// The error of a message whose receives are attempts, if nobody answered for the previous receive.
-const GIVEN_ONCE_MORE: &str = "SQS gave the message once more: the function crashed, timed out, ran out of memory or was throttled, and nobody knows what became of the call";
+const RECEIVED_AGAIN: &str = "SQS gave the message once more: the function crashed, timed out, ran out of memory or was throttled, and nobody knows what became of the call";
 
 /// The messages to send once the calls are over.
 pub(super) struct Unsent {
@@ -129,7 +129,7 @@ impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
             kind: kind.as_str(),
             age_seconds: until(accepted.first_sent(), now).as_secs_f64(),
         });
-        accepted.named().handed_off(&hand_off).pass_on(DelaySeconds::ZERO, handed_off)
+        accepted.with_id().handed_off(&hand_off).pass_on(DelaySeconds::ZERO, handed_off)
     }
 
     /// Retries made so far: counted by the queue or by the message.
@@ -142,11 +142,11 @@ impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
     }
 
     /// The record with its origin: on a queue where failed messages stay, nothing is re-sent.
-    pub(super) fn of_its_origin(&self, arrival: Arrival) -> Arrival {
+    pub(super) fn with_origin(&self, arrival: Arrival) -> Arrival {
         if self.attempts_are_receives() {
-            return arrival.sent_by_one_of(&Resenders::nobody());
+            return arrival.resolve_origin(&Resenders::nobody());
         }
-        arrival.sent_by_one_of(&self.resenders)
+        arrival.resolve_origin(&self.resenders)
     }
 
     /// A queue that counts the attempts also counts unanswered receives.
@@ -163,7 +163,7 @@ impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
             return Ok(accepted);
         };
         let attempts = self.retries_made(&accepted);
-        let hand_off = HandOff::unanswered(GIVEN_ONCE_MORE, accepted.delivery(now));
+        let hand_off = HandOff::unanswered(RECEIVED_AGAIN, accepted.delivery(now));
         let (stage, due_at, error_type) = (Stage::MessageProcessor, None, None);
         let failed = FailedMessage { accepted, hand_off, due_at, stage, error_type };
         Err(Box::new(failed.give_up(Some(attempts), give_up)))

@@ -80,8 +80,8 @@ mod tests {
         assert_eq!(
             read(Strategy::AsyncRetry).unwrap_err().to_string(),
             format!(
-                "{}: the retry policy has /immediate, but what becomes of an asynchronous invocation is not known \
-                 within this one: remove it",
+                "{}: the retry policy has /immediate, but the outcome of an asynchronous invocation is unknown \
+                 when it is made: remove it",
                 path.display()
             )
         );

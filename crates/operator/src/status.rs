@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 use futures_util::future::join_all;
 use redeliver_core::failure::Stage;
-use redeliver_core::json::tolerant::Vocabulary as _;
+use redeliver_core::json::forward_compatible::OpenVariants as _;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Queue as _;
 use redeliver_core::strategy::Role;
@@ -110,8 +110,8 @@ fn with_breaker(mappings: &[Mapping]) -> Vec<&str> {
     const WITHOUT: [Stage; 3] =
         [Stage::AsyncRetryHandler, Stage::FailedMessageProcessor, Stage::FinalDlqAnnotator];
     let names = mappings.iter().filter_map(|mapping| mapping.function.split(':').next());
-    let with =
-        names.filter(|name| !name.is_empty() && !WITHOUT.iter().any(|stage| name.ends_with(stage.word())));
+    let with = names
+        .filter(|name| !name.is_empty() && !WITHOUT.iter().any(|stage| name.ends_with(stage.wire_name())));
     with.collect::<BTreeSet<_>>().into_iter().collect()
 }
 

@@ -165,7 +165,7 @@ impl World {
     ) -> Vec<String> {
         let deadline = self.clock.now() + time;
         let failed = self.clock.block_on(function.batch_item_failures(records, deadline));
-        assert_eq!(self.seen.untold(), 0, "events that no flush followed");
+        assert_eq!(self.seen.unflushed(), 0, "events that no flush followed");
         failed
     }
 
@@ -200,7 +200,7 @@ impl Recorder {
     }
 
     /// The number of events that wait for a flush.
-    pub fn untold(&self) -> usize {
+    pub fn unflushed(&self) -> usize {
         self.events.lock().unwrap().len() - self.flushed.load(Ordering::Relaxed)
     }
 

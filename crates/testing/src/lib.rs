@@ -1,5 +1,5 @@
 //! Helpers for the tests of several crates: misbehaving queues, dying programs, messages.
-#![expect(clippy::unwrap_used, reason = "for tests alone: what fails here fails the test")]
+#![expect(clippy::unwrap_used, reason = "for tests only: a failure here fails the test")]
 
 pub mod altered;
 pub mod browser;

@@ -1,5 +1,5 @@
 //! Files that another user may have planted where a program expects its own.
-#![expect(clippy::disallowed_methods, reason = "what is planted is not written by the one door")]
+#![expect(clippy::disallowed_methods, reason = "planted files are another user's")]
 
 use std::fs::{Permissions, set_permissions, write};
 use std::os::unix::fs::{PermissionsExt as _, chown, symlink};

@@ -126,7 +126,7 @@ impl Workload {
         };
         let error = HandlerError::transient("HttpStatus.503", "the target answered 503 after 1.2 s");
         let hand_off = HandOff::of_handler(&error, delivery);
-        let attributes = hand_off.placed(&Attributes::new(), body.len(), None).attributes;
+        let attributes = hand_off.attach_to(&Attributes::new(), body.len(), None).attributes;
         assert!(attributes.contains_key(FAILURE));
         ReceivedMessage {
             sqs_message_id: "0a4de8ea-9f0e-4f0c-8c35-0d2b5c4e6f11".to_owned(),

@@ -29,7 +29,7 @@ fn a_line_that_is_not_utf_8_is_named_and_the_others_are_checked() {
         lines[..2],
         [
             "standard input:2: not UTF-8 at byte 9",
-            "standard input:4: the body is empty; SQS wants at least one character"
+            "standard input:4: the body is empty; SQS requires at least one character"
         ]
     );
     assert!(lines.len() == 3 && lines[2].starts_with("standard input:5: INVALID_MESSAGE_"), "{said}");
@@ -52,7 +52,7 @@ fn one_document_over_several_lines_is_one_message() {
     assert_eq!(check(pretty.as_bytes()).0, Some(0));
     let (code, said) = check(format!("{VALID}\n\n").as_bytes());
     assert_eq!(code, Some(1), "a line and an empty one are two");
-    assert_eq!(said, "standard input:2: the body is empty; SQS wants at least one character\n");
+    assert_eq!(said, "standard input:2: the body is empty; SQS requires at least one character\n");
 }
 
 /// What a pointer should have found and did not is counted, as nothing else tells of it.

@@ -215,17 +215,17 @@ fn ten_attributes() -> Attributes {
 #[test]
 fn every_failure_that_the_code_writes_is_valid() {
     for hand_off in hand_offs() {
-        let handed_off = hand_off.placed(&Attributes::new(), 100, None).attributes;
+        let handed_off = hand_off.attach_to(&Attributes::new(), 100, None).attributes;
         assert_valid("failure", handed_off["Failure"].text().unwrap());
         let hop = Hop { due_at: hand_off.delivery.failed_at, hand_off: hand_off.clone() };
-        let hop = hop.placed(&ten_attributes(), 100, None).attributes;
+        let hop = hop.attach_to(&ten_attributes(), 100, None).attributes;
         assert_valid("failure", hop["Failure"].text().unwrap());
         for stage in [Stage::MessageProcessor, Stage::FailedMessageProcessor] {
             for reason in DeadLetterReason::ALL.iter().copied() {
                 let failure = Failure { attempts: Some(1000), ..hand_off.clone().into() };
                 let case = Case { stage: Some(stage.into()), explanation: texts()[3].clone(), failure };
                 let verdict = Verdict { code: reason.into(), case: Some(case) };
-                let given_up = verdict.placed(&ten_attributes(), 100, None).attributes;
+                let given_up = verdict.attach_to(&ten_attributes(), 100, None).attributes;
                 assert_valid("failure", given_up["Failure"].text().unwrap());
             }
         }

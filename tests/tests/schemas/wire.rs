@@ -6,7 +6,7 @@ use redeliver_core::failure::{
     CameBack, Case, Delivery, Document, FAILURE, Failure, HandOff, Hop, Kind, LastError, Stage, Verdict,
 };
 use redeliver_core::handler::HandlerError;
-use redeliver_core::json::tolerant::Unknown;
+use redeliver_core::json::forward_compatible::UnknownMembers;
 use redeliver_core::message::metadata::{Holds, Metadata, PastFailure};
 use redeliver_core::message::origin::Origin;
 use redeliver_core::message::{Attribute, Attributes, Timestamp};
@@ -96,7 +96,7 @@ fn verdicts() -> Vec<(String, Verdict)> {
         answer: None,
         delivery: delivery(None),
         attempts: None,
-        unknown: Unknown::default(),
+        unknown: UnknownMembers::default(),
     };
     let counted = Failure { attempts: Some(3), ..last() };
     let exceeded = DeadLetterReason::RetryAttemptExceeded;
@@ -200,21 +200,21 @@ fn documents() -> Vec<(String, String, Meaning)> {
     let (none, ten) = (Attributes::new(), ten_attributes());
     let mut all = Vec::new();
     for (name, hand_off) in hand_offs() {
-        let written = text(&hand_off.placed(&none, 100, None).attributes, FAILURE);
+        let written = text(&hand_off.attach_to(&none, 100, None).attributes, FAILURE);
         all.push((name.to_owned(), written, Meaning::Failure(Box::new(Document::HandOff(hand_off)))));
     }
     let (_, hand_off) = hand_offs().remove(0);
     let hop = Hop { hand_off, due_at: at(7205) };
     for (name, producer) in [("hop", &none), ("hop-with-folded-attributes", &ten)] {
-        let written = text(&hop.placed(producer, 100, None).attributes, FAILURE);
+        let written = text(&hop.attach_to(producer, 100, None).attributes, FAILURE);
         all.push((name.to_owned(), written, Meaning::Failure(Box::new(Document::Hop(hop.clone())))));
     }
     for (name, verdict) in verdicts() {
-        let written = text(&verdict.placed(&none, 100, None).attributes, FAILURE);
+        let written = text(&verdict.attach_to(&none, 100, None).attributes, FAILURE);
         all.push((name, written, Meaning::Failure(Box::new(Document::Verdict(verdict)))));
     }
     let (_, verdict) = verdicts().remove(0);
-    let folded = text(&verdict.placed(&ten, 100, None).attributes, FAILURE);
+    let folded = text(&verdict.attach_to(&ten, 100, None).attributes, FAILURE);
     let name = "verdict-with-folded-attributes".to_owned();
     all.push((name, folded, Meaning::Failure(Box::new(Document::Verdict(verdict)))));
     let held = DeadLetter { held_seconds: Some(1350), redrive_count: Some(2), ..dead_letter(true) };

@@ -86,11 +86,11 @@ fn ten_records_have_ten_outcomes() {
         })
         .collect();
     codes.sort_unstable();
-    let told = |n: usize, code: &str| (format!("sqs-{n}"), "invocation", code.to_owned());
+    let failed = |n: usize, code: &str| (format!("sqs-{n}"), "invocation", code.to_owned());
     let expected = [
-        told(2, "TooManyRequestsException"),
-        told(5, "NoAnswerBeforeDeadline"),
-        told(6, "AccessDeniedException"),
+        failed(2, "TooManyRequestsException"),
+        failed(5, "NoAnswerBeforeDeadline"),
+        failed(6, "AccessDeniedException"),
     ];
     assert_eq!(codes, expected);
 }

@@ -239,7 +239,7 @@ fn each_strategy_has_settings_of_its_own() {
         error.ends_with(
             "\n- RETRY_POLICY has /max_attempts, which is 981: use at most 980 with the strategy visibility, since each \
              retry is a receive, ten are to spare on the source queue and ten on the annotation queue, and SQS counts \
-             to 1000; has /max_redelivery_per_second, which is for the strategies delayed-resend and direct-resend: remove it"
+             to 1000; has /max_redelivery_per_second, which only the strategies delayed-resend and direct-resend support: remove it"
         ),
         "{error}"
     );

@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use redeliver_core::handler::{Handler, HandlerError, Invocation, Message};
 use redeliver_core::message::Timestamp;
-use redeliver_core::turn::yield_now;
+use redeliver_core::yield_now;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 

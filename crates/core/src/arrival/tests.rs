@@ -106,7 +106,7 @@ fn folded_attributes_are_put_back() {
 fn a_verdict_that_is_sent_back_as_it_is_has_all_ten_attributes_again() {
     // Such a message: moved to the final DLQ by SQS's redrive, so never annotated.
     let producer: Attributes = (0..10).map(|index| (format!("a{index}"), Attribute::string("x"))).collect();
-    let raw = Verdict::bare(DeadLetterReason::NonRetryableError).placed(&producer, 2, None).attributes;
+    let raw = Verdict::bare(DeadLetterReason::NonRetryableError).attach_to(&producer, 2, None).attributes;
     assert_eq!(raw.len(), 10);
     assert_eq!(producers_attributes(raw.clone()), (producer, None));
     // A forged document beside an eleventh attribute cannot produce a message that SQS refuses.
@@ -183,7 +183,7 @@ fn a_forged_dead_letter_is_judged_beside_the_same_attributes_on_every_queue() {
         (0..9).map(|index| (format!("a{index}"), Attribute::string("x"))).collect();
     producer.insert(DEAD_LETTER.to_owned(), Attribute::string(document_with(folded)));
     assert_eq!(producers_attributes(producer.clone()), (producer.clone(), None));
-    let verdict = Verdict::bare(DeadLetterReason::NonRetryableError).placed(&producer, 2, None).attributes;
+    let verdict = Verdict::bare(DeadLetterReason::NonRetryableError).attach_to(&producer, 2, None).attributes;
     assert_eq!(producers_attributes(verdict), (producer, None));
 }
 
@@ -317,11 +317,11 @@ fn a_redriven_message_that_came_back_begins_a_new_generation() {
 
 #[test]
 fn of_two_generations_that_were_told_the_later_one_counts() {
-    let after = |before: Option<u32>, told: Option<u32>| {
+    let after = |before: Option<u32>, recorded: Option<u32>| {
         let of = |generation_before| Some(CameBack { generation_before });
         let delivery = Delivery { came_back: of(before), ..hand_off().delivery };
         let document = Document::HandOff(HandOff { delivery, ..hand_off() });
-        believed(None, Some(document), of(told)).delivery.came_back.unwrap().generation_before
+        believed(None, Some(document), of(recorded)).delivery.came_back.unwrap().generation_before
     };
     assert_eq!((after(Some(2), Some(5)), after(Some(5), Some(2))), (Some(5), Some(5)));
     assert_eq!((after(Some(2), None), after(None, Some(2)), after(None, None)), (Some(2), Some(2), None));
@@ -357,12 +357,12 @@ fn what_is_given_up_goes_on_whole_with_its_verdict_and_is_told() {
     let outgoing =
         arrival.give_up(Some("id".to_owned()), Stage::MessageProcessor, hand_off().into(), give_up);
     assert_eq!(outgoing.receipt.sqs_message_id(), "n");
-    let told = Event::GivenUp {
+    let given_up = Event::GivenUp {
         message_id: Some("id".to_owned()),
         sqs_message_id: "n".to_owned(),
         error_type: "MESSAGE_EXPIRED",
     };
-    assert_eq!(outgoing.confirmed, Some(told));
+    assert_eq!(outgoing.confirmed, Some(given_up));
     let content = outgoing.message.unwrap().into_content();
     assert_eq!((content.body.as_str(), content.delay), ("{}", DelaySeconds::ZERO));
     assert_eq!(content.message_group_id.as_deref(), Some("tenant"));

@@ -1,5 +1,6 @@
 //! The circuit breaker: decides if a target may be called. A pure state machine: times and call outcomes come in,
 //! permits and refusals come out.
+//!
 //! ```text
 //!              outages, by the policy's share            the probe interval is over
 //!   [closed] ──────────────────────────────────► [open] ◄─────────────────────────► [half-open: one probe]
@@ -7,6 +8,7 @@
 //!      │ 2, 4, 8, 16, 32 calls went well            │ outages                                │ it is answered
 //!      └──────────────────────────────────── [slow start] ◄──────────────────────────────────┘
 //! ```
+//!
 //! It lives in the memory of one function environment. A call meets an outage or an answer: an error of the target's own
 //! is an answer, too, since the target is there.
 
@@ -38,7 +40,7 @@ pub struct Breaker {
     state: State,
     /// Number of the current state: a call that began in another state does not count in this one.
     epoch: u64,
-    /// The last closed state: a flapping target must not be probed at the initial interval each time.
+    /// The last closing: a flapping target must not be probed at the initial interval each time.
     closed_before: Option<Closed>,
 }
 
@@ -92,7 +94,7 @@ pub enum Permission {
 
 /// A call that was permitted.
 #[derive(Debug, PartialEq, Eq)]
-#[must_use = "a probe that nobody records is the last one"]
+#[must_use = "an unrecorded probe blocks all further ones"]
 pub struct Permit {
     epoch: u64,
     reason: Reason,
@@ -119,7 +121,7 @@ impl Permit {
 
 /// The outcome of a call, as far as the target's health is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Met {
+pub enum CallOutcome {
     /// The target is there, whatever it answers about the message.
     Answer,
     Outage,
@@ -186,11 +188,11 @@ impl Breaker {
 
     /// Records the outcome of a permitted call. `message_id` is the id of its message: it spreads the probes of many
     /// environments.
-    #[expect(clippy::needless_pass_by_value, reason = "a permit is for one call, and is used up by it")]
+    #[expect(clippy::needless_pass_by_value, reason = "a permit is used up by its call")]
     pub fn record(
         &mut self,
         permit: Permit,
-        met: Met,
+        met: CallOutcome,
         message_id: Uuid,
         tenant: Option<Tenant>,
         now: Timestamp,
@@ -229,7 +231,7 @@ impl Breaker {
             }
             State::Open(open) => {
                 let Open { since, next_interval, probes, .. } = *open;
-                if met == Met::Outage {
+                if met == CallOutcome::Outage {
                     // The outage and the next probe are already known.
                     if permit.reason == Reason::Overdue {
                         return None;
@@ -249,7 +251,7 @@ impl Breaker {
     }
 
     /// Returns the permit of a call that was not made.
-    #[expect(clippy::needless_pass_by_value, reason = "a permit is for one call, and is used up by it")]
+    #[expect(clippy::needless_pass_by_value, reason = "a permit is used up by its call")]
     pub fn give_back(&mut self, permit: Permit) {
         if permit.epoch != self.epoch || permit.reason == Reason::Overdue {
             return;
@@ -267,9 +269,9 @@ impl Breaker {
     /// Learns of an outage from a message that was held: its target has been down since `down_since`. An environment
     /// that knows no better becomes half-open at once, instead of making calls that fail. The message was sent at
     /// `reported_at`: one held before this environment found the target back reports an outage that is over.
-    pub fn learn(&mut self, down_since: Timestamp, told_at: Timestamp, now: Timestamp) {
+    pub fn learn(&mut self, down_since: Timestamp, reported_at: Timestamp, now: Timestamp) {
         let State::Closed(calls) = &self.state else { return };
-        let was_back = self.closed_before.is_some_and(|closed| told_at <= closed.at);
+        let was_back = self.closed_before.is_some_and(|closed| reported_at <= closed.at);
         if was_back || calls.are_recent(self.settings.window, now) {
             return;
         }
@@ -311,9 +313,9 @@ impl Level {
 
     /// The level after one more call: the same one until all its calls have ended, and again if it did not go well.
     /// `None` after the last one.
-    fn after(self, met: Met, failure_rate: f64) -> Option<Self> {
+    fn after(self, met: CallOutcome, failure_rate: f64) -> Option<Self> {
         let Self { calls_at_once, .. } = self;
-        let (ended, outages) = (self.ended + 1, self.outages + u32::from(met == Met::Outage));
+        let (ended, outages) = (self.ended + 1, self.outages + u32::from(met == CallOutcome::Outage));
         if ended < calls_at_once {
             return Some(Self { calls_at_once, ended, outages });
         }
@@ -326,7 +328,7 @@ impl Level {
 /// The outcome of a failed call. Only a retryable error can be an outage: by the policy, any other error is the
 /// message's fault.
 #[must_use]
-pub fn met(policy: &Policy, error: &HandlerError) -> Met {
+pub fn call_outcome(policy: &Policy, error: &HandlerError) -> CallOutcome {
     let error_type = error.error_type.name();
     let is_unavailable = matches!(error.kind, FailureKind::Unavailable(_));
     let is_listed = || {
@@ -334,7 +336,7 @@ pub fn met(policy: &Policy, error: &HandlerError) -> Met {
         opens_on.is_some_and(|globs| globs.matches(&error_type))
     };
     let is_transient = || classify(policy, &error_type, Answer::of(error.kind).kind()) == Kind::Transient;
-    if (is_unavailable || is_listed()) && is_transient() { Met::Outage } else { Met::Answer }
+    if (is_unavailable || is_listed()) && is_transient() { CallOutcome::Outage } else { CallOutcome::Answer }
 }
 
 /// 75 % to 100 % of the interval, so that environments that find out at the same time do not probe at the same time.

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use chrono::TimeDelta;
 
-use super::unspent::Drawn;
+use super::budget::JitteredDelay;
 use crate::decide::backoff::{Key, bounds, delay, target_delay};
 use crate::decide::pacing::Window;
 use crate::failure::reason::{DeadLetterReason, GiveUp};
@@ -16,12 +16,12 @@ use crate::policy::Policy;
 
 /// A due time, never in the past, and the delay that led to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Due {
+pub(crate) struct DueTime {
     pub(crate) at: Timestamp,
     pub(crate) delay: RetryDelay,
 }
 
-impl Due {
+impl DueTime {
     /// The due time that the message brings from its last hop. A time that the policy cannot produce is ignored: the
     /// policy has changed, or the time is forged.
     pub(super) fn of_hop(
@@ -46,13 +46,13 @@ impl Due {
     /// With long delays the delay counts from the failure, so that every copy and every receive computes the same time;
     /// without, it counts from now.
     pub(super) fn after(
-        wait: &Wait,
+        backoff: &FlooredBackoff,
         limit: Option<Timestamp>,
         policy: &Policy,
         delivery: &Delivery,
         now: Timestamp,
     ) -> Self {
-        wait.due(if policy.long_delays { delivery.failed_at(now) } else { now }, limit, now)
+        backoff.due(if policy.long_delays { delivery.failed_at(now) } else { now }, limit, now)
     }
 
     pub(crate) fn from_now(delay: RetryDelay, now: Timestamp) -> Self {
@@ -100,28 +100,28 @@ fn rounded_up(duration: TimeDelta) -> u64 {
 const ARRIVAL: TimeDelta = TimeDelta::seconds(5);
 
 /// The policy's delay before a retry, and the delay that the target asked for as its floor.
-pub(super) struct Wait {
-    backoff: Drawn,
+pub(super) struct FlooredBackoff {
+    backoff: JitteredDelay,
     floor: RetryDelay,
 }
 
-impl Wait {
+impl FlooredBackoff {
     /// The delay before the retry of this key.
     pub(super) fn before(policy: &Policy, answer: &Answer, key: Key) -> Self {
         let asked = answer.retry_after_seconds;
         let floor = asked.map_or(RetryDelay::ZERO, |asked| target_delay(asked, policy.delay_limit(), key));
         // A snooze is not a failure, so it has no backoff.
         let backoff = match (answer.kind(), asked) {
-            (Kind::Snooze, Some(_)) => Drawn::fixed(RetryDelay::ZERO),
-            _ => Drawn { delay: delay(policy, key), bounds: bounds(policy, key.attempt) },
+            (Kind::Snooze, Some(_)) => JitteredDelay::fixed(RetryDelay::ZERO),
+            _ => JitteredDelay { delay: delay(policy, key), bounds: bounds(policy, key.attempt) },
         };
         Self { backoff, floor }
     }
 
     /// Both delays cut to `longest`, for a queue that can hide a message no longer.
     pub(super) fn at_most(self, longest: RetryDelay) -> Self {
-        let Drawn { delay, bounds } = self.backoff;
-        let backoff = Drawn { delay: delay.min(longest), bounds };
+        let JitteredDelay { delay, bounds } = self.backoff;
+        let backoff = JitteredDelay { delay: delay.min(longest), bounds };
         Self { backoff, floor: self.floor.min(longest) }
     }
 
@@ -134,18 +134,18 @@ impl Wait {
     /// The due time, counted from `from`. If the target asks for more time than the message has left, the last call is
     /// made just before the message expires: otherwise it would be given up without that call. If there is no time left
     /// for the wait, that call has already been made.
-    pub(super) fn due(&self, from: Timestamp, limit: Option<Timestamp>, now: Timestamp) -> Due {
-        let due = Due::from_now(self.backoff.delay.max(self.floor), from);
+    pub(super) fn due(&self, from: Timestamp, limit: Option<Timestamp>, now: Timestamp) -> DueTime {
+        let due = DueTime::from_now(self.backoff.delay.max(self.floor), from);
         let last_call =
             limit.filter(|limit| *limit < due.at).and_then(|limit| self.last_call(from, limit, now));
         let due = last_call.unwrap_or(due);
-        Due { at: due.at.max(now), ..due }
+        DueTime { at: due.at.max(now), ..due }
     }
 
-    fn last_call(&self, from: Timestamp, limit: Timestamp, now: Timestamp) -> Option<Due> {
-        let backoff = Due::from_now(self.backoff.delay, from);
+    fn last_call(&self, from: Timestamp, limit: Timestamp, now: Timestamp) -> Option<DueTime> {
+        let backoff = DueTime::from_now(self.backoff.delay, from);
         let left = u64::try_from((limit - ARRIVAL - from).num_seconds()).ok()?;
-        let last = Due::from_now(RetryDelay::saturating(left), from);
+        let last = DueTime::from_now(RetryDelay::saturating(left), from);
         let is_possible = backoff.at <= limit && last.at > now;
         is_possible.then_some(if backoff.at > last.at { backoff } else { last })
     }

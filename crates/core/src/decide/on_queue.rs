@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{AgeLimit, Wait, check_age, check_attempts, classify};
+use super::{AgeLimit, FlooredBackoff, check_age, check_attempts, classify};
 use crate::accepted::FailedMessage;
 use crate::decide::backoff::Key;
 use crate::failure::reason::{DeadLetterReason, GiveUp};
@@ -46,14 +46,14 @@ pub fn decide_on_queue(
     // 12 hours in all, from the receive ("ChangeMessageVisibility", Amazon SQS API Reference). The call may have taken
     // as long as the visibility timeout, so that much is reserved.
     let left = VisibilitySeconds::MAX.get() - queue_times.visibility_timeout.get();
-    let wait = Wait::before(policy, answer, key).at_most(RetryDelay::saturating(left.into()));
+    let backoff = FlooredBackoff::before(policy, answer, key).at_most(RetryDelay::saturating(left.into()));
     let age_limit = AgeLimit::of(policy, metadata.expires_at, accepted.first_sent());
     // The retry must also have time to fail: a message that is received but not yet hidden again when the retention
     // ends is lost.
     let retained_until = delivery.sent_at + queue_times.retention - queue_times.visibility_timeout.duration();
     let limit = age_limit.map_or(retained_until, |age_limit| age_limit.at.min(retained_until));
     // From now, not from the failure: the new timeout counts from the request that sets it.
-    let due = wait.due(now, Some(limit), now);
+    let due = backoff.due(now, Some(limit), now);
     check_age(age_limit, due.at)?;
     if due.at > retained_until {
         return Err(not_retained(queue_times, delivery.sent_at, due.at));

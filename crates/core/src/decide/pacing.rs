@@ -39,10 +39,7 @@ impl Window {
     /// The window in which `waiting` messages come back at about `rate`.
     #[must_use]
     pub fn of(waiting: u64, rate: RedeliveryRate) -> Self {
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "what is lost of a count above 2^53 is nothing to a delay"
-        )]
+        #[expect(clippy::cast_precision_loss, reason = "a count above 2^53 needs no exact delay")]
         let twice_mean = 2.0 * waiting as f64 / rate.per_second();
         // Centred on the mean it would be 0..=2·mean. The part above 900 s is cut off, and the start rises by as much,
         // so the mean stays. The start stops at half of 900 s: a narrow window would send a burst back as a burst.

@@ -1,10 +1,10 @@
+mod budget;
 mod floor;
 mod jittered;
 mod limits;
 mod long_delays;
 mod on_queue;
 mod paced;
-mod unspent;
 
 use chrono::TimeDelta;
 
@@ -13,7 +13,7 @@ use crate::arrival::Arrival;
 use crate::decide::backoff::{delay, target_delay};
 use crate::failure::{Answer, CameBack, Delivery, Stage};
 use crate::handler::HandlerError;
-use crate::json::tolerant::Word;
+use crate::json::forward_compatible::OpenEnum;
 use crate::message::metadata::{Holds, Metadata, parse_rfc3339, rfc3339};
 use crate::message::origin::Origin;
 use crate::message::schema::MessageSchema;
@@ -135,7 +135,7 @@ fn the_first_failure_makes_retry_1() {
     let resend = resend(&minutes(), &body(""), &transient());
     assert_eq!(resend.retry_attempt, 1);
     assert_eq!(resend.delay.get(), 60);
-    assert_eq!(resend.spends, Spends::Attempt);
+    assert_eq!(resend.spends, Budget::Attempt);
     assert_eq!(resend.first_sent, at(0));
     assert_eq!(
         resend.body(),
@@ -233,16 +233,16 @@ fn a_message_that_sqs_moved_comes_back_unless_the_policy_names_it() {
     let record = moved_by_sqs();
     let (redriven, _) = Arrival::open(record, at(10)).take_hand_off(at(10));
     let only_http = policy(r#"{"retryable":["HttpStatus.*"]}"#);
-    assert_eq!(resend(&only_http, &body(""), &redriven).spends, Spends::Redrive);
+    assert_eq!(resend(&only_http, &body(""), &redriven).spends, Budget::Redrive);
     let by_version_0_1 = HandOff { answer: Answer::just(Kind::Transient), ..redriven.clone() };
-    assert_eq!(resend(&only_http, &body(""), &by_version_0_1).spends, Spends::Attempt);
+    assert_eq!(resend(&only_http, &body(""), &by_version_0_1).spends, Budget::Attempt);
     let never = policy(r#"{"non_retryable":["Redrive"]}"#);
     assert_eq!(give_up(&never, &body(""), &redriven).reason, DeadLetterReason::NonRetryableError);
 }
 
 #[test]
 fn a_failure_of_a_later_versions_kind_is_transient() {
-    let unheard_of = Answer { kind: Word::read("parked").unwrap(), retry_after_seconds: None };
+    let unheard_of = Answer { kind: OpenEnum::read("parked").unwrap(), retry_after_seconds: None };
     let failure = HandOff { answer: unheard_of, ..transient() };
     assert_eq!(resend(&minutes(), &body(""), &failure).retry_attempt, 1);
 }
@@ -254,7 +254,7 @@ fn what_was_not_started_is_never_classified_and_spends_no_attempt() {
     );
     let resend = resend(&policy, &body(""), &HandOff::not_started(delivery()));
     assert_eq!(resend.retry_attempt, 0);
-    assert_eq!(resend.spends, Spends::Snooze);
+    assert_eq!(resend.spends, Budget::Snooze);
     assert_eq!(resend.delay.get(), 7);
     assert_eq!(metadata(&resend).snooze_count, 1);
 }
@@ -262,7 +262,7 @@ fn what_was_not_started_is_never_classified_and_spends_no_attempt() {
 #[test]
 fn a_snooze_comes_back_after_its_own_delay_and_spends_no_attempt() {
     let resend = resend(&minutes(), &body(r#""retry_attempt":3"#), &snooze());
-    assert_eq!((resend.retry_attempt, resend.spends), (3, Spends::Snooze));
+    assert_eq!((resend.retry_attempt, resend.spends), (3, Budget::Snooze));
     // 10 s and up to 10 % more, keyed by the next retry.
     let key = Key { message_id: ID.parse().unwrap(), generation: 0, attempt: 4 };
     assert_eq!(resend.waited, target_delay(10, RetryDelay::SHORT_MAX, key));
@@ -274,11 +274,11 @@ fn a_snooze_comes_back_after_its_own_delay_and_spends_no_attempt() {
 #[test]
 fn snoozes_spend_attempts_after_a_hundred() {
     let hundredth = resend(&minutes(), &body(r#""snooze_count":99"#), &snooze());
-    assert_eq!((hundredth.retry_attempt, hundredth.spends), (0, Spends::Snooze));
+    assert_eq!((hundredth.retry_attempt, hundredth.spends), (0, Budget::Snooze));
     assert_eq!(metadata(&hundredth).snooze_count, 100);
 
     let after = resend(&minutes(), hundredth.body(), &snooze());
-    assert_eq!((after.retry_attempt, after.spends), (1, Spends::Attempt));
+    assert_eq!((after.retry_attempt, after.spends), (1, Budget::Attempt));
     assert_eq!(metadata(&after).snooze_count, 100);
 
     let spent = give_up(&minutes(), &body(r#""retry_attempt":3,"snooze_count":100"#), &snooze());
@@ -326,5 +326,5 @@ fn generations_are_counted_up_to_a_hundred() {
         assert_eq!(metadata(&resend(&minutes(), &message, &came_back)).redrive_generation, Some(after));
     }
     let kept = resend(&minutes(), &body(r#""redrive_generation":7"#), &transient());
-    assert_eq!(metadata(&kept).redrive_generation, Some(7), "a retry is no new generation");
+    assert_eq!(metadata(&kept).redrive_generation, Some(7), "a retry does not begin a generation");
 }

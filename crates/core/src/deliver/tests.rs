@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-use super::tries::no_answer;
+use super::retries::no_answer;
 use super::*;
 use crate::message::Content;
 use crate::ports::{EntryError, Fault};
@@ -68,7 +68,7 @@ impl Clock for FakeClock {
     }
 }
 
-/// What the queue does with one request.
+/// The scripted answer to one request.
 #[derive(Clone, Debug)]
 enum Answer {
     /// Every entry is confirmed.

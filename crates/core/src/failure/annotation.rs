@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::Stage;
 use crate::failure::reason::Code;
-use crate::json::tolerant::Word;
+use crate::json::forward_compatible::OpenEnum;
 use crate::limits::{ATTRIBUTES_MAX, MESSAGE_BYTES_MAX};
 use crate::message::folding::{FoldedAttributes, fold};
 use crate::message::{Attribute, Attributes, attributes_size};
-use crate::text;
+use crate::truncate;
 pub use fingerprint::fingerprint;
 
 pub use crate::message::reserved::{DEAD_LETTER, ERROR_DETAILS, ERROR_TYPE};
@@ -38,7 +38,7 @@ pub struct Annotation {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeadLetter {
     /// The function that gave the message up.
-    pub stage: Word<Stage>,
+    pub stage: OpenEnum<Stage>,
     pub cause: Cause,
     /// Retries made, if the body can be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -101,8 +101,8 @@ impl DeadLetter {
     fn with_cause_cut(&self, bytes: usize) -> Self {
         let cause = Cause {
             // If the cause is unverified, this may have been written by anyone, too.
-            error_type: text::clean(&self.cause.error_type, text::ERROR_TYPE_BYTES_MAX),
-            message: text::clean_without_middle(&self.cause.message, bytes),
+            error_type: truncate::clean(&self.cause.error_type, truncate::ERROR_TYPE_BYTES_MAX),
+            message: truncate::clean_without_middle(&self.cause.message, bytes),
             ..self.cause
         };
         Self { cause, ..self.clone() }
@@ -130,7 +130,7 @@ fn whole(producer: &Attributes, body_bytes: usize, annotation: &Annotation) -> O
     let folding = if record.folded_attributes.is_empty() { 0 } else { record.folding_bytes() };
     let written = |bytes: usize| {
         let record = record.with_cause_cut(bytes);
-        let details = text::clean_without_middle(&annotation.details, bytes.min(ERROR_DETAILS_BYTES_MAX));
+        let details = truncate::clean_without_middle(&annotation.details, bytes.min(ERROR_DETAILS_BYTES_MAX));
         let mut attributes = kept.clone();
         attributes.insert(DEAD_LETTER.to_owned(), Attribute::string(record.json()));
         attributes.insert(ERROR_TYPE.to_owned(), Attribute::string(annotation.reason.as_str()));
@@ -142,21 +142,21 @@ fn whole(producer: &Attributes, body_bytes: usize, annotation: &Annotation) -> O
         document <= DEAD_LETTER_BYTES_MAX + folding
             && body_bytes + attributes_size(attributes) <= MESSAGE_BYTES_MAX
     };
-    text::largest_fitting(DEAD_LETTER_BYTES_MAX, written, fits)
+    truncate::largest_fitting(DEAD_LETTER_BYTES_MAX, written, fits)
 }
 
 fn type_and_details(producer: &Attributes, body_bytes: usize, annotation: &Annotation) -> Option<Attributes> {
     let attributes = type_only(producer, body_bytes, annotation)?;
     let written = |bytes: usize| {
         let mut attributes = attributes.clone();
-        let details = text::clean_without_middle(&annotation.details, bytes);
+        let details = truncate::clean_without_middle(&annotation.details, bytes);
         attributes.insert(ERROR_DETAILS.to_owned(), Attribute::string(or_none(details)));
         attributes
     };
     let fits = |attributes: &Attributes| {
         attributes.len() <= ATTRIBUTES_MAX && body_bytes + attributes_size(attributes) <= MESSAGE_BYTES_MAX
     };
-    text::largest_fitting(ERROR_DETAILS_BYTES_MAX, written, fits)
+    truncate::largest_fitting(ERROR_DETAILS_BYTES_MAX, written, fits)
 }
 
 fn type_only(producer: &Attributes, body_bytes: usize, annotation: &Annotation) -> Option<Attributes> {

@@ -2,13 +2,13 @@
 
 use strum::{IntoStaticStr, VariantArray, VariantNames};
 
-use crate::json::tolerant::{Vocabulary, Word};
+use crate::json::forward_compatible::{OpenEnum, OpenVariants};
 
 /// Size limit of a code.
 const CODE_BYTES_MAX: usize = 64;
 
 /// A reason in a document. A later version may have reasons that this one does not know.
-pub type Code = Word<DeadLetterReason>;
+pub type Code = OpenEnum<DeadLetterReason>;
 
 /// The value of `ErrorType` in a final record.
 #[derive(
@@ -51,8 +51,8 @@ impl Code {
     }
 }
 
-impl Vocabulary for DeadLetterReason {
-    /// The word becomes an `ErrorType`, so free text is refused.
+impl OpenVariants for DeadLetterReason {
+    /// The value becomes an `ErrorType`, so free text is refused.
     fn admits(unknown: &str) -> bool {
         let is_plain = |byte| matches!(byte, b'A'..=b'Z' | b'_');
         (1..=CODE_BYTES_MAX).contains(&unknown.len()) && unknown.bytes().all(is_plain)

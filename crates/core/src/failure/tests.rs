@@ -53,17 +53,17 @@ fn each_document_is_one_json_document() {
         r#""source_message_id":"m","source_queue_arn":"arn:aws:sqs:eu-central-1:000000000000:source","#,
         r#""first_sent_time":"2026-07-25T17:20:00.000000Z""#
     );
-    let attributes = hand_off().placed(&producer(1), 100, None).attributes;
+    let attributes = hand_off().attach_to(&producer(1), 100, None).attributes;
     assert_eq!(attributes.len(), 2);
     assert_eq!(attributes[FAILURE].data_type, "String");
     assert_eq!(text(&attributes), format!("{delivered}}}"));
     assert_eq!(read(text(&attributes)), Some(Document::HandOff(hand_off())));
 
-    let attributes = hop().placed(&producer(1), 100, None).attributes;
+    let attributes = hop().attach_to(&producer(1), 100, None).attributes;
     assert_eq!(text(&attributes), format!(r#"{delivered},"due_at":"2026-07-25T19:20:05.000000Z"}}"#));
     assert_eq!(read(text(&attributes)), Some(Document::Hop(hop())));
 
-    let attributes = verdict().placed(&producer(1), 100, None).attributes;
+    let attributes = verdict().attach_to(&producer(1), 100, None).attributes;
     let given_up = concat!(
         r#""verdict":"RETRY_ATTEMPT_EXCEEDED","#,
         r#""stage":"failed-message-processor","explanation":"Max retry attempts 5 exceeded"}"#
@@ -110,7 +110,7 @@ fn a_message_that_came_back_begins_a_new_generation() {
     let written = |generation_before| {
         let delivery = Delivery { came_back: Some(CameBack { generation_before }), ..delivery() };
         let hand_off = HandOff { delivery, ..hand_off() };
-        let attributes = hand_off.placed(&producer(0), 1, None).attributes;
+        let attributes = hand_off.attach_to(&producer(0), 1, None).attributes;
         assert_eq!(read(text(&attributes)), Some(Document::HandOff(hand_off)));
         text(&attributes).to_owned()
     };
@@ -167,14 +167,14 @@ fn a_later_versions_words_are_carried_on() {
     let words = r#"{"type":"T","kind":"parked","retry_after_seconds":7}"#;
     let Some(Document::HandOff(parked)) = read(words) else { panic!("a hand-off") };
     assert_eq!((parked.answer.kind(), parked.answer.retry_after_seconds), (Kind::Transient, Some(7)));
-    let hop = Hop { hand_off: parked, due_at: at(100) }.placed(&producer(0), 1, None).attributes;
+    let hop = Hop { hand_off: parked, due_at: at(100) }.attach_to(&producer(0), 1, None).attributes;
     assert!(text(&hop).contains(r#""kind":"parked","retry_after_seconds":7"#), "{hop:?}");
 
     let words = r#"{"verdict":"TARGET_GONE","stage":"circuit-breaker"}"#;
     let Some(Document::Verdict(verdict)) = read(words) else { panic!("a verdict") };
     assert_eq!(verdict.code, Code::Unknown("TARGET_GONE".to_owned()));
     assert_eq!(verdict.case.as_ref().unwrap().stage.as_ref().unwrap().as_str(), "circuit-breaker");
-    let again = verdict.placed(&producer(0), 1, None).attributes;
+    let again = verdict.attach_to(&producer(0), 1, None).attributes;
     assert_eq!(read(text(&again)), Some(Document::Verdict(verdict)));
 }
 
@@ -199,24 +199,27 @@ fn a_verdict_without_a_stage_keeps_its_reason() {
     let case = verdict.case.as_ref().unwrap();
     assert_eq!((case.explanation.as_str(), case.failure.attempts), ("too late", Some(3)));
     assert_eq!(case.failure.error, LastError { error_type: "T".to_owned(), details: "d".to_owned() });
-    assert_eq!(text(&verdict.placed(&producer(0), 1, None).attributes), without);
+    assert_eq!(text(&verdict.attach_to(&producer(0), 1, None).attributes), without);
 }
 
 /// From a hand-off over hop after hop to the verdict.
 #[test]
 fn members_of_a_later_version_are_kept_as_they_stand() {
     let members = r#""since":"2026-07-25","deep":{"n":1.50e400,"$serde_json::private::Number":"1"},"\u0061b":[ "\ud800" ]"#;
-    let written =
-        text(&hand_off().placed(&producer(0), 1, None).attributes).replacen('{', &format!("{{{members},"), 1);
+    let written = text(&hand_off().attach_to(&producer(0), 1, None).attributes).replacen(
+        '{',
+        &format!("{{{members},"),
+        1,
+    );
     let Some(Document::HandOff(hand_off)) = read(&written) else { panic!("a hand-off: {written}") };
     let kept = members.replace(r"\u0061b", "ab");
     assert_eq!(hand_off.error, self::hand_off().error);
-    let first = Hop { hand_off, due_at: at(5000) }.placed(&producer(10), 1, None).attributes;
+    let first = Hop { hand_off, due_at: at(5000) }.attach_to(&producer(10), 1, None).attributes;
     assert!(text(&first).contains(&kept), "{first:?}");
     let Some(Document::Hop(hop)) = read(text(&first)) else { panic!("a hop") };
-    let second = hop.placed(&producer(0), 1, None).attributes;
+    let second = hop.attach_to(&producer(0), 1, None).attributes;
     assert!(text(&second).contains(&kept), "{second:?}");
-    let verdict = verdict_on(hop.hand_off.into()).placed(&producer(0), 1, None).attributes;
+    let verdict = verdict_on(hop.hand_off.into()).attach_to(&producer(0), 1, None).attributes;
     assert!(text(&verdict).contains(&kept), "{verdict:?}");
 }
 
@@ -244,15 +247,15 @@ fn details_give_way_to_members_of_a_later_version() {
         r#"{kept}"source_queue_arn":"{}","first_sent_time":"2026-07-25T17:19:00.000000Z",{since}}}"#,
         received(None).queue_arn
     );
-    let attributes = hand_off.placed(&producer(0), 1, None).attributes;
+    let attributes = hand_off.attach_to(&producer(0), 1, None).attributes;
     let details = "d".repeat(FAILURE_BYTES_MAX - kept.len() - r#"{"type":"T","details":"…","#.len());
     assert_eq!(text(&attributes), format!(r#"{{"type":"T","details":"{details}…",{kept}"#));
 
     let bare = format!(r#"{{"type":"T",{kept}"#);
     let left = bare.len() + FAILURE.len() + "String".len();
-    let attributes = hand_off.placed(&producer(0), MESSAGE_BYTES_MAX - left, None).attributes;
+    let attributes = hand_off.attach_to(&producer(0), MESSAGE_BYTES_MAX - left, None).attributes;
     assert_eq!(text(&attributes), bare, "what a later version wrote is the last to give way");
-    let attributes = hand_off.placed(&producer(0), MESSAGE_BYTES_MAX - left + 1, None).attributes;
+    let attributes = hand_off.attach_to(&producer(0), MESSAGE_BYTES_MAX - left + 1, None).attributes;
     let details = "d".repeat(since.len() - r#""details":"…","#.len());
     let known =
         bare.replace(&format!(",{since}"), "").replace("\"T\"", &format!(r#""T","details":"{details}…""#));
@@ -263,7 +266,7 @@ fn details_give_way_to_members_of_a_later_version() {
 fn members_of_a_later_version_that_have_no_room_leave_it_to_the_details() {
     let written = format!(r#"{{"more":"{}","details":"{}"}}"#, "m".repeat(900), "d".repeat(400));
     let Some(Document::HandOff(hand_off)) = read(&written) else { panic!("a hand-off") };
-    let attributes = hand_off.placed(&producer(0), 1, None).attributes;
+    let attributes = hand_off.attach_to(&producer(0), 1, None).attributes;
     assert!(text(&attributes).starts_with(&format!(r#"{{"details":"{}","kind":"#, "d".repeat(400))));
     assert!(!text(&attributes).contains("more"), "{attributes:?}");
 }
@@ -272,7 +275,7 @@ fn members_of_a_later_version_that_have_no_room_leave_it_to_the_details() {
 #[test]
 fn a_later_versions_name_that_sqs_would_refuse_is_left_out() {
     let Some(Document::HandOff(hand_off)) = read(r#"{"a\ufffe":1,"b":2}"#) else { panic!("a hand-off") };
-    let attributes = hand_off.placed(&producer(0), 1, None).attributes;
+    let attributes = hand_off.attach_to(&producer(0), 1, None).attributes;
     assert!(text(&attributes).ends_with(r#","b":2}"#), "{attributes:?}");
 }
 
@@ -283,7 +286,7 @@ fn with_details(details: &str) -> HandOff {
 
 #[test]
 fn a_failure_is_at_most_1_kib_its_details_cut_to_what_is_left() {
-    let attributes = with_details(&"d".repeat(5000)).placed(&producer(0), 1, None).attributes;
+    let attributes = with_details(&"d".repeat(5000)).attach_to(&producer(0), 1, None).attributes;
     assert_eq!(text(&attributes).len(), 1024);
     let Some(Document::HandOff(read)) = read(text(&attributes)) else { panic!("a hand-off") };
     assert!(read.error.details.ends_with("ddd…"));
@@ -299,7 +302,7 @@ fn an_explanation_and_a_type_that_double_in_json_leave_room_for_the_rest() {
     let error = LastError { error_type: quotes.clone(), details: quotes.clone() };
     let mut long = verdict_on(HandOff { error, delivery: delivery.clone(), ..hand_off() }.into());
     long.case.as_mut().unwrap().explanation = quotes;
-    let attributes = long.placed(&producer(1), 100, None).attributes;
+    let attributes = long.attach_to(&producer(1), 100, None).attributes;
     let Some(Document::Verdict(Verdict { case: Some(again), .. })) = read(text(&attributes)) else {
         panic!("a verdict")
     };
@@ -312,7 +315,7 @@ fn an_explanation_and_a_type_that_double_in_json_leave_room_for_the_rest() {
 
 #[test]
 fn short_details_of_illegal_characters_are_replaced_not_cut() {
-    let attributes = with_details("a\u{1}b").placed(&producer(0), 1, None).attributes;
+    let attributes = with_details("a\u{1}b").attach_to(&producer(0), 1, None).attributes;
     assert_eq!(read(text(&attributes)), Some(Document::HandOff(with_details("a\u{FFFD}b"))));
 }
 
@@ -320,7 +323,7 @@ fn short_details_of_illegal_characters_are_replaced_not_cut() {
 fn a_verdict_folds_the_smallest_of_ten_attributes() {
     let mut attributes = producer(9);
     attributes.insert("z".to_owned(), Attribute::string("x"));
-    let beside = verdict().placed(&attributes, 100, None).attributes;
+    let beside = verdict().attach_to(&attributes, 100, None).attributes;
     assert_eq!(beside.len(), 10);
     assert!(!beside.contains_key("z"));
     assert_eq!(producers_attributes(beside), (attributes, None));
@@ -331,11 +334,11 @@ fn a_verdict_folds_the_smallest_of_ten_attributes() {
 fn only_what_sqs_surely_takes_is_folded() {
     let mut attributes = producer(9);
     attributes.insert("ü".to_owned(), Attribute::string("x"));
-    let folded = hop().placed(&attributes, 100, None).attributes;
+    let folded = hop().attach_to(&attributes, 100, None).attributes;
     assert!(folded.contains_key("ü") && !folded.contains_key("a0"), "{folded:?}");
     let open: Attributes = (0..10).map(|n| (format!("ü{n}"), Attribute::string("x"))).collect();
-    assert_eq!(hop().placed(&open, 100, None).attributes, open, "so it is in the trace header");
-    assert_eq!(verdict().placed(&open, 100, None).attributes, open);
+    assert_eq!(hop().attach_to(&open, 100, None).attributes, open, "so it is in the trace header");
+    assert_eq!(verdict().attach_to(&open, 100, None).attributes, open);
 }
 
 #[test]
@@ -362,7 +365,7 @@ proptest! {
         let mut verdict = verdict_on(HandOff { error, ..hand_off() }.into());
         verdict.case.as_mut().unwrap().explanation = explanation;
 
-        let attributes = verdict.placed(&producer, body_bytes, None).attributes;
+        let attributes = verdict.attach_to(&producer, body_bytes, None).attributes;
 
         prop_assert!(body_bytes + attributes_size(&attributes) <= MESSAGE_BYTES_MAX);
         let content = Content { body: "-".to_owned(), attributes: attributes.clone(), ..Content::default() };

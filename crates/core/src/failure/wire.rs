@@ -10,7 +10,7 @@ use super::{
     Answer, CameBack, Case, Delivery, Document, Failure, HandOff, Hop, Kind, LastError, Stage, Verdict,
 };
 use crate::failure::reason::Code;
-use crate::json::tolerant::{Borrowed, Unknown, Word};
+use crate::json::forward_compatible::{Borrowed, OpenEnum, UnknownMembers};
 use crate::limits::first_illegal;
 use crate::message::folding::FoldedAttributes;
 use crate::message::metadata::{parse_rfc3339, rfc3339};
@@ -25,7 +25,7 @@ pub(super) struct Wire<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) details: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) kind: Option<Word<Kind>>,
+    pub(super) kind: Option<OpenEnum<Kind>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) retry_after_seconds: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -49,14 +49,14 @@ pub(super) struct Wire<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) verdict: Option<Code>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) stage: Option<Word<Stage>>,
+    pub(super) stage: Option<OpenEnum<Stage>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) explanation: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) folded_attributes: Option<Cow<'a, FoldedAttributes>>,
     // Flattened only for writing: when serde reads a flattened field, `serde_json` misreads raw text.
     #[serde(flatten)]
-    pub(super) unknown: Cow<'a, Unknown>,
+    pub(super) unknown: Cow<'a, UnknownMembers>,
 }
 
 /// A time that is present.
@@ -152,7 +152,7 @@ fn once<'de, T: Deserialize<'de>, A: MapAccess<'de>>(
     map: &mut A,
 ) -> Result<(), A::Error> {
     if member.is_some() {
-        return Err(A::Error::custom("a member that stands twice"));
+        return Err(A::Error::custom("a duplicate member"));
     }
     *member = map.next_value()?;
     Ok(())

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits::ATTRIBUTES_MAX;
 use crate::message::reserved::FAILURE;
-use crate::message::{Attribute, AttributeValue, Attributes, is_surely_taken};
+use crate::message::{Attribute, AttributeValue, Attributes, is_certainly_accepted};
 
 /// A producer's attribute that had no room beside ours, stored inside one of our JSON documents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,7 +34,7 @@ pub(crate) fn unfold(others: Attributes, folded: &FoldedAttributes) -> Option<At
         return None;
     }
     for (name, folded) in folded {
-        let attribute = folded.attribute().filter(|attribute| is_surely_taken(name, attribute))?;
+        let attribute = folded.attribute().filter(|attribute| is_certainly_accepted(name, attribute))?;
         if whole.insert(name.clone(), attribute).is_some() {
             return None;
         }
@@ -51,13 +51,13 @@ pub(crate) fn fold(
 ) -> Option<(Attributes, FoldedAttributes)> {
     let (collisions, others): (Vec<_>, Vec<_>) =
         attributes.iter().partition(|(name, _)| taken.contains(&name.as_str()));
-    if collisions.iter().any(|(name, attribute)| !is_surely_taken(name, attribute)) {
+    if collisions.iter().any(|(name, attribute)| !is_certainly_accepted(name, attribute)) {
         return None;
     }
     // The smallest first, since folded attributes are written as JSON, and bytes grow by a third. Ties are broken by
     // name, so that every copy folds the same.
     let mut foldable: Vec<_> =
-        others.into_iter().filter(|(name, attribute)| is_surely_taken(name, attribute)).collect();
+        others.into_iter().filter(|(name, attribute)| is_certainly_accepted(name, attribute)).collect();
     foldable.sort_by_key(|(name, attribute)| (attribute.size(name), *name));
     // Colliding attributes are folded in any case, which makes room.
     let more = attributes.len().saturating_sub(places).saturating_sub(collisions.len());

@@ -6,9 +6,9 @@ use chrono::{DateTime, SecondsFormat, SubsecRound as _, TimeDelta};
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::json::tolerant::Unknown;
+use crate::json::forward_compatible::UnknownMembers;
 use crate::message::Timestamp;
-use crate::text;
+use crate::truncate;
 pub use holds::Holds;
 
 /// The members that redeliver writes; all others are the producer's.
@@ -110,7 +110,7 @@ impl Metadata {
 
     /// True if its `first_sent_time` is ours.
     fn was_sent_again(&self) -> bool {
-        self.holds.are_told()
+        self.holds.are_claimed()
             || [self.retry_attempt, self.snooze_count, self.redrive_count].iter().any(|count| *count > 0)
     }
 
@@ -150,7 +150,7 @@ pub struct PastFailure {
     pub error_details: String,
     /// Preserved unchanged.
     #[serde(flatten)]
-    pub unknown: Unknown,
+    pub unknown: UnknownMembers,
 }
 
 impl PastFailure {
@@ -160,17 +160,17 @@ impl PastFailure {
         Self {
             attempt,
             failed_at: rfc3339(failed_at),
-            error_type: text::clean(error_type, text::ERROR_TYPE_BYTES_MAX),
-            error_details: text::clean_without_middle(error_details, HISTORY_DETAILS_BYTES_MAX),
-            unknown: Unknown::default(),
+            error_type: truncate::clean(error_type, truncate::ERROR_TYPE_BYTES_MAX),
+            error_details: truncate::clean_without_middle(error_details, HISTORY_DETAILS_BYTES_MAX),
+            unknown: UnknownMembers::default(),
         }
     }
 
     /// The entry with its texts truncated, since a producer may have written it.
     pub(crate) fn cleaned(self) -> Self {
         Self {
-            error_type: text::clean(&self.error_type, text::ERROR_TYPE_BYTES_MAX),
-            error_details: text::clean_without_middle(&self.error_details, HISTORY_DETAILS_BYTES_MAX),
+            error_type: truncate::clean(&self.error_type, truncate::ERROR_TYPE_BYTES_MAX),
+            error_details: truncate::clean_without_middle(&self.error_details, HISTORY_DETAILS_BYTES_MAX),
             ..self
         }
     }

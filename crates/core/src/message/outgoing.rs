@@ -34,7 +34,7 @@ pub struct Content {
 #[derive(Clone, Debug, PartialEq, Eq, Error, IntoStaticStr)]
 #[strum(const_into_str)]
 pub enum NotSendable {
-    #[error("the body is empty; SQS wants at least one character")]
+    #[error("the body is empty; SQS requires at least one character")]
     EmptyBody,
     #[error("{bytes} bytes with its attributes; SQS takes at most {MESSAGE_BYTES_MAX}")]
     TooLarge { bytes: usize },
@@ -77,10 +77,10 @@ pub enum NotSendable {
         wanted: &'static str,
     },
     #[error(
-        "the attribute {name} is a Number, and its value is none; give it a number such as -12.5, or the type String"
+        "the attribute {name} is a Number, but its value is not; give it a number such as -12.5, or the type String"
     )]
     NotANumber { name: String },
-    #[error("the attribute {name} is empty; SQS wants a value")]
+    #[error("the attribute {name} is empty; SQS requires a value")]
     EmptyAttribute { name: String },
     #[error("the message group id {rule}; SQS takes 1 to 128 letters, digits and punctuation characters")]
     MessageGroupId {

@@ -55,8 +55,8 @@ impl PlainMessages {
             Some(redeliver) => Document::read(&redeliver, &mut producers)?,
             None => Document::first(&self.id.of(body, attributes, first_id)),
         };
-        let is_named = attributes.contains_key(REDELIVER);
-        Ok(Plain { document, attributes: producers, is_named, body_bytes: body.len() })
+        let has_id = attributes.contains_key(REDELIVER);
+        Ok(Plain { document, attributes: producers, has_id, body_bytes: body.len() })
     }
 }
 
@@ -67,7 +67,7 @@ pub struct Plain {
     pub attributes: Attributes,
     document: Document,
     /// True if it came with a `Redeliver`.
-    is_named: bool,
+    has_id: bool,
     body_bytes: usize,
 }
 
@@ -85,8 +85,8 @@ impl Plain {
 
     /// The attributes for a hand-off, with the id; `None` if they already have it, or have no room for it.
     #[must_use]
-    pub fn named(&self) -> Option<Attributes> {
-        let has_place = !self.is_named && self.attributes.len() <= PRODUCERS_MAX;
+    pub fn with_id(&self) -> Option<Attributes> {
+        let has_place = !self.has_id && self.attributes.len() <= PRODUCERS_MAX;
         let named = has_place.then(|| self.with(self.document.text.clone())).flatten()?;
         let bytes = self.body_bytes + attributes_size(&named) + FAILURE_ROOM_BYTES;
         (bytes <= MESSAGE_BYTES_MAX).then_some(named)
@@ -94,8 +94,8 @@ impl Plain {
 
     /// The attributes with the id unless SQS would refuse them; `None` if they should stay unchanged.
     #[must_use]
-    pub fn named_at_any_price(&self) -> Option<Attributes> {
-        let named = self.is_named.not().then(|| self.with(self.document.text.clone())).flatten()?;
+    pub fn with_id_if_sendable(&self) -> Option<Attributes> {
+        let named = self.has_id.not().then(|| self.with(self.document.text.clone())).flatten()?;
         (self.body_bytes + attributes_size(&named) <= MESSAGE_BYTES_MAX).then_some(named)
     }
 

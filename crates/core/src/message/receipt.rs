@@ -13,6 +13,7 @@ pub struct Receipt {
 
 /// A record that is done: its message has reached its target, or SQS has confirmed it in another queue. Only a receipt
 /// can make one, and only once:
+///
 /// ```compile_fail,E0382
 /// # fn twice(receipt: redeliver_core::message::Receipt) {
 /// let first = receipt.confirm();

@@ -1,8 +1,8 @@
 //! Validation: decides which bodies are messages, and lists all violations of the others.
 
 mod data;
+mod fast_path;
 mod readable;
-mod usual;
 
 #[cfg(feature = "validator")]
 use std::sync::LazyLock;
@@ -16,7 +16,7 @@ use thiserror::Error;
 use uuid::Uuid;
 
 use crate::failure::reason::DeadLetterReason;
-use crate::json::tolerant::Unknown;
+use crate::json::forward_compatible::UnknownMembers;
 use crate::json::value;
 use crate::message::envelope::{Envelope, Malformed, Member, Skimmed, skim, unchecked_members};
 use crate::message::metadata::{Holds, Metadata, PastFailure, parse_rfc3339};
@@ -187,7 +187,7 @@ impl MessageSchema {
         let skimmed = skim(body)?;
         let by_user = self.violations_of_data(&skimmed);
         if by_user.is_empty()
-            && let Some(metadata) = usual::metadata_of(&skimmed)
+            && let Some(metadata) = fast_path::metadata_of(&skimmed)
         {
             return Ok(Envelope::new(skimmed, metadata));
         }
@@ -245,7 +245,7 @@ fn by_schema(instance: &Value) -> Vec<Violation> {
 #[cfg(not(feature = "validator"))]
 fn by_schema(instance: &Value) -> Vec<Violation> {
     let is_wrong = !readable::is_message(instance);
-    is_wrong.then(|| Violation::new("", "is not what the message schema wants")).into_iter().collect()
+    is_wrong.then(|| Violation::new("", "violates the message schema")).into_iter().collect()
 }
 
 /// The part of the body that the message schema has rules for, and violations in its text alone.
@@ -275,12 +275,12 @@ fn instance_of(skimmed: &Skimmed<'_>) -> (Value, Vec<Violation>) {
             }
             Value::Object(metadata)
         } else {
-            stand_in(text)
+            placeholder(text)
         };
         body.insert("metadata".to_owned(), metadata);
     }
     if let Some(text) = skimmed.data_text {
-        body.insert("data".to_owned(), stand_in(text));
+        body.insert("data".to_owned(), placeholder(text));
     }
     (Value::Object(body), found)
 }
@@ -290,7 +290,7 @@ fn find<'b, 'a>(members: &'b [Member<'a>], name: &str) -> Option<&'b Member<'a>>
 }
 
 /// An empty value of the same type: the message schema checks only the type of `data`.
-fn stand_in(text: &str) -> Value {
+fn placeholder(text: &str) -> Value {
     match text.as_bytes().first() {
         Some(b'{') => Value::Object(Map::new()),
         Some(b'[') => Value::Array(Vec::new()),
@@ -347,7 +347,7 @@ fn history_of(history: &Value, text: Option<&str>) -> Result<Vec<PastFailure>, V
                 .map_err(|_| Violation::new(pointer("attempt"), "is not an integer written in digits"))?;
             time_of(&failed_at, || pointer("failed_at"))?;
             let unknown =
-                Unknown::except(&["attempt", "failed_at", "error_type", "error_details"], text.get());
+                UnknownMembers::except(&["attempt", "failed_at", "error_type", "error_details"], text.get());
             Ok(PastFailure { attempt, failed_at, error_type, error_details, unknown }.cleaned())
         })
         .collect()

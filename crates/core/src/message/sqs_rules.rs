@@ -4,7 +4,7 @@
 //! The documentation leaves some points open, so there are two readings. An attribute received from SQS is sent on if
 //! SQS *may* accept it, since it has done so before: [`check_attribute`]. An attribute folded in one of our documents
 //! may be forged. It is restored only if SQS *certainly* accepts it, so only such attributes are folded:
-//! [`is_surely_taken`].
+//! [`is_certainly_accepted`].
 
 use super::{Attribute, AttributeValue, NotSendable};
 use crate::limits::first_illegal;
@@ -54,7 +54,7 @@ pub(super) fn check_attribute(
 }
 
 /// True if SQS accepts this attribute by its documentation, with no point left open.
-pub(crate) fn is_surely_taken(name: &str, attribute: &Attribute) -> bool {
+pub(crate) fn is_certainly_accepted(name: &str, attribute: &Attribute) -> bool {
     let Attribute { data_type, value } = attribute;
     let (kind, label) = match data_type.split_once('.') {
         Some((kind, label)) => (kind, Some(label)),
@@ -106,11 +106,11 @@ pub(crate) fn check_name(name: &str) -> Result<(), NotSendable> {
     } else if name.chars().count() > CHARACTERS_MAX {
         "has more than 256 characters"
     } else if !name.chars().all(is_legal) {
-        "has other characters than letters, digits, _, - and ."
+        "has characters other than letters, digits, _, - and ."
     } else if name.split('.').any(str::is_empty) {
         "has a period at an end, or two in a row"
     } else if begins_with("AWS.") || begins_with("Amazon.") {
-        "has a prefix that AWS keeps for itself"
+        "has a prefix that AWS reserves"
     } else {
         return Ok(());
     };

@@ -24,7 +24,7 @@ use crate::message::schema::Violation;
 
 pub(super) fn parse_over(defaults: &str, text: &str) -> Result<Policy, PolicyError> {
     let mut document = value::read(text).map_err(|error| PolicyError::NotJson(error.to_string()))?;
-    let mut contradictions = Vec::from_iter(standing_twice(text, 0..text.len(), ""));
+    let mut contradictions = Vec::from_iter(duplicate_member(text, 0..text.len(), ""));
     contradictions.extend(contradictions::preset_and_backoff(&document));
     if let Some(written) = document.as_object_mut() {
         preset::expand(written);
@@ -41,12 +41,12 @@ pub(super) fn parse_over(defaults: &str, text: &str) -> Result<Policy, PolicyErr
         },
         Ok(policy) if contradictions.is_empty() => Ok(policy),
         Ok(_) => Err(PolicyError::Refused(contradictions)),
-        Err(by_serde) => Err(PolicyError::Refused(worded(by_schema(&document), contradictions, &by_serde))),
+        Err(by_serde) => Err(PolicyError::Refused(explain(by_schema(&document), contradictions, &by_serde))),
     }
 }
 
 /// Serde's own message is the last resort: it has no pointer, but an error without a reason helps nobody.
-fn worded(
+fn explain(
     by_schema: Vec<Violation>,
     contradictions: Vec<Violation>,
     by_serde: &impl Display,
@@ -85,13 +85,13 @@ fn by_schema(document: &Value) -> Vec<Violation> {
 }
 
 /// A duplicate member: a parser keeps the last one, but the other may be the intended one.
-fn standing_twice(text: &str, at: Range<usize>, pointer: &str) -> Option<Violation> {
+fn duplicate_member(text: &str, at: Range<usize>, pointer: &str) -> Option<Violation> {
     match members(text, at, pointer) {
-        Err(Malformed::DuplicateMember(pointer)) => Some(Violation::new(pointer, "stands twice")),
+        Err(Malformed::DuplicateMember(pointer)) => Some(Violation::new(pointer, "is given twice")),
         // Anything but an object has no members; the schema says what it should be.
         found => found.unwrap_or_default().into_iter().find_map(|member| {
             let pointer = pointer_to(pointer, &String::from_utf8_lossy(&member.name));
-            standing_twice(text, member.value, &pointer)
+            duplicate_member(text, member.value, &pointer)
         }),
     }
 }

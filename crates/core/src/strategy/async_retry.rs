@@ -9,7 +9,7 @@ use crate::policy::Policy;
 
 pub(super) const DEFINITION: Definition = Definition {
     name: "async-retry",
-    summary: "Each line is the payload of an asynchronous invocation; of a failure Lambda's record goes to the retry queue",
+    summary: "Each line is the payload of an asynchronous invocation; Lambda sends a record of each failure to the retry queue",
     default_policy: DEFAULT_POLICY,
     refusals: &[held, immediate, paced, redriven],
     queues: |_| ending_with(Role::Source, "retry", RETENTION, RECEIVES),
@@ -18,7 +18,7 @@ pub(super) const DEFINITION: Definition = Definition {
 };
 
 fn immediate(policy: &Policy) -> Option<Violation> {
-    let rule = "but what becomes of an asynchronous invocation is not known within this one: remove it";
+    let rule = "but the outcome of an asynchronous invocation is unknown when it is made: remove it";
     policy.immediate.map(|_| Violation::new("/immediate", rule))
 }
 

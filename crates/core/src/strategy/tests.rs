@@ -63,7 +63,7 @@ fn each_strategy_takes_and_refuses_the_policies_of_the_vectors() {
 #[test]
 fn a_refusal_says_why_and_what_to_do() {
     let refused = |strategy: Strategy, text| strategy.policy(text).unwrap_err().to_string();
-    let paced = "has /max_redelivery_per_second, which is for the strategies delayed-resend and direct-resend: remove it";
+    let paced = "has /max_redelivery_per_second, which only the strategies delayed-resend and direct-resend support: remove it";
     assert_eq!(
         refused(Strategy::Visibility, r#"{"max_attempts":981,"max_redelivery_per_second":5}"#),
         format!(
@@ -78,7 +78,7 @@ fn a_refusal_says_why_and_what_to_do() {
             r#"{"immediate":{"max_attempts":1,"delay_ms":5},"max_redelivery_per_second":5}"#
         ),
         format!(
-            "has /immediate, but what becomes of an asynchronous invocation is not known within this one: remove \
+            "has /immediate, but the outcome of an asynchronous invocation is unknown when it is made: remove \
              it; {paced}"
         )
     );

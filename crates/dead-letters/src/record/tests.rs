@@ -1,7 +1,7 @@
 use redeliver_core::failure::annotation::Cause;
 use redeliver_core::failure::reason::DeadLetterReason;
 use redeliver_core::failure::{Answer, Case, Delivery, Failure, Kind, Stage};
-use redeliver_core::json::tolerant::Unknown;
+use redeliver_core::json::forward_compatible::UnknownMembers;
 use redeliver_core::message::origin::Origin;
 use redeliver_core::message::{Attribute, Attributes};
 use redeliver_testing::dead_letters::received;
@@ -116,7 +116,7 @@ fn the_reason_of_a_full_message_is_read_in_its_trace_header() {
         answer: Some(Answer::just(Kind::Permanent)),
         delivery: Delivery::of(&message, None, Origin::default(), message.sent_at),
         attempts: None,
-        unknown: Unknown::default(),
+        unknown: UnknownMembers::default(),
     };
     let case = Case { stage: None, explanation: String::new(), failure };
     let verdict = Verdict { case: Some(case), ..Verdict::bare(DeadLetterReason::NonRetryableError) };

@@ -28,7 +28,7 @@ fn what_comes_back_after_a_crash_or_a_snooze_is_told_to_spend_no_attempt() {
         handed_off(2, body_with(2, r#""retry_attempt":2"#), &snoozed),
         handed_off(3, body_with(3, r#""retry_attempt":2"#), &busy(3)),
     ]);
-    let mut told: Vec<_> = setup
+    let mut reported: Vec<_> = setup
         .world
         .seen
         .events()
@@ -40,8 +40,8 @@ fn what_comes_back_after_a_crash_or_a_snooze_is_told_to_spend_no_attempt() {
             _ => None,
         })
         .collect();
-    told.sort();
-    assert_eq!(told, [(id(1), 2, false), (id(2), 2, false), (id(3), 3, true)]);
+    reported.sort();
+    assert_eq!(reported, [(id(1), 2, false), (id(2), 2, false), (id(3), 3, true)]);
 }
 
 #[test]

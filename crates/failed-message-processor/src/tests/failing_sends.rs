@@ -36,8 +36,8 @@ fn what_sqs_would_refuse_is_reported_without_its_name_and_holds_no_other_up() {
     assert_eq!(setup.process(records), ["sqs-3"]);
     assert_eq!(waiting(&setup).len(), 9);
     let (sqs_message_id, code) = ("sqs-3".to_owned(), "AttributeName".to_owned());
-    let told = Event::NotConfirmed { sqs_message_id, send: "re-send", code };
-    assert!(setup.world.seen.events().contains(&told));
+    let not_confirmed = Event::NotConfirmed { sqs_message_id, send: "re-send", code };
+    assert!(setup.world.seen.events().contains(&not_confirmed));
 }
 
 #[test]

@@ -47,8 +47,9 @@ fn a_re_send_has_the_reason_in_its_history_and_what_else_the_metadata_says() {
         assert!(sent.body.contains(part), "{part} in {}", sent.body);
     }
     let metadata = MessageSchema::default().parse(&sent.body).unwrap().metadata;
-    let told: Vec<_> = metadata.retry_history.iter().map(|past| (past.attempt, &*past.error_type)).collect();
-    assert_eq!((metadata.retry_attempt, told), (2, vec![(0, "A"), (1, "Db.Busy")]));
+    let history: Vec<_> =
+        metadata.retry_history.iter().map(|past| (past.attempt, &*past.error_type)).collect();
+    assert_eq!((metadata.retry_attempt, history), (2, vec![(0, "A"), (1, "Db.Busy")]));
 }
 
 #[test]

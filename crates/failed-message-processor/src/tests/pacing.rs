@@ -75,11 +75,11 @@ fn where_many_wait_the_delays_are_stretched_and_it_is_told_once() {
     let events = setup.world.seen.events();
     let (last, retries) = events.split_last().unwrap();
     assert_eq!(*last, Event::Paced { waiting: 3000, paced: 10, rate_is_held: true });
-    let told = retries.iter().map(|event| match event {
+    let reported = retries.iter().map(|event| match event {
         Event::RetryScheduled { delay_seconds, .. } => delay_seconds.get(),
         other => panic!("{other:?}"),
     });
-    assert_eq!(told.collect::<Vec<_>>(), delays);
+    assert_eq!(reported.collect::<Vec<_>>(), delays);
 }
 
 #[test]

@@ -39,7 +39,7 @@ fn a_redriven_message_is_given_up_in_the_end_too_with_its_history() {
     );
     setup.process(vec![redriven(1, body_with(1, &history))]);
     let sent = setup.source.only();
-    assert!(sent.body.contains(r#""retry_attempt":5,"#), "a crash is no attempt: {}", sent.body);
+    assert!(sent.body.contains(r#""retry_attempt":5,"#), "a crash is not an attempt: {}", sent.body);
     let setup = Setup::new();
     let spent = body_with(1, &format!(r#""redrive_count":20,{history}"#));
     setup.process(vec![redriven(1, spent.clone())]);

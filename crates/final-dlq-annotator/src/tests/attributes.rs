@@ -125,9 +125,9 @@ fn where_the_annotation_has_no_room_the_reason_is_in_the_trace_header() {
             ..redriven(1, "{}")
         };
         let received = ReceivedMessage { redriven_from: None, ..received };
-        let (producers, told) = trace_header_and_verdict(&received);
+        let (producers, found) = trace_header_and_verdict(&received);
         assert_eq!(producers.as_deref(), Some("Root=1"));
-        let error = told.map(|verdict| (verdict.code, verdict.case.unwrap().failure.error.error_type));
+        let error = found.map(|verdict| (verdict.code, verdict.case.unwrap().failure.error.error_type));
         let expected = (DeadLetterReason::NonRetryableError.into(), "HttpStatus.503".to_owned());
         assert_eq!(error, (!is_annotated).then_some(expected), "{room} bytes of room");
     }

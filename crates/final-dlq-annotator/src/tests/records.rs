@@ -39,28 +39,31 @@ fn an_exhausted_message_says_how_many_retries_were_made_and_then_the_last_error(
 #[test]
 fn a_record_says_how_long_it_was_held_and_how_often_it_was_moved_if_it_was() {
     let reason = "MESSAGE_EXPIRED";
-    let told = |members: &str| {
+    let recorded = |members: &str| {
         let body = format!(r#"{{"metadata":{{"message_id":"{}"{members}}},"data":{{}}}}"#, id(1));
         let sent = final_record(given_up(1, body, &failure(reason, json!({}))));
         let document = document(&sent.attributes, DEAD_LETTER);
         (document.get("held_seconds").cloned(), document.get("redrive_count").cloned())
     };
-    assert_eq!(told(""), (None, None));
-    assert_eq!(told(r#","held_seconds":0,"redrive_count":0"#), (None, None));
-    assert_eq!(told(r#","held_seconds":1,"redrive_count":1"#), (Some(json!(1)), Some(json!(1))));
-    assert_eq!(told(r#","held_seconds":86400,"redrive_count":20"#), (Some(json!(86_400)), Some(json!(20))));
+    assert_eq!(recorded(""), (None, None));
+    assert_eq!(recorded(r#","held_seconds":0,"redrive_count":0"#), (None, None));
+    assert_eq!(recorded(r#","held_seconds":1,"redrive_count":1"#), (Some(json!(1)), Some(json!(1))));
+    assert_eq!(
+        recorded(r#","held_seconds":86400,"redrive_count":20"#),
+        (Some(json!(86_400)), Some(json!(20)))
+    );
 }
 
 /// Without the member the sender is unknown, so the message's own value is the only one.
 #[test]
 fn what_a_producer_says_of_holds_is_not_told_as_redelivers_own_word() {
     let body = body(1).replacen('}', r#","held_seconds":86400}"#, 1);
-    let told = |more: Value| {
+    let recorded = |more: Value| {
         let sent = final_record(given_up(1, &*body, &failure("RETRY_ATTEMPT_EXCEEDED", more)));
         document(&sent.attributes, DEAD_LETTER).get("held_seconds").cloned()
     };
-    assert_eq!(told(json!({ "from_producer": true })), None);
-    assert_eq!(told(json!({})), Some(json!(86_400)));
+    assert_eq!(recorded(json!({ "from_producer": true })), None);
+    assert_eq!(recorded(json!({})), Some(json!(86_400)));
 }
 
 #[test]

@@ -272,8 +272,8 @@ fn the_second_probe_of_a_batch_that_the_end_cuts_off_spends_nothing_either() {
         .on(2, Step::Hang);
     setup.process(vec![held(0, 600, 700), held(1, 86_400, 700), held(2, 600, 700)], 30);
     assert_eq!(setup.handler.called(), [id(0), id(1), id(2)]);
-    let told = [("held", "HttpStatus.503"), ("transient", "HttpStatus.503"), ("held", "Timeout")];
-    assert_eq!(kinds(&setup), told.map(|(kind, error_type)| (kind.to_owned(), Value::from(error_type))));
+    let expected = [("held", "HttpStatus.503"), ("transient", "HttpStatus.503"), ("held", "Timeout")];
+    assert_eq!(kinds(&setup), expected.map(|(kind, error_type)| (kind.to_owned(), Value::from(error_type))));
 }
 
 #[test]
@@ -283,8 +283,8 @@ fn a_call_that_was_the_probe_of_an_earlier_outage_is_a_timeout_like_any_other() 
     let setup = Setup::with_policy(policy).on(0, Step::Hang).on(1, Step::Take(1)).failing(2, down());
     setup.process(vec![held(0, 600, 700), held(1, 86_400, 700), record(2, body(2))], 30);
     assert_eq!(setup.handler.called(), [id(0), id(1), id(2)]);
-    let told = [("transient", "Timeout"), ("transient", "HttpStatus.503")];
-    assert_eq!(kinds(&setup), told.map(|(kind, error_type)| (kind.to_owned(), Value::from(error_type))));
+    let expected = [("transient", "Timeout"), ("transient", "HttpStatus.503")];
+    assert_eq!(kinds(&setup), expected.map(|(kind, error_type)| (kind.to_owned(), Value::from(error_type))));
 }
 
 #[test]

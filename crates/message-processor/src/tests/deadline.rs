@@ -193,11 +193,11 @@ fn a_call_that_comes_too_late_is_neither_an_outage_nor_a_probe() {
         let deadline = clock.now() + Duration::from_secs(seconds);
         world.clock.block_on(processor.process(records, deadline))
     };
-    let told = |name: fn(&Event) -> bool| world.seen.events().iter().filter(|event| name(event)).count();
+    let reported = |name: fn(&Event) -> bool| world.seen.events().iter().filter(|event| name(event)).count();
     // The second one is started when the first has used up the time.
     process(vec![record(0, body(0)), record(1, body(1))], 14);
     assert_eq!(intermediate.only().body, body(1));
-    assert_eq!(told(|event| matches!(event, Event::CircuitOpened { .. })), 0);
+    assert_eq!(reported(|event| matches!(event, Event::CircuitOpened { .. })), 0);
     // The first one is called since it is at its hold limit; the second one would be the probe.
     clock.0.fetch_add(600, SeqCst);
     let held = |n, held_seconds| {
@@ -210,9 +210,9 @@ fn a_call_that_comes_too_late_is_neither_an_outage_nor_a_probe() {
     };
     process(vec![held(2, 86_400), held(3, 600)], 14);
     assert_eq!(intermediate.sent().len(), 3);
-    assert_eq!(told(|event| matches!(event, Event::ProbeFailed { .. } | Event::CircuitClosed { .. })), 0);
+    assert_eq!(reported(|event| matches!(event, Event::ProbeFailed { .. } | Event::CircuitClosed { .. })), 0);
     process(vec![held(3, 600)], 30);
-    assert_eq!(told(|event| matches!(event, Event::CircuitClosed { .. })), 1, "the probe is made now");
+    assert_eq!(reported(|event| matches!(event, Event::CircuitClosed { .. })), 1, "the probe is made now");
     assert_eq!(intermediate.sent().len(), 3);
 }
 
@@ -260,7 +260,7 @@ fn a_batch_that_is_broken_off_tells_what_it_has_seen() {
     let time_stands_still = clock.hold();
     let mut batch = Box::pin(clock.run(processor.process(ten(), start() + Duration::from_secs(30))));
     assert!(batch.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-    assert_eq!(seen.untold(), 9, "all but the second are done, and its hand-off takes long");
+    assert_eq!(seen.unflushed(), 9, "all but the second are done, and its hand-off takes long");
     drop((batch, time_stands_still));
-    assert_eq!(seen.untold(), 0);
+    assert_eq!(seen.unflushed(), 0);
 }

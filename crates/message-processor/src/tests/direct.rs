@@ -123,12 +123,12 @@ fn what_it_sends_is_what_the_failed_message_processor_would_send() {
                 };
                 sorted(setup.annotation.sent()).into_iter().map(verdict).collect::<Vec<_>>()
             };
-            let told = verdicts(&direct);
-            assert!(told.iter().all(|(stage, ..)| *stage == Some(json!("message-processor"))));
+            let own = verdicts(&direct);
+            assert!(own.iter().all(|(stage, ..)| *stage == Some(json!("message-processor"))));
             let without_stage = |verdicts: Vec<(_, Value, String)>| {
                 verdicts.into_iter().map(|(_, verdict, body)| (verdict, body)).collect::<Vec<_>>()
             };
-            assert_eq!(without_stage(told), without_stage(verdicts(&delegated)), "{policy} {error:?}");
+            assert_eq!(without_stage(own), without_stage(verdicts(&delegated)), "{policy} {error:?}");
         }
     }
 }
@@ -201,8 +201,11 @@ fn a_failing_send_reports_exactly_its_record_and_tells_of_no_retry() {
         let setup = direct(FIXED).failing(1, busy());
         setup.world.fail_sends(&setup.source, scope, When::Chance(1.0), Injection::Sender);
         assert_eq!(setup.process(vec![record(1, body(1)), record(2, body(2))], 30), ["sqs-1"]);
-        let told = setup.world.seen.events();
-        assert!(matches!(&told[..], [Event::Processed { .. }, Event::NotConfirmed { send: "re-send", .. }]));
+        let events = setup.world.seen.events();
+        assert!(matches!(
+            &events[..],
+            [Event::Processed { .. }, Event::NotConfirmed { send: "re-send", .. }]
+        ));
     }
 }
 
@@ -230,9 +233,9 @@ fn if_many_wait_its_delay_is_stretched_and_the_queue_is_asked_once() {
     assert_eq!(setup.process(vec![record(1, body(1)), record(2, body(2))], 30), [""; 0]);
     let requests = setup.world.sqs.requests();
     assert_eq!(requests.get("GetQueueAttributes"), Some(&1));
-    let told = setup.world.seen.events();
-    let [Event::Processed { .. }, Event::RetryScheduled { delay_seconds, .. }, paced] = &told[..] else {
-        panic!("{told:?}");
+    let events = setup.world.seen.events();
+    let [Event::Processed { .. }, Event::RetryScheduled { delay_seconds, .. }, paced] = &events[..] else {
+        panic!("{events:?}");
     };
     assert_eq!(*paced, Event::Paced { waiting: 1200, paced: 1, rate_is_held: true });
     assert!(delay_seconds.get() >= 60);

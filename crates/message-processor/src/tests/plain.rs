@@ -50,9 +50,9 @@ fn its_handler_gets_it_as_it_came_with_its_id() {
         vec![plain(1, "x"), with(2, &[("OrderId", "o-17")]), with(3, &[(REDELIVER, &named), ("a", "b")])];
     assert_eq!(setup.process(records, 30), [""; 0]);
     let calls = setup.handler.calls();
-    let told: Vec<_> =
+    let ids: Vec<_> =
         calls.iter().map(|message| (message.message_id.as_str(), message.idempotency_key.as_str())).collect();
-    assert_eq!(told, [(&*sqs_id(1), &*sqs_id(1)), (&*uuid, "o-17"), (&*id(3), &*id(3))]);
+    assert_eq!(ids, [(&*sqs_id(1), &*sqs_id(1)), (&*uuid, "o-17"), (&*id(3), &*id(3))]);
     let last = &calls[2];
     assert_eq!((last.body.as_str(), last.retry_attempt, last.redrive_generation), (CANARY, 2, 1));
     assert_eq!(last.attributes.keys().collect::<Vec<_>>(), ["a"]);

@@ -233,11 +233,11 @@ fn of_an_outage_the_probed_message_tells_its_own_error_and_the_others_that_they_
     setup.process(setup.receive(), 30);
     setup.sleep(15);
     setup.process(setup.receive(), 30);
-    let told = setup.world.seen.events().into_iter().filter_map(|event| match event {
+    let error_types = setup.world.seen.events().into_iter().filter_map(|event| match event {
         Event::RetryScheduled { error_type, .. } => error_type,
         _ => None,
     });
-    let told: Vec<_> = told.collect();
-    assert_eq!(told[..10], ["HttpStatus.503"; 10]);
-    assert_eq!(told[10..], ["HttpStatus.503", "CircuitOpen", "CircuitOpen"]);
+    let error_types: Vec<_> = error_types.collect();
+    assert_eq!(error_types[..10], ["HttpStatus.503"; 10]);
+    assert_eq!(error_types[10..], ["HttpStatus.503", "CircuitOpen", "CircuitOpen"]);
 }

@@ -12,7 +12,7 @@ use icu_properties::{CodePointMapData, CodePointSetData};
 
 use crate::terminal::units::counted;
 
-pub use redeliver_core::text::shortened;
+pub use redeliver_core::truncate::shortened;
 
 /// Combining marks in a row that are shown: a Hebrew letter with its points and accents, or a stack of Tibetan, has four.
 const MARKS_MAX: usize = 4;

@@ -8,7 +8,7 @@ use redeliver_core::failure::annotation::{
     ERROR_DETAILS_BYTES_MAX, ERROR_TYPE, annotate, fingerprint,
 };
 use redeliver_core::failure::reason::DeadLetterReason;
-use redeliver_core::json::tolerant::Word;
+use redeliver_core::json::forward_compatible::OpenEnum;
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
 use redeliver_core::message::folding::FoldedAttributes;
 use redeliver_core::message::{Attribute, Attributes, attributes_size};
@@ -29,7 +29,7 @@ fn annotation(bytes: &mut Unstructured<'_>) -> Result<Annotation> {
         Cause { error_type: made::text(bytes)?, message: made::text(bytes)?, unverified: bytes.arbitrary()? };
     let details = made::text(bytes)?;
     let record = DeadLetter {
-        stage: Word::from(*bytes.choose(&[
+        stage: OpenEnum::from(*bytes.choose(&[
             Stage::MessageProcessor,
             Stage::FailedMessageProcessor,
             Stage::FinalDlqAnnotator,

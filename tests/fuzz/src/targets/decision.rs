@@ -6,7 +6,7 @@ use redeliver_core::accepted::FailedMessage;
 use redeliver_core::arrival::Arrival;
 use redeliver_core::decide::backoff::{Key, delay};
 use redeliver_core::decide::pacing::{Pace, Window};
-use redeliver_core::decide::{Decision, Resend, Spends, decide};
+use redeliver_core::decide::{Budget, Decision, Resend, decide};
 use redeliver_core::failure::reason::DeadLetterReason;
 use redeliver_core::failure::{FAILURE, HandOff, Kind, Stage};
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
@@ -96,17 +96,17 @@ fn step(policy: &Policy, hand_off: &HandOff, due_at: Option<Timestamp>, body: &s
     assert_eq!(resend.retry_attempt, after.retry_attempt);
     // Each re-send counts up one thing that has an end, and nothing else.
     let spent = |spends| u32::from(resend.spends == spends);
-    assert_eq!(after.retry_attempt, before.retry_attempt + spent(Spends::Attempt));
-    assert_eq!(after.snooze_count, before.snooze_count + spent(Spends::Snooze));
-    assert_eq!(after.redrive_count, before.redrive_count + spent(Spends::Redrive));
+    assert_eq!(after.retry_attempt, before.retry_attempt + spent(Budget::Attempt));
+    assert_eq!(after.snooze_count, before.snooze_count + spent(Budget::Snooze));
+    assert_eq!(after.redrive_count, before.redrive_count + spent(Budget::Redrive));
     // What a producer says of holds is nobody's.
     let held_before = before.holds.seconds(hand_off.delivery.origin);
     let held_after = after.holds.seconds(Origin::Resent);
     let held = held_after.checked_sub(held_before).expect("nobody forgets a hold");
-    assert_eq!(held > 0, resend.spends == Spends::Hold, "the loop stands: {body:?}");
+    assert_eq!(held > 0, resend.spends == Budget::Hold, "the loop stands: {body:?}");
     let held_since = after.holds.outage_since(Origin::Resent, Timestamp::MAX_UTC);
-    assert_eq!(held_since.is_some(), resend.spends == Spends::Hold, "{body:?}");
-    assert!(resend.spends != Spends::Attempt || hand_off.answer.kind() != Kind::Unanswered, "{body:?}");
+    assert_eq!(held_since.is_some(), resend.spends == Budget::Hold, "{body:?}");
+    assert!(resend.spends != Budget::Attempt || hand_off.answer.kind() != Kind::Unanswered, "{body:?}");
     assert!(after.retry_attempt <= policy.max_attempts.max(before.retry_attempt), "{body:?}");
     assert!((usize::from(held == 0)..=HISTORY_MAX).contains(&after.retry_history.len()));
     let latest = now + resend.delay.duration();
@@ -118,7 +118,7 @@ fn step(policy: &Policy, hand_off: &HandOff, due_at: Option<Timestamp>, body: &s
     assert!(due <= latest && latest - due <= rounded, "due at {due}, held back until {latest}: {body:?}");
     assert!(due >= now && u64::from(resend.waited.get()) <= 43_200);
     let Decision::Resend(own) = own else { panic!("only paced it is sent again: {body:?}") };
-    if own.spends == Spends::Attempt && hand_off.answer.kind() != Kind::Snooze && due_at.is_none() {
+    if own.spends == Budget::Attempt && hand_off.answer.kind() != Kind::Snooze && due_at.is_none() {
         let (message_id, generation) = (before.message_id, before.generation());
         let key = Key { message_id, generation, attempt: before.retry_attempt + 1 };
         assert!(own.waited >= delay(policy, key), "before the backoff is over: {body:?}");

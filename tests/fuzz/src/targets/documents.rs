@@ -88,7 +88,7 @@ const KNOWN: [&str; 16] = [
 /// A document that was read can be written as a hop and read again, and what this version does not know is kept.
 fn check_passed_on(text: &str, hand_off: HandOff, producer: &Attributes) {
     let hop = Hop { hand_off, due_at: moment() };
-    let attributes = hop.placed(producer, 1, None).attributes;
+    let attributes = hop.attach_to(producer, 1, None).attributes;
     if !attributes.contains_key(FAILURE) {
         assert!(producer.len() >= ATTRIBUTES_MAX, "{hop:?} has no place");
         return;

@@ -58,7 +58,7 @@ fn check_plain(body: &str) {
         Ok(Parsed::Envelope(_)) => assert!(schema().parse(body).is_ok(), "{body:?}"),
         Ok(Parsed::Plain(plain)) => {
             assert!(schema().parse(body).is_err(), "plain and an envelope: {body:?}");
-            let Some(named) = plain.named() else { return };
+            let Some(named) = plain.with_id() else { return };
             let Ok(Parsed::Plain(again)) = optional.read(body, &named, first_id) else {
                 panic!("not plain any more: {body:?}")
             };

@@ -3,14 +3,14 @@
 use arbitrary::{Result, Unstructured};
 use redeliver_core::failure::reason::DeadLetterReason;
 use redeliver_core::failure::{
-    Answer, CameBack, Case, Delivery, Document, FAILURE, FAILURE_BYTES_MAX, Failure, HandOff, Hop, Kind,
-    LastError, Placed, Stage, Verdict,
+    Answer, Attached, CameBack, Case, Delivery, Document, FAILURE, FAILURE_BYTES_MAX, Failure, HandOff, Hop,
+    Kind, LastError, Stage, Verdict,
 };
-use redeliver_core::json::tolerant::Unknown;
+use redeliver_core::json::forward_compatible::UnknownMembers;
 use redeliver_core::limits::{ATTRIBUTES_MAX, MESSAGE_BYTES_MAX};
 use redeliver_core::message::origin::Origin;
 use redeliver_core::message::{Attribute, Attributes, Content, attributes_size};
-use redeliver_core::text;
+use redeliver_core::truncate;
 use redeliver_embedded::accepts;
 
 use crate::made::{self, Sent};
@@ -42,7 +42,7 @@ fn verdict(bytes: &mut Unstructured<'_>) -> Result<Verdict> {
         origin: *bytes.choose(&[Origin::Producer, Origin::Unknown])?,
     };
     let attempts = bytes.arbitrary()?;
-    let failure = Failure { error, answer, delivery, attempts, unknown: Unknown::default() };
+    let failure = Failure { error, answer, delivery, attempts, unknown: UnknownMembers::default() };
     let code = (*bytes.choose(DeadLetterReason::ALL)?).into();
     Ok(Verdict {
         code,
@@ -51,7 +51,7 @@ fn verdict(bytes: &mut Unstructured<'_>) -> Result<Verdict> {
 }
 
 fn check_hand_off(sent: &Sent, hand_off: &HandOff) {
-    let placed = hand_off.placed(&sent.attributes, sent.body_bytes, TRACE);
+    let placed = hand_off.attach_to(&sent.attributes, sent.body_bytes, TRACE);
     // One that folds is a hop whose time never comes.
     let again =
         check_placed(sent, &placed).into_hand_off().map(|(hand_off, _)| hand_off).expect("a hand-off");
@@ -63,17 +63,17 @@ fn check_hand_off(sent: &Sent, hand_off: &HandOff) {
 }
 
 fn check_hop(sent: &Sent, hop: &Hop) {
-    let placed = hop.placed(&sent.attributes, sent.body_bytes, TRACE);
+    let placed = hop.attach_to(&sent.attributes, sent.body_bytes, TRACE);
     let Document::Hop(again) = check_placed(sent, &placed) else { panic!("{placed:?}") };
     assert_eq!((again.due_at, &again.hand_off.answer), (hop.due_at, &hop.hand_off.answer));
 }
 
 fn check_verdict(sent: &Sent, verdict: &Verdict) {
-    let placed = verdict.placed(&sent.attributes, sent.body_bytes, TRACE);
+    let placed = verdict.attach_to(&sent.attributes, sent.body_bytes, TRACE);
     let Document::Verdict(again) = check_placed(sent, &placed) else { panic!("{placed:?}") };
     assert_eq!(again.code, verdict.code);
     let error = |verdict: &Verdict| verdict.case.as_ref().map(|case| case.failure.error.error_type.clone());
-    let cut = error(verdict).map(|error_type| text::clean(&error_type, text::ERROR_TYPE_BYTES_MAX));
+    let cut = error(verdict).map(|error_type| truncate::clean(&error_type, truncate::ERROR_TYPE_BYTES_MAX));
     assert_eq!(error(&again).unwrap_or_default(), cut.unwrap_or_default());
 }
 
@@ -86,8 +86,8 @@ fn has_room(sent: &Sent) -> bool {
 }
 
 /// What an attribute, or the trace header, says to who opens the message.
-fn check_placed(sent: &Sent, placed: &Placed) -> Document {
-    let Placed { attributes, trace_header } = placed;
+fn check_placed(sent: &Sent, placed: &Attached) -> Document {
+    let Attached { attributes, trace_header } = placed;
     if attributes.contains_key(FAILURE) {
         assert_eq!(trace_header.as_deref(), TRACE);
         check_restored(sent, attributes);

@@ -39,7 +39,7 @@ fn valid_lines_are_sent_in_full_batches_and_the_others_are_told_with_their_numbe
     let problems = world.problems();
     assert!(problems[0].starts_with("21: INVALID_MESSAGE_FORMAT "), "{problems:?}");
     assert!(problems[1].starts_with("22: INVALID_MESSAGE_SCHEMA "), "{problems:?}");
-    assert_eq!(problems[2], "23: the body is empty; SQS wants at least one character");
+    assert_eq!(problems[2], "23: the body is empty; SQS requires at least one character");
     let confirmed = confirmed(journal);
     assert!((1..=20).all(|number| confirmed.contains(number)) && confirmed.contains(24));
     assert!(!(21..=23).any(|number| confirmed.contains(number)));

@@ -38,7 +38,7 @@ fn an_event_that_grew_too_old_has_no_response() {
 
 #[test]
 fn a_response_may_be_anything() {
-    let told = |response: &str| {
+    let error_of = |response: &str| {
         let body = record("{}")
             .replace(r#"{"errorMessage":"order 7 is locked","errorType":"OrderLocked"}"#, response);
         let error = FailedInvocation::parse(&body).unwrap().error;
@@ -48,13 +48,13 @@ fn a_response_may_be_anything() {
     for nothing in
         ["null", "[]", "7", "\"\"", "{}", r#"{"errorType":7,"errorMessage":{}}"#, r#"{"errorType":""}"#]
     {
-        assert_eq!(told(nothing), text("Lambda.FunctionError", ""), "{nothing}");
+        assert_eq!(error_of(nothing), text("Lambda.FunctionError", ""), "{nothing}");
     }
     assert_eq!(
-        told(r#"{"errorMessage":"Task timed out after 3.00 seconds"}"#),
+        error_of(r#"{"errorMessage":"Task timed out after 3.00 seconds"}"#),
         text("Lambda.FunctionError", "Task timed out after 3.00 seconds")
     );
-    assert_eq!(told(r#"{"errorType":"A","errorType":"B"}"#), text("B", ""), "the last one counts");
+    assert_eq!(error_of(r#"{"errorType":"A","errorType":"B"}"#), text("B", ""), "the last one counts");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
-use super::Met;
+use super::CallOutcome;
 use crate::deliver::until;
 use crate::message::Timestamp;
 use crate::policy::CircuitBreaker;
@@ -31,7 +31,7 @@ impl Tenant {
 pub(super) struct Call {
     pub(super) at: Timestamp,
     pub(super) tenant: Option<Tenant>,
-    pub(super) met: Met,
+    pub(super) met: CallOutcome,
 }
 
 /// Ended calls, newest last.
@@ -48,7 +48,7 @@ impl Calls {
         self.0.push_back(call);
         // Outages not followed by an answer count however old they are: at low traffic, and with slow calls, they are
         // the only evidence.
-        let since_answer = self.0.iter().rev().take_while(|call| call.met == Met::Outage).count();
+        let since_answer = self.0.iter().rev().take_while(|call| call.met == CallOutcome::Outage).count();
         let is_old = |oldest: &Call| until(oldest.at, call.at) >= window;
         while self.0.len() > since_answer && self.0.front().is_some_and(is_old) {
             self.0.pop_front();
@@ -69,7 +69,7 @@ impl Calls {
     }
 
     pub(super) fn outages(&self) -> u32 {
-        let outages = self.0.iter().filter(|call| call.met == Met::Outage).count();
+        let outages = self.0.iter().filter(|call| call.met == CallOutcome::Outage).count();
         u32::try_from(outages).unwrap_or(u32::MAX)
     }
 
@@ -78,7 +78,7 @@ impl Calls {
     /// others.
     pub(super) fn show_an_outage(&self, settings: &CircuitBreaker) -> bool {
         // An answer makes the share of outages smaller, never larger.
-        let newest_is_outage = self.0.back().is_some_and(|call| call.met == Met::Outage);
+        let newest_is_outage = self.0.back().is_some_and(|call| call.met == CallOutcome::Outage);
         if !newest_is_outage || self.len() < settings.minimum_calls {
             return false;
         }
@@ -99,7 +99,7 @@ impl Calls {
             if let Some(tenant) = tenant {
                 let (calls, outages) = tenants.entry(*tenant).or_default();
                 *calls += 1;
-                *outages += u32::from(*met == Met::Outage);
+                *outages += u32::from(*met == CallOutcome::Outage);
             }
         }
         let worst = tenants.into_values().max_by_key(|(calls, outages)| (*outages, Reverse(*calls)));

@@ -113,7 +113,7 @@ fn the_last_call_of_a_long_delay_comes_at_one_moment_through_all_hops() {
     let decided_at = |due_at, second| decide(&long, &failed(&body(""), &hand_off, due_at), None, at(second));
     assert_eq!(decided_at(None, 10), Decision::Hop(at(7200)));
     assert_eq!(decided_at(None, 6000), Decision::Hop(at(7200)));
-    assert_eq!(hops_on(&long, &hand_off, Some(at(7200)), at(6000)), Some(at(7200)));
+    assert_eq!(next_hop(&long, &hand_off, Some(at(7200)), at(6000)), Some(at(7200)));
     let Decision::Resend(last) = decided_at(Some(at(7200)), 6400) else { panic!("it is sent") };
     assert_eq!((last.delay.get(), last.waited.get()), (800, 7195));
 }

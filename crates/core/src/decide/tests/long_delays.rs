@@ -23,19 +23,19 @@ fn first() -> Waiting {
     (transient(), None)
 }
 
-fn hops_on(policy: &Policy, (hand_off, due_at): &Waiting, now: Timestamp) -> Option<Timestamp> {
-    super::hops_on(policy, hand_off, *due_at, now)
+fn next_hop(policy: &Policy, (hand_off, due_at): &Waiting, now: Timestamp) -> Option<Timestamp> {
+    super::next_hop(policy, hand_off, *due_at, now)
 }
 
 #[test]
 fn a_delay_counts_from_the_failure_and_hops_until_900_seconds_remain() {
     assert_eq!(decided_at(&hours(), &first(), 10, 0), Decision::Hop(at(7205)));
-    assert_eq!(hops_on(&hours(), &hopping(7205), at(910)), Some(at(7205)));
-    assert_eq!(hops_on(&hours(), &hopping(7205), at(6304)), Some(at(7205)), "901 s remain");
-    assert_eq!(hops_on(&hours(), &hopping(7205), at(6305)), None, "900 s remain");
+    assert_eq!(next_hop(&hours(), &hopping(7205), at(910)), Some(at(7205)));
+    assert_eq!(next_hop(&hours(), &hopping(7205), at(6304)), Some(at(7205)), "901 s remain");
+    assert_eq!(next_hop(&hours(), &hopping(7205), at(6305)), None, "900 s remain");
     let Decision::Resend(last) = decided_at(&hours(), &hopping(7205), 6400, 0) else { panic!() };
     assert_eq!((last.delay.get(), last.waited.get()), (805, 7200));
-    assert_eq!((last.retry_attempt, last.spends), (1, Spends::Attempt));
+    assert_eq!((last.retry_attempt, last.spends), (1, Budget::Attempt));
     assert!(
         last.body().contains(&format!(r#""next_retry_time":"{}""#, rfc3339(at(7205)))),
         "{}",
@@ -82,9 +82,9 @@ fn without_long_delays_a_delay_counts_from_now() {
 
 #[test]
 fn a_due_time_beyond_the_policys_longest_delay_is_not_believed() {
-    assert_eq!(hops_on(&hours(), &hopping(7206), at(10)), None, "7201 s after the failure");
-    assert_eq!(decided_at(&hours(), &hopping(7206), 10, 0), Decision::Hop(at(7205)), "computed anew");
-    assert_eq!(hops_on(&minutes(), &hopping(7205), at(10)), None, "long delays were switched off");
+    assert_eq!(next_hop(&hours(), &hopping(7206), at(10)), None, "7201 s after the failure");
+    assert_eq!(decided_at(&hours(), &hopping(7206), 10, 0), Decision::Hop(at(7205)), "computed again");
+    assert_eq!(next_hop(&minutes(), &hopping(7205), at(10)), None, "long delays were switched off");
     let Decision::Resend(resend) = decided_at(&minutes(), &hopping(7205), 10, 0) else { panic!() };
     assert_eq!(resend.delay.get(), 60);
 }
@@ -94,7 +94,7 @@ fn the_targets_own_delay_may_reach_twelve_hours() {
     let asked = |seconds| (asking_for(seconds), None);
     assert_eq!(decided_at(&hours(), &asked(86_400), 10, 0), Decision::Hop(at(43_205)));
     let hopping = (asking_for(86_400), Some(at(43_205)));
-    assert_eq!(hops_on(&hours(), &hopping, at(10)), Some(at(43_205)), "beyond the backoff, but asked for");
+    assert_eq!(next_hop(&hours(), &hopping, at(10)), Some(at(43_205)), "beyond the backoff, but asked for");
     let Decision::Resend(short) = decided_at(&minutes(), &asked(86_400), 10, 0) else { panic!() };
     assert_eq!(short.delay.get(), 900);
 }

@@ -118,14 +118,18 @@ fn a_blip_is_tried_at_once_where_the_policy_says_so() {
     let twice = Some(Immediate { max_attempts: 2, delay: Duration::from_millis(100) });
     let with = |members: &str| policy(&format!("{{{quick}{members}}}"));
     let busy = HandlerError::transient("Db.Busy", "");
-    assert_eq!(retries_at_once(&minutes(), &busy), None);
-    assert_eq!(retries_at_once(&with(""), &busy), twice);
-    assert_eq!(retries_at_once(&with(r#","non_retryable":["Db.*"]"#), &busy), None);
-    assert_eq!(retries_at_once(&with(r#","retryable":["Http*"]"#), &busy), None);
+    assert_eq!(immediate_retries(&minutes(), &busy), None);
+    assert_eq!(immediate_retries(&with(""), &busy), twice);
+    assert_eq!(immediate_retries(&with(r#","non_retryable":["Db.*"]"#), &busy), None);
+    assert_eq!(immediate_retries(&with(r#","retryable":["Http*"]"#), &busy), None);
     let wrong = HandlerError::permanent("Db.Busy", "");
-    assert_eq!(retries_at_once(&with(""), &wrong), None);
-    assert_eq!(retries_at_once(&with(r#","retryable":["Db.*"]"#), &wrong), twice, "the policy's lists count");
+    assert_eq!(immediate_retries(&with(""), &wrong), None);
+    assert_eq!(
+        immediate_retries(&with(r#","retryable":["Db.*"]"#), &wrong),
+        twice,
+        "the policy's lists count"
+    );
     let second = Duration::from_secs(1);
-    assert_eq!(retries_at_once(&with(""), &busy.retry_after(second)), None, "it asked for a delay");
-    assert_eq!(retries_at_once(&with(""), &HandlerError::snooze("Later", "", second)), None);
+    assert_eq!(immediate_retries(&with(""), &busy.retry_after(second)), None, "it asked for a delay");
+    assert_eq!(immediate_retries(&with(""), &HandlerError::snooze("Later", "", second)), None);
 }

@@ -59,7 +59,7 @@ fn no_retry_is_paced_past_an_age_limit() {
 #[test]
 fn a_snooze_is_paced_too_and_still_spends_nothing() {
     let resend = resent(&minutes(), "", &snooze());
-    assert_eq!((resend.delay.get(), resend.spends), (701, Spends::Snooze));
+    assert_eq!((resend.delay.get(), resend.spends), (701, Budget::Snooze));
 }
 
 #[test]

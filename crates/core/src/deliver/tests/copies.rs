@@ -22,20 +22,20 @@ fn what_may_have_been_accepted_is_sent_once_more_and_no_further() {
 
 #[test]
 fn as_many_messages_as_there_may_be_are_told_of_each_entry() {
-    let told = |script: Vec<Answer>| {
+    let counted = |script: Vec<Answer>| {
         let queue = FakeQueue::new(script);
         let (clock, messages) = (&queue.clock, messages(&["a", "b"]));
         let delivered = clock.block_on(deliver_counted(&queue, clock, at(30), messages));
         delivered.iter().map(|entry| (entry.outcome.is_ok(), entry.perhaps_done)).collect::<Vec<_>>()
     };
-    assert_eq!(told(vec![Answer::All]), [(true, 1), (true, 1)]);
-    assert_eq!(told(vec![failing(Fault::NoAnswer), Answer::All]), [(true, 2), (true, 1)]);
-    assert_eq!(told(vec![failing(Fault::Throttled), Answer::All]), [(true, 1), (true, 1)]);
-    assert_eq!(told(vec![failing(Fault::Service)]), [(false, 2), (true, 1)]);
-    assert_eq!(told(vec![failing(Fault::Sender)]), [(false, 0), (true, 1)]);
-    assert_eq!(told(vec![Answer::Hang]), [(false, 2), (false, 2)]);
+    assert_eq!(counted(vec![Answer::All]), [(true, 1), (true, 1)]);
+    assert_eq!(counted(vec![failing(Fault::NoAnswer), Answer::All]), [(true, 2), (true, 1)]);
+    assert_eq!(counted(vec![failing(Fault::Throttled), Answer::All]), [(true, 1), (true, 1)]);
+    assert_eq!(counted(vec![failing(Fault::Service)]), [(false, 2), (true, 1)]);
+    assert_eq!(counted(vec![failing(Fault::Sender)]), [(false, 0), (true, 1)]);
+    assert_eq!(counted(vec![Answer::Hang]), [(false, 2), (false, 2)]);
     assert_eq!(
-        told(vec![after(20, Answer::All), Answer::All]),
+        counted(vec![after(20, Answer::All), Answer::All]),
         [(true, 2), (true, 2)],
         "the late one counts, too"
     );

@@ -219,7 +219,7 @@ proptest! {
             Some(record) => {
                 let unfolded = DeadLetter { folded_attributes: FoldedAttributes::new(), ..record };
                 prop_assert!(unfolded.json().len() <= DEAD_LETTER_BYTES_MAX);
-                prop_assert!(unfolded.cause.error_type.len() <= text::ERROR_TYPE_BYTES_MAX);
+                prop_assert!(unfolded.cause.error_type.len() <= truncate::ERROR_TYPE_BYTES_MAX);
                 prop_assert_eq!(&attributes[ERROR_TYPE], &Attribute::string(annotation.reason.as_str()));
                 let (whole, came_back) = producers_attributes(attributes);
                 prop_assert!(came_back.is_some());

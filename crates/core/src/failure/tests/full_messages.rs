@@ -2,14 +2,14 @@
 
 use super::*;
 use crate::arrival::trace_header_and_verdict;
-use crate::decide::hops_on;
+use crate::decide::next_hop;
 use crate::message::metadata::NEVER;
 use crate::policy::Policy;
 
 const TRACE: &str = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1";
 
 /// The document that the receiver reads, and the producer's part of the message.
-fn opened(Placed { attributes, trace_header }: Placed) -> (Document, ReceivedMessage) {
+fn opened(Attached { attributes, trace_header }: Attached) -> (Document, ReceivedMessage) {
     let arrival = Arrival::open(ReceivedMessage { attributes, trace_header, ..received(None) }, at(9));
     (arrival.document().cloned().unwrap(), arrival.record)
 }
@@ -19,13 +19,13 @@ fn ever_more_of_a_hand_off_gives_way_and_what_decides_goes_at_last_into_the_trac
     let error = HandlerError::transient("HttpStatus.503", "HTTP 503").retry_after(Duration::from_secs(600));
     let hand_off = HandOff::of_handler(&error, delivery());
     let with_free = |free: usize| {
-        let placed = hand_off.placed(&Attributes::new(), MESSAGE_BYTES_MAX - free, Some(TRACE));
+        let placed = hand_off.attach_to(&Attributes::new(), MESSAGE_BYTES_MAX - free, Some(TRACE));
         assert!(attributes_size(&placed.attributes) <= free);
         placed
     };
     let least_free_with = |member: &str| {
         let has = |free: &usize| {
-            let Placed { attributes, .. } = with_free(*free);
+            let Attached { attributes, .. } = with_free(*free);
             attributes.contains_key(FAILURE) && text(&attributes).contains(&format!("\"{member}\":"))
         };
         let least = (0..1000).find(has).unwrap();
@@ -36,10 +36,10 @@ fn ever_more_of_a_hand_off_gives_way_and_what_decides_goes_at_last_into_the_trac
     let least = members.map(least_free_with);
     assert!(least.is_sorted_by(|more, less| more > less), "{least:?}");
 
-    let barest = r#"{"type":"HttpStatus.503","kind":"transient","retry_after_seconds":600}"#;
+    let minimal = r#"{"type":"HttpStatus.503","kind":"transient","retry_after_seconds":600}"#;
     let [.., least] = least;
-    assert_eq!(least, FAILURE.len() + "String".len() + barest.len());
-    assert_eq!(text(&with_free(least).attributes), barest);
+    assert_eq!(least, FAILURE.len() + "String".len() + minimal.len());
+    assert_eq!(text(&with_free(least).attributes), minimal);
     assert_eq!(with_free(least).trace_header.as_deref(), Some(TRACE));
 
     let without_place = with_free(least - 1);
@@ -54,7 +54,7 @@ fn ever_more_of_a_hand_off_gives_way_and_what_decides_goes_at_last_into_the_trac
 #[test]
 fn a_verdict_keeps_its_last_error_however_full_the_message_is() {
     for free in 0..400 {
-        let placed = verdict().placed(&Attributes::new(), MESSAGE_BYTES_MAX - free, None);
+        let placed = verdict().attach_to(&Attributes::new(), MESSAGE_BYTES_MAX - free, None);
         assert!(attributes_size(&placed.attributes) <= free);
         let (document, record) = opened(placed);
         let Document::Verdict(again) = document else { panic!("{document:?}") };
@@ -67,7 +67,7 @@ fn a_verdict_keeps_its_last_error_however_full_the_message_is() {
 /// Readers of version 0.1 unfold only hops and verdicts.
 #[test]
 fn a_hand_off_beside_ten_attributes_folds_one_and_has_a_due_time_that_nobody_believes() {
-    let placed = hand_off().placed(&producer(10), 1, Some(TRACE));
+    let placed = hand_off().attach_to(&producer(10), 1, Some(TRACE));
     assert_eq!((placed.attributes.len(), placed.trace_header.as_deref()), (10, Some(TRACE)));
     assert!(
         text(&placed.attributes).contains(r#""due_at":"9999-12-31T23:59:59.000000Z","folded_attributes""#)
@@ -77,26 +77,26 @@ fn a_hand_off_beside_ten_attributes_folds_one_and_has_a_due_time_that_nobody_bel
     let (again, due_at) = document.into_hand_off().unwrap();
     assert_eq!((again, due_at), (hand_off(), Some(NEVER)));
     let long_delays = Policy::from_json(r#"{"long_delays":true}"#).unwrap();
-    assert_eq!(hops_on(&long_delays, &hand_off(), due_at, at(9)), None);
+    assert_eq!(next_hop(&long_delays, &hand_off(), due_at, at(9)), None);
 }
 
 #[test]
 fn beside_ten_attributes_of_which_none_can_be_folded_each_document_is_in_the_trace_header() {
     let open: Attributes = (0..10).map(|n| (format!("ü{n}"), Attribute::string("x"))).collect();
-    let of = |placed: Placed| {
+    let of = |placed: Attached| {
         assert_eq!(placed.attributes, open);
         opened(placed).0
     };
-    assert!(matches!(of(hand_off().placed(&open, 1, None)), Document::HandOff(_)));
-    let Document::Hop(again) = of(hop().placed(&open, 1, None)) else { panic!("a hop") };
+    assert!(matches!(of(hand_off().attach_to(&open, 1, None)), Document::HandOff(_)));
+    let Document::Hop(again) = of(hop().attach_to(&open, 1, None)) else { panic!("a hop") };
     assert_eq!(again.due_at, hop().due_at);
-    assert!(matches!(of(verdict().placed(&open, 1, None)), Document::Verdict(_)));
+    assert!(matches!(of(verdict().attach_to(&open, 1, None)), Document::Verdict(_)));
 }
 
 /// A null trace id in AWS's documented form, which tracers ignore.
 #[test]
 fn a_message_without_a_trace_header_gets_one_that_names_no_trace() {
-    let full = hand_off().placed(&Attributes::new(), MESSAGE_BYTES_MAX, None);
+    let full = hand_off().attach_to(&Attributes::new(), MESSAGE_BYTES_MAX, None);
     let header = full.trace_header.clone().unwrap();
     let (before, field) = header.rsplit_once(";Redeliver=").unwrap();
     assert_eq!(before, "Root=1-00000000-000000000000000000000000;Sampled=0");
@@ -108,7 +108,7 @@ fn a_message_without_a_trace_header_gets_one_that_names_no_trace() {
 #[test]
 fn a_long_trace_header_of_the_producers_stays_whole() {
     let long = format!("{TRACE};Mine={}", "m".repeat(400));
-    let placed = hand_off().placed(&Attributes::new(), MESSAGE_BYTES_MAX, Some(&long));
+    let placed = hand_off().attach_to(&Attributes::new(), MESSAGE_BYTES_MAX, Some(&long));
     let (document, record) = opened(placed);
     assert_eq!(record.trace_header, Some(long));
     let Document::HandOff(again) = document else { panic!("{document:?}") };
@@ -129,7 +129,8 @@ fn a_field_that_is_no_document_of_ours_is_the_producers() {
 #[test]
 fn of_several_fields_the_last_one_counts_and_all_go() {
     let forged = verdict().in_trace_header(Some(TRACE));
-    let (document, record) = opened(hand_off().placed(&Attributes::new(), MESSAGE_BYTES_MAX, Some(&forged)));
+    let (document, record) =
+        opened(hand_off().attach_to(&Attributes::new(), MESSAGE_BYTES_MAX, Some(&forged)));
     assert!(matches!(document, Document::HandOff(_)));
     assert_eq!(record.trace_header.as_deref(), Some(TRACE));
 }
@@ -138,7 +139,7 @@ fn of_several_fields_the_last_one_counts_and_all_go() {
 #[test]
 fn a_document_beside_the_message_counts_before_one_in_its_trace_header() {
     let forged = verdict().in_trace_header(Some(TRACE));
-    let placed = hand_off().placed(&Attributes::new(), 1, Some(&forged));
+    let placed = hand_off().attach_to(&Attributes::new(), 1, Some(&forged));
     assert!(placed.attributes.contains_key(FAILURE) && placed.trace_header.as_ref() == Some(&forged));
     let (document, record) = opened(placed);
     assert!(matches!(document, Document::HandOff(_)), "{document:?}");
@@ -155,8 +156,8 @@ fn the_field_of_a_message_that_sqs_moved_is_a_forgery() {
     assert_eq!(hand_off.answer, Answer::just(Kind::Unanswered));
     assert!(Arrival::open(moved.clone(), at(9)).take_verdict().is_err());
     assert_eq!(trace_header_and_verdict(&moved), (Some(TRACE.to_owned()), None));
-    let (producers, told) = trace_header_and_verdict(&ReceivedMessage { redriven_from: None, ..moved });
-    assert_eq!((producers.as_deref(), told.unwrap().code), (Some(TRACE), verdict().code));
+    let (producers, found) = trace_header_and_verdict(&ReceivedMessage { redriven_from: None, ..moved });
+    assert_eq!((producers.as_deref(), found.unwrap().code), (Some(TRACE), verdict().code));
 }
 
 proptest! {
@@ -169,7 +170,7 @@ proptest! {
     ) {
         let error = HandlerError::transient(ErrorType::FromTarget(error_type), details);
         let hand_off = HandOff::of_handler(&error, delivery());
-        let placed = hand_off.placed(&producer, body_bytes, trace_header);
+        let placed = hand_off.attach_to(&producer, body_bytes, trace_header);
         prop_assert!(body_bytes + attributes_size(&placed.attributes) <= MESSAGE_BYTES_MAX);
         let content = Content {
             body: "-".to_owned(),

@@ -41,8 +41,8 @@ impl Holds {
         self.since(origin, sent_at).filter(|_| origin == Origin::Resent)
     }
 
-    /// True if the message claims that it was held, whoever wrote the claim.
-    pub(super) const fn are_told(self) -> bool {
+    /// True if the message claims that it was held, trusted or not.
+    pub(super) const fn are_claimed(self) -> bool {
         self.seconds > 0
     }
 }

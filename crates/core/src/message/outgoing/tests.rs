@@ -87,7 +87,7 @@ fn what_is_wrong_is_said_with_its_place_and_what_to_do_and_in_logs_without_a_nam
         (
             of("a b", "String", text("x")),
             "AttributeName",
-            r#"the attribute name "a b" has other characters than letters, digits, _, - and .; rename the attribute"#,
+            r#"the attribute name "a b" has characters other than letters, digits, _, - and .; rename the attribute"#,
         ),
         (
             of("price", "Foo", text("x")),
@@ -107,7 +107,7 @@ fn what_is_wrong_is_said_with_its_place_and_what_to_do_and_in_logs_without_a_nam
         (
             of("price", "Number", text("secret")),
             "NotANumber",
-            "the attribute price is a Number, and its value is none; give it a number such as -12.5, or the type String",
+            "the attribute price is a Number, but its value is not; give it a number such as -12.5, or the type String",
         ),
         (
             of("price", "String.\u{FFFE}", text("x")),

@@ -128,7 +128,7 @@ fn what_means_to_be_an_envelope_is_one_and_what_is_wrong_with_it_is_said() {
 
 #[test]
 fn whoever_does_not_know_the_setting_takes_for_plain_what_has_the_document() {
-    let named = plain_of("x", &Attributes::new()).named().unwrap();
+    let named = plain_of("x", &Attributes::new()).with_id().unwrap();
     let required = MessageSchema::default();
     let read = |attributes: &Attributes| {
         required.read_either("x", attributes, "another").map(|read| read.metadata().message_id_text.clone())
@@ -187,12 +187,12 @@ fn ten_attributes_find_room_for_both_of_ours() {
         r#""folded_attributes":{"a0":{"data_type":"String","text":"x"},"a1":{"data_type":"String","text":"x"}}}"#
     ));
     let hand_off = HandOff::of_handler(&HandlerError::transient("Db.Busy", "later"), delivery());
-    let handed_off = hand_off.placed(&attributes, body.len(), None).attributes;
+    let handed_off = hand_off.attach_to(&attributes, body.len(), None).attributes;
     assert_eq!(handed_off.len(), ATTRIBUTES_MAX);
     for wire in [
         handed_off,
-        Hop { hand_off, due_at: at(60) }.placed(&attributes, body.len(), None).attributes,
-        Verdict::bare(DeadLetterReason::MessageExpired).placed(&attributes, body.len(), None).attributes,
+        Hop { hand_off, due_at: at(60) }.attach_to(&attributes, body.len(), None).attributes,
+        Verdict::bare(DeadLetterReason::MessageExpired).attach_to(&attributes, body.len(), None).attributes,
     ] {
         let mut wire = wire;
         wire.remove(FAILURE).unwrap();
@@ -230,20 +230,20 @@ fn a_producers_own_dead_letter_that_folds_too_much_to_be_ours_never_becomes_ours
 
 #[test]
 fn the_id_is_written_at_the_first_hand_off_if_there_is_a_place() {
-    let named = |count: usize| plain_of("x", &small(count)).named();
+    let named = |count: usize| plain_of("x", &small(count)).with_id();
     assert_eq!(redeliver(&named(8).unwrap()), format!(r#"{{"message_id":"{FIRST}"}}"#));
     assert_eq!(named(8).unwrap().len(), 9);
     assert_eq!(named(9), None);
     let came_with_it = plain_of("x", &named(0).unwrap());
-    assert_eq!((came_with_it.named(), came_with_it.named_at_any_price()), (None, None));
-    let at_any_price = plain_of("x", &small(10)).named_at_any_price().unwrap();
+    assert_eq!((came_with_it.with_id(), came_with_it.with_id_if_sendable()), (None, None));
+    let at_any_price = plain_of("x", &small(10)).with_id_if_sendable().unwrap();
     assert_eq!(plain_of("x", &at_any_price).attributes, small(10));
     let written = attributes_size(&named(0).unwrap());
     let room = MESSAGE_BYTES_MAX - written - FAILURE_ROOM_BYTES;
     let named = |bytes: usize| plain_of(&"x".repeat(bytes), &Attributes::new());
-    assert!(named(room).named().is_some() && named(room + 1).named().is_none());
+    assert!(named(room).with_id().is_some() && named(room + 1).with_id().is_none());
     let most = MESSAGE_BYTES_MAX - written;
-    assert!(named(most).named_at_any_price().is_some() && named(most + 1).named_at_any_price().is_none());
+    assert!(named(most).with_id_if_sendable().is_some() && named(most + 1).with_id_if_sendable().is_none());
 }
 
 #[test]
@@ -323,7 +323,7 @@ proptest! {
                     let hop = Hop { hand_off, due_at: at(60) };
                     // As on arrival: attributes folded by `Failure` are restored first.
                     let mut received = crate::testing::received(None);
-                    received.attributes = hop.placed(&next, body.len(), None).attributes;
+                    received.attributes = hop.attach_to(&next, body.len(), None).attributes;
                     let opened = crate::arrival::Arrival::open(received, at(60));
                     prop_assert_eq!(&opened.record.attributes, &next);
                     wire = next;

@@ -10,7 +10,7 @@ fn binary(data_type: &str, value: &[u8]) -> Attribute {
 
 /// If SQS may accept it, and if SQS certainly does.
 fn judged(name: &str, attribute: &Attribute) -> (bool, bool) {
-    (check_attribute(name, attribute).is_ok(), is_surely_taken(name, attribute))
+    (check_attribute(name, attribute).is_ok(), is_certainly_accepted(name, attribute))
 }
 
 const TAKEN: (bool, bool) = (true, true);

@@ -54,19 +54,19 @@ fn its_numbers_have_limits() {
 
 #[test]
 fn the_first_interval_is_not_longer_than_the_longest() {
-    let told = |breaker: &str| {
+    let rule_of = |breaker: &str| {
         Policy::from_json(&format!(r#"{{"circuit_breaker":{breaker}}}"#)).unwrap_err().to_string()
     };
     assert_eq!(
-        told(r#"{"probe_interval_seconds":121}"#),
+        rule_of(r#"{"probe_interval_seconds":121}"#),
         "is refused: /circuit_breaker/probe_interval_seconds is 121, more than probe_interval_seconds_max (120, its default)"
     );
     assert_eq!(
-        told(r#"{"probe_interval_seconds_max":10}"#),
+        rule_of(r#"{"probe_interval_seconds_max":10}"#),
         "is refused: /circuit_breaker/probe_interval_seconds_max is 10, less than probe_interval_seconds (15, its default)"
     );
     assert_eq!(
-        told(r#"{"probe_interval_seconds":61,"probe_interval_seconds_max":60}"#),
+        rule_of(r#"{"probe_interval_seconds":61,"probe_interval_seconds_max":60}"#),
         "is refused: /circuit_breaker/probe_interval_seconds is 61, more than probe_interval_seconds_max (60)"
     );
 }

@@ -41,9 +41,10 @@ fn policies_of_every_kind_are_read() {
 #[test]
 fn a_refusal_always_has_a_reason() {
     let [number, list] = ["/max_attempts", "/retryable"].map(|pointer| Violation::new(pointer, "is wrong"));
-    let both = worded(vec![number.clone()], vec![list.clone()], &"of serde");
+    let both = explain(vec![number.clone()], vec![list.clone()], &"of serde");
     assert_eq!(both, [number, list]);
-    let refused = PolicyError::Refused(worded(Vec::new(), Vec::new(), &"invalid type: null, expected a map"));
+    let refused =
+        PolicyError::Refused(explain(Vec::new(), Vec::new(), &"invalid type: null, expected a map"));
     assert_eq!(
         refused.to_string(),
         "is refused: (whole document) cannot be read: invalid type: null, expected a map"

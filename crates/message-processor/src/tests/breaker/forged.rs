@@ -49,14 +49,14 @@ fn a_producer_cannot_have_its_message_called_while_the_target_is_down() {
     setup.process(vec![produced(saying(1, HELD_FOR_EVER)), resent(saying(2, HELD_FOR_EVER))], 30);
     assert_eq!(called(&setup), [id(2)]);
     let sent = setup.intermediate.sent().split_off(10);
-    let told: Vec<_> = sent
+    let holds: Vec<_> = sent
         .iter()
         .map(|content| {
             let failure = document(&content.attributes, FAILURE);
             (failure["kind"].clone(), failure["from_producer"].clone())
         })
         .collect();
-    assert_eq!(told, [("held".into(), true.into()), ("transient".into(), Value::Null)]);
+    assert_eq!(holds, [("held".into(), true.into()), ("transient".into(), Value::Null)]);
 }
 
 #[test]

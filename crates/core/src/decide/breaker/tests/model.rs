@@ -13,7 +13,7 @@ enum Step {
     /// The longest-running call ends with this outcome, or another one does.
     End {
         which: usize,
-        met: Met,
+        met: CallOutcome,
     },
     GiveBack {
         which: usize,
@@ -27,7 +27,7 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let met = prop_oneof![4 => Just(Met::Outage), 1 => Just(Met::Answer)];
+    let met = prop_oneof![4 => Just(CallOutcome::Outage), 1 => Just(CallOutcome::Answer)];
     prop_oneof![
         6 => Just(Step::Ask),
         1 => Just(Step::Overdue),
@@ -59,7 +59,7 @@ struct Watched {
     running: Vec<(Permit, bool)>,
     /// Ended calls since the breaker was last open, with their outcomes: those in the window, and outages not followed
     /// by an answer.
-    ended: Vec<(Timestamp, Met)>,
+    ended: Vec<(Timestamp, CallOutcome)>,
     /// Since the breaker was last open: the time when it refused a call, or a probe failed.
     closed_to_calls_at: Option<Timestamp>,
 }
@@ -107,7 +107,7 @@ impl Watched {
                 let change = self.breaker.record(permit, *met, ID, None, self.now);
                 if counts && !was_open {
                     self.ended.push((self.now, *met));
-                    let is_answer = |(_, met): &(Timestamp, Met)| *met == Met::Answer;
+                    let is_answer = |(_, met): &(Timestamp, CallOutcome)| *met == CallOutcome::Answer;
                     let until_answer = self.ended.iter().rposition(is_answer).map_or(0, |at| at + 1);
                     let recent = |at: Timestamp| until(at, self.now) < self.settings.window;
                     let from = self.ended.iter().position(|(at, _)| recent(*at)).unwrap_or(usize::MAX);
@@ -118,14 +118,14 @@ impl Watched {
         }
     }
 
-    fn check(&mut self, change: Option<Change>, is_probe: bool, is_overdue: bool, met: Met) {
+    fn check(&mut self, change: Option<Change>, is_probe: bool, is_overdue: bool, met: CallOutcome) {
         match change {
             Some(Change::Opened { calls, outages, probe_in }) => {
-                assert_eq!(met, Met::Outage, "an answer never opens it");
+                assert_eq!(met, CallOutcome::Outage, "an answer never opens it");
                 assert!(f64::from(outages) / f64::from(calls) >= self.settings.failure_rate);
                 let newest = 5 * self.settings.minimum_calls as usize;
                 let seen: Vec<_> = self.ended.iter().rev().take(newest).collect();
-                let failed = seen.iter().filter(|(_, met)| *met == Met::Outage).count();
+                let failed = seen.iter().filter(|(_, met)| *met == CallOutcome::Outage).count();
                 assert_eq!((seen.len(), failed), (calls as usize, outages as usize));
                 assert!(calls >= self.settings.minimum_calls);
                 assert!(probe_in <= self.settings.probe_interval_max);
@@ -133,12 +133,12 @@ impl Watched {
                 self.ended.clear();
             }
             Some(Change::ProbeFailed { probe_in }) => {
-                assert!(is_probe && met == Met::Outage);
+                assert!(is_probe && met == CallOutcome::Outage);
                 assert!(probe_in <= self.settings.probe_interval_max);
                 self.closed_to_calls_at = Some(self.now);
             }
             Some(Change::Closed { .. }) => {
-                assert!((is_probe || is_overdue) && met == Met::Answer);
+                assert!((is_probe || is_overdue) && met == CallOutcome::Answer);
                 self.ended.clear();
                 self.running.iter_mut().for_each(|(_, is_probe)| *is_probe = false);
             }
@@ -149,14 +149,14 @@ impl Watched {
     /// The target is up from now on.
     fn heal(&mut self) {
         for (permit, _) in std::mem::take(&mut self.running) {
-            let _ = self.breaker.record(permit, Met::Answer, ID, None, self.now);
+            let _ = self.breaker.record(permit, CallOutcome::Answer, ID, None, self.now);
         }
         let longest = self.settings.probe_interval_max;
         self.now += longest;
         for _ in 0..64 {
             match self.breaker.ask(self.now) {
                 Permission::Call(permit) => {
-                    let _ = self.breaker.record(permit, Met::Answer, ID, None, self.now);
+                    let _ = self.breaker.record(permit, CallOutcome::Answer, ID, None, self.now);
                 }
                 other => panic!("{other:?} although nothing runs"),
             }

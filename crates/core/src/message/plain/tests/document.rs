@@ -35,7 +35,7 @@ fn the_key_is_written_as_json() {
     let schema = MessageSchema::default().with_plain(PlainMessages { id: by_attribute, body: None });
     let attributes = Attributes::from([("Id".to_owned(), Attribute::string(r#"a"b\c"#))]);
     let Ok(Parsed::Plain(plain)) = schema.read("x", &attributes, FIRST) else { panic!() };
-    let named = plain.named().unwrap();
+    let named = plain.with_id().unwrap();
     let uuid = Uuid::new_v5(&NAMESPACE, br#"a"b\c"#);
     assert_eq!(redeliver(&named), format!(r#"{{"message_id":"{uuid}","idempotency_key":"a\"b\\c"}}"#));
     assert_eq!(plain_of("x", &named).form(), Form::Plain { idempotency_key: Some(r#"a"b\c"#.to_owned()) });

@@ -91,7 +91,7 @@ fn a_pointer_finds_strings_and_numbers() {
         assert_eq!(key("/id", &format!(r#" {{"id":{value}}} "#)).as_deref(), found, "{value}");
     }
     let empty = id(&sources(None, Some("/id")), r#"{"id":""}"#, &Attributes::new());
-    assert_eq!(empty.text, FIRST, "an empty text is no id");
+    assert_eq!(empty.text, FIRST, "an empty text is not an id");
     assert_eq!(key("/id", "not JSON"), None);
     assert_eq!(key("/id", r#"{"id":1} {}"#), None);
 }

@@ -20,7 +20,7 @@ fn key(attempt: u32) -> Key {
 fn a_held_message_spends_nothing_and_says_since_when() {
     let policy = policy(r#"{"max_attempts":0,"retryable":["A"],"non_retryable":["*"]}"#);
     let resend = resend(&policy, &body(r#""retry_attempt":3"#), &held());
-    assert_eq!((resend.retry_attempt, resend.spends), (3, Spends::Hold));
+    assert_eq!((resend.retry_attempt, resend.spends), (3, Budget::Hold));
     let Metadata { holds, snooze_count, redrive_count, retry_history, .. } = metadata(&resend);
     assert_eq!(holds, held_once(&resend), "since it was handed off");
     assert_eq!((snooze_count, redrive_count), (0, 0));
@@ -39,7 +39,7 @@ fn the_first_hold_puts_a_message_anywhere_in_the_longest_delay_and_the_others_le
     assert_eq!(after.holds, Holds::written(Some(at(5)), held_seconds), "since the first of them");
     assert_eq!(after.first_sent(at(500)), at(0), "what a held message says of its first sending is ours");
     let drawn: Vec<_> = (0..1000_u32)
-        .map(|n| unspent::hold(&Policy::default(), 0, None, Key { attempt: n, ..key(1) }).delay.get())
+        .map(|n| budget::hold_delay(&Policy::default(), 0, None, Key { attempt: n, ..key(1) }).delay.get())
         .collect();
     assert!(drawn.iter().all(|delay| (15..=750).contains(delay)));
     assert!(drawn.iter().any(|delay| *delay < 25) && drawn.iter().any(|delay| *delay > 740));
@@ -60,16 +60,16 @@ fn what_fails_after_it_was_held_is_held_no_longer_and_its_time_is_kept() {
 fn a_message_that_was_held_for_long_enough_is_not_held_by_a_function_with_another_policy() {
     let policy = policy(r#"{"circuit_breaker":{"hold_seconds_max":60},"max_attempts":1}"#);
     let last = resend(&policy, &body(r#""held_seconds":30"#), &held());
-    assert_eq!((last.spends, held_seconds(&last)), (Spends::Hold, 60), "no longer than it may be");
+    assert_eq!((last.spends, held_seconds(&last)), (Budget::Hold, 60), "no longer than it may be");
     let last = resend(&policy, &body(r#""held_seconds":59"#), &held());
-    assert_eq!((last.spends, held_seconds(&last)), (Spends::Hold, 59 + 15));
+    assert_eq!((last.spends, held_seconds(&last)), (Budget::Hold, 59 + 15));
     let after = resend(&policy, &body(r#""held_seconds":60"#), &held());
-    assert_eq!((after.spends, metadata(&after).snooze_count), (Spends::Snooze, 1));
+    assert_eq!((after.spends, metadata(&after).snooze_count), (Budget::Snooze, 1));
     let end = resend(&policy, &body(r#""held_seconds":60,"snooze_count":100"#), &held());
-    assert_eq!((end.spends, end.retry_attempt), (Spends::Attempt, 1));
+    assert_eq!((end.spends, end.retry_attempt), (Budget::Attempt, 1));
     let without = super::policy(r#"{"circuit_breaker":false}"#);
     let resend = resend(&without, &body(""), &held());
-    assert_eq!(resend.spends, Spends::Hold, "held before the breaker was turned off");
+    assert_eq!(resend.spends, Budget::Hold, "held before the breaker was turned off");
 }
 
 #[test]
@@ -100,9 +100,9 @@ fn a_message_that_comes_back_from_the_final_dlq_has_all_its_budgets_again() {
     let members = format!(r#""held_since":"{}","held_seconds":86400,"redrive_count":20"#, rfc3339(at(-4000)));
     let again =
         resend(&Policy::default(), &body(&members), &HandOff { delivery: delivery.clone(), ..held() });
-    assert_eq!((again.spends, metadata(&again).holds), (Spends::Hold, held_once(&again)));
+    assert_eq!((again.spends, metadata(&again).holds), (Budget::Hold, held_once(&again)));
     let moved = resend(&Policy::default(), &body(&members), &HandOff { delivery, ..moved() });
-    assert_eq!((moved.spends, metadata(&moved).redrive_count), (Spends::Redrive, 1));
+    assert_eq!((moved.spends, metadata(&moved).redrive_count), (Budget::Redrive, 1));
 }
 
 #[test]
@@ -110,9 +110,9 @@ fn what_sqs_moved_comes_back_after_seconds_and_then_ever_later_for_hours() {
     let (mut body, mut shortest, mut longest) = (body(""), Vec::new(), 0);
     for count in 1..=20 {
         let resend = resend(&policy(r#"{"max_attempts":0}"#), &body, &moved());
-        assert_eq!((resend.spends, resend.retry_attempt), (Spends::Redrive, 0));
+        assert_eq!((resend.spends, resend.retry_attempt), (Budget::Redrive, 0));
         assert_eq!(metadata(&resend).redrive_count, count);
-        let bounds = unspent::redrive(count, key(1)).bounds;
+        let bounds = budget::redrive_delay(count, key(1)).bounds;
         assert!(bounds.contains(&resend.waited), "{count}");
         shortest.push(bounds.start().get());
         longest += u32::from(bounds.end().get());
@@ -131,7 +131,7 @@ fn what_sqs_moved_comes_back_after_seconds_and_then_ever_later_for_hours() {
     );
     let never = policy(r#"{"max_redrives":0}"#);
     assert_eq!(give_up(&never, &super::body(""), &moved()).reason, DeadLetterReason::OrchestrationFailed);
-    assert_eq!(unspent::redrive(u32::MAX, key(1)).bounds.end().get(), 900);
+    assert_eq!(budget::redrive_delay(u32::MAX, key(1)).bounds.end().get(), 900);
 }
 
 #[test]
@@ -149,9 +149,9 @@ fn the_age_of_what_only_crashed_counts_from_its_first_sending() {
 #[test]
 fn crashes_do_not_take_the_attempts_of_answers_or_the_other_way_round() {
     let crashed = resend(&minutes(), &body(r#""retry_attempt":3,"redrive_count":19"#), &moved());
-    assert_eq!((crashed.spends, crashed.retry_attempt), (Spends::Redrive, 3));
+    assert_eq!((crashed.spends, crashed.retry_attempt), (Budget::Redrive, 3));
     let failed = resend(&minutes(), &body(r#""retry_attempt":2,"redrive_count":20"#), &transient());
-    assert_eq!((failed.spends, failed.retry_attempt), (Spends::Attempt, 3));
+    assert_eq!((failed.spends, failed.retry_attempt), (Budget::Attempt, 3));
     assert_eq!(metadata(&failed).redrive_count, 20);
 }
 
@@ -161,9 +161,9 @@ fn an_answer_gives_a_message_all_its_redrives_again() {
         let resent = resend(&minutes(), &body(r#""redrive_count":20"#), &answered);
         assert_eq!((metadata(&resent).redrive_count, metadata(&resent).redrive_count_at_answer), (20, 20));
         let moved_again = resend(&minutes(), resent.body(), &moved());
-        assert_eq!((moved_again.spends, metadata(&moved_again).redrive_count), (Spends::Redrive, 21));
+        assert_eq!((moved_again.spends, metadata(&moved_again).redrive_count), (Budget::Redrive, 21));
         assert_eq!(metadata(&moved_again).redrives_since_answer(), 1);
-        let first = unspent::redrive(1, key(metadata(&resent).retry_attempt + 1));
+        let first = budget::redrive_delay(1, key(metadata(&resent).retry_attempt + 1));
         assert_eq!(moved_again.waited, first.delay, "seconds again, and not minutes");
     }
     // Messages that were never called.
@@ -222,7 +222,7 @@ proptest! {
             };
             let Decision::Resend(resend) = decided(&policy, &message, &failed) else { break };
             deliveries += 1;
-            moves += u32::from(resend.spends == Spends::Redrive);
+            moves += u32::from(resend.spends == Budget::Redrive);
             prop_assert_eq!(metadata(&resend).redrive_count, moves);
             prop_assert!(metadata(&resend).redrives_since_answer() <= max_redrives);
             message = resend.body().to_owned();
@@ -245,7 +245,7 @@ fn a_hold_that_a_producer_has_made_up_is_not_believed() {
     let forged = format!(r#""held_since":"{}","held_seconds":86400"#, rfc3339(at(-86_400)));
     let of_producer = || Delivery { origin: Origin::Producer, ..delivery() };
     let again = resend(&Policy::default(), &body(&forged), &HandOff { delivery: of_producer(), ..held() });
-    assert_eq!((again.spends, metadata(&again).holds), (Spends::Hold, held_once(&again)));
+    assert_eq!((again.spends, metadata(&again).holds), (Budget::Hold, held_once(&again)));
     // A re-send of another kind does not make it ours, either.
     for failure in [transient(), snooze(), moved()] {
         let failure = HandOff { delivery: of_producer(), ..failure };

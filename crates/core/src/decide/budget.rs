@@ -13,7 +13,7 @@ use crate::policy::{CircuitBreaker, Policy};
 
 /// The budget that a re-send spends. Each has a limit, so every retry loop ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Spends {
+pub enum Budget {
     /// `metadata.retry_attempt`, up to `max_attempts`.
     Attempt,
     /// `metadata.snooze_count`, up to 100.
@@ -24,7 +24,7 @@ pub enum Spends {
     Redrive,
 }
 
-impl Spends {
+impl Budget {
     /// The budget for the next re-send of a message.
     pub(super) fn of(policy: &Policy, kind: Kind, before: &Metadata, held_seconds: u32) -> Self {
         match kind {
@@ -44,12 +44,12 @@ pub fn may_be_held(policy: &Policy, held_seconds: u32) -> bool {
 }
 
 /// A delay, and the range that it was drawn from.
-pub(super) struct Drawn {
+pub(super) struct JitteredDelay {
     pub(super) delay: RetryDelay,
     pub(super) bounds: RangeInclusive<RetryDelay>,
 }
 
-impl Drawn {
+impl JitteredDelay {
     pub(super) fn fixed(delay: RetryDelay) -> Self {
         Self { delay, bounds: delay..=delay }
     }
@@ -65,28 +65,33 @@ impl Drawn {
 ///
 /// A message with little time is sent back earlier: after half of the time `left` until it expires, and never later
 /// than its hold limit.
-pub(super) fn hold(policy: &Policy, held_seconds: u32, left: Option<Duration>, key: Key) -> Drawn {
+pub(super) fn hold_delay(
+    policy: &Policy,
+    held_seconds: u32,
+    left: Option<Duration>,
+    key: Key,
+) -> JitteredDelay {
     // The breaker has just opened, so an earlier return would be held again. It also makes each hold count.
     const MIN_SECONDS: u64 = 15;
     let longest = policy.with_breaker(CircuitBreaker::hold_delay_max);
-    let Drawn { delay, bounds } = match held_seconds {
-        0 => Drawn::between(MIN_SECONDS, longest.get().into(), key),
-        _ => Drawn::fixed(longest),
+    let JitteredDelay { delay, bounds } = match held_seconds {
+        0 => JitteredDelay::between(MIN_SECONDS, longest.get().into(), key),
+        _ => JitteredDelay::fixed(longest),
     };
     let held = Duration::from_secs(held_seconds.into());
     let until_called = policy.with_breaker(|breaker| breaker.hold_max).saturating_sub(held);
     let most = left.map_or(until_called, |left| until_called.min(left / 2));
     let most = RetryDelay::saturating(most.as_secs().max(MIN_SECONDS));
-    Drawn { delay: delay.min(most), bounds: (*bounds.start()).min(most)..=(*bounds.end()).min(most) }
+    JitteredDelay { delay: delay.min(most), bounds: (*bounds.start()).min(most)..=(*bounds.end()).min(most) }
 }
 
 /// The delay of a message that SQS moved for the `count`th time since its last answer. It starts with a few seconds,
 /// since most crashes are one process's, and doubles up to 900 s. Twenty of them take about three hours, and SQS's own
 /// waiting adds about one.
-pub(super) fn redrive(count: u32, key: Key) -> Drawn {
+pub(super) fn redrive_delay(count: u32, key: Key) -> JitteredDelay {
     let longest = u64::from(RetryDelay::SHORT_MAX.get());
     let base = 5_u64.checked_shl(count.saturating_sub(1).min(32)).map_or(longest, |base| base.min(longest));
-    Drawn::between(base / 2, base, key)
+    JitteredDelay::between(base / 2, base, key)
 }
 
 /// Checks that a message that SQS moved may come back once more.

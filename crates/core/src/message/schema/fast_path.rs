@@ -9,8 +9,8 @@ use serde::de::{Deserialize, Deserializer, Error};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use crate::json::tolerant::Unknown;
-use crate::json::value::given;
+use crate::json::forward_compatible::UnknownMembers;
+use crate::json::value::not_null;
 use crate::message::Timestamp;
 use crate::message::envelope::Skimmed;
 use crate::message::metadata::{
@@ -26,25 +26,25 @@ pub(super) const ERROR_DETAILS_CHARACTERS_MAX: usize = 256;
 
 /// Members that have a rule; the values of all others are skipped.
 #[derive(serde::Deserialize)]
-struct Usual<'a> {
+struct TypedMetadata<'a> {
     message_id: &'a str,
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "not_null")]
     expires_at: Option<Time>,
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "not_null")]
     max_attempts: Option<Count<ATTEMPTS_MAX>>,
     #[serde(default)]
     retry_attempt: Count<ATTEMPTS_MAX>,
-    #[serde(default, rename = "next_retry_time", deserialize_with = "given")]
+    #[serde(default, rename = "next_retry_time", deserialize_with = "not_null")]
     _next_retry_time: Option<Time>,
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "not_null")]
     first_sent_time: Option<Time>,
     #[serde(default, borrow)]
     retry_history: Vec<&'a RawValue>,
     #[serde(default)]
     snooze_count: Count<SNOOZES_MAX>,
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "not_null")]
     redrive_generation: Option<Count<GENERATION_MAX>>,
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "not_null")]
     held_since: Option<Time>,
     #[serde(default)]
     held_seconds: Count<HELD_SECONDS_MAX>,
@@ -57,26 +57,26 @@ struct Usual<'a> {
 /// `None` if the schema has to decide.
 pub(super) fn metadata_of(skimmed: &Skimmed<'_>) -> Option<Metadata> {
     skimmed.data_text.filter(|text| text.starts_with('{'))?;
-    let usual: Usual<'_> = object(skimmed.metadata_text?)?;
+    let typed: TypedMetadata<'_> = object(skimmed.metadata_text?)?;
     // The hyphenated form is the only one of this length that the parser knows.
-    let is_hyphenated = usual.message_id.len() == uuid::fmt::Hyphenated::LENGTH;
-    let message_id = Uuid::parse_str(usual.message_id).ok().filter(|_| is_hyphenated)?;
-    if usual.retry_history.len() > HISTORY_MAX {
+    let is_hyphenated = typed.message_id.len() == uuid::fmt::Hyphenated::LENGTH;
+    let message_id = Uuid::parse_str(typed.message_id).ok().filter(|_| is_hyphenated)?;
+    if typed.retry_history.len() > HISTORY_MAX {
         return None;
     }
     Some(Metadata {
         message_id,
-        message_id_text: usual.message_id.to_owned(),
-        retry_attempt: usual.retry_attempt.0,
-        first_sent_time: usual.first_sent_time.map(|time| time.0),
-        retry_history: usual.retry_history.into_iter().map(past_failure).collect::<Option<_>>()?,
-        snooze_count: usual.snooze_count.0,
-        redrive_generation: usual.redrive_generation.map(|count| count.0),
-        holds: Holds::written(usual.held_since.map(|time| time.0), usual.held_seconds.0),
-        redrive_count: usual.redrive_count.0,
-        redrive_count_at_answer: usual.redrive_count_at_answer.0,
-        expires_at: usual.expires_at.map(|time| time.0),
-        max_attempts: usual.max_attempts.map(|count| count.0),
+        message_id_text: typed.message_id.to_owned(),
+        retry_attempt: typed.retry_attempt.0,
+        first_sent_time: typed.first_sent_time.map(|time| time.0),
+        retry_history: typed.retry_history.into_iter().map(past_failure).collect::<Option<_>>()?,
+        snooze_count: typed.snooze_count.0,
+        redrive_generation: typed.redrive_generation.map(|count| count.0),
+        holds: Holds::written(typed.held_since.map(|time| time.0), typed.held_seconds.0),
+        redrive_count: typed.redrive_count.0,
+        redrive_count_at_answer: typed.redrive_count_at_answer.0,
+        expires_at: typed.expires_at.map(|time| time.0),
+        max_attempts: typed.max_attempts.map(|count| count.0),
     })
 }
 
@@ -133,7 +133,7 @@ fn past_failure(text: &RawValue) -> Option<PastFailure> {
         failed_at: failed_at.to_owned(),
         error_type: error_type.into_owned(),
         error_details: error_details.into_owned(),
-        unknown: Unknown::default(),
+        unknown: UnknownMembers::default(),
     };
     Some(past.cleaned())
 }

@@ -9,21 +9,21 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use super::wire::RawFailure;
 use super::wire::{Time, Wire};
 use super::{Answer, CameBack, Case, Delivery, Failure, HandOff, Hop, LastError, Verdict};
-use crate::json::tolerant::Unknown;
+use crate::json::forward_compatible::UnknownMembers;
 use crate::limits::{ATTRIBUTES_MAX, MESSAGE_BYTES_MAX};
 use crate::message::folding::{FoldedAttributes, fold};
 use crate::message::metadata::NEVER;
 use crate::message::origin::Origin;
 use crate::message::reserved::FAILURE;
 use crate::message::{Attribute, Attributes, attributes_size};
-use crate::text;
+use crate::truncate;
 
 /// Size limit of the document before folding.
 pub const FAILURE_BYTES_MAX: usize = 1024;
 
 /// The attributes and the trace header of a message that carries a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Placed {
+pub struct Attached {
     pub attributes: Attributes,
     pub trace_header: Option<String>,
 }
@@ -31,8 +31,13 @@ pub struct Placed {
 impl HandOff {
     /// This document beside the producer's attributes, or as a last resort in the trace header.
     #[must_use]
-    pub fn placed(&self, producer: &Attributes, body_bytes: usize, trace_header: Option<&str>) -> Placed {
-        placed(&self.wire(), producer, body_bytes, trace_header)
+    pub fn attach_to(
+        &self,
+        producer: &Attributes,
+        body_bytes: usize,
+        trace_header: Option<&str>,
+    ) -> Attached {
+        attach(&self.wire(), producer, body_bytes, trace_header)
     }
 
     fn wire(&self) -> Wire<'_> {
@@ -42,19 +47,29 @@ impl HandOff {
 }
 
 impl Hop {
-    /// As [`HandOff::placed`].
+    /// As [`HandOff::attach_to`].
     #[must_use]
-    pub fn placed(&self, producer: &Attributes, body_bytes: usize, trace_header: Option<&str>) -> Placed {
+    pub fn attach_to(
+        &self,
+        producer: &Attributes,
+        body_bytes: usize,
+        trace_header: Option<&str>,
+    ) -> Attached {
         let wire = Wire { due_at: Some(Time::At(self.due_at)), ..self.hand_off.wire() };
-        placed(&wire, producer, body_bytes, trace_header)
+        attach(&wire, producer, body_bytes, trace_header)
     }
 }
 
 impl Verdict {
-    /// As [`HandOff::placed`].
+    /// As [`HandOff::attach_to`].
     #[must_use]
-    pub fn placed(&self, producer: &Attributes, body_bytes: usize, trace_header: Option<&str>) -> Placed {
-        placed(&self.wire(), producer, body_bytes, trace_header)
+    pub fn attach_to(
+        &self,
+        producer: &Attributes,
+        body_bytes: usize,
+        trace_header: Option<&str>,
+    ) -> Attached {
+        attach(&self.wire(), producer, body_bytes, trace_header)
     }
 
     /// The trace header with this document, for a final record without room for its annotation.
@@ -72,7 +87,7 @@ impl Verdict {
         Wire {
             verdict,
             stage: stage.clone(),
-            explanation: said(explanation),
+            explanation: non_empty(explanation),
             attempts: *attempts,
             ..wire(error, answer.as_ref(), delivery, unknown)
         }
@@ -83,12 +98,12 @@ fn wire<'a>(
     LastError { error_type, details }: &'a LastError,
     answer: Option<&'a Answer>,
     delivery: &'a Delivery,
-    unknown: &'a Unknown,
+    unknown: &'a UnknownMembers,
 ) -> Wire<'a> {
     let Delivery { failed_at, source_message_id, source_queue_arn, sent_at, came_back, origin } = delivery;
     Wire {
-        error_type: said(error_type),
-        details: said(details),
+        error_type: non_empty(error_type),
+        details: non_empty(details),
         kind: answer.map(|answer| answer.kind.clone()),
         retry_after_seconds: answer.and_then(|answer| answer.retry_after_seconds),
         failed_at: Some(Time::At(*failed_at)),
@@ -104,7 +119,7 @@ fn wire<'a>(
 }
 
 /// Members to drop once the texts are gone, the least needed first. The receiver fills in what the message itself has.
-const GIVE_WAY: [fn(&mut Wire<'_>); 6] = [
+const DROP_ORDER: [fn(&mut Wire<'_>); 6] = [
     |wire| wire.unknown = Cow::default(),
     |wire| (wire.stage, wire.source_queue_arn) = (None, None),
     // The decision has been made.
@@ -114,26 +129,26 @@ const GIVE_WAY: [fn(&mut Wire<'_>); 6] = [
         }
     },
     |wire| wire.failed_at = None,
-    // A plain message's id may derive from the first of these, and its age from the second.
+    // A plain message's id may derive from the first of these, a message's age from the second.
     |wire| wire.source_message_id = None,
     |wire| wire.first_sent_time = None,
 ];
 
-fn said(text: &str) -> Option<Cow<'_, str>> {
+fn non_empty(text: &str) -> Option<Cow<'_, str>> {
     (!text.is_empty()).then_some(text.into())
 }
 
 /// Must not fail: the document keeps its reader from repeating the call.
-fn placed(wire: &Wire<'_>, producer: &Attributes, body_bytes: usize, trace_header: Option<&str>) -> Placed {
-    let Some(attributes) = attached(wire, producer, body_bytes) else {
+fn attach(wire: &Wire<'_>, producer: &Attributes, body_bytes: usize, trace_header: Option<&str>) -> Attached {
+    let Some(attributes) = as_attribute(wire, producer, body_bytes) else {
         let trace_header = Some(with_document(wire, trace_header));
-        return Placed { attributes: producer.clone(), trace_header };
+        return Attached { attributes: producer.clone(), trace_header };
     };
-    Placed { attributes, trace_header: trace_header.map(str::to_owned) }
+    Attached { attributes, trace_header: trace_header.map(str::to_owned) }
 }
 
-/// `None` if not even [`Wire::barest`] has room, or if there are ten attributes and none can be folded.
-fn attached(wire: &Wire<'_>, producer: &Attributes, body_bytes: usize) -> Option<Attributes> {
+/// `None` if not even [`Wire::minimal`] has room, or if there are ten attributes and none can be folded.
+fn as_attribute(wire: &Wire<'_>, producer: &Attributes, body_bytes: usize) -> Option<Attributes> {
     let (mut attributes, folded) = fold(producer, &[], ATTRIBUTES_MAX - 1)?;
     let folding = if folded.is_empty() { 0 } else { folding_bytes(&folded) };
     let wire = if folded.is_empty() { wire.clone() } else { wire.folding(&folded) };
@@ -162,16 +177,16 @@ impl<'a> Wire<'a> {
     }
 
     /// The largest document that fits. Texts are for humans and are dropped first: a member of a later version may be
-    /// the message's state, such as the start of an outage. `None` if not even [`Wire::barest`] fits.
+    /// the message's state, such as the start of an outage. `None` if not even [`Wire::minimal`] fits.
     pub(super) fn largest_fitting(&self, fits: impl Fn(&str) -> bool) -> Option<String> {
         let cut = |wire: &Self| {
             let written = |bytes| wire.cut(bytes).json();
-            text::largest_fitting(FAILURE_BYTES_MAX, written, |json: &String| fits(json))
+            truncate::largest_fitting(FAILURE_BYTES_MAX, written, |json: &String| fits(json))
         };
         let mut wire = self.clone();
-        GIVE_WAY.iter().fold(cut(&wire), |fitting, give_way| {
+        DROP_ORDER.iter().fold(cut(&wire), |fitting, drop_next| {
             fitting.or_else(|| {
-                give_way(&mut wire);
+                drop_next(&mut wire);
                 cut(&wire)
             })
         })
@@ -179,20 +194,20 @@ impl<'a> Wire<'a> {
 
     /// The document without anything that can be dropped: the code, or the answer with its delay; the error type, the
     /// generation, the attempts, and the folded attributes.
-    pub(super) fn barest(&self) -> Self {
+    pub(super) fn minimal(&self) -> Self {
         let mut wire = self.cut(0);
-        GIVE_WAY.iter().for_each(|give_way| give_way(&mut wire));
+        DROP_ORDER.iter().for_each(|drop_next| drop_next(&mut wire));
         wire
     }
 
     /// Cuts the texts to `bytes`. Both `details` and `explanation` are cut, as JSON may double each byte.
     fn cut(&self, bytes: usize) -> Self {
         let cut = |text: &Option<Cow<'a, str>>, bytes| {
-            let cut = text::clean(text.as_deref()?, bytes);
+            let cut = truncate::clean(text.as_deref()?, bytes);
             (!cut.is_empty()).then_some(Cow::Owned(cut))
         };
         Self {
-            error_type: cut(&self.error_type, text::ERROR_TYPE_BYTES_MAX),
+            error_type: cut(&self.error_type, truncate::ERROR_TYPE_BYTES_MAX),
             details: cut(&self.details, bytes),
             explanation: cut(&self.explanation, bytes.min(FAILURE_BYTES_MAX / 4)),
             ..self.clone()
@@ -208,17 +223,17 @@ const UNTRACED: &str = "Root=1-00000000-000000000000000000000000;Sampled=0";
 /// documents none.
 const HEADER_BYTES_MAX: usize = 256;
 
-/// The producer's trace header with as much of the document as fits, at least [`Wire::barest`].
+/// The producer's trace header with as much of the document as fits, at least [`Wire::minimal`].
 pub(super) fn with_document(wire: &Wire<'_>, producers: Option<&str>) -> String {
     let producers = producers.unwrap_or(UNTRACED);
     let left = HEADER_BYTES_MAX.saturating_sub(producers.len() + FIELD.len());
     let fits = |json: &str| json.len().div_ceil(3) * 4 <= left;
-    let document = wire.largest_fitting(fits).unwrap_or_else(|| wire.barest().json());
+    let document = wire.largest_fitting(fits).unwrap_or_else(|| wire.minimal().json());
     format!("{producers}{FIELD}{}", BASE64.encode(document))
 }
 
 /// Splits a header into the producer's own and the document.
-pub(crate) fn taken_apart(header: Option<String>) -> (Option<String>, Option<RawFailure>) {
+pub(crate) fn split_trace_header(header: Option<String>) -> (Option<String>, Option<RawFailure>) {
     let Some(header) = header else { return (None, None) };
     let Some((before, document)) = split(&header) else { return (Some(header), None) };
     // A producer may have written such a field itself: only ours, after it, is valid.

@@ -11,16 +11,16 @@ use serde_json::value::RawValue;
 use strum::VariantArray;
 
 use crate::limits::first_illegal;
-use crate::text;
+use crate::truncate;
 
-/// Size limit of an unknown word.
-const WORD_BYTES_MAX: usize = 64;
+/// Size limit of an unknown value.
+const UNKNOWN_BYTES_MAX: usize = 64;
 
 /// Members that this version does not know, as raw text.
 #[derive(Clone, Debug, Default)]
-pub struct Unknown(Vec<(String, Box<RawValue>)>);
+pub struct UnknownMembers(Vec<(String, Box<RawValue>)>);
 
-impl Unknown {
+impl UnknownMembers {
     /// Keeps the value's text unchanged. The name is re-encoded, so one with an escaped character that SQS refuses is
     /// left out.
     pub(crate) fn push(&mut self, name: &str, value: &RawValue) {
@@ -47,7 +47,7 @@ impl Unknown {
     }
 }
 
-impl PartialEq for Unknown {
+impl PartialEq for UnknownMembers {
     fn eq(&self, other: &Self) -> bool {
         let texts = |Self(members): &Self| -> Vec<_> {
             members.iter().map(|(name, value)| (name.clone(), value.get().to_owned())).collect()
@@ -56,7 +56,7 @@ impl PartialEq for Unknown {
     }
 }
 
-impl Serialize for Unknown {
+impl Serialize for UnknownMembers {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut members = serializer.serialize_map(Some(self.0.len()))?;
         self.0.iter().try_for_each(|(name, value)| members.serialize_entry(name, value))?;
@@ -69,48 +69,48 @@ impl Serialize for Unknown {
 #[serde(transparent)]
 pub(crate) struct Borrowed<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
 
-/// Words of which a later version may know more.
-pub trait Vocabulary: Copy + Into<&'static str> + VariantArray {
-    /// The word in documents.
-    fn word(self) -> &'static str {
+/// The values of an [`OpenEnum`] that this version knows.
+pub trait OpenVariants: Copy + Into<&'static str> + VariantArray {
+    /// The value in documents.
+    fn wire_name(self) -> &'static str {
         self.into()
     }
 
-    /// True if an unknown word may be one of a later version.
+    /// True if an unknown value may be one of a later version.
     fn admits(unknown: &str) -> bool {
         let _ = unknown;
         true
     }
 }
 
-/// A word of a vocabulary. One of a later version keeps its text.
+/// An enum to which later versions may add values. Their text is preserved.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Word<T> {
-    /// A word of this version.
+pub enum OpenEnum<T> {
+    /// A value of this version.
     Known(T),
-    /// A word of a later version: a short text that SQS accepts.
+    /// A value of a later version: a short text that SQS accepts.
     Unknown(String),
 }
 
-impl<T: Vocabulary> Word<T> {
-    /// `None` if no version can have written this word.
+impl<T: OpenVariants> OpenEnum<T> {
+    /// `None` if no version can have written this value.
     #[must_use]
     pub fn read(text: &str) -> Option<Self> {
-        let known = T::VARIANTS.iter().copied().find(|known| known.word() == text).map(Self::Known);
-        let unknown = || T::admits(text).then(|| Self::Unknown(text::clean(text, WORD_BYTES_MAX)));
+        let known = T::VARIANTS.iter().copied().find(|known| known.wire_name() == text).map(Self::Known);
+        let unknown = || T::admits(text).then(|| Self::Unknown(truncate::clean(text, UNKNOWN_BYTES_MAX)));
         known.or_else(unknown)
     }
 
-    /// The word in documents.
+    /// The value in documents.
     #[must_use]
     pub fn as_str(&self) -> &str {
         match self {
-            Self::Known(known) => known.word(),
+            Self::Known(known) => known.wire_name(),
             Self::Unknown(text) => text,
         }
     }
 
-    /// `None` for a word of a later version.
+    /// `None` for a value of a later version.
     #[must_use]
     pub fn known(&self) -> Option<T> {
         match self {
@@ -120,21 +120,21 @@ impl<T: Vocabulary> Word<T> {
     }
 }
 
-impl<T> From<T> for Word<T> {
+impl<T> From<T> for OpenEnum<T> {
     fn from(known: T) -> Self {
         Self::Known(known)
     }
 }
 
-impl<T: Vocabulary> Serialize for Word<T> {
+impl<T: OpenVariants> Serialize for OpenEnum<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.as_str())
     }
 }
 
-impl<'de, T: Vocabulary> Deserialize<'de> for Word<T> {
+impl<'de, T: OpenVariants> Deserialize<'de> for OpenEnum<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let Borrowed(text) = Borrowed::deserialize(deserializer)?;
-        Self::read(&text).ok_or_else(|| serde::de::Error::custom("a word that no version writes"))
+        Self::read(&text).ok_or_else(|| serde::de::Error::custom("a value that no version writes"))
     }
 }

@@ -17,7 +17,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(2);
 /// The shortest time to wait for an answer. SQS's take "tens or low hundreds of milliseconds" ("Amazon SQS FAQs").
 const PATIENCE_MIN: Duration = Duration::from_secs(5);
 
-/// Tries all entries of a batch before `deadline`. One outcome each, in order.
+/// Retries all entries of a batch before `deadline`. One outcome each, in order.
 ///
 /// `request` makes one request for the entries at these positions. `perhaps_done_max` limits the sends of an entry that
 /// are not known to be refused. A request stays in flight while there is time, even after its entries are sent again:
@@ -29,29 +29,29 @@ pub(super) async fn settle<R, F: Future<Output = Vec<EntryOutcome<R>>>>(
     clock: &impl Clock,
     deadline: Timestamp,
 ) -> Vec<Delivered<R>> {
-    let mut tries = Tries::new(entries, perhaps_done_max, clock.now(), deadline);
+    let mut retries = Retries::new(entries, perhaps_done_max, clock.now(), deadline);
     let mut under_way = FuturesUnordered::new();
     loop {
         // An entry sent twice has two requests in flight: the first answer that confirms it counts.
         let now = clock.now();
-        if now >= deadline || tries.are_over() {
-            return tries.into_delivered();
+        if now >= deadline || retries.are_over() {
+            return retries.into_delivered();
         }
-        let due = tries.take_due(now);
+        let due = retries.take_due(now);
         if !due.is_empty() {
             under_way.push(request(due.clone()).map(|answers| (due, answers)));
         }
-        let pause = clock.sleep(until(now, tries.next_due())).fuse();
+        let pause = clock.sleep(until(now, retries.next_due())).fuse();
         pin_mut!(pause);
         // Answers before the pause: an entry whose answer is already there must not be sent again.
         select_biased! {
-            (places, answers) = under_way.select_next_some() => tries.answered(places, answers, clock.now()),
+            (places, answers) = under_way.select_next_some() => retries.answered(places, answers, clock.now()),
             () = pause => {}
         }
     }
 }
 
-struct Tries<R> {
+struct Retries<R> {
     entries: Vec<Entry<R>>,
     perhaps_done_max: u32,
     deadline: Timestamp,
@@ -68,7 +68,7 @@ struct Entry<R> {
     perhaps_done: u32,
 }
 
-impl<R> Tries<R> {
+impl<R> Retries<R> {
     fn new(entries: usize, perhaps_done_max: u32, now: Timestamp, deadline: Timestamp) -> Self {
         let entry = |_| Entry { outcome: Err(no_answer()), due: Some(now), under_way: 0, perhaps_done: 0 };
         Self { entries: (0..entries).map(entry).collect(), perhaps_done_max, deadline, refusals: 0 }

@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The last count of delayed messages, kept from batch to batch.
 #[derive(Debug, Default)]
-pub struct Pacer(Mutex<Option<Counted>>);
+pub struct DelayedCount(Mutex<Option<Counted>>);
 
 #[derive(Clone, Copy, Debug)]
 struct Counted {
@@ -31,7 +31,7 @@ struct Counted {
     waiting: Option<(Timestamp, u64)>,
 }
 
-impl Pacer {
+impl DelayedCount {
     /// The window for this rate, and the number of waiting messages. Makes at most one request. If SQS does not answer,
     /// the last count is used for up to a quarter of an hour: an old one paces better than none.
     pub(crate) async fn window(
