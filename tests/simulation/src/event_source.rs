@@ -48,7 +48,7 @@ impl<F: Function, P: Fn(SkewedClock) -> F> EventSource<'_, P> {
                     continue;
                 }
                 if environment.ends_at.is_some_and(|end| world.clock.now() >= end) {
-                    environment = self.begin_anew(&environment);
+                    environment = self.restart(&environment);
                 }
                 let lives = if world.strikes(world.knobs.process.duplicate) {
                     let (one, other) =
@@ -58,7 +58,7 @@ impl<F: Function, P: Fn(SkewedClock) -> F> EventSource<'_, P> {
                     self.invoke(&environment, &batch).await
                 };
                 if !lives {
-                    environment = self.begin_anew(&environment);
+                    environment = self.restart(&environment);
                 }
             }
         }
@@ -75,7 +75,7 @@ impl<F: Function, P: Fn(SkewedClock) -> F> EventSource<'_, P> {
         Environment { id, function: (self.process)(self.clock.clone()), ends_at }
     }
 
-    fn begin_anew(&self, before: &Environment<F>) -> Environment<F> {
+    fn restart(&self, before: &Environment<F>) -> Environment<F> {
         self.queue.world.ledger().ended(before.id);
         self.begin()
     }

@@ -62,7 +62,7 @@ fn written(document: &Value) -> String {
 }
 
 fn failure(start: DateTime<Utc>, rng: &mut impl Rng) -> Map<String, Value> {
-    let told = [
+    let values_of = [
         ("type", vec![json!("Forged")]),
         ("details", vec![json!("acmé"), json!("\u{FFFE}")]),
         (
@@ -82,7 +82,7 @@ fn failure(start: DateTime<Utc>, rng: &mut impl Rng) -> Map<String, Value> {
         ("explanation", vec![json!("acmé")]),
         ("surplus", vec![json!(1)]),
     ];
-    let mut members = some_of(told, rng);
+    let mut members = some_of(values_of, rng);
     if let Some(value) = members.get("new_generation").cloned() {
         members.insert("from_producer".to_owned(), value);
     }
@@ -90,7 +90,7 @@ fn failure(start: DateTime<Utc>, rng: &mut impl Rng) -> Map<String, Value> {
 }
 
 fn dead_letter(start: DateTime<Utc>, rng: &mut impl Rng) -> Map<String, Value> {
-    let told = [
+    let values_of = [
         ("attempts", counts()),
         ("redrive_generation", counts()),
         ("held_seconds", counts()),
@@ -101,7 +101,7 @@ fn dead_letter(start: DateTime<Utc>, rng: &mut impl Rng) -> Map<String, Value> {
         ("surplus", vec![json!(1)]),
     ];
     let mut members = required();
-    members.extend(some_of(told, rng));
+    members.extend(some_of(values_of, rng));
     members
 }
 
@@ -138,9 +138,9 @@ fn stages() -> Vec<Value> {
 }
 
 /// Includes each member now and then, and invalid values (at the end of each list, or alone) rarely.
-fn some_of<const N: usize>(told: [(&str, Vec<Value>); N], rng: &mut impl Rng) -> Map<String, Value> {
+fn some_of<const N: usize>(values_of: [(&str, Vec<Value>); N], rng: &mut impl Rng) -> Map<String, Value> {
     let mut members = Map::new();
-    for (name, values) in told {
+    for (name, values) in values_of {
         if rng.random_bool(if name == "surplus" { 0.05 } else { 0.4 }) {
             let right = values.len().div_ceil(2);
             let choice = if rng.random_bool(0.95) { right } else { values.len() };

@@ -4,6 +4,7 @@
 
 pub(crate) mod arrivals;
 mod asynchronous;
+mod balance;
 mod body;
 mod breaker;
 mod calls;
@@ -11,14 +12,13 @@ mod copies;
 mod direct;
 mod invocations;
 mod last_call;
-mod last_resort;
 mod oracle;
 mod plain;
+mod removals;
 mod sends;
-mod settled;
-mod stays;
 mod trace;
-mod ways_out;
+mod trace_header;
+mod visibility;
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -35,6 +35,7 @@ use redeliver_sim::Tracker;
 use crate::knobs::{Knobs, Operator};
 use crate::messages::{Expected, Produced, number};
 use crate::policy::{Asked, Key};
+pub use balance::Balance;
 use body::{Body, Retries};
 pub use breaker::CallId;
 use breaker::Environment;
@@ -42,7 +43,6 @@ use calls::Answer;
 use copies::Copy;
 use invocations::Invocation;
 use oracle::{Case, Retry, Unspent};
-pub use settled::Balance;
 
 /// The four queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -158,7 +158,7 @@ struct Origin {
     body_hash: u64,
     sent_at: DateTime<Utc>,
     came_back: bool,
-    told_generation: Option<u32>,
+    recorded_generation: Option<u32>,
     receives: u32,
     sender: Sender,
 }
@@ -187,7 +187,7 @@ impl Subject {
     }
 
     fn trace_header(&self) -> Option<String> {
-        last_resort::attached(&self.produced.content).into_owned().trace_header
+        trace_header::attached(&self.produced.content).into_owned().trace_header
     }
 }
 
@@ -342,7 +342,7 @@ impl Ledger {
                 "{actor:?} sent message {n} to {place:?}: its body is plain, and was changed"
             ));
         }
-        let attached = last_resort::attached(content);
+        let attached = trace_header::attached(content);
         let has_our_field = attached.trace_header != content.trace_header;
         let sent = &*attached;
         let content = &*self.subjects[n].as_envelope(sent);
@@ -362,7 +362,7 @@ impl Ledger {
         }
         let subject = &mut self.subjects[n];
         if place == Place::Source {
-            let Copy { sent_at, came_back, told_generation, .. } = copy;
+            let Copy { sent_at, came_back, recorded_generation, .. } = copy;
             let number = subject.copies[place as usize].len();
             subject.of_body.entry(hash).or_default().push(number);
             let origin = Origin {
@@ -371,7 +371,7 @@ impl Ledger {
                 body_hash: hash,
                 sent_at,
                 came_back,
-                told_generation,
+                recorded_generation,
                 receives: 0,
                 sender,
             };

@@ -107,7 +107,7 @@ impl Sums {
         self.last_digest = passed.digest;
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "for people")]
+    #[expect(clippy::cast_precision_loss, reason = "for humans")]
     fn print(&self, first: u64, seeds: u64, seconds: f64) {
         let Self { messages, changes, copies, virtual_seconds, last_digest } = self;
         let hours = virtual_seconds / 3600.0;

@@ -233,13 +233,14 @@ impl Record {
 
     fn read(record: &Value) -> Option<Self> {
         let text = |value: &Value| value.as_str().map(str::to_owned);
-        let attribute = |(name, told): (&String, &Value)| {
-            let value = match (told["stringValue"].as_str(), told["binaryValue"].as_str()) {
+        let attribute = |(name, attribute_json): (&String, &Value)| {
+            let value = match (attribute_json["stringValue"].as_str(), attribute_json["binaryValue"].as_str())
+            {
                 (Some(text), None) => AttributeValue::Text(text.to_owned()),
                 (None, Some(base64)) => AttributeValue::Binary(STANDARD.decode(base64).ok()?),
                 _ => return None,
             };
-            Some((name.clone(), Attribute { data_type: text(&told["dataType"])?, value }))
+            Some((name.clone(), Attribute { data_type: text(&attribute_json["dataType"])?, value }))
         };
         let attributes = record["messageAttributes"].as_object()?.iter().map(attribute);
         let system = &record["attributes"];
@@ -332,7 +333,7 @@ impl Simulated<'_> {
         let (outcome, error_type, after) = match act {
             Act::Fail(kind, error_type, after) => (kind, error_type, after),
             Act::Unavailable(error_type) => ("unavailable", error_type, None),
-            Act::Succeed | Act::Panic | Act::Hang => unreachable!("that is no failure of a handler's own"),
+            Act::Succeed | Act::Panic | Act::Hang => unreachable!("not a failure of a handler's own"),
         };
         let after = after.map(|seconds| seconds.min(u32::MAX.into()));
         let unavailable = outcome == "unavailable";

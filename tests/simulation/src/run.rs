@@ -47,7 +47,7 @@ const FUNCTIONS_ROLE: &str = "AROAFUNCTIONS00000000";
 pub struct Passed {
     /// Equal for equal runs.
     pub digest: u64,
-    /// What came out.
+    /// The messages that came out.
     pub balance: Balance,
     /// Checked changes of queues.
     pub changes: u64,
@@ -123,11 +123,11 @@ impl<'a> Wiring for &'a Queues {
 /// # Errors
 /// The first broken rule, with everything needed to understand it.
 pub fn run(knobs: Knobs, schemas: &Schemas) -> Result<Passed, Box<Failed>> {
-    let told = knobs.clone();
+    let knobs_of_failure = knobs.clone();
     let died = |panic: Box<dyn Any + Send>| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no text");
-        Box::new(Failed { knobs: told, violation: format!("a panic: {text}"), trace: Vec::new() })
+        Box::new(Failed { knobs: knobs_of_failure, violation: format!("a panic: {text}"), trace: Vec::new() })
     };
     catch_unwind(AssertUnwindSafe(|| run_all(knobs, schemas))).unwrap_or_else(|panic| Err(died(panic)))
 }

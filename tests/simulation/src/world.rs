@@ -221,6 +221,6 @@ pub struct Witness<'a>(pub &'a World);
 
 impl Observer for Witness<'_> {
     fn observe(&self, event: &Event) {
-        self.0.ledger().told(event);
+        self.0.ledger().observed(event);
     }
 }

@@ -185,11 +185,11 @@ impl Ledger {
         let follows = |record: &Record| {
             let permanent = self.class(record) == Class::Permanent;
             let exhausted = record.retries_made >= max_attempts;
-            let told = (failure.attempts(), failure.text("type"), failure.text("stage"));
+            let written = (failure.attempts(), failure.text("type"), failure.text("stage"));
             // Decided before it was sent, by a clock that may be ahead.
             let latest = || self.due(record).max(send.at + self.skew());
             record.hash == send.hash
-                && told == (Some(record.retries_made), record.error_type.as_str(), "async-retry-handler")
+                && written == (Some(record.retries_made), record.error_type.as_str(), "async-retry-handler")
                 && failure
                     .first_sent_time()
                     .is_some_and(|first| first == record.first_failed_at || record.retries_made == 0)

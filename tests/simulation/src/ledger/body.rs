@@ -34,7 +34,7 @@ pub(crate) struct Retries {
     pub(crate) held_since: Option<DateTime<Utc>>,
     pub(crate) held_seconds: u64,
     /// It claims that it was held, trusted or not.
-    pub(crate) tells_of_holds: bool,
+    pub(crate) claims_holds: bool,
     pub(crate) redrives: u32,
     /// The part of them before its last answer.
     pub(crate) redrives_answered: u32,
@@ -50,8 +50,8 @@ pub(crate) struct Past {
 
 impl Retries {
     /// After a return from the final DLQ, whose record may have a later generation than the body.
-    pub(crate) fn of_next_generation(&self, told: Option<u32>) -> Self {
-        let before = self.generation.max(told).unwrap_or(0);
+    pub(crate) fn of_next_generation(&self, recorded: Option<u32>) -> Self {
+        let before = self.generation.max(recorded).unwrap_or(0);
         let generation = Some(before.min(99) + 1);
         Self { generation, ..Self::default() }
     }
@@ -63,9 +63,10 @@ impl Retries {
 
     /// True if both have the same numbers.
     pub(crate) fn counts_are(&self, other: &Self) -> bool {
-        let redrives = |told: &Self| (told.redrives, told.redrives_answered);
-        let counts =
-            |told: &Self| (told.attempt, told.snoozes, told.held_seconds, redrives(told), told.generation);
+        let redrives = |retries: &Self| (retries.redrives, retries.redrives_answered);
+        let counts = |retries: &Self| {
+            (retries.attempt, retries.snoozes, retries.held_seconds, redrives(retries), retries.generation)
+        };
         counts(self) == counts(other)
     }
 
@@ -80,7 +81,7 @@ impl Retries {
 
     /// Time of the first send, given the `SentTimestamp` of its delivery.
     pub(crate) fn first_sent(&self, sent_at: DateTime<Utc>) -> DateTime<Utc> {
-        let was_resent = self.attempt + self.snoozes + self.redrives > 0 || self.tells_of_holds;
+        let was_resent = self.attempt + self.snoozes + self.redrives > 0 || self.claims_holds;
         self.first_sent.filter(|first| was_resent && *first <= sent_at).unwrap_or(sent_at)
     }
 }
@@ -110,19 +111,19 @@ impl Body {
                 continue;
             }
             kept.push((before, String::new()));
-            let mut told = Retries::default();
+            let mut read = Retries::default();
             let mut end = 0;
             for (name, member) in members(value)? {
                 let start = offset(value, member);
                 let before = &value[end..start];
                 end = start + member.len();
                 if OURS.contains(&name.as_str()) {
-                    told.tell(&name, member);
+                    read.set(&name, member);
                 } else {
                     kept.push((before[before.find('"')?..].to_owned(), member.to_owned()));
                 }
             }
-            retries = Some(told);
+            retries = Some(read);
         }
         kept.push((text[end..].to_owned(), String::new()));
         Some(Self { kept, retries: retries? })
@@ -135,7 +136,7 @@ impl Body {
 }
 
 impl Retries {
-    fn tell(&mut self, name: &str, value: &str) {
+    fn set(&mut self, name: &str, value: &str) {
         let time = || {
             let text: String = serde_json::from_str(value).ok()?;
             DateTime::parse_from_rfc3339(&text).ok().map(|time| time.to_utc())
@@ -150,7 +151,7 @@ impl Retries {
             "held_since" => self.held_since = time(),
             "held_seconds" => {
                 self.held_seconds = value.parse().unwrap_or(u64::MAX);
-                self.tells_of_holds = self.held_seconds > 0;
+                self.claims_holds = self.held_seconds > 0;
             }
             "redrive_count" => self.redrives = value.parse().unwrap_or(u32::MAX),
             "redrive_count_at_answer" => self.redrives_answered = value.parse().unwrap_or(u32::MAX),

@@ -95,8 +95,8 @@ impl Environment {
 
     /// Messages report that the target is down. The report counts if nothing else is known, and if it was sent after
     /// the target was found to be back.
-    fn hears(&mut self, down_since: DateTime<Utc>, told_at: DateTime<Utc>, now: DateTime<Utc>) {
-        if self.closed_before.is_some_and(|(at, _)| told_at <= at + self.skew) {
+    fn hears(&mut self, down_since: DateTime<Utc>, reported_at: DateTime<Utc>, now: DateTime<Utc>) {
+        if self.closed_before.is_some_and(|(at, _)| reported_at <= at + self.skew) {
             return;
         }
         let window = super::seconds(self.settings.window_seconds);
@@ -279,13 +279,13 @@ impl Ledger {
         now: DateTime<Utc>,
     ) -> Option<Begun> {
         let skew = self.environments.get(&environment)?.skew;
-        let told = records.iter().filter_map(|record| self.held_moments_ago(record, now + skew));
-        let told: Vec<_> = told.collect();
-        let down_since = told.iter().map(|(since, _)| *since).min();
-        let told_at = told.iter().map(|(_, at)| *at).max();
+        let reports = records.iter().filter_map(|record| self.held_moments_ago(record, now + skew));
+        let reports: Vec<_> = reports.collect();
+        let down_since = reports.iter().map(|(since, _)| *since).min();
+        let reported_at = reports.iter().map(|(_, at)| *at).max();
         let known = self.environments.get_mut(&environment)?;
-        if let Some((since, told_at)) = down_since.zip(told_at) {
-            known.hears(since, told_at, now);
+        if let Some((since, reported_at)) = down_since.zip(reported_at) {
+            known.hears(since, reported_at, now);
         }
         Some(Begun { environment, at: now, probe_is_due: known.probe_is_due(now), calls: known.calls })
     }

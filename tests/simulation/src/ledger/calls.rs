@@ -83,7 +83,7 @@ impl Ledger {
             let Some(retries) = copy.retries.as_ref() else {
                 return false;
             };
-            let next = || retries.of_next_generation(copy.told_generation);
+            let next = || retries.of_next_generation(copy.recorded_generation);
             let retries = if copy.came_back { &next() } else { retries };
             let attempt_fits = if self.knobs.strategy == Strategy::Visibility {
                 message.retry_attempt < copy.receives
@@ -159,7 +159,7 @@ impl Ledger {
     }
 
     /// A function reports an event: it must be true, and contain nothing of the message.
-    pub fn told(&mut self, event: &Event) {
+    pub fn observed(&mut self, event: &Event) {
         let text = format!("{event:?}");
         if SECRETS.iter().any(|secret| text.contains(secret)) {
             self.report(format!("an event holds a payload, an attribute or a target's text: {text}"));

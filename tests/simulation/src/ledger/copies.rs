@@ -23,7 +23,7 @@ pub(crate) struct Copy {
     /// It was moved back from the final DLQ unchanged.
     pub(crate) came_back: bool,
     /// The generation in its final record.
-    pub(crate) told_generation: Option<u32>,
+    pub(crate) recorded_generation: Option<u32>,
     pub(crate) sent_at: DateTime<Utc>,
     pub(crate) receives: u32,
     pub(crate) first_received: Option<DateTime<Utc>>,
@@ -46,7 +46,7 @@ impl Copy {
             attributes: content.attributes.clone(),
             failure: Failure::of(&content.attributes),
             came_back: record.is_some(),
-            told_generation: record.and_then(|record| number(&record["redrive_generation"])),
+            recorded_generation: record.and_then(|record| number(&record["redrive_generation"])),
             sent_at: DateTime::from_timestamp_millis(milliseconds).unwrap_or(at),
             receives: 0,
             first_received: None,

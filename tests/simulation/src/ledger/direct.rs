@@ -26,7 +26,7 @@ impl Ledger {
             let delivery = &copy.id;
             let Some(retries) = &copy.retries else { continue };
             let before = if copy.came_back {
-                retries.of_next_generation(copy.told_generation)
+                retries.of_next_generation(copy.recorded_generation)
             } else {
                 retries.clone()
             };
@@ -43,9 +43,9 @@ impl Ledger {
                     "" if answer.is_failed_probe => {
                         add("held", "Timeout", None, Reason::CutOff(delivery.clone()));
                     }
-                    _ if answer.is_failed_probe => add("held", answer.error_type, None, Reason::Told),
+                    _ if answer.is_failed_probe => add("held", answer.error_type, None, Reason::Answered),
                     "" => {}
-                    kind => add(kind, answer.error_type, answer.after, Reason::Told),
+                    kind => add(kind, answer.error_type, answer.after, Reason::Answered),
                 }
             }
             add("transient", "Timeout", None, Reason::CutOff(delivery.clone()));
@@ -77,11 +77,11 @@ impl Ledger {
 
     /// The unchanged message, for its first hop.
     pub(super) fn direct_hop(&mut self, send: Send<'_>) -> Result<(), Violation> {
-        let (failure, case) = self.told_case(send)?;
+        let (failure, case) = self.attached_case(send)?;
         if failure.attempts().is_some() || failure.time("due_at").is_none() {
             return Err("it is handed off, not sent on with its due time".to_owned());
         }
-        self.tells_of_its_call(send, &failure)?;
+        self.check_failure_of_call(send, &failure)?;
         let before = case.before_its_hop();
         self.hops(send, || std::iter::once(&before))
     }
@@ -92,11 +92,11 @@ impl Ledger {
         self.attributes_kept(send, "Failure")?;
         let failure = Failure::of(&send.content.attributes).ok_or("without a verdict")?;
         if failure.text("kind").is_empty() && self.subjects[send.n].is_oversize() {
-            return Ok(()); // it gave way
+            return Ok(()); // dropped for lack of room
         }
-        let (failure, case) = self.told_case(send)?;
+        let (failure, case) = self.attached_case(send)?;
         failure.fits(self.subjects[send.n].is_oversize())?;
-        self.tells_of_its_call(send, &failure)?;
+        self.check_failure_of_call(send, &failure)?;
         if self.may_give_up(&case, failure.text("verdict"), &failure, send) {
             return Ok(());
         }
@@ -104,7 +104,7 @@ impl Ledger {
     }
 
     /// The attached failure and its case.
-    fn told_case(&self, send: Send<'_>) -> Result<(Failure, Case), Violation> {
+    fn attached_case(&self, send: Send<'_>) -> Result<(Failure, Case), Violation> {
         if self.expected(send.n) != Expected::Handled {
             return Err("it is invalid, and must not be retried".to_owned());
         }

@@ -41,7 +41,7 @@ pub(crate) struct Work {
 #[derive(Clone, Debug)]
 pub(super) enum Reason {
     /// The target's answer.
-    Told,
+    Answered,
     /// The call of this delivery, by SQS's id, was cut off.
     CutOff(String),
     /// This delivery was not called: it was not started, or the target is down.
@@ -181,7 +181,7 @@ impl Work {
     fn read_on(&self, reading: &Reading, reason: &Reason) -> Result<Reading, Violation> {
         let mut next = reading.clone();
         match reason {
-            Reason::Told => {}
+            Reason::Answered => {}
             Reason::CutOff(delivery) => {
                 next.cut_off.insert(delivery.clone());
             }
@@ -250,7 +250,7 @@ mod tests {
     #[test]
     fn what_was_called_is_not_handed_off_as_not_called() {
         let mut work = work(["a", "b"], 1, 1);
-        assert_eq!(work.handed_off(&[not_called("a"), Reason::Told]), Ok(()));
+        assert_eq!(work.handed_off(&[not_called("a"), Reason::Answered]), Ok(()));
         assert_eq!(work.handed_off(&[not_called("a"), not_called("b")]), Ok(()));
         let refusal = "it says that the message was not called, but it was";
         assert_eq!(work.handed_off(&[not_called("a")]), Ok(()));

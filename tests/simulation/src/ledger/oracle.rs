@@ -18,7 +18,7 @@ pub(super) struct Case {
     /// `SentTimestamp` of the delivery that failed.
     sent_at: DateTime<Utc>,
     class: Class,
-    spends: Spends,
+    spends: Budget,
     /// A call was answered: its moves count from 0 again.
     is_answered: bool,
     error_type: String,
@@ -27,14 +27,14 @@ pub(super) struct Case {
     /// Start of a long delay.
     failed_at: DateTime<Utc>,
     /// A document has the time of the failure, to the millisecond.
-    is_told: bool,
+    has_time: bool,
     /// Due time of its retry, if it has hopped.
     due: Option<DateTime<Utc>>,
 }
 
 /// The budget that the next re-send spends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Spends {
+enum Budget {
     Attempt,
     Snooze,
     Hold,
@@ -85,7 +85,7 @@ impl Case {
     }
 
     fn spends(&self) -> bool {
-        self.spends == Spends::Attempt
+        self.spends == Budget::Attempt
     }
 
     /// The key of the delay.
@@ -93,9 +93,9 @@ impl Case {
         let Retries { generation, attempt, held_seconds, .. } = self.before;
         let redrives_unanswered = self.before.redrives_unanswered();
         let unspent = match self.spends {
-            Spends::Attempt | Spends::Snooze => None,
-            Spends::Hold => Some(Unspent::Hold { held_seconds }),
-            Spends::Redrive => Some(Unspent::Redrive { count: redrives_unanswered + 1 }),
+            Budget::Attempt | Budget::Snooze => None,
+            Budget::Hold => Some(Unspent::Hold { held_seconds }),
+            Budget::Redrive => Some(Unspent::Redrive { count: redrives_unanswered + 1 }),
         };
         Retry { generation: generation.unwrap_or(0), attempt: attempt + 1, unspent }
     }
@@ -107,7 +107,7 @@ impl Case {
 
     /// True if its delay counts from the failure, and hops.
     fn may_be_long(&self) -> bool {
-        matches!(self.spends, Spends::Attempt | Spends::Snooze)
+        matches!(self.spends, Budget::Attempt | Budget::Snooze)
     }
 }
 
@@ -118,8 +118,8 @@ impl Ledger {
         let said = |name, otherwise| failure.map_or(otherwise, |failure| failure.text(name));
         let retries = copy.retries.clone()?;
         let came_back = failure.is_some_and(Failure::new_generation) || copy.came_back;
-        let told = failure.and_then(Failure::generation_before).max(copy.told_generation);
-        let before = if came_back { retries.of_next_generation(told) } else { retries };
+        let generation_before = failure.and_then(Failure::generation_before).max(copy.recorded_generation);
+        let before = if came_back { retries.of_next_generation(generation_before) } else { retries };
         let before =
             if failure.is_some_and(Failure::is_from_producer) { before.of_producer() } else { before };
         let unexplained = if copy.redriven { "unanswered" } else { "transient" };
@@ -139,7 +139,7 @@ impl Ledger {
                 .and_then(|failure| failure.time("failed_at"))
                 .or(copy.first_received)
                 .unwrap_or(copy.sent_at),
-            is_told: true,
+            has_time: true,
             // A hand-off that folds has one that never comes.
             due: failure.and_then(|failure| failure.time("due_at")).filter(|due| due.year() < 9999),
         })
@@ -166,17 +166,17 @@ impl Ledger {
             asked: Asked::of(kind, retry_after),
             // The time is unknown: shortly before, by a clock that may be ahead.
             failed_at: sent_again_at + self.skew(),
-            is_told: false,
+            has_time: false,
             due: None,
         }
     }
 
-    fn spends(&self, class: Class, before: &Retries) -> Spends {
+    fn spends(&self, class: Class, before: &Retries) -> Budget {
         match class {
-            Class::Moved => Spends::Redrive,
-            Class::Held if before.held_seconds < self.knobs.policy.hold_seconds_max() => Spends::Hold,
-            Class::Held | Class::Free if before.snoozes < 100 => Spends::Snooze,
-            _ => Spends::Attempt,
+            Class::Moved => Budget::Redrive,
+            Class::Held if before.held_seconds < self.knobs.policy.hold_seconds_max() => Budget::Hold,
+            Class::Held | Class::Free if before.snoozes < 100 => Budget::Snooze,
+            _ => Budget::Attempt,
         }
     }
 
@@ -196,10 +196,10 @@ impl Ledger {
         let is = |spends| case.spends == spends;
         let first_sent = before.first_sent(case.sent_at);
         let counts = Retries {
-            attempt: before.attempt + u32::from(is(Spends::Attempt)),
-            snoozes: before.snoozes + u32::from(is(Spends::Snooze)),
-            held_seconds: before.held_seconds + if is(Spends::Hold) { delay.into() } else { 0 },
-            redrives: before.redrives + u32::from(is(Spends::Redrive)),
+            attempt: before.attempt + u32::from(is(Budget::Attempt)),
+            snoozes: before.snoozes + u32::from(is(Budget::Snooze)),
+            held_seconds: before.held_seconds + if is(Budget::Hold) { delay.into() } else { 0 },
+            redrives: before.redrives + u32::from(is(Budget::Redrive)),
             redrives_answered: before.redrives
                 - if case.is_answered { 0 } else { before.redrives_unanswered() },
             generation: before.generation,
@@ -216,7 +216,7 @@ impl Ledger {
         if case.spends() && before.attempt >= max_attempts {
             return Err(refusal(move || format!("its {max_attempts} retries are made")));
         }
-        if is(Spends::Redrive) && self.redrives_are_over(before).is_some() {
+        if is(Budget::Redrive) && self.redrives_are_over(before).is_some() {
             return Err(refusal(|| "SQS has moved it too often before".to_owned()));
         }
         if !case.was_first_sent_as(body) {
@@ -240,7 +240,7 @@ impl Ledger {
                 left.map_or(delays.drawn, |left| delays.drawn.min(left.max(15)))
             };
             let (least, most) = match case.spends {
-                Spends::Hold => (half(-self.tolerance()), half(self.tolerance())),
+                Budget::Hold => (half(-self.tolerance()), half(self.tolerance())),
                 _ => delays.range(left, self.tolerance()),
             };
             let most = self.knobs.policy.stretched(most);
@@ -264,33 +264,33 @@ impl Ledger {
     fn redrives_are_over(&self, before: &Retries) -> Option<String> {
         let most = self.knobs.policy.redrives_max();
         let (in_all, unanswered) = (before.redrives, before.redrives_unanswered());
-        let told = |times: u32, more: &str, limit: &str| {
+        let refusal = |times: u32, more: &str, limit: &str| {
             format!("SQS moved it {times} times{more}, and each time nobody had answered for it: {limit}")
         };
         if unanswered >= most {
             let since = if in_all > unanswered { " since its last answer" } else { "" };
-            return Some(told(unanswered + 1, since, &format!("max_redrives is {most}")));
+            return Some(refusal(unanswered + 1, since, &format!("max_redrives is {most}")));
         }
         let most_in_all = (5 * most).min(1000);
         let limit = format!("with max_redrives {most} it comes back {most_in_all} times at most");
-        (in_all >= most_in_all).then(|| told(in_all + 1, " in all", &limit))
+        (in_all >= most_in_all).then(|| refusal(in_all + 1, " in all", &limit))
     }
 
     /// True if it is held for half of the time left, which differs between copies.
     pub(super) fn is_short(&self, case: &Case, n: usize) -> bool {
         let limit = self.age_limit(n, case.before.first_sent(case.sent_at));
-        case.spends == Spends::Hold && limit.is_some()
+        case.spends == Budget::Hold && limit.is_some()
     }
 
     /// The first hold of a series writes its time, the following ones keep it, and any other re-send removes it.
     fn held_since(&self, case: &Case, body: &Body, send: Send<'_>) -> Option<DateTime<Utc>> {
-        if case.spends != Spends::Hold {
+        if case.spends != Budget::Hold {
             return None;
         }
         // Never later than the sending process's clock.
-        let is_then = |told: &DateTime<Utc>| {
-            *told <= case.failed_at
-                && (*told == case.failed_at || (*told - send.at).abs() <= self.tolerance())
+        let is_then = |written: &DateTime<Utc>| {
+            *written <= case.failed_at
+                && (*written == case.failed_at || (*written - send.at).abs() <= self.tolerance())
         };
         let is_believed = |since: &DateTime<Utc>| case.before.held_seconds > 0 && *since <= case.sent_at;
         case.before
@@ -302,19 +302,19 @@ impl Ledger {
 
     /// At most five, the newest last, which is this one. A held message has not failed.
     fn check_history<'a>(&self, case: &'a Case, body: &'a Body, n: usize) -> Result<(), Refusal<'a>> {
-        let told = &body.retries.history;
-        if told.len() > 5 || told.iter().any(|past| past.details_bytes > 256) {
+        let written = &body.retries.history;
+        if written.len() > 5 || written.iter().any(|past| past.details_bytes > 256) {
             return Err(refusal(|| "the history is too long".to_owned()));
         }
         if self.subjects[n].is_oversize() {
-            return Ok(()); // it is shed where there is no room
+            return Ok(()); // dropped for lack of room
         }
         let newest = (u64::from(case.before.attempt), case.error_type.as_str());
-        let newest = Some(newest).filter(|_| case.spends != Spends::Hold);
+        let newest = Some(newest).filter(|_| case.spends != Budget::Hold);
         let before = case.before.history.iter().map(|past| (past.attempt, past.error_type.as_str()));
         let too_many = (case.before.history.len() + usize::from(newest.is_some())).saturating_sub(5);
         let expected = before.chain(newest).skip(too_many);
-        if told.iter().map(|past| (past.attempt, past.error_type.as_str())).eq(expected.clone()) {
+        if written.iter().map(|past| (past.attempt, past.error_type.as_str())).eq(expected.clone()) {
             Ok(())
         } else {
             Err(refusal(move || format!("the history is not {:?}", expected.clone().collect::<Vec<_>>())))
@@ -330,18 +330,18 @@ impl Ledger {
             return false;
         }
         let exhausted = case.spends() && case.before.attempt >= max_attempts;
-        let redrives_over = self.redrives_are_over(&case.before).filter(|_| case.spends == Spends::Redrive);
+        let redrives_over = self.redrives_are_over(&case.before).filter(|_| case.spends == Budget::Redrive);
         match code {
             "NON_RETRYABLE_ERROR" => case.class == Class::Permanent,
             _ if case.class == Class::Permanent => false,
             "RETRY_ATTEMPT_EXCEEDED" => {
                 let explanation = format!("Max retry attempts {max_attempts} exceeded{whose}");
-                let told = failure.text("explanation");
-                exhausted && (told == explanation || self.subjects[send.n].is_oversize())
+                let written = failure.text("explanation");
+                exhausted && (written == explanation || self.subjects[send.n].is_oversize())
             }
             "ORCHESTRATION_FAILED" => {
-                let told = failure.text("explanation");
-                redrives_over.is_some_and(|why| told == why || self.subjects[send.n].is_oversize())
+                let written = failure.text("explanation");
+                redrives_over.is_some_and(|why| written == why || self.subjects[send.n].is_oversize())
             }
             _ if exhausted || redrives_over.is_some() => false,
             "MESSAGE_EXPIRED" => self
@@ -359,7 +359,7 @@ impl Ledger {
         if let Some(due) = case.due {
             return due.max(decided) > limit;
         }
-        if case.spends == Spends::Hold {
+        if case.spends == Budget::Hold {
             // The less time is left, the shorter the delay, down to this.
             return decided + seconds(15) > limit;
         }
@@ -375,14 +375,14 @@ impl Ledger {
         let at = send.at;
         let tolerance = self.tolerance();
         let overdue = (due - at).abs() <= tolerance;
-        if let Some(told) = case.due {
-            let kept = due == told || (due >= told && (overdue || self.is_stretched(due, at)));
-            let why = move || format!("it is due at {due}, and was at {told}");
+        if let Some(kept_due) = case.due {
+            let kept = due == kept_due || (due >= kept_due && (overdue || self.is_stretched(due, at)));
+            let why = move || format!("it is due at {due}, and was at {kept_due}");
             return if kept { Ok(()) } else { Err(refusal(why)) };
         }
         // Two processes have two clocks, each of which may be wrong.
         let ahead = tolerance + TimeDelta::milliseconds(self.knobs.skew_ms);
-        let ahead = if case.is_told { ahead } else { ahead + self.skew() };
+        let ahead = if case.has_time { ahead } else { ahead + self.skew() };
         let limit = self.age_limit(send.n, case.before.first_sent(case.sent_at));
         let (first, last) = self.delays(send.n, case.retry(), case.asked).due(case.failed_at, ahead, limit);
         // A full message may have no room for the time of its failure: then it counts from the receive, by another
@@ -402,7 +402,7 @@ impl Ledger {
 
     /// The total delay of a retry, if it can be known exactly.
     pub(super) fn waited(&self, case: &Case, body: &Body, send: Send<'_>) -> Option<u64> {
-        if self.knobs.policy.paced.is_some() || (self.knobs.policy.long_delays && !case.is_told) {
+        if self.knobs.policy.paced.is_some() || (self.knobs.policy.long_delays && !case.has_time) {
             return None;
         }
         if !self.knobs.policy.long_delays || !case.may_be_long() {

@@ -95,11 +95,15 @@ impl Ledger {
         self.attributes_kept(send, "Failure")?;
         let failure = Failure::of(&send.content.attributes).ok_or("without a reason")?;
         failure.fits(subject.is_oversize())?;
-        self.tells_of_its_call(send, &failure)
+        self.check_failure_of_call(send, &failure)
     }
 
     /// Checks that the failure is that of a call in this invocation, or of one that was cut off or not started.
-    pub(super) fn tells_of_its_call(&mut self, send: Send<'_>, failure: &Failure) -> Result<(), Violation> {
+    pub(super) fn check_failure_of_call(
+        &mut self,
+        send: Send<'_>,
+        failure: &Failure,
+    ) -> Result<(), Violation> {
         let is_oversize = self.subjects[send.n].is_oversize();
         let delivery = &*self.source_delivery(send, failure);
         let origin = self.origins.get(delivery).filter(|origin| origin.subject == send.n);
@@ -110,14 +114,14 @@ impl Ledger {
         let generation = (failure.new_generation(), failure.generation_before());
         let first_sent = failure.first_sent_time().or(Some(origin.sent_at).filter(|_| is_oversize));
         if first_sent != Some(origin.sent_at)
-            || generation != (origin.came_back, origin.told_generation)
+            || generation != (origin.came_back, origin.recorded_generation)
             || failure.is_from_producer() != (origin.sender == Sender::Producer)
         {
-            return Err("the reason does not tell of its delivery".to_owned());
+            return Err("the reason does not name its delivery".to_owned());
         }
         let copy = &self.subjects[send.n].copies[Place::Source as usize][origin.copy];
         let retries = copy.retries.as_ref().ok_or("its body cannot be read")?;
-        let next = || retries.of_next_generation(origin.told_generation);
+        let next = || retries.of_next_generation(origin.recorded_generation);
         let retries = if origin.came_back { &next() } else { retries };
         let attempt = failure.attempts().unwrap_or(retries.attempt);
         let is_counted_by_the_queue = self.knobs.strategy == Strategy::Visibility;
@@ -130,7 +134,7 @@ impl Ledger {
         let subject = &self.subjects[send.n];
         let which = (self.turn, retries.generation.unwrap_or(0), attempt);
         let (kind, error_type) = (failure.text("kind"), failure.text("type"));
-        let told = subject.answers.iter().any(|answer| {
+        let was_answered = subject.answers.iter().any(|answer| {
             let said = if answer.is_failed_probe { ("held", None) } else { (answer.kind, answer.after) };
             (answer.invocation, answer.generation, answer.attempt) == which
                 && answer.error_type == error_type
@@ -144,7 +148,7 @@ impl Ledger {
         }
         let work = self.work(send.n).ok_or("outside of an invocation")?;
         let reason = match (kind, error_type) {
-            _ if told => Reason::Told,
+            _ if was_answered => Reason::Answered,
             ("held", "Timeout") if is_cut_off_probe => Reason::CutOff(delivery.to_owned()),
             ("transient", "Timeout") => Reason::CutOff(delivery.to_owned()),
             ("not_started", "NotStarted") | ("held", "CircuitOpen") => Reason::NotCalled(delivery.to_owned()),
@@ -162,9 +166,9 @@ impl Ledger {
     /// The delivery that failed. If its id had no room, one that this invocation received.
     pub(super) fn source_delivery(&self, send: Send<'_>, failure: &Failure) -> String {
         let subject = &self.subjects[send.n];
-        let told = failure.text("source_message_id");
-        if !told.is_empty() || !subject.is_oversize() {
-            return told.to_owned();
+        let written = failure.text("source_message_id");
+        if !written.is_empty() || !subject.is_oversize() {
+            return written.to_owned();
         }
         let copies = &subject.copies[Place::Source as usize];
         let invocation = self.turn.and_then(|turn| self.invocations.get(&turn));
@@ -290,14 +294,14 @@ impl Ledger {
         if !subject.is_oversize() {
             return Err("no annotation, though there is room".to_owned());
         }
-        let told = Failure::of(&send.content.attributes).ok_or("a final record without a reason")?;
+        let reason = Failure::of(&send.content.attributes).ok_or("a final record without a reason")?;
         let copies = &subject.copies[Place::Annotation as usize];
         let mut candidates = copies.iter().filter(|copy| copy.receives > 0 && copy.body_hash == send.hash);
-        let is_told = |copy: &Copy| match copy.failure() {
-            Some(failure) => ["verdict", "type"].iter().all(|name| told.text(name) == failure.text(name)),
-            None => told.text("verdict") == "ORCHESTRATION_FAILED",
+        let matches_reason = |copy: &Copy| match copy.failure() {
+            Some(failure) => ["verdict", "type"].iter().all(|name| reason.text(name) == failure.text(name)),
+            None => reason.text("verdict") == "ORCHESTRATION_FAILED",
         };
-        if candidates.any(is_told) { Ok(()) } else { Err(format!("{told:?} does not follow")) }
+        if candidates.any(matches_reason) { Ok(()) } else { Err(format!("{reason:?} does not follow")) }
     }
 
     /// `redeliver redrive`: the message starts afresh.
@@ -309,7 +313,8 @@ impl Ledger {
         self.attributes_are_the_producers(send.n, &send.content.attributes)?;
         let records = &self.subjects[send.n].copies[Place::Final as usize];
         let follows = |copy: &Copy| {
-            let fresh = copy.retries.as_ref().map(|retries| retries.of_next_generation(copy.told_generation));
+            let fresh =
+                copy.retries.as_ref().map(|retries| retries.of_next_generation(copy.recorded_generation));
             fresh.is_some_and(|fresh| fresh == body.retries)
         };
         if records.iter().any(follows) {
@@ -355,7 +360,7 @@ fn explains(copy: &Copy, error_type: &str, details: &str, record: &Value, whole:
     [retries.as_ref(), None].into_iter().take(if is_invalid { 2 } else { 1 }).any(|retries| {
         let sent_at = failure.and_then(Failure::first_sent_time).unwrap_or(copy.sent_at);
         let first_sent = retries.map_or(sent_at, |retries| retries.first_sent(sent_at));
-        let told = |name: &str| record[name].as_str().unwrap_or("");
+        let text = |name: &str| record[name].as_str().unwrap_or("");
         let Some(failure) = failure else {
             return error_type == "ORCHESTRATION_FAILED";
         };
@@ -368,11 +373,11 @@ fn explains(copy: &Copy, error_type: &str, details: &str, record: &Value, whole:
         ];
         let delivery = delivery.map(|(name, otherwise)| match failure.text(name) {
             "" if !whole => otherwise,
-            told => told,
+            text => text,
         });
-        let told_time = DateTime::parse_from_rfc3339(told("first_sent_time")).ok();
+        let first_sent_time = DateTime::parse_from_rfc3339(text("first_sent_time")).ok();
         error_type == failure.text("verdict")
-            && told_time.is_some_and(|time| time == first_sent)
+            && first_sent_time.is_some_and(|time| time == first_sent)
             && record["redrive_generation"].as_u64()
                 == retries.and_then(|retries| retries.generation).map(u64::from)
             && record["held_seconds"].as_u64()
@@ -381,8 +386,8 @@ fn explains(copy: &Copy, error_type: &str, details: &str, record: &Value, whole:
                 == retries.map(|retries| retries.redrives.into()).filter(|count| *count > 0)
             && record["attempts"].as_u64()
                 == failure.attempts().or(retries.map(|retries| retries.attempt)).map(u64::from)
-            && [told("sqs_message_id"), told("source_queue_arn"), told("stage")] == delivery
-            && !told("fingerprint").is_empty()
+            && [text("sqs_message_id"), text("source_queue_arn"), text("stage")] == delivery
+            && !text("fingerprint").is_empty()
             && (!whole
                 || (parts.iter().all(|part| *part == error_type || details.contains(part))
                     && record["cause"]["type"] == failure.text("type")

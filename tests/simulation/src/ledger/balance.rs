@@ -52,7 +52,7 @@ impl Ledger {
             balance.copies += u64::from(subject.out().saturating_sub(subject.sends));
         }
         let local = &self.local;
-        let told = Balance {
+        let reported = Balance {
             messages: local.total_sent(),
             processed: local.total_processed(),
             final_records: local.dead_letters().values().sum(),
@@ -60,8 +60,8 @@ impl Ledger {
         };
         let settled: u32 = self.subjects.iter().map(|subject| subject.out().min(subject.sends)).sum();
         let same = local.settled() == u64::from(settled) && *local.dead_letters() == self.by_error_type;
-        if told != balance || !same {
-            return Err(format!("the tracker of `redeliver local` says {told:?}, and it is {balance:?}"));
+        if reported != balance || !same {
+            return Err(format!("the tracker of `redeliver local` says {reported:?}, and it is {balance:?}"));
         }
         Ok(balance)
     }

@@ -25,7 +25,7 @@ impl Ledger {
         at: DateTime<Utc>,
     ) -> Result<(), Violation> {
         if (actor, place) == (Actor::Redrive, Place::Final) {
-            return Ok(()); // it gives back what it holds
+            return Ok(()); // ends a lease
         }
         let copy = self.copy(id)?.clone();
         let (n, ..) = self.copies[id];
@@ -42,7 +42,8 @@ impl Ledger {
             return Err(wrong("its invocation was not given it".to_owned()));
         }
         let retries = copy.retries.ok_or_else(|| wrong("its body cannot be read".to_owned()))?;
-        let retries = if copy.came_back { retries.of_next_generation(copy.told_generation) } else { retries };
+        let retries =
+            if copy.came_back { retries.of_next_generation(copy.recorded_generation) } else { retries };
         let generation = retries.generation.unwrap_or(0);
         let turn = self.turn;
         let of_this_call = |answer: &&Answer| answer.invocation == turn && answer.generation == generation;
@@ -140,7 +141,7 @@ impl Ledger {
             && attempts < origin.receives
             && failure.first_sent_time().is_none_or(|sent_at| sent_at == origin.sent_at)
             && failure.new_generation() == origin.came_back
-            && failure.generation_before() == origin.told_generation
+            && failure.generation_before() == origin.recorded_generation
             && (self.subjects[send.n].is_oversize()
                 || failure.text("explanation")
                     == format!("Max retry attempts {max_attempts} exceeded{whose}"));
@@ -155,13 +156,13 @@ impl Ledger {
         let oversize = self.subjects[send.n].is_oversize();
         failure.fits(oversize)?;
         if failure.text("kind").is_empty() && oversize {
-            return Ok(()); // it gave way
+            return Ok(()); // dropped for lack of room
         }
         let attempts = failure.attempts().unwrap_or(0);
         if failure.text("type") == "Redrive" {
             return self.unanswered(send, &failure, attempts);
         }
-        self.tells_of_its_call(send, &failure)?;
+        self.check_failure_of_call(send, &failure)?;
         let class = self.knobs.policy.class(failure.text("kind"), failure.text("type"));
         let (max_attempts, whose) = self.max_attempts(send.n);
         let exhausted = attempts >= max_attempts;
@@ -179,7 +180,7 @@ impl Ledger {
                 let origin = &self.origins[&self.source_delivery(send, &failure)];
                 let retries = send.body.map(|body| body.retries.clone()).unwrap_or_default();
                 let retries = match origin.came_back {
-                    true => retries.of_next_generation(origin.told_generation),
+                    true => retries.of_next_generation(origin.recorded_generation),
                     false => retries,
                 };
                 let generation = retries.generation.unwrap_or(0);
