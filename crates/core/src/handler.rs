@@ -93,7 +93,7 @@ impl Message<'_> {
         let text = text.ok_or_else(|| invalid("the message has no /data"))?;
         serde_json::from_str(text).map_err(|error| {
             let (line, column) = (error.line(), error.column());
-            invalid(&format!("{place} does not match the handler's type, at its line {line} column {column}"))
+            invalid(&format!("{place} is not what the handler reads, at its line {line} column {column}"))
         })
     }
 }
