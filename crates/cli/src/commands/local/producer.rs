@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use indicatif::ProgressBar;
 use redeliver_core::ports::Clock;
-use redeliver_core::turn::yield_now;
+use redeliver_core::yield_now;
 use redeliver_sim::Tracker;
 
 use super::input::{Chunk, Chunks, RefusedLine};
