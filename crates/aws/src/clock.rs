@@ -5,12 +5,12 @@ use std::time::{Duration, SystemTime};
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Clock;
 
-/// The machine's clock: the one door to it.
+/// The machine's clock, which is read only here.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
 impl Clock for SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "the one door to the clock")]
+    #[expect(clippy::disallowed_methods, reason = "only this function reads the clock")]
     fn now(&self) -> Timestamp {
         SystemTime::now().into()
     }
@@ -22,7 +22,7 @@ impl Clock for SystemClock {
 
 #[cfg(test)]
 pub(crate) mod manual {
-    //! A clock that stands still, for tests: its sleeps end when they are told to.
+    //! A clock for tests that stands still; its sleeps end on request.
 
     use std::sync::{Arc, Mutex};
 
@@ -54,7 +54,7 @@ pub(crate) mod manual {
             self.0.end.notify_waiters();
         }
 
-        /// How long the sleeps so far were to be.
+        /// The requested durations of the sleeps so far.
         pub(crate) fn sleeps(&self) -> Vec<Duration> {
             self.0.sleeps.lock().unwrap().clone()
         }

@@ -1,4 +1,4 @@
-//! What AWS clients are made from, in Lambda: its environment variables.
+//! The configuration of AWS clients in Lambda, from environment variables.
 
 use aws_config::default_provider::endpoint_url::endpoint_url_provider;
 use aws_config::default_provider::use_dual_stack::use_dual_stack_provider;
@@ -14,11 +14,11 @@ use aws_types::service_config::{LoadServiceConfig, ServiceConfigKey};
 use crate::http_client;
 use crate::settings::aws_variable;
 
-/// Credentials, region, endpoints, FIPS and the rest, by the names that all of AWS's SDKs know.
+/// Reads credentials, region, endpoints, FIPS and the rest from the variables that all AWS SDKs share.
 ///
-/// Credentials and region are variables that Lambda sets and reserves ("Defined runtime environment variables", AWS
-/// Lambda Developer Guide), and what the SDK's default chain asks first. The rest of that chain (profiles, STS, ECS,
-/// instance metadata) is never asked in Lambda, and would be 0.7 MB of the program.
+/// Lambda sets and reserves the variables of credentials and region ("Defined runtime environment variables", AWS
+/// Lambda Developer Guide), which the SDK's default chain also reads first. The rest of that chain (profiles, STS, ECS,
+/// instance metadata) is never used in Lambda and would add 0.7 MB to the program.
 pub async fn sdk_config() -> SdkConfig {
     let environment = ProviderConfig::without_region();
     let mut config = SdkConfig::builder()
@@ -32,12 +32,12 @@ pub async fn sdk_config() -> SdkConfig {
     config.set_endpoint_url(endpoint_url_provider(&environment).await);
     config.set_use_fips(use_fips_provider(&environment).await);
     config.set_use_dual_stack(use_dual_stack_provider(&environment).await);
-    // The SDK's own provider would look for a configuration file once more.
+    // The SDK's own provider would read the configuration file again.
     config.set_app_name(aws_variable("AWS_SDK_UA_APP_ID").and_then(|name| AppName::new(name).ok()));
     config.build()
 }
 
-/// `AWS_ENDPOINT_URL_SQS` and its like, which count more than `AWS_ENDPOINT_URL`.
+/// Variables such as `AWS_ENDPOINT_URL_SQS`, which take precedence over `AWS_ENDPOINT_URL`.
 #[derive(Debug)]
 struct EndpointsOfServices;
 
@@ -47,7 +47,7 @@ impl LoadServiceConfig for EndpointsOfServices {
     }
 }
 
-/// "Service-specific endpoints", AWS SDKs and Tools Reference Guide.
+/// The variable of a service's endpoint ("Service-specific endpoints", AWS SDKs and Tools Reference Guide).
 fn name_of(key: &ServiceConfigKey<'_>) -> String {
     format!("{}_{}", key.env(), key.service_id().to_uppercase().replace(' ', "_"))
 }

@@ -1,4 +1,4 @@
-//! What a failed request to an AWS service means: whose fault it is, and its code.
+//! Classifies failed requests to AWS services by fault and code.
 
 use std::error::Error;
 
@@ -9,28 +9,28 @@ use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
 use hyper_util::client::legacy::Error as HttpError;
 use redeliver_core::ports::{EntryError, Fault};
 
-/// The code of a request that was not sent since there was no connection.
+/// The code of a request that was not sent for lack of a connection.
 pub const NO_CONNECTION: &str = "Connect";
 
 /// Maps the failure of a whole request.
 ///
-/// Errors that stay until somebody changes something (no such queue, access denied, a disabled key, no credentials)
-/// are [`Fault::Sender`]: asking again within the invocation would only use up its time. Nothing is lost by that: the
-/// entries are unconfirmed, so their records go back to their queue.
+/// Errors that need a change by an operator (no such queue, access denied, a disabled key, no credentials) are
+/// [`Fault::Sender`]: a retry within the invocation would only waste its time. Nothing is lost: the entries are
+/// unconfirmed, so their records go back to their queue.
 pub(crate) fn entry_error<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) -> EntryError {
     match error {
         SdkError::ServiceError(answer) => {
             let status = answer.raw().status().as_u16();
             by_status(status, answer.err().code())
         }
-        // There was an answer, and it was not understood: the request may have been done.
+        // The response cannot be parsed, so the request may have succeeded.
         SdkError::ResponseError(_) => EntryError::new(Fault::NoAnswer, "UnreadableAnswer"),
         SdkError::TimeoutError(_) => EntryError::new(Fault::NoAnswer, "Timeout"),
         SdkError::DispatchFailure(failure) => match failure.as_connector_error() {
             Some(error) if caused_by::<CredentialsError>(error).is_some() => {
                 EntryError::new(Fault::Sender, "NoCredentials")
             }
-            // No connection, so not one byte of the request is anywhere.
+            // Without a connection, nothing of the request was sent.
             Some(error) if caused_by::<HttpError>(error).is_some_and(HttpError::is_connect) => {
                 EntryError::new(Fault::NotSent, NO_CONNECTION)
             }
@@ -41,22 +41,22 @@ pub(crate) fn entry_error<E: ProvideErrorMetadata>(error: &SdkError<E, HttpRespo
     }
 }
 
-/// Why a request came to no service at all.
+/// The reason why a request reached no service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unreached {
-    /// Nobody has given credentials.
+    /// There are no credentials.
     NoCredentials,
-    /// They are given, and cannot be loaded, for this reason.
+    /// The credentials cannot be loaded, for this reason.
     UnusableCredentials(String),
-    /// Nobody answers there, for this reason.
+    /// The connection failed, for this reason.
     NoConnection(String),
 }
 
-/// Tells a request that came to no service from one that was answered, or may have been.
+/// The reason why a request reached no service; `None` if it may have reached one.
 #[must_use]
 pub fn unreached(error: &(dyn Error + 'static)) -> Option<Unreached> {
     if let Some(error) = caused_by::<CredentialsError>(error) {
-        // Instance metadata is asked last of all: nothing that a person sets was there.
+        // Instance metadata comes last in the chain, so no credentials were configured.
         let is_absent = matches!(error, CredentialsError::CredentialsNotLoaded(_));
         return Some(match is_absent || caused_by::<ImdsError>(error).is_some() {
             true => Unreached::NoCredentials,
@@ -71,7 +71,7 @@ fn root(error: &dyn Error) -> String {
     error.source().map_or_else(|| error.to_string(), root)
 }
 
-/// The fault of one entry of an answer ("BatchResultErrorEntry", Amazon SQS API Reference).
+/// The fault of one entry of a response ("BatchResultErrorEntry", Amazon SQS API Reference).
 pub(crate) fn batch_entry_error(sender_fault: bool, code: &str) -> EntryError {
     let fault = match () {
         () if is_throttle(code) => Fault::Throttled,
@@ -86,21 +86,21 @@ fn by_status(status: u16, code: Option<&str>) -> EntryError {
     let fault = match status {
         _ if is_throttle(&code) => Fault::Throttled,
         429 => Fault::Throttled,
-        // A request that took too long to arrive: the next may not.
+        // The request took too long to arrive; the next may not.
         408 => Fault::NotSent,
         400..=499 => Fault::Sender,
-        // "Currently unable to handle the request" (RFC 9110): the one 5xx that says that nothing was begun.
+        // "Currently unable to handle the request" (RFC 9110): the only 5xx that says that no work was begun.
         503 => Fault::Throttled,
         500.. => Fault::Service,
-        // The SDK makes an "unhandled error" of a successful answer that it cannot read: the request may have been
-        // done.
+        // The SDK reports a successful response that it cannot parse as an "unhandled error": the request may have
+        // succeeded.
         _ => return EntryError::new(Fault::NoAnswer, "UnreadableAnswer"),
     };
     EntryError { fault, code }
 }
 
-/// Codes that ask for patience, whatever status they come with. Some come with the service's name before them, as in
-/// `AWS.SimpleQueueService.OverLimit` or `KMS.ThrottlingException`. `OverLimit` is 120,000 messages in flight.
+/// True for codes that ask to retry later, whatever their status. Some have the service's name as a prefix, as in
+/// `AWS.SimpleQueueService.OverLimit` or `KMS.ThrottlingException`. `OverLimit` means 120,000 messages in flight.
 pub(crate) fn is_throttle(code: &str) -> bool {
     const THROTTLES: [&str; 9] = [
         "KmsThrottled",

@@ -1,5 +1,5 @@
-//! The HTTP client of every AWS client: the SDK's own, but no answer is longer than any that AWS gives. The SDK collects
-//! an answer before it looks at it, and one without an end would take all memory.
+//! The HTTP client of every AWS client: the SDK's own, with a limit on the response body. The SDK buffers a whole
+//! response before it parses it, so an endless one would take all memory.
 
 use aws_smithy_http_client::proxy::ProxyConfig;
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
@@ -17,22 +17,22 @@ use aws_smithy_types::config_bag::ConfigBag;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use thiserror::Error;
 
-/// The longest answer is that of `ReceiveMessage`: ten messages of 1 MiB ("Amazon SQS message quotas") as JSON, where a
-/// character may take six times its bytes (`\u0009`), and what stands around them.
+/// More than the longest response, that of `ReceiveMessage`: ten messages of 1 MiB ("Amazon SQS message quotas") as
+/// JSON, where escapes such as `\u0009` take six times the bytes.
 const ANSWER_MAX: usize = 64 << 20;
 
 #[derive(Debug, Error)]
 enum Unreadable {
-    #[error("the answer has more than {} MiB, which no answer of AWS has", ANSWER_MAX >> 20)]
+    #[error("the response is larger than {} MiB, more than AWS ever returns", ANSWER_MAX >> 20)]
     TooLong,
     #[error(transparent)]
     Other(Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// For [`aws_config::SdkConfig`], and whatever else makes requests to AWS.
+/// The client for [`aws_config::SdkConfig`] and all other requests to AWS.
 #[must_use]
 pub fn http_client() -> SharedHttpClient {
-    // As the SDK makes its own.
+    // Set up like the SDK's default client.
     let client = Builder::new().build_with_connector_fn(|settings, components| {
         let mut connector = ConnectorBuilder::default().tls_provider(Provider::Rustls(CryptoMode::AwsLc));
         connector.set_connector_settings(settings.cloned());
@@ -43,7 +43,7 @@ pub fn http_client() -> SharedHttpClient {
     SharedHttpClient::new(Bounded(client))
 }
 
-/// Limits the length of every answer.
+/// Limits the length of every response.
 #[derive(Debug)]
 struct Bounded<T>(T);
 
@@ -64,7 +64,7 @@ impl HttpClient for Bounded<SharedHttpClient> {
         self.0.validate_base_client_config(components, config)
     }
 
-    /// Loads the certificates, so that the first request need not.
+    /// Loads the certificates before the first request.
     fn validate_final_config(
         &self,
         components: &RuntimeComponents,

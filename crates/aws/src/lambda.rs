@@ -1,4 +1,4 @@
-//! A function in Lambda: event → records → function → `batchItemFailures`.
+//! Runs a function in Lambda: event → records → function → `batchItemFailures`.
 
 mod event;
 
@@ -22,18 +22,18 @@ use serde_json::value::RawValue;
 pub(crate) use event::Object;
 pub use event::{NotAnSqsEvent, Records, records};
 
-/// A user's own function in the same environment as ours: it must know what Lambda tells us.
+/// The user's own function in the same Lambda environment, which needs the data of each invocation.
 pub trait Guest: Send + Sync + 'static {
-    /// Takes the ARN and the trace of the invocation that begins.
+    /// Takes the ARN and the trace id of the invocation that begins.
     fn invoked(&self, function_arn: &str, trace_id: Option<&str>);
-    /// Handles an event that did not come from SQS, until `end`; `None` if it takes no such events.
+    /// Handles an event that is not from SQS, until `end`; `None` if it accepts no such events.
     fn other_event(
         &self,
         event: &str,
         context: &Context,
         end: Timestamp,
     ) -> impl Future<Output = Option<Result<Box<RawValue>, Diagnostic>>> + Send;
-    /// Lambda has restored its snapshot.
+    /// Called after Lambda has restored the snapshot.
     fn restored(&self) -> impl Future<Output = ()> + Send;
 }
 
@@ -81,7 +81,7 @@ pub async fn run_function(
     Runtime::new(service).layer(TracingLayer::new()).register_snapstart_resource(hooks).run().await
 }
 
-/// One invocation. The deadline is in milliseconds since the epoch.
+/// Handles one invocation. `context.deadline` is in milliseconds since the epoch.
 async fn invoke(
     function: &impl Function,
     observer: &impl Observer,
@@ -92,7 +92,7 @@ async fn invoke(
     let millis = i64::try_from(context.deadline).unwrap_or(i64::MAX);
     let deadline = DateTime::from_timestamp_millis(millis)
         .ok_or_else(|| failed("the invocation's deadline is not a time"))?;
-    // An error here fails the invocation, and SQS delivers all of the batch again: nothing of it is known to be done.
+    // An error fails the invocation, so SQS delivers the whole batch again.
     let Records { readable, unreadable } = match records(event) {
         Ok(records) => records,
         Err(NotAnSqsEvent::NoRecords) => {
@@ -115,10 +115,10 @@ async fn invoke(
     Ok(Answer::Batch(Response::new(not_done.into_iter().chain(unreadable))))
 }
 
-/// Why an invocation failed.
+/// The error of a failed invocation.
 enum Failed {
     Ours(Diagnostic),
-    /// In the words of a user's function, which its runtime has logged if it is to be logged.
+    /// The user's function's own error, which its runtime logs.
     Guest(Diagnostic),
 }
 
@@ -126,7 +126,7 @@ fn failed(error: impl Into<Error>) -> Failed {
     Failed::Ours(error.into().into())
 }
 
-/// The runtime logs it.
+/// The runtime logs this text.
 impl fmt::Debug for Failed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -150,7 +150,7 @@ enum Answer {
     OfGuest(Box<RawValue>),
 }
 
-/// "Using Lambda with Amazon SQS: implementing partial batch responses".
+/// A partial batch response ("Using Lambda with Amazon SQS: implementing partial batch responses").
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Response {
@@ -164,7 +164,7 @@ struct BatchItemFailure {
 }
 
 impl Response {
-    /// Each failed record once.
+    /// Lists each failed record once.
     fn new(failed: impl Iterator<Item = String>) -> Self {
         let failed: BTreeSet<_> = failed.collect();
         let batch_item_failures =

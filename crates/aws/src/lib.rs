@@ -1,10 +1,10 @@
-//! What redeliver needs of AWS and of the process it runs in: queues, Lambda's runtime, targets, settings, telemetry.
+//! AWS adapters for redeliver: queues, Lambda's runtime, targets, settings, telemetry.
 //!
-//! Everything here implements a port of `redeliver-core` or reads the outside world for it. The doors to the clock
-//! ([`SystemClock`]) and to the environment ([`settings`]) are here and nowhere else. A function's `main` is
-//! [`start::run`] around: settings → dependencies.
+//! Everything here implements a port of `redeliver-core` or reads the outside world for it. Only this crate reads the
+//! clock ([`SystemClock`]) and the environment ([`settings`]). A function's `main` calls [`start::run`] with its
+//! settings and dependencies.
 //!
-//! A function that somebody starts by hand says so, instead of waiting for a Lambda that is not there:
+//! A function that is started outside Lambda reports an error instead of waiting:
 //!
 //! ```
 //! assert!(redeliver_aws::settings::started_by_lambda().is_err());

@@ -1,10 +1,10 @@
-//! From SQS's messages, as `ReceiveMessage` and as a Lambda event show them, to ours.
+//! Converts SQS messages, from `ReceiveMessage` and from Lambda events, to ours.
 
 use chrono::{DateTime, Datelike as _};
 use redeliver_core::message::{Attribute, AttributeValue, Attributes, ReceivedMessage, Timestamp};
 use thiserror::Error;
 
-/// What a message cannot be understood without. Never a value.
+/// The missing or invalid part of an unreadable message, never its value.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum NotUnderstood {
     #[error("it has no {0}")]
@@ -15,11 +15,11 @@ pub(crate) enum NotUnderstood {
     Attribute,
 }
 
-/// A message as it came, without its system attributes.
+/// A raw message without its system attributes.
 #[derive(Debug, Default)]
 pub(crate) struct RawMessage {
     pub(crate) message_id: Option<String>,
-    /// Empty if deleting is not ours to do.
+    /// Empty if an event source mapping deletes the message.
     pub(crate) receipt_handle: String,
     pub(crate) body: Option<String>,
     pub(crate) attributes: Attributes,
@@ -27,10 +27,9 @@ pub(crate) struct RawMessage {
 }
 
 impl RawMessage {
-    /// With its system attributes, by SQS's names ("ReceiveMessage", Amazon SQS API Reference).
+    /// Adds the system attributes, by SQS's names ("ReceiveMessage", Amazon SQS API Reference).
     ///
-    /// No message is without id, body and queue. Of the system attributes only `SentTimestamp` must be there: the
-    /// message's age depends on it.
+    /// A message needs an id, a body, a queue and the system attribute `SentTimestamp`, from which its age follows.
     pub(crate) fn received<'a>(
         self,
         system: impl Fn(&str) -> Option<&'a str>,
@@ -44,8 +43,7 @@ impl RawMessage {
             attributes: self.attributes,
             sent_at: moment("SentTimestamp")?.ok_or(NotUnderstood::Missing("SentTimestamp"))?,
             first_received_at: moment("ApproximateFirstReceiveTimestamp")?,
-            // Queues that are not AWS's may leave it out. 1 is the count that starts nothing: no alarm, and no attempt
-            // too many.
+            // Compatible services may omit it. 1 causes no alarm and no additional attempt.
             receive_count: system("ApproximateReceiveCount")
                 .map_or(Ok(1), str::parse)
                 .map_err(|_| NotUnderstood::NotANumber("ApproximateReceiveCount"))?,
@@ -58,14 +56,14 @@ impl RawMessage {
     }
 }
 
-/// A message attribute. One without a value of its type is an error: dropping it would lose the producer's data.
+/// A message attribute. One without a value of its type is an error, since dropping it would lose the producer's data.
 pub(crate) fn attribute(
     data_type: Option<String>,
     text: Option<String>,
     bytes: Option<Vec<u8>>,
 ) -> Result<Attribute, NotUnderstood> {
     let data_type = data_type.ok_or(NotUnderstood::Attribute)?;
-    // By its prefix, as SQS says: it may have taken `Binary_`, too.
+    // SQS decides by the prefix, so it may also have accepted `Binary_`.
     let value = if data_type.starts_with("Binary") {
         bytes.map(AttributeValue::Binary)
     } else {
@@ -78,8 +76,7 @@ fn present(text: Option<String>, name: &'static str) -> Result<String, NotUnders
     text.filter(|text| !text.is_empty()).ok_or(NotUnderstood::Missing(name))
 }
 
-/// Milliseconds since the epoch, a moment that RFC 3339 can say: it is written into the message, and must be read
-/// again.
+/// Milliseconds since the epoch as a time that RFC 3339 can express, since it is written into the message.
 fn milliseconds(text: &str, name: &'static str) -> Result<Timestamp, NotUnderstood> {
     let moment = text.parse().ok().and_then(DateTime::from_timestamp_millis);
     moment.filter(|moment| (0..=9999).contains(&moment.year())).ok_or(NotUnderstood::NotANumber(name))

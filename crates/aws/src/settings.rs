@@ -1,4 +1,5 @@
-//! The functions' settings: environment variables, read here and nowhere else, all checked before the function starts.
+//! The functions' settings, from environment variables. They are read only here, and all are checked before the
+//! function starts.
 
 mod logging;
 mod messages;
@@ -25,68 +26,68 @@ pub use reader::SettingsError;
 #[cfg(feature = "targets")]
 pub use target::{OwnFunctionSettings, TargetSettings};
 
-/// Calls to the target at the same time, if `MAX_CONCURRENCY` is not set.
+/// The default of `MAX_CONCURRENCY`, the number of concurrent calls to the target.
 const DEFAULT_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(10).expect("ten is not zero");
-/// A batch has at most 10,000 records.
+/// The largest batch has 10,000 records.
 const CONCURRENCY_MAX: usize = 10_000;
-/// A queue's retention ("Amazon SQS message quotas").
+/// The range of a queue's retention ("Amazon SQS message quotas").
 const RETENTION_SECONDS: RangeInclusive<u64> = 60..=1_209_600;
 
-/// Set by Lambda for every function; without them the runtime cannot start.
-const OF_LAMBDA: [&str; 4] = [
+/// Variables that Lambda sets for every function and that the runtime needs.
+const LAMBDA_VARIABLES: [&str; 4] = [
     "AWS_LAMBDA_RUNTIME_API",
     "AWS_LAMBDA_FUNCTION_NAME",
     "AWS_LAMBDA_FUNCTION_MEMORY_SIZE",
     "AWS_LAMBDA_FUNCTION_VERSION",
 ];
 
-/// Checks that Lambda, or something like it, has started the program.
+/// Checks that Lambda or an emulator has started the program.
 ///
 /// # Errors
-/// The variables that are missing.
+/// Lists the missing variables.
 pub fn started_by_lambda() -> Result<(), SettingsError> {
     const REMEDY: &str = "Lambda sets it; to try the loop without Lambda, run `redeliver local`";
     Reader::of_environment().read(|reader| {
-        OF_LAMBDA.into_iter().for_each(|name| drop(reader.required(name, REMEDY)));
+        LAMBDA_VARIABLES.into_iter().for_each(|name| drop(reader.required(name, REMEDY)));
         Some(())
     })
 }
 
-/// The function's name in Lambda; `None` outside of it.
+/// The function's name in Lambda; `None` outside Lambda.
 #[must_use]
 pub fn function_name() -> Option<String> {
     aws_variable("AWS_LAMBDA_FUNCTION_NAME")
 }
 
-/// A variable that AWS has named.
+/// A variable with a name from AWS.
 pub(crate) fn aws_variable(name: &str) -> Option<String> {
     Reader::of_environment().optional(name)
 }
 
-/// The URL of the queue that a program polls itself, if no event source mapping does it.
+/// The URL of a queue that a program polls itself, without an event source mapping.
 ///
 /// # Errors
-/// If the variable `name` is missing, or not the URL of a standard queue.
+/// If the variable `name` is missing or is not the URL of a standard queue.
 pub fn polled_queue_url(name: &str) -> Result<String, SettingsError> {
     Reader::of_environment().read(|reader| reader.queue_url(name))
 }
 
-/// The variable `name` if it is set, whatever is in it: for a program that looks at queues that it does not poll.
+/// The variable `name` if it is set, unchecked, for a program that inspects queues without polling them.
 #[must_use]
 pub fn queue_url_if_set(name: &str) -> Option<String> {
     Reader::of_environment().optional(name)
 }
 
-/// What every message processor needs, whatever its target.
+/// Settings of every message-processor, whatever its target.
 #[derive(Debug)]
 pub struct MessageProcessorSettings {
     /// `STRATEGY`, with the URLs of its queues.
     pub on_failure: OnFailure<String>,
-    /// `RETRY_POLICY`: its `immediate`, `circuit_breaker` and lists, and all of it unless failed messages are handed off.
+    /// `RETRY_POLICY`. If failed messages are handed off, only `immediate`, `circuit_breaker` and the lists are used.
     pub policy: Policy,
     pub annotation_queue_url: String,
     pub max_concurrency: NonZeroUsize,
-    /// Which messages are taken: `ENVELOPE`, `DATA_SCHEMA_PATH`, and what plain messages have.
+    /// The accepted messages: `ENVELOPE`, `DATA_SCHEMA_PATH`, and the settings of messages without an envelope.
     pub schema: MessageSchema,
     /// `RESEND_SENDER_IDS`.
     pub resenders: Resenders,
@@ -100,7 +101,7 @@ pub struct FailedMessageProcessorSettings {
     pub intermediate_dlq_url: String,
     pub annotation_queue_url: String,
     pub policy: Policy,
-    /// Which messages are taken: `ENVELOPE`, `DATA_SCHEMA_PATH`, and what plain messages have.
+    /// The accepted messages: `ENVELOPE`, `DATA_SCHEMA_PATH`, and the settings of messages without an envelope.
     pub schema: MessageSchema,
     /// `RESEND_SENDER_IDS`.
     pub resenders: Resenders,
@@ -119,16 +120,16 @@ pub struct AsyncRetryHandlerSettings {
     pub retry_queue_url: String,
     pub annotation_queue_url: String,
     pub functions: FunctionArns,
-    /// `RETRY_POLICY`; what is absent there is as in the default policy of [`Strategy::AsyncRetry`].
+    /// `RETRY_POLICY`, with the defaults of [`Strategy::AsyncRetry`].
     pub policy: Policy,
     pub logging: Logging,
 }
 
 impl MessageProcessorSettings {
-    /// Reads the settings of a message processor with a handler of its own.
+    /// Reads the settings of a message-processor with its own handler.
     ///
     /// # Errors
-    /// All that is missing or wrong.
+    /// Lists all missing and invalid variables.
     pub fn from_env() -> Result<Self, SettingsError> {
         Reader::of_environment().read(Self::read)
     }
@@ -162,7 +163,7 @@ impl MessageProcessorSettings {
     }
 }
 
-/// `STRATEGY`, and what it needs.
+/// `STRATEGY` with its settings.
 fn on_failure(reader: &mut Reader<'_>) -> Option<OnFailure<String>> {
     let mut known =
         Strategy::ALL.iter().copied().filter(|strategy| strategy.definition().has_message_processor);
@@ -202,7 +203,7 @@ impl FailedMessageProcessorSettings {
     /// Reads the settings.
     ///
     /// # Errors
-    /// All that is missing or wrong.
+    /// Lists all missing and invalid variables.
     pub fn from_env() -> Result<Self, SettingsError> {
         Reader::of_environment().read(Self::read)
     }
@@ -231,7 +232,7 @@ impl FinalDlqAnnotatorSettings {
     /// Reads the settings.
     ///
     /// # Errors
-    /// All that is missing or wrong.
+    /// Lists all missing and invalid variables.
     pub fn from_env() -> Result<Self, SettingsError> {
         Reader::of_environment().read(Self::read)
     }
@@ -247,7 +248,7 @@ impl AsyncRetryHandlerSettings {
     /// Reads the settings.
     ///
     /// # Errors
-    /// All that is missing or wrong.
+    /// Lists all missing and invalid variables.
     pub fn from_env() -> Result<Self, SettingsError> {
         Reader::of_environment().read(Self::read)
     }
@@ -274,14 +275,14 @@ impl AsyncRetryHandlerSettings {
     }
 }
 
-/// Nobody is known if it is not set.
+/// The trusted senders; none by default.
 fn resenders(reader: &mut Reader<'_>) -> Option<Resenders> {
     const NAME: &str = "RESEND_SENDER_IDS";
     let ids = reader.optional(NAME).map(|text| Resenders::parse(&text)).transpose();
     reader.check(NAME, ids).map(Option::unwrap_or_default)
 }
 
-/// Without a strategy that can be read nothing is said of what only some of them can follow.
+/// The policy. Without a valid strategy, rules of single strategies are not checked.
 fn policy(reader: &mut Reader<'_>, strategy: Option<Strategy>) -> Option<Policy> {
     const NAME: &str = "RETRY_POLICY";
     let text = reader.optional(NAME).unwrap_or_else(|| "{}".to_owned());

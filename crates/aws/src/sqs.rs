@@ -1,5 +1,4 @@
-//! SQS through the AWS SDK: one request a call, one outcome an entry. Retrying is `redeliver_core::deliver`'s
-//! business.
+//! SQS through the AWS SDK: one request per call, one outcome per entry. `redeliver_core::deliver` retries.
 
 mod convert;
 mod service;
@@ -27,15 +26,15 @@ use redeliver_core::ports::{
 use crate::failed_request::{batch_entry_error, entry_error};
 pub use service::SqsService;
 
-/// Time for a connection.
+/// The timeout of a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// Time for one request; a long poll may take 20 s of it.
+/// The timeout of one request, including a long poll of up to 20 s.
 pub const POLL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The configuration of an SQS client that asks once, and not for ever if there is a `request_timeout`.
+/// The configuration of an SQS client without retries, with an optional timeout per request.
 ///
-/// A function that only sends needs none: `redeliver_core::deliver` ends at its deadline, and until then a late answer
-/// is better than none, since a message that may have been accepted must be sent again.
+/// A function that only sends needs no timeout: `redeliver_core::deliver` stops at its deadline, and until then a late
+/// response is better than none, since a message without a confirmation is sent again.
 #[must_use]
 pub fn client_config(config: &SdkConfig, request_timeout: Option<Duration>) -> aws_sdk_sqs::config::Builder {
     let mut timeouts = TimeoutConfig::builder().connect_timeout(CONNECT_TIMEOUT);
@@ -45,7 +44,7 @@ pub fn client_config(config: &SdkConfig, request_timeout: Option<Duration>) -> a
         .timeout_config(timeouts.build())
 }
 
-/// A queue on AWS, or on whatever answers like it.
+/// A queue on AWS or a compatible service.
 #[derive(Clone, Debug)]
 pub struct SqsQueue {
     client: Client,
@@ -55,8 +54,7 @@ pub struct SqsQueue {
 }
 
 impl SqsQueue {
-    /// A queue by its URL and its ARN; if only sending matters, the ARN may be empty: nothing received is understood
-    /// then.
+    /// A queue with its URL and ARN. The ARN may be empty for a queue that is only sent to.
     #[must_use]
     pub fn new(client: Client, url: impl Into<Arc<str>>, arn: impl Into<Arc<str>>) -> Self {
         Self { client, url: url.into(), arn: arn.into(), unreadable: Arc::default() }
@@ -93,7 +91,7 @@ impl VisibilityControl for SqsQueue {
                 .visibility_timeout(visibility.get().into())
                 .build()
         });
-        // The builder fails if a member is missing, which none is; but a panic here would cost the batch.
+        // The builder only fails if a member is missing, which none is; but a panic would fail the whole batch.
         let Ok(entries) = entries.collect::<Result<Vec<_>, _>>() else {
             return not_built(count);
         };
@@ -129,7 +127,7 @@ impl QueueDepth for SqsQueue {
         );
         match all {
             (Some(visible), Some(in_flight), Some(delayed)) => Ok(Depth { visible, in_flight, delayed }),
-            // Unknown is not empty.
+            // An unknown depth must not look like an empty queue.
             _ => Err(EntryError::new(Fault::NoAnswer, "UnreadableAnswer")),
         }
     }
@@ -152,8 +150,7 @@ impl Queue for SqsQueue {
             .map_err(|error| entry_error(&error))?;
         let mut received = Vec::new();
         for message in answer.messages.unwrap_or_default() {
-            // One that cannot be read must not cost the other nine of the answer. It is kept for who polls, to be
-            // reported: see `take_unreadable`.
+            // An unreadable message must not fail the other nine; the poller reports it (`take_unreadable`).
             let unreadable = convert::unreadable(&message);
             match convert::received(message, &self.arn) {
                 Ok(message) => received.push(message),
@@ -193,14 +190,14 @@ impl Queue for SqsQueue {
     }
 }
 
-/// One outcome per entry, by the entry's id. An entry that the answer does not name is not confirmed.
+/// One outcome per entry, by the entry's id. An entry missing in the response is not confirmed.
 fn outcomes<T>(
     count: usize,
     done: impl Iterator<Item = (String, T)>,
     failed: Vec<BatchResultErrorEntry>,
 ) -> Vec<EntryOutcome<T>> {
     let mut by_id: HashMap<String, EntryOutcome<T>> = done.map(|(id, value)| (id, Ok(value))).collect();
-    // Should an entry be called both, it is not confirmed.
+    // An entry that is listed as both is not confirmed.
     by_id.extend(
         failed.into_iter().map(|entry| (entry.id, Err(batch_entry_error(entry.sender_fault, &entry.code)))),
     );

@@ -18,7 +18,7 @@ use crate::telemetry::{self, JsonLines};
 #[cfg(feature = "targets")]
 pub use target::{own_function, target};
 
-/// Why a function cannot start.
+/// An error at a function's start.
 pub type StartError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A queue to send to.
@@ -33,8 +33,7 @@ pub fn sqs_client(config: &SdkConfig) -> aws_sdk_sqs::Client {
     aws_sdk_sqs::Client::from_conf(client_config(config, None).build())
 }
 
-/// Runs the function that `prepare` makes until the process is stopped. If it cannot be made, the reason is printed and
-/// nothing runs.
+/// Runs the function from `prepare` until the process is stopped, or prints the error of `prepare`.
 pub async fn run<F: Function>(
     name: &'static str,
     prepare: impl Future<Output = Result<F, StartError>>,
@@ -51,7 +50,7 @@ pub async fn run_beside<F: Function, G: Guest>(
     let outcome = async {
         let (function, guest) = prepare.await?;
         started_by_lambda()?;
-        // What it tells is told at once, whatever the settings.
+        // Used for unreadable records only, which are logged with any settings.
         run_function(function, JsonLines::stdout(name, Logging::default()), guest).await
     };
     match outcome.await {

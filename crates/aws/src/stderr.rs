@@ -1,10 +1,10 @@
-//! Standard error, which may be a pipe that was closed or a file on a full disk.
+//! Standard error, which may be a closed pipe or a file on a full disk.
 
 use std::fmt::Display;
 use std::io::{Write, stderr};
 
-/// Writes a line. One that cannot be written is lost, and the work goes on: `eprintln!` would panic, and printing the
-/// panic's message would panic again, which aborts the process.
+/// Writes a line, or drops it if it cannot be written. `eprintln!` would panic, and printing the panic's message would
+/// panic again, which aborts the process.
 pub fn line(text: impl Display) {
     write_to(stderr(), text);
 }

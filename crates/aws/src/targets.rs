@@ -1,4 +1,4 @@
-//! Targets: where valid messages go. Nothing in a message changes where.
+//! The targets of valid messages. Nothing in a message changes its target.
 
 mod async_invoke;
 mod drain;
@@ -35,8 +35,8 @@ pub use target::{DEFAULT_TIMEOUT, Target};
 #[cfg(feature = "targets")]
 pub use url::{TargetAddress, TargetError, is_loopback};
 
-/// Time for a connection (name, TCP and TLS together) if the whole call has as much.
+/// The timeout of a connection (DNS, TCP and TLS together), unless the call's own is shorter.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Of a connection. Shorter than any usual load balancer's own (60 s): a request on one that was closed meanwhile,
-/// while nobody looked at it, would spend an attempt.
+/// The idle timeout of a connection, shorter than that of common load balancers (60 s): a request on a connection that
+/// the other side has closed would spend an attempt.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(20);

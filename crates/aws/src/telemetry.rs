@@ -1,8 +1,8 @@
-//! Telemetry: JSON lines on standard output, logs and CloudWatch metrics at once. One line tells what a batch has counted;
-//! what somebody must act on, and each dead letter, has a line of its own.
+//! Telemetry: JSON lines on standard output that are logs and CloudWatch metrics at once. One line sums up a batch;
+//! events that need action and dead letters have their own lines.
 
-mod gathered;
-mod line;
+mod batch_totals;
+mod log_line;
 pub mod metrics;
 mod panics;
 
@@ -17,9 +17,9 @@ use tracing_subscriber::filter::LevelFilter;
 
 use crate::SystemClock;
 use crate::settings::{LogDetail, LogLevel, Logging, function_name};
-use gathered::Gathered;
-use line::Lines;
-use metrics::{Observed, Told};
+use batch_totals::BatchTotals;
+use log_line::LogLines;
+use metrics::{LinePolicy, Observed};
 
 /// Writes domain events as JSON lines in CloudWatch's embedded metric format.
 #[derive(Debug)]
@@ -28,38 +28,38 @@ pub struct JsonLines<C, W> {
     logging: Logging,
     clock: C,
     writer: Mutex<W>,
-    gathered: Mutex<Gathered>,
+    totals: Mutex<BatchTotals>,
 }
 
 impl JsonLines<SystemClock, std::io::Stdout> {
-    /// To standard output, which Lambda brings to CloudWatch, under the name that the function has in Lambda, so that
-    /// two deployments in one account have metrics of their own; outside of Lambda `otherwise`.
+    /// Writes to standard output, which Lambda sends to CloudWatch. The metrics' dimension is the function's name in
+    /// Lambda, which separates deployments in one account; outside Lambda it is `default_name`.
     #[must_use]
-    pub fn stdout(otherwise: &str, logging: Logging) -> Self {
-        let function = function_name().unwrap_or_else(|| otherwise.to_owned());
+    pub fn stdout(default_name: &str, logging: Logging) -> Self {
+        let function = function_name().unwrap_or_else(|| default_name.to_owned());
         Self::new(function, logging, SystemClock, std::io::stdout())
     }
 }
 
 impl<C: Clock, W: Write + Send> JsonLines<C, W> {
-    /// To `writer`; `function` is the metrics' dimension.
+    /// Writes to `writer`; `function` is the metrics' dimension.
     pub fn new(function: impl Into<String>, logging: Logging, clock: C, writer: W) -> Self {
-        let (function, writer, gathered) = (function.into(), Mutex::new(writer), Mutex::default());
-        Self { function, logging, clock, writer, gathered }
+        let (function, writer, totals) = (function.into(), Mutex::new(writer), Mutex::default());
+        Self { function, logging, clock, writer, totals }
     }
 
-    fn gathered(&self) -> MutexGuard<'_, Gathered> {
-        self.gathered.lock().unwrap_or_else(PoisonError::into_inner)
+    fn totals(&self) -> MutexGuard<'_, BatchTotals> {
+        self.totals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self, fill: impl FnOnce(&mut Lines<'_>)) {
-        let mut lines = Lines::new(&self.function, self.clock.now());
+    fn write(&self, fill: impl FnOnce(&mut LogLines<'_>)) {
+        let mut lines = LogLines::new(&self.function, self.clock.now());
         fill(&mut lines);
         if lines.text.is_empty() {
             return;
         }
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        // A log that cannot be written must not fail the message.
+        // An unwritable log must not fail the message.
         let _ = writer.write_all(&lines.text).and_then(|()| writer.flush());
     }
 }
@@ -69,7 +69,7 @@ impl<C: Clock, W: Write + Send> Observer for JsonLines<C, W> {
         self.observe_all(std::slice::from_ref(event));
     }
 
-    /// All in one write.
+    /// Writes all events at once.
     fn observe_all(&self, events: &[Event]) {
         if events.is_empty() {
             return;
@@ -78,12 +78,12 @@ impl<C: Clock, W: Write + Send> Observer for JsonLines<C, W> {
         self.write(|lines| {
             for event in events {
                 let observed = Observed::of(event);
-                match (observed.told, level) {
-                    (Told::AtOnce, _) | (Told::AtOnceUnlessQuiet, LogLevel::Info) => {
+                match (observed.line, level) {
+                    (LinePolicy::Own, _) | (LinePolicy::OwnUnlessWarn, LogLevel::Info) => {
                         lines.push(event, &observed);
                     }
                     _ => {
-                        self.gathered().add(event, &observed);
+                        self.totals().add(event, &observed);
                         if (detail, level) == (LogDetail::Messages, LogLevel::Info) {
                             lines.push_without_metrics(event, &observed);
                         }
@@ -94,16 +94,16 @@ impl<C: Clock, W: Write + Send> Observer for JsonLines<C, W> {
     }
 
     fn flush(&self) {
-        let gathered = std::mem::take(&mut *self.gathered());
-        self.write(|lines| gathered.write(lines));
+        let totals = std::mem::take(&mut *self.totals());
+        self.write(|lines| totals.write(lines));
     }
 }
 
-/// Sets the process up: our dependencies' logs as JSON from WARN upwards, whatever the environment says (some log whole
-/// events at TRACE), and panics without their text, which may hold payload.
+/// Sets up the process: logs of dependencies as JSON from WARN upwards, whatever the environment says (some log whole
+/// events at TRACE), and panics without their text, which may contain payload.
 pub fn init() {
     panics::without_text();
-    // A second call changes nothing.
+    // A second call fails and changes nothing.
     let _ = tracing_subscriber::fmt()
         .json()
         .with_max_level(LevelFilter::WARN)

@@ -1,3 +1,3 @@
-//! What several test modules share.
+//! Helpers that several test modules share.
 
 pub(crate) mod loopback;

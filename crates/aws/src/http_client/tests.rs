@@ -8,7 +8,7 @@ use tokio::net::TcpListener;
 use super::*;
 use crate::tests::loopback::sdk_config;
 
-/// A server whose answers do not end, and how many bytes it got rid of.
+/// A server with endless responses, and the number of bytes it has sent.
 async fn endless(head: &'static str) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -44,16 +44,16 @@ async fn an_answer_that_does_not_end_is_not_collected_for_ever() {
             sdk_config(&url).into_builder().retry_config(aws_config::retry::RetryConfig::disabled()).build();
         let error = aws_sdk_sqs::Client::new(&config).list_queues().send().await.unwrap_err();
         assert!(
-            causes(&error).contains("the answer has more than 64 MiB, which no answer of AWS has"),
+            causes(&error).contains("the response is larger than 64 MiB, more than AWS ever returns"),
             "{error:?}"
         );
-        // What the sockets of both hold beyond it.
+        // The sockets' buffers hold some more.
         let sent = sent.load(Ordering::Relaxed);
         assert!((ANSWER_MAX..ANSWER_MAX + (16 << 20)).contains(&sent), "{sent} bytes were taken");
     }
 }
 
-/// The largest answer that SQS can give.
+/// The largest response of SQS.
 #[tokio::test]
 async fn ten_messages_of_1_mib_are_received_however_they_are_written() {
     let message = |id: usize| {

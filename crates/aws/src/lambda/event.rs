@@ -1,5 +1,5 @@
-//! An SQS event, read in one go; if a record cannot be read, record by record, so that it fails alone. Bodies stay raw
-//! strings.
+//! Parses an SQS event at once or, if a record is unreadable, record by record, so that only that record fails. Bodies
+//! stay raw strings.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -17,26 +17,26 @@ use crate::received::{NotUnderstood, RawMessage, attribute};
 /// The records of an event.
 #[derive(Debug, Default)]
 pub struct Records {
-    /// Those that were read.
+    /// Parsed records.
     pub readable: Vec<ReceivedMessage>,
-    /// SQS message ids of those that were not: to be reported as failed.
+    /// SQS message ids of the others, which must be reported as failed.
     pub unreadable: Vec<String>,
 }
 
-/// Why an invocation fails as a whole; SQS will deliver its records again.
+/// An event that fails the whole invocation, so that SQS delivers its records again.
 #[derive(Debug, Error)]
 pub enum NotAnSqsEvent {
-    /// Something else invoked the function.
+    /// The invocation is not from an event source mapping.
     #[error(
-        "expected an SQS event, {{\"Records\":[…]}}; invoke this function by an event source mapping on its queue"
+        "expected an SQS event, {{\"Records\":[…]}}; invoke this function through an event source mapping on its queue"
     )]
     NoRecords,
-    /// A record that could not even be reported.
+    /// A record that cannot be reported as failed.
     #[error("record {0} of the event has no messageId, so it could not be reported as failed")]
     NoMessageId(usize),
 }
 
-/// Reads an event.
+/// Parses an event.
 ///
 /// # Errors
 /// If it is not an SQS event, or a record has no message id.
@@ -47,7 +47,7 @@ pub fn records(event: &str) -> Result<Records, NotAnSqsEvent> {
     }
 }
 
-/// `None` unless each record can be read.
+/// `None` unless all records are readable.
 fn all(event: &str) -> Option<Vec<ReceivedMessage>> {
     let event: SqsEvent<Object<SqsMessage>> = object(event)?;
     event.records.into_iter().map(|Object(record)| received(record).ok()).collect()
@@ -61,7 +61,7 @@ fn one_by_one(event: &str) -> Result<Records, NotAnSqsEvent> {
     }
     #[derive(Deserialize)]
     struct Source {
-        // SNS writes it in another way.
+        // SNS spells it differently.
         #[serde(rename = "eventSource", alias = "EventSource")]
         event_source: String,
     }
@@ -73,7 +73,7 @@ fn one_by_one(event: &str) -> Result<Records, NotAnSqsEvent> {
             records.readable.push(record);
             continue;
         }
-        // An empty identifier would fail the whole batch all the same.
+        // An empty identifier would fail the whole batch, too.
         let id = object::<MessageId>(raw.get()).filter(|id| !id.message_id.is_empty());
         let is_another_services =
             || object::<Source>(raw.get()).is_some_and(|source| source.event_source != "aws:sqs");
@@ -95,7 +95,7 @@ fn object<'de, T: Deserialize<'de>>(text: &'de str) -> Option<T> {
     serde_json::from_str(text).ok().map(|Object(value)| value)
 }
 
-/// A struct that is read from an object only; serde would read one from an array too.
+/// A struct that is only parsed from an object; serde would also accept an array.
 pub(crate) struct Object<T>(pub(crate) T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// Notes what it is given, and fails the bodies `fails`.
+/// Records the messages it gets, and fails those with the body `fails`.
 #[derive(Default)]
 struct Noting(Mutex<Vec<String>>);
 
@@ -23,7 +23,7 @@ fn context(deadline: u64) -> Context {
     context
 }
 
-/// The ids that an event source mapping would not delete, those that the function was given, and those that were noted.
+/// The ids that an event source mapping would keep, those that the function got, and those that were observed.
 async fn outcome(records: &[Value]) -> (Result<Value, String>, Vec<String>, Vec<String>) {
     let (function, noted) = (Noting::default(), Noted::default());
     let event = json!({ "Records": records }).to_string();
@@ -33,7 +33,7 @@ async fn outcome(records: &[Value]) -> (Result<Value, String>, Vec<String>, Vec<
     (answer.map_err(|error| Diagnostic::from(error).error_message), given, noted.0.into_inner().unwrap())
 }
 
-/// Notes whom an unreadable record is noted of.
+/// Records the ids of unreadable records.
 #[derive(Default)]
 struct Noted(Mutex<Vec<String>>);
 
@@ -53,7 +53,7 @@ fn record(id: &str, body: &str) -> Value {
     })
 }
 
-/// Its attribute has no value of its type.
+/// A record whose attribute has no value of its type.
 fn unreadable(id: &str) -> Value {
     let mut record = record(id, "{}");
     record["messageAttributes"] = json!({ "a": { "dataType": "Binary", "stringValue": "CANARY" } });
@@ -158,7 +158,7 @@ async fn an_event_of_another_service_is_a_guests_and_its_errors_text_is_not_logg
     assert_eq!(Diagnostic::from(error).error_message, "canary");
 }
 
-/// Its answer would be Lambda's, and so delete a batch of which nobody knows what became of it.
+/// Its answer would go to Lambda, which would delete a batch with unknown outcomes.
 #[tokio::test]
 async fn a_batch_with_a_record_without_an_id_is_no_guests_and_fails_as_a_whole() {
     let whole = json!({ "eventSource": "aws:sqs", "body": "{}" });

@@ -1,8 +1,8 @@
-//! `LOG_DETAIL` and `LOG_LEVEL`: what is logged of what happens.
+//! `LOG_DETAIL` and `LOG_LEVEL`.
 
 use super::reader::Reader;
 
-/// What is logged; metrics are written whatever it says.
+/// The logging settings. Metrics are always written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Logging {
     pub detail: LogDetail,
@@ -12,10 +12,10 @@ pub struct Logging {
 /// `LOG_DETAIL`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogDetail {
-    /// `batches`: a line a batch, and one for each thing that somebody must act on.
+    /// `batches`: one line per batch, and one for each event that needs action.
     #[default]
     Batches,
-    /// `messages`: also a line for each message that is done, handed off or sent again.
+    /// `messages`: also a line for each message that is processed, handed off or re-sent.
     Messages,
 }
 
@@ -24,7 +24,7 @@ pub enum LogDetail {
 pub enum LogLevel {
     #[default]
     Info,
-    /// Only what somebody must act on, dead letters, and the batches' lines, which hold the metrics.
+    /// Only events that need action, dead letters, and the batches' lines, which hold the metrics.
     Warn,
 }
 
@@ -40,8 +40,8 @@ impl Logging {
         Some(Self { detail: detail?, level: level? })
     }
 
-    /// The same beside a user's own function, whose logger may have levels of its own.
-    pub(super) fn beside_own_function(reader: &mut Reader<'_>) -> Option<Self> {
+    /// Reads the settings with the user's own function, whose logger may use other levels.
+    pub(super) fn with_own_function(reader: &mut Reader<'_>) -> Option<Self> {
         let level = match reader.optional("LOG_LEVEL").as_deref() {
             Some("WARN") => LogLevel::Warn,
             _ => LogLevel::Info,

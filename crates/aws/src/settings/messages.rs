@@ -1,4 +1,4 @@
-//! Which messages are taken: `ENVELOPE`, and the schemas of those who deploy.
+//! The accepted messages: `ENVELOPE` and the user's schemas.
 
 use redeliver_core::message::plain::{IdAttribute, IdPointer, IdSources, PlainMessages};
 use redeliver_core::message::schema::{DataSchema, MessageSchema};
@@ -23,7 +23,9 @@ pub(super) fn schema(reader: &mut Reader<'_>) -> Option<MessageSchema> {
     for name in [ID_ATTRIBUTE, ID_POINTER, BODY_SCHEMA_PATH] {
         let unset = match reader.optional(name) {
             None => Ok(()),
-            Some(_) => Err("is for messages without an envelope: set ENVELOPE=optional, or remove it"),
+            Some(_) => {
+                Err("only applies to messages without an envelope: set ENVELOPE=optional, or remove it")
+            }
         };
         reader.check(name, unset);
     }
@@ -39,7 +41,7 @@ fn plain(reader: &mut Reader<'_>) -> Option<PlainMessages> {
     Some(PlainMessages { id: IdSources { attribute: attribute?, pointer: pointer? }, body: body? })
 }
 
-/// The schema in the file that a variable names; `None` inside if it names none.
+/// The schema in the file that a variable names; `Some(None)` if the variable is not set.
 fn schema_in(reader: &mut Reader<'_>, name: &str) -> Option<Option<DataSchema>> {
     let Some(path) = reader.optional(name) else {
         return Some(None);

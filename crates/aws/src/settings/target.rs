@@ -1,4 +1,4 @@
-//! The settings of the message-processor that calls `TARGET`.
+//! Settings of the message-processor's target.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::targets::{HandlerEvent, TargetAddress};
 /// The longest function timeout ("Lambda quotas").
 const TIMEOUT_SECONDS_MAX: u64 = 900;
 
-/// Settings that only the message processor without a handler of its own needs.
+/// Settings of a message-processor that calls `TARGET`.
 #[derive(Debug)]
 pub struct TargetSettings {
     pub address: TargetAddress,
@@ -21,7 +21,7 @@ pub struct TargetSettings {
 }
 
 impl MessageProcessorSettings {
-    /// Reads the settings of the message processor that calls `TARGET`.
+    /// Reads the settings of a message-processor that calls `TARGET`.
     ///
     /// # Errors
     /// All that is missing or wrong.
@@ -35,18 +35,18 @@ impl MessageProcessorSettings {
     }
 }
 
-/// Settings that only the message processor around a user's own function has.
+/// Settings of a message-processor with the user's own function.
 #[derive(Debug)]
 pub struct OwnFunctionSettings {
     /// `HANDLER_EVENT`.
     pub handler_event: HandlerEvent,
-    /// `REDELIVER_NEXT_WRAPPER`: another wrapper script, which starts the function's runtime.
+    /// `REDELIVER_NEXT_WRAPPER`: another wrapper script for the function's runtime.
     pub next_wrapper: Option<String>,
 }
 
 impl MessageProcessorSettings {
-    /// Reads the settings of the message processor around a user's own function. `MAX_CONCURRENCY` is none of
-    /// them: the function has one invocation at a time.
+    /// Reads the settings of a message-processor with the user's own function. It ignores `MAX_CONCURRENCY`: the
+    /// function has one invocation at a time.
     ///
     /// # Errors
     /// All that is missing or wrong.
@@ -59,7 +59,7 @@ impl MessageProcessorSettings {
             reader.optional("HANDLER_EVENT").map_or(Ok(HandlerEvent::Record), |text| text.parse());
         let handler_event = reader.check("HANDLER_EVENT", handler_event);
         let next_wrapper = reader.optional("REDELIVER_NEXT_WRAPPER");
-        let logging = Logging::beside_own_function(reader);
+        let logging = Logging::with_own_function(reader);
         let max_concurrency = handler_event.map_or(NonZeroUsize::MIN, HandlerEvent::concurrency);
         let settings = Self::with(reader, max_concurrency, logging);
         Some((settings?, OwnFunctionSettings { handler_event: handler_event?, next_wrapper }))

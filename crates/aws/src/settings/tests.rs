@@ -45,8 +45,8 @@ fn all_that_is_wrong_is_named_in_one_message_without_secrets() {
     let error = reader(&variables).read(MessageProcessorSettings::with_target).unwrap_err().to_string();
     for line in [
         "- INTERMEDIATE_DLQ_URL is not a queue's URL",
-        "- ANNOTATION_QUEUE_URL is a FIFO queue's URL: FIFO queues cannot delay single messages",
-        "- TARGET has credentials inside",
+        "- ANNOTATION_QUEUE_URL is a FIFO queue's URL: FIFO queues cannot delay individual messages",
+        "- TARGET contains credentials",
         "- MAX_CONCURRENCY is not a whole number from 1 to 10000",
         "- TARGET_TIMEOUT_SECONDS is not a whole number from 1 to 900",
         "- TARGET_ALLOW_HTTP is neither true nor false",
@@ -68,9 +68,9 @@ fn who_re_sends_is_nobody_known_or_a_list_of_roles() {
             ("ANNOTATION_QUEUE_URL", annotation.as_str()),
         ];
         let variables: Vec<_> = queues.into_iter().chain(ids.map(|ids| ("RESEND_SENDER_IDS", ids))).collect();
-        let told = |error: SettingsError| error.to_string();
-        let retrier = reader(&variables).read(FailedMessageProcessorSettings::read).map_err(told);
-        let processor = reader(&variables).read(MessageProcessorSettings::read).map_err(told);
+        let text = |error: SettingsError| error.to_string();
+        let retrier = reader(&variables).read(FailedMessageProcessorSettings::read).map_err(text);
+        let processor = reader(&variables).read(MessageProcessorSettings::read).map_err(text);
         assert_eq!(retrier.as_ref().err(), processor.as_ref().err());
         assert_eq!(
             retrier.as_ref().ok().map(|settings| &settings.resenders),
@@ -338,7 +338,7 @@ fn what_is_not_set_has_its_default() {
     assert_eq!(target.headers_secret_arn, None);
 }
 
-/// What people, scripts and attackers put into a variable: nothing, something close to right, anything.
+/// Values of variables: empty, almost valid, and arbitrary.
 fn any_value() -> impl Strategy<Value = String> {
     const LIKELY: [&str; 32] = [
         "",
@@ -451,7 +451,7 @@ proptest! {
     }
 }
 
-/// What both functions that read messages say of these variables.
+/// The problems that both functions that read messages report for these variables.
 fn of_messages(variables: &[(&str, &str)]) -> Result<MessageSchema, String> {
     let (source, intermediate, annotation) = (queue("source"), queue("intermediate"), queue("annotation"));
     let queues = [
@@ -502,8 +502,9 @@ fn what_is_wrong_with_the_settings_of_plain_messages_is_said() {
     let error =
         wrong(&[("MESSAGE_ID_ATTRIBUTE", "Id"), ("MESSAGE_ID_POINTER", "/id"), ("BODY_SCHEMA_PATH", "x")]);
     for name in ["MESSAGE_ID_ATTRIBUTE", "MESSAGE_ID_POINTER", "BODY_SCHEMA_PATH"] {
-        let line =
-            format!("- {name} is for messages without an envelope: set ENVELOPE=optional, or remove it");
+        let line = format!(
+            "- {name} only applies to messages without an envelope: set ENVELOPE=optional, or remove it"
+        );
         assert!(error.contains(&line), "{line} in {error}");
     }
     assert!(
@@ -537,7 +538,7 @@ fn beside_a_users_own_function_its_variables_are_its_own() {
     let error = read(&[("HANDLER_EVENT", "records"), ("LOG_DETAIL", "all")]).unwrap_err().to_string();
     assert_eq!(
         error,
-        "the function cannot start; its environment variables are not right:\n\
+        "the function cannot start; its environment variables are invalid:\n\
          - HANDLER_EVENT is neither record nor batch\n\
          - LOG_DETAIL is neither batches nor messages; set it to one of them"
     );

@@ -1,4 +1,4 @@
-//! Between our messages and the SDK's.
+//! Converts between our messages and the SDK's.
 
 use aws_sdk_sqs::error::BuildError;
 use aws_sdk_sqs::primitives::Blob;
@@ -12,7 +12,7 @@ use redeliver_core::ports::{EntryError, Fault, Unreadable};
 
 use crate::received::{NotUnderstood, RawMessage, attribute};
 
-/// Entries whose ids are their places.
+/// Entries whose ids are their indexes.
 pub(super) fn send_entries(batch: Batch<'_>) -> Result<Vec<SendMessageBatchRequestEntry>, EntryError> {
     let entries = batch.entries().iter().enumerate();
     entries
@@ -46,7 +46,7 @@ fn attribute_value(attribute: &Attribute) -> Result<MessageAttributeValue, Build
     }
 }
 
-/// What is raw of a message if it cannot be [`received`].
+/// The ids of a message that cannot be [`received`].
 pub(super) fn unreadable(message: &Message) -> Unreadable {
     Unreadable {
         sqs_message_id: message.message_id.clone().unwrap_or_default(),

@@ -13,7 +13,7 @@ pub struct SqsService {
 }
 
 impl SqsService {
-    /// The account and region of `client`.
+    /// Creates queues in the account and region of `client`.
     #[must_use]
     pub fn new(client: Client) -> Self {
         Self { client }

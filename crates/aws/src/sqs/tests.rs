@@ -1,4 +1,4 @@
-//! Against a scripted server that answers AWS JSON 1.0: what SQS may say, and what it may leave out.
+//! Tests against a scripted server that speaks AWS JSON 1.0, with all that SQS may answer or omit.
 
 mod receiving;
 mod sending;
@@ -31,7 +31,7 @@ fn answer(body: &Value) -> Answer {
     Answer::new(200, &[("content-type", "application/x-amz-json-1.0")], &body.to_string())
 }
 
-/// An error of the whole request, whose own text is not ours to repeat.
+/// An error of the whole request, whose text must not be repeated.
 fn refusal(status: u16, code: &str) -> Answer {
     let body = json!({ "__type": format!("com.amazonaws.sqs#{code}"), "message": "CANARY" });
     Answer::new(status, &[("content-type", "application/x-amz-json-1.0")], &body.to_string())
@@ -45,7 +45,7 @@ fn seconds(seconds: u64) -> VisibilitySeconds {
     VisibilitySeconds::new(seconds).unwrap()
 }
 
-/// The name of the called operation, of requests as AWS JSON 1.0 has them.
+/// The operation of each request.
 fn operation(request: &crate::tests::loopback::Request) -> String {
     assert_eq!(request.line, "POST / HTTP/1.1");
     assert_eq!(request.header("content-type"), ["application/x-amz-json-1.0"]);

@@ -17,11 +17,11 @@ use crate::targets::{
     SecretHeaders, Target, TargetAddress,
 };
 
-/// The message-processor's target; a URL's headers are read from their secret. `observer` learns it if they cannot be
-/// read again later.
+/// The message-processor's target. A URL's headers are read from their secret, and `observer` gets an event if they
+/// cannot be refreshed later.
 ///
 /// # Errors
-/// If the secret cannot be used.
+/// If the secret is unusable.
 pub async fn target(
     config: &SdkConfig,
     settings: TargetSettings,
@@ -42,16 +42,16 @@ pub async fn target(
     })
 }
 
-/// The user's own function in Lambda, which `command` runs: it has begun. If it ends at its start, so does this process, as
-/// the function's own would.
+/// Starts the user's own function in Lambda with `command`, and waits until it is ready. If it ends at its start, this
+/// process exits, too, as the function's own would.
 ///
 /// # Errors
-/// The command cannot be run.
+/// If the command cannot be run.
 pub async fn own_function(
     command: Command,
     settings: OwnFunctionSettings,
 ) -> Result<Arc<OwnFunction>, StartError> {
-    // A program that is none for Lambda would never ask for an invocation.
+    // Outside Lambda, a program that is not a Lambda runtime would never ask for an invocation.
     started_by_lambda()?;
     let command = command.wrapped(settings.next_wrapper);
     let program = command.program.display().to_string();
@@ -63,7 +63,7 @@ pub async fn own_function(
         stderr::line(format_args!("error: {program} ended at its start: {}", ended.how()));
         process::exit(ended.status.and_then(|status| status.code()).unwrap_or(1));
     }
-    // Lambda sends it where there is an extension; a process with children of its own must pass it on.
+    // Lambda sends SIGTERM if there is an extension; the child processes must get it, too.
     let mut terminations = signal(SignalKind::terminate())?;
     let ended = Arc::clone(&function);
     tokio::spawn(async move {

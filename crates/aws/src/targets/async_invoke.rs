@@ -1,4 +1,4 @@
-//! Lambda functions that are invoked without waiting for their answer.
+//! Asynchronous invocations of Lambda functions.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ use super::lambda_client::{LambdaClient, region_of};
 use super::refused_payload::RefusedPayload;
 use crate::SystemClock;
 
-/// "Invoke", AWS Lambda API Reference: the status of a queued event.
+/// The status of a queued event ("Invoke", AWS Lambda API Reference).
 const ACCEPTED: i32 = 202;
 
 /// Lambda's `Invoke` with invocation type `Event`.
@@ -25,8 +25,8 @@ pub struct LambdaInvoker<C = SystemClock> {
 }
 
 impl LambdaInvoker {
-    /// The SDK does not retry, and waits as long as it is asked to: what has no answer is received again, and an event
-    /// that was queued would be queued twice.
+    /// Neither retries nor times out: an event that was queued without a response in time would be queued twice, since
+    /// its message is received again.
     #[must_use]
     pub fn new(config: &SdkConfig) -> Self {
         Self { client: LambdaClient::new(config, None, SystemClock) }
@@ -55,7 +55,7 @@ impl<C: Clock + Clone + fmt::Debug + 'static> AsyncInvoker for LambdaInvoker<C> 
     }
 }
 
-/// Only what is wrong with the payload itself stays wrong: [`RefusedPayload`].
+/// Only errors of the payload itself are permanent: [`RefusedPayload`].
 fn not_invoked(error: &SdkError<InvokeError>) -> NotInvoked {
     let code = match error {
         SdkError::ServiceError(answer) => {

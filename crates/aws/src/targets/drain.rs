@@ -1,5 +1,5 @@
-//! The ends of answers, which nobody reads: the head has decided. They are taken while calls go on, so that a
-//! connection can be used again and no outcome waits.
+//! Reads response bodies to their end in the background, so that connections can be reused. The head of a response
+//! decides the outcome, which never waits for the body.
 
 use std::future::Future;
 use std::pin::pin;
@@ -12,12 +12,13 @@ use tokio::sync::Semaphore;
 
 use crate::SystemClock;
 
-/// A longer answer costs its connection instead.
+/// The time limit of one body; a slower one loses its connection.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(1);
-/// At the same time: each holds a connection, and a Lambda function has 1,024 file descriptors ("Lambda quotas").
+/// Maximum number of concurrent drains: each holds a connection, and a Lambda function has 1,024 file descriptors
+/// ("Lambda quotas").
 const DRAINS_MAX: usize = 64;
 
-/// Takes the ends of answers.
+/// Drains response bodies.
 #[derive(Clone, Debug)]
 pub(super) struct Drains<C = SystemClock> {
     clock: C,
@@ -29,9 +30,9 @@ impl<C: Clock + Clone + 'static> Drains<C> {
         Self { clock, free: Arc::new(Semaphore::new(DRAINS_MAX)) }
     }
 
-    /// Takes what `body` reads, in a task of its own: it ends with the body, after [`TIMEOUT`], or with the process.
+    /// Reads `body` in a task of its own that ends with the body, after [`TIMEOUT`], or with the process.
     pub(super) fn drain(&self, body: impl Future<Output = ()> + Send + 'static) {
-        // With no place left the body is dropped, which closes its connection: an outcome never waits for a drain.
+        // Without a free place the body is dropped, which closes its connection.
         let Ok(place) = Arc::clone(&self.free).try_acquire_owned() else { return };
         let clock = self.clock.clone();
         tokio::spawn(async move {
@@ -41,9 +42,8 @@ impl<C: Clock + Clone + 'static> Drains<C> {
     }
 }
 
-/// To be awaited before a call. The runtime looks at its sockets meanwhile, and at what is left of the last answers: no
-/// request is written to a connection that was closed while this thread was busy or frozen, and one that is free by now
-/// is used again.
+/// Await this before a call: it lets the runtime notice connections that were closed while this thread was busy or
+/// frozen, so that no request is written to them, and finish drains whose connections can be reused.
 pub(super) async fn settle_connections() {
     tokio::task::yield_now().await;
 }

@@ -1,4 +1,4 @@
-//! The target's own headers, from a secret.
+//! The headers for an HTTP target, from a secret.
 
 mod secret;
 
@@ -10,11 +10,11 @@ use thiserror::Error;
 
 pub use secret::SecretHeaders;
 
-/// Headers for every request to the target; their values are secret.
+/// Headers of every request to the target. Their values are secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Headers(pub(super) HeaderMap);
 
-/// Why the secret cannot be used. Never holds a value.
+/// The problem of an unusable secret, without values from it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum HeadersError {
     /// Secrets Manager's error code.
@@ -25,24 +25,24 @@ pub enum HeadersError {
     /// Not an object of strings.
     #[error("the secret of TARGET_HEADERS_SECRET_ARN is not a JSON object of header names and string values")]
     NotAnObject,
-    /// A name that HTTP does not allow. It is not repeated: somebody may have taken the value for the name.
+    /// A name that HTTP does not allow. It is not shown: name and value may be swapped.
     #[error("the secret of TARGET_HEADERS_SECRET_ARN has a header whose name HTTP does not allow")]
     NotAName,
-    /// A value that HTTP does not allow, a line break above all.
+    /// A value that HTTP does not allow, such as a line break.
     #[error(
         "the secret of TARGET_HEADERS_SECRET_ARN gives {0} a value with a line break or another control character"
     )]
     NotAValue(HeaderName),
-    /// HTTP takes upper and lower case for the same.
+    /// A name that occurs twice, ignoring case as HTTP does.
     #[error("the secret of TARGET_HEADERS_SECRET_ARN has the header {0} twice")]
     Twice(HeaderName),
-    /// Ours, or the connection's.
+    /// A header that redeliver or HTTP sets.
     #[error("the secret of TARGET_HEADERS_SECRET_ARN sets {0}, which redeliver or HTTP itself sets")]
     Reserved(HeaderName),
 }
 
 impl HeadersError {
-    /// What is wrong in a word, without a name from the secret: for logs.
+    /// A code for logs, without names from the secret.
     fn code(&self) -> &str {
         match self {
             Self::Unreadable(code) => code,
@@ -55,7 +55,7 @@ impl HeadersError {
     }
 }
 
-/// What redeliver or HTTP itself sets: the request's meaning, its framing and its connection.
+/// Headers that redeliver or HTTP itself sets.
 const RESERVED: [&str; 15] = [
     "accept-encoding",
     "connection",
@@ -73,14 +73,14 @@ const RESERVED: [&str; 15] = [
     "transfer-encoding",
     "upgrade",
 ];
-/// Ours, also those that are still to come.
+/// The prefix of redeliver's present and future headers.
 const RESERVED_PREFIX: &str = "x-redeliver-";
 
 impl Headers {
     /// Reads the secret's text.
     ///
     /// # Errors
-    /// Which header is wrong.
+    /// If the text is not a JSON object of valid headers.
     pub fn parse(secret: &str) -> Result<Self, HeadersError> {
         let Named(named) = serde_json::from_str(secret).map_err(|_| HeadersError::NotAnObject)?;
         let mut headers = HeaderMap::new();
@@ -101,7 +101,7 @@ impl Headers {
     }
 }
 
-/// The members of an object of strings, also those that have the same name.
+/// The members of an object of strings, including duplicates.
 struct Named(Vec<(String, String)>);
 
 impl<'de> Deserialize<'de> for Named {

@@ -1,4 +1,4 @@
-//! An HTTP endpoint.
+//! An HTTP endpoint as the target.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -20,10 +20,10 @@ use super::drain::{Drains, settle_connections};
 use super::{CONNECT_TIMEOUT, Headers, IDLE_TIMEOUT, SecretHeaders, retry_after};
 use crate::SystemClock;
 
-/// Bytes of an answer's body that are taken at most, so that its connection can be used again.
+/// Bytes of a response body that are read at most to reuse its connection.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
-/// An HTTP endpoint: POST of the body's bytes; the status is the outcome.
+/// An HTTP endpoint that each body is POSTed to; the status decides the outcome.
 pub struct HttpTarget<C = SystemClock> {
     client: Client,
     url: Url,
@@ -32,22 +32,22 @@ pub struct HttpTarget<C = SystemClock> {
     drains: Drains<C>,
 }
 
-/// Where the headers of a target's own come from.
+/// The source of additional headers.
 #[derive(Debug)]
 pub enum HeaderSource<C = SystemClock> {
-    /// They are always the same.
+    /// Constant headers.
     Fixed(Headers),
     /// A secret, which may be rotated.
     Secret(SecretHeaders<C>),
 }
 
 impl HttpTarget {
-    /// `timeout` is for a whole call, the connection included.
+    /// `timeout` limits a whole call, including the connection.
     ///
     /// # Errors
     /// If the machine's certificates cannot be loaded.
     pub fn new(url: Url, headers: HeaderSource, timeout: Duration) -> Result<Self, reqwest::Error> {
-        let client = careful(Client::builder(), timeout).build()?;
+        let client = hardened(Client::builder(), timeout).build()?;
         Ok(Self::with_clock(client, url, headers, SystemClock))
     }
 }
@@ -58,7 +58,7 @@ impl<C: Clock + Clone + 'static> HttpTarget<C> {
         Self { client, url, headers, clock, drains }
     }
 
-    /// One request. Its outcome is there with the answer's head.
+    /// Makes one request. The head of the response decides the outcome.
     async fn call(&self, message: &Message<'_>, headers: &Headers) -> Result<(), HandlerError> {
         settle_connections().await;
         let response = self
@@ -72,15 +72,15 @@ impl<C: Clock + Clone + 'static> HttpTarget<C> {
             .send()
             .await
             .map_err(|error| no_response(&error))?;
-        // The status is the answer. To wait for the body could turn a success into a timeout, and so into a copy.
+        // Waiting for the body could turn a success into a timeout, and so into a duplicate.
         let outcome = outcome(response.status(), response.headers(), self.clock.now());
         self.drains.drain(read_to_end(response));
         outcome
     }
 
-    /// The call again, if the secret has other headers than those that were refused. The target has refused the request
-    /// and not handled it, so this is no copy, and a rotation spends no attempt. What `end` cuts off is not known; the
-    /// refusal is, and stays.
+    /// Calls again if the secret now has other headers than the refused ones. The target did not handle the refused
+    /// request, so this is not a duplicate, and a rotation spends no attempt. `None` keeps the refusal, also if `end`
+    /// cuts off the call.
     async fn call_again(
         &self,
         message: &Message<'_>,
@@ -89,7 +89,7 @@ impl<C: Clock + Clone + 'static> HttpTarget<C> {
         error: &HandlerError,
         end: Timestamp,
     ) -> Option<Result<(), HandlerError>> {
-        // Without this a call that may take its own whole timeout would be begun at the very end.
+        // Otherwise a call with its whole timeout could begin at the very end.
         let time = until(self.clock.now(), end);
         if time.is_zero() {
             return None;
@@ -110,12 +110,12 @@ impl<C: Clock + Clone + 'static> HttpTarget<C> {
     }
 }
 
-/// A client that goes where the URL says and nowhere else, and waits for nothing for long.
-fn careful(client: ClientBuilder, timeout: Duration) -> ClientBuilder {
+/// A client that only connects to the URL, without redirects, proxies or retries, and with timeouts.
+fn hardened(client: ClientBuilder, timeout: Duration) -> ClientBuilder {
     client
         .redirect(Policy::none())
         .no_proxy()
-        .retry(reqwest::retry::never()) // the policy retries, with what it has learnt
+        .retry(reqwest::retry::never()) // the policy retries
         .resolve_to_addrs("localhost", &LOOPBACK)
         .tls_version_min(tls::Version::TLS_1_2)
         .pool_idle_timeout(IDLE_TIMEOUT)
@@ -124,14 +124,14 @@ fn careful(client: ClientBuilder, timeout: Duration) -> ClientBuilder {
         .user_agent(concat!("redeliver/", env!("CARGO_PKG_VERSION")))
 }
 
-/// `localhost` may be plain HTTP, so it is this machine whatever a name server says (RFC 6761, section 6.3). The port
-/// is the URL's.
+/// The addresses of `localhost`, which allows plain HTTP and so must not depend on a name server (RFC 6761, section
+/// 6.3). The port comes from the URL.
 const LOOPBACK: [SocketAddr; 2] = [
     SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0),
     SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), 0),
 ];
 
-/// Without the path and the query, which may hold a key.
+/// Shows neither path nor query, which may contain a key.
 impl<C> fmt::Debug for HttpTarget<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let origin = self.url.origin().ascii_serialization();
@@ -164,13 +164,13 @@ impl<C: Clock + Clone + 'static> HttpTarget<C> {
     }
 }
 
-/// The answer of a target whose key is another one by now. One that asks for a delay is not called again at once: a
-/// client that calls too often gets a 403 of some gateways.
+/// True for a response that suggests a rotated key. A target that asks for a delay is not called again at once: some
+/// gateways answer 403 to clients that call too often.
 fn is_refusal(error: &HandlerError) -> bool {
     matches!(error.error_type, ErrorType::HttpStatus(401 | 403)) && error.kind == FailureKind::Transient
 }
 
-/// What a producer sends plain may be anything.
+/// The content type: JSON, unless a message without an envelope is not JSON.
 fn content_type(message: &Message<'_>) -> &'static str {
     match message.form {
         Form::Plain { .. } if !value::is_json(message.body) => "text/plain; charset=utf-8",
@@ -190,22 +190,22 @@ fn outcome(status: StatusCode, headers: &HeaderMap, now: Timestamp) -> Result<()
         HandlerError::transient(error_type, details)
     };
     let header = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok());
-    // A target that says when to call again wants another call, whatever its status (413: RFC 9110, section 15.5.14).
+    // `Retry-After` asks for another call with any status (413: RFC 9110, section 15.5.14).
     match header.and_then(|value| retry_after::parse(value, now)) {
         Some(delay) => Err(error.retry_after(delay)),
         None => Err(error),
     }
 }
 
-/// Only a status that blames the message itself, which no retry can change. All other failures may pass, and to give a
-/// message up for one of them would empty the queue into the final DLQ: a redirect to a maintenance page, a rotated
-/// key. docs/handlers.md has the reason for each status.
+/// True for a status that blames the message itself. All other failures may pass (a redirect to a maintenance page, a
+/// rotated key); giving messages up for them would empty the queue into the final DLQ. docs/handlers.md has the reason
+/// for each status.
 fn is_permanent(status: StatusCode) -> bool {
     let may_pass = matches!(status.as_u16(), 401 | 403 | 407 | 408 | 409 | 421 | 423 | 424 | 425 | 429);
     status.is_client_error() && !may_pass
 }
 
-/// A long answer costs its connection.
+/// Reads the body up to the limit; a longer one loses its connection.
 async fn read_to_end(mut response: Response) {
     let mut read = 0;
     while let Ok(Some(chunk)) = response.chunk().await {
@@ -216,7 +216,8 @@ async fn read_to_end(mut response: Response) {
     }
 }
 
-/// The error's own text may hold the URL, whose query may hold a key: it is not used.
+/// The outcome without a response. The error's own text is not used, since it may contain the URL, and so a key in its
+/// query.
 fn no_response(error: &reqwest::Error) -> HandlerError {
     if error.is_timeout() {
         HandlerError::transient("Http.Timeout", "the target did not answer in time")

@@ -1,4 +1,4 @@
-//! A Lambda function.
+//! A Lambda function as the target.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -31,7 +31,7 @@ pub struct LambdaTarget<C = SystemClock> {
 }
 
 impl LambdaTarget {
-    /// `timeout` is for a whole call. The SDK does not retry: the policy does.
+    /// `timeout` limits a whole call. The SDK does not retry; the policy does.
     #[must_use]
     pub fn new(config: &SdkConfig, arn: String, timeout: Duration) -> Self {
         Self::with_clock(config, arn, timeout, SystemClock)
@@ -66,7 +66,7 @@ impl<C: Clock + Clone + fmt::Debug + 'static> Handler for LambdaTarget<C> {
     }
 }
 
-/// A payload is JSON: what is none arrives as a JSON string.
+/// The payload, which must be JSON: any other body becomes a JSON string.
 fn payload<'a>(message: &Message<'a>) -> Cow<'a, str> {
     match message.form {
         Form::Plain { .. } if !value::is_json(message.body) => {
@@ -76,7 +76,8 @@ fn payload<'a>(message: &Message<'a>) -> Cow<'a, str> {
     }
 }
 
-/// What an HTTP target gets as headers, for a message whose body does not say it ("Invoke", AWS Lambda API Reference).
+/// The client context with the values that an HTTP target gets as headers, for messages without an envelope ("Invoke",
+/// AWS Lambda API Reference).
 pub(super) fn client_context(message: &Message<'_>) -> Option<String> {
     let Form::Plain { .. } = message.form else { return None };
     let custom = serde_json::json!({
@@ -86,7 +87,7 @@ pub(super) fn client_context(message: &Message<'_>) -> Option<String> {
     Some(serde_json::json!({ "custom": custom }).to_string())
 }
 
-/// "Handle errors in …": a function error's payload is `{"errorType":…,"errorMessage":…}`.
+/// Parses the payload of a function error, `{"errorType":…,"errorMessage":…}` (AWS Lambda Developer Guide).
 fn function_error(payload: &[u8]) -> HandlerError {
     #[derive(Default, Deserialize)]
     #[serde(default, rename_all = "camelCase")]
@@ -99,7 +100,7 @@ fn function_error(payload: &[u8]) -> HandlerError {
     HandlerError::transient(error_type, error_message.unwrap_or_default())
 }
 
-/// Only what is wrong with the payload itself is permanent: [`RefusedPayload`].
+/// Only errors of the payload itself are permanent: [`RefusedPayload`].
 fn not_invoked(error: &SdkError<InvokeError>, now: Timestamp) -> HandlerError {
     match error {
         SdkError::TimeoutError(_) => {
@@ -125,7 +126,7 @@ fn not_invoked(error: &SdkError<InvokeError>, now: Timestamp) -> HandlerError {
                 _ => "Lambda.Service",
             };
             let error = HandlerError::transient(error_type, details);
-            // Of a throttled function ("Invoke", AWS Lambda API Reference).
+            // A throttled function has this header ("Invoke", AWS Lambda API Reference).
             match answer.raw().headers().get("retry-after").and_then(|value| retry_after::parse(value, now)) {
                 Some(delay) => error.retry_after(delay),
                 None => error,

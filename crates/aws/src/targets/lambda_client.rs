@@ -1,4 +1,4 @@
-//! What targets and asynchronous invocations have in common: a client of Lambda's API that makes one request a call.
+//! The client of Lambda's API for targets and asynchronous invocations, which makes one request per call.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -19,15 +19,15 @@ use super::drain::Drains;
 use super::{CONNECT_TIMEOUT, IDLE_TIMEOUT};
 use crate::http_client;
 
-/// Lambda's client. The SDK does not retry: who calls has a better way.
+/// A client without retries, since its callers retry.
 pub(super) struct LambdaClient<C> {
     clock: C,
-    /// And when it was last asked for.
+    /// The client and the time of its last use.
     client: Mutex<(Client, Timestamp)>,
 }
 
 impl<C: Clock + Clone + fmt::Debug + 'static> LambdaClient<C> {
-    /// `timeout` is for a whole request; without one it is the caller who ends the waiting.
+    /// `timeout` limits a whole request; without it the caller must.
     pub(super) fn new(config: &SdkConfig, timeout: Option<Duration>, clock: C) -> Self {
         let connect_timeout = timeout.map_or(CONNECT_TIMEOUT, |timeout| CONNECT_TIMEOUT.min(timeout));
         let mut timeouts = TimeoutConfig::builder().connect_timeout(connect_timeout);
@@ -45,8 +45,8 @@ impl<C: Clock + Clone + fmt::Debug + 'static> LambdaClient<C> {
         self.clock.now()
     }
 
-    /// The client. After a pause, such as a freeze, it is a new one with new connections: the SDK keeps idle ones for
-    /// 90 s, by a clock that may stand still in a freeze, and a request on one that is dead would spend an attempt.
+    /// The client, with new connections after a pause such as a freeze. The SDK keeps idle connections for 90 s, by a
+    /// clock that may stop in a freeze, and a request on a dead connection would spend an attempt.
     pub(super) fn get(&self) -> Client {
         let now = self.clock.now();
         let mut client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
@@ -60,7 +60,7 @@ impl<C: Clock + Clone + fmt::Debug + 'static> LambdaClient<C> {
     }
 }
 
-/// `arn:PARTITION:lambda:REGION:…`: the function may live in another region than this one.
+/// The region in a function's ARN (`arn:PARTITION:lambda:REGION:…`), which may differ from ours.
 pub(super) fn region_of(function_arn: &str) -> Option<Region> {
     function_arn.split(':').nth(3).map(|region| Region::new(region.to_owned()))
 }
@@ -71,8 +71,8 @@ impl<C> fmt::Debug for LambdaClient<C> {
     }
 }
 
-/// Gives the SDK an empty body if the answer's head has said all that is asked: it would wait for the body otherwise,
-/// and an outcome that is known could be lost.
+/// Gives the SDK an empty body if the head of the response decides the outcome: otherwise it would wait for the body,
+/// and a known outcome could be lost.
 #[derive(Debug)]
 struct HeadDecides<C>(Drains<C>);
 
@@ -88,8 +88,8 @@ impl<C: Clock + Clone + fmt::Debug + 'static> Intercept for HeadDecides<C> {
         _config: &mut ConfigBag,
     ) -> Result<(), BoxError> {
         let answer = context.response_mut();
-        // "Invoke", AWS Lambda API Reference: a failed function has `X-Amz-Function-Error`, and its body says why; a
-        // request that Lambda refuses has its code in `x-amzn-ErrorType`, and only the text for people is in its body.
+        // A failed function has `X-Amz-Function-Error` and the error in the body; a refused request has its code in
+        // `x-amzn-ErrorType` and only a message in the body ("Invoke", AWS Lambda API Reference).
         let has_decided = if answer.status().is_success() {
             answer.headers().get("x-amz-function-error").is_none()
         } else {

@@ -1,4 +1,4 @@
-//! A user's own function, in any language, as the target: its runtime is our child, and we are its Runtime API.
+//! The user's own function, in any language, as the target: its runtime is a child process and uses our Runtime API.
 
 mod answer;
 mod event;
@@ -24,13 +24,13 @@ pub use processes::{Ended, Processes};
 use super::invoke::client_context;
 use crate::lambda::{Context, Diagnostic, Guest};
 
-/// The event of one invocation of the handler: `HANDLER_EVENT`.
+/// The event that the handler gets: `HANDLER_EVENT`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HandlerEvent {
     /// An SQS event with one record.
     #[default]
     Record,
-    /// An SQS event with all records that may be called.
+    /// An SQS event with all records of the batch that are due.
     Batch,
 }
 
@@ -47,7 +47,7 @@ impl FromStr for HandlerEvent {
 }
 
 impl HandlerEvent {
-    /// Calls to begin at the same time: a function has one invocation at a time, of one record or of all.
+    /// Concurrent calls: a function has one invocation at a time, with one record or with all.
     #[must_use]
     pub const fn concurrency(self) -> NonZeroUsize {
         match self {
@@ -57,38 +57,38 @@ impl HandlerEvent {
     }
 }
 
-/// A user's function: each message, or all of a batch, is an SQS event for its handler, whose answer says what became of
-/// each.
+/// The user's function: its handler gets an SQS event with one message or with a batch, and its answer decides each
+/// outcome.
 #[derive(Debug)]
 pub struct OwnFunction<R = Processes> {
-    /// Runs its code.
+    /// Runs the function's code.
     pub runtime: R,
     handler_event: HandlerEvent,
-    /// Records whose calls began together, in one invocation.
+    /// Records whose calls began together and share an invocation.
     together: Mutex<Vec<Waiting>>,
 }
 
-/// Runs a user's function: an event in, an answer out.
+/// Runs the user's function: takes an event, returns an answer.
 pub trait Runtime: Send + Sync {
-    /// Calls the handler. Dropping it ends the call.
+    /// Calls the handler. Dropping the future ends the call.
     ///
     /// # Errors
-    /// If the handler has not answered; the error says why.
+    /// If the handler has not answered.
     fn call(&self, event: Event<'_>) -> impl Future<Output = Result<Answer, HandlerError>> + Send;
 }
 
-/// One invocation of a user's function.
+/// One invocation of the user's function.
 #[derive(Clone, Debug)]
 pub struct Event<'a> {
     /// The event itself.
     pub json: String,
-    /// The X-Ray header of its message; else that of Lambda's invocation.
+    /// The message's X-Ray header; `None` for that of Lambda's invocation.
     pub trace_id: Option<&'a str>,
-    /// JSON.
+    /// The client context as JSON.
     pub client_context: Option<&'a str>,
-    /// Lambda's, of an event that is passed on; else a new one.
+    /// Lambda's request id of an event that is passed on; `None` for a new id.
     pub request_id: Option<&'a str>,
-    /// When it must be over.
+    /// The deadline.
     pub end: Timestamp,
 }
 
@@ -101,15 +101,15 @@ impl Event<'_> {
 /// A record of an invocation that is about to begin.
 #[derive(Debug)]
 struct Waiting {
-    /// Its batch's: another batch of the same process has another one.
+    /// The batch's deadline, which also identifies the batch.
     end: Timestamp,
     sqs_message_id: String,
     record: String,
     answer: oneshot::Sender<Result<(), HandlerError>>,
 }
 
-/// The first of the calls that begin together waits for the others. If it is broken off meanwhile, so are they: nobody else
-/// would make their invocation.
+/// Held by the first of the calls that begin together while it waits for the others. If it is dropped, their records
+/// are removed, since no other call would make their invocation.
 struct Gathering<'a> {
     together: &'a Mutex<Vec<Waiting>>,
     end: Timestamp,
@@ -129,13 +129,13 @@ impl Drop for Gathering<'_> {
 }
 
 impl<R: Runtime> OwnFunction<R> {
-    /// The function that `runtime` runs.
+    /// A function with this runtime.
     #[must_use]
     pub fn new(runtime: R, handler_event: HandlerEvent) -> Self {
         Self { runtime, handler_event, together: Mutex::default() }
     }
 
-    /// Calls to begin at the same time.
+    /// Concurrent calls.
     #[must_use]
     pub const fn concurrency(&self) -> NonZeroUsize {
         self.handler_event.concurrency()
@@ -152,7 +152,7 @@ impl<R: Runtime> OwnFunction<R> {
         outcome(&answer, &invocation.record.sqs_message_id)
     }
 
-    /// All calls that begin at the same time make one invocation, and the first of them makes it.
+    /// Combines all calls that begin together into one invocation, which the first of them makes.
     async fn call_together(&self, invocation: &Invocation<'_>) -> Result<(), HandlerError> {
         let (answer, answered) = oneshot::channel();
         let sqs_message_id = invocation.record.sqs_message_id.clone();
@@ -165,7 +165,7 @@ impl<R: Runtime> OwnFunction<R> {
         };
         if is_first {
             let gathering = Gathering { together: &self.together, end };
-            // The others have their turn before this one goes on.
+            // Lets the other calls add their records.
             yield_now().await;
             let records = gathering.records();
             drop(gathering);
@@ -183,14 +183,14 @@ impl<R: Runtime> OwnFunction<R> {
             Err(error) => ids.iter().map(|_| Err(error.clone())).collect(),
         };
         for (waiting, outcome) in records.into_iter().zip(outcomes) {
-            // Who waited for it may have been broken off.
+            // The receiver is gone if its call was dropped.
             let _ = waiting.answer.send(outcome);
         }
     }
 }
 
 impl<R: Runtime> Handler for OwnFunction<R> {
-    /// The body is the event, as in an asynchronous invocation.
+    /// Passes the body as the event, as in an asynchronous invocation.
     async fn handle(&self, message: &Message<'_>) -> Result<(), HandlerError> {
         let answer = self.runtime.call(Event::new(message.body.to_owned(), Timestamp::MAX_UTC)).await?;
         outcome(&answer, "")

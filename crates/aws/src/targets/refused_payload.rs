@@ -1,19 +1,19 @@
-//! Which of Lambda's errors are of the payload, and so stay.
+//! Lambda's permanent errors, which blame the payload.
 
-/// Why Lambda will never take a payload.
+/// The reason why Lambda will never accept a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RefusedPayload {
-    /// It has more bytes than Lambda takes.
+    /// It exceeds Lambda's limit.
     TooLarge,
-    /// Lambda does not take it for JSON.
+    /// It is not JSON for Lambda.
     Invalid,
 }
 
 impl RefusedPayload {
-    /// By the error's code ("Invoke", AWS Lambda API Reference). All other errors may pass: throttles, the service's
-    /// own, and what somebody has to mend, which must not dead-letter all traffic meanwhile: rights, keys, a function
-    /// that is not there or not ready, its runtime, network and file systems. So may `UnsupportedMediaTypeException`:
-    /// the content type is the same for every message.
+    /// Classifies an error code ("Invoke", AWS Lambda API Reference). `None` for all other errors, which may pass:
+    /// throttles, errors of the service, and those that an operator has to fix (permissions, keys, a missing or
+    /// inactive function, its runtime, network and file systems), which must not dead-letter all traffic meanwhile.
+    /// `UnsupportedMediaTypeException` is one of them, since every message has the same content type.
     pub(super) fn of(code: &str) -> Option<Self> {
         match code {
             "RequestTooLargeException" | "SerializedRequestEntityTooLargeException" => Some(Self::TooLarge),
@@ -27,8 +27,7 @@ impl RefusedPayload {
 mod tests {
     use super::*;
 
-    /// All others that "Invoke" names, and what becomes of them when the operator has mended something or time has
-    /// passed.
+    /// All other errors of "Invoke", which time or an operator may fix.
     const MAY_PASS: [&str; 42] = [
         "AccessDeniedException",
         "CodeArtifactUserDeletedException",

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use redeliver_core::message::Timestamp;
 
-/// Longer than any delay we can make, and small enough to calculate with.
+/// Longer than any possible delay, but safe for arithmetic.
 const LONGEST: Duration = Duration::from_secs(14 * 24 * 3600);
 
-/// The delay that a header's value asks for, a past date being none at all; `None` if it cannot be read.
+/// The delay of a header's value, zero for a past date; `None` if it is invalid.
 pub(super) fn parse(value: &str, now: Timestamp) -> Option<Duration> {
     let value = value.trim();
     let delay = if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
-        // Too many digits are a very long time.
+        // Too many digits mean a very long time.
         value.parse().map_or(LONGEST, Duration::from_secs)
     } else {
         let date = Timestamp::from(httpdate::parse_http_date(value).ok()?);

@@ -1,4 +1,4 @@
-//! The message-processor's target, whichever it is.
+//! The message-processor's target.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use redeliver_core::handler::{Handler, HandlerError, Invocation, Message};
 
 use super::{HttpTarget, LambdaTarget, OwnFunction};
 
-/// `TARGET_TIMEOUT_SECONDS` if it is not set.
+/// The default of `TARGET_TIMEOUT_SECONDS`.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]

@@ -13,7 +13,7 @@ pub enum TargetAddress {
     LambdaArn(String),
 }
 
-/// A URL without its path and query, which may hold a key.
+/// Shows a URL without its path and query, which may contain a key.
 impl fmt::Debug for TargetAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -23,7 +23,7 @@ impl fmt::Debug for TargetAddress {
     }
 }
 
-/// Why a target is refused. Never holds the URL, which may have a secret inside.
+/// The reason to refuse a target, without the URL, which may contain a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum TargetError {
     #[error(
@@ -33,7 +33,7 @@ pub enum TargetError {
     #[error("is http:// to another machine; use https://, or set TARGET_ALLOW_HTTP=true")]
     PlainHttp,
     #[error(
-        "has credentials inside; put an Authorization header into the secret of TARGET_HEADERS_SECRET_ARN instead"
+        "contains credentials; put an Authorization header into the secret of TARGET_HEADERS_SECRET_ARN instead"
     )]
     Credentials,
     #[error("has a fragment (#…), which is never sent; remove it")]
@@ -41,12 +41,12 @@ pub enum TargetError {
 }
 
 impl TargetAddress {
-    /// Reads the setting. `http://` is for this machine only, unless `allow_http`.
+    /// Parses the setting. `http://` is limited to this machine unless `allow_http` is set.
     ///
     /// # Errors
-    /// Why the target is refused.
+    /// The reason to refuse the target.
     pub fn parse(text: &str, allow_http: bool) -> Result<Self, TargetError> {
-        // First, since a URL may have any scheme, `arn:` too.
+        // Checked first: an ARN is also a URL with the scheme `arn:`.
         if text.starts_with("arn:") {
             return if is_function_arn(text) {
                 Ok(Self::LambdaArn(text.to_owned()))
@@ -70,12 +70,12 @@ impl TargetAddress {
     }
 }
 
-/// Whether a URL leads to this machine: the name `localhost`, which HTTP targets never look up, or an address of
-/// loopback in any spelling that URLs know (`0x7f.1`). IPv4 inside IPv6 and `localhost.` are not taken for it.
+/// True if a URL leads to this machine: by the name `localhost`, which HTTP targets never look up, or by a loopback
+/// address in any spelling (`0x7f.1`). IPv4-mapped IPv6 addresses and `localhost.` do not count.
 #[must_use]
 pub fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
-    // The parser has normalised every spelling, so this compares addresses and not texts.
+    // The parser has normalised every spelling of an address.
     let address = host.trim_start_matches('[').trim_end_matches(']');
     host == "localhost" || address.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
@@ -105,7 +105,7 @@ mod tests {
         assert!(TargetAddress::parse("http://example.com/", true).is_ok());
     }
 
-    /// "Host parsing" of the URL Standard: all of these are 127.0.0.1, ::1 or localhost by the time anybody connects.
+    /// Spellings that the URL Standard ("Host parsing") resolves to 127.0.0.1, ::1 or localhost.
     #[test]
     fn loopback_in_disguise_is_loopback() {
         for (spelling, host) in [

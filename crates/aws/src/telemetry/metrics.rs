@@ -1,5 +1,4 @@
-//! What an event is in logs and metrics: the one place for names. CloudWatch has them as they are here; what `redeliver
-//! work` serves at `/metrics` is made from the same.
+//! The names, levels and metrics of events, for CloudWatch and for `/metrics` of `redeliver work`.
 
 use redeliver_core::events::{Event, to_milliseconds};
 use redeliver_core::failure::Kind;
@@ -10,10 +9,10 @@ use strum::{IntoStaticStr, VariantArray};
 /// The namespace of all metrics.
 pub const NAMESPACE: &str = "Redeliver";
 
-/// The dimension that each metric has: the function's name in Lambda.
+/// The dimension of every metric: the function's name in Lambda.
 pub const FUNCTION: &str = "Function";
 
-/// A metric; the variant is its name. docs/operate/metrics.md says what each one counts.
+/// A metric, named by its variant. docs/operate/metrics.md describes each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, IntoStaticStr, VariantArray)]
 #[strum(const_into_str)]
 pub enum Metric {
@@ -44,30 +43,30 @@ pub enum Metric {
 }
 
 impl Metric {
-    /// As CloudWatch has it.
+    /// The name in CloudWatch.
     #[must_use]
     pub const fn name(self) -> &'static str {
         self.into_str()
     }
 }
 
-/// What a metric's values are.
+/// The kind of a metric's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
-    /// How often it happened: values are added up.
+    /// Occurrences, which are added up.
     Count,
-    /// A message's receives so far: each value stands for itself.
+    /// A message's receives so far, as single values.
     Receives,
-    /// How long it took: each value stands for itself.
+    /// Durations, as single values.
     Seconds,
 }
 
-/// A further dimension of a counter. Each of its values is a metric that is paid for, so only what a graph reads has
-/// one, and there are few.
+/// The additional dimension of a counter. CloudWatch bills each of its values as a metric, so only counters in graphs
+/// have one, with few values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dimension {
     pub name: &'static str,
-    /// All that it can be.
+    /// All possible values.
     pub values: &'static [&'static str],
 }
 
@@ -81,7 +80,7 @@ const FAILURE_KIND: Dimension = Dimension {
     ],
 };
 
-/// Single attempts up to 10, then decades of them.
+/// Single attempts up to 10, then ranges.
 const RETRY_ATTEMPT: Dimension = Dimension {
     name: "RetryAttempt",
     values: &["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11-100", "101-1000"],
@@ -92,7 +91,7 @@ const ERROR_TYPE: Dimension = Dimension { name: "ErrorType", values: DeadLetterR
 impl Metric {
     pub const ALL: &[Self] = Self::VARIANTS;
 
-    /// What its values are.
+    /// The kind of its values.
     #[must_use]
     pub const fn measure(self) -> Measure {
         match self {
@@ -102,7 +101,7 @@ impl Metric {
         }
     }
 
-    /// What it is also counted by.
+    /// Its additional dimension.
     #[must_use]
     pub const fn dimension(self) -> Option<Dimension> {
         match self {
@@ -118,16 +117,15 @@ impl Metric {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measured {
     pub metric: Metric,
-    /// How many, how often, how long.
     pub value: Number,
 }
 
 /// A value, written to the millisecond.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Number {
-    /// Of things that are counted, and of SQS's own seconds.
+    /// A count, or whole seconds of SQS.
     Whole(u32),
-    /// Of what is measured.
+    /// A measured duration.
     Real(f64),
 }
 
@@ -140,34 +138,32 @@ impl Serialize for Number {
     }
 }
 
-/// Which events have a line of their own, whatever the settings.
+/// The line in which an event is logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
-    /// Somebody must act on it, or it is a dead letter.
-    AtOnce,
-    /// It is rare, and nobody must act on it: with `LOG_LEVEL=WARN` it is in the line of its batch.
-    AtOnceUnlessQuiet,
-    /// It is in the line of its batch.
-    WithItsBatch,
+pub enum LinePolicy {
+    /// Its own line: it needs action, or is a dead letter.
+    Own,
+    /// Its own line, but its batch's line with `LOG_LEVEL=WARN`: it is rare and needs no action.
+    OwnUnlessWarn,
+    /// Its batch's line.
+    Batch,
 }
 
-/// An event as logs and metrics have it.
+/// The log entry and the metrics of an event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observed {
     /// `INFO` or `WARN`.
     pub level: &'static str,
-    /// Whether it has a line of its own.
-    pub told: Told,
+    pub line: LinePolicy,
     /// Its name in logs.
     pub event: &'static str,
     /// The value of the first metric's dimension, if that has one.
     pub by: Option<&'static str>,
-    /// What it counts and measures: at least one.
+    /// At least one.
     pub metrics: Vec<Measured>,
 }
 
 impl Observed {
-    /// What an event is.
     #[must_use]
     pub fn of(event: &Event) -> Self {
         use Metric as M;
@@ -206,7 +202,7 @@ impl Observed {
             Event::GivenUp { .. } => warn("given_up", None, &[once(M::GivenUp)]),
             Event::DeadLettered { error_type, age_seconds, .. } => {
                 let age = seconds(M::MessageAgeSeconds, age_seconds);
-                // A later version's code is no value of the dimension, which would be paid for.
+                // A later version's code is not a value of the dimension and would be billed as another metric.
                 let by = Some(error_type).filter(|code| ERROR_TYPE.values.contains(code));
                 warn("dead_lettered", by, &[once(M::DeadLettered), age])
             }
@@ -227,15 +223,15 @@ impl Observed {
 }
 
 fn info(event: &'static str, by: Option<&'static str>, metrics: &[Measured]) -> Observed {
-    Observed { level: "INFO", told: Told::WithItsBatch, event, by, metrics: metrics.to_vec() }
+    Observed { level: "INFO", line: LinePolicy::Batch, event, by, metrics: metrics.to_vec() }
 }
 
 fn rare(event: &'static str, by: Option<&'static str>, metrics: &[Measured]) -> Observed {
-    Observed { told: Told::AtOnceUnlessQuiet, ..info(event, by, metrics) }
+    Observed { line: LinePolicy::OwnUnlessWarn, ..info(event, by, metrics) }
 }
 
 fn warn(event: &'static str, by: Option<&'static str>, metrics: &[Measured]) -> Observed {
-    Observed { level: "WARN", told: Told::AtOnce, event, by, metrics: metrics.to_vec() }
+    Observed { level: "WARN", line: LinePolicy::Own, event, by, metrics: metrics.to_vec() }
 }
 
 fn once(metric: Metric) -> Measured {
@@ -253,8 +249,8 @@ fn seconds(metric: Metric, seconds: f64) -> Measured {
 /// A value of `RETRY_ATTEMPT`.
 fn attempt_range(attempt: u32) -> &'static str {
     match usize::try_from(attempt) {
-        // A value for each of a thousand attempts would be a thousand metrics, at $0.30 a month each ("Amazon
-        // CloudWatch pricing").
+        // A value for each of a thousand attempts would be a thousand metrics at $0.30 a month ("Amazon CloudWatch
+        // pricing").
         Ok(single @ ..=10) => RETRY_ATTEMPT.values[single],
         Ok(11..=100) => RETRY_ATTEMPT.values[11],
         _ => RETRY_ATTEMPT.values[12],

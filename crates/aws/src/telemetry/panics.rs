@@ -1,11 +1,11 @@
-//! What is said of a panic: where, never what.
+//! Logs the place of a panic, but never its text.
 
 use std::panic::{PanicHookInfo, set_hook};
 
 use crate::stderr;
 
-/// From now on a panic is one line on standard error: its place, and not its text, which may quote a payload (slicing a
-/// text in the middle of a character does).
+/// Makes every panic one line on standard error with its place, but without its text, which may quote a payload (as
+/// slicing a string inside a character does).
 pub fn without_text() {
     set_hook(Box::new(|info| stderr::line(line(info))));
 }

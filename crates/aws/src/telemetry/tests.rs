@@ -20,7 +20,7 @@ impl Clock for Fixed {
     async fn sleep(&self, _: std::time::Duration) {}
 }
 
-/// What is written of a batch with these events.
+/// The lines of a batch with these events.
 fn written_with(logging: Logging, events: &[Event]) -> String {
     let lines = JsonLines::new("message-processor", logging, Fixed, Vec::new());
     for event in events {
@@ -53,20 +53,20 @@ fn line(event: Event) -> Value {
     serde_json::from_str(&line).unwrap()
 }
 
-/// A line: what all have, and what this one has besides.
+/// A line with the common members and these.
 fn expected(level: &str, event: &str, fields: Value, metrics: &Value) -> Value {
     let directives = json!([directive(&json!([["Function"]]), metrics)]);
     expected_with(level, event, fields, &directives)
 }
 
-/// The line of a message whose metrics are in the line of its batch.
+/// The line of a message whose metrics are in its batch's line.
 fn without_metrics(event: &str, fields: Value) -> Value {
     let mut line = expected("INFO", event, fields, &json!([]));
     line.as_object_mut().unwrap().remove("_aws");
     line
 }
 
-/// The same for metrics of several dimensions.
+/// The line of metrics with several sets of dimensions.
 fn expected_with(level: &str, event: &str, fields: Value, directives: &Value) -> Value {
     let mut line = fields;
     line["timestamp"] = json!("2025-06-15T15:06:40.123456Z");
@@ -81,7 +81,7 @@ fn directive(dimensions: &Value, metrics: &Value) -> Value {
     json!({ "Namespace": "Redeliver", "Dimensions": dimensions, "Metrics": metrics })
 }
 
-/// The counter by a further dimension, and the rest by the function alone.
+/// The declarations: the counter with an additional dimension, the rest with the function alone.
 fn counter_by(dimension: &str, counter: &str, rest: &Value) -> Value {
     let dimensions = json!([["Function"], ["Function", dimension]]);
     json!([directive(&dimensions, &json!([count(counter)])), directive(&json!([["Function"]]), rest)])
@@ -130,7 +130,7 @@ fn retry_scheduled(retry_attempt: u32) -> Event {
     }
 }
 
-/// Of a message that was not handed off before.
+/// An event of a message that was not handed off before.
 fn sent_again(error: &str) -> Event {
     let mut event = retry_scheduled(3);
     let Event::RetryScheduled { error_type, .. } = &mut event else { unreachable!("what it is") };
@@ -235,7 +235,7 @@ fn the_line_of_a_scheduled_retry() {
         "age_seconds": 61.5,
     });
     assert_eq!(own_line(retry_scheduled(3)), without_metrics("retry_scheduled", fields.clone()));
-    // Who made the call says its error here.
+    // The error comes from the caller.
     fields["error_type"] = json!("Timeout");
     assert_eq!(own_line(sent_again("Timeout")), without_metrics("retry_scheduled", fields));
 }

@@ -1,5 +1,5 @@
-//! A scripted HTTP server on this machine, for tests: it notes each request and gives the answers in their order, byte
-//! by byte. It ends when it is dropped.
+//! A scripted local HTTP server for tests: it records each request and sends the scripted responses in order, byte by
+//! byte. It ends when it is dropped.
 
 mod closing;
 
@@ -17,86 +17,86 @@ use tokio::task::{JoinHandle, JoinSet};
 
 pub(crate) use closing::ClosingServer;
 
-/// Far more than what is tested takes on a busy machine.
+/// Far above the time of the tested calls on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Between two drops.
 const DRIP: Duration = Duration::from_millis(50);
 
-/// Timeouts for what never answers: a busy machine does not bring a request through in the first of them.
+/// Timeouts for calls that are never answered: on a busy machine, a request may not arrive within the first of them.
 pub(crate) fn timeouts() -> impl Iterator<Item = Duration> {
     (0..9).map(|doubled| Duration::from_millis(200 << doubled))
 }
 
-/// What the server does with one request.
+/// The scripted reaction to one request.
 pub(crate) struct Answer {
     bytes: Vec<u8>,
     then: Then,
 }
 
-/// What becomes of the connection after the answer's bytes.
+/// The connection's state after the response.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Then {
     Close,
     /// It serves the next request.
     Keep,
-    /// It stays open without a word.
+    /// It stays open and silent.
     Hold,
-    /// A byte every now and then, for ever.
+    /// It sends a byte every now and then, for ever.
     Drip,
 }
 
 impl Answer {
-    /// A whole answer, after which the connection is closed.
+    /// A whole response, after which the connection is closed.
     pub(crate) fn new(status: u16, headers: &[(&str, &str)], body: &str) -> Self {
         let headers = [&[("connection", "close")][..], headers].concat();
         Self { then: Then::Close, ..Self::kept(status, &headers, body) }
     }
 
-    /// A whole answer, after which the connection serves the next request.
+    /// A whole response, after which the connection serves the next request.
     pub(crate) fn kept(status: u16, headers: &[(&str, &str)], body: &str) -> Self {
         let mut bytes = head(status, headers, body.len());
         bytes.extend(body.bytes());
         Self { bytes, then: Then::Keep }
     }
 
-    /// The connection is closed without a word.
+    /// Closes the connection without a response.
     pub(crate) fn closed() -> Self {
         Self { bytes: Vec::new(), then: Then::Close }
     }
 
-    /// The connection stays open without a word.
+    /// Keeps the connection open without a response.
     pub(crate) fn hang() -> Self {
         Self { bytes: Vec::new(), then: Then::Hold }
     }
 
-    /// A head that promises a gibibyte, so much of it, and no more.
+    /// A head that announces a gibibyte, followed by these bytes only.
     pub(crate) fn unfinished(status: u16, body_bytes: usize) -> Self {
         Self::unfinished_with(status, &[], body_bytes)
     }
 
-    /// The same with headers.
+    /// Like [`Self::unfinished`], with headers.
     pub(crate) fn unfinished_with(status: u16, headers: &[(&str, &str)], body_bytes: usize) -> Self {
         let mut bytes = head(status, headers, 1024 * 1024 * 1024);
         bytes.resize(bytes.len() + body_bytes, b'x');
         Self { bytes, then: Then::Hold }
     }
 
-    /// The same, and then the connection is closed.
+    /// Like [`Self::unfinished`] with ten bytes, but then closes the connection.
     pub(crate) fn cut_off(status: u16) -> Self {
         Self::unfinished(status, 10).and_closed()
     }
 
-    /// The same bytes, and then the connection is closed.
+    /// Closes the connection after the bytes.
     pub(crate) fn and_closed(self) -> Self {
         Self { then: Then::Close, ..self }
     }
 
-    /// A head that promises a gibibyte, and then a byte every now and then.
+    /// A head that announces a gibibyte, followed by a byte every now and then.
     pub(crate) fn dripping(status: u16) -> Self {
         Self { then: Then::Drip, ..Self::unfinished(status, 1) }
     }
 
-    /// A head without an end, and so much of it.
+    /// A head without an end, of this length.
     pub(crate) fn endless_head(bytes: usize) -> Self {
         let mut head = b"HTTP/1.1 200 Scripted\r\nx-endless: ".to_vec();
         head.resize(head.len() + bytes, b'x');
@@ -112,7 +112,7 @@ fn head(status: u16, headers: &[(&str, &str)], content_length: usize) -> Vec<u8>
     format!("{head}\r\n").into_bytes()
 }
 
-/// A request as it came.
+/// A received request.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     /// `POST /path?query HTTP/1.1`.
@@ -146,7 +146,7 @@ pub(crate) struct Loopback {
     task: JoinHandle<()>,
 }
 
-/// What the server has seen so far.
+/// The server's observations.
 #[derive(Default)]
 struct Seen {
     requests: Mutex<Vec<Request>>,
@@ -158,13 +158,13 @@ struct Seen {
 type Script = Arc<Mutex<dyn FnMut(&Request) -> Answer + Send>>;
 
 impl Loopback {
-    /// Starts it. Requests after the last answer are noted and hung up on.
+    /// Starts the server. Requests after the last response are recorded and their connections closed.
     pub(crate) async fn start(answers: impl IntoIterator<Item = Answer>) -> Self {
         let mut answers = answers.into_iter().collect::<Vec<_>>().into_iter();
         Self::answering(move |_| answers.next().unwrap_or_else(Answer::closed)).await
     }
 
-    /// Starts one that looks at a request before it answers.
+    /// Starts a server that chooses the response by the request.
     pub(crate) async fn answering(script: impl FnMut(&Request) -> Answer + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -173,8 +173,8 @@ impl Loopback {
         Self { url, seen, task }
     }
 
-    /// What a call comes to whose time is over once the server has its request, and the server. On a busy machine so
-    /// short a time may be over before the request is out: then it is made again, with twice the time.
+    /// The outcome of a call that times out after the server has its request, and the server. On a busy machine, the
+    /// timeout may pass before the request is sent: then the call is repeated with twice the time.
     pub(crate) async fn timed_out<T>(
         answer: impl Fn() -> Answer,
         call: impl AsyncFn(&Self, Duration) -> T,
@@ -194,29 +194,29 @@ impl Loopback {
         &self.url
     }
 
-    /// The requests so far.
+    /// All requests.
     pub(crate) fn requests(&self) -> Vec<Request> {
         self.seen.requests.lock().unwrap().clone()
     }
 
-    /// The only request so far.
+    /// The only request.
     pub(crate) fn request(&self) -> Request {
         let mut requests = self.requests();
         assert_eq!(requests.len(), 1, "{requests:?}");
         requests.remove(0)
     }
 
-    /// How many connections there were so far.
+    /// The number of connections.
     pub(crate) fn connections(&self) -> usize {
         self.seen.connections.load(SeqCst)
     }
 
-    /// How often the client has hung up before an answer's end.
+    /// The number of times the client hung up before the end of a response.
     pub(crate) fn left(&self) -> usize {
         self.seen.left.load(SeqCst)
     }
 
-    /// Waits until the server has seen something.
+    /// Waits until the server's observations match.
     pub(crate) async fn until(&self, is_seen: impl Fn(&Self) -> bool) {
         let seen = async {
             loop {
@@ -230,13 +230,13 @@ impl Loopback {
         tokio::time::timeout(PATIENCE, seen).await.expect("it is seen");
     }
 
-    /// What AWS clients need to call this server.
+    /// The configuration of AWS clients for this server.
     pub(crate) fn sdk_config(&self) -> SdkConfig {
         sdk_config(&self.url)
     }
 }
 
-/// What AWS clients need to call the server at `url`.
+/// The configuration of AWS clients for the server at `url`.
 pub(crate) fn sdk_config(url: &str) -> SdkConfig {
     let credentials = Credentials::new("key", "secret", None, None, "loopback");
     SdkConfig::builder()
@@ -254,7 +254,7 @@ impl Drop for Loopback {
     }
 }
 
-/// Where nobody listens: no other test is given this port.
+/// An address without a listener: no other test gets this port.
 pub(crate) const REFUSED_URL: &str = "http://127.0.0.1:1";
 
 async fn serve(listener: TcpListener, script: Script, seen: Arc<Seen>) {
@@ -271,7 +271,7 @@ async fn connection(mut stream: TcpStream, script: Script, seen: Arc<Seen>) {
         let Answer { bytes, then } = (script.lock().unwrap())(&request);
         seen.requests.lock().unwrap().push(request);
         seen.changed.notify_waiters();
-        // A client that has enough may hang up.
+        // The client may hang up early.
         let written = stream.write_all(&bytes).await;
         match then {
             Then::Close => return,
@@ -288,14 +288,14 @@ async fn connection(mut stream: TcpStream, script: Script, seen: Arc<Seen>) {
     }
 }
 
-/// Until the client hangs up.
+/// Waits until the client hangs up.
 async fn drip(stream: &mut TcpStream) {
     while stream.write_all(b"x").await.is_ok() {
         tokio::time::sleep(DRIP).await;
     }
 }
 
-/// `None`: the connection ended before the request did.
+/// Reads a request; `None` if the connection ended first.
 async fn read(stream: &mut TcpStream) -> Option<Request> {
     let mut bytes = Vec::new();
     let head_bytes = loop {

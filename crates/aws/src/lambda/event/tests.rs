@@ -5,7 +5,7 @@ use super::*;
 
 const SOURCE: &str = "arn:aws:sqs:eu-central-1:123456789012:orders";
 
-/// A record as Lambda's documentation shows it ("Using Lambda with Amazon SQS").
+/// The record in Lambda's documentation ("Using Lambda with Amazon SQS").
 fn record(id: &str, body: &str) -> Value {
     json!({
         "messageId": id,
@@ -45,7 +45,7 @@ fn ids(records: &Records) -> Vec<&str> {
     records.readable.iter().map(|record| record.sqs_message_id.as_str()).collect()
 }
 
-/// Reads the record between two good ones, which it must not harm.
+/// Reads the record between two valid ones, which it must not affect.
 fn between_good_ones(record_in_between: Value) -> Records {
     let records = read(&[record("first", "{}"), record_in_between, record("last", "{}")]).unwrap();
     let good = read(&[record("first", "{}"), record("last", "{}")]).unwrap().readable;
@@ -173,7 +173,7 @@ fn a_record_that_cannot_be_read_fails_alone() {
         system(json!(null)),
         without(record("bad", "{}"), "attributes"),
         without(record("bad", "{}"), "body"),
-        // No queue has a message without one.
+        // Every message has one.
         record("bad", ""),
         without(record("bad", "{}"), "eventSourceARN"),
         with(record("bad", "{}"), "/body", json!(7)),
@@ -228,7 +228,7 @@ fn what_is_no_sqs_event_is_refused_with_what_was_expected_and_without_what_came(
         "{\"Records\":{\"CANARY\":1}}",
         "{\"Records\":\"CANARY\"}",
         "{\"records\":[]}",
-        // Not even where the list stands in the place of the member.
+        // Not even if the list replaces the member.
         "[[{\"messageId\":\"CANARY\"}]]",
         "{\"Records\":[{\"messageId\":\"CANARY\"",
         "{\"Records\":[{\"eventSource\":\"aws:s3\",\"s3\":\"CANARY\"}]}",

@@ -5,7 +5,7 @@ fn messages(count: usize) -> Vec<OutgoingMessage> {
     (0..count).map(|index| OutgoingMessage::new(message(index)).unwrap()).collect()
 }
 
-/// Sends so many messages, one request.
+/// Sends `count` messages in one request.
 async fn send(server: &Loopback, timeout: Duration, count: usize) -> Vec<EntryOutcome<String>> {
     let messages = messages(count);
     let outcomes = queue(server, timeout).send_batch(pack(&messages)[0]).await;
@@ -17,13 +17,13 @@ async fn answered(body: Value, count: usize) -> Vec<EntryOutcome<String>> {
     send(&Loopback::start([answer(&body)]).await, LONG, count).await
 }
 
-/// What a request of two entries failed with.
+/// The error of a request with two entries.
 async fn failed_request(scripted: Answer) -> EntryError {
     let server = Loopback::start([scripted]).await;
     only_error(send(&server, LONG, 2).await, &server)
 }
 
-/// What the client sees of two entries when the server does not come to an end in time.
+/// The outcome of two entries if the server does not finish in time.
 async fn timed_out(scripted: impl Fn() -> Answer) -> EntryError {
     let (outcomes, server) =
         Loopback::timed_out(scripted, async |server, timeout| send(server, timeout, 2).await).await;
@@ -127,7 +127,7 @@ async fn a_request_that_sqs_refuses_confirms_nothing() {
 
 #[tokio::test]
 async fn an_error_keeps_the_code_of_the_query_protocol() {
-    // SQS sends the code that older clients know beside the newer one.
+    // SQS sends the code for older clients together with the newer one.
     let headers = [
         ("content-type", "application/x-amz-json-1.0"),
         ("x-amzn-query-error", "AWS.SimpleQueueService.NonExistentQueue;Sender"),
@@ -177,7 +177,7 @@ async fn a_late_answer_is_better_than_none() {
     assert_eq!(of_answers, (None, None, None));
 }
 
-/// What a request to this address fails with.
+/// The error of a request to this address.
 async fn sent_to(url: &str) -> Vec<EntryOutcome<String>> {
     let server = Loopback::start([]).await;
     let config = client_config(&server.sdk_config(), None).endpoint_url(url).build();
@@ -247,7 +247,7 @@ async fn a_message_is_sent_with_its_delay_its_attributes_and_its_system_attribut
                         "AWSTraceHeader": { "DataType": "String", "StringValue": "Root=1-5759e988" },
                     },
                 },
-                // Not the queue's own delay, which a missing `DelaySeconds` would mean.
+                // A missing `DelaySeconds` would mean the queue's own delay.
                 { "Id": "1", "MessageBody": "x", "DelaySeconds": 0 },
             ],
         })

@@ -4,7 +4,7 @@ fn created(server: &Loopback) -> Value {
     json!({ "QueueUrl": queue_url(server) })
 }
 
-/// Creates a queue on a server that gives these answers.
+/// Creates a queue on a server with these responses.
 async fn create(answers: [Answer; 2], settings: &QueueSettings) -> (Loopback, Result<SqsQueue, EntryError>) {
     let server = Loopback::start(answers).await;
     let outcome = SqsService::new(client(&server, LONG)).create_queue("orders", settings).await;

@@ -61,7 +61,7 @@ async fn only_a_payload_that_lambda_does_not_take_is_refused_for_good() {
 
 #[tokio::test]
 async fn without_a_queued_event_nothing_is_done() {
-    // Not 202: somebody has answered, but no event is queued.
+    // Not 202: there is a response, but no queued event.
     for (status, code) in [(200, "HTTP 200"), (204, "HTTP 204")] {
         assert_eq!(invoke(&Loopback::start([Answer::new(status, &[], "")]).await, "{}").await, not_now(code));
     }
@@ -73,7 +73,7 @@ async fn without_a_queued_event_nothing_is_done() {
 
 #[tokio::test]
 async fn a_late_answer_is_better_than_none() {
-    // An invocation whose answer came too late would be made again: the function would run twice.
+    // After a timeout the invocation would be repeated, and the function would run twice.
     let server = Loopback::start([]).await;
     let invoker = LambdaInvoker::new(&server.sdk_config());
     let client = invoker.client.get();

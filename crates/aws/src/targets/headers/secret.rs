@@ -1,4 +1,4 @@
-//! The secret of the headers: read when the function starts, and again when it may have changed.
+//! The secret with the headers, which is read at the start and again when it may have changed.
 
 use std::fmt;
 use std::pin::pin;
@@ -18,15 +18,14 @@ use tokio::sync::OwnedMutexGuard;
 use super::{Headers, HeadersError};
 use crate::SystemClock;
 
-/// Headers that are older are read again, while calls go on.
+/// The age after which headers are refreshed in the background.
 const AGE_MAX: Duration = Duration::from_secs(300);
-/// Between two readings after refusals, and between two tries to renew what is old: Secrets Manager is paid by the
-/// request.
+/// The pause between two readings after refusals, and between two refreshes: Secrets Manager bills each request.
 const PAUSE: Duration = Duration::from_secs(30);
-/// For a reading of headers that are known already. It may have begun before a freeze, and its connection be dead.
+/// The timeout of a refresh, whose connection may be dead after a freeze.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The headers of a secret, which may be rotated while they are in use. Clones are one.
+/// Headers from a secret, which may be rotated while in use. Clones share their state.
 #[derive(Clone)]
 pub struct SecretHeaders<C = SystemClock> {
     client: Client,
@@ -34,11 +33,11 @@ pub struct SecretHeaders<C = SystemClock> {
     clock: C,
     observer: Arc<dyn Observer>,
     known: Arc<Mutex<Known>>,
-    /// Held by the one reading at a time.
+    /// Locked during a reading.
     reading: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// All times are those at which a reading began: an answer may come late, and says nothing of the time since.
+/// The current headers. All times are when a reading began, since a response may come late.
 struct Known {
     headers: Headers,
     read_at: Timestamp,
@@ -47,10 +46,10 @@ struct Known {
 }
 
 impl<C: Clock + Clone + 'static> SecretHeaders<C> {
-    /// Reads the secret. `observer` learns it if it cannot be read again later.
+    /// Reads the secret. `observer` gets an event if it cannot be refreshed later.
     ///
     /// # Errors
-    /// If it cannot be read, or is not what it should be.
+    /// If it cannot be read or is invalid.
     pub async fn read(
         config: &SdkConfig,
         arn: &str,
@@ -65,8 +64,7 @@ impl<C: Clock + Clone + 'static> SecretHeaders<C> {
         Ok(Self { client, arn: arn.into(), clock, observer, known, reading: Arc::default() })
     }
 
-    /// The headers as they are known, at once. Old ones are also read again, while this call goes on, for those after
-    /// it.
+    /// The current headers, at once. Old ones are also refreshed in the background, for later calls.
     pub(crate) fn current(&self) -> Headers {
         let (headers, is_old) = {
             let (known, now) = (self.known(), self.clock.now());
@@ -78,25 +76,24 @@ impl<C: Clock + Clone + 'static> SecretHeaders<C> {
         headers
     }
 
-    /// Other headers than those that the target has refused; `None` if there are no others yet.
+    /// Headers other than the refused ones; `None` if there are none yet.
     pub(crate) async fn other_than(&self, refused: &Headers) -> Option<Headers> {
         let other = || Some(self.known().headers.clone()).filter(|headers| headers != refused);
         if let Some(other) = other() {
             return Some(other);
         }
-        // Many calls are refused at once after a rotation: the first one reads, and the others find here what it has
-        // read.
+        // After a rotation many calls are refused at once: the first one reads, and the others use its result.
         let turn = Arc::clone(&self.reading).lock_owned().await;
         if let Some(other) = other() {
             return Some(other);
         }
-        // Looked at once the turn has come, not before: the reading before it may have been the try.
+        // Checked after the lock is taken: the previous holder may have tried.
         let now = self.clock.now();
         if self.known().tried_after_refusal_at.is_some_and(|tried_at| !passed(tried_at, now, PAUSE)) {
             return None;
         }
         self.known().tried_after_refusal_at = Some(now);
-        // In a task: the call may be cut off, but what is read is for the calls after it, too.
+        // In a task, since the call may be cut off, but later calls need the result, too.
         let _panicked = tokio::spawn(self.clone().read_again(turn)).await;
         other()
     }
@@ -119,7 +116,7 @@ impl<C: Clock + Clone + 'static> SecretHeaders<C> {
                 known.headers = headers;
                 known.read_at = began_at;
             }
-            // A freeze has broken it off, which says nothing of the secret; the next call tries again.
+            // Interrupted by a freeze, which says nothing about the secret; the next call tries again.
             Err(_) if until(began_at, self.clock.now()) >= 2 * TIMEOUT => {}
             Err(error) => {
                 let code = error.code().to_owned();
@@ -130,7 +127,7 @@ impl<C: Clock + Clone + 'static> SecretHeaders<C> {
 }
 
 impl<C> SecretHeaders<C> {
-    /// Until nothing is being read.
+    /// Waits until no reading is in progress.
     #[cfg(test)]
     pub(crate) async fn settled(&self) {
         drop(self.reading.lock().await);
@@ -141,14 +138,14 @@ impl<C> SecretHeaders<C> {
     }
 }
 
-/// Without the headers: their names may be telling, too.
+/// Shows no headers: even their names may be secret.
 impl<C> fmt::Debug for SecretHeaders<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SecretHeaders").field("arn", &self.arn).finish_non_exhaustive()
     }
 }
 
-/// Whether so much time has passed. A clock that was set back does not stop what is due.
+/// True if `time` has passed, or if the clock was set back.
 fn passed(since: Timestamp, now: Timestamp, time: Duration) -> bool {
     (now - since).to_std().map_or(true, |passed| passed >= time)
 }

@@ -41,7 +41,7 @@ fn a_value_that_would_end_its_line_is_refused_by_its_header() {
 
 #[test]
 fn a_name_that_is_none_is_refused_without_its_text() {
-    // Somebody has taken the value for the name.
+    // The value is in the place of the name.
     for wrong in ["Bearer CANARY", "CANARY:", r"CANARY\r\nB", "", "é"] {
         let secret = format!(r#"{{"{wrong}":"Authorization"}}"#);
         assert_eq!(refused(&secret), HeadersError::NotAName, "{secret}");
@@ -67,7 +67,7 @@ fn a_header_given_twice_is_refused_not_chosen_from() {
     }
 }
 
-/// What becomes of a secret as Secrets Manager answers.
+/// The headers from a response of Secrets Manager.
 async fn secret(answer: Answer) -> Result<Headers, HeadersError> {
     let server = Loopback::start([answer]).await;
     let arn = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:s";

@@ -5,12 +5,12 @@ use crate::clock::manual::ManualClock;
 use crate::targets::drain;
 use crate::tests::loopback::{Answer, ClosingServer, Loopback, REFUSED_URL, timeouts};
 
-/// Long enough never to be reached.
+/// Never reached.
 const LONG: Duration = Duration::from_secs(60);
-/// A key in the URL, and what an answer's body says: neither may be seen again.
+/// A key in the URL and the text of a response body, which must not appear anywhere.
 const CANARY: &str = "CANARY";
 
-/// Far less than the timeout, far more than what is tested takes.
+/// Far below the timeout, far above the time of the tested calls.
 const SOON: Duration = Duration::from_secs(30);
 
 async fn soon<T>(what: impl Future<Output = T>) -> T {
@@ -34,10 +34,10 @@ fn target(url: &str, timeout: Duration) -> HttpTarget {
     HttpTarget::new(url, HeaderSource::Fixed(Headers::default()), timeout).unwrap()
 }
 
-/// A target whose own clock stands still: what waits for it waits for ever.
+/// A target whose clock stands still, so that waits for it never end.
 fn target_at(url: &str, clock: &ManualClock) -> HttpTarget<ManualClock> {
     let url = format!("{url}/orders/new?key={CANARY}").parse().unwrap();
-    let client = careful(Client::builder(), LONG).build().unwrap();
+    let client = hardened(Client::builder(), LONG).build().unwrap();
     HttpTarget::with_clock(client, url, HeaderSource::Fixed(Headers::default()), clock.clone())
 }
 
@@ -145,7 +145,7 @@ async fn a_connection_that_breaks_before_the_answer_is_transient_and_not_tried_a
     let server = Loopback::start([Answer::closed()]).await;
     let error = call(&server, LONG).await.unwrap_err();
     assert_eq!((error.error_type, error.kind), ("Http.Connect".into(), FailureKind::Transient));
-    // The target may have done its work: when to ask again is the policy's business.
+    // The target may have done its work: the policy decides when to call again.
     assert_eq!(server.requests().len(), 1);
 }
 
@@ -158,7 +158,7 @@ fn debug_output_shows_neither_headers_nor_path_nor_query() {
 }
 
 mod answers;
-mod careful;
+mod hardening;
 mod rotation;
 mod statuses;
 

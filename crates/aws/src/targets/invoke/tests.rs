@@ -24,7 +24,7 @@ async fn call(server: &Loopback, timeout: Duration, body: &str) -> Result<(), Ha
     LambdaTarget::new(&server.sdk_config(), ARN.to_owned(), timeout).handle(&message(body)).await
 }
 
-/// An error of Lambda itself, whose own text is not ours to repeat.
+/// An error of Lambda itself, whose text must not be repeated.
 async fn refused(status: u16, code: &str) -> HandlerError {
     let headers = [("x-amzn-errortype", code), ("content-type", "application/json")];
     let server = Loopback::start([Answer::new(status, &headers, r#"{"Message":"CANARY"}"#)]).await;
@@ -68,7 +68,7 @@ async fn a_function_error_is_transient_and_carries_its_type_and_message() {
     assert_eq!(error.error_type.loggable(), "FromTarget");
 }
 
-/// Python's `RecursionError` has a thousand places in its stack trace.
+/// Python's `RecursionError` has a stack trace of a thousand frames.
 #[test]
 fn a_long_stack_trace_hides_neither_type_nor_message() {
     let place = r#""  File \"/var/task/orders.py\", line 17, in walk\n    return walk(child)\n""#;
@@ -176,7 +176,7 @@ async fn a_connection_that_breaks_is_transient_and_not_tried_again_here() {
     assert_eq!(server.requests().len(), 1);
 }
 
-/// A target whose own clock stands still: what waits for it waits for ever.
+/// A target whose clock stands still, so that waits for it never end.
 async fn call_at(server: &Loopback) -> Result<(), HandlerError> {
     let target = LambdaTarget::with_clock(&server.sdk_config(), ARN.to_owned(), LONG, ManualClock::default());
     let message = message("{}");
@@ -230,14 +230,14 @@ async fn a_lambda_that_never_begins_tls_is_left_after_the_time_for_a_connection(
     let server = Loopback::start([]).await;
     let endpoint = server.url().replace("http://", "https://");
     let config = server.sdk_config().into_builder().endpoint_url(endpoint).build();
-    // The greeting is no request: the server waits for the rest of it for ever.
+    // A TLS greeting is not an HTTP request: the server waits for ever.
     let target = LambdaTarget::new(&config, ARN.to_owned(), LONG);
     let call = tokio::time::timeout(LONG / 4, target.handle(&message("{}"))).await;
     let error = call.expect("the timeout is not waited for").unwrap_err();
     assert_eq!((error.error_type, error.kind), ("Lambda.Connect".into(), FailureKind::Transient));
 }
 
-/// A payload is JSON; and what an HTTP target gets as headers is in the context.
+/// The payload is JSON, and the context has the values that an HTTP target gets as headers.
 #[tokio::test]
 async fn a_plain_message_arrives_as_json_with_its_key_in_the_client_context() {
     for (body, payload) in

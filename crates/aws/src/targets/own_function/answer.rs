@@ -1,4 +1,4 @@
-//! The meaning of a handler's answer.
+//! Maps a handler's answer to outcomes.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
@@ -15,14 +15,14 @@ use crate::lambda::Object;
 /// Maximum number of an exception's causes in the details of an error.
 const CAUSES_MAX: usize = 3;
 
-/// The answer to an invocation, as the runtime has posted it.
+/// The answer to an invocation, as the runtime posted it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The handler's return value, as JSON.
     Response(Bytes),
     /// The error that it threw ("Using the Lambda runtime API for custom runtimes", Invocation error).
     Error(Bytes),
-    /// It returned more than Lambda takes.
+    /// The return value exceeds Lambda's limit.
     TooLarge,
 }
 
@@ -44,7 +44,7 @@ pub(super) fn outcome(answer: &Answer, id: &str) -> Result<(), HandlerError> {
     outcomes(answer, &[id]).pop().expect("each record has an outcome")
 }
 
-/// The handler's return value for an event that did not come from SQS: it is passed on as it is.
+/// The handler's return value for an event that is not from SQS, unchanged.
 pub(super) fn returned(answer: Answer) -> Result<Box<RawValue>, HandlerError> {
     match answer {
         Answer::Response(body) => serde_json::from_slice(&body).map_err(|_| {
@@ -60,7 +60,7 @@ fn too_large() -> HandlerError {
     HandlerError::transient("Function.ResponseSizeTooLarge", details)
 }
 
-/// The members of an answer that mean something here: all others are the handler's own.
+/// The members of an answer that count here; all others are ignored.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Returned<'a> {
@@ -70,8 +70,8 @@ struct Returned<'a> {
     batch_item_failures: Option<&'a RawValue>,
 }
 
-/// The error says what is wrong with the answer. Lambda, too, takes the whole batch for failed then ("Implementing partial
-/// batch responses").
+/// The outcomes, or the problem of an invalid answer, for which Lambda, too, fails the whole batch ("Implementing
+/// partial batch responses").
 fn record_outcomes(body: &[u8], ids: &[&str]) -> Result<Vec<Result<(), HandlerError>>, String> {
     let done = || ids.iter().map(|_| Ok(())).collect();
     if body.iter().all(u8::is_ascii_whitespace) {
@@ -86,10 +86,10 @@ fn record_outcomes(body: &[u8], ids: &[&str]) -> Result<Vec<Result<(), HandlerEr
         };
     };
     if let Some(redeliver) = redeliver {
-        let error = in_words_of_ours(redeliver)?;
+        let error = redeliver_error(redeliver)?;
         return Ok(ids.iter().map(|_| Err(error.clone())).collect());
     }
-    // A message that was received twice may be in it twice: both have failed then.
+    // A message that was received twice may be in the event twice; then both have failed.
     let mut failed = HashMap::new();
     let known: HashSet<_> = ids.iter().copied().collect();
     for failure in batch_item_failures.map(item_failures).transpose()?.unwrap_or_default() {
@@ -110,11 +110,11 @@ fn record_outcomes(body: &[u8], ids: &[&str]) -> Result<Vec<Result<(), HandlerEr
 #[serde(rename_all = "camelCase")]
 struct ItemFailure {
     item_identifier: Option<String>,
-    /// A name of ours, unless it is something of the handler's own.
+    /// An error in our format, or a value of the handler's own.
     error: Option<Box<RawValue>>,
 }
 
-/// An error in a handler's own words.
+/// An error's type and details from the handler.
 #[derive(Default, Deserialize)]
 struct Named {
     r#type: Option<String>,
@@ -127,10 +127,10 @@ fn item_failures(text: &RawValue) -> Result<Vec<ItemFailure>, String> {
     Ok(failures.unwrap_or_default().into_iter().map(|Object(failure)| failure).collect())
 }
 
-/// `{"redeliver": {…}}`.
-fn in_words_of_ours(text: &RawValue) -> Result<HandlerError, String> {
+/// Parses the member `redeliver`.
+fn redeliver_error(text: &RawValue) -> Result<HandlerError, String> {
     #[derive(Deserialize)]
-    struct Words {
+    struct Members {
         outcome: Outcome,
         delay_seconds: Option<u32>,
         #[serde(flatten)]
@@ -144,7 +144,7 @@ fn in_words_of_ours(text: &RawValue) -> Result<HandlerError, String> {
         Snooze,
         Unavailable,
     }
-    let Object(Words { outcome, delay_seconds, named }) = serde_json::from_str(text.get()).map_err(|_| {
+    let Object(Members { outcome, delay_seconds, named }) = serde_json::from_str(text.get()).map_err(|_| {
         "redeliver is not {\"outcome\": \"permanent\", \"transient\", \"snooze\" or \"unavailable\"} with a whole \
          number as delay_seconds and texts as type and details"
             .to_owned()
@@ -162,7 +162,7 @@ fn in_words_of_ours(text: &RawValue) -> Result<HandlerError, String> {
     }
 }
 
-/// An exception as AWS's runtimes write it: `stackTrace` is Python's, Java's, Ruby's and .NET's, `trace` is Node.js's.
+/// An exception as AWS's runtimes write it: with `stackTrace` by Python, Java, Ruby and .NET, with `trace` by Node.js.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Exception {
@@ -178,7 +178,7 @@ impl Exception {
         serde_json::from_slice(text).map(|Object(exception)| exception).unwrap_or_default()
     }
 
-    /// The place where it was thrown. Python lists the innermost call last; the others list it first, Node.js after the
+    /// The place where it was thrown. Python lists the innermost call last, the others list it first, Node.js after the
     /// message.
     fn place(&self) -> Option<String> {
         let frames: Vec<String> = serde_json::from_str(self.stack_trace.as_ref()?.get()).ok()?;
@@ -194,7 +194,7 @@ impl Exception {
     }
 }
 
-/// The error that the handler threw, in its runtime's words.
+/// The error that the handler threw, as its runtime describes it.
 pub(super) fn exception(body: &[u8]) -> HandlerError {
     let exception = Exception::read(body);
     let mut details = exception.error_message.clone().unwrap_or_default();
@@ -204,7 +204,7 @@ pub(super) fn exception(body: &[u8]) -> HandlerError {
     let mut cause = exception.cause;
     for _ in 0..CAUSES_MAX {
         let Some(text) = cause else { break };
-        // .NET and Java nest it; Ruby and Node.js say none.
+        // .NET and Java nest causes; Ruby and Node.js omit them.
         let Exception { error_type, error_message, cause: next, .. } = Exception::read(text.get().as_bytes());
         let (name, message) = (error_type.unwrap_or_default(), error_message.unwrap_or_default());
         let _ = write!(details, "; caused by {name}: {message}");

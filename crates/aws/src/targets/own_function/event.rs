@@ -1,4 +1,4 @@
-//! The event of an invocation: an SQS event, with its records as SQS and Lambda would have made them.
+//! The SQS event of an invocation, with records as SQS and Lambda create them.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use serde::Serialize;
 
 /// One record ("Using Lambda with Amazon SQS", example event).
 ///
-/// A plain message keeps the attribute `Redeliver`, in which its handler finds its attempt.
+/// A message without an envelope keeps the attribute `Redeliver`, which tells its handler the attempt.
 pub(super) fn record(invocation: &Invocation<'_>) -> String {
     let Invocation { message, record, .. } = invocation;
     let redeliver = record.attributes.get_key_value(REDELIVER);

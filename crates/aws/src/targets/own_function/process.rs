@@ -1,4 +1,4 @@
-//! The user's function as a process: the runtime's command, with us as its Runtime API.
+//! A process of the user's function: the runtime's command, with our Runtime API.
 
 use std::env;
 use std::ffi::OsString;
@@ -12,21 +12,21 @@ use tokio::process::{self, Child};
 
 use crate::settings::aws_variable;
 
-/// The command that starts a function's runtime, which serves Lambda's Runtime API.
+/// The command that starts a function's runtime, a client of Lambda's Runtime API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
     /// The program.
     pub program: OsString,
     /// Its arguments.
     pub arguments: Vec<OsString>,
-    /// Its standard output goes to our standard error: ours is for something else.
+    /// Redirects its standard output to our standard error.
     pub to_stderr: bool,
-    /// Variables that it sees besides our own.
+    /// Additional environment variables.
     pub variables: Vec<(&'static str, OsString)>,
 }
 
 impl Command {
-    /// The command that Lambda gives to a wrapper, or that a user has written.
+    /// The command that Lambda passes to a wrapper, or that the user wrote; `None` without words.
     #[must_use]
     pub fn new(words: impl IntoIterator<Item = OsString>) -> Option<Self> {
         let mut words = words.into_iter();
@@ -34,8 +34,9 @@ impl Command {
         Some(Self { program, arguments: words.collect(), to_stderr: false, variables: Vec::new() })
     }
 
-    /// The same with what runtimes expect of Lambda, where it is not set ("Defined runtime environment variables"). The
-    /// handler is the command's last word, as AWS's runtime interface clients take it; that for Node.js asks for a variable.
+    /// Adds the variables that runtimes expect from Lambda, unless they are set ("Defined runtime environment
+    /// variables"). The handler is the command's last word, as for AWS's runtime interface clients; the one for Node.js
+    /// reads a variable.
     #[must_use]
     pub fn outside_lambda(self, function_name: &str) -> Self {
         let folder = env::current_dir().unwrap_or_default();
@@ -52,7 +53,7 @@ impl Command {
         Self { variables: missing.collect(), ..self }
     }
 
-    /// The same, run by another wrapper script ("Modifying the runtime environment", Wrapper scripts).
+    /// Runs the command through another wrapper script ("Modifying the runtime environment", Wrapper scripts).
     #[must_use]
     pub fn wrapped(mut self, wrapper: Option<String>) -> Self {
         if let Some(wrapper) = wrapper {
@@ -63,11 +64,11 @@ impl Command {
     }
 }
 
-/// A process with a group of its own, which is killed when this is dropped: what it has started goes with it.
+/// A process in its own group. Dropping this kills the group, and so its children, too.
 #[derive(Debug)]
 pub(super) struct Process {
     child: Child,
-    /// `None` once it was killed: its number may be somebody else's then.
+    /// `None` after the kill, when the id may belong to another process.
     group: Option<Pid>,
 }
 
@@ -77,7 +78,7 @@ impl Process {
         process.args(&command.arguments).stdin(Stdio::null()).process_group(0).kill_on_drop(true);
         process.envs(command.variables.iter().map(|(name, value)| (name, value)));
         process.env("AWS_LAMBDA_RUNTIME_API", runtime_api.to_string());
-        // It would start us again.
+        // It would start redeliver again.
         process.env_remove("AWS_LAMBDA_EXEC_WRAPPER");
         if command.to_stderr {
             process.stdout(io::stderr().as_fd().try_clone_to_owned()?);
@@ -87,7 +88,7 @@ impl Process {
         Ok(Self { child, group })
     }
 
-    /// Waits for its end, and kills what it has left behind.
+    /// Waits for its end, and kills the rest of its group.
     pub(super) async fn ended(&mut self) -> io::Result<ExitStatus> {
         let status = self.child.wait().await;
         self.signal(Signal::KILL);
@@ -95,7 +96,7 @@ impl Process {
         status
     }
 
-    /// Sends a signal to it and to what it has started.
+    /// Sends a signal to its group.
     pub(super) fn signal(&self, signal: Signal) {
         if let Some(group) = self.group {
             let _ = kill_process_group(group, signal);

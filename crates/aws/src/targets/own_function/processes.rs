@@ -1,4 +1,4 @@
-//! The processes of a user's function: started with the first call, and again after one has ended or hung.
+//! The processes of the user's function, which are started with the first call and restarted after an end or a hang.
 
 use std::io;
 use std::mem;
@@ -21,35 +21,35 @@ use uuid::Uuid;
 
 use super::answer::{Answer, exception};
 use super::process::{Command, Process};
-use super::runtime_api::{RuntimeApi, Said, Task, Upstream};
+use super::runtime_api::{RuntimeApi, RuntimeEvent, Task, Upstream};
 use super::{Event, Runtime, lock};
 use crate::SystemClock;
 
-/// The time for a function that is told to end: Lambda's Shutdown phase has no more ("Understanding the Lambda execution
+/// The time for functions to end after SIGTERM, as in Lambda's Shutdown phase ("Understanding the Lambda execution
 /// environment lifecycle").
-const END_PATIENCE: Duration = Duration::from_secs(2);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The processes of one command.
 ///
-/// Each has one invocation at a time, as in Lambda. Dropping a call that is under way kills its process, since nobody
-/// waits for its answer any more; the next call starts a new one.
+/// Each handles one invocation at a time, as in Lambda. Dropping a call in progress kills its process; the next call
+/// starts a new one.
 #[derive(Debug)]
 pub struct Processes {
     command: Command,
-    /// For each call, where no invocation of Lambda's ends.
+    /// The limit of each call outside Lambda.
     time_limit: Option<Duration>,
     upstream: Option<Upstream>,
-    /// One for each process that may run.
+    /// One permit for each process that may run.
     places: Semaphore,
-    most: u32,
+    processes_max: u32,
     pub(super) idle: Mutex<Vec<Running>>,
-    lambda: Mutex<Around>,
+    lambda: Mutex<LambdaInvocation>,
     restored: watch::Sender<bool>,
 }
 
-/// Lambda's invocation around ours.
+/// Data of the Lambda invocation in progress.
 #[derive(Clone, Debug, Default)]
-struct Around {
+struct LambdaInvocation {
     function_arn: String,
     trace_id: Option<String>,
 }
@@ -57,27 +57,27 @@ struct Around {
 /// The end of a function's process.
 #[derive(Debug)]
 pub struct Ended {
-    /// `None` if the system does not say.
+    /// `None` if the system does not report it.
     pub status: Option<ExitStatus>,
-    /// Its own words, if it could not begin.
+    /// The error that it reported at its start.
     init_error: Option<Bytes>,
-    /// It had the task.
+    /// True if it had taken the task.
     took: bool,
 }
 
-/// A process, and its Runtime API.
+/// A process with its Runtime API.
 #[derive(Debug)]
 pub(super) struct Running {
     process: Process,
     api: RuntimeApi,
     is_ready: bool,
-    /// It has been given a task, and has not answered.
+    /// True if it has a task and has not answered.
     is_busy: bool,
     init_error: Option<Bytes>,
 }
 
-/// A process while a call has it. If the call is broken off, one that is still starting is kept for the next call, and
-/// one that is at work is dropped, and so killed.
+/// A process in use by a call. If the call is dropped, a process that is still starting is kept for the next call, and
+/// a busy one is killed.
 #[derive(Debug)]
 struct Lease<'a> {
     function: Option<Running>,
@@ -87,7 +87,7 @@ struct Lease<'a> {
 
 impl Lease<'_> {
     fn function(&mut self) -> &mut Running {
-        self.function.as_mut().expect("it is there until the lease ends")
+        self.function.as_mut().expect("the lease has a process until it ends")
     }
 }
 
@@ -98,43 +98,43 @@ impl Drop for Lease<'_> {
 }
 
 impl Processes {
-    /// The function that `command` runs, in `most` processes at the same time at most.
+    /// Up to `processes_max` concurrent processes of `command`.
     #[must_use]
-    pub fn new(command: Command, most: NonZeroU16) -> Self {
+    pub fn new(command: Command, processes_max: NonZeroU16) -> Self {
         Self {
             command,
             time_limit: None,
             upstream: None,
-            places: Semaphore::new(usize::from(most.get())),
-            most: most.get().into(),
+            places: Semaphore::new(usize::from(processes_max.get())),
+            processes_max: processes_max.get().into(),
             idle: Mutex::default(),
             lambda: Mutex::default(),
             restored: watch::Sender::new(false),
         }
     }
 
-    /// In Lambda, whose Runtime API is at this address.
+    /// Forwards other requests to Lambda's Runtime API at this address.
     #[must_use]
     pub fn in_lambda(self, runtime_api: Option<&str>) -> Self {
         Self { upstream: runtime_api.and_then(Upstream::new), ..self }
     }
 
-    /// Limits each call, where no invocation of Lambda's ends it.
+    /// Limits each call, for use outside Lambda.
     #[must_use]
     pub fn with_time_limit(self, limit: Duration) -> Self {
         Self { time_limit: Some(limit), ..self }
     }
 
-    /// The program of its command.
+    /// The program of the command.
     #[must_use]
     pub fn program(&self) -> String {
         self.command.program.display().to_string()
     }
 
-    /// Starts it, and waits until it has begun.
+    /// Starts a process and waits until it is ready.
     ///
     /// # Errors
-    /// The program cannot be run.
+    /// If the program cannot be run.
     pub async fn begin(&self) -> io::Result<Result<(), Ended>> {
         let mut function = self.start(true).await?;
         let began = function.ready().await;
@@ -144,18 +144,18 @@ impl Processes {
         Ok(began)
     }
 
-    /// Tells the function to end when its calls are over, and waits until it has.
+    /// Ends all processes after their calls, and waits for their end.
     pub async fn end(&self) {
         let all = async {
-            let _places = self.places.acquire_many(self.most).await;
+            let _places = self.places.acquire_many(self.processes_max).await;
             let idle = mem::take(&mut *lock(&self.idle));
             idle.iter().for_each(|function| function.process.signal(Signal::TERM));
             for mut function in idle {
                 let _ = function.process.ended().await;
             }
         };
-        // What has not ended by then is dropped, and so killed.
-        let _ = timeout(END_PATIENCE, all).await;
+        // The rest is dropped, and so killed.
+        let _ = timeout(SHUTDOWN_TIMEOUT, all).await;
     }
 
     async fn start(&self, reports_init: bool) -> io::Result<Running> {
@@ -174,30 +174,30 @@ impl Processes {
         Ok(Lease { function: Some(function), idle: &self.idle, _place: place })
     }
 
-    /// Takes the ARN and the trace of Lambda's invocation in which the next calls are made.
+    /// Takes the ARN and the trace id of the Lambda invocation for the next calls.
     pub fn invoked(&self, function_arn: &str, trace_id: Option<&str>) {
-        let around = Around { function_arn: function_arn.to_owned(), trace_id: trace_id.map(str::to_owned) };
-        *lock(&self.lambda) = around;
+        let trace_id = trace_id.map(str::to_owned);
+        *lock(&self.lambda) = LambdaInvocation { function_arn: function_arn.to_owned(), trace_id };
     }
 
-    /// Lambda has restored its snapshot; returns when the function is ready for invocations again.
+    /// Reports that Lambda has restored the snapshot, and waits until the function is ready again.
     pub async fn restored(&self) {
         self.restored.send_replace(true);
         let idle = mem::take(&mut *lock(&self.idle));
         for mut function in idle {
             function.is_ready = false;
-            // If it has ended instead, its next call finds that.
+            // If it has ended instead, the next call notices.
             let _ = function.ready().await;
             lock(&self.idle).push(function);
         }
     }
 
     fn task(&self, event: Event<'_>, end: Timestamp) -> Task {
-        let Around { function_arn, trace_id } = lock(&self.lambda).clone();
+        let LambdaInvocation { function_arn, trace_id } = lock(&self.lambda).clone();
         let request_id = event.request_id.map_or_else(|| Uuid::new_v4().to_string(), str::to_owned);
         let mut headers = HeaderMap::new();
         let mut insert = |name, value: Option<&str>| {
-            // A text that cannot stand in a header is no trace id.
+            // A value that is not valid in a header is not a trace id.
             if let Some(value) = value.and_then(|value| HeaderValue::from_str(value).ok()) {
                 headers.insert(HeaderName::from_static(name), value);
             }
@@ -215,14 +215,14 @@ impl Processes {
             let details = format_args!("the function cannot be started: {error}");
             HandlerError::unavailable("Runtime.NotStarted", details)
         };
-        // One that ended between two calls is started again for this one; one that has just been started is not.
+        // A process that ended between two calls is restarted once; one that was just started is not.
         for _ in 0..2 {
             let begins = async {
                 let mut lease = self.lease().await.map_err(not_startable)?;
                 let began = lease.function().ready().await;
                 Ok((lease, began))
             };
-            // One that takes longer to start goes on with that, and is there for the next call.
+            // A slower start continues for the next call.
             let begun = timeout(until(SystemClock.now(), end), begins).await;
             let (mut lease, began) = begun.map_err(|_| HandlerError::not_started())??;
             let answered = match began {
@@ -245,7 +245,7 @@ impl Processes {
         Err(HandlerError::unavailable("Runtime.ExitError", details))
     }
 
-    /// Limits an answer's time outside Lambda. In Lambda the message-processor drops the call at its deadline.
+    /// Limits the time of an answer outside Lambda. In Lambda, the message-processor drops the call at its deadline.
     async fn in_time<T>(&self, end: Timestamp, answer: impl Future<Output = T>) -> Result<T, HandlerError> {
         if self.time_limit.is_none() {
             return Ok(answer.await);
@@ -263,10 +263,10 @@ impl Runtime for Processes {
 }
 
 impl Running {
-    /// Until it asks for an invocation.
+    /// Waits until it asks for an invocation.
     async fn ready(&mut self) -> Result<(), Ended> {
         while !self.is_ready {
-            self.heard().await?;
+            self.next_event().await?;
         }
         Ok(())
     }
@@ -276,12 +276,12 @@ impl Running {
         let task = Task { request_id: request_id.clone(), event: event.clone(), headers: headers.clone() };
         let mut took = false;
         self.is_busy = true;
-        // It has room for one, and has had none since the last answer.
+        // The channel holds one task, and is empty after an answer.
         let _ = self.api.tasks.send(task).await;
         loop {
-            match self.heard().await {
-                Ok(Some(Said::Took)) => took = true,
-                Ok(Some(Said::Answered(answer))) => {
+            match self.next_event().await {
+                Ok(Some(RuntimeEvent::Took)) => took = true,
+                Ok(Some(RuntimeEvent::Answered(answer))) => {
                     self.is_busy = false;
                     return Ok(answer);
                 }
@@ -291,18 +291,18 @@ impl Running {
         }
     }
 
-    /// The function's next report, or its end.
-    async fn heard(&mut self) -> Result<Option<Said>, Ended> {
+    /// The function's next event, or its end.
+    async fn next_event(&mut self) -> Result<Option<RuntimeEvent>, Ended> {
         tokio::select! {
-            // What it has said before its end counts.
+            // Events before the end count.
             biased;
-            said = self.api.said.recv() => {
-                match &said {
-                    Some(Said::Ready) => self.is_ready = true,
-                    Some(Said::InitError(error)) => self.init_error = Some(error.clone()),
+            event = self.api.events.recv() => {
+                match &event {
+                    Some(RuntimeEvent::Ready) => self.is_ready = true,
+                    Some(RuntimeEvent::InitError(error)) => self.init_error = Some(error.clone()),
                     _ => {}
                 }
-                Ok(said)
+                Ok(event)
             }
             status = self.process.ended() => {
                 Err(Ended { status: status.ok(), init_error: self.init_error.take(), took: false })
@@ -312,7 +312,7 @@ impl Running {
 }
 
 impl Ended {
-    /// As the system words it: `exit status: 1`, `signal: 11 (SIGSEGV)`.
+    /// The system's description, such as `exit status: 1` or `signal: 11 (SIGSEGV)`.
     #[must_use]
     pub fn how(&self) -> String {
         self.status.map_or_else(|| "for an unknown reason".to_owned(), |status| status.to_string())
@@ -325,7 +325,7 @@ impl Ended {
         )
     }
 
-    /// No message's fault: the function is down.
+    /// An error at the start is not a message's fault: the function is down.
     fn at_its_start(self) -> HandlerError {
         let error = exception(&self.init_error.unwrap_or_default());
         HandlerError::unavailable(error.error_type, error.details)

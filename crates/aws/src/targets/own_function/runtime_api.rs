@@ -1,6 +1,7 @@
-//! Lambda's Runtime API as the user's function sees it ("Using the Lambda runtime API for custom runtimes").
+//! The Runtime API for the user's function ("Using the Lambda runtime API for custom runtimes").
 //!
-//! Invocations come from us, and answers go to us. All else (extensions, telemetry) is Lambda's own, and passed on to it.
+//! Redeliver sends the invocations and receives the answers. All other requests (extensions, telemetry) are forwarded
+//! to Lambda.
 
 use std::convert::Infallible;
 use std::io;
@@ -25,10 +26,10 @@ use tokio::task::{AbortHandle, JoinSet};
 use super::answer::Answer;
 use super::lock;
 
-/// The largest answer ("Lambda quotas": 6 MB; the Runtime API says it to the byte).
+/// The largest answer: 6 MB ("Lambda quotas"), with the exact number from the Runtime API.
 const ANSWER_BYTES_MAX: usize = 6_291_556;
 
-/// After an accept that failed.
+/// The pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -38,19 +39,19 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub(super) struct Task {
     pub(super) request_id: String,
     pub(super) event: Bytes,
-    /// The others of the Runtime API.
+    /// The headers of the Runtime API.
     pub(super) headers: HeaderMap,
 }
 
-/// A report of the function's, made by a request to its Runtime API.
+/// A request of the function to its Runtime API.
 #[derive(Debug)]
-pub(super) enum Said {
-    /// It asks for an invocation, or for its restore: it has begun.
+pub(super) enum RuntimeEvent {
+    /// It asks for an invocation or a restore, so it has started.
     Ready,
     /// It has taken the task.
     Took,
     Answered(Answer),
-    /// It could not begin, and says why.
+    /// It could not start, with this error.
     InitError(Bytes),
 }
 
@@ -59,7 +60,7 @@ pub(super) enum Said {
 pub(super) struct Upstream(Arc<PooledClient>);
 
 impl Upstream {
-    /// At this host and port. `None`: it is none.
+    /// The Runtime API at this host and port; `None` if they are invalid.
     pub(super) fn new(authority: &str) -> Option<Self> {
         let endpoint = Uri::builder().scheme("http").authority(authority).path_and_query("/").build().ok()?;
         Some(Self(Arc::new(PooledClient::builder().with_endpoint(endpoint).build())))
@@ -70,9 +71,9 @@ impl Upstream {
     }
 
     async fn answer(&self, mut head: Parts, body: Bytes) -> Option<Response<Full<Bytes>>> {
-        // `CONNECT` has none, and is for proxies.
+        // Only `CONNECT`, for proxies, has none.
         head.uri.path_and_query()?;
-        // Those of the connection: each side has its own.
+        // Each side has its own connection headers.
         [HOST, CONNECTION, TRANSFER_ENCODING].iter().for_each(|name| drop(head.headers.remove(name)));
         let answer = self.0.call(Request::from_parts(head, body.into())).await.ok()?;
         let (mut head, body) = answer.into_parts();
@@ -81,12 +82,12 @@ impl Upstream {
     }
 }
 
-/// The Runtime API of one process. It ends when this is dropped.
+/// The Runtime API of one process, which ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct RuntimeApi {
     pub(super) address: SocketAddr,
     pub(super) tasks: mpsc::Sender<Task>,
-    pub(super) said: mpsc::UnboundedReceiver<Said>,
+    pub(super) events: mpsc::UnboundedReceiver<RuntimeEvent>,
     server: AbortHandle,
 }
 
@@ -100,11 +101,11 @@ impl Drop for RuntimeApi {
 #[derive(Debug)]
 struct Shared {
     tasks: AsyncMutex<mpsc::Receiver<Task>>,
-    says: mpsc::UnboundedSender<Said>,
-    /// The request that an answer must be for.
+    events: mpsc::UnboundedSender<RuntimeEvent>,
+    /// The id of the request that awaits an answer.
     taken: Mutex<Option<String>>,
     upstream: Option<Upstream>,
-    /// Lambda hears of errors at the start from the first process alone.
+    /// True for the first process, whose errors at the start are reported to Lambda.
     reports_init: bool,
     restored: watch::Receiver<bool>,
 }
@@ -118,27 +119,27 @@ impl RuntimeApi {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
         let (tasks, to_do) = mpsc::channel(1);
-        let (says, said) = mpsc::unbounded_channel();
+        let (sender, events) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
             tasks: AsyncMutex::new(to_do),
-            says,
+            events: sender,
             taken: Mutex::default(),
             upstream,
             reports_init,
             restored,
         });
         let server = tokio::spawn(serve(listener, shared)).abort_handle();
-        Ok(Self { address, tasks, said, server })
+        Ok(Self { address, tasks, events, server })
     }
 }
 
 async fn serve(listener: TcpListener, shared: Arc<Shared>) {
-    // They end with the server.
+    // The connections end with the server.
     let mut connections = JoinSet::new();
     loop {
         match listener.accept().await {
             Ok((stream, _)) => drop(connections.spawn(connection(stream, Arc::clone(&shared)))),
-            // Without file descriptors: the function may give some back.
+            // File descriptors have run out; the function may close some.
             Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
         }
         while connections.try_join_next().is_some() {}
@@ -146,19 +147,19 @@ async fn serve(listener: TcpListener, shared: Arc<Shared>) {
 }
 
 async fn connection(stream: TcpStream, shared: Arc<Shared>) {
-    // An answer is small, and somebody waits for it.
+    // Responses are small and awaited.
     let _ = stream.set_nodelay(true);
     let service = service_fn(move |request| {
         let shared = Arc::clone(&shared);
         async move { Ok::<_, Infallible>(shared.answer(request).await) }
     });
-    // A function that is gone concerns nobody here: its process has ended.
+    // Errors mean that the function has closed the connection; its process has ended.
     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }
 
 impl Shared {
     async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
-        // `/2018-06-01/runtime/…`: the version is the function's.
+        // `/2018-06-01/runtime/…`, with any version.
         let path = request.uri().path().trim_start_matches('/').to_owned();
         let segments: Vec<_> = path.split('/').skip(1).collect();
         match (request.method(), &*segments) {
@@ -182,16 +183,16 @@ impl Shared {
     }
 
     async fn next_task(&self) -> Response<Full<Bytes>> {
-        self.say(Said::Ready);
+        self.report(RuntimeEvent::Ready);
         let Some(Task { request_id, event, headers }) = self.tasks.lock().await.recv().await else {
-            // We are about to end.
+            // The process is about to end.
             return status(StatusCode::GONE);
         };
         let mut response = Response::new(Full::new(event));
         *response.headers_mut() = headers;
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         *lock(&self.taken) = Some(request_id);
-        self.say(Said::Took);
+        self.report(RuntimeEvent::Took);
         response
     }
 
@@ -203,13 +204,13 @@ impl Shared {
             Ok(body) if is_error => Answer::Error(body),
             Ok(body) => Answer::Response(body),
             Err(error) if error.is::<LengthLimitError>() => Answer::TooLarge,
-            // The function ended in the middle of it.
+            // The function ended while sending it.
             Err(_) => return status(StatusCode::BAD_REQUEST),
         };
         let is_too_large = answer == Answer::TooLarge;
-        // Once: what is said twice counts as it was said first.
+        // Only the first answer counts.
         if lock(&self.taken).take_if(|taken| taken == request_id).is_some() {
-            self.say(Said::Answered(answer));
+            self.report(RuntimeEvent::Answered(answer));
         }
         if is_too_large {
             let text = format!("Exceeded maximum allowed payload size ({ANSWER_BYTES_MAX} bytes).");
@@ -218,9 +219,10 @@ impl Shared {
         accepted()
     }
 
-    /// "Improving startup performance with Lambda SnapStart": Lambda makes the snapshot while we wait for it.
+    /// Waits for the restore ("Improving startup performance with Lambda SnapStart"); Lambda takes the snapshot
+    /// meanwhile.
     async fn restore(&self) -> Response<Full<Bytes>> {
-        self.say(Said::Ready);
+        self.report(RuntimeEvent::Ready);
         let mut restored = self.restored.clone();
         match restored.wait_for(|restored| *restored).await {
             Ok(_) => status(StatusCode::OK),
@@ -231,16 +233,16 @@ impl Shared {
     async fn init_error(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let (head, body) = request.into_parts();
         let body = read(body).await.unwrap_or_default();
-        self.say(Said::InitError(body.clone()));
+        self.report(RuntimeEvent::InitError(body.clone()));
         match &self.upstream {
             Some(upstream) if self.reports_init => upstream.pass_on(head, body).await,
             _ => accepted(),
         }
     }
 
-    fn say(&self, said: Said) {
-        // Without a listener there is no function any more.
-        let _ = self.says.send(said);
+    fn report(&self, event: RuntimeEvent) {
+        // Without a receiver the function has ended.
+        let _ = self.events.send(event);
     }
 }
 

@@ -1,4 +1,4 @@
-//! With a process that only says where its Runtime API is, and the test as its runtime.
+//! Tests with a process that only reports its Runtime API's address; the test acts as its runtime.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -26,10 +26,10 @@ use super::*;
 use crate::SystemClock;
 use crate::tests::loopback::{Answer, Loopback};
 
-/// Longer than the busiest machine needs.
+/// Longer than a busy machine needs.
 const LONG: Duration = Duration::from_secs(300);
 
-/// A function, and the file to which each of its processes has written its Runtime API's address and its id.
+/// A function, and the file to which each of its processes writes its Runtime API's address and its id.
 struct Own {
     function: OwnFunction,
     starts: PathBuf,
@@ -143,7 +143,7 @@ fn end() -> Timestamp {
     SystemClock.now() + LONG
 }
 
-/// The runtime of a function: what AWS's interface clients do.
+/// The runtime of a function, like AWS's interface clients.
 struct Runtime {
     client: Client,
     base: String,
@@ -163,7 +163,7 @@ impl Runtime {
         self.client.post(format!("{}/{path}", self.base)).body(body).send().await.unwrap()
     }
 
-    /// Takes an invocation and answers it; its event.
+    /// Takes an invocation and answers it; returns its event.
     async fn answer(&self, answer: &str) -> Value {
         let (headers, event) = self.next().await;
         let id = &headers["lambda-runtime-aws-request-id"];
@@ -173,7 +173,7 @@ impl Runtime {
     }
 }
 
-/// Runs both; the outcome of the call.
+/// Runs both; returns the outcome of the call.
 async fn with<T>(call: impl Future<Output = T>, runtime: impl Future<Output = ()>) -> T {
     let (outcome, ()) = timeout(LONG, async { tokio::join!(call, runtime) }).await.expect("it ends");
     outcome
@@ -372,7 +372,7 @@ async fn an_answer_counts_though_the_function_ends_right_after_it() {
         outcome = &mut call => panic!("{outcome:?}"),
         taken = taken => taken,
     };
-    // The call finds both at the same time.
+    // The call sees both at the same time.
     let accepted = runtime.post(&format!("runtime/invocation/{id}/response"), "null").await;
     assert_eq!(accepted.status(), StatusCode::ACCEPTED);
     own.signal(Signal::KILL);
@@ -440,7 +440,7 @@ fn another_wrapper_gets_the_runtimes_command() {
     assert_eq!(ours.clone().wrapped(None), ours);
 }
 
-/// The runtime interface client for Node.js asks for it; that for Python takes the word itself.
+/// The runtime interface client for Node.js reads the variable; the one for Python reads the word.
 #[test]
 fn outside_lambda_the_handler_is_the_commands_last_word() {
     let variables = command(&["node_modules/.bin/aws-lambda-ric", "--flag", "index.handler"]);
@@ -449,7 +449,7 @@ fn outside_lambda_the_handler_is_the_commands_last_word() {
     assert_eq!(variables["AWS_LAMBDA_FUNCTION_NAME"], "orders");
 }
 
-/// A runtime whose bootstrap heeds the wrapper would start redeliver for ever.
+/// A runtime whose bootstrap runs the wrapper would start redeliver for ever.
 #[tokio::test]
 async fn a_function_does_not_see_the_wrapper_that_has_started_redeliver() {
     let command = command(&["sh", "-c", "exit ${AWS_LAMBDA_EXEC_WRAPPER:+1}"]);
@@ -488,7 +488,7 @@ async fn what_a_function_that_ends_has_started_ends_with_it() {
     let served = async {
         function.runtime(1).await.next().await;
         until_is(|| function.starts().len() == 2).await;
-        // The process alone, as a crash would.
+        // Ends only the process, as a crash would.
         let id = rustix::process::Pid::from_raw(function.starts()[0].1.parse().unwrap()).unwrap();
         rustix::process::kill_process(id, Signal::KILL).unwrap();
     };
@@ -540,7 +540,7 @@ async fn a_call_that_is_broken_off_kills_what_the_function_has_started_too() {
     assert!(lock(&function.runtime.idle).is_empty());
 }
 
-/// Else one that starts slowly would never begin: each batch would start it again.
+/// Otherwise a slow function would never start: each batch would restart it.
 #[tokio::test]
 async fn a_function_that_is_still_starting_when_its_call_is_broken_off_is_kept() {
     let function = Own::new(HandlerEvent::Record);
@@ -621,7 +621,7 @@ async fn a_snapshot_is_restored_before_the_first_invocation() {
         let runtime = own.runtime(1).await;
         let url = format!("{}/runtime/restore/next", runtime.base);
         assert_eq!(runtime.client.get(url).send().await.unwrap().status(), StatusCode::OK);
-        // Its hooks are done when it asks for an invocation.
+        // Its hooks have run when it asks for an invocation.
         assert!(!is_restored.get(), "Lambda waits for them");
         runtime.answer("null").await;
     };
@@ -636,7 +636,7 @@ async fn a_snapshot_is_restored_before_the_first_invocation() {
     assert_eq!(with(lambda, restore).await, Ok(()));
 }
 
-/// One that hangs.
+/// A function that hangs.
 fn limited() -> Own {
     Own::running("exec sleep 1000", HandlerEvent::Record, |own| own.with_time_limit(Duration::from_millis(1)))
 }

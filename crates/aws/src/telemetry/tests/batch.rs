@@ -1,4 +1,4 @@
-//! The line of a batch: all that CloudWatch reads from it is what the events say.
+//! The line of a batch: CloudWatch reads exactly the events' values from it.
 
 use std::collections::BTreeMap;
 
@@ -113,7 +113,7 @@ fn an_error_is_counted_whether_its_message_is_handed_off_or_sent_again_at_once()
     assert_eq!(errors.collect::<Vec<_>>(), [(json!("Timeout"), json!(2)), (json!("FromTarget"), json!(1))]);
 }
 
-/// Whatever is written in lines of their own: no metric is lost, and none counts twice.
+/// Whichever events have their own lines, no metric is lost or counted twice.
 #[test]
 fn metrics_are_the_same_whatever_is_logged() {
     let all = all();

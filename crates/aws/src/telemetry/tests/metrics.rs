@@ -4,7 +4,7 @@ use redeliver_core::failure::reason::DeadLetterReason;
 use super::*;
 use crate::telemetry::metrics::{Measured, Metric, Observed};
 
-/// What a name or a value of a dimension can be is known before the first message: a metric is paid for by those.
+/// All names and values of dimensions are known in advance, since CloudWatch bills each combination.
 #[test]
 fn every_metric_and_every_value_of_a_dimension_is_listed() {
     let retries = [0, 1, 9, 10, 11, 100, 101, 1000].map(retry_scheduled);

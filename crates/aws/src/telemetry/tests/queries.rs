@@ -1,11 +1,11 @@
-//! The queries for CloudWatch Logs Insights of docs/operate/logs.md, against the lines as they are written.
+//! The CloudWatch Logs Insights queries in docs/operate/logs.md, compared with the actual lines.
 
 use std::collections::BTreeSet;
 
 use super::*;
 
 const RUNBOOK: &str = include_str!("../../../../../docs/operate/logs.md");
-/// Of the query language ("CloudWatch Logs Insights language query syntax").
+/// Keywords of the query language ("CloudWatch Logs Insights language query syntax").
 const WORDS: [&str; 18] = [
     "filter",
     "stats",
@@ -32,7 +32,7 @@ fn queries() -> Vec<&'static str> {
     fenced.map(|rest| rest.split_once("\n```").unwrap().0).collect()
 }
 
-/// Texts in quotes, and all other words.
+/// Quoted texts and all other words.
 fn words(query: &str) -> (BTreeSet<&str>, Vec<&str>) {
     let parts: Vec<_> = query.split('"').collect();
     let quoted = parts.iter().skip(1).step_by(2).copied().filter(|text| *text != "ID").collect();
@@ -41,7 +41,7 @@ fn words(query: &str) -> (BTreeSet<&str>, Vec<&str>) {
     (quoted, words.filter(|word| word.starts_with(|c: char| !c.is_ascii_digit())).collect())
 }
 
-/// All lines that there can be.
+/// All possible lines.
 fn all_lines() -> Vec<Value> {
     let details = [LogDetail::Batches, LogDetail::Messages];
     let written = details.map(|detail| written_with(Logging { detail, level: LogLevel::Info }, &all()));
@@ -74,7 +74,7 @@ fn each_query_of_the_runbook_asks_for_what_is_in_the_lines() {
     }
 }
 
-/// The sums that the queries make are those of the events.
+/// The queries' sums equal those of the events.
 #[test]
 fn failures_and_retries_by_their_names_add_up() {
     let failed = [503, 503, 429].map(|status| handed_off(&ErrorType::HttpStatus(status)));

@@ -1,11 +1,11 @@
-//! A server that closes a connection while it is idle and nobody looks at it.
+//! A server that closes an idle connection while the client does not notice.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-/// Answers two requests on two connections, in a thread of its own.
+/// Answers two requests on two connections, in its own thread.
 pub(crate) struct ClosingServer {
     url: String,
     close: Sender<()>,
@@ -14,7 +14,7 @@ pub(crate) struct ClosingServer {
 }
 
 impl ClosingServer {
-    /// `status` is that of both answers.
+    /// Starts the server; both responses have this status.
     pub(crate) fn start(status: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -33,19 +33,19 @@ impl ClosingServer {
         &self.url
     }
 
-    /// Closes the first connection. This thread stands still meanwhile, as in a freeze: it does not see that.
+    /// Closes the first connection while this thread is blocked, as in a freeze, and so does not notice.
     pub(crate) fn close_unseen(&self) {
         self.close.send(()).unwrap();
         self.closed.recv().unwrap();
     }
 
-    /// Both requests were answered.
+    /// Waits until both requests were answered.
     pub(crate) fn end(self) {
         self.thread.join().unwrap();
     }
 }
 
-/// The connection, which stays open.
+/// Answers one request, and returns the open connection.
 fn answer(listener: &TcpListener, status: u16) -> TcpStream {
     let (mut stream, _) = listener.accept().unwrap();
     let mut request = Vec::new();

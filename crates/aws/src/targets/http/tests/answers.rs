@@ -1,8 +1,8 @@
-//! The head of an answer has decided. Its body is taken beside the next calls, as far as a connection is worth it.
+//! The head of a response decides the outcome. Its body is drained in the background, within limits.
 
 use super::*;
 
-/// What came of an answer whose body never ends, and how often the client has hung up.
+/// The outcome of a response with an endless body, and the number of times the client hung up.
 async fn unended(answer: Answer) -> (Result<(), HandlerError>, Loopback, ManualClock) {
     let (server, clock) = (Loopback::start([answer]).await, ManualClock::default());
     let target = target_at(server.url(), &clock);
@@ -11,7 +11,7 @@ async fn unended(answer: Answer) -> (Result<(), HandlerError>, Loopback, ManualC
     (outcome, server, clock)
 }
 
-/// Wherever the invocation's end falls after the head, the outcome is out before: it waits for no clock and no body.
+/// The outcome is known with the head: it waits for no clock and no body.
 #[tokio::test]
 async fn an_outcome_that_the_head_has_told_waits_for_no_body() {
     for (answer, expected) in [

@@ -1,4 +1,4 @@
-//! A key that is rotated while it is in use.
+//! Rotation of a key while it is in use.
 
 use std::sync::{Arc, Mutex};
 
@@ -53,7 +53,7 @@ fn only(key: &'static str) -> impl FnMut(&Request) -> Answer + Send {
     move |request| Answer::kept(if request.header("authorization") == [key] { 200 } else { 401 }, &[], "{}")
 }
 
-/// A target, its key in Secrets Manager, and what is between them.
+/// A target, its key in Secrets Manager, and the client between them.
 struct Setup {
     secrets: Loopback,
     server: Loopback,
@@ -71,7 +71,7 @@ impl Setup {
         let noted = Noted::default();
         let observer = Arc::new(noted.clone());
         let headers = SecretHeaders::read(&secrets.sdk_config(), ARN, clock.clone(), observer).await.unwrap();
-        let client = careful(Client::builder(), LONG).build().unwrap();
+        let client = hardened(Client::builder(), LONG).build().unwrap();
         let url = server.url().parse().unwrap();
         let target = HttpTarget::with_clock(client, url, HeaderSource::Secret(headers), clock.clone());
         Self { secrets, server, clock, noted, target }
@@ -86,13 +86,13 @@ impl Setup {
         soon(self.target.call_until(&message, end)).await.map_err(|error| error.error_type)
     }
 
-    /// Waits until nothing is being read.
+    /// Waits until no reading is in progress.
     async fn settle(&self) {
         let HeaderSource::Secret(secret) = &self.target.headers else { panic!("a secret") };
         soon(secret.settled()).await;
     }
 
-    /// Ends all sleeps as soon as `server` has got so many requests.
+    /// Ends all sleeps once `server` has received this number of requests.
     async fn time_is_up_after(&self, server: &Loopback, requests: usize) {
         server.until(|server| server.requests().len() == requests).await;
         self.clock.end_sleeps();
@@ -110,7 +110,7 @@ async fn a_rotated_key_is_read_again_and_spends_no_attempt() {
     assert_eq!((setup.secrets.requests().len(), setup.noted.events()), (2, vec![again()]));
 }
 
-/// It would be called sooner than it has asked for.
+/// The target would be called sooner than it asked for.
 #[tokio::test]
 async fn a_refusal_that_asks_for_a_delay_is_not_called_again_at_once() {
     let answer = |_: &Request| Answer::kept(403, &[("Retry-After", "60")], "{}");
@@ -119,7 +119,7 @@ async fn a_refusal_that_asks_for_a_delay_is_not_called_again_at_once() {
     assert_eq!((keys(&setup.server), setup.secrets.requests().len()), (vec!["old".to_owned()], 1));
 }
 
-/// As gateways answer to a key that they do not know.
+/// A gateway's response to an unknown key.
 #[tokio::test]
 async fn a_403_is_a_refusal_of_the_key_too() {
     let answer = |request: &Request| {
@@ -247,7 +247,7 @@ async fn a_reading_that_a_freeze_has_broken_off_tells_nothing_and_the_next_call_
     assert_eq!(keys(&setup.server), ["old", "old", "new"]);
 }
 
-/// What Secrets Manager said before a freeze is what it said then, however late it is read.
+/// A response from before a freeze counts from then, however late it is read.
 #[tokio::test]
 async fn an_answer_that_comes_after_a_freeze_is_as_old_as_its_reading() {
     let server = Loopback::answering(|_| Answer::kept(200, &[], "{}")).await;

@@ -1,8 +1,8 @@
-//! Each status that HTTP has, as docs/handlers.md says.
+//! Every HTTP status, as documented in docs/handlers.md.
 
 use super::*;
 
-/// The outcome of an answer by a row of the table.
+/// The outcome of a response by a row of the table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Outcome {
     Done,
@@ -10,8 +10,8 @@ enum Outcome {
     Permanent,
 }
 
-/// The table of docs/handlers.md: the outcome of each status from 100 to 999. A row's first cell has statuses and
-/// ranges; "any other 4xx" and the like are those of no other row.
+/// The table in docs/handlers.md: the outcome of each status from 100 to 999. A row's first cell has statuses and
+/// ranges; "any other 4xx" covers those in no other row.
 fn documented() -> Vec<(u16, Outcome)> {
     let page = include_str!("../../../../../../docs/handlers.md");
     let (_, table) = page.split_once("| status | outcome | why |\n| --- | --- | --- |\n").expect("the table");
@@ -59,7 +59,7 @@ fn outcome_of(outcome: Result<(), HandlerError>) -> Outcome {
     }
 }
 
-/// The outcome of an answer with this status.
+/// The outcome of a response with this status.
 fn told_by(status: u16, retry_after: Option<&'static str>) -> Result<(), HandlerError> {
     let header = retry_after.map(|value| (RETRY_AFTER, value.parse().unwrap()));
     let status = StatusCode::from_u16(status).unwrap();
@@ -78,7 +78,7 @@ fn every_status_has_the_outcome_that_the_documentation_says() {
     assert_eq!(permanent, 90, "a hundred 4xx but for ten");
 }
 
-/// Over the wire, where a client might follow, wait or understand something else.
+/// Over the wire, where a client might follow redirects, wait or misinterpret a status.
 #[tokio::test]
 async fn every_class_of_statuses_arrives_as_it_was_sent() {
     // 204 and 304 have no body, and 101 ends HTTP.

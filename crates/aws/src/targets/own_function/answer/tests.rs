@@ -50,7 +50,7 @@ fn a_named_record_has_failed_and_no_other() {
     assert_eq!((error.details.as_str(), error.kind), ("7 of 9", FailureKind::Transient));
 }
 
-/// `redeliver work` may have a message of two receives at once.
+/// `redeliver work` may hold a message from two receives at once.
 #[test]
 fn a_record_that_is_in_the_event_twice_has_failed_twice_if_it_is_named() {
     let failures = r#"{"batchItemFailures":[{"itemIdentifier":"a"}]}"#;
@@ -58,7 +58,7 @@ fn a_record_that_is_in_the_event_twice_has_failed_twice_if_it_is_named() {
     assert_eq!(outcomes.iter().map(Result::is_ok).collect::<Vec<_>>(), [false, true, false]);
 }
 
-/// Lambda knows no `error`: whatever a handler has under that name is its own.
+/// `error` is not part of Lambda's format, so a handler may use it for anything.
 #[test]
 fn an_error_that_is_none_of_our_words_names_nothing_and_fails_no_other_record() {
     for error in ["null", "\"busy\"", "[\"Db.Busy\", \"x\"]", "{\"type\": 7}", "{}"] {
@@ -138,8 +138,8 @@ fn a_handler_says_more_than_success_and_failure_by_what_it_returns() {
     assert_eq!(names(r#"{"redeliver":{"outcome":"permanent"}}"#), ["Permanent"; 3]);
 }
 
-/// As awslambdaric 4.2, aws-lambda-ric 4.1, aws-lambda-java-runtime-interface-client 2.8, aws_lambda_ric (Ruby) 3.1 and
-/// Amazon.Lambda.RuntimeSupport 1.13 write them.
+/// Exceptions of awslambdaric 4.2, aws-lambda-ric 4.1, aws-lambda-java-runtime-interface-client 2.8, aws_lambda_ric
+/// (Ruby) 3.1 and Amazon.Lambda.RuntimeSupport 1.13.
 #[test]
 fn an_exception_says_where_it_happened_in_each_runtimes_words() {
     for (json, error_type, details) in [

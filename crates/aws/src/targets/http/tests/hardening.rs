@@ -1,4 +1,4 @@
-//! What a target, a name server or a message cannot make the client do.
+//! Limits on what a target, a name server or a message can make the client do.
 
 use std::net::SocketAddr;
 
@@ -61,7 +61,7 @@ async fn a_server_that_never_begins_tls_is_left_after_the_time_for_a_connection(
     assert_eq!((error.error_type, error.kind), ("Http.Timeout".into(), FailureKind::Transient));
 }
 
-/// A name server that somebody else has written to: every name is `decoy`.
+/// A poisoned name server, which resolves every name to `decoy`.
 struct Rebound(SocketAddr);
 
 impl Resolve for Rebound {
@@ -73,18 +73,18 @@ impl Resolve for Rebound {
 
 #[tokio::test]
 async fn localhost_is_this_machine_whatever_a_name_server_says() {
-    // Nobody listens on port 0 of 127.0.0.2: a call that asked the name server would fail.
+    // Nothing listens on port 0 of 127.0.0.2, so a call that used the name server would fail.
     let decoy = Rebound("127.0.0.2:0".parse().unwrap());
     let server = Loopback::start([Answer::new(200, &[], "")]).await;
     let url = server.url().replace("127.0.0.1", "localhost").parse().unwrap();
-    let client = careful(Client::builder().dns_resolver(decoy), LONG).build().unwrap();
+    let client = hardened(Client::builder().dns_resolver(decoy), LONG).build().unwrap();
     let headers = HeaderSource::Fixed(Headers::default());
     let target = HttpTarget::with_clock(client, url, headers, SystemClock);
     assert_eq!(target.handle(&message("{}")).await, Ok(()));
     assert_eq!(server.requests().len(), 1);
 }
 
-/// The schema lets only UUIDs through; a program that calls the handler itself has no schema.
+/// The schema only allows UUIDs, but programs that call the handler themselves have no schema.
 #[tokio::test]
 async fn a_message_id_that_would_end_its_line_is_not_sent() {
     let server = Loopback::start([Answer::new(200, &[], "")]).await;

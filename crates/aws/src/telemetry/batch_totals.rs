@@ -1,17 +1,17 @@
-//! What a batch has counted and measured, as few lines as CloudWatch can read it from.
+//! The counts and measurements of a batch, in as few lines as CloudWatch can read them from.
 
 use redeliver_core::events::Event;
 
-use super::line::{Directive, Lines, VALUES_MAX};
+use super::log_line::{Directive, LogLines, VALUES_MAX};
 use super::metrics::{Measure, Measured, Metric, Number, Observed};
 
-/// Counts and measures since the last line of a batch.
+/// Counts and measurements since the last line of a batch.
 #[derive(Debug, Default)]
-pub(super) struct Gathered {
-    /// By the value of the counter's dimension.
+pub(super) struct BatchTotals {
+    /// One for each metric and value of its dimension.
     counts: Vec<Count>,
     values: Vec<(Metric, Vec<Number>)>,
-    /// By error, how many messages failed.
+    /// The number of failed messages by error type.
     failures: Vec<(String, u32)>,
 }
 
@@ -22,7 +22,7 @@ struct Count {
     count: u32,
 }
 
-impl Gathered {
+impl BatchTotals {
     pub(super) fn add(&mut self, event: &Event, observed: &Observed) {
         for Measured { metric, value } in &observed.metrics {
             match (metric.measure(), value) {
@@ -55,9 +55,9 @@ impl Gathered {
         }
     }
 
-    /// A line has one value of each dimension, one error, and so many values of each measure: what is more is in
-    /// further lines.
-    pub(super) fn write(self, lines: &mut Lines<'_>) {
+    /// Writes the lines. A line holds one value of each dimension, one error, and [`VALUES_MAX`] values of each metric;
+    /// the rest goes to further lines.
+    pub(super) fn write(self, lines: &mut LogLines<'_>) {
         let Self { counts, values, failures } = self;
         for number in 0.. {
             let mut line = BatchLine::default();
@@ -103,7 +103,7 @@ impl BatchLine<'_> {
         self.counts.is_empty() && self.values.is_empty() && self.failure.is_none()
     }
 
-    /// What is counted by the function alone, and then each counter with a dimension of its own.
+    /// The metrics with only the function as dimension, and then each counter with its additional dimension.
     pub(super) fn directives(&self) -> Vec<Directive> {
         let has_dimension = |metric: &Metric| self.by.iter().any(|(counter, ..)| counter == metric);
         let counters = self.counts.iter().map(|(metric, _)| *metric).filter(|metric| !has_dimension(metric));

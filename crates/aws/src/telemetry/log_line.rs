@@ -1,4 +1,4 @@
-//! The lines: a log's fields and, under `_aws`, which of them are metrics ("Specification: Embedded metric format", Amazon
+//! Log lines whose member `_aws` declares which fields are metrics ("Specification: Embedded metric format", Amazon
 //! CloudWatch User Guide).
 
 use redeliver_core::events::Event;
@@ -6,36 +6,35 @@ use redeliver_core::message::Timestamp;
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 
-use super::gathered::BatchLine;
+use super::batch_totals::BatchLine;
 use super::metrics::{FUNCTION, Measure, Measured, Metric, NAMESPACE, Observed};
 
-/// Values of a metric in one line.
+/// Maximum number of values of a metric in one line.
 pub(super) const VALUES_MAX: usize = 100;
 
-/// What all lines of one moment have in common.
-pub(super) struct Lines<'a> {
+/// Lines with the same function and timestamp.
+pub(super) struct LogLines<'a> {
     function: &'a str,
     /// RFC 3339.
     timestamp: String,
     timestamp_millis: i64,
-    /// The lines, each with its end.
+    /// The lines, each with a line break.
     pub(super) text: Vec<u8>,
 }
 
-impl<'a> Lines<'a> {
+impl<'a> LogLines<'a> {
     pub(super) fn new(function: &'a str, now: Timestamp) -> Self {
         let timestamp = redeliver_core::message::metadata::rfc3339(now);
         Self { function, timestamp, timestamp_millis: now.timestamp_millis(), text: Vec::new() }
     }
 
-    /// An event with its metrics.
+    /// Adds an event with its metrics.
     pub(super) fn push(&mut self, event: &Event, observed: &Observed) {
         let (counter, others) = observed.metrics.split_at(usize::from(observed.by.is_some()));
         let names = |metrics: &[Measured]| metrics.iter().map(|measured| measured.metric).collect();
         let dimension = counter.first().and_then(|counter| counter.metric.dimension());
         let by = dimension.zip(observed.by).map(|(dimension, value)| (dimension.name, value));
-        // CloudWatch counts each set of dimensions as a metric that is paid for, so only the counter has the further
-        // one.
+        // CloudWatch bills each set of dimensions as a metric, so only the counter has the additional one.
         let by_two = by.map(|(dimension, _)| Directive::of(Some(dimension), names(counter)));
         let by_one = (!others.is_empty()).then(|| Directive::of(None, names(others)));
         self.write(
@@ -46,7 +45,7 @@ impl<'a> Lines<'a> {
         );
     }
 
-    /// An event whose metrics are in the line of its batch.
+    /// Adds an event whose metrics are in its batch's line.
     pub(super) fn push_without_metrics(&mut self, event: &Event, observed: &Observed) {
         let fields = EventFields { event, by: None, metrics: &[] };
         self.write(observed.level, observed.event, &fields, Vec::new());
@@ -83,7 +82,7 @@ struct Line<'a, F> {
 struct EventFields<'a> {
     #[serde(flatten)]
     event: &'a Event,
-    /// A further dimension of the first metric, with its value.
+    /// The additional dimension of the first metric, with its value.
     #[serde(flatten, serialize_with = "value_of_dimension")]
     by: Option<(&'static str, &'static str)>,
     #[serde(flatten, serialize_with = "values_of_metrics")]
@@ -136,7 +135,7 @@ struct Definition {
 }
 
 impl Directive {
-    /// These metrics by the function, and by this further dimension of it.
+    /// Declares metrics with the dimension function and, if given, with both dimensions.
     pub(super) fn of(dimension: Option<&'static str>, metrics: Vec<Metric>) -> Self {
         let further = dimension.map(|dimension| vec![FUNCTION, dimension]);
         let definition = |metric: Metric| Definition {
