@@ -1,25 +1,24 @@
-//! Numbers as JSON writes them: exact, and in time linear in their text, however many digits and however large an
-//! exponent.
+//! Exact JSON numbers, in time linear in their text, with any number of digits and any exponent.
 
 use std::cmp::Ordering;
 
 use serde_json::Number;
 
-/// Larger exponents are taken for this one.
+/// Larger exponents count as this one.
 const EXPONENT_MAX: i64 = 100_000_000_000_000_000;
 
-/// `digits * 10^exponent`, without zeros at either end of the digits; zero has none.
+/// `digits * 10^exponent`, without zeros at either end of the digits; zero has no digits.
 #[derive(Clone, Copy, Debug)]
 pub struct Decimal<'a> {
     is_negative: bool,
-    /// The digits stand on both sides of the point.
+    /// The digits before the decimal point.
     whole: &'a [u8],
     fraction: &'a [u8],
     exponent: i64,
 }
 
 impl<'a> Decimal<'a> {
-    /// The number that stands there.
+    /// The value of a JSON number.
     #[must_use]
     pub fn of(number: &'a Number) -> Self {
         let text = number.as_str().as_bytes();
@@ -45,13 +44,13 @@ impl<'a> Decimal<'a> {
         }
     }
 
-    /// Also of `5.0` and `5e0`.
+    /// True also for `5.0` and `5e0`.
     #[must_use]
     pub fn is_integer(&self) -> bool {
         self.exponent >= 0
     }
 
-    /// Whether this is the divisor so many times, for a whole number.
+    /// True if this is a whole multiple of the divisor.
     pub(crate) fn is_multiple_of(&self, divisor: &Divisor) -> bool {
         let Some(zeros) = self.zeros_for(divisor) else {
             return self.sign() == 0;
@@ -62,7 +61,7 @@ impl<'a> Decimal<'a> {
         divisor.digits == 1 || digits.fold(0, remainder) == 0
     }
 
-    /// What that takes, in steps of the meter.
+    /// The cost of [`Decimal::is_multiple_of`] in steps of the meter.
     pub(crate) fn steps_of_division(&self, divisor: &Divisor) -> u64 {
         match self.zeros_for(divisor) {
             Some(zeros) if divisor.digits > 1 => 60 * (self.whole.len() + self.fraction.len() + zeros) as u64,
@@ -70,13 +69,14 @@ impl<'a> Decimal<'a> {
         }
     }
 
-    /// The zeros that bring this to the divisor's exponent; `None` if its own is smaller: what does not end in a zero
-    /// is no multiple of ten. More than 124 do not help, since a number below 2^124 has no more factors 2 or 5.
+    /// The zeros that bring this to the divisor's exponent; `None` if its own is smaller, since a number that does not
+    /// end in a zero is not a multiple of ten. More than 124 make no difference: a divisor below 2^124 has no more
+    /// factors 2 or 5.
     fn zeros_for(&self, divisor: &Divisor) -> Option<usize> {
         usize::try_from(self.exponent - divisor.exponent).ok().map(|zeros| zeros.min(124))
     }
 
-    /// The one way to write it.
+    /// Writes the canonical form.
     pub(crate) fn write_into(&self, key: &mut Vec<u8>) {
         key.push(if self.is_negative { b'-' } else { b'+' });
         key.extend(self.digits());
@@ -88,7 +88,7 @@ impl<'a> Decimal<'a> {
         self.whole.iter().chain(self.fraction).copied()
     }
 
-    /// Where the first digit stands, which says most of how large it is.
+    /// The position of the first digit.
     fn magnitude(&self) -> i64 {
         length(self.whole) + length(self.fraction) + self.exponent
     }
@@ -130,7 +130,7 @@ impl PartialEq for Decimal<'_> {
 
 impl Eq for Decimal<'_> {}
 
-/// What something is to be a multiple of: `digits * 10^exponent`.
+/// The operand of `multipleOf`: `digits * 10^exponent`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Divisor {
     digits: u128,
@@ -138,7 +138,7 @@ pub(crate) struct Divisor {
 }
 
 impl Divisor {
-    /// `None` for zero, and for a number of more than 37 digits, zeros at its ends aside.
+    /// `None` for zero, and for more than 37 digits, not counting zeros at the ends.
     pub(crate) fn of(number: &Number) -> Option<Self> {
         let decimal = Decimal::of(number);
         let digits = decimal.digits().take(38).fold(0, |value, digit| value * 10 + u128::from(digit - b'0'));
@@ -147,7 +147,7 @@ impl Divisor {
     }
 }
 
-/// What stands before and after the first such byte.
+/// The parts before and after the first separator.
 fn split(text: &[u8], is_separator: impl Fn(u8) -> bool) -> (&[u8], &[u8]) {
     match text.iter().position(|byte| is_separator(*byte)) {
         Some(at) => (&text[..at], &text[at + 1..]),
@@ -163,7 +163,7 @@ fn without_trailing(digits: &[u8]) -> &[u8] {
     &digits[..digits.len() - digits.iter().rev().take_while(|digit| **digit == b'0').count()]
 }
 
-/// Of nothing it is 0.
+/// The exponent; 0 without digits.
 fn exponent_of(text: &[u8]) -> i64 {
     let (is_negative, digits) = match text {
         [b'-', digits @ ..] => (true, digits),

@@ -1,8 +1,8 @@
-//! How often a schema evaluates one and the same value. References can double it at each level, and the meter never
-//! hears of a schema that does not read its value.
+//! Counts how often a schema evaluates one value. References can double the number at each level, and the meter does not
+//! notice schemas that never read their value.
 //!
-//! So the evaluations are counted before the validator sees a document, and bounded; and each schema that does not read
-//! its value gets a rule by which the meter charges for it.
+//! The evaluations are counted and limited before the validator sees a document, and each schema that does not read its
+//! value gets a rule that charges the meter for it.
 
 use std::collections::{HashMap, HashSet};
 use std::ptr;
@@ -12,27 +12,27 @@ use serde_json::{Map, Value};
 
 use crate::SchemaError;
 use crate::metered::metering_rule;
-use crate::schema::NothingIsFetched;
+use crate::schema::NoRemoteReferences;
 
-/// Evaluations of one value. A union of two hundred events that share bases takes some thousands.
+/// The most evaluations of one value. A union of two hundred events with shared bases takes some thousands.
 const EVALUATIONS_MAX: u64 = 50_000;
-/// Schemas that evaluate one value inside each other, if the schema is recursive: a document has 127 levels, and each may
-/// go as deep. The stack has room for it, as a test shows.
+/// The most nested schemas for one value if the schema is recursive: a document has 127 levels, and each may nest as
+/// many. A test shows that the stack has room.
 const RECURSIVE_ANCESTORS_MAX: usize = 64;
-/// The same if it is not: a long chain of `else` is one.
+/// The same for other schemas, such as a long chain of `else`.
 const ANCESTORS_MAX: usize = 256;
-/// Surveys of a schema that was surveyed before: only references that go round in one value need them.
+/// The most repeated surveys of schemas, which only circular references for one value need.
 const SURVEYED_AGAIN_MAX: usize = 100_000;
-/// Steps of an evaluation without what it reads.
+/// Steps of an evaluation, without those for reading.
 const EVALUATION: u64 = 150;
 
-/// Rules that read any value.
+/// Keywords that read any value.
 const READING: [&str; 4] = ["type", "const", "enum", "minItems"];
-/// Rules that read it unless they are empty.
+/// Keywords that read a value unless they are empty.
 const READING_UNLESS_EMPTY: [&str; 2] = ["properties", "required"];
-/// Keywords that may hold a metering rule: they are checked before any that can fail without reading the value.
+/// Keywords that may hold a metering rule, since they are checked before any that can fail without reading the value.
 const METERING: [&str; 2] = ["enum", "const"];
-/// Keywords whose content is data, whatever it looks like.
+/// Keywords whose content is data, not a schema.
 const DATA: [&str; 4] = ["const", "enum", "default", "examples"];
 const BRANCHES: [&str; 4] = ["anyOf", "oneOf", "not", "if"];
 const ALL_OF: [&str; 3] = ["allOf", "then", "else"];
@@ -49,15 +49,15 @@ const OF_PARTS: [&str; 8] = [
 ];
 const OF_PARTS_BY_NAME: [&str; 2] = ["properties", "patternProperties"];
 
-/// A schema in its document: what stands there is known by its address.
+/// The address of a schema in its document, which identifies it.
 type Address = *const Value;
 
-/// The evaluations of a schema that the meter would not hear of.
+/// The evaluations by a schema that the meter would not notice.
 #[derive(Default)]
 pub(crate) struct Evaluations {
-    /// By the schema that pays for them.
+    /// By the schema that is charged for them.
     unmetered: HashMap<Address, u64>,
-    /// References that end at a boolean, which cannot pay for them.
+    /// References that end at a boolean, which cannot be charged.
     booleans: HashMap<Address, bool>,
     /// All objects that are evaluated as schemas.
     schemas: HashSet<Address>,
@@ -65,15 +65,15 @@ pub(crate) struct Evaluations {
 
 impl Evaluations {
     /// # Errors
-    /// If one value takes too many.
+    /// If one value needs too many.
     pub(crate) fn of(schema: &Value) -> Result<Self, SchemaError> {
         let draft = Draft::default().detect(schema);
         let resource = draft.create_resource_ref(schema);
         let id = resource.id().unwrap_or("json-schema:///");
-        let registry = Registry::new().draft(draft).retriever(NothingIsFetched).add(id, schema);
+        let registry = Registry::new().draft(draft).retriever(NoRemoteReferences).add(id, schema);
         let (Ok(base), Ok(registry)) = (uri::from_str(id), registry.and_then(RegistryBuilder::prepare))
         else {
-            // The validator will not have it either, and says why.
+            // The validator refuses it, too, with a reason.
             return Ok(Self::default());
         };
         let root = Place { schema, resolver: registry.resolver(base), draft };
@@ -92,7 +92,7 @@ impl Evaluations {
         Ok(Self { unmetered: survey.unmetered, booleans: survey.booleans, schemas: survey.noted })
     }
 
-    /// The schema, with rules by which the meter charges for all evaluations.
+    /// The schema with rules that charge the meter for all evaluations.
     pub(crate) fn with_metering_rules(&self, schema: &Value) -> Value {
         let address = ptr::from_ref(schema);
         match schema {
@@ -100,7 +100,7 @@ impl Evaluations {
                 if let Some(&end) = self.booleans.get(&address) {
                     return end.into();
                 }
-                // A member may be named like a keyword.
+                // A property may be named like a keyword.
                 let is_schema = self.schemas.contains(&address);
                 let member = |(name, value): (&String, &Value)| {
                     let is_data = is_schema && DATA.contains(&name.as_str());
@@ -120,7 +120,7 @@ impl Evaluations {
     }
 }
 
-/// Why a schema is refused, and where.
+/// A limit that a schema exceeds, with its place.
 enum Excess {
     Repeats(Address),
     TooDeep(Address),
@@ -136,7 +136,7 @@ impl Excess {
     }
 }
 
-/// A schema, and where references in it lead.
+/// A schema with the resolver of its references.
 #[derive(Clone)]
 struct Place<'r> {
     schema: &'r Value,
@@ -153,7 +153,7 @@ impl<'r> Place<'r> {
         self.schema.get(keyword).is_some()
     }
 
-    /// Whether it only leads to another one; up to draft 7 nothing counts beside a reference.
+    /// True if it only refers to another one; up to draft 7, keywords beside a reference are ignored.
     fn is_reference(&self) -> bool {
         let is_alone = matches!(self.draft, Draft::Draft4 | Draft::Draft6 | Draft::Draft7);
         self.has("$ref") && (is_alone || self.schema.as_object().is_some_and(|members| members.len() == 1))
@@ -168,7 +168,7 @@ impl<'r> Place<'r> {
                 .any(|keyword| self.schema.get(keyword).is_some_and(|found| !is_empty(found)))
     }
 
-    /// A part of it.
+    /// A subschema.
     fn part(&self, schema: &'r Value) -> Self {
         let draft = self.draft.detect(schema);
         let resolver = self.resolver.in_subresource(draft.create_resource_ref(schema));
@@ -190,7 +190,7 @@ impl<'r> Place<'r> {
         schemas.map(|schema| self.part(schema))
     }
 
-    /// The schemas of which not all have to hold for the same value.
+    /// Subschemas for the same value that need not all be valid.
     fn branches(&self) -> impl Iterator<Item = Self> {
         BRANCHES.iter().flat_map(|keyword| self.parts(keyword))
     }
@@ -201,23 +201,23 @@ impl<'r> Place<'r> {
     }
 }
 
-/// How many schemas evaluate one value, with this one.
+/// The numbers of schemas that evaluate one value, including this one.
 #[derive(Clone, Copy)]
 struct Count<'r> {
-    /// To know whether it is valid.
+    /// To decide whether it is valid.
     verdict: u64,
-    /// To know all that is wrong: branches are asked for their verdicts first.
+    /// To list all errors; branches are asked for their verdicts first.
     errors: u64,
-    /// To know which members and items were evaluated, for `unevaluatedProperties` and `unevaluatedItems`: each branch
-    /// is asked for its verdict by each schema above it.
+    /// To mark evaluated members and items for `unevaluatedProperties` and `unevaluatedItems`; each schema above a
+    /// branch asks for its verdict.
     marks: u64,
-    /// Of these, the ones that the schema above has to pay for.
+    /// Evaluations that the schema above is charged for.
     unmetered: u64,
-    /// Where references end, and how many of them lead there.
+    /// The schema at the end of references, with their number.
     end: Option<(&'r Value, u64)>,
-    /// The longest chain of schemas that evaluate the value inside each other, from this one.
+    /// The longest chain of nested schemas for the value, from this one.
     height: usize,
-    /// The ancestor that references lead back to; there the validator stops.
+    /// The ancestor that references lead back to, where the validator stops.
     back_to: usize,
 }
 
@@ -238,13 +238,13 @@ impl Count<'_> {
 
 #[derive(Default)]
 struct Survey<'r> {
-    /// What `$dynamicRef` and `$recursiveRef` may mean: the schemas of a name.
+    /// The possible targets of `$dynamicRef` and `$recursiveRef` by name.
     anchors: HashMap<&'r str, Vec<Place<'r>>>,
     known: HashMap<Address, Count<'r>>,
-    /// The schemas above, which evaluate the same value.
+    /// The schemas above for the same value.
     ancestors: Vec<Address>,
     surveyed_again: usize,
-    /// What goes into the value's parts.
+    /// Schemas for the value's members and items.
     of_parts: Vec<Place<'r>>,
     noted: HashSet<Address>,
     subschemas: HashMap<Address, Vec<Address>>,
@@ -252,7 +252,7 @@ struct Survey<'r> {
     height_max: usize,
     unmetered: HashMap<Address, u64>,
     booleans: HashMap<Address, bool>,
-    /// The longest one that leads to each schema.
+    /// The longest chain of references to each schema.
     reference_chains: HashMap<Address, u64>,
 }
 
@@ -277,7 +277,7 @@ impl<'r> Survey<'r> {
     }
 
     /// # Errors
-    /// The schema where they are too many.
+    /// The schema that exceeds a limit.
     fn of(root: &Place<'r>, ancestors_max: usize) -> Result<Self, Excess> {
         let mut survey = Self { ancestors_max, ..Self::default() };
         survey.find_anchors(root);
@@ -331,10 +331,10 @@ impl<'r> Survey<'r> {
         if place.is_reference() {
             self.note_reference(place, &mut count);
         } else {
-            // To mark what they evaluated, the validator goes through the subschemas without their rules.
+            // To mark evaluated parts, the validator visits the subschemas without their rules.
             self.note_unmetered(place, &mut count, if marks { 2 * subschemas } else { 0 });
         }
-        // What leads back to an ancestor costs more by another way.
+        // A schema that leads back to an ancestor may cost more by another path, so its count is not kept.
         if count.back_to >= depth {
             count.back_to = usize::MAX;
             self.known.insert(address, count);
@@ -344,7 +344,7 @@ impl<'r> Survey<'r> {
         Ok(count)
     }
 
-    /// The schemas that evaluate the same value, besides its branches.
+    /// Subschemas for the same value, without its branches.
     fn all_of(&self, place: &Place<'r>) -> Vec<Place<'r>> {
         let reference = |keyword: &str| place.schema.get(keyword).and_then(Value::as_str);
         let mut parts: Vec<_> = ALL_OF.iter().flat_map(|keyword| place.parts(keyword)).collect();
@@ -391,7 +391,8 @@ impl<'r> Survey<'r> {
         }
     }
 
-    /// Whether a schema is its own subschema: what is not, has no ancestors left once all others are taken away.
+    /// True if a schema is its own subschema, found by removing schemas without parents until none is left (Kahn's
+    /// algorithm).
     fn is_recursive(&self) -> bool {
         let mut parents: HashMap<_, usize> = HashMap::new();
         for subschema in self.subschemas.values().flatten() {

@@ -1,7 +1,7 @@
-//! JSON Schema: what a document breaks of a schema, with JSON Pointers and without values.
+//! JSON Schema validation, whose violations have JSON Pointers, but no values.
 //!
-//! A crate of its own, since the validator's code is generic and compiled with its user: here it is built to be small,
-//! while the core, which looks at every message, is built to be fast.
+//! The validator's code is generic and compiled with its user. A separate crate optimizes it for size, while the core,
+//! which reads every message, is optimized for speed.
 //!
 //! ```
 //! # #[cfg(feature = "validator")] {
@@ -14,12 +14,12 @@
 //! # Ok::<(), redeliver_json_schema::SchemaError>(())
 //! ```
 
+#[cfg(feature = "validator")]
+mod check;
 #[cfg_attr(not(feature = "validator"), expect(dead_code, reason = "only the validator divides"))]
 mod decimal;
 #[cfg(feature = "validator")]
 mod evaluations;
-#[cfg(feature = "validator")]
-mod found;
 #[cfg(feature = "validator")]
 mod meter;
 #[cfg(feature = "validator")]
@@ -43,23 +43,23 @@ pub use decimal::Decimal;
 pub use schema::Schema;
 pub use violation::{Violation, list, pointer_to};
 
-/// Why a schema is refused: what it is, as a phrase.
+/// The reason to refuse a schema, as a phrase about it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SchemaError {
-    /// The JSON parser's own words.
+    /// The JSON parser's message.
     #[error("not JSON: {0}")]
     NotJson(String),
-    /// Not a schema, or a reference that leads nowhere.
+    /// Not a schema, or a dangling reference.
     #[error("not a valid JSON Schema: {0}")]
     NotASchema(String),
-    /// One value of a document takes too many evaluations.
+    /// A single value needs too many evaluations.
     #[error(
         "too expensive to check: {} evaluates one value more than {max} times; each level that refers to the next one \
          twice doubles the work",
         place(pointer)
     )]
     Repeats { pointer: String, max: u64 },
-    /// Too many schemas evaluate one value inside each other.
+    /// Too many nested schemas evaluate a single value.
     #[error(
         "too deep to check: {} is reached through more than {max} schemas that check the same value; write the cases as \
          `allOf` of `if`/`then`",
@@ -67,7 +67,7 @@ pub enum SchemaError {
     )]
     TooDeep { pointer: String, max: usize },
     /// This program has no validator.
-    #[error("of no use to a program without the feature `validator`")]
+    #[error("not supported by a program without the feature `validator`")]
     NoValidator,
 }
 

@@ -1,63 +1,63 @@
-//! What a check may cost: a message that would burn a function's time is refused instead, the same on every machine.
+//! The budget of a check, the same on every machine. A message that would use up a function's time is refused instead.
 
 use std::cell::{Cell, RefCell};
 use std::panic::resume_unwind;
 use std::rc::Rc;
 
 thread_local! {
-    /// Of the check that is going on: the validator reads the names of members without their document.
+    /// The meter of the check in progress, since the validator reads members' names without their document.
     static OF_THIS_CHECK: RefCell<Option<Rc<Meter>>> = const { RefCell::new(None) };
 }
 
-/// Steps of one check: about as many instructions. docs/performance.md ("Hostile messages") has what they take.
+/// Steps of one check, each about one instruction. docs/performance.md ("Hostile messages") has the time they take.
 const BUDGET: u64 = 400_000_000;
 
-/// Steps beyond it that are still given: a check that found something may tell it.
-const BEYOND: u64 = BUDGET / 4;
+/// Additional steps after the budget, to report violations that were found.
+const REPORTING_BUDGET: u64 = BUDGET / 4;
 
-/// One look at a value.
+/// Steps to look at a value.
 pub(crate) const LOOK: u64 = 30;
-/// A number that is read to be compared, without its digits.
+/// Steps to compare a number, without its digits.
 pub(crate) const NUMBER: u64 = 200;
-/// One violation, without its place: it takes half a kilobyte.
+/// Steps of a violation, without its pointer: it takes half a kilobyte.
 pub(crate) const VIOLATION: u64 = 30_000;
 
-/// What matching a member's name with the patterns of `patternProperties` takes.
+/// Steps to match a member's name with the patterns of `patternProperties`.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Names {
-    pub(crate) of_name: u64,
-    pub(crate) of_byte: u64,
-    /// Whether such a pattern may step back: then what it has not finished is no verdict.
-    pub(crate) step_back: bool,
+pub(crate) struct NameCosts {
+    pub(crate) per_name: u64,
+    pub(crate) per_byte: u64,
+    /// True if a pattern may backtrack: an unfinished match is not a verdict.
+    pub(crate) may_backtrack: bool,
 }
 
-/// What a check is unwound with that is over; [`crate::found`] catches it, and no panic hook sees it.
+/// The panic payload that ends a check; [`crate::check`] catches it, and no panic hook sees it.
 pub(crate) struct Ended;
 
 /// Counts down while a document is read.
 #[derive(Debug)]
 pub(crate) struct Meter {
     left: Cell<u64>,
-    beyond: Cell<u64>,
-    names: Names,
+    reporting_left: Cell<u64>,
+    names: NameCosts,
 }
 
 impl Meter {
-    /// With all of a check's budget.
-    pub(crate) fn new(names: Names) -> Self {
-        Self { left: Cell::new(BUDGET), beyond: Cell::new(BEYOND), names }
+    /// A meter with a whole budget.
+    pub(crate) fn new(names: NameCosts) -> Self {
+        Self { left: Cell::new(BUDGET), reporting_left: Cell::new(REPORTING_BUDGET), names }
     }
 
-    /// Whether there was something left for it. Once there was not, there is nothing left for anything.
+    /// Takes steps from the budget; false once it is exhausted.
     ///
     /// # Panics
-    /// With [`Ended`], once a check goes on and on without reading: the validator knows no other way to be stopped.
+    /// With [`Ended`], if a check continues without reading: the validator cannot be stopped otherwise.
     pub(crate) fn spend(&self, steps: u64) -> bool {
         let left = self.left.get();
         if left == 0 {
-            let beyond = self.beyond.get().saturating_sub(steps);
-            self.beyond.set(beyond);
-            if beyond == 0 {
+            let reporting_left = self.reporting_left.get().saturating_sub(steps);
+            self.reporting_left.set(reporting_left);
+            if reporting_left == 0 {
                 resume_unwind(Box::new(Ended));
             }
         }
@@ -65,12 +65,12 @@ impl Meter {
         left > steps
     }
 
-    /// That of the check that is going on.
+    /// The meter of the check in progress.
     pub(crate) fn of_this_check() -> Option<Rc<Self>> {
         OF_THIS_CHECK.with_borrow(Clone::clone)
     }
 
-    /// Is [`Meter::of_this_check`] for as long as the check takes.
+    /// Makes this [`Meter::of_this_check`] during the check.
     pub(crate) fn during<T>(self: &Rc<Self>, check: impl FnOnce() -> T) -> T {
         let before = OF_THIS_CHECK.replace(Some(Rc::clone(self)));
         let checked = check();
@@ -78,7 +78,7 @@ impl Meter {
         checked
     }
 
-    /// Looks at a value.
+    /// Charges for a look at a value.
     pub(crate) fn look(&self) {
         self.spend(LOOK);
     }
@@ -88,23 +88,23 @@ impl Meter {
         BUDGET - self.left.get()
     }
 
-    /// Whether the check was not finished.
+    /// True if the check was not finished.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.left.get() == 0
     }
 
-    /// What a member's name takes.
-    pub(crate) fn of_name(&self, name: &str) -> u64 {
-        of_bytes(name.len()) + self.names.of_name + self.names.of_byte * name.len() as u64
+    /// The steps of a member's name.
+    pub(crate) fn cost_of_name(&self, name: &str) -> u64 {
+        of_bytes(name.len()) + self.names.per_name + self.names.per_byte * name.len() as u64
     }
 
-    /// Whether what is found once it is exhausted can be known from the rest.
-    pub(crate) fn marks_what_is_not_read(&self) -> bool {
-        !self.names.step_back
+    /// True if violations after the end of the budget are marked as unread.
+    pub(crate) fn marks_unread_values(&self) -> bool {
+        !self.names.may_backtrack
     }
 }
 
-/// What reading a text once takes, each byte some ten instructions.
+/// The steps to read a text once, about ten per byte.
 pub(crate) fn of_bytes(bytes: usize) -> u64 {
     LOOK + 10 * bytes as u64
 }

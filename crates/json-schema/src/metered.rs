@@ -1,7 +1,7 @@
-//! A document as the validator reads it: by the meter.
+//! A view of a document that charges the meter for everything the validator reads.
 //!
-//! Once that is exhausted there are no more items, members or characters, so whatever the schema asks, the check ends
-//! soon. What it finds after that differs from what it found before by [`NOT_READ`].
+//! An exhausted meter yields no more items, members or characters, so that the check ends soon. [`NOT_READ`] marks the
+//! violations that the validator reports after that.
 
 mod containers;
 
@@ -15,14 +15,13 @@ use crate::decimal::Decimal;
 use crate::meter::{Meter, NUMBER, VIOLATION, of_bytes};
 use containers::{Items, Members};
 
-/// The value of a violation that was found in what was not read.
+/// The value of violations in parts that were not read.
 pub(crate) static NOT_READ: Value = Value::Null;
 
-/// The name of what a metering rule takes. `serde_json` keeps it for itself: no text can say it, and so no author's
-/// schema has such a rule.
+/// The name of the steps in a metering rule. `serde_json` reserves it, so no parsed schema can contain it.
 const METERING_RULE: &str = "$serde_json::private::Number";
 
-/// A `const` in a rule that holds for any value, and whose evaluation takes a given number of steps.
+/// A `const` that any value satisfies, and whose evaluation takes this number of steps.
 pub(crate) fn metering_rule(steps: u64) -> Value {
     json!({ METERING_RULE: steps })
 }
@@ -31,22 +30,22 @@ fn steps_of_metering_rule(expected: &Value) -> Option<u64> {
     expected.as_object()?.get(METERING_RULE)?.as_u64()
 }
 
-/// Bytes of an index and its slash.
+/// Bytes of an index and its slash in a pointer.
 const INDEX: usize = 8;
 
 pub(crate) struct Metered;
 
-/// A value and what its check may still cost.
+/// A value with the meter of its check.
 #[derive(Clone, Copy)]
 pub(crate) struct Reading<'a> {
     pub(crate) value: &'a Value,
     pub(crate) meter: Option<&'a Meter>,
-    /// Bytes of its place, which each of its violations has.
-    pub(crate) place: usize,
+    /// Bytes of its pointer, which each of its violations contains.
+    pub(crate) pointer_bytes: usize,
 }
 
 impl Reading<'_> {
-    /// Whether there was something left for it.
+    /// True if the steps were within the budget.
     pub(crate) fn spend(self, steps: u64) -> bool {
         self.meter.is_none_or(|meter| meter.spend(steps))
     }
@@ -61,7 +60,7 @@ impl Json for Metered {
     type PreparedKey = String;
     type StringBuffer = Value;
 
-    // A `Map` is a tree: to look a name up is to compare some of them.
+    // A `Map` is a tree: a lookup compares some names.
     const KEYS_PER_LOOKUP: usize = 2;
 
     fn prepare_key(key: &str) -> String {
@@ -71,7 +70,7 @@ impl Json for Metered {
     fn with_string_node<T>(buffer: &mut Value, string: &str, f: impl FnOnce(Reading<'_>) -> T) -> T {
         *buffer = Value::String(string.to_owned());
         let meter = Meter::of_this_check();
-        f(Reading { value: buffer, meter: meter.as_deref(), place: 0 })
+        f(Reading { value: buffer, meter: meter.as_deref(), pointer_bytes: 0 })
     }
 }
 
@@ -82,12 +81,20 @@ impl<'a> Node<'a, Metered> for Reading<'a> {
 
     fn as_object(&self) -> Option<Members<'a>> {
         self.look();
-        self.value.as_object().map(|members| Members { members, meter: self.meter, place: self.place })
+        self.value.as_object().map(|members| Members {
+            members,
+            meter: self.meter,
+            pointer_bytes: self.pointer_bytes,
+        })
     }
 
     fn as_array(&self) -> Option<Items<'a>> {
         self.look();
-        self.value.as_array().map(|items| Items { items, meter: self.meter, place: self.place })
+        self.value.as_array().map(|items| Items {
+            items,
+            meter: self.meter,
+            pointer_bytes: self.pointer_bytes,
+        })
     }
 
     fn as_string(&self) -> Option<Cow<'a, str>> {
@@ -139,8 +146,8 @@ impl<'a> Node<'a, Metered> for Reading<'a> {
 
     fn to_value(&self) -> Cow<'a, Value> {
         let bytes = self.value.as_str().map_or(0, str::len);
-        let is_paid = self.spend(VIOLATION + of_bytes(bytes + 2 * self.place));
-        let is_marked = !is_paid && self.meter.is_some_and(Meter::marks_what_is_not_read);
+        let is_paid = self.spend(VIOLATION + of_bytes(bytes + 2 * self.pointer_bytes));
+        let is_marked = !is_paid && self.meter.is_some_and(Meter::marks_unread_values);
         Cow::Borrowed(if is_marked { &NOT_READ } else { self.value })
     }
 
@@ -150,7 +157,7 @@ impl<'a> Node<'a, Metered> for Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// As JSON Schema has it: numbers by their value, however they are written.
+    /// Equality by JSON Schema, which compares numbers by value.
     fn equals(self, expected: &Value) -> bool {
         self.look();
         let of = |value| Reading { value, ..self };
@@ -178,7 +185,7 @@ impl Reading<'_> {
     }
 }
 
-/// A number. Its value is for [`crate::numeric`]; the validator asks whether it is an integer.
+/// A number. The validator only asks whether it is an integer; [`crate::numeric`] reads its value.
 pub(crate) struct Digits<'a>(pub(crate) &'a Number);
 
 impl JsonNumber for Digits<'_> {

@@ -1,10 +1,10 @@
-//! What stands for a schema where there is no validator: nothing.
+//! The schema type of programs without the validator.
 
 use serde_json::Value;
 
 use crate::{SchemaError, Violation};
 
-/// There is none.
+/// Has no values.
 #[derive(Clone, Debug)]
 pub enum Schema {}
 

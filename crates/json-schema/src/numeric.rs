@@ -1,5 +1,5 @@
-//! The keywords of numbers, in time linear in their digits. The validator's own take the square of them, and of what an
-//! exponent writes in short.
+//! The keywords of numbers in time linear in their digits. The validator's own take quadratic time, also in the digits
+//! that an exponent stands for.
 
 use std::cmp::Ordering;
 
@@ -12,7 +12,7 @@ use crate::meter::{NUMBER, of_bytes};
 use crate::metered::{Metered, Reading};
 use crate::schema::Options;
 
-/// Has numbers checked here.
+/// Replaces the validator's keywords of numbers.
 pub(crate) fn keywords(options: Options<'_>) -> Options<'_> {
     let options = options
         .with_keyword("multipleOf", multiple_of)
@@ -28,23 +28,23 @@ type AnyKeyword = Box<dyn for<'i> Keyword<'i, Metered>>;
 /// One end of a range.
 #[derive(Clone, Copy)]
 struct End {
-    /// What a number beyond it is.
+    /// The order of an invalid number to the limit.
     beyond: Ordering,
-    /// The older drafts' further member, which is `true` if the limit itself does not belong to the range.
+    /// The older drafts' member that excludes the limit itself if it is `true`.
     exclusive: &'static str,
-    /// What is said of a number beyond it, without and with the limit itself.
-    words: [&'static str; 2],
+    /// The violation, with an inclusive and with an exclusive limit.
+    phrases: [&'static str; 2],
 }
 
 const MINIMUM: End = End {
     beyond: Ordering::Less,
     exclusive: "exclusiveMinimum",
-    words: ["less than the minimum of", "less than or equal to the minimum of"],
+    phrases: ["less than the minimum of", "less than or equal to the minimum of"],
 };
 const MAXIMUM: End = End {
     beyond: Ordering::Greater,
     exclusive: "exclusiveMaximum",
-    words: ["greater than the maximum of", "greater than or equal to the maximum of"],
+    phrases: ["greater than the maximum of", "greater than or equal to the maximum of"],
 };
 
 fn bound(end: End, parent: &Map<String, Value>, limit: &Value) -> AnyKeyword {
@@ -54,7 +54,7 @@ fn bound(end: End, parent: &Map<String, Value>, limit: &Value) -> AnyKeyword {
     })
 }
 
-/// In draft 4 it is a boolean, which is [`bound`]'s.
+/// An exclusive limit. In draft 4 it is a boolean, which [`bound`] reads.
 fn exclusive(end: End, limit: &Value) -> AnyKeyword {
     limit.as_number().map_or_else(anything, |limit| {
         Box::new(Numeric { rule: Rule::Within { end, is_exclusive: true }, operand: limit.clone() })
@@ -71,20 +71,20 @@ fn multiple_of<'a>(
     };
     match Divisor::of(number) {
         Some(divisor) => Ok(Box::new(Numeric { rule: Rule::MultipleOf(divisor), operand: number.clone() })),
-        // Zero, too: the meta-schema refuses it, but does not look at what a reference leads to under a name that is no
-        // keyword.
+        // Also zero: the meta-schema refuses it, but does not check referenced schemas under names that are not
+        // keywords.
         None => Err(ValidationError::custom("\"multipleOf\" is 0, or has more than 37 digits")),
     }
 }
 
-/// What the meta-schema has refused already.
+/// Allows everything, for values that the meta-schema has already refused.
 fn anything() -> AnyKeyword {
     Box::new(Numeric { rule: Rule::Any, operand: Number::from(0) })
 }
 
 struct Numeric {
     rule: Rule,
-    /// As the schema writes it.
+    /// The limit or divisor as the schema writes it.
     operand: Number,
 }
 
@@ -99,12 +99,12 @@ impl<'i> Keyword<'i, Metered> for Numeric {
         if self.is_valid(node) {
             return Ok(());
         }
-        let words = match &self.rule {
+        let phrase = match &self.rule {
             Rule::MultipleOf(_) => "not a multiple of",
-            Rule::Within { end, is_exclusive } => end.words[usize::from(*is_exclusive)],
+            Rule::Within { end, is_exclusive } => end.phrases[usize::from(*is_exclusive)],
             Rule::Any => "allowed",
         };
-        Err(ValidationError::custom(format!("is {words} {}", self.operand)))
+        Err(ValidationError::custom(format!("is {phrase} {}", self.operand)))
     }
 
     fn is_valid(&self, node: Reading<'i>) -> bool {

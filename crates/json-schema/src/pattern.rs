@@ -1,6 +1,6 @@
-//! `pattern`, by what its matching takes. Most patterns look at each character once. Some look at it with each of their
-//! states; and those with look-around or back-references may step back any number of times: such a text is matched with
-//! few steps back first, and with more as long as the meter has them.
+//! `pattern` with metered matching. Most patterns read each character once; some compare it with each of their states.
+//! Patterns with look-around or back-references may backtrack without limit: they are matched with a low limit first,
+//! and with higher ones as long as the budget lasts.
 
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::paths::Location;
@@ -11,23 +11,23 @@ use crate::meter::of_bytes;
 use crate::metered::{Metered, Reading};
 use crate::schema::Options;
 
-/// Steps back that a text may take, one after the other.
-const STEPS_BACK: [usize; 7] = [4, 16, 128, 1024, 8192, 65_536, 1_000_000];
-/// Steps back for a name that `patternProperties` matches in this way; nobody can try that twice.
-pub(crate) const STEPS_BACK_OF_NAME: usize = 128;
-/// States of which an automaton can know all combinations.
+/// Increasing limits of backtracking.
+const BACKTRACKS: [usize; 7] = [4, 16, 128, 1024, 8192, 65_536, 1_000_000];
+/// The limit of backtracking for a name in `patternProperties`, which is matched only once.
+pub(crate) const NAME_BACKTRACKS: usize = 128;
+/// States up to which a DFA costs nothing extra.
 const STATES_FREE: u64 = 8;
-/// States of the counted repetitions after a `^`: those of an e-mail address are free.
-const STATES_FREE_OF_ONE_ATTEMPT: u64 = 500;
-/// Bytes of a pattern whose literals are free: people's are shorter, or have more of what is counted.
+/// The same for counted repetitions after `^`, enough for an e-mail address.
+const ANCHORED_STATES_FREE: u64 = 500;
+/// Bytes of a pattern whose literals cost nothing extra; typical patterns are shorter.
 const LENGTH_FREE: usize = 256;
-/// Groups whose places a look at a state copies on the side.
+/// Groups whose positions can be copied with a state at no extra cost.
 const GROUPS_FREE: u64 = 500;
-/// What a byte takes if it does not, and a look at a state.
-const OF_BYTE: u64 = 200;
-const OF_STATE: u64 = 40;
+/// Steps of a byte, and of each state, without a DFA.
+const COST_OF_BYTE: u64 = 200;
+const COST_OF_STATE: u64 = 40;
 
-/// Has `pattern` checked here.
+/// Replaces the validator's `pattern`.
 pub(crate) fn keyword(options: Options<'_>) -> Options<'_> {
     options.with_keyword("pattern", pattern)
 }
@@ -40,29 +40,29 @@ fn pattern<'a>(
     let schema = json!({ "pattern": pattern });
     let options = jsonschema::options_for::<Metered>;
     let text = pattern.as_str().unwrap_or_default();
-    let of_byte = of_byte(text);
-    if let Ok(validator) = options().with_pattern_options(linear(of_byte)).build(&schema) {
-        return Ok(Box::new(Pattern { attempts: vec![Attempt { validator, of_text: 0, of_byte }] }));
+    let per_byte = cost_of_byte(text);
+    if let Ok(validator) = options().with_pattern_options(linear(per_byte)).build(&schema) {
+        return Ok(Box::new(Pattern { attempts: vec![Attempt { validator, per_text: 0, per_byte }] }));
     }
     let repeats = text.contains(['*', '+', '{']);
-    let attempts = STEPS_BACK.into_iter().map(|steps_back| {
-        let engine = PatternOptions::fancy_regex().backtrack_limit(steps_back);
+    let attempts = BACKTRACKS.into_iter().map(|backtracks| {
+        let engine = PatternOptions::fancy_regex().backtrack_limit(backtracks);
         let validator = options().with_pattern_options(engine).build(&schema)?;
-        let (of_text, of_byte) = of_steps_back(steps_back);
-        Ok(Attempt { validator, of_text, of_byte: if repeats { of_byte } else { 0 } })
+        let (per_text, per_byte) = backtracking_costs(backtracks);
+        Ok(Attempt { validator, per_text, per_byte: if repeats { per_byte } else { 0 } })
     });
     Ok(Box::new(Pattern { attempts: attempts.collect::<Result<_, ValidationError<'_>>>()? }))
 }
 
-/// The same pattern with more and more steps back.
+/// A pattern with increasing limits of backtracking.
 struct Pattern {
     attempts: Vec<Attempt>,
 }
 
 struct Attempt {
     validator: Validator<Metered>,
-    of_text: u64,
-    of_byte: u64,
+    per_text: u64,
+    per_byte: u64,
 }
 
 impl<'i> Keyword<'i, Metered> for Pattern {
@@ -70,8 +70,8 @@ impl<'i> Keyword<'i, Metered> for Pattern {
         let Some(text) = node.value.as_str() else {
             return Ok(());
         };
-        for Attempt { validator, of_text, of_byte } in &self.attempts {
-            if !node.spend(of_bytes(text.len()) + of_text + of_byte * text.len() as u64) {
+        for Attempt { validator, per_text, per_byte } in &self.attempts {
+            if !node.spend(of_bytes(text.len()) + per_text + per_byte * text.len() as u64) {
                 return Ok(());
             }
             match validator.validate(Reading { meter: None, ..node }) {
@@ -79,7 +79,7 @@ impl<'i> Keyword<'i, Metered> for Pattern {
                 known => return known,
             }
         }
-        // Not even the last attempt was enough: the check ends here as one that took too long.
+        // The last limit was too low, too: the check ends as one that took too long.
         node.spend(u64::MAX);
         Ok(())
     }
@@ -93,47 +93,47 @@ fn is_unfinished(error: &ValidationError<'_>) -> bool {
     matches!(error.kind(), ValidationErrorKind::BacktrackLimitExceeded { .. })
 }
 
-/// What so many steps back take of a text and of each of its bytes: after a step all of the text may be looked at
-/// again.
-pub(crate) fn of_steps_back(steps: usize) -> (u64, u64) {
-    (200 * steps as u64, 16 * steps as u64)
+/// The steps of this many backtracks per text and per byte: each may read the whole text again.
+pub(crate) fn backtracking_costs(backtracks: usize) -> (u64, u64) {
+    (200 * backtracks as u64, 16 * backtracks as u64)
 }
 
-/// The engine for a pattern whose bytes take so much. To learn the combinations of many states would take more than to
-/// look at each.
-pub(crate) fn linear(of_byte: u64) -> PatternOptions<Regex> {
+/// An engine without backtracking. It uses a DFA only if a byte costs nothing extra: building one for many states would
+/// cost more than comparing each state.
+pub(crate) fn linear(cost_of_byte: u64) -> PatternOptions<Regex> {
     let engine = PatternOptions::regex();
-    if of_byte > 0 { engine.dfa_size_limit(1) } else { engine }
+    if cost_of_byte > 0 { engine.dfa_size_limit(1) } else { engine }
 }
 
-/// What a byte takes in addition to being read, where no engine has to step back: a look at each state that an attempt
-/// may be in, and one may begin at each character. Counted repetitions have most of them, such as the `{64}` of
-/// `[0-9a-f]{64}`. After `^` there is one attempt, unless the pattern has endless repetitions or alternatives; it is in
-/// few states at a time, unless repetitions of many states overlap. If a word ends in Unicode an automaton cannot know.
-pub(crate) fn of_byte(pattern: &str) -> u64 {
+/// The extra steps of a byte without backtracking: one for each state of each attempt, and an attempt may begin at each
+/// character. Most states come from counted repetitions, such as the `{64}` of `[0-9a-f]{64}`. After `^` there is one
+/// attempt, unless the pattern has unbounded repetitions or alternatives, and it is in few states at a time, unless
+/// repetitions of many states overlap. A DFA cannot find word boundaries in Unicode.
+pub(crate) fn cost_of_byte(pattern: &str) -> u64 {
     let begins_once =
         pattern.starts_with('^') && !pattern.contains(['|', '*', '+']) && !pattern.contains(",}");
     let has_word_boundary = [r"\b", r"\B"].iter().any(|boundary| pattern.contains(boundary));
-    // Beyond that each character of it may be a state, and with each state go the places of all groups.
+    // Each further character may be a state, and each state carries the positions of all groups.
     let literals = pattern.len().saturating_sub(LENGTH_FREE) as u64;
     let groups = pattern.matches('(').count() as u64;
     let states = states(pattern).saturating_add(literals).saturating_mul(1 + groups / GROUPS_FREE);
     let is_once_in_few =
-        begins_once && (states <= STATES_FREE_OF_ONE_ATTEMPT || has_one_simple_repetition(pattern));
+        begins_once && (states <= ANCHORED_STATES_FREE || has_one_simple_repetition(pattern));
     if !has_word_boundary && literals == 0 && (is_once_in_few || states <= STATES_FREE) {
         0
     } else {
-        OF_BYTE.saturating_add(states.saturating_mul(OF_STATE))
+        COST_OF_BYTE.saturating_add(states.saturating_mul(COST_OF_STATE))
     }
 }
 
-/// At most one counted repetition, and of no group: an attempt is at one place of it at a time.
+/// True with at most one counted repetition, and none of a group: an attempt is at one position of it at a time.
 fn has_one_simple_repetition(pattern: &str) -> bool {
     let classes = [r"\p{", r"\P{"].iter().map(|class| pattern.matches(class).count()).sum::<usize>();
     pattern.matches('{').count() <= 1 + classes && !pattern.contains("){")
 }
 
-/// About as many as there are places in it that match more than one character, or may match none in a repeated group.
+/// The approximate number of states: parts that match more than one character, or that are optional in a repeated
+/// group.
 fn states(pattern: &str) -> u64 {
     let places = ["[", "|", r"\w", r"\W", r"\d", r"\D", r"\s", r"\S", r"\p", r"\P", "."];
     let mut states = places.iter().map(|place| pattern.matches(place).count() as u64).sum::<u64>();

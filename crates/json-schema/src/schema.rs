@@ -1,4 +1,4 @@
-//! A schema, compiled.
+//! A compiled schema.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -7,30 +7,30 @@ use jsonschema::{PatternOptions, Retrieve, Uri, ValidationError, ValidationOptio
 use serde_json::Value;
 
 use crate::evaluations::Evaluations;
-use crate::meter::{Meter, Names};
+use crate::meter::{Meter, NameCosts};
 use crate::metered::Metered;
-use crate::{SchemaError, Violation, found, numeric, pattern};
+use crate::{SchemaError, Violation, check, numeric, pattern};
 
 #[derive(Clone, Debug)]
 pub struct Schema {
     validator: Validator<Metered>,
-    names: Names,
+    names: NameCosts,
 }
 
-/// How a schema is compiled.
+/// Options to compile a schema.
 pub(crate) type Options<'a> = ValidationOptions<'a, Arc<dyn Retrieve>, Metered>;
 
 impl Schema {
-    /// Compiles a schema of our own. The dialect is that of its `$schema`, 2020-12 without one.
+    /// Compiles one of our schemas. The dialect is that of its `$schema`, 2020-12 by default.
     ///
     /// # Errors
-    /// Not JSON, not a valid schema, or a remote `$ref`: nothing is ever fetched.
+    /// Not JSON, not a valid schema, or a remote `$ref`, which is never fetched.
     pub fn new(text: &str) -> Result<Self, SchemaError> {
         Self::of(&read(text)?)
     }
 
-    /// Compiles a schema like [`Schema::new`], whoever has written it: who has read the text has seen to the names that
-    /// `serde_json` keeps for itself.
+    /// Compiles any schema like [`Schema::new`]. The caller's parser must have refused names that `serde_json`
+    /// reserves.
     ///
     /// # Errors
     /// As [`Schema::new`].
@@ -38,7 +38,7 @@ impl Schema {
         Self::build(schema, jsonschema::options_for())
     }
 
-    /// Compiles a schema like [`Schema::new`], but each `format` is checked, which drafts from 2019-09 on do only if asked to.
+    /// Compiles a schema like [`Schema::new`], and also checks each `format`, which is optional since draft 2019-09.
     ///
     /// # Errors
     /// As [`Schema::new`].
@@ -48,32 +48,32 @@ impl Schema {
 
     fn build(schema: &Value, options: Options<'_>) -> Result<Self, SchemaError> {
         let metered = Evaluations::of(schema)?.with_metering_rules(schema);
-        let options = pattern::keyword(numeric::keywords(options.with_retriever(NothingIsFetched)));
-        let of_byte = of_names(schema);
-        // First by an engine that never steps back, whose cost is known from a text's length.
-        let linear = options.clone().with_pattern_options(pattern::linear(of_byte));
+        let options = pattern::keyword(numeric::keywords(options.with_retriever(NoRemoteReferences)));
+        let per_byte = cost_of_name_byte(schema);
+        // First with an engine that never backtracks, whose cost follows from a text's length.
+        let linear = options.clone().with_pattern_options(pattern::linear(per_byte));
         if let Ok(validator) = linear.build(&metered) {
-            return Ok(Self { validator, names: Names { of_byte, ..Names::default() } });
+            return Ok(Self { validator, names: NameCosts { per_byte, ..NameCosts::default() } });
         }
-        // Either it is wrong, or names are matched with look-around.
-        let engine = PatternOptions::fancy_regex().backtrack_limit(pattern::STEPS_BACK_OF_NAME);
+        // The schema is invalid, or matches names with look-around.
+        let engine = PatternOptions::fancy_regex().backtrack_limit(pattern::NAME_BACKTRACKS);
         let options = options.with_pattern_options(engine);
-        // What is wrong with it is told in its own words.
+        // The error must describe the original schema.
         let validator = options.clone().build(&metered).or_else(|_| options.build(schema));
         let validator = validator.map_err(|error| SchemaError::NotASchema(describe(&error)))?;
-        let (of_name, of_step) = pattern::of_steps_back(pattern::STEPS_BACK_OF_NAME);
-        let names = Names { of_name, of_byte: of_byte + of_step, step_back: true };
+        let (per_name, per_step) = pattern::backtracking_costs(pattern::NAME_BACKTRACKS);
+        let names = NameCosts { per_name, per_byte: per_byte + per_step, may_backtrack: true };
         Ok(Self { validator, names })
     }
 
-    /// What `instance` breaks, the first hundred rules; `at` is the instance's own pointer. A check that takes too long
-    /// is one.
+    /// The first hundred violations by `instance`, whose own pointer is `at`. A check that takes too long is a
+    /// violation, too.
     #[must_use]
     pub fn violations(&self, instance: &Value, at: &str) -> Vec<Violation> {
-        found::violations(&self.validator, instance, &self.meter(), at)
+        check::violations(&self.validator, instance, &self.meter(), at)
     }
 
-    /// For one check.
+    /// A new meter for one check.
     fn meter(&self) -> Rc<Meter> {
         Rc::new(Meter::new(self.names))
     }
@@ -83,16 +83,16 @@ fn read(text: &str) -> Result<Value, SchemaError> {
     serde_json::from_str(text).map_err(|error| SchemaError::NotJson(error.to_string()))
 }
 
-/// What a byte of a name takes, with the dearest pattern of any `patternProperties`.
-fn of_names(schema: &Value) -> u64 {
+/// The steps of a byte of a name, with the most expensive pattern of any `patternProperties`.
+fn cost_of_name_byte(schema: &Value) -> u64 {
     match schema {
         Value::Object(members) => {
             let patterns = members.get("patternProperties").and_then(Value::as_object);
             let patterns = patterns.into_iter().flat_map(|patterns| patterns.keys());
-            let here = patterns.map(|pattern| pattern::of_byte(pattern)).max().unwrap_or(0);
-            members.values().map(of_names).fold(here, u64::max)
+            let here = patterns.map(|pattern| pattern::cost_of_byte(pattern)).max().unwrap_or(0);
+            members.values().map(cost_of_name_byte).fold(here, u64::max)
         }
-        Value::Array(items) => items.iter().map(of_names).max().unwrap_or(0),
+        Value::Array(items) => items.iter().map(cost_of_name_byte).max().unwrap_or(0),
         _ => 0,
     }
 }
@@ -102,9 +102,9 @@ fn describe(error: &ValidationError<'_>) -> String {
     if pointer.is_empty() { error.to_string() } else { format!("{pointer}: {error}") }
 }
 
-pub(crate) struct NothingIsFetched;
+pub(crate) struct NoRemoteReferences;
 
-impl Retrieve for NothingIsFetched {
+impl Retrieve for NoRemoteReferences {
     fn retrieve(&self, uri: &Uri<String>) -> Result<Value, Box<dyn std::error::Error + Send + Sync>> {
         Err(format!("remote references are refused; put {uri} under \"$defs\" of the schema itself").into())
     }

@@ -1,5 +1,5 @@
-//! `uniqueItems` in time linear in the items' text. The validator's own compares all those with each other whose hashes
-//! are the same, and a sender can make them so.
+//! `uniqueItems` in linear time. The validator's own implementation compares all items with equal hashes, which a
+//! sender can provoke.
 
 use std::collections::HashSet;
 
@@ -7,14 +7,14 @@ use serde_json::Value;
 
 use crate::decimal::Decimal;
 
-/// Whether no two are equal as JSON Schema has it. `may_go_on` is asked after each item with the size of its key; once
-/// it says no, they are taken for unique.
-pub(crate) fn are_unique(items: &[Value], may_go_on: impl Fn(usize) -> bool) -> bool {
+/// True if no two items are equal by JSON Schema. `may_continue` is called with the size of each item's key; if it
+/// returns false, the items count as unique.
+pub(crate) fn are_unique(items: &[Value], may_continue: impl Fn(usize) -> bool) -> bool {
     let mut seen = HashSet::with_capacity(items.len());
     for item in items {
         let mut key = Vec::new();
         write_key(item, &mut key);
-        if !may_go_on(key.len()) {
+        if !may_continue(key.len()) {
             return true;
         }
         if !seen.insert(key) {
@@ -24,7 +24,7 @@ pub(crate) fn are_unique(items: &[Value], may_go_on: impl Fn(usize) -> bool) -> 
     true
 }
 
-/// Two values have the same key if they are equal, and only then: each part says its kind and where it ends.
+/// Writes a key that is the same for equal values only: each part has its kind and its end.
 fn write_key(value: &Value, key: &mut Vec<u8>) {
     match value {
         Value::Null => key.push(b'n'),
@@ -37,7 +37,7 @@ fn write_key(value: &Value, key: &mut Vec<u8>) {
             items.iter().for_each(|item| write_key(item, key));
             key.push(b']');
         }
-        // Their order is that of their names.
+        // Members are sorted by name.
         Value::Object(members) => {
             key.push(b'{');
             for (name, value) in members {

@@ -1,17 +1,17 @@
-//! One broken rule: where and which, never the value.
+//! A violated rule with its place, but never the value.
 
 use std::fmt;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// JSON Pointer (RFC 6901) of the culprit; empty for the whole document.
+    /// JSON Pointer (RFC 6901) of the violating value; empty for the whole document.
     pub pointer: String,
     /// The rule, as a phrase that follows the pointer.
     pub rule: String,
 }
 
 impl Violation {
-    /// A rule that no schema can say.
+    /// A violation of a rule that a schema cannot express.
     #[must_use]
     pub fn new(pointer: impl Into<String>, rule: impl Into<String>) -> Self {
         Self { pointer: pointer.into(), rule: rule.into() }
@@ -25,7 +25,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// All of them in one line.
+/// All violations in one line.
 #[must_use]
 pub fn list(violations: &[Violation]) -> String {
     violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")

@@ -10,7 +10,7 @@ fn is_multiple(value: &str, divisor: &str) -> bool {
     Decimal::of(&number(value)).is_multiple_of(&Divisor::of(&number(divisor)).unwrap())
 }
 
-/// `mantissa * 10^-places`, written in one of the ways that JSON has.
+/// `mantissa * 10^-places` in one of JSON's notations.
 fn written(mantissa: i64, places: u8, way: u8) -> String {
     let sign = if mantissa < 0 { "-" } else { "" };
     let places = usize::from(places);

@@ -1,4 +1,4 @@
-//! Objects and arrays by the meter.
+//! Metered objects and arrays.
 
 use jsonschema::json::{Array, Object};
 use serde_json::{Map, Value};
@@ -11,7 +11,7 @@ use crate::unique;
 pub(crate) struct Members<'a> {
     pub(super) members: &'a Map<String, Value>,
     pub(super) meter: Option<&'a Meter>,
-    pub(super) place: usize,
+    pub(super) pointer_bytes: usize,
 }
 
 impl<'a> Object<'a, Metered> for Members<'a> {
@@ -26,20 +26,20 @@ impl<'a> Object<'a, Metered> for Members<'a> {
     fn get(&self, key: &String) -> Option<Reading<'a>> {
         let meter = self.meter;
         let is_paid = meter.is_none_or(|meter| meter.spend(of_bytes(key.len())));
-        let place = self.place + key.len() + 1;
-        self.members.get(key).filter(|_| is_paid).map(|value| Reading { value, meter, place })
+        let pointer_bytes = self.pointer_bytes + key.len() + 1;
+        self.members.get(key).filter(|_| is_paid).map(|value| Reading { value, meter, pointer_bytes })
     }
 
     fn members(&self) -> MembersIter<'a> {
-        MembersIter { members: self.members.iter(), meter: self.meter, place: self.place }
+        MembersIter { members: self.members.iter(), meter: self.meter, pointer_bytes: self.pointer_bytes }
     }
 }
 
-/// [`Members`] in their order.
+/// Iterates over [`Members`] in order.
 pub(crate) struct MembersIter<'a> {
     members: serde_json::map::Iter<'a>,
     meter: Option<&'a Meter>,
-    place: usize,
+    pointer_bytes: usize,
 }
 
 impl<'a> Iterator for MembersIter<'a> {
@@ -47,9 +47,9 @@ impl<'a> Iterator for MembersIter<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let (name, value) = self.members.next()?;
-        let is_paid = self.meter.is_none_or(|meter| meter.spend(meter.of_name(name)));
-        let place = self.place + name.len() + 1;
-        is_paid.then_some((name.as_str(), Reading { value, meter: self.meter, place }))
+        let is_paid = self.meter.is_none_or(|meter| meter.spend(meter.cost_of_name(name)));
+        let pointer_bytes = self.pointer_bytes + name.len() + 1;
+        is_paid.then_some((name.as_str(), Reading { value, meter: self.meter, pointer_bytes }))
     }
 }
 
@@ -57,7 +57,7 @@ impl<'a> Iterator for MembersIter<'a> {
 pub(crate) struct Items<'a> {
     pub(super) items: &'a [Value],
     pub(super) meter: Option<&'a Meter>,
-    pub(super) place: usize,
+    pub(super) pointer_bytes: usize,
 }
 
 impl<'a> Array<'a, Metered> for Items<'a> {
@@ -69,7 +69,7 @@ impl<'a> Array<'a, Metered> for Items<'a> {
     }
 
     fn elements(&self) -> ItemsIter<'a> {
-        ItemsIter { items: self.items.iter(), meter: self.meter, place: self.place + INDEX }
+        ItemsIter { items: self.items.iter(), meter: self.meter, pointer_bytes: self.pointer_bytes + INDEX }
     }
 
     fn is_unique(&self) -> bool {
@@ -77,11 +77,11 @@ impl<'a> Array<'a, Metered> for Items<'a> {
     }
 }
 
-/// [`Items`] in their order.
+/// Iterates over [`Items`] in order.
 pub(crate) struct ItemsIter<'a> {
     items: std::slice::Iter<'a, Value>,
     meter: Option<&'a Meter>,
-    place: usize,
+    pointer_bytes: usize,
 }
 
 impl<'a> Iterator for ItemsIter<'a> {
@@ -90,6 +90,6 @@ impl<'a> Iterator for ItemsIter<'a> {
     fn next(&mut self) -> Option<Reading<'a>> {
         let value = self.items.next()?;
         let is_paid = self.meter.is_none_or(|meter| meter.spend(LOOK));
-        is_paid.then_some(Reading { value, meter: self.meter, place: self.place })
+        is_paid.then_some(Reading { value, meter: self.meter, pointer_bytes: self.pointer_bytes })
     }
 }

@@ -1,4 +1,4 @@
-//! What the meter lets pass and what not.
+//! The documents that the meter lets pass.
 
 mod evaluations;
 mod refusals;
@@ -11,7 +11,7 @@ use super::*;
 fn checked(schema: &Value, instance: &Value) -> (Vec<Violation>, u64) {
     let schema = Schema::new(&schema.to_string()).unwrap();
     let meter = schema.meter();
-    let found = found::violations(&schema.validator, instance, &meter, "");
+    let found = check::violations(&schema.validator, instance, &meter, "");
     (found, meter.spent())
 }
 
@@ -20,7 +20,7 @@ fn takes_too_long(schema: &Value, instance: &Value) -> bool {
     found.iter().any(|violation| violation.rule.starts_with("takes too long to check"))
 }
 
-/// An array of so many items.
+/// An array of `count` items.
 fn array(count: usize, item: impl Fn(usize) -> String) -> Value {
     let items: Vec<_> = (0..count).map(item).collect();
     serde_json::from_str(&format!("[{}]", items.join(","))).unwrap()
@@ -145,7 +145,7 @@ fn what_would_burn_the_time_of_a_batch_is_refused_and_its_place_is_named() {
         assert_eq!(pointer, "/data");
         assert!(rule.starts_with("takes too long to check"), "{rule}");
     }
-    // What was found before is told instead.
+    // Violations found earlier are reported instead.
     let candidates: Vec<_> = (100..1100).collect();
     let (found, steps) =
         checked(&json!({"items": {"enum": candidates}}), &array(500_000, |_| "1".to_owned()));
@@ -220,7 +220,7 @@ fn the_older_drafts_exclusive_ends_are_kept() {
     }
 }
 
-/// A valid message would be given up otherwise.
+/// Otherwise a valid message would be given up.
 #[test]
 fn different_items_are_unique_whatever_signs_their_texts_have() {
     let schema = json!({"uniqueItems": true});
@@ -275,28 +275,28 @@ fn a_look_at_a_member_and_a_violation_have_their_price() {
 
 #[test]
 fn a_byte_costs_as_many_looks_as_an_attempt_has_states_and_attempts_begin_where_they_may() {
-    let of = pattern::of_byte;
-    // After ^ there is one attempt, and the automaton knows few states.
+    let of = pattern::cost_of_byte;
+    // After ^ there is one attempt, and the DFA has few states.
     assert_eq!((of("^[0-9a-f]{64}$"), of("^a|b"), of(r"^\w+$")), (0, 0, 0));
     // An alternative without ^ begins anywhere: 200 repetitions, one class and one bar.
     assert_eq!(of("^x|[ab]{200}c"), 200 + 40 * 202);
     assert_eq!(of("^[ab]{3,}[ab]{200}"), 200 + 40 * 205);
-    // Repetitions of repetitions are as many states as both together.
+    // Nested repetitions multiply their states.
     assert_eq!(of("((a|b){30}){30}c"), 200 + 40 * 900);
     assert_eq!(of(r"\border\b"), 200, "in Unicode it cannot be known");
-    // Of a long pattern each character may be a state, wherever it begins.
+    // In a long pattern each character may be a state, with or without ^.
     assert_eq!(of(&"a".repeat(256)), 0);
     assert_eq!(of(&format!("^{}", "x?y?".repeat(100))), 200 + 40 * 145);
-    // After ^ one repetition is at one place of it at a time; two that overlap, or one of a group, may be at many.
+    // After ^ one repetition is in one state at a time; two that overlap, or one of a group, may be in many.
     assert_eq!((of("^.{1,10000}$"), of(r"^\p{L}{1,1000}$")), (0, 0));
     assert_eq!((of("^[a-z.]{1,64}@[a-z.]{1,255}$"), of("^(?:[a-z]{1,30}-){10}[0-9]{4}$")), (0, 0));
     assert_eq!(of("^[ab]{0,1000}[ab]{0,1000}c"), 200 + 40 * 2002);
-    // Optional letters of a repeated group are states, too: each of them may be the next.
+    // Optional letters of a repeated group are states, too.
     assert_eq!(of("^(?:x?y?w?){1000}[zq]"), 200 + 40 * 4000);
     assert_eq!(of("^(?:[a-z0-9]{1,40}-?){3}$"), 0);
 }
 
-/// Its engine looks at each state for each character, and keeps the places of each group for each state.
+/// The engine compares each character with each state, and keeps the positions of each group for each state.
 #[test]
 fn a_long_pattern_on_a_long_text_takes_too_long() {
     for (pattern, text) in [

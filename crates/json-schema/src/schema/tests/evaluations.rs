@@ -1,12 +1,11 @@
-//! What one value makes a schema do over and over is known before any value is checked: such a schema is refused, and
-//! those that people have are not.
+//! Schemas that evaluate one value too often are refused before any document is checked; realistic ones are not.
 
 use serde_json::{Map, Value, json};
 
 use super::checked;
 use crate::{Schema, SchemaError};
 
-/// As many levels as asked for; each of them is `level` of references to the next one.
+/// A schema with this many levels; each is `level` of references to the next one.
 fn chain(levels: usize, level: impl Fn(Value) -> Value, last: Value) -> Value {
     let next = |index: usize| json!({"$ref": format!("#/$defs/s{index}")});
     let mut definitions: Map<_, _> =
@@ -41,7 +40,7 @@ fn a_schema_that_doubles_its_work_at_each_level_is_refused_by_name_and_burns_no_
         let error = refused(&schema);
         assert!(error.contains(" /$defs/s"), "{name}: {error}");
         assert!(error.contains("more than 50000 times"), "{name}: {error}");
-        // The same below the value itself.
+        // The same one level below the value.
         let mut below = schema;
         let reference = below.as_object_mut().unwrap().remove("$ref").unwrap();
         for member in ["properties", "patternProperties"] {
@@ -120,12 +119,12 @@ fn whatever_a_schema_calls_itself_its_references_are_followed() {
                 if scheme == "https" { "draft/" } else { "" }
             );
             let mut schema = chain(40, |next| json!({"allOf": [next, next]}), json!(true));
-            // Up to draft 7 nothing counts beside a reference, and so no name does.
+            // Up to draft 7, keywords beside a reference are ignored, names included.
             let reference = schema.as_object_mut().unwrap().remove("$ref").unwrap();
             schema["allOf"] = json!([{"$ref": reference}]);
             schema["$schema"] = dialect.into();
             schema[id] = value.into();
-            // Whoever refuses it first: nobody takes it.
+            // Either check may refuse it first.
             assert!(Schema::of(&schema).is_err(), "{schema}");
         }
     }
@@ -136,7 +135,7 @@ fn references_that_go_round_in_one_value_are_refused_where_their_ways_are_many()
     let others: Vec<_> = (0..12).map(|index| json!({"$ref": format!("#/$defs/s{index}")})).collect();
     let all: Map<_, _> = (0..12).map(|index| (format!("s{index}"), json!({"anyOf": others}))).collect();
     refused(&json!({"$ref": "#/$defs/s0", "$defs": all}));
-    // One way round is a mistake that costs nothing.
+    // A circle without branches is a mistake that costs nothing.
     let round =
         json!({"$ref": "#/$defs/a", "$defs": {"a": {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/a"}]}}});
     assert_eq!(checked(&round, &json!("a")).0, []);
@@ -152,8 +151,8 @@ fn a_long_way_from_reference_to_reference_is_refused_and_overflows_no_stack() {
     }
 }
 
-/// Where each value of a document goes the longest way that a schema may have. All our programs check on their first
-/// thread, whose stack is 8 MiB; a program that is not optimized takes several times what it takes there.
+/// A document whose every value takes the longest path that a schema may have. Our programs check on the main thread,
+/// whose stack is 8 MiB; unoptimized programs need several times as much.
 #[test]
 fn the_deepest_document_and_the_longest_way_overflow_no_stack() {
     let mut schema = chain(30, |next| json!({"allOf": [next]}), json!({"items": {"$ref": "#"}}));
@@ -166,7 +165,7 @@ fn the_deepest_document_and_the_longest_way_overflow_no_stack() {
 
 #[test]
 fn what_is_evaluated_for_each_value_of_a_message_is_paid_for() {
-    // 1,022 evaluations of each item, none of which looks at it.
+    // 1,022 evaluations of each item, none of which reads it.
     let doubled = chain(9, |next| json!({"allOf": [next, next]}), json!(true));
     let items = |count: usize| Value::Array(vec![Value::Null; count]);
     for (member, value) in [("items", items(200_000)), ("unevaluatedItems", items(200_000))] {
@@ -196,7 +195,7 @@ fn names_pay_for_what_they_are_checked_against() {
     assert_eq!(checked(&short, &names(30_000, "name")).0, []);
 }
 
-/// Before, such errors took what memory they liked.
+/// Such errors used to take unlimited memory.
 #[test]
 fn once_the_budget_is_gone_nothing_more_is_found() {
     let wrong = json!({"type": "string"});
@@ -246,7 +245,7 @@ fn schemas_that_people_have_are_taken_and_their_messages_pass() {
     let patients: Vec<_> =
         (0..300).map(|n| json!({"resourceType": format!("R{}", n % 148), "id": n.to_string()})).collect();
     let bundle = json!({"resourceType": "R147", "contained": patients});
-    // Events: one of two hundred, each of which is a base and its own, which is a base too.
+    // Events: one of two hundred, each with a base that has a base, too.
     let events: Vec<_> =
         (0..200).map(|index| json!({"$ref": format!("#/components/schemas/E{index}")})).collect();
     let mut schemas: Map<_, _> = (0..200)
@@ -267,7 +266,7 @@ fn schemas_that_people_have_are_taken_and_their_messages_pass() {
     let openapi = json!({"items": {"oneOf": events}, "components": {"schemas": schemas}});
     let thousand: Vec<_> =
         (0..1000).map(|n| json!({"type": format!("E{}", n % 200), "id": n.to_string(), "n": n})).collect();
-    // A tree, and one that is closed where it is used.
+    // A tree, and one that is closed by its user.
     let tree = json!({
         "$id": "https://example.com/strict-tree",
         "$dynamicAnchor": "node",
@@ -281,7 +280,7 @@ fn schemas_that_people_have_are_taken_and_their_messages_pass() {
         }},
     });
     let forest = (0..40).fold(json!({"data": 1}), |inner, _| json!({"data": 1, "children": [inner]}));
-    // Rows with a rule for each of their kinds, and one that may have a member of any of thirty kinds, but has not.
+    // Rows with a rule for each kind, and one without the members that any of thirty kinds may have.
     let rule = |n: usize| {
         json!({
             "if": {"properties": {"kind": {"const": format!("k{n}")}}},
@@ -294,7 +293,7 @@ fn schemas_that_people_have_are_taken_and_their_messages_pass() {
         "items": {"properties": {"id": {"type": "integer"}, "absent": {"anyOf": vec![any; 30]}}},
         "$defs": {"any": true},
     });
-    // A row has one of eighty kinds, and each `else` is the next one.
+    // A row has one of eighty kinds, as a chain of `else`.
     let case = |other: Value, n: usize| {
         json!({
             "if": {"properties": {"kind": {"const": format!("k{n}")}}},
@@ -320,7 +319,7 @@ fn schemas_that_people_have_are_taken_and_their_messages_pass() {
     }
 }
 
-/// The rule that looks at its value is ours alone.
+/// Only our metering rule reads the value.
 #[test]
 fn a_wrong_schema_is_refused_with_the_words_it_was_written_in() {
     let schema = json!({
@@ -351,7 +350,7 @@ fn dependencies_that_are_names_cost_what_their_names_cost() {
         };
         let none = steps(Map::new());
         let forty: Map<_, _> = (0..40).map(|n| (format!("m{n:02}"), json!(["id"]))).collect();
-        // One look at the row, and forty names of three bytes that it does not have.
+        // One look at the row, and forty missing names of three bytes.
         assert_eq!(steps(forty) - none, 18_000 * 40 * (30 + 30), "{draft}");
     }
 }
@@ -423,7 +422,7 @@ fn a_chain_of_two_hundred_cases_is_taken_unless_each_level_of_a_document_goes_th
     std::thread::Builder::new().stack_size(4 << 20).spawn(check).unwrap().join().unwrap();
 }
 
-/// Its end was surveyed before its beginning.
+/// The end of the chain is surveyed before its beginning.
 #[test]
 fn a_way_that_is_long_in_two_halves_is_refused() {
     let mut schema = chain(480, |next| next, json!(true));

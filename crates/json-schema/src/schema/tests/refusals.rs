@@ -1,5 +1,5 @@
-//! What is wrong with a schema is told where it is deployed: the words are the validator's own, and a change of how it
-//! reads schemas must not lose them.
+//! Errors of invalid schemas, which a user sees at deployment: the validator's own messages must survive our changes to
+//! schemas.
 
 use crate::{Schema, SchemaError};
 

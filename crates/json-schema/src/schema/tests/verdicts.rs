@@ -1,4 +1,4 @@
-//! The validator's own verdicts are the measure.
+//! Compares verdicts with the validator's own.
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{Schema, Violation};
 
-/// Small documents in which equal values and equal names happen.
+/// Small documents with some equal values and names.
 fn any_document() -> impl Strategy<Value = Value> {
     let number = select(vec![
         "0",
@@ -37,7 +37,7 @@ fn any_document() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Of each keyword, one rule.
+/// One rule of each keyword.
 const RULES: [&str; 32] = [
     r#""type":"integer""#,
     r#""type":["number","null"]"#,
@@ -83,7 +83,7 @@ proptest! {
         way in select(vec![r#""allOf""#, r#""anyOf""#, r#""oneOf""#]),
     ) {
         let rules: Vec<_> = rules.into_iter().map(|rule| format!("{{{rule}}}")).collect();
-        // Each rule for the document and for all that is in it.
+        // Each rule applies to the document and to all its values.
         let schema = format!(
             r##"{{"$ref":"#/$defs/each","$defs":{{"here":{{{way}:[{}]}},"each":{{"allOf":[{{"$ref":"#/$defs/here"}}],
                 "items":{{"$ref":"#/$defs/each"}},"properties":{{"a":{{"$ref":"#/$defs/each"}}}}}}}}}}"##,

@@ -1,4 +1,4 @@
-//! What the validator finds, in our words.
+//! Runs the validator, and turns its errors into violations.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
@@ -11,53 +11,54 @@ use crate::meter::{Ended, Meter};
 use crate::metered::{Metered, NOT_READ, Reading};
 use crate::{Violation, pointer_to};
 
-/// More would only be cut off; and a hostile message can break a rule half a million times.
+/// The most violations that are reported: a hostile message can violate a rule half a million times.
 const VIOLATIONS_MAX: usize = 100;
-/// The same of their text, in bytes: a place can be as long as a message. The one that goes beyond it is the last.
-const TEXT_MAX: usize = 65_536;
-/// The rule that a hostile message breaks.
+/// The most bytes of violations, since a pointer can be as long as a message. The violation that exceeds it is the
+/// last.
+const VIOLATION_BYTES_MAX: usize = 65_536;
+/// The rule that a hostile message violates.
 const TAKES_TOO_LONG: &str =
     "takes too long to check: it has too much of what the schema looks at again and again";
 
-/// What `instance` breaks of a schema, the first hundred rules; `at` is the instance's own pointer.
+/// The first hundred violations of a schema by `instance`, whose own pointer is `at`.
 pub(super) fn violations(
     validator: &Validator<Metered>,
     instance: &Value,
     meter: &Rc<Meter>,
     at: &str,
 ) -> Vec<Violation> {
-    let reading = Reading { value: instance, meter: Some(meter), place: 0 };
+    let reading = Reading { value: instance, meter: Some(meter), pointer_bytes: 0 };
     let Some(errors) = meter.during(|| unless_ended(|| validator.iter_errors(reading))) else {
         return vec![Violation::new(at, TAKES_TOO_LONG)];
     };
     let errors = errors.filter(|error| !std::ptr::eq(error.instance().as_ref(), &raw const NOT_READ));
-    let mut found = Found::default();
+    let mut list = ViolationList::default();
     for error in errors {
-        if found.is_full() {
+        if list.is_full() {
             break;
         }
-        found.describe(&error, at);
+        list.describe(&error, at);
     }
-    let Found { violations: found, .. } = found;
-    let is_unknown = found.is_empty() || !meter.marks_what_is_not_read();
-    if meter.is_exhausted() && is_unknown { vec![Violation::new(at, TAKES_TOO_LONG)] } else { found }
+    let ViolationList { violations, .. } = list;
+    let is_unknown = violations.is_empty() || !meter.marks_unread_values();
+    if meter.is_exhausted() && is_unknown { vec![Violation::new(at, TAKES_TOO_LONG)] } else { violations }
 }
 
-/// `None` if the meter has ended the check.
+/// `None` if the meter ended the check.
 fn unless_ended<T>(check: impl FnOnce() -> T) -> Option<T> {
-    // The validator keeps nothing from one check for the next.
+    // Safe to unwind: the validator keeps no state between checks.
     catch_unwind(AssertUnwindSafe(check))
-        .map_err(|met| if met.is::<Ended>() { met } else { resume_unwind(met) })
+        .map_err(|panic| if panic.is::<Ended>() { panic } else { resume_unwind(panic) })
         .ok()
 }
 
 #[derive(Default)]
-struct Found {
+struct ViolationList {
     violations: Vec<Violation>,
     bytes: usize,
 }
 
-impl Found {
+impl ViolationList {
     fn describe(&mut self, error: &ValidationError<'_>, at: &str) {
         let pointer = format!("{at}{}", error.instance_path().as_str());
         match error.kind() {
@@ -74,9 +75,9 @@ impl Found {
                 let name = property.as_str().unwrap_or_default();
                 self.push(pointer_to(&pointer, name), "is missing".to_owned());
             }
-            // All of them: the words of `jsonschema` would name two and count the others.
+            // `jsonschema` would name two options and count the others.
             ValidationErrorKind::Enum { options } => self.push(pointer, one_of(options)),
-            // Here the value is the name of a member: it has a place in the pointer, as the others' names.
+            // The value is a member's name, which belongs into the pointer.
             ValidationErrorKind::PropertyNames { error } => {
                 let name = error.instance().as_str().unwrap_or_default();
                 let rule = without_value(&error.masked_with("").to_string());
@@ -92,14 +93,14 @@ impl Found {
     }
 
     fn is_full(&self) -> bool {
-        self.violations.len() == VIOLATIONS_MAX || self.bytes > TEXT_MAX
+        self.violations.len() == VIOLATIONS_MAX || self.bytes > VIOLATION_BYTES_MAX
     }
 }
 
-/// More would hide what else is wrong.
+/// The most options that are listed: more would hide other violations.
 const OPTIONS_MAX: usize = 20;
 
-/// The schema's own values, which are no message's.
+/// Lists the schema's values, which are not the message's.
 fn one_of(options: &Value) -> String {
     let options: Vec<_> = options.as_array().into_iter().flatten().map(ToString::to_string).collect();
     match options.as_slice() {
@@ -114,7 +115,7 @@ fn one_of(options: &Value) -> String {
     }
 }
 
-/// A masked message begins with a space where the value was, or has one inside.
+/// Removes the space that a masked value leaves.
 fn without_value(message: &str) -> String {
     message.split_whitespace().collect::<Vec<_>>().join(" ")
 }
