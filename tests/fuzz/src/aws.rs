@@ -1,5 +1,5 @@
-//! The decoders of `crates/aws`, compiled here by themselves: the whole crate would bring the AWS SDK, whose build with
-//! coverage takes longer than the fuzzing.
+//! The decoders of `crates/aws`, compiled without the rest of the crate: building the AWS SDK with coverage takes
+//! longer than the fuzzing.
 #![expect(unreachable_pub, reason = "what is public there is private here")]
 
 #[path = "../../../crates/aws/src/received.rs"]
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use redeliver_core::message::Timestamp;
 
-/// What a target's `Retry-After` asks for.
+/// The delay that a target's `Retry-After` asks for.
 pub(crate) fn retry_after(value: &str, now: Timestamp) -> Option<Duration> {
     retry_after::parse(value, now)
 }

@@ -1,18 +1,19 @@
-//! A second reader of JSON, written from RFC 8259 and not fast: where the members of an object stand, and what a string says.
+//! A second, slow JSON parser, written from RFC 8259, which reports the positions of an object's members and decodes
+//! strings.
 //!
-//! It shares no code with the product, which reads with `serde_json`; so neither can hide the other's mistake.
+//! It shares no code with the product, which uses `serde_json`, so neither can hide the other's mistake.
 
 use std::ops::Range;
 
 /// Objects and arrays inside one another, as DESIGN §2 allows them.
 const NESTING_MAX: usize = 128;
 
-/// A JSON text, taken apart; all places are offsets into that text.
+/// A parsed JSON text; all positions are offsets into the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// Where it stands, without the white space around it.
+    /// Its position without surrounding white space.
     pub at: Range<usize>,
-    /// What it is.
+    /// Its value.
     pub kind: Kind,
 }
 
@@ -25,7 +26,7 @@ pub enum Kind {
     Array(Vec<Node>),
     /// Its UTF-16 code units, which may be lone surrogates.
     String(Vec<u16>),
-    /// A number, by its text.
+    /// A number's text.
     Number,
     /// `true`, `false`, `null`.
     Word,
@@ -42,17 +43,17 @@ pub struct Member {
     pub value: Node,
 }
 
-/// Why a text is not read.
+/// The reason to refuse a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wrong {
     /// Not JSON.
     Malformed,
-    /// Deeper than 128; the rest was not looked at.
+    /// Deeper than 128; the rest was not checked.
     TooDeep,
 }
 
 impl Node {
-    /// The members, where it is an object.
+    /// The members of an object.
     #[must_use]
     pub fn members(&self) -> Option<&[Member]> {
         if let Kind::Object(members) = &self.kind { Some(members) } else { None }
@@ -71,7 +72,7 @@ impl Node {
         if let Kind::String(units) = &self.kind { String::from_utf16(units).ok() } else { None }
     }
 
-    /// Whether a name stands twice, unescaped, among the members.
+    /// True if two members have the same unescaped name.
     #[must_use]
     pub fn has_duplicate(&self) -> bool {
         let members = self.members().unwrap_or_default();
@@ -82,17 +83,17 @@ impl Node {
 }
 
 impl Member {
-    /// Whether this is its name.
+    /// True if this is its name.
     #[must_use]
     pub fn is(&self, name: &str) -> bool {
         self.name.iter().copied().eq(name.encode_utf16())
     }
 }
 
-/// Takes a text apart.
+/// Parses a text.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The reason to refuse it.
 pub fn read(text: &str) -> Result<Node, Wrong> {
     let mut reader = Reader { text, at: 0, depth: 0 };
     reader.space();

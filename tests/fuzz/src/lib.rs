@@ -1,39 +1,40 @@
-//! Fuzzing: all that takes bytes from strangers, each with its properties.
+//! Fuzzing of everything that parses untrusted bytes, each with its properties.
 //!
-//! `cargo xtask fuzz` runs every target for its share of three minutes, `cargo xtask fuzz --seconds 600 envelope` one for ten.
-//! The engine is libFuzzer, coverage-guided, on stable Rust: LLVM's coverage pass is switched on by compiler flags, and no
-//! sanitizer is needed where there is no `unsafe`. It wants a C++ compiler.
+//! `cargo xtask fuzz` runs every target for its share of three minutes, `cargo xtask fuzz --seconds 600 envelope` one
+//! for ten. The engine is libFuzzer, coverage-guided, on stable Rust: compiler flags turn on LLVM's coverage pass, and
+//! code without `unsafe` needs no sanitizer. It needs a C++ compiler.
 //!
-//! A target is a function of bytes that panics where a property does not hold:
+//! A target is a function of bytes that panics if a property does not hold:
 //!
 //! | target | what is fuzzed | what must hold |
 //! | --- | --- | --- |
-//! | `envelope` | the body's parser and splicer | accepted is exactly what the rules accept; a splice changes our members only |
-//! | `edit` | the splicer of `redeliver redrive --edit` | the result means the edit; what was not edited keeps its bytes |
-//! | `event` | the SQS event decoder | no record lost, none changed, each read as if it were alone |
-//! | `policy` | the retry policy | what is accepted is what it says, and its delays are in range for every attempt |
-//! | `documents` | `Failure` and `DeadLetter` on arrival | what was folded is restored, what is not ours is left alone |
+//! | `envelope` | the body's parser and splicer | it accepts exactly what the rules accept; a splice only changes our members |
+//! | `edit` | the splicer of `redeliver redrive --edit` | the result equals the edit; unedited values keep their bytes |
+//! | `event` | the SQS event decoder | no record is lost or changed, each is parsed independently |
+//! | `policy` | the retry policy | it means what is written, and its delays are in range for every attempt |
+//! | `documents` | `Failure` and `DeadLetter` on arrival | folded attributes are restored, other attributes stay unchanged |
 //! | `decision` | policy, failure and message together | attempts grow and end, the result is a valid message |
-//! | `annotation` | a final record's attributes | SQS takes them, and no producer attribute is lost |
+//! | `annotation` | a final record's attributes | SQS accepts them, and no producer attribute is lost |
 //! | `failure` | a hand-off's and a verdict's attributes | the same |
-//! | `retry_after` | `Retry-After` | limits, and the delay that comes of it |
+//! | `retry_after` | `Retry-After` | the parsed delay and that of the re-send are within limits |
 //!
-//! The oracle of JSON is [`json`], written from RFC 8259 and held against `serde_json` with every input.
+//! The oracle of JSON is [`json`], written from RFC 8259 and compared with `serde_json` for every input.
 //!
-//! Three collections of inputs begin every run, and are regression tests without a fuzzer (`tests/corpus.rs`):
-//! `corpus/<target>`, `json-test-suite` (public, see its README) and the examples of `schemas/`. A run's own findings are kept
-//! under `target/fuzz`; `cargo xtask fuzz --keep` adds those that reach new code to `corpus`. A crash is reported
-//! with its file and the command that replays it. Mend it, and add the file to `corpus/<target>`.
+//! Every run starts from three collections of inputs, which are also regression tests without a fuzzer
+//! (`tests/corpus.rs`): `corpus/<target>`, `json-test-suite` (public, see its README) and the examples of `schemas/`. A
+//! run's own findings are kept under `target/fuzz`; `cargo xtask fuzz --keep` adds those that reach new code to
+//! `corpus`. A crash is reported with its file and the command that replays it. Fix it, and add the file to
+//! `corpus/<target>`.
 
 mod aws;
-/// The splicer alone: its crate would bring jq.
+/// Only the splicer, since its crate depends on jq.
 #[path = "../../../crates/dead-letters/src/edit.rs"]
-#[expect(unreachable_pub, reason = "what is public there is private here")]
+#[expect(unreachable_pub, reason = "public in its crate, private here")]
 mod edit;
+mod generators;
 pub mod json;
-mod made;
 mod messages;
 mod targets;
 
-use aws::received; // where the decoders of `crates/aws` look for it
+use aws::received; // the path that the decoders of `crates/aws` use
 pub use targets::{TARGETS, Target};

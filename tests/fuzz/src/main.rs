@@ -10,7 +10,7 @@ static TARGET: OnceLock<Target> = OnceLock::new();
 
 fuzz_target!(init: { TARGET.get_or_init(named) }, |bytes: &[u8]| (TARGET.get_or_init(named).check)(bytes));
 
-/// The target of the command line; libFuzzer leaves arguments with two hyphens to us.
+/// The target on the command line; libFuzzer ignores arguments with two hyphens.
 fn named() -> Target {
     let name = std::env::args().find_map(|argument| argument.strip_prefix("--target=").map(str::to_owned));
     let known = || TARGETS.iter().map(|target| target.name).collect::<Vec<_>>().join(", ");

@@ -1,4 +1,4 @@
-//! What several targets share.
+//! Messages and checks that several targets share.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -13,7 +13,7 @@ use redeliver_embedded::accepts;
 
 use crate::json;
 
-/// A message's id.
+/// The id of every message.
 pub(crate) const ID: &str = "0191f3a2-7b1c-7d3e-8f00-0123456789ab";
 
 /// 2026-07-25T17:20:00Z.
@@ -21,18 +21,18 @@ pub(crate) fn moment() -> Timestamp {
     Timestamp::from_timestamp(1_785_000_000, 0).expect("a moment of this century")
 }
 
-/// Compiled once.
+/// The schemas, compiled once.
 pub(crate) fn schema() -> &'static MessageSchema {
     static SCHEMA: LazyLock<MessageSchema> = LazyLock::new(MessageSchema::default);
     &SCHEMA
 }
 
-/// A message with these attributes, opened.
+/// Opens a message with these attributes.
 pub(crate) fn opened(attributes: Attributes, sent_at: Timestamp) -> Arrival {
     opened_with(attributes, None, sent_at)
 }
 
-/// The same with a trace header.
+/// Opens a message with these attributes and a trace header.
 pub(crate) fn opened_with(
     attributes: Attributes,
     trace_header: Option<String>,
@@ -62,20 +62,19 @@ pub(crate) fn record(
     }
 }
 
-/// Whether SQS takes these attributes beside a short body: by the rules of the SQS in memory, which are not the ones that the
-/// product asks.
+/// True if SQS accepts these attributes with a short body. The rules are those of the in-memory SQS, not the product's.
 pub(crate) fn is_sendable(attributes: &Attributes) -> bool {
     accepts(&Content { body: "-".to_owned(), attributes: attributes.clone(), ..Content::default() }).is_ok()
 }
 
-/// These attributes with what one of our documents folds, by a reader of its own; `None` where SQS would not take that from a
-/// producer.
+/// These attributes with those folded into one of our documents, read independently of the product; `None` if SQS would
+/// not accept them from a producer.
 pub(crate) fn put_back(beside: &Attributes, document: &str) -> Option<Attributes> {
     let document = json::read(document).ok().filter(|document| document.members().is_some())?;
     let mut folded = BTreeMap::new();
     for member in document.member("folded_attributes").and_then(|all| all.value.members()).unwrap_or_default()
     {
-        // Of two with one name the last one counts.
+        // Of two with the same name, the last one counts.
         folded.insert(String::from_utf16(&member.name).ok()?, &member.value);
     }
     let mut whole = beside.clone();

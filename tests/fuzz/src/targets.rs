@@ -10,16 +10,16 @@ mod failure;
 mod policy;
 mod retry_after;
 
-/// Something that takes bytes from strangers.
+/// A parser of untrusted bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
     /// Also the name of its corpus.
     pub name: &'static str,
-    /// Panics where a property does not hold.
+    /// Panics if a property does not hold.
     pub check: fn(&[u8]),
 }
 
-/// All of them.
+/// All targets.
 pub const TARGETS: [Target; 9] = [
     Target { name: "envelope", check: |bytes| text(bytes, envelope::check) },
     Target { name: "edit", check: |bytes| text(bytes, edit::check) },
@@ -32,14 +32,14 @@ pub const TARGETS: [Target; 9] = [
     Target { name: "retry_after", check: |bytes| text(bytes, retry_after::check) },
 ];
 
-/// What comes from SQS, from the environment and in a header is text before it is ours.
+/// The input as text: data from SQS, the environment and headers is always UTF-8.
 fn text(bytes: &[u8], check: fn(&str)) {
     if let Ok(text) = std::str::from_utf8(bytes) {
         check(text);
     }
 }
 
-/// An input of several texts: they are separated as in a JSON text sequence (RFC 7464).
+/// The texts of an input, separated as in a JSON text sequence (RFC 7464).
 fn parts<const COUNT: usize>(input: &str) -> [&str; COUNT] {
     let mut parts = input.splitn(COUNT, '\u{1e}');
     std::array::from_fn(|_| parts.next().unwrap_or_default())

@@ -1,4 +1,4 @@
-//! A final record's attributes: SQS takes them, and no producer attribute is lost.
+//! A final record's attributes: SQS accepts them, and no producer attribute is lost.
 
 use arbitrary::{Result, Unstructured};
 use redeliver_core::arrival::producers_attributes;
@@ -13,21 +13,24 @@ use redeliver_core::limits::MESSAGE_BYTES_MAX;
 use redeliver_core::message::folding::FoldedAttributes;
 use redeliver_core::message::{Attribute, Attributes, attributes_size};
 
-use crate::made;
+use crate::generators;
 use crate::messages::is_sendable;
 
 pub(super) fn check(bytes: &[u8]) {
     let mut bytes = Unstructured::new(bytes);
-    if let (Ok(sent), Ok(annotation)) = (made::sent(&mut bytes), annotation(&mut bytes)) {
+    if let (Ok(sent), Ok(annotation)) = (generators::sent(&mut bytes), annotation(&mut bytes)) {
         check_record(&sent.attributes, sent.body_bytes, &annotation);
     }
 }
 
 fn annotation(bytes: &mut Unstructured<'_>) -> Result<Annotation> {
     let reason = *bytes.choose(DeadLetterReason::ALL)?;
-    let cause =
-        Cause { error_type: made::text(bytes)?, message: made::text(bytes)?, unverified: bytes.arbitrary()? };
-    let details = made::text(bytes)?;
+    let cause = Cause {
+        error_type: generators::text(bytes)?,
+        message: generators::text(bytes)?,
+        unverified: bytes.arbitrary()?,
+    };
+    let details = generators::text(bytes)?;
     let record = DeadLetter {
         stage: OpenEnum::from(*bytes.choose(&[
             Stage::MessageProcessor,
@@ -59,7 +62,7 @@ fn check_record(producer: &Attributes, body_bytes: usize, annotation: &Annotatio
     assert!(is_sendable(&attributes), "SQS would refuse {attributes:?}");
     assert!(body_bytes + attributes_size(&attributes) <= MESSAGE_BYTES_MAX, "too large");
     let code = Attribute::string(annotation.reason.as_str());
-    // A producer's own document could pass for ours only where annotation gave way, and then all of its attributes are there.
+    // A producer's document could only pass for ours if annotation gave way, and then all of its attributes are there.
     let written = attributes.get(DEAD_LETTER).filter(|ours| producer.get(DEAD_LETTER) != Some(*ours));
     let Some(written) = written else {
         for (name, attribute) in producer {
@@ -86,7 +89,7 @@ fn check_record(producer: &Attributes, body_bytes: usize, annotation: &Annotatio
     assert_eq!(&restored, producer, "not restored exactly");
 }
 
-/// A later version's final record says more, and is one all the same.
+/// A later version's final record has more members, and is still read.
 fn check_later_version(attributes: &Attributes, document: &Attribute) {
     let json = document.text().expect("it is text");
     let mut later = attributes.clone();

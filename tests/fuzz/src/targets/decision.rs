@@ -1,5 +1,5 @@
-//! Policy, failure and the members of a message's `metadata` together: the loop moves on and ends, and what is sent again is a
-//! valid message.
+//! Policy, failure and the members of a message's `metadata` together: the loop makes progress and ends, and a re-sent
+//! message is valid.
 
 use chrono::TimeDelta;
 use redeliver_core::accepted::FailedMessage;
@@ -20,7 +20,7 @@ use super::parts;
 use crate::json;
 use crate::messages::{ID, moment, opened, record, schema};
 
-/// Rounds of the loop: enough to see it move.
+/// Rounds of the loop, enough to see progress.
 const ROUNDS: usize = 4;
 
 pub(super) fn check(input: &str) {
@@ -29,7 +29,7 @@ pub(super) fn check(input: &str) {
     let failure = Attributes::from([(FAILURE.to_owned(), Attribute::string(failure))]);
     let data = r#"{"n":1e400, "é":"\u00e9\ud800"}"#;
     let mut body = format!(r#"{{"metadata":{{"message_id":"{ID}"{metadata}}},"data":{data}}}"#);
-    // The last moment that the event decoder lets in.
+    // The latest time that the event decoder accepts.
     let latest = Timestamp::from_timestamp_millis(253_402_300_799_999).expect("a moment of the year 9999");
     for sent_at in [moment(), Timestamp::UNIX_EPOCH, latest] {
         let (hand_off, due_at) = opened(failure.clone(), sent_at).take_hand_off(moment());
@@ -62,7 +62,7 @@ fn step(policy: &Policy, hand_off: &HandOff, due_at: Option<Timestamp>, body: &s
     let waiting = 1000 * body.len() as u64;
     let window = policy.max_redelivery_per_second.map(|rate| Window::of(waiting, rate));
     for attributes_bytes in [MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX - body.len()] {
-        // Its name and its type are seven bytes.
+        // The name and the type take seven bytes.
         let attribute = Attribute::string("x".repeat(attributes_bytes - 7));
         let full = failed(body, [("a".to_owned(), attribute)].into(), hand_off, due_at)?;
         if let Decision::Resend(resend) = decide(policy, &full, window, now) {
@@ -94,12 +94,12 @@ fn step(policy: &Policy, hand_off: &HandOff, due_at: Option<Timestamp>, body: &s
     let after = schema().parse(&sent).unwrap_or_else(|invalid| panic!("{invalid}: {sent:?}"));
     let after = after.metadata;
     assert_eq!(resend.retry_attempt, after.retry_attempt);
-    // Each re-send counts up one thing that has an end, and nothing else.
+    // Each re-send increments exactly one limited counter.
     let spent = |spends| u32::from(resend.spends == spends);
     assert_eq!(after.retry_attempt, before.retry_attempt + spent(Budget::Attempt));
     assert_eq!(after.snooze_count, before.snooze_count + spent(Budget::Snooze));
     assert_eq!(after.redrive_count, before.redrive_count + spent(Budget::Redrive));
-    // What a producer says of holds is nobody's.
+    // Holds that a producer wrote do not count.
     let held_before = before.holds.seconds(hand_off.delivery.origin);
     let held_after = after.holds.seconds(Origin::Resent);
     let held = held_after.checked_sub(held_before).expect("nobody forgets a hold");
@@ -136,7 +136,7 @@ fn step(policy: &Policy, hand_off: &HandOff, due_at: Option<Timestamp>, body: &s
     Some(sent)
 }
 
-/// Of an envelope.
+/// The body of an envelope's re-send.
 fn body_of(resend: Resend) -> String {
     let Rewritten::Body(body) = resend.rewritten else { panic!("an envelope's state is in its body") };
     body

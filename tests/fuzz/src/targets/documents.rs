@@ -1,4 +1,4 @@
-//! The attributes of an arriving message, two of which anybody may have written: `Failure`, then `DeadLetter`.
+//! The attributes of an arriving message, including `Failure` and `DeadLetter` from untrusted senders.
 
 use redeliver_core::arrival::producers_attributes;
 use redeliver_core::failure::annotation::{DEAD_LETTER, ERROR_DETAILS, ERROR_TYPE};
@@ -58,7 +58,7 @@ fn check_arrival(attributes: &Attributes) {
         expected = whole.expect("what SQS would not have taken from a producer is none of ours");
     }
     let again = producers_attributes(found.record.attributes.clone());
-    assert_eq!(again, (found.record.attributes.clone(), None), "judged anew on the next queue");
+    assert_eq!(again, (found.record.attributes.clone(), None), "judged again on the next queue");
     assert_eq!(found.record.attributes, expected);
     if let Some((hand_off, _)) = document.cloned().and_then(Document::into_hand_off) {
         check_passed_on(text(FAILURE).unwrap_or_default(), hand_off, &found.record.attributes);
@@ -85,7 +85,7 @@ const KNOWN: [&str; 16] = [
     "folded_attributes",
 ];
 
-/// A document that was read can be written as a hop and read again, and what this version does not know is kept.
+/// A document can be written as a hop and read again, and keeps members that this version does not know.
 fn check_passed_on(text: &str, hand_off: HandOff, producer: &Attributes) {
     let hop = Hop { hand_off, due_at: moment() };
     let attributes = hop.attach_to(producer, 1, None).attributes;
@@ -102,7 +102,7 @@ fn check_passed_on(text: &str, hand_off: HandOff, producer: &Attributes) {
     assert_eq!(before.answer, after.answer);
     let kept = before.delivery.source_message_id.len() + before.delivery.source_queue_arn.len();
     assert!(kept > 200 || before.delivery == after.delivery, "{before:?} {after:?}");
-    // What is short needs not give way.
+    // A short one never needs to give way.
     let node = json::read(text).expect("it was read");
     let unknown = node.members().unwrap_or_default().iter().filter(|member| {
         String::from_utf16(&member.name)

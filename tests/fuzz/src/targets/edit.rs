@@ -1,4 +1,4 @@
-//! `edit::splice`: a body, then what its edit made of it.
+//! `edit::splice`, with a body and its edited value.
 
 use crate::edit::splice;
 use redeliver_core::json::value;
@@ -23,7 +23,7 @@ pub(super) fn check(input: &str) {
     assert_eq!(space(body, &body_node), space(&spliced, &spliced_node), "white space around {body:?}");
 }
 
-/// A value is what `serde_json` alone makes of the text, but for objects with a name that it keeps for itself.
+/// Checks that `serde_json` reads the same value, except for objects with a name that it reserves.
 fn check_value(text: &str, value: &Value) {
     if !json::read(text).is_ok_and(|node| has_private_name(&node)) {
         assert_eq!(serde_json::from_str::<Value>(text).ok().as_ref(), Some(value), "{text:?}");
@@ -41,7 +41,7 @@ fn has_private_name(node: &Node) -> bool {
     }
 }
 
-/// What is equal before and after has the same bytes; members stay in their order.
+/// Checks that equal values keep their bytes, and members their order.
 fn check_kept(body: (&str, &Node), spliced: (&str, &Node), before: &Value, after: &Value) {
     if before == after {
         assert_eq!(&body.0[body.1.at.clone()], &spliced.0[spliced.1.at.clone()]);

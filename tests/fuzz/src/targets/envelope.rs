@@ -1,4 +1,4 @@
-//! The message body: accepted is exactly what the rules accept, and a splice changes our members only.
+//! The message body: the parser accepts exactly what the rules accept, and a splice only changes our members.
 
 use redeliver_core::failure::reason::DeadLetterReason;
 use redeliver_core::message::envelope::{Envelope, Malformed};
@@ -22,7 +22,7 @@ pub(super) fn check(input: &str) {
 fn check_body(body: &str) {
     check_plain(body);
     let node = json::read(body);
-    // Two independent readers agree on what JSON is (`RawValue` looks at the grammar alone), but for the depth.
+    // Two independent parsers agree on JSON (`RawValue` only checks the grammar), except for the depth.
     if node != Err(Wrong::TooDeep) {
         let raw = serde_json::from_str::<&RawValue>(body);
         assert_eq!(node.is_ok(), raw.is_ok(), "the two readers of JSON: {body:?}");
@@ -47,8 +47,8 @@ fn check_body(body: &str) {
     }
 }
 
-/// Where plain messages are taken: what means to be an envelope is judged as ever, and all else is taken, as a body and as
-/// what `Redeliver` says of one; sent on and read again it is the same message.
+/// With messages without an envelope accepted, apparent envelopes are judged as before, and everything else is
+/// accepted, as a body and as the content of `Redeliver`. Re-sent and read again, it is the same message.
 fn check_plain(body: &str) {
     let first_id = "6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01";
     let pointer = Some(IdPointer::new("/data/case").expect("it is one"));
@@ -78,11 +78,12 @@ fn check_plain(body: &str) {
     }
 }
 
-/// What the rules say of a body.
+/// The verdict of the rules on a body.
 #[derive(Debug, PartialEq)]
 enum Expected {
     Valid,
-    /// Of an odd form of a time only the schema's validator knows; of a name twice in one failure of the past the last counts.
+    /// The schema's validator decides on odd forms of a time; of duplicate names in an entry of the history the last
+    /// one counts.
     Either,
     Invalid,
     Malformed,
@@ -122,7 +123,7 @@ fn expected(body: &str, node: &Result<Node, Wrong>) -> Expected {
     if value("retry_history").is_some_and(|history| !is_history(history)) {
         return Expected::Invalid;
     }
-    // What a later version wrote into an entry may be any JSON, except for text that is none: a lone surrogate.
+    // A later version may have written any JSON into an entry, except invalid text such as a lone surrogate.
     if value("retry_history").is_some_and(|history| {
         items(history).iter().any(has_more) && body[history.at.clone()].contains("\\u")
     }) {
@@ -154,15 +155,15 @@ fn items(node: &Node) -> &[Node] {
     if let Kind::Array(items) = &node.kind { items } else { &[] }
 }
 
-/// What each entry of the history has.
+/// Required members of each entry of the history.
 const NAMES: [&str; 4] = ["attempt", "failed_at", "error_type", "error_details"];
 
-/// Also what this version does not know.
+/// True if an entry has additional members.
 fn has_more(entry: &Node) -> bool {
     entry.members().is_some_and(|members| members.len() > NAMES.len())
 }
 
-/// At most five entries, each with these four members.
+/// True for at most five entries, each with these four members.
 fn is_history(node: &Node) -> bool {
     let length = |entry: &Node, name: &str| {
         entry.member(name).and_then(|member| member.value.string()).map(|text| text.chars().count())
@@ -190,7 +191,7 @@ fn digits(body: &str, node: &Node) -> Option<u32> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().unwrap_or(u32::MAX))
 }
 
-/// The error's name is that of what is wrong.
+/// The error names the violated rule.
 fn check_format(node: &Result<Node, Wrong>, invalid: &Invalid) {
     let Invalid::Format(malformed) = invalid else { return };
     match (node, malformed) {
@@ -200,7 +201,7 @@ fn check_format(node: &Result<Node, Wrong>, invalid: &Invalid) {
             let inside = pointer.starts_with("/metadata/") && metadata.is_some_and(Node::has_duplicate);
             assert!(inside || node.has_duplicate());
         }
-        // A string with a lone surrogate, by itself: `serde_json` reads on before it says that it is no object.
+        // A lone surrogate in a bare string: `serde_json` reports it before the missing object.
         (Ok(node), Malformed::NotJson(_)) if matches!(node.kind, Kind::String(_)) => {}
         (Ok(_), _) => panic!("{malformed} was said of JSON"),
         (Err(Wrong::TooDeep), Malformed::TooDeep(_)) | (Err(Wrong::Malformed), _) => {}
@@ -208,7 +209,7 @@ fn check_format(node: &Result<Node, Wrong>, invalid: &Invalid) {
     }
 }
 
-/// What was read of `metadata` is what stands there.
+/// The parsed `metadata` equals its text.
 fn check_metadata(body: &str, node: &Node, envelope: &Envelope<'_>) {
     let read = &envelope.metadata;
     let value = |name: &str| node.member("metadata").and_then(|metadata| metadata.value.member(name));
@@ -284,7 +285,7 @@ fn check_splices(body: &str, node: &Node, envelope: &Envelope<'_>) {
     check_splice(body, node, &ours, &envelope.with_retry_metadata(&least));
 }
 
-/// `ours` in the order of [`OUR_MEMBERS`]: a member that is there keeps its place, a new one comes last, and no other byte
+/// Members in `ours`, in the order of [`OUR_MEMBERS`], keep their place if present or come last, and no other byte
 /// differs.
 fn check_splice(body: &str, node: &Node, ours: &[Option<String>; OUR_MEMBERS.len()], spliced: &str) {
     let metadata = &node.member("metadata").expect("valid").value;

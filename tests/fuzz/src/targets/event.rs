@@ -1,4 +1,4 @@
-//! The SQS event: no record is lost or changed, and each is read as if it were alone.
+//! The SQS event: no record is lost or changed, and each is parsed independently.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,7 +11,7 @@ pub(super) fn check(event: &str) {
     let found = records(event);
     let node = json::read(event);
     let Some(items) = node.as_ref().ok().and_then(|node| items(node)) else {
-        // What is nested deeper than bodies may be is not looked at here; it may be an event all the same.
+        // JSON nested deeper than bodies may be is not checked here, but may be an event.
         let refused = matches!(found, Err(NotAnSqsEvent::NoRecords));
         assert!(refused || node == Err(json::Wrong::TooDeep), "{event:?} is no event, but {found:?}");
         return;
@@ -52,7 +52,7 @@ fn items(node: &Node) -> Option<&[Node]> {
     }
 }
 
-/// Everything in the message is what stands in the record, and everything that stands there is in it.
+/// The message has exactly the content of the record.
 fn check_message(event: &str, record: &Node, message: &ReceivedMessage) {
     let text = |node: &Node, name: &str| node.member(name).and_then(|member| member.value.string());
     assert_eq!(text(record, "messageId").as_ref(), Some(&message.sqs_message_id), "{event:?}");
@@ -62,7 +62,7 @@ fn check_message(event: &str, record: &Node, message: &ReceivedMessage) {
     assert!(!message.body.is_empty() && !message.sqs_message_id.is_empty() && !message.queue_arn.is_empty());
 
     let system = record.member("attributes").map(|member| &member.value);
-    // A name twice: the last one counts, in maps of a library.
+    // Of duplicate names the last one counts, as in maps of serde.
     if let Some(system) = system.filter(|system| !system.has_duplicate()) {
         let sent = text(system, "SentTimestamp").and_then(|text| text.parse().ok());
         assert_eq!(sent, Some(message.sent_at.timestamp_millis()), "{event:?}");
@@ -79,7 +79,7 @@ fn check_message(event: &str, record: &Node, message: &ReceivedMessage) {
     for (name, attribute) in &message.attributes {
         let member = own.iter().find(|member| member.is(name));
         let node = &member.unwrap_or_else(|| panic!("attribute {name} is made up: {event:?}")).value;
-        // A list of its members' values passes for an attribute, too: a library's reading, and SQS writes none.
+        // The library also accepts a list of the members' values, which SQS never writes.
         if node.members().is_none() {
             continue;
         }

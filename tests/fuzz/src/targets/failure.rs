@@ -1,4 +1,4 @@
-//! The attributes of a hand-off, of a hop and of a verdict: SQS takes them, and no producer attribute is lost.
+//! The attributes of a hand-off, of a hop and of a verdict: SQS accepts them, and no producer attribute is lost.
 
 use arbitrary::{Result, Unstructured};
 use redeliver_core::failure::reason::DeadLetterReason;
@@ -13,12 +13,12 @@ use redeliver_core::message::{Attribute, Attributes, Content, attributes_size};
 use redeliver_core::truncate;
 use redeliver_embedded::accepts;
 
-use crate::made::{self, Sent};
+use crate::generators::{self, Sent};
 use crate::messages::{is_sendable, moment, opened, opened_with, put_back};
 
 pub(super) fn check(bytes: &[u8]) {
     let mut bytes = Unstructured::new(bytes);
-    if let (Ok(sent), Ok(verdict)) = (made::sent(&mut bytes), verdict(&mut bytes)) {
+    if let (Ok(sent), Ok(verdict)) = (generators::sent(&mut bytes), verdict(&mut bytes)) {
         let Some((hand_off, _)) = Document::Verdict(verdict.clone()).into_hand_off() else { return };
         check_hand_off(&sent, &hand_off);
         check_verdict(&sent, &verdict);
@@ -27,8 +27,8 @@ pub(super) fn check(bytes: &[u8]) {
 }
 
 fn verdict(bytes: &mut Unstructured<'_>) -> Result<Verdict> {
-    let error = LastError { error_type: made::text(bytes)?, details: made::text(bytes)? };
-    let explanation = made::text(bytes)?;
+    let error = LastError { error_type: generators::text(bytes)?, details: generators::text(bytes)? };
+    let explanation = generators::text(bytes)?;
     let kind = *bytes.choose(&[Kind::Transient, Kind::Permanent, Kind::Snooze, Kind::NotStarted])?;
     let answer = Some(Answer { kind: kind.into(), retry_after_seconds: bytes.arbitrary()? });
     let came_back =
@@ -52,7 +52,7 @@ fn verdict(bytes: &mut Unstructured<'_>) -> Result<Verdict> {
 
 fn check_hand_off(sent: &Sent, hand_off: &HandOff) {
     let placed = hand_off.attach_to(&sent.attributes, sent.body_bytes, TRACE);
-    // One that folds is a hop whose time never comes.
+    // A folded one is a hop that is never due.
     let again =
         check_placed(sent, &placed).into_hand_off().map(|(hand_off, _)| hand_off).expect("a hand-off");
     assert_eq!(again.answer, hand_off.answer);
@@ -79,13 +79,13 @@ fn check_verdict(sent: &Sent, verdict: &Verdict) {
 
 const TRACE: Option<&str> = Some("Root=1-5759e988-bd862e3fe1be46a994272793;Sampled=1");
 
-/// For the whole document, whatever is folded.
+/// True if there is certainly room for the whole document, whatever is folded.
 fn has_room(sent: &Sent) -> bool {
     attributes_size(&sent.attributes) * 3 + sent.body_bytes + 10_000 < MESSAGE_BYTES_MAX
         && sent.attributes.len() < ATTRIBUTES_MAX
 }
 
-/// What an attribute, or the trace header, says to who opens the message.
+/// Checks where a document was placed, and returns it as its reader finds it.
 fn check_placed(sent: &Sent, placed: &Attached) -> Document {
     let Attached { attributes, trace_header } = placed;
     if attributes.contains_key(FAILURE) {

@@ -1,4 +1,4 @@
-//! The retry policy: accepted is what the rules accept, it means what is written, and its delays are in range for every
+//! The retry policy: it is accepted by the rules only, means what is written, and has delays in range for every
 //! attempt.
 
 use redeliver_core::decide::backoff::{Key, delay, target_delay};
@@ -27,7 +27,7 @@ pub(super) fn check(text: &str) {
                 check_globs(globs);
             }
         }
-        // Text that cannot be read: lone surrogates and numbers beyond all limits are JSON, but no policy.
+        // Lone surrogates and numbers beyond all limits are JSON, but not a policy.
         Err(PolicyError::NotJson(_)) => {
             assert!(node.is_err() || text.contains("\\u") || text.contains(['e', 'E']), "{text:?} is JSON");
         }
@@ -41,7 +41,7 @@ pub(super) fn check(text: &str) {
     }
 }
 
-/// A policy as it stands in the text.
+/// A policy as written.
 struct Written<'a> {
     text: &'a str,
     node: &'a Node,
@@ -91,7 +91,7 @@ impl Written<'_> {
             && self.breaker().is_none_or(|breaker| self.is_false(breaker) || all(breaker, &of_breaker))
     }
 
-    /// Right without a doubt: every number is a few digits, every name and glob is plain.
+    /// True if certainly valid: every number has a few digits, every name and glob is plain.
     fn is_plainly_right(&self) -> bool {
         let members = self.node.members();
         let plain = ["max_attempts", "max_age_seconds", "max_redrives", "circuit_breaker"];
@@ -106,7 +106,7 @@ impl Written<'_> {
             && self.breaker().is_none_or(|breaker| self.is_false(breaker) || self.is_plain_breaker(breaker))
     }
 
-    /// Right without a doubt: some numbers of a few digits, each within its own limits.
+    /// True if certainly valid: some numbers of a few digits, each within its own limits.
     fn is_plain_breaker(&self, breaker: &Node) -> bool {
         let limits =
             [("minimum_calls", 1, 1000), ("window_seconds", 1, 3600), ("hold_seconds_max", 60, 1_209_600)];
@@ -204,7 +204,7 @@ impl Written<'_> {
         assert_eq!(policy.non_retryable.is_some(), self.node.member("non_retryable").is_some(), "{text:?}");
     }
 
-    /// `false` is none, and what is absent is as in the contract.
+    /// `None` for `false`; defaults are those of the contract.
     fn check_breaker(&self, breaker: Option<&CircuitBreaker>) {
         let (text, written) = (self.text, self.breaker());
         let Some(breaker) = breaker else {
@@ -229,7 +229,7 @@ impl Written<'_> {
             assert!(limits.contains(&duration.as_secs()), "{name}: {text:?}");
         }
         assert!(probe_interval <= probe_interval_max, "{text:?}");
-        // It is back within a quarter of an hour, whatever the interval, and a first hold has its fifteen seconds.
+        // A message is back within 900 s, whatever the interval, and a first hold takes at least 15 s.
         assert!((15..900).contains(&breaker.hold_delay_max().get()), "{text:?}");
         check_globs(opens_on);
         if written.is_none_or(|written| written.member("opens_on").is_none()) {
@@ -257,7 +257,7 @@ impl Written<'_> {
     }
 }
 
-/// For every attempt of the policy, the one after, and more than any policy allows.
+/// Checks every attempt of the policy, the next one, and more than any policy allows.
 fn check_delays(policy: &Policy) {
     let attempts = (0..=policy.max_attempts + 1).chain([1000, 10_000]);
     let mut before = 0;
@@ -295,7 +295,7 @@ fn check_delays(policy: &Policy) {
     }
 }
 
-/// The same with another jitter; `uniform` has its own.
+/// The backoff with another jitter; `uniform` has its own.
 fn with_jitter(policy: &Policy, other: Jitter) -> Policy {
     let mut policy = policy.clone();
     match &mut policy.backoff {
@@ -339,7 +339,7 @@ fn base(backoff: &Backoff, attempt: u32) -> u16 {
     }
 }
 
-/// An answer for any error's name, in time: libFuzzer's limit catches a glob that backtracks for ever.
+/// Matching any error type ends in time: libFuzzer's limit catches a glob that backtracks for ever.
 fn check_globs(globs: &Globs) {
     for name in ["", "HttpStatus.503", "Redrive", "*", "?", "\u{FFFD}", &"a".repeat(128)] {
         assert_eq!(globs.matches(name), globs.matches(name));

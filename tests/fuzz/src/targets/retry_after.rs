@@ -1,4 +1,4 @@
-//! `Retry-After`: what it asks for is what stands there, within limits, and so is the delay that comes of it.
+//! `Retry-After`: the parsed delay is the header's within limits, and so is the delay of the re-send.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub(super) fn check(value: &str) {
     }
 }
 
-/// Never undercut but for the 900 s of SQS, and at most a tenth more.
+/// The delay is never shorter, except for SQS's limit of 900 s, and at most a tenth longer.
 fn check_delay(asked: Duration) {
     let answer = Answer::of(FailureKind::TransientAfter(asked));
     let seconds = answer.retry_after_seconds.expect("the target has asked");

@@ -1,22 +1,22 @@
-//! Values made of a fuzzer's bytes: few bytes can make a text of 100 KB, so that limits come within reach.
+//! Values from a fuzzer's bytes. A few bytes can make a text of 100 KB, so that limits are reached.
 
 use arbitrary::{Result, Unstructured};
 use redeliver_core::limits::{ATTRIBUTES_MAX, MESSAGE_BYTES_MAX, is_legal};
 use redeliver_core::message::{Attribute, AttributeValue, Attributes, attributes_size};
 
-/// What a producer can have sent, so SQS has taken it.
+/// A message from a producer that SQS accepts.
 pub(crate) struct Sent {
     /// Message attributes.
     pub(crate) attributes: Attributes,
-    /// Of the body beside them.
+    /// Bytes of the body.
     pub(crate) body_bytes: usize,
 }
 
-/// Any text at all: what targets and attackers write.
+/// Any text, as from targets and attackers.
 pub(crate) fn text(bytes: &mut Unstructured<'_>) -> Result<String> {
     const PARTS: [&str; 10] = ["\0", "\u{1}", "\u{FFFE}", "😀", "é", "\"", "\\", "\n", "word ", "4711"];
     let own: String = bytes.arbitrary()?;
-    // Seldom, since every one of them costs thousands of short ones.
+    // Rarely, since each of them costs thousands of short ones.
     if bytes.int_in_range(0..=15_u8)? == 15 {
         let count = usize::from(bytes.int_in_range(0..=25_000_u16)?);
         return Ok(own + &bytes.choose(&PARTS)?.repeat(count));
@@ -24,7 +24,7 @@ pub(crate) fn text(bytes: &mut Unstructured<'_>) -> Result<String> {
     Ok(own)
 }
 
-/// A message that SQS takes, its body of any length that is left.
+/// A message that SQS accepts, with a body of any remaining length.
 pub(crate) fn sent(bytes: &mut Unstructured<'_>) -> Result<Sent> {
     let mut attributes = Attributes::new();
     for _ in 0..bytes.int_in_range(0..=ATTRIBUTES_MAX)? {
@@ -44,7 +44,7 @@ pub(crate) fn sent(bytes: &mut Unstructured<'_>) -> Result<Sent> {
     Ok(Sent { attributes, body_bytes })
 }
 
-/// Also the names that a final record wants. `Failure` is reserved and taken off on arrival.
+/// Includes the names that a final record uses. `Failure` is reserved and removed on arrival.
 fn name(bytes: &mut Unstructured<'_>) -> Result<String> {
     const NAMES: [&str; 5] = ["ErrorType", "ErrorDetails", "DeadLetter", "traceparent", "a.b-c_D"];
     if bytes.arbitrary()? {
