@@ -1,5 +1,5 @@
-//! What one message costs in the core, from its received body to the body that is sent again: time, by Criterion, beside
-//! `serde_json` that only skims the same body. `cargo xtask bench core` runs it in rounds and prints the ratios.
+//! The time of one message in the core, from its received body to the re-sent body, compared with `serde_json` that
+//! only skims the same body. `cargo xtask bench core` runs it in rounds and prints the ratios.
 
 use criterion::{BatchSize, Criterion, SamplingMode, Throughput};
 use redeliver_costs::workload::{self, Case, Operation, Workload};

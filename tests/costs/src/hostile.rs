@@ -1,5 +1,5 @@
-//! Messages that somebody has made to cost as much as a message can: the worst 1 MiB that we know for each way to read
-//! one. Their limit is in xtask/src/instructions.rs.
+//! Hostile messages: the most expensive known 1 MiB for each reader of messages. xtask/src/instructions.rs
+//! limits their costs.
 
 use std::fmt::Write as _;
 use std::hint::black_box;
@@ -12,25 +12,25 @@ use redeliver_core::failure::{FAILURE, Stage};
 use redeliver_core::message::schema::{DataSchema, MessageSchema};
 use redeliver_core::message::{Attribute, Attributes};
 
-/// SQS's limit of a message ("Amazon SQS message quotas").
+/// The largest message of SQS ("Amazon SQS message quotas").
 const MESSAGE_BYTES: usize = 1 << 20;
 const HEAD: &str = r#"{"metadata":{"message_id":"6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01"},"data":{"v":"#;
 
-/// A hostile message, and what reads it.
+/// A hostile message with its reader.
 pub struct Case {
     pub name: &'static str,
     make: Box<dyn Fn() -> Message>,
 }
 
-/// What a reader gets.
+/// The input of a reader.
 pub enum Message {
     /// With a schema for `data`.
     Body(Box<MessageSchema>, String),
-    /// Our own attribute, as anybody may have written it.
+    /// Our own attribute from an untrusted sender.
     Attributes(Attributes),
-    /// What Lambda tells of a failed invocation.
+    /// Lambda's record of a failed invocation.
     Invocation(String),
-    /// A final record is made of a message with such attributes.
+    /// Attributes of a message that becomes a final record.
     Annotate(Attributes),
 }
 
@@ -58,7 +58,7 @@ impl Message {
         Self::Body(Box::new(schema), body)
     }
 
-    /// A message whose `metadata` has these members beside its id.
+    /// A message whose `metadata` has these members and an id.
     fn with_metadata(members: &str) -> Self {
         let id = r#""message_id":"6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01""#;
         Self::body(MessageSchema::default(), format!(r#"{{"metadata":{{{id},{members}}},"data":{{}}}}"#))
@@ -89,7 +89,7 @@ fn by_data_schema() -> Vec<Case> {
         r##"{{"properties":{{"v":{{{tree}}}}},"$defs":{{"n":{{"anyOf":[
             {{"required":["a"],"properties":{{"c":{{{tree}}}}}}},{{"required":["b"],"properties":{{"c":{{{tree}}}}}}}]}}}}}}"##
     );
-    // Each level refers to the next one twice: at 13 levels there are nearly as many evaluations as a schema may have.
+    // Each level refers to the next one twice; 13 levels nearly reach the limit of evaluations.
     let doubled = |levels: usize, way: &str, rule: &str| {
         let level = |index: usize| {
             let next = format!(r##"{{"$ref":"#/$defs/s{}"}}"##, index + 1);
@@ -256,7 +256,7 @@ fn annotation() -> Annotation {
     }
 }
 
-/// As many of them as a message has room for.
+/// As many of them as fit into a message.
 fn filled(part: impl Fn(usize) -> String) -> String {
     let mut filled = String::new();
     for index in 0.. {
@@ -282,7 +282,7 @@ fn text(part: &str) -> String {
     format!("[\"{}\"]", part.repeat((MESSAGE_BYTES - 400) / part.len()))
 }
 
-/// A text in which no engine finds a short way: the bits of numbers.
+/// A text without shortcuts for any engine: the bits of numbers.
 fn as_and_bs(index: usize) -> String {
     let bits = |index: usize| format!("{:b}", index.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     let bits: String = (index * 16..index * 16 + 16).map(bits).collect();

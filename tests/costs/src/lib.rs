@@ -1,4 +1,5 @@
-//! The cost of a message in the core: the program `costs` is for counting instructions, the benchmark `core` measures time.
+//! The cost of messages in the core: the program `costs` is for counting instructions, the benchmark `core` measures
+//! time.
 
 pub mod hostile;
 pub mod workload;

@@ -1,10 +1,10 @@
-//! `costs`: what one message costs in the core, from its received body to the body that is sent again, in instructions.
+//! `costs`: the instructions that one message takes in the core, from its received body to the re-sent body.
 //!
 //! - `costs retry` makes one retry, for callgrind to count the instructions within [`counted`], in `cargo xtask test`.
 //! - `costs hostile` reads each hostile message and prints the milliseconds it takes; `costs hostile CASE` reads one, to
 //!   be counted.
 //!
-//! It is built as the bundle is, so it depends on nothing but the core: Criterion is for the benchmark alone.
+//! It is built like the bundle, so it only depends on the core; only the benchmark uses Criterion.
 
 use std::hint::black_box;
 use std::process::ExitCode;
@@ -43,7 +43,7 @@ fn counted(workload: &Workload, record: ReceivedMessage) {
     drop(black_box(workload.resend(record)));
 }
 
-/// The best of some runs, each with its name.
+/// Prints each case with the best time of some runs.
 #[expect(clippy::disallowed_methods, clippy::print_stdout, reason = "it measures time and prints it")]
 fn time_hostile() -> ExitCode {
     for case in hostile::cases() {
@@ -67,7 +67,7 @@ fn count_hostile(name: &str) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Callgrind finds it by its name, as it finds [`counted`].
+/// A separate function for callgrind, like [`counted`].
 #[inline(never)]
 fn counted_hostile(message: &hostile::Message) {
     message.read();

@@ -1,5 +1,5 @@
-//! What is measured: the way of one message through the failed-message-processor, from the received record to the
-//! message that is sent again, without the requests.
+//! The measured work: one message in the failed-message-processor, from the received record to the re-sent message,
+//! without requests.
 
 use std::hint::black_box;
 
@@ -22,12 +22,12 @@ const DATA_SCHEMA: &str = r#"{"type":"object","required":["order","lines"],"prop
         "sku":{"type":"string","maxLength":16},"quantity":{"type":"integer","minimum":1},"price":{"type":"number"},
         "gift":{"type":"boolean"},"note":{"type":["string","null"]}}}}}}"#;
 
-/// What is done with a message.
+/// The operation on a message.
 #[derive(Clone, Copy)]
 pub enum Operation {
-    /// By `serde_json`, for comparison.
+    /// Skimming with `serde_json`, for comparison.
     Skim,
-    /// From the received record to the message that is sent again: open, parse, validate, decide, splice, check.
+    /// From the received record to the re-sent message: open, parse, validate, decide, splice, check.
     Resend,
     /// The same with a schema for `data`.
     ResendByDataSchema,
@@ -43,7 +43,7 @@ impl Operation {
     }
 }
 
-/// One message, and what is done with it.
+/// One message with its operation.
 pub struct Case {
     /// The operation, the message's state, and its size after a slash.
     pub name: String,
@@ -51,7 +51,7 @@ pub struct Case {
     pub record: ReceivedMessage,
 }
 
-/// What one run of the program has been set up with.
+/// The setup of a run.
 pub struct Workload {
     policy: Policy,
     schema: MessageSchema,
@@ -73,7 +73,7 @@ impl Default for Workload {
 }
 
 impl Workload {
-    /// Everything that is measured. A body of 1 MiB leaves room for what a re-send adds.
+    /// All cases. A body of 1 MiB leaves room for the members that a re-send adds.
     pub fn cases(&self) -> Vec<Case> {
         let records = [
             ("first failure/1 KiB", self.record(body(1 << 10))),
@@ -91,7 +91,7 @@ impl Workload {
         cases
     }
 
-    /// A body of so many bytes with what two retries wrote into its `metadata`.
+    /// A body of this size with the `metadata` of two retries.
     fn retried_twice(&self, bytes: usize) -> String {
         let details = "the target answered 503 after 1.2 s";
         let past = |attempt| PastFailure::new(attempt, self.now, "HttpStatus.503", details);
@@ -168,12 +168,12 @@ impl Workload {
     }
 }
 
-/// What the ratios are to: `serde_json` looks for the end of the same body and looks at nothing in it.
+/// The base of the ratios: `serde_json` finds the end of the same body without interpreting it.
 pub fn skim(body: &str) -> &RawValue {
     serde_json::from_str(black_box(body)).expect("the bodies are JSON")
 }
 
-/// An order of about so many bytes: short strings, numbers, a text now and then, as programs write them.
+/// An order of about this size, with short strings, numbers and some text.
 fn body(bytes: usize) -> String {
     let head = r#"{"metadata":{"message_id":"6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01","tenant":"acme","source":"checkout/4.11"},"data":{"order":"DE-20260725","lines":["#;
     const END: &str = r#"],"comment":"$"}}"#;
