@@ -5,7 +5,7 @@ import type { Construct } from 'constructs';
 
 const ALARMS = new iam.ServicePrincipal('cloudwatch.amazonaws.com');
 
-/** What keeps every alarm from telling a topic, a sentence each. */
+/** Reasons why no alarm could publish to the topic, a sentence each. */
 export function topicProblems(topic: sns.ITopic | undefined, stack: Stack): string[] {
   if (!topic) {
     return [];
@@ -14,23 +14,23 @@ export function topicProblems(topic: sns.ITopic | undefined, stack: Stack): stri
   // CloudWatch's answer to such an alarm: "Invalid region us-east-1 specified. Only eu-west-1 is supported."
   if (Token.compareStrings(stack.region, topic.env.region) === TokenComparison.DIFFERENT) {
     problems.push(
-      `alarmTopic is a topic of ${topic.env.region}, but the alarms are in ${stack.region}, and CloudWatch takes topics of its own region alone; ` +
-        `use one of ${stack.region}.`,
+      `alarmTopic is a topic of ${topic.env.region}, but the alarms are in ${stack.region}, and CloudWatch only notifies topics in its own region; ` +
+        `use a topic in ${stack.region}.`,
     );
   }
   // "Why didn't I receive an SNS notification for my CloudWatch alarm trigger?"
   if (topic.masterKey?.keyArn.endsWith('alias/aws/sns')) {
     problems.push(
-      "alarmTopic is encrypted with AWS's own key (alias/aws/sns), which lets no alarm in and whose policy nobody can " +
-        'change; encrypt it with a key of yours.',
+      "alarmTopic is encrypted with AWS's own key (alias/aws/sns), which CloudWatch alarms cannot use and whose policy cannot " +
+        'be changed; encrypt it with a customer managed key.',
     );
   }
   return problems;
 }
 
 /**
- * Lets alarms tell a topic and use its key. An imported topic's or key's policy is its owner's business, and so is a
- * `TopicPolicy` that stands apart from its topic.
+ * Lets alarms publish to a topic and use its key. The owner of an imported topic or key maintains its policy, and so
+ * does the owner of a separate `TopicPolicy`.
  */
 export function allowAlarms(scope: Construct, topic: sns.ITopic): void {
   const { account } = Stack.of(scope);
@@ -43,8 +43,8 @@ export function allowAlarms(scope: Construct, topic: sns.ITopic): void {
   if (Token.compareStrings(account, Stack.of(topic).account) === TokenComparison.DIFFERENT) {
     topic.addToResourcePolicy(publish);
   } else {
-    // SNS's own policy lets in all of the account, alarms too; the first statement of another one takes its place. Whether
-    // there is one is known when the whole app has been written.
+    // SNS's default policy admits the whole account, alarms included, until the first statement of another policy
+    // replaces it. The app may add one at any time, so an aspect looks at the end.
     Aspects.of(topic).add({
       visit: (node) => {
         if (node === topic && node.node.tryFindChild('Policy')) {
@@ -53,7 +53,7 @@ export function allowAlarms(scope: Construct, topic: sns.ITopic): void {
       },
     });
   }
-  // Who may publish is the topic's to say: without that the key is of no use to anybody's alarms.
+  // Not restricted to this account: the topic's policy decides who may publish, and without it the key is useless.
   topic.masterKey?.addToResourcePolicy(
     new iam.PolicyStatement({ principals: [ALARMS], actions: ['kms:Decrypt', 'kms:GenerateDataKey*'], resources: ['*'] }),
   );

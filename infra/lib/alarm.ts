@@ -6,35 +6,38 @@ import type * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 
 import { allowAlarms } from './alarm-topic';
-import { ofLambda, own, PERIOD } from './metrics';
+import { lambdaMetric, PERIOD, redeliverMetric } from './metrics';
 import { nearest } from './nearest';
 import { INNER_RETENTION, RETENTION_SHARE } from './plan';
 import type { AlarmSetting, CommonProps } from './props';
 import { refuse } from './props-error';
 import type { DeadLetterQueues } from './queues';
 
-/** An alarm, named after what it means. */
+/** An alarm, named after the problem it reports. */
 export interface Alarm {
-  /** The end of its name: what is the matter. */
+  /** The end of its name: the problem. */
   readonly name: string;
-  /** What it means and what to do. */
+  /** The meaning, and what to do. */
   readonly description: string;
   readonly metric: cloudwatch.IMetric;
   /** It goes off above this. */
   readonly threshold: number;
-  /** For how many periods of five minutes. Default: 1. */
+  /** Consecutive periods of five minutes above the threshold before it goes off. Default: 1. */
   readonly periods?: number;
-  /** It goes off for one period above, and is over only when so many in a row were not. Default: `periods`. */
-  readonly over?: number;
-  /** Known at the deployment: whether there is such an alarm at all. Default: there is. */
+  /**
+   * Goes off after one period above the threshold, and recovers after this many periods in a row below it. Default:
+   * `periods`.
+   */
+  readonly recoveryPeriods?: number;
+  /** The alarm is created only if this holds at deployment. Default: always. */
   readonly condition?: CfnCondition;
 }
 
-/** Four times the longest `DelaySeconds`: a message that waits so long is not being worked on. */
+/** Four times the longest `DelaySeconds`: nothing is processing a message that waits longer. */
 export const WAITING_SECONDS_MAX = 3600;
 
-/** Creates the alarms. */
-export function raise(
+/** Creates the alarms that the settings do not disable. */
+export function addAlarms(
   scope: Construct,
   prefix: string,
   { alarmTopic, alarmSettings = {} }: Pick<CommonProps, 'alarmTopic' | 'alarmSettings'>,
@@ -45,7 +48,7 @@ export function raise(
   if (alarmTopic) {
     allowAlarms(scope, alarmTopic);
   }
-  return wanted.map(({ name, description, metric, periods, over, condition, ...usual }) => {
+  return wanted.map(({ name, description, metric, periods, recoveryPeriods, condition, ...usual }) => {
     const set = alarmSettings[name]?.threshold;
     const threshold = set ?? usual.threshold;
     const alarm = new cloudwatch.Alarm(scope, `Alarm-${name}`, {
@@ -54,8 +57,8 @@ export function raise(
       metric,
       threshold,
       comparisonOperator: cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
-      evaluationPeriods: over ?? periods ?? 1,
-      ...(over !== undefined && { datapointsToAlarm: 1 }),
+      evaluationPeriods: recoveryPeriods ?? periods ?? 1,
+      ...(recoveryPeriods !== undefined && { datapointsToAlarm: 1 }),
       // Queues and functions without traffic have no metrics.
       treatMissingData: cloudwatch.TreatMissingData.NOT_BREACHING,
     });
@@ -71,24 +74,24 @@ export function raise(
   });
 }
 
-/** Settings of alarms that there are not, and what cannot be a threshold. */
+/** Settings of unknown alarms, and invalid thresholds. */
 function settingProblems(settings: Readonly<Record<string, AlarmSetting>>, names: readonly string[]): string[] {
   return Object.entries(settings).flatMap(([name, { threshold }]) => {
     if (!names.includes(name)) {
       const near = nearest(name, names);
-      return [`alarmSettings.${name} is no alarm of this construct; ${near ? `did you mean ${near}?` : `there are ${names.join(', ')}.`}`];
+      return [`alarmSettings.${name} is not an alarm of this construct; ${near ? `did you mean ${near}?` : `the alarms are ${names.join(', ')}.`}`];
     }
     return threshold === undefined || threshold >= 0 ? [] : [`alarmSettings.${name}.threshold is ${threshold}; use 0 or more.`];
   });
 }
 
-/** Whether an alarm is there wherever the stack is deployed. */
+/** True if the alarm exists wherever the stack is deployed. */
 export function isUnconditional(alarm: cloudwatch.Alarm): boolean {
   return resourceOf(alarm).cfnOptions.condition === undefined;
 }
 
-/** Something was given up, and nobody looks. */
-export function deadLetters({ finalDlq }: DeadLetterQueues): Alarm[] {
+/** Messages were given up and need a look. */
+export function deadLetterAlarms({ finalDlq }: DeadLetterQueues): Alarm[] {
   return [
     {
       name: 'final-dlq-not-empty',
@@ -97,9 +100,9 @@ export function deadLetters({ finalDlq }: DeadLetterQueues): Alarm[] {
       threshold: 0,
     },
     {
-      // An alarm acts when its state changes: while one letter is kept, the alarm above tells of no other. Counted are sends,
-      // so the annotator's, but not what SQS itself moves there ("Available CloudWatch metrics for Amazon SQS"): messages
-      // on which the annotator failed ten times, in half an hour, with alarms of its own.
+      // An alarm acts when its state changes: while one dead letter stays, the alarm above reports no further ones. The
+      // metric counts sends, so the annotator's, but not messages that SQS moves ("Available CloudWatch metrics for
+      // Amazon SQS"): those on which the annotator failed ten times, in half an hour, which its own alarms report.
       name: 'final-dlq-arrivals',
       description:
         'Messages were given up just now, whether or not others are kept from before. Read why in their ErrorType and ' +
@@ -118,7 +121,7 @@ export function deadLetters({ finalDlq }: DeadLetterQueues): Alarm[] {
   ];
 }
 
-/** A message waits for its reader for too long; more than an hour means that its first retries are part of it. */
+/** A message waits too long for its reader. `seconds` above an hour include its first retries. */
 export function waitsTooLong(name: string, queue: sqs.IQueue, reader: string, seconds = WAITING_SECONDS_MAX): Alarm {
   const span = seconds === WAITING_SECONDS_MAX ? 'more than an hour' : 'an hour more than its first retries take';
   return {
@@ -129,39 +132,39 @@ export function waitsTooLong(name: string, queue: sqs.IQueue, reader: string, se
   };
 }
 
-/** A function of ours fails as a whole, is not run, or runs and cannot send. */
-export function readerFails(name: string, target: lambda.Function): Alarm[] {
+/** One of our functions fails as a whole, is throttled, or cannot send. */
+export function readerAlarms(name: string, target: lambda.Function): Alarm[] {
   return [
     {
       name: `${name}-errors`,
       description: `Invocations of the ${name} failed as a whole: it did not start, crashed or timed out. Read its log.`,
-      metric: ofLambda('Errors', target),
+      metric: lambdaMetric('Errors', target),
       threshold: 0,
     },
     {
       name: `${name}-throttles`,
       description: `Lambda refused to run the ${name}: raise the account's concurrency, or let less run at the same time.`,
-      metric: ofLambda('Throttles', target),
+      metric: lambdaMetric('Throttles', target),
       threshold: 0,
     },
     {
-      // The queue's age does not tell: SQS leaves messages out of it once they were received three times.
+      // The queue's age does not show this: SQS leaves out messages that were received three times.
       name: `${name}-not-confirmed`,
       description:
         `The ${name} runs, but what it sent was not confirmed, so its messages come back. Look at its log for ` +
         'not_confirmed: usually a permission, a queue or a key that is gone, or no way to AWS.',
-      metric: own('NotConfirmed', target),
+      metric: redeliverMetric('NotConfirmed', target),
       threshold: 0,
     },
   ];
 }
 
-/** Lambda ended the loop. */
+/** Lambda's recursive loop detection stopped the retries. */
 export function loopStopped(name: string, target: lambda.IFunction): Alarm {
   return {
     name: `${name}-loop-stopped`,
     description: `Lambda took the retries for an endless loop and dropped invocations: set recursiveLoop ALLOW (${name}).`,
-    metric: ofLambda('RecursiveInvocationsDropped', target),
+    metric: lambdaMetric('RecursiveInvocationsDropped', target),
     threshold: 0,
   };
 }

@@ -2,33 +2,33 @@ import * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
 import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import type { Construct } from 'constructs';
 
-import { type Alarm, deadLetters, loopStopped, raise, readerFails, WAITING_SECONDS_MAX } from './alarm';
+import { addAlarms, type Alarm, deadLetterAlarms, loopStopped, readerAlarms, WAITING_SECONDS_MAX } from './alarm';
 import type { Given } from './given';
-import { own } from './metrics';
+import { redeliverMetric } from './metrics';
 import { INNER_RETENTION, type Plan, RETENTION_SHARE } from './plan';
 import type { Loop } from './strategy/definition';
 import { STRATEGIES } from './strategy/index';
 import { targetDown, targetLoop } from './target-alarm';
 
-/** Creates the alarms, named after what they mean. */
+/** Creates all alarms of a `Redeliver`. */
 export function createAlarms(
   scope: Construct,
   props: Given,
   plan: Plan,
   loop: Loop,
 ): cloudwatch.Alarm[] {
-  return raise(scope, plan.names.prefix, props, [
-    ...deadLetters(loop),
+  return addAlarms(scope, plan.names.prefix, props, [
+    ...deadLetterAlarms(loop),
     ...loop.alarms,
-    ...messageAges(plan, loop),
-    ...readers(loop).flatMap(({ name, reader }) => readerFails(name, reader)),
+    ...messageAgeAlarms(plan, loop),
+    ...readers(loop).flatMap(({ name, reader }) => readerAlarms(name, reader)),
     ...readers(loop).map(({ name, reader }) => loopStopped(name, reader)),
     ...targetDown(plan, loop),
     ...(props.target.kind === 'lambda' ? targetLoop(scope, props.target.function) : []),
   ]);
 }
 
-/** The functions by their names. */
+/** The functions that read queues, with their names. */
 function readers({ messageProcessor, stages, finalDlqAnnotator }: Loop): { readonly name: string; readonly reader: lambda.Function }[] {
   return [
     { name: 'message-processor', reader: messageProcessor },
@@ -37,14 +37,17 @@ function readers({ messageProcessor, stages, finalDlqAnnotator }: Loop): { reado
   ];
 }
 
-/** A queue's own age restarts when SQS moves a message; the functions' is the time since the very first send. */
-function messageAges(plan: Plan, loop: Loop): Alarm[] {
-  // No queue keeps a message for that long that hops, is held or was moved: each re-send is a new one. If it is older than
-  // all of that can make it, something else holds it up.
-  const meant = STRATEGIES[plan.strategy].meantAgeSeconds(plan);
-  const late = meant === 0 ? 0 : meant + WAITING_SECONDS_MAX;
+/**
+ * Alarms on the time since a message's first send, which the functions measure: a queue's own age metric restarts with
+ * each re-send.
+ */
+function messageAgeAlarms(plan: Plan, loop: Loop): Alarm[] {
+  // Hops, holds and redrives may make a message older than any queue's retention, since each re-send is a new message.
+  // One that is older than all of them can make it is held up by something else.
+  const expected = STRATEGIES[plan.strategy].expectedAgeSecondsMax(plan);
+  const late = expected === 0 ? 0 : expected + WAITING_SECONDS_MAX;
   return readers(loop).map(({ name, reader }) => {
-    // The annotator alone reads what another queue has kept all the time.
+    // Only the annotator reads from a queue with the inner retention.
     const retention = reader === loop.finalDlqAnnotator ? INNER_RETENTION : plan.sourceRetention;
     const early = RETENTION_SHARE * retention.toSeconds();
     return {
@@ -55,7 +58,7 @@ function messageAges(plan: Plan, loop: Loop): Alarm[] {
             'delays and an outage can make it. Find out what holds it up.'
           : 'A message is older than 80 % of the time that its queue keeps messages. Find out what holds it up, before SQS ' +
             'deletes it.',
-      metric: own('MessageAgeSeconds', reader, cloudwatch.Stats.MAXIMUM),
+      metric: redeliverMetric('MessageAgeSeconds', reader, cloudwatch.Stats.MAXIMUM),
       threshold: Math.max(early, late),
     };
   });

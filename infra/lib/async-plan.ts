@@ -7,15 +7,15 @@ import { type Commons, commonsOf } from './commons';
 import { bytesInEnvironment, ENVIRONMENT_BYTES_MAX } from './environment';
 import { innerConcurrencyProblems } from './function';
 import { givenAsyncOf } from './given';
-import { type AsyncNames, asyncNamesOf, nameProblems, takenProblems } from './names';
+import { type AsyncNames, asyncNamesOf, duplicateNameProblems, nameProblems } from './names';
 import type { PolicyDocument } from './policy';
-import { inWordsOfTheConstruct } from './policy-document';
+import { withPropNames } from './policy-document';
 import type { AsyncRetryProps } from './props';
 import { refuse } from './props-error';
 import { policyProblems } from './schemas';
-import { type Change, changeable, type UserFunction } from './user-function';
+import { type Change, modifiable, type UserFunction } from './user-function';
 
-/** What is to be deployed, found to be sound. */
+/** The checked props of an `AsyncRetry` with every default filled in. */
 export interface AsyncPlan extends Commons {
   readonly names: AsyncNames;
   /** `undefined`: the handler's own default. */
@@ -23,63 +23,63 @@ export interface AsyncPlan extends Commons {
   readonly functions: readonly UserFunction[];
 }
 
-/** The two queues' URLs and the variables' names. */
+/** Room for the two queues' URLs and the variables' names. */
 const OTHER_BYTES = 512;
 /** `arn:aws-us-gov:lambda:us-gov-west-1:111122223333:function:` with a name of 64 characters, and a comma. */
 const ARN_BYTES = 124;
 
 /**
- * Fills in the defaults and checks all of it.
+ * Fills in the defaults and checks everything.
  *
- * @param scope where the construct is.
- * @throws RedeliverPropsError with everything that is wrong.
+ * @param scope the construct.
+ * @throws RedeliverPropsError with all problems.
  */
 export function asyncPlanOf(given: AsyncRetryProps, scope: Construct): AsyncPlan {
   const props = givenAsyncOf(given);
   const names = asyncNamesOf(props.prefix, props.stage);
-  const functions = props.functions.map((target, index) => retried(target, index, props.functions, Stack.of(scope)));
+  const functions = props.functions.map((target, index) => retriedFunction(target, index, props.functions, Stack.of(scope)));
   const problems = [
     ...nameProblems(names),
-    ...takenProblems(names, Stack.of(scope)),
+    ...duplicateNameProblems(names, Stack.of(scope)),
     ...topicProblems(props.alarmTopic, Stack.of(scope)),
     ...innerConcurrencyProblems(props),
     ...(props.functions.length === 0
-      ? ['functions is empty; name the functions whose failed asynchronous invocations are to be retried.']
+      ? ['functions is empty; list the functions whose failed asynchronous invocations are retried.']
       : []),
     ...functions.filter((found) => typeof found === 'string'),
-    // Without a policy, too: the functions alone can be more than fits.
+    // Also without a policy: the functions alone may exceed the environment.
     ...ownPolicyProblems(props.policy ?? {}, props.functions.length),
   ];
-  refuse(props.isDocument ? problems : problems.map(inWordsOfTheConstruct));
+  refuse(props.isDocument ? problems : problems.map(withPropNames));
   return { names, policy: props.policy, functions: functions.filter((found) => typeof found !== 'string'), ...commonsOf(props) };
 }
 
 function ownPolicyProblems(policy: PolicyDocument, functions: number): string[] {
-  // What is absent is as in the handler's own policy, which has long delays.
+  // The handler's default policy has long delays.
   const problems = policyProblems({ long_delays: true, ...policy });
   if (problems.length > 0) {
     return problems;
   }
   if (policy.long_delays === false && policy.backoff === undefined && policy.preset === undefined) {
-    problems.push("policy/long_delays is false, but AsyncRetry's own delays are up to 12 hours; give a backoff or a preset, too.");
+    problems.push("policy/long_delays is false, but AsyncRetry's default delays reach 12 hours; set a backoff or a preset, too.");
   }
   if (policy.immediate !== undefined) {
-    problems.push('policy/immediate is for calls that are waited for, and an asynchronous invocation is not; remove it.');
+    problems.push('policy/immediate does not apply to asynchronous invocations, whose result is not awaited; remove it.');
   }
   if (policy.circuit_breaker) {
-    problems.push('policy/circuit_breaker is set, but Lambda has called the function before this one sees it: remove it.');
+    problems.push('policy/circuit_breaker does not apply to asynchronous invocations: Lambda makes the first call itself; remove it.');
   }
   if (policy.max_redrives !== undefined) {
-    problems.push('policy/max_redrives is for the strategies delayed-resend and direct-resend: remove it.');
+    problems.push('policy/max_redrives only applies to the strategies delayed-resend and direct-resend: remove it.');
   }
   if (policy.max_redelivery_per_second !== undefined) {
-    problems.push('policy/max_redelivery_per_second is for messages that are sent to a source queue again; remove it.');
+    problems.push('policy/max_redelivery_per_second only applies to messages that are re-sent to a source queue; remove it.');
   }
   const bytes = bytesInEnvironment(JSON.stringify(policy)) + functions * ARN_BYTES + OTHER_BYTES;
   if (bytes > ENVIRONMENT_BYTES_MAX) {
     problems.push(
-      `policy and functions may take ${bytes} bytes of the function's environment, which has ${ENVIRONMENT_BYTES_MAX}; shorten the policy's lists, ` +
-        'or use two AsyncRetry with a part of the functions each.',
+      `policy and functions may take ${bytes} bytes of the function's environment, which holds ${ENVIRONMENT_BYTES_MAX}; shorten the policy's lists, ` +
+        'or split the functions between two AsyncRetry constructs.',
     );
   }
   return problems;
@@ -88,11 +88,11 @@ function ownPolicyProblems(policy: PolicyDocument, functions: number): string[] 
 const CHANGE: Change = {
   by: 'AsyncRetry',
   settings: 'neither its recursiveLoop nor its on-failure destination',
-  notOfAlias: 'which has settings of its own for asynchronous invocations',
+  whyNoAlias: 'which has settings of its own for asynchronous invocations',
 };
 
-/** The function, or what is wrong with it. */
-function retried(
+/** The function, or the problem with it. */
+function retriedFunction(
   target: lambda.IFunction,
   index: number,
   all: readonly lambda.IFunction[],
@@ -101,9 +101,9 @@ function retried(
   const what = `functions[${index}] (${target.node.path})`;
   const first = all.indexOf(target);
   if (first < index) {
-    return `${what} is functions[${first}] again; name it once.`;
+    return `${what} is functions[${first}] again; list it once.`;
   }
-  const found = changeable(target, what, CHANGE, stack);
+  const found = modifiable(target, what, CHANGE, stack);
   if (typeof found === 'string') {
     return found;
   }
@@ -111,7 +111,7 @@ function retried(
     return `${what} has onFailure, onSuccess, retryAttempts or maxEventAge already; remove them: AsyncRetry sets the first and the third.`;
   }
   if (found.resource.deadLetterConfig !== undefined) {
-    return `${what} has a dead-letter queue, which would get each failed attempt; remove it: what is given up is in the final DLQ.`;
+    return `${what} has a dead-letter queue, which would get every failed attempt; remove it: invocations that are given up go to the final DLQ.`;
   }
   return found;
 }

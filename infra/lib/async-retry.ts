@@ -6,39 +6,39 @@ import * as lambda from 'aws-cdk-lib/aws-lambda';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 
-import { type Alarm, deadLetters, loopStopped, raise, readerFails, waitsTooLong } from './alarm';
+import { addAlarms, type Alarm, deadLetterAlarms, loopStopped, readerAlarms, waitsTooLong } from './alarm';
 import { type AsyncPlan, asyncPlanOf } from './async-plan';
 import { allowSend, createAnnotator, createFunction, innerEventSource } from './function';
-import { ofLambda } from './metrics';
+import { lambdaMetric } from './metrics';
 import { addQueueUrls } from './outputs';
 import type { AsyncRetryProps } from './props';
 import {
   createDeadLetterQueues,
-  innerDlq,
   denyOtherSenders,
   INNER_MAX_RECEIVE_COUNT,
   INNER_TIMEOUT,
-  innerQueue,
+  innerQueueProps,
+  redriveFromInnerQueue,
 } from './queues';
 import type { UserFunction } from './user-function';
 
 /**
- * Delayed, jittered retries for failed asynchronous invocations of functions, with every one that is given up explained:
- * their on-failure destination is a retry queue, whose reader lets each wait out its backoff and then invokes the function
- * again. Three queues, two functions, and alarms.
+ * Delayed, jittered retries for failed asynchronous invocations of Lambda functions. Failures go to a retry queue,
+ * whose reader waits out the backoff and then invokes the function again; an invocation that is given up lands in the
+ * final DLQ with the reason. Three queues, two functions, and alarms.
  *
- * @throws an error named RedeliverPropsError if a prop is wrong, with a sentence for each that says what to change.
+ * @throws an error named RedeliverPropsError if props are invalid, with a sentence for each that says what to change.
  */
 export class AsyncRetry extends Construct {
-  /** Where failed invocations wait for their retry. */
+  /** Failed invocations wait here for their retry. */
   readonly retryQueue: sqs.Queue;
-  /** What was given up and waits for its annotation. */
+  /** Invocations that were given up and await annotation. */
   readonly annotationQueue: sqs.Queue;
-  /** What was given up, with the reason: for people. */
+  /** Invocations that were given up, with the reason, for you to read. */
   readonly finalDlq: sqs.Queue;
-  /** Invokes again. */
+  /** Invokes the functions again. */
   readonly asyncRetryHandler: lambda.Function;
-  /** Annotates what was given up. */
+  /** Adds the reason to invocations that were given up. */
   readonly finalDlqAnnotator: lambda.Function;
   /** All alarms. */
   readonly alarms: cloudwatch.Alarm[];
@@ -48,9 +48,9 @@ export class AsyncRetry extends Construct {
     const plan = asyncPlanOf(props, this);
     const { encryptionKey: key } = props;
 
-    const dead = createDeadLetterQueues(this, plan, plan.names, key, innerDlq(this, plan.names.retryQueue));
+    const dead = createDeadLetterQueues(this, plan, plan.names, key, redriveFromInnerQueue(this, plan.names.retryQueue));
     this.retryQueue = new sqs.Queue(this, 'RetryQueue', {
-      ...innerQueue(plan, key),
+      ...innerQueueProps(plan, key),
       queueName: plan.names.retryQueue,
       deadLetterQueue: { queue: dead.annotation, maxReceiveCount: INNER_MAX_RECEIVE_COUNT },
       redriveAllowPolicy: { redrivePermission: sqs.RedrivePermission.DENY_ALL },
@@ -61,24 +61,24 @@ export class AsyncRetry extends Construct {
     this.finalDlqAnnotator = createAnnotator(this, plan, plan.names.finalDlqAnnotator, key, dead);
     plan.functions.forEach((retried) => sendFailures(retried, this.retryQueue, key));
 
-    // A destination record is sent with the role of the function that failed.
+    // Lambda sends a destination record with the role of the function that failed.
     denyOtherSenders(this.retryQueue, [this.asyncRetryHandler, ...plan.functions.map((retried) => retried.function)]);
     denyOtherSenders(dead.annotation, [this.asyncRetryHandler]);
     denyOtherSenders(dead.finalDlq, [this.finalDlqAnnotator]);
-    this.alarms = raise(this, plan.names.prefix, props, [
-      ...deadLetters(dead),
-      // A hop is a new message with a new age.
+    this.alarms = addAlarms(this, plan.names.prefix, props, [
+      ...deadLetterAlarms(dead),
+      // Long delays do not raise the queue's age: each hop is a new message.
       waitsTooLong('retry-queue', this.retryQueue, 'async-retry-handler'),
       waitsTooLong('annotation-queue', dead.annotation, 'final-dlq-annotator'),
-      ...readerFails('async-retry-handler', this.asyncRetryHandler),
-      ...readerFails('final-dlq-annotator', this.finalDlqAnnotator),
+      ...readerAlarms('async-retry-handler', this.asyncRetryHandler),
+      ...readerAlarms('final-dlq-annotator', this.finalDlqAnnotator),
       loopStopped('async-retry-handler', this.asyncRetryHandler),
       loopStopped('final-dlq-annotator', this.finalDlqAnnotator),
-      ...plan.functions.flatMap(ofRetried),
+      ...plan.functions.flatMap(retriedFunctionAlarms),
     ]);
   }
 
-  /** Adds the queues' URLs to the stack's outputs, for `redeliver … --stack`. Once in a stack. */
+  /** Adds the queues' URLs to the stack's outputs, for `redeliver … --stack`. At most once per stack. */
   public addOutputs(): void {
     addQueueUrls(this, {
       source: { queue: this.retryQueue, description: 'Failed invocations, until their retry.' },
@@ -110,10 +110,10 @@ function createHandler(
       ...(plan.policy && { RETRY_POLICY: JSON.stringify(plan.policy) }),
     },
   });
-  // To its own queue: a failed invocation waits there.
+  // Also to its own queue, where a failed invocation waits.
   allowSend(handler, key, retryQueue, annotation);
   handler.addToRolePolicy(
-    // A destination record names the function with its qualifier, and only $LATEST has our destination.
+    // A destination record names the function with its qualifier; only $LATEST has our destination.
     new iam.PolicyStatement({
       actions: ['lambda:InvokeFunction'],
       resources: arns.flatMap((arn) => [arn, `${arn}:$LATEST`]),
@@ -123,25 +123,28 @@ function createHandler(
   return handler;
 }
 
-/** Lambda's own two retries would come first, a minute and two minutes later, and tell nobody. */
+/**
+ * Makes the retry queue the on-failure destination, and turns off Lambda's own two retries, which would come first,
+ * unseen.
+ */
 function sendFailures({ function: target, resource }: UserFunction, retryQueue: sqs.Queue, key: kms.IKey | undefined): void {
   allowSend(target, key, retryQueue);
   // Not SqsDestination, which allows more than sending.
   target.configureAsyncInvoke({ retryAttempts: 0, onFailure: { bind: () => ({ destination: retryQueue.queueArn }) } });
-  // Lambda takes retries for a loop by mistake, and drops them after some 16. This loop ends: the handler counts attempts.
+  // Lambda mistakes retries for a loop, and drops them after about 16. This loop ends: the handler counts attempts.
   resource.recursiveLoop = lambda.RecursiveLoop.ALLOW;
 }
 
-function ofRetried({ function: target }: UserFunction): Alarm[] {
-  const name = target.node.path.slice(Stack.of(target).node.path.length + 1).replace(/\//g, '-');
+function retriedFunctionAlarms({ function: target }: UserFunction): Alarm[] {
+  const name = target.node.path.slice(Stack.of(target).node.path.length + 1).replaceAll('/', '-');
   return [
     loopStopped(name, target),
     {
       name: `${name}-failure-not-sent`,
       description:
-        `Lambda could not put a failed invocation of ${name} into the retry queue, and it is lost: look whether the function's role ` +
-        'may send there, and whether the payload is too large.',
-      metric: ofLambda('DestinationDeliveryFailures', target),
+        `Lambda could not send a failed invocation of ${name} to the retry queue, so it is lost: check that the function's role ` +
+        'may send there, and that the payload is not too large.',
+      metric: lambdaMetric('DestinationDeliveryFailures', target),
       threshold: 0,
     },
   ];

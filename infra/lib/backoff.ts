@@ -1,15 +1,15 @@
 import type { Duration } from 'aws-cdk-lib';
 
-/** How a delay is spread. It only shrinks, except for the additive one, which gives way at the cap; none passes it. */
+/** Jitter of a delay. It only shortens delays, except `additive`, which lengthens them; no delay exceeds the cap. */
 export class Jitter {
-  /** All of the delay. */
+  /** The whole delay. */
   public static readonly NONE = new Jitter('none');
-  /** From half of the delay to all of it. */
+  /** From half the delay to the whole delay. */
   public static readonly HALF = new Jitter('half');
   /** From 0 to the delay. */
   public static readonly FULL = new Jitter('full');
 
-  /** From the delay to the delay plus `max`. */
+  /** From the delay to the delay plus `max`, below the cap. */
   public static additive(max: Duration): Jitter {
     return new Jitter({ kind: 'additive', max });
   }
@@ -22,14 +22,14 @@ export class Jitter {
   }
 }
 
-/** When the next retry comes. All delays are whole seconds, at most 900 s; with `longDelays` at most 12 hours. */
+/** The delays before retries: whole seconds, at most 900 s, or 12 hours with `longDelays`. */
 export class Backoff {
-  /** Anything from 0 to the longest delay. */
+  /** A random delay from 0 to the longest. */
   public static uniform(options?: UniformOptions): Backoff {
     return new Backoff({ ...options, kind: 'uniform' });
   }
 
-  /** Each delay is a multiple of the one before. */
+  /** Each delay is a multiple of the previous one. */
   public static exponential(options: ExponentialOptions): Backoff {
     return new Backoff({ ...options, kind: 'exponential' });
   }
@@ -39,7 +39,7 @@ export class Backoff {
     return new Backoff({ ...options, kind: 'fixed', delay });
   }
 
-  /** These delays, one after the other; the last one again and again. */
+  /** These delays in order; the last one repeats. */
   public static schedule(delays: Duration[], options?: JitterOptions): Backoff {
     return new Backoff({ ...options, kind: 'schedule', delays });
   }
@@ -52,25 +52,25 @@ export class Backoff {
   }
 }
 
-/** Of a backoff that is drawn from a range. */
+/** Options of a uniform backoff. */
 export interface UniformOptions {
   /** The longest delay. Default: 900 s. */
   readonly maxDelay?: Duration;
 }
 
-/** Of a backoff whose delays are spread. */
+/** Options of a backoff with jitter. */
 export interface JitterOptions {
-  /** How each delay is spread. Default: `Jitter.FULL`. */
+  /** Jitter of each delay. Default: `Jitter.FULL`. */
   readonly jitter?: Jitter;
 }
 
-/** Of a backoff whose delays grow. */
+/** Options of an exponential backoff. */
 export interface ExponentialOptions extends JitterOptions {
   /** The first delay. */
   readonly initialDelay: Duration;
-  /** Each further one is so many times as long, 1 to 100. Default: 2. */
+  /** The factor between one delay and the next, 1 to 100. Default: 2. */
   readonly rate?: number;
-  /** What is added to each of them. Default: none. */
+  /** Added to every delay. Default: none. */
   readonly offset?: Duration;
   /** The longest delay. Default: 900 s. */
   readonly maxDelay?: Duration;

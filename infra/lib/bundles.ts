@@ -7,7 +7,7 @@ import type { Commons } from './commons';
 import { functionsFor, IS_PACKAGE } from './package-files';
 import { RedeliverPropsError } from './props-error';
 
-/** The right to read and to run, of everybody ("Troubleshoot deployment issues in Lambda"). */
+/** Readable and executable for all users ("Troubleshoot deployment issues in Lambda"). */
 const RUN_BY_ALL = 0o555;
 
 /** `e_machine` of an ELF file ("ELF-64 Object File Format"; "ELF for the Arm 64-bit Architecture"). */
@@ -24,16 +24,16 @@ export type Program =
   | 'async-retry-handler'
   | { readonly bundle: string };
 
-/** Where our programs are looked for. */
+/** Decides where our programs are looked up. */
 type From = Pick<Commons, 'architecture' | 'bundles'>;
 
-/** The user's schemas: the path of each, by the name that it has beside the program. */
+/** The user's schemas: the path of each, by its file name in the package. */
 type Schemas = Readonly<Record<string, string>>;
 
 /**
- * A program's deployment package, and the user's schemas. Of ours it is the program alone, of a user's all files of the bundle.
+ * The deployment package of a program, with the user's schemas: our program alone, or all files of the user's bundle.
  *
- * @throws RedeliverPropsError if it is not there, was built for another architecture, or could not be started.
+ * @throws RedeliverPropsError if the program is missing, is built for another architecture, or is not executable.
  */
 export function codeOf(program: Program, from: From, schemas: Schemas): lambda.Code {
   const ours = typeof program === 'string';
@@ -43,7 +43,7 @@ export function codeOf(program: Program, from: From, schemas: Schemas): lambda.C
   }
   const staged = stagingDirectory();
   cpSync(ours ? bootstrap : directory, ours ? join(staged, 'bootstrap') : staged, { recursive: true });
-  // Whoever installed the package may have a umask that takes rights away.
+  // The umask at installation may have removed permissions.
   chmodSync(join(staged, 'bootstrap'), 0o755);
   return withSchemas(staged, schemas);
 }
@@ -51,8 +51,8 @@ export function codeOf(program: Program, from: From, schemas: Schemas): lambda.C
 /**
  * A layer with the message-processor's program, and the user's schemas.
  *
- * @param file the program's name there.
- * @param reader the function that it is for, as the props name it.
+ * @param file the program's name in the layer.
+ * @param reader the function that gets the layer, as the props name it.
  * @throws RedeliverPropsError like {@link codeOf}.
  */
 export function layerCodeOf(file: string, reader: string, from: From, schemas: Schemas): lambda.Code {
@@ -73,9 +73,9 @@ function withSchemas(staged: string, schemas: Schemas): lambda.Code {
 }
 
 /**
- * A program that is there and built for the architecture. If it cannot run, a copy with other rights can.
+ * Checks that a program exists and is built for the architecture. If `canRun` is false, a copy needs other permissions.
  *
- * @param reader a function of the user's own that has an architecture of its own.
+ * @param reader the user's function, if its architecture counts.
  */
 function runnable(
   program: Program,
@@ -93,35 +93,35 @@ function runnable(
   const built = MACHINES.get(machineOf(bootstrap));
   if (built?.name !== architecture.name) {
     throw new RedeliverPropsError([
-      `${bootstrap} is built for ${built?.name ?? 'no architecture of Lambda'}, but ${reader ? `${reader} runs` : 'the functions are to run'} on ` +
-        `${architecture.name}; build it with \`${build}\`, or set ${reader ? "the function's" : 'the'} architecture to what was built.`,
+      `${bootstrap} is built for ${built?.name ?? 'no Lambda architecture'}, but ${reader ? `${reader} runs` : 'the functions run'} on ` +
+        `${architecture.name}; build it with \`${build}\`, or set ${reader ? "the function's" : 'the'} architecture to match.`,
     ]);
   }
-  // A zip keeps the modes of its files, and Lambda's user is not their owner.
+  // A zip keeps file modes, and Lambda runs the program as another user.
   const mode = statSync(bootstrap).mode & 0o777;
   const canRun = (mode & RUN_BY_ALL) === RUN_BY_ALL;
   if (!canRun && !isPackaged) {
     throw new RedeliverPropsError([
-      `${bootstrap} has the mode ${mode.toString(8)}, with which Lambda cannot start it; run \`chmod 755 ${bootstrap}\`.`,
+      `${bootstrap} has mode ${mode.toString(8)}, so Lambda cannot start it; run \`chmod 755 ${bootstrap}\`.`,
     ]);
   }
   return { directory, bootstrap, canRun };
 }
 
-/** A package that was made where only one architecture could be built for. */
+/** The error for a package that holds the programs of the other architecture only. */
 function notPackaged(architecture: lambda.Architecture, reader: string | undefined): string {
   const there = [lambda.Architecture.ARM_64, lambda.Architecture.X86_64].filter(({ name }) => existsSync(functionsFor(name)));
   const instead = there.map(({ name }) => (name === 'arm64' ? 'ARM_64' : 'X86_64'));
   const wanted = reader ? `${reader} runs on ${architecture.name}` : `architecture is ${architecture.name}${architecture.name === 'arm64' ? ' (the default)' : ''}`;
   return (
-    `${wanted}, but the functions in this package were built for ${there.map(({ name }) => name).join()} alone; set ` +
-    `${reader ? "the function's " : ''}architecture to lambda.Architecture.${instead.join()}, or take a package with both.`
+    `${wanted}, but the functions in this package are built for ${there.map(({ name }) => name).join()} only; set ` +
+    `${reader ? "the function's " : ''}architecture to lambda.Architecture.${instead.join()}, or use a package with both.`
   );
 }
 
 const stagingDirectories: string[] = [];
 
-/** A new directory, gone when the program ends. */
+/** A new directory that is removed when the process exits. */
 function stagingDirectory(): string {
   if (stagingDirectories.length === 0) {
     process.once('exit', () => stagingDirectories.forEach((each) => rmSync(each, { recursive: true, force: true })));
@@ -131,7 +131,7 @@ function stagingDirectory(): string {
   return directory;
 }
 
-/** What processor an ELF file is for; 0 if it is none. */
+/** The machine of an ELF file; 0 for any other file. */
 function machineOf(path: string): number {
   const header = Buffer.alloc(20);
   const file = openSync(path, 'r');

@@ -1,47 +1,47 @@
-/** Whether every message has an envelope. */
+/** The message formats that the source queue accepts. */
 export enum Envelope {
-  /** Every message is a `{metadata, data}` envelope. */
+  /** Only `{metadata, data}` envelopes. */
   REQUIRED = 'required',
-  /** Also messages of any producer and in any format (docs/messages.md). */
+  /** Also messages from any producer in any format (docs/messages.md). */
   OPTIONAL = 'optional',
 }
 
-/** The event of one invocation of your own function's handler. */
+/** The event that your own function's handler gets. */
 export enum HandlerEvent {
-  /** One message: what the handler answers, or throws, is about this message alone. */
+  /** One message: the handler's result or error applies to this message alone. */
   RECORD = 'record',
-  /** All messages of the batch. The handler answers with `batchItemFailures`; without them the whole batch has succeeded. */
+  /** All messages of the batch. The handler returns `batchItemFailures`; without them the whole batch succeeded. */
   BATCH = 'batch',
 }
 
 /**
- * What the functions' logs tell of a batch. What was given up, and what somebody must act on, has a line of its own with either.
+ * The detail of the functions' logs. Dead letters and problems that need action always have their own line.
  */
 export enum LogDetail {
-  /** One line with counts. */
+  /** One line with counts for each batch. */
   BATCHES = 'batches',
-  /** A line for each message, too, which is most of a retry's price. */
+  /** Also a line for each message, which makes up most of a retry's cost. */
   MESSAGES = 'messages',
 }
 
-/** What the functions log at all. */
+/** The level of the functions' logs. */
 export enum LogLevel {
-  /** What `logDetail` says. */
+  /** Everything, as `logDetail` says. */
   INFO = 'INFO',
-  /** Only what somebody must act on, dead letters, and the line of each batch, which holds the metrics. */
+  /** Only problems that need action, dead letters, and the line of each batch, which holds the metrics. */
   WARN = 'WARN',
 }
 
 /** A retry preset of AWS's durable execution SDKs: its number of retries and its backoff. */
 export enum Preset {
-  /** Five retries from 5 s on, up to a minute. */
+  /** Five retries, the first after up to 5 s, later ones after up to a minute. */
   DURABLE_DEFAULT = 'durable_default',
   /** No retry. */
   DURABLE_NONE = 'durable_none',
-  /** Two retries from 5 s on. */
+  /** Two retries, the first after up to 5 s. */
   DURABLE_TRANSIENT = 'durable_transient',
-  /** Four retries from 5 s on, up to five minutes. */
+  /** Four retries, the first after up to 5 s, later ones after up to five minutes. */
   DURABLE_RESOURCE_AVAILABILITY = 'durable_resource_availability',
-  /** Nine retries from 1 s on, up to a minute. */
+  /** Nine retries, the first after up to 1 s, later ones after up to a minute. */
   DURABLE_CRITICAL = 'durable_critical',
 }

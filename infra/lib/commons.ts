@@ -6,10 +6,10 @@ import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type { LogDetail, LogLevel } from './choices';
 import type { CommonProps } from './props';
 
-/** What every construct's resources have in common. */
+/** Settings that the resources of every construct share. */
 export interface Commons {
   readonly architecture: lambda.Architecture;
-  /** Where the user says that our functions are; `undefined`: in the package. */
+  /** The directory of our functions; `undefined`: the package's own. */
   readonly bundles: string | undefined;
   readonly logRetention: RetentionDays;
   /** `undefined`: the functions' own default. */
@@ -17,7 +17,7 @@ export interface Commons {
   readonly logLevel: LogLevel | undefined;
   readonly tracing: boolean;
   readonly logEncryptionKey: kms.IKey | undefined;
-  /** Of each function that only sends on. */
+  /** For each function except the message-processor. */
   readonly innerReservedConcurrency: number | undefined;
   readonly removalPolicy: RemovalPolicy;
 }
@@ -36,7 +36,7 @@ export function commonsOf(props: CommonProps): Commons {
     removalPolicy:
       props.removalPolicy === RemovalPolicy.DESTROY
         ? RemovalPolicy.DESTROY
-        : // Kept, except after a first deployment that fails: its empty queues would be in the way of the next try.
+        : // Except after a failed first deployment: its empty queues would block the next one.
           RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
   };
 }

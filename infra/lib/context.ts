@@ -17,7 +17,7 @@ import { oneOf } from './shape';
 import { Strategy } from './strategy/index';
 import { Target } from './target';
 
-/** The values that the app knows, each `--context NAME=VALUE`; for all else there is the construct. */
+/** The context values that the app accepts, each `--context NAME=VALUE`; everything else needs the construct. */
 export const CONTEXT_VALUES = [
   'target',
   'headersSecretArn',
@@ -41,11 +41,11 @@ export const CONTEXT_VALUES = [
 type ContextValue = (typeof CONTEXT_VALUES)[number];
 
 /**
- * The props that the context values stand for.
+ * The props from the context values.
  *
  * @param scope where secrets and topics are looked up.
- * @param directory what paths are relative to.
- * @throws RedeliverPropsError with all that is wrong, also with what the values stand for.
+ * @param directory the base of relative paths.
+ * @throws RedeliverPropsError with all problems of the values and of the resulting props.
  */
 export function propsOfContext(scope: Construct, directory: string): RedeliverProps {
   const problems = unknownProblems(scope);
@@ -106,7 +106,7 @@ function topicOf(scope: Construct, arn: string | undefined, problems: string[]):
 function targetOf(scope: Construct, target: string | undefined, secretArn: string | undefined, problems: string[]): Target {
   const wrong = (problem: string): Target => {
     problems.push(problem);
-    return Target.handler(''); // Of which nothing more is said.
+    return Target.handler(''); // A placeholder that causes no further problems.
   };
   if (target === undefined) {
     return wrong(
@@ -121,7 +121,7 @@ function targetOf(scope: Construct, target: string | undefined, secretArn: strin
     return wrong(`target is "${target}", which is not a Lambda function's ARN; use one, or an https:// URL.`);
   }
   if (secretArn !== undefined) {
-    return wrong('headersSecretArn is for a URL as target; remove it, a Lambda function gets no headers.');
+    return wrong('headersSecretArn needs a URL as target; remove it: a Lambda function gets no headers.');
   }
   return Target.lambdaFunction(lambda.Function.fromFunctionArn(scope, 'Target', target));
 }
@@ -131,7 +131,7 @@ function secretOf(scope: Construct, arn: string | undefined, problems: string[])
     return undefined;
   }
   if (!/^arn:[^:]+:secretsmanager:[^:]+:\d{12}:secret:.+-[A-Za-z0-9]{6}$/.test(arn)) {
-    problems.push(`headersSecretArn is "${arn}", which is not a secret's whole ARN; it ends with a hyphen and six characters.`);
+    problems.push(`headersSecretArn is "${arn}", which is not a secret's complete ARN; that ends with a hyphen and six characters.`);
     return undefined;
   }
   return secretsmanager.Secret.fromSecretCompleteArn(scope, 'Headers', arn);
@@ -142,7 +142,7 @@ function policyOf(path: string | undefined, problems: string[]): RetryPolicy | u
     return undefined;
   }
   try {
-    // What it holds is checked by the construct, against the schema.
+    // The construct checks the content against the schema.
     const policy = JSON.parse(readFileSync(path, 'utf8')) as Record<string, unknown> | null;
     if (policy !== null) {
       return RetryPolicy.fromJson(policy);
@@ -154,11 +154,13 @@ function policyOf(path: string | undefined, problems: string[]): RetryPolicy | u
   return undefined;
 }
 
-/** A value that is misspelt would be a default in silence. Names with `@`, `:` or `/` are the CDK's own. */
+/**
+ * Reports misspelt names, which would otherwise leave a default in place. Names with `@`, `:` or `/` belong to the CDK.
+ */
 function unknownProblems(scope: Construct): string[] {
   const names = Object.keys(scope.node.getAllContext()).filter((name) => !/[@:/]/.test(name));
   const unknown = names.filter((name) => !(CONTEXT_VALUES as readonly string[]).includes(name));
-  return unknown.length > 0 ? [`${unknown.join(', ')} is no context value; there are ${CONTEXT_VALUES.join(', ')}.`] : [];
+  return unknown.length > 0 ? [`${unknown.join(', ')} is not a context value; the values are ${CONTEXT_VALUES.join(', ')}.`] : [];
 }
 
 /** The members of an enum by their values. */

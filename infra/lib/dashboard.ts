@@ -4,7 +4,7 @@ import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import type { Construct } from 'constructs';
 
 import { isUnconditional } from './alarm';
-import { ofLambda, own, ownBy, ownSum, PERIOD } from './metrics';
+import { lambdaMetric, PERIOD, redeliverMetric, redeliverMetricBy, redeliverMetricSum } from './metrics';
 import type { Plan } from './plan';
 import type { Loop } from './strategy/definition';
 
@@ -12,17 +12,17 @@ const HALF = { width: 12, height: 7 };
 const WHOLE = { width: 24, height: 5 };
 const { AVERAGE, MAXIMUM, SUM, percentile } = cloudwatch.Stats;
 
-/** Creates the dashboard: from top to bottom, what comes in, what comes back, what is given up, and how late it all is. */
+/** Creates the dashboard: from top to bottom, incoming messages, retries, dead letters, and delays. */
 export function createDashboard(
   scope: Construct,
   plan: Plan,
   loop: Loop,
   alarms: readonly cloudwatch.Alarm[],
 ): cloudwatch.Dashboard {
-  // Dashboards of all regions of an account share one list of names.
+  // Dashboard names are unique per account, across regions.
   const dashboardName = `${plan.names.prefix}-${Stack.of(scope).region}`;
   const dashboard = new cloudwatch.Dashboard(scope, 'Dashboard', { dashboardName });
-  // Its text cannot leave out what the deployment leaves out.
+  // The widget's text cannot depend on a condition.
   const shown = alarms.filter(isUnconditional);
   if (shown.length > 0) {
     dashboard.addWidgets(new cloudwatch.AlarmStatusWidget({ title: 'Alarms', alarms: shown, width: 24, height: 4 }));
@@ -46,10 +46,10 @@ function atAGlance({ messageProcessor, finalDlqAnnotator, finalDlq, schedulers, 
     height: 4,
     setPeriodToTimeRange: true,
     metrics: [
-      own('Processed', messageProcessor, SUM, 'processed'),
+      redeliverMetric('Processed', messageProcessor, SUM, 'processed'),
       ...graphs.failed,
-      ownSum('RetriesScheduled', schedulers, 'retries'),
-      own('DeadLettered', finalDlqAnnotator, SUM, 'given up'),
+      redeliverMetricSum('RetriesScheduled', schedulers, 'retries'),
+      redeliverMetric('DeadLettered', finalDlqAnnotator, SUM, 'given up'),
       finalDlq.metricApproximateNumberOfMessagesVisible({ label: 'in the final DLQ (most)', statistic: MAXIMUM }),
     ],
   });
@@ -61,8 +61,8 @@ function flowIn({ messageProcessor, schedulers, graphs }: Loop): cloudwatch.IWid
     title: 'Flow in: messages per 5 minutes',
     left: [
       graphs.fromProducers,
-      ownSum('RetriesScheduled', schedulers, 'retries'),
-      own('Processed', messageProcessor, SUM, 'processed'),
+      redeliverMetricSum('RetriesScheduled', schedulers, 'retries'),
+      redeliverMetric('Processed', messageProcessor, SUM, 'processed'),
     ],
   });
 }
@@ -72,10 +72,10 @@ function outages({ messageProcessor }: Loop): cloudwatch.IWidget {
     ...WHOLE,
     title: 'Outages of the target',
     left: [
-      own('CircuitOpen', messageProcessor, SUM, 'times that it was found to be down'),
-      own('Probes', messageProcessor, SUM, 'calls that asked whether it is back'),
+      redeliverMetric('CircuitOpen', messageProcessor, SUM, 'times that it was found to be down'),
+      redeliverMetric('Probes', messageProcessor, SUM, 'calls that asked whether it is back'),
     ],
-    right: [own('Held', messageProcessor, SUM, 'messages held (right)')],
+    right: [redeliverMetric('Held', messageProcessor, SUM, 'messages held (right)')],
     leftYAxis: { min: 0 },
     rightYAxis: { min: 0 },
   });
@@ -86,22 +86,22 @@ function retriesByAttempt({ schedulers }: Loop): cloudwatch.IWidget {
     ...HALF,
     title: 'Retries by attempt',
     stacked: true,
-    left: schedulers.map((scheduler) => ownBy('RetryAttempt', 'RetriesScheduled', scheduler)),
+    left: schedulers.map((scheduler) => redeliverMetricBy('RetryAttempt', 'RetriesScheduled', scheduler)),
   });
 }
 
 function delays({ schedulers, graphs }: Loop): cloudwatch.IWidget {
-  // Percentiles of two functions cannot be brought together: each has lines of its own.
-  const told = (what: string, { node }: lambda.Function): string => (schedulers.length === 1 ? what : `${what}: ${node.id}`);
+  // Percentiles of two functions cannot be combined, so each function has its own lines.
+  const label = (statistic: string, { node }: lambda.Function): string => (schedulers.length === 1 ? statistic : `${statistic}: ${node.id}`);
   return new cloudwatch.GraphWidget({
     ...HALF,
     title: 'Delays before retries, in seconds',
     left: schedulers.flatMap((scheduler) => [
-      own('RetryDelaySeconds', scheduler, AVERAGE, told('average', scheduler)),
-      own('RetryDelaySeconds', scheduler, percentile(90), told('90 % are below', scheduler)),
-      own('RetryDelaySeconds', scheduler, MAXIMUM, told('longest', scheduler)),
+      redeliverMetric('RetryDelaySeconds', scheduler, AVERAGE, label('average', scheduler)),
+      redeliverMetric('RetryDelaySeconds', scheduler, percentile(90), label('90 % are below', scheduler)),
+      redeliverMetric('RetryDelaySeconds', scheduler, MAXIMUM, label('longest', scheduler)),
     ]),
-    right: [...graphs.besideDelays],
+    right: [...graphs.delayEvents],
     leftYAxis: { min: 0 },
   });
 }
@@ -111,7 +111,7 @@ function deadLettersByErrorType({ finalDlqAnnotator }: Loop): cloudwatch.IWidget
     ...HALF,
     title: 'Dead letters by error type',
     stacked: true,
-    left: [ownBy('ErrorType', 'DeadLettered', finalDlqAnnotator)],
+    left: [redeliverMetricBy('ErrorType', 'DeadLettered', finalDlqAnnotator)],
   });
 }
 
@@ -139,9 +139,9 @@ function messageAges({ messageProcessor, stages, finalDlqAnnotator }: Loop): clo
     ...HALF,
     title: 'Oldest message since its first send, in seconds',
     left: [
-      own('MessageAgeSeconds', messageProcessor, MAXIMUM, 'when processed or failed'),
-      ...stages.map(({ reader }) => own('MessageAgeSeconds', reader, MAXIMUM, 'when its retry was scheduled')),
-      own('MessageAgeSeconds', finalDlqAnnotator, MAXIMUM, 'when given up'),
+      redeliverMetric('MessageAgeSeconds', messageProcessor, MAXIMUM, 'when processed or failed'),
+      ...stages.map(({ reader }) => redeliverMetric('MessageAgeSeconds', reader, MAXIMUM, 'when its retry was scheduled')),
+      redeliverMetric('MessageAgeSeconds', finalDlqAnnotator, MAXIMUM, 'when given up'),
     ],
     leftYAxis: { min: 0 },
   });
@@ -157,7 +157,7 @@ function queueAges({ source, stages, annotation, finalDlq }: Loop): cloudwatch.I
       ...stages.map(({ queue, title }) => queue.metricApproximateAgeOfOldestMessage({ ...oldest, label: title })),
       annotation.metricApproximateAgeOfOldestMessage({ ...oldest, label: 'annotation' }),
     ],
-    // Dead letters wait for days: on the same axis they would flatten the others.
+    // Dead letters stay for days and would flatten the other lines on the same axis.
     right: [finalDlq.metricApproximateAgeOfOldestMessage({ ...oldest, label: 'final DLQ (right)' })],
     leftYAxis: { min: 0 },
     rightYAxis: { min: 0 },
@@ -169,9 +169,9 @@ function target({ messageProcessor }: Loop): cloudwatch.IWidget {
     ...HALF,
     title: 'Successful calls to the target, in seconds',
     left: [
-      own('TargetSeconds', messageProcessor, percentile(50), 'half are below'),
-      own('TargetSeconds', messageProcessor, percentile(99), '99 % are below'),
-      own('TargetSeconds', messageProcessor, MAXIMUM, 'longest'),
+      redeliverMetric('TargetSeconds', messageProcessor, percentile(50), 'half are below'),
+      redeliverMetric('TargetSeconds', messageProcessor, percentile(99), '99 % are below'),
+      redeliverMetric('TargetSeconds', messageProcessor, MAXIMUM, 'longest'),
     ],
     leftYAxis: { min: 0 },
   });
@@ -183,9 +183,9 @@ function health({ messageProcessor, stages, finalDlqAnnotator }: Loop): cloudwat
     ...HALF,
     title: 'Functions: errors, throttles, sends not confirmed',
     left: all.flatMap((each) => [
-      ofLambda('Errors', each).with({ label: `errors: ${each.node.id}` }),
-      ofLambda('Throttles', each).with({ label: `throttles: ${each.node.id}` }),
-      own('NotConfirmed', each, SUM, `not confirmed: ${each.node.id}`),
+      lambdaMetric('Errors', each).with({ label: `errors: ${each.node.id}` }),
+      lambdaMetric('Throttles', each).with({ label: `throttles: ${each.node.id}` }),
+      redeliverMetric('NotConfirmed', each, SUM, `not confirmed: ${each.node.id}`),
     ]),
     leftYAxis: { min: 0 },
   });

@@ -3,12 +3,12 @@ import type * as lambda from 'aws-cdk-lib/aws-lambda';
 
 import { RedeliverPropsError } from './props-error';
 
-/** "Lambda quotas": all environment variables of a function together. */
+/** The quota for all environment variables of a function together ("Lambda quotas"). */
 export const ENVIRONMENT_BYTES_MAX = 4096;
 
 /**
- * Refuses a function whose environment variables are too large, now with those that it is created with, and at synth with
- * those that somebody has added.
+ * Refuses a function whose environment variables are too large: now for those it is created with, and at synth for
+ * those that were added later.
  *
  * @throws RedeliverPropsError with a sentence.
  */
@@ -25,7 +25,10 @@ export function refuseTooLarge(
   made.node.addValidation({ validate: () => environmentProblems(functionName, stack.resolve(atSynth)?.variables ?? {}) });
 }
 
-/** Lambda measures them as one JSON object, so that a quotation mark in a value counts twice. A token counts nothing. */
+/**
+ * Lambda measures the variables as one JSON object, so a quotation mark in a value counts twice. Tokens are not
+ * counted.
+ */
 function environmentProblems(functionName: string, resolved: Readonly<Record<string, unknown>>): string[] {
   const known = Object.entries(resolved).map(([name, value]) => [name, literal(value)] as const);
   const bytes = bytesInEnvironment(Object.fromEntries(known));
@@ -34,17 +37,17 @@ function environmentProblems(functionName: string, resolved: Readonly<Record<str
   }
   const [longest, value] = known.reduce((one, other) => (bytesInEnvironment(other[1]) > bytesInEnvironment(one[1]) ? other : one));
   return [
-    `the environment variables of ${functionName} have ${bytes} bytes or more as JSON, and Lambda takes ${ENVIRONMENT_BYTES_MAX}; shorten ` +
+    `the environment variables of ${functionName} have at least ${bytes} bytes as JSON, but Lambda allows ${ENVIRONMENT_BYTES_MAX}; shorten ` +
       `${longest}, which has ${bytesInEnvironment(value)}${longest === 'RETRY_POLICY' ? " (the policy's lists)" : ''}.`,
   ];
 }
 
-/** As Lambda measures variables: `String measured:` in its refusal is followed by their JSON. */
+/** Bytes as Lambda measures variables: its refusal says `String measured:` followed by their JSON. */
 export function bytesInEnvironment(value: unknown): number {
   return Buffer.byteLength(JSON.stringify(value));
 }
 
-/** The text of a resolved value without what CloudFormation puts in. */
+/** The literal text of a resolved value, without references. */
 function literal(value: unknown): string {
   if (typeof value === 'object' && value !== null && 'Fn::Join' in value) {
     const [separator, parts] = value['Fn::Join'] as [string, unknown[]];

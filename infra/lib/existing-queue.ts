@@ -2,8 +2,8 @@ import type * as kms from 'aws-cdk-lib/aws-kms';
 import type * as sqs from 'aws-cdk-lib/aws-sqs';
 
 /**
- * A source queue that exists already: a standard queue of the stack's account and region. Its attributes are set, above all its
- * redrive policy: a queue of this stack has them in its template, any other gets them at deployment
+ * An existing source queue: a standard queue in the stack's account and region. Redeliver sets its attributes, above
+ * all its redrive policy: in the template for a queue of this stack, at deployment for any other
  * (docs/deploy/existing-queue.md).
  */
 export class SourceQueue {
@@ -12,7 +12,7 @@ export class SourceQueue {
     return new SourceQueue(queue);
   }
 
-  /** A queue that is known by its ARN. */
+  /** A queue given by its ARN. */
   public static fromArn(queueArn: string, options?: SourceQueueOptions): SourceQueue {
     return new SourceQueue({ ...options, queueArn });
   }
@@ -25,11 +25,11 @@ export class SourceQueue {
   }
 }
 
-/** What must be known of a queue in addition to its ARN. */
+/** Options of a queue that is given by its ARN. */
 export interface SourceQueueOptions {
-  /** The key that it is encrypted with, if it is a customer managed one. Default: there is none. */
+  /** The customer managed key that encrypts the queue. Default: none. */
   readonly encryptionKey?: kms.IKey;
 }
 
-/** The queue, or what is known of it. */
+/** The queue, or its ARN and options. */
 export type GivenSourceQueue = sqs.IQueue | ({ readonly queueArn: string } & SourceQueueOptions);

@@ -1,4 +1,4 @@
-"""Sets what redeliver needs on a source queue that its stack does not own; at the end, takes its own redrive off."""
+"""Sets the attributes that redeliver needs on a source queue outside its stack; on delete, removes its redrive policy."""
 
 import json
 import time
@@ -6,14 +6,14 @@ import urllib.request
 
 import boto3
 
-# The id of a resource that has changed nothing, so that there is nothing to take back.
+# The id of a resource that has changed nothing, so there is nothing to undo.
 UNTOUCHED = "untouched"
 DAY = 86_400
 DLQ_RETENTION = 14 * DAY
 
 
 class Refused(Exception):
-    """One sentence: what is wrong, and what to do."""
+    """One sentence with the problem and the remedy."""
 
 
 def handler(event, _context):
@@ -21,7 +21,7 @@ def handler(event, _context):
     answer.update(PhysicalResourceId=event.get("PhysicalResourceId", UNTOUCHED), Status="SUCCESS")
     try:
         act(event, event["ResourceProperties"], answer)
-    except Exception as error:  # whatever it is, CloudFormation must get an answer, or it waits in vain
+    except Exception as error:  # CloudFormation must always get an answer, or it waits until the timeout
         url = event["ResourceProperties"]["QueueUrl"]
         problem = f"{error}" if isinstance(error, Refused) else f"could not be read or changed: {error}"
         answer.update(Status="FAILED", Reason=f"The source queue {url} {problem.rstrip('.')}.")
@@ -43,22 +43,22 @@ def act(event, wanted, answer):
 
 
 def refuse(wanted):
-    """Never after the first time: what fails an update would fail its rollback, too."""
+    """Checks the queue, at creation only: a refused update would fail its rollback, too."""
     if wanted["QueueArn"].split(":")[3:5] != dlq(wanted).split(":")[3:5]:
-        raise Refused("is of another account or region than the stack: a DLQ must be where its queue is")
+        raise Refused("is in another account or region than the stack: a DLQ must be in the account and region of its queue")
     found = attributes_of(wanted)
     if found.get("FifoQueue") == "true":
-        raise Refused("is a FIFO queue, which cannot delay single messages: use a standard queue")
+        raise Refused("is a FIFO queue, which cannot delay individual messages: use a standard queue")
     key = found.get("KmsMasterKeyId", "alias/aws/sqs")
     if not key.endswith("alias/aws/sqs") and wanted["HasKey"] != "true":
-        raise Refused(f"is encrypted with the key {key}: give it as existingSourceQueue.encryptionKey")
+        raise Refused(f"is encrypted with the key {key}: set existingSourceQueue.encryptionKey to it")
     run = f"aws sqs set-queue-attributes --queue-url {wanted['QueueUrl']} --attributes"
     if dlq(found) not in (None, dlq(wanted)):
-        remedy = f"""if that may end, run {run} '{{"RedrivePolicy":""}}' and deploy again"""
-        raise Refused(f"has a redrive policy already, to {dlq(found)}: {remedy}")
+        remedy = f"""if it is no longer needed, run {run} '{{"RedrivePolicy":""}}' and deploy again"""
+        raise Refused(f"already has a redrive policy, to {dlq(found)}: {remedy}")
     if int(found["MessageRetentionPeriod"]) >= DLQ_RETENTION:
-        remedy = f"run {run} MessageRetentionPeriod={DLQ_RETENTION - DAY}, which deletes what is older, and deploy again"
-        raise Refused(f"keeps messages as long as its DLQ, where they keep their age: {remedy}")
+        remedy = f"run {run} MessageRetentionPeriod={DLQ_RETENTION - DAY}, which deletes older messages, and deploy again"
+        raise Refused(f"keeps messages as long as its DLQ does, where they keep their age: {remedy}")
 
 
 def keep(wanted, ours):
@@ -66,7 +66,7 @@ def keep(wanted, ours):
     if changes := lacking(found, wanted, ours):
         print(json.dumps({"set": changes, "before": {name: found.get(name) for name in changes}}))
         patiently(lambda sqs: sqs.set_queue_attributes(QueueUrl=wanted["QueueUrl"], Attributes=changes))
-        for _ in range(60):  # "SetQueueAttributes": a change can take so many seconds
+        for _ in range(60):  # seconds that a change can take ("SetQueueAttributes")
             if not lacking(attributes_of(wanted), wanted, ours):
                 return
             time.sleep(1)
@@ -74,7 +74,7 @@ def keep(wanted, ours):
 
 
 def lacking(found, wanted, ours):
-    """What to set. Only more than there is: less would delete or refuse messages, or give them out twice."""
+    """The attributes to set. Numbers are only raised: lower ones would delete or refuse messages, or deliver them twice."""
     names = ("VisibilityTimeout", "MessageRetentionPeriod", "MaximumMessageSize")
     changes = {name: wanted[name] for name in names if int(found[name]) < int(wanted[name])}
     if dlq(found) in {None} | ours and redrive(found) != redrive(wanted):

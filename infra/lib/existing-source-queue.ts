@@ -11,23 +11,25 @@ import type { Plan } from './plan';
 import { MESSAGE_BYTES_MAX } from './queues';
 import type { Loop } from './strategy/definition';
 
-/** As long as the function may take, and no longer: a late retry must not undo what came after it. */
+/** The function's timeout and the age limit of its events: a late retry must not undo a newer change. */
 const LONGEST = Duration.minutes(3);
 
 /**
- * Gives a source queue that the stack does not own what a new one would have, before a message is taken from it: at first,
- * when what is wanted changes, and with each new build of the message-processor. It goes with the stack, except what was raised.
+ * Sets the attributes of a source queue outside the stack before the first message is received from it, and again when
+ * they change and with each new build of the message-processor. Deleting the stack removes the redrive policy; raised
+ * numbers stay.
  *
- * Whatever must be refused is refused by a check that is new with each change, so that a rollback deletes it. An update that
- * refuses would refuse its rollback, too, and leave the stack stuck.
+ * Invalid queues are refused by a check resource with a new id for each change, which a rollback deletes. If an update
+ * refused them, its rollback would be refused, too, and leave the stack stuck.
  */
-export function setAttributes(
+export function setQueueAttributes(
   scope: Construct,
   plan: Plan,
   { source, sourceDlq, messageProcessor }: Loop,
 ): void {
   const stack = Stack.of(scope);
-  // For each queue anew: when another takes its place, the old function with its old rights takes the redrive off it.
+  // One group per queue: when another queue replaces it, the old function still has the rights to remove its redrive
+  // policy.
   const group = new Construct(scope, `SourceQueueAttributes${fingerprint(stack.resolve(source.queueArn))}`);
   const properties = {
     QueueArn: source.queueArn,
@@ -52,12 +54,12 @@ export function setAttributes(
     });
   const check = step(`Check${fingerprint(stack.resolve(properties))}`, 'check');
   const set = step('Set', 'set');
-  check.node.addDependency(setter); // its settings for asynchronous invocations, too
+  check.node.addDependency(setter); // including its settings for asynchronous invocations
   set.node.addDependency(check);
   messageProcessor.node.addDependency(set);
 }
 
-/** What is another with each build; nothing of a user's function whose code is in the template. */
+/** Identifies the build; `undefined` for a user's function with inline code. */
 function buildOf(messageProcessor: lambda.Function): string | undefined {
   const { code } = messageProcessor.node.defaultChild as lambda.CfnFunction;
   const { s3Key, imageUri } = code as lambda.CfnFunction.CodeProperty;
@@ -72,7 +74,7 @@ function createSetter(scope: Construct, plan: Plan, queueArn: string): lambda.Fu
   const logGroup = createLogGroup(scope, 'SetterLogs', plan);
   const role = new iam.Role(scope, 'SetterRole', {
     assumedBy: new iam.ServicePrincipal('lambda.amazonaws.com'),
-    description: 'Of the function that sets the attributes of the existing source queue at deployment.',
+    description: 'The role of the function that sets the attributes of the existing source queue at deployment.',
   });
   logGroup.grantWrite(role);
   role.addToPolicy(
@@ -80,7 +82,7 @@ function createSetter(scope: Construct, plan: Plan, queueArn: string): lambda.Fu
   );
   const setter = new lambda.Function(scope, 'Setter', {
     description: 'Sets the attributes of the existing source queue at deployment.',
-    // Comes with boto3, so the code is this one file.
+    // The runtime includes boto3, so one file is enough.
     runtime: lambda.Runtime.PYTHON_3_14,
     architecture: plan.architecture,
     handler: 'index.handler',
@@ -94,7 +96,7 @@ function createSetter(scope: Construct, plan: Plan, queueArn: string): lambda.Fu
   });
   Validations.of(setter).acknowledge({
     id: 'AwsSolutions-L1',
-    reason: 'A few lines that run at deployments; they need nothing that Python 3.14 lacks.',
+    reason: 'A few lines that run at deployments; Python 3.14 is enough for them.',
   });
   return setter;
 }

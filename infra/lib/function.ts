@@ -14,9 +14,9 @@ import type { CommonProps, VpcPlacement } from './props';
 import { INNER_TIMEOUT } from './queues';
 import { allowNetworkInterfaces } from './vpc';
 
-/** What they hold at most: a batch of 10 MiB a few times over; more memory is also more processor. */
+/** Enough for a few copies of a 10 MiB batch; more memory also means more CPU. */
 const MEMORY_MIB = 256;
-/** Of the inner functions: ten messages in a few calls to SQS take well under a second. */
+/** Concurrency of the inner functions: ten messages take a few SQS calls and well under a second. */
 const INNER_CONCURRENCY = 10;
 const INNER_BATCH = 10;
 
@@ -41,14 +41,14 @@ export function createAnnotator(
   return annotator;
 }
 
-/** What Lambda refuses to run is received again, but spends one of the queue's receives. */
+/** Throttled messages are received again, but each throttle counts against the queue's `maxReceiveCount`. */
 export function innerConcurrencyProblems({ innerReservedConcurrency: reserved }: Pick<CommonProps, 'innerReservedConcurrency'>): string[] {
   return reserved === undefined || (Number.isInteger(reserved) && reserved >= INNER_CONCURRENCY)
     ? []
-    : [`innerReservedConcurrency is ${reserved}; use a whole number of at least ${INNER_CONCURRENCY}: as many are invoked at the same time.`];
+    : [`innerReservedConcurrency is ${reserved}; use a whole number of at least ${INNER_CONCURRENCY}, the number of concurrent invocations.`];
 }
 
-/** What is special about a function. */
+/** Settings that differ between our functions. */
 export interface FunctionPlan {
   readonly functionName: string;
   readonly description: string;
@@ -62,22 +62,22 @@ export interface FunctionPlan {
   readonly vpc?: VpcPlacement | undefined;
 }
 
-/** Creates a function with a role and a log group of its own. */
+/** Creates a function with its own role and log group. */
 export function createFunction(scope: Construct, id: string, plan: Commons, wanted: FunctionPlan): lambda.Function {
   const logGroup = createLogGroup(scope, `${id}Logs`, plan);
   const role = new iam.Role(scope, `${id}Role`, {
     assumedBy: new iam.ServicePrincipal('lambda.amazonaws.com'),
-    description: `Of the function ${wanted.functionName}.`,
+    description: `The role of the function ${wanted.functionName}.`,
   });
   logGroup.grantWrite(role);
   const wide = [
     ...(plan.tracing ? ["X-Ray's actions"] : []),
-    ...(wanted.vpc ? ['those that attach a function to a VPC, which the function itself is denied,'] : []),
+    ...(wanted.vpc ? ['those that attach a function to a VPC, which the function itself is denied'] : []),
   ];
   if (wide.length > 0) {
     Validations.of(role).acknowledge({
       id: 'AwsSolutions-IAM5[Resource::*]',
-      reason: `No narrower resource is known to ${wide.join(' and ')}.`,
+      reason: `No narrower resource exists for ${wide.join(' and ')}.`,
     });
   }
   if (wanted.vpc) {
@@ -92,7 +92,7 @@ export function createFunction(scope: Construct, id: string, plan: Commons, want
     description: wanted.description,
     runtime: lambda.Runtime.PROVIDED_AL2023,
     architecture: plan.architecture,
-    // Lambda does not look at it: people do, and the template finds the function's zip by it.
+    // Lambda ignores it; it shows the program in the console, and the template derives the zip's name from it.
     handler: typeof wanted.program === 'string' ? wanted.program : 'bootstrap',
     code: codeOf(wanted.program, plan, wanted.schemas ?? {}),
     role,
@@ -103,8 +103,8 @@ export function createFunction(scope: Construct, id: string, plan: Commons, want
     loggingFormat: lambda.LoggingFormat.JSON,
     logGroup,
     tracing: plan.tracing ? lambda.Tracing.ACTIVE : lambda.Tracing.DISABLED,
-    // Lambda takes a message that comes through the same function about 16 times for a loop by mistake, and drops it.
-    // This loop is meant, and it ends: attempts are counted, and stop at the policy's limit.
+    // Lambda mistakes a message that passes the same function about 16 times for an endless loop, and drops it. This
+    // loop is intended, and it ends: attempts are counted and limited by the policy.
     recursiveLoop: lambda.RecursiveLoop.ALLOW,
     ...(wanted.vpc && {
       vpc: wanted.vpc.vpc,
@@ -116,12 +116,12 @@ export function createFunction(scope: Construct, id: string, plan: Commons, want
   return made;
 }
 
-/** What the functions' logs tell. */
+/** The variables that set the functions' logging. */
 export function logEnvironment({ logDetail, logLevel }: Commons): Record<string, string> {
   return { ...(logDetail && { LOG_DETAIL: logDetail }), ...(logLevel && { LOG_LEVEL: logLevel }) };
 }
 
-/** Not grantSendMessages, which allows more than sending, and key actions by wildcard. */
+/** Allows sending only; `grantSendMessages` allows more, and key actions by wildcard. */
 export function allowSend(sender: lambda.Function, key: kms.IKey | undefined, ...queues: sqs.IQueue[]): void {
   sender.addToRolePolicy(
     new iam.PolicyStatement({ actions: ['sqs:SendMessage'], resources: queues.map((queue) => queue.queueArn) }),
@@ -131,8 +131,8 @@ export function allowSend(sender: lambda.Function, key: kms.IKey | undefined, ..
 }
 
 /**
- * Throttled receives would count as receives, so concurrency is limited here and not by reserving it ("Configuring
- * scaling behavior for SQS event source mappings").
+ * An event source that limits concurrency itself. Reserved concurrency would throttle, and throttled receives count as
+ * receives ("Configuring scaling behavior for SQS event source mappings").
  */
 export function eventSource(
   queue: sqs.IQueue,
@@ -141,7 +141,7 @@ export function eventSource(
   return new SqsEventSource(queue, { ...props, reportBatchItemFailures: true });
 }
 
-/** Of a function that only sends on what it gets. It never waits for more: a retry would be late by that, or an alarm. */
+/** The event source of an inner function, without a batching window, which would delay retries and alarms. */
 export function innerEventSource(queue: sqs.IQueue): SqsEventSource {
   return eventSource(queue, { batchSize: INNER_BATCH, maxConcurrency: INNER_CONCURRENCY });
 }

@@ -7,24 +7,27 @@ import { asyncRetryShapeProblems, redeliverShapeProblems } from './props-shape';
 import type { RetryPolicy } from './retry-policy';
 import type { GivenTarget } from './target';
 
-/** The props as the rest of the code has them: targets and queues by their kind, the policy as the functions read it. */
+/**
+ * The props of `Redeliver` as plain values: targets and queues by kind, the policy as the document that the functions
+ * read.
+ */
 export interface Given extends Omit<RedeliverProps, 'target' | 'policy' | 'existingSourceQueue'> {
   readonly target: GivenTarget;
   readonly policy?: PolicyDocument;
   readonly existingSourceQueue?: GivenSourceQueue;
-  /** Whether the policy is told of in its document's words. */
+  /** True if the policy came as a document, so errors use its member names. */
   readonly isDocument: boolean;
 }
 
-/** The same of `AsyncRetry`. */
+/** The props of `AsyncRetry` as plain values. */
 export interface GivenAsync extends Omit<AsyncRetryProps, 'policy'> {
   readonly policy?: PolicyDocument;
   readonly isDocument: boolean;
 }
 
 /**
- * @param before what was found to be wrong already, said with the rest.
- * @throws RedeliverPropsError if a prop is of another type.
+ * @param before problems found earlier, reported with the rest.
+ * @throws RedeliverPropsError if a prop has the wrong type.
  */
 export function givenOf(props: RedeliverProps, before: readonly string[] = []): Given {
   const shape = redeliverShapeProblems(props);
@@ -40,7 +43,7 @@ export function givenOf(props: RedeliverProps, before: readonly string[] = []): 
   };
 }
 
-/** @throws RedeliverPropsError if a prop is of another type. */
+/** @throws RedeliverPropsError if a prop has the wrong type. */
 export function givenAsyncOf(props: AsyncRetryProps): GivenAsync {
   refuse(asyncRetryShapeProblems(props));
   const { policy, ...rest } = props;

@@ -11,32 +11,33 @@ import type { UserFunction } from './user-function';
 export const LAYER_DIRECTORY = '/opt/';
 const PROGRAM = 'redeliver';
 
-/** "Modifying the runtime environment": Lambda starts this program, with the runtime's command as its arguments. */
+/** Lambda starts this program with the runtime's command as its arguments ("Modifying the runtime environment"). */
 const WRAPPER_VARIABLE = 'AWS_LAMBDA_EXEC_WRAPPER';
-/** The wrapper that our program starts in turn. */
+/** The user's own wrapper, which our program starts in turn. */
 export const NEXT_WRAPPER_VARIABLE = 'REDELIVER_NEXT_WRAPPER';
 export const WRAPPER = LAYER_DIRECTORY + PROGRAM;
 
 /** "Lambda quotas". */
 const LAYERS_MAX = 5;
 
-/** "Modifying the runtime environment": all but the OS-only ones start a wrapper. */
-const FAMILIES: readonly (lambda.RuntimeFamily | undefined)[] = [
+/** Runtimes that start a wrapper: all but the OS-only ones ("Modifying the runtime environment"). */
+const RUNTIME_FAMILIES: readonly (lambda.RuntimeFamily | undefined)[] = [
   lambda.RuntimeFamily.NODEJS, lambda.RuntimeFamily.PYTHON, lambda.RuntimeFamily.JAVA, lambda.RuntimeFamily.DOTNET_CORE, lambda.RuntimeFamily.RUBY,
 ];
-/** A runtime that this CDK does not know yet. */
-const NAMES = /^(nodejs|python|java|dotnet|ruby)\d/;
+/** Names of those runtimes, for versions that this CDK does not know yet. */
+const RUNTIME_NAMES = /^(nodejs|python|java|dotnet|ruby)\d/;
 
-/** A user's function gets these beside the program. */
+/** Files and variables that a user's function gets with the program. */
 interface Attached {
   readonly schemas: Readonly<Record<string, string>>;
   readonly environment: Readonly<Record<string, string>>;
 }
 
 /**
- * Puts redeliver's program into the user's function, with its settings.
+ * Adds redeliver's program and its settings to the user's function.
  *
- * @throws RedeliverPropsError if there is no program for the function's architecture, or if the settings are more than Lambda takes.
+ * @throws RedeliverPropsError if there is no program for the function's architecture, or if the settings exceed
+ * Lambda's limit.
  */
 export function attach(scope: Construct, userFunction: UserFunction, { bundles }: Plan, { schemas, environment }: Attached): lambda.Function {
   const { name, function: own, resource } = userFunction;
@@ -52,62 +53,62 @@ export function attach(scope: Construct, userFunction: UserFunction, { bundles }
   );
   Object.entries(settings).forEach(([variable, value]) => own.addEnvironment(variable, value));
   own.node.addValidation({ validate: () => replacedProblems(userFunction) });
-  // As for our own functions: the loop is meant, and it ends.
+  // As for our own functions: the loop is intended, and it ends.
   resource.recursiveLoop = lambda.RecursiveLoop.ALLOW;
   refuseTooLarge(own, { functionName: name, environment: variablesOf(userFunction) });
   return own;
 }
 
-/** The function's variables, as far as they are known: literals, and what CloudFormation puts in. */
+/** The function's variables: literals, and references for values known at deployment. */
 export function variablesOf({ resource }: UserFunction): Readonly<Record<string, any>> {
   return resolved(resource, resource.environment)?.variables ?? {};
 }
 
-/** Why the layer cannot be added, or why Lambda would not start what is in it. */
+/** Reasons why the layer cannot be added, or why Lambda would not start its program. */
 export function layerProblems(userFunction: UserFunction): string[] {
   const { name, function: own, resource } = userFunction;
   const { runtime } = own;
   if (runtime === lambda.Runtime.FROM_IMAGE) {
     return [
-      `${name} is a container image, which takes no layer; use Target.lambdaFunction, or copy redeliver's program into the image, make it the ` +
-        `entrypoint (of AWS's base images: ENTRYPOINT ["${WRAPPER}", "/lambda-entrypoint.sh"]) and connect the queues by hand: docs/own-function.md.`,
+      `${name} is a container image, which has no layers; use Target.lambdaFunction, or copy redeliver's program into the image, make it the ` +
+        `entrypoint (with AWS's base images: ENTRYPOINT ["${WRAPPER}", "/lambda-entrypoint.sh"]) and connect the queues by hand: docs/own-function.md.`,
     ];
   }
   if (runtime.name.startsWith('provided')) {
     return [
-      `${name} has the OS-only runtime ${runtime.name}, with which Lambda starts no wrapper; use Target.lambdaFunction, or Target.handler for a handler in ` +
-        `Rust, or put redeliver's program beside yours, start both in bootstrap (exec ./${PROGRAM} ./my-program) and connect the queues by hand: ` +
+      `${name} has the OS-only runtime ${runtime.name}, for which Lambda starts no wrapper; use Target.lambdaFunction, or Target.handler for a handler in ` +
+        `Rust, or put redeliver's program next to yours, start both in bootstrap (exec ./${PROGRAM} ./my-program) and connect the queues by hand: ` +
         'docs/own-function.md.',
     ];
   }
-  if (!FAMILIES.includes(runtime.family) && !NAMES.test(runtime.name)) {
-    return [`${name} has the runtime ${runtime.name}, but redeliver starts those of Node.js, Python, Java, .NET and Ruby; use one of them, or Target.lambdaFunction.`];
+  if (!RUNTIME_FAMILIES.includes(runtime.family) && !RUNTIME_NAMES.test(runtime.name)) {
+    return [`${name} has the runtime ${runtime.name}, but redeliver supports Node.js, Python, Java, .NET and Ruby; use one of them, or Target.lambdaFunction.`];
   }
   return [
     ...featureProblems(userFunction),
     ...wrapperProblems(userFunction),
     ...(layersOf(resource) < LAYERS_MAX
       ? []
-      : [`${name} has ${LAYERS_MAX} layers, and Lambda takes no more, but redeliver's program comes in one; put two of them into one.`]),
+      : [`${name} has ${LAYERS_MAX} layers, Lambda's limit, but redeliver's program needs one; merge two of them.`]),
   ];
 }
 
-/** Features of Lambda that change how a function is run, so that redeliver could not run it. */
+/** Lambda features that redeliver cannot run a function with. */
 function featureProblems({ name, resource }: UserFunction): string[] {
   const snapStart = resolved(resource, resource.snapStart);
   return [
     ...(snapStart === undefined || snapStart.applyOn === 'None'
       ? []
       : [
-          `${name} has SnapStart, which is for published versions, but the messages go to $LATEST, and redeliver's program gets no credentials ` +
-            'in a snapshot; remove it.',
+          `${name} has SnapStart, which only applies to published versions, but the messages go to $LATEST, and redeliver's program gets no ` +
+            'credentials in a snapshot; remove it.',
         ]),
     ...(resource.durableConfig === undefined
       ? []
-      : [`${name} is a durable function, whose events are not those of SQS alone; use a function without durableConfig.`]),
+      : [`${name} is a durable function, whose events are not plain SQS events; use a function without durableConfig.`]),
     ...(resource.capacityProviderConfig === undefined
       ? []
-      : [`${name} runs on Lambda Managed Instances, with several invocations in one environment, and redeliver handles one; use a function without a capacity provider.`]),
+      : [`${name} runs on Lambda Managed Instances, with several invocations in one environment, but redeliver handles one at a time; use a function without a capacity provider.`]),
   ];
 }
 
@@ -115,18 +116,18 @@ function wrapperProblems(userFunction: UserFunction): string[] {
   const wrapper: unknown = variablesOf(userFunction)[WRAPPER_VARIABLE];
   return wrapper === undefined || typeof wrapper === 'string'
     ? []
-    : [`${userFunction.name} has an ${WRAPPER_VARIABLE} that only the deployment knows, so that redeliver cannot run it as well; give it as text.`];
+    : [`${userFunction.name} has an ${WRAPPER_VARIABLE} that is only known at deployment, so redeliver cannot run it, too; set it to a literal.`];
 }
 
-/** Whoever sets it later takes redeliver out of the function. */
+/** Reports a wrapper variable that was overwritten later, which would remove redeliver from the function. */
 function replacedProblems(userFunction: UserFunction): string[] {
   const wrapper: unknown = variablesOf(userFunction)[WRAPPER_VARIABLE];
   if (wrapper === WRAPPER) {
     return [];
   }
   return [
-    `${userFunction.name} has ${typeof wrapper === 'string' ? wrapper : 'another value'} as ${WRAPPER_VARIABLE}, set after Redeliver was created, so that ` +
-      `messages would be handled without redeliver; set it before, or set ${NEXT_WRAPPER_VARIABLE} instead, which redeliver runs as well.`,
+    `${userFunction.name} has ${typeof wrapper === 'string' ? wrapper : 'another value'} as ${WRAPPER_VARIABLE}, set after Redeliver was created, so ` +
+      `messages would bypass redeliver; set it before, or set ${NEXT_WRAPPER_VARIABLE} instead, which redeliver runs, too.`,
   ];
 }
 

@@ -20,10 +20,13 @@ export function createLogGroup(scope: Construct, id: string, plan: Commons): log
   return logGroup;
 }
 
-/** "Encrypt log data in CloudWatch Logs using AWS KMS". An imported key's policy is its owner's business. */
+/**
+ * Lets CloudWatch Logs use a key ("Encrypt log data in CloudWatch Logs using AWS KMS"). The owner of an imported key
+ * must allow it.
+ */
 function allowLogs(logGroup: logs.LogGroup, key: kms.IKey): void {
   const stack = Stack.of(logGroup);
-  // Not the group itself, which refers to the key: that would be a cycle.
+  // Naming the group itself would be a cycle, since it refers to the key.
   const groups = stack.formatArn({ service: 'logs', resource: 'log-group', resourceName: '*', arnFormat: ArnFormat.COLON_RESOURCE_NAME });
   const statement = new iam.PolicyStatement({
     principals: [new iam.ServicePrincipal(`logs.${stack.region}.amazonaws.com`)],

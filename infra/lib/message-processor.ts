@@ -9,8 +9,8 @@ import { attach, LAYER_DIRECTORY } from './layer';
 import { messageEnvironment, schemaFiles } from './messages';
 import type { Plan } from './plan';
 
-/** What a strategy makes of it. */
-export interface Role {
+/** Settings of the message-processor that depend on the strategy. */
+export interface ProcessorSettings {
   readonly description: string;
   readonly source: sqs.IQueue;
   readonly sendsTo: readonly sqs.Queue[];
@@ -18,11 +18,13 @@ export interface Role {
   readonly environment: Readonly<Record<string, string>>;
 }
 
-/** Creates the message-processor, or takes the user's function for it, and subscribes it to the source queue. */
-export function createMessageProcessor(scope: Construct, props: Given, plan: Plan, role: Role): lambda.Function {
+/**
+ * Creates the message-processor, or attaches redeliver to the user's function, and subscribes it to the source queue.
+ */
+export function createMessageProcessor(scope: Construct, props: Given, plan: Plan, settings: ProcessorSettings): lambda.Function {
   const { target } = props;
   const environment = {
-    ...role.environment,
+    ...settings.environment,
     // A user's function handles one event at a time.
     ...(!plan.userFunction && { MAX_CONCURRENCY: String(plan.maxConcurrentCalls) }),
     ...messageEnvironment(props, plan.userFunction && LAYER_DIRECTORY),
@@ -32,7 +34,7 @@ export function createMessageProcessor(scope: Construct, props: Given, plan: Pla
     ? attach(scope, plan.userFunction, plan, { schemas: schemaFiles(props), environment: { ...environment, ...logEnvironment(plan) } })
     : createFunction(scope, 'MessageProcessor', plan, {
         functionName: plan.names.messageProcessor,
-        description: role.description,
+        description: settings.description,
         program: target.kind === 'handler' ? { bundle: target.bundle } : 'message-processor',
         schemas: schemaFiles(props),
         timeout: plan.timeout,
@@ -41,20 +43,20 @@ export function createMessageProcessor(scope: Construct, props: Given, plan: Pla
         vpc: props.vpc,
         environment,
       });
-  allowSend(messageProcessor, props.encryptionKey, ...role.sendsTo);
-  role.rights.forEach((right) => messageProcessor.addToRolePolicy(right));
+  allowSend(messageProcessor, props.encryptionKey, ...settings.sendsTo);
+  settings.rights.forEach((right) => messageProcessor.addToRolePolicy(right));
   if (target.kind === 'http') {
     target.headersSecret?.grantRead(messageProcessor);
   }
   if (target.kind === 'lambda') {
-    // Not grantInvoke, which adds a wildcard for all versions.
+    // grantInvoke would add a wildcard for all versions.
     messageProcessor.addToRolePolicy(
       new iam.PolicyStatement({ actions: ['lambda:InvokeFunction'], resources: [target.function.functionArn] }),
     );
   }
   const { batchSize, maxConcurrency } = plan;
   const { minimum: minimumPollers, maximum: maximumPollers } = plan.pollers ?? {};
-  messageProcessor.addEventSource(eventSource(role.source, {
+  messageProcessor.addEventSource(eventSource(settings.source, {
     batchSize,
     ...(plan.pollers ? { provisionedPollerConfig: { minimumPollers, maximumPollers } } : { maxConcurrency }),
     ...(props.maxBatchingWindow && { maxBatchingWindow: props.maxBatchingWindow }),

@@ -2,13 +2,15 @@ import { Duration } from 'aws-cdk-lib';
 import * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
 import type * as lambda from 'aws-cdk-lib/aws-lambda';
 
-/** The functions' own metrics, in CloudWatch's embedded metric format; crates/aws/src/telemetry/line.rs writes them. */
+/**
+ * The namespace of the functions' own metrics; crates/aws/src/telemetry/log_line.rs writes them in embedded metric format.
+ */
 const NAMESPACE = 'Redeliver';
 
-/** Of all alarms and graphs. */
+/** The period of all alarms and graphs. */
 export const PERIOD = Duration.minutes(5);
 
-export type OwnMetric =
+export type RedeliverMetric =
   | 'ArrivedByRedrive'
   | 'CircuitOpen'
   | 'DeadLettered'
@@ -28,8 +30,8 @@ export type OwnMetric =
   | 'TargetSeconds';
 
 /** A metric that a function writes itself. */
-export function own(
-  metricName: OwnMetric,
+export function redeliverMetric(
+  metricName: RedeliverMetric,
   writer: lambda.Function,
   statistic: string = cloudwatch.Stats.SUM,
   label?: string,
@@ -37,7 +39,7 @@ export function own(
   return new cloudwatch.Metric({
     namespace: NAMESPACE,
     metricName,
-    // The function's name as a reference, so that nothing is watched that is not there.
+    // A reference, so that a deployment without the function also drops the metric.
     dimensionsMap: { Function: writer.functionName },
     statistic,
     period: PERIOD,
@@ -45,14 +47,14 @@ export function own(
   });
 }
 
-/** The same of all functions that write it. */
-export function ownSum(metricName: OwnMetric, writers: readonly lambda.Function[], label?: string): cloudwatch.IMetric {
+/** The sum of a metric over all functions that write it. */
+export function redeliverMetricSum(metricName: RedeliverMetric, writers: readonly lambda.Function[], label?: string): cloudwatch.IMetric {
   const [only, ...others] = writers;
   if (only !== undefined && others.length === 0) {
-    return own(metricName, only, cloudwatch.Stats.SUM, label);
+    return redeliverMetric(metricName, only, cloudwatch.Stats.SUM, label);
   }
-  // In a graph each id is of one metric.
-  const parts = writers.map((writer, index) => [`${metricName.charAt(0).toLowerCase()}${metricName.slice(1)}${index}`, own(metricName, writer)] as const);
+  // Metric ids must be unique within a graph.
+  const parts = writers.map((writer, index) => [`${metricName.charAt(0).toLowerCase()}${metricName.slice(1)}${index}`, redeliverMetric(metricName, writer)] as const);
   return new cloudwatch.MathExpression({
     expression: parts.map(([id]) => `FILL(${id}, 0)`).join(' + '),
     usingMetrics: Object.fromEntries(parts),
@@ -61,22 +63,22 @@ export function ownSum(metricName: OwnMetric, writers: readonly lambda.Function[
   });
 }
 
-/** A metric that a function writes itself, one line for each value of a further dimension. */
-export function ownBy(
+/** A metric that a function writes itself, with one line for each value of another dimension. */
+export function redeliverMetricBy(
   dimension: 'ErrorType' | 'FailureKind' | 'RetryAttempt',
-  metricName: OwnMetric,
+  metricName: RedeliverMetric,
   writer: lambda.Function,
 ): cloudwatch.MathExpression {
-  const what = `{${NAMESPACE},Function,${dimension}} MetricName="${metricName}" Function="${writer.functionName}"`;
+  const search = `{${NAMESPACE},Function,${dimension}} MetricName="${metricName}" Function="${writer.functionName}"`;
   return new cloudwatch.MathExpression({
-    expression: `SEARCH('${what}', 'Sum', ${PERIOD.toSeconds()})`,
+    expression: `SEARCH('${search}', 'Sum', ${PERIOD.toSeconds()})`,
     label: `\${PROP('Dim.${dimension}')}`,
     period: PERIOD,
   });
 }
 
-/** Received too often, errors, throttles: a metric that Lambda writes. */
-export function ofLambda(
+/** A metric that Lambda writes, such as `Errors` or `Throttles`. */
+export function lambdaMetric(
   metricName: string,
   target: lambda.IFunction,
   statistic: string = cloudwatch.Stats.SUM,

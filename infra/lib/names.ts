@@ -1,7 +1,7 @@
 import type { Stack } from 'aws-cdk-lib';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
 
-/** Fixed names: queues allow each other by name, since references to each other would be a cycle. */
+/** Names of a `Redeliver`. They are fixed, since queues that refer to each other would be a cycle. */
 export interface Names {
   readonly prefix: string;
   readonly sourceQueue: string;
@@ -28,7 +28,7 @@ export function namesOf(prefix = 'redeliver', stage = 'prod'): Names {
   };
 }
 
-/** Of the retries of asynchronous invocations. */
+/** Names of an `AsyncRetry`. */
 export interface AsyncNames {
   readonly prefix: string;
   readonly retryQueue: string;
@@ -38,7 +38,7 @@ export interface AsyncNames {
   readonly finalDlqAnnotator: string;
 }
 
-/** The names of one deployment of {@link AsyncNames}; the default prefix is not that of {@link namesOf}, which some are of. */
+/** The names of one deployment of an `AsyncRetry`; some come from {@link namesOf}, so the default prefix differs. */
 export function asyncNamesOf(prefix = 'redeliver-async', stage = 'prod'): AsyncNames {
   const { prefix: common, annotationQueue, finalDlq, finalDlqAnnotator } = namesOf(prefix, stage);
   return {
@@ -51,7 +51,9 @@ export function asyncNamesOf(prefix = 'redeliver-async', stage = 'prod'): AsyncN
   };
 }
 
-/** The names must do for queues, stacks and functions, which are the shortest: 64 characters ("CreateFunction"). */
+/**
+ * Checks the names of queues, stacks and functions; functions have the lowest limit, 64 characters ("CreateFunction").
+ */
 export function nameProblems({ prefix }: Pick<Names, 'prefix'>): string[] {
   const room = 64 - '-failed-message-processor'.length;
   if (/^[A-Za-z][A-Za-z0-9-]*$/.test(prefix) && prefix.length <= room) {
@@ -63,11 +65,18 @@ export function nameProblems({ prefix }: Pick<Names, 'prefix'>): string[] {
   ];
 }
 
-/** Two constructs with one name would fail at the deployment; each has a final DLQ. The given queue is looked at elsewhere. */
-export function takenProblems({ prefix, finalDlq }: Pick<Names, 'prefix' | 'finalDlq'>, stack: Stack, given?: sqs.CfnQueue): string[] {
-  const queues = stack.node.findAll().filter((found) => found instanceof sqs.CfnQueue && found !== given);
-  const taken = queues.some((queue) => (queue as sqs.CfnQueue).queueName === finalDlq);
-  return taken
-    ? [`prefix and stage make the name "${prefix}", which another construct of this stack has; change one of them.`]
+/**
+ * Finds another construct with the same names, by its final DLQ: the deployment would fail. `existing` is checked
+ * elsewhere.
+ */
+export function duplicateNameProblems(
+  { prefix, finalDlq }: Pick<Names, 'prefix' | 'finalDlq'>,
+  stack: Stack,
+  existing?: sqs.CfnQueue,
+): string[] {
+  const queues = stack.node.findAll().filter((found) => found instanceof sqs.CfnQueue && found !== existing);
+  const isDuplicate = queues.some((queue) => (queue as sqs.CfnQueue).queueName === finalDlq);
+  return isDuplicate
+    ? [`prefix and stage make the name "${prefix}", which another construct in this stack uses; change one of them.`]
     : [];
 }

@@ -1,4 +1,4 @@
-/** The known name that is meant by one that is not: if two in five of its characters are wrong, it is none. */
+/** The known name closest to an unknown one, if fewer than two in five of its characters are wrong. */
 export function nearest(name: string, known: readonly string[]): string | undefined {
   const lower = name.toLowerCase();
   const [found] = known
@@ -8,7 +8,7 @@ export function nearest(name: string, known: readonly string[]): string | undefi
   return found?.other;
 }
 
-/** Characters to be put in, taken out or changed to make one of the other (Levenshtein's distance). */
+/** The Levenshtein distance. */
 function edits(one: string, other: string): number {
   let row = Array.from({ length: other.length + 1 }, (_, index) => index);
   for (const [index, character] of [...one].entries()) {

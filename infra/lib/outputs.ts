@@ -4,7 +4,7 @@ import type { Construct } from 'constructs';
 
 import { RedeliverPropsError } from './props-error';
 
-/** The queues whose URLs `redeliver --stack` asks for. */
+/** The queues whose URLs `redeliver --stack` reads. */
 export interface Queues {
   readonly source: { readonly queue: sqs.IQueue; readonly description: string };
   readonly intermediateDlq: sqs.IQueue | undefined;
@@ -13,7 +13,8 @@ export interface Queues {
 }
 
 /**
- * Adds the queues' URLs to the stack's outputs, by the names that `redeliver --stack` knows (crates/operator/src/queues/deployment.rs).
+ * Adds the queues' URLs to the stack's outputs, under the names that `redeliver --stack` expects
+ * (crates/operator/src/queues/deployment.rs).
  *
  * @throws RedeliverPropsError if the stack has them already.
  */
@@ -22,8 +23,8 @@ export function addQueueUrls(scope: Construct, { source, intermediateDlq, annota
   const other = stack.node.findAll().find((found) => found instanceof CfnOutput && stack.resolve(found.logicalId) === 'SourceQueueUrl');
   if (other) {
     throw new RedeliverPropsError([
-      `addOutputs of ${scope.node.path}: the stack has the output SourceQueueUrl already (${other.node.path}); use it once in a stack, and find the ` +
-        'others with --prefix and --stage.',
+      `addOutputs of ${scope.node.path}: the stack already has the output SourceQueueUrl (${other.node.path}); call it once per stack, and find the ` +
+        'other queues with --prefix and --stage.',
     ]);
   }
   const add = (name: string, queue: sqs.IQueue, description: string): void => {

@@ -7,50 +7,56 @@ import type { ProvisionedPollers } from './props';
 import type { Strategy } from './strategy/index';
 import type { UserFunction } from './user-function';
 
-/** What is to be deployed: the props with every default filled in, found to be sound. */
+/** The checked props of a `Redeliver` with every default filled in. */
 export interface Plan extends Commons {
   readonly names: Names;
   readonly strategy: Strategy;
   readonly policy: PolicyDocument;
-  /** Whether messages are held while the target is down. */
+  /** True if messages are held while the target is down. */
   readonly hasCircuitBreaker: boolean;
-  /** Of the source queue. */
+  /** The source queue's. */
   readonly maxReceiveCount: number;
   readonly sourceRetention: Duration;
   readonly sourceVisibilityTimeout: Duration;
   readonly batchSize: number;
-  /** For how long Lambda waits for a batch to fill; the messages that are in it already are received. */
+  /** The time that Lambda waits for a batch to fill; messages in the batch already count as received. */
   readonly maxBatchingWindow: Duration;
-  /** In the message-processor's place. */
+  /** The user's function that replaces the message-processor. */
   readonly userFunction: UserFunction | undefined;
   readonly maxConcurrentCalls: number;
-  /** Invocations at the same time, whatever limits them. */
+  /** The most concurrent invocations, limited by `maxConcurrency` or by pollers. */
   readonly maxConcurrency: number;
-  /** In its place. */
+  /** Provisioned pollers, which replace `maxConcurrency`. */
   readonly pollers: Required<ProvisionedPollers> | undefined;
   readonly reservedConcurrency: number | undefined;
-  /** The message-processor's, or that of the function in its place. */
+  /** The timeout of the message-processor or of the user's function. */
   readonly timeout: Duration;
-  /** Of one call; a handler or a function of your own has none but the function's. */
+  /** The timeout of one call; `undefined` for handlers and own functions, which only have the function's timeout. */
   readonly targetTimeout: Duration | undefined;
 }
 
-/** Where the stack goes; tokens where nobody knows yet. */
+/** The stack's account and region; tokens if unknown at synth. */
 export interface Place {
   readonly account: string;
   readonly region: string;
 }
 
-/** "Configuring a queue to use with Lambda": the visibility timeout is at least six times the function's, and the batching window. */
+/**
+ * The visibility timeout is at least six times the function's timeout plus the batching window ("Configuring a queue to
+ * use with Lambda").
+ */
 export const VISIBILITY_FACTOR = 6;
 
-/** How long a message that can be received takes at worst, until its call is over. */
+/** The longest time from when a message can be received until its call is over. */
 export function deliverySeconds({ maxBatchingWindow, timeout }: Plan): number {
   return maxBatchingWindow.toSeconds() + timeout.toSeconds();
 }
 
-/** When a message's age is an alarm, as a share of the retention: time enough to act before SQS deletes it. */
+/** The share of the retention at which a message's age is an alarm, which leaves time to act before SQS deletes it. */
 export const RETENTION_SHARE = 0.8;
 
-/** Of all queues but the source queue. A redriven message keeps its first clock, so it is longer than the source's. */
+/**
+ * The retention of all queues but the source queue. It is longer than the source queue's, since a redriven message
+ * keeps its age.
+ */
 export const INNER_RETENTION = Duration.days(14);

@@ -7,26 +7,26 @@ import type { Given } from './given';
 import { namesOf } from './names';
 import { type Plan, VISIBILITY_FACTOR } from './plan';
 import type { PolicyDocument } from './policy';
-import { inWordsOfTheConstruct } from './policy-document';
+import { withPropNames } from './policy-document';
 import { refuse } from './props-error';
-import { ofThisStack, saidOf } from './source-queue';
+import { durationsInTemplate, queueOfThisStack } from './source-queue';
 import { STRATEGIES, Strategy } from './strategy/index';
 
 /**
- * Fills in the defaults and checks all of it.
+ * Fills in the defaults and checks everything.
  *
- * @param before what was found to be wrong already, said with the rest.
- * @throws RedeliverPropsError with everything that is wrong.
+ * @param before problems found earlier, reported with the rest.
+ * @throws RedeliverPropsError with all problems.
  */
 export function planOf(props: Given, stack: Stack, before: readonly string[] = []): Plan {
   const plan = withDefaults(props, stack);
   const problems = problemsOf(props, plan, stack);
-  refuse([...before, ...(props.isDocument ? problems : problems.map(inWordsOfTheConstruct))]);
+  refuse([...before, ...(props.isDocument ? problems : problems.map(withPropNames))]);
   return plan;
 }
 
-/** "Provisioned mode" of SQS event source mappings: so many invocations of one poller run at the same time. */
-const INVOCATIONS_OF_A_POLLER = 10;
+/** Concurrent invocations of one provisioned poller ("Provisioned mode" of SQS event source mappings). */
+const INVOCATIONS_PER_POLLER = 10;
 
 function withDefaults(props: Given, stack: Stack): Plan {
   const { target } = props;
@@ -35,26 +35,26 @@ function withDefaults(props: Given, stack: Stack): Plan {
   const strategy = props.strategy ?? Strategy.DELAYED_RESEND;
   const policy = withLongDelays(props.policy ?? {}, props.longDelays);
   const maxBatchingWindow = props.maxBatchingWindow ?? Duration.seconds(0);
-  const { provisionedPollers: asked } = props;
-  const pollers = asked && { minimum: asked.minimum ?? 2, maximum: asked.maximum ?? 200 };
-  const said = saidOf(ofThisStack(props.existingSourceQueue, stack));
+  const { provisionedPollers } = props;
+  const pollers = provisionedPollers && { minimum: provisionedPollers.minimum ?? 2, maximum: provisionedPollers.maximum ?? 200 };
+  const inTemplate = durationsInTemplate(queueOfThisStack(props.existingSourceQueue, stack));
   return {
     names: namesOf(props.prefix, props.stage),
     strategy,
     policy,
     hasCircuitBreaker: { ...STRATEGIES[strategy].defaultPolicy, ...policy }.circuit_breaker !== false,
     maxReceiveCount: STRATEGIES[strategy].maxReceiveCount(props, policy),
-    sourceRetention: props.sourceRetention ?? said.retention ?? Duration.days(7),
+    sourceRetention: props.sourceRetention ?? inTemplate.retention ?? Duration.days(7),
     sourceVisibilityTimeout:
       props.sourceVisibilityTimeout ??
-      said.visibilityTimeout ??
-      // Whole seconds, so that of a timeout or a window with a fraction nothing more is said than that.
+      inTemplate.visibilityTimeout ??
+      // Rounded up, so that a timeout or window with a fraction is reported once, for itself.
       Duration.seconds(Math.ceil((VISIBILITY_FACTOR * timeout.toMilliseconds() + maxBatchingWindow.toMilliseconds()) / 1000)),
     batchSize: props.batchSize ?? 10,
     maxBatchingWindow,
     userFunction: reader.userFunction,
     maxConcurrentCalls: reader.maxConcurrentCalls ?? 10,
-    maxConcurrency: pollers ? INVOCATIONS_OF_A_POLLER * pollers.maximum : (props.maxConcurrency ?? 10),
+    maxConcurrency: pollers ? INVOCATIONS_PER_POLLER * pollers.maximum : (props.maxConcurrency ?? 10),
     pollers,
     reservedConcurrency: reader.reservedConcurrency,
     timeout,
@@ -63,7 +63,7 @@ function withDefaults(props: Given, stack: Stack): Plan {
   };
 }
 
-/** A contradiction of the two is reported elsewhere. */
+/** The policy with the prop `longDelays`; checks.ts reports a contradiction between the two. */
 function withLongDelays(policy: PolicyDocument, longDelays: boolean | undefined): PolicyDocument {
   return longDelays !== undefined && policy.long_delays === undefined ? { ...policy, long_delays: longDelays } : policy;
 }

@@ -4,7 +4,7 @@ import type { GivenBackoff, Jitter } from './backoff';
 import type { Backoff, CircuitBreaker, PolicyDocument } from './policy';
 import type { CircuitBreakerOptions, RetryPolicy } from './retry-policy';
 
-/** A policy as the functions read it. */
+/** The policy document that the functions read. */
 export function documentOf({ _given }: RetryPolicy): PolicyDocument {
   if ('document' in _given) {
     return _given.document as PolicyDocument;
@@ -26,14 +26,17 @@ export function documentOf({ _given }: RetryPolicy): PolicyDocument {
   });
 }
 
-/** A sentence about a document in the words of {@link RetryPolicy}: `policy/max_age_seconds` is `policy.maxAge`. */
-export function inWordsOfTheConstruct(sentence: string): string {
+/**
+ * Replaces a document's member names in a sentence by those of {@link RetryPolicy}: `policy/max_age_seconds` becomes
+ * `policy.maxAge`.
+ */
+export function withPropNames(sentence: string): string {
   const paths = sentence.replace(/\bpolicy(?:\/\w+)+/g, (pointer) => pointer.replace(/\/(\d+)/g, '[$1]').replace(/\//g, '.'));
-  return paths.replace(/\b[a-z]+(?:_[a-z]+)+\b/g, (member) => WORDS[member] ?? member);
+  return paths.replace(/\b[a-z]+(?:_[a-z]+)+\b/g, (member) => PROP_NAMES[member] ?? member);
 }
 
-/** Members whose value says its unit here, and there their name does. */
-const WORDS: Readonly<Record<string, string>> = {
+/** Prop names by document member. Documents carry the unit in the name, props in the `Duration`. */
+const PROP_NAMES: Readonly<Record<string, string>> = {
   max_attempts: 'maxAttempts',
   max_age_seconds: 'maxAge',
   long_delays: 'longDelays',
@@ -94,12 +97,12 @@ function breakerOf(given: CircuitBreakerOptions | false): CircuitBreaker | false
   });
 }
 
-/** With a fraction, too: the schema says what is wrong with it. */
+/** Seconds, possibly with a fraction, which the schema refuses. */
 function seconds(duration: Duration | undefined): number | undefined {
   return duration && duration.toMilliseconds() / 1000;
 }
 
-/** Without members that are not given. */
+/** Drops undefined members. */
 function defined(members: object): any {
   return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined));
 }

@@ -1,17 +1,17 @@
 import type { GivenBackoff, GivenJitter } from './backoff';
 import type { CircuitBreakerOptions, GivenPolicy, GivenRules, Immediate } from './retry-policy';
-import { type Check, duration, flag, listOf, made, members, needed, number, object, type Shape, text } from './shape';
+import { type Check, duration, flag, fromFactory, listOf, members, needed, number, object, type Shape, text } from './shape';
 
-/** What TypeScript would refuse in a policy. The schema has all else to say. */
-export const policy: Check = made(['RetryPolicy.of(…)', 'RetryPolicy.preset(…)', 'RetryPolicy.fromFile(…)'], (given: GivenPolicy, name) =>
+/** Checks a policy's types; the schema checks its values. */
+export const policy: Check = fromFactory(['RetryPolicy.of(…)', 'RetryPolicy.preset(…)', 'RetryPolicy.fromFile(…)'], (given: GivenPolicy, name) =>
   'document' in given ? object(given.document, name) : members(RULES, 'RetryPolicy')(given.options, name),
 );
 
-const jitter = made(['Jitter.NONE', 'Jitter.HALF', 'Jitter.FULL', 'Jitter.additive(…)'], (given: GivenJitter, name) =>
+const jitter = fromFactory(['Jitter.NONE', 'Jitter.HALF', 'Jitter.FULL', 'Jitter.additive(…)'], (given: GivenJitter, name) =>
   typeof given === 'object' ? duration(given.max, `${name}.max`) : [],
 );
 
-/** What {@link Backoff} makes, without its kind. */
+/** The members of each kind of {@link Backoff}. */
 const BACKOFFS = {
   uniform: { maxDelay: duration },
   exponential: { initialDelay: needed(duration), rate: number, offset: duration, maxDelay: duration, jitter },
@@ -19,7 +19,7 @@ const BACKOFFS = {
   schedule: { delays: needed(listOf(duration, 'a list of Durations')), jitter },
 } satisfies { [K in GivenBackoff['kind']]: Shape<Omit<Extract<GivenBackoff, { kind: K }>, 'kind'>> };
 
-const backoff = made(['Backoff.uniform(…)', 'Backoff.exponential(…)', 'Backoff.fixed(…)', 'Backoff.schedule(…)'], ({ kind, ...rest }: GivenBackoff, name) =>
+const backoff = fromFactory(['Backoff.uniform(…)', 'Backoff.exponential(…)', 'Backoff.fixed(…)', 'Backoff.schedule(…)'], ({ kind, ...rest }: GivenBackoff, name) =>
   members(BACKOFFS[kind], `Backoff.${kind}`)(rest, name),
 );
 
@@ -45,7 +45,7 @@ const RULES = {
   longDelays: flag,
   maxRedeliveryPerSecond: number,
   immediate: members(IMMEDIATE, 'immediate'),
-  circuitBreaker: made(['CircuitBreaker.OFF', 'CircuitBreaker.of(…)'], (given: CircuitBreakerOptions | false, name) =>
+  circuitBreaker: fromFactory(['CircuitBreaker.OFF', 'CircuitBreaker.of(…)'], (given: CircuitBreakerOptions | false, name) =>
     given === false ? [] : members(BREAKER, 'CircuitBreaker.of')(given, name),
   ),
   maxRedrives: number,

@@ -1,16 +1,15 @@
 /**
- * How a delay of a {@link Backoff} is spread. It only shrinks, except for the additive one, which gives way at the cap; none
- * passes it.
+ * Jitter of a delay. It only shortens delays, except `additive`, which lengthens them; no delay exceeds the cap.
  */
 export type Jitter = 'none' | 'half' | 'full' | AdditiveJitter;
 
-/** From the delay to that and `max_seconds` more. */
+/** From the delay to the delay plus `max_seconds`. */
 export interface AdditiveJitter {
   readonly kind: 'additive';
   readonly max_seconds: number;
 }
 
-/** When the next retry comes. All delays are whole seconds, at most 900; with `long_delays` at most 43,200. */
+/** The delays before retries: whole seconds, at most 900, or 43,200 with `long_delays`. */
 export type Backoff =
   | { readonly kind: 'uniform'; readonly max_delay_seconds?: number }
   | {
@@ -24,7 +23,7 @@ export type Backoff =
   | { readonly kind: 'fixed'; readonly delay_seconds: number; readonly jitter?: Jitter }
   | { readonly kind: 'schedule'; readonly delays_seconds: readonly number[]; readonly jitter?: Jitter };
 
-/** `max_attempts` and `backoff` of a retry preset of AWS's durable execution SDKs. */
+/** The name of a retry preset of AWS's durable execution SDKs, which sets `max_attempts` and `backoff`. */
 export type PresetName = keyof typeof PRESETS;
 
 /** Further calls within the invocation when the target fails; they spend no attempt. */
@@ -36,29 +35,28 @@ export interface Immediate {
 }
 
 /**
- * When calls stop because the target is down, how often it is probed, and for how long messages are held. In the words of
- * Resilience4j.
+ * Stops calls while the target is down, probes it, and holds messages. Names follow Resilience4j.
  */
 export interface CircuitBreaker {
-  /** It opens if this share of the last calls met an outage, 0.01 to 1 … */
+  /** It opens if at least this share of the calls in the window met an outage, 0.01 to 1. */
   readonly failure_rate?: number;
-  /** … of at least this many, 1 to 1000 … */
+  /** Calls in the window before it can open, 1 to 1000. */
   readonly minimum_calls?: number;
-  /** … in this time, at most an hour. */
+  /** At most an hour. */
   readonly window_seconds?: number;
-  /** While it is open, one call in this time; twice as long after each that fails … */
+  /** The time between probes while it is open; doubles after each failed probe. */
   readonly probe_interval_seconds?: number;
-  /** … up to this, at most 600. */
+  /** The longest time between probes, at most 600. */
   readonly probe_interval_seconds_max?: number;
-  /** Globs on the error type: what is an outage. */
+  /** Globs on the error types that count as an outage. */
   readonly opens_on?: readonly string[];
-  /** A message is held for so long in all, a minute to 14 days. */
+  /** The longest total time that a message is held, a minute to 14 days. */
   readonly hold_seconds_max?: number;
 }
 
 /**
- * The retry policy, as the functions and `redeliver local --policy` read it: `schemas/retry-policy.schema.json` says
- * what each member means and its default.
+ * The retry policy document that the functions and `redeliver local --policy` read. `schemas/retry-policy.schema.json`
+ * documents each member and its default.
  */
 export interface PolicyDocument {
   readonly preset?: PresetName;
@@ -74,22 +72,22 @@ export interface PolicyDocument {
   readonly non_retryable?: readonly string[];
 }
 
-/** The longest that `DelaySeconds` can be ("Amazon SQS message quotas"). */
+/** The longest `DelaySeconds` ("Amazon SQS message quotas"). */
 export const DELAY_SECONDS_MAX = 900;
-/** The longest that SQS hides a message, and the longest delay that is reached in hops. */
+/** The longest visibility timeout of SQS, and the longest delay in hops. */
 export const LONG_DELAY_SECONDS_MAX = 43_200;
 const DEFAULT_ATTEMPTS = 5;
 const DEFAULT_REDRIVES = 20;
-/** The policy's `circuit_breaker`, as far as delays follow from it. */
+/** Defaults of `circuit_breaker` that affect delays. */
 const DEFAULT_BREAKER = { probe_interval_seconds_max: 120, hold_seconds_max: 86_400 };
-/** Of the 900 s in which a held message is back after its target, so much is for receives, calls and sends. */
+/** Time for receives, calls and sends within the 900 s after which a held message is back once its target is. */
 const HOLD_SLACK_SECONDS = 30;
-/** The shortest hold, `hold` in the functions. */
+/** The shortest hold; `hold` in the functions. */
 const HOLD_SECONDS_MIN = 15;
-/** The first delay of a message that SQS moved; each further one is twice as long, up to {@link DELAY_SECONDS_MAX}. */
+/** The first delay of a message that SQS moved; it doubles with each redrive, up to {@link DELAY_SECONDS_MAX}. */
 const FIRST_REDRIVE_SECONDS = 5;
 
-/** As the functions have them: schemas/vectors/policies.json is read by the tests of both. */
+/** The same presets as in the functions; schemas/vectors/policies.json tests both. */
 const PRESETS = {
   durable_default: preset(5, 5, 60),
   durable_none: preset(0, 5, 60),
@@ -100,39 +98,42 @@ const PRESETS = {
 
 /** Retries that the policy allows. */
 export function maxAttempts({ preset, max_attempts }: PolicyDocument): number {
-  // A preset that there is not is reported elsewhere.
+  // The schema reports an unknown preset.
   return max_attempts ?? (preset === undefined ? undefined : PRESETS[preset]?.max_attempts) ?? DEFAULT_ATTEMPTS;
 }
 
-/** The longest delay before a retry, in seconds; 0 where there is no retry. */
+/** The longest delay before a retry, in seconds; 0 without retries. */
 export function longestDelaySeconds(policy: PolicyDocument): number {
   return Math.max(0, ...longestDelays(policy, maxAttempts(policy)));
 }
 
 /**
- * The longest that a message can be on its way by its delays before so many retries (all of them, unless said
- * otherwise), in seconds: every delay as long as its jitter lets it be, cut at `max_age_seconds`.
+ * The longest sum of the delays before this many retries (all by default), in seconds, with the most that jitter allows
+ * and limited by `max_age_seconds`.
  */
 export function worstCaseDelaySeconds(policy: PolicyDocument, retries = maxAttempts(policy)): number {
   const span = longestDelays(policy, Math.min(retries, maxAttempts(policy))).reduce((sum, delay) => sum + delay, 0);
   return Math.min(span, policy.max_age_seconds ?? Infinity);
 }
 
-/** {@link worstCaseDelaySeconds}, with a call that takes so long before each retry and after the last one. */
+/** {@link worstCaseDelaySeconds} plus a call of `callSeconds` before each retry and after the last one. */
 export function worstCaseSpanSeconds(policy: PolicyDocument, callSeconds: number): number {
   const calls = (maxAttempts(policy) + 1) * callSeconds;
   return Math.min(worstCaseDelaySeconds(policy) + calls, policy.max_age_seconds ?? Infinity);
 }
 
-/** The longest delay of a held message: it is done within 900 s of its target's return, one probe interval included. */
+/**
+ * The longest delay of a held message, in seconds: it is processed within 900 s of its target's return, with one probe
+ * interval.
+ */
 export function longestHoldSeconds({ circuit_breaker: breaker }: PolicyDocument): number {
   const { probe_interval_seconds_max } = { ...DEFAULT_BREAKER, ...(breaker || {}) };
   return DELAY_SECONDS_MAX - HOLD_SLACK_SECONDS - probe_interval_seconds_max;
 }
 
 /**
- * How much longer a message's way becomes, at worst, if its target is down: for as long as it may be held, and the end
- * of the last delay, which is never longer than what is left of that, or at least as long as the shortest hold.
+ * The most time that an outage of the target adds, in seconds: the longest hold, and the rest of the last delay, which
+ * may end after it by up to the shortest hold.
  */
 export function worstCaseHoldSeconds(policy: PolicyDocument, callSeconds: number): number {
   if (policy.circuit_breaker === false) {
@@ -140,16 +141,16 @@ export function worstCaseHoldSeconds(policy: PolicyDocument, callSeconds: number
   }
   const { hold_seconds_max: max } = { ...DEFAULT_BREAKER, ...policy.circuit_breaker };
   const longest = longestHoldSeconds(policy);
-  // The first one may be of any length. Each waits for an invocation, in which it is not called at last.
+  // The first hold may have any length. Each hold ends with an invocation.
   const holds = Math.ceil(max / longest) + 1;
-  // A hold that is paced waits as long as one `DelaySeconds` can be.
+  // A paced hold may take the longest `DelaySeconds`.
   const last = policy.max_redelivery_per_second === undefined ? HOLD_SECONDS_MIN : DELAY_SECONDS_MAX;
   return max + last + holds * callSeconds;
 }
 
 /**
- * How much longer it becomes, at worst, if our own function is broken: a message that nobody answered for is moved by SQS
- * after so long, and comes back after a delay, as often as the policy says.
+ * The most time that failures of our own function add, in seconds: SQS moves an unanswered message after
+ * `unansweredSeconds`, and it comes back after a delay, up to `max_redrives` times.
  */
 export function worstCaseRedriveSeconds(
   { max_redrives: redrives = DEFAULT_REDRIVES, max_redelivery_per_second: rate }: PolicyDocument,
@@ -160,7 +161,7 @@ export function worstCaseRedriveSeconds(
   return delays.reduce((sum, delay) => sum + delay, redrives * unansweredSeconds);
 }
 
-/** What counts here of a preset: its jitter only shrinks, so it makes no delay longer. */
+/** A preset without its jitter, which never lengthens a delay. */
 function preset(
   max_attempts: number,
   initial_delay_seconds: number,
@@ -174,7 +175,7 @@ function longestDelays(policy: PolicyDocument, retries: number): number[] {
   return Array.from({ length: retries }, (_, index) => longestDelayBefore(policy, index + 1));
 }
 
-/** Where many messages wait, a re-send that is paced waits as long as one `DelaySeconds` can be. */
+/** With pacing, a re-send may take the longest `DelaySeconds` if many messages wait. */
 function longestDelayBefore(policy: PolicyDocument, attempt: number): number {
   const own = ownDelayBefore(policy, attempt);
   return policy.max_redelivery_per_second === undefined ? own : Math.max(own, DELAY_SECONDS_MAX);
@@ -189,7 +190,7 @@ function ownDelayBefore({ preset, backoff: given, long_delays }: PolicyDocument,
     case 'exponential': {
       const cap = backoff.max_delay_seconds ?? DELAY_SECONDS_MAX;
       let base = backoff.initial_delay_seconds;
-      // As the functions do it, to the bit: a power may differ from repeated multiplication.
+      // Repeated multiplication, bit for bit as in the functions; a power may differ.
       for (let n = 1; n < attempt && base < cap; n += 1) {
         base *= backoff.rate ?? 2;
       }
@@ -205,7 +206,7 @@ function ownDelayBefore({ preset, backoff: given, long_delays }: PolicyDocument,
   }
 }
 
-/** The cap holds for the sum: near it the delay gives way, not the spread. */
+/** The longest delay with its jitter. The cap limits the sum: near it the delay shrinks, not the jitter. */
 function spread(delay: number, cap: number, jitter: Jitter | undefined): number {
   return typeof jitter === 'object' ? Math.min(delay, Math.max(cap - jitter.max_seconds, 0)) + jitter.max_seconds : delay;
 }

@@ -1,4 +1,4 @@
-/** A wrong prop; the message is one sentence for each, saying what to change. */
+/** Invalid props; the message has a sentence for each problem that says what to change. */
 export class RedeliverPropsError extends Error {
   constructor(problems: readonly string[]) {
     super(problems.join('\n'));

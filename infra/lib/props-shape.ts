@@ -5,35 +5,35 @@ import { Envelope, HandlerEvent, LogDetail, LogLevel } from './choices';
 import type { SourceQueueOptions } from './existing-queue';
 import { policy } from './policy-shape';
 import type { AlarmSetting, AsyncRetryProps, CommonProps, ProvisionedPollers, RedeliverProps, VpcPlacement } from './props';
-import { duration, flag, having, isPlain, listOf, made, members, needed, number, object, oneOf, type Shape, such, text } from './shape';
+import { duration, flag, fromFactory, isPlain, listOf, members, needed, number, object, oneOf, satisfying, type Shape, text, withMember } from './shape';
 import { Strategy } from './strategy/index';
 import type { GivenTarget } from './target';
 
-/** Each removal policy by its name. */
+/** Removal policies by name. */
 export const REMOVAL_POLICIES = { retain: RemovalPolicy.RETAIN, destroy: RemovalPolicy.DESTROY } as const;
 
-const key = having('keyArn', 'a KMS key');
-const lambdaFunction = having('functionArn', 'a Lambda function');
+const key = withMember('keyArn', 'a KMS key');
+const lambdaFunction = withMember('functionArn', 'a Lambda function');
 
 const COMMON = {
   stage: text,
   encryptionKey: key,
   removalPolicy: oneOf(Object.keys(REMOVAL_POLICIES)),
-  architecture: having('dockerPlatform', 'lambda.Architecture.ARM_64 or lambda.Architecture.X86_64'),
+  architecture: withMember('dockerPlatform', 'lambda.Architecture.ARM_64 or lambda.Architecture.X86_64'),
   bundles: text,
-  logRetention: such((value) => typeof value === 'number' && value in RetentionDays, 'one of RetentionDays'),
+  logRetention: satisfying((value) => typeof value === 'number' && value in RetentionDays, 'one of RetentionDays'),
   logDetail: oneOf(Object.values(LogDetail)),
   logLevel: oneOf(Object.values(LogLevel)),
   tracing: flag,
   logEncryptionKey: key,
-  alarmTopic: having('topicArn', 'an SNS topic'),
+  alarmTopic: withMember('topicArn', 'an SNS topic'),
   alarmSettings,
   innerReservedConcurrency: number,
 } satisfies Shape<CommonProps>;
 
-/** What {@link Target} makes, without its kind. */
+/** The members of each kind of {@link Target}. */
 const TARGETS = {
-  http: { url: needed(text), headersSecret: having('secretArn', 'a secret of Secrets Manager'), allowHttp: flag, timeout: duration },
+  http: { url: needed(text), headersSecret: withMember('secretArn', 'a secret of Secrets Manager'), allowHttp: flag, timeout: duration },
   lambda: { function: needed(lambdaFunction), timeout: duration },
   handler: { bundle: needed(text) },
   function: { function: needed(lambdaFunction), handlerEvent: oneOf(Object.values(HandlerEvent)) },
@@ -45,9 +45,9 @@ const POLLERS = { minimum: number, maximum: number } satisfies Shape<Provisioned
 const ALARM = { enabled: flag, threshold: number } satisfies Shape<AlarmSetting>;
 
 const VPC = {
-  vpc: needed(having('vpcId', 'a VPC')),
-  subnets: object, // The CDK's own.
-  securityGroups: listOf(having('securityGroupId', 'a security group'), 'a list of security groups'),
+  vpc: needed(withMember('vpcId', 'a VPC')),
+  subnets: object, // The CDK checks its members.
+  securityGroups: listOf(withMember('securityGroupId', 'a security group'), 'a list of security groups'),
 } satisfies Shape<VpcPlacement>;
 
 const ELSEWHERE = { queueArn: needed(text), encryptionKey: key } satisfies Shape<{ queueArn: string } & SourceQueueOptions>;
@@ -86,17 +86,17 @@ const ASYNC_RETRY = {
   prefix: text,
 } satisfies Shape<AsyncRetryProps>;
 
-/** What TypeScript would refuse in the props of `Redeliver`: tsx does not look, and JavaScript cannot. */
+/** Type errors in the props of `Redeliver`, which tsx and JavaScript do not check. */
 export function redeliverShapeProblems(props: unknown): string[] {
   return members(REDELIVER, 'Redeliver')(props, '');
 }
 
-/** The same of `AsyncRetry`. */
+/** Type errors in the props of `AsyncRetry`. */
 export function asyncRetryShapeProblems(props: unknown): string[] {
   return members(ASYNC_RETRY, 'AsyncRetry')(props, '');
 }
 
-/** By the alarms' names. */
+/** Checks the settings of each alarm. */
 function alarmSettings(value: unknown, name: string): string[] {
   return isPlain(value)
     ? Object.entries(value).flatMap(([alarm, setting]) => members(ALARM, 'alarmSettings')(setting, `${name}.${alarm}`))
@@ -104,16 +104,16 @@ function alarmSettings(value: unknown, name: string): string[] {
 }
 
 function target(value: unknown, name: string): string[] {
-  return made(Object.values(FACTORIES).map((factory) => `${factory}(…)`), (given: GivenTarget) => {
+  return fromFactory(Object.values(FACTORIES).map((factory) => `${factory}(…)`), (given: GivenTarget) => {
     const { kind, ...rest } = given;
     return members(TARGETS[kind], FACTORIES[kind])(rest, name);
   })(value, name);
 }
 
 function existingSourceQueue(value: unknown, name: string): string[] {
-  return made(['SourceQueue.fromQueue(…)', 'SourceQueue.fromArn(…)'], (given: unknown) =>
+  return fromFactory(['SourceQueue.fromQueue(…)', 'SourceQueue.fromArn(…)'], (given: unknown) =>
     isPlain(given)
       ? members(ELSEWHERE, 'SourceQueue.fromArn')(given, name)
-      : having('queueUrl', 'a queue, or use SourceQueue.fromArn')(given, name),
+      : withMember('queueUrl', 'a queue, or use SourceQueue.fromArn')(given, name),
   )(value, name);
 }

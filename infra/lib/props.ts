@@ -12,163 +12,175 @@ import type { Strategy } from './strategy/index';
 import type { Target } from './target';
 
 /**
- * A place in a VPC, for targets that can be reached only from there. It needs a way to SQS, too, and to Lambda for a Lambda
- * target or Secrets Manager for `headersSecret`: NAT, or an interface endpoint for each.
+ * A place in a VPC, for targets that are only reachable from there. The subnets also need access to SQS, to Lambda for
+ * a Lambda target, and to Secrets Manager for `headersSecret`: NAT, or an interface endpoint for each.
  */
 export interface VpcPlacement {
   /** The VPC. */
   readonly vpc: ec2.IVpc;
   /** Default: the VPC's private subnets. */
   readonly subnets?: ec2.SubnetSelection;
-  /** Default: a new group that allows all traffic out. */
+  /** Default: a new group that allows all outbound traffic. */
   readonly securityGroups?: ec2.ISecurityGroup[];
 }
 
-/** What to change about an alarm. */
+/** Changes to an alarm. */
 export interface AlarmSetting {
-  /** `false`: there is no such alarm. Default: true. */
+  /** `false` removes the alarm. Default: true. */
   readonly enabled?: boolean;
-  /** It goes off above this. Default: what docs/operate/alarms.md says. */
+  /** The alarm goes off above this. Default: see docs/operate/alarms.md. */
   readonly threshold?: number;
 }
 
 /**
- * Pollers that Lambda keeps for the source queue, and that are paid for by the hour. Each invokes up to ten times at the same time.
+ * Pollers that Lambda keeps ready for the source queue, billed by the hour. Each runs up to ten concurrent invocations.
  */
 export interface ProvisionedPollers {
-  /** The fewest, 2 to 200. Default: 2. */
+  /** The minimum, 2 to 200. Default: 2. */
   readonly minimum?: number;
-  /** The most, 2 to 2000. Default: 200. */
+  /** The maximum, 2 to 2000. Default: 200. */
   readonly maximum?: number;
 }
 
-/** What every construct here can be given. */
+/** Props of both constructs. */
 export interface CommonProps {
-  /** Second part of all names, so that several can live in one account. Default: `prod`. */
+  /** The second part of all names, so that several deployments fit into one account. Default: `prod`. */
   readonly stage?: string;
-  /** A key for the queues. Default: keys that SQS manages (SSE-SQS). */
+  /** The key that encrypts the queues. Default: keys managed by SQS (SSE-SQS). */
   readonly encryptionKey?: kms.IKey;
-  /** What happens to queues and logs when the stack is deleted: `RETAIN` or `DESTROY`. Default: they are kept. */
+  /** Keeps (`RETAIN`) or deletes (`DESTROY`) queues and logs with the stack. Default: keeps them. */
   readonly removalPolicy?: RemovalPolicy;
-  /** What the functions run on; the bundles must be built for it. Default: arm64. */
+  /** The functions' architecture; the bundles must be built for it. Default: arm64. */
   readonly architecture?: lambda.Architecture;
-  /** Where `cargo xtask bundle` has put the functions, a folder each. Default: what is inside of the package. */
+  /**
+   * The output directory of `cargo xtask bundle`, with a folder for each function. Default: the functions in the
+   * package.
+   */
   readonly bundles?: string;
-  /** How long logs are kept. Default: a month. */
+  /** The retention of logs. Default: a month. */
   readonly logRetention?: RetentionDays;
-  /** What the functions' logs tell of a batch. Default: `LogDetail.BATCHES`. */
+  /** The detail of the functions' logs. Default: `LogDetail.BATCHES`. */
   readonly logDetail?: LogDetail;
-  /** What the functions log at all; with `LogLevel.WARN` `logDetail` has no effect. Default: `LogLevel.INFO`. */
+  /** The level of the functions' logs; with `LogLevel.WARN`, `logDetail` has no effect. Default: `LogLevel.INFO`. */
   readonly logLevel?: LogLevel;
   /**
-   * Whether the functions send traces to X-Ray: a sample of one invocation a second, and 5 % of the rest. With much traffic
-   * traces are paid for more than the requests of retries. Default: true.
+   * The functions send traces to X-Ray, sampled at one invocation a second and 5 % of the rest. Under heavy traffic,
+   * traces cost more than the requests of retries. Default: true.
    */
   readonly tracing?: boolean;
   /**
-   * A key for the log groups. A key of the app gets what CloudWatch Logs needs; an imported one must allow it already. Default: keys of
-   * CloudWatch Logs.
+   * The key that encrypts the log groups. A key created in the app gets the policy that CloudWatch Logs needs; an
+   * imported key must already have it. Default: keys of CloudWatch Logs.
    */
   readonly logEncryptionKey?: kms.IKey;
-  /** Where alarms are sent. Default: they change their colour and tell nobody. */
+  /** The topic that alarms notify. Default: none; alarms only change state. */
   readonly alarmTopic?: sns.ITopic;
-  /** By the end of an alarm's name, such as `intermediate-dlq-backlog`: another threshold, or no such alarm. Default: all as they are. */
+  /** Changed or removed alarms, by the end of the alarm's name, such as `intermediate-dlq-backlog`. Default: none. */
   readonly alarmSettings?: { [name: string]: AlarmSetting };
   /**
-   * Concurrency of the account that is kept for each function that only sends on (all but the message-processor), at least 10: as many
-   * as are ever invoked at a time. Default: none is kept.
+   * Reserved concurrency of each function except the message-processor, at least 10: the most that are invoked at a
+   * time. Default: none.
    */
   readonly innerReservedConcurrency?: number;
 }
 
-/** What a retry orchestrator is made of. Only the target has no default. */
+/** Props of `Redeliver`. Only the target is required. */
 export interface RedeliverProps extends CommonProps {
-  /** What is called for every message. */
+  /** The target of every message. */
   readonly target: Target;
   /**
-   * When a failed message comes back, and when it is given up. Default: five retries, each after 0 s to 900 s, and an outage
-   * of the target spends none of them.
+   * The retry policy: when a failed message comes back, and when it is given up. Default: five retries, each after 0 s
+   * to 900 s; an outage of the target spends none of them.
    */
   readonly policy?: RetryPolicy;
-  /** What becomes of a message that failed. Default: `Strategy.DELAYED_RESEND`. */
+  /** The way that failed messages come back. Default: `Strategy.DELAYED_RESEND`. */
   readonly strategy?: Strategy;
-  /** The policy's `longDelays`: delays may reach 12 hours. Default: what the policy says, which is `false` by default. */
+  /** The policy's `longDelays`: delays may reach 12 hours. Default: the policy's value, or `false`. */
   readonly longDelays?: boolean;
-  /** The path of a JSON Schema (2020-12) for `data`. Default: any object. */
+  /** The path of a JSON Schema (2020-12) for `data`. Default: any object is valid. */
   readonly dataSchema?: string;
   /**
-   * Whether the source queue also takes messages that are no `{metadata, data}` envelope, of any producer and in any format.
+   * `Envelope.OPTIONAL` also accepts messages without a `{metadata, data}` envelope, from any producer in any format.
    * Default: `Envelope.REQUIRED`.
    */
   readonly envelope?: Envelope;
-  /** The message attribute that has the id of a message without an envelope. Default: none. */
+  /** The message attribute with the id of a message without an envelope. Default: none. */
   readonly messageIdAttribute?: string;
   /** The JSON Pointer to the id in the body of a message without an envelope, such as `/detail/id`. Default: none. */
   readonly messageIdPointer?: string;
   /**
-   * The path of a JSON Schema (2020-12) for the bodies of messages without an envelope, which are JSON then. Default: any
-   * bytes.
+   * The path of a JSON Schema (2020-12) for the bodies of messages without an envelope, which must then be JSON.
+   * Default: any bytes are valid.
    */
   readonly bodySchema?: string;
 
-  /** First part of all names. Default: `redeliver`. */
+  /** The first part of all names. Default: `redeliver`. */
   readonly prefix?: string;
 
-  /** Use this source queue. Default: a new one. */
+  /** An existing queue to use as the source queue. Default: a new queue. */
   readonly existingSourceQueue?: SourceQueue;
   /**
-   * How often a message may be received from the source queue before SQS moves it, 1 to 10. Default: 1. Not with strategy
-   * `visibility`, where each retry is a receive: there it is the policy's `maxAttempts` + 10.
+   * Receives of a message on the source queue before SQS moves it, 1 to 10. Default: 1. Cannot be set with strategy
+   * `visibility`, where each retry is a receive and the number is the policy's `maxAttempts` + 10.
    */
   readonly maxReceiveCount?: number;
-  /** How long the source queue keeps a message; an existing one may keep it longer. Default: 7 days. */
+  /** The source queue's retention; an existing queue may keep a longer one. Default: 7 days. */
   readonly sourceRetention?: Duration;
-  /** An existing queue may have a longer one. Default: six times the function's timeout, and `maxBatchingWindow`. */
+  /**
+   * The source queue's visibility timeout; an existing queue may keep a longer one. Default: six times the function's
+   * timeout plus `maxBatchingWindow`.
+   */
   readonly sourceVisibilityTimeout?: Duration;
 
-  /** Messages of one invocation of the message-processor, 1 to 10. Default: 10. */
+  /** Maximum number of messages in one invocation of the message-processor, 1 to 10. Default: 10. */
   readonly batchSize?: number;
   /**
-   * For how long Lambda waits for a batch of the source queue to fill, 0 s to 300 s. If few messages come at a time, that makes
-   * fewer and fuller invocations: fewer to pay for, with fewer lines of logs. Every message, and every retry, may be so much
-   * later. The default of `sourceVisibilityTimeout` grows with it; the other queues' readers never wait. Default: 0 s.
+   * The time that Lambda waits for a batch from the source queue to fill, 0 s to 300 s. With little traffic it makes
+   * fewer, fuller invocations, which saves invocations and log lines, but delays every message and every retry by up to
+   * that time. The default of `sourceVisibilityTimeout` includes it; the readers of the other queues never wait.
+   * Default: 0 s.
    */
   readonly maxBatchingWindow?: Duration;
-  /** Calls to the target at the same time within one invocation. Not with a function of your own. Default: 10. */
+  /** Concurrent calls to the target within one invocation. Cannot be set with your own function. Default: 10. */
   readonly maxConcurrentCalls?: number;
-  /** Invocations of the message-processor at the same time, 2 to 1000. Not with `provisionedPollers`. Default: 10. */
+  /**
+   * Concurrent invocations of the message-processor, 2 to 1000. Cannot be set with `provisionedPollers`. Default: 10.
+   */
   readonly maxConcurrency?: number;
   /**
-   * Pollers that are there before a burst of messages. They limit the invocations, ten each; `maxConcurrency` cannot. Default: Lambda's
-   * own, which it starts when they are needed.
+   * Pollers that are ready before a burst of messages. They replace `maxConcurrency` and run up to ten invocations
+   * each. Default: Lambda starts pollers on demand.
    */
   readonly provisionedPollers?: ProvisionedPollers;
   /**
-   * Concurrency of the account that is kept for the message-processor, at least `maxConcurrency`: what Lambda refuses to run for
-   * want of it spends one of the policy's `maxRedrives`, or an attempt with strategy `visibility`. Lambda leaves 100 of the
-   * account's unreserved. A function of your own says so itself. Default: none is kept.
+   * Reserved concurrency of the message-processor, at least `maxConcurrency`: a throttled message spends one of the
+   * policy's `maxRedrives`, or an attempt with strategy `visibility`. Lambda keeps 100 of the account's concurrency
+   * unreserved. For your own function, set it there. Default: none.
    */
   readonly reservedConcurrency?: number;
-  /** The message-processor's memory in MiB, 128 to 10240. A function of your own says so itself. Default: 256. */
+  /** The message-processor's memory in MiB, 128 to 10240. For your own function, set it there. Default: 256. */
   readonly memorySize?: number;
-  /** The message-processor's timeout. A function of your own says so itself. Default: 60 s. */
+  /** The message-processor's timeout. For your own function, set it there. Default: 60 s. */
   readonly timeout?: Duration;
-  /** Where the message-processor runs. A function of your own says so itself. Default: outside of any VPC. */
+  /** The VPC that the message-processor runs in. For your own function, set it there. Default: none. */
   readonly vpc?: VpcPlacement;
 }
 
-/** What retries of failed asynchronous invocations are made of. Only the functions have no default. */
+/** Props of `AsyncRetry`. Only the functions are required. */
 export interface AsyncRetryProps extends CommonProps {
   /**
-   * The functions whose failed asynchronous invocations are retried: created in the same stack, since their settings are
-   * changed. They get no built-in retries, the retry queue as their on-failure destination, and `recursiveLoop: ALLOW`.
+   * The functions whose failed asynchronous invocations are retried. They must be created in the same stack, since
+   * their settings change: no built-in retries, the retry queue as the on-failure destination, and `recursiveLoop:
+   * ALLOW`.
    */
   readonly functions: lambda.IFunction[];
   /**
-   * When a failed invocation comes back, and when it is given up. Default: after 0 s to 1 s, 2 s, 4 s and so on up to 12
-   * hours, for a day.
+   * The retry policy: when a failed invocation comes back, and when it is given up. Default: retries after 0 s to 1 s,
+   * 2 s, 4 s and so on up to 12 hours, for a day.
    */
   readonly policy?: RetryPolicy;
-  /** First part of all names: another one than that of a `Redeliver` of the account. Default: `redeliver-async`. */
+  /**
+   * The first part of all names; must differ from that of any `Redeliver` in the account. Default: `redeliver-async`.
+   */
   readonly prefix?: string;
 }

@@ -8,57 +8,63 @@ import type { Construct } from 'constructs';
 import type { Commons } from './commons';
 import { INNER_RETENTION, VISIBILITY_FACTOR } from './plan';
 
-/** Where messages go that were given up. */
+/** The queues of messages that were given up. */
 export interface DeadLetterQueues {
   readonly annotation: sqs.Queue;
   readonly finalDlq: sqs.Queue;
 }
 
-/** Of all functions but the message-processor: they only send to SQS, or invoke without waiting. */
+/** The timeout of all functions but the message-processor, which only send to SQS or invoke asynchronously. */
 export const INNER_TIMEOUT = Duration.seconds(30);
 
-/** "A broken deployment must not dead-letter everything within the hour": 100 receives × 180 s are five hours. */
+/**
+ * Receives on an inner queue: 100 × 180 s are five hours, so a broken deployment does not dead-letter everything at
+ * once.
+ */
 export const INNER_MAX_RECEIVE_COUNT = 100;
-/** A message that ten annotations could not handle goes to the final DLQ as it is. One that SQS moved brings its receives along. */
+/**
+ * Failed annotations before SQS moves a message to the final DLQ as it is, on top of the receives that a moved message
+ * brings along.
+ */
 const ANNOTATIONS = 10;
-/** What SQS allows at most; a re-send may be larger than the message was. */
+/** The maximum of SQS; a re-sent message may be larger than the original. */
 export const MESSAGE_BYTES_MAX = 1_048_576;
 
-/** Who may move messages into a queue, and after how many receives. */
-export interface Feeders {
+/** Queues that may move messages into a queue, and their `maxReceiveCount`. */
+export interface RedriveSource {
   readonly allow: sqs.RedriveAllowPolicy;
   readonly maxReceiveCount: number;
 }
 
-/** A queue of this name that only functions of ours read. */
-export function innerDlq(scope: Construct, queueName: string): Feeders {
-  return { allow: allowOnly(scope, queueName), maxReceiveCount: INNER_MAX_RECEIVE_COUNT };
+/** Redrives from the inner queue with this name. */
+export function redriveFromInnerQueue(scope: Construct, queueName: string): RedriveSource {
+  return { allow: allowRedriveFrom(scope, queueName), maxReceiveCount: INNER_MAX_RECEIVE_COUNT };
 }
 
-/** Creates the annotation queue, into which these queues may move messages, and the final DLQ. */
+/** Creates the annotation queue and the final DLQ. */
 export function createDeadLetterQueues(
   scope: Construct,
   plan: Commons,
   names: { readonly annotationQueue: string; readonly finalDlq: string },
   encryptionKey: kms.IKey | undefined,
-  feeders: Feeders,
+  redrive: RedriveSource,
 ): DeadLetterQueues {
   const finalDlq = new sqs.Queue(scope, 'FinalDlq', {
-    ...innerQueue(plan, encryptionKey),
+    ...innerQueueProps(plan, encryptionKey),
     queueName: names.finalDlq,
-    redriveAllowPolicy: allowOnly(scope, names.annotationQueue),
+    redriveAllowPolicy: allowRedriveFrom(scope, names.annotationQueue),
   });
   const annotation = new sqs.Queue(scope, 'AnnotationQueue', {
-    ...innerQueue(plan, encryptionKey),
+    ...innerQueueProps(plan, encryptionKey),
     queueName: names.annotationQueue,
-    deadLetterQueue: { queue: finalDlq, maxReceiveCount: feeders.maxReceiveCount + ANNOTATIONS },
-    redriveAllowPolicy: feeders.allow,
+    deadLetterQueue: { queue: finalDlq, maxReceiveCount: redrive.maxReceiveCount + ANNOTATIONS },
+    redriveAllowPolicy: redrive.allow,
   });
   return { annotation, finalDlq };
 }
 
-/** What all queues have in common. */
-export function anyQueue(plan: Commons, encryptionKey: kms.IKey | undefined): sqs.QueueProps {
+/** Props of every queue. */
+export function commonQueueProps(plan: Commons, encryptionKey: kms.IKey | undefined): sqs.QueueProps {
   return {
     enforceSSL: true,
     maxMessageSizeBytes: MESSAGE_BYTES_MAX,
@@ -69,18 +75,18 @@ export function anyQueue(plan: Commons, encryptionKey: kms.IKey | undefined): sq
   };
 }
 
-/** A queue that only functions of ours read. */
-export function innerQueue(plan: Commons, encryptionKey: kms.IKey | undefined): sqs.QueueProps {
+/** Props of a queue that only our functions read. */
+export function innerQueueProps(plan: Commons, encryptionKey: kms.IKey | undefined): sqs.QueueProps {
   return {
-    ...anyQueue(plan, encryptionKey),
+    ...commonQueueProps(plan, encryptionKey),
     retentionPeriod: INNER_RETENTION,
     visibilityTimeout: Duration.seconds(VISIBILITY_FACTOR * INNER_TIMEOUT.toSeconds()),
   };
 }
 
 /**
- * Denies SendMessage to all but these roles: what comes in by a send carries a `Failure` that is believed.
- * SQS's own redrive is not a send by anybody, so no policy stops it.
+ * Denies SendMessage to all but these functions' roles, since the `Failure` attribute of a sent message is trusted. It
+ * does not affect SQS's own redrive, which is not a send.
  */
 export function denyOtherSenders(queue: sqs.Queue, senders: readonly lambda.IFunction[]): void {
   queue.addToResourcePolicy(
@@ -95,8 +101,8 @@ export function denyOtherSenders(queue: sqs.Queue, senders: readonly lambda.IFun
   );
 }
 
-/** By a name and not by a reference: the other queue refers to this one, and that would be a cycle. */
-export function allowOnly(scope: Construct, queueName: string): sqs.RedriveAllowPolicy {
+/** Allows redrive from one queue only, by name: a reference would be a cycle, since that queue refers to this one. */
+export function allowRedriveFrom(scope: Construct, queueName: string): sqs.RedriveAllowPolicy {
   const queueArn = Stack.of(scope).formatArn({ service: 'sqs', resource: queueName, arnFormat: ArnFormat.NO_RESOURCE_NAME });
   return {
     redrivePermission: sqs.RedrivePermission.BY_QUEUE,

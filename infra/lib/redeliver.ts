@@ -6,35 +6,35 @@ import { Construct } from 'constructs';
 
 import { createAlarms } from './alarms';
 import { createDashboard } from './dashboard';
-import { setAttributes } from './existing-source-queue';
+import { setQueueAttributes } from './existing-source-queue';
 import { givenOf } from './given';
 import { addQueueUrls } from './outputs';
 import { planOf } from './planning';
 import type { RedeliverProps } from './props';
-import { ofThisStack, takeSource } from './source-queue';
+import { queueOfThisStack, registerSource } from './source-queue';
 import { STRATEGIES } from './strategy/index';
 
 /**
- * Delayed, jittered retries for the messages of an SQS queue, with every dead letter explained: four queues, three
- * functions, alarms and a dashboard. With strategy `visibility` three queues and two functions; with a function of your own
- * as target, that one takes the place of the first of three.
+ * Delayed, jittered retries for the messages of an SQS queue, with a reason on every dead letter: four queues, three
+ * functions, alarms and a dashboard. Strategy `visibility` needs three queues and two functions. With
+ * `Target.ownFunction`, your function replaces the message-processor.
  *
- * @throws an error named RedeliverPropsError if a prop is wrong, with a sentence for each that says what to change.
+ * @throws an error named RedeliverPropsError if props are invalid, with a sentence for each that says what to change.
  */
 export class Redeliver extends Construct {
-  /** Where producers send to. */
+  /** Producers send messages here. */
   readonly sourceQueue: sqs.IQueue;
-  /** What failed and waits for its next retry to be scheduled; with strategy `visibility` there is none. */
+  /** Failed messages whose retry is not scheduled yet; `undefined` with strategy `visibility`. */
   readonly intermediateDlq?: sqs.Queue;
-  /** What was given up and waits for its annotation. */
+  /** Messages that were given up and await annotation. */
   readonly annotationQueue: sqs.Queue;
-  /** What was given up, with the reason: for people. */
+  /** Messages that were given up, with the reason, for you to read. */
   readonly finalDlq: sqs.Queue;
-  /** Calls the target; with `Target.ownFunction` it is that function. */
+  /** Calls the target, or is your function with `Target.ownFunction`. */
   readonly messageProcessor: lambda.Function;
-  /** Schedules retries; with strategy `visibility` there is none. */
+  /** Schedules retries; `undefined` with strategy `visibility`. */
   readonly failedMessageProcessor?: lambda.Function;
-  /** Annotates what was given up. */
+  /** Adds the reason to messages that were given up. */
   readonly finalDlqAnnotator: lambda.Function;
   /** All alarms. */
   readonly alarms: cloudwatch.Alarm[];
@@ -44,12 +44,12 @@ export class Redeliver extends Construct {
     const given = givenOf(props);
     const plan = planOf(given, Stack.of(this));
     const loop = STRATEGIES[plan.strategy].create(this, given, plan);
-    if (given.existingSourceQueue && !ofThisStack(given.existingSourceQueue, Stack.of(this))) {
-      setAttributes(this, plan, loop);
+    if (given.existingSourceQueue && !queueOfThisStack(given.existingSourceQueue, Stack.of(this))) {
+      setQueueAttributes(this, plan, loop);
     }
     const alarms = createAlarms(this, given, plan, loop);
     createDashboard(this, plan, loop, alarms);
-    takeSource(this, loop.source);
+    registerSource(this, loop.source);
 
     this.sourceQueue = loop.source;
     this.intermediateDlq = loop.intermediateDlq;
@@ -61,7 +61,7 @@ export class Redeliver extends Construct {
     this.alarms = alarms;
   }
 
-  /** Adds the queues' URLs to the stack's outputs, for `redeliver … --stack`. Once in a stack. */
+  /** Adds the queues' URLs to the stack's outputs, for `redeliver … --stack`. At most once per stack. */
   public addOutputs(): void {
     addQueueUrls(this, {
       source: { queue: this.sourceQueue, description: 'Send messages here.' },

@@ -5,19 +5,19 @@ import type { Backoff } from './backoff';
 import type { Preset } from './choices';
 import { RedeliverPropsError } from './props-error';
 
-/** When a failed message comes back, and when it is given up. docs/policy.md says what each member means. */
+/** A retry policy: when a failed message comes back, and when it is given up (docs/policy.md). */
 export class RetryPolicy {
-  /** A policy by its members. */
+  /** A policy from its members. */
   public static of(options: RetryPolicyOptions): RetryPolicy {
     return new RetryPolicy({ options });
   }
 
-  /** The number of retries and the backoff of a preset. `maxAttempts` beside it counts. */
+  /** A policy with the number of retries and the backoff of a preset; `maxAttempts` overrides the preset's. */
   public static preset(preset: Preset, options?: RetryRules): RetryPolicy {
     return new RetryPolicy({ options: { ...options, preset } });
   }
 
-  /** The policy in a JSON file: the one that `redeliver simulate --policy` and `redeliver local --policy` read. */
+  /** A policy from a JSON file, as for `redeliver simulate --policy` and `redeliver local --policy`. */
   public static fromFile(path: string): RetryPolicy {
     try {
       return new RetryPolicy({ document: JSON.parse(readFileSync(path, 'utf8')) });
@@ -26,7 +26,7 @@ export class RetryPolicy {
     }
   }
 
-  /** What such a file has in it. */
+  /** A policy from the content of such a file. */
   public static fromJson(document: { [member: string]: any }): RetryPolicy {
     return new RetryPolicy({ document });
   }
@@ -39,44 +39,44 @@ export class RetryPolicy {
   }
 }
 
-/** What a policy can say in addition to its backoff. */
+/** The members of a policy without its backoff. */
 export interface RetryRules {
   /** Retries after the first processing, 0 to 1000. Default: 5, or the preset's. */
   readonly maxAttempts?: number;
   /** A message is given up if its next retry would come later than this after its first send. Default: no limit. */
   readonly maxAge?: Duration;
   /**
-   * Delays may reach 12 hours: the message waits on the intermediate DLQ in hops of 900 s. Default: false, so that no delay is longer
-   * than 900 s.
+   * Delays may reach 12 hours; the message waits on the intermediate DLQ in hops of 900 s. Default: false, which limits
+   * delays to 900 s.
    */
   readonly longDelays?: boolean;
-  /** About so many messages come back to the source queue in a second, at most. Default: no limit. */
+  /** The approximate maximum of messages per second that come back to the source queue. Default: no limit. */
   readonly maxRedeliveryPerSecond?: number;
   /** Further calls within the invocation when the target fails; they spend no attempt. Default: none. */
   readonly immediate?: Immediate;
   /**
-   * When calls stop because the target is down, so that an outage costs no attempts. Default: `CircuitBreaker.of({})`; with
-   * `Strategy.VISIBILITY` `CircuitBreaker.OFF`.
+   * Stops calls while the target is down, so that an outage spends no attempts. Default: `CircuitBreaker.of({})`, or
+   * `CircuitBreaker.OFF` with `Strategy.VISIBILITY`.
    */
   readonly circuitBreaker?: CircuitBreaker;
   /**
-   * How often a message comes back that SQS moved because nobody answered for it: a crash, a timeout, a throttle. These are no
-   * attempts. Default: 20.
+   * The most times that a message comes back after SQS moved it because of a crash, a timeout or a throttle. These
+   * spend no attempts. Default: 20.
    */
   readonly maxRedrives?: number;
-  /** Globs (`*` and `?`) on the error type: these are retried, all others are not. Default: all are. */
+  /** Globs (`*` and `?`) on the error type: only these are retried. Default: all are. */
   readonly retryable?: string[];
   /** Globs on the error type: these are never retried. Default: none. */
   readonly nonRetryable?: string[];
 }
 
-/** All that a policy can say. */
+/** The members of a policy. */
 export interface RetryPolicyOptions extends RetryRules {
-  /** When the next retry comes. Default: `Backoff.uniform()`, each after 0 s to 900 s. */
+  /** The delays before retries. Default: `Backoff.uniform()`, 0 s to 900 s each. */
   readonly backoff?: Backoff;
 }
 
-/** Calls within the invocation. */
+/** Immediate retries within the invocation. */
 export interface Immediate {
   /** Calls after the first one, 1 to 10. */
   readonly maxAttempts: number;
@@ -84,12 +84,12 @@ export interface Immediate {
   readonly delay: Duration;
 }
 
-/** Holds messages while the target is down. */
+/** Holds messages while the target is down. Names follow Resilience4j. */
 export class CircuitBreaker {
-  /** Every message is called, and an outage costs attempts. */
+  /** No circuit breaker: every message is tried, and an outage spends attempts. */
   public static readonly OFF = new CircuitBreaker(false);
 
-  /** When it opens, how the target is probed, and for how long messages are held. In the words of Resilience4j. */
+  /** A circuit breaker with these settings. */
   public static of(options: CircuitBreakerOptions): CircuitBreaker {
     return new CircuitBreaker({ ...options });
   }
@@ -102,24 +102,24 @@ export class CircuitBreaker {
   }
 }
 
-/** Of a circuit breaker. */
+/** Settings of a circuit breaker. */
 export interface CircuitBreakerOptions {
   /** It opens if at least this share of the calls within `window` met an outage, 0.01 to 1. Default: 0.8. */
   readonly failureRate?: number;
-  /** It does not open before so many calls within `window`, 1 to 1000. Default: 10. */
+  /** Calls within `window` before it can open, 1 to 1000. Default: 10. */
   readonly minimumCalls?: number;
-  /** The time before now whose calls count, at most an hour. Default: 30 s. */
+  /** Calls in this most recent time count, at most an hour. Default: 30 s. */
   readonly window?: Duration;
-  /** While it is open, the target is called once in this time, which doubles after each such call that fails. Default: 15 s. */
+  /** The time between probes of the target while it is open; doubles after each failed probe. Default: 15 s. */
   readonly probeInterval?: Duration;
-  /** The longest that `probeInterval` grows to, at most 600 s. Default: 120 s. */
+  /** The longest time between probes, at most 600 s. Default: 120 s. */
   readonly probeIntervalMax?: Duration;
   /**
-   * Globs on the error type: what is an outage. Default: `Http.*`, `HttpStatus.429`, `HttpStatus.5*`, `Lambda.*`,
+   * Globs on the error types that count as an outage. Default: `Http.*`, `HttpStatus.429`, `HttpStatus.5*`, `Lambda.*`,
    * `Sandbox.Timedout`, `Timeout`.
    */
   readonly opensOn?: string[];
-  /** A message is held for so long in all, a minute to 14 days. Default: a day. */
+  /** The longest total time that a message is held, a minute to 14 days. Default: a day. */
   readonly holdMax?: Duration;
 }
 

@@ -5,19 +5,19 @@ import { bytesInEnvironment } from './environment';
 import { POLICY_SCHEMA } from './package-files';
 import { DELAY_SECONDS_MAX, type PolicyDocument } from './policy';
 
-/** Of a function's environment, as Lambda measures it; the rest is for the other variables. */
+/** The policy's share of a function's environment, as Lambda measures it. */
 const POLICY_BYTES_MAX = 3 * 1024;
 
-/** 14 days ("Amazon SQS message quotas"). */
+/** The longest retention, 14 days ("Amazon SQS message quotas"). */
 const RETENTION_SECONDS_MAX = 1_209_600;
 
-/** What is wrong with a policy: what the functions would refuse when they start. */
+/** Problems of a policy: the same that the functions would refuse at start. */
 export function policyProblems(policy: PolicyDocument): string[] {
   const validate = (policySchema ??= compiled(readJson(POLICY_SCHEMA)));
   const bySchema = validate(policy) ? [] : violations(validate);
   const problems = [
     ...bySchema.map((violation) => `policy${sentence(violation)}`),
-    // What is wrong already is not said to contradict something.
+    // A member that violates the schema is reported once.
     ...contradictions(policy)
       .filter(([pointer]) => !bySchema.some(({ instancePath }) => instancePath === pointer))
       .map(([pointer, rule]) => `policy${pointer} ${rule}.`),
@@ -25,14 +25,14 @@ export function policyProblems(policy: PolicyDocument): string[] {
   const bytes = bytesInEnvironment(JSON.stringify(policy));
   if (bytes > POLICY_BYTES_MAX) {
     problems.push(
-      `policy has ${bytes} bytes as a variable, more than the ${POLICY_BYTES_MAX} that fit into a function's environment; ` +
+      `policy has ${bytes} bytes as an environment variable, more than the ${POLICY_BYTES_MAX} that fit into a function's environment; ` +
         'shorten its lists.',
     );
   }
   return problems;
 }
 
-/** What is wrong with a schema of the user's, which a prop names. */
+/** Problems of the user's schema that a prop names. */
 export function schemaProblems(prop: string, path: string): string[] {
   try {
     const schema = readJson(path);
@@ -46,7 +46,7 @@ export function schemaProblems(prop: string, path: string): string[] {
   }
 }
 
-/** Compiled by the first construct of an app: it takes longer than all else that a construct checks. */
+/** Compiled once per app: compiling takes longer than all other checks. */
 let policySchema: ValidateFunction | undefined;
 
 function compiled(schema: object | boolean): ValidateFunction {
@@ -57,20 +57,22 @@ function readJson(path: string | URL): object | boolean {
   return JSON.parse(readFileSync(path, 'utf8')) as object | boolean;
 }
 
-/** A JSON Pointer and what is wrong there. */
+/** A JSON Pointer and the problem there. */
 type Contradiction = readonly [pointer: string, rule: string];
 
-/** Rules between members, which the schema cannot say; the functions have the same (schemas/vectors/policies.json). */
+/**
+ * Rules between members that the schema cannot express; the functions have the same (schemas/vectors/policies.json).
+ */
 function contradictions(policy: any): Contradiction[] {
   const found: Contradiction[] = [];
   const backoff = policy?.backoff;
   if (policy?.preset !== undefined && backoff !== undefined) {
-    found.push(['/backoff', 'stands beside preset, which is a backoff: remove one of them']);
+    found.push(['/backoff', 'cannot be combined with preset, which sets a backoff: remove one of them']);
   }
   if (policy?.long_delays !== true) {
     found.push(...tooLong(policy));
   }
-  // Where an exponential backoff has no cap of its own, it is 900 s, also with long delays.
+  // The default cap of an exponential backoff is 900 s, also with long delays.
   const isDefault = policy?.long_delays === true && backoff?.kind === 'exponential';
   const max = backoff?.max_delay_seconds ?? (isDefault ? DELAY_SECONDS_MAX : undefined);
   if (backoff?.initial_delay_seconds > max) {
@@ -80,7 +82,7 @@ function contradictions(policy: any): Contradiction[] {
     found.push(['/backoff/jitter/max_seconds', 'is more than max_delay_seconds (900 unless set); lower it or raise the other']);
   }
   const { probe_interval_seconds: first, probe_interval_seconds_max: longest } = policy?.circuit_breaker || {};
-  // The culprit is a member that is written; of two that are, the first interval.
+  // Reports a member that the policy sets; if it sets both, the first interval.
   if (first > (longest ?? 120)) {
     const most = longest ?? '120, its default';
     found.push(['/circuit_breaker/probe_interval_seconds', `is ${first}, more than probe_interval_seconds_max (${most})`]);
@@ -90,13 +92,13 @@ function contradictions(policy: any): Contradiction[] {
   const [retryable, nonRetryable] = [policy?.retryable, policy?.non_retryable].map((list) => (Array.isArray(list) ? list : []));
   for (const [index, pattern] of (nonRetryable ?? []).entries()) {
     if (retryable?.includes(pattern)) {
-      found.push([`/non_retryable/${index}`, 'stands in retryable too; remove one of the two']);
+      found.push([`/non_retryable/${index}`, 'is also in retryable; remove one of the two']);
     }
   }
   return found;
 }
 
-/** What only hops can wait for. */
+/** Delays and ages that need `long_delays`. */
 function tooLong(policy: any): Contradiction[] {
   const backoff = policy?.backoff;
   const named = ['max_delay_seconds', 'initial_delay_seconds', 'offset_seconds', 'delay_seconds'];
@@ -116,20 +118,20 @@ function tooLong(policy: any): Contradiction[] {
   return found;
 }
 
-/** Without the branches that only say that something inside them is wrong. */
+/** The schema violations, without those that only repeat another. */
 function violations(validate: ValidateFunction): ErrorObject[] {
   const errors = (validate.errors ?? []).filter(({ keyword }) => keyword !== 'if');
-  // One for each place: the others follow from it.
+  // One for each pointer: the others follow from it.
   return errors.filter(
     ({ instancePath, keyword }, index) =>
       keyword === 'additionalProperties' || errors.findIndex((other) => other.instancePath === instancePath) === index,
   );
 }
 
-/** In better words than the library's. */
+/** Messages that replace the library's. */
 const RULES: Readonly<Record<string, (params: ErrorObject['params']) => string>> = {
   additionalProperties: ({ additionalProperty }) => `has the unknown member ${String(additionalProperty)}`,
-  // The schema has one constant, which is what is written instead of a circuit breaker's settings.
+  // The schema's only constant is `false`, which turns the circuit breaker off.
   const: ({ allowedValue }) => `must be an object, or ${JSON.stringify(allowedValue)}: {} turns it on with all defaults`,
 };
 

@@ -2,31 +2,31 @@ import { Construct } from 'constructs';
 
 import { nearest } from './nearest';
 
-/** What is wrong with a value, a sentence each, where it stands under this name. */
+/** Returns the problems of the value with this name, a sentence each. */
 export type Check = (value: unknown, name: string) => string[];
-/** Of a prop that must be there. */
+/** The check of a required prop. */
 export type Needed = Check & { readonly isNeeded: true };
-/** A check for each prop of a type: without one for each, or with one for what is none, it does not compile. */
+/** A check for each prop of a type: a missing or additional check does not compile. */
 export type Shape<T> = { readonly [K in keyof T]-?: undefined extends T[K] ? Check : Needed };
 
-/** An object with these members and no other. */
+/** Checks for an object with these members and no others. */
 export function members(shape: Record<string, Check>, owner: string): Check {
   return (value, name) => {
     if (!isPlain(value)) {
-      return [`${name || 'props'} is ${inWords(value)}; give ${signature(shape)}.`];
+      return [`${name || 'props'} is ${describeType(value)}; give ${signature(shape)}.`];
     }
     const path = (member: string): string => (name === '' ? member : `${name}.${member}`);
     const known = Object.keys(shape);
     const unknown = Object.keys(value).filter((member) => !known.includes(member));
-    const meant = unknown.map((member) => nearest(member, known));
+    const nearestKnown = unknown.map((member) => nearest(member, known));
     return [
       ...unknown.map((member, index) => {
-        const near = meant[index];
-        const instead = near === undefined ? `there are ${known.join(', ')}.` : `did you mean ${path(near)}?`;
-        return `${path(member)} is no prop of ${owner}; ${instead}`;
+        const near = nearestKnown[index];
+        const instead = near === undefined ? `the props are ${known.join(', ')}.` : `did you mean ${path(near)}?`;
+        return `${path(member)} is not a prop of ${owner}; ${instead}`;
       }),
       ...Object.entries(shape)
-        .filter(([member, check]) => value[member] !== undefined || ('isNeeded' in check && !meant.includes(member)))
+        .filter(([member, check]) => value[member] !== undefined || ('isNeeded' in check && !nearestKnown.includes(member)))
         .flatMap(([member, check]) => check(value[member], path(member))),
     ];
   };
@@ -36,49 +36,49 @@ export function needed(check: Check): Needed {
   return Object.assign(check.bind(undefined), { isNeeded: true as const });
 }
 
-export const text = such((value) => typeof value === 'string', 'a string');
-export const number = such((value) => typeof value === 'number', 'a number');
-export const flag = such((value) => typeof value === 'boolean', 'true or false');
-export const object = such(isPlain, 'an object');
-// By a member: an instance may be of another copy of the CDK.
-export const duration = having('toMilliseconds', 'a Duration');
+export const text = satisfying((value) => typeof value === 'string', 'a string');
+export const number = satisfying((value) => typeof value === 'number', 'a number');
+export const flag = satisfying((value) => typeof value === 'boolean', 'true or false');
+export const object = satisfying(isPlain, 'an object');
+// Recognized by a member, since the instance may come from another copy of the CDK.
+export const duration = withMember('toMilliseconds', 'a Duration');
 
-/** What a factory of a class of ours has made, by what was given to it. */
-export function made<G>(factories: readonly string[], check: (given: G, name: string) => string[]): Check {
+/** Checks for an instance from one of our factories, by the factory's arguments. */
+export function fromFactory<G>(factories: readonly string[], check: (given: G, name: string) => string[]): Check {
   return (value, name) =>
     typeof value === 'object' && value !== null && '_given' in value
       ? check(value._given as G, name)
-      : [`${name} is ${inWords(value)}; give ${alternatives(factories)}.`];
+      : [`${name} is ${describeType(value)}; give ${alternatives(factories)}.`];
 }
 
-/** One of these texts. */
+/** Checks for one of these strings. */
 export function oneOf(names: readonly string[]): Check {
   return (value, name) => {
-    const given = typeof value === 'string' ? `"${value}"` : inWords(value);
+    const given = typeof value === 'string' ? `"${value}"` : describeType(value);
     return names.some((choice) => choice === value) ? [] : [`${name} is ${given}; use ${alternatives(names)}.`];
   };
 }
 
 export function listOf(check: Check, wanted: string): Check {
   return (value, name) =>
-    Array.isArray(value) ? value.flatMap((item, index) => check(item, `${name}[${index}]`)) : [`${name} is ${inWords(value)}; give ${wanted}.`];
+    Array.isArray(value) ? value.flatMap((item, index) => check(item, `${name}[${index}]`)) : [`${name} is ${describeType(value)}; give ${wanted}.`];
 }
 
-export function having(member: string, wanted: string): Check {
-  return such((value) => typeof value === 'object' && value !== null && member in value, wanted);
+export function withMember(member: string, wanted: string): Check {
+  return satisfying((value) => typeof value === 'object' && value !== null && member in value, wanted);
 }
 
-export function such(is: (value: unknown) => boolean, wanted: string): Check {
-  return (value, name) => (is(value) ? [] : [`${name} is ${inWords(value)}; give ${wanted}.`]);
+export function satisfying(is: (value: unknown) => boolean, wanted: string): Check {
+  return (value, name) => (is(value) ? [] : [`${name} is ${describeType(value)}; give ${wanted}.`]);
 }
 
-/** An object of members, not one of the CDK's constructs. */
+/** True for an object that is neither a list nor a construct. */
 export function isPlain(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value) && !Construct.isConstruct(value);
 }
 
-/** What a value is, and never the value itself: it may be a secret. */
-export function inWords(value: unknown): string {
+/** The type of a value for error messages; never the value itself, which may be a secret. */
+export function describeType(value: unknown): string {
   if (value === undefined) {
     return 'missing';
   }
@@ -92,7 +92,7 @@ export function inWords(value: unknown): string {
   return `${type === 'object' ? 'an' : 'a'} ${type}`;
 }
 
-/** The members that a shape must have; if there is none, those that it may have. */
+/** The required members of a shape, or all members if none is required. */
 export function signature(shape: Record<string, Check>): string {
   const needed = Object.keys(shape).filter((member) => 'isNeeded' in (shape[member] as Check));
   return `{ ${(needed.length > 0 ? needed : Object.keys(shape)).join(', ')} }`;

@@ -4,11 +4,11 @@ import { propsOfContext } from './context';
 import { nameProblems, namesOf } from './names';
 import { Redeliver } from './redeliver';
 
-/** The app's one stack: an orchestrator made from the context values, with the queues' URLs as outputs. */
+/** The app's only stack: a `Redeliver` with props from the context values, and the queues' URLs as outputs. */
 export class RedeliverStack extends Stack {
   /**
-   * @param directory what paths among the context values are relative to.
-   * @throws RedeliverPropsError with all context values that are wrong.
+   * @param directory the base of relative paths in context values.
+   * @throws RedeliverPropsError with all invalid context values.
    */
   constructor(app: App, directory: string) {
     super(app, 'Redeliver', {
@@ -19,7 +19,7 @@ export class RedeliverStack extends Stack {
   }
 }
 
-/** As the construct names its queues: one stack for each prefix and stage. A wrong name is reported with all that is wrong. */
+/** The prefix of the queues' names, so one stack for each prefix and stage. The construct reports an invalid name. */
 function stackNameOf(app: App): string {
   const names = namesOf(app.node.tryGetContext('prefix') || undefined, app.node.tryGetContext('stage') || undefined);
   return nameProblems(names).length > 0 ? 'Redeliver' : names.prefix;

@@ -4,14 +4,14 @@ import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import type { Construct } from 'constructs';
 
 import { type Alarm, loopStopped } from './alarm';
-import { own } from './metrics';
+import { redeliverMetric } from './metrics';
 import type { Plan } from './plan';
 import type { Loop } from './strategy/definition';
 import { STRATEGIES } from './strategy/index';
 
 /**
- * Whether the message-processor has found its target down: one alert an outage. Its own metric says so, wherever the target
- * is and whatever it is.
+ * The alarm that the message-processor has found its target down, once per outage. It uses the function's own metric,
+ * so it works for any target in any place.
  */
 export function targetDown({ strategy, hasCircuitBreaker }: Plan, { messageProcessor }: Loop): Alarm[] {
   if (!hasCircuitBreaker) {
@@ -22,19 +22,19 @@ export function targetDown({ strategy, hasCircuitBreaker }: Plan, { messageProce
       name: 'target-down',
       description:
         'The target is down: it gets no calls, except a probe now and then. Look at it first; the log of the message-processor ' +
-        `has its last error in circuit_opened. ${STRATEGIES[strategy].heldCosts}`,
-      metric: own('CircuitOpen', messageProcessor, cloudwatch.Stats.MAXIMUM),
+        `has its last error in circuit_opened. ${STRATEGIES[strategy].holdAdvice}`,
+      metric: redeliverMetric('CircuitOpen', messageProcessor, cloudwatch.Stats.MAXIMUM),
       threshold: 0,
-      // If nothing new comes in, nobody says anything until the held messages are back: 900 s at most. What lies so far
-      // apart is never more than three periods apart.
-      over: 3,
+      // Without new messages there is no datapoint until held messages come back, after 900 s at most: up to three
+      // periods.
+      recoveryPeriods: 3,
     },
   ];
 }
 
 /**
- * Whether Lambda stops the loop at the target. An alarm sees metrics of its own account and region: for a function elsewhere
- * there is none, or it would watch whatever has the function's name here.
+ * The alarm that Lambda stopped the loop at the target. An alarm only sees metrics of its own account and region, so
+ * there is none for a function elsewhere: it would watch another function with the same name here.
  */
 export function targetLoop(scope: Construct, target: lambda.IFunction): Alarm[] {
   const { account, region } = Stack.of(scope);
@@ -44,12 +44,13 @@ export function targetLoop(scope: Construct, target: lambda.IFunction): Alarm[] 
   ].map(({ own, its }) => ({ own, its, result: Token.compareStrings(own, its) }));
   if (compared.some(({ result }) => result === TokenComparison.DIFFERENT)) {
     Annotations.of(scope).addInfo(
-      `target ${target.functionArn} is in another account or region, whose metrics no alarm of this stack can watch, so there is ` +
+      `target ${target.functionArn} is in another account or region, whose metrics alarms in this stack cannot watch, so there is ` +
         'no alarm target-loop-stopped: watch RecursiveInvocationsDropped where the function is.',
     );
     return [];
   }
-  // A stack without an env learns at the deployment where it is; a function whose ARN comes only then cannot be compared.
+  // The place of a stack without an env is known at deployment, so a condition compares it; ARNs with tokens cannot be
+  // compared.
   const open = compared.filter(({ its, result }) => result === TokenComparison.ONE_UNRESOLVED && !Token.isUnresolved(its));
   if (open.length === 0) {
     return [loopStopped('target', target)];

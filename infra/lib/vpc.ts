@@ -10,9 +10,9 @@ const NETWORK_INTERFACE_ACTIONS = [
 ];
 
 /**
- * Lets the Lambda service attach a function to a VPC, and forbids the function's own code to use the same permissions
- * ("Giving Lambda functions access to resources in an Amazon VPC", "Security best practices"). These actions know no
- * narrower resource when the interface does not exist yet.
+ * Lets the Lambda service attach a function to a VPC, but denies these permissions to the function's own code ("Giving
+ * Lambda functions access to resources in an Amazon VPC", "Security best practices"). The actions have no narrower
+ * resource, since the interface does not exist yet.
  */
 export function allowNetworkInterfaces(role: iam.Role, functionArn: string): void {
   role.addToPolicy(

@@ -1,22 +1,22 @@
 import { diffArrays } from 'diff';
 
-/** What a template is made of. */
+/** A JSON value of a template. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json };
 export type JsonObject = { readonly [name: string]: Json };
 
 const NO_VALUE: Json = { Ref: 'AWS::NoValue' };
 
-/** The parts of a template that depend on who is asked. */
+/** The parts of a template that differ between variants. */
 export interface Template {
   readonly Resources: JsonObject;
   readonly Outputs: JsonObject;
 }
 
 /**
- * One template that is the first one if a condition holds, and else the second one. Both are of one app, so that what
- * is the same has the same logical id.
+ * Merges two templates of one app into one that equals `on` if the condition holds and `off` otherwise. Entities are
+ * matched by logical id.
  *
- * @throws Error if a resource is another one in each of them.
+ * @throws Error if an entity differs in more than its values, or exists only in `off`.
  */
 export function mergeTemplates(condition: string, on: Template, off: Template): Template {
   return {
@@ -25,12 +25,12 @@ export function mergeTemplates(condition: string, on: Template, off: Template): 
   };
 }
 
-/** Resources or outputs: what is in one template alone gets a condition. */
+/** Merges resources or outputs; an entity that only `on` has gets the condition. */
 function mergeEntities(condition: string, on: JsonObject, off: JsonObject): JsonObject {
   const merged = keysOf(on, off).map((id): [string, Json] => {
     const [one, other] = [on[id], off[id]];
     if (one === undefined) {
-      throw new Error(`${id} is there only if ${condition} does not hold, for which there is no condition`);
+      throw new Error(`${id} exists only if ${condition} does not hold, which no condition expresses`);
     }
     if (other === undefined) {
       const only = objectOf(one);
@@ -41,7 +41,9 @@ function mergeEntities(condition: string, on: JsonObject, off: JsonObject): Json
   return Object.fromEntries(merged);
 }
 
-/** Of an entity only values may depend on a condition; what it waits for may be missing where it is not there. */
+/**
+ * Merges an entity, of which only values may depend on the condition; `DependsOn` may name entities with a condition.
+ */
 function mergeEntity(condition: string, id: string, on: JsonObject, off: JsonObject): JsonObject {
   const members = keysOf(on, off).map((member): [string, Json] => {
     const [one, other] = [on[member], off[member]];
@@ -65,14 +67,14 @@ function mergeValues(condition: string, on: Json, off: Json): Json {
   }
   const [joined, otherJoined] = [joinedOf(on), joinedOf(off)];
   if (joined && otherJoined) {
-    // All that is in one text alone is the empty text in the other.
+    // A part that one text lacks is empty there.
     const parts = aligned(joined, otherJoined).flatMap(({ on, off, isCommon }) =>
       isCommon ? on : [ifElse(condition, textOf(on), textOf(off))],
     );
     return { 'Fn::Join': ['', parts] };
   }
   if (isList(on) && isList(off)) {
-    return aligned(on, off).flatMap(({ on, off, isCommon }) => (isCommon ? on : inOneAlone(condition, on, off)));
+    return aligned(on, off).flatMap(({ on, off, isCommon }) => (isCommon ? on : mergePairs(condition, on, off)));
   }
   if (isPlain(on) && isPlain(off)) {
     return mergeMembers(condition, on, off);
@@ -88,8 +90,8 @@ function mergeMembers(condition: string, on: JsonObject, off: JsonObject): JsonO
   return Object.fromEntries(members);
 }
 
-/** The elements of a list: a pair that differs is one element, so that a changed statement stays one statement. */
-function inOneAlone(condition: string, on: readonly Json[], off: readonly Json[]): Json[] {
+/** Merges differing elements pairwise, so that a changed statement stays one statement. */
+function mergePairs(condition: string, on: readonly Json[], off: readonly Json[]): Json[] {
   return Array.from({ length: Math.max(on.length, off.length) }, (_, index) =>
     mergeValues(condition, on[index] ?? NO_VALUE, off[index] ?? NO_VALUE),
   );
@@ -102,11 +104,11 @@ function ifElse(condition: string, on: Json, off: Json): Json {
 interface Stretch {
   readonly on: Json[];
   readonly off: Json[];
-  /** Whether both have it. */
+  /** True if both lists have it. */
   readonly isCommon: boolean;
 }
 
-/** Two lists side by side: what is in both, and the stretches between. */
+/** Aligns two lists: common stretches, and the differing stretches between. */
 function aligned(on: readonly Json[], off: readonly Json[]): Stretch[] {
   const stretches: Stretch[] = [];
   for (const { value, added, removed } of diffArrays([...off], [...on], { comparator: equal })) {
@@ -122,7 +124,7 @@ function aligned(on: readonly Json[], off: readonly Json[]): Stretch[] {
   return stretches;
 }
 
-/** The parts of a text that is put together without anything between them. */
+/** The parts of a text joined without a separator. */
 function joinedOf(value: Json): readonly Json[] | undefined {
   const join = isObject(value) ? value['Fn::Join'] : undefined;
   return isList(join) && join[0] === '' && isList(join[1]) ? join[1] : undefined;
@@ -163,7 +165,7 @@ function isObject(value: Json): value is JsonObject {
   return typeof value === 'object' && value !== null && !isList(value);
 }
 
-/** An object of members, and none that CloudFormation takes for a value. */
+/** True for an object that is not an intrinsic function. */
 function isPlain(value: Json): value is JsonObject {
   return isObject(value) && !Object.keys(value).some((name) => name === 'Ref' || name.startsWith('Fn::'));
 }

@@ -4,26 +4,26 @@ import * as lambda from 'aws-cdk-lib/aws-lambda';
 import { Target } from '../lib/index';
 import { type Json, type JsonObject, mergeTemplates, type Template } from './merge';
 import { isGiven, PARAMETERS as SHARED } from './parameters';
-import { asFile, HEAD, madeOf, type Package, zipOf } from './template';
+import { asFile, constructTemplate, HEAD, type Package, zipOf } from './template';
 
-/** What whoever deploys the template says of the function, which is created elsewhere. */
+/** Parameters of the template for an existing function. */
 export const PARAMETERS = {
   Prefix: SHARED.Prefix,
   FunctionName: {
     Type: 'String',
     AllowedPattern: '[A-Za-z0-9_-]{1,64}',
-    Description: 'The function that handles the messages, of this account and region.',
+    Description: 'The function that handles the messages, in this account and region.',
   },
   RoleName: {
     Type: 'String',
     AllowedPattern: '[\\w+=,.@-]{1,64}',
-    Description: "The name of the function's role, which gets the rights on the queues.",
+    Description: "The name of the function's role, which gets permissions on the queues.",
   },
   RolePath: {
     Type: 'String',
     Default: '/',
     AllowedPattern: '/([!-~]+/)?',
-    Description: "The path of that role in its ARN: '/service-role/' if the console has created it.",
+    Description: "The path of that role in its ARN: '/service-role/' if the console created it.",
   },
   VisibilityTimeoutSeconds: {
     Type: 'Number',
@@ -36,33 +36,33 @@ export const PARAMETERS = {
     Type: 'String',
     Default: 'false',
     AllowedValues: ['true', 'false'],
-    Description: 'Whether the function gets messages: true once it has the layer and the variables of the outputs.',
+    Description: 'Set it to true once the function has the layer and the variables from the outputs; it then gets messages.',
   },
   Policy: SHARED.Policy,
   AlarmTopicArn: SHARED.AlarmTopicArn,
   MessageAgeAlarmSeconds: SHARED.MessageAgeAlarmSeconds,
 } satisfies JsonObject;
 
-/** What the resources depend on. */
+/** Conditions of the resources. */
 export const CONDITIONS: JsonObject = {
   TellsTopic: isGiven('AlarmTopicArn'),
   IsRead: { 'Fn::Equals': [{ Ref: 'ReadsQueue' }, 'true'] },
 };
 
-/** The function's place in the construct, until the parameters name the function itself. */
+/** The id of the construct's placeholder function, which the parameters replace. */
 const STAND_IN = 'OwnFunction';
-/** What the construct adds to the function. */
-const GIVEN_TO_IT = ['AWS::IAM::Policy', 'AWS::Lambda::EventSourceMapping'];
+/** Resource types that the construct adds to the function. */
+const ADDED_TYPES = ['AWS::IAM::Policy', 'AWS::Lambda::EventSourceMapping'];
 
-/** The template for a function of one's own as a file: it has all but the function. */
+/** The template file for an existing function, with everything but the function. */
 export function ownFunctionTemplateFile(from: Package): string {
   const { Resources, Outputs } = mergeTemplates('TellsTopic', ownFunctionTemplate(from, true), ownFunctionTemplate(from, false));
   return asFile({ ...HEAD, Parameters: PARAMETERS, Conditions: CONDITIONS, Resources, Outputs });
 }
 
-/** What the construct makes of a function in its stack, without the function, its role and its log group. */
+/** The construct's template for a function in its stack, without the function, its role and its log group. */
 export function ownFunctionTemplate(from: Package, tellsTopic: boolean): Template {
-  const made = madeOf(from, tellsTopic, (stack) => ({ target: Target.ownFunction(standIn(stack, from.architecture)) }));
+  const made = constructTemplate(from, tellsTopic, (stack) => ({ target: Target.ownFunction(standIn(stack, from.architecture)) }));
   const [functionId, own] = only(made, 'AWS::Lambda::Function');
   const [roleId] = only(made, 'AWS::IAM::Role');
   const [rightsId] = only(made, 'AWS::IAM::Policy');
@@ -80,7 +80,7 @@ export function ownFunctionTemplate(from: Package, tellsTopic: boolean): Templat
     return isObject(value) ? Object.fromEntries(Object.entries(value).map(([name, member]) => [name, elsewhere(member)])) : value;
   };
   const resources = Object.entries(made.Resources)
-    .filter(([id, resource]) => !id.startsWith(STAND_IN) || GIVEN_TO_IT.includes(String((resource as JsonObject)['Type'])))
+    .filter(([id, resource]) => !id.startsWith(STAND_IN) || ADDED_TYPES.includes(String((resource as JsonObject)['Type'])))
     .map(([id, resource]): [string, Json] => [id, withParameters(elsewhere(resource) as JsonObject, rightsId, from.architecture)]);
   const { RETRY_POLICY: policy = '', ...others } = ((own['Properties'] as JsonObject)['Environment'] as { Variables: JsonObject }).Variables;
   const [layerId] = only(made, 'AWS::Lambda::LayerVersion');
@@ -90,9 +90,8 @@ export function ownFunctionTemplate(from: Package, tellsTopic: boolean): Templat
       ...made.Outputs,
       LayerArn: { Description: "Add it to the function's layers.", Value: { Ref: layerId } },
       FunctionVariables: {
-        Description: "Add them to the function's environment. Each is NAME=VALUE on a line; the policy, which comes last, may have more.",
-        // It refers to queues and to the parameter alone.
-        Value: { 'Fn::Join': ['\n', Object.entries({ ...others, RETRY_POLICY: policy }).map(([name, value]) => line(name, value))] },
+        Description: "Add them to the function's environment. Each line is NAME=VALUE; the policy comes last and may span lines.",
+        Value: { 'Fn::Join': ['\n', Object.entries({ ...others, RETRY_POLICY: policy }).map(([name, value]) => variableLine(name, value))] },
       },
     },
   };
@@ -108,12 +107,12 @@ function standIn(stack: Stack, architecture: lambda.Architecture): lambda.Functi
   });
 }
 
-/** The resource of a type that is the stand-in's, or the only one. */
+/** The only resource of a type, or the one that belongs to the stand-in. */
 function only({ Resources }: Template, type: string): [string, JsonObject] {
   const all = Object.entries(Resources).filter((entry): entry is [string, JsonObject] => (entry[1] as JsonObject)['Type'] === type);
   const found = all.length === 1 ? all : all.filter(([id]) => id.startsWith(STAND_IN));
   if (found.length !== 1 || found[0] === undefined) {
-    throw new Error(`${found.length} resources of type ${type} are the stand-in's`);
+    throw new Error(`${found.length} resources of type ${type} belong to the stand-in; expected one`);
   }
   return found[0];
 }
@@ -122,15 +121,15 @@ function withParameters(resource: JsonObject, rightsId: string, architecture: la
   const properties = resource['Properties'] as JsonObject;
   const { Type } = resource;
   if (Type === 'AWS::IAM::Policy' && JSON.stringify(properties['Roles']) === '[{"Ref":"RoleName"}]') {
-    // Functions that share a role have a stack each.
+    // Functions that share a role have one stack each.
     return { ...resource, Properties: { ...properties, PolicyName: { 'Fn::Sub': '${Prefix}-messages' } } };
   }
   if (Type === 'AWS::Lambda::LayerVersion') {
-    // The function keeps a version until somebody gives it the next one.
+    // The function uses the old version until it is given the new one.
     return { ...resource, DeletionPolicy: 'Retain', UpdateReplacePolicy: 'Retain', Properties: { ...properties, Content: zipOf('layer', architecture) } };
   }
   if (Type === 'AWS::Lambda::EventSourceMapping' && JSON.stringify(properties['FunctionName']) === '{"Ref":"FunctionName"}') {
-    // Lambda looks for the rights when the mapping is created.
+    // Lambda checks the permissions when the mapping is created.
     return { ...resource, DependsOn: [rightsId], Properties: { ...properties, Enabled: { 'Fn::If': ['IsRead', true, false] } } };
   }
   if (Type === 'AWS::SQS::Queue' && JSON.stringify(properties['QueueName'])?.includes('-source')) {
@@ -139,8 +138,8 @@ function withParameters(resource: JsonObject, rightsId: string, architecture: la
   return resource;
 }
 
-/** `NAME=VALUE`. */
-function line(name: string, value: Json): Json {
+/** A line `NAME=VALUE`. */
+function variableLine(name: string, value: Json): Json {
   return typeof value === 'string' ? `${name}=${value}` : { 'Fn::Join': ['', [`${name}=`, value]] };
 }
 

@@ -1,68 +1,68 @@
 import type { JsonObject } from './merge';
 
-/** Stands for the parameter `Prefix` while the construct makes names of it, whose length and characters it checks. */
+/** A placeholder for the parameter `Prefix` that passes the construct's checks of names. */
 export const PREFIX = 'prefix-of-the-template';
 
-/** Room for the longest name, of a function: 64 characters ("CreateFunction"). */
+/** Limited by the longest function name: 64 characters ("CreateFunction"). */
 const PREFIX_CHARACTERS_MAX = 64 - '-failed-message-processor'.length;
 
-/** What whoever deploys the template says. */
+/** The template's parameters. */
 export const PARAMETERS = {
   Prefix: {
     Type: 'String',
     Default: 'redeliver',
     AllowedPattern: '[A-Za-z][A-Za-z0-9-]*',
     MaxLength: PREFIX_CHARACTERS_MAX,
-    Description: 'First part of the names of all queues, functions and alarms: one deployment for each.',
+    Description: 'The first part of the names of all queues, functions and alarms; unique for each deployment.',
   },
   TargetUrl: {
     Type: 'String',
     Default: '',
     // Loopback is for emulators.
     AllowedPattern: '(https://[^@#\\s]+|http://127\\.0\\.0\\.1:\\d+/[^@#\\s]*)?',
-    Description: 'The https:// URL that each message is POSTed to. This, or TargetFunctionArn.',
+    Description: 'The https:// URL that each message is POSTed to. Give this or TargetFunctionArn.',
   },
   TargetFunctionArn: {
     Type: 'String',
     Default: '',
     AllowedPattern: '(arn:[^:]+:lambda:[^:]+:\\d{12}:function:[^:]+(:[^:]+)?)?',
-    Description: 'The ARN of the Lambda function that is called for each message. This, or TargetUrl.',
+    Description: 'The ARN of the Lambda function that is called for each message. Give this or TargetUrl.',
   },
   HeadersSecretArn: {
     Type: 'String',
     Default: '',
     AllowedPattern: '(arn:[^:]+:secretsmanager:[^:]+:\\d{12}:secret:.+-[A-Za-z0-9]{6})?',
-    Description: "The whole ARN of a secret: a JSON object of headers that TargetUrl is called with. '': none.",
+    Description: "The complete ARN of a secret with a JSON object of headers for TargetUrl. '': none.",
   },
   Policy: {
     Type: 'String',
     Default: '{}',
-    // A file ends with a line's end.
+    // A file ends with a line break.
     AllowedPattern: '\\s*\\{[\\s\\S]*\\}\\s*',
     MaxLength: 2048,
-    Description: 'The retry policy as JSON. A wrong one stops the functions: first `redeliver check --policy FILE`.',
+    Description: 'The retry policy as JSON. An invalid one stops the functions: run `redeliver check --policy FILE` first.',
   },
   Strategy: {
     Type: 'String',
     Default: 'delayed-resend',
     AllowedValues: ['delayed-resend', 'direct-resend'],
-    Description: 'Who sends a failed message again: a function of its own, or the one that calls, at half the price.',
+    Description: 'delayed-resend: a separate function re-sends failed messages. direct-resend: the message-processor does, at half the cost.',
   },
   AlarmTopicArn: {
     Type: 'String',
     Default: '',
     AllowedPattern: '(arn:[^:]+:sns:[^:]+:\\d{12}:[^:]+)?',
-    Description: "The SNS topic of this region that alarms tell. '': they change their colour and tell nobody.",
+    Description: "The SNS topic in this region that alarms notify. '': none; alarms only change state.",
   },
   MessageAgeAlarmSeconds: {
     Type: 'Number',
     Default: 483_840,
     MinValue: 60,
-    Description: 'A message older than this is an alarm. 80 % of 7 days; raise it if retries take longer.',
+    Description: 'The message age that raises an alarm. Default: 80 % of 7 days; raise it if retries take longer.',
   },
 } satisfies JsonObject;
 
-/** What the parameters must be together. */
+/** Rules between the parameters. */
 export const RULES = {
   OneTarget: {
     Assertions: [
@@ -73,7 +73,7 @@ export const RULES = {
             { 'Fn::And': [isEmpty('TargetUrl'), isGiven('TargetFunctionArn')] },
           ],
         },
-        AssertDescription: 'Give TargetUrl or TargetFunctionArn, and not both.',
+        AssertDescription: 'Give either TargetUrl or TargetFunctionArn, not both.',
       },
     ],
   },
@@ -82,13 +82,13 @@ export const RULES = {
     Assertions: [
       {
         Assert: isEmpty('HeadersSecretArn'),
-        AssertDescription: 'Remove HeadersSecretArn: a function gets no headers.',
+        AssertDescription: 'Remove HeadersSecretArn: a Lambda function gets no headers.',
       },
     ],
   },
 };
 
-/** What the resources depend on. */
+/** Conditions of the resources. */
 export const CONDITIONS: JsonObject = {
   IsDirectResend: { 'Fn::Equals': [{ Ref: 'Strategy' }, 'direct-resend'] },
   CallsFunction: isGiven('TargetFunctionArn'),

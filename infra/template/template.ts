@@ -10,23 +10,23 @@ import { Redeliver, type RedeliverProps, RetryPolicy, Strategy, Target } from '.
 import { type Json, type JsonObject, mergeTemplates, type Template } from './merge';
 import { CONDITIONS, PARAMETERS, PREFIX, RULES } from './parameters';
 
-/** What a condition of the template decides. */
+/** A combination of the template's conditions. */
 export interface Variant {
   readonly strategy: Strategy;
   readonly target: 'url' | 'url-with-headers' | 'function';
   readonly tellsTopic: boolean;
 }
 
-/** What the template is made from. */
+/** The functions that the template deploys. */
 export interface Package {
   readonly architecture: lambda.Architecture;
-  /** As in the construct. */
+  /** The construct's `bundles`. */
   readonly bundles?: string;
 }
 
 /**
- * A policy that asks for every right that a policy can ask for, so that whatever is given at the deployment works. It
- * takes nothing away: what is not used does nothing.
+ * A policy that needs every permission that any policy may need, since the actual policy is only known at deployment.
+ * Unused permissions do no harm.
  */
 const ANY_POLICY = { longDelays: true, maxRedeliveryPerSecond: 1 };
 
@@ -37,29 +37,29 @@ export function templateFile(from: Package): string {
 
 /** A template as a file. */
 export function asFile(template: JsonObject): string {
-  // As CloudFormation reads it ("CloudFormation template format"): YAML 1.1, without aliases.
+  // CloudFormation reads YAML 1.1 without aliases ("CloudFormation template format").
   const asRead = { version: '1.1', aliasDuplicateObjects: false } as const;
   const yaml = stringify(template, { ...asRead, lineWidth: 120 });
   return `# Generated from the construct; docs/template.md says how to deploy it.\n${yaml}`;
 }
 
-/** The template of all variants: what they do not have in common depends on conditions. */
+/** The template of all variants, whose differences depend on conditions. */
 function redeliverTemplate(from: Package): JsonObject {
-  const { Resources, Outputs } = ofAllVariants((variant) => variantTemplate(from, variant));
+  const { Resources, Outputs } = mergeVariants((variant) => variantTemplate(from, variant));
   return { ...HEAD, Parameters: PARAMETERS, Rules: RULES, Conditions: CONDITIONS, Resources, Outputs };
 }
 
-/** What each template begins with. */
+/** The head of each template. */
 export const HEAD: JsonObject = {
   AWSTemplateFormatVersion: '2010-09-09',
   Description: 'redeliver: delayed, jittered retries for SQS and Lambda',
-  // W3002: the package command puts the zips into a bucket, and their places there in the place of their names.
+  // W3002: the package command uploads the zips to a bucket and replaces their names by their places there.
   // W3005: the CDK also writes dependencies that a reference implies.
   Metadata: { 'cfn-lint': { config: { ignore_checks: ['W3002', 'W3005'] } } },
 };
 
-/** One template of what `make` makes of each variant. */
-export function ofAllVariants(make: (variant: Variant) => Template): Template {
+/** Merges the templates that `make` returns for all variants. */
+export function mergeVariants(make: (variant: Variant) => Template): Template {
   const forTopic = (strategy: Strategy, target: Variant['target']): Template =>
     mergeTemplates(
       'TellsTopic',
@@ -73,16 +73,16 @@ export function ofAllVariants(make: (variant: Variant) => Template): Template {
   return mergeTemplates('IsDirectResend', forTarget(Strategy.DIRECT_RESEND), forTarget(Strategy.DELAYED_RESEND));
 }
 
-/** What the construct makes of one variant, with the template's parameters in it. */
+/** The construct's template for one variant, with parameters. */
 export function variantTemplate(from: Package, { strategy, target, tellsTopic }: Variant): Template {
-  return madeOf(from, tellsTopic, (stack) => ({ target: targetOf(stack, target), strategy }));
+  return constructTemplate(from, tellsTopic, (stack) => ({ target: targetOf(stack, target), strategy }));
 }
 
-/** What the construct makes of some props, with the template's parameters in it. */
-export function madeOf(from: Package, tellsTopic: boolean, propsOf: (stack: Stack) => RedeliverProps): Template {
+/** The construct's template for these props, with parameters. */
+export function constructTemplate(from: Package, tellsTopic: boolean, propsOf: (stack: Stack) => RedeliverProps): Template {
   const app = new App({ context: cdkContext() });
   const stack = new Stack(app, 'Redeliver');
-  const reason = 'HeadersSecretArn is the name of a secret, and no secret.';
+  const reason = 'HeadersSecretArn is the ARN of a secret, not a secret.';
   Validations.of(stack).acknowledge({ id: 'CloudFormation-Validate::W2509', reason });
   const [prefix = '', ...stage] = PREFIX.split('-');
   const redeliver = new Redeliver(stack, 'Redeliver', {
@@ -98,7 +98,7 @@ export function madeOf(from: Package, tellsTopic: boolean, propsOf: (stack: Stac
   const made: Record<keyof Template, Record<string, JsonObject>> = app.synth().getStackByName('Redeliver').template;
   const resources = Object.entries(made.Resources).map(([id, resource]) => [
     id,
-    substituted(withParameters(resource, from.architecture)),
+    withPrefixParameter(withParameters(resource, from.architecture)),
   ]);
   return { Resources: Object.fromEntries(resources), Outputs: made.Outputs };
 }
@@ -119,7 +119,7 @@ function targetOf(stack: Stack, target: Variant['target']): Target {
   }
 }
 
-/** With parameters for what the construct takes as a value, not as a reference. */
+/** Replaces literals that the construct needs by parameters. */
 function withParameters(resource: JsonObject, architecture: lambda.Architecture): JsonObject {
   const properties = resource['Properties'] as JsonObject;
   switch (resource['Type']) {
@@ -139,14 +139,14 @@ function functionParameters(properties: JsonObject, architecture: lambda.Archite
   return { Code: zipOf(String(properties['Handler']), architecture), Environment: { Variables: { ...Variables, ...policy } } };
 }
 
-/** The zip beside the template, as `cargo xtask dist functions` names it. */
+/** The name of the zip next to the template, from `cargo xtask dist functions`. */
 export function zipOf(name: string, architecture: lambda.Architecture): string {
   return `redeliver-${name}-${architecture.name.replace('_', '-')}.zip`;
 }
 
-/** The construct's sentences name the values that it knows. */
+/** Replaces literal values in an alarm's threshold and description. */
 function alarmParameters({ MetricName, AlarmName, AlarmDescription }: JsonObject): JsonObject {
-  // The annotator's is about another queue's retention.
+  // The annotator's threshold follows from another queue's retention.
   if (MetricName === 'MessageAgeSeconds' && !String(AlarmName).includes('annotator')) {
     return {
       Threshold: { Ref: 'MessageAgeAlarmSeconds' },
@@ -158,19 +158,19 @@ function alarmParameters({ MetricName, AlarmName, AlarmDescription }: JsonObject
   return { AlarmDescription: String(AlarmDescription).replace(rate, 'max_redelivery_per_second') };
 }
 
-/** With the parameter in the place of what has stood for it. */
-function substituted(value: Json): Json {
+/** Replaces the placeholder by the parameter `Prefix`. */
+function withPrefixParameter(value: Json): Json {
   if (typeof value === 'string') {
     return value.includes(PREFIX) ? { 'Fn::Sub': inText(value.replaceAll('${', '${!')) } : value;
   }
   if (Array.isArray(value)) {
-    return value.map(substituted);
+    return value.map(withPrefixParameter);
   }
   if (typeof value !== 'object' || value === null) {
     return value;
   }
   const members = Object.entries(value).map(([name, member]): [string, Json] =>
-    name === 'Fn::Sub' && typeof member === 'string' ? [name, inText(member)] : [name, substituted(member)],
+    name === 'Fn::Sub' && typeof member === 'string' ? [name, inText(member)] : [name, withPrefixParameter(member)],
   );
   return Object.fromEntries(members);
 }

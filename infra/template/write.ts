@@ -1,4 +1,4 @@
-// Writes the templates of the bundles in target/lambda: write.ts ARCHITECTURE FILE FILE-FOR-A-FUNCTION-OF-ONES-OWN
+// Writes the templates for the bundles in target/lambda: write.ts ARCHITECTURE FILE OWN-FUNCTION-FILE
 
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 import { writeFileSync } from 'node:fs';
@@ -8,7 +8,7 @@ import { templateFile } from './template';
 
 const [name, file, ownFunctionFile] = process.argv.slice(2);
 if (file === undefined || ownFunctionFile === undefined) {
-  throw new Error('usage: write.ts arm64|x86-64 FILE FILE');
+  throw new Error('usage: write.ts arm64|x86-64 FILE OWN-FUNCTION-FILE');
 }
 const architecture = name === 'x86-64' ? lambda.Architecture.X86_64 : lambda.Architecture.ARM_64;
 writeFileSync(file, templateFile({ architecture }));

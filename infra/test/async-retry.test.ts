@@ -22,7 +22,7 @@ interface Made {
   readonly retries: AsyncRetry;
 }
 
-/** A stack with two functions of a user and their retries. */
+/** A stack with two user functions and their retries. */
 function made(props: (stack: Stack) => Partial<AsyncRetryProps> = () => ({})): Made {
   const stack = new Stack(new App({ context: cdkJson().context }), 'Test');
   const functions = [userFunction(stack, 'Report'), userFunction(stack, 'Invoice')];
@@ -146,7 +146,7 @@ describe('the retries of asynchronous invocations', () => {
       return [Queues[0], denial.Condition.ArnNotEquals['aws:PrincipalArn']];
     });
     assert.deepEqual(Object.fromEntries(told), {
-      // A destination record is sent with the role of the function that failed.
+      // Lambda sends a destination record with the role of the function that failed.
       '{RetryQueue}': ['{AsyncRetryHandlerRole.Arn}', '{ReportServiceRole.Arn}', '{InvoiceServiceRole.Arn}'],
       '{AnnotationQueue}': ['{AsyncRetryHandlerRole.Arn}'],
       '{FinalDlq}': ['{FinalDlqAnnotatorRole.Arn}'],
@@ -229,16 +229,16 @@ describe('what cannot be retried fails the synth with one sentence', () => {
   const arn = 'arn:aws:lambda:eu-west-1:111122223333:function:report';
   const own = (props: Partial<lambda.FunctionProps>) => (stack: Stack): Partial<AsyncRetryProps> => ({ functions: [userFunction(stack, 'Own', props)] });
   const cases: [string, (stack: Stack) => Partial<AsyncRetryProps>, string][] = [
-    ['no function', () => ({ functions: [] }), 'functions is empty; name the functions whose failed asynchronous invocations are to be retried.'],
+    ['no function', () => ({ functions: [] }), 'functions is empty; list the functions whose failed asynchronous invocations are retried.'],
     [
       'an imported function',
       (stack) => ({ functions: [lambda.Function.fromFunctionArn(stack, 'Imported', arn)] }),
-      'functions[0] (Test/Imported) is imported, so that neither its recursiveLoop nor its on-failure destination can be set; create it in this stack.',
+      'functions[0] (Test/Imported) is imported, so neither its recursiveLoop nor its on-failure destination can be set; create it in this stack.',
     ],
     [
       'a function of another stack',
       (stack) => ({ functions: [userFunction(new Stack(stack.node.root as App, 'Other'), 'Report')] }),
-      'functions[0] (Other/Report) is in another stack (Other), but its settings are changed; put AsyncRetry into that one.',
+      'functions[0] (Other/Report) is in another stack (Other), but AsyncRetry changes its settings; create AsyncRetry in that stack.',
     ],
     [
       'an alias',
@@ -253,12 +253,12 @@ describe('what cannot be retried fails the synth with one sentence', () => {
     [
       'a function with a dead-letter queue',
       (stack) => own({ deadLetterQueue: new sqs.Queue(stack, 'Dead') })(stack),
-      'functions[0] (Test/Own) has a dead-letter queue, which would get each failed attempt; remove it: what is given up is in the final DLQ.',
+      'functions[0] (Test/Own) has a dead-letter queue, which would get every failed attempt; remove it: invocations that are given up go to the final DLQ.',
     ],
     [
       'a function whose loop is to be stopped',
       own({ recursiveLoop: lambda.RecursiveLoop.TERMINATE }),
-      'functions[0] (Test/Own) sets recursiveLoop to Terminate, with which Lambda drops its retries after some 16; remove it.',
+      'functions[0] (Test/Own) sets recursiveLoop to Terminate, so Lambda would drop its retries after about 16; remove it.',
     ],
     [
       'one function twice',
@@ -266,7 +266,7 @@ describe('what cannot be retried fails the synth with one sentence', () => {
         const one = userFunction(stack, 'Own');
         return { functions: [one, one] };
       },
-      'functions[1] (Test/Own) is functions[0] again; name it once.',
+      'functions[1] (Test/Own) is functions[0] again; list it once.',
     ],
     ['a wrong policy', () => ({ policy: RetryPolicy.fromJson({ max_attempts: -1 }) }), 'policy/max_attempts must be >= 0.'],
     [
@@ -277,33 +277,33 @@ describe('what cannot be retried fails the synth with one sentence', () => {
     [
       'immediate retries',
       () => ({ policy: RetryPolicy.fromJson({ immediate: { max_attempts: 1, delay_ms: 0 } }) }),
-      'policy/immediate is for calls that are waited for, and an asynchronous invocation is not; remove it.',
+      'policy/immediate does not apply to asynchronous invocations, whose result is not awaited; remove it.',
     ],
     [
       'a rate of re-sends',
       () => ({ policy: RetryPolicy.fromJson({ max_redelivery_per_second: 1 }) }),
-      'policy/max_redelivery_per_second is for messages that are sent to a source queue again; remove it.',
+      'policy/max_redelivery_per_second only applies to messages that are re-sent to a source queue; remove it.',
     ],
     [
       'a circuit breaker',
       () => ({ policy: RetryPolicy.fromJson({ circuit_breaker: {} }) }),
-      'policy/circuit_breaker is set, but Lambda has called the function before this one sees it: remove it.',
+      'policy/circuit_breaker does not apply to asynchronous invocations: Lambda makes the first call itself; remove it.',
     ],
-    ['redrives', () => ({ policy: RetryPolicy.fromJson({ max_redrives: 20 }) }), 'policy/max_redrives is for the strategies delayed-resend and direct-resend: remove it.'],
+    ['redrives', () => ({ policy: RetryPolicy.fromJson({ max_redrives: 20 }) }), 'policy/max_redrives only applies to the strategies delayed-resend and direct-resend: remove it.'],
     [
       'short delays without a backoff of its own',
       () => ({ policy: RetryPolicy.fromJson({ long_delays: false, max_attempts: 3 }) }),
-      "policy/long_delays is false, but AsyncRetry's own delays are up to 12 hours; give a backoff or a preset, too.",
+      "policy/long_delays is false, but AsyncRetry's default delays reach 12 hours; set a backoff or a preset, too.",
     ],
     [
       'more than the environment holds',
       (stack) => ({ functions: Array.from({ length: 29 }, (_, n) => userFunction(stack, `Own${n}`)), policy: RetryPolicy.fromJson({}) }),
-      "policy and functions may take 4112 bytes of the function's environment, which has 4096; shorten the policy's lists, or use two AsyncRetry with a part of the functions each.",
+      "policy and functions may take 4112 bytes of the function's environment, which holds 4096; shorten the policy's lists, or split the functions between two AsyncRetry constructs.",
     ],
     [
       'more functions than the environment holds, without a policy',
       (stack) => ({ functions: Array.from({ length: 29 }, (_, n) => userFunction(stack, `Own${n}`)) }),
-      "policy and functions may take 4112 bytes of the function's environment, which has 4096; shorten the policy's lists, or use two AsyncRetry with a part of the functions each.",
+      "policy and functions may take 4112 bytes of the function's environment, which holds 4096; shorten the policy's lists, or split the functions between two AsyncRetry constructs.",
     ],
     [
       'long delays where long_delays is false',
@@ -324,11 +324,11 @@ describe('what cannot be retried fails the synth with one sentence', () => {
 
   test('what is right', () => {
     const right: ((stack: Stack) => Partial<AsyncRetryProps>)[] = [
-      // Short delays of its own, either way.
+      // With short delays of its own.
       () => ({ policy: RetryPolicy.fromJson({ long_delays: false, preset: 'durable_default' }) }),
       () => ({ policy: RetryPolicy.fromJson({ long_delays: false, backoff: { kind: 'fixed', delay_seconds: 900 } }) }),
       () => ({ policy: RetryPolicy.fromJson({ circuit_breaker: false }) }),
-      // Long ones without a word: the handler's own policy has them.
+      // Long by default: the handler's default policy has long delays.
       () => ({ policy: RetryPolicy.fromJson({ backoff: { kind: 'fixed', delay_seconds: 43_200 } }) }),
       (stack) => ({ functions: Array.from({ length: 28 }, (_, n) => userFunction(stack, `Own${n}`)) }),
     ];

@@ -2,7 +2,7 @@ import type { Json, JsonObject } from '../template/merge';
 
 type Parameters = Readonly<Record<string, string>>;
 
-/** What CloudFormation makes of a section once it knows the parameters: no conditions, and each text in one piece. */
+/** A section as CloudFormation resolves it with these parameters: without conditions, each text joined. */
 export function resolved(section: Json, conditions: JsonObject, parameters: Parameters): Json | undefined {
   const resolve = (value: Json): Json | undefined => resolved(value, conditions, parameters);
   if (Array.isArray(section)) {
@@ -29,11 +29,11 @@ export function resolved(section: Json, conditions: JsonObject, parameters: Para
     const value = resolve(member);
     return value === undefined ? [] : [[name, value]];
   });
-  // A resource has its condition no longer.
+  // The resolved resource has no condition.
   return Object.fromEntries(members.filter(([name, member]) => name !== 'Condition' || typeof member !== 'string'));
 }
 
-/** Whether a condition's expression holds. */
+/** Evaluates a condition's expression. */
 export function holds(expression: Json, conditions: JsonObject, parameters: Parameters): boolean {
   const [[operator, operand]] = Object.entries(expression as JsonObject) as [[string, Json]];
   const all = operand as Json[];
@@ -63,7 +63,7 @@ function isLeftOut(member: Json, conditions: JsonObject, parameters: Parameters)
   return typeof name === 'string' && name in conditions && !holds({ Condition: name }, conditions, parameters);
 }
 
-/** The parts of a text: none in another, no empty one, and no two strings in a row. */
+/** The parts of a text, flat, without empty ones and with adjacent strings joined. */
 function inOnePiece(parts: readonly (Json | undefined)[]): Json[] {
   const flat = parts.flatMap((part) => {
     const inner = (part as JsonObject | undefined)?.['Fn::Join'];

@@ -16,7 +16,7 @@ const PACED = RetryPolicy.fromJson({ max_redelivery_per_second: 50 });
 
 type Props = (stack: Stack) => Partial<RedeliverProps>;
 
-/** The same, sent again by the failed-message-processor and by the message-processor itself. */
+/** The same stack with delayed and with direct re-sends. */
 function both(props: Props = () => ({})): { readonly delayed: Template; readonly direct: Template } {
   const of = (strategy: Strategy): Template => templateWith((stack) => ({ ...HTTP, strategy, ...props(stack) }));
   return { delayed: of(Strategy.DELAYED_RESEND), direct: of(Strategy.DIRECT_RESEND) };
@@ -26,7 +26,7 @@ function variables(template: Template, id: string): Record<string, string> {
   return plain(resources(template, 'AWS::Lambda::Function')[id]?.Properties['Environment'].Variables);
 }
 
-/** What one role may do more than the other, and the other way round. */
+/** Permissions that only one of two roles has. */
 function moreOf(one: string[], other: string[]): string[] {
   return one.filter((grant) => !other.includes(grant));
 }
@@ -111,10 +111,10 @@ describe('strategy direct-resend', () => {
 describe('the right to send to the source queue', () => {
   const cases: { readonly name: string; readonly props: Props; readonly source: string; readonly key?: string[] }[] = [
     { name: 'a new one', props: () => ({}), source: '{SourceQueue.Arn}' },
-    // To count what waits is a right that its event source mapping has already.
+    // Its event source mapping already has the permission to count messages.
     { name: 'a new one with a rate', props: () => ({ policy: PACED }), source: '{SourceQueue.Arn}' },
     { name: 'a new one with long delays', props: () => ({ longDelays: true }), source: '{SourceQueue.Arn}' },
-    // The key of all queues, with which it sends to the others as well.
+    // The key of all queues, which it also needs for the others.
     { name: 'a new one with a key', props: (stack) => ({ encryptionKey: new kms.Key(stack, 'Key') }), source: '{SourceQueue.Arn}' },
     { name: 'one that is elsewhere', props: () => ({ existingSourceQueue: SourceQueue.fromArn(ORDERS) }), source: ORDERS },
     {
@@ -181,7 +181,7 @@ describe('what is watched', () => {
     const age = (maxBatchingWindow: Duration): unknown =>
       alarms(templateWith(() => ({ ...HTTP, strategy: Strategy.DIRECT_RESEND, sourceRetention: Duration.days(1), maxBatchingWindow })))
         .find((told) => told.startsWith('message-processor-sees-old-messages'))?.match(/\d+(?= for)/)?.[0];
-    // Six calls, 117 of which a message is held, and 20 that nobody answers for, in visibility timeouts that are longer, too.
+    // Six calls, 117 holds, and 20 unanswered deliveries, each a longer visibility timeout.
     assert.equal(Number(age(Duration.seconds(20))) - Number(age(Duration.seconds(0))), (6 + 117 + 20) * 20);
   });
 

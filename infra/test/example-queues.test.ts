@@ -9,7 +9,7 @@ import { HTTP, templateWith } from './stack-support';
 
 const QUEUES = 4;
 
-/** Of each queue: how long it keeps messages, and after how many receives they are moved; in the order of the loop. */
+/** The retention and `maxReceiveCount` of each queue, in the order of the loop. */
 function ofTheStack(template: Template): string[] {
   const queues = Object.values(resources(template, 'AWS::SQS::Queue'));
   const facts = queues.map(({ Properties }) => `${Properties['MessageRetentionPeriod']} ${Properties['RedrivePolicy']?.maxReceiveCount ?? '-'}`);

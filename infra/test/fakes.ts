@@ -2,7 +2,7 @@ import * as lambda from 'aws-cdk-lib/aws-lambda';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** The smallest thing that is an ELF file of an architecture: no test needs the real, slowly built one. */
+/** The smallest valid ELF header for an architecture; building the real programs is slow. */
 export function writeFakeBundles(directory: string, architecture = lambda.Architecture.ARM_64): void {
   const header = Buffer.alloc(20);
   header.write('\x7fELF', 'latin1');
@@ -13,7 +13,7 @@ export function writeFakeBundles(directory: string, architecture = lambda.Archit
   }
 }
 
-/** What the CDK's command line gives the app. */
+/** The context that the CDK's command line passes to the app. */
 export function cdkJson(): { context: Record<string, unknown> } {
   return JSON.parse(readFileSync(join(__dirname, '../cdk.json'), 'utf8'));
 }

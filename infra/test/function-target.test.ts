@@ -19,14 +19,14 @@ import { userFunction } from './stack-variants';
 
 const bundles = fakeBundles();
 const SCHEMA = join(__dirname, '../../schemas/message.schema.json');
-/** Code of a runtime for which none can be written into a template. */
+/** Code for a runtime without inline code. */
 const asset = () => ({ code: lambda.Code.fromAsset(join(__dirname, 'functions')), handler: 'orders.handler' });
 const IN_TIME: Partial<lambda.FunctionProps> = { timeout: Duration.seconds(60), architecture: lambda.Architecture.ARM_64 };
 
 type Props = Omit<Partial<RedeliverProps>, 'target'> & OwnFunctionOptions;
 type Given = (stack: Stack) => { readonly function: lambda.IFunction } & Props;
 
-/** A stack with a function of the user's own in the message-processor's place. */
+/** A stack with the user's function as the message-processor. */
 function made(given: Given): { stack: Stack; redeliver: Redeliver; template: Template } {
   const stack = new Stack(new App({ context: cdkJson().context }), 'Test');
   const redeliver = redeliverOf(stack, 'Retries', given);
@@ -39,7 +39,7 @@ function redeliverOf(stack: Stack, id: string, given: Given): Redeliver {
   return new Redeliver(stack, id, { bundles, target, ...props });
 }
 
-/** What is in the function's environment. */
+/** The function's environment variables. */
 function environmentOf(template: Template): Record<string, string> {
   return plain(resources(template, 'AWS::Lambda::Function')['Own']?.Properties).Environment.Variables;
 }
@@ -54,12 +54,12 @@ function refused(given: Given): string[] {
   }
 }
 
-/** A function that is right except for this, and these props beside it. */
+/** The problems of a valid function with this change and these additional props. */
 function own(function_: Partial<lambda.FunctionProps>, props: Props = {}): Given {
   return (stack) => ({ function: userFunction(stack, 'Own', { ...IN_TIME, ...function_ }), ...props });
 }
 
-/** The same function, with something of it that the CDK's own construct cannot say. */
+/** The same function with properties that the CDK's construct does not support. */
 function changed(stack: Stack, change: (of: { readonly resource: lambda.CfnFunction }) => unknown): { readonly function: lambda.IFunction } {
   const { function: function_ } = own({})(stack);
   change({ resource: function_.node.defaultChild as lambda.CfnFunction });
@@ -312,12 +312,12 @@ describe("what a function of a user's own cannot do fails the synth with one sen
     [
       'an imported function',
       (stack) => ({ function: lambda.Function.fromFunctionArn(stack, 'Imported', arn) }),
-      'target.function (Test/Imported) is imported, so that neither its environment nor its recursiveLoop can be set; create it in this stack.',
+      'target.function (Test/Imported) is imported, so neither its environment nor its recursiveLoop can be set; create it in this stack.',
     ],
     [
       'a function of another stack',
       (stack) => ({ function: userFunction(new Stack(stack.node.root as App, 'Other'), 'Own', IN_TIME) }),
-      'target.function (Other/Own) is in another stack (Other), but its settings are changed; put Redeliver into that one.',
+      'target.function (Other/Own) is in another stack (Other), but Redeliver changes its settings; create Redeliver in that stack.',
     ],
     [
       'an alias',
@@ -327,17 +327,17 @@ describe("what a function of a user's own cannot do fails the synth with one sen
     [
       'a function whose loop is to be stopped',
       own({ recursiveLoop: lambda.RecursiveLoop.TERMINATE }),
-      'target.function (Test/Own) sets recursiveLoop to Terminate, with which Lambda drops its retries after some 16; remove it.',
+      'target.function (Test/Own) sets recursiveLoop to Terminate, so Lambda would drop its retries after about 16; remove it.',
     ],
     [
       'ten seconds',
       own({ timeout: Duration.seconds(10) }),
-      "target.function's timeout is 10 s; use 11 s to 900 s, in whole seconds: the last five are kept free for hand-offs. Lambda's default is 3 s.",
+      "target.function's timeout is 10 s; use 11 s to 900 s, in whole seconds: the last five are reserved for hand-offs. Lambda's default is 3 s.",
     ],
     [
       "Lambda's own timeout",
       (stack) => ({ function: userFunction(stack, 'Own') }),
-      "target.function's timeout is 3 s; use 11 s to 900 s, in whole seconds: the last five are kept free for hand-offs. Lambda's default is 3 s.",
+      "target.function's timeout is 3 s; use 11 s to 900 s, in whole seconds: the last five are reserved for hand-offs. Lambda's default is 3 s.",
     ],
     [
       'a timeout that nobody knows',
@@ -346,7 +346,7 @@ describe("what a function of a user's own cannot do fails the synth with one sen
         (function_.node.defaultChild as lambda.CfnFunction).timeout = Lazy.number({ produce: () => 60 });
         return { function: function_ };
       },
-      'target.function (Test/Own) has a timeout that only the deployment knows, so that nothing can be checked against it; give it a number.',
+      'target.function (Test/Own) has a timeout that is only known at deployment, so nothing can be checked against it; set it to a number.',
     ],
     [
       'a visibility timeout that lets a message out while it is worked on',
@@ -361,36 +361,36 @@ describe("what a function of a user's own cannot do fails the synth with one sen
           code: lambda.DockerImageCode.fromEcr(ecr.Repository.fromRepositoryName(stack, 'Images', 'orders')),
         }),
       }),
-      "target.function (Test/Own) is a container image, which takes no layer; use Target.lambdaFunction, or copy redeliver's program into the image, make it the " +
-        'entrypoint (of AWS\'s base images: ENTRYPOINT ["/opt/redeliver", "/lambda-entrypoint.sh"]) and connect the queues by hand: docs/own-function.md.',
+      "target.function (Test/Own) is a container image, which has no layers; use Target.lambdaFunction, or copy redeliver's program into the image, make it the " +
+        'entrypoint (with AWS\'s base images: ENTRYPOINT ["/opt/redeliver", "/lambda-entrypoint.sh"]) and connect the queues by hand: docs/own-function.md.',
     ],
     [
       'an OS-only runtime',
       own({ runtime: lambda.Runtime.PROVIDED_AL2023, ...asset() }),
-      'target.function (Test/Own) has the OS-only runtime provided.al2023, with which Lambda starts no wrapper; use Target.lambdaFunction, or Target.handler for a ' +
-        "handler in Rust, or put redeliver's program beside yours, start both in bootstrap (exec ./redeliver ./my-program) and connect the queues by hand: " +
+      'target.function (Test/Own) has the OS-only runtime provided.al2023, for which Lambda starts no wrapper; use Target.lambdaFunction, or Target.handler for a ' +
+        "handler in Rust, or put redeliver's program next to yours, start both in bootstrap (exec ./redeliver ./my-program) and connect the queues by hand: " +
         'docs/own-function.md.',
     ],
     [
       'a runtime that nobody knows',
       own({ runtime: new lambda.Runtime('cobol85', lambda.RuntimeFamily.OTHER), ...asset() }),
-      'target.function (Test/Own) has the runtime cobol85, but redeliver starts those of Node.js, Python, Java, .NET and Ruby; use one of them, or Target.lambdaFunction.',
+      'target.function (Test/Own) has the runtime cobol85, but redeliver supports Node.js, Python, Java, .NET and Ruby; use one of them, or Target.lambdaFunction.',
     ],
     [
       'SnapStart',
       own({ runtime: lambda.Runtime.PYTHON_3_13, snapStart: lambda.SnapStartConf.ON_PUBLISHED_VERSIONS }),
-      "target.function (Test/Own) has SnapStart, which is for published versions, but the messages go to $LATEST, and redeliver's program gets no credentials in a " +
+      "target.function (Test/Own) has SnapStart, which only applies to published versions, but the messages go to $LATEST, and redeliver's program gets no credentials in a " +
         'snapshot; remove it.',
     ],
     [
       'a durable function',
       (stack) => changed(stack, ({ resource }) => (resource.durableConfig = { executionTimeout: 60 })),
-      'target.function (Test/Own) is a durable function, whose events are not those of SQS alone; use a function without durableConfig.',
+      'target.function (Test/Own) is a durable function, whose events are not plain SQS events; use a function without durableConfig.',
     ],
     [
       'a function on managed instances',
       (stack) => changed(stack, ({ resource }) => (resource.capacityProviderConfig = { lambdaManagedInstancesCapacityProviderConfig: { capacityProviderArn: 'arn:…' } })),
-      'target.function (Test/Own) runs on Lambda Managed Instances, with several invocations in one environment, and redeliver handles one; use a function without a ' +
+      'target.function (Test/Own) runs on Lambda Managed Instances, with several invocations in one environment, but redeliver handles one at a time; use a function without a ' +
         'capacity provider.',
     ],
     [
@@ -399,51 +399,51 @@ describe("what a function of a user's own cannot do fails the synth with one sen
         const layer = (index: number) => lambda.LayerVersion.fromLayerVersionArn(stack, `Layer${index}`, `arn:aws:lambda:eu-west-1:111122223333:layer:l:${index}`);
         return own({ layers: [1, 2, 3, 4, 5].map(layer) })(stack);
       },
-      "target.function (Test/Own) has 5 layers, and Lambda takes no more, but redeliver's program comes in one; put two of them into one.",
+      "target.function (Test/Own) has 5 layers, Lambda's limit, but redeliver's program needs one; merge two of them.",
     ],
     [
       'an architecture that was not built',
       own({ architecture: lambda.Architecture.X86_64 }),
       `${bundles}/message-processor/bootstrap is built for arm64, but target.function (Test/Own) runs on x86_64; build it with \`cargo xtask bundle --x86-64\`, or ` +
-        "set the function's architecture to what was built.",
+        "set the function's architecture to match.",
     ],
     [
       'a wrapper that only the deployment knows',
       (stack) => own({ environment: { AWS_LAMBDA_EXEC_WRAPPER: new CfnParameter(stack, 'Wrapper').valueAsString } })(stack),
-      'target.function (Test/Own) has an AWS_LAMBDA_EXEC_WRAPPER that only the deployment knows, so that redeliver cannot run it as well; give it as text.',
+      'target.function (Test/Own) has an AWS_LAMBDA_EXEC_WRAPPER that is only known at deployment, so redeliver cannot run it, too; set it to a literal.',
     ],
     [
       "redeliver's own wrapper, set by hand",
       own({ environment: { AWS_LAMBDA_EXEC_WRAPPER: '/opt/redeliver', HANDLER_EVENT: 'batch' } }),
-      'target.function (Test/Own) has AWS_LAMBDA_EXEC_WRAPPER, HANDLER_EVENT in its environment already; remove it there: Redeliver sets it, for one source queue alone.',
+      'target.function (Test/Own) has AWS_LAMBDA_EXEC_WRAPPER, HANDLER_EVENT in its environment already; remove it there: Redeliver sets it, and one function serves one source queue.',
     ],
     [
       'a role that nobody knows, if it sends messages again',
       (stack) =>
         own({ role: iam.Role.fromRoleArn(stack, 'Role', 'arn:aws:iam::111122223333:role/orders') }, { strategy: Strategy.DIRECT_RESEND })(stack),
-      'target.function (Test/Own) has an imported role, whose unique id is not known here, and with direct-resend it sends messages again; create the role in this app, ' +
+      'target.function (Test/Own) has an imported role, whose unique id is unknown here but needed for its re-sends with direct-resend; create the role in this app, ' +
         'or use delayed-resend.',
     ],
     [
       'less concurrency than it is called with',
       own({ reservedConcurrentExecutions: 5 }),
-      "target.function's reservedConcurrentExecutions is 5; use a whole number of at least maxConcurrency = 10: Lambda would refuse the other " +
-        'invocations, and each refused message spends one of maxRedrives.',
+      "target.function's reservedConcurrentExecutions is 5; use a whole number of at least maxConcurrency = 10: Lambda would throttle the other " +
+        'invocations, and each throttled message spends one of maxRedrives.',
     ],
     [
       'settings of its own',
       own({ environment: { ENVELOPE: 'optional', RETRY_POLICY: '{}', TABLE: 'orders', LOG_LEVEL: 'DEBUG' } }),
-      'target.function (Test/Own) has ENVELOPE, RETRY_POLICY in its environment already; remove it there: Redeliver sets it, for one source queue alone.',
+      'target.function (Test/Own) has ENVELOPE, RETRY_POLICY in its environment already; remove it there: Redeliver sets it, and one function serves one source queue.',
     ],
     [
       'a log level of its own, and another one here',
       own({ environment: { LOG_LEVEL: 'DEBUG' } }, { logLevel: LogLevel.WARN }),
-      'target.function (Test/Own) has LOG_LEVEL in its environment already; remove it there: Redeliver sets it, for one source queue alone.',
+      'target.function (Test/Own) has LOG_LEVEL in its environment already; remove it there: Redeliver sets it, and one function serves one source queue.',
     ],
     [
       'more variables than Lambda takes',
       own({ environment: { TABLE: 'x'.repeat(4050) } }),
-      'the environment variables of target.function (Test/Own) have 4177 bytes or more as JSON, and Lambda takes 4096; shorten TABLE, which has 4052.',
+      'the environment variables of target.function (Test/Own) have at least 4177 bytes as JSON, but Lambda allows 4096; shorten TABLE, which has 4052.',
     ],
   ];
   for (const [name, given, sentence] of cases) {
@@ -457,7 +457,7 @@ describe("what a function of a user's own cannot do fails the synth with one sen
   ];
   for (const [name, props, instead] of ofOurs) {
     test(`${name}, which our own has`, () =>
-      assert.deepEqual(refused(own({}, props)), [`${name} is for redeliver's own message-processor, and target.function takes its place; remove it, and ${instead}.`]));
+      assert.deepEqual(refused(own({}, props)), [`${name} only applies to redeliver's own message-processor, which target.function replaces; remove it, and ${instead}.`]));
   }
 
   test('one function for two source queues', () => {
@@ -466,7 +466,7 @@ describe("what a function of a user's own cannot do fails the synth with one sen
       name: 'RedeliverPropsError',
       message:
         'target.function (Test/Own) has INTERMEDIATE_DLQ_URL, RETRY_POLICY, ANNOTATION_QUEUE_URL, AWS_LAMBDA_EXEC_WRAPPER, RESEND_SENDER_IDS in its environment ' +
-        'already; remove it there: Redeliver sets it, for one source queue alone.',
+        'already; remove it there: Redeliver sets it, and one function serves one source queue.',
     });
   });
 
@@ -478,8 +478,8 @@ describe("what a function of a user's own cannot do fails the synth with one sen
     };
     test('is refused at synth', () =>
       assert.deepEqual(later('AWS_LAMBDA_EXEC_WRAPPER', '/opt/datadog_wrapper'), [
-        'target.function (Test/Own) has /opt/datadog_wrapper as AWS_LAMBDA_EXEC_WRAPPER, set after Redeliver was created, so that messages would be handled ' +
-          'without redeliver; set it before, or set REDELIVER_NEXT_WRAPPER instead, which redeliver runs as well.',
+        'target.function (Test/Own) has /opt/datadog_wrapper as AWS_LAMBDA_EXEC_WRAPPER, set after Redeliver was created, so messages would ' +
+          'bypass redeliver; set it before, or set REDELIVER_NEXT_WRAPPER instead, which redeliver runs, too.',
       ]));
     test('may be given to redeliver instead', () => assert.deepEqual(later('REDELIVER_NEXT_WRAPPER', '/opt/datadog_wrapper'), []));
   });
@@ -507,7 +507,7 @@ describe("what a function of a user's own cannot do fails the synth with one sen
     const [others, logs] = [new Set(names), { logDetail: LogDetail.MESSAGES, logLevel: LogLevel.WARN }];
     others.delete('AWS_LAMBDA_EXEC_WRAPPER');
     for (const name of others) {
-      const sentence = `target.function (Test/Own) has ${name} in its environment already; remove it there: Redeliver sets it, for one source queue alone.`;
+      const sentence = `target.function (Test/Own) has ${name} in its environment already; remove it there: Redeliver sets it, and one function serves one source queue.`;
       assert.deepEqual(refused(own({ environment: { [name]: 'x' } }, logs)), [sentence]);
     }
   });

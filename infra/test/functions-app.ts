@@ -1,4 +1,4 @@
-// An app that the end-to-end tests deploy: in each language a function of a user's own in the message-processor's place.
+// An app that the end-to-end tests deploy: a user's function in each language as the message-processor.
 
 import { App, CfnOutput, Duration, RemovalPolicy, Stack } from 'aws-cdk-lib';
 import * as lambda from 'aws-cdk-lib/aws-lambda';

@@ -4,13 +4,13 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 
-// @ts-expect-error: plain JavaScript, as people write it.
+// @ts-expect-error: plain JavaScript.
 import { handler } from '../../examples/targets/orders.mjs';
 
 const file = (path: string): string => readFileSync(join(__dirname, `../../${path}`), 'utf8');
 const page = file('docs/handlers.md');
 
-/** The page's one block of a language. */
+/** The page's only code block in a language. */
 function block(language: string): string {
   const blocks = [...page.matchAll(new RegExp(`^\`\`\`${language}\\n([\\s\\S]*?)^\`\`\`$`, 'gm'))].map(([, code = '']) => code);
   assert.equal(blocks.length, 1, `docs/handlers.md has ${blocks.length} blocks of ${language}`);
@@ -27,7 +27,7 @@ test('the targets in docs/handlers.md are those in examples/targets, and the Rus
   assert.equal(handlerOf(block('rust')), handlerOf(compiled));
 });
 
-// Node.js tells Lambda an error's `name`, Python its class: the final record and `non_retryable` know it by that.
+// Node.js reports an error's `name`, Python its class; the final record and `non_retryable` use that name.
 test('the target in Node.js takes a message, and names what is permanent', async () => {
   await handler(event(1250));
   await assert.rejects(handler(event(0)), { name: 'InvalidOrder', message: 'order A-1 costs nothing' });

@@ -43,7 +43,7 @@ describe('memory', () => {
 
   test('that Lambda does not have', () => {
     for (const memorySize of [127, 10_241, 256.5]) {
-      assert.deepEqual(refused({ memorySize }), [`memorySize is ${memorySize}; use a whole number from 128 to 10240 (MiB, as a Lambda function can have).`]);
+      assert.deepEqual(refused({ memorySize }), [`memorySize is ${memorySize}; use a whole number from 128 to 10240 (MiB, the range of Lambda).`]);
     }
     assert.deepEqual([refused({ memorySize: 128 }), refused({ memorySize: 10_240 })], [[], []]);
   });
@@ -60,14 +60,14 @@ describe('concurrency that is kept for the inner functions', () => {
   });
 
   test('must be enough for all that is invoked', () => {
-    const sentence = 'innerReservedConcurrency is 9; use a whole number of at least 10: as many are invoked at the same time.';
+    const sentence = 'innerReservedConcurrency is 9; use a whole number of at least 10, the number of concurrent invocations.';
     assert.deepEqual(refused({ innerReservedConcurrency: 9 }), [sentence]);
     assert.throws(() => asyncRetry({ innerReservedConcurrency: 9 }), { message: sentence });
   });
 });
 
 describe('provisioned pollers', () => {
-  /** What says how many invocations there are at the same time, by queue. */
+  /** The settings that limit concurrent invocations, by queue. */
   function limits(props: Partial<RedeliverProps>): Record<string, unknown> {
     const mappings = Object.values(resources(templateWith(() => ({ ...HTTP, ...props })), 'AWS::Lambda::EventSourceMapping'));
     return Object.fromEntries(
@@ -85,7 +85,7 @@ describe('provisioned pollers', () => {
     [
       'beside the largest concurrency',
       { provisionedPollers: {}, maxConcurrency: 10 },
-      ['maxConcurrency is not for provisionedPollers, which limit the invocations themselves, ten each; remove one of the two.'],
+      ['maxConcurrency cannot be used with provisionedPollers, which limit the invocations themselves, ten each; remove one of the two.'],
     ],
     ['too few', { provisionedPollers: { minimum: 1 } }, ['provisionedPollers.minimum is 1; use a whole number from 2 to 200 (what an SQS event source mapping accepts).']],
     ['too many', { provisionedPollers: { maximum: 2001 } }, ['provisionedPollers.maximum is 2001; use a whole number from 2 to 2000 (what an SQS event source mapping accepts).']],
@@ -95,8 +95,8 @@ describe('provisioned pollers', () => {
       'with less concurrency than they use',
       { provisionedPollers: { maximum: 4 }, reservedConcurrency: 39 },
       [
-        'reservedConcurrency is 39; use a whole number of at least 10 × provisionedPollers.maximum = 40: Lambda would refuse the other invocations, and each ' +
-          'refused message spends one of maxRedrives.',
+        'reservedConcurrency is 39; use a whole number of at least 10 × provisionedPollers.maximum = 40: Lambda would throttle the other invocations, and each ' +
+          'throttled message spends one of maxRedrives.',
       ],
     ],
   ];
@@ -168,11 +168,11 @@ describe('alarms', () => {
   });
 
   const cases: [string, unknown, string | RegExp][] = [
-    ['a misspelt one', { 'target-don': { enabled: false } }, 'alarmSettings.target-don is no alarm of this construct; did you mean target-down?'],
-    ['one that there is not', { disk: {} }, /^alarmSettings\.disk is no alarm of this construct; there are final-dlq-not-empty, /],
+    ['a misspelt one', { 'target-don': { enabled: false } }, 'alarmSettings.target-don is not an alarm of this construct; did you mean target-down?'],
+    ['one that there is not', { disk: {} }, /^alarmSettings\.disk is not an alarm of this construct; the alarms are final-dlq-not-empty, /],
     ['a threshold below nothing', { 'target-down': { threshold: -1 } }, 'alarmSettings.target-down.threshold is -1; use 0 or more.'],
     ['no setting', { 'target-down': false }, 'alarmSettings.target-down is a boolean; give { enabled, threshold }.'],
-    ['a misspelt setting', { 'target-down': { enable: false } }, 'alarmSettings.target-down.enable is no prop of alarmSettings; did you mean alarmSettings.target-down.enabled?'],
+    ['a misspelt setting', { 'target-down': { enable: false } }, 'alarmSettings.target-down.enable is not a prop of alarmSettings; did you mean alarmSettings.target-down.enabled?'],
   ];
   for (const [name, alarmSettings, sentence] of cases) {
     test(name, () => {
@@ -187,6 +187,6 @@ test('what a function of a user\'s own says itself', () => {
   const stack = new Stack(new App(), 'Test');
   const own = userFunction(stack, 'Orders', { timeout: Duration.seconds(60) });
   assert.throws(() => new Redeliver(stack, 'Retries', { target: Target.ownFunction(own), bundles, memorySize: 512 }), {
-    message: "memorySize is for redeliver's own message-processor, and target.function takes its place; remove it, and set memorySize on the function.",
+    message: "memorySize only applies to redeliver's own message-processor, which target.function replaces; remove it, and set memorySize on the function.",
   });
 });

@@ -44,8 +44,8 @@ describe('`redeliver --stack` finds a construct in an app of a user', () => {
     assert.throws(() => second.addOutputs(), {
       name: 'RedeliverPropsError',
       message:
-        'addOutputs of Test/Second: the stack has the output SourceQueueUrl already (Test/Retries/SourceQueueUrl); use it once in a stack, and find ' +
-        'the others with --prefix and --stage.',
+        'addOutputs of Test/Second: the stack already has the output SourceQueueUrl (Test/Retries/SourceQueueUrl); call it once per stack, and find ' +
+        'the other queues with --prefix and --stage.',
     });
   });
 });

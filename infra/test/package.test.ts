@@ -13,7 +13,7 @@ test('the published package is made of what is tested', () => {
   }
   const python = read('infra/package/requirements.txt');
   for (const [name, range] of Object.entries<string>(PACKAGE.peerDependencies)) {
-    // The oldest that is promised is the one that the tests' app in Python has.
+    // The oldest supported version is the one that the Python test app uses.
     assert.ok(python.includes(`\n${name}==${range.replace('^', '')}\n`), `${name} ${range}`);
   }
 });

@@ -20,7 +20,7 @@ test('what contradicts is said in the words of the functions', () => {
     'policy/max_age_seconds is more than 1209600, the longest retention of SQS: lower it, or set long_delays to true.',
   ]);
   assert.deepEqual(told({ preset: 'durable_none', backoff: { kind: 'uniform' } }), [
-    'policy/backoff stands beside preset, which is a backoff: remove one of them.',
+    'policy/backoff cannot be combined with preset, which sets a backoff: remove one of them.',
   ]);
   assert.deepEqual(
     told({ backoff: { kind: 'exponential', initial_delay_seconds: 1, max_delay_seconds: 9, jitter: { kind: 'additive', max_seconds: 10 } } }),
@@ -38,7 +38,7 @@ test('what contradicts is said in the words of the functions', () => {
   for (const wrong of [true, null, '', [], 1] as any[]) {
     assert.deepEqual(told({ circuit_breaker: wrong }), ['policy/circuit_breaker must be an object, or false: {} turns it on with all defaults.']);
   }
-  // Once, not twice, where the schema has said it.
+  // Reported once if the schema already refuses it.
   assert.deepEqual(told({ backoff: { kind: 'fixed', delay_seconds: 43_201 } }), ['policy/backoff/delay_seconds must be <= 43200.']);
 });
 
@@ -58,7 +58,7 @@ test('a hold leaves a probe interval and half a minute of the quarter of an hour
 });
 
 test('an outage of the target adds what a message may be held, and the shortest hold', () => {
-  // 750 s go 115.2 times into a day, and the first hold may be short: 117 holds, of which each waits for an invocation.
+  // A day has 115.2 holds of 750 s, and the first may be short: 117 holds, each with an invocation.
   assert.equal(worstCaseHoldSeconds({}, 60), 86_400 + 15 + 117 * 60);
   assert.equal(worstCaseHoldSeconds({ max_redelivery_per_second: 5 }, 60), 86_400 + 900 + 117 * 60);
   assert.equal(worstCaseHoldSeconds({ circuit_breaker: { hold_seconds_max: 3600, probe_interval_seconds_max: 600 } }, 1), 3600 + 15 + 15);

@@ -13,10 +13,10 @@ import { userFunction } from './stack-variants';
 const bundles = fakeBundles();
 const URL = 'https://a.example/';
 
-/** As from JavaScript, or TypeScript that nobody has checked. */
+/** Props as from JavaScript or unchecked TypeScript. */
 type Unchecked = Record<string, unknown>;
 
-/** What is said of wrong props, a sentence each. */
+/** The problems of invalid props, a sentence each. */
 function refused(make: (stack: Stack) => unknown): string[] {
   try {
     make(new Stack(new App(), 'Test'));
@@ -36,7 +36,7 @@ const A_TARGET = 'give Target.http(…), Target.lambdaFunction(…), Target.hand
 const A_POLICY = 'give RetryPolicy.of(…), RetryPolicy.preset(…) or RetryPolicy.fromFile(…).';
 const A_QUEUE = 'give SourceQueue.fromQueue(…) or SourceQueue.fromArn(…).';
 
-/** Our factories, too, can be called by who does not look. */
+/** Factories can also be called with wrong types. */
 const http: (...given: any[]) => Target = Target.http;
 const lambdaFunction: (...given: any[]) => Target = Target.lambdaFunction;
 const handler: (...given: any[]) => Target = Target.handler;
@@ -60,7 +60,7 @@ describe('a prop that TypeScript would refuse is refused with one sentence, sinc
     [
       "a URL for a function of a user's own",
       (stack) => ({ target: ownFunction(userFunction(stack, 'Own'), { url: 'https://a.example/' }) }),
-      'target.url is no prop of Target.ownFunction; there are function, handlerEvent.',
+      'target.url is not a prop of Target.ownFunction; the props are function, handlerEvent.',
     ],
     ['an event that there is not', (stack) => ({ target: ownFunction(userFunction(stack, 'Own'), { handlerEvent: 'message' }) }), 'target.handlerEvent is "message"; use record or batch.'],
     ["a secret's ARN", () => ({ target: http(URL, { headersSecret: 'arn:…' }) }), 'target.headersSecret is a string; give a secret of Secrets Manager.'],
@@ -68,10 +68,10 @@ describe('a prop that TypeScript would refuse is refused with one sentence, sinc
     [
       "another target's prop",
       () => ({ target: http(URL, { handlerEvent: 'batch' }) }),
-      'target.handlerEvent is no prop of Target.http; there are url, headersSecret, allowHttp, timeout.',
+      'target.handlerEvent is not a prop of Target.http; the props are url, headersSecret, allowHttp, timeout.',
     ],
-    ['a misspelt prop of the target', () => ({ target: http(URL, { timout: Duration.seconds(1) }) }), 'target.timout is no prop of Target.http; did you mean target.timeout?'],
-    ['an option that would make it another target', () => ({ target: http('http://a.example/', { kind: 'handler', url: URL }) }), 'target.url is http://, which anybody on the way can read; use https://, or set target.allowHttp: true.'],
+    ['a misspelt prop of the target', () => ({ target: http(URL, { timout: Duration.seconds(1) }) }), 'target.timout is not a prop of Target.http; did you mean target.timeout?'],
+    ['an option that would make it another target', () => ({ target: http('http://a.example/', { kind: 'handler', url: URL }) }), 'target.url is http://, which is not encrypted; use https://, or set target.allowHttp: true.'],
     ['a strategy that there is not', () => ({ strategy: 'visible' }), 'strategy is "visible"; use delayed-resend, direct-resend or visibility.'],
     ['a log of what there is not', () => ({ logDetail: 'all' }), 'logDetail is "all"; use batches or messages.'],
     ['a level that there is not', () => ({ logLevel: 'DEBUG' }), 'logLevel is "DEBUG"; use INFO or WARN.'],
@@ -80,14 +80,14 @@ describe('a prop that TypeScript would refuse is refused with one sentence, sinc
     ["a queue's ARN", () => ({ existingSourceQueue: 'arn:aws:sqs:eu-west-1:111122223333:orders' }), `existingSourceQueue is a string; ${A_QUEUE}`],
     ['a queue', (stack) => ({ existingSourceQueue: new sqs.Queue(stack, 'Queue') }), `existingSourceQueue is the construct Test/Queue; ${A_QUEUE}`],
     ["a queue's ARN for a queue", () => ({ existingSourceQueue: fromQueue('arn:aws:sqs:eu-west-1:111122223333:orders') }), 'existingSourceQueue is a string; give a queue, or use SourceQueue.fromArn.'],
-    ["a queue's URL beside it", () => ({ existingSourceQueue: fromArn('arn:…', { queueUrl: 'https://…' }) }), 'existingSourceQueue.queueUrl is no prop of SourceQueue.fromArn; did you mean existingSourceQueue.queueArn?'],
+    ["a queue's URL beside it", () => ({ existingSourceQueue: fromArn('arn:…', { queueUrl: 'https://…' }) }), 'existingSourceQueue.queueUrl is not a prop of SourceQueue.fromArn; did you mean existingSourceQueue.queueArn?'],
     ['a topic for a queue', (stack) => ({ existingSourceQueue: fromQueue(new sns.Topic(stack, 'Topic')) }), 'existingSourceQueue is the construct Test/Topic; give a queue, or use SourceQueue.fromArn.'],
-    ['a misspelt prop', () => ({ reservedConcurency: 10 }), 'reservedConcurency is no prop of Redeliver; did you mean reservedConcurrency?'],
-    ['a misspelt prop that must be there, told once', () => ({ target: undefined, Target: HTTP.target }), 'Target is no prop of Redeliver; did you mean target?'],
+    ['a misspelt prop', () => ({ reservedConcurency: 10 }), 'reservedConcurency is not a prop of Redeliver; did you mean reservedConcurrency?'],
+    ['a misspelt prop that must be there, told once', () => ({ target: undefined, Target: HTTP.target }), 'Target is not a prop of Redeliver; did you mean target?'],
     [
       "AsyncRetry's prop",
       () => ({ functions: [] }),
-      'functions is no prop of Redeliver; there are stage, encryptionKey, removalPolicy, architecture, bundles, logRetention, logDetail, logLevel, tracing, logEncryptionKey, ' +
+      'functions is not a prop of Redeliver; the props are stage, encryptionKey, removalPolicy, architecture, bundles, logRetention, logDetail, logLevel, tracing, logEncryptionKey, ' +
         'alarmTopic, alarmSettings, innerReservedConcurrency, target, policy, strategy, ' +
         'longDelays, dataSchema, envelope, messageIdAttribute, messageIdPointer, bodySchema, prefix, existingSourceQueue, maxReceiveCount, sourceRetention, sourceVisibilityTimeout, batchSize, maxBatchingWindow, maxConcurrentCalls, ' +
         'maxConcurrency, provisionedPollers, reservedConcurrency, memorySize, timeout, vpc.',
@@ -99,12 +99,12 @@ describe('a prop that TypeScript would refuse is refused with one sentence, sinc
     ['a number as name', () => ({ stage: 1 }), 'stage is a number; give a string.'],
     ['a policy from a file that nobody has read', () => ({ policy: 'policy.json' }), `policy is a string; ${A_POLICY}`],
     ['the members of a policy', () => ({ policy: { maxAttempts: 3 } }), `policy is an object; ${A_POLICY}`],
-    ['a misspelt member of the policy', () => ({ policy: of({ maxAttemps: 3 }) }), 'policy.maxAttemps is no prop of RetryPolicy; did you mean policy.maxAttempts?'],
+    ['a misspelt member of the policy', () => ({ policy: of({ maxAttemps: 3 }) }), 'policy.maxAttemps is not a prop of RetryPolicy; did you mean policy.maxAttempts?'],
     ['seconds in a policy', () => ({ policy: of({ maxAge: 60 }) }), 'policy.maxAge is a number; give a Duration.'],
     ['seconds in a backoff', () => ({ policy: of({ backoff: fixed(60) }) }), 'policy.backoff.delay is a number; give a Duration.'],
     ['the name of a backoff', () => ({ policy: of({ backoff: 'fixed' }) }), 'policy.backoff is a string; give Backoff.uniform(…), Backoff.exponential(…), Backoff.fixed(…) or Backoff.schedule(…).'],
     ['a backoff without its first delay', () => ({ policy: of({ backoff: exponential({}) }) }), 'policy.backoff.initialDelay is missing; give a Duration.'],
-    ['a member of another backoff', () => ({ policy: of({ backoff: fixed(Duration.seconds(1), { rate: 2 }) }) }), 'policy.backoff.rate is no prop of Backoff.fixed; there are delay, jitter.'],
+    ['a member of another backoff', () => ({ policy: of({ backoff: fixed(Duration.seconds(1), { rate: 2 }) }) }), 'policy.backoff.rate is not a prop of Backoff.fixed; the props are delay, jitter.'],
     ['the name of a jitter', () => ({ policy: of({ backoff: fixed(Duration.seconds(1), { jitter: 'none' }) }) }), 'policy.backoff.jitter is a string; give Jitter.NONE, Jitter.HALF, Jitter.FULL or Jitter.additive(…).'],
     ['no circuit breaker', () => ({ policy: of({ circuitBreaker: false }) }), 'policy.circuitBreaker is a boolean; give CircuitBreaker.OFF or CircuitBreaker.of(…).'],
     ['text for a list', () => ({ policy: of({ retryable: 'Http.*' }) }), 'policy.retryable is a string; give a list of strings.'],
@@ -130,7 +130,7 @@ describe('a prop that TypeScript would refuse is refused with one sentence, sinc
 
   test('all that is wrong is said at once', () => {
     assert.deepEqual(redeliver(() => ({ prefx: 'orders', target: http(1, { timeout: 5 }), strategy: 'hide' })), [
-      'prefx is no prop of Redeliver; did you mean prefix?',
+      'prefx is not a prop of Redeliver; did you mean prefix?',
       'target.url is a number; give a string.',
       'target.timeout is a number; give a Duration.',
       'strategy is "hide"; use delayed-resend, direct-resend or visibility.',
@@ -151,7 +151,7 @@ describe("AsyncRetry's props are looked at alike", () => {
     ['no functions', () => ({ functions: undefined }), 'functions is missing; give a list of Lambda functions.'],
     ['a function alone', (stack) => ({ functions: userFunction(stack, 'One') }), 'functions is the construct Test/One; give a list of Lambda functions.'],
     ["a function's ARN", () => ({ functions: ['arn:…'] }), 'functions[0] is a string; give a Lambda function.'],
-    ['a misspelt prop', () => ({ alarmTopc: 1 }), 'alarmTopc is no prop of AsyncRetry; did you mean alarmTopic?'],
+    ['a misspelt prop', () => ({ alarmTopc: 1 }), 'alarmTopc is not a prop of AsyncRetry; did you mean alarmTopic?'],
     ['a policy that is text', () => ({ policy: '{}' }), `policy is a string; ${A_POLICY}`],
     ['a level that there is not', () => ({ logLevel: 'DEBUG' }), 'logLevel is "DEBUG"; use INFO or WARN.'],
     ['a number as name', () => ({ prefix: 1 }), 'prefix is a number; give a string.'],

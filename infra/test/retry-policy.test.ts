@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
 import { Backoff, CircuitBreaker, Jitter, Preset, type RedeliverProps, RetryPolicy, Strategy } from '../lib/index';
-import { documentOf, inWordsOfTheConstruct } from '../lib/policy-document';
+import { documentOf, withPropNames } from '../lib/policy-document';
 import { policyProblems } from '../lib/schemas';
 import { HTTP, stackWith, temporaryDirectory } from './stack-support';
 
@@ -144,6 +144,6 @@ describe('what is wrong is told in the words of whoever wrote it', () => {
   test('every member of the schema has a word', () => {
     const members = JSON.stringify(SCHEMA).match(/"[a-z]+(_[a-z]+)+":[{t]/g)!.map((member) => member.split('"')[1]!);
     assert.ok(members.length > 20);
-    assert.deepEqual(members.filter((member) => inWordsOfTheConstruct(member) === member && member !== 'circuit_breaker'), []);
+    assert.deepEqual(members.filter((member) => withPropNames(member) === member && member !== 'circuit_breaker'), []);
   });
 });

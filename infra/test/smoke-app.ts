@@ -1,4 +1,4 @@
-// The app of `cargo xtask smoke`: a loop with delays of seconds, and a target that answers by what a message asks for.
+// The app of `cargo xtask smoke`: a loop with delays of seconds, and a target that answers as the message asks.
 
 import { App, CfnOutput, Duration, RemovalPolicy, Stack } from 'aws-cdk-lib';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
@@ -12,7 +12,7 @@ const prefix = String(app.node.tryGetContext('prefix'));
 const stack = new Stack(app, 'Smoke', { stackName: prefix, description: 'A test of redeliver: it takes itself down.' });
 const removalPolicy = RemovalPolicy.DESTROY;
 
-// The target tells of each call.
+// The target logs each call.
 const calls = new sqs.Queue(stack, 'Calls', { enforceSSL: true, removalPolicy });
 const target = new lambda.Function(stack, 'Target', {
   runtime: lambda.Runtime.PYTHON_3_14,
@@ -56,7 +56,7 @@ const redeliver = new Redeliver(stack, 'Redeliver', {
   }),
 });
 
-// What SQS itself does when it moves a message.
+// SQS moves a message itself.
 const moved = new sqs.Queue(stack, 'Moved', { enforceSSL: true, removalPolicy });
 const moving = new sqs.Queue(stack, 'Moving', { enforceSSL: true, removalPolicy, deadLetterQueue: { queue: moved, maxReceiveCount: 1 } });
 

@@ -15,7 +15,7 @@ import { userFunction } from './stack-variants';
 const bundles = fakeBundles();
 const ENV = { account: '111122223333', region: 'eu-west-1' };
 
-/** Two orchestrators and retries of invocations that tell one topic; `later` is what the user adds after them. */
+/** Two `Redeliver` and an `AsyncRetry` with one topic; `later` is added after them. */
 function alarmed(topicOf: (stack: Stack) => sns.ITopic, later: (topic: sns.ITopic) => void = () => {}): Template {
   const stack = new Stack(new App(), 'Test');
   const alarmTopic = topicOf(stack);
@@ -123,8 +123,8 @@ describe('an encrypted alarm topic', () => {
 
   test("AWS's own key lets no alarm in and cannot be changed, so it is refused", () => {
     const sentence =
-      "alarmTopic is encrypted with AWS's own key (alias/aws/sns), which lets no alarm in and whose policy nobody can change; " +
-      'encrypt it with a key of yours.';
+      "alarmTopic is encrypted with AWS's own key (alias/aws/sns), which CloudWatch alarms cannot use and whose policy cannot be changed; " +
+      'encrypt it with a customer managed key.';
     const aws = keyed((stack) => kms.Alias.fromAliasName(stack, 'Key', 'alias/aws/sns'));
     const refused = (error: unknown): boolean => error instanceof RedeliverPropsError && error.message === sentence;
     assert.throws(() => alarmed(aws), refused);
@@ -137,7 +137,7 @@ describe('an encrypted alarm topic', () => {
 test('a topic of another region is refused: CloudWatch takes none, and the deployment would fail', () => {
   const stack = new Stack(new App(), 'Test', { env: ENV });
   const alarmTopic = sns.Topic.fromTopicArn(stack, 'Topic', 'arn:aws:sns:us-east-1:111122223333:alarms');
-  const sentence = 'alarmTopic is a topic of us-east-1, but the alarms are in eu-west-1, and CloudWatch takes topics of its own region alone; use one of eu-west-1.';
+  const sentence = 'alarmTopic is a topic of us-east-1, but the alarms are in eu-west-1, and CloudWatch only notifies topics in its own region; use a topic in eu-west-1.';
   const refused = (error: unknown): boolean => error instanceof RedeliverPropsError && error.message === sentence;
   assert.throws(() => new Redeliver(stack, 'Retries', { ...HTTP, bundles, alarmTopic }), refused);
   assert.throws(() => new AsyncRetry(stack, 'Async', { functions: [userFunction(stack, 'Report')], bundles, alarmTopic }), refused);

@@ -93,7 +93,7 @@ describe('the app', () => {
       refused({ target: 'arn:aws:sqs:eu-west-1:111122223333:orders' }),
       'target is "arn:aws:sqs:eu-west-1:111122223333:orders", which is not a Lambda function\'s ARN; use one, or an https:// URL.',
     );
-    assert.equal(refused({ ...lambda, ...secret }), 'headersSecretArn is for a URL as target; remove it, a Lambda function gets no headers.');
+    assert.equal(refused({ ...lambda, ...secret }), 'headersSecretArn needs a URL as target; remove it: a Lambda function gets no headers.');
     assert.equal(refused({ ...TARGET, architecture: 'x86' }), 'architecture is "x86"; use arm64 or x86-64.');
     assert.equal(refused({ ...TARGET, strategy: 'hide' }), 'strategy is "hide"; use delayed-resend, direct-resend or visibility.');
     assert.equal(refused({ ...TARGET, longDelays: 'yes' }), 'longDelays is "yes"; use true or false.');
@@ -122,7 +122,7 @@ describe('the app', () => {
   });
 
   test('a misspelt value is not a default in silence', () => {
-    assert.match(refused({ ...TARGET, polcy: 'strict.json' }), /^polcy is no context value; there are target, headersSecretArn, policy, /);
+    assert.match(refused({ ...TARGET, polcy: 'strict.json' }), /^polcy is not a context value; the values are target, headersSecretArn, policy, /);
   });
 
   test('its command prints the sentence, no stack trace, and deploys nothing', () => {
@@ -134,7 +134,7 @@ describe('the app', () => {
     });
     assert.deepEqual(
       [run.status, run.stderr],
-      [2, 'error: target.url is http://, which anybody on the way can read; use https://, or set target.allowHttp: true.\n'],
+      [2, 'error: target.url is http://, which is not encrypted; use https://, or set target.allowHttp: true.\n'],
     );
     assert.equal(existsSync(join(output, 'manifest.json')), false);
   });

@@ -7,7 +7,7 @@ import { fakeBundles, temporaryDirectory } from './stack-support';
 
 const DEPLOYED = join(__dirname, 'snapshot/redeliver.template.json');
 
-/** What the pinned CDK tells of a stack that is deployed with the defaults, if it were deployed with this. */
+/** The diff that the pinned CDK prints between a stack with the defaults and one with these props. */
 function diff(...context: string[]): string[] {
   const given = ['target=https://orders.example.com/hook', `bundles=${fakeBundles()}`, ...context].flatMap((value) => ['--context', value]);
   const told = spawnSync(
@@ -16,7 +16,7 @@ function diff(...context: string[]): string[] {
     { cwd: join(__dirname, '..'), env: { ...process.env, CDK_DISABLE_VERSION_CHECK: 'true' }, encoding: 'utf8' },
   );
   assert.equal(told.status, 0, told.stderr);
-  // The snapshot has no paths, which is a change, too.
+  // The snapshot has no paths, which also counts as a change.
   return told.stderr.split('\n').filter((line) => /^Stack |^\[-\] AWS::SQS::Queue |^\[~\] AWS::SQS::Queue .* replace$| Number of stacks/.test(line));
 }
 

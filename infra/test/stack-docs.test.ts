@@ -19,7 +19,7 @@ function alarms(template: Template): string[] {
   );
 }
 
-/** What a page's tables are about: the quoted names in the first column of those whose head is `alarm`; `…` stands for anything. */
+/** The quoted names in the first column of a page's tables with the head `alarm`; `…` matches anything. */
 function explained(markdown: string): string[] {
   const tables = [...markdown.matchAll(/^\| alarm \|.*\n((?:\|.*\n)*)/gm)].map(([, rows = '']) => rows);
   return tables.flatMap((rows) => rows.split('\n').flatMap((row) => [...(row.split('|')[1] ?? '').matchAll(/`([^`]+)`/g)].map(([, name = '']) => name)));

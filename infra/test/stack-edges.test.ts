@@ -15,7 +15,7 @@ import { fakeBundles, HTTP, temporaryDirectory } from './stack-support';
 
 const bundles = fakeBundles();
 
-/** What a user reads: our sentences, or whatever else was thrown, or that nothing was. */
+/** The error that a user reads: our sentences, any other error, or none. */
 function told(make: () => unknown): string[] {
   try {
     make();
@@ -37,7 +37,7 @@ function app(context: Record<string, string>, directory = '.'): RedeliverStack {
   return new RedeliverStack(new App({ context: given }), directory);
 }
 
-/** One sentence, that starts with the name of what is wrong. */
+/** One sentence that starts with the name of the prop. */
 function oneSentenceOn(name: string, sentences: string[]): void {
   assert.deepEqual(
     [sentences.length, sentences.every((sentence) => sentence.startsWith(name) && sentence.endsWith('.'))],
@@ -50,7 +50,7 @@ describe('what the functions refuse when they start is refused at synth (issue, 
   for (const host of ['127.example.com', '127.0.0.1.nip.io']) {
     test(`http:// to ${host}, which is not this machine`, () => {
       assert.deepEqual(construct({ target: Target.http(`http://${host}/`) }), [
-        'target.url is http://, which anybody on the way can read; use https://, or set target.allowHttp: true.',
+        'target.url is http://, which is not encrypted; use https://, or set target.allowHttp: true.',
       ]);
     });
   }

@@ -4,7 +4,7 @@ import type { Resource } from './stack-support';
 
 const HASH = /[0-9A-F]{8}$/;
 
-/** A part of a template as a person would write it: references by logical id, without `Retries` and the hash. */
+/** A readable part of a template: references by logical id, without `Retries` and the hash. */
 export function plain(value: any): any {
   if (Array.isArray(value)) {
     return value.map(plain);
@@ -35,7 +35,7 @@ export function resources(template: Template, type: string): Record<string, Reso
   return Object.fromEntries(Object.entries(template.findResources(type)).map(([id, found]) => [short(id), found as Resource]));
 }
 
-/** Everything that a role may do, or is denied, from whatever policy: `EFFECT ACTION on RESOURCE [if CONDITION]`. */
+/** All statements for a role, from any policy: `EFFECT ACTION on RESOURCE [if CONDITION]`. */
 export function grants(template: Template, role: string): string[] {
   const found = resources(template, 'AWS::IAM::Role')[role];
   if (found === undefined) {
@@ -59,7 +59,7 @@ function triples(statement: any): string[] {
   return [Action].flat().flatMap((action) => [on].flat().map((resource) => `${Effect} ${action} on ${resource}${condition}`));
 }
 
-/** What a resource must wait for: all that it refers to. */
+/** All resources that a resource refers to, and so waits for. */
 export function referencesOf(value: any): string[] {
   if (Array.isArray(value)) {
     return value.flatMap(referencesOf);

@@ -22,7 +22,7 @@ function redrive(deadLetterTargetArn: string, maxReceiveCount: number | string =
 const FRESH = { VisibilityTimeout: '30', MessageRetentionPeriod: '345600', MaximumMessageSize: '262144' };
 const WANTED = { VisibilityTimeout: '360', MessageRetentionPeriod: '604800', MaximumMessageSize: '1048576', RedrivePolicy: redrive(OURS) };
 
-/** What SQS is to do, and what it then did: `sets` as they came. */
+/** The scripted behaviour of SQS, and the changes it received in `sets`. */
 interface Queue {
   attributes?: Record<string, string>;
   /** Requests that fail before one succeeds. */
@@ -30,12 +30,12 @@ interface Queue {
   gone?: boolean;
   /** Reads after a change that do not show it yet. */
   staleReads?: number;
-  /** The change is made, and its answer lost. */
+  /** The change is made, but its answer is lost. */
   lostAnswer?: boolean;
   sets?: Record<string, string>[];
 }
 
-/** boto3 with one queue, whose state is in a file; time that passes only in sleeps. */
+/** A fake boto3 with one queue, whose state is in a file; time passes only in sleeps. */
 const BOTO3 = `
 import json
 FILE = __file__ + ".json"
@@ -75,7 +75,7 @@ def client(_): return Client()
 /** Without its pauses. */
 const HANDLER = 'import json,sys,time,runpy; time.sleep = lambda _: None; runpy.run_path(sys.argv[1])["handler"](json.loads(sys.argv[2]), None)';
 
-/** Runs the function once, as CloudFormation does; CloudFormation's answer and what became of the queue. */
+/** Runs the function once as CloudFormation does; returns its answer and the queue's state. */
 async function run(queue: Queue, request: Record<string, any>, wanted: Record<string, string> = {}): Promise<{ answer: any; queue: Required<Queue> }> {
   const directory = temporaryDirectory();
   const state = join(directory, 'boto3.py.json');
@@ -121,7 +121,7 @@ describe('what it sets', { skip: withoutPython }, () => {
     const first = await run({}, create);
     const { answer, queue } = await run({ attributes: first.queue.attributes }, create);
     assert.deepEqual([answer.Status, answer.PhysicalResourceId, queue.sets], ['SUCCESS', ARN, []]);
-    // SQS may tell the count as text.
+    // SQS may return the count as text.
     assert.deepEqual((await run({ attributes: { ...WANTED, RedrivePolicy: redrive(OURS, '1') } }, create)).queue.sets, []);
   });
 
@@ -173,21 +173,21 @@ describe('what it refuses, and then changes nothing', { skip: withoutPython }, (
   test("somebody else's redrive policy", async () => {
     assert.equal(
       await refused({ RedrivePolicy: redrive(THEIRS, 3) }),
-      `The source queue https://sqs/orders has a redrive policy already, to ${THEIRS}: if that may end, run ${RUN} '{"RedrivePolicy":""}' and deploy again.`,
+      `The source queue https://sqs/orders already has a redrive policy, to ${THEIRS}: if it is no longer needed, run ${RUN} '{"RedrivePolicy":""}' and deploy again.`,
     );
   });
 
   test('a FIFO queue', async () => {
     assert.equal(
       await refused({ FifoQueue: 'true' }),
-      'The source queue https://sqs/orders is a FIFO queue, which cannot delay single messages: use a standard queue.',
+      'The source queue https://sqs/orders is a FIFO queue, which cannot delay individual messages: use a standard queue.',
     );
   });
 
   test('a queue with a key that the functions may not use', async () => {
     assert.equal(
       await refused({ KmsMasterKeyId: 'alias/orders' }),
-      'The source queue https://sqs/orders is encrypted with the key alias/orders: give it as existingSourceQueue.encryptionKey.',
+      'The source queue https://sqs/orders is encrypted with the key alias/orders: set existingSourceQueue.encryptionKey to it.',
     );
     assert.equal((await run({ attributes: { ...FRESH, KmsMasterKeyId: 'alias/orders' } }, create, { HasKey: 'true' })).answer.Status, 'SUCCESS');
     assert.equal((await run({ attributes: { ...FRESH, KmsMasterKeyId: 'alias/aws/sqs' } }, create)).answer.Status, 'SUCCESS');
@@ -196,13 +196,13 @@ describe('what it refuses, and then changes nothing', { skip: withoutPython }, (
   test('a queue that keeps messages as long as the DLQ', async () => {
     assert.equal(
       await refused({ MessageRetentionPeriod: '1209600' }),
-      'The source queue https://sqs/orders keeps messages as long as its DLQ, where they keep their age: run ' +
-        `${RUN} MessageRetentionPeriod=1123200, which deletes what is older, and deploy again.`,
+      'The source queue https://sqs/orders keeps messages as long as its DLQ does, where they keep their age: run ' +
+        `${RUN} MessageRetentionPeriod=1123200, which deletes older messages, and deploy again.`,
     );
   });
 
   test('a queue of another region or account', async () => {
-    const sentence = 'The source queue https://sqs/orders is of another account or region than the stack: a DLQ must be where its queue is.';
+    const sentence = 'The source queue https://sqs/orders is in another account or region than the stack: a DLQ must be in the account and region of its queue.';
     assert.equal(await refused({}, { QueueArn: ARN.replace('eu-west-1', 'eu-west-2') }), sentence);
     assert.equal(await refused({}, { QueueArn: ARN.replace('111122223333', '444455556666') }), sentence);
   });

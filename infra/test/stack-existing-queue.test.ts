@@ -179,11 +179,11 @@ describe("a queue of the same stack has its attributes in the stack's template",
     const what = 'existingSourceQueue (Test/Orders)';
     const dlq = sqs.Queue.fromQueueArn(new Stack(), 'Dlq', `${ARN}-dlq`);
     assert.deepEqual(refused({ deadLetterQueue: { queue: dlq, maxReceiveCount: 3 } }), [
-      `${what} has a dead-letter queue already; remove it there: redeliver's takes its place, and what lies in the old one stays.`,
+      `${what} already has a dead-letter queue; remove it there: redeliver's replaces it, and messages in the old one stay there.`,
     ]);
-    assert.deepEqual(refused({ fifo: true }), [`${what} is a FIFO queue, which cannot delay single messages; use a standard queue.`]);
+    assert.deepEqual(refused({ fifo: true }), [`${what} is a FIFO queue, which cannot delay individual messages; use a standard queue.`]);
     assert.deepEqual(refused({ maxMessageSizeBytes: 262_144 }), [
-      `${what} has maxMessageSizeBytes 262144; use 1048576, or remove it: a re-send may be larger than the message was.`,
+      `${what} has maxMessageSizeBytes 262144; use 1048576, or remove it: a re-sent message may be larger than the original.`,
     ]);
     assert.deepEqual(refused({ visibilityTimeout: Duration.seconds(359) }), [
       "existingSourceQueue's visibilityTimeout is 359 s; use at least 6 × timeout = 360 s, and at most 43200 s (12 hours).",
@@ -192,25 +192,25 @@ describe("a queue of the same stack has its attributes in the stack's template",
       "existingSourceQueue's visibilityTimeout is 360 s; use at least 6 × timeout + maxBatchingWindow = 380 s, and at most 43200 s (12 hours).",
     ]);
     assert.deepEqual(refused({ retentionPeriod: Duration.days(14) }), [
-      "existingSourceQueue's retentionPeriod is 1209600 s; use 60 s to 1209599 s, in whole seconds: less than the 14 days of the intermediate DLQ, where a message keeps the age it came with.",
+      "existingSourceQueue's retentionPeriod is 1209600 s; use 60 s to 1209599 s, in whole seconds: less than the 14 days of the intermediate DLQ, where a moved message keeps its age.",
     ]);
     assert.deepEqual(refused({ visibilityTimeout: Duration.seconds(400) }, { sourceVisibilityTimeout: Duration.seconds(500) }), [
-      `${what} has a visibilityTimeout of its own; remove sourceVisibilityTimeout.`,
+      `${what} has its own visibilityTimeout; remove sourceVisibilityTimeout.`,
     ]);
     assert.deepEqual(refused({ retentionPeriod: Duration.days(4) }, { sourceRetention: Duration.days(5) }), [
-      `${what} has a retentionPeriod of its own; remove sourceRetention.`,
+      `${what} has its own retentionPeriod; remove sourceRetention.`,
     ]);
     assert.deepEqual(refused({ retentionPeriod: Duration.days(4) }, { sourceRetention: Duration.days(4) }), []);
   });
 
   test("a name that one of redeliver's own queues is to have", () => {
     assert.deepEqual(refusedWith((stack) => SourceQueue.fromQueue(new sqs.Queue(stack, 'Orders', { queueName: 'redeliver-prod-final-dlq' }))), [
-      "existingSourceQueue (Test/Orders) has the name redeliver-prod-final-dlq, which one of redeliver's own inner queues is to have; change it, or prefix or stage.",
+      "existingSourceQueue (Test/Orders) is named redeliver-prod-final-dlq, which is the name of one of redeliver's own queues; change it, or change prefix or stage.",
     ]);
   });
 });
 
-/** What is said of a source queue in a stack of a known place. */
+/** The problems of a source queue in a stack with a known account and region. */
 function refusedWith(queue: (stack: Stack) => SourceQueue): string[] {
   const stack = new Stack(new App({ context: cdkJson().context }), 'Test', { env: { account: '111122223333', region: 'eu-west-1' } });
   const existingSourceQueue = queue(stack);
@@ -224,7 +224,7 @@ function refusedWith(queue: (stack: Stack) => SourceQueue): string[] {
 }
 
 describe('two orchestrators cannot have the same source queue: each would take messages from the other', () => {
-  const taken = (what: string): string[] => [`${what} is the source queue of Test/First already; give each Redeliver a queue of its own.`];
+  const taken = (what: string): string[] => [`${what} is already the source queue of Test/First; give each Redeliver its own queue.`];
   const first = (stack: Stack, existingSourceQueue?: SourceQueue): Redeliver =>
     new Redeliver(stack, 'First', { ...HTTP, prefix: 'first', bundles: BUNDLES, ...(existingSourceQueue && { existingSourceQueue }) });
 
@@ -274,7 +274,7 @@ describe('a queue object of another place is refused as its ARN is', () => {
     { account: '444455556666', region: 'eu-west-1' },
   ];
   for (const env of places) {
-    const sentence = `is of ${env.account} in ${env.region}, but the stack is of 111122223333 in eu-west-1; a DLQ must be where its queue is.`;
+    const sentence = `is in ${env.account}, ${env.region}, but the stack is in 111122223333, eu-west-1; a DLQ must be in the account and region of its queue.`;
     test(`of a stack in ${env.account} in ${env.region}`, () => {
       const queue = (stack: Stack): SourceQueue =>
         SourceQueue.fromQueue(new sqs.Queue(new Stack(stack.node.root as App, 'Far', { env }), 'Orders', { queueName: 'orders' }));

@@ -23,7 +23,7 @@ function variables(template: Template, name: (typeof NAMES)[number]): Record<str
   return functionNamed(template, name).Properties['Environment'].Variables;
 }
 
-/** What a function's role allows: `action on resource`, resources by the start of their logical ids. */
+/** Permissions of a function's role, `action on resource`, with resources by the start of their logical ids. */
 function permissions(template: Template, id: string): string[] {
   const policies = Object.entries(template.findResources('AWS::IAM::Policy'));
   const own = policies.filter(([logicalId]) => logicalId.startsWith(`Retries${id}Role`));
@@ -56,14 +56,14 @@ function always(id: string): string[] {
   ];
 }
 
-/** A user's schema, in a file of its own. */
+/** A user's schema in its own file. */
 function schemaOf(text: string): string {
   const schema = join(temporaryDirectory(), 'order.schema.json');
   writeFileSync(schema, text);
   return schema;
 }
 
-/** What is in the package of each function, by the function's name: files and, of the schema, its text. */
+/** The content of each function's package, by function name: file names, and the schema's text. */
 function packages(stack: Stack): Record<string, string[]> {
   const assembly = (stack.node.root as App).synth();
   const resources = Object.values(assembly.getStackByName('Test').template.Resources as Record<string, any>);

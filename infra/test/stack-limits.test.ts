@@ -14,7 +14,7 @@ import { fakeBundles, HTTP, stackWith, temporaryDirectory } from './stack-suppor
 const seconds = Duration.seconds;
 const EXISTING = 'arn:aws:sqs:eu-west-1:111122223333:orders';
 
-/** The sentences that refuse something; none if it is accepted. */
+/** The problems; none if the props are accepted. */
 function sentences(make: () => unknown): string[] {
   try {
     make();
@@ -38,15 +38,15 @@ function call(timeout: number): Partial<RedeliverProps> {
 describe('the last right value is accepted, and the first wrong one is not', () => {
   const range = (name: string, value: number, least: number, most: number, why: string): string =>
     `${name} is ${value}; use a whole number from ${least} to ${most} (${why}).`;
-  const receives = 'each receive may call the target, and the policy does not count it';
-  const batches = 'also with a batching window: the functions are made for ten';
+  const receives = 'each receive may call the target, and the policy does not count these calls';
+  const batches = 'also with a batching window: the functions are built for ten';
   const mapping = 'what an SQS event source mapping accepts';
   const reserved = (value: number, max: number): string =>
-    `reservedConcurrency is ${value}; use a whole number of at least maxConcurrency = ${max}: Lambda would refuse the other invocations, ` +
-    'and each refused message spends one of maxRedrives.';
+    `reservedConcurrency is ${value}; use a whole number of at least maxConcurrency = ${max}: Lambda would throttle the other invocations, ` +
+    'and each throttled message spends one of maxRedrives.';
   const visibility = (value: number, least = '6 × timeout = 360 s'): string =>
     `sourceVisibilityTimeout is ${value} s; use at least ${least}, and at most 43200 s (12 hours).`;
-  const window = (value: number): string => `maxBatchingWindow is ${value} s; use 0 s to 300 s, in whole seconds, as an SQS event source mapping can wait.`;
+  const window = (value: number): string => `maxBatchingWindow is ${value} s; use 0 s to 300 s, in whole seconds, the range of an SQS event source mapping.`;
   const name = 'must start with a letter and be at most 39 letters, digits and hyphens; shorten or change them.';
   const cases: [string, Partial<RedeliverProps>[], [Partial<RedeliverProps>, string][]][] = [
     ['maxReceiveCount', [{ maxReceiveCount: 1 }, { maxReceiveCount: 10 }], [[{ maxReceiveCount: 11 }, range('maxReceiveCount', 11, 1, 10, receives)]]],
@@ -98,18 +98,18 @@ describe('the last right value is accepted, and the first wrong one is not', () 
       { sourceRetention: seconds(1125), policy: RetryPolicy.fromJson({ max_attempts: 0 }) },
       { sourceRetention: seconds(60), policy: RetryPolicy.fromJson({ max_attempts: 0 }), strategy: Strategy.VISIBILITY },
     ], [
-      // Also without a retry: a held message, or one that SQS moved, is sent again.
+      // Also without retries: held messages, and those that SQS moved, are re-sent.
       [
         { sourceRetention: seconds(1124), policy: RetryPolicy.fromJson({ max_attempts: 0 }) },
-        'sourceRetention is 1124 s; use at least 1125 s: a message that is sent again may wait there for 900 s before it can be received.',
+        'sourceRetention is 1124 s; use at least 1125 s: a re-sent message may be delayed there for 900 s.',
       ],
       [
         { sourceRetention: seconds(59) },
-        'sourceRetention is 59 s; use 60 s to 1209599 s, in whole seconds: less than the 14 days of the intermediate DLQ, where a message keeps the age it came with.',
+        'sourceRetention is 59 s; use 60 s to 1209599 s, in whole seconds: less than the 14 days of the intermediate DLQ, where a moved message keeps its age.',
       ],
       [
         { sourceRetention: Duration.days(15) },
-        'sourceRetention is 1296000 s; use 60 s to 1209599 s, in whole seconds: less than the 14 days of the intermediate DLQ, where a message keeps the age it came with.',
+        'sourceRetention is 1296000 s; use 60 s to 1209599 s, in whole seconds: less than the 14 days of the intermediate DLQ, where a moved message keeps its age.',
       ],
     ]],
     ['time for a batch', [{ batchSize: 9, maxConcurrentCalls: 3, ...call(10), timeout: seconds(35) }], [

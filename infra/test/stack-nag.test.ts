@@ -9,14 +9,14 @@ import { describe, test } from 'node:test';
 import { fakeBundles } from './stack-support';
 import { VARIANT_NAMES, variant } from './stack-variants';
 
-/** What AwsSolutions finds, `rule at construct`. */
+/** The findings of AwsSolutions, `rule at construct`. */
 function findings(app: App): string[] {
   Validations.of(app).addPlugins(new AwsSolutionsChecks(app));
   let directory = app.outdir;
   try {
     directory = app.synth().directory;
   } catch {
-    // A finding fails the synth; the report is written all the same.
+    // A finding fails the synth, but the report is still written.
   }
   const report = JSON.parse(readFileSync(join(directory, 'validation-report.json'), 'utf8'));
   return report.pluginReports.flatMap((plugin: any) =>

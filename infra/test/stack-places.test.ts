@@ -18,11 +18,11 @@ interface Place {
   readonly region: string;
 }
 
-/** Where a name of each type must be unique: in the account, or in a region of it. Those without a property have no name. */
+/** The scope in which names of each type must be unique: the account, or a region. Types without a property have no name. */
 const NAMES: Record<string, { in: 'account' | 'region'; property?: string }> = {
   'AWS::CloudWatch::Alarm': { in: 'region', property: 'AlarmName' },
   'AWS::CloudWatch::Dashboard': { in: 'account', property: 'DashboardName' },
-  // Of a role, and not named by itself.
+  // Part of a role, without a name of its own.
   'AWS::IAM::Policy': { in: 'account' },
   'AWS::IAM::Role': { in: 'account', property: 'RoleName' },
   'AWS::Lambda::EventInvokeConfig': { in: 'region' },
@@ -33,7 +33,7 @@ const NAMES: Record<string, { in: 'account' | 'region'; property?: string }> = {
   'AWS::SQS::QueuePolicy': { in: 'region' },
 };
 
-/** The physical names of a template as they are in a place: `TYPE NAME`, with the region where it counts. */
+/** The physical names of a template in a place: `TYPE NAME`, with the region if it matters. */
 function namesIn(template: Template, { account, region }: Place): string[] {
   const told = Object.values(template.toJSON().Resources as Record<string, any>).flatMap(({ Type, Properties }) => {
     const scope = NAMES[Type];
@@ -48,7 +48,7 @@ function nothingTwice(names: string[]): void {
   assert.deepEqual(names.filter((name, index) => names.indexOf(name) !== index), []);
 }
 
-/** As `cargo xtask cdk deploy` makes it, which knows no place. */
+/** As `cargo xtask cdk deploy` creates it, without an account and region. */
 function appTemplate(context: Record<string, string> = {}): Template {
   const given = { ...cdkJson().context, bundles, target: 'https://orders.example.com/', ...context };
   return Template.fromStack(new RedeliverStack(new App({ context: given }), '.'));
@@ -101,7 +101,7 @@ describe('names do not meet in one account', () => {
         return error.message;
       }
     };
-    const sentence = 'prefix and stage make the name "redeliver-prod", which another construct of this stack has; change one of them.';
+    const sentence = 'prefix and stage make the name "redeliver-prod", which another construct in this stack uses; change one of them.';
     assert.equal(refused((stack) => new Redeliver(stack, 'Mails', { ...HTTP, bundles })), sentence);
     assert.equal(
       refused((stack) => new AsyncRetry(stack, 'Async', { functions: [userFunction(stack, 'Report')], bundles, prefix: 'redeliver' })),

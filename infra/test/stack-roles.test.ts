@@ -26,7 +26,7 @@ function allow(actions: string[], ...on: string[]): string[] {
   return actions.flatMap((action) => on.map((resource) => `Allow ${action} on ${resource}`));
 }
 
-/** What every function may do: write its log, send traces, take messages from its queue, send on. */
+/** Permissions of every function: write its log, send traces, receive from its queue, send. */
 function usual(id: string, from: string, ...to: string[]): string[] {
   const take = ['ChangeMessageVisibility', 'DeleteMessage', 'GetQueueAttributes', 'GetQueueUrl', 'ReceiveMessage'];
   return [
@@ -158,9 +158,9 @@ const CASES: Case[] = [
   },
 ];
 
-/** Its short ids come without `Retries`, whatever the construct is called. */
+/** Short ids omit `Retries`, whatever the construct's name. */
 function bare(props: (stack: Stack) => RedeliverProps): Template {
-  // No context at all: the app of somebody who has never heard of feature flags.
+  // No context, as in an app without feature flags.
   const stack = new Stack(new App(), 'Test');
   new Redeliver(stack, 'Retries', { bundles: fakeBundles(), ...props(stack) });
   return Template.fromStack(stack);

@@ -9,14 +9,14 @@ import { after } from 'node:test';
 import { Redeliver, type RedeliverProps, Target } from '../lib/index';
 import { cdkJson, writeFakeBundles } from './fakes';
 
-/** Bundles that are gone when the test file is done. */
+/** Bundles that are removed after the test file. */
 export function fakeBundles(architecture: lambda.Architecture = lambda.Architecture.ARM_64): string {
   const directory = temporaryDirectory();
   writeFakeBundles(directory, architecture);
   return directory;
 }
 
-/** Gone when the test file is done. */
+/** A directory that is removed after the test file. */
 export function temporaryDirectory(): string {
   const directory = mkdtempSync(join(tmpdir(), 'redeliver-test-'));
   after(() => rmSync(directory, { recursive: true, force: true }));

@@ -13,11 +13,11 @@ const bundles = fakeBundles();
 const HERE = { account: '111122223333', region: 'eu-west-1' };
 
 interface Watched {
-  /** The function's name and the alarm's condition; `undefined`: there is no alarm. */
+  /** The function's name and the alarm's condition; `undefined`: no alarm. */
   readonly alarm: readonly [unknown, string | undefined] | undefined;
   readonly conditions: Record<string, unknown>;
   readonly onDashboard: boolean;
-  /** What is said at the synth. */
+  /** The message at synth. */
   readonly said: string[];
 }
 
@@ -61,7 +61,7 @@ describe('the loop of a Lambda target is watched where an alarm can see it', () 
         conditions: {},
         onDashboard: false,
         said: [
-          `target ${arn} is in another account or region, whose metrics no alarm of this stack can watch, so there is no alarm ` +
+          `target ${arn} is in another account or region, whose metrics alarms in this stack cannot watch, so there is no alarm ` +
             'target-loop-stopped: watch RecursiveInvocationsDropped where the function is.',
         ],
       });

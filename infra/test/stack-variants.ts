@@ -10,7 +10,7 @@ import type { Construct } from 'constructs';
 import { AsyncRetry, Envelope, LogDetail, LogLevel, Redeliver, type RedeliverProps, RetryPolicy, SourceQueue, Strategy, Target } from '../lib/index';
 import { cdkJson } from './fakes';
 
-/** Stacks that have everything in them between them, with the orchestrator's props. */
+/** Stacks that together cover everything, with the props of `Redeliver`. */
 const VARIANTS: Record<string, (stack: Stack) => RedeliverProps> = {
   http: (stack) => ({
     target: Target.http('https://orders.example.com/hook', { headersSecret: secretsmanager.Secret.fromSecretCompleteArn(
@@ -90,7 +90,7 @@ const VARIANTS: Record<string, (stack: Stack) => RedeliverProps> = {
         'arn:aws:kms:eu-west-1:111122223333:key/0191f3a2-7b1c-7d3e-8f00-000000000002',
       ) }),
   }),
-  // In the message-processor's place.
+  // Replaces the message-processor.
   function: (stack) => ({
     target: Target.ownFunction(ownFunction(stack)),
     encryptionKey: new kms.Key(stack, 'Key', { enableKeyRotation: true }),
@@ -108,12 +108,12 @@ function ownFunction(stack: Stack): lambda.Function {
   return own;
 }
 
-/** The variant without an orchestrator. */
+/** The variant without a `Redeliver`. */
 const ASYNC = 'async-retry';
 
 export const VARIANT_NAMES: readonly string[] = [...Object.keys(VARIANTS), ASYNC];
 
-/** A function of a user, as small as one can be. */
+/** A minimal user function. */
 export function userFunction(scope: Construct, id: string, props: Partial<lambda.FunctionProps> = {}): lambda.Function {
   return new lambda.Function(scope, id, {
     runtime: lambda.Runtime.PYTHON_3_14,
@@ -142,7 +142,7 @@ export function variant(name: string, bundles: string): { app: App; stack: Stack
   return { app, stack };
 }
 
-/** What a user's function is like is the user's business. */
+/** cdk-nag findings of the user's own function. */
 function acknowledgeOfUser(target: lambda.Function, by: string): void {
   const reason = `A user's function, as the CDK makes it: it is there to be changed by ${by}.`;
   Validations.of(target).acknowledge({ id: 'AwsSolutions-L1', reason });

@@ -22,7 +22,7 @@ const everything = templateWith((stack) => ({
   alarmTopic: sns.Topic.fromTopicArn(stack, 'Topic', 'arn:aws:sns:eu-west-1:111122223333:alarms'),
 }));
 
-/** A line of a graph, shortly: `[ID = ]NAMESPACE NAME of WHAT: STATISTIC[, hidden]`, or its expression. */
+/** A line of a graph in short: `[ID = ]NAMESPACE NAME of WHAT: STATISTIC[, hidden]`, or its expression. */
 function line([namespace, name, ...rest]: any[]): string {
   if (typeof namespace === 'object') {
     return namespace.expression;
@@ -133,19 +133,19 @@ describe('the dashboard', () => {
 describe('what is watched is what the functions write', () => {
   const crates = join(__dirname, '../../crates/');
   const source = readFileSync(join(crates, 'aws/src/telemetry/metrics.rs'), 'utf8');
-  /** By event: which metrics its line has. */
+  /** The metrics in the line of each event. */
   const shapes = source.split(/(?=Event::\w+ \{[^}]*\} =>)/).slice(1).map((text) => ({
     event: text.match(/^Event::(\w+)/)?.[1] ?? '',
     metrics: [...text.matchAll(/\bM::(\w+)/g)].map(([, metric]) => metric ?? ''),
   }));
-  /** By metric: the name of its further dimension. */
+  /** The name of each metric's additional dimension. */
   const dimensions = new Map(
     [...source.matchAll(/Self::(\w+) => Some\((\w+)\),/g)].map(([, metric, constant]) => [
       metric,
       source.match(new RegExp(`const ${constant}: Dimension = Dimension \\{\\s+name: "(\\w+)"`))?.[1],
     ]),
   );
-  /** Which crates make an event; those that all functions share count for all. */
+  /** The crates that emit each event; those that all functions share count for all. */
   const makers = (event: string): string[] =>
     readdirSync(crates).filter((crate) => !crate.endsWith('.toml') &&
       (readdirSync(join(crates, `${crate}/src/`), { recursive: true }) as string[])

@@ -15,7 +15,7 @@ describe('alarms', () => {
   const template = templateWith(() => HTTP);
   const alarms = Object.values(template.findResources('AWS::CloudWatch::Alarm')) as Resource[];
 
-  /** An alarm, shortly: what is watched, of what, how, and above what. */
+  /** An alarm in short: metric, subject, statistic and threshold. */
   const told = ({ Properties }: Resource): unknown[] => {
     const [dimension] = Properties['Dimensions'];
     const of = dimension.Value.Ref ?? dimension.Value['Fn::GetAtt'][0];
@@ -144,7 +144,7 @@ describe('the dashboard', () => {
 test('every metric that is watched is one that the functions write', () => {
   const read = (path: string): string => readFileSync(join(__dirname, path), 'utf8');
   const writes = read('../../crates/aws/src/telemetry/metrics.rs');
-  const [, names = ''] = read('../lib/metrics.ts').match(/export type OwnMetric =([^;]+);/) ?? [];
+  const [, names = ''] = read('../lib/metrics.ts').match(/export type RedeliverMetric =([^;]+);/) ?? [];
   const watched = [...names.matchAll(/'(\w+)'/g)].map(([, name]) => name);
   assert.equal(watched.length, 17);
   for (const name of watched) {

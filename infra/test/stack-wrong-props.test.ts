@@ -12,7 +12,7 @@ import { fakeBundles, HTTP, stackWith, temporaryDirectory } from './stack-suppor
 
 const EXAMPLES = join(__dirname, '../../schemas/examples/');
 
-/** What is said of wrong props, a sentence each. */
+/** The problems of invalid props, a sentence each. */
 function refused(props: Partial<RedeliverProps>): string[] {
   try {
     stackWith(() => ({ ...HTTP, ...props }));
@@ -28,7 +28,7 @@ function http(target: { url: string; allowHttp?: boolean; timeout?: Duration }):
   return { target: Target.http(url, options) };
 }
 
-/** A policy that TypeScript would refuse, as it may come from a file. */
+/** A policy with type errors, as a file may contain. */
 function policy(document: unknown): Partial<RedeliverProps> {
   return { policy: RetryPolicy.fromJson(document as Record<string, unknown>) };
 }
@@ -54,12 +54,12 @@ describe('a wrong prop fails the synth with one sentence', () => {
     [
       'the same pattern in both lists',
       policy({ retryable: ['A'], non_retryable: ['B', 'A'] }),
-      'policy/non_retryable/1 stands in retryable too; remove one of the two.',
+      'policy/non_retryable/1 is also in retryable; remove one of the two.',
     ],
     [
       'a policy that does not fit into the environment',
       policy({ retryable: Array.from({ length: 40 }, (_, n) => `${n}`.padEnd(100, 'x')) }),
-      'policy has 4219 bytes as a variable, more than the 3072 that fit into a function\'s environment; shorten its lists.',
+      'policy has 4219 bytes as an environment variable, more than the 3072 that fit into a function\'s environment; shorten its lists.',
     ],
     [
       'retries that outlast the retention',
@@ -73,7 +73,7 @@ describe('a wrong prop fails the synth with one sentence', () => {
       'timeout is 60 s, but a batch of 10 with 3 calls at a time may take 4 × 30 s + 5 s = 125 s; raise timeout or ' +
         'maxConcurrentCalls, or lower batchSize or target.timeout.',
     ],
-    ['too long a timeout', { timeout: Duration.seconds(901) }, 'timeout is 901 s; use 1 s to 900 s, in whole seconds, as a Lambda function can run.'],
+    ['too long a timeout', { timeout: Duration.seconds(901) }, 'timeout is 901 s; use 1 s to 900 s, in whole seconds, the range of Lambda.'],
     [
       'a visibility timeout that lets a message out while it is worked on',
       { sourceVisibilityTimeout: Duration.seconds(300) },
@@ -83,16 +83,16 @@ describe('a wrong prop fails the synth with one sentence', () => {
       'a source queue that keeps messages as long as the DLQ',
       { sourceRetention: Duration.days(14) },
       'sourceRetention is 1209600 s; use 60 s to 1209599 s, in whole seconds: less than the 14 days of the intermediate ' +
-        'DLQ, where a message keeps the age it came with.',
+        'DLQ, where a moved message keeps its age.',
     ],
     ['concurrency that SQS does not know', { maxConcurrency: 1 }, 'maxConcurrency is 1; use a whole number from 2 to 1000 (what an SQS event source mapping accepts).'],
-    ['a batch of more than ten', { batchSize: 11 }, 'batchSize is 11; use a whole number from 1 to 10 (also with a batching window: the functions are made for ten).'],
-    ['a wrong redrive count', { maxReceiveCount: 0 }, 'maxReceiveCount is 0; use a whole number from 1 to 10 (each receive may call the target, and the policy does not count it).'],
+    ['a batch of more than ten', { batchSize: 11 }, 'batchSize is 11; use a whole number from 1 to 10 (also with a batching window: the functions are built for ten).'],
+    ['a wrong redrive count', { maxReceiveCount: 0 }, 'maxReceiveCount is 0; use a whole number from 1 to 10 (each receive may call the target, and the policy does not count these calls).'],
     ['half a call', { maxConcurrentCalls: 1.5 }, "maxConcurrentCalls is 1.5; use a whole number from 1 to 10000 (the function's own limit)."],
     [
       'a FIFO queue',
       { existingSourceQueue: SourceQueue.fromArn('arn:aws:sqs:eu-west-1:111122223333:orders.fifo') },
-      'existingSourceQueue.queueArn names a FIFO queue, which cannot delay single messages; use a standard queue.',
+      'existingSourceQueue.queueArn names a FIFO queue, which cannot delay individual messages; use a standard queue.',
     ],
     [
       "a queue's URL for its ARN",
@@ -101,12 +101,12 @@ describe('a wrong prop fails the synth with one sentence', () => {
         'arn:aws:sqs:REGION:ACCOUNT:NAME.',
     ],
     ['no URL', http({ url: 'orders' }), 'target.url is not a URL; give the https:// URL that messages are POSTed to.'],
-    ['http', http({ url: 'http://example.com' }), 'target.url is http://, which anybody on the way can read; use https://, or set target.allowHttp: true.'],
+    ['http', http({ url: 'http://example.com' }), 'target.url is http://, which is not encrypted; use https://, or set target.allowHttp: true.'],
     ['another protocol', http({ url: 'ftp://example.com' }), 'target.url starts with ftp://; use an https:// URL.'],
     [
       'credentials in the URL',
       http({ url: 'https://user:secret@example.com' }),
-      'target.url has credentials in it, which would be readable by many; put them into target.headersSecret.',
+      'target.url contains credentials, which the template would expose; put them into target.headersSecret.',
     ],
     ['a name for nothing', { prefix: 'my_orders' }, 'prefix and stage make the name "my_orders-prod", which must start with a letter and be at most 39 letters, digits and hyphens; shorten or change them.'],
   ];
@@ -143,8 +143,8 @@ describe('bundles', () => {
   test('one for another architecture is not deployed', () => {
     const bundles = fakeBundles(lambda.Architecture.X86_64);
     assert.deepEqual(refused({ bundles }), [
-      `${bundles}/message-processor/bootstrap is built for x86_64, but the functions are to run on arm64; build it with ` +
-        '`cargo xtask bundle`, or set the architecture to what was built.',
+      `${bundles}/message-processor/bootstrap is built for x86_64, but the functions run on arm64; build it with ` +
+        '`cargo xtask bundle`, or set the architecture to match.',
     ]);
     assert.deepEqual(refused({ bundles, architecture: lambda.Architecture.X86_64 }), []);
   });
@@ -155,28 +155,28 @@ describe('bundles', () => {
       const bootstrap = join(bundles, 'message-processor', 'bootstrap');
       chmodSync(bootstrap, mode);
       assert.deepEqual(refused({ bundles }), [
-        `${bootstrap} has the mode ${mode.toString(8)}, with which Lambda cannot start it; run \`chmod 755 ${bootstrap}\`.`,
+        `${bootstrap} has mode ${mode.toString(8)}, so Lambda cannot start it; run \`chmod 755 ${bootstrap}\`.`,
       ]);
       chmodSync(bootstrap, 0o555);
       assert.deepEqual(refused({ bundles }), []);
     });
   }
 
-  const NOT_OPTIONAL = "is for messages without an envelope; set envelope: Envelope.OPTIONAL, or remove it.";
-  const NO_POINTER = 'which is no JSON Pointer to a member; it begins with /, such as /detail/id.';
+  const NOT_OPTIONAL = "only applies to messages without an envelope; set envelope: Envelope.OPTIONAL, or remove it.";
+  const NO_POINTER = 'which is not a JSON Pointer to a member; it must start with /, such as /detail/id.';
   for (const [props, sentences] of [
     [{ messageIdAttribute: 'id', messageIdPointer: '/id' }, [`messageIdAttribute ${NOT_OPTIONAL}`, `messageIdPointer ${NOT_OPTIONAL}`]],
     [{ envelope: Envelope.REQUIRED, messageIdPointer: '/id' }, [`messageIdPointer ${NOT_OPTIONAL}`]],
     [{ envelope: Envelope.OPTIONAL, messageIdPointer: 'detail.id' }, [`messageIdPointer is "detail.id", ${NO_POINTER}`]],
     [{ envelope: Envelope.OPTIONAL, messageIdPointer: '/a~2' }, [`messageIdPointer is "/a~2", ${NO_POINTER}`]],
     [{ envelope: Envelope.OPTIONAL, messageIdPointer: '/a~1b/~0/0/' }, []],
-    [{ envelope: Envelope.OPTIONAL, messageIdAttribute: 'Redeliver' }, ['messageIdAttribute is Redeliver, which redeliver itself writes; name an attribute of your producers.']],
+    [{ envelope: Envelope.OPTIONAL, messageIdAttribute: 'Redeliver' }, ['messageIdAttribute is Redeliver, which redeliver itself writes; use an attribute that your producers write.']],
     [{ envelope: Envelope.OPTIONAL, messageIdAttribute: 'order.id' }, []],
     ...['order id', 'AWS.id', 'a..b', '.a', 'x'.repeat(257)].map((name) => [
       { envelope: Envelope.OPTIONAL, messageIdAttribute: name },
       [
-        `messageIdAttribute is "${name}", which is not the name of a message attribute; it has letters, digits, _, - and single dots ` +
-          'inside, at most 256, and does not begin with AWS. or Amazon.',
+        `messageIdAttribute is "${name}", which is not a valid attribute name; use at most 256 letters, digits, _, - and single dots ` +
+          'inside, not starting with AWS. or Amazon.',
       ],
     ] as const),
   ] as const) {
@@ -199,18 +199,18 @@ describe('bundles', () => {
     const empty = temporaryDirectory();
     assert.deepEqual(own(empty), [`${empty}/bootstrap is missing; build it with \`cargo xtask bundle\`.`]);
     const other = join(fakeBundles(lambda.Architecture.X86_64), 'message-processor');
-    assert.match(own(other)[0] ?? '', /bootstrap is built for x86_64, but the functions are to run on arm64; /);
+    assert.match(own(other)[0] ?? '', /bootstrap is built for x86_64, but the functions run on arm64; /);
     const closed = join(fakeBundles(), 'message-processor');
     assert.deepEqual(own(closed), []);
     chmodSync(join(closed, 'bootstrap'), 0o744);
-    assert.match(own(closed)[0] ?? '', /bootstrap has the mode 744, with which Lambda cannot start it; /);
+    assert.match(own(closed)[0] ?? '', /bootstrap has mode 744, so Lambda cannot start it; /);
   });
 
   test('a script is no bundle', () => {
     const bundles = temporaryDirectory();
     mkdirSync(join(bundles, 'message-processor'));
     writeFileSync(join(bundles, 'message-processor', 'bootstrap'), '#!/bin/sh');
-    assert.match(refused({ bundles })[0] ?? '', /is built for no architecture of Lambda/);
+    assert.match(refused({ bundles })[0] ?? '', /is built for no Lambda architecture/);
   });
 });
 
@@ -218,7 +218,7 @@ describe("redeliver's own inner queues are no source queue: messages would go ro
   for (const name of ['intermediate-dlq', 'annotation', 'final-dlq']) {
     test(name, () => {
       assert.deepEqual(refused({ existingSourceQueue: SourceQueue.fromArn(`arn:aws:sqs:eu-west-1:111122223333:redeliver-prod-${name}`) }), [
-        `existingSourceQueue.queueArn has the name redeliver-prod-${name}, which one of redeliver's own inner queues is to have; change it, or prefix or stage.`,
+        `existingSourceQueue.queueArn is named redeliver-prod-${name}, which is the name of one of redeliver's own queues; change it, or change prefix or stage.`,
       ]);
     });
   }
@@ -232,7 +232,7 @@ describe('environment variables that Lambda would refuse', () => {
     const room = 4096 - known.length;
     assert.deepEqual(refused(http({ url: url(room) })), []);
     assert.deepEqual(refused(http({ url: url(room + 1) })), [
-      'the environment variables of redeliver-prod-message-processor have 4097 bytes or more as JSON, and Lambda takes 4096; shorten ' +
+      'the environment variables of redeliver-prod-message-processor have at least 4097 bytes as JSON, but Lambda allows 4096; shorten ' +
         `TARGET, which has ${room + 3}.`,
     ]);
   });
@@ -241,7 +241,7 @@ describe('environment variables that Lambda would refuse', () => {
     const words = Array.from({ length: 500 }, (_, n) => `${n + 100}`);
     assert.equal(JSON.stringify({ retryable: words }).length, 3015);
     assert.deepEqual(refused(policy({ retryable: words })), [
-      "policy has 4019 bytes as a variable, more than the 3072 that fit into a function's environment; shorten its lists.",
+      "policy has 4019 bytes as an environment variable, more than the 3072 that fit into a function's environment; shorten its lists.",
     ]);
   });
 
@@ -250,7 +250,7 @@ describe('environment variables that Lambda would refuse', () => {
     const [sentence] = refused({ ...http({ url: url(1000) }), ...policy({ retryable: words, immediate: { max_attempts: 1, delay_ms: 1 } }) });
     assert.equal(
       sentence,
-      'the environment variables of redeliver-prod-message-processor have 4132 bytes or more as JSON, and Lambda takes 4096; shorten ' +
+      'the environment variables of redeliver-prod-message-processor have at least 4132 bytes as JSON, but Lambda allows 4096; shorten ' +
         "RETRY_POLICY, which has 2998 (the policy's lists).",
     );
   });
@@ -258,14 +258,14 @@ describe('environment variables that Lambda would refuse', () => {
   test('those that the app adds are counted at synth', () => {
     const { stack, redeliver } = stackWith(() => HTTP);
     redeliver.messageProcessor.addEnvironment('SETTINGS', 'x'.repeat(4096));
-    assert.throws(() => App.of(stack)!.synth(), /the environment variables of redeliver-prod-message-processor have \d+ bytes or more as JSON, and Lambda takes 4096; shorten SETTINGS, which has 4098\./);
+    assert.throws(() => App.of(stack)!.synth(), /the environment variables of redeliver-prod-message-processor have at least \d+ bytes as JSON, but Lambda allows 4096; shorten SETTINGS, which has 4098\./);
   });
 
   test('in bytes, not in characters, and with the text around what only the deployment knows', () => {
     for (const value of ['ü'.repeat(2048), Fn.join('', ['x'.repeat(2048), Aws.REGION, 'x'.repeat(2048)])]) {
       const { stack, redeliver } = stackWith(() => HTTP);
       redeliver.messageProcessor.addEnvironment('SETTINGS', value);
-      assert.throws(() => App.of(stack)!.synth(), /Lambda takes 4096; shorten SETTINGS, which has 4098\./);
+      assert.throws(() => App.of(stack)!.synth(), /Lambda allows 4096; shorten SETTINGS, which has 4098\./);
     }
   });
 });
@@ -288,7 +288,7 @@ describe('the policy is checked as the functions check it', () => {
     const valid = examples('valid/');
     assert.ok(valid.length >= 6);
     for (const [name, document] of valid) {
-      // Some are longer than any queue keeps messages, and right with an end.
+      // Some last longer than any retention, and are valid with a limit.
       assert.deepEqual(refused(policy({ max_age_seconds: 86_400, ...(document as object) })), [], name);
     }
   });

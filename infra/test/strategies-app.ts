@@ -1,5 +1,5 @@
 // An app that the end-to-end tests deploy: the strategy visibility on a queue of its own, direct re-sends, long delays, and a function that fails
-// as often as it is told to, with its retries.
+// as often as the message asks, with its retries.
 
 import { App, CfnOutput, RemovalPolicy, Stack } from 'aws-cdk-lib';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
@@ -18,7 +18,7 @@ const quick = RetryPolicy.fromJson({ max_attempts: 2, backoff: { kind: 'fixed', 
 // Longer than one hop.
 const slow = RetryPolicy.fromJson({ max_attempts: 2, backoff: { kind: 'fixed', delay_seconds: 1800, jitter: 'none' } });
 
-// Of the same stack as its readers: its redrive policy is in its template.
+// In the same stack as its readers, so the template sets its redrive policy.
 const hidden = new sqs.Queue(stack, 'Hidden', { removalPolicy: RemovalPolicy.DESTROY });
 const hides = new Redeliver(stack, 'Hides', {
   ...common, target, prefix: 'hides', strategy: Strategy.VISIBILITY, policy: quick, existingSourceQueue: SourceQueue.fromQueue(hidden),

@@ -55,7 +55,7 @@ function titles(template: Template): string[] {
   return JSON.parse(plain(Dashboard?.Properties['DashboardBody'])).widgets.map(({ properties }: any) => properties.title);
 }
 
-/** Every reference names a resource, a parameter or what CloudFormation knows itself. */
+/** Every reference names a resource, a parameter or a pseudo parameter. */
 function assertNothingDangles(template: Template): void {
   const { Resources, Parameters = {}, Outputs = {} } = template.toJSON();
   const known = new Set([...Object.keys(Resources), ...Object.keys(Parameters)]);
@@ -141,7 +141,7 @@ describe('strategy visibility', () => {
       'final-dlq-not-empty': 0,
       'final-dlq-arrivals': 0,
       'final-dlq-about-to-expire': 967_680,
-      // SQS tells the age of a message until its third receive: three delays of up to 900 s.
+      // SQS reports the age of a message until its third receive: three delays of up to 900 s.
       'source-queue-waits-too-long': hour + 3 * 900,
       'annotation-queue-waits-too-long': hour,
       'source-queue-in-flight': 96_000,
@@ -226,7 +226,7 @@ describe('long delays', () => {
     // 60, 120 ... 30,720: ten delays; then 30 of 12 hours; 41 calls of a minute.
     const span = 60 * 1023 + 30 * 43_200 + 41 * 60;
     const told = alarms(template);
-    // An outage of the target for a day and one of ours, with the redrives' delays and 20 visibility timeouts of 360 s.
+    // A day's outage of the target and one of our function, with the redrives' delays and 20 visibility timeouts of 360 s.
     const held = 86_400 + 15 + 117 * 60;
     const moved = 5 * 255 + 12 * 900 + 20 * 360;
     for (const name of ['message-processor', 'failed-message-processor', 'final-dlq-annotator']) {
@@ -316,15 +316,15 @@ describe('the circuit breaker', () => {
       [Threshold, ComparisonOperator, Period, EvaluationPeriods, DatapointsToAlarm, TreatMissingData],
       [0, 'GreaterThanThreshold', 300, 3, 1, 'notBreaching'],
     );
-    // Two signs that are as far apart as a hold can be lie in periods of which one is at most the third after the other.
+    // Two datapoints a longest hold apart are at most three periods apart.
     const longest = Math.max(900, longestHoldSeconds({ circuit_breaker: { probe_interval_seconds_max: 1 } }));
     assert.ok(longest <= EvaluationPeriods * Period);
   });
 
   test('what it costs is said of the strategy', () => {
-    assert.match(down({}).AlarmDescription, /Held messages spend no attempt, and are done within 15 minutes of its return/);
+    assert.match(down({}).AlarmDescription, /Held messages spend no attempt, and are processed within 15 minutes of its return/);
     const hidden = down({ strategy: Strategy.VISIBILITY, policy: RetryPolicy.fromJson({ circuit_breaker: {} }) });
-    assert.match(hidden.AlarmDescription, /Each receive of a held message spends an attempt all the same/);
+    assert.match(hidden.AlarmDescription, /Each receive of a held message still spends an attempt/);
   });
 
   test('is on the dashboard where there is one, and what is held is not from producers', () => {
@@ -347,7 +347,7 @@ test('each function that decides gets the whole policy', () => {
     non_retryable: ['Panic'],
   };
   const template = templateWith(() => ({ ...HTTP, policy: RetryPolicy.fromJson(policy) }));
-  // With its lists, which say what is a blip and what is an outage.
+  // With its lists, which decide which errors are an outage.
   assert.equal(variables(template, 'MessageProcessor')['RETRY_POLICY'], JSON.stringify(policy));
   assert.equal(variables(template, 'FailedMessageProcessor')['RETRY_POLICY'], JSON.stringify(policy));
   assert.equal(variables(template, 'MessageProcessor')['STRATEGY'], undefined);
@@ -381,19 +381,19 @@ describe('a wrong combination is one sentence', () => {
     [
       'a rate where nothing is sent again',
       { strategy: Strategy.VISIBILITY, policy: RetryPolicy.fromJson({ max_redelivery_per_second: 5 }) },
-      ['policy/max_redelivery_per_second is for the strategies delayed-resend and direct-resend; remove it: with visibility nothing is sent again.'],
+      ['policy/max_redelivery_per_second only applies to the strategies delayed-resend and direct-resend; remove it: with visibility nothing is re-sent.'],
     ],
     [
       'redrives where nothing comes back that SQS moved',
       { strategy: Strategy.VISIBILITY, policy: RetryPolicy.fromJson({ max_redrives: 20 }) },
-      ['policy/max_redrives is for the strategies delayed-resend and direct-resend: remove it.'],
+      ['policy/max_redrives only applies to the strategies delayed-resend and direct-resend: remove it.'],
     ],
     ['a breaker where each receive is an attempt', { strategy: Strategy.VISIBILITY, policy: RetryPolicy.fromJson({ circuit_breaker: { minimum_calls: 5 } }) }, []],
     ['longDelays against the policy', { longDelays: true, policy: RetryPolicy.fromJson({ long_delays: false }) }, ['longDelays is true, but policy/long_delays is false; remove one of the two.']],
     ['and the other way round', { longDelays: false, policy: RetryPolicy.fromJson({ long_delays: true }) }, ['longDelays is false, but policy/long_delays is true; remove one of the two.']],
     ['what only re-sends know, sent directly', { ...direct, maxReceiveCount: 3, policy: RetryPolicy.fromJson({ max_redelivery_per_second: 5, max_redrives: 3 }) }, []],
     ['more receives than a direct re-send may have', { ...direct, maxReceiveCount: 11 }, [
-      'maxReceiveCount is 11; use a whole number from 1 to 10 (each receive may call the target, and the policy does not count it).',
+      'maxReceiveCount is 11; use a whole number from 1 to 10 (each receive may call the target, and the policy does not count these calls).',
     ]],
     ['a week of hops, sent directly', { ...direct, policy: RetryPolicy.fromJson(fixed(42_840, 14)) }, []],
     ['short delays for longer than the retention, sent directly', { ...direct, policy: RetryPolicy.fromJson({ max_attempts: 1000 }) }, [spans(1000, '11.1')]],
@@ -401,7 +401,7 @@ describe('a wrong combination is one sentence', () => {
     [
       'maxReceiveCount with visibility',
       { ...hiding, maxReceiveCount: 3 },
-      ['maxReceiveCount is for the strategies delayed-resend and direct-resend; remove it: with visibility each retry is a receive, and SQS moves a message after maxAttempts + 10 of them.'],
+      ['maxReceiveCount only applies to the strategies delayed-resend and direct-resend; remove it: with visibility each retry is a receive, and SQS moves a message after maxAttempts + 10 of them.'],
     ],
     ['980 receives and twice ten', { ...hiding, policy: RetryPolicy.fromJson({ max_attempts: 980, backoff: { kind: 'fixed', delay_seconds: 1 } }) }, []],
     [
@@ -414,7 +414,7 @@ describe('a wrong combination is one sentence', () => {
       'a second more, which would come too early',
       { ...hiding, policy: RetryPolicy.fromJson(fixed(42_841)) },
       [
-        'policy has a delay of 42841 s; use at most 42840 s with strategy visibility: SQS hides a message for 43200 s (12 hours) from its receive, ' +
+        'policy has a delay of 42841 s; use at most 42840 s with strategy visibility: SQS hides a message for at most 43200 s (12 hours) from its receive, ' +
           'of which the visibility timeout (360 s) may have passed.',
       ],
     ],
@@ -423,12 +423,12 @@ describe('a wrong combination is one sentence', () => {
       'a second more with it',
       { ...hiding, policy: RetryPolicy.fromJson(fixed(42_801)), sourceVisibilityTimeout: Duration.seconds(400) },
       [
-        'policy has a delay of 42801 s; use at most 42800 s with strategy visibility: SQS hides a message for 43200 s (12 hours) from its receive, ' +
+        'policy has a delay of 42801 s; use at most 42800 s with strategy visibility: SQS hides a message for at most 43200 s (12 hours) from its receive, ' +
           'of which the visibility timeout (400 s) may have passed.',
       ],
     ],
     ['12 hours in hops', { policy: RetryPolicy.fromJson(fixed(43_200)) }, []],
-    // 14 × 12 hours; by hops each is a new message, hidden it is the same one.
+    // 14 × 12 hours: each hop is a new message, but a hidden message stays the same.
     ['a week of hops', { policy: RetryPolicy.fromJson(fixed(42_840, 14)) }, []],
     ['a week hidden', { ...hiding, policy: RetryPolicy.fromJson(fixed(42_840, 14)) }, [spans(14, '7.0')]],
     ['a week hidden, but given up in time', { ...hiding, policy: RetryPolicy.fromJson({ ...fixed(42_840, 14), max_age_seconds: 480_000 }) }, []],
@@ -436,7 +436,7 @@ describe('a wrong combination is one sentence', () => {
     [
       'hidden for as long as the annotation queue keeps it',
       { ...hiding, sourceRetention: Duration.days(14) },
-      ['sourceRetention is 1209600 s; use 60 s to 1209599 s, in whole seconds: less than the 14 days of the annotation queue, where a message keeps the age it came with.'],
+      ['sourceRetention is 1209600 s; use 60 s to 1209599 s, in whole seconds: less than the 14 days of the annotation queue, where a moved message keeps its age.'],
     ],
   ];
   for (const [name, props, sentences] of cases) {
@@ -469,7 +469,7 @@ describe('a wrong combination is one sentence', () => {
 
   test('what a refused invocation costs', () => {
     const [usual = ''] = refused({ reservedConcurrency: 9 });
-    assert.match(usual, /and each refused message spends one of maxRedrives\.$/);
+    assert.match(usual, /and each throttled message spends one of maxRedrives\.$/);
     assert.deepEqual(refused({ reservedConcurrency: 9, ...hiding }), [usual.replace('one of maxRedrives', 'an attempt')]);
     assert.deepEqual(refused({ reservedConcurrency: 9, ...direct }), [usual]);
   });

@@ -9,7 +9,7 @@ import { policyProblems } from '../lib/schemas';
 import { type Json, type JsonObject, mergeTemplates, type Template } from '../template/merge';
 import { CONDITIONS, PARAMETERS, RULES } from '../template/parameters';
 import { PARAMETERS as OWN_FUNCTION_PARAMETERS } from '../template/own-function';
-import { ofAllVariants, templateFile, type Variant, variantTemplate } from '../template/template';
+import { mergeVariants, templateFile, type Variant, variantTemplate } from '../template/template';
 import { holds, resolved } from './cloudformation';
 import { fakeBundles } from './stack-support';
 
@@ -28,7 +28,7 @@ const GIVEN: Record<Variant['target'], Record<string, string>> = {
 
 test('with each choice of parameters, the template is what the construct makes of them', () => {
   const made = new Map<Variant, Template>();
-  const all = ofAllVariants((variant) => {
+  const all = mergeVariants((variant) => {
     const template = variantTemplate(FROM, variant);
     made.set(variant, template);
     return template;
@@ -54,7 +54,7 @@ test('the policy that is given is that of every function that has one, and no na
   assert.equal(text.match(/"Threshold":\{"Ref":"MessageAgeAlarmSeconds"\}/g)?.length, 2);
   assert.equal(text.match(/A message is older than MessageAgeAlarmSeconds\./g)?.length, 2);
   assert.equal(text.match(/A message is older than 80 %/g)?.length, 1, 'only the annotator, which has no parameter');
-  assert.equal(text.match(/cannot hold max_redelivery_per_second, /g)?.length, 1);
+  assert.equal(text.match(/below max_redelivery_per_second\. /g)?.length, 1);
   assert.deepEqual([...text.matchAll(/"Code":"(.*?)"/g)].map(([, zip]) => zip).sort(), ZIPS.toSorted());
   assert.ok(!text.includes('prefix-of-the-template'));
 });
@@ -98,25 +98,25 @@ const PATTERNS: Record<string, { readonly takes: readonly string[]; readonly ref
 test('a parameter that would stop the functions is refused before anything is created', () => {
   for (const [name, { takes, refuses }] of Object.entries(PATTERNS)) {
     const { AllowedPattern } = PARAMETERS[name as 'Prefix'];
-    // CloudFormation wants the whole value to match.
+    // CloudFormation matches the whole value.
     const pattern = new RegExp(`^(?:${AllowedPattern})$`);
     takes.forEach((value) => assert.match(value, pattern, name));
     refuses.forEach((value) => assert.doesNotMatch(value, pattern, `${name}: ${value}`));
   }
-  // As long as Lambda takes the longest name.
+  // The longest name that Lambda accepts.
   assert.equal('-failed-message-processor'.length + PARAMETERS.Prefix.MaxLength, 64);
 });
 
 test('exactly one target, and headers only for a URL', () => {
   const url = { ...GIVEN['url'] };
   const secret = { HeadersSecretArn: 'arn:aws:secretsmanager:eu-west-1:111122223333:secret:headers-AbCdEf' };
-  const both = 'Give TargetUrl or TargetFunctionArn, and not both.';
+  const both = 'Give either TargetUrl or TargetFunctionArn, not both.';
   assert.deepEqual(refusals(url), []);
   assert.deepEqual(refusals({ ...url, ...secret }), []);
   assert.deepEqual(refusals({ ...GIVEN['function'] }), []);
   assert.deepEqual(refusals({}), [both]);
   assert.deepEqual(refusals({ ...url, ...GIVEN['function'] }), [both]);
-  const noHeaders = 'Remove HeadersSecretArn: a function gets no headers.';
+  const noHeaders = 'Remove HeadersSecretArn: a Lambda function gets no headers.';
   assert.deepEqual(refusals({ ...GIVEN['function'], ...secret }), [noHeaders]);
 });
 
@@ -179,7 +179,7 @@ test('a resource waits for all that it waits for in either template', () => {
 
 test('what no condition could say is refused', () => {
   const one = { Type: 'AWS::SQS::Queue' };
-  assert.throws(() => mergeTemplates('Is', only({}), only({ one })), /one is there only if Is does not hold/);
+  assert.throws(() => mergeTemplates('Is', only({}), only({ one })), /one exists only if Is does not hold/);
   const another = { one: { Type: 'AWS::SNS::Topic' } };
   assert.throws(() => mergeTemplates('Is', only({ one }), only(another)), /one\/Type is "AWS::SQS::Queue" in one/);
   assert.throws(() => mergeTemplates('Is', only({ one: { ...one, Condition: 'Was' } }), only({})), /one\/Condition/);
@@ -209,7 +209,7 @@ function entity(properties: Json): JsonObject {
   return { Thing: { Type: 'AWS::CloudFormation::WaitConditionHandle', Properties: { Value: properties, Text } } };
 }
 
-/** Parts of a text as different as a value. */
+/** Random parts of a text. */
 function texts(properties: Json): Json[] {
   const parts = JSON.stringify(properties).split(',');
   return parts.map((part, index) => (index % 3 === 1 ? { Ref: part.replaceAll(/\W/g, '') || 'Empty' } : part));
@@ -240,7 +240,7 @@ function value(numbers: (below: number) => number, depth: number): Json {
   }
 }
 
-/** The same value with something else in it here and there. */
+/** The value with random changes. */
 function changed(from: Json, numbers: (below: number) => number): Json {
   if (numbers(8) === 0) {
     return value(numbers, 1);

@@ -16,7 +16,7 @@ import { fakeBundles, HTTP } from './stack-support';
 import { userFunction } from './stack-variants';
 import { type Accepted, BACKOFFS, CALL_SECONDS, POLICIES, QUEUES, type QueuesVector, STRATEGY_POLICIES, type StrategyVector } from './vectors';
 
-/** The pointers of all that is refused in a document, each once, sorted. */
+/** The pointers of all violations in a document, each once, sorted. */
 function culprits(policy: PolicyDocument): string[] {
   const pointers = policyProblems(policy).map((sentence) => {
     const [, pointer = '', unknown] = sentence.match(/^policy(\S*) (?:has the unknown member (.*)\.)?/) ?? [];
@@ -34,7 +34,7 @@ function longestDelay(policy: PolicyDocument, retry: number): number {
 
 const STACK = new Stack();
 
-/** Whether the stack takes these retries with a source queue that keeps messages for so long. */
+/** True if the stack accepts these retries with this retention of the source queue. */
 function fits(policy: PolicyDocument, seconds: number): boolean {
   assert.equal(CALL_SECONDS, 60, "the default of the stack's timeout, which a call takes at worst");
   try {
@@ -53,7 +53,7 @@ function assertMeans(policy: PolicyDocument, { means, worst_case_span_seconds, l
     assert.equal(maxAttempts(same), means.max_attempts);
     assert.equal(worstCaseSpanSeconds(same, CALL_SECONDS), worst_case_span_seconds);
   }
-  // A delay of 900 s fits into the first one, whatever the policy.
+  // The shortest retention must hold a delay of 900 s, whatever the policy.
   const [shortest, longest] = [1125, Duration.days(14).toSeconds() - 1];
   if (least === null || least <= shortest) {
     assert.ok(fits(policy, shortest));
@@ -103,7 +103,7 @@ function stackWith({ strategy, policy }: Pick<StrategyVector, 'strategy' | 'poli
   return stack;
 }
 
-/** The pointers of all that the strategy refuses. */
+/** The pointers of all violations that the strategy reports. */
 function refusedBy(vector: StrategyVector): string[] {
   try {
     stackWith(vector);
@@ -121,7 +121,7 @@ describe('policies that a strategy takes or refuses', () => {
 });
 
 test('what is absent from a policy is as the functions have it for the strategy', () => {
-  // What its definition does not say is that of another one.
+  // Members that its definition lacks come from another strategy.
   const inRust = (name: string): unknown => {
     const rust = readFileSync(join(__dirname, `../../crates/core/src/strategy/${name.replaceAll('-', '_')}.rs`), 'utf8');
     const own = rust.match(/default_policy: r?#?"(\{.*\})"#?,/)?.[1];
@@ -132,7 +132,7 @@ test('what is absent from a policy is as the functions have it for the strategy'
   }
 });
 
-/** The queues as a template has them, in the words of the vectors. */
+/** A template's queues in the vectors' terms. */
 function queuesOf(vector: QueuesVector): QueuesVector['queues'] {
   const stack = stackWith(vector);
   const queues = Template.fromStack(stack).findResources('AWS::SQS::Queue');

@@ -1,4 +1,4 @@
-// The rules that other languages have, too: schemas/vectors/README.md.
+// Rules that all languages share: schemas/vectors/README.md.
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import type { Strategy } from '../lib/index';
 import type { PolicyDocument } from '../lib/policy';
 
-/** A policy document, and either what it means or what is wrong with it. */
+/** A policy document with either its meaning or its violations. */
 export type PolicyVector = { readonly name: string; readonly document: PolicyDocument } & (
   | { readonly accepted: Accepted; readonly refused?: never }
   | { readonly refused: readonly string[]; readonly accepted?: never }
@@ -21,7 +21,7 @@ export interface Accepted {
 export interface BackoffVector {
   readonly name: string;
   readonly policy: PolicyDocument;
-  /** By the retry that the delay is before. */
+  /** Delays by retry number. */
   readonly longest_seconds: Readonly<Record<string, number>>;
 }
 
@@ -39,10 +39,10 @@ export interface StrategyVector {
   readonly refused: readonly string[];
 }
 
-/** How long a call takes at worst, in the vectors. */
+/** The longest call in the vectors. */
 export const CALL_SECONDS = 60;
 
-/** A document whose numbers are written in a way that matters is a text. */
+/** A document is given as text if the notation of its numbers matters. */
 export const POLICIES: readonly PolicyVector[] = read('policies').map(({ text, ...vector }: any) =>
   text === undefined ? vector : { ...vector, document: JSON.parse(text) },
 );

@@ -9,77 +9,77 @@ import type { Plan } from '../plan';
 import type { PolicyDocument } from '../policy';
 import type { DeadLetterQueues } from '../queues';
 
-/** What becomes of a message that failed, and all of the stack that follows from it. */
+/** A way to bring failed messages back, and the parts of the stack that depend on it. */
 export interface StrategyDefinition {
-  /** How often SQS gives out a message of the source queue before it moves it. */
+  /** Receives of a message on the source queue before SQS moves it. */
   maxReceiveCount(props: Given, policy: PolicyDocument): number;
-  /** Members that count if a policy does not have them: `Strategy::default_policy` of the functions. */
+  /** Defaults of policy members; `Strategy::default_policy` in the functions. */
   readonly defaultPolicy: PolicyDocument;
-  /** Where SQS moves it, and it keeps its age: the queue as people call it. */
+  /** The display name of the queue that SQS moves messages to, where they keep their age. */
   readonly sourceDlqTitle: string;
   /**
-   * Whether retries are meant to take longer than the source queue keeps a message. SQS does not delete them then: each
-   * re-send, and each hop before it, is a new message with a clock of its own.
+   * True if retries may take longer than the source queue's retention. SQS does not delete such messages: each re-send
+   * and each hop is a new message with a new retention period.
    */
   mayOutlastRetention(policy: PolicyDocument): boolean;
-  /** How long the source queue must keep a message at least, and why. */
-  readonly leastRetention: { readonly seconds: number; readonly why: string };
+  /** The shortest retention of the source queue, with the reason. */
+  readonly minRetention: { readonly seconds: number; readonly why: string };
   /**
-   * How old a message may become without anything holding it up that should not, in seconds: its retries, and an outage
-   * with them. 0 if SQS deletes it before, so that its age must be told before.
+   * The highest age of a message that its retries and an outage explain, in seconds. 0 if SQS would delete it earlier,
+   * so that the alarm must come earlier.
    */
-  meantAgeSeconds(plan: Plan): number;
-  /** What an outage costs whose messages are held, and what to do about it: a sentence. */
-  readonly heldCosts: string;
-  /** What a message costs that nobody has answered for. */
-  readonly unansweredCosts: string;
+  expectedAgeSecondsMax(plan: Plan): number;
+  /** A sentence for an alarm: the cost of held messages during an outage, and what to do. */
+  readonly holdAdvice: string;
+  /** The cost of a delivery without an answer, such as a crash or a throttle. */
+  readonly unansweredCost: string;
 
-  /** Props that it has no use for. */
+  /** Problems of props that the strategy does not support. */
   propProblems(props: Given): string[];
-  /** Wrong numbers. */
+  /** Problems of numbers. */
   rangeProblems(plan: Plan): string[];
-  /** What SQS cannot do of a plan whose numbers and whose policy are right. */
+  /** Limits of SQS that a plan with valid numbers and a valid policy exceeds. */
   planProblems(plan: Plan): string[];
 
-  /** Creates the queues and the functions, and says what there is to watch. */
+  /** Creates the queues and the functions, with their alarms and graphs. */
   create(scope: Construct, props: Given, plan: Plan): Loop;
 }
 
-/** The way of a message from the source queue to the final DLQ. */
+/** The queues and functions between the source queue and the final DLQ. */
 export interface Loop extends DeadLetterQueues {
   readonly source: sqs.IQueue;
-  /** Where SQS moves what it has given out too often. */
+  /** SQS moves messages here after too many receives. */
   readonly sourceDlq: sqs.Queue;
-  /** Between the source queue and the annotation queue. */
+  /** Queues between the source queue and the annotation queue, with their readers. */
   readonly stages: readonly Stage[];
   readonly messageProcessor: lambda.Function;
   readonly finalDlqAnnotator: lambda.Function;
-  /** The functions that decide when a message comes back, and tell of it. */
+  /** The functions that schedule retries and write the metrics of them. */
   readonly schedulers: readonly lambda.Function[];
-  /** Members of the construct that not every strategy has. */
+  /** Only with strategies that re-send. */
   readonly intermediateDlq?: sqs.Queue;
   readonly failedMessageProcessor?: lambda.Function;
 
-  /** Of the queues, and of what only this strategy does. */
+  /** Alarms of the queues and of this strategy. */
   readonly alarms: readonly Alarm[];
   readonly graphs: LoopGraphs;
 }
 
-/** A queue of the strategy's own and the function that reads it. */
+/** A queue that only this strategy has, and its reader. */
 export interface Stage {
   readonly queue: sqs.Queue;
-  /** As people call it. */
+  /** The display name. */
   readonly title: string;
   readonly reader: lambda.Function;
   readonly readerName: string;
 }
 
-/** What the dashboard shows of a strategy. */
+/** Metrics and graphs of a strategy on the dashboard. */
 export interface LoopGraphs {
-  /** At a glance, between what was processed and what was retried. */
+  /** In the summary, between processed and retried messages. */
   readonly failed: readonly cloudwatch.IMetric[];
   readonly fromProducers: cloudwatch.IMetric;
   readonly failures: cloudwatch.GraphWidgetProps;
-  /** With the delays before retries, on an axis of their own. */
-  readonly besideDelays: readonly cloudwatch.IMetric[];
+  /** Hops and paced retries, in the graph of delays on the right axis. */
+  readonly delayEvents: readonly cloudwatch.IMetric[];
 }

@@ -1,6 +1,6 @@
 import * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
 
-import { own, ownBy } from '../metrics';
+import { redeliverMetric, redeliverMetricBy } from '../metrics';
 import { deliverySeconds, type Plan, RETENTION_SHARE } from '../plan';
 import { DELAY_SECONDS_MAX, worstCaseHoldSeconds, worstCaseRedriveSeconds, worstCaseSpanSeconds } from '../policy';
 import { wholeNumberProblems } from '../range';
@@ -9,31 +9,30 @@ import { createResending, type Resend } from './resend';
 
 const { SUM } = cloudwatch.Stats;
 
-/** A message that failed is handed off, and sent again with a delay. */
+/** Hands failed messages off to another function, which re-sends them with a delay. */
 export const delayedResend: StrategyDefinition = {
-  // 1, against the usual advice of 5 or more: that advice protects messages that were never processed from a DLQ that
-  // nobody reads. This DLQ is where the next retry is scheduled. More receives here would be unscheduled retries, one
-  // visibility timeout apart; and because the event source mapping is limited by its own maxConcurrency, throttled
-  // receives, which would spend a count of 1, are rare. They spend no attempt, but one of the policy's max_redrives.
+  // 1, although AWS advises 5 or more: that advice keeps unprocessed messages out of a DLQ without a reader. The reader
+  // of this DLQ schedules the next retry; more receives would be unscheduled retries, one visibility timeout apart.
+  // Throttled receives are rare, since the event source mapping has its own maxConcurrency; they spend one of
+  // max_redrives, but no attempt.
   maxReceiveCount: (props) => props.maxReceiveCount ?? 1,
   defaultPolicy: {},
   sourceDlqTitle: 'intermediate DLQ',
-  // Without long delays nobody could tell such retries from messages that are stuck, and the alarm on the messages' age
-  // could not be believed. With them they are meant, and the alarm waits for them.
+  // Without long delays, the alarm on the messages' age could not tell such retries from stuck messages. With them, it
+  // waits for the longest expected age.
   mayOutlastRetention: (policy) => policy.long_delays === true,
-  // A hold, a redrive or a target's Retry-After: whatever the policy's backoff, a re-send may lie there for so long before
-  // anybody can receive it, and SQS's clock runs. The rest is for the receive.
-  leastRetention: {
+  // Whatever the backoff, a hold, a redrive or a target's Retry-After may delay a re-sent message this long, and the
+  // delay counts towards the retention. The rest is for the receive.
+  minRetention: {
     seconds: DELAY_SECONDS_MAX / RETENTION_SHARE,
-    why: `a message that is sent again may wait there for ${DELAY_SECONDS_MAX} s before it can be received`,
+    why: `a re-sent message may be delayed there for ${DELAY_SECONDS_MAX} s`,
   },
-  // Each re-send has a clock of its own in the queue, so an outage costs nothing; but the first send is long ago.
-  meantAgeSeconds,
-  heldCosts: 'Held messages spend no attempt, and are done within 15 minutes of its return: leave them alone.',
-  unansweredCosts: 'one of max_redrives',
+  expectedAgeSecondsMax,
+  holdAdvice: 'Held messages spend no attempt, and are processed within 15 minutes of its return: leave them alone.',
+  unansweredCost: 'one of max_redrives',
   propProblems: () => [],
   rangeProblems: ({ maxReceiveCount }) =>
-    wholeNumberProblems('maxReceiveCount', maxReceiveCount, 1, 10, 'each receive may call the target, and the policy does not count it'),
+    wholeNumberProblems('maxReceiveCount', maxReceiveCount, 1, 10, 'each receive may call the target, and the policy does not count these calls'),
   planProblems: () => [],
   create: (scope, props, plan) => createResending(scope, props, plan, DELAYED),
 };
@@ -41,26 +40,26 @@ export const delayedResend: StrategyDefinition = {
 const DELAYED: Resend = {
   description: 'Validates each message and calls the target; hands failures off to the intermediate DLQ.',
   environment: () => ({}),
-  // A handler of a user's own never has the right to.
+  // The user's handler in the message-processor gets no right to re-send.
   senders: ({ failedMessageProcessor }) => [failedMessageProcessor],
   graphs: ({ messageProcessor, failedMessageProcessor }) => ({
-    failed: [own('HandedOff', messageProcessor, SUM, 'failed')],
+    failed: [redeliverMetric('HandedOff', messageProcessor, SUM, 'failed')],
     failures: {
       title: 'Failures by kind',
       stacked: true,
       left: [
-        ownBy('FailureKind', 'HandedOff', messageProcessor),
-        own('ArrivedByRedrive', failedMessageProcessor, SUM, 'moved by SQS (crash, timeout, throttle)'),
+        redeliverMetricBy('FailureKind', 'HandedOff', messageProcessor),
+        redeliverMetric('ArrivedByRedrive', failedMessageProcessor, SUM, 'moved by SQS (crash, timeout, throttle)'),
       ],
     },
   }),
 };
 
-function meantAgeSeconds(plan: Plan): number {
+function expectedAgeSecondsMax(plan: Plan): number {
   const { policy, sourceVisibilityTimeout, maxReceiveCount } = plan;
   const call = deliverySeconds(plan);
-  // What nobody answers for is given out again after the visibility timeout, and moved at the last receive.
+  // An unanswered message is received again after the visibility timeout, and moved after the last receive.
   const unanswered = maxReceiveCount * sourceVisibilityTimeout.toSeconds();
-  const way = worstCaseSpanSeconds(policy, call) + worstCaseHoldSeconds(policy, call) + worstCaseRedriveSeconds(policy, unanswered);
-  return Math.min(way, policy.max_age_seconds ?? Infinity);
+  const longest = worstCaseSpanSeconds(policy, call) + worstCaseHoldSeconds(policy, call) + worstCaseRedriveSeconds(policy, unanswered);
+  return Math.min(longest, policy.max_age_seconds ?? Infinity);
 }

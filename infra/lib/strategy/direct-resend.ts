@@ -1,6 +1,6 @@
 import * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
 
-import { own } from '../metrics';
+import { redeliverMetric } from '../metrics';
 import type { StrategyDefinition } from './definition';
 import { delayedResend } from './delayed-resend';
 import { createResending, type Resend } from './resend';
@@ -8,8 +8,8 @@ import { createResending, type Resend } from './resend';
 const { SUM } = cloudwatch.Stats;
 
 /**
- * The message-processor sends a message that failed again itself. What SQS moved, and what comes back more than 900 s later,
- * still goes by the intermediate DLQ, so that whatever is known of delayed re-sends is true here, too.
+ * The message-processor re-sends failed messages itself. Messages that SQS moved, and retries more than 900 s away,
+ * still take the intermediate DLQ, so everything else is as with delayed re-sends.
  */
 export const directResend: StrategyDefinition = {
   ...delayedResend,
@@ -23,13 +23,13 @@ const DIRECT: Resend = {
   graphs: ({ messageProcessor, failedMessageProcessor }) => ({
     // Every failure is a retry or a dead letter.
     failed: [],
-    // What goes by the intermediate DLQ costs twice as much.
+    // Retries through the intermediate DLQ cost twice as much.
     failures: {
       title: 'Retries by function, and what SQS moved',
       left: [
-        own('RetriesScheduled', messageProcessor, SUM, 'by the message-processor'),
-        own('RetriesScheduled', failedMessageProcessor, SUM, 'by the failed-message-processor'),
-        own('ArrivedByRedrive', failedMessageProcessor, SUM, 'moved by SQS (crash, timeout, throttle)'),
+        redeliverMetric('RetriesScheduled', messageProcessor, SUM, 'by the message-processor'),
+        redeliverMetric('RetriesScheduled', failedMessageProcessor, SUM, 'by the failed-message-processor'),
+        redeliverMetric('ArrivedByRedrive', failedMessageProcessor, SUM, 'moved by SQS (crash, timeout, throttle)'),
       ],
     },
   }),

@@ -3,22 +3,25 @@ import { delayedResend } from './delayed-resend';
 import { directResend } from './direct-resend';
 import { visibility } from './visibility';
 
-/** What becomes of a message that failed. */
+/** The way that failed messages come back. */
 export enum Strategy {
-  /** It is handed off to a function that sends it again with a delay. */
+  /** Another function re-sends the message with a delay. */
   DELAYED_RESEND = 'delayed-resend',
   /**
-   * The message-processor sends it again itself. A retry costs half the requests, and one invocation instead of two; all else is
-   * the same. Choose it if retries cost you something, and if the message-processor may have the right to send to the source
-   * queue: a handler of your own has it, too, then. What SQS moved (a crash, a timeout), and a retry that is more than 900 s
-   * away, still goes by the intermediate DLQ.
+   * The message-processor re-sends the message itself. A retry takes half the requests and one invocation instead of
+   * two. Choose it if the cost of retries matters and the message-processor, including your own handler, may send to
+   * the source queue. Messages that SQS moved (a crash, a timeout), and retries more than 900 s away, still take the
+   * intermediate DLQ.
    */
   DIRECT_RESEND = 'direct-resend',
-  /** It stays on the source queue, hidden for the delay; there is no intermediate DLQ and no failed-message-processor. */
+  /**
+   * The message stays on the source queue, hidden for the delay, without an intermediate DLQ and
+   * failed-message-processor.
+   */
   VISIBILITY = 'visibility',
 }
 
-/** Each strategy by its name. */
+/** Strategies by name. */
 export const STRATEGIES: { readonly [S in Strategy]: StrategyDefinition } = {
   [Strategy.DELAYED_RESEND]: delayedResend,
   [Strategy.DIRECT_RESEND]: directResend,

@@ -1,7 +1,7 @@
 import * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
 
 import { type Alarm, waitsTooLong } from '../alarm';
-import { own, ownSum, PERIOD } from '../metrics';
+import { PERIOD, redeliverMetric, redeliverMetricSum } from '../metrics';
 import type { Plan } from '../plan';
 import { DELAY_SECONDS_MAX } from '../policy';
 import type { LoopGraphs } from './definition';
@@ -10,32 +10,32 @@ import type { Resending } from './resend';
 const { MAXIMUM, SUM } = cloudwatch.Stats;
 const BACKLOG_MAX = 1000;
 
-/** What of a loop that sends again people must hear of. */
+/** Alarms of strategies that re-send. */
 export function resendAlarms(plan: Plan, made: Resending): Alarm[] {
   return [...waiting(made), ...arrivals(plan, made), ...pace(plan, made)];
 }
 
-/** What the dashboard shows of it, except its failures. */
+/** Dashboard graphs of strategies that re-send, except the graph of failures. */
 export function resendGraphs(
   { policy, hasCircuitBreaker }: Plan,
   { source, messageProcessor, schedulers }: Resending,
-): Pick<LoopGraphs, 'fromProducers' | 'besideDelays'> {
+): Pick<LoopGraphs, 'fromProducers' | 'delayEvents'> {
   const sent = source.metricNumberOfMessagesSent({ period: PERIOD, statistic: SUM });
   return {
     fromProducers: new cloudwatch.MathExpression({
-      // What was held is sent again, too, and nobody counts that as a retry.
+      // Held messages are re-sent, too, but do not count as retries.
       expression: `FILL(sent, 0) - FILL(retries, 0)${hasCircuitBreaker ? ' - FILL(held, 0)' : ''}`,
       label: 'from producers',
       period: PERIOD,
       usingMetrics: {
         sent,
-        retries: ownSum('RetriesScheduled', schedulers, 'retries'),
-        ...(hasCircuitBreaker && { held: own('Held', messageProcessor) }),
+        retries: redeliverMetricSum('RetriesScheduled', schedulers, 'retries'),
+        ...(hasCircuitBreaker && { held: redeliverMetric('Held', messageProcessor) }),
       },
     }),
-    besideDelays: [
-      ...(policy.long_delays ? [ownSum('Hops', schedulers, 'hops (right)')] : []),
-      ...(policy.max_redelivery_per_second === undefined ? [] : [ownSum('PacedRetries', schedulers, 'paced retries (right)')]),
+    delayEvents: [
+      ...(policy.long_delays ? [redeliverMetricSum('Hops', schedulers, 'hops (right)')] : []),
+      ...(policy.max_redelivery_per_second === undefined ? [] : [redeliverMetricSum('PacedRetries', schedulers, 'paced retries (right)')]),
     ],
   };
 }
@@ -43,7 +43,7 @@ export function resendGraphs(
 function waiting({ source, intermediateDlq, annotation }: Resending): Alarm[] {
   return [
     waitsTooLong('source-queue', source, 'message-processor'),
-    // A hop is a new message with a new age.
+    // Long delays do not raise the queue's age: each hop is a new message.
     waitsTooLong('intermediate-dlq', intermediateDlq, 'failed-message-processor'),
     waitsTooLong('annotation-queue', annotation, 'final-dlq-annotator'),
     {
@@ -65,7 +65,7 @@ function arrivals({ maxReceiveCount }: Plan, { failedMessageProcessor }: Resendi
       description:
         'SQS moved messages to the intermediate DLQ, not the message-processor: it crashed, timed out, was throttled, ' +
         'or could not send. Each spent one of max_redrives, and no attempt. Look at its errors and duration.',
-      metric: own('ArrivedByRedrive', failedMessageProcessor),
+      metric: redeliverMetric('ArrivedByRedrive', failedMessageProcessor),
       threshold: 0,
     },
     {
@@ -73,8 +73,8 @@ function arrivals({ maxReceiveCount }: Plan, { failedMessageProcessor }: Resendi
       description:
         'A message failed at least three times in the intermediate DLQ itself: it can be neither sent again nor given up. Look ' +
         "at the failed-message-processor's log for not_confirmed.",
-      metric: own('ReceiveCount', failedMessageProcessor, MAXIMUM),
-      // A redrive does not reset the count: a moved message comes with the source queue's receives.
+      metric: redeliverMetric('ReceiveCount', failedMessageProcessor, MAXIMUM),
+      // A redrive does not reset the count: it includes the source queue's receives.
       threshold: maxReceiveCount + 3,
     },
   ];
@@ -88,18 +88,18 @@ function pace({ policy: { max_redelivery_per_second: rate } }: Plan, { scheduler
     {
       name: 'redelivery-rate-not-held',
       description:
-        `So many messages wait for their retry that delays of ${DELAY_SECONDS_MAX} s cannot hold ${rate} a second, for a quarter of an ` +
-        'hour: the target gets more. Look at the target, or lower maxConcurrency.',
-      metric: ownSum('RedeliveryRateNotHeld', schedulers),
+        `Too many messages wait for their retry: for a quarter of an hour, even delays of ${DELAY_SECONDS_MAX} s have not kept retries ` +
+        `below ${rate} a second. Look at the target, or lower maxConcurrency.`,
+      metric: redeliverMetricSum('RedeliveryRateNotHeld', schedulers),
       threshold: 0,
       periods: 3,
     },
     {
       name: 'waiting-messages-not-counted',
       description:
-        'How many messages wait on the source queue cannot be read, so nothing is paced: look for not_counted in the log of each ' +
-        "function that sends again, and at the queue's policy.",
-      metric: ownSum('NotCounted', schedulers),
+        'The number of messages on the source queue cannot be read, so nothing is paced: look for not_counted in the log of each ' +
+        "function that re-sends, and at the queue's policy.",
+      metric: redeliverMetricSum('NotCounted', schedulers),
       threshold: 0,
       periods: 3,
     },

@@ -8,24 +8,24 @@ import type { Given } from '../given';
 import { createMessageProcessor } from '../message-processor';
 import { messageEnvironment, schemaFiles } from '../messages';
 import type { Plan } from '../plan';
-import { createDeadLetterQueues, denyOtherSenders, INNER_MAX_RECEIVE_COUNT, INNER_TIMEOUT, innerDlq, innerQueue } from '../queues';
+import { createDeadLetterQueues, denyOtherSenders, INNER_MAX_RECEIVE_COUNT, INNER_TIMEOUT, innerQueueProps, redriveFromInnerQueue } from '../queues';
 import { allowSource, createSourceQueue } from '../source-queue';
 import type { Loop, LoopGraphs } from './definition';
 import { resendAlarms, resendGraphs } from './resend-watch';
 
-/** What is special about a strategy that sends failed messages to the source queue again. */
+/** Differences between the strategies that re-send failed messages to the source queue. */
 export interface Resend {
-  /** Of the message-processor. */
+  /** The message-processor's description. */
   readonly description: string;
-  /** Its settings, except those of every such strategy. */
+  /** Additional variables of the message-processor. */
   environment(source: sqs.IQueue): Readonly<Record<string, string>>;
-  /** The functions that send to the source queue: they tell when a message comes back. */
+  /** The functions that send to the source queue, and so schedule retries. */
   senders(made: Pick<Resending, 'messageProcessor' | 'failedMessageProcessor'>): readonly lambda.Function[];
-  /** What of its dashboard is its own. */
+  /** Graphs that only this strategy has. */
   graphs(made: Resending): Pick<LoopGraphs, 'failed' | 'failures'>;
 }
 
-/** The queues and functions that it has. */
+/** The queues and functions of a strategy that re-sends. */
 export interface Resending {
   readonly source: sqs.IQueue;
   readonly intermediateDlq: sqs.Queue;
@@ -40,9 +40,9 @@ export function createResending(scope: Construct, props: Given, plan: Plan, rese
   const { encryptionKey: key } = props;
   const { names, policy } = plan;
   const allow = allowSource(scope, props, plan);
-  const dead = createDeadLetterQueues(scope, plan, names, key, innerDlq(scope, names.intermediateDlq));
+  const dead = createDeadLetterQueues(scope, plan, names, key, redriveFromInnerQueue(scope, names.intermediateDlq));
   const intermediateDlq = new sqs.Queue(scope, 'IntermediateDlq', {
-    ...innerQueue(plan, key),
+    ...innerQueueProps(plan, key),
     queueName: names.intermediateDlq,
     deadLetterQueue: { queue: dead.annotation, maxReceiveCount: INNER_MAX_RECEIVE_COUNT },
     redriveAllowPolicy: allow,
@@ -57,7 +57,7 @@ export function createResending(scope: Construct, props: Given, plan: Plan, rese
     environment: {
       ...resend.environment(source),
       INTERMEDIATE_DLQ_URL: intermediateDlq.queueUrl,
-      // All of it: its lists say what is a blip and what is an outage.
+      // The whole policy, since its lists decide which errors are an outage.
       RETRY_POLICY: JSON.stringify(policy),
       ANNOTATION_QUEUE_URL: dead.annotation.queueUrl,
     },
@@ -68,7 +68,7 @@ export function createResending(scope: Construct, props: Given, plan: Plan, rese
   const processors = [messageProcessor, failedMessageProcessor];
   const schedulers = resend.senders({ messageProcessor, failedMessageProcessor });
   schedulers.forEach((sender) => allowResend(sender, source, plan));
-  nameSenders(schedulers, processors);
+  passSenderIds(schedulers, processors);
   denyOtherSenders(intermediateDlq, policy.long_delays ? processors : [messageProcessor]);
   denyOtherSenders(dead.annotation, processors);
   denyOtherSenders(dead.finalDlq, [finalDlqAnnotator]);
@@ -109,23 +109,26 @@ function createFailedMessageProcessor(
       ...messageEnvironment(props),
     },
   });
-  // To its own queue: a message with a long delay hops there.
+  // Also to its own queue, where a message with a long delay hops.
   allowSend(failedMessageProcessor, props.encryptionKey, annotation, ...(policy.long_delays ? [intermediateDlq] : []));
   failedMessageProcessor.addEventSource(innerEventSource(intermediateDlq));
   return failedMessageProcessor;
 }
 
-/** Their unique ids, which SQS tells of each message: what anybody else writes of holds is not believed. */
-function nameSenders(senders: readonly lambda.Function[], readers: readonly lambda.Function[]): void {
+/**
+ * Passes the unique ids of the senders' roles, which SQS adds to each message: holds from other senders are not
+ * trusted.
+ */
+function passSenderIds(senders: readonly lambda.Function[], readers: readonly lambda.Function[]): void {
   const ids = senders.map(({ role }) => (role as iam.Role).roleId).join(',');
   readers.forEach((reader) => reader.addEnvironment('RESEND_SENDER_IDS', ids));
 }
 
-/** To the source queue, which may have a key of its own. */
+/** Allows sending to the source queue, which may have its own key. */
 function allowResend(sender: lambda.Function, source: sqs.IQueue, { policy }: Plan): void {
   allowSend(sender, source.encryptionMasterKey, source);
   if (policy.max_redelivery_per_second !== undefined) {
-    // How many messages wait.
+    // For the number of waiting messages.
     sender.addToRolePolicy(new iam.PolicyStatement({ actions: ['sqs:GetQueueAttributes'], resources: [source.queueArn] }));
   }
 }

@@ -15,32 +15,32 @@ import { allowSource, createSourceQueue } from '../source-queue';
 import type { Loop, StrategyDefinition } from './definition';
 
 /**
- * Receives that the retries leave over: for those that the function does not see, and those after which it could not give
- * the message up. Only then SQS moves it, without a reason.
+ * Receives beyond the retries, for throttles, and for invocations that could not give the message up. After them SQS
+ * moves the message without a reason.
  */
 const SPARE_RECEIVES = 10;
 /** The largest `maxReceiveCount` of SQS. */
 const RECEIVES_MAX = 1000;
-/** "Amazon SQS message quotas": so many messages of a queue can be received and not deleted; it gives out no more then. */
+/** The most messages of a queue that can be in flight; SQS delivers no more then ("Amazon SQS message quotas"). */
 const IN_FLIGHT_MAX = 120_000;
 const IN_FLIGHT_SHARE = 0.8;
-/** SQS leaves messages out of a queue's age once they were received more often ("Available CloudWatch metrics for Amazon SQS"). */
+/** SQS leaves messages with more receives out of a queue's age ("Available CloudWatch metrics for Amazon SQS"). */
 const RECEIVES_IN_AGE = 3;
 
-/** A message that failed stays on the source queue, hidden until its retry. */
+/** Keeps failed messages on the source queue, hidden until their retry. */
 export const visibility: StrategyDefinition = {
   maxReceiveCount: (_, policy) => maxAttempts(policy) + SPARE_RECEIVES,
-  // Each receive is an attempt, so that to hold a message is not free.
+  // Off, since each receive is an attempt, also of a held message.
   defaultPolicy: { circuit_breaker: false },
   sourceDlqTitle: 'annotation queue',
-  // A message has one clock for all its retries: SQS deletes what outlasts the retention.
+  // All retries share one retention period, after which SQS deletes the message.
   mayOutlastRetention: () => false,
-  leastRetention: { seconds: 60, why: 'SQS keeps no message for less' },
-  meantAgeSeconds: () => 0,
-  heldCosts: 'Each receive of a held message spends an attempt all the same: if it lasts, pause until the target is back.',
-  unansweredCosts: 'an attempt',
+  minRetention: { seconds: 60, why: 'the minimum of SQS' },
+  expectedAgeSecondsMax: () => 0,
+  holdAdvice: 'Each receive of a held message still spends an attempt: if the outage lasts, pause until the target is back.',
+  unansweredCost: 'an attempt',
   propProblems,
-  // The receives follow from the policy, and are looked at with it.
+  // maxReceiveCount follows from the policy; planProblems checks it.
   rangeProblems: () => [],
   planProblems,
   create,
@@ -51,15 +51,15 @@ function propProblems({ maxReceiveCount }: Given): string[] {
     return [];
   }
   return [
-    'maxReceiveCount is for the strategies delayed-resend and direct-resend; remove it: with visibility each retry is a receive, and SQS moves a ' +
+    'maxReceiveCount only applies to the strategies delayed-resend and direct-resend; remove it: with visibility each retry is a receive, and SQS moves a ' +
       `message after max_attempts + ${SPARE_RECEIVES} of them.`,
   ];
 }
 
-/** What SQS can do of a policy by hiding a message ("Amazon SQS message quotas"). */
+/** Checks a policy against the limits of hiding messages ("Amazon SQS message quotas"). */
 function planProblems({ policy, maxReceiveCount, sourceVisibilityTimeout }: Plan): string[] {
   const problems: string[] = [];
-  // The annotation queue's count is higher still: a moved message brings its receives along.
+  // The annotation queue's count is higher still, since a moved message keeps its receives.
   if (maxReceiveCount + SPARE_RECEIVES > RECEIVES_MAX) {
     problems.push(
       `policy/max_attempts is ${maxAttempts(policy)}; use at most ${RECEIVES_MAX - 2 * SPARE_RECEIVES} with strategy visibility: SQS moves a ` +
@@ -67,17 +67,17 @@ function planProblems({ policy, maxReceiveCount, sourceVisibilityTimeout }: Plan
     );
   }
   if (policy.max_redelivery_per_second !== undefined) {
-    problems.push('policy/max_redelivery_per_second is for the strategies delayed-resend and direct-resend; remove it: with visibility nothing is sent again.');
+    problems.push('policy/max_redelivery_per_second only applies to the strategies delayed-resend and direct-resend; remove it: with visibility nothing is re-sent.');
   }
   if (policy.max_redrives !== undefined) {
-    problems.push('policy/max_redrives is for the strategies delayed-resend and direct-resend: remove it.');
+    problems.push('policy/max_redrives only applies to the strategies delayed-resend and direct-resend: remove it.');
   }
   const visibility = sourceVisibilityTimeout.toSeconds();
   const longest = longestDelaySeconds(policy);
   if (longest > LONG_DELAY_SECONDS_MAX - visibility) {
     problems.push(
       `policy has a delay of ${longest} s; use at most ${LONG_DELAY_SECONDS_MAX - visibility} s with strategy visibility: SQS hides a message for ` +
-        `${LONG_DELAY_SECONDS_MAX} s (12 hours) from its receive, of which the visibility timeout (${visibility} s) may have passed.`,
+        `at most ${LONG_DELAY_SECONDS_MAX} s (12 hours) from its receive, of which the visibility timeout (${visibility} s) may have passed.`,
     );
   }
   return problems;
@@ -116,7 +116,7 @@ function create(scope: Construct, props: Given, plan: Plan): Loop {
     finalDlqAnnotator,
     schedulers: [messageProcessor],
     alarms: [
-      // Its first retries are part of the age that SQS tells.
+      // The age that SQS reports includes the first retries.
       waitsTooLong('source-queue', source, 'message-processor', WAITING_SECONDS_MAX + worstCaseDelaySeconds(plan.policy, RECEIVES_IN_AGE)),
       waitsTooLong('annotation-queue', dead.annotation, 'final-dlq-annotator'),
       inFlight(source),
@@ -125,13 +125,13 @@ function create(scope: Construct, props: Given, plan: Plan): Loop {
       // Every failure is a retry or a dead letter.
       failed: [],
       fromProducers: source.metricNumberOfMessagesSent({ period: PERIOD, statistic: cloudwatch.Stats.SUM, label: 'from producers' }),
-      // What can run out is the room for hidden messages.
+      // The scarce resource is the number of hidden messages.
       failures: {
         title: 'Received and not deleted: hidden until their retry, or worked on (at most 120,000)',
         left: [source.metricApproximateNumberOfMessagesNotVisible({ period: PERIOD, statistic: cloudwatch.Stats.MAXIMUM, label: 'source' })],
         leftYAxis: { min: 0 },
       },
-      besideDelays: [],
+      delayEvents: [],
     },
   };
 }
@@ -140,8 +140,8 @@ function inFlight(source: sqs.IQueue): Alarm {
   return {
     name: 'source-queue-in-flight',
     description:
-      `Of the ${IN_FLIGHT_MAX} messages that SQS hides for a queue at most, ${IN_FLIGHT_SHARE * 100} % are hidden: those that wait for their ` +
-      'retry are among them. At the limit no message is given out, new ones neither. Look at the target; shorten the ' +
+      `More than ${IN_FLIGHT_SHARE * 100} % of the ${IN_FLIGHT_MAX} messages that SQS can hide for a queue are hidden, including those that ` +
+      'wait for their retry. At the limit, SQS delivers no messages, not even new ones. Look at the target; shorten the ' +
       'delays, or use strategy delayed-resend or direct-resend.',
     metric: source.metricApproximateNumberOfMessagesNotVisible({ period: PERIOD }),
     threshold: IN_FLIGHT_SHARE * IN_FLIGHT_MAX,

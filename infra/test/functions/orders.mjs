@@ -1,6 +1,6 @@
-// A function of a user's own, in Node.js, without any library: it does what a message says. What is done, it tells a queue.
+// A user's function in Node.js without libraries: it does what a message asks, and reports it to a queue.
 
-/** Named by the policy's `non_retryable`. */
+/** Listed in the policy's `non_retryable`. */
 class UnknownOrder extends Error {
   name = 'Order.Unknown';
 }
@@ -17,7 +17,7 @@ export async function handler({ Records: [{ body, messageAttributes }] }) {
   await tell(JSON.stringify({ order: order.order, attempt, key: metadata.message_id ?? order.order }));
 }
 
-/** A message without an envelope has its state, once it has failed, in an attribute. */
+/** A message without an envelope carries its retry state in an attribute. */
 function envelopeOf(body, { Redeliver }) {
   if (body.metadata) {
     return body;
@@ -26,10 +26,10 @@ function envelopeOf(body, { Redeliver }) {
   return { metadata: { retry_attempt }, data: body };
 }
 
-/** Without AWS's SDK, which only Lambda's own runtime has: the emulator takes requests that nobody has signed. */
+/** Sends without AWS's SDK, which only Lambda's own runtime has; the emulator accepts unsigned requests. */
 async function tell(MessageBody) {
   const QueueUrl = process.env.DONE_QUEUE_URL;
-  // By its credential it knows the region.
+  // The emulator reads the region from the credential.
   const authorization = `AWS4-HMAC-SHA256 Credential=test/20260101/${process.env.AWS_REGION}/sqs/aws4_request`;
   const headers = { authorization, 'content-type': 'application/x-amz-json-1.0', 'x-amz-target': 'AmazonSQS.SendMessage' };
   const response = await fetch(new URL('/', QueueUrl), { method: 'POST', headers, body: JSON.stringify({ QueueUrl, MessageBody }) });

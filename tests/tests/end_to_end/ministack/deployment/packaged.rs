@@ -193,8 +193,8 @@ async fn tells_what_to_do(app: &App) {
     assert!(!made.succeeded);
     let constant = |name: &str| if name == "arm64" { "ARM_64" } else { "X86_64" };
     let sentence = format!(
-        "architecture is {}{}, but the functions in this package were built for {} alone; set architecture to \
-         lambda.Architecture.{}, or take a package with both.",
+        "architecture is {}{}, but the functions in this package are built for {} only; set architecture to \
+         lambda.Architecture.{}, or use a package with both.",
         OTHER.replace('-', "_"),
         if OTHER == "arm64" { " (the default)" } else { "" },
         ARCHITECTURE.replace('-', "_"),
@@ -202,7 +202,7 @@ async fn tells_what_to_do(app: &App) {
     );
     assert!(made.errors.contains(&sentence), "{}", made.errors);
     let made = app.synthesize(&context("orders", "http://orders.example.com/", ARCHITECTURE)).await;
-    let sentence = "target.url is http://, which anybody on the way can read; use https://, or set target.allowHttp: true.";
+    let sentence = "target.url is http://, which is not encrypted; use https://, or set target.allowHttp: true.";
     assert!(made.errors.contains(sentence), "{}", made.errors);
 }
 
