@@ -3,8 +3,8 @@ import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import type { Construct } from 'constructs';
 
 import { addAlarms, type Alarm, deadLetterAlarms, loopStopped, readerAlarms, WAITING_SECONDS_MAX } from './alarm';
-import type { Given } from './given';
 import { redeliverMetric } from './metrics';
+import type { NormalizedProps } from './normalized-props';
 import { INNER_RETENTION, type Plan, RETENTION_SHARE } from './plan';
 import type { Loop } from './strategy/definition';
 import { STRATEGIES } from './strategy/index';
@@ -13,7 +13,7 @@ import { targetDown, targetLoop } from './target-alarm';
 /** Creates all alarms of a `Redeliver`. */
 export function createAlarms(
   scope: Construct,
-  props: Given,
+  props: NormalizedProps,
   plan: Plan,
   loop: Loop,
 ): cloudwatch.Alarm[] {

@@ -3,11 +3,11 @@ import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import type { Construct } from 'constructs';
 
 import { topicProblems } from './alarm-topic';
-import { type Commons, commonsOf } from './commons';
+import { type CommonSettings, commonSettingsOf } from './common-settings';
 import { bytesInEnvironment, ENVIRONMENT_BYTES_MAX } from './environment';
 import { innerConcurrencyProblems } from './function';
-import { givenAsyncOf } from './given';
 import { type AsyncNames, asyncNamesOf, duplicateNameProblems, nameProblems } from './names';
+import { normalizeAsyncProps } from './normalized-props';
 import type { PolicyDocument } from './policy';
 import { withPropNames } from './policy-document';
 import type { AsyncRetryProps } from './props';
@@ -16,7 +16,7 @@ import { policyProblems } from './schemas';
 import { type Change, modifiable, type UserFunction } from './user-function';
 
 /** The checked props of an `AsyncRetry` with every default filled in. */
-export interface AsyncPlan extends Commons {
+export interface AsyncPlan extends CommonSettings {
   readonly names: AsyncNames;
   /** `undefined`: the handler's own default. */
   readonly policy: PolicyDocument | undefined;
@@ -35,7 +35,7 @@ const ARN_BYTES = 124;
  * @throws RedeliverPropsError with all problems.
  */
 export function asyncPlanOf(given: AsyncRetryProps, scope: Construct): AsyncPlan {
-  const props = givenAsyncOf(given);
+  const props = normalizeAsyncProps(given);
   const names = asyncNamesOf(props.prefix, props.stage);
   const functions = props.functions.map((target, index) => retriedFunction(target, index, props.functions, Stack.of(scope)));
   const problems = [
@@ -51,7 +51,7 @@ export function asyncPlanOf(given: AsyncRetryProps, scope: Construct): AsyncPlan
     ...ownPolicyProblems(props.policy ?? {}, props.functions.length),
   ];
   refuse(props.isDocument ? problems : problems.map(withPropNames));
-  return { names, policy: props.policy, functions: functions.filter((found) => typeof found !== 'string'), ...commonsOf(props) };
+  return { names, policy: props.policy, functions: functions.filter((found) => typeof found !== 'string'), ...commonSettingsOf(props) };
 }
 
 function ownPolicyProblems(policy: PolicyDocument, functions: number): string[] {

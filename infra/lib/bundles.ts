@@ -3,7 +3,7 @@ import * as lambda from 'aws-cdk-lib/aws-lambda';
 import { chmodSync, closeSync, copyFileSync, cpSync, existsSync, openSync, readSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 
-import type { Commons } from './commons';
+import type { CommonSettings } from './common-settings';
 import { functionsFor, IS_PACKAGE } from './package-files';
 import { RedeliverPropsError } from './props-error';
 
@@ -25,7 +25,7 @@ export type Program =
   | { readonly bundle: string };
 
 /** Decides where our programs are looked up. */
-type From = Pick<Commons, 'architecture' | 'bundles'>;
+type From = Pick<CommonSettings, 'architecture' | 'bundles'>;
 
 /** The user's schemas: the path of each, by its file name in the package. */
 type Schemas = Readonly<Record<string, string>>;

@@ -5,9 +5,9 @@ import { topicProblems } from './alarm-topic';
 import { existingQueueProblems } from './existing-queue-checks';
 import { innerConcurrencyProblems } from './function';
 import { functionProblems } from './function-target';
-import type { Given } from './given';
 import { messageProblems } from './messages';
 import { duplicateNameProblems, nameProblems } from './names';
+import type { NormalizedProps } from './normalized-props';
 import { deliverySeconds, INNER_RETENTION, type Plan, RETENTION_SHARE, VISIBILITY_FACTOR } from './plan';
 import { maxAttempts, worstCaseSpanSeconds } from './policy';
 import type { ProvisionedPollers } from './props';
@@ -32,7 +32,7 @@ const USER_READER = {
 };
 
 /** All problems of a plan, a sentence each. */
-export function problemsOf(props: Given, plan: Plan, stack: Stack): string[] {
+export function problemsOf(props: NormalizedProps, plan: Plan, stack: Stack): string[] {
   const strategy = STRATEGIES[plan.strategy];
   const policy = policyProblems(plan.policy);
   const existing = queueOfThisStack(props.existingSourceQueue, stack);
@@ -67,7 +67,7 @@ export function problemsOf(props: Given, plan: Plan, stack: Stack): string[] {
   ];
 }
 
-function longDelaysProblems({ policy, longDelays }: Given): string[] {
+function longDelaysProblems({ policy, longDelays }: NormalizedProps): string[] {
   const ofPolicy = policy?.long_delays;
   return longDelays !== undefined && ofPolicy !== undefined && longDelays !== ofPolicy
     ? [`longDelays is ${longDelays}, but policy/long_delays is ${ofPolicy}; remove one of the two.`]
@@ -98,7 +98,7 @@ function urlProblems({ url, allowHttp }: Extract<GivenTarget, { kind: 'http' }>)
   return [`target.url starts with ${protocol}//; use an https:// URL.`];
 }
 
-function rangeProblems({ memorySize }: Given, plan: Plan): string[] {
+function rangeProblems({ memorySize }: NormalizedProps, plan: Plan): string[] {
   const whole = wholeNumberProblems;
   return [
     ...whole('batchSize', plan.batchSize, 1, 10, 'also with a batching window: the functions are built for ten'),

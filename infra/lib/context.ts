@@ -8,7 +8,7 @@ import { resolve } from 'node:path';
 
 import { Envelope } from './choices';
 import { SourceQueue } from './existing-queue';
-import { givenOf } from './given';
+import { normalizeProps } from './normalized-props';
 import { planOf } from './planning';
 import type { RedeliverProps } from './props';
 import { REMOVAL_POLICIES } from './props-shape';
@@ -87,7 +87,7 @@ export function propsOfContext(scope: Construct, directory: string): RedeliverPr
     }),
   };
   if (problems.length > 0) {
-    planOf(givenOf(props, problems), Stack.of(scope), problems);
+    planOf(normalizeProps(props, problems), Stack.of(scope), problems);
   }
   return props;
 }

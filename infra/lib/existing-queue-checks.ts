@@ -3,14 +3,14 @@ import * as sqs from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 
 import type { GivenSourceQueue } from './existing-queue';
-import type { Given } from './given';
+import type { NormalizedProps } from './normalized-props';
 import type { Place, Plan } from './plan';
 import { MESSAGE_BYTES_MAX } from './queues';
 import { durationsInTemplate, ownerOf, queueOfThisStack } from './source-queue';
 
 /** Problems of an existing source queue that the synth can see. */
 export function existingQueueProblems(
-  props: Given,
+  props: NormalizedProps,
   existing: GivenSourceQueue,
   { names }: Plan,
   stack: Stack,
@@ -50,7 +50,7 @@ function locationOf(existing: GivenSourceQueue): Place & { readonly name: string
 }
 
 /** Settings in the queue's template that redeliver cannot work with. */
-function queueOfTheAppProblems(props: Given, queue: sqs.Queue, label: string, stack: Place): string[] {
+function queueOfTheAppProblems(props: NormalizedProps, queue: sqs.Queue, label: string, stack: Place): string[] {
   const problems: string[] = [];
   if (queue.fifo) {
     problems.push(`${label} is a FIFO queue, which cannot delay individual messages; use a standard queue.`);

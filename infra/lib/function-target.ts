@@ -2,8 +2,8 @@ import { Duration, type Stack, Token } from 'aws-cdk-lib';
 import * as iam from 'aws-cdk-lib/aws-iam';
 import type * as lambda from 'aws-cdk-lib/aws-lambda';
 
-import type { Given } from './given';
 import { layerProblems, NEXT_WRAPPER_VARIABLE, variablesOf, WRAPPER } from './layer';
+import type { NormalizedProps } from './normalized-props';
 import { Strategy } from './strategy/index';
 import { type Change, modifiable, type UserFunction } from './user-function';
 
@@ -21,16 +21,16 @@ const REPLACEMENTS = {
   memorySize: 'set memorySize on the function',
   vpc: 'set vpc on the function',
   maxConcurrentCalls: 'use maxConcurrency: a runtime handles one event at a time',
-} satisfies { readonly [K in keyof Given]?: string };
+} satisfies { readonly [K in keyof NormalizedProps]?: string };
 
 /** Settings of the function that reads the source queue. */
-export interface Reader extends Pick<Given, 'timeout' | 'reservedConcurrency' | 'maxConcurrentCalls'> {
+export interface Reader extends Pick<NormalizedProps, 'timeout' | 'reservedConcurrency' | 'maxConcurrentCalls'> {
   /** The user's function, if it can be modified. */
   readonly userFunction: UserFunction | undefined;
 }
 
 /** Settings from the props for our own function, and from the function itself for a user's. */
-export function readerOf(props: Given, stack: Stack): Reader {
+export function readerOf(props: NormalizedProps, stack: Stack): Reader {
   const { target, timeout, reservedConcurrency, maxConcurrentCalls } = props;
   if (target.kind !== 'function') {
     return { userFunction: undefined, timeout, reservedConcurrency, maxConcurrentCalls };
@@ -47,7 +47,7 @@ export function readerOf(props: Given, stack: Stack): Reader {
 }
 
 /** Problems of a user's function and of the props used with it, except numbers. */
-export function functionProblems(props: Given, stack: Stack): string[] {
+export function functionProblems(props: NormalizedProps, stack: Stack): string[] {
   if (props.target.kind !== 'function') {
     return [];
   }
@@ -60,7 +60,7 @@ export function functionProblems(props: Given, stack: Stack): string[] {
 }
 
 /** Settings in the function's template that redeliver needs for itself or must know at synth. */
-function templateProblems(own: UserFunction, props: Given): string[] {
+function templateProblems(own: UserFunction, props: NormalizedProps): string[] {
   const reserved = [...RESERVED_VARIABLES, ...(props.logDetail ? ['LOG_DETAIL'] : []), ...(props.logLevel ? ['LOG_LEVEL'] : [])];
   const taken = Object.entries(variablesOf(own)).flatMap(([name, value]) => (reserved.includes(name) || value === WRAPPER ? [name] : []));
   return [

@@ -7,7 +7,7 @@ import type * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 
 import { type Program, codeOf } from './bundles';
-import type { Commons } from './commons';
+import type { CommonSettings } from './common-settings';
 import { refuseTooLarge } from './environment';
 import { createLogGroup } from './log-group';
 import type { CommonProps, VpcPlacement } from './props';
@@ -23,7 +23,7 @@ const INNER_BATCH = 10;
 /** Creates the final-dlq-annotator, subscribed to the annotation queue. */
 export function createAnnotator(
   scope: Construct,
-  plan: Commons,
+  plan: CommonSettings,
   functionName: string,
   key: kms.IKey | undefined,
   { annotation, finalDlq }: { readonly annotation: sqs.IQueue; readonly finalDlq: sqs.IQueue },
@@ -63,7 +63,7 @@ export interface FunctionPlan {
 }
 
 /** Creates a function with its own role and log group. */
-export function createFunction(scope: Construct, id: string, plan: Commons, wanted: FunctionPlan): lambda.Function {
+export function createFunction(scope: Construct, id: string, plan: CommonSettings, wanted: FunctionPlan): lambda.Function {
   const logGroup = createLogGroup(scope, `${id}Logs`, plan);
   const role = new iam.Role(scope, `${id}Role`, {
     assumedBy: new iam.ServicePrincipal('lambda.amazonaws.com'),
@@ -117,7 +117,7 @@ export function createFunction(scope: Construct, id: string, plan: Commons, want
 }
 
 /** The variables that set the functions' logging. */
-export function logEnvironment({ logDetail, logLevel }: Commons): Record<string, string> {
+export function logEnvironment({ logDetail, logLevel }: CommonSettings): Record<string, string> {
   return { ...(logDetail && { LOG_DETAIL: logDetail }), ...(logLevel && { LOG_LEVEL: logLevel }) };
 }
 

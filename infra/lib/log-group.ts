@@ -4,10 +4,10 @@ import type * as kms from 'aws-cdk-lib/aws-kms';
 import * as logs from 'aws-cdk-lib/aws-logs';
 import type { Construct } from 'constructs';
 
-import type { Commons } from './commons';
+import type { CommonSettings } from './common-settings';
 
 /** Creates the log group of a function. */
-export function createLogGroup(scope: Construct, id: string, plan: Commons): logs.LogGroup {
+export function createLogGroup(scope: Construct, id: string, plan: CommonSettings): logs.LogGroup {
   const { logEncryptionKey: encryptionKey } = plan;
   const logGroup = new logs.LogGroup(scope, id, {
     retention: plan.logRetention,

@@ -4,9 +4,9 @@ import type * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 
 import { allowSend, createFunction, eventSource, logEnvironment } from './function';
-import type { Given } from './given';
 import { attach, LAYER_DIRECTORY } from './layer';
 import { messageEnvironment, schemaFiles } from './messages';
+import type { NormalizedProps } from './normalized-props';
 import type { Plan } from './plan';
 
 /** Settings of the message-processor that depend on the strategy. */
@@ -21,7 +21,7 @@ export interface ProcessorSettings {
 /**
  * Creates the message-processor, or attaches redeliver to the user's function, and subscribes it to the source queue.
  */
-export function createMessageProcessor(scope: Construct, props: Given, plan: Plan, settings: ProcessorSettings): lambda.Function {
+export function createMessageProcessor(scope: Construct, props: NormalizedProps, plan: Plan, settings: ProcessorSettings): lambda.Function {
   const { target } = props;
   const environment = {
     ...settings.environment,
@@ -64,7 +64,7 @@ export function createMessageProcessor(scope: Construct, props: Given, plan: Pla
   return messageProcessor;
 }
 
-function targetEnvironment({ target }: Given, { targetTimeout }: Plan): Record<string, string> {
+function targetEnvironment({ target }: NormalizedProps, { targetTimeout }: Plan): Record<string, string> {
   const timeout: Record<string, string> = targetTimeout ? { TARGET_TIMEOUT_SECONDS: String(targetTimeout.toSeconds()) } : {};
   switch (target.kind) {
     case 'http':

@@ -1,10 +1,10 @@
 import { Envelope } from './choices';
-import type { Given } from './given';
+import type { NormalizedProps } from './normalized-props';
 import { schemaProblems } from './schemas';
 
 /** Props that decide which messages are accepted. */
 export type MessageProps = Pick<
-  Given,
+  NormalizedProps,
   'dataSchema' | 'envelope' | 'messageIdAttribute' | 'messageIdPointer' | 'bodySchema'
 >;
 

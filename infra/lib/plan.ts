@@ -1,6 +1,6 @@
 import { Duration } from 'aws-cdk-lib';
 
-import type { Commons } from './commons';
+import type { CommonSettings } from './common-settings';
 import type { Names } from './names';
 import type { PolicyDocument } from './policy';
 import type { ProvisionedPollers } from './props';
@@ -8,7 +8,7 @@ import type { Strategy } from './strategy/index';
 import type { UserFunction } from './user-function';
 
 /** The checked props of a `Redeliver` with every default filled in. */
-export interface Plan extends Commons {
+export interface Plan extends CommonSettings {
   readonly names: Names;
   readonly strategy: Strategy;
   readonly policy: PolicyDocument;

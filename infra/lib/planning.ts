@@ -1,10 +1,10 @@
 import { Duration, type Stack } from 'aws-cdk-lib';
 
 import { problemsOf } from './checks';
-import { commonsOf } from './commons';
+import { commonSettingsOf } from './common-settings';
 import { readerOf } from './function-target';
-import type { Given } from './given';
 import { namesOf } from './names';
+import type { NormalizedProps } from './normalized-props';
 import { type Plan, VISIBILITY_FACTOR } from './plan';
 import type { PolicyDocument } from './policy';
 import { withPropNames } from './policy-document';
@@ -18,7 +18,7 @@ import { STRATEGIES, Strategy } from './strategy/index';
  * @param before problems found earlier, reported with the rest.
  * @throws RedeliverPropsError with all problems.
  */
-export function planOf(props: Given, stack: Stack, before: readonly string[] = []): Plan {
+export function planOf(props: NormalizedProps, stack: Stack, before: readonly string[] = []): Plan {
   const plan = withDefaults(props, stack);
   const problems = problemsOf(props, plan, stack);
   refuse([...before, ...(props.isDocument ? problems : problems.map(withPropNames))]);
@@ -28,7 +28,7 @@ export function planOf(props: Given, stack: Stack, before: readonly string[] = [
 /** Concurrent invocations of one provisioned poller ("Provisioned mode" of SQS event source mappings). */
 const INVOCATIONS_PER_POLLER = 10;
 
-function withDefaults(props: Given, stack: Stack): Plan {
+function withDefaults(props: NormalizedProps, stack: Stack): Plan {
   const { target } = props;
   const reader = readerOf(props, stack);
   const timeout = reader.timeout ?? Duration.seconds(60);
@@ -59,7 +59,7 @@ function withDefaults(props: Given, stack: Stack): Plan {
     reservedConcurrency: reader.reservedConcurrency,
     timeout,
     targetTimeout: target.kind === 'handler' || target.kind === 'function' ? undefined : (target.timeout ?? Duration.seconds(30)),
-    ...commonsOf(props),
+    ...commonSettingsOf(props),
   };
 }
 

@@ -5,7 +5,7 @@ import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 
-import type { Commons } from './commons';
+import type { CommonSettings } from './common-settings';
 import { INNER_RETENTION, VISIBILITY_FACTOR } from './plan';
 
 /** The queues of messages that were given up. */
@@ -44,7 +44,7 @@ export function redriveFromInnerQueue(scope: Construct, queueName: string): Redr
 /** Creates the annotation queue and the final DLQ. */
 export function createDeadLetterQueues(
   scope: Construct,
-  plan: Commons,
+  plan: CommonSettings,
   names: { readonly annotationQueue: string; readonly finalDlq: string },
   encryptionKey: kms.IKey | undefined,
   redrive: RedriveSource,
@@ -64,7 +64,7 @@ export function createDeadLetterQueues(
 }
 
 /** Props of every queue. */
-export function commonQueueProps(plan: Commons, encryptionKey: kms.IKey | undefined): sqs.QueueProps {
+export function commonQueueProps(plan: CommonSettings, encryptionKey: kms.IKey | undefined): sqs.QueueProps {
   return {
     enforceSSL: true,
     maxMessageSizeBytes: MESSAGE_BYTES_MAX,
@@ -76,7 +76,7 @@ export function commonQueueProps(plan: Commons, encryptionKey: kms.IKey | undefi
 }
 
 /** Props of a queue that only our functions read. */
-export function innerQueueProps(plan: Commons, encryptionKey: kms.IKey | undefined): sqs.QueueProps {
+export function innerQueueProps(plan: CommonSettings, encryptionKey: kms.IKey | undefined): sqs.QueueProps {
   return {
     ...commonQueueProps(plan, encryptionKey),
     retentionPeriod: INNER_RETENTION,

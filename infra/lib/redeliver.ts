@@ -7,7 +7,7 @@ import { Construct } from 'constructs';
 import { createAlarms } from './alarms';
 import { createDashboard } from './dashboard';
 import { setQueueAttributes } from './existing-source-queue';
-import { givenOf } from './given';
+import { normalizeProps } from './normalized-props';
 import { addQueueUrls } from './outputs';
 import { planOf } from './planning';
 import type { RedeliverProps } from './props';
@@ -41,7 +41,7 @@ export class Redeliver extends Construct {
 
   constructor(scope: Construct, id: string, props: RedeliverProps) {
     super(scope, id);
-    const given = givenOf(props);
+    const given = normalizeProps(props);
     const plan = planOf(given, Stack.of(this));
     const loop = STRATEGIES[plan.strategy].create(this, given, plan);
     if (given.existingSourceQueue && !queueOfThisStack(given.existingSourceQueue, Stack.of(this))) {

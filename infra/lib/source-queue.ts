@@ -3,7 +3,7 @@ import * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct, IConstruct } from 'constructs';
 
 import type { GivenSourceQueue } from './existing-queue';
-import type { Given } from './given';
+import type { NormalizedProps } from './normalized-props';
 import type { Place, Plan } from './plan';
 import { allowRedriveFrom, commonQueueProps, MESSAGE_BYTES_MAX } from './queues';
 
@@ -24,7 +24,7 @@ export function durationsInTemplate(queue: sqs.CfnQueue | undefined): { readonly
 }
 
 /** Lets only the source queue, which is created after its DLQ, move messages into that DLQ. */
-export function allowSource(scope: Construct, { existingSourceQueue: existing }: Given, { names }: Plan): sqs.RedriveAllowPolicy {
+export function allowSource(scope: Construct, { existingSourceQueue: existing }: NormalizedProps, { names }: Plan): sqs.RedriveAllowPolicy {
   if (!existing) {
     return allowRedriveFrom(scope, names.sourceQueue);
   }
@@ -42,7 +42,7 @@ export function allowSource(scope: Construct, { existingSourceQueue: existing }:
 /**
  * Creates the source queue, or sets the attributes of an existing one in this stack. SQS moves its messages to `dlq`.
  */
-export function createSourceQueue(scope: Construct, props: Given, plan: Plan, dlq: sqs.Queue): sqs.IQueue {
+export function createSourceQueue(scope: Construct, props: NormalizedProps, plan: Plan, dlq: sqs.Queue): sqs.IQueue {
   const { existingSourceQueue: existing, encryptionKey } = props;
   const ours = queueOfThisStack(existing, Stack.of(scope));
   if (ours) {

@@ -5,8 +5,8 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
-import { givenOf } from '../lib/given';
 import { AsyncRetry, Redeliver, RetryPolicy, type Strategy } from '../lib/index';
+import { normalizeProps } from '../lib/normalized-props';
 import { planOf } from '../lib/planning';
 import { maxAttempts, type PolicyDocument, worstCaseDelaySeconds, worstCaseSpanSeconds } from '../lib/policy';
 import { RedeliverPropsError } from '../lib/props-error';
@@ -38,7 +38,7 @@ const STACK = new Stack();
 function fits(policy: PolicyDocument, seconds: number): boolean {
   assert.equal(CALL_SECONDS, 60, "the default of the stack's timeout, which a call takes at worst");
   try {
-    planOf(givenOf({ ...HTTP, policy: RetryPolicy.fromJson(policy), sourceRetention: Duration.seconds(seconds) }), STACK);
+    planOf(normalizeProps({ ...HTTP, policy: RetryPolicy.fromJson(policy), sourceRetention: Duration.seconds(seconds) }), STACK);
     return true;
   } catch (error) {
     assert.ok(error instanceof RedeliverPropsError, String(error));

@@ -4,7 +4,7 @@ import type * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 
 import type { Alarm } from '../alarm';
-import type { Given } from '../given';
+import type { NormalizedProps } from '../normalized-props';
 import type { Plan } from '../plan';
 import type { PolicyDocument } from '../policy';
 import type { DeadLetterQueues } from '../queues';
@@ -12,7 +12,7 @@ import type { DeadLetterQueues } from '../queues';
 /** A way to bring failed messages back, and the parts of the stack that depend on it. */
 export interface StrategyDefinition {
   /** Receives of a message on the source queue before SQS moves it. */
-  maxReceiveCount(props: Given, policy: PolicyDocument): number;
+  maxReceiveCount(props: NormalizedProps, policy: PolicyDocument): number;
   /** Defaults of policy members; `Strategy::default_policy` in the functions. */
   readonly defaultPolicy: PolicyDocument;
   /** The display name of the queue that SQS moves messages to, where they keep their age. */
@@ -35,14 +35,14 @@ export interface StrategyDefinition {
   readonly unansweredCost: string;
 
   /** Problems of props that the strategy does not support. */
-  propProblems(props: Given): string[];
+  propProblems(props: NormalizedProps): string[];
   /** Problems of numbers. */
   rangeProblems(plan: Plan): string[];
   /** Limits of SQS that a plan with valid numbers and a valid policy exceeds. */
   planProblems(plan: Plan): string[];
 
   /** Creates the queues and the functions, with their alarms and graphs. */
-  create(scope: Construct, props: Given, plan: Plan): Loop;
+  create(scope: Construct, props: NormalizedProps, plan: Plan): Loop;
 }
 
 /** The queues and functions between the source queue and the final DLQ. */

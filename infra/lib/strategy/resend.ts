@@ -4,9 +4,9 @@ import * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 
 import { allowSend, createAnnotator, createFunction, innerEventSource } from '../function';
-import type { Given } from '../given';
 import { createMessageProcessor } from '../message-processor';
 import { messageEnvironment, schemaFiles } from '../messages';
+import type { NormalizedProps } from '../normalized-props';
 import type { Plan } from '../plan';
 import { createDeadLetterQueues, denyOtherSenders, INNER_MAX_RECEIVE_COUNT, INNER_TIMEOUT, innerQueueProps, redriveFromInnerQueue } from '../queues';
 import { allowSource, createSourceQueue } from '../source-queue';
@@ -36,7 +36,7 @@ export interface Resending {
 }
 
 /** Creates four queues and three functions. */
-export function createResending(scope: Construct, props: Given, plan: Plan, resend: Resend): Loop {
+export function createResending(scope: Construct, props: NormalizedProps, plan: Plan, resend: Resend): Loop {
   const { encryptionKey: key } = props;
   const { names, policy } = plan;
   const allow = allowSource(scope, props, plan);
@@ -89,7 +89,7 @@ export function createResending(scope: Construct, props: Given, plan: Plan, rese
 
 function createFailedMessageProcessor(
   scope: Construct,
-  props: Given,
+  props: NormalizedProps,
   plan: Plan,
   { source, intermediateDlq, annotation }: Pick<Resending, 'source' | 'intermediateDlq' | 'annotation'>,
 ): lambda.Function {

@@ -5,9 +5,9 @@ import type { Construct } from 'constructs';
 
 import { type Alarm, WAITING_SECONDS_MAX, waitsTooLong } from '../alarm';
 import { createAnnotator } from '../function';
-import type { Given } from '../given';
 import { createMessageProcessor } from '../message-processor';
 import { PERIOD } from '../metrics';
+import type { NormalizedProps } from '../normalized-props';
 import type { Plan } from '../plan';
 import { LONG_DELAY_SECONDS_MAX, longestDelaySeconds, maxAttempts, worstCaseDelaySeconds } from '../policy';
 import { createDeadLetterQueues, denyOtherSenders } from '../queues';
@@ -46,7 +46,7 @@ export const visibility: StrategyDefinition = {
   create,
 };
 
-function propProblems({ maxReceiveCount }: Given): string[] {
+function propProblems({ maxReceiveCount }: NormalizedProps): string[] {
   if (maxReceiveCount === undefined) {
     return [];
   }
@@ -83,7 +83,7 @@ function planProblems({ policy, maxReceiveCount, sourceVisibilityTimeout }: Plan
   return problems;
 }
 
-function create(scope: Construct, props: Given, plan: Plan): Loop {
+function create(scope: Construct, props: NormalizedProps, plan: Plan): Loop {
   const { encryptionKey: key } = props;
   const allow = allowSource(scope, props, plan);
   const dead = createDeadLetterQueues(scope, plan, plan.names, key, { allow, maxReceiveCount: plan.maxReceiveCount });

@@ -202,7 +202,8 @@ async fn tells_what_to_do(app: &App) {
     );
     assert!(made.errors.contains(&sentence), "{}", made.errors);
     let made = app.synthesize(&context("orders", "http://orders.example.com/", ARCHITECTURE)).await;
-    let sentence = "target.url is http://, which is not encrypted; use https://, or set target.allowHttp: true.";
+    let sentence =
+        "target.url is http://, which is not encrypted; use https://, or set target.allowHttp: true.";
     assert!(made.errors.contains(sentence), "{}", made.errors);
 }
 

@@ -7,7 +7,7 @@ import type { LogDetail, LogLevel } from './choices';
 import type { CommonProps } from './props';
 
 /** Settings that the resources of every construct share. */
-export interface Commons {
+export interface CommonSettings {
   readonly architecture: lambda.Architecture;
   /** The directory of our functions; `undefined`: the package's own. */
   readonly bundles: string | undefined;
@@ -23,7 +23,7 @@ export interface Commons {
 }
 
 /** Fills in the defaults. */
-export function commonsOf(props: CommonProps): Commons {
+export function commonSettingsOf(props: CommonProps): CommonSettings {
   return {
     architecture: props.architecture ?? lambda.Architecture.ARM_64,
     bundles: props.bundles,

@@ -11,7 +11,7 @@ import type { GivenTarget } from './target';
  * The props of `Redeliver` as plain values: targets and queues by kind, the policy as the document that the functions
  * read.
  */
-export interface Given extends Omit<RedeliverProps, 'target' | 'policy' | 'existingSourceQueue'> {
+export interface NormalizedProps extends Omit<RedeliverProps, 'target' | 'policy' | 'existingSourceQueue'> {
   readonly target: GivenTarget;
   readonly policy?: PolicyDocument;
   readonly existingSourceQueue?: GivenSourceQueue;
@@ -20,7 +20,7 @@ export interface Given extends Omit<RedeliverProps, 'target' | 'policy' | 'exist
 }
 
 /** The props of `AsyncRetry` as plain values. */
-export interface GivenAsync extends Omit<AsyncRetryProps, 'policy'> {
+export interface NormalizedAsyncProps extends Omit<AsyncRetryProps, 'policy'> {
   readonly policy?: PolicyDocument;
   readonly isDocument: boolean;
 }
@@ -29,7 +29,7 @@ export interface GivenAsync extends Omit<AsyncRetryProps, 'policy'> {
  * @param before problems found earlier, reported with the rest.
  * @throws RedeliverPropsError if a prop has the wrong type.
  */
-export function givenOf(props: RedeliverProps, before: readonly string[] = []): Given {
+export function normalizeProps(props: RedeliverProps, before: readonly string[] = []): NormalizedProps {
   const shape = redeliverShapeProblems(props);
   if (shape.length > 0) {
     refuse([...before, ...shape]);
@@ -44,12 +44,12 @@ export function givenOf(props: RedeliverProps, before: readonly string[] = []): 
 }
 
 /** @throws RedeliverPropsError if a prop has the wrong type. */
-export function givenAsyncOf(props: AsyncRetryProps): GivenAsync {
+export function normalizeAsyncProps(props: AsyncRetryProps): NormalizedAsyncProps {
   refuse(asyncRetryShapeProblems(props));
   const { policy, ...rest } = props;
   return { ...rest, ...policyOf(policy) };
 }
 
-function policyOf(policy: RetryPolicy | undefined): Pick<Given, 'policy' | 'isDocument'> {
+function policyOf(policy: RetryPolicy | undefined): Pick<NormalizedProps, 'policy' | 'isDocument'> {
   return policy ? { policy: documentOf(policy), isDocument: 'document' in policy._given } : { isDocument: false };
 }
