@@ -38,8 +38,8 @@ function readers({ messageProcessor, stages, finalDlqAnnotator }: Loop): { reado
 }
 
 /**
- * Alarms on the time since a message's first send, which the functions measure: a queue's own age metric restarts with
- * each re-send.
+ * Alarms on the time since a message's first send, which the functions measure. A queue's own age metric restarts when SQS
+ * moves a message.
  */
 function messageAgeAlarms(plan: Plan, loop: Loop): Alarm[] {
   // Hops, holds and redrives may make a message older than any queue's retention, since each re-send is a new message.
