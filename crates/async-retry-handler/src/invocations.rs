@@ -52,7 +52,7 @@ impl<I: AsyncInvoker, Q, C: Clock, O: Observer> AsyncRetryHandler<I, Q, C, O> {
                 Err(NotInvoked::TooLarge) => {
                     let bytes = reinvocation.payload.len();
                     let explanation = format!(
-                        "With its retry metadata the payload has {bytes} bytes; Lambda does not take so many"
+                        "With its retry metadata the payload has {bytes} bytes; Lambda does not take that many"
                     );
                     outcomes
                         .refused

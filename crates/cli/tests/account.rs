@@ -96,7 +96,7 @@ fn what_changes_something_says_first_whose_account_it_is_and_an_endpoint_without
     assert!(verbose.contains("AmazonSQS.GetQueueAttributes\n  200 (request id none)\n"), "{verbose}");
 }
 
-/// What a new user sees first.
+/// The first things that a new user sees.
 #[test]
 fn without_credentials_or_a_connection_it_says_what_to_do_and_nothing_of_permissions() {
     let without_credentials = |arguments: &[&str]| {

@@ -17,7 +17,7 @@ const DOCUMENT: &str = "{\n  \"metadata\": {\n    \"message_id\": \"0191f3a2-7b1
 const EMPTY: &str = "the body is empty; SQS requires at least one character";
 const NO_OBJECT: &str = "INVALID_MESSAGE_FORMAT not a JSON object";
 
-/// What a command says of a file: the messages that it takes and what is wrong with the other lines, or why it reads
+/// A command's report on a file: the messages that it takes and what is wrong with the other lines, or why it reads
 /// none of it.
 type Findings = (u64, Vec<(usize, String)>);
 type Verdict = Result<Findings, String>;
@@ -61,7 +61,7 @@ fn verdict(output: &Output, name: &str, taken: impl Fn(&str) -> (u64, Vec<(usize
     Ok((valid, invalid))
 }
 
-/// What each command says of an input, read from a file or from standard input.
+/// Each command's report on an input, read from a file or from standard input.
 fn verdicts(input: &[u8], from_file: bool) -> [Verdict; 3] {
     let folder = tempfile::tempdir().expect("the temporary folder is writable");
     let file = folder.path().join("input.jsonl");
@@ -178,7 +178,7 @@ fn first_of_each_problem((valid, mut found): Findings) -> Findings {
     (valid, found)
 }
 
-/// What is wrong with them is the JSON parser's to say: that it is the same is all that matters here.
+/// The JSON parser words the errors: here it only matters that all commands report the same.
 #[test]
 fn check_send_and_local_agree_on_broken_lines() {
     for input in [

@@ -124,7 +124,7 @@ impl Filter {
     /// which the filter fails, or takes too much, is not judged, and says nothing of any other.
     ///
     /// # Errors
-    /// If its first output is none of these: `.a = "x"` changes the message, and what it gives is no answer. Taken for a
+    /// If its first output is none of these: `.a = "x"` changes the message, and its output is not an answer. Taken for a
     /// yes it would pick every message.
     pub fn matches(&self, message_id: &str, document: &str) -> Result<Choice, FilterError> {
         let Answer { outputs, lacks } = self.run(message_id, document)?;

@@ -63,7 +63,7 @@ impl KnownCauses {
         let mut lines = text.lines();
         let header = lines.next().and_then(|line| serde_json::from_str::<Header>(line).ok());
         let Some(Header { known_causes_of }) = header else {
-            return Err(FileError::new(path, "is no file of known causes; name another one"));
+            return Err(FileError::new(path, "is not a file of known causes; name another one"));
         };
         if known_causes_of != queue_arn {
             let why = format!("knows the causes of {known_causes_of}, not of {queue_arn}; name another file");
@@ -72,7 +72,7 @@ impl KnownCauses {
         let mut known = Self::nothing(queue_arn);
         for (line, number) in lines.zip(2_u64..) {
             let cause: Cause = serde_json::from_str(line).map_err(|error| {
-                let why = format!("line {number} is no known cause ({error}): remove the line, and its cause is told once more");
+                let why = format!("line {number} is not a known cause ({error}): remove the line, and its cause is reported once more");
                 FileError::new(path, why)
             })?;
             known.causes.insert(cause.fingerprint.clone(), cause);

@@ -1,9 +1,9 @@
-//! What several tests share.
+//! Shared by several tests.
 
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_lambda::config::{Credentials, SharedCredentialsProvider};
 
-/// What AWS clients need to call a server of a test.
+/// The settings of an AWS client that calls a test's server.
 pub(crate) fn sdk_config(url: &str) -> SdkConfig {
     let credentials = Credentials::new("key", "secret", None, None, "loopback");
     SdkConfig::builder()

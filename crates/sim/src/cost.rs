@@ -1,4 +1,4 @@
-//! What AWS charges: list prices as data, and the arithmetic that the docs and `redeliver simulate` share.
+//! AWS's charges: list prices as data, and the arithmetic that the docs and `redeliver simulate` share.
 
 mod prices;
 mod usage;

@@ -83,7 +83,7 @@ fn what_lambda_will_never_take_is_a_verdict() {
         (
             (|_| Answer::Refused(NotInvoked::TooLarge)) as fn(usize) -> Answer,
             "MESSAGE_TOO_LARGE",
-            "With its retry metadata the payload has 105 bytes; Lambda does not take so many",
+            "With its retry metadata the payload has 105 bytes; Lambda does not take that many",
         ),
         (
             |_| Answer::Refused(NotInvoked::Invalid),

@@ -33,7 +33,7 @@ pub(crate) fn endpoint(has_sts: bool) -> (String, Receiver<String>) {
     (url, authorizations)
 }
 
-/// Who has signed, and the action; of STS nothing.
+/// The signer and the action; none for STS.
 fn read(stream: &TcpStream) -> (String, String) {
     let mut reader = BufReader::new(stream);
     let (mut authorization, mut action, mut length) = (String::new(), String::new(), 0);

@@ -35,7 +35,7 @@ pub(crate) fn body(one: &AtDeadLetter) -> Result<Markup, Failure> {
     let unchanged = verdict(one, &EditForm { body: text.clone(), new_id: None })?;
     Ok(html! {
         p {
-            code { (one.letter.message_id) } ". Only what you change is written anew; all other bytes stay as they are. "
+            code { (one.letter.message_id) } ". Only what you change is rewritten; all other bytes stay as they are. "
             @if is_invalid {
                 "The message was found invalid, so all of it can be changed, its id too; what comes out must be a valid message."
             } @else {

@@ -26,8 +26,8 @@ pub(crate) fn form(action: &Action, path: &str, pace: Pace, count: usize, again:
         form class="filters" method="post" action={(path) "/start"} {
             @if *action != Action::Delete {
                 (field("rate", "Messages a second (empty: as fast as it goes)", &rate, RATE_MAX.into()))
-                (field("watch_seconds", "Watch the first 50 for so many seconds", &pace.watch_seconds.to_string(), WATCH_SECONDS_MAX))
-                (field("stop_after_failures_percent", "Stop if more than so many percent fail again", &pace.stop_after_failures_percent.to_string(), 100))
+                (field("watch_seconds", "Watch the first 50 for this number of seconds", &pace.watch_seconds.to_string(), WATCH_SECONDS_MAX))
+                (field("stop_after_failures_percent", "Stop if more than this percentage fails again", &pace.stop_after_failures_percent.to_string(), 100))
                 label class="check" { input type="checkbox" name="into_paused" value="1" checked[pace.into_paused]; "Also if the deployment is paused" }
             } @else { p { "Each message is written to a backup file before it is deleted." } }
             button class="go" {

@@ -67,7 +67,7 @@ impl Action {
 /// The options of a run. The user chooses them at each start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Pace {
-    /// Messages a second; `None` is no limit.
+    /// Messages a second; unlimited if `None`.
     pub(crate) rate: Option<u32>,
     /// The time for which the pilot is watched.
     pub(crate) watch_seconds: u64,

@@ -103,7 +103,7 @@ async fn what_is_not_understood_is_a_page_that_says_so_and_leads_back() {
     }
 }
 
-/// Whoever asks without the cookie learns no more than that there is a console.
+/// A request without the cookie only learns that there is a console.
 #[tokio::test]
 async fn no_answer_to_a_stranger_has_the_path_or_the_token() {
     let folder = tempfile::tempdir().unwrap();

@@ -119,7 +119,7 @@ impl Plain {
         self.with(self.document.renamed(id))
     }
 
-    /// Of ten attributes two are folded, to make room for `Redeliver` and `Failure`. A producer's own `DeadLetter` is
+    /// If there are ten attributes, two are folded, to make room for `Redeliver` and `Failure`. A producer's own `DeadLetter` is
     /// folded first: with fewer attributes beside it, those that it folds might find room, and it would be taken for
     /// ours.
     fn with(&self, document: String) -> Option<Attributes> {

@@ -27,7 +27,7 @@ pub(super) fn compile(code: &str, arena: &Arena) -> Result<jaq_core::Filter<Just
     Compiler::default().with_funs(functions).compile(modules).map_err(|errors| {
         wrong(first(errors, |undefined| {
             undefined.into_iter().next().map(|(name, what)| {
-                (name, format!("there is no {} of this name, or not with so many arguments", what.as_str()))
+                (name, format!("there is no {} of this name with this number of arguments", what.as_str()))
             })
         }))
     })

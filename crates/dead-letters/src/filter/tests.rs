@@ -27,8 +27,8 @@ fn a_filter_picks_by_body_attributes_and_error() {
 fn a_wrong_filter_is_refused_with_its_place() {
     for (filter, offset, reason) in [
         (".error_type ==", 14, "expected term"),
-        (".body | lenght", 8, "there is no filter of this name, or not with so many arguments"),
-        (".a | $undefined", 5, "there is no variable of this name, or not with so many arguments"),
+        (".body | lenght", 8, "there is no filter of this name with this number of arguments"),
+        (".a | $undefined", 5, "there is no variable of this name with this number of arguments"),
         (".a[", 3, "expected closing bracket"),
     ] {
         let FilterError::Compile { wrong, .. } = Filter::new(filter).unwrap_err() else { panic!("{filter}") };
@@ -267,7 +267,7 @@ fn a_filter_that_is_nested_or_long_beyond_reason_is_refused_and_overflows_no_sta
     assert_eq!(reason(&"[".repeat(20_000)), "it has 20000 bytes, and 16384 are the most");
 }
 
-/// What opens no brackets nests, too: it ends the process that parses it, and no other.
+/// Nesting without brackets, too, ends only the process that parses it.
 #[test]
 fn whatever_a_filter_does_it_does_to_its_own_process() {
     let gives_a_number = "gives a number on message m, where true or false is wanted";

@@ -59,10 +59,10 @@ fn a_file_that_is_not_ours_or_damaged_is_told_and_stays_as_it_is() {
         assert_eq!((read.as_str(), fs::read_to_string(&path).unwrap().as_str()), (written.as_str(), text));
         read.strip_prefix(&format!("{}: ", path.display())).unwrap().to_owned()
     };
-    assert_eq!(why("precious"), "is no file of known causes; name another one");
-    assert_eq!(why(""), "is no file of known causes; name another one");
+    assert_eq!(why("precious"), "is not a file of known causes; name another one");
+    assert_eq!(why(""), "is not a file of known causes; name another one");
     let header = format!("{{\"known_causes_of\":\"{QUEUE}\"}}\n");
-    assert!(why(&format!("{header}{{}}\n")).starts_with("line 2 is no known cause (missing field"));
+    assert!(why(&format!("{header}{{}}\n")).starts_with("line 2 is not a known cause (missing field"));
     assert_eq!(
         why("{\"known_causes_of\":\"arn:other\"}\n"),
         format!("knows the causes of arn:other, not of {QUEUE}; name another file")

@@ -74,7 +74,7 @@ pub struct Feeder {
     pub name: String,
 }
 
-/// What makes a queue a DLQ.
+/// The fact that makes a queue a DLQ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FeederKind {

@@ -35,7 +35,7 @@ async fn switched(endpoint: &Loopback, queues: [&str; 2], all: bool, wanted: Wan
     switch_readers(&queues, &connection, all, wanted, false).await.unwrap()
 }
 
-/// What would become of the mappings of three queues, of which `pause --all` has disabled all and a person has enabled
+/// The planned changes of the mappings of three queues, of which `pause --all` has disabled all and a person has enabled
 /// one.
 async fn planned(all: bool, wanted: Wanted) -> Switched {
     let urls = ["annotation", "final-dlq", "intermediate-dlq", "source"].map(|name| queue(name)[0].clone());

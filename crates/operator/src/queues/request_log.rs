@@ -8,7 +8,7 @@ use aws_sdk_sqs::error::BoxError;
 
 use crate::terminal::stderr;
 
-/// Tells of requests; says neither bodies nor headers.
+/// Logs requests, without bodies and headers.
 #[derive(Debug)]
 pub struct Requests;
 

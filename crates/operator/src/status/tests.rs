@@ -39,7 +39,7 @@ fn read_by(functions: &[&str]) -> (u16, Body) {
     (200, json!({ "EventSourceMappings": functions.iter().map(mapping).collect::<Vec<_>>() }).into())
 }
 
-/// Of the queue `orders`, by these answers of Lambda and CloudWatch; and how many requests it took.
+/// The status of the queue `orders` by these answers of Lambda and CloudWatch, and the number of requests it took.
 async fn seen(answers: impl IntoIterator<Item = (u16, Body)>) -> (Status, usize) {
     let server = Loopback::start(queue("orders").into_iter().chain(answers));
     let there = ["program", "--endpoint-url", server.url(), "--region", "eu-central-1"];

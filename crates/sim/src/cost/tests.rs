@@ -444,7 +444,7 @@ fn an_hour_of_hops() {
             "with four hops an hour, a million messages that wait make {} million requests an hour, {} at {} a million \
          (Amazon SQS's list price for standard queues in {region}; look it up, and count bodies above 64 KB by each 64 KB), \
          and {} million invocations of the failed-message-processor, {} plus their milliseconds. \
-         A log line of {} bytes tells of the ten messages that hop together: {:.2} GB, {} at {} a GB. \
+         A log line of {} bytes covers the ten messages that hop together: {:.2} GB, {} at {} a GB. \
          Together about {} for a million messages and an hour.",
             short(usage.sqs_requests / 1e6),
             dollars(bill.sqs_requests),

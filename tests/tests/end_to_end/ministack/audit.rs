@@ -216,7 +216,7 @@ async fn each_new_cause_is_told_once_to_a_cron_job() {
 
     std::fs::write(&file, "precious").unwrap();
     let (code, said) = run(&since).await;
-    assert!(code == Some(2) && said.contains("is no file of known causes"), "{said}");
+    assert!(code == Some(2) && said.contains("is not a file of known causes"), "{said}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
     std::fs::remove_file(&file).unwrap();
 }

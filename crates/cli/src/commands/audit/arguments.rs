@@ -43,7 +43,7 @@ Exit codes:
   1  a message or a group that was named is not in the queue
   2  bad usage, or a filter, a file or a queue that cannot be used
   3  dead letters were found
-  4  not all of the queue was seen, unless --max ended it; a line of the file is no
+  4  not all of the queue was seen, unless --max ended it; a line of the file is not a
      dead letter; or the filter could not judge a message
   6  with --since: there is a new cause; also if 1, 3 or 4 is true")]
 pub struct Arguments {

@@ -43,7 +43,7 @@ fn a_pipeline_can_tell_empty_from_found_from_incomplete() {
     assert_eq!(format!("{:?}", exit_code(&new)), expected(6), "it is not told again");
     let missing = Audited { missing: vec!["no message …".to_owned()], ..audited(&empty) };
     assert_eq!(format!("{:?}", exit_code(&missing)), expected(1));
-    // `head` has seen enough, and so has whoever asked for ten.
+    // `head` has seen enough, and so has a caller that asked for ten.
     let closed = Audited { output_closed: true, ..audited(&incomplete(found.clone())) };
     assert_eq!(format!("{:?}", exit_code(&closed)), expected(3));
     let not_judged = |report: AuditReport| {

@@ -44,7 +44,7 @@ pub struct Arguments {
     /// async-retry: for a day, each after up to twice as long as the one before)
     #[arg(long, value_name = "FILE")]
     pub policy: Option<PathBuf>,
-    /// What happens to a message that failed
+    /// The strategy for failed messages
     #[arg(long, value_parser = strategies(Strategy::ALL), default_value_t)]
     pub strategy: Strategy,
     /// A JSON Schema for `data`

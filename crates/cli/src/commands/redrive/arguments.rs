@@ -58,7 +58,7 @@ Exit codes:
   2    bad usage, a wrong filter, a queue or journal that cannot be used, or a stack
        that is paused
   4    not all of the DLQ was seen: run it again; what a killed run held is visible
-       again within two minutes. Or a line of FILE is no dead letter
+       again within two minutes. Or a line of FILE is not a dead letter
   5    stopped, because too much of what was sent failed again
   6    sent, not deleted: messages are in both queues, and the same command here
        deletes them

@@ -16,7 +16,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Messages a second; `None` is no limit.
+    /// Messages a second; unlimited if `None`.
     pub(super) fn new(rate: Option<NonZeroU32>) -> Self {
         Self { rate, free_at: None }
     }

@@ -56,14 +56,14 @@ mod tests {
     fn two_hundred_lines_with_one_cause_are_told_once_with_the_first_of_them() {
         let mut problems = Problems::default();
         let told: Vec<_> = (1..=200).filter(|line| problems.is_first(*line, "has no id")).collect();
-        assert!(problems.is_first(7, "is empty") && problems.is_first(201, "is no JSON"));
-        assert!(!problems.is_first(202, "is no JSON"));
+        assert!(problems.is_first(7, "is empty") && problems.is_first(201, "is not JSON"));
+        assert!(!problems.is_first(202, "is not JSON"));
         assert_eq!(told, [1]);
         assert_eq!(
             problems.repeated(),
             [
                 "200 lines (1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 190 more): has no id",
-                "2 lines (201, 202): is no JSON"
+                "2 lines (201, 202): is not JSON"
             ]
         );
     }

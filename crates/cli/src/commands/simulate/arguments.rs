@@ -59,7 +59,7 @@ pub struct Arguments {
     /// Another policy to compare with, in the tables and in the picture; up to five times
     #[arg(long, value_name = "FILE", num_args = 1)]
     pub compare: Vec<PathBuf>,
-    /// What happens to a message that failed
+    /// The strategy for failed messages
     #[arg(long, value_parser = strategies(&[Strategy::DelayedResend, Strategy::DirectResend]), default_value_t)]
     pub strategy: Strategy,
     /// Number of messages

@@ -205,7 +205,7 @@ fn more_redrives_at_the_last_answer_than_in_all_are_those_of_an_earlier_generati
 }
 
 proptest! {
-    /// Whoever answers or not, in any order.
+    /// With and without answers, in any order.
     #[test]
     fn a_loop_of_crashes_and_answers_ends(
         outcomes in prop::collection::vec(0..4_u8, 1..40),

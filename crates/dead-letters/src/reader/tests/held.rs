@@ -1,4 +1,4 @@
-//! What is held: as many as can be in flight, for as long as they stay hidden.
+//! Held messages: as many as can be in flight, for as long as they stay hidden.
 
 use crate::reader::patience::TRIES;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -103,7 +103,7 @@ fn what_somebody_else_may_have_received_is_not_taken_for_deleted() {
     assert_eq!(world.depth(), (0, 4));
 }
 
-/// What is asked for at this moment is done at once, and the answer is there half a minute later.
+/// Requests take effect at once, and their answers arrive half a minute later.
 struct LateAt<'a> {
     world: &'a World,
     moment: Timestamp,
@@ -142,7 +142,7 @@ fn what_is_deleted_and_refused_to_be_extended_after_that_is_deleted() {
     assert_eq!(world.depth(), (0, 0));
 }
 
-/// SQS hides a message from when it gets the request. Whoever counted from the answer would delete what somebody else has.
+/// SQS hides a message from when it gets the request. Counted from the answer, messages that somebody else holds would be deleted.
 #[test]
 fn an_extension_counts_from_its_request_however_late_its_answer_is() {
     let world = world(10);

@@ -100,7 +100,7 @@ impl World {
         }
     }
 
-    /// Runs it, and kills it after so many polls, if it has not ended before; whether it died.
+    /// Runs it and kills it after this number of polls. True if it died before its end.
     fn dies(&self, plan: &Plan, polls: u32) -> bool {
         let mut journal = self.journal();
         let (dlq, source) = (slow(&self.dlq, &self.clock), slow(&self.source, &self.clock));
@@ -260,7 +260,7 @@ fn what_comes_back_again_and_again_is_parked() {
 
 #[test]
 fn a_message_that_was_given_up_without_a_re_send_is_sent_back_in_the_next_generation() {
-    // Its body tells of no generation: the console moved it twice, and it failed for good each time.
+    // Its body has no generation: the console moved it twice, and it failed for good each time.
     let mut moved = dead(1);
     let document = moved.attributes["DeadLetter"]
         .text()

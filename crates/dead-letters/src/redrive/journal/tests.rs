@@ -18,7 +18,7 @@ impl Scratch {
         Journal::open(&self.path(), "plan", "dlq", "source")
     }
 
-    /// What a run on a file with this content makes of it.
+    /// The result of a run on a file with this content.
     fn after(&self, content: &[u8]) -> (Result<Journal, JournalError>, Vec<u8>) {
         crate::files::replace(&self.path(), content).unwrap();
         let opened = self.open();

@@ -139,7 +139,7 @@ fn with_body(
         }
     }
     let edited = match after {
-        // The whole body as text, as it was if it was no JSON.
+        // The whole body as text, as it was if it was not JSON.
         Value::String(text) => text.clone(),
         _ if are_objects => splice(body, before, after),
         _ => after.to_string(),

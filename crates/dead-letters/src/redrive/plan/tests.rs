@@ -60,8 +60,8 @@ fn an_edit_changes_what_it_says_and_keeps_numbers_that_no_tool_can_hold() {
 #[test]
 fn a_body_that_was_written_anew_changes_what_differs_and_keeps_all_other_bytes() {
     let with = |body: &str| Plan { edit: Some(Edit::body(body)), max_generation: 3, ..Plan::default() };
-    let anew = valid().message.body.replace("\"n\":-0", "\"n\" : 7").replace(':', " :\n ");
-    let content = sent(with(&anew).decide(&valid()).unwrap());
+    let rewritten = valid().message.body.replace("\"n\":-0", "\"n\" : 7").replace(':', " :\n ");
+    let content = sent(with(&rewritten).decide(&valid()).unwrap());
     let body = format!(
         r#"{{"metadata":{{"message_id":"{ID}","redrive_generation":1}},"data":{{"n":7,"big":1e400}}}}"#
     );
@@ -80,14 +80,14 @@ fn a_body_that_was_written_anew_changes_what_differs_and_keeps_all_other_bytes()
     }
 }
 
-/// What the plan sends back of a final record with these attributes.
+/// The message that the plan sends back for a final record with these attributes.
 fn sent_back(attributes: Attributes) -> Attributes {
     let message = ReceivedMessage { attributes, ..valid().message };
     sent(Plan { max_generation: 3, ..Plan::default() }.decide(&DeadLetterRecord::new(message)).unwrap())
         .attributes
 }
 
-/// What a function without room wrote there is not the producer's.
+/// A document that a function without room wrote there is not the producer's.
 #[test]
 fn our_field_of_the_trace_header_does_not_go_back() {
     let verdict = GivenUp::bare(DeadLetterReason::MessageTooLarge);

@@ -17,7 +17,7 @@ fn id(name: &str) -> QueueId {
     QueueId { account: ACCOUNT.to_owned(), region: "eu-central-1".to_owned(), name: name.to_owned() }
 }
 
-/// A queue with messages, kept for so many days.
+/// A queue with messages, kept for this number of days.
 fn queue(name: &str, visible: u64, days: u64, redrives_to: Option<&str>) -> Queue {
     let attributes = Attributes {
         counts: Counts {
@@ -54,7 +54,7 @@ fn codes(dlq: &Dlq) -> Vec<Code> {
     dlq.findings.iter().map(|finding| finding.code).collect()
 }
 
-/// What is wrong with the only DLQ of these queues.
+/// The findings of the only DLQ among these queues.
 fn wrong(queues: Vec<Queue>) -> Vec<(Code, String)> {
     let [dlq] = &judged(survey(queues))[..] else { panic!("one DLQ") };
     dlq.findings.iter().map(|finding| (finding.code, finding.sentence.clone())).collect()
@@ -153,7 +153,7 @@ fn a_dlq_keeps_messages_longer_than_its_sources_unless_that_is_impossible() {
     assert_eq!(kept(4, 5), []);
     assert_eq!(kept(14, 14), [], "there is nothing longer");
     let fifo = wrong(vec![queue("o.fifo", 0, 14, Some("d.fifo")), queue("d.fifo", 0, 1, None)]);
-    assert_eq!(fifo, [], "SQS counts anew when it moves a message of a FIFO queue");
+    assert_eq!(fifo, [], "SQS restarts the count when it moves a message of a FIFO queue");
 }
 
 #[test]

@@ -39,7 +39,7 @@ fn refusal(status: u16, code: &str) -> (u16, Value) {
     (status, json!({ "__type": code, "Message": "no" }))
 }
 
-/// What becomes of it, the methods of the requests, and how long it took.
+/// Its outcome, the methods of the requests, and the time it took.
 async fn switched(
     from: &str,
     wanted: Wanted,

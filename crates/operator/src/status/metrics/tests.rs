@@ -33,7 +33,7 @@ pub(in crate::status) fn page(
     (200, Body::cbor(cbor.into_writer()))
 }
 
-/// What CloudWatch says to whom it does not let in.
+/// CloudWatch's answer to a caller without permission.
 pub fn denied() -> (u16, Body) {
     let mut cbor = Encoder::new(Vec::new());
     cbor.map(2)

@@ -15,7 +15,7 @@ fn points(points: &[(i64, i64)]) -> Vec<Point> {
     points.iter().map(|(minutes, count)| (ago(*minutes), *count)).collect()
 }
 
-/// Of a queue without event source mappings.
+/// The readers of a queue without event source mappings.
 fn readers(messages: &[(i64, i64)], empty: &[(i64, i64)], in_flight: u64) -> Readers {
     let receives = Receives { messages: points(messages), empty: points(empty) };
     Readers::without_mapping(true, None, Some(in_flight), Ok(receives), now())

@@ -7,7 +7,7 @@ fn at(text: &str) -> Timestamp {
     text.parse().unwrap()
 }
 
-/// Of the evening and the night of one outage, at these times.
+/// Log lines of the evening and the night of one outage, at these times.
 fn points(times: &[&str]) -> Vec<Point> {
     let day = |time: &str| if time.starts_with('2') { "2026-11-22" } else { "2026-11-23" };
     times.iter().map(|time| (at(&format!("{}T{time}:00Z", day(time))), 3)).collect()

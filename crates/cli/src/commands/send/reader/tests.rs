@@ -8,7 +8,7 @@ const MESSAGES: [&[u8]; 2] = [
     br#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab"},"data":{"n":1e400}}"#,
 ];
 
-/// Bytes as files have them: messages, ends of lines of every kind, pieces of JSON, what is no text.
+/// Bytes as files have them: messages, ends of lines of every kind, pieces of JSON, and bytes that are not text.
 fn any_input() -> impl Strategy<Value = Vec<u8>> {
     const PARTS: [&[u8]; 11] = [
         MESSAGES[0],

@@ -1,4 +1,4 @@
-//! What was purged or archived is sent again as a redrive would have sent it back.
+//! Purged and archived messages are sent again as a redrive would have sent them back.
 
 use std::fs;
 use std::path::{Path, PathBuf};

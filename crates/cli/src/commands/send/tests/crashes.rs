@@ -57,7 +57,7 @@ fn put(world: &World, count: usize) {
     });
 }
 
-/// A disk that is full after so many writes; the last one is torn.
+/// A disk that is full after this number of writes; the last one is torn.
 struct Filling {
     written: Vec<u8>,
     writes_left: AtomicUsize,

@@ -75,7 +75,7 @@ impl World {
         self.told.0.take()
     }
 
-    /// How often each body is in the queue.
+    /// The number of copies of each body in the queue.
     pub(super) fn bodies(&self) -> BTreeMap<String, usize> {
         self.sqs.set_faults(FaultPlan::default());
         let request = Receive { max_messages: 10, wait: Duration::ZERO, visibility: None };

@@ -7,7 +7,7 @@ use redeliver_core::ports::QueueDepth;
 use super::*;
 use redeliver_testing::altered::Full;
 
-/// Of one queue, each request or entry that the rule picks.
+/// Each request or entry of one queue that the rule picks.
 fn fail(world: &World, queue: &EmbeddedQueue, action: Action, injection: Injection) {
     let queue = Some(queue.arn().to_owned());
     let rule = FaultRule { action, queue, scope: Scope::Entry, when: When::Chance(1.0), injection };

@@ -1,4 +1,4 @@
-//! What `--edit` changes, and what `--new-id` does to the key of what it changes.
+//! The changes of `--edit`, and the keys that `--new-id` gives to changed messages.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! What cannot go on tells what it has done until then.
+//! A run that cannot continue reports what it has done so far.
 
 use super::*;
 use crate::ReaderError;

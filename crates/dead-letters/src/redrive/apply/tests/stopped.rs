@@ -1,4 +1,4 @@
-//! What a run answers for: its own messages, and all that it was to send.
+//! A run answers for its own messages and for all that it had to send.
 
 use futures_util::future::{Either, select};
 

@@ -1,4 +1,4 @@
-//! Sends that had no answer: each may have made a copy, and each is counted, whoever made it.
+//! Sends that had no answer: each may have made a copy, and each is counted.
 
 use super::*;
 

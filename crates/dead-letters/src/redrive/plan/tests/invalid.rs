@@ -153,7 +153,7 @@ fn what_comes_out_must_be_a_message() {
     assert_eq!(said, "the edit is refused: it changes .error_type; only .body can be changed");
 }
 
-/// What counts twice in a body is in none of its values.
+/// Members that count twice in a body are in none of its values.
 #[test]
 fn a_duplicate_member_goes_when_the_body_is_written_anew() {
     let body = format!(r#"{{"metadata":{{"message_id":"{ID}"}},"data":{{"a":1}},"data":{{"a":2}}}}"#);

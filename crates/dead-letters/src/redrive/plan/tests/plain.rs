@@ -7,7 +7,7 @@ use super::*;
 const REDELIVERED: &str =
     r#"{"message_id":"0191f3a2-7b1c-7d3e-8f00-000000000001","idempotency_key":"o-17","retry_attempt":5}"#;
 
-/// A final record of a plain message, with so many attributes of its producer's.
+/// A final record of a plain message, with this number of attributes of its producer.
 fn plain(body: &str, producers: usize) -> DeadLetterRecord {
     let mut attributes: Attributes =
         (0..producers).map(|n| (format!("a{n}"), Attribute::string("x"))).collect();

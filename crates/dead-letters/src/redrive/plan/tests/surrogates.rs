@@ -23,8 +23,8 @@ fn an_edit_beside_one_keeps_it_byte_for_byte() {
         edited(r#".body.data.name = "A""#),
         format!(r#"{{"metadata":{metadata},"data":{{"name":"A","n":1.50,"all":["\udc00",1]}}}}"#)
     );
-    let anew = cut().message.body.replace("1.50", "2").replace(r"\ud800", "\u{fffd}");
-    let by_hand = Plan { edit: Some(Edit::body(&anew)), max_generation: 3, ..Plan::default() };
+    let rewritten = cut().message.body.replace("1.50", "2").replace(r"\ud800", "\u{fffd}");
+    let by_hand = Plan { edit: Some(Edit::body(&rewritten)), max_generation: 3, ..Plan::default() };
     assert_eq!(
         sent(by_hand.decide(&cut()).unwrap()).body,
         edited(".body.data.n = 2"),
