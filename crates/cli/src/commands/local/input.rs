@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(
             refused,
             [
-                (2, "the body is empty; SQS wants at least one character"),
+                (2, "the body is empty; SQS requires at least one character"),
                 (4, "not UTF-8 at byte 0"),
                 (5, "the character U+0007 at byte 0 of the body is not legal in SQS"),
             ]
