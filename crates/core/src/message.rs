@@ -11,6 +11,7 @@ mod receipt;
 pub(crate) mod reserved;
 pub mod schema;
 mod sqs_rules;
+mod validation;
 
 use std::collections::BTreeMap;
 

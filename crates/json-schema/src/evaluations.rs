@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use crate::SchemaError;
 use crate::metered::metering_rule;
-use crate::schema::NoRemoteReferences;
+use crate::options::NoRemoteReferences;
 
 /// The most evaluations of one value. A union of two hundred events with shared bases takes some thousands.
 const EVALUATIONS_MAX: u64 = 50_000;

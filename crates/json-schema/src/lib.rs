@@ -27,6 +27,7 @@ mod metered;
 #[cfg(feature = "validator")]
 mod numeric;
 #[cfg(feature = "validator")]
+mod options;
 mod pattern;
 #[cfg(feature = "validator")]
 mod schema;

@@ -10,7 +10,7 @@ use serde_json::{Map, Number, Value};
 use crate::decimal::{Decimal, Divisor};
 use crate::meter::{NUMBER, of_bytes};
 use crate::metered::{Metered, Reading};
-use crate::schema::Options;
+use crate::options::Options;
 
 /// Replaces the validator's keywords of numbers.
 pub(crate) fn keywords(options: Options<'_>) -> Options<'_> {

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::meter::of_bytes;
 use crate::metered::{Metered, Reading};
-use crate::schema::Options;
+use crate::options::Options;
 
 /// Increasing limits of backtracking.
 const BACKTRACKS: [usize; 7] = [4, 16, 128, 1024, 8192, 65_536, 1_000_000];

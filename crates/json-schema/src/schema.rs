@@ -1,14 +1,14 @@
 //! A compiled schema.
 
 use std::rc::Rc;
-use std::sync::Arc;
 
-use jsonschema::{PatternOptions, Retrieve, Uri, ValidationError, ValidationOptions, Validator};
+use jsonschema::{PatternOptions, ValidationError, Validator};
 use serde_json::Value;
 
 use crate::evaluations::Evaluations;
 use crate::meter::{Meter, NameCosts};
 use crate::metered::Metered;
+use crate::options::{NoRemoteReferences, Options};
 use crate::{SchemaError, Violation, check, numeric, pattern};
 
 #[derive(Clone, Debug)]
@@ -16,9 +16,6 @@ pub struct Schema {
     validator: Validator<Metered>,
     names: NameCosts,
 }
-
-/// Options to compile a schema.
-pub(crate) type Options<'a> = ValidationOptions<'a, Arc<dyn Retrieve>, Metered>;
 
 impl Schema {
     /// Compiles one of our schemas. The dialect is that of its `$schema`, 2020-12 by default.
@@ -100,14 +97,6 @@ fn cost_of_name_byte(schema: &Value) -> u64 {
 fn describe(error: &ValidationError<'_>) -> String {
     let pointer = error.instance_path().as_str();
     if pointer.is_empty() { error.to_string() } else { format!("{pointer}: {error}") }
-}
-
-pub(crate) struct NoRemoteReferences;
-
-impl Retrieve for NoRemoteReferences {
-    fn retrieve(&self, uri: &Uri<String>) -> Result<Value, Box<dyn std::error::Error + Send + Sync>> {
-        Err(format!("remote references are refused; put {uri} under \"$defs\" of the schema itself").into())
-    }
 }
 
 #[cfg(test)]

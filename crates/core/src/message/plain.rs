@@ -12,7 +12,7 @@ use crate::limits::{ATTRIBUTES_MAX, MESSAGE_BYTES_MAX};
 use crate::message::envelope::check_nesting;
 use crate::message::folding::fold;
 use crate::message::metadata::{Metadata, RetryMetadata, fresh_members};
-use crate::message::schema::{DataSchema, Invalid, well_formed};
+use crate::message::validation::{DataSchema, Invalid, well_formed};
 use crate::message::{Attribute, Attributes, attributes_size};
 use document::Document;
 pub use id::{

@@ -1,12 +1,13 @@
 //! The document in `Redeliver`: the `metadata` of an envelope, and two more members.
 
+use redeliver_json_schema::Violation;
 use uuid::Uuid;
 
 use crate::message::envelope::{members, spliced};
 use crate::message::folding::{FoldedAttributes, unfold};
 use crate::message::metadata::Metadata;
 use crate::message::reserved::REDELIVER;
-use crate::message::schema::{Invalid, MessageSchema, Violation};
+use crate::message::validation::{self, Invalid};
 use crate::message::{Attribute, Attributes};
 
 use super::id::{Id, is_key};
@@ -101,7 +102,7 @@ fn inside(document: &str) -> std::ops::Range<usize> {
 /// Validates it by the rules for an envelope's `metadata`.
 fn metadata_of(document: &str) -> Result<Metadata, Invalid> {
     let envelope = format!("{{\"metadata\":{document},\"data\":{{}}}}");
-    match MessageSchema::default().parse(&envelope) {
+    match validation::parse(&envelope, None) {
         Ok(envelope) => Ok(envelope.metadata),
         Err(Invalid::Format(malformed)) => {
             let rule = format!("is {malformed}");

@@ -4,7 +4,7 @@ use proptest::sample::select;
 use super::*;
 use crate::message::Attributes;
 use crate::message::envelope::skim;
-use crate::message::schema::{RULED_MEMBERS, readable_metadata, validate};
+use crate::message::validation::{RULED_MEMBERS, readable_metadata, validate};
 
 const ID: &str = r#""6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01""#;
 

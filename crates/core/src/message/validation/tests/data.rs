@@ -1,5 +1,7 @@
 //! The user's schema for `data`.
 
+use redeliver_json_schema::SchemaError;
+
 use super::*;
 
 fn found(schema: &str, data: &str) -> Vec<Violation> {

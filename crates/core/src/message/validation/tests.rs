@@ -3,6 +3,7 @@ mod message_id;
 
 use super::*;
 use crate::failure::reason::DeadLetterReason;
+use crate::message::schema::MessageSchema;
 
 const ID: &str = "6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01";
 

@@ -1,0 +1,265 @@
+//! Validation of bodies: all violations, with their JSON Pointers.
+
+mod data;
+mod fast_path;
+mod readable;
+
+#[cfg(feature = "validator")]
+use std::sync::LazyLock;
+
+#[cfg(feature = "validator")]
+use redeliver_json_schema::Schema;
+use redeliver_json_schema::{Violation, list};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+use thiserror::Error;
+use uuid::Uuid;
+
+use crate::failure::reason::DeadLetterReason;
+use crate::json::forward_compatible::UnknownMembers;
+use crate::json::value;
+use crate::message::Timestamp;
+use crate::message::envelope::{Envelope, Malformed, Member, Skimmed, skim, unchecked_members};
+use crate::message::metadata::{Holds, Metadata, PastFailure, parse_rfc3339};
+pub use data::{DataSchema, DataSchemaError};
+pub use readable::readable_metadata;
+
+/// The schema of a message body, JSON Schema 2020-12.
+pub const MESSAGE_SCHEMA: &str = include_str!("../../schemas/message.schema.json");
+
+/// Members of `metadata` that have a rule; the values of all others are skipped.
+const RULED_MEMBERS: [&str; 13] = [
+    "message_id",
+    "expires_at",
+    "max_attempts",
+    "retry_attempt",
+    "next_retry_time",
+    "first_sent_time",
+    "retry_history",
+    "snooze_count",
+    "redrive_generation",
+    "held_since",
+    "held_seconds",
+    "redrive_count",
+    "redrive_count_at_answer",
+];
+
+/// JSON Schema counts 1.0 and 1e2 as integers; these must be written in digits.
+const DIGITS_MEMBERS: [&str; 7] = [
+    "max_attempts",
+    "retry_attempt",
+    "snooze_count",
+    "redrive_generation",
+    "held_seconds",
+    "redrive_count",
+    "redrive_count_at_answer",
+];
+
+/// The reason why a body is invalid. Never holds a value of the body.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Invalid {
+    #[error(transparent)]
+    Format(#[from] Malformed),
+    #[error("{}", list(.0))]
+    Schema(Vec<Violation>),
+}
+
+impl Invalid {
+    /// The code for the final record.
+    #[must_use]
+    pub const fn reason(&self) -> DeadLetterReason {
+        match self {
+            Self::Format(_) => DeadLetterReason::InvalidMessageFormat,
+            Self::Schema(_) => DeadLetterReason::InvalidMessageSchema,
+        }
+    }
+}
+
+/// The message schema, compiled for the first message that the fast path cannot read: few processes receive one, and
+/// compiling slows every start.
+#[cfg(feature = "validator")]
+static MESSAGE: LazyLock<Schema> = LazyLock::new(|| {
+    Schema::with_formats(MESSAGE_SCHEMA).expect("our own schema is valid: every test compiles it")
+});
+
+/// Parses and validates an envelope. `data` is skipped unless there is a schema for it.
+///
+/// # Errors
+/// All violations, with their JSON Pointers.
+pub(crate) fn parse<'a>(body: &'a str, data: Option<&DataSchema>) -> Result<Envelope<'a>, Invalid> {
+    let skimmed = skim(body)?;
+    let by_user = violations_of_data(&skimmed, data);
+    if by_user.is_empty()
+        && let Some(metadata) = fast_path::metadata_of(&skimmed)
+    {
+        return Ok(Envelope::new(skimmed, metadata));
+    }
+    let metadata = validate(&skimmed, by_user)?;
+    Ok(Envelope::new(skimmed, metadata))
+}
+
+/// Violations of the user's schema; none if `data` is not an object.
+fn violations_of_data(skimmed: &Skimmed<'_>, data: Option<&DataSchema>) -> Vec<Violation> {
+    match (data, skimmed.data_text.filter(|text| text.starts_with('{'))) {
+        (Some(schema), Some(text)) => schema.violations(text, "/data"),
+        _ => Vec::new(),
+    }
+}
+
+/// True if a body is meant as an envelope: an object with `data`, and with a `metadata` that has a `message_id`. An
+/// invalid envelope must not be taken for a plain message.
+pub(crate) fn looks_like_envelope(body: &str) -> bool {
+    // Names that are read as bytes may hold control characters, which are not valid JSON.
+    let top = well_formed(body).ok().and_then(|text| unchecked_members(text).ok()).unwrap_or_default();
+    let values = |wanted: &'static [u8]| top.iter().filter(move |(name, _)| **name == *wanted);
+    let has_id = |metadata: &RawValue| {
+        let members = unchecked_members(metadata.get()).unwrap_or_default();
+        members.iter().any(|(name, _)| **name == *b"message_id")
+    };
+    values(b"data").next().is_some() && values(b"metadata").any(|(_, metadata)| has_id(metadata))
+}
+
+/// The text of the body's only JSON value.
+pub(crate) fn well_formed(body: &str) -> Result<&str, Malformed> {
+    let value: &RawValue =
+        serde_json::from_str(body).map_err(|error| Malformed::NotJson(error.to_string()))?;
+    Ok(value.get())
+}
+
+/// Checks the message schema, and then the rules that it cannot express.
+fn validate(skimmed: &Skimmed<'_>, by_user: Vec<Violation>) -> Result<Metadata, Invalid> {
+    let (instance, mut found) = instance_of(skimmed);
+    found.extend(by_schema(&instance));
+    found.extend(by_user);
+    if !found.is_empty() {
+        return Err(Invalid::Schema(found));
+    }
+    let history = find(&skimmed.metadata, "retry_history").map(|member| &skimmed.body[member.value.clone()]);
+    metadata_of(&instance["metadata"], history).map_err(|violation| Invalid::Schema(vec![violation]))
+}
+
+#[cfg(feature = "validator")]
+fn by_schema(instance: &Value) -> Vec<Violation> {
+    MESSAGE.violations(instance, "")
+}
+
+/// Without the validator there is no explanation.
+#[cfg(not(feature = "validator"))]
+fn by_schema(instance: &Value) -> Vec<Violation> {
+    let is_wrong = !readable::is_message(instance);
+    is_wrong.then(|| Violation::new("", "violates the message schema")).into_iter().collect()
+}
+
+/// The part of the body that the message schema has rules for, and violations in its text alone.
+fn instance_of(skimmed: &Skimmed<'_>) -> (Value, Vec<Violation>) {
+    let mut found = Vec::new();
+    let mut body = Map::new();
+    if let Some(text) = skimmed.metadata_text {
+        let metadata = if text.starts_with('{') {
+            let mut metadata = Map::new();
+            for name in RULED_MEMBERS {
+                let Some(member) = find(&skimmed.metadata, name) else {
+                    continue;
+                };
+                let text = &skimmed.body[member.value.clone()];
+                let pointer = format!("/metadata/{name}");
+                match value::read(text) {
+                    Ok(value) => {
+                        metadata.insert(name.to_owned(), value);
+                    }
+                    Err(_) => {
+                        found.push(Violation::new(pointer.clone(), "is text or a number that cannot be read"))
+                    }
+                }
+                if DIGITS_MEMBERS.contains(&name) && !text.bytes().all(|byte| byte.is_ascii_digit()) {
+                    found.push(Violation::new(pointer, "is not an integer written in digits"));
+                }
+            }
+            Value::Object(metadata)
+        } else {
+            placeholder(text)
+        };
+        body.insert("metadata".to_owned(), metadata);
+    }
+    if let Some(text) = skimmed.data_text {
+        body.insert("data".to_owned(), placeholder(text));
+    }
+    (Value::Object(body), found)
+}
+
+fn find<'b, 'a>(members: &'b [Member<'a>], name: &str) -> Option<&'b Member<'a>> {
+    members.iter().find(|member| *member.name == *name.as_bytes())
+}
+
+/// An empty value of the same type: the message schema checks only the type of `data`.
+fn placeholder(text: &str) -> Value {
+    match text.as_bytes().first() {
+        Some(b'{') => Value::Object(Map::new()),
+        Some(b'[') => Value::Array(Vec::new()),
+        Some(b'"') => Value::String(String::new()),
+        Some(b't' | b'f') => Value::Bool(true),
+        Some(b'n') | None => Value::Null,
+        Some(_) => Value::from(0),
+    }
+}
+
+/// Reads metadata that the schema found valid, unless a value is well-formed but meaningless.
+fn metadata_of(metadata: &Value, history: Option<&str>) -> Result<Metadata, Violation> {
+    let number = |name: &str| metadata[name].as_u64().and_then(|number| u32::try_from(number).ok());
+    let time = |name: &str| {
+        let text = metadata[name].as_str();
+        text.map(|text| time_of(text, || format!("/metadata/{name}"))).transpose()
+    };
+    let message_id_text = metadata["message_id"].as_str().unwrap_or_default().to_owned();
+    let message_id = Uuid::parse_str(&message_id_text)
+        .map_err(|_| Violation::new("/metadata/message_id", "is not a hyphenated UUID"))?;
+    time("next_retry_time")?;
+    Ok(Metadata {
+        message_id,
+        message_id_text,
+        retry_attempt: number("retry_attempt").unwrap_or(0),
+        first_sent_time: time("first_sent_time")?,
+        retry_history: history_of(&metadata["retry_history"], history)?,
+        snooze_count: number("snooze_count").unwrap_or(0),
+        redrive_generation: number("redrive_generation"),
+        holds: Holds::written(time("held_since")?, number("held_seconds").unwrap_or(0)),
+        redrive_count: number("redrive_count").unwrap_or(0),
+        redrive_count_at_answer: number("redrive_count_at_answer").unwrap_or(0),
+        expires_at: time("expires_at")?,
+        max_attempts: number("max_attempts"),
+    })
+}
+
+/// The entries, with their texts: members from a later version are preserved.
+fn history_of(history: &Value, text: Option<&str>) -> Result<Vec<PastFailure>, Violation> {
+    #[derive(Deserialize)]
+    struct Known {
+        attempt: u32,
+        failed_at: String,
+        error_type: String,
+        error_details: String,
+    }
+    let texts: Vec<&RawValue> = text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    let entries = history.as_array().into_iter().flatten().zip(texts).enumerate();
+    entries
+        .map(|(index, (entry, text))| {
+            let pointer = |name: &str| format!("/metadata/retry_history/{index}/{name}");
+            // The schema checks everything else, but counts 1.0 as an integer.
+            let Known { attempt, failed_at, error_type, error_details } = Known::deserialize(entry)
+                .map_err(|_| Violation::new(pointer("attempt"), "is not an integer written in digits"))?;
+            time_of(&failed_at, || pointer("failed_at"))?;
+            let unknown =
+                UnknownMembers::except(&["attempt", "failed_at", "error_type", "error_details"], text.get());
+            Ok(PastFailure { attempt, failed_at, error_type, error_details, unknown }.cleaned())
+        })
+        .collect()
+}
+
+/// The validator's `date-time` accepts texts that are not times: `202--07-25T17:20:00Z`.
+fn time_of(text: &str, pointer: impl Fn() -> String) -> Result<Timestamp, Violation> {
+    parse_rfc3339(text).ok_or_else(|| Violation::new(pointer(), "is not a time that exists"))
+}
+
+#[cfg(test)]
+mod tests;
