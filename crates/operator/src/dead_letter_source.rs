@@ -39,17 +39,17 @@ pub struct DeadLetterSource {
     pub queue: DeadLetterQueue,
 }
 
-/// A source that is there.
+/// An open source.
 #[derive(Debug)]
 pub struct OpenSource {
     pub dead_letters: DeadLetters,
-    /// For people.
+    /// The name to show: the queue's or the file's.
     pub name: String,
     /// The queue's retention, if it is known.
     pub retention: Option<Duration>,
 }
 
-/// Dead letters to be read, whatever they are in.
+/// The dead letters of a queue or of a file.
 #[derive(Debug)]
 pub enum DeadLetters {
     Queue(SqsQueue),
@@ -74,7 +74,7 @@ impl DeadLetterSource {
     }
 }
 
-/// Opens a file in which there is at least one dead letter, or nothing at all.
+/// Opens a file. It must be empty, or have at least one dead letter.
 pub fn open_file(path: &Path) -> Result<FileQueue, Failure> {
     let name = named(path).display().to_string();
     let failed = |error: io::Error| unreadable(&named(path), &error);

@@ -1,4 +1,4 @@
-//! Files named on the command line: read whole, or begun, with the file's name in every error.
+//! Files named on the command line. Every error begins with the file's name.
 
 use std::io;
 use std::path::Path;
@@ -20,7 +20,7 @@ pub fn read_text(path: &Path) -> Result<String, FileError> {
     })
 }
 
-/// By how a file begins: Windows' editors and PowerShell write a byte order mark, which JSON does not know.
+/// Refuses UTF-16 and a byte order mark, which editors on Windows and PowerShell write and JSON does not allow.
 pub fn check_encoding(path: &Path, beginning: &[u8]) -> Result<(), FileError> {
     match beginning {
         [0xef, 0xbb, 0xbf, ..] => {
@@ -47,7 +47,7 @@ pub fn read_policy(path: Option<&Path>, strategy: Strategy) -> Result<Policy, Fi
     strategy.policy(&text).map_err(|error| FileError::new(named, format_args!("the retry policy {error}")))
 }
 
-/// Which messages are taken.
+/// Reads the schemas of messages: for `data`, and for plain messages if they are accepted.
 pub fn read_schema(data: Option<&Path>, plain: &PlainArguments) -> Result<MessageSchema, FileError> {
     let schema_in =
         |path: &Path| DataSchema::new(&read_text(path)?).map_err(|error| FileError::new(path, error));

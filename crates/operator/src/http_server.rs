@@ -37,7 +37,7 @@ pub async fn serve(listener: TcpListener, router: Router) -> Infallible {
                 let has_asked = Arc::default();
                 let task = tasks.spawn(connection(stream, router.clone(), Arc::clone(&has_asked)));
                 connections.0.push_back(Connection { task, has_asked });
-                // It may have asked already: it must be heard before it could be closed for another one.
+                // Its request may be here already: it must be read before the connection can be closed as silent.
                 tokio::task::yield_now().await;
             }
             Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
@@ -45,14 +45,14 @@ pub async fn serve(listener: TcpListener, router: Router) -> Infallible {
     }
 }
 
-/// The open ones, the oldest first.
+/// The open connections, oldest first.
 #[derive(Debug, Default)]
 struct Connections(VecDeque<Connection>);
 
 #[derive(Debug)]
 struct Connection {
     task: AbortHandle,
-    /// The head of its request is there.
+    /// True once the head of its request has arrived.
     has_asked: Arc<AtomicBool>,
 }
 
@@ -90,7 +90,7 @@ mod tests {
 
     use super::*;
 
-    /// The places of the closed ones, of as many connections as there may be.
+    /// The positions that `make_room` closes, of the maximum number of connections.
     fn closed(asked: impl Fn(usize) -> bool) -> Vec<usize> {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {

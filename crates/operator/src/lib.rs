@@ -1,9 +1,9 @@
-//! Shared by the operator's commands and the console: the options that name queues and files, the status of a
-//! deployment's queues, and words for people.
+//! Shared by the operator's commands and the console: the options that name queues and files, the state of a
+//! deployment's queues, and what both show of it.
 //!
 //! [`queues`] finds queues and talks to AWS about them. [`status`] says what waits, who reads and whether the target is
 //! down, [`pause`] stops and starts the readers, [`fleet`] judges every DLQ of an account. [`dead_letter_source`] is a
-//! DLQ or a file, [`dead_letter`] shows one message. [`terminal`] and [`markup`] are the two ways to show something.
+//! DLQ or a file, [`dead_letter`] shows one message. Output goes to the [`terminal`] or becomes a page ([`markup`]).
 
 pub mod dead_letter;
 pub mod dead_letter_source;
@@ -22,7 +22,7 @@ pub mod terminal;
 #[cfg(test)]
 mod tests;
 
-/// The error of a command or a page, for people.
+/// The error of a command or a page, as a sentence.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// A filter of these tests starts this program once more, with this name.

@@ -67,7 +67,7 @@ pub struct Fact<'a> {
     pub name: &'a str,
     pub value: String,
     pub remark: &'a str,
-    /// True if it stands out.
+    /// True if it is highlighted.
     pub is_alarm: bool,
 }
 
@@ -77,7 +77,7 @@ impl<'a> Fact<'a> {
     }
 }
 
-/// The first figures of a page.
+/// The key figures at the top of a page.
 pub fn facts(facts: &[Fact<'_>]) -> Markup {
     html! {
         dl class="facts" {
@@ -90,7 +90,7 @@ pub fn facts(facts: &[Fact<'_>]) -> Markup {
     }
 }
 
-/// A moment for people; it is not broken between two lines.
+/// A time in UTC, without a line break inside.
 pub fn moment(moment: Timestamp) -> Markup {
     let words = moment.format("%Y-%m-%d&nbsp;%H:%M:%S").to_string();
     html! { time datetime=(written(moment)) { (PreEscaped(words)) } }

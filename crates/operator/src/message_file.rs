@@ -132,18 +132,18 @@ pub fn open(path: &Path) -> Result<Box<dyn BufRead + Send>, FileError> {
     let mut beginning = Vec::new();
     input.by_ref().take(3).read_to_end(&mut beginning).map_err(failed)?;
     check_encoding(&named(path), &beginning)?;
-    // A terminal could be read on after its end.
+    // After its end a terminal must not be read again: it would wait for more input.
     let is_all = beginning.len() < 3;
     let beginning = Cursor::new(beginning);
     Ok(if is_all { Box::new(beginning) } else { Box::new(beginning.chain(input)) })
 }
 
-/// An input that cannot be read, or not on.
+/// The error of an input that cannot be opened or read.
 pub fn unreadable(path: &Path, error: &io::Error) -> FileError {
     files::unreadable(&named(path), error)
 }
 
-/// The input's name for people.
+/// The input's name in messages.
 pub fn named(path: &Path) -> PathBuf {
     if is_standard_input(path) { "standard input".into() } else { path.to_owned() }
 }

@@ -22,7 +22,7 @@ struct Found {
     without_mapping: Vec<WithoutMapping>,
 }
 
-/// A queue that no event source mapping reads, so that nothing of it can be switched from here.
+/// A queue that no event source mapping reads, so there is nothing to switch.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct WithoutMapping {
     pub queue: String,
@@ -91,8 +91,8 @@ pub async fn switch_readers(
     Ok(Switched { applied, mappings: mappings.collect(), without_mapping })
 }
 
-/// Side by side, since Lambda takes up to a minute for each; and each to its own end, since one that fails says nothing
-/// of the others.
+/// Switches the mappings at the same time, since Lambda takes up to a minute for each. A failure does not stop the
+/// others.
 async fn switch_all(readings: &[Reading], wanted: Wanted) -> Vec<Result<(), String>> {
     let outcomes = readings
         .iter()
@@ -100,8 +100,8 @@ async fn switch_all(readings: &[Reading], wanted: Wanted) -> Vec<Result<(), Stri
     join_all(outcomes).await
 }
 
-/// Switches the readers of the source queue, or of all queues, and returns a line for each. People read the DLQ; that
-/// is not reported.
+/// Switches the readers of the source queue, or of all queues. Returns a line for each mapping and for each queue
+/// without one, but not for the DLQ, which no function should read.
 pub async fn bring_to(
     queues: &Queues,
     dlq_arn: &str,
@@ -123,8 +123,8 @@ pub async fn bring_to(
     Ok(lines.chain(others).collect())
 }
 
-/// True if the readers of a queue are switched: of every queue that was named, but not of the final DLQ, which people
-/// read.
+/// True if the readers of a queue are to be switched: always those of the source queue and of named queues; with `all`
+/// also the others, except the final DLQ's.
 pub fn is_meant(role: Option<Role>, all: bool) -> bool {
     matches!(role, Some(Role::Source) | None) || (all && role != Some(Role::FinalDlq))
 }

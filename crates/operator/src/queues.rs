@@ -1,4 +1,5 @@
-//! Which account, region and queue: as in the AWS CLI, or by the stack's name; and what AWS says of them.
+//! The account, region and queues that a command works on: chosen as in the AWS CLI or by the stack's name, and their
+//! state in AWS.
 
 pub mod account;
 mod address;

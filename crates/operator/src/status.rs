@@ -52,7 +52,7 @@ pub async fn look_at(
         }
     }
     let seen = queues.iter().zip(open).map(async |(queue, open)| {
-        // The final DLQ is for people.
+        // No program should read the final DLQ, so its readers are not looked for.
         if open.role == Some(Role::FinalDlq) && queue.mappings.as_deref() == Some(&[]) {
             return None;
         }

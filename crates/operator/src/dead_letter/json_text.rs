@@ -16,7 +16,7 @@ pub enum Layout {
     Pretty,
 }
 
-/// Which values are replaced by their kind, as in `"<masked string>"`; names of members never are.
+/// The values that are replaced by their kind, as in `"<masked string>"`. Names of members never are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mask {
     Nothing,
@@ -25,7 +25,7 @@ pub enum Mask {
     Everything,
 }
 
-/// A text laid out, and whether its end is missing.
+/// A formatted text. `is_cut` is true if its end is missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaidOut {
     pub text: String,
@@ -35,7 +35,7 @@ pub struct LaidOut {
 /// Formats a JSON text in about `bytes_max` bytes; `None` if it is not JSON. Unsafe characters in strings are escaped,
 /// which does not change the value.
 pub fn lay_out(text: &str, layout: Layout, mask: Mask, bytes_max: usize) -> Option<LaidOut> {
-    // This does not go deeper with the text, whatever its depth.
+    // `RawValue` does not recurse, so a deeply nested text cannot overflow the stack.
     let text = serde_json::from_str::<&RawValue>(text).ok()?.get();
     let mut printer = Printer { layout, mask, out: String::new(), open: Vec::new(), in_metadata: false };
     let mut rest = text;

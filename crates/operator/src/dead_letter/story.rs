@@ -15,13 +15,13 @@ use crate::terminal::units::{about, counted, float};
 /// The style of a page that has stories.
 pub const STYLE: &str = include_str!("story.css");
 
-/// Bytes of a body; `--show` prints all of it.
+/// The bytes of a body that are shown; `--show` prints all of it.
 const BODY_BYTES_MAX: usize = 16 * 1024;
-/// Characters of a text that others wrote.
+/// The longest text of an attribute or an error, in characters.
 const TEXT_MAX: usize = 2000;
 const WIDTH: f64 = 1000.0;
 const MARGIN: f64 = 14.0;
-/// Marks do not cover one another.
+/// The smallest distance of two marks, so that they do not overlap.
 const DISTANCE: f64 = 24.0;
 
 /// A summary line and the details behind it.
@@ -131,7 +131,7 @@ fn in_words(timeline: &Timeline) -> Markup {
     }
 }
 
-/// The producer's; ours are shown already.
+/// The producer's attributes. Ours are shown elsewhere on the page.
 fn attributes(record: &DeadLetterRecord, reveal: bool) -> Markup {
     let is_shown =
         |name: &str| record.dead_letter.is_some() && [DEAD_LETTER, ERROR_TYPE, ERROR_DETAILS].contains(&name);
@@ -152,8 +152,7 @@ fn attributes(record: &DeadLetterRecord, reveal: bool) -> Markup {
     }
 }
 
-/// The `tabindex` of a text that may be longer than what a small window shows of it: it scrolls, and a keyboard must get
-/// there.
+/// The `tabindex` of a text that may be too long for a small window: it scrolls, and must be reachable by keyboard.
 pub fn is_long(text: &str) -> Option<&'static str> {
     const SHOWN_AT_ONCE: usize = 300;
     (text.len() > SHOWN_AT_ONCE).then_some("0")

@@ -20,7 +20,7 @@ pub(super) struct QueueId {
 pub(super) struct Survey {
     pub(super) profile: Option<String>,
     pub(super) region: String,
-    /// All that is listed is of the same account; `None` if nothing is.
+    /// The account that the region was read in; `None` if nothing was listed.
     pub(super) account: Option<String>,
     /// `None` if they could not be listed.
     pub(super) queues: Option<Vec<Queue>>,
@@ -47,7 +47,7 @@ pub(super) enum State {
     Read(Attributes),
     /// Deleted since it was listed.
     Gone,
-    /// It is there; why not more is known.
+    /// Its attributes could not be read, for this reason.
     Unread(String),
 }
 
@@ -81,7 +81,7 @@ pub(super) struct Alarm {
     pub(super) watches: Vec<Watch>,
 }
 
-/// A metric of SQS that an alarm looks at.
+/// The queues of an SQS metric that an alarm watches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Watch {
     /// The queue's account, if the alarm is in another one.
@@ -97,7 +97,7 @@ pub(super) enum Watched {
     SelectedBy(String),
 }
 
-/// The age of a queue's oldest message, and when it was that.
+/// The age of a queue's oldest message at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Age {
     pub(super) seconds: i64,
@@ -111,7 +111,7 @@ pub(super) type Ages = BTreeMap<QueueId, Age>;
 pub(super) type Received = BTreeMap<QueueId, Receives>;
 
 impl QueueId {
-    /// `None` if it is something else's ARN: a DLQ of a function may be an SNS topic.
+    /// `None` if it is not the ARN of a queue: a function's DLQ may be an SNS topic.
     pub(super) fn in_arn(arn: &str) -> Option<Self> {
         match arn.parse() {
             Ok(QueueAddress::Arn { region, account, name, .. }) => Some(Self { account, region, name }),
@@ -151,7 +151,7 @@ impl Watch {
 }
 
 /// True if a query on SQS metrics certainly selects this queue: it has no condition, or one that names the queue. A
-/// wrong "no alarm" costs a look; a wrong "has an alarm" costs messages.
+/// wrong "no alarm" costs a check; a wrong "has an alarm" costs messages.
 fn selects(query: &str, name: &str) -> bool {
     match query.to_ascii_uppercase().find("WHERE") {
         None => true,

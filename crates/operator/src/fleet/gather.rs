@@ -75,7 +75,7 @@ pub(super) async fn look(connections: &[Connection], now: Timestamp, progress: &
     Surveyed::new(&surveys).judge(&ages, &received, now)
 }
 
-/// A region that is not even asked.
+/// The survey of a region whose connection cannot be opened.
 fn unopened(connection: &Connection, error: &Failure) -> Survey {
     let (profile, region) = connection.named();
     let error = error.to_string();

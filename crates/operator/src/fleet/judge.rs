@@ -46,7 +46,7 @@ impl<'a> Surveyed<'a> {
         }
     }
 
-    /// Two profiles may see the same queue, and one of them more of it.
+    /// Two profiles may list the same queue, and only one of them may be able to read its attributes.
     fn add(&mut self, id: &'a QueueId, state: &'a State) {
         if let State::Read(Attributes { redrives_to: Some(dlq), .. }) = state {
             let feeder = Feeder { kind: FeederKind::Queue, name: id.name.clone() };
@@ -58,14 +58,14 @@ impl<'a> Surveyed<'a> {
         }
     }
 
-    /// Queues that something points to, and queues with a DLQ's name.
+    /// Queues that a redrive policy, a function or a mapping points to, and queues with a DLQ's name.
     pub(super) fn dlqs(&self) -> BTreeSet<&'a QueueId> {
         let named =
             self.queues.iter().filter(|(id, state)| is_named_like_one(&id.name) && ***state != State::Gone);
         self.feeders.keys().copied().chain(named.map(|(id, _)| *id)).collect()
     }
 
-    /// The DLQs that have an oldest message.
+    /// The DLQs that have messages.
     pub(super) fn not_empty(&self) -> BTreeSet<&'a QueueId> {
         let has_messages =
             |id: &&QueueId| self.attributes(id).is_some_and(|attributes| attributes.counts.has_messages());
@@ -156,7 +156,7 @@ impl<'a> Surveyed<'a> {
         here.any(|survey| survey.readers.is_some())
     }
 
-    /// CloudWatch sees one region; of its alarms there, some may be on another account's queues.
+    /// The alarms on a queue. An alarm watches queues of its region, which may be another account's.
     fn alarms(&self, id: &QueueId) -> Option<Vec<DlqAlarm>> {
         let here = || self.surveys.iter().filter(|survey| survey.region == id.region);
         let own_are_known =

@@ -7,18 +7,18 @@ use crate::queues::Counts;
 use crate::status::readers::Readers;
 use crate::terminal::units::counted;
 
-/// Problems that people are shown; JSON has all of them.
+/// Problems that the table and the page show; JSON has all of them.
 const PROBLEMS_MAX: usize = 10;
 /// Names in a sentence.
 const NAMES_MAX: usize = 3;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Fleet {
-    /// When AWS was asked.
+    /// The time at which AWS was asked.
     pub at: Timestamp,
     /// The regions that were read.
     pub regions: Vec<Region>,
-    /// By account and region, those first of which something is wrong, then those with the most messages.
+    /// By account and region; those with a finding first, then those with the most messages.
     pub dlqs: Vec<Dlq>,
     /// Errors about what could not be read.
     pub problems: Vec<String>,

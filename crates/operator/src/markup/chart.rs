@@ -15,10 +15,10 @@ const RIGHT: f64 = 516.0;
 const TOP: f64 = 10.0;
 /// The height of a line of text.
 const LINE: f64 = 22.0;
-/// Entries of a legend side by side, and the letters of each that fit.
+/// Columns of a legend, and the letters that fit into one.
 const COLUMNS: usize = 2;
 const LETTERS: usize = 32;
-/// As many of a title.
+/// The letters of a title that fit.
 const TITLE_LETTERS: usize = 56;
 
 /// An axis with its ends and marks.
@@ -46,7 +46,7 @@ pub enum Key {
     Tick(&'static str),
 }
 
-/// A chart with its words.
+/// A chart with its title and a note.
 pub struct Figure {
     pub title: String,
     pub note: String,

@@ -45,8 +45,8 @@ impl<R: BufRead> Lines<R> {
         Self { reader, kept_bytes, may_be_document: false, is_over: false, number: 0, end: 0 }
     }
 
-    /// Reads as many lines as it takes to see if the input is one document over several lines, and returns it then. An
-    /// input whose first line is a whole value, or the beginning of none, is read no further: a pipe is not held up.
+    /// Returns the whole input if it is one JSON document over several lines. If the first line is a whole value, or
+    /// cannot begin one, nothing more is read: a pipe must not be held up.
     fn document(&mut self) -> io::Result<Option<Line>> {
         let (ahead, reader) = self.reader.get_mut();
         let ahead = ahead.get_mut();
@@ -62,7 +62,7 @@ impl<R: BufRead> Lines<R> {
                 continue;
             }
             lines += usize::from(!is_end);
-            // Each look reads all from the beginning, so the next is due when there is twice as much.
+            // Each parse starts from the beginning, so the next one waits until there is twice as much.
             if !is_end && lines > 2 && ahead.len() < 2 * looked_at {
                 continue;
             }
@@ -80,7 +80,7 @@ impl<R: BufRead> Lines<R> {
         Ok(Some(Line { number: 1, end, content: Ok(content) }))
     }
 
-    /// The bytes of the next line that are kept, and the number of all of them; 0 at the end.
+    /// The kept bytes of the next line, and its length; 0 at the end of the input.
     fn read(&mut self) -> io::Result<(Vec<u8>, usize)> {
         let mut bytes = Vec::new();
         let mut length = self.reader.by_ref().take(self.kept_bytes as u64).read_until(b'\n', &mut bytes)?;
@@ -100,7 +100,7 @@ impl<R: BufRead> Iterator for Lines<R> {
         {
             return Some(document);
         }
-        // A terminal could be read on after its end.
+        // After its end a terminal must not be read again: it would wait for more input.
         if self.is_over {
             return None;
         }

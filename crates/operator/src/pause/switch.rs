@@ -6,12 +6,12 @@ use redeliver_core::ports::Clock;
 
 use crate::queues::event_sources::{EventSources, LambdaError, Mapping};
 
-/// Between two looks at a mapping that is on its way.
+/// The pause between two checks of a mapping in an intermediate state.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(2);
 /// The time limit for a mapping. Most take less than a minute.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// The state that is wanted.
+/// The wanted state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
     Disabled,
@@ -19,7 +19,7 @@ pub enum Wanted {
 }
 
 impl Wanted {
-    /// As Lambda calls it.
+    /// Lambda's name of the state.
     pub const fn state(self) -> &'static str {
         match self {
             Self::Disabled => "Disabled",
@@ -56,7 +56,7 @@ pub async fn switch(
     }
 }
 
-/// The state at the end.
+/// Brings a mapping to the wanted state, and returns the state that it has at the end.
 async fn bring(
     sources: &EventSources,
     clock: &impl Clock,
@@ -66,7 +66,7 @@ async fn bring(
     let deadline = clock.now() + PATIENCE;
     let mut state = mapping.state.clone();
     while state != wanted.state() {
-        // Anything else than the opposite is on its way somewhere: Lambda takes no change meanwhile.
+        // In an intermediate state Lambda refuses a change.
         if state == wanted.opposite().state() {
             match sources.set_enabled(&mapping.uuid, wanted == Wanted::Enabled).await {
                 Ok(changed) => state = changed.state,

@@ -17,7 +17,7 @@ pub const NO_STATE: &str = "INSUFFICIENT_DATA";
 /// Metrics of one request ("GetMetricData", Amazon CloudWatch API Reference).
 pub const METRICS_MAX: usize = 500;
 
-/// A metric's value in the period that begins at that moment: all that is asked for are whole numbers.
+/// A metric's value in the period that begins at this time. All metrics that are read have whole numbers.
 pub type Point = (Timestamp, i64);
 
 /// A metric with one dimension.
@@ -34,11 +34,11 @@ pub struct Metric<'a> {
 #[derive(Debug)]
 pub enum NoPoints {
     Request(Box<SdkError<GetMetricDataError>>),
-    /// The request is answered, and one of its metrics refused.
+    /// CloudWatch answered the request, but refused one of its metrics.
     Metric(String),
 }
 
-/// The points of each metric, in the order of the metrics and each one's points in none.
+/// The points of each metric: metrics in order, the points of one in any order.
 pub async fn points(
     client: &Client,
     metrics: &[Metric<'_>],
@@ -54,7 +54,7 @@ pub async fn points(
         let mut pages = request.into_paginator().send();
         while let Some(page) = pages.next().await {
             let page = page.map_err(|error| NoPoints::Request(Box::new(error)))?;
-            // Pages are cut where they please: the points of one metric may be on several.
+            // The points of one metric may be on several pages.
             for result in page.metric_data_results.unwrap_or_default() {
                 check(&result)?;
                 if let Some(points) = result.id().and_then(place).and_then(|place| found.get_mut(place)) {

@@ -1,4 +1,4 @@
-//! Which account and region, as in the AWS CLI, and the queues there.
+//! The account and the region, chosen as in the AWS CLI, and the queues there.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -47,7 +47,7 @@ pub struct DeadLetterQueue {
     pub connection: Connection,
 }
 
-/// A queue that exists, and what SQS says of it.
+/// A queue that exists, and its attributes.
 #[derive(Clone, Debug)]
 pub struct KnownQueue {
     pub queue: SqsQueue,
@@ -73,14 +73,14 @@ impl DeadLetterQueue {
         Ok(queue)
     }
 
-    /// The source queue of the deployment that this one is of.
+    /// The source queue of the deployment that this DLQ belongs to.
     pub async fn source(&self) -> Result<QueueAddress, Failure> {
         self.which.address(&self.connection, Role::Source).await
     }
 }
 
 impl Connection {
-    /// The options for one profile and region of a command that looks at several.
+    /// The options for one profile and region, for a command that reads several.
     pub fn at(profile: Option<String>, region: Option<String>, endpoint_url: Option<String>) -> Self {
         Self { profile, region, endpoint_url }
     }
@@ -90,7 +90,7 @@ impl Connection {
         (self.profile.as_deref(), self.region.as_deref())
     }
 
-    /// Credentials, endpoint and region: that of a queue, unless `--region` names one.
+    /// Credentials, endpoint and region. The region is the queue's, unless `--region` names one.
     pub async fn sdk_config(&self, region: Option<&str>) -> Result<SdkConfig, Failure> {
         let region = self.region.clone().or_else(|| region.map(str::to_owned)).map(Region::new);
         let mut loader =
@@ -109,14 +109,13 @@ impl Connection {
             Some(profile) => {
                 profile::check(profile, &EnvConfigFiles::default()).await?;
                 let config = loader.profile_name(profile).load().await;
-                // The SDK's own chain would ask the environment first, and change another account than the profile's.
+                // The SDK's own chain prefers the environment's credentials, which may be another account's.
                 let credentials = profile::credentials(profile, config.region().cloned());
                 let credentials = SharedCredentialsProvider::new(credentials);
                 config.into_builder().credentials_provider(credentials).build()
             }
         };
-        // Queues of the same name may be in all regions of AWS: one of them must be meant. An endpoint is wherever it
-        // is.
+        // Several regions may have a queue of the same name, so one must be chosen. An endpoint needs no region.
         if config.region().is_none() {
             if config.endpoint_url().is_none() {
                 return Err("no region is set: add --region, or set AWS_REGION".into());

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// `None` if SQS does not say it.
+/// A count is `None` if SQS does not report it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     /// Messages that wait to be received.
@@ -18,7 +18,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// By a queue's attributes.
+    /// The counts in a queue's attributes.
     pub fn of(attributes: &BTreeMap<String, String>) -> Self {
         let number = |name: &str| attributes.get(name)?.parse().ok();
         Self {

@@ -142,7 +142,7 @@ const fn output(role: Role) -> &'static str {
     }
 }
 
-/// The queue whose DLQ this is. Reading the final DLQ works without it.
+/// The source queue of a final DLQ. The DLQ can be read without it.
 async fn source_of(client: &Client, dlq_url: &str) -> Option<String> {
     match client.list_dead_letter_source_queues().queue_url(dlq_url).send().await {
         Ok(answer) => answer.queue_urls.into_iter().next(),

@@ -1,4 +1,4 @@
-//! Event source mappings: what lets Lambda read a queue.
+//! Event source mappings: Lambda's pollers of queues.
 
 use std::fmt::Display;
 
@@ -26,11 +26,11 @@ pub struct Mapping {
     pub function: String,
     /// `Enabled`, `Disabled`, or on the way: `Creating`, `Enabling`, `Disabling`, `Updating`, `Deleting`.
     pub state: String,
-    /// Messages of one invocation at most.
+    /// Maximum number of messages in one invocation.
     pub batch_size: Option<i32>,
-    /// Invocations at the same time at most, if that is limited.
+    /// Maximum number of concurrent invocations, if there is a limit.
     pub maximum_concurrency: Option<i32>,
-    /// When it was changed last, also from one state to another.
+    /// The time of the last change, changes of the state included.
     #[serde(skip)]
     pub last_modified: Option<Timestamp>,
 }
@@ -46,7 +46,7 @@ pub fn is_on(state: &str) -> bool {
     matches!(state, "Enabled" | "Enabling" | "Creating" | "Updating")
 }
 
-/// Three answers have the same members, and types of their own.
+/// Converts an answer. Three answers have the same members, but different types.
 macro_rules! mapping {
     ($found:ident) => {
         Mapping {
@@ -84,12 +84,12 @@ impl LambdaError {
 }
 
 impl EventSources {
-    /// Those of a queue's region.
+    /// The mappings of a queue's region.
     pub async fn near(connection: &Connection, queue_arn: &str) -> Result<Self, Failure> {
         Ok(Self::new(&connection.sdk_config(region_in(queue_arn)).await?))
     }
 
-    /// Those of an account and a region.
+    /// The mappings of an account and a region.
     pub fn new(config: &SdkConfig) -> Self {
         let config = aws_sdk_lambda::config::Builder::from(config).interceptor(Requests).build();
         Self { client: Client::from_conf(config) }
@@ -111,7 +111,7 @@ impl EventSources {
         Ok(mapping!(found))
     }
 
-    /// Asks for a mapping to be enabled or disabled; its state is on the way there.
+    /// Enables or disables a mapping. Returns it in an intermediate state, such as `Disabling`.
     pub async fn set_enabled(&self, uuid: &str, enabled: bool) -> Result<Mapping, LambdaError> {
         let answer = self.client.update_event_source_mapping().uuid(uuid).enabled(enabled).send().await;
         let found = answer.map_err(|error| failed("lambda:UpdateEventSourceMapping", &error))?;

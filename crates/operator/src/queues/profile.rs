@@ -23,7 +23,7 @@ pub(super) async fn check(name: &str, files: &EnvConfigFiles) -> Result<(), Stri
     Err(format!("--profile {name}: there is no such profile in the AWS configuration files; {there}"))
 }
 
-/// The credentials of a profile, whatever the environment has.
+/// The credentials of a profile, even if the environment has others.
 pub(super) fn credentials(name: &str, region: Option<Region>) -> ProfileFileCredentialsProvider {
     let config =
         ProviderConfig::without_region().with_region(region).with_http_client(redeliver_aws::http_client());

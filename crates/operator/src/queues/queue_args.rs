@@ -1,4 +1,4 @@
-//! The options that name one queue or several: a deployment's, or one by one.
+//! The options that name queues: all of a deployment, or single ones.
 
 use clap::Args;
 use futures_util::future::try_join_all;
@@ -30,7 +30,7 @@ pub struct Queues {
     deployment: Deployment,
 }
 
-/// A queue and what it is for.
+/// A queue and its role.
 #[derive(Clone, Debug)]
 pub struct OpenQueue {
     /// `None` if the queue was named, so that its role is unknown.
@@ -79,7 +79,7 @@ impl Queues {
         self.deployment.name()
     }
 
-    /// All of them, in the order in which a message that fails goes through them.
+    /// All queues, in the order in which a failing message goes through them.
     pub async fn open(&self, connection: &Connection) -> Result<Vec<OpenQueue>, Failure> {
         let addresses = match self.deployment.find(connection).await? {
             None => self.queues.iter().map(|address| (None, address.clone())).collect(),

@@ -13,9 +13,9 @@ use crate::status::readers::Readers;
 pub enum Consumer {
     /// A function does. A queue outside of the stack without event source mappings is taken to have a consumer.
     There,
-    /// None, with the reason.
+    /// There is none, for this reason.
     Nobody(String),
-    /// Lambda does not say; its words.
+    /// Unknown: Lambda's error.
     Unknown(String),
 }
 
@@ -33,13 +33,13 @@ impl Consumer {
         Ok(Self::of(mappings, readers.as_ref(), is_stack))
     }
 
-    /// By the mappings of the queue, or Lambda's refusal to say which these are, and what else is seen to read it.
+    /// Judges the queue's event source mappings (or Lambda's error instead of them) and its other readers.
     fn of(mappings: Result<Vec<Mapping>, LambdaError>, readers: Option<&Readers>, is_stack: bool) -> Self {
         match (mappings, readers) {
             (Err(_), _) if !is_stack => Self::There,
             (Err(error), _) => Self::Unknown(error.to_string()),
             (_, None) => Self::There,
-            // A person who read the queue once is not a consumer.
+            // Someone who read the queue once is not a consumer.
             (_, Some(readers)) if readers.is_steady() => Self::There,
             (Ok(mappings), Some(readers)) if mappings.is_empty() => {
                 Self::Unknown(format!("no event source mapping reads it; {}", readers.in_words()))

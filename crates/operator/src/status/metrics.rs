@@ -10,10 +10,10 @@ use crate::Failure;
 use crate::queues::cloudwatch::{Metric, NO_STATE, NoPoints, OLDEST_MESSAGE, Point, points};
 use crate::queues::{Connection, Requests, describe, name_in, region_in};
 
-/// Receives count for as long; CloudWatch has them a few minutes late.
+/// Receives within this time show a reader. CloudWatch has them a few minutes late.
 pub const RECEIVES_LOOK_BACK: TimeDelta = TimeDelta::minutes(15);
 
-/// SQS's metrics of [`Receives`]. The second counts the requests that got nothing: an idle long poller makes them.
+/// SQS's metrics of [`Receives`]: received messages, and requests without a message, as an idle long poller makes them.
 pub const RECEIVE_METRICS: [&str; 2] = ["NumberOfMessagesReceived", "NumberOfEmptyReceives"];
 
 /// A queue's receives, minute by minute, in no order.
@@ -38,7 +38,7 @@ pub struct Flow {
 }
 
 impl Metrics {
-    /// Those of a queue's region.
+    /// The metrics of a queue's region.
     pub async fn near(connection: &Connection, queue_arn: &str) -> Result<Self, Failure> {
         let config = connection.sdk_config(region_in(queue_arn)).await?;
         let config = aws_sdk_cloudwatch::config::Builder::from(&config).interceptor(Requests).build();
@@ -57,7 +57,7 @@ impl Metrics {
         Ok(queues.iter().map(|_| Flow { age_seconds: next(), sent: next(), deleted: next() }).collect())
     }
 
-    /// Receives from a queue in the time in which readers are looked for.
+    /// Receives from a queue within [`RECEIVES_LOOK_BACK`].
     pub async fn receives(&self, queue_arn: &str, now: Timestamp) -> Result<Receives, Failure> {
         let metrics = RECEIVE_METRICS.map(|name| Metric::of_queue(name, name_in(queue_arn)));
         let points = self.points(&metrics, TimeDelta::minutes(1), now - RECEIVES_LOOK_BACK, now).await?;
@@ -66,7 +66,7 @@ impl Metrics {
         Ok(Receives { messages: next(), empty: next() })
     }
 
-    /// The alarms whose names begin so, each with its state.
+    /// The alarms whose names begin with `prefix`, each with its state.
     pub async fn alarms(&self, prefix: &str) -> Result<Vec<(String, String)>, Failure> {
         let request = self.client.describe_alarms().alarm_name_prefix(prefix);
         let pages: Result<Vec<_>, _> = request.into_paginator().send().collect().await;

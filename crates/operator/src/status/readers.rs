@@ -10,7 +10,8 @@ use crate::queues::cloudwatch::Point;
 use crate::queues::event_sources::Mapping;
 use crate::terminal::units::counted;
 
-/// An audit is over after a minute or two. A poller asks at least three times in each minute.
+/// A queue with receives in this many minutes has a poller, which asks at least three times a minute; an audit is over
+/// after a minute or two.
 const STEADY_MINUTES: usize = 5;
 
 /// The readers of a queue, as far as they can be known.
@@ -19,7 +20,7 @@ const STEADY_MINUTES: usize = 5;
 pub enum Readers {
     /// An event source mapping is on. Other readers cannot be distinguished from it.
     EventSourceMapping,
-    /// It is received from, by no event source mapping that is on.
+    /// Something receives from it, and no event source mapping is on.
     SomethingElse {
         /// True if Lambda listed the queue's event source mappings. If not, the reader may be one.
         mappings_known: bool,
@@ -83,7 +84,7 @@ impl Readers {
         now: Timestamp,
     ) -> Self {
         let since = switched_off.map_or(now - RECEIVES_LOOK_BACK, |off| off.max(now - RECEIVES_LOOK_BACK));
-        // Begun minutes: of one that was switched off just now it is the first.
+        // Rounded up: a mapping that was switched off just now counts as one minute.
         let minutes = u64::try_from((now - since).num_seconds()).unwrap_or(0).div_ceil(60).max(1);
         let why = match receives {
             Err(why) => why,
@@ -128,7 +129,7 @@ impl Readers {
         }
     }
 
-    /// For people, without a full stop.
+    /// A sentence without a full stop.
     pub fn in_words(&self) -> String {
         match self {
             Self::EventSourceMapping => "read by an event source mapping".to_owned(),

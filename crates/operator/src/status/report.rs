@@ -1,4 +1,4 @@
-//! The status of a deployment: a table for people, one JSON object for programs.
+//! The status of a deployment, as a table or one JSON object.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub struct Status {
     pub deployment: Option<String>,
     /// `None` if no function has a circuit breaker.
     pub target: Option<Target>,
-    /// In the order in which a message that fails goes through them.
+    /// In the order in which a failing message goes through them.
     pub queues: Vec<QueueStatus>,
     /// Errors about what could not be read.
     pub problems: Vec<String>,
@@ -39,7 +39,7 @@ pub struct QueueStatus {
     pub redrive: Option<Redrive>,
     /// Its event source mappings; `None` if they could not be read.
     pub mappings: Option<Vec<Mapping>>,
-    /// Its readers; `None` for a final DLQ, which people read.
+    /// Its readers; `None` for a final DLQ, which no program should read.
     pub readers: Option<Readers>,
 }
 

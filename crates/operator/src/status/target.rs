@@ -16,7 +16,7 @@ pub(super) const PERIOD: TimeDelta = TimeDelta::minutes(5);
 /// most three periods apart. The alarm counts in the same way (infra/lib/target-alarm.ts).
 const QUIET: TimeDelta = TimeDelta::minutes(15);
 
-/// For so long a point that belongs to a period that has ended may still be on its way from the log.
+/// A period's point may arrive from the log this long after the period's end.
 const LATE: TimeDelta = TimeDelta::minutes(2);
 
 const LOOK_BACK: TimeDelta = TimeDelta::days(14);
@@ -31,28 +31,28 @@ pub enum Target {
     Unknown,
 }
 
-/// An outage that is not over. Its moments are the beginnings of periods.
+/// An outage that is not over. Its times are the starts of metric periods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Outage {
-    /// Its first sign.
+    /// The first point above 0.
     #[serde(rename = "down_since")]
     pub since: Timestamp,
-    /// It may have begun earlier, before the time that was asked for.
+    /// True if it may have begun before the time that was asked for.
     pub or_longer: bool,
-    /// By now.
+    /// Its duration so far.
     pub seconds: i64,
-    /// Its last sign so far.
+    /// The last point above 0.
     pub last_sign: Timestamp,
 }
 
-/// From when to when the metric is asked for, in whole periods. An outage that began more than [`LOOK_BACK`] ago has a
+/// The time range to ask for, in whole periods. An outage that began more than [`LOOK_BACK`] ago has a
 /// sign in the quarter of an hour before that.
 pub(super) fn asked_for(now: Timestamp) -> (Timestamp, Timestamp) {
     (longest(now) - QUIET, period_of(now) + PERIOD)
 }
 
 impl Outage {
-    /// By the points of one function, in any order.
+    /// The outage in the points of one function, which may be in any order.
     pub fn of(points: &[Point], now: Timestamp) -> Option<Self> {
         let signs = points.iter().filter(|(_, value)| *value > 0);
         let mut signs: Vec<_> = signs.map(|(at, _)| *at).collect();
@@ -68,13 +68,13 @@ impl Outage {
     }
 }
 
-/// The beginning of the longest outage that is seen as a whole.
+/// The start of the longest outage that can be seen as a whole.
 fn longest(now: Timestamp) -> Timestamp {
     period_of(now) - LOOK_BACK
 }
 
 fn period_of(moment: Timestamp) -> Timestamp {
-    moment.duration_trunc(PERIOD).unwrap_or(moment) // it fails after the year 2262 alone
+    moment.duration_trunc(PERIOD).unwrap_or(moment) // fails only after the year 2262
 }
 
 impl Target {
@@ -93,7 +93,7 @@ impl Target {
         }
     }
 
-    /// For people, in a line.
+    /// The state in one line.
     pub fn in_words(&self) -> String {
         match self {
             Self::Down(Outage { since, or_longer, seconds, last_sign }) => {

@@ -44,17 +44,17 @@ impl Printing {
         self.output.file()
     }
 
-    /// The same on standard output, whatever file is named: something else is written to that.
+    /// The same report on standard output: the file is used for something else.
     pub fn on_stdout(&self) -> Self {
         Self { format: self.format, output: Output::default() }
     }
 
-    /// Before the work, as [`Output::check`].
+    /// See [`Output::check`].
     pub fn check(&self) -> Result<(), FileError> {
         self.output.check()
     }
 
-    /// After it: as a table, or as the document of a command.
+    /// Writes the report as a table, or as the JSON document of a command.
     pub fn print(
         &self,
         command: &str,
@@ -70,12 +70,12 @@ impl Printing {
 }
 
 impl Output {
-    /// The file, if one is named.
+    /// The file to write to; `None` for standard output.
     pub fn file(&self) -> Option<&Path> {
         self.output.as_deref()
     }
 
-    /// Before the work: what cannot be a new file is refused, so that nothing is done whose report would be lost.
+    /// Returns an error if the file cannot be created. To be called before the work, whose report would be lost.
     pub fn check(&self) -> Result<(), FileError> {
         match self.file() {
             Some(path) => check_output(path),
@@ -106,7 +106,7 @@ pub fn create(path: &Path) -> Result<File, FileError> {
     })
 }
 
-/// One line of JSON that says first what it is, so that a program can tell when its members change their meaning.
+/// One line of JSON. Its first member names the document and its version, so that a program notices a change.
 pub fn document(command: &str, report: &impl Serialize) -> String {
     let document = Document { schema: format!("redeliver.{command}/1"), report };
     let json = serde_json::to_string(&document);

@@ -21,7 +21,7 @@ impl Signals {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 
-    /// The name of the next one.
+    /// The name of the next signal.
     pub async fn next(&mut self) -> &'static str {
         tokio::select! {
             Some(()) = self.terminate.recv() => "SIGTERM",
@@ -31,9 +31,9 @@ impl Signals {
     }
 }
 
-/// A wish to stop, from the first signal on, which is answered with `remark`; at the second one the program ends.
+/// Requests a stop at the first signal, and prints `remark`. The second signal ends the program.
 ///
-/// Another thread listens: a run in virtual time that waits for nothing real never gives its own back to the runtime.
+/// A thread of its own listens, since a run in virtual time never yields to a runtime.
 pub fn interrupted(remark: &'static str) -> io::Result<Stop> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let stop = Stop::default();
@@ -47,7 +47,7 @@ pub fn interrupted(remark: &'static str) -> io::Result<Stop> {
             };
             let _ = listening.send(Ok(()));
             signals.next().await;
-            // Before the remark: a reader of the line may rely on it.
+            // Before the remark: someone who has read it may rely on the request.
             wish.request();
             stderr::remark(remark);
             signals.next().await;

@@ -14,7 +14,7 @@ const QUIET: u8 = 0;
 const NORMAL: u8 = 1;
 const VERBOSE: u8 = 2;
 
-/// One for the whole process, like the colours of `console`.
+/// The verbosity of the whole process. Global, like the colours of `console`.
 static LEVEL: AtomicU8 = AtomicU8::new(NORMAL);
 
 const OF_ALL: &str = "Options of all commands";
@@ -34,7 +34,7 @@ pub struct StderrArgs {
 }
 
 impl StderrArgs {
-    /// From now on, for the whole process.
+    /// Applies the options to the whole process.
     pub fn apply(self) {
         LEVEL.store(
             match self {
@@ -102,12 +102,12 @@ pub fn is_verbose() -> bool {
     LEVEL.load(Ordering::Relaxed) >= VERBOSE
 }
 
-/// From now on print only warnings and errors, in a process whose log programs read.
+/// Prints only warnings and errors from now on, for a process whose log is read by programs.
 pub fn be_quiet() {
     LEVEL.store(QUIET, Ordering::Relaxed);
 }
 
-/// A progress bar on standard error; it is not seen if nothing except warnings is wanted, nor without a terminal.
+/// A progress bar on standard error; hidden with `-q` and without a terminal.
 pub fn progress(bar: ProgressBar, template: &str) -> ProgressBar {
     let bar = match ProgressStyle::with_template(template) {
         Ok(style) => bar.with_style(style),

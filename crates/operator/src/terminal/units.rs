@@ -75,7 +75,7 @@ pub fn table<C: Into<String>>(
     table.trim_fmt() + "\n"
 }
 
-/// A count to calculate with.
+/// A count as a float, for arithmetic.
 #[expect(clippy::cast_precision_loss, reason = "what is counted here is far below 2^52")]
 pub fn float(count: u64) -> f64 {
     count as f64
@@ -106,7 +106,7 @@ where
             (Bound::Included(least), Bound::Included(most)) => {
                 format!("a whole number from {least} to {most}, without commas")
             }
-            // Without a limit of its own it has that of its type.
+            // Without an upper limit the type's maximum applies.
             (Bound::Included(least), _)
                 if text.bytes().all(|byte| byte.is_ascii_digit()) && text.len() > 9 =>
             {

@@ -8,9 +8,9 @@ use crate::fleet::facts::{Age, Ages, QueueId, Received};
 use crate::queues::cloudwatch::{Metric, NoPoints, OLDEST_MESSAGE, Point, points};
 use crate::status::{RECEIVE_METRICS, RECEIVES_LOOK_BACK, Receives};
 
-/// SQS tells its metrics each minute.
+/// SQS reports its metrics once a minute.
 const PERIOD_SECONDS: i32 = 60;
-/// They are some minutes late, and later still for a queue that was idle for hours.
+/// The metrics arrive some minutes late, and later still for a queue that was idle for hours.
 const LOOK_BACK: TimeDelta = TimeDelta::minutes(20);
 
 impl Region<'_> {
@@ -19,7 +19,7 @@ impl Region<'_> {
         Ok(points.filter_map(|(queue, [points])| Some((queue, newest(&points)?))).collect())
     }
 
-    /// Receives from queues in the time in which readers are looked for.
+    /// Receives from queues within [`RECEIVES_LOOK_BACK`].
     pub(super) async fn receives(&self, queues: &[&QueueId], now: Timestamp) -> Result<Received, String> {
         let points = self.points(RECEIVE_METRICS, queues, RECEIVES_LOOK_BACK, now).await?;
         Ok(points.map(|(queue, [messages, empty])| (queue, Receives { messages, empty })).collect())

@@ -1,5 +1,5 @@
-//! CloudWatch: the alarms on metrics of queues. A composite alarm has no metric: it rests on alarms that have one, and
-//! those are here.
+//! CloudWatch: the alarms on metrics of queues. Composite alarms are left out: they have no metric, and the alarms that
+//! they combine are read by themselves.
 
 use aws_sdk_cloudwatch::types::{Dimension, MetricAlarm, MetricDataQuery};
 
@@ -7,7 +7,7 @@ use super::Region;
 use crate::fleet::facts::{Alarm, Watch, Watched};
 use crate::queues::cloudwatch::{NO_STATE, QUEUE_NAME, SQS};
 
-/// The most that CloudWatch takes ("DescribeAlarms", Amazon CloudWatch API Reference).
+/// The largest page of CloudWatch ("DescribeAlarms", Amazon CloudWatch API Reference).
 const PAGE: i32 = 100;
 
 impl Region<'_> {

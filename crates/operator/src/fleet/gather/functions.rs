@@ -1,4 +1,4 @@
-//! Lambda: which functions and event source mappings send to queues what they give up, and which functions read queues.
+//! Lambda: the functions and event source mappings whose failures go to queues, and the functions that read queues.
 
 use aws_sdk_lambda::types::{EventSourceMappingConfiguration, FunctionConfiguration};
 
@@ -56,7 +56,7 @@ fn with_destination(mapping: &EventSourceMappingConfiguration) -> Option<Sender>
     Some(Sender { name: function_of(mapping)?, to })
 }
 
-/// One that is paused reads nothing.
+/// `None` if the mapping is paused: it reads nothing.
 fn reader(mapping: &EventSourceMappingConfiguration) -> Option<Reader> {
     let of = QueueId::in_arn(mapping.event_source_arn()?)?;
     if mapping.state().is_none_or(is_on) {
@@ -66,7 +66,7 @@ fn reader(mapping: &EventSourceMappingConfiguration) -> Option<Reader> {
     }
 }
 
-/// With its version or alias if it has one.
+/// The function's name, with its version or alias if it has one.
 fn function_of(mapping: &EventSourceMappingConfiguration) -> Option<String> {
     Some(function_name(mapping.function_arn()?).to_owned())
 }

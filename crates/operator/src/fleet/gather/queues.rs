@@ -1,4 +1,4 @@
-//! SQS: all queues of a region and what it says of each.
+//! SQS: all queues of a region, with their attributes.
 
 use aws_sdk_sqs::types::QueueAttributeName;
 use futures_util::{StreamExt as _, stream};
@@ -8,7 +8,8 @@ use super::Region;
 use crate::fleet::facts::{Attributes, Queue, QueueId, State};
 use crate::queues::{by_name, describe, is_missing};
 
-/// Without it SQS gives the first 1,000 queues, and no token for the others ("ListQueues", Amazon SQS API Reference).
+/// Without a page size SQS lists the first 1,000 queues, and gives no token for the others ("ListQueues", Amazon SQS
+/// API Reference).
 const PAGE: i32 = 1000;
 /// Requests at the same time.
 const QUEUES_AT_ONCE: usize = 16;
@@ -28,7 +29,7 @@ impl Region<'_> {
         Ok(read.into_iter().flatten().collect())
     }
 
-    /// `None` if the URL is none of a queue.
+    /// `None` if the URL is not a queue's.
     async fn queue(&self, url: &str) -> Option<Queue> {
         let request = self.sqs.get_queue_attributes().queue_url(url).attribute_names(QueueAttributeName::All);
         let by_url = QueueId::in_url(url, &self.name);
@@ -44,7 +45,7 @@ impl Region<'_> {
         Some(Queue { id: by_url?, state })
     }
 
-    /// The problem that a queue is.
+    /// The problem of a queue whose attributes could not be read.
     pub(super) fn unread(&self, queue: &Queue) -> Option<String> {
         match &queue.state {
             State::Unread(why) => Some(self.told(&format!("{}: {why}", queue.id.name))),

@@ -8,7 +8,7 @@ use crate::fleet::report::{Code, Dlq, DlqState, Finding, some_of};
 use crate::status::readers::Readers;
 use crate::terminal::units::{about, counted, span};
 
-/// The longest that SQS keeps a message ("Amazon SQS message quotas").
+/// The longest retention of SQS ("Amazon SQS message quotas").
 const RETENTION_MAX: u64 = 14 * 24 * 60 * 60;
 const A_DAY: TimeDelta = TimeDelta::days(1);
 
@@ -52,9 +52,10 @@ fn kind_mismatch(dlq: &Dlq, sources: &[(&QueueId, &Attributes)]) -> Option<Strin
     })
 }
 
-/// SQS keeps the moment of sending when it moves a message of a standard queue, and sets a new one in a FIFO queue
+/// A DLQ should keep messages longer than its sources. If SQS moves a message of a standard queue, its retention still
+/// counts from the first send; in a FIFO queue it starts again
 /// (<https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/setting-up-dead-letter-queue-retention.html>).
-/// As long as its source, and longer not possible, is as good as it gets.
+/// A DLQ with the longest retention of SQS has no finding.
 fn short_retention(dlq: &Dlq, sources: &[(&QueueId, &Attributes)]) -> Option<String> {
     let own = dlq.counts.retention_seconds.filter(|own| *own < RETENTION_MAX && !is_fifo(dlq))?;
     let others = sources.iter().filter(|(source, _)| source.name != dlq.name);
