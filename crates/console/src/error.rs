@@ -11,7 +11,7 @@ use crate::layout::bare;
 /// A page, or an error.
 pub(crate) type Answer = Result<Response, PageError>;
 
-/// An error for people. The router renders it as a page.
+/// An error as a sentence. The router renders it as a page.
 #[derive(Clone, Debug)]
 pub(crate) struct PageError {
     status: StatusCode,

@@ -63,7 +63,7 @@ impl Arguments {
     }
 }
 
-/// Counts, and with `--apply` deletes.
+/// Prints what would be deleted, or with `--apply` deletes it.
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let (purged, missing) = run(arguments).await?;
     print(arguments, &purged, &missing)

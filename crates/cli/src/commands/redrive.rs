@@ -1,4 +1,4 @@
-//! `redeliver redrive`: from the DLQ back to the source queue, without losing anything on the way.
+//! `redeliver redrive`: sends dead letters back to the source queue.
 
 mod arguments;
 mod paused;
@@ -31,7 +31,7 @@ use redeliver_operator::terminal::stderr;
 use redeliver_operator::terminal::units::span;
 use report_text::Way;
 
-/// Plans, and with `--apply` does it.
+/// Prints the plan, or with `--apply` the report of its run.
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let (report, missing) = run(arguments).await?;
     print(arguments, &report, &missing)
@@ -66,7 +66,7 @@ async fn run(arguments: &Arguments) -> Result<(RedriveReport, Vec<String>), Fail
     let stop = interrupted("interrupted: finishing what is under way; Ctrl-C again does not wait")?;
     let bar =
         stderr::progress(ProgressBar::new_spinner(), "{spinner} {human_pos} sent back, {elapsed} {msg}");
-    // It turns by itself: a round may take a minute, and the pilot is watched for longer.
+    // A steady tick, since a round may take a minute, and watching the pilot longer.
     bar.enable_steady_tick(Duration::from_millis(100));
     let redrive = Redrive {
         dlq: &from,
@@ -111,8 +111,8 @@ async fn run(arguments: &Arguments) -> Result<(RedriveReport, Vec<String>), Fail
     Ok((report, missing))
 }
 
-/// Writes what would be sent back to a new file. A run that fails or is interrupted removes it; one that is killed leaves
-/// the first part.
+/// Writes the messages to a new file instead of sending them. A run that fails or is interrupted removes the file; one
+/// that is killed leaves its first part.
 async fn write(
     arguments: &Arguments,
     plan: &Plan,
@@ -164,7 +164,7 @@ async fn write(
 
 /// True if the source queue has a consumer. Without one, messages are sent only if the user agrees.
 async fn is_consumed(arguments: &Arguments, source_arn: &str) -> Result<bool, Failure> {
-    // A queue that is named may be read by anybody.
+    // A queue that is named with --to may have readers outside of the stack.
     let is_stack = arguments.to.is_none();
     let why = match Consumer::look(&arguments.from.queue.connection, source_arn, is_stack).await? {
         Consumer::There => return Ok(true),
@@ -195,7 +195,7 @@ fn plan_of(arguments: &Arguments) -> Result<Plan, Failure> {
     })
 }
 
-/// The id depends on what is sent, not on how fast or how much.
+/// The id of a redrive: depends on the messages and the queues, not on the rate or `--max`.
 fn id_of(arguments: &Arguments, from: &str, to: &str) -> String {
     let or_none = |text: &Option<String>| text.clone().unwrap_or_default();
     let selection = &arguments.selection;

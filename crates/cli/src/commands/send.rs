@@ -1,5 +1,6 @@
-//! `redeliver send`: producers' helper. Lines are read and checked ([`reader::Rules`]), cut into batches, sent, and
-//! recorded in a [`journal::Journal`] as they are confirmed, so that a second run goes on where the first one ended.
+//! `redeliver send`: sends a file of messages. Lines are read and checked ([`reader::Rules`]), packed into batches,
+//! sent, and recorded in a [`journal::Journal`] once they are confirmed, so that a second run continues where the first
+//! one ended.
 
 mod arguments;
 mod batches;
@@ -19,7 +20,7 @@ use summary::Summary;
 
 use redeliver_operator::Failure;
 
-/// Sends the file and prints what came of it.
+/// Sends the file and prints the outcome.
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     print(arguments, &run::run(arguments).await?)
 }

@@ -38,7 +38,7 @@ pub(crate) fn switches(at: &AtDeployment) -> Markup {
     }
 }
 
-/// Lists the readers of the queues. People read the DLQ; that is not listed.
+/// Lists the readers of the queues, except the final DLQ, which no function should read.
 fn read_by(dlq: &str, queues: &[QueueStatus]) -> Markup {
     html! {
         div class="scroll" tabindex="0" role="region" aria-label="What reads the queues" { table {

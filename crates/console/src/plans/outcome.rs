@@ -1,4 +1,4 @@
-//! The outcome of a run for people: its ending, its numbers and what to do next.
+//! The outcome of a run in words: its ending, its numbers and what to do next.
 
 use redeliver_dead_letters::purge::Purged;
 use redeliver_dead_letters::redrive::{Early, Ending, RedriveReport};

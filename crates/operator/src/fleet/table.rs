@@ -1,4 +1,4 @@
-//! The report for people: a table for each account and region, with the findings below.
+//! The report as text: a table for each account and region, with the findings below.
 
 use std::fmt::Write as _;
 

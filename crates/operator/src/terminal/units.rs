@@ -1,4 +1,4 @@
-//! Numbers and spans as people read and write them.
+//! Numbers, spans and tables: written for output, and parsed from arguments.
 
 use std::fmt::Display;
 use std::ops::{Bound, RangeBounds, RangeInclusive};

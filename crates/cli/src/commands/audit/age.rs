@@ -9,26 +9,26 @@ use serde::{Serialize, Serializer};
 
 const HOUR: i64 = 3600;
 const DAY: i64 = 24 * HOUR;
-/// Upper limits of the classes of age; the last class has none.
+/// The upper limits of the age classes; the last class has none.
 const LIMITS: [i64; 6] = [HOUR, 6 * HOUR, DAY, 3 * DAY, 7 * DAY, 14 * DAY];
 pub(super) const NAMES: [&str; 7] =
     ["under 1 h", "1 – 6 h", "6 – 24 h", "1 – 3 d", "3 – 7 d", "7 – 14 d", "14 d and more"];
 
-/// By SQS's own clock (`SentTimestamp`), by which it deletes messages at the end of the retention. A message that was
-/// moved here by a redrive keeps the clock of its first queue.
+/// The ages of messages since `SentTimestamp`, from which SQS also counts the retention. A redrive keeps it, so the age
+/// of a message that was moved here includes the time in its first queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Age {
-    /// When the oldest was sent.
+    /// `SentTimestamp` of the oldest message.
     #[serde(serialize_with = "if_any")]
     pub oldest: Option<Timestamp>,
-    /// When the newest was sent.
+    /// `SentTimestamp` of the newest message.
     #[serde(serialize_with = "if_any")]
     pub newest: Option<Timestamp>,
     /// The age of the oldest message.
     pub oldest_seconds: i64,
-    /// Under 1 hour, 6 hours, 1 day, 3 days, 7 days, 14 days, and older.
+    /// Messages under 1 hour, 6 hours, 1 day, 3 days, 7 days and 14 days old, and older ones.
     pub classes: [u64; 7],
-    /// When SQS deletes the oldest; nothing if the queue's retention is not known.
+    /// When SQS deletes the oldest message; `None` if the queue's retention is not known.
     #[serde(serialize_with = "if_any")]
     pub first_expires_at: Option<Timestamp>,
     /// Messages that SQS deletes within a day.

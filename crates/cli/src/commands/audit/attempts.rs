@@ -1,4 +1,4 @@
-//! Retries that were made, and those that the history does not have.
+//! Counts of retries, and attempts that are missing in the history.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use redeliver_dead_letters::DeadLetterRecord;
 use redeliver_operator::dead_letter::skipped_attempts;
 use serde::Serialize;
 
-/// Our own `retry_attempt` is never higher. Higher values of other writers count as this.
+/// The highest `retry_attempt` that redeliver writes. Higher values count as this one.
 const ATTEMPTS_MAX: u32 = 1000;
 const EXAMPLES_MAX: usize = 10;
 
@@ -15,7 +15,7 @@ const EXAMPLES_MAX: usize = 10;
 pub struct Attempts {
     #[serde(flatten)]
     pub known: BTreeMap<u32, u64>,
-    /// Dead letters that do not say.
+    /// Dead letters whose number of retries is not known.
     #[serde(skip_serializing_if = "is_zero")]
     pub unknown: u64,
 }
@@ -33,7 +33,7 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// Attempts that were counted, but of which `retry_history` has no failure.
+/// Attempts that `retry_attempt` counts and `retry_history` does not have.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SkippedAttempts {
     /// Dead letters with such attempts.

@@ -1,4 +1,4 @@
-//! The audit itself: each message of the queue through the filter, into the tally, the archive and the view.
+//! The audit itself: passes each message of the queue through the filter to the tally, the archive and the view.
 
 use std::io::{self, Write};
 
@@ -11,7 +11,7 @@ use redeliver_operator::sentences::picked_without_members;
 use super::report::{AuditReport, Tally};
 use super::view::View;
 
-/// All that an audit does with a message.
+/// Receives the messages of an audit.
 pub(super) struct Auditor<'a> {
     pub(super) pick: Pick,
     /// Maximum number of messages to read.
@@ -28,7 +28,7 @@ pub(super) struct Audited {
     pub(super) report: AuditReport,
     /// Sentences about ids and groups that were named and not found. Empty if the queue was not read to its end.
     pub(super) missing: Vec<String>,
-    /// The reader of the output closed it before its end.
+    /// True if the reader of the output closed it early, as `head` does.
     pub(super) output_closed: bool,
     pub(super) still_hidden: u64,
     pub(super) remark: Option<String>,
@@ -42,14 +42,14 @@ pub(super) enum Progress {
         seen: u64,
         approximate: u64,
     },
-    /// Only the report follows.
+    /// All messages are read; only the report follows.
     Over,
 }
 
 /// Reasons to stop reading before the end of the queue.
 enum End {
     Interrupted,
-    /// As many as were asked for.
+    /// `--max` messages were read.
     MaxReached,
     /// The reader of our output has closed it.
     OutputClosed,
@@ -57,7 +57,7 @@ enum End {
 }
 
 impl Auditor<'_> {
-    /// Reads the queue, to its end or until `stop`, and gives back what it has read, whatever happens.
+    /// Reads the queue to its end or until `stop`. Always makes the messages visible again, even after an error.
     pub(super) async fn audit<Q: Queue, C: Clock>(
         mut self,
         queue: &Q,

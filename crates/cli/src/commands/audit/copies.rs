@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use redeliver_dead_letters::DeadLetterRecord;
 use serde::Serialize;
 
-/// As many messages as can be in flight; more cannot be read from SQS at a time.
+/// The messages that SQS allows in flight: no audit of a queue can read more.
 const MESSAGES_MAX: usize = 120_000;
 const EXAMPLES_MAX: usize = 10;
 
@@ -13,17 +13,17 @@ const EXAMPLES_MAX: usize = 10;
 /// Copies may have spent different attempts, since each counts its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Duplicates {
-    /// Messages of which there is more than one.
+    /// Messages that have copies.
     pub messages: u64,
-    /// The messages beyond the first of each.
+    /// All copies, not counting the first of each message.
     pub extra: u64,
-    /// Ids of some of them.
+    /// The ids of some of the messages.
     pub examples: Vec<String>,
 }
 
 type Identity = (Box<str>, u32);
 
-/// Counts copies. A message without our metadata has no identity but SQS's own, by which none is read twice.
+/// Counts copies. A message without our metadata has only SQS's id, and no id is read twice.
 #[derive(Debug, Default)]
 pub(super) struct Copies {
     seen: HashMap<Identity, u64>,
@@ -35,7 +35,7 @@ impl Copies {
         let Some(metadata) = &record.metadata else {
             return;
         };
-        // A UUID is the same in capitals.
+        // UUIDs may be written in capitals.
         let id = metadata.message_id_text.to_ascii_lowercase();
         let identity = (id.into_boxed_str(), metadata.generation());
         if self.seen.len() >= MESSAGES_MAX && !self.seen.contains_key(&identity) {

@@ -1,4 +1,4 @@
-//! One line a message, for spreadsheets (RFC 4180), in which no cell is a formula.
+//! One line a message, for spreadsheets (RFC 4180). No cell can be read as a formula.
 
 use std::io::{self, Write};
 
@@ -27,7 +27,7 @@ const COLUMNS: [(&str, Cell); 13] = [
     ("receive_count", |record| record.message.receive_count.to_string()),
     ("body_bytes", |record| record.message.body.len().to_string()),
 ];
-/// A last column, if it is asked for.
+/// The last column, with `--reveal`.
 const BODY: (&str, Cell) = ("body", |record| record.message.body.clone());
 
 /// One line a message.

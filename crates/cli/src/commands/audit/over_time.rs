@@ -1,4 +1,4 @@
-//! When messages came: counts by error type in spans of time, whose width grows so that there are never too many.
+//! Counts of messages by time of arrival and error type. The spans get wider as needed, so their number is limited.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use redeliver_core::message::Timestamp;
 use redeliver_dead_letters::groups::millis;
 use serde::Serialize;
 
-/// Spans that people count in, in seconds; wider ones double.
+/// The widths of spans, in seconds. After the last one, each is twice as wide as the one before.
 const WIDTHS: [i64; 8] = [60, 300, 900, 3600, 3 * 3600, 6 * 3600, 86_400, 7 * 86_400];
 const SPANS_WHILE_READING: usize = 2048;
-/// Spans in the report, empty ones in between included.
+/// The limit on spans in the report, empty ones in between included.
 const SPANS_MAX: i64 = 48;
 
 type Counts = BTreeMap<String, u64>;
@@ -19,7 +19,7 @@ type Counts = BTreeMap<String, u64>;
 pub struct OverTime {
     /// The length of each span.
     pub span_seconds: i64,
-    /// The spans in order, from the first with a dead letter to the last, without those that have none.
+    /// The spans that have dead letters, in order.
     pub spans: Vec<Span>,
 }
 

@@ -18,7 +18,7 @@ use super::over_time::{OverTime, Times};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AuditReport {
-    /// Dead letters that were asked for: all that were seen, or those that the filter let through.
+    /// Dead letters that the options select.
     pub total: u64,
     /// The part of the queue that was read.
     pub coverage: Coverage,
@@ -32,11 +32,11 @@ pub struct AuditReport {
     pub age: Age,
     /// By time of arrival.
     pub over_time: OverTime,
-    /// The same message more than once.
+    /// Copies of the same message.
     pub duplicates: Duplicates,
-    /// Attempts without a known failure.
+    /// Attempts that are missing in the history.
     pub skipped_attempts: SkippedAttempts,
-    /// True if all of the queue was read.
+    /// True if the whole queue was read.
     pub complete: bool,
     /// True if the audit was interrupted.
     pub interrupted: bool,

@@ -1,4 +1,4 @@
-//! The report for people.
+//! The report as text.
 
 use std::io::{self, IsTerminal as _, Write};
 
@@ -19,7 +19,7 @@ const DETAILS_MAX: usize = 120;
 /// Rows of the attempts' histogram.
 const ATTEMPTS_MAX: usize = 20;
 
-/// The report for people, in colour if a terminal shows it.
+/// The report as text, in colour on a terminal.
 pub(super) struct Table {
     pub(super) colours: bool,
     pub(super) on_terminal: bool,

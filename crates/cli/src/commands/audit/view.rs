@@ -1,4 +1,4 @@
-//! The ways to print an audit: each message as it comes, or the report at the end.
+//! The output formats of an audit: each message as it is read, or the report at the end.
 
 use std::io::{self, Write};
 
@@ -7,14 +7,14 @@ use redeliver_operator::dead_letter::{Layout, Mask, lay_out};
 
 use super::report::AuditReport;
 
-/// One way to print an audit.
+/// An output format.
 pub(super) trait View {
-    /// Before the first message.
+    /// Called before the first message.
     fn begin(&mut self, _output: &mut dyn Write) -> io::Result<()> {
         Ok(())
     }
 
-    /// For each message that was asked for.
+    /// Called for each selected message.
     fn add(&mut self, _record: &DeadLetterRecord, _output: &mut dyn Write) -> io::Result<()> {
         Ok(())
     }
@@ -33,7 +33,7 @@ impl View for Json {
     }
 }
 
-/// One line a message: what filters see.
+/// One line a message: the document that filters get.
 pub(super) struct JsonLines;
 
 impl View for JsonLines {

@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
-/// The error if nobody can be asked.
+/// The error if there is no terminal to ask on.
 pub(super) fn refusal(why: &str) -> String {
     format!(
         "{why}: messages that are sent back wait there, at most for the queue's retention, and cannot be watched. Run \
@@ -10,7 +10,7 @@ pub(super) fn refusal(why: &str) -> String {
     )
 }
 
-/// Asks a person, if there is one.
+/// Asks the user, if there is a terminal.
 pub(super) fn is_wanted(why: &str) -> io::Result<bool> {
     if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
         return Ok(false);

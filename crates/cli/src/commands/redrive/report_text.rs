@@ -1,4 +1,4 @@
-//! The report of a redrive for people.
+//! The report of a redrive as text.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use redeliver_operator::terminal::units::{counted, grouped};
 
 use super::Arguments;
 
-/// From where to where messages go.
+/// The kinds of source and destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     QueueToQueue,
@@ -99,7 +99,7 @@ fn left_by_max(report: &RedriveReport, applied: bool, max: u64) -> Option<String
 pub(super) fn sentence(ending: Ending, way: Way, report: &RedriveReport) -> Option<String> {
     match ending {
         Ending::Done => None,
-        Ending::NotSeen if way != Way::QueueToQueue => None, // each such line was told
+        Ending::NotSeen if way != Way::QueueToQueue => None, // each such line was reported
         Ending::Interrupted if way == Way::FileToFile => Some("interrupted: nothing was written".to_owned()),
         Ending::NotSeen => {
             let hidden = "messages held by a killed run or an audit are visible again within two minutes";

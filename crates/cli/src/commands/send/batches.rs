@@ -1,4 +1,4 @@
-//! Batches as they leave: by count and bytes, and not faster than the rate.
+//! Packs lines into batches by count and bytes, and delays them to the rate.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::confirmed::Digest;
 use super::pace::Pace;
 use super::reader::Numbered;
 
-/// An incomplete batch waits so long for more lines: an input that is still being written should not be kept back.
+/// The time that an incomplete batch waits for more lines, for an input that is still being written.
 const LINGER: Duration = Duration::from_millis(100);
 
 /// The messages of one request.
@@ -31,7 +31,7 @@ impl Batch {
         self.messages.push(line.message);
     }
 
-    /// As many of the first messages as fit in one request.
+    /// Removes the first messages, as many as fit in one request.
     fn cut(&mut self) -> Self {
         let fitting = pack(&self.messages).first().map_or(0, |batch| batch.entries().len());
         Self {
@@ -41,7 +41,7 @@ impl Batch {
     }
 }
 
-/// The batches of all lines. At most one batch's count of lines is held back.
+/// The batches of all lines. Holds back at most ten lines.
 pub(super) fn batches(
     lines: impl FusedStream<Item = Numbered>,
     clock: &impl Clock,
@@ -52,8 +52,7 @@ pub(super) fn batches(
         if waiting.messages.is_empty() {
             waiting.push(lines.next().await?);
         }
-        // One clock for the whole batch, from its first line on: a slow trickle of lines does not hold the first one
-        // back.
+        // One timer for the whole batch, from its first line on: slowly arriving lines must not hold back the first.
         let mut enough = pin!(clock.sleep(LINGER).fuse());
         while waiting.messages.len() < pace.batch() {
             select_biased! {
@@ -64,7 +63,7 @@ pub(super) fn batches(
                 () = enough => break,
             }
         }
-        // By bytes fewer may fit than there are: the rest waits for the next batch.
+        // Not all of them may fit in 1 MiB: the rest waits for the next batch.
         let batch = waiting.cut();
         clock.sleep(pace.reserve(clock.now(), batch.lines.len())).await;
         Some((batch, (lines, waiting, pace)))

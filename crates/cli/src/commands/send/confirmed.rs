@@ -1,4 +1,4 @@
-//! Which lines of an input are confirmed: their numbers, as ranges, and one digest of them all.
+//! The confirmed lines of an input: their numbers, as ranges, and one digest of all of them.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead};

@@ -32,7 +32,7 @@ struct Batch {
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Replayed {
-    /// The queue's ARN; `None` in a journal that is empty.
+    /// The queue's ARN; `None` if the journal is empty.
     pub queue: Option<String>,
     /// The lines that were sent there.
     pub confirmed: Confirmed,
@@ -40,7 +40,7 @@ pub struct Replayed {
     pub bytes: u64,
 }
 
-/// Reads what a journal says.
+/// Reads a journal.
 pub(super) fn read(mut reader: impl BufRead) -> Result<Replayed, String> {
     let mut known = Replayed::default();
     for record in 1.. {
@@ -88,7 +88,7 @@ impl<W: Write> Journal<W> {
         Ok(journal)
     }
 
-    /// Goes on with one that ends after a whole record.
+    /// Continues a journal that ends after a whole record.
     pub fn resume(output: W) -> Self {
         Self { output }
     }

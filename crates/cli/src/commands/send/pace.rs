@@ -8,7 +8,7 @@ use redeliver_core::deliver::until;
 use redeliver_core::limits::BATCH_ENTRIES_MAX;
 use redeliver_core::message::Timestamp;
 
-/// When the next batch may leave. An unused rate is not saved for later.
+/// The time at which the next batch may be sent. An unused rate is not saved for later.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pace {
     rate: Option<NonZeroU32>,
@@ -21,7 +21,7 @@ impl Pace {
         Self { rate, free_at: None }
     }
 
-    /// Messages of a batch at most: those of one second.
+    /// The maximum size of a batch: ten messages, or those of one second if the rate is lower.
     pub(super) fn batch(&self) -> usize {
         let rate = self.rate.and_then(|rate| usize::try_from(rate.get()).ok());
         rate.map_or(BATCH_ENTRIES_MAX, |rate| rate.min(BATCH_ENTRIES_MAX))

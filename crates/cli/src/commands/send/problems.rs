@@ -1,4 +1,4 @@
-//! Collects the problems of lines, so that a problem that many lines have is printed once.
+//! Collects the problems of lines, so that a problem of many lines is printed once.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -7,7 +7,7 @@ use redeliver_operator::terminal::units::{counted, grouped};
 
 /// Problems that are remembered. Others are printed for each line.
 const PROBLEMS_MAX: usize = 1000;
-/// Lines that are named of each.
+/// The line numbers that are listed for each problem.
 const LINES_MAX: usize = 10;
 
 #[derive(Debug, Default)]
@@ -34,7 +34,7 @@ impl Problems {
         lines.count == 1
     }
 
-    /// Those of several lines, the most frequent first.
+    /// The problems of more than one line, the most frequent first.
     pub(super) fn repeated(&self) -> Vec<String> {
         let mut repeated: Vec<_> = self.0.iter().filter(|(_, lines)| lines.count > 1).collect();
         repeated.sort_by_key(|(_, lines)| std::cmp::Reverse(lines.count));

@@ -21,7 +21,7 @@ pub struct Numbered {
 #[derive(Debug)]
 pub enum Checked {
     Valid(Numbered),
-    /// Never sent, with its problems.
+    /// Has problems, and is never sent.
     Invalid {
         /// 1 for the first.
         number: usize,
@@ -29,7 +29,7 @@ pub enum Checked {
         findings: Vec<String>,
     },
     Confirmed,
-    /// The input cannot be read on; nothing follows.
+    /// The rest of the input cannot be read; nothing follows.
     Unreadable(String),
     /// All lines were read; nothing follows.
     End,
@@ -40,7 +40,7 @@ pub enum Checked {
 pub struct Step {
     /// Bytes of the input so far.
     pub bytes: u64,
-    /// The last step.
+    /// The result for the line, or the end.
     pub checked: Checked,
     /// Warnings about a line that is sent nevertheless, or about all lines.
     pub warnings: Vec<(Option<usize>, String)>,
@@ -84,7 +84,7 @@ impl Rules {
 
     fn check(&self, line: Line, seen: &mut SeenIds, warnings: &mut Vec<(Option<usize>, String)>) -> Checked {
         let number = line.number;
-        // Of the line as it is in the file: the next run compares that.
+        // The digest is that of the line in the file, which the next run compares.
         let digest = line.content.as_ref().map(|content| Digest::of(number, content)).unwrap_or_default();
         let read = self.form.read(line);
         // Lines that were sent before count, too: a corrected line may have the same id.

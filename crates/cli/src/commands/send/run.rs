@@ -1,4 +1,4 @@
-//! `redeliver send` at the edge: file, queue, journal, terminal, Ctrl-C.
+//! Runs `redeliver send`: opens the file, the queue and the journal, and handles the terminal and Ctrl-C.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ use super::sender::{Sender, Watcher, count};
 use super::summary::Summary;
 use super::{Arguments, journal};
 
-/// Lines that are read ahead: a megabyte each at most.
+/// Lines that are read ahead, of at most 1 MiB each.
 const READ_AHEAD: usize = 32;
 
 pub(super) async fn run(arguments: &Arguments) -> Result<Summary, Failure> {
@@ -84,7 +84,7 @@ pub(super) async fn run(arguments: &Arguments) -> Result<Summary, Failure> {
     Ok(summary)
 }
 
-/// Says what a journal is for, or takes it away if nothing was tried: it would only hold up a send to another queue.
+/// Explains the journal, or removes it if nothing was tried: it would only block a send to another queue.
 fn leave(journal: &Path, summary: &Summary) {
     if summary.has_tried_nothing() {
         // A journal that stays does no harm: it names its queue, and the error says what to do.
@@ -112,14 +112,14 @@ fn ahead(steps: impl Iterator<Item = Step> + Send + 'static) -> impl Stream<Item
     std::thread::spawn(move || {
         for step in steps {
             if sender.blocking_send(step).is_err() {
-                break; // nobody wants more
+                break; // the send has ended
             }
         }
     });
     stream::poll_fn(move |context| receiver.poll_recv(context))
 }
 
-/// Standard error: problems, each with its first line and at the end with all of them, and a bar if it is a terminal.
+/// Prints each problem with its first line, and with all its lines at the end; and a progress bar on a terminal.
 struct Terminal {
     bar: ProgressBar,
     input: PathBuf,
@@ -136,7 +136,7 @@ impl Terminal {
         Self { bar: stderr::progress(bar, template), input: named(input), problems: RefCell::default() }
     }
 
-    /// Says how many lines there were of each problem.
+    /// Prints the number of lines of each problem.
     fn end(&self) {
         self.bar.finish_and_clear();
         for sentence in self.problems.borrow().repeated() {

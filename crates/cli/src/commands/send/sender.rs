@@ -1,4 +1,4 @@
-//! The send itself: several batches on their way at once, each confirmed line journalled before it counts as sent.
+//! The send itself: several batches in flight, and a journal record for each confirmed line before it counts as sent.
 
 use std::cell::RefCell;
 use std::io::{self, Write};
@@ -18,7 +18,7 @@ use super::pace::Pace;
 use super::reader::{Checked, Numbered, Step};
 use super::summary::{Stopped, Summary};
 
-/// Batches on their way at the same time.
+/// The limit on batches in flight.
 const CONCURRENT_BATCHES: usize = 8;
 /// The time limit for one batch.
 const BATCH_TIMEOUT: Duration = Duration::from_secs(60);
@@ -47,7 +47,7 @@ pub struct Sender<'a, Q, C, T> {
 
 impl<Q: QueueSender, C: Clock, T: Watcher> Sender<'_, Q, C, T> {
     /// Sends all valid lines, until `stop` completes, SQS confirms nothing any more, or the journal cannot be written.
-    /// Batches that are on their way then are brought to their end.
+    /// Then waits for the batches in flight.
     pub async fn send(
         &self,
         steps: impl Stream<Item = Step>,
@@ -86,7 +86,7 @@ impl<Q: QueueSender, C: Clock, T: Watcher> Sender<'_, Q, C, T> {
         }
         let mut summary = summary.borrow().clone();
         summary.stopped = record.failure().or(summary.stopped);
-        // If its thread dies, the stream of lines ends, too. That must not look like the end of the input.
+        // If the reader's thread dies, the stream of lines ends, too. That must not look like the end of the input.
         if summary.stopped.is_none() && !*complete.borrow() {
             summary.stopped = Some(Stopped::Unreadable("its reader has died".to_owned()));
         }
@@ -98,7 +98,7 @@ impl<Q: QueueSender, C: Clock, T: Watcher> Sender<'_, Q, C, T> {
         (batch.lines, deliver(self.queue, self.clock, deadline, batch.messages).await)
     }
 
-    /// The lines that are confirmed, and SQS's last word on the others.
+    /// Returns the confirmed lines, and the last error of the others.
     fn settle(
         &self,
         lines: &[(usize, Digest)],
@@ -123,7 +123,7 @@ impl<Q: QueueSender, C: Clock, T: Watcher> Sender<'_, Q, C, T> {
     }
 }
 
-/// Counts a step through the input; a line that is to be sent goes on.
+/// Counts a step through the input, and returns its line if it is to be sent.
 pub(super) fn count(step: Step, summary: &mut Summary, watcher: &impl Watcher) -> Option<Numbered> {
     for (line, warning) in &step.warnings {
         watcher.warning(*line, warning);

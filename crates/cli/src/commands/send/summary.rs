@@ -27,10 +27,10 @@ pub struct Summary {
 pub enum Stopped {
     #[error("interrupted")]
     Interrupted,
-    /// SQS's last word.
+    /// SQS's last error.
     #[error("stopped because SQS no longer confirms anything: {0}")]
     Refused(String),
-    /// With the lines that are sent and not in it.
+    /// Names the lines that were sent and are not in the journal.
     #[error("stopped because the journal cannot be written: {0}")]
     Journal(String),
     #[error("stopped because the rest of the input cannot be read: {0}")]
@@ -43,7 +43,7 @@ impl Summary {
         self.sent + self.sent_before + self.unconfirmed == 0 && self.stopped.is_none()
     }
 
-    /// The first reason counts.
+    /// Records the reason to stop. The first one counts.
     pub(super) fn end(&mut self, why: Stopped) {
         self.stopped.get_or_insert(why);
     }

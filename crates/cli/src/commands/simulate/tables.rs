@@ -16,7 +16,7 @@ use redeliver_operator::terminal::units::{counted, float, grouped, span};
 pub(super) use section::Section;
 use section::{CERTAIN, after_the_return, by_policy, dollars, percent, rounded, row, side_by_side};
 
-/// The first attempts have a row each, and of the others only the last.
+/// This many first attempts have a row each; of the others only the last one.
 const ROWS_MAX: usize = 12;
 
 /// The share of messages that the text calls "almost all".

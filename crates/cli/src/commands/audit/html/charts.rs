@@ -10,7 +10,7 @@ use redeliver_operator::terminal::units::{float, grouped};
 use crate::commands::audit::over_time::OverTime;
 
 const HEIGHT: f64 = 180.0;
-/// A column's width, as a share of its place. With few columns it is limited to a share of the chart.
+/// A column's width as a share of its slot, and its maximum as a share of the chart.
 const COLUMN: f64 = 0.82;
 const COLUMN_MAX: f64 = 0.09;
 
@@ -25,7 +25,7 @@ pub(super) fn class_of(code: &str) -> &'static str {
 /// screen.
 pub(super) fn bars(name: &str, rows: &[(String, u64)]) -> Markup {
     let most = rows.iter().map(|(_, count)| *count).max().unwrap_or(0).max(1);
-    // One of very many is still to be seen.
+    // A bar of one message stays visible beside one of millions.
     let percent = |count| if count > 0 { (100.0 * float(count) / float(most)).max(0.5) } else { 0.0 };
     html! {
         table class="bars" aria-label=(name) {

@@ -1,4 +1,4 @@
-//! The messages of the page, group by group: as many as a page can bear.
+//! The messages of the page, group by group, up to the limits of a page.
 
 use std::collections::HashMap;
 
@@ -13,16 +13,16 @@ use redeliver_operator::terminal::units::{counted, grouped};
 use super::{GROUPS_MAX, badge};
 use crate::commands::audit::report::AuditReport;
 
-/// Messages that are shown, the last thousand of them only of groups that have few.
+/// The limit on messages. The last thousand are kept for groups of which few are shown yet.
 const MESSAGES_MAX: usize = 5000;
 const MESSAGES_OF_ANY_GROUP: usize = 4000;
 const FEW: usize = 20;
-/// Characters of all that is shown of messages.
+/// The limit on the markup of all messages.
 const BYTES_MAX: usize = 48 * 1024 * 1024;
 /// Characters of a group's heading.
 const HEADING_MAX: usize = 160;
 
-/// When it was sent, and its markup.
+/// The time at which the message was sent, and its markup.
 type Message = (Timestamp, Markup);
 
 /// Messages as markup, by the fingerprint of their group.
@@ -46,8 +46,8 @@ impl Messages {
         self.groups.entry(record.fingerprint.clone()).or_default().push((record.message.sent_at, markup));
     }
 
-    /// Newest first in each group; the groups as in the table. The first message is open, so that readers see what
-    /// there is.
+    /// The groups in the order of the table, with the newest messages first in each. The first message is open, to show
+    /// what the others contain.
     pub(super) fn section(mut self, report: &AuditReport) -> Markup {
         let with_a_row = report.groups.iter().filter(|group| group.fingerprint != OTHER).take(GROUPS_MAX);
         let mut groups: Vec<_> = with_a_row

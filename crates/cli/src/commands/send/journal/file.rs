@@ -11,7 +11,8 @@ use redeliver_operator::message_file::Form;
 
 use super::{Confirmed, Journal, read};
 
-/// Opens the journal of an input for a send to `queue`, or begins one unless `must_exist`; which lines are confirmed.
+/// Opens the journal of an input for a send to `queue`, or begins one unless `must_exist`. Also returns the lines that
+/// are confirmed.
 ///
 /// Refuses a file that belongs to another queue or input, is not a journal, is in use, or cannot be written.
 pub(in crate::commands::send) fn open(
@@ -65,8 +66,8 @@ pub(in crate::commands::send) fn open(
             .into());
         }
     }
-    // A crash may have left half of the last record. A record written behind that would be one line with it, which no
-    // run could read; so the half is cut off. Its batch is sent once more: delivery is at least once.
+    // A crash may have cut off the last record. The rest of it is removed: the next record would become part of its
+    // line, which no run could read. Its batch is sent once more, since delivery is at least once.
     let at_end = file.set_len(known.bytes).and_then(|()| file.seek(SeekFrom::End(0)));
     at_end.and_then(|_| keep_private(&file)).map_err(unusable)?;
     let journal = match known.queue {

@@ -11,7 +11,7 @@ pub(super) const CERTAIN: f64 = 1e-9;
 
 pub(in crate::commands::simulate) struct Section {
     pub(in crate::commands::simulate) title: String,
-    /// The first one has the names of the rows.
+    /// The headings. The first column has the names of the rows.
     pub(in crate::commands::simulate) columns: Vec<String>,
     pub(in crate::commands::simulate) rows: Vec<Vec<String>>,
     /// Explains the columns.
@@ -56,7 +56,7 @@ pub(super) fn row(name: &str, forecast: &Forecast, value: impl Fn(&PolicyForecas
     once(name.to_owned()).chain(forecast.policies.iter().map(value)).collect()
 }
 
-/// With one decimal digit; 0 and 100 only for chances that are 0 and 1.
+/// A chance in percent with one decimal digit. 0 % and 100 % appear only for chances that are exactly 0 and 1.
 pub(super) fn percent(share: f64) -> String {
     match share * 100.0 {
         _ if share <= CERTAIN => "0 %".to_owned(),
