@@ -1,4 +1,4 @@
-//! The async-retry handler: parse → decide → invoke again, wait on the queue, or give up → report.
+//! The async-retry handler: open → parse → decide → invoke again, wait on the queue, or give up → confirm.
 
 mod invocations;
 mod on_aws;

@@ -1,4 +1,4 @@
-//! Sends failed messages again: decide → re-send with a delay, hop, or give up → report. Used by the
+//! Sends failed messages again: decide → re-send with a delay, hop, or give up → confirm. Used by the
 //! failed-message-processor, and with the strategy `direct-resend` by the message-processor itself.
 
 mod delayed_count;

@@ -1,4 +1,4 @@
-//! The failed-message-processor: open → decide → re-send with a delay, hop, or give up → report.
+//! The failed-message-processor: open → accept → decide → re-send with a delay, hop, or give up → confirm.
 
 mod on_aws;
 

@@ -1,4 +1,4 @@
-//! The final-dlq-annotator: explain → send to the final DLQ → report.
+//! The final-dlq-annotator: open → explain → send to the final DLQ → confirm.
 
 mod on_aws;
 

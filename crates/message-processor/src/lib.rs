@@ -52,7 +52,7 @@ pub use redeliver_core::strategy::OnFailure;
 /// Time at the end of an invocation that is reserved for the sends and the answer.
 const SEND_RESERVE: Duration = Duration::from_secs(5);
 
-/// The message-processor: parse → call the target → keep the failed messages, by the strategy → report.
+/// The message-processor: open → accept → call the target → send failed messages on, by the strategy → confirm.
 #[derive(Debug)]
 pub struct MessageProcessor<H, Q, C, O> {
     /// The target.
