@@ -63,11 +63,11 @@ struct Line {
 }
 
 impl FileQueue {
-    /// Reads a file once, to know its lines; `name` is for people. Lines without anything on them do not count, and a
-    /// message whose id was on a line before counts once.
+    /// Reads a file once, to find its lines; `name` is shown to users. Empty lines do not count, and several lines with
+    /// the same message count once.
     ///
     /// # Errors
-    /// If the file cannot be read, or not from a place in its middle.
+    /// If the file cannot be read, or has no random access.
     pub fn open(mut file: File, name: &str, arn: &str, opened_at: Timestamp) -> io::Result<Self> {
         file.seek(SeekFrom::Start(0))?;
         let mut queue = Self {
@@ -130,7 +130,7 @@ impl FileQueue {
         }
     }
 
-    /// For people.
+    /// The name that is shown to users.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name

@@ -29,9 +29,9 @@ pub struct KnownCauses {
 struct Cause {
     fingerprint: String,
     error_type: String,
-    /// When its first message that was seen was sent to the queue; RFC 3339.
+    /// The time at which its first known message was sent to the queue; RFC 3339.
     first: String,
-    /// The last look that saw it; RFC 3339.
+    /// The time of the last reading that found it; RFC 3339.
     seen_at: String,
 }
 

@@ -1,9 +1,9 @@
 //! Dead letters: read without consuming them, grouped, and sent back, archived or deleted.
 //!
-//! A [`Reader`] goes through a DLQ, or through a file of dead letters ([`FileQueue`]), and hides what it has seen; each
-//! message becomes a [`DeadLetterRecord`], which a [`Pick`] picks or not. From there: into [`groups`], into an
-//! [`Archive`], back to the source queue by a [`redrive`], or away by a [`purge`]. Nothing here knows of a terminal: the
-//! caller gets values and finds the words.
+//! A [`Reader`] reads a DLQ, or a file of dead letters ([`FileQueue`]), and hides the messages that it has read. Each
+//! message becomes a [`DeadLetterRecord`], which a [`Pick`] selects or not. Selected ones are counted in [`groups`],
+//! written to an [`Archive`], sent back by a [`redrive`] or deleted by a [`purge`]. Nothing here prints: callers get
+//! values.
 
 #[cfg(not(unix))]
 compile_error!(

@@ -1,4 +1,4 @@
-//! A dead letter, as people and filters see it.
+//! A dead letter, as reports and filters show it.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

@@ -1,4 +1,4 @@
-//! Counts as numbers to calculate with.
+//! Counts as floats, for arithmetic.
 
 #[expect(clippy::cast_precision_loss, reason = "what is counted here is far below 2^52")]
 pub(crate) fn float(count: u64) -> f64 {

@@ -1,4 +1,4 @@
-//! Locks that outlive a panic: what is counted behind them is whole after each statement.
+//! Locks a mutex even if an owner panicked: the values here are consistent after each statement.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 
 use super::text_of;
 
-/// Members that a filter compares, and the messages that it has picked although they have not all of them.
+/// Members that a filter compares, and messages that it picks although they lack some of these members.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MissingMembers {
     /// The number of messages.
     pub messages: u64,
-    /// The members as they are written in the filter, for people; at least one.
+    /// The members as the filter writes them; at least one.
     pub members: Vec<String>,
     /// For each comparison, the text that leaves such messages out; at least one.
     pub instead: Vec<String>,
@@ -23,9 +23,9 @@ pub struct MissingMembers {
 /// Comparisons to check in the messages that a filter picks.
 #[derive(Debug)]
 pub(super) struct Watch {
-    /// It has counted no message yet.
+    /// The comparisons, with a count of 0.
     pub(super) absent: MissingMembers,
-    /// The filter that is true of a message which has not all of it.
+    /// A filter that is true for a message that lacks one of the members.
     pub(super) is_absent: String,
 }
 
@@ -38,11 +38,11 @@ struct Comparison {
 
 #[derive(Clone, Debug)]
 struct Member {
-    /// For people.
+    /// The name that is shown to users.
     name: String,
     /// As its author wrote it, with each `?`.
     own_path: String,
-    /// For jq, whatever the names are.
+    /// The path that jq evaluates; any name is possible.
     path: String,
 }
 

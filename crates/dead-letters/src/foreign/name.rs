@@ -1,4 +1,4 @@
-//! Names for people.
+//! Short names of resources.
 
 /// The resource's own part of an ARN, `arn:PARTITION:SERVICE:REGION:ACCOUNT:RESOURCE`; any other text as it is.
 pub(super) fn resource(arn: &str) -> &str {
