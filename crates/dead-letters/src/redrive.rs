@@ -1,7 +1,7 @@
 //! From the DLQ back to the source queue, without losing anything on the way.
 //!
 //! A [`Redrive`] looks at each dead letter and its [`Plan`] decides; what it did is in the [`Journal`], what came of it
-//! is counted in the [`Report`], and how it ended is an [`Ending`].
+//! is counted in the [`RedriveReport`], and how it ended is an [`Ending`].
 
 mod apply;
 mod ending;

@@ -1,6 +1,6 @@
 //! Every dead-letter queue of an account, with findings.
 //!
-//! Three steps: [`gather`] asks AWS, [`judge`] says what the answers mean, without effects, and [`table`] and [`html`]
+//! Three steps: `gather` asks AWS, `judge` says what the answers mean, without effects, and [`table`] and [`html`]
 //! print that.
 
 mod facts;

@@ -27,7 +27,7 @@ pub enum Architecture {
 pub struct Invocations {
     /// Invocations of the message-processor, of [`CALL_SECONDS`] each.
     pub calling: f64,
-    /// Invocations of the other functions, of [`DECISION_SECONDS`] each.
+    /// Invocations of the other functions, of `DECISION_SECONDS` each.
     pub deciding: f64,
 }
 

@@ -14,7 +14,7 @@ use crate::message::metadata::{
 use crate::message::reserved::REDELIVER;
 
 /// The metadata of a message, in its body or in its `Redeliver`. For a valid message, the same as
-/// [`MessageSchema::read_either`](super::MessageSchema::read_either) reads.
+/// [`MessageSchema::read_either`](crate::message::schema::MessageSchema::read_either) reads.
 #[must_use]
 pub fn readable_metadata(body: &str, attributes: &Attributes) -> Option<Metadata> {
     let body = match attributes.get(REDELIVER).filter(|_| !looks_like_envelope(body)) {
