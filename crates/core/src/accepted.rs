@@ -7,7 +7,6 @@ use crate::deliver::Outgoing;
 use crate::failure::reason::GiveUp;
 use crate::failure::{Delivery, Failure, HandOff, Stage, in_its_generation};
 use crate::handler::{Form, Message};
-use crate::limits::DelaySeconds;
 use crate::message::envelope::with_metadata;
 use crate::message::metadata::{Metadata, RetryMetadata};
 use crate::message::plain::Plain;
@@ -200,12 +199,5 @@ impl FailedMessage {
     /// The unchanged message for the intermediate DLQ, delayed for as long as `DelaySeconds` allows.
     pub(crate) fn hop(self, due_at: Timestamp) -> Outgoing {
         self.accepted.into_arrival().hop(self.hand_off, due_at)
-    }
-}
-
-impl Arrival {
-    /// The unchanged message for the intermediate DLQ, delayed for as long as `DelaySeconds` allows.
-    pub fn hop(self, hand_off: HandOff, due_at: Timestamp) -> Outgoing {
-        self.hopping(&crate::failure::Hop { hand_off, due_at }).pass_on(DelaySeconds::MAX, None)
     }
 }

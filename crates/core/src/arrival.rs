@@ -142,6 +142,11 @@ impl Arrival {
         Self { record: ReceivedMessage { attributes, trace_header, ..self.record }, ..self }
     }
 
+    /// The unchanged message for the intermediate DLQ, delayed for as long as `DelaySeconds` allows.
+    pub fn hop(self, hand_off: HandOff, due_at: Timestamp) -> Outgoing {
+        self.hopping(&Hop { hand_off, due_at }).pass_on(DelaySeconds::MAX, None)
+    }
+
     /// The message for another queue, or again for its own. The record is done once the send is confirmed; `confirmed`
     /// is reported then.
     pub fn pass_on(self, delay: DelaySeconds, confirmed: impl Into<Option<Event>>) -> Outgoing {
