@@ -136,7 +136,7 @@ function sendFailures({ function: target, resource }: UserFunction, retryQueue: 
 }
 
 function retriedFunctionAlarms({ function: target }: UserFunction): Alarm[] {
-  const name = target.node.path.slice(Stack.of(target).node.path.length + 1).replaceAll('/', '-');
+  const name = target.node.path.slice(Stack.of(target).node.path.length + 1).replace(/\//g, '-');
   return [
     loopStopped(name, target),
     {
