@@ -1,6 +1,6 @@
 //! The expected consequences of a failed message, by the documentation.
 
-use chrono::{DateTime, Datelike as _, TimeDelta, Utc};
+use chrono::{DateTime, Datelike as _, SubsecRound as _, TimeDelta, Utc};
 
 use super::body::{Body, Retries};
 use super::copies::Failure;
@@ -287,10 +287,10 @@ impl Ledger {
         if case.spends != Budget::Hold {
             return None;
         }
-        // Never later than the sending process's clock.
+        // Never later than the sending process's clock. Times are written in microseconds.
+        let failed_at = case.failed_at.trunc_subsecs(6);
         let is_then = |written: &DateTime<Utc>| {
-            *written <= case.failed_at
-                && (*written == case.failed_at || (*written - send.at).abs() <= self.tolerance())
+            *written <= failed_at && (*written == failed_at || (*written - send.at).abs() <= self.tolerance())
         };
         let is_believed = |since: &DateTime<Utc>| case.before.held_seconds > 0 && *since <= case.sent_at;
         case.before

@@ -162,7 +162,7 @@ async fn an_existing_source_queue_is_given_what_it_needs_and_nobodys_redrive_pol
     redrive_to(&policy).await;
     let refused = cloud.deploy(&context).await.unwrap_err().to_string();
     let sentence = format!(
-        "has a redrive policy already, to {theirs}: if that may end, run aws sqs set-queue-attributes --queue-url "
+        "already has a redrive policy, to {theirs}: if it is no longer needed, run aws sqs set-queue-attributes --queue-url "
     );
     assert!(refused.contains(&sentence), "{refused}");
     assert_eq!(attribute("RedrivePolicy").await, policy);
