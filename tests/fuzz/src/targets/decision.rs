@@ -61,7 +61,9 @@ fn step(policy: &Policy, hand_off: &HandOff, due_at: Option<Timestamp>, body: &s
     let now = moment();
     let waiting = 1000 * body.len() as u64;
     let window = policy.max_redelivery_per_second.map(|rate| Window::of(waiting, rate));
-    for attributes_bytes in [MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX - body.len()] {
+    // A mebibyte takes its time: one body in sixteen.
+    let sizes = [MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX - body.len()];
+    for attributes_bytes in sizes.into_iter().filter(|_| body.len().is_multiple_of(16)) {
         // The name and the type take seven bytes.
         let attribute = Attribute::string("x".repeat(attributes_bytes - 7));
         let full = failed(body, [("a".to_owned(), attribute)].into(), hand_off, due_at)?;
