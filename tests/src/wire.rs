@@ -44,7 +44,7 @@ struct TapState {
     faulty_sends: Mutex<Option<usize>>,
 }
 
-/// What a send meets, in turn, after [`Tap::fail_sends_in_turn`].
+/// The fates of sends, in turn, after [`Tap::fail_sends_in_turn`].
 #[derive(Clone, Copy)]
 enum Fault {
     None,

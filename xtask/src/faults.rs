@@ -124,7 +124,7 @@ fn survey(bugs: &[Bug]) -> Result<(), Failure> {
     Err(Failure(format!("not caught within {SEEDS_MAX} seeds: {}", missed.join(", "))))
 }
 
-/// How a bug was caught.
+/// The seed that caught a bug, and the rule that it broke.
 struct Caught {
     seed: u64,
     rule: String,

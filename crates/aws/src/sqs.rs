@@ -4,7 +4,7 @@ mod convert;
 mod service;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aws_config::SdkConfig;
@@ -16,6 +16,7 @@ use aws_sdk_sqs::types::{
     MessageSystemAttributeName, QueueAttributeName,
 };
 use redeliver_core::limits::VisibilitySeconds;
+use redeliver_core::lock;
 use redeliver_core::message::ReceivedMessage;
 use redeliver_core::message::packing::Batch;
 use redeliver_core::ports::{
@@ -154,14 +155,14 @@ impl Queue for SqsQueue {
             let unreadable = convert::unreadable(&message);
             match convert::received(message, &self.arn) {
                 Ok(message) => received.push(message),
-                Err(_) => self.unreadable.lock().unwrap_or_else(PoisonError::into_inner).push(unreadable),
+                Err(_) => lock(&self.unreadable).push(unreadable),
             }
         }
         Ok(received)
     }
 
     fn take_unreadable(&self) -> Vec<Unreadable> {
-        std::mem::take(&mut self.unreadable.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut lock(&self.unreadable))
     }
 
     async fn delete_batch(&self, handles: &[String]) -> Vec<EntryOutcome<()>> {

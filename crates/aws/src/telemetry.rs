@@ -9,9 +9,10 @@ mod panics;
 pub use panics::without_text as panics_without_text;
 
 use std::io::Write;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use redeliver_core::events::Event;
+use redeliver_core::lock;
 use redeliver_core::ports::{Clock, Observer};
 use tracing_subscriber::filter::LevelFilter;
 
@@ -49,7 +50,7 @@ impl<C: Clock, W: Write + Send> JsonLines<C, W> {
     }
 
     fn totals(&self) -> MutexGuard<'_, BatchTotals> {
-        self.totals.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.totals)
     }
 
     fn write(&self, fill: impl FnOnce(&mut LogLines<'_>)) {
@@ -58,7 +59,7 @@ impl<C: Clock, W: Write + Send> JsonLines<C, W> {
         if lines.text.is_empty() {
             return;
         }
-        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut writer = lock(&self.writer);
         // An unwritable log must not fail the message.
         let _ = writer.write_all(&lines.text).and_then(|()| writer.flush());
     }

@@ -3,8 +3,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use redeliver_core::lock;
 use redeliver_operator::Failure;
-use redeliver_operator::lock::lock;
 
 /// The last result of a task, and whether the task is running.
 #[derive(Debug)]

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 use redeliver_aws::SystemClock;
+use redeliver_core::lock;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Clock as _, QueueDepth as _};
 use redeliver_operator::Failure;
-use redeliver_operator::lock::lock;
 use redeliver_operator::queues::{Connection, Counts, OpenQueue, Queues};
 use redeliver_operator::status::{Flow, Metrics, Status, look_at};
 

@@ -105,11 +105,11 @@ pub struct HandlerError {
     pub error_type: ErrorType,
     /// For humans: recorded, truncated, in queue attributes and history; never logged.
     pub details: String,
-    /// How to proceed.
+    /// The way on for the message.
     pub kind: FailureKind,
 }
 
-/// How to proceed with a failed message.
+/// The way on for a failed message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
     /// Retry by the policy's backoff.

@@ -29,6 +29,7 @@ pub mod function_arn;
 pub mod handler;
 pub mod json;
 pub mod limits;
+mod lock;
 pub mod message;
 pub mod policy;
 pub mod ports;
@@ -37,6 +38,7 @@ pub mod strategy;
 pub mod truncate;
 mod yield_now;
 
+pub use lock::lock;
 pub use yield_now::yield_now;
 
 #[cfg(test)]

@@ -8,9 +8,10 @@ mod tests;
 use std::collections::{BTreeSet, HashSet};
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use redeliver_core::limits::VisibilitySeconds;
+use redeliver_core::lock;
 use redeliver_core::message::packing::Batch;
 use redeliver_core::message::{ReceivedMessage, Timestamp};
 use redeliver_core::ports::{
@@ -162,7 +163,7 @@ impl FileQueue {
 
     fn state(&self) -> MutexGuard<'_, State> {
         // Nothing is half changed if a thread ends while it has it.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

@@ -1,7 +1,8 @@
 //! The changes of messages inside the service, for an audit from outside.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use redeliver_core::lock;
 use redeliver_core::message::{Content, Timestamp};
 
 /// One change of one message.
@@ -56,6 +57,6 @@ impl ChangeLog {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Vec<Change>>> {
-        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.changes)
     }
 }

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use chrono::TimeDelta;
+use redeliver_core::lock;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Clock;
 
@@ -91,7 +92,7 @@ impl VirtualClock {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         // No foreign code runs under the lock, so a panic leaves the state intact.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

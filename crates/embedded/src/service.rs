@@ -1,9 +1,10 @@
 //! The service: its time, its faults, and what can be observed from outside.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use redeliver_core::lock;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Clock as _;
 
@@ -70,7 +71,7 @@ impl EmbeddedSqs {
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         // No foreign code runs under the lock, so a panic leaves the state intact.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Runs `request` on the state, then wakes the long polls that it concerns, after the lock is released.

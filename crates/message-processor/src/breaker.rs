@@ -1,6 +1,6 @@
 //! The circuit breaker of this environment: permits each call, and records its outcome.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use redeliver_core::accepted::Accepted;
@@ -11,6 +11,7 @@ use redeliver_core::decide::may_be_held;
 use redeliver_core::deliver::until;
 use redeliver_core::events::Event;
 use redeliver_core::handler::HandlerError;
+use redeliver_core::lock;
 use redeliver_core::message::Timestamp;
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::{Clock, Observer};
@@ -34,7 +35,7 @@ impl SharedBreaker {
     }
 
     fn lock(&self) -> Option<MutexGuard<'_, Breaker>> {
-        self.0.as_ref().map(|breaker| breaker.lock().unwrap_or_else(PoisonError::into_inner))
+        self.0.as_ref().map(|breaker| lock(breaker))
     }
 
     /// Start of the outage, if the target is down.

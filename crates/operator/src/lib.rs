@@ -10,7 +10,6 @@ pub mod dead_letter_source;
 pub mod files;
 pub mod fleet;
 pub mod http_server;
-pub mod lock;
 pub mod markup;
 pub mod message_file;
 pub mod pause;

@@ -7,8 +7,8 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use redeliver_core::handler::{HandlerError, Message};
 
-use crate::sync::lock;
 use crate::tracker::hash_of;
+use redeliver_core::lock;
 
 /// A target that fails at random. An answer depends on the seed, the message, its generation, its attempt, and how many
 /// times that attempt has failed: a probe of the circuit breaker spends no attempt, so it needs a draw of its own.

@@ -17,9 +17,9 @@ use redeliver_core::ports::{Clock, Function, Queue, Receive};
 
 use crate::error::LoopError;
 use crate::event_source_mapping::{invoke, receive};
-use crate::sync::lock;
 use crate::topology::{INVOCATION_TIMEOUT, Topology};
 use crate::tracker::Tracker;
+use redeliver_core::lock;
 
 /// The pause after a failed receive.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use redeliver_core::events::Event;
 use redeliver_core::ports::Observer;
 
-use crate::sync::lock;
+use redeliver_core::lock;
 
 #[derive(Debug, Default)]
 pub struct EventCounter(Mutex<EventCounts>);

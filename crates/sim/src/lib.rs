@@ -19,7 +19,6 @@ mod error;
 mod event_counter;
 mod lambda;
 mod number;
-mod sync;
 mod topology;
 mod tracker;
 

@@ -1,10 +1,11 @@
 //! Embedded queues that differ from SQS's usual behaviour in one point.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use redeliver_core::limits::VisibilitySeconds;
+use redeliver_core::lock;
 use redeliver_core::message::ReceivedMessage;
 use redeliver_core::message::packing::Batch;
 use redeliver_core::ports::{
@@ -149,11 +150,11 @@ impl Alteration for Garbled {
             sqs_message_id: message.sqs_message_id,
             receipt_handle: message.receipt_handle,
         });
-        self.unreadable.lock().unwrap_or_else(PoisonError::into_inner).extend(garbled);
+        lock(&self.unreadable).extend(garbled);
         Ok(readable)
     }
 
     fn take_unreadable(&self) -> Vec<Unreadable> {
-        std::mem::take(&mut self.unreadable.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut lock(&self.unreadable))
     }
 }

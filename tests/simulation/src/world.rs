@@ -94,8 +94,8 @@ impl World {
         self.over.store(true, Ordering::Relaxed);
     }
 
-    /// True if faults and an operator's work should end: their time is over, or the run has had so many changes that it
-    /// would not end.
+    /// True if faults and the operator's work should end: their time is over, or the queues have changed so often that
+    /// the run would not end.
     pub fn is_tired(&self) -> bool {
         self.is_healed() || self.ledger().changes() > CHANGES_IN_FAULTS
     }

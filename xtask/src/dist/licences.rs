@@ -8,7 +8,7 @@ use super::components::Component;
 use super::{failed, read};
 use crate::tools::{Failure, output, root, variable};
 
-/// How the names of such files begin.
+/// The beginnings of such files' names.
 const NAMES: [&str; 5] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE"];
 
 /// One text: each component, its licence, and what it ships itself. One that ships no text gets its licence's own.

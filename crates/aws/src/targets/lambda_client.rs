@@ -1,7 +1,7 @@
 //! The client of Lambda's API for targets and asynchronous invocations, which makes one request per call.
 
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use aws_config::SdkConfig;
@@ -12,6 +12,7 @@ use aws_sdk_lambda::config::interceptors::BeforeDeserializationInterceptorContex
 use aws_sdk_lambda::config::{Builder, ConfigBag, Intercept, Region, RuntimeComponents};
 use aws_sdk_lambda::error::BoxError;
 use aws_sdk_lambda::primitives::{ByteStream, SdkBody};
+use redeliver_core::lock;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Clock;
 
@@ -49,7 +50,7 @@ impl<C: Clock + Clone + fmt::Debug + 'static> LambdaClient<C> {
     /// clock that may stop in a freeze, and a request on a dead connection would spend an attempt.
     pub(super) fn get(&self) -> Client {
         let now = self.clock.now();
-        let mut client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut client = lock(&self.client);
         if (now - client.1).to_std().map_or(true, |idle| idle > IDLE_TIMEOUT) {
             // The connections belong to the HTTP client.
             let config = client.0.config().to_builder().http_client(http_client()).build();

@@ -8,9 +8,10 @@ mod runtime_api;
 
 use std::num::NonZeroUsize;
 use std::str::FromStr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use redeliver_core::handler::{Handler, HandlerError, Invocation, Message};
+use redeliver_core::lock;
 use redeliver_core::message::Timestamp;
 use redeliver_core::yield_now;
 use serde_json::value::RawValue;
@@ -233,10 +234,6 @@ impl Guest for OwnFunction {
     async fn restored(&self) {
         self.runtime.restored().await;
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -7,10 +7,10 @@ use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 use std::sync::Mutex;
 
+use redeliver_core::lock;
 use redeliver_core::message::ReceivedMessage;
 use redeliver_dead_letters::ArchivedMessage;
 use redeliver_dead_letters::files::keep_private;
-use redeliver_operator::lock::lock;
 
 /// Maximum bytes of one snapshot. Reading stops there, and the page says so.
 pub(crate) const BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use redeliver_aws::Stop;
+use redeliver_core::lock;
 use redeliver_core::message::schema::MessageSchema;
 use redeliver_dead_letters::files::is_ones_own;
 use redeliver_dead_letters::redrive::Progress;
 use redeliver_operator::Failure;
-use redeliver_operator::lock::lock;
 use redeliver_operator::queues::DeadLetterQueue;
 use redeliver_operator::terminal::units::span;
 

@@ -1,11 +1,12 @@
 //! The number of delayed messages on the source queue, by which re-sends are paced.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use crate::decide::pacing::Window;
 use crate::deliver::until;
 use crate::events::Event;
+use crate::lock;
 use crate::message::Timestamp;
 use crate::policy::RedeliveryRate;
 use crate::ports::{Clock, Observer, QueueDepth};
@@ -65,7 +66,7 @@ impl DelayedCount {
     }
 
     fn last(&self) -> MutexGuard<'_, Option<Counted>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

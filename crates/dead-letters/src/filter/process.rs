@@ -4,11 +4,12 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use redeliver_core::lock;
 use rustix::process::Signal;
 use serde::de::DeserializeOwned;
 
@@ -31,7 +32,7 @@ static STARTING: Mutex<()> = Mutex::new(());
 
 /// Runs a function while no process is being started: a new process could keep a lock of a file that is closed.
 pub(crate) fn while_none_starts<T>(act: impl FnOnce() -> T) -> T {
-    let _guard = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _guard = lock(&STARTING);
     act()
 }
 

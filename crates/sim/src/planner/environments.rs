@@ -11,7 +11,7 @@ use redeliver_core::ports::{Clock, Function};
 use redeliver_embedded::VirtualClock;
 
 use super::invocation_counter::Counter;
-use crate::sync::lock;
+use redeliver_core::lock;
 
 /// An assumption: AWS does not say how long it keeps an idle environment. Measurements range from 5 to 15 minutes.
 const IDLE_MAX: Duration = Duration::from_secs(5 * 60);

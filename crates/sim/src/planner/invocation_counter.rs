@@ -8,7 +8,7 @@ use redeliver_core::failure::FAILURE;
 use redeliver_core::message::{Attribute, Confirmed, ReceivedMessage, Timestamp};
 use redeliver_core::ports::Function;
 
-use crate::sync::lock;
+use redeliver_core::lock;
 
 /// A counter that several functions may share.
 #[derive(Debug, Default)]

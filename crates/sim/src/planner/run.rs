@@ -28,10 +28,10 @@ use crate::engine::{Engine, Functions};
 use crate::error::LoopError;
 use crate::functions::{failed_message_processor, final_dlq_annotator, message_processor};
 use crate::number::float;
-use crate::sync::lock;
 use crate::topology::Topology;
 use crate::tracker::Tracker;
 use crate::virtual_time::{self, COUNTS_LAG};
+use redeliver_core::lock;
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Measurements {

@@ -12,8 +12,8 @@ use super::load::{FailureCause, Load};
 use super::scenario::{Scenario, TargetFault};
 use crate::built_in_target::BuiltInTarget;
 use crate::cost::CALL_SECONDS;
-use crate::sync::lock;
 use crate::tracker::Tracker;
+use redeliver_core::lock;
 
 /// Decides about a call at its start, and answers at its end.
 #[derive(Clone, Copy)]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use aws_config::SdkConfig;
@@ -11,6 +11,7 @@ use aws_sdk_secretsmanager::error::ProvideErrorMetadata as _;
 use futures_util::future::{Either, select};
 use redeliver_core::deliver::until;
 use redeliver_core::events::Event;
+use redeliver_core::lock;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Clock, Observer};
 use tokio::sync::OwnedMutexGuard;
@@ -134,7 +135,7 @@ impl<C> SecretHeaders<C> {
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.known)
     }
 }
 

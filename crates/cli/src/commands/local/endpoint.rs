@@ -16,8 +16,8 @@ use uuid::Uuid;
 use super::report::RunReport;
 use super::run::{self, Backend};
 use super::setup::Setup;
+use redeliver_core::lock;
 use redeliver_operator::Failure;
-use redeliver_operator::lock::lock;
 use redeliver_operator::queues::{emulator_credentials, is_on_this_machine};
 use redeliver_operator::terminal::signals::interrupted;
 

@@ -9,8 +9,8 @@ use redeliver_core::yield_now;
 use redeliver_sim::Tracker;
 
 use super::input::{Chunk, Chunks, RefusedLine};
+use redeliver_core::lock;
 use redeliver_operator::files::FileError;
-use redeliver_operator::lock::lock;
 use redeliver_operator::message_file::named;
 use redeliver_operator::terminal::stderr;
 

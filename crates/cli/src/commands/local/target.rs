@@ -10,7 +10,7 @@ use redeliver_embedded::VirtualClock;
 use redeliver_sim::functions::MAX_CONCURRENCY;
 use redeliver_sim::{BuiltInTarget, Tracker};
 
-use redeliver_operator::lock::lock;
+use redeliver_core::lock;
 
 #[derive(Debug)]
 pub(super) enum Target {

@@ -87,8 +87,7 @@ pub struct Arguments {
     /// --max-concurrency, which sets their number, too
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = number(1..=1000_u16), conflicts_with = "max_concurrency")]
     pub environments: u16,
-    /// How long a batch that is not full waits for more messages: this saves invocations and log lines, and delays each
-    /// message by up to that time
+    /// Longest wait for a batch to fill: it saves invocations and log lines, and delays each message by up to this time
     #[arg(long, value_name = "SPAN", default_value = "0s", value_parser = seconds(WINDOW))]
     pub batching_window: Duration,
     /// The same seed gives the same run, byte for byte

@@ -68,7 +68,7 @@ pub struct Arguments {
     /// `TARGET_TIMEOUT_SECONDS` must be at least 5 s shorter
     #[arg(long, value_name = "SPAN", default_value = "30s", value_parser = seconds(1..=12 * HOUR))]
     invocation: Duration,
-    /// How long a receive waits for messages; a shorter wait stops faster and makes more requests
+    /// Longest wait of a receive for messages; a shorter wait stops faster and makes more requests
     #[arg(long, value_name = "SPAN", default_value = "20s", value_parser = seconds(1..=WAIT_SECONDS_MAX))]
     wait: Duration,
     /// The time to stop [default: --wait + --invocation + 10s]

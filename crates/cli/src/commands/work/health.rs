@@ -9,7 +9,7 @@ use redeliver_core::deliver::until;
 use redeliver_core::message::Timestamp;
 use serde::Serialize;
 
-use redeliver_operator::lock::lock;
+use redeliver_core::lock;
 
 /// A poller is unhealthy when its last successful poll is longer ago: a long poll and a pause take less.
 const UNHEALTHY_AFTER: Duration = Duration::from_secs(60);
