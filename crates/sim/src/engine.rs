@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use futures_util::future::{Either, join_all, select};
+use futures_util::lock::Mutex as AsyncMutex;
 use futures_util::{join, pin_mut};
 use redeliver_core::deliver::until;
 use redeliver_core::limits::BATCH_ENTRIES_MAX;
@@ -109,8 +110,9 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         function: &impl Function,
         done: &Cell<bool>,
     ) -> Result<(), LoopError> {
-        let polls = (0..self.concurrency).map(|_| self.poll(queue, function, self.batching_window, done));
-        join_all(polls).await.into_iter().collect()
+        let receiving = AsyncMutex::default();
+        let poll = |_| self.poll_in_turn(queue, function, self.batching_window, &receiving, done);
+        join_all((0..self.concurrency).map(poll)).await.into_iter().collect()
     }
 
     async fn poll(
@@ -120,8 +122,26 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         batching_window: Duration,
         done: &Cell<bool>,
     ) -> Result<(), LoopError> {
+        self.poll_in_turn(queue, function, batching_window, &AsyncMutex::default(), done).await
+    }
+
+    /// Polls for one invocation at a time, beside others that share `receiving`. Only one of them receives: a message would
+    /// wake all of a thousand long polls.
+    async fn poll_in_turn(
+        &self,
+        queue: &Q,
+        function: &impl Function,
+        batching_window: Duration,
+        receiving: &AsyncMutex<()>,
+        done: &Cell<bool>,
+    ) -> Result<(), LoopError> {
         self.repeat(done, async || {
+            let turn = receiving.lock().await;
+            if done.get() {
+                return Ok(());
+            }
             let received = receive(queue, self.wait).await;
+            drop(turn);
             let mut records = received.map_err(LoopError::sqs("receiving messages"))?;
             self.fill_batch(queue, &mut records, batching_window).await;
             invoke(queue, function, self.clock, records, INVOCATION_TIMEOUT).await;
