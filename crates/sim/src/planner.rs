@@ -1,8 +1,10 @@
 //! The planner: what a policy will do, before it is deployed.
 //!
 //! The schedule of retries and the outages that a message survives are computed from the policy. Load, dead letters and
-//! requests are measured: the functions run in virtual time against a target that is down, fails, or is at its capacity.
+//! requests are measured: the functions run in virtual time against a target that is down, flaps, fails, or is at its
+//! capacity.
 
+mod delays;
 mod environments;
 mod forecast;
 mod invocation_counter;
@@ -14,9 +16,10 @@ mod survival;
 mod target;
 pub(crate) mod telemetry;
 
+pub use delays::{ByGroup, Delays};
 pub use forecast::{Forecast, Outcome, PerMillion, PolicyForecast, RETENTION_SHARE_MAX, WorstCase};
 pub use load::{AfterReturn, Load, Second, Wasted};
 pub use run::{CircuitBreaker, Measurements, run};
-pub use scenario::{Concurrency, Scenario, TargetFault};
+pub use scenario::{Concurrency, Flap, Groups, Scenario, TargetFault};
 pub use schedule::{Attempt, Schedule};
 pub use survival::{HoldPlan, Survival};

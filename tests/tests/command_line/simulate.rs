@@ -43,6 +43,59 @@ fn of_a_fixed_delay_every_number_is_known() {
     assert!(of_ten_minutes["held"].is_null() && planned["span"]["hold_seconds_max"].is_null());
 }
 
+#[test]
+fn a_flapping_target_is_down_again_and_again_until_the_last_message() {
+    let policy = Scratch::new("simulate-flap.json", FIXED);
+    let arguments = ["--messages", "600", "--flap", "20s,20s", "--over", "10m", "--format", "json"];
+    let report = report(&simulate(&policy, &arguments));
+    let flap = &report["scenario"]["flap"];
+    assert_eq!((&flap["up_seconds"], &flap["down_seconds"]), (&20.into(), &20.into()));
+    assert!(report["scenario"]["outage_seconds"].is_null());
+    let measured = &report["policies"][0]["measured"];
+    // One message a second, of which 300 come while it is down. 60 s later it is up.
+    assert_eq!((&measured["processed"], &measured["retries"]), (&600.into(), &300.into()));
+    assert_eq!((&measured["calls"], &measured["wasted"]["while_down"]), (&900.into(), &300.into()));
+    // It is down in seconds 580 to 599; those messages are back from 640 to 659.
+    assert_eq!(measured["drain_seconds"], 59);
+    let delays = serde_json::json!({"p50": 0.0, "p90": 60.0, "p99": 60.0, "max": 60.0});
+    assert_eq!(measured["delay_seconds"], delays);
+    assert!(measured["by_group"].is_null());
+}
+
+/// Two of five groups are down for the whole time, so all of their messages die.
+#[test]
+fn only_the_groups_that_are_down_meet_the_fault() {
+    let policy = Scratch::new("simulate-groups.json", FIXED);
+    let picture = Scratch::new("simulate-groups.svg", b"");
+    let groups = ["--messages", "600", "--groups", "5", "--groups-down", "2"];
+    let outage = ["--outage", "20m", "--over", "10m", "--capacity", "9", "--plot", picture.name()];
+    let measured = |more: &[&str]| {
+        let report = report(&simulate(&policy, &[&groups, more, &["--format", "json"]].concat()));
+        report["policies"][0]["measured"].clone()
+    };
+    let down = measured(&outage);
+    assert_eq!((&down["processed"], &down["wasted"]["while_down"]), (&360.into(), &960.into()));
+    assert_eq!(down["dead_lettered"]["RETRY_ATTEMPT_EXCEEDED"], 240);
+    let at_once = serde_json::json!({"p50": 0.0, "p90": 0.0, "p99": 0.0, "max": 0.0});
+    assert_eq!(down["delay_seconds"], at_once);
+    assert_eq!(down["by_group"], serde_json::json!({"up": at_once, "down": null}));
+    // 240 messages at 9 a second.
+    assert!(picture.text().contains(">earliest possible end 20m 27s<"));
+    let tables = String::from_utf8(simulate(&policy, &[&groups[..], &outage].concat()).stdout).unwrap();
+    for words in [
+        "; the target is down for the first 20m; this meets 2 of 5 groups; the target takes 9 a second.",
+        "\n groups that meet the fault       –                –                –        –            240\n",
+        "\n other groups                    0s               0s               0s       0s              0\n",
+    ] {
+        assert!(tables.contains(words), "{words} in {tables}");
+    }
+    let by_chance = measured(&["--failure-rate", "1"]);
+    assert_eq!((&by_chance["processed"], &by_chance["wasted"]["by_chance"]), (&360.into(), &960.into()));
+    let all = report(&simulate(&policy, &[&outage[..], &["--groups", "5", "--format", "json"]].concat()));
+    assert_eq!(all["scenario"]["groups"], serde_json::json!({"count": 5, "down": 5}));
+    assert!(all["policies"][0]["measured"]["delay_seconds"].is_null());
+}
+
 /// A thousand messages in the first ten seconds of ten minutes.
 fn outage(more: &[&str]) -> Value {
     let arguments = ["simulate", "--messages", "1000", "--over", "10s", "--format", "json"];
@@ -252,7 +305,7 @@ fn two_policies_stand_side_by_side_in_the_tables_and_on_the_page() {
         "simulate-&lt;other&gt;",
         "When the attempts",
         "survives an outage",
-        "calls per second",
+        "calls and held messages per second",
     ] {
         assert!(page.contains(words), "{words}");
     }
@@ -303,6 +356,12 @@ fn what_is_wrong_is_named() {
     assert!(
         refused(&policy, &["--messages", "0"]).contains("a whole number from 1 to 1000000, without commas")
     );
+    assert!(refused(&policy, &["--flap", "20s"]).contains("two spans with a comma between them"));
+    assert!(refused(&policy, &["--flap", "0s,20s"]).contains("whole seconds from 1s to 30d"));
+    assert!(refused(&policy, &["--flap", "20s,20s", "--outage", "5m"]).contains("cannot be used with"));
+    assert!(refused(&policy, &["--groups-down", "2"]).contains("--groups <N>"));
+    let more = refused(&policy, &["--groups", "2", "--groups-down", "3"]);
+    assert!(more.contains("--groups-down 3: there are only 2 groups"), "{more}");
     let many = [["--compare", policy.name()]; 6].concat();
     assert!(refused(&policy, &many).contains("at most 5 policies beside the first"));
 }

@@ -43,7 +43,7 @@ fn forecast(arguments: &Arguments) -> Result<Forecast, Failure> {
     }
     let policies: Result<Vec<_>, _> =
         files.iter().map(|path| read_policy(*path, arguments.strategy)).collect();
-    let scenario = arguments.scenario();
+    let scenario = arguments.scenario()?;
     let bar = progress_bar(scenario.messages * files.len() as u64);
     let mut forecast = Forecast::new(scenario, arguments.retention.as_secs(), arguments.architecture, prices);
     for ((path, policy), name) in files.iter().zip(policies?).zip(names_of(&files)) {

@@ -90,6 +90,18 @@ impl Plot {
         html! { polygon class=(class) points=(self.points(points)) {} }
     }
 
+    /// An upright line with a label at its top.
+    pub fn marked(&self, x: f64, label: &str) -> Markup {
+        let (left, top) = self.at((x, self.y.to));
+        let is_left = left < (LEFT + RIGHT) / 2.0;
+        let (class, label_x) =
+            if is_left { ("quiet halo", left + 6.0) } else { ("quiet halo end", left - 6.0) };
+        html! {
+            (self.line("ink dashed thin", [(x, self.y.from), (x, self.y.to)]))
+            text class=(class) x=(pixels(label_x)) y=(pixels(top + 10.0)) { (label) }
+        }
+    }
+
     fn points(&self, points: impl IntoIterator<Item = (f64, f64)>) -> String {
         let points = points.into_iter().map(|point| self.at(point));
         points.map(|(x, y)| format!("{},{}", pixels(x), pixels(y))).collect::<Vec<_>>().join(" ")
@@ -226,6 +238,9 @@ mod tests {
         assert_eq!(half, r#"<rect class="s1" x="62" y="85" width="227" height="25"></rect>"#);
         let line = plot.line("s1 thin", [(0.0, 4.0), (10.0, 0.0)]).into_string();
         assert_eq!(line, r#"<polyline class="s1 thin" points="62,10 516,110"></polyline>"#);
+        let marked = plot.marked(7.5, "late").into_string();
+        let line = r#"<polyline class="ink dashed thin" points="402.5,110 402.5,10"></polyline>"#;
+        assert_eq!(marked, format!(r#"{line}<text class="quiet halo end" x="396.5" y="20">late</text>"#));
         let figure = plot.figure("<title>", "", &PreEscaped(half), "", &[(Key::Tick("ink"), "x".repeat(33))]);
         let picture = picture(&[figure]);
         assert!(picture.contains("&lt;title&gt;") && !picture.contains("<title>"), "{picture}");

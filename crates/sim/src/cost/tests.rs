@@ -258,6 +258,7 @@ fn of_a_million_retries(strategy: Strategy) -> Usage {
             strategy,
             messages,
             fault: TargetFault::Outage(Duration::from_secs(outage)),
+            groups: None,
             capacity: None,
             over: Duration::from_secs(1),
             invocations: Concurrency::Unlimited { environments: 10 },

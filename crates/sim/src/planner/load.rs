@@ -1,6 +1,7 @@
 //! The load on the target, second by second.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use serde::Serialize;
 
@@ -8,6 +9,8 @@ use serde::Serialize;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Load {
     seconds: BTreeMap<u64, Second>,
+    /// Messages that were held in each second.
+    holds: BTreeMap<u64, u64>,
     /// Failed calls by cause.
     pub wasted: Wasted,
 }
@@ -63,6 +66,11 @@ impl Load {
         }
     }
 
+    /// Records messages that are held in this second.
+    pub(super) fn record_holds(&mut self, second: u64, messages: u64) {
+        *self.holds.entry(second).or_default() += messages;
+    }
+
     /// The calls in one second.
     pub fn at(&self, second: u64) -> Second {
         self.seconds.get(&second).copied().unwrap_or_default()
@@ -78,12 +86,22 @@ impl Load {
     }
 
     /// The busiest second of a range.
-    pub fn busiest(&self, range: std::ops::Range<u64>) -> Second {
+    pub fn busiest(&self, range: Range<u64>) -> Second {
         self.seconds
             .range(range)
             .map(|(_, second)| *second)
             .max_by_key(|second| second.calls)
             .unwrap_or_default()
+    }
+
+    /// The most messages that were held in a second of a range.
+    pub fn most_holds(&self, range: Range<u64>) -> u64 {
+        self.holds.range(range).map(|(_, messages)| *messages).max().unwrap_or(0)
+    }
+
+    /// Calls that succeeded before a moment.
+    pub fn succeeded_before(&self, second: u64) -> u64 {
+        self.seconds.range(..second).map(|(_, second)| second.succeeded).sum()
     }
 
     /// The load from a moment on.
@@ -132,6 +150,7 @@ mod tests {
         load.record(1, Err(FailureCause::ByChance));
         load.record(1, Ok(()));
         assert_eq!(load.at(1), Second { calls: 4, succeeded: 1 });
+        assert_eq!((load.succeeded_before(1), load.succeeded_before(2)), (0, 1));
         assert_eq!(load.wasted, Wasted { while_down: 1, over_capacity: 1, by_chance: 1 });
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::future::pending;
+use std::iter::repeat_with;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -16,10 +17,11 @@ use redeliver_embedded::{EmbeddedQueue, EmbeddedSqs, VirtualClock};
 use serde::Serialize;
 use uuid::Builder;
 
+use super::delays::{ByGroup, DelayLog, Delays};
 use super::environments::{Environments, Reuse};
 use super::invocation_counter::{CountedFunction, Counter, HeldMessages};
 use super::load::{AfterReturn, Load, Wasted};
-use super::scenario::{Concurrency, Scenario};
+use super::scenario::{Concurrency, Groups, Scenario};
 use super::target::SimulatedTarget;
 use super::telemetry::Telemetry;
 use crate::built_in_target::{BuiltInTarget, Failures};
@@ -53,8 +55,12 @@ pub struct Measurements {
     /// `None` if the policy has no circuit breaker.
     pub circuit_breaker: Option<CircuitBreaker>,
     pub after_return: AfterReturn,
-    /// From the target's return, or from the last send if that is later, until the last message came out.
+    /// From the target's last return, or from the last send if that is later, until the last message came out.
     pub drain_seconds: u64,
+    /// From a message's send until the target had processed it; `None` if it processed none.
+    pub delay_seconds: Option<Delays>,
+    /// The same by group; `None` without groups.
+    pub by_group: Option<ByGroup>,
     #[serde(skip)]
     pub load: Load,
     /// The usage that AWS charges for. SQS requests are sends, receives that bring messages, and deletes; without idle
@@ -105,6 +111,7 @@ struct Simulation<'a> {
 struct Counters {
     tracker: Mutex<Tracker>,
     load: Mutex<Load>,
+    delays: Mutex<DelayLog>,
     telemetry: Telemetry,
     held: HeldMessages,
     /// Invocations of the message-processor, and of the other functions.
@@ -123,7 +130,8 @@ impl<'a> Simulation<'a> {
         lock(&counters.tracker).expect(scenario.messages);
         let rate = scenario.fault.failure_rate().unwrap_or(0.0);
         let built_in = BuiltInTarget::new(Failures { rate, seed, ..Failures::default() });
-        let target = SimulatedTarget::new(scenario, &built_in, clock, &counters.load, &counters.tracker);
+        let Counters { load, tracker, delays, .. } = counters;
+        let target = SimulatedTarget::new(scenario, &built_in, clock, load, tracker, delays);
         let engine = Engine {
             topology: &topology,
             clock,
@@ -151,8 +159,8 @@ impl<'a> Simulation<'a> {
         queues: &Topology<EmbeddedQueue>,
         target: SimulatedTarget<'a>,
     ) -> Functions<impl Function, impl Function, impl Function> {
-        let Self { policy, clock, counters, .. } = self;
-        let observer = move || counters.telemetry.environment_observer(clock);
+        let Self { policy, clock, counters, start, .. } = self;
+        let observer = move || counters.telemetry.environment_observer(clock, start, &counters.load);
         let schema = MessageSchema::default;
         let failed_message_processor =
             failed_message_processor(queues, clock, observer(), schema(), policy.clone());
@@ -183,14 +191,17 @@ impl<'a> Simulation<'a> {
 
     /// Sends each message at its second.
     async fn produce(self, engine: &Engine<'_, EmbeddedQueue, VirtualClock>) -> Result<(), LoopError> {
-        let Self { scenario, start, .. } = self;
+        let Self { scenario, start, counters, .. } = self;
         let mut ids = ChaCha8Rng::seed_from_u64(scenario.seed);
+        let mut groups = scenario.groups.map(|groups| shuffled_groups(groups.count, scenario.seed));
         let mut numbers = (0..scenario.messages).peekable();
         while let Some(second) = numbers.peek().map(|number| scenario.second_of(*number)) {
             engine.clock.sleep_until(start + Duration::from_secs(second)).await;
             let mut messages = Vec::new();
             while let Some(number) = numbers.next_if(|number| scenario.second_of(*number) == second) {
-                messages.push(message(number, &mut ids));
+                let group = groups.as_mut().and_then(Iterator::next).map(Groups::id);
+                lock(&counters.delays).side(scenario.meets_fault(group.as_deref())).sent += 1;
+                messages.push(message(number, group, &mut ids));
             }
             engine.send(messages, pending()).await?;
         }
@@ -203,12 +214,13 @@ impl<'a> Simulation<'a> {
         // Copies of messages that have come out may be waiting, too: they do not count.
         let waiting = waiting.min(tracker.missing());
         // A target that was never down has been back since the first message.
-        let return_second = scenario.fault.outage_seconds().unwrap_or(0);
+        let return_second = scenario.return_second().unwrap_or(0);
         let drain_start = return_second.max(scenario.second_of(scenario.messages - 1));
         let last_settled =
             tracker.last_settled_at().map_or(0, |at| (at - start).num_seconds().unsigned_abs());
         let events = counters.telemetry.events.counts();
         let load = std::mem::take(&mut *lock(&counters.load));
+        let delays = lock(&counters.delays);
         Measurements {
             sent: tracker.total_sent(),
             processed: tracker.total_processed(),
@@ -228,6 +240,8 @@ impl<'a> Simulation<'a> {
             }),
             after_return: load.after(return_second),
             drain_seconds: last_settled.saturating_sub(drain_start),
+            delay_seconds: delays.all(),
+            by_group: scenario.groups.map(|_| delays.by_group()),
             load,
             usage,
         }
@@ -247,10 +261,38 @@ impl Counters {
     }
 }
 
-fn message(number: u64, ids: &mut ChaCha8Rng) -> OutgoingMessage {
+/// The groups of the messages, in the order of their sends. Each group comes once in each round, so all get the same; the
+/// order is another one each time, so none always meets the same environment.
+fn shuffled_groups(count: u32, seed: u64) -> impl Iterator<Item = u32> {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    // Stream 0 has the message ids.
+    random.set_stream(1);
+    let mut round: Vec<_> = (0..count).collect();
+    let shuffled = move || {
+        for last in (1..count).rev() {
+            round.swap(last as usize, (random.next_u32() % (last + 1)) as usize);
+        }
+        round.clone()
+    };
+    repeat_with(shuffled).flatten()
+}
+
+fn message(number: u64, message_group_id: Option<String>, ids: &mut ChaCha8Rng) -> OutgoingMessage {
     let mut bytes = [0; 16];
     ids.fill_bytes(&mut bytes);
     let id = Builder::from_random_bytes(bytes).into_uuid();
     let body = format!(r#"{{"metadata":{{"message_id":"{id}"}},"data":{{"number":{number}}}}}"#);
-    OutgoingMessage::new(Content { body, ..Content::default() }).expect("a hundred legal bytes are a message")
+    OutgoingMessage::new(Content { body, message_group_id, ..Content::default() })
+        .expect("a hundred legal bytes are a message")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_round_has_every_group_in_an_order_of_its_own() {
+        let groups: Vec<_> = shuffled_groups(5, 0).take(15).collect();
+        assert_eq!(groups, [2, 0, 1, 3, 4, 3, 0, 1, 4, 2, 2, 3, 0, 4, 1]);
+    }
 }

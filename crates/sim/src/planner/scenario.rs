@@ -1,5 +1,6 @@
 //! A scenario for a policy: the messages, the fault of the target, and the concurrency of its callers.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use redeliver_core::strategy::Strategy;
@@ -13,6 +14,8 @@ pub struct Scenario {
     pub messages: u64,
     #[serde(flatten)]
     pub fault: TargetFault,
+    /// The message groups; without them, messages have no `MessageGroupId`, and all meet the fault.
+    pub groups: Option<Groups>,
     /// Calls per second that can succeed.
     #[serde(rename = "capacity_per_second")]
     pub capacity: Option<u32>,
@@ -33,8 +36,27 @@ pub struct Scenario {
 pub enum TargetFault {
     /// It is down for this long, from the first message on.
     Outage(Duration),
+    /// It is up and down in turn, from the first message until the end of the scenario's `over`.
+    Flap(Flap),
     /// Each call fails with this chance.
     FailureRate(f64),
+}
+
+/// The lengths of the times for which a flapping target is up and down.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Flap {
+    #[serde(rename = "up_seconds", serialize_with = "seconds")]
+    pub up: Duration,
+    #[serde(rename = "down_seconds", serialize_with = "seconds")]
+    pub down: Duration,
+}
+
+/// Message groups, which take turns in a shuffled order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Groups {
+    pub count: u32,
+    /// The fault meets only the first groups, this many.
+    pub down: u32,
 }
 
 /// Concurrent invocations of the message-processor.
@@ -73,26 +95,85 @@ impl TargetFault {
     pub const fn outage_seconds(&self) -> Option<u64> {
         match self {
             Self::Outage(length) => Some(length.as_secs()),
-            Self::FailureRate(_) => None,
+            Self::Flap(_) | Self::FailureRate(_) => None,
         }
     }
 
     pub const fn failure_rate(&self) -> Option<f64> {
         match self {
-            Self::Outage(_) => None,
+            Self::Outage(_) | Self::Flap(_) => None,
             Self::FailureRate(rate) => Some(*rate),
+        }
+    }
+
+    const fn flap(&self) -> Option<Flap> {
+        match self {
+            Self::Flap(flap) => Some(*flap),
+            Self::Outage(_) | Self::FailureRate(_) => None,
         }
     }
 }
 
 impl Serialize for TargetFault {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let (outage, rate) = (self.outage_seconds(), self.failure_rate());
-        serializer.collect_map([("outage_seconds", json!(outage)), ("failure_rate", json!(rate))])
+        serializer.collect_map([
+            ("outage_seconds", json!(self.outage_seconds())),
+            ("flap", json!(self.flap())),
+            ("failure_rate", json!(self.failure_rate())),
+        ])
+    }
+}
+
+impl Groups {
+    /// The `MessageGroupId` of a group, which counts from 0.
+    pub(super) fn id(group: u32) -> String {
+        format!("group-{}", group + 1)
+    }
+
+    fn meet_fault(self, message_group_id: Option<&str>) -> bool {
+        let number = message_group_id.and_then(|id| id.strip_prefix("group-")?.parse::<u32>().ok());
+        number.is_some_and(|number| number <= self.down)
     }
 }
 
 impl Scenario {
+    /// The times at which the target is down, in seconds since the first message.
+    pub fn down_times(&self) -> impl DoubleEndedIterator<Item = Range<u64>> + ExactSizeIterator {
+        let (up, period, end) = self.cycle();
+        let count = usize::try_from(end.saturating_sub(up).div_ceil(period)).unwrap_or(usize::MAX);
+        (0..count).map(move |index| {
+            let start = up + index as u64 * period;
+            start..(start + period - up).min(end)
+        })
+    }
+
+    /// True if the target's fault is one for the messages of this group.
+    pub(super) fn meets_fault(&self, message_group_id: Option<&str>) -> bool {
+        self.groups.is_none_or(|groups| groups.meet_fault(message_group_id))
+    }
+
+    /// True if the target is down in this second, for those who meet the fault.
+    pub(super) fn is_down(&self, second: u64) -> bool {
+        let (up, period, end) = self.cycle();
+        second < end && second % period >= up
+    }
+
+    /// The seconds for which the target is up in each period, the period, and the second at which it stays up.
+    fn cycle(&self) -> (u64, u64, u64) {
+        match self.fault {
+            TargetFault::Outage(length) => (0, length.as_secs().max(1), length.as_secs()),
+            TargetFault::Flap(Flap { up, down }) => {
+                (up.as_secs(), (up + down).as_secs(), self.over.as_secs())
+            }
+            TargetFault::FailureRate(_) => (0, 1, 0),
+        }
+    }
+
+    /// The second at which the target is back for good; `None` if it is never down.
+    pub fn return_second(&self) -> Option<u64> {
+        self.down_times().next_back().map(|down| down.end)
+    }
+
     /// The second at which message `number` is sent, counted from the first message.
     pub(super) fn second_of(&self, number: u64) -> u64 {
         let second = u128::from(number) * u128::from(self.over.as_secs()) / u128::from(self.messages.max(1));
@@ -107,4 +188,37 @@ fn name<S: Serializer>(strategy: &Strategy, serializer: S) -> Result<S::Ok, S::E
 
 fn seconds<S: Serializer>(span: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_u64(span.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flapping_target_is_down_after_each_time_up_until_the_last_message() {
+        let down_times = |up, down, over| {
+            let [up, down, over] = [up, down, over].map(Duration::from_secs);
+            let scenario = Scenario {
+                strategy: Strategy::DelayedResend,
+                messages: 1,
+                fault: TargetFault::Flap(Flap { up, down }),
+                groups: None,
+                capacity: None,
+                over,
+                invocations: Concurrency::Limited(1),
+                batching_window: Duration::ZERO,
+                seed: 0,
+            };
+            let times: Vec<_> = scenario.down_times().collect();
+            for second in 0..200 {
+                let is_in_one = times.iter().any(|time| time.contains(&second));
+                assert_eq!(scenario.is_down(second), is_in_one, "{second}");
+            }
+            (times, scenario.return_second())
+        };
+        assert_eq!(down_times(20, 10, 60), (vec![20..30, 50..60], Some(60)));
+        assert_eq!(down_times(20, 10, 75), (vec![20..30, 50..60], Some(60)), "it is up at the end");
+        assert_eq!(down_times(20, 10, 85), (vec![20..30, 50..60, 80..85], Some(85)), "the last one is cut");
+        assert_eq!(down_times(20, 10, 20), (vec![], None));
+    }
 }

@@ -1,15 +1,19 @@
-//! The target of a simulation: down for a while or failing by chance, and with a capacity.
+//! The target of a simulation: down for a while, now and then, or failing by chance, for all messages or some groups, and
+//! with a capacity.
 
 use std::sync::Mutex;
 use std::time::Duration;
 
-use redeliver_core::handler::{ErrorType, Handler, HandlerError, Message};
+use redeliver_core::deliver::until;
+use redeliver_core::handler::{ErrorType, Handler, HandlerError, Invocation, Message};
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Clock;
 use redeliver_embedded::VirtualClock;
+use serde::Deserialize;
 
+use super::delays::DelayLog;
 use super::load::{FailureCause, Load};
-use super::scenario::{Scenario, TargetFault};
+use super::scenario::Scenario;
 use crate::built_in_target::BuiltInTarget;
 use crate::cost::CALL_SECONDS;
 use crate::tracker::Tracker;
@@ -25,17 +29,22 @@ pub(super) struct SimulatedTarget<'a> {
     call_duration: Duration,
     load: &'a Mutex<Load>,
     tracker: &'a Mutex<Tracker>,
+    delays: &'a Mutex<DelayLog>,
+}
+
+/// The `data` of a simulated message.
+#[derive(Deserialize)]
+struct Data {
+    number: u64,
 }
 
 impl Handler for SimulatedTarget<'_> {
     async fn handle(&self, message: &Message<'_>) -> Result<(), HandlerError> {
-        let answer = self.take(message);
-        if !self.call_duration.is_zero() {
-            self.clock.sleep(self.call_duration).await;
-        }
-        answer.map_err(error_of)?;
-        lock(self.tracker).processed(message.body, self.clock.now());
-        Ok(())
+        self.call(message, None).await
+    }
+
+    async fn invoke(&self, invocation: Invocation<'_>) -> Result<(), HandlerError> {
+        self.call(invocation.message, invocation.record.message_group_id.as_deref()).await
     }
 }
 
@@ -47,20 +56,38 @@ impl<'a> SimulatedTarget<'a> {
         clock: &'a VirtualClock,
         load: &'a Mutex<Load>,
         tracker: &'a Mutex<Tracker>,
+        delays: &'a Mutex<DelayLog>,
     ) -> Self {
         let limited = scenario.invocations.limit();
         let call_duration = limited.map_or(Duration::ZERO, |_| Duration::from_secs_f64(CALL_SECONDS));
-        Self { clock, start: clock.now(), scenario, built_in, call_duration, load, tracker }
+        Self { clock, start: clock.now(), scenario, built_in, call_duration, load, tracker, delays }
     }
 
-    fn take(&self, message: &Message<'_>) -> Result<(), FailureCause> {
-        let second = (self.clock.now() - self.start).num_seconds().unsigned_abs();
+    async fn call(&self, message: &Message<'_>, group: Option<&str>) -> Result<(), HandlerError> {
+        let meets_fault = self.scenario.meets_fault(group);
+        let answer = self.take(message, meets_fault);
+        if !self.call_duration.is_zero() {
+            self.clock.sleep(self.call_duration).await;
+        }
+        answer.map_err(error_of)?;
+        let now = self.clock.now();
+        lock(self.tracker).processed(message.body, now);
+        let sent_at =
+            self.start + Duration::from_secs(self.scenario.second_of(message.data::<Data>()?.number));
+        let milliseconds = (now - sent_at).num_milliseconds().unsigned_abs();
+        lock(self.delays).side(meets_fault).milliseconds.push(milliseconds);
+        Ok(())
+    }
+
+    fn take(&self, message: &Message<'_>, meets_fault: bool) -> Result<(), FailureCause> {
+        let second = until(self.start, self.clock.now()).as_secs();
         let mut load = lock(self.load);
         let is_full = self.scenario.capacity.is_some_and(|most| load.at(second).succeeded >= most.into());
-        let answer = match self.scenario.fault {
-            TargetFault::Outage(length) if second < length.as_secs() => Err(FailureCause::WhileDown),
+        let answer = match meets_fault {
+            true if self.scenario.is_down(second) => Err(FailureCause::WhileDown),
             _ if is_full => Err(FailureCause::OverCapacity),
-            _ => self.built_in.answer(message).map_err(|_| FailureCause::ByChance),
+            true => self.built_in.answer(message).map_err(|_| FailureCause::ByChance),
+            false => Ok(()),
         };
         load.record(second, answer);
         answer
@@ -82,7 +109,7 @@ mod tests {
     use redeliver_core::strategy::Strategy;
 
     use super::*;
-    use crate::planner::{Concurrency, run};
+    use crate::planner::{Concurrency, TargetFault, run};
 
     #[test]
     fn a_target_at_its_capacity_does_not_fail_by_chance() {
@@ -90,6 +117,7 @@ mod tests {
             strategy: Strategy::DelayedResend,
             messages: 10,
             fault: TargetFault::FailureRate(1.0),
+            groups: None,
             capacity: Some(0),
             over: Duration::from_secs(10),
             invocations: Concurrency::Unlimited { environments: 1 },

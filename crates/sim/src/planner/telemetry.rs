@@ -1,14 +1,19 @@
 //! The functions' telemetry: their events, and the size of the log lines that these become.
 
 use std::io::{self, Write};
+use std::sync::Mutex;
 
 use redeliver_aws::settings::Logging;
 use redeliver_aws::telemetry::JsonLines;
+use redeliver_core::deliver::until;
 use redeliver_core::events::Event;
-use redeliver_core::ports::Observer;
+use redeliver_core::lock;
+use redeliver_core::message::Timestamp;
+use redeliver_core::ports::{Clock, Observer};
 use redeliver_embedded::VirtualClock;
 
 use super::invocation_counter::Counter;
+use super::load::Load;
 use crate::event_counter::EventCounter;
 
 /// A function's name of a usual length.
@@ -22,8 +27,15 @@ pub(super) struct Telemetry {
 }
 
 impl Telemetry {
-    pub(super) fn environment_observer(&self, clock: &VirtualClock) -> EnvironmentObserver<'_> {
-        EnvironmentObserver { events: &self.events, lines: json_lines(FUNCTION, clock, &self.log_bytes) }
+    /// The observer of an environment; it records the holds since `start` in the load.
+    pub(super) fn environment_observer<'a>(
+        &'a self,
+        clock: &'a VirtualClock,
+        start: Timestamp,
+        load: &'a Mutex<Load>,
+    ) -> EnvironmentObserver<'a> {
+        let lines = json_lines(FUNCTION, clock, &self.log_bytes);
+        EnvironmentObserver { events: &self.events, lines, clock, start, load }
     }
 }
 
@@ -51,12 +63,19 @@ fn json_lines<'a>(
 pub(super) struct EnvironmentObserver<'a> {
     events: &'a EventCounter,
     lines: JsonLines<VirtualClock, ByteCounter<'a>>,
+    clock: &'a VirtualClock,
+    start: Timestamp,
+    load: &'a Mutex<Load>,
 }
 
 impl Observer for EnvironmentObserver<'_> {
     fn observe(&self, event: &Event) {
         self.events.observe(event);
         self.lines.observe(event);
+        if let Event::Held { messages, .. } = event {
+            let second = until(self.start, self.clock.now()).as_secs();
+            lock(self.load).record_holds(second, u64::from(*messages));
+        }
     }
 
     fn flush(&self) {

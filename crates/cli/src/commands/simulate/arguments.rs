@@ -8,12 +8,15 @@ use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use redeliver_core::strategy::Strategy;
 use redeliver_sim::cost::Architecture;
-use redeliver_sim::planner::{Concurrency, Scenario, TargetFault};
+use redeliver_sim::planner::{Concurrency, Flap, Groups, Scenario, TargetFault};
 
 use crate::commands::run_args::{probability, strategies};
+use redeliver_operator::Failure;
 use redeliver_operator::terminal::output::Printing;
-use redeliver_operator::terminal::units::{DAY, MINUTE, number, seconds};
+use redeliver_operator::terminal::units::{DAY, HOUR, MINUTE, counted, number, seconds};
 
+/// The load's length with `--flap`.
+const FLAP_OVER: Duration = Duration::from_secs(HOUR);
 /// The length of outages and loads, in seconds.
 const SPAN: RangeInclusive<u64> = 1..=30 * DAY;
 /// "Amazon SQS message quotas": 60 s to 14 days.
@@ -25,7 +28,7 @@ const WINDOW: RangeInclusive<u64> = 0..=300;
 /// returns, and the cost.
 ///
 /// Schedule and survival are computed from the policy. Load, dead letters and requests are measured: the functions' own
-/// code runs on an SQS in memory, in virtual time, against a target that is down for a while or fails by chance.
+/// code runs on an SQS in memory, in virtual time, against a target that is down for a while, flaps, or fails by chance.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -34,10 +37,13 @@ Examples:
     --messages 100000 --plot outage.svg
   redeliver simulate --policy policy.json --compare other.json --plot both.html
   redeliver simulate --policy policy.json --failure-rate 0.05 --over 1h
+  redeliver simulate --policy policy.json --flap 20s,20s --capacity 500
+  redeliver simulate --policy policy.json --groups 100 --groups-down 1
   redeliver simulate --policy policy.json --strategy direct-resend
   redeliver simulate --policy policy.json --prices frankfurt.json --format json
 
-Spans are numbers with units: 90s, 10m, 1h 30m, 7d. Messages come evenly over the outage, unless --over or --arrival-rate is given. \
+Spans are numbers with units: 90s, 10m, 1h 30m, 7d. Messages come evenly over the outage, with --flap over 1h, \
+unless --over or --arrival-rate is given. \
 Calls take no time, and all that are due are made at once; with --max-concurrency a call takes 0.3 s.
 
 Each invocation runs in an environment with its own circuit breaker, as in Lambda. With --max-concurrency N there are at most N \
@@ -68,13 +74,23 @@ pub struct Arguments {
     /// The target is down for this long, from the first message on
     #[arg(long, value_name = "SPAN", default_value = "10m", value_parser = seconds(SPAN), conflicts_with = "failure_rate")]
     pub outage: Duration,
+    /// The target is up and down in turn for these spans, until the last message; a call while it is down gets HTTP
+    /// status 503
+    #[arg(long, value_name = "UP,DOWN", value_parser = flap, conflicts_with_all = ["outage", "failure_rate"])]
+    pub flap: Option<Flap>,
     /// The target is up, and each call fails with this chance, 0 to 1
     #[arg(long, value_name = "P", value_parser = probability)]
     pub failure_rate: Option<f64>,
+    /// Spread the messages evenly over this many message groups, group-1, group-2 …
+    #[arg(long, value_name = "N", value_parser = number(1..=10_000_u32))]
+    pub groups: Option<u32>,
+    /// Only the calls for the first K groups meet the outage, the flapping or the failure rate [default: all groups]
+    #[arg(long, value_name = "K", value_parser = number(1..=10_000_u32), requires = "groups")]
+    pub groups_down: Option<u32>,
     /// Calls per second that can succeed; further calls get HTTP status 429
     #[arg(long, value_name = "N", value_parser = number(1_u32..))]
     pub capacity: Option<u32>,
-    /// Send the messages evenly over this span [default: that of the outage; with --failure-rate 10m]
+    /// Send the messages evenly over this span [default: that of the outage; with --failure-rate 10m, with --flap 1h]
     #[arg(long, value_name = "SPAN", value_parser = seconds(SPAN), conflicts_with = "arrival_rate")]
     pub over: Option<Duration>,
     /// Messages per second
@@ -118,6 +134,12 @@ fn architectures() -> impl TypedValueParser<Value = Architecture> {
         .map(|name| if name == "arm64" { Architecture::Arm64 } else { Architecture::X86_64 })
 }
 
+fn flap(text: &str) -> Result<Flap, String> {
+    let (up, down) = text.split_once(',').ok_or("two spans with a comma between them, such as 20s,20s")?;
+    let span = seconds(SPAN);
+    Ok(Flap { up: span(up)?, down: span(down)? })
+}
+
 impl Arguments {
     /// The file of each policy; `None` is the default policy.
     pub(super) fn policies(&self) -> impl Iterator<Item = Option<&Path>> {
@@ -125,22 +147,34 @@ impl Arguments {
         std::iter::once(self.policy.as_deref()).chain(others)
     }
 
-    pub(super) fn scenario(&self) -> Scenario {
-        let fault = self.failure_rate.map_or(TargetFault::Outage(self.outage), TargetFault::FailureRate);
+    /// The scenario; an error if more groups meet the fault than there are.
+    pub(super) fn scenario(&self) -> Result<Scenario, Failure> {
+        let fault = match (self.flap, self.failure_rate) {
+            (Some(flap), _) => TargetFault::Flap(flap),
+            (None, Some(rate)) => TargetFault::FailureRate(rate),
+            (None, None) => TargetFault::Outage(self.outage),
+        };
+        let groups = self.groups.map(|count| Groups { count, down: self.groups_down.unwrap_or(count) });
+        if let Some(Groups { count, down }) = groups.filter(|groups| groups.down > groups.count) {
+            return Err(
+                format!("--groups-down {down}: there are only {}", counted(count.into(), "group")).into()
+            );
+        }
         let at_rate = self.arrival_rate.map(|rate| Duration::from_secs(self.messages.div_ceil(rate.into())));
-        Scenario {
+        Ok(Scenario {
             strategy: self.strategy,
             messages: self.messages,
             fault,
+            groups,
             capacity: self.capacity,
-            over: self.over.or(at_rate).unwrap_or(self.outage),
+            over: self.over.or(at_rate).unwrap_or(self.flap.map_or(self.outage, |_| FLAP_OVER)),
             invocations: match self.max_concurrency {
                 Some(most) => Concurrency::Limited(most),
                 None => Concurrency::Unlimited { environments: self.environments },
             },
             batching_window: self.batching_window,
             seed: self.seed,
-        }
+        })
     }
 }
 
@@ -166,6 +200,8 @@ mod tests {
     fn spans_have_limits() {
         assert_eq!(seconds(SPAN)("31d").unwrap_err(), "whole seconds from 1s to 30d");
         assert_eq!(seconds(RETENTION)("15d").unwrap_err(), "whole seconds from 1m to 14d");
+        assert_eq!(flap("20s").unwrap_err(), "two spans with a comma between them, such as 20s,20s");
+        assert_eq!(flap("0s,20s").unwrap_err(), "whole seconds from 1s to 30d");
     }
 
     #[test]

@@ -4,17 +4,20 @@ mod section;
 mod text;
 
 use std::collections::BTreeSet;
+use std::iter::once;
 use std::time::Duration;
 
 use redeliver_core::strategy::Strategy;
 use redeliver_sim::planner::{
-    Attempt, CircuitBreaker, Forecast, Measurements, Outcome, PerMillion, PolicyForecast,
-    RETENTION_SHARE_MAX, Survival, TargetFault, WorstCase,
+    Attempt, CircuitBreaker, Delays, Flap, Forecast, Groups, Measurements, Outcome, PerMillion,
+    PolicyForecast, RETENTION_SHARE_MAX, Survival, TargetFault, WorstCase,
 };
 
 use redeliver_operator::terminal::units::{counted, float, grouped, span};
 pub(super) use section::Section;
-use section::{CERTAIN, after_the_return, by_policy, dollars, percent, rounded, row, side_by_side};
+use section::{
+    CERTAIN, after_the_return, by_policy, dollars, percent, rounded, rounded_span, row, side_by_side,
+};
 
 /// This many first attempts have a row each; of the others only the last one.
 const ROWS_MAX: usize = 12;
@@ -36,8 +39,15 @@ pub(super) fn scenario(forecast: &Forecast) -> String {
         TargetFault::Outage(length) => {
             format!("; the target is down for the first {}", span(length.as_secs()))
         }
+        TargetFault::Flap(Flap { up, down }) => {
+            let [up, down] = [up, down].map(|length| span(length.as_secs()));
+            format!("; the target is up for {up} and down for {down} in turn")
+        }
         TargetFault::FailureRate(rate) => format!("; {} of the calls fail", percent(rate)),
     };
+    if let Some(Groups { count, down }) = given.groups {
+        sentence += &format!("; this meets {} of {}", grouped(down.into()), counted(count.into(), "group"));
+    }
     if let Some(most) = given.capacity {
         sentence += &format!("; the target takes {} a second", grouped(most.into()));
     }
@@ -55,7 +65,7 @@ pub(super) fn scenario(forecast: &Forecast) -> String {
 
 pub(super) fn sections(forecast: &Forecast) -> Vec<Section> {
     let breaker = forecast.policies.iter().any(|policy| policy.without_circuit_breaker.is_some());
-    [schedule(forecast), survival(forecast), worst_case(forecast), load(forecast)]
+    [schedule(forecast), survival(forecast), worst_case(forecast), load(forecast), delays(forecast)]
         .into_iter()
         .chain(breaker.then(|| changes(forecast)))
         .chain([costs(forecast)])
@@ -184,6 +194,35 @@ fn load(forecast: &Forecast) -> Section {
     by_policy("Load on the target, measured", "", forecast, rows)
 }
 
+/// The time that messages took, by group if there are groups.
+fn delays(forecast: &Forecast) -> Section {
+    type Row = (&'static str, fn(&Measurements) -> (Option<Delays>, u64));
+    let all: Row = ("all messages", |measured| {
+        (measured.delay_seconds, measured.sent.saturating_sub(measured.processed))
+    });
+    let by_group: [Row; 2] = [
+        ("groups that meet the fault", |measured| {
+            measured.by_group.map_or((None, 0), |groups| (groups.down, groups.down_unprocessed))
+        }),
+        ("other groups", |measured| {
+            measured.by_group.map_or((None, 0), |groups| (groups.up, groups.up_unprocessed))
+        }),
+    ];
+    let rows = once(all).chain(by_group.into_iter().filter(|_| forecast.scenario.groups.is_some()));
+    let rows = rows.map(|(name, value)| {
+        let values = forecast.outcomes().map(move |outcome| {
+            let (delays, unprocessed) = value(&outcome.measured);
+            let percentiles = delays.map(|Delays { p50, p90, p99, max }| [p50, p90, p99, max]);
+            let spans = percentiles.map_or([(); 4].map(|()| "–".to_owned()), |each| each.map(rounded_span));
+            spans.into_iter().chain([grouped(unprocessed)]).collect()
+        });
+        (name, values)
+    });
+    let title = "Time from a message's send until it is processed, measured";
+    let names = ["median", "90th percentile", "99th percentile", "longest", "not processed"];
+    side_by_side(forecast, title, "", &names, rows)
+}
+
 fn of_breaker(measured: &Measurements) -> CircuitBreaker {
     measured.circuit_breaker.unwrap_or_default()
 }
@@ -227,7 +266,9 @@ fn never_opened(forecast: &Forecast) -> Option<String> {
     };
     let never = "The circuit breaker never opened: no environment met enough failed calls.";
     let advice = match forecast.scenario.fault {
-        TargetFault::Outage(_) => format!("\nTry {fewer}a minimum_calls below {minimum}"),
+        TargetFault::Outage(_) | TargetFault::Flap(_) => {
+            format!("\nTry {fewer}a minimum_calls below {minimum}")
+        }
         // It should not open in this case.
         TargetFault::FailureRate(_) => String::new(),
     };

@@ -15,6 +15,7 @@ fn page(policies: usize) -> String {
         strategy: Strategy::DelayedResend,
         messages: 50,
         fault: TargetFault::Outage(Duration::from_secs(600)),
+        groups: None,
         capacity: Some(1),
         over: Duration::from_secs(600),
         invocations: Concurrency::Unlimited { environments: 10 },

@@ -1,11 +1,13 @@
-//! Calls of the target over time: failures on top of successes.
+//! Calls of the target and holds over time: failures on top of successes.
+
+use std::ops::Range;
 
 use maud::html;
-use redeliver_sim::planner::{Forecast, Load, PolicyForecast, Second};
+use redeliver_sim::planner::{Forecast, Load, PolicyForecast};
 
 use super::axis::time;
 use redeliver_operator::markup::chart::{Axis, Figure, Key, Plot};
-use redeliver_operator::terminal::units::float;
+use redeliver_operator::terminal::units::{float, span};
 
 const HEIGHT: f64 = 150.0;
 /// The largest number of columns; a column shows its busiest second.
@@ -13,6 +15,7 @@ const COLUMNS: u64 = 200;
 const SUCCEEDED: &str = "s1";
 const FAILED: &str = "s5";
 const WITHOUT: &str = "s2";
+const HELD: &str = "s3";
 
 /// One figure for each policy, all with the same axes.
 pub(super) fn figures(forecast: &Forecast) -> Vec<Figure> {
@@ -20,56 +23,85 @@ pub(super) fn figures(forecast: &Forecast) -> Vec<Figure> {
     let own = || forecast.outcomes().map(|outcome| &outcome.measured.load);
     let loads = || own().chain(policies.iter().filter_map(without));
     let end = loads().map(|load| load.last_second() + 1).max().unwrap_or(1);
-    let most = loads().map(|load| load.busiest(0..end).calls).max().unwrap_or(1);
+    let end = own().filter_map(|load| earliest_end(forecast, load)).max().unwrap_or(0).max(end);
+    let calls = loads().map(|load| load.busiest(0..end).calls).max().unwrap_or(1);
+    let holds = own().map(|load| load.most_holds(0..end)).max().unwrap_or(0);
+    let most = calls.max(holds);
     let (x, unit) = time(end);
     let plot = Plot { x, y: Axis::counts(most), height: HEIGHT };
     let width = end.div_ceil(COLUMNS);
-    let outage = forecast.scenario.fault.outage_seconds();
+    let down_times = down_times(forecast);
     let capacity = forecast.scenario.capacity.map(f64::from).filter(|capacity| *capacity <= plot.y.to);
     let mut legend = vec![
         (Key::Area(FAILED, ""), "failed".to_owned()),
         (Key::Area(SUCCEEDED, ""), "succeeded".to_owned()),
     ];
-    if outage.is_some() {
+    if !down_times.is_empty() {
         legend.push((Key::Area("down", ""), "the target is down".to_owned()));
     }
     if policies.iter().any(|policy| policy.without_circuit_breaker.is_some()) {
         legend.push((Key::Line(WITHOUT, "thin"), "without circuit breaker".to_owned()));
     }
+    if holds > 0 {
+        legend.push((Key::Line(HELD, "thin"), "messages held".to_owned()));
+    }
     if capacity.is_some() {
         legend.push((Key::Line("ink", "thin"), "the target's capacity".to_owned()));
     }
+    let what = if holds > 0 { "calls and held messages per second" } else { "calls per second" };
     let note = match width {
-        1 => "calls per second".to_owned(),
-        _ => format!("calls per second, the busiest of each {width} s"),
+        1 => what.to_owned(),
+        _ => format!("{what}, the busiest of each {width} s"),
     };
     let figure = |policy: &PolicyForecast| {
-        let stairs = |load: &Load, height: fn(&Second) -> u64| {
+        let stairs = |height: &dyn Fn(Range<u64>) -> u64| {
             let columns = (0..end.div_ceil(width)).flat_map(|column| {
                 let (from, to) = (column * width, (column + 1) * width);
-                let height = float(height(&load.busiest(from..to)));
+                let height = float(height(from..to));
                 [from, to.min(end)].map(|at| (float(at), height))
             });
             [(0.0, 0.0)].into_iter().chain(columns).chain([(float(end), 0.0)]).collect::<Vec<_>>()
         };
         let load = &policy.outcome.measured.load;
         let drawn = html! {
-            @if let Some(seconds) = outage {
-                (plot.rectangle("down", (0.0, 0.0), (float(seconds.min(end)), plot.y.to)))
+            @for down in &down_times {
+                (plot.rectangle("down", (float(down.start.min(end)), 0.0), (float(down.end.min(end)), plot.y.to)))
             }
-            (plot.area(FAILED, stairs(load, |second| second.calls)))
-            (plot.area(SUCCEEDED, stairs(load, |second| second.succeeded)))
+            (plot.area(FAILED, stairs(&|range| load.busiest(range).calls)))
+            (plot.area(SUCCEEDED, stairs(&|range| load.busiest(range).succeeded)))
             @if let Some(without) = without(policy) {
-                (plot.line(&format!("{WITHOUT} thin"), stairs(without, |second| second.calls)))
+                (plot.line(&format!("{WITHOUT} thin"), stairs(&|range| without.busiest(range).calls)))
             }
+            @if holds > 0 { (plot.line(&format!("{HELD} thin"), stairs(&|range| load.most_holds(range)))) }
             @if let Some(capacity) = capacity {
                 (plot.line("ink thin", [(0.0, capacity), (float(end), capacity)]))
+            }
+            @if let Some(limit) = earliest_end(forecast, load) {
+                (plot.marked(float(limit), &format!("earliest possible end {}", span(limit))))
             }
         };
         let below = format!("time since the first message, {unit}");
         plot.figure(format!("Load on the target: {}", policy.name), note.clone(), &drawn, &below, &legend)
     };
     policies.iter().map(figure).collect()
+}
+
+/// The times at which the target is down. Short ones are one: nobody could tell them apart.
+fn down_times(forecast: &Forecast) -> Vec<Range<u64>> {
+    let mut times = forecast.scenario.down_times();
+    match (times.len() as u64 > COLUMNS, forecast.scenario.return_second()) {
+        (true, Some(end)) => times.next().map(|first| first.start..end).into_iter().collect(),
+        _ => times.collect(),
+    }
+}
+
+/// The earliest second at which the target could have processed everything: the messages that were left when it was back
+/// for good, at its capacity, but not before the last message.
+fn earliest_end(forecast: &Forecast, load: &Load) -> Option<u64> {
+    let back = forecast.scenario.return_second()?;
+    let left = forecast.scenario.messages.saturating_sub(load.succeeded_before(back));
+    let at_capacity = back + left.div_ceil(forecast.scenario.capacity?.into());
+    Some(at_capacity.max(forecast.scenario.over.as_secs()))
 }
 
 fn without(policy: &PolicyForecast) -> Option<&Load> {

@@ -4,7 +4,7 @@ use std::iter::once;
 
 use redeliver_sim::planner::{Forecast, PolicyForecast, TargetFault};
 
-use redeliver_operator::terminal::units::grouped;
+use redeliver_operator::terminal::units::{grouped, span};
 
 /// A chance this close to 0 or 1 differs from it by rounding only.
 pub(super) const CERTAIN: f64 = 1e-9;
@@ -72,13 +72,21 @@ pub(super) fn dollars(amount: f64) -> String {
 }
 
 pub(super) fn rounded(number: f64) -> String {
-    grouped(format!("{number:.0}").parse().unwrap_or(u64::MAX))
+    grouped(whole(number))
+}
+
+pub(super) fn rounded_span(seconds: f64) -> String {
+    span(whole(seconds))
+}
+
+fn whole(number: f64) -> u64 {
+    format!("{number:.0}").parse().unwrap_or(u64::MAX)
 }
 
 /// The names of the rows that count from the target's return, if it was down.
 pub(super) const fn after_the_return(forecast: &Forecast) -> [&'static str; 3] {
     match forecast.scenario.fault {
-        TargetFault::Outage(_) => [
+        TargetFault::Outage(_) | TargetFault::Flap(_) => [
             "busiest second after the return",
             "99th percentile of the seconds after it",
             "time to drain after the return",
