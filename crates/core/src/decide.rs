@@ -13,7 +13,7 @@ use crate::decide::pacing::{Pace, Window};
 use crate::deliver::until;
 use crate::failure::reason::DeadLetterReason;
 use crate::failure::reason::GiveUp;
-use crate::failure::{Answer, HandOff, Kind, LastError, REDRIVE};
+use crate::failure::{Answer, HandOff, Kind, LastError, RATE_LIMITED, REDRIVE};
 use crate::handler::HandlerError;
 use crate::limits::{DelaySeconds, MESSAGE_BYTES_MAX, RetryDelay};
 use crate::message::Timestamp;
@@ -140,7 +140,7 @@ fn next_retry(
         Budget::Snooze => by_policy(),
         Budget::Hold => {
             let left = limit.map(|limit| until(now, limit.at));
-            from_now(hold_delay(policy, held_before, left, key))
+            from_now(hold_delay(policy, answer.retry_after_seconds, held_before, left, key))
         }
         Budget::Redrive => {
             check_redrives(policy, before)?;
@@ -171,7 +171,7 @@ fn next_retry(
         first_sent_time: first_sent,
         retry_history: match spends {
             // Not called, so the previous failure stays the last one on record.
-            Budget::Hold => before.retry_history.clone(),
+            Budget::Hold if error.was_not_called() => before.retry_history.clone(),
             _ => history(&before.retry_history, before.retry_attempt, hand_off, now),
         },
         snooze_count: before.snooze_count,
@@ -187,7 +187,10 @@ fn next_retry(
         Budget::Redrive => metadata.redrive_count = (before.redrive_count + 1).min(REDRIVES_MAX),
         Budget::Hold => {
             let since = before.holds.since(delivery.origin, delivery.sent_at);
-            metadata.held_since = Some(since.unwrap_or(delivery.failed_at(now)));
+            // A target that is only busy is not down.
+            if error.error_type != RATE_LIMITED {
+                metadata.held_since = Some(since.unwrap_or(delivery.failed_at(now)));
+            }
             metadata.held_seconds = (held_before + u32::from(due.delay.get())).min(HELD_SECONDS_MAX);
         }
     }

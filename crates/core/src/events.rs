@@ -93,9 +93,7 @@ pub enum Event {
     },
     /// An outage: calls stop, messages are held, and a probe now and then checks the target.
     CircuitOpened {
-        /// Calls in the breaker's window.
-        calls: u32,
-        /// Those that met an outage.
+        /// Outages in a row.
         outages: u32,
         /// Our name of the last error, or `FromTarget`.
         error_type: String,

@@ -13,12 +13,14 @@ pub mod reason;
 mod wire;
 
 use std::fmt::Display;
+use std::time::Duration;
 
 pub(crate) use attach::split_trace_header;
 pub use attach::{Attached, FAILURE_BYTES_MAX};
 use strum::{IntoStaticStr, VariantArray};
 pub(crate) use wire::RawFailure;
 
+use crate::decide::breaker::{Hold, HoldReason};
 use crate::failure::reason::{Code, DeadLetterReason};
 use crate::handler::{FailureKind, HandlerError};
 use crate::json::forward_compatible::{OpenEnum, OpenVariants, UnknownMembers};
@@ -30,8 +32,12 @@ use crate::truncate;
 
 /// Error type of a message that came by redrive: the cause is unknown.
 pub const REDRIVE: &str = "Redrive";
+/// Error type of a message that was not started before the deadline.
+pub const NOT_STARTED: &str = "NotStarted";
 /// Error type of a message that was not called because its target is down.
 pub const CIRCUIT_OPEN: &str = "CircuitOpen";
+/// Error type of a message that was not called because its target takes no more calls now.
+pub const RATE_LIMITED: &str = "RateLimited";
 
 /// The schema of the documents, JSON Schema 2020-12.
 pub const FAILURE_SCHEMA: &str = include_str!("../schemas/failure.schema.json");
@@ -110,7 +116,7 @@ pub struct LastError {
 pub struct Answer {
     /// Transient, permanent and so on; a later version may add kinds.
     pub kind: OpenEnum<Kind>,
-    /// The delay that the target asked for: `Retry-After`, or a snooze.
+    /// The delay that the target asked for (`Retry-After`, or a snooze), or that of a hold.
     pub retry_after_seconds: Option<u64>,
 }
 
@@ -120,6 +126,13 @@ impl LastError {
     pub fn of(error: &HandlerError) -> Self {
         let error_type = truncate::clean(&error.error_type.name(), truncate::ERROR_TYPE_BYTES_MAX);
         Self { error_type, details: error.details.clone() }
+    }
+}
+
+impl LastError {
+    /// True for a message that was held without a call.
+    pub(crate) fn was_not_called(&self) -> bool {
+        [CIRCUIT_OPEN, RATE_LIMITED].contains(&self.error_type.as_str())
     }
 }
 
@@ -136,10 +149,12 @@ impl Answer {
             FailureKind::Snooze(after) => (Kind::Snooze, Some(after)),
             FailureKind::NotStarted => (Kind::NotStarted, None),
         };
-        // Rounded up, since it is a floor.
-        let seconds =
-            |after: std::time::Duration| after.as_secs().saturating_add(u64::from(after.subsec_nanos() > 0));
-        Self { kind: kind.into(), retry_after_seconds: after.map(seconds) }
+        Self { kind: kind.into(), retry_after_seconds: after.map(rounded_up) }
+    }
+
+    /// Not called now, with the delay of the hold.
+    fn held(hold: Hold) -> Self {
+        Self { kind: Kind::Held.into(), retry_after_seconds: Some(rounded_up(hold.delay)) }
     }
 
     /// An answer without a delay.
@@ -155,6 +170,11 @@ impl Answer {
     }
 }
 
+/// Whole seconds, rounded up, since they are a floor.
+fn rounded_up(delay: Duration) -> u64 {
+    delay.as_secs().saturating_add(u64::from(delay.subsec_nanos() > 0))
+}
+
 impl HandOff {
     /// A message that a handler failed.
     #[must_use]
@@ -166,23 +186,28 @@ impl HandOff {
     /// A message that was not started before the deadline.
     #[must_use]
     pub fn not_started(delivery: Delivery) -> Self {
-        let error = LastError { error_type: "NotStarted".to_owned(), details: String::new() };
+        let error = LastError { error_type: NOT_STARTED.to_owned(), details: String::new() };
         Self { error, answer: Answer::just(Kind::NotStarted), delivery, unknown: UnknownMembers::default() }
     }
 
-    /// A message that was not called, since its target has been down since `down_since`.
+    /// A message that was not called, since its target is down or takes no more calls now.
     #[must_use]
-    pub fn held(down_since: Timestamp, delivery: Delivery) -> Self {
-        let details = format!("not called: the target has been down since {}", rfc3339(down_since));
-        let error = LastError { error_type: CIRCUIT_OPEN.to_owned(), details };
-        Self { error, answer: Answer::just(Kind::Held), delivery, unknown: UnknownMembers::default() }
+    pub fn held(hold: Hold, delivery: Delivery) -> Self {
+        let since = rfc3339(hold.since);
+        let (error_type, why) = match hold.reason {
+            HoldReason::Down => (CIRCUIT_OPEN, "the target has been down since"),
+            HoldReason::RateLimited => (RATE_LIMITED, "the target has refused calls since"),
+        };
+        let error =
+            LastError { error_type: error_type.to_owned(), details: format!("not called: {why} {since}") };
+        Self { error, answer: Answer::held(hold), delivery, unknown: UnknownMembers::default() }
     }
 
-    /// A message whose call was the probe of a target that is still down. It has the probe's error, but is held: the
-    /// probe spends no attempt.
+    /// A message whose own call found the target down. It has the call's error, but is held: the call spends no
+    /// attempt.
     #[must_use]
-    pub fn probed(error: &HandlerError, delivery: Delivery) -> Self {
-        Self { answer: Answer::just(Kind::Held), ..Self::of_handler(error, delivery) }
+    pub fn probed(error: &HandlerError, hold: Hold, delivery: Delivery) -> Self {
+        Self { answer: Answer::held(hold), ..Self::of_handler(error, delivery) }
     }
 
     /// A message that nobody answered for; `details` is all that is known.

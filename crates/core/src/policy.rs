@@ -17,7 +17,7 @@ use crate::limits::RetryDelay;
 use crate::message::metadata::REDRIVES_MAX;
 use crate::message::schema::{Violation, list};
 pub use backoff::{Backoff, Delays, Jitter};
-pub use circuit_breaker::CircuitBreaker;
+pub use circuit_breaker::{CircuitBreaker, Per};
 
 /// The schema of a policy document, JSON Schema 2020-12.
 pub const POLICY_SCHEMA: &str = include_str!("../schemas/retry-policy.schema.json");

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redeliver_core::accepted::Accepted;
 use redeliver_core::decide::breaker::{
-    Breaker, CallOutcome, Change, Permission, Permit, Tenant, call_outcome,
+    Breaker, CallOutcome, Caller, Change, Hold, Key, Patience, Permission, Permit, call_outcome,
 };
 use redeliver_core::decide::may_be_held;
 use redeliver_core::deliver::until;
@@ -31,32 +31,25 @@ impl SharedBreaker {
     /// The policy's breaker, closed; without one in the policy every call is permitted.
     #[must_use]
     pub fn of(policy: &Policy) -> Self {
-        Self(policy.circuit_breaker.clone().map(|settings| Arc::new(Mutex::new(Breaker::new(settings)))))
+        Self(policy.circuit_breaker.as_ref().map(|_| Arc::default()))
     }
 
     fn lock(&self) -> Option<MutexGuard<'_, Breaker>> {
         self.0.as_ref().map(|breaker| lock(breaker))
-    }
-
-    /// Start of the outage, if the target is down.
-    pub(super) fn open_since(&self) -> Option<Timestamp> {
-        self.lock()?.open_since()
     }
 }
 
 /// The breaker's answer for one message.
 pub(super) enum Asked<'a, H, Q, C: Clock, O: Observer> {
     Call(Permitted<'a, H, Q, C, O>),
-    /// The outcome of a running call decides.
+    /// A running probe decides, or the rate has a place soon.
     Wait,
-    /// The target has been down since this time.
-    Hold(Timestamp),
+    Hold(Hold),
 }
 
 /// One permitted call. If it is dropped without an outcome, the end of the invocation has cut it off.
 pub(super) struct Permitted<'a, H, Q, C: Clock, O: Observer> {
     processor: &'a MessageProcessor<H, Q, C, O>,
-    accepted: &'a Accepted,
     /// `None` without a breaker.
     permit: Option<Permit>,
 }
@@ -64,73 +57,90 @@ pub(super) struct Permitted<'a, H, Q, C: Clock, O: Observer> {
 impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
     /// Learns from the messages of a batch: held ones tell a new environment about an outage.
     pub(super) fn learn(&self, accepted: &[Accepted], now: Timestamp) {
-        let reports = accepted.iter().filter_map(Accepted::outage);
-        let recent = reports.filter(|(_, reported_at)| until(*reported_at, now) < HELD_MOMENTS_AGO);
-        let reports = recent.reduce(|(since, reported_at), (other_since, other_reported_at)| {
-            (since.min(other_since), reported_at.max(other_reported_at))
-        });
-        if let (Some((since, reported_at)), Some(mut breaker)) = (reports, self.breaker.lock()) {
-            breaker.learn(since, reported_at, now);
+        let Some(mut breaker) = self.breaker.lock() else { return };
+        for message in accepted {
+            let recent =
+                message.outage().filter(|(_, reported_at)| until(*reported_at, now) < HELD_MOMENTS_AGO);
+            if let Some((since, reported_at)) = recent {
+                breaker.learn(self.caller(message), since, reported_at, now);
+            }
         }
+    }
+
+    fn caller(&self, accepted: &Accepted) -> Caller {
+        let metadata = accepted.metadata();
+        let record = accepted.record();
+        let per = self.policy.circuit_breaker.as_ref().map(|breaker| &breaker.per);
+        let key = per.and_then(|per| per.key_of(record.message_group_id.as_deref(), &record.attributes));
+        let failures = metadata.failures().max(self.retries_made(accepted));
+        Caller { message_id: metadata.message_id, key: key.map(Key::of), failures }
     }
 
     /// Asks if this message may be called now.
-    pub(super) fn ask<'a>(&'a self, accepted: &'a Accepted) -> Asked<'a, H, Q, C, O> {
-        let permitted = |permit| Asked::Call(Permitted { processor: self, accepted, permit });
+    pub(super) fn ask<'a>(&'a self, accepted: &'a Accepted, patience: Patience) -> Asked<'a, H, Q, C, O> {
+        let permitted = |permit| Asked::Call(Permitted { processor: self, permit });
         let Some(mut breaker) = self.breaker.lock() else {
             return permitted(None);
         };
+        let caller = self.caller(accepted);
         // A message at its hold limit is called in any state: its failures spend its attempts.
         if !may_be_held(&self.policy, accepted.held_seconds()) {
-            return permitted(Some(breaker.call_overdue()));
+            return permitted(Some(breaker.call_overdue(caller)));
         }
-        let now = self.clock.now();
-        match breaker.ask(now) {
+        match breaker.ask(caller, patience, self.clock.now()) {
             Permission::Call(permit) => permitted(Some(permit)),
             Permission::Wait => Asked::Wait,
-            Permission::Hold => Asked::Hold(breaker.open_since().unwrap_or(now)),
+            Permission::Hold(hold) => Asked::Hold(hold),
         }
     }
 
-    /// Records an outcome. Returns the start of the outage if the call was a probe and the target is still down.
-    fn record(&self, permit: Permit, accepted: &Accepted, error: Option<&HandlerError>) -> Option<Timestamp> {
-        let mut breaker = self.breaker.lock()?;
+    /// True if the error shows an outage, as far as one call can.
+    pub(super) fn is_outage(&self, error: &HandlerError) -> bool {
+        call_outcome(&self.policy, error) != CallOutcome::Answer
+    }
+
+    /// The hold of a message whose own call met this outage, if the call spends no attempt.
+    pub(super) fn hold(&self, accepted: &Accepted, error: &HandlerError) -> Option<Hold> {
+        let met = call_outcome(&self.policy, error);
+        self.breaker.lock()?.hold(self.caller(accepted), met, self.clock.now())
+    }
+
+    /// Records an outcome. Returns true if the call met an outage and its message may be held.
+    fn record(&self, permit: Permit, error: Option<&HandlerError>) -> bool {
+        let Some(mut breaker) = self.breaker.lock() else { return false };
         let met = error.map_or(CallOutcome::Answer, |error| call_outcome(&self.policy, error));
-        let tenant = accepted.record().message_group_id.as_deref().map(Tenant::of);
-        let change = breaker.record(permit, met, accepted.metadata().message_id, tenant, self.clock.now());
-        let still_down = breaker.open_since().filter(|_| matches!(change, Some(Change::ProbeFailed { .. })));
+        let may_be_held = permit.may_be_held() && error.is_some_and(|error| self.is_outage(error));
+        let change = breaker.record(permit, met, self.clock.now());
         drop(breaker);
         if let Some(change) = change {
             let error_type = error.map(|error| error.error_type.loggable().into_owned()).unwrap_or_default();
             self.observer.observe(&event_of(change, error_type));
         }
-        still_down
+        may_be_held
     }
 }
 
 impl<H, Q, C: Clock, O: Observer> Permitted<'_, H, Q, C, O> {
-    /// True if the call is the probe of a target that is down.
-    pub(super) fn is_probe(&self) -> bool {
-        self.permit.as_ref().is_some_and(Permit::is_probe)
+    /// True if the message may be held should its call open the circuit.
+    pub(super) fn may_be_held(&self) -> bool {
+        self.permit.as_ref().is_some_and(Permit::may_be_held)
     }
 
-    /// Records the outcome of the call. A probe of a target that is still down spends no attempt, since the breaker
-    /// asked for it.
+    /// Records the outcome of the call.
     pub(super) fn record(mut self, met: Result<(), HandlerError>) -> Outcome {
         let permit = self.permit.take();
-        let still_down =
-            permit.and_then(|permit| self.processor.record(permit, self.accepted, met.as_ref().err()));
-        match (met, still_down) {
-            (Ok(()), _) => Outcome::Success,
-            (Err(error), None) => Outcome::Failure(error),
-            (Err(error), Some(since)) => Outcome::Held { since, probed: Some(error) },
+        let met_outage = permit.is_some_and(|permit| self.processor.record(permit, met.as_ref().err()));
+        match met {
+            Ok(()) => Outcome::Success,
+            Err(error) if met_outage => Outcome::Outage(error),
+            Err(error) => Outcome::Failure(error),
         }
     }
 
     /// Returns the permit of a call that is not made.
     pub(super) fn give_back(mut self) {
         if let (Some(permit), Some(mut breaker)) = (self.permit.take(), self.processor.breaker.lock()) {
-            breaker.give_back(permit);
+            breaker.give_back(permit, self.processor.clock.now());
         }
     }
 }
@@ -138,16 +148,16 @@ impl<H, Q, C: Clock, O: Observer> Permitted<'_, H, Q, C, O> {
 impl<H, Q, C: Clock, O: Observer> Drop for Permitted<'_, H, Q, C, O> {
     fn drop(&mut self) {
         if let Some(permit) = self.permit.take() {
-            self.processor.record(permit, self.accepted, Some(&timeout()));
+            self.processor.record(permit, Some(&timeout()));
         }
     }
 }
 
 fn event_of(change: Change, error_type: String) -> Event {
     match change {
-        Change::Opened { calls, outages, probe_in } => {
+        Change::Opened { outages, probe_in } => {
             let probe_in_seconds = probe_in.as_secs_f64();
-            Event::CircuitOpened { calls, outages, error_type, probe_in_seconds }
+            Event::CircuitOpened { outages, error_type, probe_in_seconds }
         }
         Change::ProbeFailed { probe_in } => {
             let probe_in_seconds = probe_in.as_secs_f64();

@@ -8,10 +8,11 @@ use futures_util::future::{Either, pending};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use futures_util::{FutureExt, pin_mut, select_biased};
 use redeliver_core::accepted::{Accepted, FailedMessage};
+use redeliver_core::decide::breaker::{Hold, PATIENCE, Patience};
 use redeliver_core::decide::immediate_retries;
 use redeliver_core::deliver::until;
 use redeliver_core::events::Event;
-use redeliver_core::failure::{CIRCUIT_OPEN, HandOff, Stage};
+use redeliver_core::failure::{HandOff, NOT_STARTED, Stage};
 use redeliver_core::handler::{FailureKind, Handler, HandlerError, Invocation};
 use redeliver_core::message::{Confirmed, Timestamp};
 use redeliver_core::ports::{Clock, Observer};
@@ -24,11 +25,13 @@ use super::breaker::{Asked, Permitted};
 pub(super) enum Outcome {
     Success,
     Failure(HandlerError),
+    /// A failure that may be an outage: the message is held if the circuit is open when the calls are over.
+    Outage(HandlerError),
     /// The calls' end came before it was started.
     NotStarted,
-    /// The target has been down since `since`: the message was not called, or its call was a failed probe.
+    /// The message was not called, or its own call has found the target down.
     Held {
-        since: Timestamp,
+        hold: Hold,
         probed: Option<HandlerError>,
     },
 }
@@ -76,7 +79,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         // apart from one that never started.
         let mut waiting = 0..accepted.len();
         let mut running = FuturesUnordered::new();
-        let mut probe = None;
+        let mut may_be_held = vec![false; accepted.len()];
         let started_at = clock.now();
         let time_is_up = clock.sleep(until(started_at, end)).fuse();
         pin_mut!(time_is_up);
@@ -85,14 +88,18 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
             let mut checks_again = false;
             while running.len() < self.max_concurrency.get() && !waiting.is_empty() {
                 let index = waiting.start;
-                match self.ask(&accepted[index]) {
+                let patience = match () {
+                    () if !running.is_empty() => Patience::OthersRun,
+                    () if until(started_at, clock.now()) < PATIENCE => Patience::Moment,
+                    () => Patience::Over,
+                };
+                match self.ask(&accepted[index], patience) {
                     Asked::Call(permitted) => {
-                        let down_since = self.breaker.open_since().filter(|_| permitted.is_probe());
-                        probe = down_since.map(|since| (index, since)).or(probe);
+                        may_be_held[index] = permitted.may_be_held();
                         running.push(start(index, permitted));
                     }
-                    Asked::Hold(since) => {
-                        calls[index] = Some(Call::not_made(Outcome::Held { since, probed: None }));
+                    Asked::Hold(hold) => {
+                        calls[index] = Some(Call::not_made(Outcome::Held { hold, probed: None }));
                     }
                     Asked::Wait => {
                         checks_again = true;
@@ -122,23 +129,45 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         // Stops all handlers: nothing would wait for their outcomes.
         drop(running);
         let seconds = until(started_at, clock.now()).as_secs_f64();
-        let down_since = self.breaker.open_since();
-        let unfinished = |index| match down_since {
-            // Only if it is the same outage: the target may have been back since the probe began.
-            Some(since) if probe == Some((index, since)) => {
-                Call { outcome: Outcome::Held { since, probed: Some(timeout()) }, seconds }
+        let ended = |(index, call): (usize, Option<Call>)| match call {
+            Some(Call { outcome: Outcome::Outage(error), seconds }) => {
+                Call { outcome: self.held_or_failed(&accepted[index], error), seconds }
             }
-            _ if index < waiting.start => Call { outcome: Outcome::Failure(timeout()), seconds },
-            Some(since) => Call::not_made(Outcome::Held { since, probed: None }),
-            None => Call::not_made(Outcome::NotStarted),
+            Some(call) => call,
+            None if index < waiting.start => {
+                let error = timeout();
+                let is_outage = may_be_held[index] && self.is_outage(&error);
+                let outcome = match is_outage {
+                    true => self.held_or_failed(&accepted[index], error),
+                    false => Outcome::Failure(error),
+                };
+                Call { outcome, seconds }
+            }
+            None => Call::not_made(match self.ask(&accepted[index], Patience::Over) {
+                Asked::Hold(hold) => Outcome::Held { hold, probed: None },
+                Asked::Wait => Outcome::NotStarted,
+                Asked::Call(permitted) => {
+                    permitted.give_back();
+                    Outcome::NotStarted
+                }
+            }),
         };
-        calls.into_iter().enumerate().map(|(index, call)| call.unwrap_or_else(|| unfinished(index))).collect()
+        calls.into_iter().enumerate().map(ended).collect()
+    }
+
+    /// Calls that open the circuit, or that a busy target refuses, spend no attempt.
+    fn held_or_failed(&self, accepted: &Accepted, error: HandlerError) -> Outcome {
+        match self.hold(accepted, &error) {
+            Some(hold) => Outcome::Held { hold, probed: Some(error) },
+            None => Outcome::Failure(error),
+        }
     }
 
     /// The event for messages that are held because the target is down.
     pub(super) fn held(&self, calls: &[Call]) -> Option<Event> {
-        let since =
-            |call: &Call| if let Outcome::Held { since, .. } = call.outcome { Some(since) } else { None };
+        let since = |call: &Call| {
+            if let Outcome::Held { hold, .. } = &call.outcome { Some(hold.since) } else { None }
+        };
         let down_since = calls.iter().filter_map(since).min()?;
         let messages = calls.iter().filter_map(since).count();
         Some(Event::Held {
@@ -165,16 +194,18 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
                 };
                 return Ok((accepted.into_receipt().confirm(), processed));
             }
-            Outcome::Failure(error) => {
+            Outcome::Failure(error) | Outcome::Outage(error) => {
                 (HandOff::of_handler(error, delivery()), error.error_type.loggable().into_owned())
             }
-            Outcome::Held { since, probed: None } => {
-                (HandOff::held(*since, delivery()), CIRCUIT_OPEN.to_owned())
+            Outcome::Held { hold, probed: None } => {
+                let hand_off = HandOff::held(*hold, delivery());
+                let error_type = hand_off.error.error_type.clone();
+                (hand_off, error_type)
             }
-            Outcome::Held { probed: Some(error), .. } => {
-                (HandOff::probed(error, delivery()), error.error_type.loggable().into_owned())
+            Outcome::Held { hold, probed: Some(error) } => {
+                (HandOff::probed(error, *hold, delivery()), error.error_type.loggable().into_owned())
             }
-            Outcome::NotStarted => (HandOff::not_started(delivery()), "NotStarted".to_owned()),
+            Outcome::NotStarted => (HandOff::not_started(delivery()), NOT_STARTED.to_owned()),
         };
         let (stage, error_type) = (Stage::MessageProcessor, Some(error_type));
         Err(Box::new(FailedMessage { accepted, hand_off, due_at: None, stage, error_type }))
@@ -194,23 +225,20 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
             permitted.give_back();
             return Outcome::NotStarted;
         }
-        let mut error = match self.guarded(accepted, permitted, end).await {
-            Outcome::Failure(error) => error,
-            other => return other,
-        };
+        let mut outcome = self.guarded(accepted, permitted, end).await;
         // For this delivery only: an immediate retry is not written to the message, and spends nothing.
         let mut made = 0;
         loop {
+            let (Outcome::Failure(error) | Outcome::Outage(error)) = &outcome else { return outcome };
             // Checked for each error: the last call may have met one that is not a blip.
-            let again = immediate_retries(&self.policy, &error).filter(|again| made < again.max_attempts);
+            let again = immediate_retries(&self.policy, error).filter(|again| made < again.max_attempts);
             let Some(again) = again.filter(|again| self.clock.now() + again.delay < end) else {
-                return Outcome::Failure(error);
+                return outcome;
             };
             self.clock.sleep(again.delay).await;
-            // The target has gone down meanwhile, or is just back with its slow start full: the known error is worth
-            // more than waiting.
-            let Asked::Call(permitted) = self.ask(accepted) else {
-                return Outcome::Failure(error);
+            // The target has gone down meanwhile, or takes no more: the known error is worth more than waiting.
+            let Asked::Call(permitted) = self.ask(accepted, Patience::OthersRun) else {
+                return outcome;
             };
             self.observer.observe(&Event::RetriedImmediately {
                 message_id: accepted.metadata().message_id_text.clone(),
@@ -222,12 +250,11 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
             let call = self.guarded(accepted, permitted, end).fuse();
             pin_mut!(time_is_up, call);
             select_biased! {
-                outcome = call => match outcome {
-                    Outcome::Failure(newer) => error = newer,
-                    Outcome::NotStarted => return Outcome::Failure(error),
-                    other => return other,
+                newer = call => match newer {
+                    Outcome::NotStarted => return outcome,
+                    newer => outcome = newer,
                 },
-                () = time_is_up => return Outcome::Failure(error),
+                () = time_is_up => return outcome,
             }
         }
     }

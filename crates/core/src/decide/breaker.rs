@@ -1,102 +1,133 @@
-//! The circuit breaker: decides if a target may be called. A pure state machine: times and call outcomes come in,
-//! permits and refusals come out.
+//! The circuit breaker: decides if a target may be called now. A pure state machine: times and call outcomes come in,
+//! permits and holds come out.
 //!
 //! ```text
-//!              outages, by the policy's share            the probe interval is over
-//!   [closed] ──────────────────────────────────► [open] ◄─────────────────────────► [half-open: one probe]
-//!      ▲                                            ▲           the probe fails              │
-//!      │ 2, 4, 8, 16, 32 calls went well            │ outages                                │ it is answered
-//!      └──────────────────────────────────── [slow start] ◄──────────────────────────────────┘
+//!              a run of outages that chance does not explain      the probe is due
+//!   [closed] ────────────────────────────────────────────► [open] ◄───────────────► [half-open: one probe]
+//!      ▲  │ refused for now                                   ▲      the probe fails           │
+//!      │  ▼                                                   │ a run of outages               │ it is answered
+//!   [rate limit: grows with answers, falls with refusals] ────┴───────◄────────────────────────┘
 //! ```
 //!
-//! It lives in the memory of one function environment. A call meets an outage or an answer: an error of the target's own
-//! is an answer, too, since the target is there.
+//! It lives in the memory of one function environment. Each key (a tenant) has a circuit of its own beside the
+//! target's: one key's outages hold only that key, and the target's circuit opens if several keys show an outage. A
+//! call meets an outage or an answer: an error of the target's own is an answer, too, since the target is there.
 
-mod window;
+mod circuit;
+mod evidence;
+mod keys;
+mod moment;
+mod rate;
 
-use std::mem;
 use std::time::Duration;
 
 use uuid::Uuid;
 
-use crate::decide::backoff::{Key, spread};
+use crate::decide::backoff::{Key as JitterKey, spread};
 use crate::decide::classify;
-use crate::deliver::until;
 use crate::failure::{Answer, Kind};
 use crate::handler::{FailureKind, HandlerError};
 use crate::message::Timestamp;
-use crate::policy::{CircuitBreaker, Policy};
-pub use window::Tenant;
-use window::{Call, Calls};
-
-/// Concurrent calls at the last level of a slow start. Levels 1, 2, 4 … 32 add up to 63 calls, more than one
-/// environment has in flight.
-const SLOW_START_CALLS_MAX: u32 = 32;
+use crate::policy::Policy;
+use circuit::{Circuit, PROBE_SECONDS_MAX, PROBE_SECONDS_MAX_OF_KEY, Verdict};
+use evidence::nats;
+pub use keys::Key;
+use keys::Keys;
+use moment::{Moment, MomentClock};
 
 /// The breaker of one environment.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Breaker {
-    settings: CircuitBreaker,
-    state: State,
-    /// Number of the current state: a call that began in another state does not count in this one.
-    epoch: u64,
-    /// The last closing: a flapping target must not be probed at the initial interval each time.
-    closed_before: Option<Closed>,
+    clock: MomentClock,
+    /// The target as a whole.
+    target: Circuit,
+    /// Outages since the last answer, by key.
+    run: Vec<(Option<Key>, u16)>,
+    /// Circuits of the keys that met trouble.
+    keys: Keys,
+    answers: AnswersPerSecond,
+    /// The key that was last refused a call, and when.
+    refused: Option<(Option<Key>, Moment)>,
+    /// Changes of state so far.
+    changes: u32,
 }
 
-#[derive(Clone, Debug)]
-enum State {
-    /// All calls are made.
-    Closed(Calls),
-    /// No calls are made, except a probe.
-    Open(Open),
-    /// The target has answered a probe: concurrent calls are limited to a level, which doubles each time it goes well.
-    SlowStart { level: Level, running: u32, calls: Calls },
+/// A message that asks for a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// `metadata.message_id`: spreads the probes of many environments.
+    pub message_id: Uuid,
+    /// `None` for a message without a key.
+    pub key: Option<Key>,
+    /// Calls for it that failed. Only a message that never failed shows an outage: another may be to blame itself.
+    pub failures: u32,
 }
 
-/// One level of a slow start: the limit on concurrent calls.
-#[derive(Clone, Copy, Debug)]
-struct Level {
-    calls_at_once: u32,
-    /// Calls of this level that have ended …
-    ended: u32,
-    /// … and those of them that met an outage.
-    outages: u32,
+impl Caller {
+    fn is_first_call(self) -> bool {
+        self.failures == 0
+    }
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Open {
-    since: Timestamp,
-    probe_at: Timestamp,
-    /// The interval after a failed probe.
-    next_interval: Duration,
-    is_probing: bool,
-    /// Probes made so far.
-    probes: u32,
+/// How long a message may wait for its turn within the invocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patience {
+    /// Other calls of its batch are running, so the invocation goes on anyway.
+    OthersRun,
+    /// The batch began less than [`PATIENCE`] ago.
+    Moment,
+    Over,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Closed {
-    at: Timestamp,
-    next_interval: Duration,
+impl Patience {
+    /// A key's messages wait for other calls only: they must not take the function's time from other keys.
+    fn of_key(self, key: Option<Key>) -> bool {
+        self == Self::OthersRun || (self == Self::Moment && key.is_none())
+    }
 }
+
+/// A batch at its rate limit waits this long before it is held. Lambda gives the next batch to an environment that is
+/// free: one that held everything at once would also get everything, while others have places. The function's time
+/// costs no more than the holds.
+pub const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The breaker's answer to a request for a call.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub enum Permission {
     /// Make the call, and record its outcome.
     Call(Permit),
-    /// Not yet: the outcome of a running call decides.
+    /// Not yet: a running probe decides, or the rate has a place soon.
     Wait,
+    /// Not now: send the message again.
+    Hold(Hold),
+}
+
+/// A message that is not called now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hold {
+    pub reason: HoldReason,
+    /// Start of the outage or of the rate limit.
+    pub since: Timestamp,
+    /// At least a second, at most 900 s.
+    pub delay: Duration,
+}
+
+/// Why a message is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HoldReason {
     /// The target is down.
-    Hold,
+    Down,
+    /// The target takes no more calls now.
+    RateLimited,
 }
 
 /// A call that was permitted.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "an unrecorded probe blocks all further ones"]
 pub struct Permit {
-    epoch: u64,
+    caller: Caller,
+    /// Changes of state before the call.
+    began: u32,
     reason: Reason,
 }
 
@@ -106,16 +137,29 @@ enum Reason {
     /// The target is up, as far as is known.
     Up,
     /// A probe, to find out if the target is back.
-    Probe,
-    /// The message has reached its hold limit.
-    Overdue,
+    Probe(Scope),
+    /// The call is made whatever the breaker knows, and its failure spends an attempt: the message has reached its hold
+    /// limit, or nothing confirms the outage.
+    Regardless,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scope {
+    Target,
+    Key,
 }
 
 impl Permit {
     /// True if the call is a probe of a target that is down.
     #[must_use]
     pub fn is_probe(&self) -> bool {
-        self.reason == Reason::Probe
+        matches!(self.reason, Reason::Probe(_))
+    }
+
+    /// True if the message is held, and spends no attempt, should its call open the breaker.
+    #[must_use]
+    pub fn may_be_held(&self) -> bool {
+        self.reason != Reason::Regardless
     }
 }
 
@@ -124,16 +168,17 @@ impl Permit {
 pub enum CallOutcome {
     /// The target is there, whatever it answers about the message.
     Answer,
+    /// No sign of the target, or an error that may be an outage or chance.
     Outage,
+    /// The target takes no more calls now, and may say for how long.
+    Refusal(Option<Duration>),
 }
 
 /// A state change that a call has caused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     Opened {
-        /// Calls in the window.
-        calls: u32,
-        /// Those that met an outage.
+        /// Outages in a row.
         outages: u32,
         probe_in: Duration,
     },
@@ -148,180 +193,290 @@ pub enum Change {
     },
 }
 
-impl Breaker {
-    /// A closed breaker.
-    #[must_use]
-    pub fn new(settings: CircuitBreaker) -> Self {
-        Self { settings, state: State::Closed(Calls::default()), epoch: 0, closed_before: None }
-    }
+/// The longest hold that the breaker chooses. With the longest probe interval of a target, and the time that receives,
+/// calls and sends take, a message is called within a quarter of an hour of the target's return. A target may ask for
+/// up to 900 s.
+pub const HOLD_SECONDS_MAX: u64 = 750;
 
+/// So many refused calls of a message spend no attempt. In balance a few of a hundred calls are refused, so hardly any
+/// message needs more, unless it is to blame itself.
+const FREE_REFUSALS: u32 = 3;
+
+/// Two keys refused within this time: the target as a whole takes no more, and not one key.
+const REFUSED_TOGETHER_SECONDS: f32 = 5.0;
+
+impl Breaker {
     /// Decides if a message's target may be called now.
-    pub fn ask(&mut self, now: Timestamp) -> Permission {
-        let reason = if self.open_since().is_some() { Reason::Probe } else { Reason::Up };
-        let permit = Permit { epoch: self.epoch, reason };
-        match &mut self.state {
-            State::Closed(_) => Permission::Call(permit),
-            State::SlowStart { level, running, .. } if *running < level.calls_at_once => {
-                *running += 1;
-                Permission::Call(permit)
+    pub fn ask(&mut self, caller: Caller, patience: Patience, now: Timestamp) -> Permission {
+        let moment = self.clock.moment(now);
+        let is_first = caller.is_first_call();
+        let (of_target, of_key) = match self.target.ask(is_first, patience != Patience::Over, moment) {
+            // A probe of the target may be made with any key.
+            verdict @ (Verdict::Call | Verdict::Limited) => (
+                verdict,
+                self.keys
+                    .get_mut(caller.key, moment)
+                    .map_or(Verdict::Call, |key| key.ask(is_first, patience.of_key(caller.key), moment)),
+            ),
+            verdict => (verdict, Verdict::Call),
+        };
+        let permit = |reason| Permission::Call(Permit { caller, began: self.changes, reason });
+        let (scope, verdict) = match (of_target, of_key) {
+            (Verdict::Call, verdict) => (Scope::Key, verdict),
+            // A key that is down has no use for a place.
+            (Verdict::Limited, verdict @ (Verdict::Down | Verdict::Wait)) => (Scope::Key, verdict),
+            (verdict, _) => (Scope::Target, verdict),
+        };
+        match verdict {
+            Verdict::Call => {
+                let permission = permit(Reason::Up);
+                self.target.take_token();
+                self.keys.get_mut(caller.key, moment).map(Circuit::take_token);
+                permission
             }
-            State::SlowStart { .. } => Permission::Wait,
-            State::Open(open) if open.is_probing => Permission::Wait,
-            State::Open(open) => {
-                // A clock that was set back must not delay probes.
-                open.probe_at = open.probe_at.min(now + self.settings.probe_interval_max);
-                if now < open.probe_at {
-                    return Permission::Hold;
-                }
-                open.is_probing = true;
-                open.probes += 1;
-                Permission::Call(permit)
+            Verdict::Unconfirmed => permit(Reason::Regardless),
+            Verdict::Wait => Permission::Wait,
+            Verdict::Probe => {
+                let permission = permit(Reason::Probe(scope));
+                self.circuit(scope, caller.key, moment).0.begin_probe();
+                permission
             }
+            Verdict::Down | Verdict::Limited => Permission::Hold(self.hold_by(scope, caller, moment)),
         }
     }
 
     /// The permit for a message that has reached its hold limit: it is called in any state. Its outcome counts like any
-    /// other call's, but it is not a probe and takes no place of a slow start.
-    pub fn call_overdue(&self) -> Permit {
-        Permit { epoch: self.epoch, reason: Reason::Overdue }
+    /// other call's, but it is not a probe.
+    pub fn call_overdue(&self, caller: Caller) -> Permit {
+        Permit { caller, began: self.changes, reason: Reason::Regardless }
     }
 
-    /// Records the outcome of a permitted call. `message_id` is the id of its message: it spreads the probes of many
-    /// environments.
+    /// Records the outcome of a permitted call.
     #[expect(clippy::needless_pass_by_value, reason = "a permit is used up by its call")]
-    pub fn record(
-        &mut self,
-        permit: Permit,
-        met: CallOutcome,
-        message_id: Uuid,
-        tenant: Option<Tenant>,
-        now: Timestamp,
-    ) -> Option<Change> {
-        // The call began before the target went down, or before it came back.
-        if permit.epoch != self.epoch {
-            return None;
+    pub fn record(&mut self, permit: Permit, met: CallOutcome, now: Timestamp) -> Option<Change> {
+        let now = self.clock.moment(now);
+        if met == CallOutcome::Answer {
+            return self.answered(&permit, now);
         }
-        let settings = &self.settings;
-        let call = Call { at: now, tenant, met };
-        match &mut self.state {
-            State::Closed(calls) => {
-                calls.push(call, settings);
-                let opens = calls.show_an_outage(settings);
-                let (calls, outages) = (calls.len(), calls.outages());
-                opens.then(|| self.open(calls, outages, message_id, now))
-            }
-            State::SlowStart { level, running, calls } => {
-                let has_place = permit.reason != Reason::Overdue;
-                *running = running.saturating_sub(has_place.into());
-                calls.push(call, settings);
-                if calls.show_an_outage(settings) {
-                    let (calls, outages) = (calls.len(), calls.outages());
-                    return Some(self.open(calls, outages, message_id, now));
-                }
-                if !has_place {
+        if let CallOutcome::Refusal(Some(after)) = met {
+            let scope = if let Reason::Probe(scope) = permit.reason { scope } else { Scope::Key };
+            let (circuit, changes) = self.circuit(scope, permit.caller.key, now);
+            circuit.retry_after(after.as_secs_f32(), changes, now);
+        }
+        match permit.reason {
+            Reason::Probe(scope) => self.probe_failed(&permit, scope, now),
+            Reason::Up | Reason::Regardless => {
+                // Calls that were under way at the first refusal are refused with it, and show no more than it does.
+                if let CallOutcome::Refusal(_) = met
+                    && !self.refused(&permit, now)
+                {
                     return None;
                 }
-                if let Some(next) = level.after(met, settings.failure_rate) {
-                    *level = next;
-                } else {
-                    self.state = State::Closed(mem::take(calls));
-                    self.epoch += 1;
-                }
-                None
-            }
-            State::Open(open) => {
-                let Open { since, next_interval, probes, .. } = *open;
-                if met == CallOutcome::Outage {
-                    // The outage and the next probe are already known.
-                    if permit.reason == Reason::Overdue {
-                        return None;
-                    }
-                    let probe_in = jittered(next_interval, message_id, probes);
-                    open.is_probing = false;
-                    open.probe_at = now + probe_in;
-                    open.next_interval = settings.doubled(next_interval);
-                    return Some(Change::ProbeFailed { probe_in });
-                }
-                self.closed_before = Some(Closed { at: now, next_interval });
-                self.state = State::SlowStart { level: Level::of(2), running: 0, calls: Calls::default() };
-                self.epoch += 1;
-                Some(Change::Closed { open_for: until(since, now), probes })
+                self.outage(&permit, now)
             }
         }
     }
 
     /// Returns the permit of a call that was not made.
     #[expect(clippy::needless_pass_by_value, reason = "a permit is used up by its call")]
-    pub fn give_back(&mut self, permit: Permit) {
-        if permit.epoch != self.epoch || permit.reason == Reason::Overdue {
-            return;
-        }
-        match &mut self.state {
-            State::Closed(_) => {}
-            State::SlowStart { running, .. } => *running = running.saturating_sub(1),
-            State::Open(open) => {
-                open.is_probing = false;
-                open.probes -= 1;
+    pub fn give_back(&mut self, permit: Permit, now: Timestamp) {
+        let now = self.clock.moment(now);
+        let key = permit.caller.key;
+        match permit.reason {
+            Reason::Regardless => {}
+            Reason::Up => {
+                self.target.give_back_token();
+                self.keys.get_mut(key, now).map(Circuit::give_back_token);
+            }
+            Reason::Probe(scope) => {
+                let (circuit, _) = self.circuit(scope, key, now);
+                if !circuit.is_older(permit.began) {
+                    circuit.give_back_probe();
+                }
             }
         }
     }
 
     /// Learns of an outage from a message that was held: its target has been down since `down_since`. An environment
-    /// that knows no better becomes half-open at once, instead of making calls that fail. The message was sent at
-    /// `reported_at`: one held before this environment found the target back reports an outage that is over.
-    pub fn learn(&mut self, down_since: Timestamp, reported_at: Timestamp, now: Timestamp) {
-        let State::Closed(calls) = &self.state else { return };
-        let was_back = self.closed_before.is_some_and(|closed| reported_at <= closed.at);
-        if was_back || calls.are_recent(self.settings.window, now) {
+    /// that knows no better becomes half-open for this key at once, instead of making calls that fail. The message was
+    /// sent at `reported_at`: one held before this environment found the target back reports an outage that is over.
+    pub fn learn(&mut self, caller: Caller, down_since: Timestamp, reported_at: Timestamp, now: Timestamp) {
+        let now = self.clock.moment(now);
+        // Its outage may be its own fault.
+        if !caller.is_first_call() {
             return;
         }
-        // After hours there is no need to start with short intervals.
-        let CircuitBreaker { probe_interval, probe_interval_max, .. } = self.settings;
-        let next_interval = until(down_since, now).clamp(probe_interval, probe_interval_max);
-        let since = down_since.min(now);
-        self.state = State::Open(Open { since, probe_at: now, next_interval, is_probing: false, probes: 0 });
-        self.epoch += 1;
+        let (since, reported_at) = (self.clock.moment(down_since), self.clock.moment(reported_at));
+        if self.target.was_found_back_after(reported_at) {
+            return;
+        }
+        self.keys.entry(caller.key, now).learn(since, reported_at, &mut self.changes, now);
     }
 
-    /// Time of opening; `None` if the breaker is not open.
+    /// Start of the outage, if the target or this key is down.
     #[must_use]
-    pub fn open_since(&self) -> Option<Timestamp> {
-        match &self.state {
-            State::Open(open) => Some(open.since),
-            State::Closed(_) | State::SlowStart { .. } => None,
+    pub fn open_since(&self, key: Option<Key>) -> Option<Timestamp> {
+        let of_key = || self.keys.get(key).and_then(Circuit::open_since);
+        self.target.open_since().or_else(of_key).map(|since| self.clock.timestamp(since))
+    }
+
+    /// The hold of a message whose own call met an outage, if its call spends no attempt: the circuit is open, or the
+    /// target only takes no more calls now.
+    pub fn hold(&mut self, caller: Caller, met: CallOutcome, now: Timestamp) -> Option<Hold> {
+        let moment = self.clock.moment(now);
+        let is_open = self.open_since(caller.key).is_some();
+        let is_refused = matches!(met, CallOutcome::Refusal(_)) && caller.failures < FREE_REFUSALS;
+        if !is_open && !is_refused {
+            return None;
+        }
+        let of_target = self.target.since().is_some();
+        let scope = if of_target { Scope::Target } else { Scope::Key };
+        Some(self.hold_by(scope, caller, moment))
+    }
+
+    fn hold_by(&mut self, scope: Scope, caller: Caller, now: Moment) -> Hold {
+        let jitter = jitter(caller.message_id, self.changes);
+        let (circuit, _) = self.circuit(scope, caller.key, now);
+        let reason = if circuit.open_since().is_some() { HoldReason::Down } else { HoldReason::RateLimited };
+        let (since, seconds) = (circuit.since().unwrap_or(now), circuit.hold_seconds(jitter, now));
+        Hold { reason, since: self.clock.timestamp(since), delay: duration(seconds) }
+    }
+
+    /// The circuit, and the number of changes.
+    fn circuit(&mut self, scope: Scope, key: Option<Key>, now: Moment) -> (&mut Circuit, &mut u32) {
+        match scope {
+            Scope::Target => (&mut self.target, &mut self.changes),
+            Scope::Key => (self.keys.entry(key, now), &mut self.changes),
         }
     }
 
-    fn open(&mut self, calls: u32, outages: u32, message_id: Uuid, now: Timestamp) -> Change {
-        let CircuitBreaker { probe_interval, probe_interval_max, .. } = self.settings;
-        // A target that fails again so soon was not really back: probe it at the longer interval reached before.
-        let flaps = self.closed_before.filter(|closed| until(closed.at, now) < probe_interval_max);
-        let interval = flaps.map_or(probe_interval, |closed| closed.next_interval);
-        let probe_in = jittered(interval, message_id, 0);
-        let next_interval = self.settings.doubled(interval);
-        let open = Open { since: now, probe_at: now + probe_in, next_interval, is_probing: false, probes: 0 };
-        self.state = State::Open(open);
-        self.epoch += 1;
-        Change::Opened { calls, outages, probe_in }
+    fn answered(&mut self, permit: &Permit, now: Moment) -> Option<Change> {
+        self.answers.add(now);
+        self.run.clear();
+        let Permit { caller: Caller { key, .. }, began, .. } = *permit;
+        let mut circuit = self.keys.get_mut(key, now);
+        let run = circuit.as_ref().map_or(0, |circuit| circuit.run);
+        let of_key = circuit.as_mut().and_then(|circuit| circuit.answer(began, run, &mut self.changes, now));
+        let of_target = self.target.answer(began, run, &mut self.changes, now);
+        of_target
+            .or(of_key)
+            .map(|(open_for, probes)| Change::Closed { open_for: duration(open_for), probes: probes.into() })
+    }
+
+    fn probe_failed(&mut self, permit: &Permit, scope: Scope, now: Moment) -> Option<Change> {
+        let Permit { caller, began, .. } = *permit;
+        let (Caller { key, message_id, .. }, is_first_call) = (caller, caller.is_first_call());
+        if scope == Scope::Key && is_first_call {
+            self.count_in_run(key);
+            if let Some(opened) = self.open_target(message_id, now) {
+                return Some(opened);
+            }
+        }
+        let longest = match (scope, key) {
+            (Scope::Key, Some(_)) => PROBE_SECONDS_MAX_OF_KEY,
+            _ => PROBE_SECONDS_MAX,
+        };
+        let (circuit, changes) = self.circuit(scope, key, now);
+        if circuit.is_older(began) {
+            return None;
+        }
+        *changes += 1;
+        let probe_in = circuit.probe_failed(is_first_call, longest, jitter(message_id, *changes), now)?;
+        Some(Change::ProbeFailed { probe_in: duration(probe_in) })
+    }
+
+    /// Lowers the rate: of the key, or of the target if several keys are refused at the same time.
+    fn refused(&mut self, permit: &Permit, now: Moment) -> bool {
+        let key = permit.caller.key;
+        let is_shared = self
+            .refused
+            .is_some_and(|(other, at)| other != key && at.seconds_until(now) < REFUSED_TOGETHER_SECONDS);
+        self.refused = Some((key, now));
+        let rate = self.answers.per_second(now);
+        let scope = if is_shared { Scope::Target } else { Scope::Key };
+        let (circuit, changes) = self.circuit(scope, key, now);
+        circuit.refuse(permit.began, changes, rate, now)
+    }
+
+    /// Weighs one more outage.
+    fn outage(&mut self, permit: &Permit, now: Moment) -> Option<Change> {
+        let Permit { caller, began, .. } = *permit;
+        let (Caller { key, message_id, .. }, is_first_call) = (caller, caller.is_first_call());
+        let is_known = |circuit: &Circuit| circuit.is_older(began) || circuit.open_since().is_some();
+        if !is_first_call || is_known(&self.target) || is_known(self.keys.entry(key, now)) {
+            return None;
+        }
+        self.count_in_run(key);
+        if let Some(opened) = self.open_target(message_id, now) {
+            return Some(opened);
+        }
+        let share = self.target.evidence.share();
+        let circuit = self.keys.entry(key, now);
+        circuit.run = circuit.run.saturating_add(1);
+        let outages = circuit.run;
+        if nats(outages, circuit.evidence.share_with_prior(share)) < circuit.threshold(now) {
+            return None;
+        }
+        let probe_in = circuit.open(&mut self.changes, jitter(message_id, 0), now);
+        Some(Change::Opened { outages: outages.into(), probe_in: duration(probe_in) })
+    }
+
+    fn count_in_run(&mut self, key: Option<Key>) {
+        if let Some((_, outages)) = self.run.iter_mut().find(|(other, _)| *other == key) {
+            *outages = outages.saturating_add(1);
+        } else if self.run.len() < RUN_KEYS_MAX {
+            self.run.push((key, 1));
+        }
+    }
+
+    /// Opens the target's circuit if several keys show an outage: one key's outages are half of the evidence at most.
+    fn open_target(&mut self, message_id: Uuid, now: Moment) -> Option<Change> {
+        if self.target.open_since().is_some() {
+            return None;
+        }
+        let (share, threshold) = (self.target.evidence.share(), self.target.threshold(now));
+        let shown: f32 = self.run.iter().map(|(_, outages)| nats(*outages, share).min(threshold / 2.0)).sum();
+        if shown < threshold {
+            return None;
+        }
+        let outages = self.run.drain(..).map(|(_, outages)| u32::from(outages)).sum();
+        let probe_in = self.target.open(&mut self.changes, jitter(message_id, 0), now);
+        // One probe of the target stands for all keys.
+        self.keys.close_all(self.changes);
+        Some(Change::Opened { outages, probe_in: duration(probe_in) })
     }
 }
 
-impl Level {
-    fn of(calls_at_once: u32) -> Self {
-        Self { calls_at_once, ended: 0, outages: 0 }
+/// Distinct keys in a run; more are not needed to show an outage of the target.
+const RUN_KEYS_MAX: usize = 1024;
+
+/// Answers in the last full second and in the current one.
+#[derive(Clone, Copy, Debug, Default)]
+struct AnswersPerSecond {
+    second: Option<Moment>,
+    last: u16,
+    current: u16,
+}
+
+impl AnswersPerSecond {
+    fn add(&mut self, now: Moment) {
+        self.turn(now);
+        self.current = self.current.saturating_add(1);
     }
 
-    /// The level after one more call: the same one until all its calls have ended, and again if it did not go well.
-    /// `None` after the last one.
-    fn after(self, met: CallOutcome, failure_rate: f64) -> Option<Self> {
-        let Self { calls_at_once, .. } = self;
-        let (ended, outages) = (self.ended + 1, self.outages + u32::from(met == CallOutcome::Outage));
-        if ended < calls_at_once {
-            return Some(Self { calls_at_once, ended, outages });
+    /// At least one.
+    fn per_second(&mut self, now: Moment) -> f32 {
+        self.turn(now);
+        f32::from(self.last.max(self.current).max(1))
+    }
+
+    fn turn(&mut self, now: Moment) {
+        let seconds = self.second.map_or(2.0, |second| second.seconds_until(now));
+        if seconds >= 1.0 {
+            self.last = if seconds < 2.0 { self.current } else { 0 };
+            self.current = 0;
+            self.second = Some(now);
         }
-        let went_well = f64::from(outages) / f64::from(ended) < failure_rate;
-        let next = if went_well { calls_at_once * 2 } else { calls_at_once };
-        (next <= SLOW_START_CALLS_MAX).then(|| Self::of(next))
     }
 }
 
@@ -336,14 +491,30 @@ pub fn call_outcome(policy: &Policy, error: &HandlerError) -> CallOutcome {
         opens_on.is_some_and(|globs| globs.matches(&error_type))
     };
     let is_transient = || classify(policy, &error_type, Answer::of(error.kind).kind()) == Kind::Transient;
-    if (is_unavailable || is_listed()) && is_transient() { CallOutcome::Outage } else { CallOutcome::Answer }
+    if !((is_unavailable || is_listed()) && is_transient()) {
+        return CallOutcome::Answer;
+    }
+    let retry_after = match error.kind {
+        FailureKind::TransientAfter(after) => Some(after),
+        FailureKind::Unavailable(after) => after,
+        _ => None,
+    };
+    match &*error_type {
+        "HttpStatus.429" | "Lambda.Throttled" => CallOutcome::Refusal(retry_after),
+        _ if retry_after.is_some() => CallOutcome::Refusal(retry_after),
+        // A 503 alone may as well be chance: only a run of them is evidence.
+        _ => CallOutcome::Outage,
+    }
 }
 
-/// 75 % to 100 % of the interval, so that environments that find out at the same time do not probe at the same time.
-fn jittered(interval: Duration, message_id: Uuid, probe: u32) -> Duration {
-    let longest = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX);
-    let key = Key { message_id, generation: 0, attempt: probe };
-    Duration::from_millis(spread(key, longest - longest / 4, longest))
+/// 0.75 to 1, so that environments that find out at the same time do not probe at the same time.
+fn jitter(message_id: Uuid, number: u32) -> f32 {
+    let thousandths = spread(JitterKey { message_id, generation: 0, attempt: number }, 750, 1000);
+    f32::from(u16::try_from(thousandths).unwrap_or(1000)) / 1000.0
+}
+
+fn duration(seconds: f32) -> Duration {
+    Duration::try_from_secs_f32(seconds).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -5,11 +5,12 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::decide::backoff::{Key, spread};
+use crate::decide::breaker::HOLD_SECONDS_MAX;
 use crate::failure::Kind;
 use crate::failure::reason::{DeadLetterReason, GiveUp};
 use crate::limits::RetryDelay;
 use crate::message::metadata::{Metadata, SNOOZES_MAX};
-use crate::policy::{CircuitBreaker, Policy};
+use crate::policy::Policy;
 
 /// The budget that a re-send spends. Each has a limit, so every retry loop ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,29 +61,30 @@ impl JitteredDelay {
     }
 }
 
-/// The delay of a held message. The first one is drawn from the whole range up to the longest delay, and all others are
-/// the longest delay. So held messages come back evenly spread, and as slowly as a quarter of an hour allows.
+/// The delay of a held message: as long as the function that held it asks for, at most 900 s.
 ///
 /// A message with little time is sent back earlier: after half of the time `left` until it expires, and never later
 /// than its hold limit.
 pub(super) fn hold_delay(
     policy: &Policy,
+    asked_seconds: Option<u64>,
     held_seconds: u32,
     left: Option<Duration>,
     key: Key,
 ) -> JitteredDelay {
-    // The breaker has just opened, so an earlier return would be held again. It also makes each hold count.
-    const MIN_SECONDS: u64 = 15;
-    let longest = policy.with_breaker(CircuitBreaker::hold_delay_max);
-    let JitteredDelay { delay, bounds } = match held_seconds {
-        0 => JitteredDelay::between(MIN_SECONDS, longest.get().into(), key),
-        _ => JitteredDelay::fixed(longest),
+    // So that each hold counts.
+    const MIN_SECONDS: u64 = 1;
+    let JitteredDelay { delay, bounds } = match asked_seconds {
+        Some(asked) => JitteredDelay::fixed(RetryDelay::saturating(asked).min(RetryDelay::SHORT_MAX)),
+        // Held by an older version.
+        None => JitteredDelay::between(HOLD_SECONDS_MAX / 2, HOLD_SECONDS_MAX, key),
     };
     let held = Duration::from_secs(held_seconds.into());
     let until_called = policy.with_breaker(|breaker| breaker.hold_max).saturating_sub(held);
     let most = left.map_or(until_called, |left| until_called.min(left / 2));
-    let most = RetryDelay::saturating(most.as_secs().max(MIN_SECONDS));
-    JitteredDelay { delay: delay.min(most), bounds: (*bounds.start()).min(most)..=(*bounds.end()).min(most) }
+    let most = RetryDelay::saturating(most.as_secs());
+    let within = |delay: RetryDelay| delay.min(most).max(RetryDelay::saturating(MIN_SECONDS));
+    JitteredDelay { delay: within(delay), bounds: within(*bounds.start())..=within(*bounds.end()) }
 }
 
 /// The delay of a message that SQS moved for the `count`th time since its last answer. It starts with a few seconds,

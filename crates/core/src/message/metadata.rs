@@ -2,6 +2,7 @@
 
 mod holds;
 
+use crate::failure::{NOT_STARTED, REDRIVE};
 use chrono::{DateTime, SecondsFormat, SubsecRound as _, TimeDelta};
 use serde::Serialize;
 use uuid::Uuid;
@@ -106,6 +107,14 @@ impl Metadata {
         // An older function that begins a new generation keeps the member that it does not know, so more redrives may
         // be counted at the last answer than in all.
         self.redrive_count.checked_sub(self.redrive_count_at_answer).unwrap_or(self.redrive_count)
+    }
+
+    /// Calls for it that failed, as far as the message says. A delivery without a call is not a failure.
+    #[must_use]
+    pub fn failures(&self) -> u32 {
+        let is_call = |past: &&PastFailure| ![REDRIVE, NOT_STARTED].contains(&past.error_type.as_str());
+        let calls = self.retry_history.iter().filter(is_call).count();
+        self.retry_attempt.max(u32::try_from(calls).unwrap_or(u32::MAX))
     }
 
     /// True if its `first_sent_time` is ours.

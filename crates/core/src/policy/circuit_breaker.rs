@@ -7,27 +7,14 @@ use serde::de::Deserializer;
 use serde_json::Value;
 
 use super::{Globs, numbers, wire};
-use crate::limits::RetryDelay;
+use crate::message::{Attribute, Attributes};
 
-/// Controls when calls stop, how often the target is probed, and how long messages are held.
+/// Controls what counts as an outage, whom it holds, and for how long.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CircuitBreaker {
-    /// It opens if this share of the recent calls met an outage, 0.01..=1 …
-    #[serde(deserialize_with = "numbers::share")]
-    pub failure_rate: f64,
-    /// … of at least this many, 1..=1000 …
-    #[serde(deserialize_with = "numbers::whole::<_, _, 1, 1000>")]
-    pub minimum_calls: u32,
-    /// … within this time, at most an hour; outages not followed by an answer count for longer.
-    #[serde(rename = "window_seconds", deserialize_with = "numbers::seconds::<_, 1, 3600>")]
-    pub window: Duration,
-    /// While open, one call in this time; the interval doubles after each failed probe …
-    #[serde(rename = "probe_interval_seconds", deserialize_with = "numbers::seconds::<_, 1, 600>")]
-    pub probe_interval: Duration,
-    /// … up to this.
-    #[serde(rename = "probe_interval_seconds_max", deserialize_with = "numbers::seconds::<_, 1, 600>")]
-    pub probe_interval_max: Duration,
+    /// The messages that share a circuit: one that is down holds nobody else.
+    pub per: Per,
     /// Error types that count as an outage.
     pub opens_on: Globs,
     /// Limit on the total time that a message is held, a minute to 14 days.
@@ -35,33 +22,54 @@ pub struct CircuitBreaker {
     pub hold_max: Duration,
 }
 
-impl CircuitBreaker {
-    /// The longest delay of a held message. The message is called within a quarter of an hour of the target's return:
-    /// it may meet an environment that has not probed since, and be held once more.
-    #[must_use]
-    pub fn hold_delay_max(&self) -> RetryDelay {
-        // For the time that receives, calls and sends take.
-        const SLACK_SECONDS: u64 = 30;
-        let quarter_of_an_hour = u64::from(RetryDelay::SHORT_MAX.get());
-        RetryDelay::saturating(quarter_of_an_hour - SLACK_SECONDS - self.probe_interval_max.as_secs())
-    }
+/// The key of a message's circuit.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub enum Per {
+    /// `"group"`: the `MessageGroupId`.
+    #[default]
+    Group,
+    /// `"attribute:NAME"`: a String or Number attribute.
+    Attribute(String),
+    /// `"target"`: one circuit for all messages.
+    Target,
+}
 
-    /// The interval after a failed probe.
-    pub(crate) fn doubled(&self, interval: Duration) -> Duration {
-        (interval * 2).min(self.probe_interval_max)
+impl TryFrom<String> for Per {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        match (text.as_str(), text.strip_prefix("attribute:")) {
+            ("group", _) => Ok(Self::Group),
+            ("target", _) => Ok(Self::Target),
+            (_, Some(name)) if is_name(name) => Ok(Self::Attribute(name.to_owned())),
+            _ => Err("not \"group\", \"target\" or \"attribute:\" and an attribute's name"),
+        }
+    }
+}
+
+/// The names that most attributes have; SQS also takes letters beyond ASCII.
+fn is_name(text: &str) -> bool {
+    (1..=256).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
+}
+
+impl Per {
+    /// The text that is hashed into the message's key; `None` if it has no key.
+    #[must_use]
+    pub fn key_of<'a>(&self, group: Option<&'a str>, attributes: &'a Attributes) -> Option<&'a str> {
+        match self {
+            Self::Group => group,
+            Self::Attribute(name) => attributes.get(name).and_then(Attribute::text),
+            Self::Target => None,
+        }
     }
 }
 
 impl Default for CircuitBreaker {
-    /// With ten environments an outage of ten minutes costs some hundred calls, one of twelve hours some thousand
-    /// (docs/performance.md).
     fn default() -> Self {
         Self {
-            failure_rate: 0.8,
-            minimum_calls: 10,
-            window: Duration::from_secs(30),
-            probe_interval: Duration::from_secs(15),
-            probe_interval_max: Duration::from_secs(120),
+            per: Per::Group,
             opens_on: Globs::of(&[
                 "Http.*",
                 "HttpStatus.429",

@@ -42,11 +42,6 @@ pub(super) fn rate<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> 
     within(&Number::deserialize(from)?, 1.0, 100.0)
 }
 
-/// A share of calls.
-pub(super) fn share<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
-    within(&Number::deserialize(from)?, 0.01, 1.0)
-}
-
 impl<'de> Deserialize<'de> for RedeliveryRate {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         within(&Number::deserialize(from)?, Self::MIN, Self::MAX).map(Self)

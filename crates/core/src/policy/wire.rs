@@ -78,11 +78,27 @@ fn by_schema(document: &Value) -> Vec<Violation> {
     let mut violations = schema.violations(document, "");
     // The schema can only ask for `false` there, which would tell a user who wrote `true` the opposite of what they
     // want.
-    for violation in violations.iter_mut().filter(|violation| violation.pointer == "/circuit_breaker") {
-        "must be an object, or false: {} turns it on with all defaults".clone_into(&mut violation.rule);
+    for violation in &mut violations {
+        let member = violation.pointer.strip_prefix("/circuit_breaker");
+        if member == Some("") {
+            "must be an object, or false: {} turns it on with all defaults".clone_into(&mut violation.rule);
+        } else if member.is_some_and(|member| REMOVED.contains(&member)) {
+            "is no longer a setting, since the breaker judges by evidence: remove it"
+                .clone_into(&mut violation.rule);
+        }
     }
     violations
 }
+
+/// Members of `circuit_breaker` in earlier versions.
+#[cfg(feature = "validator")]
+const REMOVED: [&str; 5] = [
+    "/failure_rate",
+    "/minimum_calls",
+    "/window_seconds",
+    "/probe_interval_seconds",
+    "/probe_interval_seconds_max",
+];
 
 /// A duplicate member: a parser keeps the last one, but the other may be the intended one.
 fn duplicate_member(text: &str, at: Range<usize>, pointer: &str) -> Option<Violation> {

@@ -24,8 +24,7 @@ pub(super) struct Environments<'a, S, F> {
     start: S,
     clock: &'a VirtualClock,
     reuse: Reuse,
-    /// The most recently used one is the last.
-    idle: Mutex<VecDeque<Environment<F>>>,
+    pool: Mutex<Pool<F>>,
     /// Environments started so far.
     started: &'a Counter,
 }
@@ -35,8 +34,14 @@ pub(super) struct Environments<'a, S, F> {
 pub(super) enum Reuse {
     /// The most recently used one, and a new one only if none is idle: Lambda seems to do the same.
     MostRecent,
-    /// The least recently used one, of this many. When invocations take no time, the most recent one would get them all.
+    /// The least recently used one, of this many. When calls take no time, the most recent one would get them all.
     InTurn(usize),
+}
+
+struct Pool<F> {
+    /// The most recently used one is the last.
+    idle: VecDeque<Environment<F>>,
+    busy: usize,
 }
 
 struct Environment<F> {
@@ -47,21 +52,24 @@ struct Environment<F> {
 
 impl<'a, S: Fn() -> F, F> Environments<'a, S, F> {
     pub(super) fn new(reuse: Reuse, clock: &'a VirtualClock, started: &'a Counter, start: S) -> Self {
-        Self { start, clock, reuse, idle: Mutex::default(), started }
+        let pool = Mutex::new(Pool { idle: VecDeque::new(), busy: 0 });
+        Self { start, clock, reuse, pool, started }
     }
 
     fn take(&self) -> Environment<F> {
         let now = self.clock.now();
         let idle = {
-            let mut idle = lock(&self.idle);
+            let Pool { idle, busy } = &mut *lock(&self.pool);
             idle.retain(|environment| {
                 until(environment.used_at, now) < IDLE_MAX && until(environment.started_at, now) < LIFETIME
             });
-            match self.reuse {
+            let taken = match self.reuse {
                 Reuse::MostRecent => idle.pop_back(),
-                Reuse::InTurn(count) if idle.len() < count => None,
+                Reuse::InTurn(count) if idle.len() + *busy < count => None,
                 Reuse::InTurn(_) => idle.pop_front(),
-            }
+            };
+            *busy += 1;
+            taken
         };
         idle.unwrap_or_else(|| {
             self.started.add(1);
@@ -75,7 +83,10 @@ impl<S: Fn() -> F + Send + Sync, F: Function> Function for Environments<'_, S, F
         let mut environment = self.take();
         let response = environment.function.process(records, deadline).await;
         environment.used_at = self.clock.now();
-        lock(&self.idle).push_back(environment);
+        let mut pool = lock(&self.pool);
+        pool.busy -= 1;
+        pool.idle.push_back(environment);
+        drop(pool);
         response
     }
 }

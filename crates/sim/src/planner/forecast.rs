@@ -48,9 +48,6 @@ pub struct PolicyForecast {
     pub without_circuit_breaker: Option<Outcome>,
     #[serde(skip)]
     pub hold: Option<HoldPlan>,
-    /// The setting of its circuit breaker, if it has one.
-    #[serde(skip)]
-    pub minimum_calls: Option<u32>,
 }
 
 /// The result of a run.
@@ -117,7 +114,6 @@ impl Forecast {
             without_circuit_breaker: without.map(|measured| self.outcome(measured)),
             schedule,
             hold,
-            minimum_calls: policy.circuit_breaker.as_ref().map(|breaker| breaker.minimum_calls),
         });
     }
 

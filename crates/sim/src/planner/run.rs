@@ -139,7 +139,7 @@ impl<'a> Simulation<'a> {
             progress,
             wait: Duration::from_secs(20),
             batching_window,
-            concurrency: scenario.invocations.limit().unwrap_or(1).into(),
+            concurrency: scenario.invocations.environments().into(),
             original_body: |body| body,
         };
         let queues = topology.of_functions();

@@ -1,6 +1,7 @@
 //! The outages that a message survives. A message that fails survives if one of its attempts comes after the outage. A
 //! held message spends no attempt, and survives as long as it may be held.
 
+use redeliver_core::decide::breaker::HOLD_SECONDS_MAX;
 use redeliver_core::policy::Policy;
 use serde::Serialize;
 
@@ -45,7 +46,7 @@ impl HoldPlan {
             Policy { max_age_seconds: policy.max_age_seconds.map(age_left), ..policy.clone() };
         Some(Self {
             hold_seconds_max,
-            delay_seconds: u64::from(breaker.hold_delay_max().get()),
+            delay_seconds: HOLD_SECONDS_MAX,
             age_seconds_max: policy.max_age_seconds.map_or(u64::MAX, u64::from),
             after_hold: Schedule::of(&policy_after_hold),
         })

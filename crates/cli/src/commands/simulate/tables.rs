@@ -254,25 +254,12 @@ fn changes(forecast: &Forecast) -> Section {
     Section { note: never_opened(forecast), ..side_by_side(forecast, title, "", &names, rows) }
 }
 
-/// Advice if the circuit breaker never opened. In a small flow no environment meets enough failures.
+/// A remark if the circuit breaker never opened. In a small flow no environment meets enough failures.
 fn never_opened(forecast: &Forecast) -> Option<String> {
-    let has_opened = forecast.circuit_breakers().any(|breaker| breaker.openings > 0);
-    let minimum = forecast.policies.iter().filter_map(|policy| policy.minimum_calls).min()?;
-    let invocations = forecast.scenario.invocations;
-    let fewer = match invocations.limit() {
-        _ if invocations.environments() == 1 => "",
-        Some(_) => "--max-concurrency 1, or ",
-        None => "--environments 1, or ",
-    };
+    let mut breakers = forecast.circuit_breakers().peekable();
+    breakers.peek()?;
     let never = "The circuit breaker never opened: no environment met enough failed calls.";
-    let advice = match forecast.scenario.fault {
-        TargetFault::Outage(_) | TargetFault::Flap(_) => {
-            format!("\nTry {fewer}a minimum_calls below {minimum}")
-        }
-        // It should not open in this case.
-        TargetFault::FailureRate(_) => String::new(),
-    };
-    (!has_opened).then(|| format!("{never}{advice}"))
+    breakers.all(|breaker| breaker.openings == 0).then(|| never.to_owned())
 }
 
 fn costs(forecast: &Forecast) -> Section {

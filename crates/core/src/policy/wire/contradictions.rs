@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::object;
 use crate::limits::RetryDelay;
 use crate::message::schema::Violation;
-use crate::policy::{Backoff, CircuitBreaker, Jitter};
+use crate::policy::{Backoff, Jitter};
 
 /// 14 days, the longest retention of SQS ("Amazon SQS message quotas").
 const RETENTION_SECONDS_MAX: u32 = 1_209_600;
@@ -36,7 +36,6 @@ pub(super) fn of(document: &Value) -> Vec<Violation> {
         let limit = if has_long_delays { RetryDelay::MAX } else { RetryDelay::SHORT_MAX };
         found.extend(above_the_cap(&backoff, limit));
     }
-    found.extend(rarer_than_the_rarest(&document["circuit_breaker"]));
     found.extend(in_both_lists(document));
     found
 }
@@ -81,22 +80,6 @@ fn above_the_cap(backoff: &Backoff, limit: RetryDelay) -> Vec<Violation> {
     above
         .map(|(pointer, _)| Violation::new(pointer, "is more than max_delay_seconds (900 unless set)"))
         .collect()
-}
-
-fn rarer_than_the_rarest(circuit_breaker: &Value) -> Option<Violation> {
-    let CircuitBreaker { probe_interval, probe_interval_max, .. } = object(circuit_breaker).ok()?;
-    let (first, longest) = (probe_interval.as_secs(), probe_interval_max.as_secs());
-    // The culprit is a member that is present; of two, the first interval.
-    let is_written = |name: &str| circuit_breaker.get(name).is_some();
-    let (name, rule) = if is_written("probe_interval_seconds") {
-        let whose = if is_written("probe_interval_seconds_max") { "" } else { ", its default" };
-        let rule = format!("is {first}, more than probe_interval_seconds_max ({longest}{whose})");
-        ("probe_interval_seconds", rule)
-    } else {
-        let rule = format!("is {longest}, less than probe_interval_seconds ({first}, its default)");
-        ("probe_interval_seconds_max", rule)
-    };
-    (first > longest).then(|| Violation::new(pointer_to("/circuit_breaker", name), rule))
 }
 
 fn in_both_lists(document: &Value) -> Vec<Violation> {

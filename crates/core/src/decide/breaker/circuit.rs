@@ -1,0 +1,311 @@
+//! The state of one circuit: of one key, or of the target as a whole.
+
+use super::HOLD_SECONDS_MAX;
+use super::evidence::{CERTAIN, Evidence, LIKELY};
+use super::moment::Moment;
+use super::rate::RateLimit;
+
+/// While messages that were never called before confirm the outage, it is believed for this long.
+const BELIEVED_SECONDS: f32 = 1800.0;
+/// A hold is a third as long as the trouble is old, a probe interval half as long.
+const HOLD_SHARE: f32 = 1.0 / 3.0;
+const PROBE_SHARE: f32 = 0.75;
+const LIMITED_HOLD_SHARE: f32 = 0.04;
+const SECONDS_MIN: f32 = 1.0;
+const HOLD_MAX: f32 = HOLD_SECONDS_MAX as f32;
+/// The longest delay that a target can ask for: `DelaySeconds` holds no more.
+const RETRY_AFTER_SECONDS_MAX: f32 = 900.0;
+/// A target that was down less than this ago needs less evidence.
+const RECENT_SECONDS: f32 = 60.0;
+/// An environment that had an answer less than this ago believes no report of an outage.
+const KNOWS_BETTER_SECONDS: f32 = 30.0;
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Circuit {
+    pub(super) evidence: Evidence,
+    /// Outages since the last answer.
+    pub(super) run: u16,
+    state: State,
+    /// Number of the last change of state: calls that began before it do not count.
+    changed: u32,
+    closed_at: Option<Moment>,
+    answered_at: Option<Moment>,
+    /// The target asked for no call before this …
+    retry_after: Option<Moment>,
+    /// … at this change: an answer to a later call takes it back.
+    asked: u32,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+enum State {
+    #[default]
+    Closed,
+    Limited(RateLimit),
+    Open(Open),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    since: Moment,
+    probe_at: Moment,
+    /// A message that had never failed before last met the outage.
+    shown_at: Moment,
+    is_probing: bool,
+    probes: u16,
+}
+
+/// A circuit's answer to a request for a call.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Verdict {
+    Call,
+    Probe,
+    /// The outage is no longer confirmed: the call is made, and spends an attempt.
+    Unconfirmed,
+    /// The outcome of a running probe decides, or the next place is near.
+    Wait,
+    /// The target is down.
+    Down,
+    /// The rate is used up.
+    Limited,
+}
+
+/// The longest probe interval, in seconds: of a key longer than of the target, since there may be thousands.
+pub(super) const PROBE_SECONDS_MAX: f32 = 120.0;
+pub(super) const PROBE_SECONDS_MAX_OF_KEY: f32 = 600.0;
+
+impl Circuit {
+    /// Decides on a call. A token is taken with [`Circuit::take_token`], once all circuits agree.
+    pub(super) fn ask(&mut self, is_first_call: bool, may_wait: bool, now: Moment) -> Verdict {
+        match &mut self.state {
+            State::Closed => Verdict::Call,
+            State::Limited(limit) => {
+                if limit.has_token(now) {
+                    Verdict::Call
+                } else if may_wait {
+                    Verdict::Wait
+                } else {
+                    Verdict::Limited
+                }
+            }
+            State::Open(open) => {
+                let is_believed = open.shown_at.seconds_until(now) < BELIEVED_SECONDS;
+                if !is_first_call && !is_believed {
+                    return Verdict::Unconfirmed;
+                }
+                // Only the call of a message that never failed confirms the outage, so such messages come first.
+                let wait = if is_first_call { 0.0 } else { open.age(now) * PROBE_SHARE };
+                let due = open.probe_at.after(wait.min(PROBE_SECONDS_MAX));
+                let due = due.max(self.retry_after.unwrap_or(due));
+                if open.is_probing {
+                    Verdict::Wait
+                } else if now >= due {
+                    Verdict::Probe
+                } else {
+                    Verdict::Down
+                }
+            }
+        }
+    }
+
+    pub(super) fn take_token(&mut self) {
+        if let State::Limited(limit) = &mut self.state {
+            limit.take_token();
+        }
+    }
+
+    pub(super) fn give_back_token(&mut self) {
+        if let State::Limited(limit) = &mut self.state {
+            limit.give_back_token();
+        }
+    }
+
+    pub(super) fn begin_probe(&mut self) {
+        if let State::Open(open) = &mut self.state {
+            open.is_probing = true;
+            open.probes = open.probes.saturating_add(1);
+        }
+    }
+
+    /// The probe was not made.
+    pub(super) fn give_back_probe(&mut self) {
+        if let State::Open(open) = &mut self.state {
+            open.is_probing = false;
+            open.probes = open.probes.saturating_sub(1);
+        }
+    }
+
+    /// Seconds to hold a message that may not be called now, `jitter` being 0.75 to 1.
+    pub(super) fn hold_seconds(&mut self, jitter: f32, now: Moment) -> f32 {
+        let seconds = match &mut self.state {
+            State::Closed => SECONDS_MIN,
+            State::Limited(limit) => {
+                let longest = longest_hold(LIMITED_HOLD_SHARE, limit.since(), now) * jitter;
+                limit.hold(now, longest)
+            }
+            State::Open(open) => longest_hold(HOLD_SHARE, open.since, now) * jitter,
+        };
+        let asked = self.retry_after.map_or(0.0, |at| now.seconds_until(at));
+        seconds.max(asked).max(SECONDS_MIN)
+    }
+
+    /// Start of the outage or of the rate limit.
+    pub(super) fn since(&self) -> Option<Moment> {
+        match &self.state {
+            State::Closed => None,
+            State::Limited(limit) => Some(limit.since()),
+            State::Open(open) => Some(open.since),
+        }
+    }
+
+    pub(super) fn open_since(&self) -> Option<Moment> {
+        match &self.state {
+            State::Open(open) => Some(open.since),
+            State::Closed | State::Limited(_) => None,
+        }
+    }
+
+    /// True if a call that began after change number `began` says nothing about the current state.
+    pub(super) fn is_older(&self, began: u32) -> bool {
+        began < self.changed
+    }
+
+    /// Evidence that opens the circuit, in nats.
+    pub(super) fn threshold(&self, now: Moment) -> f32 {
+        let was_down = self.closed_at.is_some_and(|at| at.seconds_until(now) < RECENT_SECONDS);
+        if was_down { LIKELY } else { CERTAIN }
+    }
+
+    /// Opens the circuit. Returns the seconds until the first probe.
+    pub(super) fn open(&mut self, changes: &mut u32, jitter: f32, now: Moment) -> f32 {
+        *changes += 1;
+        let probe_in = self.probe_in(SECONDS_MIN * jitter, now);
+        let probe_at = now.after(probe_in);
+        self.state = State::Open(Open { since: now, probe_at, shown_at: now, is_probing: false, probes: 0 });
+        self.run = 0;
+        self.changed = *changes;
+        probe_in
+    }
+
+    pub(super) fn was_found_back_after(&self, reported_at: Moment) -> bool {
+        self.closed_at.is_some_and(|closed_at| reported_at <= closed_at)
+    }
+
+    /// A report of an outage, from a message that was held: an environment that knows no better probes at once.
+    pub(super) fn learn(&mut self, since: Moment, reported_at: Moment, changes: &mut u32, now: Moment) {
+        let knows_better = self.was_found_back_after(reported_at)
+            || self.answered_at.is_some_and(|at| at.seconds_until(now) < KNOWS_BETTER_SECONDS);
+        match &mut self.state {
+            State::Closed if !knows_better => {
+                let (since, shown_at) = (since.min(now), reported_at.min(now));
+                self.state =
+                    State::Open(Open { since, probe_at: now, shown_at, is_probing: false, probes: 0 });
+                *changes += 1;
+                self.changed = *changes;
+            }
+            _ => {}
+        }
+    }
+
+    /// The outage goes on. Returns the seconds until the next probe.
+    pub(super) fn probe_failed(
+        &mut self,
+        is_first_call: bool,
+        longest: f32,
+        jitter: f32,
+        now: Moment,
+    ) -> Option<f32> {
+        let State::Open(open) = self.state else { return None };
+        let interval = (open.age(now) * PROBE_SHARE).clamp(SECONDS_MIN, longest) * jitter;
+        let probe_in = self.probe_in(interval, now);
+        let shown_at = if is_first_call { now } else { open.shown_at };
+        self.state = State::Open(Open { probe_at: now.after(probe_in), shown_at, is_probing: false, ..open });
+        Some(probe_in)
+    }
+
+    fn probe_in(&self, interval: f32, now: Moment) -> f32 {
+        interval.max(self.retry_after.map_or(0.0, |at| now.seconds_until(at)))
+    }
+
+    /// A call that began after change number `began` was answered, after a run of `run` outages. Returns the seconds for
+    /// which the circuit was open, and the number of probes, if it was.
+    pub(super) fn answer(
+        &mut self,
+        began: u32,
+        run: u16,
+        changes: &mut u32,
+        now: Moment,
+    ) -> Option<(f32, u16)> {
+        if began < self.changed {
+            return None;
+        }
+        self.answered_at = Some(now);
+        self.evidence.answer(run);
+        self.run = 0;
+        if began >= self.asked {
+            self.retry_after = None;
+        }
+        match &mut self.state {
+            State::Closed => None,
+            State::Limited(limit) => {
+                if limit.answer(now) {
+                    self.state = State::Closed;
+                }
+                None
+            }
+            State::Open(open) => {
+                let closed = (open.since.seconds_until(now), open.probes);
+                *changes += 1;
+                self.closed_at = Some(now);
+                self.changed = *changes;
+                self.state = State::Limited(RateLimit::after_outage(open.since, now, *changes));
+                Some(closed)
+            }
+        }
+    }
+
+    /// The target has refused a call for now. `answered_per_second` is the rate before the first refusal. Returns true if
+    /// this is news: the rate is lowered.
+    pub(super) fn refuse(
+        &mut self,
+        began: u32,
+        changes: &mut u32,
+        answered_per_second: f32,
+        now: Moment,
+    ) -> bool {
+        match &mut self.state {
+            State::Closed => {
+                *changes += 1;
+                self.state = State::Limited(RateLimit::after_refusal(answered_per_second, now, *changes));
+                true
+            }
+            State::Limited(limit) => limit.refuse(began, changes, now),
+            State::Open(_) => false,
+        }
+    }
+
+    /// The target asks for no call for so many seconds.
+    pub(super) fn retry_after(&mut self, seconds: f32, changes: &mut u32, now: Moment) {
+        *changes += 1;
+        self.asked = *changes;
+        let until = now.after(seconds.min(RETRY_AFTER_SECONDS_MAX));
+        self.retry_after = Some(self.retry_after.map_or(until, |earlier| earlier.max(until)));
+    }
+
+    /// Closes the circuit of a key, since the target as a whole is down.
+    pub(super) fn close(&mut self, change: u32) {
+        self.state = State::Closed;
+        self.run = 0;
+        self.changed = change;
+    }
+}
+
+/// As long as the trouble is old, more or less.
+fn longest_hold(share: f32, since: Moment, now: Moment) -> f32 {
+    (since.seconds_until(now) * share).clamp(SECONDS_MIN, HOLD_MAX)
+}
+
+impl Open {
+    fn age(&self, now: Moment) -> f32 {
+        self.since.seconds_until(now)
+    }
+}

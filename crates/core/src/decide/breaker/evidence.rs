@@ -1,0 +1,53 @@
+//! The sequential test for an outage: a run of outages, judged by the share of calls that fail anyway.
+//!
+//! A run of `n` outages has the chance `share^n` if the target only fails by chance. The breaker opens when that
+//! chance is below one in sixty million: six outages in a row at a target that hardly ever fails, 26 at one that fails
+//! half of its calls, ten at one that is not known yet.
+
+/// Nats of evidence that open the breaker: ten outages in a row at a prior share of one in six.
+pub(super) const CERTAIN: f32 = 17.9;
+/// Nats that are enough if the target was down a moment ago.
+pub(super) const LIKELY: f32 = CERTAIN / 2.0;
+
+/// Before any call a target is taken to fail one call in six. This prior weighs as much as six calls.
+const PRIOR_SHARE: f32 = 1.0 / 6.0;
+const PRIOR_CALLS: f32 = 6.0;
+/// No target is taken to be better or worse than this.
+const SHARE_MIN: f32 = 0.05;
+const SHARE_MAX: f32 = 0.98;
+/// The history is halved when it reaches this many calls, so older calls count less and less.
+const HISTORY_CALLS: u16 = 256;
+
+/// The calls before the current run, and those of them that met an outage by chance.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Evidence {
+    calls: u16,
+    outages: u16,
+}
+
+impl Evidence {
+    /// An answer after a run of so many outages: they were chance.
+    pub(super) fn answer(&mut self, run: u16) {
+        self.calls = self.calls.saturating_add(run).saturating_add(1);
+        self.outages = self.outages.saturating_add(run);
+        while self.calls >= HISTORY_CALLS {
+            self.calls /= 2;
+            self.outages /= 2;
+        }
+    }
+
+    /// The share of calls that fail although the target is up.
+    pub(super) fn share(&self) -> f32 {
+        self.share_with_prior(PRIOR_SHARE)
+    }
+
+    pub(super) fn share_with_prior(&self, prior: f32) -> f32 {
+        let share = (f32::from(self.outages) + PRIOR_CALLS * prior) / (f32::from(self.calls) + PRIOR_CALLS);
+        share.clamp(SHARE_MIN, SHARE_MAX)
+    }
+}
+
+/// Evidence of `outages` in a row.
+pub(super) fn nats(outages: u16, share: f32) -> f32 {
+    f32::from(outages) * -share.ln()
+}

@@ -1,0 +1,48 @@
+//! Moments in an environment's life, in four bytes: thousands of keys are kept.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use chrono::TimeDelta;
+
+use crate::deliver::until;
+use crate::message::Timestamp;
+
+/// Hundredths of a second since the epoch of a [`MomentClock`]: 497 days.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Moment(NonZeroU32);
+
+impl Moment {
+    fn of(hundredths: u128) -> Self {
+        let hundredths = u32::try_from(hundredths).unwrap_or(u32::MAX);
+        Self(NonZeroU32::new(hundredths).unwrap_or(NonZeroU32::MIN))
+    }
+
+    /// Seconds until a later moment; 0 if it is not later.
+    pub(super) fn seconds_until(self, later: Self) -> f32 {
+        Duration::from_millis(u64::from(later.0.get().saturating_sub(self.0.get())) * 10).as_secs_f32()
+    }
+
+    pub(super) fn after(self, seconds: f32) -> Self {
+        let later = Duration::try_from_secs_f32(seconds).unwrap_or_default();
+        Self::of(u128::from(self.0.get()) + later.as_millis() / 10)
+    }
+}
+
+/// Converts timestamps to moments. The epoch is a fortnight before the first use: nothing is held for longer.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct MomentClock(Option<Timestamp>);
+
+impl MomentClock {
+    const BEFORE: TimeDelta = TimeDelta::days(15);
+
+    pub(super) fn moment(&mut self, at: Timestamp) -> Moment {
+        let epoch = *self.0.get_or_insert(at - Self::BEFORE);
+        Moment::of(until(epoch, at).as_millis() / 10)
+    }
+
+    pub(super) fn timestamp(&self, moment: Moment) -> Timestamp {
+        let epoch = self.0.unwrap_or_default();
+        epoch + TimeDelta::milliseconds(i64::from(moment.0.get()) * 10)
+    }
+}
