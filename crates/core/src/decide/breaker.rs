@@ -18,6 +18,7 @@ mod evidence;
 mod keys;
 mod moment;
 mod rate;
+mod shares;
 
 use std::time::Duration;
 
@@ -34,6 +35,7 @@ use evidence::nats;
 pub use keys::Key;
 use keys::Keys;
 use moment::{Moment, MomentClock};
+use shares::Shares;
 
 /// The breaker of one environment.
 #[derive(Clone, Debug, Default)]
@@ -46,8 +48,10 @@ pub struct Breaker {
     /// Circuits of the keys that met trouble.
     keys: Keys,
     answers: AnswersPerSecond,
-    /// The key that was last refused a call, and when.
-    refused: Option<(Option<Key>, Moment)>,
+    /// Calls by key, while the target's rate is limited.
+    shares: Shares,
+    /// The last refusal.
+    refused: Option<Refused>,
     /// Changes of state so far.
     changes: u32,
 }
@@ -202,22 +206,36 @@ pub const HOLD_SECONDS_MAX: u64 = 750;
 /// message needs more, unless it is to blame itself.
 const FREE_REFUSALS: u32 = 3;
 
-/// Two keys refused within this time: the target as a whole takes no more, and not one key.
+/// Two keys refused within this time, or with fewer answers in between: the target as a whole takes no more, and not one
+/// key.
 const REFUSED_TOGETHER_SECONDS: f32 = 5.0;
+const REFUSED_TOGETHER_ANSWERS: u32 = 20;
+
+/// A refused call.
+#[derive(Clone, Copy, Debug)]
+struct Refused {
+    key: Option<Key>,
+    at: Moment,
+    after_answers: u32,
+}
 
 impl Breaker {
     /// Decides if a message's target may be called now.
     pub fn ask(&mut self, caller: Caller, patience: Patience, now: Timestamp) -> Permission {
         let moment = self.clock.moment(now);
         let is_first = caller.is_first_call();
-        let (of_target, of_key) = match self.target.ask(is_first, patience != Patience::Over, moment) {
+        let keeps_free = self.target.is_limited() && {
+            self.shares.asks(caller.key);
+            self.shares.takes_more(caller.key, moment)
+        };
+        let may_wait = patience != Patience::Over;
+        let (of_target, of_key) = match self.target.ask(is_first, may_wait, keeps_free, moment) {
             // A probe of the target may be made with any key.
-            verdict @ (Verdict::Call | Verdict::Limited) => (
-                verdict,
-                self.keys
-                    .get_mut(caller.key, moment)
-                    .map_or(Verdict::Call, |key| key.ask(is_first, patience.of_key(caller.key), moment)),
-            ),
+            verdict @ (Verdict::Call | Verdict::Limited) => {
+                let may_wait = patience.of_key(caller.key);
+                let circuit = self.keys.get_mut(caller.key, moment);
+                (verdict, circuit.map_or(Verdict::Call, |key| key.ask(is_first, may_wait, false, moment)))
+            }
             verdict => (verdict, Verdict::Call),
         };
         let permit = |reason| Permission::Call(Permit { caller, began: self.changes, reason });
@@ -231,6 +249,7 @@ impl Breaker {
             Verdict::Call => {
                 let permission = permit(Reason::Up);
                 self.target.take_token();
+                self.shares.called(caller.key);
                 self.keys.get_mut(caller.key, moment).map(Circuit::take_token);
                 permission
             }
@@ -266,13 +285,11 @@ impl Breaker {
         match permit.reason {
             Reason::Probe(scope) => self.probe_failed(&permit, scope, now),
             Reason::Up | Reason::Regardless => {
-                // Calls that were under way at the first refusal are refused with it, and show no more than it does.
-                if let CallOutcome::Refusal(_) = met
-                    && !self.refused(&permit, now)
-                {
-                    return None;
-                }
-                self.outage(&permit, now)
+                let scope = match met {
+                    CallOutcome::Refusal(_) => self.refused(&permit, now)?,
+                    _ => Scope::Key,
+                };
+                self.outage(&permit, scope, now)
             }
         }
     }
@@ -307,7 +324,7 @@ impl Breaker {
             return;
         }
         let (since, reported_at) = (self.clock.moment(down_since), self.clock.moment(reported_at));
-        if self.target.was_found_back_after(reported_at) {
+        if self.target.knows_better(reported_at, now) {
             return;
         }
         self.keys.entry(caller.key, now).learn(since, reported_at, &mut self.changes, now);
@@ -385,21 +402,24 @@ impl Breaker {
         Some(Change::ProbeFailed { probe_in: duration(probe_in) })
     }
 
-    /// Lowers the rate: of the key, or of the target if several keys are refused at the same time.
-    fn refused(&mut self, permit: &Permit, now: Moment) -> bool {
+    /// Lowers the rate: of the key, or of the target if several keys are refused at the same time. `None` if it was
+    /// lowered already: calls that were under way at a refusal are refused with it, and show no more than it does.
+    fn refused(&mut self, permit: &Permit, now: Moment) -> Option<Scope> {
         let key = permit.caller.key;
-        let is_shared = self
-            .refused
-            .is_some_and(|(other, at)| other != key && at.seconds_until(now) < REFUSED_TOGETHER_SECONDS);
-        self.refused = Some((key, now));
+        let is_shared = self.refused.is_some_and(|last| {
+            let is_close = self.answers.in_all.wrapping_sub(last.after_answers) < REFUSED_TOGETHER_ANSWERS
+                || last.at.seconds_until(now) < REFUSED_TOGETHER_SECONDS;
+            last.key != key && is_close
+        });
+        self.refused = Some(Refused { key, at: now, after_answers: self.answers.in_all });
         let rate = self.answers.per_second(now);
         let scope = if is_shared { Scope::Target } else { Scope::Key };
         let (circuit, changes) = self.circuit(scope, key, now);
-        circuit.refuse(permit.began, changes, rate, now)
+        circuit.refuse(permit.began, changes, rate, now).then_some(scope)
     }
 
     /// Weighs one more outage.
-    fn outage(&mut self, permit: &Permit, now: Moment) -> Option<Change> {
+    fn outage(&mut self, permit: &Permit, scope: Scope, now: Moment) -> Option<Change> {
         let Permit { caller, began, .. } = *permit;
         let (Caller { key, message_id, .. }, is_first_call) = (caller, caller.is_first_call());
         let is_known = |circuit: &Circuit| circuit.is_older(began) || circuit.open_since().is_some();
@@ -409,6 +429,9 @@ impl Breaker {
         self.count_in_run(key);
         if let Some(opened) = self.open_target(message_id, now) {
             return Some(opened);
+        }
+        if scope == Scope::Target {
+            return None;
         }
         let share = self.target.evidence.share();
         let circuit = self.keys.entry(key, now);
@@ -456,12 +479,14 @@ struct AnswersPerSecond {
     second: Option<Moment>,
     last: u16,
     current: u16,
+    in_all: u32,
 }
 
 impl AnswersPerSecond {
     fn add(&mut self, now: Moment) {
         self.turn(now);
         self.current = self.current.saturating_add(1);
+        self.in_all = self.in_all.wrapping_add(1);
     }
 
     /// At least one.

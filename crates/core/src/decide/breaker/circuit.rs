@@ -74,12 +74,19 @@ pub(super) const PROBE_SECONDS_MAX: f32 = 120.0;
 pub(super) const PROBE_SECONDS_MAX_OF_KEY: f32 = 600.0;
 
 impl Circuit {
-    /// Decides on a call. A token is taken with [`Circuit::take_token`], once all circuits agree.
-    pub(super) fn ask(&mut self, is_first_call: bool, may_wait: bool, now: Moment) -> Verdict {
+    /// Decides on a call; one that `keeps_free` leaves a place to others. A token is taken with [`Circuit::take_token`],
+    /// once all circuits agree.
+    pub(super) fn ask(
+        &mut self,
+        is_first_call: bool,
+        may_wait: bool,
+        keeps_free: bool,
+        now: Moment,
+    ) -> Verdict {
         match &mut self.state {
             State::Closed => Verdict::Call,
             State::Limited(limit) => {
-                if limit.has_token(now) {
+                if limit.has_token(keeps_free, now) {
                     Verdict::Call
                 } else if may_wait {
                     Verdict::Wait
@@ -139,13 +146,17 @@ impl Circuit {
         let seconds = match &mut self.state {
             State::Closed => SECONDS_MIN,
             State::Limited(limit) => {
-                let longest = longest_hold(LIMITED_HOLD_SHARE, limit.since(), now) * jitter;
+                let longest = longest_hold(LIMITED_HOLD_SHARE * jitter, limit.since(), now);
                 limit.hold(now, longest)
             }
-            State::Open(open) => longest_hold(HOLD_SHARE, open.since, now) * jitter,
+            State::Open(open) => longest_hold(HOLD_SHARE * jitter, open.since, now),
         };
         let asked = self.retry_after.map_or(0.0, |at| now.seconds_until(at));
         seconds.max(asked).max(SECONDS_MIN)
+    }
+
+    pub(super) fn is_limited(&self) -> bool {
+        matches!(self.state, State::Limited(_))
     }
 
     /// Start of the outage or of the rate limit.
@@ -162,6 +173,11 @@ impl Circuit {
             State::Open(open) => Some(open.since),
             State::Closed | State::Limited(_) => None,
         }
+    }
+
+    #[cfg(test)]
+    pub(super) fn rate(&self) -> Option<f32> {
+        if let State::Limited(limit) = &self.state { Some(limit.per_second()) } else { None }
     }
 
     /// True if a call that began after change number `began` says nothing about the current state.
@@ -186,14 +202,15 @@ impl Circuit {
         probe_in
     }
 
-    pub(super) fn was_found_back_after(&self, reported_at: Moment) -> bool {
-        self.closed_at.is_some_and(|closed_at| reported_at <= closed_at)
+    /// True if the target has answered since the report, or a moment ago.
+    pub(super) fn knows_better(&self, reported_at: Moment, now: Moment) -> bool {
+        self.closed_at.is_some_and(|at| reported_at <= at)
+            || self.answered_at.is_some_and(|at| at.seconds_until(now) < KNOWS_BETTER_SECONDS)
     }
 
     /// A report of an outage, from a message that was held: an environment that knows no better probes at once.
     pub(super) fn learn(&mut self, since: Moment, reported_at: Moment, changes: &mut u32, now: Moment) {
-        let knows_better = self.was_found_back_after(reported_at)
-            || self.answered_at.is_some_and(|at| at.seconds_until(now) < KNOWS_BETTER_SECONDS);
+        let knows_better = self.knows_better(reported_at, now);
         match &mut self.state {
             State::Closed if !knows_better => {
                 let (since, shown_at) = (since.min(now), reported_at.min(now));

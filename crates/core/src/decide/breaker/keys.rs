@@ -60,6 +60,11 @@ impl Keys {
         self.0.values_mut().for_each(|entry| entry.circuit.close(change));
     }
 
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     fn drop_oldest(&mut self) {
         let mut seen: Vec<_> = self.0.values().map(|entry| entry.seen_at).collect();
         let (_, limit, _) = seen.select_nth_unstable(KEYS_DROPPED);

@@ -10,7 +10,7 @@ use super::moment::Moment;
 /// is refused: 1.3 % at 2.5 a second, 4 % at 0.25.
 const GROWTH: f32 = 0.005;
 /// A refusal leaves this much of the rate; if nothing was answered since the last one, half of it.
-const DECREASE: f32 = 0.8;
+const DECREASE: f32 = 0.78;
 const DECREASE_AGAIN: f32 = 0.6;
 /// The rate is in calls a second, so it takes a second to see the effect of a decrease.
 const DECREASE_INTERVAL_SECONDS: f32 = 1.0;
@@ -72,16 +72,23 @@ impl RateLimit {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn per_second(&self) -> f32 {
+        self.per_second
+    }
+
     pub(super) fn since(&self) -> Moment {
         self.since
     }
 
-    /// True if a call may be made now.
-    pub(super) fn has_token(&mut self, now: Moment) -> bool {
+    /// True if a call may be made now, and another one after it if this one `keeps_free` a place.
+    pub(super) fn has_token(&mut self, keeps_free: bool, now: Moment) -> bool {
+        let kept = if keeps_free { 1.0 } else { 0.0 };
         let filled = self.tokens + self.filled_at.seconds_until(now) * self.per_second;
-        self.tokens = filled.min((self.per_second * BURST_SECONDS).max(1.0));
+        let most = (self.per_second * BURST_SECONDS).max(1.0) + kept;
+        self.tokens = filled.min(most.max(self.tokens));
         self.filled_at = now;
-        self.tokens >= 1.0
+        self.tokens >= 1.0 + kept
     }
 
     pub(super) fn take_token(&mut self) {
@@ -123,7 +130,7 @@ impl RateLimit {
         let left = if self.is_answered { DECREASE } else { DECREASE_AGAIN };
         self.per_second = (self.per_second * left).max(RATE_MIN);
         // Many targets count by the second: more calls in this one are refused, too.
-        self.tokens = -self.per_second / 2.0;
+        self.tokens = -self.per_second;
         self.lowered = *changes;
         self.refused_at = now;
         self.is_doubling = false;

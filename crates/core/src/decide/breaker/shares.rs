@@ -1,0 +1,66 @@
+//! Each key's share of a limited rate: max-min fairness. A key that takes more than an equal share leaves one place free,
+//! so that any other key finds one, and gets what the others do not use.
+
+use super::Key;
+use super::moment::Moment;
+
+/// The heaviest users are counted; who is not among them is below any share.
+const KEYS_MAX: usize = 64;
+/// Calls count half after this time.
+const HALVED_SECONDS: f32 = 10.0;
+
+/// Calls of late by key, while the target's rate is limited.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Shares {
+    calls: Vec<(Option<Key>, f32)>,
+    halved_at: Option<Moment>,
+}
+
+impl Shares {
+    /// True if several keys share the rate, and this one takes more than an equal share.
+    pub(super) fn takes_more(&mut self, key: Option<Key>, now: Moment) -> bool {
+        self.fade(now);
+        let mut total = 0.0;
+        let mut own = 0.0;
+        for (other, calls) in &self.calls {
+            total += calls;
+            if *other == key {
+                own = *calls;
+            }
+        }
+        let keys = f32::from(u8::try_from(self.calls.len()).unwrap_or(u8::MAX));
+        own * keys > total
+    }
+
+    /// A message asks for a call: its key counts as a user of the rate.
+    pub(super) fn asks(&mut self, key: Option<Key>) {
+        if self.calls.iter().any(|(other, _)| *other == key) {
+            return;
+        }
+        if self.calls.len() >= KEYS_MAX {
+            let lightest =
+                self.calls.iter().enumerate().min_by(|(_, (_, one)), (_, (_, other))| one.total_cmp(other));
+            if let Some((index, _)) = lightest {
+                self.calls.swap_remove(index);
+            }
+        }
+        self.calls.push((key, 0.0));
+    }
+
+    pub(super) fn called(&mut self, key: Option<Key>) {
+        if let Some((_, calls)) = self.calls.iter_mut().find(|(other, _)| *other == key) {
+            *calls += 1.0;
+        }
+    }
+
+    fn fade(&mut self, now: Moment) {
+        let halved_at = *self.halved_at.get_or_insert(now);
+        let seconds = halved_at.seconds_until(now);
+        if seconds >= HALVED_SECONDS {
+            let left = 0.5_f32.powf((seconds / HALVED_SECONDS).floor());
+            self.calls.iter_mut().for_each(|(_, calls)| *calls *= left);
+            self.calls.retain(|(_, calls)| *calls >= 0.1);
+            self.halved_at = Some(now);
+        }
+    }
+}

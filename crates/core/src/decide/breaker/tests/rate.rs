@@ -1,0 +1,223 @@
+//! The rate that a target takes: found by several environments, shared by keys.
+
+use super::*;
+
+/// A target that takes `capacity` calls in each second.
+struct Target {
+    capacity: u32,
+    second: u32,
+    taken: u32,
+    refused: u32,
+}
+
+impl Target {
+    fn taking(capacity: u32) -> Self {
+        Self { capacity, second: 0, taken: 0, refused: 0 }
+    }
+
+    fn call(&mut self, tick: u32) -> CallOutcome {
+        if tick / TICKS != self.second {
+            (self.second, self.taken) = (tick / TICKS, 0);
+        }
+        if self.taken < self.capacity {
+            self.taken += 1;
+            return Answer;
+        }
+        self.refused += 1;
+        Refusal(None)
+    }
+}
+
+/// Ticks in a second.
+const TICKS: u32 = 20;
+
+/// Each environment asks as often as it can from the first tick to the last. Returns the calls of each that were
+/// answered.
+fn drive<const N: usize>(
+    environments: &mut [Environment; N],
+    target: &mut Target,
+    ticks: std::ops::Range<u32>,
+) -> [u32; N] {
+    let mut answered = [0; N];
+    for tick in ticks {
+        for turn in 0..N {
+            let index = (turn + tick as usize) % N;
+            let environment = &mut environments[index];
+            environment.messages += 1;
+            let asks = caller("", environment.messages);
+            let now = after(f64::from(tick) / f64::from(TICKS));
+            if let Permission::Call(permit) = environment.breaker.ask(asks, Patience::Over, now) {
+                let met = target.call(tick);
+                answered[index] += u32::from(met == Answer);
+                environment.breaker.record(permit, met, now);
+            }
+        }
+    }
+    answered
+}
+
+const MINUTE: u32 = 60 * TICKS;
+
+#[test]
+fn environments_that_start_unequal_end_equal_and_use_what_the_target_takes() {
+    let mut environments: [Environment; 4] = Default::default();
+    // One environment has the target for itself; the others come later.
+    let mut target = Target::taking(10);
+    let [alone] = {
+        let [first, ..] = &mut environments;
+        let mut only = [std::mem::take(first)];
+        let answered = drive(&mut only, &mut target, 0..5 * MINUTE);
+        [environments[0]] = only;
+        answered
+    };
+    assert!(alone > 2400, "{alone} of 3000");
+    drive(&mut environments, &mut target, 5 * MINUTE..25 * MINUTE);
+    target.refused = 0;
+    let answered = drive(&mut environments, &mut target, 25 * MINUTE..55 * MINUTE);
+    let total: u32 = answered.iter().sum();
+    assert!(total > 18_000 * 8 / 10, "{answered:?}: {total} of 18,000");
+    let (least, most) = (answered.iter().min().unwrap(), answered.iter().max().unwrap());
+    assert!(*most < 2 * least, "{answered:?}");
+    assert!(target.refused < total / 20, "{} refused of {total}", target.refused);
+}
+
+#[test]
+fn refusals_lower_the_rate_once_a_second_and_answers_raise_it() {
+    let mut environment = Environment::default();
+    (0..40).for_each(|number| {
+        assert_eq!(environment.call("a", Answer, 1.0 + f64::from(number) / 20.0), Ok(None))
+    });
+    let permits: Vec<_> = (0..5)
+        .map(|number| match environment.breaker.ask(caller("a", 100 + number), Patience::Over, after(3.0)) {
+            Permission::Call(permit) => permit,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    for permit in permits {
+        assert_eq!(environment.breaker.record(permit, Refusal(None), after(3.1)), None);
+    }
+    // 20 a second before; five refusals of calls under way at the same time are one.
+    let rate =
+        |environment: &Environment| environment.breaker.keys.get(Some(Key::of("a"))).unwrap().rate().unwrap();
+    assert!((rate(&environment) - 15.6).abs() < 0.01, "{}", rate(&environment));
+    let held = environment.call("a", Answer, 3.1).unwrap_err();
+    assert_eq!((held.reason, held.since), (HoldReason::RateLimited, after(3.1)));
+    let before = rate(&environment);
+    assert_eq!(environment.call("a", Answer, 5.0), Ok(None));
+    assert!((rate(&environment) - before - 0.005 * before.sqrt()).abs() < 1e-4);
+    assert_eq!(environment.call("a", Refusal(None), 6.0), Ok(None));
+    assert!((rate(&environment) - before * 0.78).abs() < 0.02, "{}", rate(&environment));
+}
+
+#[test]
+fn a_rate_that_is_no_longer_needed_is_dropped() {
+    let mut environment = Environment::default();
+    assert_eq!(environment.call("a", Refusal(None), 0.0), Ok(None));
+    assert!(environment.is_held("a", 0.1));
+    for second in 2..=40 {
+        let _ = environment.call("a", Answer, f64::from(second) * 2.0);
+    }
+    (0..100).for_each(|_| assert_eq!(environment.call("a", Answer, 90.0), Ok(None)));
+}
+
+#[test]
+fn after_an_outage_the_rate_doubles_each_second() {
+    let mut environment = Environment::open("");
+    let mut target = Target::taking(1000);
+    let _ = environment.call("", Answer, 10.0);
+    let mut only = [environment];
+    let seconds: Vec<u32> = (10..16)
+        .map(|second| drive(&mut only, &mut target, second * TICKS + 1..(second + 1) * TICKS)[0])
+        .collect();
+    assert!(seconds.windows(2).all(|pair| pair[1] >= pair[0]), "{seconds:?}");
+    assert!(seconds[0] <= 8 && seconds[5] == TICKS - 1, "{seconds:?}: as often as it asks");
+}
+
+#[test]
+fn a_hold_waits_for_those_before_it() {
+    let mut environment = Environment::default();
+    (0..10).for_each(|_| assert_eq!(environment.call("a", Answer, 0.0), Ok(None)));
+    let _ = environment.call("a", Refusal(None), 0.0);
+    let delays: Vec<_> = (0..40)
+        .map(|number| {
+            environment.call_for(caller("a", 1000 + number), Answer, 1000.0 * 0.0).unwrap_err().delay
+        })
+        .collect();
+    assert!(delays.iter().all(|delay| *delay == Duration::from_secs(1)), "a second at the least: {delays:?}");
+}
+
+/// Otherwise one tenant's backlog would delay all others.
+#[test]
+fn a_key_that_asks_most_leaves_the_others_their_share() {
+    let mut environment = Environment::default();
+    let mut target = Target::taking(10);
+    let (mut quiet, mut noisy, mut quiet_asked) = (0, 0, 0);
+    for tick in 0..10 * MINUTE {
+        let seconds = f64::from(tick) / f64::from(TICKS);
+        // The noisy key asks in each tick, the quiet one once a second, and after it.
+        for (key, asks) in [("noisy", true), ("quiet", tick % TICKS == 7)] {
+            if !asks {
+                continue;
+            }
+            environment.messages += 1;
+            let asking = caller(key, environment.messages);
+            let counted = tick > 2 * MINUTE;
+            quiet_asked += u32::from(counted && key == "quiet");
+            if let Permission::Call(permit) = environment.breaker.ask(asking, Patience::Over, after(seconds))
+            {
+                let met = target.call(tick);
+                environment.breaker.record(permit, met, after(seconds));
+                if counted && met == Answer {
+                    *(if key == "quiet" { &mut quiet } else { &mut noisy }) += 1;
+                }
+            }
+        }
+    }
+    assert!(quiet * 100 >= quiet_asked * 95, "{quiet} of {quiet_asked}");
+    assert!(noisy > 480 * 6, "{noisy}: it gets what the other leaves");
+}
+
+#[test]
+fn one_keys_refusals_limit_nobody_else() {
+    let mut environment = Environment::default();
+    for number in 0..600 {
+        let seconds = f64::from(number) / 10.0;
+        let _ = environment.call("limited", Refusal(None), seconds);
+        assert_eq!(environment.call("healthy", Answer, seconds), Ok(None), "{seconds}");
+    }
+    assert!(environment.is_held("limited", 60.0));
+}
+
+#[test]
+fn several_keys_that_are_refused_together_limit_the_target() {
+    let mut environment = Environment::default();
+    assert_eq!(environment.call("a", Refusal(None), 0.0), Ok(None));
+    assert!(!environment.is_held("c", 0.5));
+    assert_eq!(environment.call("b", Refusal(None), 1.5), Ok(None));
+    assert!(environment.is_held("c", 1.6));
+}
+
+#[test]
+fn messages_wait_for_their_turn_while_others_run_or_for_a_moment() {
+    let mut environment = Environment::default();
+    let _ = environment.call("a", Refusal(None), 0.0);
+    let _ = environment.call_for(without_key(1), Refusal(None), 10.0);
+    let mut ask = |caller, patience| environment.breaker.ask(caller, patience, after(10.1));
+    assert_eq!(ask(without_key(2), Patience::OthersRun), Permission::Wait);
+    assert_eq!(ask(without_key(2), Patience::Moment), Permission::Wait);
+    assert!(matches!(ask(without_key(2), Patience::Over), Permission::Hold(_)));
+}
+
+#[test]
+fn a_refused_call_spends_no_attempt_three_times() {
+    let mut environment = Environment::default();
+    let _ = environment.call("a", Refusal(Some(Duration::from_secs(40))), 0.0);
+    for failures in 0..3 {
+        let refused = Caller { failures, ..caller("a", 1) };
+        let hold = environment.breaker.hold(refused, Refusal(None), after(0.0)).unwrap();
+        assert_eq!((hold.reason, hold.delay), (HoldReason::RateLimited, Duration::from_secs(40)));
+    }
+    let again = Caller { failures: 3, ..caller("a", 1) };
+    assert_eq!(environment.breaker.hold(again, Refusal(None), after(0.0)), None);
+    assert_eq!(environment.breaker.hold(caller("a", 1), Outage, after(0.0)), None);
+}
