@@ -51,11 +51,6 @@ const PROP_NAMES: Readonly<Record<string, string>> = {
   delay_seconds: 'delay',
   delays_seconds: 'delays',
   max_seconds: 'max',
-  failure_rate: 'failureRate',
-  minimum_calls: 'minimumCalls',
-  window_seconds: 'window',
-  probe_interval_seconds: 'probeInterval',
-  probe_interval_seconds_max: 'probeIntervalMax',
   opens_on: 'opensOn',
   hold_seconds_max: 'holdMax',
 };
@@ -87,11 +82,7 @@ function jitterOf(jitter: Jitter | undefined): unknown {
 
 function breakerOf(given: CircuitBreakerOptions | false): CircuitBreaker | false {
   return given && defined({
-    failure_rate: given.failureRate,
-    minimum_calls: given.minimumCalls,
-    window_seconds: seconds(given.window),
-    probe_interval_seconds: seconds(given.probeInterval),
-    probe_interval_seconds_max: seconds(given.probeIntervalMax),
+    per: given.per,
     opens_on: given.opensOn,
     hold_seconds_max: seconds(given.holdMax),
   });

@@ -28,11 +28,7 @@ const IMMEDIATE = { maxAttempts: needed(number), delay: needed(duration) } satis
 const globs = listOf(text, 'a list of strings');
 
 const BREAKER = {
-  failureRate: number,
-  minimumCalls: number,
-  window: duration,
-  probeInterval: duration,
-  probeIntervalMax: duration,
+  per: text,
   opensOn: globs,
   holdMax: duration,
 } satisfies Shape<CircuitBreakerOptions>;

@@ -34,20 +34,10 @@ export interface Immediate {
   readonly delay_ms: number;
 }
 
-/**
- * Stops calls while the target is down, probes it, and holds messages. Names follow Resilience4j.
- */
+/** Stops calls while the target is down, probes it, and holds messages. */
 export interface CircuitBreaker {
-  /** It opens if at least this share of the calls in the window met an outage, 0.01 to 1. */
-  readonly failure_rate?: number;
-  /** Calls in the window before it can open, 1 to 1000. */
-  readonly minimum_calls?: number;
-  /** At most an hour. */
-  readonly window_seconds?: number;
-  /** The time between probes while it is open; doubles after each failed probe. */
-  readonly probe_interval_seconds?: number;
-  /** The longest time between probes, at most 600. */
-  readonly probe_interval_seconds_max?: number;
+  /** The messages that share a circuit: `group`, `attribute:NAME` or `target`. */
+  readonly per?: string;
   /** Globs on the error types that count as an outage. */
   readonly opens_on?: readonly string[];
   /** The longest total time that a message is held, a minute to 14 days. */
@@ -78,12 +68,14 @@ export const DELAY_SECONDS_MAX = 900;
 export const LONG_DELAY_SECONDS_MAX = 43_200;
 const DEFAULT_ATTEMPTS = 5;
 const DEFAULT_REDRIVES = 20;
-/** Defaults of `circuit_breaker` that affect delays. */
-const DEFAULT_BREAKER = { probe_interval_seconds_max: 120, hold_seconds_max: 86_400 };
-/** Time for receives, calls and sends within the 900 s after which a held message is back once its target is. */
-const HOLD_SLACK_SECONDS = 30;
-/** The shortest hold; `hold` in the functions. */
-const HOLD_SECONDS_MIN = 15;
+/** The default of `hold_seconds_max`. */
+const DEFAULT_HOLD_SECONDS_MAX = 86_400;
+/** The shortest of the holds at their longest, 750 s with jitter of 0.75 to 1: crates/core/src/decide/breaker. */
+const LONG_HOLD_SECONDS = 562.5;
+/** Holds before that: the first takes a second, and each adds a quarter of the outage's age or more. */
+const SHORT_HOLDS = 35;
+/** The shortest hold. */
+const HOLD_SECONDS_MIN = 1;
 /** The first delay of a message that SQS moved; it doubles with each redrive, up to {@link DELAY_SECONDS_MAX}. */
 const FIRST_REDRIVE_SECONDS = 5;
 
@@ -123,28 +115,18 @@ export function worstCaseSpanSeconds(policy: PolicyDocument, callSeconds: number
 }
 
 /**
- * The longest delay of a held message, in seconds: it is processed within 900 s of its target's return, with one probe
- * interval.
- */
-export function longestHoldSeconds({ circuit_breaker: breaker }: PolicyDocument): number {
-  const { probe_interval_seconds_max } = { ...DEFAULT_BREAKER, ...(breaker || {}) };
-  return DELAY_SECONDS_MAX - HOLD_SLACK_SECONDS - probe_interval_seconds_max;
-}
-
-/**
  * The most time that an outage of the target adds, in seconds: the longest hold, and the rest of the last delay, which
  * may end after it by up to the shortest hold.
  */
-export function worstCaseHoldSeconds(policy: PolicyDocument, callSeconds: number): number {
-  if (policy.circuit_breaker === false) {
+export function worstCaseHoldSeconds({ circuit_breaker: breaker, max_redelivery_per_second: rate }: PolicyDocument, callSeconds: number): number {
+  if (breaker === false) {
     return 0;
   }
-  const { hold_seconds_max: max } = { ...DEFAULT_BREAKER, ...policy.circuit_breaker };
-  const longest = longestHoldSeconds(policy);
-  // The first hold may have any length. Each hold ends with an invocation.
-  const holds = Math.ceil(max / longest) + 1;
+  const max = breaker?.hold_seconds_max ?? DEFAULT_HOLD_SECONDS_MAX;
+  // Each hold ends with an invocation.
+  const holds = SHORT_HOLDS + Math.ceil(max / LONG_HOLD_SECONDS);
   // A paced hold may take the longest `DelaySeconds`.
-  const last = policy.max_redelivery_per_second === undefined ? HOLD_SECONDS_MIN : DELAY_SECONDS_MAX;
+  const last = rate === undefined ? HOLD_SECONDS_MIN : DELAY_SECONDS_MAX;
   return max + last + holds * callSeconds;
 }
 

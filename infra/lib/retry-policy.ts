@@ -84,7 +84,7 @@ export interface Immediate {
   readonly delay: Duration;
 }
 
-/** Holds messages while the target is down. Names follow Resilience4j. */
+/** Holds messages while the target is down. */
 export class CircuitBreaker {
   /** No circuit breaker: every message is tried, and an outage spends attempts. */
   public static readonly OFF = new CircuitBreaker(false);
@@ -104,16 +104,12 @@ export class CircuitBreaker {
 
 /** Settings of a circuit breaker. */
 export interface CircuitBreakerOptions {
-  /** It opens if at least this share of the calls within `window` met an outage, 0.01 to 1. Default: 0.8. */
-  readonly failureRate?: number;
-  /** Calls within `window` before it can open, 1 to 1000. Default: 10. */
-  readonly minimumCalls?: number;
-  /** Calls in this most recent time count, at most an hour. Default: 30 s. */
-  readonly window?: Duration;
-  /** The time between probes of the target while it is open; doubles after each failed probe. Default: 15 s. */
-  readonly probeInterval?: Duration;
-  /** The longest time between probes, at most 600 s. Default: 120 s. */
-  readonly probeIntervalMax?: Duration;
+  /**
+   * The messages that share a circuit, so that one that is down holds nobody else: `group` (the same `MessageGroupId`),
+   * `attribute:NAME` (the same value of a message attribute; up to 256 letters, digits, `_`, `-` and `.`), or `target`
+   * (all). Default: `group`.
+   */
+  readonly per?: string;
   /**
    * Globs on the error types that count as an outage. Default: `Http.*`, `HttpStatus.429`, `HttpStatus.5*`, `Lambda.*`,
    * `Sandbox.Timedout`, `Timeout`.

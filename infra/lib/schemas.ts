@@ -81,14 +81,6 @@ function contradictions(policy: any): Contradiction[] {
   if (backoff?.jitter?.max_seconds > max) {
     found.push(['/backoff/jitter/max_seconds', 'is more than max_delay_seconds (900 unless set); lower it or raise the other']);
   }
-  const { probe_interval_seconds: first, probe_interval_seconds_max: longest } = policy?.circuit_breaker || {};
-  // Reports a member that the policy sets; if it sets both, the first interval.
-  if (first > (longest ?? 120)) {
-    const most = longest ?? '120, its default';
-    found.push(['/circuit_breaker/probe_interval_seconds', `is ${first}, more than probe_interval_seconds_max (${most})`]);
-  } else if (first === undefined && longest < 15) {
-    found.push(['/circuit_breaker/probe_interval_seconds_max', `is ${longest}, less than probe_interval_seconds (15, its default)`]);
-  }
   const [retryable, nonRetryable] = [policy?.retryable, policy?.non_retryable].map((list) => (Array.isArray(list) ? list : []));
   for (const [index, pattern] of (nonRetryable ?? []).entries()) {
     if (retryable?.includes(pattern)) {
@@ -128,15 +120,22 @@ function violations(validate: ValidateFunction): ErrorObject[] {
   );
 }
 
-/** Messages that replace the library's. */
+/** Members of `circuit_breaker` in earlier versions. */
+const REMOVED = ['failure_rate', 'minimum_calls', 'window_seconds', 'probe_interval_seconds', 'probe_interval_seconds_max'];
+
+/** Messages that replace the library's, by keyword. */
 const RULES: Readonly<Record<string, (params: ErrorObject['params']) => string>> = {
   additionalProperties: ({ additionalProperty }) => `has the unknown member ${String(additionalProperty)}`,
   // The schema's only constant is `false`, which turns the circuit breaker off.
   const: ({ allowedValue }) => `must be an object, or ${JSON.stringify(allowedValue)}: {} turns it on with all defaults`,
 };
+const PER_RULE = 'must be "group", "target", or "attribute:" and an attribute\'s name (up to 256 of A-Z a-z 0-9 _ - .)';
 
 function sentence({ instancePath, keyword, params, message }: ErrorObject): string {
-  const rule = RULES[keyword]?.(params) ?? message;
+  if (instancePath === '/circuit_breaker' && keyword === 'additionalProperties' && REMOVED.includes(params.additionalProperty)) {
+    return `${instancePath}/${params.additionalProperty} is no longer a setting, since the breaker judges by evidence: remove it.`;
+  }
+  const rule = instancePath === '/circuit_breaker/per' ? PER_RULE : (RULES[keyword]?.(params) ?? message);
   const known = keyword === 'enum' ? ` (${(params.allowedValues as string[]).join(', ')})` : '';
   return `${instancePath} ${rule}${known}.`;
 }

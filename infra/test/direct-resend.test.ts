@@ -181,8 +181,8 @@ describe('what is watched', () => {
     const age = (maxBatchingWindow: Duration): unknown =>
       alarms(templateWith(() => ({ ...HTTP, strategy: Strategy.DIRECT_RESEND, sourceRetention: Duration.days(1), maxBatchingWindow })))
         .find((told) => told.startsWith('message-processor-sees-old-messages'))?.match(/\d+(?= for)/)?.[0];
-    // Six calls, 117 holds, and 20 unanswered deliveries, each a longer visibility timeout.
-    assert.equal(Number(age(Duration.seconds(20))) - Number(age(Duration.seconds(0))), (6 + 117 + 20) * 20);
+    // Six calls, 189 holds, and 20 unanswered deliveries, each a longer visibility timeout.
+    assert.equal(Number(age(Duration.seconds(20))) - Number(age(Duration.seconds(0))), (6 + 189 + 20) * 20);
   });
 
   test('retries are those of both functions', () => {

@@ -3,7 +3,6 @@ import { test } from 'node:test';
 
 import {
   longestDelaySeconds,
-  longestHoldSeconds,
   type PolicyDocument,
   worstCaseDelaySeconds,
   worstCaseHoldSeconds,
@@ -26,15 +25,17 @@ test('what contradicts is said in the words of the functions', () => {
     told({ backoff: { kind: 'exponential', initial_delay_seconds: 1, max_delay_seconds: 9, jitter: { kind: 'additive', max_seconds: 10 } } }),
     ['policy/backoff/jitter/max_seconds is more than max_delay_seconds (900 unless set); lower it or raise the other.'],
   );
-  assert.deepEqual(told({ circuit_breaker: { probe_interval_seconds: 121 } }), [
-    'policy/circuit_breaker/probe_interval_seconds is 121, more than probe_interval_seconds_max (120, its default).',
-  ]);
-  assert.deepEqual(told({ circuit_breaker: { probe_interval_seconds_max: 10 } }), [
-    'policy/circuit_breaker/probe_interval_seconds_max is 10, less than probe_interval_seconds (15, its default).',
-  ]);
-  assert.deepEqual(told({ circuit_breaker: { probe_interval_seconds: 61, probe_interval_seconds_max: 60 } }), [
-    'policy/circuit_breaker/probe_interval_seconds is 61, more than probe_interval_seconds_max (60).',
-  ]);
+  for (const removed of ['failure_rate', 'minimum_calls', 'window_seconds', 'probe_interval_seconds', 'probe_interval_seconds_max']) {
+    assert.deepEqual(told({ circuit_breaker: { [removed]: 1 } }), [
+      `policy/circuit_breaker/${removed} is no longer a setting, since the breaker judges by evidence: remove it.`,
+    ]);
+  }
+  assert.deepEqual(told({ circuit_breaker: { failure_ratio: 1 } as any }), ['policy/circuit_breaker has the unknown member failure_ratio.']);
+  for (const wrong of ['attribute:', 'Group', 5, null, 'attribute:a b', `attribute:${'x'.repeat(257)}`] as any[]) {
+    assert.deepEqual(told({ circuit_breaker: { per: wrong } }), [
+      'policy/circuit_breaker/per must be "group", "target", or "attribute:" and an attribute\'s name (up to 256 of A-Z a-z 0-9 _ - .).',
+    ]);
+  }
   for (const wrong of [true, null, '', [], 1] as any[]) {
     assert.deepEqual(told({ circuit_breaker: wrong }), ['policy/circuit_breaker must be an object, or false: {} turns it on with all defaults.']);
   }
@@ -51,17 +52,11 @@ test('the longest of all, the first ones alone, and with the calls between them'
   assert.equal(longestDelaySeconds({ max_attempts: 0 }), 0);
 });
 
-test('a hold leaves a probe interval and half a minute of the quarter of an hour', () => {
-  assert.equal(longestHoldSeconds({}), 750);
-  assert.equal(longestHoldSeconds({ circuit_breaker: { probe_interval_seconds_max: 600 } }), 270);
-  assert.equal(longestHoldSeconds({ circuit_breaker: { probe_interval_seconds_max: 15 } }), 855);
-});
-
 test('an outage of the target adds what a message may be held, and the shortest hold', () => {
-  // A day has 115.2 holds of 750 s, and the first may be short: 117 holds, each with an invocation.
-  assert.equal(worstCaseHoldSeconds({}, 60), 86_400 + 15 + 117 * 60);
-  assert.equal(worstCaseHoldSeconds({ max_redelivery_per_second: 5 }, 60), 86_400 + 900 + 117 * 60);
-  assert.equal(worstCaseHoldSeconds({ circuit_breaker: { hold_seconds_max: 3600, probe_interval_seconds_max: 600 } }, 1), 3600 + 15 + 15);
+  // A day has 153.6 holds of 562.5 s, after 35 shorter ones; each ends with an invocation.
+  assert.equal(worstCaseHoldSeconds({}, 60), 86_400 + 1 + (35 + 154) * 60);
+  assert.equal(worstCaseHoldSeconds({ max_redelivery_per_second: 5 }, 60), 86_400 + 900 + (35 + 154) * 60);
+  assert.equal(worstCaseHoldSeconds({ circuit_breaker: { hold_seconds_max: 3600 } }, 1), 3600 + 1 + (35 + 7));
   assert.equal(worstCaseHoldSeconds({ circuit_breaker: false }, 60), 0);
 });
 

@@ -1,6 +1,7 @@
 //! `schemas/wire/VERSION`: the documents as each version has written them. This version writes those of [`CURRENT`], and
 //! reads all of them.
 
+use redeliver_core::decide::breaker::{Hold, HoldReason};
 use redeliver_core::failure::annotation::{Annotation, Cause, DEAD_LETTER, DeadLetter, annotate};
 use redeliver_core::failure::{
     CameBack, Case, Delivery, Document, FAILURE, Failure, HandOff, Hop, Kind, LastError, Stage, Verdict,
@@ -56,6 +57,11 @@ fn busy() -> HandlerError {
     HandlerError::transient("HttpStatus.503", "HTTP 503: \"busy\", é")
 }
 
+fn held(delivery: Delivery) -> HandOff {
+    let delay = std::time::Duration::from_secs(750);
+    HandOff::held(Hold { reason: HoldReason::Down, since: at(-600), delay }, delivery)
+}
+
 fn hand_offs() -> Vec<(&'static str, HandOff)> {
     let of = |error: HandlerError| HandOff::of_handler(&error, delivery(None));
     let minute = std::time::Duration::from_secs(60);
@@ -66,12 +72,9 @@ fn hand_offs() -> Vec<(&'static str, HandOff)> {
         ("hand-off-permanent", of(HandlerError::permanent("InvalidOrder", "no such order"))),
         ("hand-off-snooze", of(HandlerError::snooze("Later", "", minute))),
         ("hand-off-not-started", HandOff::not_started(delivery(None))),
-        ("hand-off-held", HandOff::held(at(-600), delivery(None))),
+        ("hand-off-held", held(delivery(None))),
         ("hand-off-of-a-new-generation", HandOff::of_handler(&busy(), delivery(told))),
-        (
-            "hand-off-from-a-producer",
-            HandOff::held(at(-600), Delivery { origin: Origin::Producer, ..delivery(None) }),
-        ),
+        ("hand-off-from-a-producer", held(Delivery { origin: Origin::Producer, ..delivery(None) })),
     ]
 }
 
@@ -173,7 +176,7 @@ fn body() -> (String, Metadata) {
 /// A body that SQS has moved twice and that is held, not for the first time.
 fn held_body() -> (String, Metadata) {
     let before = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab","first_sent_time":"2026-07-25T17:00:00.000000Z","redrive_count":2,"held_since":"2026-07-25T17:10:00.000000Z","held_seconds":600},"data":{}}"#;
-    let failed = failed(before, &HandOff::held(at(-600), delivery(None)), None);
+    let failed = failed(before, &held(delivery(None)), None);
     let Decision::Resend(resend) = decide(&Policy::default(), &failed, None, at(10)) else {
         panic!("it is sent again")
     };

@@ -1,4 +1,4 @@
-//! The circuit breaker's settings, named as in Resilience4j. [`crate::decide::breaker`] implements them.
+//! The circuit breaker's settings. [`crate::decide::breaker`] implements them.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ impl TryFrom<String> for Per {
             ("group", _) => Ok(Self::Group),
             ("target", _) => Ok(Self::Target),
             (_, Some(name)) if is_name(name) => Ok(Self::Attribute(name.to_owned())),
-            _ => Err("not \"group\", \"target\" or \"attribute:\" and an attribute's name"),
+            _ => Err(Self::RULE),
         }
     }
 }
@@ -55,6 +55,9 @@ fn is_name(text: &str) -> bool {
 }
 
 impl Per {
+    /// The accepted values, as an error message's rule.
+    pub(super) const RULE: &'static str = "must be \"group\", \"target\", or \"attribute:\" and an attribute's name (up to 256 of A-Z a-z 0-9 _ - .)";
+
     /// The text that is hashed into the message's key; `None` if it has no key.
     #[must_use]
     pub fn key_of<'a>(&self, group: Option<&'a str>, attributes: &'a Attributes) -> Option<&'a str> {

@@ -16,7 +16,7 @@ use serde::de::{Deserialize as _, DeserializeOwned, Deserializer, Error};
 use serde_json::{Map, Value};
 
 #[cfg(feature = "validator")]
-use super::POLICY_SCHEMA;
+use super::{POLICY_SCHEMA, Per};
 use super::{Policy, PolicyError};
 use crate::json::value::{self, may_have_private_name};
 use crate::message::envelope::{Malformed, members};
@@ -76,16 +76,17 @@ fn by_schema(_: &Value) -> Vec<Violation> {
 fn by_schema(document: &Value) -> Vec<Violation> {
     let schema = Schema::new(POLICY_SCHEMA).expect("our own schema is valid: a test compiles it");
     let mut violations = schema.violations(document, "");
-    // The schema can only ask for `false` there, which would tell a user who wrote `true` the opposite of what they
-    // want.
-    for violation in &mut violations {
-        let member = violation.pointer.strip_prefix("/circuit_breaker");
-        if member == Some("") {
-            "must be an object, or false: {} turns it on with all defaults".clone_into(&mut violation.rule);
-        } else if member.is_some_and(|member| REMOVED.contains(&member)) {
-            "is no longer a setting, since the breaker judges by evidence: remove it"
-                .clone_into(&mut violation.rule);
-        }
+    for Violation { pointer, rule } in &mut violations {
+        // The schema's own rules would name `false`, a regular expression, or no reason.
+        let better = match pointer.strip_prefix("/circuit_breaker") {
+            Some("") => "must be an object, or false: {} turns it on with all defaults",
+            Some("/per") => Per::RULE,
+            Some(member) if REMOVED.contains(&member) => {
+                "is no longer a setting, since the breaker judges by evidence: remove it"
+            }
+            _ => continue,
+        };
+        better.clone_into(rule);
     }
     violations
 }

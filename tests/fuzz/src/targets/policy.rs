@@ -3,7 +3,9 @@
 
 use redeliver_core::decide::backoff::{Key, delay, target_delay};
 use redeliver_core::limits::RetryDelay;
-use redeliver_core::policy::{Backoff, CircuitBreaker, Globs, Jitter, Policy, PolicyError, RedeliveryRate};
+use redeliver_core::policy::{
+    Backoff, CircuitBreaker, Globs, Jitter, Per, Policy, PolicyError, RedeliveryRate,
+};
 use uuid::Uuid;
 
 use crate::json::{self, Kind, Member, Node};
@@ -62,15 +64,7 @@ impl Written<'_> {
             "circuit_breaker",
             "max_redrives",
         ];
-        let of_breaker = [
-            "failure_rate",
-            "minimum_calls",
-            "window_seconds",
-            "probe_interval_seconds",
-            "probe_interval_seconds_max",
-            "opens_on",
-            "hold_seconds_max",
-        ];
+        let of_breaker = ["per", "opens_on", "hold_seconds_max"];
         let of_backoff: &[&str] = match self.kind().as_deref() {
             None => &[],
             Some("uniform") => &["kind", "max_delay_seconds"],
@@ -106,17 +100,23 @@ impl Written<'_> {
             && self.breaker().is_none_or(|breaker| self.is_false(breaker) || self.is_plain_breaker(breaker))
     }
 
-    /// True if certainly valid: some numbers of a few digits, each within its own limits.
+    /// True if certainly valid: a plain number, and a key written without escapes.
     fn is_plain_breaker(&self, breaker: &Node) -> bool {
-        let limits =
-            [("minimum_calls", 1, 1000), ("window_seconds", 1, 3600), ("hold_seconds_max", 60, 1_209_600)];
-        let is_plain = |(name, least, most): (&str, u32, u32)| {
-            breaker.member(name).is_none_or(|member| self.digits(&member.value, least, most))
-        };
-        let members = breaker.members();
+        let known = ["per", "hold_seconds_max"];
         let are_known =
-            |members: &[Member]| members.iter().all(|member| limits.iter().any(|(name, ..)| member.is(name)));
-        members.is_some_and(are_known) && !breaker.has_duplicate() && limits.into_iter().all(is_plain)
+            |members: &[Member]| members.iter().all(|member| known.iter().any(|name| member.is(name)));
+        let is_key = |key: &str| match key.strip_prefix("\"attribute:") {
+            Some(rest) => rest
+                .strip_suffix('"')
+                .is_some_and(|name| (1..=256).contains(&name.len()) && name.chars().all(is_plain)),
+            None => ["\"group\"", "\"target\""].contains(&key),
+        };
+        breaker.members().is_some_and(are_known)
+            && !breaker.has_duplicate()
+            && breaker.member("per").is_none_or(|member| is_key(&self.text[member.value.at.clone()]))
+            && breaker
+                .member("hold_seconds_max")
+                .is_none_or(|member| self.digits(&member.value, 60, 1_209_600))
     }
 
     fn breaker(&self) -> Option<&Node> {
@@ -212,25 +212,20 @@ impl Written<'_> {
             return;
         };
         assert!(!written.is_some_and(|written| self.is_false(written)), "{text:?}");
-        let number = |name, otherwise| self.number(written, name).unwrap_or(otherwise);
-        let CircuitBreaker { failure_rate, minimum_calls, window, probe_interval, .. } = breaker;
-        let CircuitBreaker { probe_interval_max, opens_on, hold_max, .. } = breaker;
-        assert_eq!(*failure_rate, number("failure_rate", 0.8), "{text:?}");
-        assert!((0.01..=1.0).contains(failure_rate), "{text:?}");
-        assert_eq!(f64::from(*minimum_calls), number("minimum_calls", 10.0), "{text:?}");
-        assert!((1..=1000).contains(minimum_calls), "{text:?}");
-        for (duration, name, otherwise, limits) in [
-            (window, "window_seconds", 30.0, 1..=3600),
-            (probe_interval, "probe_interval_seconds", 15.0, 1..=600),
-            (probe_interval_max, "probe_interval_seconds_max", 120.0, 1..=600),
-            (hold_max, "hold_seconds_max", 86_400.0, 60..=1_209_600),
-        ] {
-            assert_eq!(duration.as_secs_f64(), number(name, otherwise), "{name}: {text:?}");
-            assert!(limits.contains(&duration.as_secs()), "{name}: {text:?}");
+        let CircuitBreaker { per, opens_on, hold_max } = breaker;
+        let hold_seconds = self.number(written, "hold_seconds_max").unwrap_or(86_400.0);
+        assert_eq!(hold_max.as_secs_f64(), hold_seconds, "{text:?}");
+        assert!((60..=1_209_600).contains(&hold_max.as_secs()), "{text:?}");
+        let key = written.and_then(|written| written.member("per")).map(|member| member.value.string());
+        let key = key.map_or("group".to_owned(), |key| key.unwrap_or_else(|| panic!("no string: {text:?}")));
+        match per {
+            Per::Group => assert_eq!(key, "group", "{text:?}"),
+            Per::Target => assert_eq!(key, "target", "{text:?}"),
+            Per::Attribute(name) => {
+                assert_eq!(key, format!("attribute:{name}"), "{text:?}");
+                assert!((1..=256).contains(&name.len()) && name.chars().all(is_plain), "{text:?}");
+            }
         }
-        assert!(probe_interval <= probe_interval_max, "{text:?}");
-        // A message is back within 900 s, whatever the interval, and a first hold takes at least 15 s.
-        assert!((15..900).contains(&breaker.hold_delay_max().get()), "{text:?}");
         check_globs(opens_on);
         if written.is_none_or(|written| written.member("opens_on").is_none()) {
             let listed = ["Http.Timeout", "HttpStatus.429", "HttpStatus.503", "Lambda.Throttled", "Timeout"];
@@ -255,6 +250,11 @@ impl Written<'_> {
         };
         assert_eq!(jitter, expected, "{:?}", self.text);
     }
+}
+
+/// True if it may be in the name of an attribute that has circuits.
+fn is_plain(character: char) -> bool {
+    character.is_ascii_alphanumeric() || ['_', '-', '.'].contains(&character)
 }
 
 /// Checks every attempt of the policy, the next one, and more than any policy allows.

@@ -15,82 +15,83 @@ fn the_breaker_is_on_and_false_turns_it_off() {
 #[test]
 fn each_of_its_members_is_read() {
     let policy = parse(
-        r#"{"circuit_breaker":{"failure_rate":0.5,"minimum_calls":20,"window_seconds":60,"probe_interval_seconds":5,
-            "probe_interval_seconds_max":300,"opens_on":["Db.*"],"hold_seconds_max":3600}}"#,
+        r#"{"circuit_breaker":{"per":"attribute:Tenant","opens_on":["Db.*"],"hold_seconds_max":3600}}"#,
     );
     let expected = CircuitBreaker {
-        failure_rate: 0.5,
-        minimum_calls: 20,
-        window: Duration::from_secs(60),
-        probe_interval: Duration::from_secs(5),
-        probe_interval_max: Duration::from_secs(300),
+        per: Per::Attribute("Tenant".to_owned()),
         opens_on: Globs::of(&["Db.*"]),
         hold_max: Duration::from_secs(3600),
     };
     assert_eq!(policy.circuit_breaker, Some(expected));
+    let per = |text: &str| parse(text).circuit_breaker.unwrap().per;
+    assert_eq!(per(r#"{"circuit_breaker":{}}"#), Per::Group);
+    assert_eq!(per(r#"{"circuit_breaker":{"per":"group"}}"#), Per::Group);
+    assert_eq!(per(r#"{"circuit_breaker":{"per":"target"}}"#), Per::Target);
+}
+
+fn refusal(breaker: &str) -> String {
+    Policy::from_json(&format!(r#"{{"circuit_breaker":{breaker}}}"#)).unwrap_err().to_string()
 }
 
 #[test]
-fn its_numbers_have_limits() {
-    for (name, least, most, below, above) in [
-        ("failure_rate", "0.01", "1", "0.009", "1.01"),
-        ("minimum_calls", "1", "1000", "0", "1001"),
-        ("window_seconds", "1", "3600", "0", "3601"),
-        ("probe_interval_seconds_max", "15", "600", "0", "601"),
-        ("probe_interval_seconds", "1", "120", "0", "601"),
-        ("hold_seconds_max", "60", "1209600", "59", "1209601"),
-    ] {
-        let with = |value: &str| format!(r#"{{"circuit_breaker":{{"{name}":{value}}}}}"#);
-        for value in [least, most] {
-            assert!(Policy::from_json(&with(value)).is_ok(), "{name} {value}");
-        }
-        for value in [below, above, "true", "\"5\""] {
-            assert_eq!(culprits(&with(value)), [format!("/circuit_breaker/{name}")], "{name} {value}");
-        }
-    }
-    assert_eq!(culprits(r#"{"circuit_breaker":{"opens_on":[]}}"#), ["/circuit_breaker/opens_on"]);
-    assert_eq!(culprits(r#"{"circuit_breaker":{"failure_ratio":0.5}}"#), ["/circuit_breaker/failure_ratio"]);
-}
-
-#[test]
-fn the_first_interval_is_not_longer_than_the_longest() {
-    let rule_of = |breaker: &str| {
-        Policy::from_json(&format!(r#"{{"circuit_breaker":{breaker}}}"#)).unwrap_err().to_string()
-    };
-    assert_eq!(
-        rule_of(r#"{"probe_interval_seconds":121}"#),
-        "is refused: /circuit_breaker/probe_interval_seconds is 121, more than probe_interval_seconds_max (120, its default)"
-    );
-    assert_eq!(
-        rule_of(r#"{"probe_interval_seconds_max":10}"#),
-        "is refused: /circuit_breaker/probe_interval_seconds_max is 10, less than probe_interval_seconds (15, its default)"
-    );
-    assert_eq!(
-        rule_of(r#"{"probe_interval_seconds":61,"probe_interval_seconds_max":60}"#),
-        "is refused: /circuit_breaker/probe_interval_seconds is 61, more than probe_interval_seconds_max (60)"
-    );
-}
-
-#[test]
-fn what_is_neither_settings_nor_false_is_told_how_to_turn_it_on() {
-    for wrong in ["true", "null", "\"\"", "[]", "1"] {
-        let error = Policy::from_json(&format!(r#"{{"circuit_breaker":{wrong}}}"#)).unwrap_err();
+fn a_circuit_is_one_groups_one_attributes_or_the_targets() {
+    let long = format!(r#""attribute:{}""#, "x".repeat(257));
+    for wrong in
+        [r#""attribute:""#, r#""Group""#, "5", "null", r#""attribute:a b""#, r#""attribute:é""#, &long]
+    {
         assert_eq!(
-            error.to_string(),
-            "is refused: /circuit_breaker must be an object, or false: {} turns it on with all defaults",
+            refusal(&format!(r#"{{"per":{wrong}}}"#)),
+            "is refused: /circuit_breaker/per must be \"group\", \"target\", or \"attribute:\" and an attribute's name \
+             (up to 256 of A-Z a-z 0-9 _ - .)",
             "{wrong}"
         );
     }
 }
 
-/// A quarter of an hour after the target's return everything is done, even a message that meets an environment that has
-/// not probed yet.
 #[test]
-fn a_held_message_waits_for_a_quarter_of_an_hour_without_the_longest_interval() {
-    let longest = |text: &str| parse(text).circuit_breaker.unwrap().hold_delay_max().get();
-    assert_eq!(longest("{}"), 750);
-    assert_eq!(longest(r#"{"circuit_breaker":{"probe_interval_seconds_max":600}}"#), 270);
-    assert_eq!(longest(r#"{"circuit_breaker":{"probe_interval_seconds_max":15}}"#), 855);
+fn a_setting_of_the_breaker_that_counted_calls_is_refused_with_the_reason() {
+    for name in [
+        "failure_rate",
+        "minimum_calls",
+        "window_seconds",
+        "probe_interval_seconds",
+        "probe_interval_seconds_max",
+    ] {
+        assert_eq!(
+            refusal(&format!(r#"{{"{name}":1}}"#)),
+            format!(
+                "is refused: /circuit_breaker/{name} is no longer a setting, since the breaker judges by evidence: \
+                 remove it"
+            )
+        );
+    }
+    assert_eq!(
+        refusal(r#"{"failure_ratio":1}"#),
+        "is refused: /circuit_breaker/failure_ratio is not a known member"
+    );
+}
+
+#[test]
+fn its_lists_and_numbers_have_limits() {
+    let with = |value: &str| format!(r#"{{"circuit_breaker":{{"hold_seconds_max":{value}}}}}"#);
+    for value in ["60", "1209600"] {
+        assert!(Policy::from_json(&with(value)).is_ok(), "{value}");
+    }
+    for value in ["59", "1209601", "true", "\"60\""] {
+        assert_eq!(culprits(&with(value)), ["/circuit_breaker/hold_seconds_max"], "{value}");
+    }
+    assert_eq!(culprits(r#"{"circuit_breaker":{"opens_on":[]}}"#), ["/circuit_breaker/opens_on"]);
+}
+
+#[test]
+fn what_is_neither_settings_nor_false_is_told_how_to_turn_it_on() {
+    for wrong in ["true", "null", "\"\"", "[]", "1"] {
+        assert_eq!(
+            refusal(wrong),
+            "is refused: /circuit_breaker must be an object, or false: {} turns it on with all defaults",
+            "{wrong}"
+        );
+    }
 }
 
 #[test]

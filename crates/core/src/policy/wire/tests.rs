@@ -25,7 +25,7 @@ fn policies_of_every_kind_are_read() {
         r#"{"immediate":{"max_attempts":10,"delay_ms":0},"retryable":["HttpStatus.5*"],"non_retryable":["A","B"]}"#,
         r#"{"circuit_breaker":false,"max_redrives":0}"#,
         r#"{"circuit_breaker":{},"max_redrives":1000}"#,
-        r#"{"circuit_breaker":{"failure_rate":0.01,"minimum_calls":1000,"window_seconds":3600,"probe_interval_seconds":600,"probe_interval_seconds_max":600,"opens_on":["*"],"hold_seconds_max":1209600}}"#,
+        r#"{"circuit_breaker":{"per":"attribute:a-B_0.","opens_on":["*"],"hold_seconds_max":1209600}}"#,
         r#"{"backoff":{"kind":"uniform"}}"#,
         r#"{"backoff":{"kind":"uniform","max_delay_seconds":900}}"#,
         r#"{"backoff":{"kind":"exponential","initial_delay_seconds":1,"rate":2,"offset_seconds":0,"max_delay_seconds":43200,"jitter":"half"}}"#,
@@ -88,7 +88,7 @@ fn what_belongs_to_another_kind_is_not_read() {
 }
 
 /// Each limit, its neighbours, and numbers that only look like it.
-const VALUES: [&str; 62] = [
+const VALUES: [&str; 70] = [
     "0",
     "1",
     "2",
@@ -133,6 +133,14 @@ const VALUES: [&str; 62] = [
     "0.8",
     "1.00000000000000000000000001",
     r#""half""#,
+    r#""target""#,
+    r#""targets""#,
+    r#""Group""#,
+    r#""group\n""#,
+    r#""attribute:""#,
+    r#""attribute:A.b-c_9""#,
+    r#""attribute:a b""#,
+    r#""attribute:é""#,
     r#""additive""#,
     r#""durable_none""#,
     r#"{"durable_none":null}"#,
@@ -156,10 +164,12 @@ const VALUES: [&str; 62] = [
 fn value() -> impl Strategy<Value = String> {
     let glob = (120..135_usize, select(vec!["x", "é"]))
         .prop_map(|(count, character)| format!(r#"["{}"]"#, character.repeat(count)));
+    let name = (250..260_usize).prop_map(|count| format!(r#""attribute:{}""#, "x".repeat(count)));
     let schedule = (995..1005_usize).prop_map(|count| format!("[{}]", vec!["1"; count].join(",")));
     prop_oneof![
         10 => select(&VALUES[..]).prop_map(str::to_owned),
         1 => glob,
+        1 => name,
         1 => schedule,
     ]
 }
@@ -194,27 +204,11 @@ fn immediate() -> impl Strategy<Value = String> {
     prop_oneof![nearly(SOUND), object(&["max_attempts", "delay_ms", "foreign"], |_| value().boxed())]
 }
 
-const OF_BREAKER: [&str; 8] = [
-    "failure_rate",
-    "minimum_calls",
-    "window_seconds",
-    "probe_interval_seconds",
-    "probe_interval_seconds_max",
-    "opens_on",
-    "hold_seconds_max",
-    "foreign",
-];
+const OF_BREAKER: [&str; 5] = ["per", "opens_on", "hold_seconds_max", "minimum_calls", "foreign"];
 
 fn circuit_breaker() -> impl Strategy<Value = String> {
-    const SOUND: &[&[(&str, &str)]] = &[&[
-        ("failure_rate", "0.8"),
-        ("minimum_calls", "10"),
-        ("window_seconds", "60"),
-        ("probe_interval_seconds", "1"),
-        ("probe_interval_seconds_max", "600"),
-        ("opens_on", r#"["A*","B"]"#),
-        ("hold_seconds_max", "100"),
-    ]];
+    const SOUND: &[&[(&str, &str)]] =
+        &[&[("per", r#""group""#), ("opens_on", r#"["A*","B"]"#), ("hold_seconds_max", "100")]];
     let of_one =
         (select(&OF_BREAKER[..]), value()).prop_map(|(name, value)| format!(r#"{{"{name}":{value}}}"#));
     prop_oneof![2 => nearly(SOUND), 4 => of_one, 1 => object(&OF_BREAKER, |_| value().boxed()), 1 => value()]
