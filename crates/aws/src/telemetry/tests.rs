@@ -338,7 +338,7 @@ fn the_lines_of_an_outage() {
             "WARN",
             "circuit_opened",
             json!({
-                "calls": 12, "outages": 10, "error_type": "HttpStatus.503", "probe_in_seconds": 14.5, "CircuitOpen": 1,
+                "outages": 10, "error_type": "HttpStatus.503", "probe_in_seconds": 14.5, "CircuitOpen": 1,
             }),
             &json!([count("CircuitOpen")]),
         ),
@@ -405,7 +405,7 @@ fn all() -> Vec<Event> {
 fn of_an_outage() -> [Event; 4] {
     let (error_type, probe_in_seconds) = ("HttpStatus.503".to_owned(), 14.500_4);
     [
-        Event::CircuitOpened { calls: 12, outages: 10, error_type, probe_in_seconds },
+        Event::CircuitOpened { outages: 10, error_type, probe_in_seconds },
         Event::Held { messages: 9, open_seconds: 45.500_4 },
         Event::ProbeFailed { error_type: "Timeout".to_owned(), probe_in_seconds: 29.500_4 },
         Event::CircuitClosed { open_seconds: 90.500_4, probes: 4 },

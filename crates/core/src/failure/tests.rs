@@ -383,3 +383,37 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_held_message_says_why_it_was_not_called_and_how_long_it_waits() {
+    let hold = |reason| Hold { reason, since: at(-600), delay: Duration::from_millis(7001) };
+    for (reason, error_type, details) in [
+        (
+            HoldReason::Down,
+            "CircuitOpen",
+            "not called: the target has been down since 2026-07-25T17:10:00.000000Z",
+        ),
+        (
+            HoldReason::RateLimited,
+            "RateLimited",
+            "not called: the target has refused calls since 2026-07-25T17:10:00.000000Z",
+        ),
+    ] {
+        let held = HandOff::held(hold(reason), delivery());
+        assert_eq!((&*held.error.error_type, &*held.error.details), (error_type, details));
+        assert_eq!(
+            (held.answer.kind(), held.answer.retry_after_seconds),
+            (Kind::Held, Some(8)),
+            "rounded up"
+        );
+    }
+    let error =
+        HandlerError::transient(ErrorType::HttpStatus(429), "slowly").retry_after(Duration::from_secs(60));
+    let probed = HandOff::probed(&error, hold(HoldReason::RateLimited), delivery());
+    assert_eq!(probed.error, LastError::of(&error));
+    assert_eq!(
+        (probed.answer.kind(), probed.answer.retry_after_seconds),
+        (Kind::Held, Some(8)),
+        "the hold's delay"
+    );
+}

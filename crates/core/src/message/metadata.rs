@@ -286,6 +286,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::message::schema::MessageSchema;
 
     #[test]
     fn times_are_written_as_utc_with_microseconds_and_z() {
@@ -379,5 +380,23 @@ mod tests {
             ..retry
         };
         assert_eq!(written(&all), OUR_MEMBERS);
+    }
+
+    /// A message that failed before may be to blame itself, so its next failure shows no outage.
+    #[test]
+    fn the_failures_of_a_message_are_its_attempts_and_the_calls_that_spent_none() {
+        let body = r#"{"metadata":{"message_id":"6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01"},"data":{}}"#;
+        let never_sent_again = MessageSchema::default().parse(body).unwrap().metadata;
+        let metadata = |retry_attempt, error_types: &[&str]| {
+            let moment = parse_rfc3339("2026-07-25T17:20:00Z").unwrap();
+            let past = |error_type: &&str| PastFailure::new(0, moment, error_type, "");
+            let retry_history = error_types.iter().map(past).collect();
+            Metadata { retry_attempt, retry_history, ..never_sent_again.clone() }
+        };
+        assert_eq!(metadata(0, &[]).failures(), 0);
+        assert_eq!(metadata(0, &["Redrive", "NotStarted"]).failures(), 0, "not called, as far as is known");
+        assert_eq!(metadata(0, &["HttpStatus.503", "Redrive", "HttpStatus.503"]).failures(), 2);
+        assert_eq!(metadata(7, &["HttpStatus.503"; 5]).failures(), 7, "the history holds five");
+        assert_eq!(metadata(1, &["HttpStatus.503"; 5]).failures(), 5);
     }
 }

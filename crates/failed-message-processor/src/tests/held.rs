@@ -10,35 +10,44 @@ fn held(n: usize, body: impl Into<String>) -> ReceivedMessage {
     handed_off(n, body, &with(busy(n), json!({ "type": "CircuitOpen", "details": details, "kind": "held" })))
 }
 
+/// With the delay that the message-processor asks for.
+fn held_for(n: usize, seconds: u64) -> ReceivedMessage {
+    let hand_off =
+        with(busy(n), json!({ "type": "CircuitOpen", "kind": "held", "retry_after_seconds": seconds }));
+    handed_off(n, body(n), &hand_off)
+}
+
+fn delays(setup: &Setup) -> Vec<u16> {
+    setup.source.sent().iter().map(|sent| sent.delay.get()).collect()
+}
+
 #[test]
-fn held_messages_come_back_spread_over_minutes_and_nobody_is_told_of_each() {
+fn held_messages_come_back_when_the_message_processor_says_and_nobody_is_told_of_each() {
     let setup = Setup::new();
-    assert_eq!(setup.process((0..10).map(|n| held(n, body(n))).collect()), [""; 0]);
-    let delays: Vec<_> = setup.source.sent().iter().map(|sent| sent.delay.get()).collect();
-    assert_eq!(delays, HELD_FIRST);
+    assert_eq!(setup.process(vec![held_for(0, 1), held_for(1, 250), held_for(2, 900)]), [""; 0]);
+    assert_eq!(delays(&setup), [1, 250, 900]);
     assert_eq!(setup.world.seen.events(), []);
-    let first = &setup.source.sent()[0];
-    assert!(first.attributes.is_empty(), "the reason stays behind");
-    let metadata = MessageSchema::default().parse(&first.body).unwrap().metadata;
+    let second = &setup.source.sent()[1];
+    assert!(second.attributes.is_empty(), "the reason stays behind");
+    let metadata = MessageSchema::default().parse(&second.body).unwrap().metadata;
     let since = start() - chrono::TimeDelta::seconds(1);
-    assert_eq!((metadata.retry_attempt, metadata.holds), (0, Holds::written(Some(since), delays[0].into())));
+    assert_eq!((metadata.retry_attempt, metadata.holds), (0, Holds::written(Some(since), 250)));
     assert_eq!(metadata.retry_history, []);
 }
 
-/// Computed from the keys of their ids.
-const HELD_FIRST: [u16; 10] = [182, 113, 693, 736, 452, 373, 237, 335, 393, 649];
-
 #[test]
-fn what_is_held_again_keeps_its_place_among_the_others() {
-    let setup = Setup::with_policy(r#"{"circuit_breaker":{"probe_interval_seconds_max":300}}"#);
-    setup.process((0..10).map(|n| held(n, body_with(n, r#""held_seconds":100"#))).collect());
-    let delays: Vec<_> = setup.source.sent().iter().map(|sent| sent.delay.get()).collect();
-    assert_eq!(delays, [570; 10]);
+fn those_of_an_older_message_processor_come_back_spread_over_six_minutes() {
+    let setup = Setup::new();
+    setup.process((0..10).map(|n| held(n, body(n))).collect());
+    assert_eq!(delays(&setup), HELD_BY_AN_OLDER_VERSION);
 }
+
+/// 375 to 750 s, computed from the keys of their ids.
+const HELD_BY_AN_OLDER_VERSION: [u16; 10] = [460, 425, 721, 743, 598, 557, 488, 538, 568, 699];
 
 #[test]
 fn a_held_message_that_expires_says_that_it_was_not_called() {
-    let setup = Setup::with_policy(r#"{"max_age_seconds":24}"#);
+    let setup = Setup::with_policy(r#"{"max_age_seconds":10}"#);
     setup.process(vec![held(1, body_with(1, r#""retry_attempt":2,"held_seconds":100"#))]);
     let verdict = setup.verdict();
     assert_eq!((&verdict["verdict"], &verdict["type"]), (&json!("MESSAGE_EXPIRED"), &json!("CircuitOpen")));
@@ -81,6 +90,6 @@ fn the_holds_of_a_message_from_its_producer_begin_at_zero() {
     let sent = setup.source.only();
     let metadata = MessageSchema::default().parse(&sent.body).unwrap().metadata;
     let since = start() - chrono::TimeDelta::seconds(1);
-    assert_eq!(metadata.holds, Holds::written(Some(since), HELD_FIRST[1].into()));
+    assert_eq!(metadata.holds, Holds::written(Some(since), HELD_BY_AN_OLDER_VERSION[1].into()));
     assert_eq!((metadata.snooze_count, metadata.retry_attempt), (0, 0));
 }

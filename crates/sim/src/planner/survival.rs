@@ -107,8 +107,6 @@ mod tests {
     fn a_held_message_ends_at_its_maximum_age() {
         // It comes back every 750 s. With half of that left of its age, half of all messages come in time.
         assert_eq!(held(r#"{"max_age_seconds":7200}"#, [6450, 7200 - 375, 7201]), [1.0, 0.5, 0.0]);
-        let seldom = r#"{"max_age_seconds":7200,"circuit_breaker":{"probe_interval_seconds_max":600}}"#;
-        assert_eq!(held(seldom, [6930, 7200 - 135, 7201]), [1.0, 0.5, 0.0], "every 270 s");
         let both = r#"{"max_age_seconds":3700,"max_attempts":3,"circuit_breaker":{"hold_seconds_max":3600},"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
         assert_eq!(held(both, [3601, 3660, 3661]), [1.0, 1.0, 0.0], "one attempt of three is early enough");
     }

@@ -1,11 +1,28 @@
 //! Re-sends that spend no attempt: messages that were held, and those that SQS moved.
 
+use std::time::Duration;
+
 use proptest::prelude::*;
 
 use super::*;
+use crate::decide::breaker::{Hold, HoldReason};
+
+fn hold(reason: HoldReason, seconds: f64) -> Hold {
+    Hold { reason, since: at(-600), delay: Duration::from_secs_f64(seconds) }
+}
+
+/// A message that was not called, and is held for so many seconds.
+pub(super) fn held_for(seconds: f64) -> HandOff {
+    HandOff::held(hold(HoldReason::Down, seconds), delivery())
+}
 
 fn held() -> HandOff {
-    HandOff::held(at(-600), delivery())
+    held_for(100.0)
+}
+
+/// By a function that does not choose the delay.
+pub(super) fn held_by_version_0_1() -> HandOff {
+    HandOff { answer: Answer::just(Kind::Held), ..held() }
 }
 
 fn moved() -> HandOff {
@@ -29,20 +46,58 @@ fn a_held_message_spends_nothing_and_says_since_when() {
 }
 
 #[test]
-fn the_first_hold_puts_a_message_anywhere_in_the_longest_delay_and_the_others_leave_it_there() {
-    let first = resend(&Policy::default(), &body(""), &held());
-    assert_eq!(u64::from(first.delay.get()), crate::decide::backoff::spread(key(1), 15, 750));
-    let second = resend(&Policy::default(), first.body(), &held());
-    assert_eq!(second.delay.get(), 750);
+fn a_hold_is_as_long_as_the_function_that_held_it_asks_and_at_most_900_s() {
+    for (asked, delay) in [(0.0, 1), (0.2, 1), (1.0, 1), (749.2, 750), (900.0, 900), (5000.0, 900)] {
+        let resend = resend(&Policy::default(), &body(""), &held_for(asked));
+        assert_eq!(resend.delay.get(), delay, "{asked}");
+        assert_eq!(RetryDelay::from(resend.delay), resend.waited);
+    }
+    let first = resend(&Policy::default(), &body(""), &held_for(250.0));
+    let second = resend(&Policy::default(), first.body(), &held_for(500.0));
     let after = metadata(&second);
-    let held_seconds = u32::from(first.delay.get()) + 750;
-    assert_eq!(after.holds, Holds::written(Some(at(5)), held_seconds), "since the first of them");
+    assert_eq!(after.holds, Holds::written(Some(at(5)), 750), "since the first of them");
     assert_eq!(after.first_sent(at(500)), at(0), "what a held message says of its first sending is ours");
+}
+
+#[test]
+fn a_hold_of_an_older_version_is_half_to_all_of_the_longest() {
+    let first = resend(&Policy::default(), &body(""), &held_by_version_0_1());
+    assert_eq!(u64::from(first.delay.get()), crate::decide::backoff::spread(key(1), 375, 750));
     let drawn: Vec<_> = (0..1000_u32)
-        .map(|n| budget::hold_delay(&Policy::default(), 0, None, Key { attempt: n, ..key(1) }).delay.get())
+        .map(|n| {
+            let key = Key { attempt: n, ..key(1) };
+            budget::hold_delay(&Policy::default(), None, 0, None, key).delay.get()
+        })
         .collect();
-    assert!(drawn.iter().all(|delay| (15..=750).contains(delay)));
-    assert!(drawn.iter().any(|delay| *delay < 25) && drawn.iter().any(|delay| *delay > 740));
+    assert!(drawn.iter().all(|delay| (375..=750).contains(delay)));
+    assert!(drawn.iter().any(|delay| *delay < 380) && drawn.iter().any(|delay| *delay > 745));
+}
+
+/// Otherwise the new environments of an outage would take it for a message that never failed, and probe with poison.
+#[test]
+fn a_held_messages_own_call_is_in_its_history_and_spends_nothing() {
+    let error = HandlerError::transient("HttpStatus.503", "HTTP 503");
+    let probed = || HandOff::probed(&error, hold(HoldReason::Down, 7.0), delivery());
+    let first = resend(&minutes(), &body(r#""retry_attempt":1"#), &probed());
+    assert_eq!((first.retry_attempt, first.spends, first.delay.get()), (1, Budget::Hold, 7));
+    let past = PastFailure::new(1, at(5), "HttpStatus.503", "HTTP 503");
+    assert_eq!(metadata(&first).holds, Holds::written(Some(at(5)), 7));
+    let second = metadata(&resend(&minutes(), first.body(), &probed()));
+    assert_eq!((second.retry_attempt, second.failures()), (1, 2));
+    assert_eq!(second.retry_history, [past.clone(), past]);
+}
+
+/// It is no outage, so no other environment may take it for one.
+#[test]
+fn a_message_held_by_the_rate_says_no_outage_and_its_time_counts() {
+    let limited = || HandOff::held(hold(HoldReason::RateLimited, 7.0), delivery());
+    let first = resend(&minutes(), &body(""), &limited());
+    assert_eq!((first.retry_attempt, first.spends, first.delay.get()), (0, Budget::Hold, 7));
+    assert_eq!(metadata(&first).holds, Holds::written(None, 7));
+    assert_eq!(metadata(&first).retry_history, []);
+    let members = format!(r#""held_since":"{}","held_seconds":4000"#, rfc3339(at(-4000)));
+    let after = metadata(&resend(&minutes(), &body(&members), &limited()));
+    assert_eq!(after.holds, Holds::written(None, 4007), "the outage is over");
 }
 
 #[test]
@@ -62,7 +117,7 @@ fn a_message_that_was_held_for_long_enough_is_not_held_by_a_function_with_anothe
     let last = resend(&policy, &body(r#""held_seconds":30"#), &held());
     assert_eq!((last.spends, held_seconds(&last)), (Budget::Hold, 60), "no longer than it may be");
     let last = resend(&policy, &body(r#""held_seconds":59"#), &held());
-    assert_eq!((last.spends, held_seconds(&last)), (Budget::Hold, 59 + 15));
+    assert_eq!((last.spends, held_seconds(&last)), (Budget::Hold, 60));
     let after = resend(&policy, &body(r#""held_seconds":60"#), &held());
     assert_eq!((after.spends, metadata(&after).snooze_count), (Budget::Snooze, 1));
     let end = resend(&policy, &body(r#""held_seconds":60,"snooze_count":100"#), &held());
@@ -82,15 +137,16 @@ fn a_hold_ends_with_the_message() {
         Decision::Resend(resend) => resend.delay.get(),
         other => panic!("{other:?}"),
     };
-    for (age, half_of_what_is_left) in [(300, 145), (100, 45), (40, 15), (25, 15)] {
+    for (age, half_of_what_is_left) in [(300, 100), (100, 45), (40, 15), (25, 7), (13, 1), (11, 1)] {
         assert_eq!(delay(with(age, r#""held_seconds":100"#)), half_of_what_is_left, "{age}");
-        assert!((15..=half_of_what_is_left).contains(&delay(with(age, ""))), "{age}");
+        assert_eq!(delay(with(age, "")), half_of_what_is_left, "{age}");
     }
-    let Decision::GiveUp(given_up) = with(24, r#""held_seconds":100"#) else { panic!("15 s are too long") };
+    let Decision::GiveUp(given_up) = with(10, r#""held_seconds":100"#) else { panic!("1 s is too long") };
     assert_eq!(given_up.reason, DeadLetterReason::MessageExpired);
     let expires = |second| format!(r#""held_seconds":100,"expires_at":"{}""#, rfc3339(at(second)));
-    assert_eq!(resend(&Policy::default(), &body(&expires(700)), &held()).delay.get(), 345);
-    let given_up = give_up(&Policy::default(), &body(&expires(20)), &held());
+    assert_eq!(resend(&Policy::default(), &body(&expires(700)), &held_for(750.0)).delay.get(), 345);
+    assert_eq!(resend(&Policy::default(), &body(&expires(700)), &held_by_version_0_1()).delay.get(), 345);
+    let given_up = give_up(&Policy::default(), &body(&expires(10)), &held());
     assert_eq!(given_up.reason, DeadLetterReason::MessageExpired);
 }
 

@@ -136,8 +136,8 @@ fn a_message_whose_metadata_will_not_fit_is_given_up_before_it_hops() {
 fn what_sqs_moved_and_what_was_held_do_not_wait_for_hours() {
     let record = ReceivedMessage { first_received_at: Some(at(3)), ..moved_by_sqs() };
     let moved = Arrival::open(record, at(200)).take_hand_off(at(200));
-    let held = (HandOff::held(at(0), delivery()), None);
-    for (failure, bounds) in [(moved, 2..=5), (held, 15..=750)] {
+    let held = (budget::held_for(750.0), None);
+    for (failure, bounds) in [(moved, 2..=5), (held, 750..=750)] {
         let Decision::Resend(resend) = decided_at(&hours(), &failure, 200, 0) else { panic!("it hops") };
         assert!(bounds.contains(&resend.delay.get()), "{}", resend.delay.get());
         assert_eq!(RetryDelay::from(resend.delay), resend.waited, "from now, not from its first receive");
