@@ -99,6 +99,10 @@ impl Setup {
     fn process(&self, records: Vec<ReceivedMessage>, seconds: u64) -> Vec<String> {
         self.world.invoke(&self.processor(), records, Duration::from_secs(seconds))
     }
+
+    fn sleep(&self, seconds: u64) {
+        self.world.clock.block_on(self.world.clock.sleep(Duration::from_secs(seconds)));
+    }
 }
 
 impl Wiring for &Setup {

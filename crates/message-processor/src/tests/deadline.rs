@@ -176,27 +176,27 @@ fn a_call_that_comes_too_late_is_neither_an_outage_nor_a_probe() {
     let world = World::new();
     let clock = BlockedClock::default();
     let intermediate = world.queue("intermediate");
-    let policy = Policy::from_json(r#"{"circuit_breaker":{"minimum_calls":1,"failure_rate":0.1}}"#).unwrap();
     let processor = MessageProcessor {
         handler: Blocking(clock.clone()),
         on_failure: OnFailure::DelayedResend { intermediate_dlq: intermediate.clone() },
-        breaker: SharedBreaker::of(&policy),
-        policy,
+        breaker: SharedBreaker::of(&Policy::default()),
+        policy: Policy::default(),
         annotation_queue: world.queue("annotation"),
         clock: clock.clone(),
         observer: world.seen.clone(),
         schema: MessageSchema::default(),
         resenders: Resenders::parse(RESENDER).unwrap(),
-        max_concurrency: NonZeroUsize::new(10).unwrap(),
+        max_concurrency: NonZeroUsize::new(20).unwrap(),
     };
     let process = |records, seconds| {
         let deadline = clock.now() + Duration::from_secs(seconds);
         world.clock.block_on(processor.process(records, deadline))
     };
     let reported = |name: fn(&Event) -> bool| world.seen.events().iter().filter(|event| name(event)).count();
-    // The second one is started when the first has used up the time.
-    process(vec![record(0, body(0)), record(1, body(1))], 14);
-    assert_eq!(intermediate.only().body, body(1));
+    // The others are started when the first has used up the time.
+    process((10..21).map(|n| record(n, body(n))).collect(), 14);
+    let handed_off: Vec<_> = intermediate.sent().into_iter().map(|content| content.body).collect();
+    assert_eq!(handed_off, (11..21).map(body).collect::<Vec<_>>());
     assert_eq!(reported(|event| matches!(event, Event::CircuitOpened { .. })), 0);
     // The first one is called since it is at its hold limit; the second one would be the probe.
     clock.0.fetch_add(600, SeqCst);
@@ -209,11 +209,11 @@ fn a_call_that_comes_too_late_is_neither_an_outage_nor_a_probe() {
         resent(ReceivedMessage { sent_at, ..record(n, body) })
     };
     process(vec![held(2, 86_400), held(3, 600)], 14);
-    assert_eq!(intermediate.sent().len(), 3);
+    assert_eq!(intermediate.sent().len(), 12);
     assert_eq!(reported(|event| matches!(event, Event::ProbeFailed { .. } | Event::CircuitClosed { .. })), 0);
     process(vec![held(3, 600)], 30);
     assert_eq!(reported(|event| matches!(event, Event::CircuitClosed { .. })), 1, "the probe is made now");
-    assert_eq!(intermediate.sent().len(), 3);
+    assert_eq!(intermediate.sent().len(), 12);
 }
 
 /// Knows an error, but waits for its end.

@@ -180,18 +180,11 @@ fn a_message_with_ten_attributes_keeps_them_and_its_error() {
 
 #[test]
 fn a_target_that_is_down_holds_its_messages_without_the_intermediate_dlq() {
-    let policy = r#"{"circuit_breaker":{"minimum_calls":1,"failure_rate":1}}"#;
-    let setup = Setup { max_concurrency: 1, ..direct(policy) };
     let down = HandlerError::unavailable("Db.Down", "not now");
-    let setup = setup.failing(0, down.clone()).failing(1, down);
-    assert_eq!(setup.process(vec![record(0, body(0)), record(1, body(1))], 30), [""; 0]);
-    assert_eq!(setup.handler.called(), [id(0)]);
-    let counts = |content: &Content| {
-        let metadata = serde_json::from_str::<Value>(&content.body).unwrap()["metadata"].clone();
-        (metadata["retry_attempt"].as_u64(), metadata["held_since"].is_string())
-    };
+    let setup = (0..10).fold(direct("{}"), |setup, n| setup.failing(n, down.clone()));
+    assert_eq!(setup.process(ten(), 30), [""; 0]);
     let sent = setup.source.sent();
-    assert_eq!(sent.iter().map(counts).collect::<Vec<_>>(), [(Some(1), false), (Some(0), true)]);
+    assert!(sent.len() == 10 && sent.iter().all(|content| content.body.contains("held_since")), "{sent:?}");
     assert!(setup.intermediate.sent().is_empty());
 }
 

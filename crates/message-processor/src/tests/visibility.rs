@@ -39,10 +39,6 @@ impl Setup {
         self.world.clock.block_on(self.source.queue.receive(request)).unwrap()
     }
 
-    fn sleep(&self, seconds: u64) {
-        self.world.clock.block_on(self.world.clock.sleep(Duration::from_secs(seconds)));
-    }
-
     /// Whole seconds until the queue returns the message again.
     fn hidden_for(&self) -> (u64, ReceivedMessage) {
         for seconds in 0.. {

@@ -1,0 +1,44 @@
+//! Messages that failed before: they may be to blame themselves.
+
+use super::*;
+
+/// A message with one failed call in its history, which spent no attempt.
+fn failed_before(n: usize) -> ReceivedMessage {
+    let past = r#"{"attempt":0,"failed_at":"2026-07-25T16:50:00Z","error_type":"HttpStatus.503","error_details":""}"#;
+    resent(record(n, with_metadata(n, &format!(r#""retry_history":[{past}]"#))))
+}
+
+/// Poison would otherwise hold all others again and again.
+#[test]
+fn their_failures_open_nothing() {
+    let setup = outage(Setup::new());
+    (0..5)
+        .for_each(|batch| drop(setup.process((0..10).map(|n| failed_before(batch * 10 + n)).collect(), 30)));
+    assert_eq!(setup.handler.calls().len(), 50);
+    assert_eq!(count(&setup, FAILED), 50);
+}
+
+#[test]
+fn they_are_held_like_all_others_and_a_new_message_is_the_probe() {
+    let setup = open();
+    setup.sleep(15);
+    // Due at once for a message that never failed, and three quarters of the outage's age later for others.
+    setup.process(vec![failed_before(10), record(11, body(11)), failed_before(12)], 30);
+    assert_eq!(setup.handler.called()[10..], [id(10)]);
+}
+
+/// Otherwise a few poison messages alone would be held for a day.
+#[test]
+fn they_are_called_and_spend_attempts_if_nothing_has_confirmed_the_outage_for_half_an_hour() {
+    let setup = Setup { max_concurrency: 1, ..open() };
+    setup.sleep(1799);
+    setup.process(vec![failed_before(10)], 30);
+    assert_eq!(kinds(&setup)[10..], pairs([CALLED]), "a probe");
+    setup.sleep(1);
+    setup.process(vec![failed_before(11), record(12, body(12)), failed_before(13)], 30);
+    assert_eq!(kinds(&setup)[11..], pairs([FAILED, NOT_CALLED, FAILED]), "a new message is still held");
+    // Its probe confirms the outage.
+    setup.sleep(120);
+    setup.process(vec![record(14, body(14)), failed_before(15)], 30);
+    assert_eq!(kinds(&setup)[14..], pairs([CALLED, NOT_CALLED]));
+}

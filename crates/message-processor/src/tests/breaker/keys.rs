@@ -1,0 +1,115 @@
+//! One key's outage holds only its own messages.
+
+use redeliver_core::message::Attribute;
+
+use super::*;
+
+const A: &str = "a";
+const B: &str = "b";
+
+fn of(tenant: &str, n: usize) -> ReceivedMessage {
+    in_group(tenant, record(n, body(n)))
+}
+
+fn in_group(tenant: &str, record: ReceivedMessage) -> ReceivedMessage {
+    ReceivedMessage { message_group_id: Some(tenant.to_owned()), ..record }
+}
+
+/// Messages below 100 are A's, and fail; the others are B's, and are answered.
+fn a_is_down(setup: Setup) -> Setup {
+    outage(setup)
+}
+
+fn called_of_b(setup: &Setup) -> usize {
+    setup.handler.called().iter().filter(|called| **called >= id(100)).count()
+}
+
+#[test]
+fn a_tenant_whose_calls_fail_is_held_and_no_other() {
+    let setup = a_is_down(Setup::new());
+    for batch in 0..9 {
+        let mut records: Vec<_> = (0..9).map(|n| of(A, batch * 10 + n)).collect();
+        records.push(of(B, 100 + batch));
+        setup.process(records, 30);
+    }
+    assert_eq!(called_of_b(&setup), 9);
+    // The second batch has opened A's circuit.
+    assert_eq!((count(&setup, FAILED), count(&setup, CALLED), count(&setup, NOT_CALLED)), (9, 9, 63));
+}
+
+#[test]
+fn ten_answers_of_one_tenant_and_then_fifty_outages_of_another() {
+    let setup = a_is_down(Setup::new());
+    setup.process((100..110).map(|n| of(B, n)).collect(), 30);
+    (0..5).for_each(|batch| drop(setup.process((0..10).map(|n| of(A, batch * 10 + n)).collect(), 30)));
+    setup.process((110..120).map(|n| of(B, n)).collect(), 30);
+    assert_eq!(called_of_b(&setup), 20);
+}
+
+#[test]
+fn a_new_environment_that_gets_one_held_message_of_one_tenant_calls_all_of_the_other() {
+    let setup = a_is_down(Setup::new());
+    let mut records = vec![in_group(A, held(0, 600, 700))];
+    records.extend((100..109).map(|n| of(B, n)));
+    setup.process(records, 30);
+    assert_eq!(setup.handler.calls().len(), 10);
+    assert_eq!(kinds(&setup), pairs([CALLED]), "A's was the probe of its own circuit");
+}
+
+#[test]
+fn in_no_order_do_the_outages_of_one_tenant_hold_another() {
+    for order in 0..200_usize {
+        let setup = a_is_down(Setup::new());
+        // The messages of A and B, shuffled by a step that has no divisor in common with 127.
+        let step = order % 126 + 1;
+        let mut numbers: Vec<_> = (0..127).map(|place| (place * step + order) % 127).collect();
+        numbers.rotate_left(order % 127);
+        let records = numbers.iter().map(|n| of(if *n < 100 { A } else { B }, *n));
+        let records: Vec<_> = records.collect();
+        for batch in records.chunks(10) {
+            setup.process(batch.to_vec(), 30);
+        }
+        assert_eq!(called_of_b(&setup), 27, "{order}");
+    }
+}
+
+#[test]
+fn messages_without_a_key_have_a_circuit_of_their_own() {
+    let setup = open();
+    setup.process((100..110).map(|n| of(B, n)).chain(records(10..20)).collect(), 30);
+    assert_eq!(called_of_b(&setup), 10);
+    assert_eq!(setup.handler.calls().len(), 20);
+}
+
+/// With one circuit for each of a thousand tenants an outage of the target would cost ten thousand calls.
+#[test]
+fn several_tenants_without_an_answer_show_that_the_target_is_down() {
+    let setup = outage(Setup::new());
+    setup.process((0..10).map(|n| of(&format!("tenant-{n}"), n)).collect(), 30);
+    setup.process((100..110).map(|n| of(B, n)).collect(), 30);
+    assert_eq!(setup.handler.calls().len(), 10);
+    assert_eq!((count(&setup, CALLED), count(&setup, NOT_CALLED)), (10, 10));
+}
+
+#[test]
+fn an_attribute_may_name_the_tenant() {
+    let setup = a_is_down(Setup::with_policy(r#"{"circuit_breaker":{"per":"attribute:tenant"}}"#));
+    let of = |tenant: &str, n: usize| ReceivedMessage {
+        attributes: Attributes::from([("tenant".to_owned(), Attribute::string(tenant))]),
+        ..of("all of one group", n)
+    };
+    setup.process((0..10).map(|n| of(A, n)).collect(), 30);
+    setup.process((100..110).map(|n| of(B, n)).collect(), 30);
+    assert_eq!(called_of_b(&setup), 10);
+    setup.process((10..20).map(|n| of(A, n)).collect(), 30);
+    assert_eq!(setup.handler.calls().len(), 20, "A's first ten");
+}
+
+#[test]
+fn one_circuit_for_the_target_holds_all() {
+    let setup = a_is_down(Setup::with_policy(r#"{"circuit_breaker":{"per":"target"}}"#));
+    setup.process((0..10).map(|n| of(A, n)).collect(), 30);
+    setup.process((100..110).map(|n| of(B, n)).collect(), 30);
+    assert_eq!(called_of_b(&setup), 0);
+    assert_eq!((count(&setup, CALLED), count(&setup, NOT_CALLED)), (10, 10));
+}

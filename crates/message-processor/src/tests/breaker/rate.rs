@@ -1,0 +1,135 @@
+//! A target that refuses calls for now: the rate of the calls, and the messages that wait for their turn.
+
+use super::*;
+
+fn refused() -> HandlerError {
+    HandlerError::transient(ErrorType::HttpStatus(429), "HTTP 429")
+}
+
+const REFUSED: (&str, &str) = ("held", "HttpStatus.429");
+const LIMITED: (&str, &str) = ("held", "RateLimited");
+
+fn delays(setup: &Setup) -> Vec<u64> {
+    setup.failures().iter().map(|failure| failure["retry_after_seconds"].as_u64().unwrap()).collect()
+}
+
+/// Otherwise a busy hour of the target would dead-letter what it has no time for.
+#[test]
+fn a_refused_call_spends_no_attempt_and_waits_at_least_as_long_as_the_target_asks() {
+    for (error, delay) in [(refused(), 1), (refused().retry_after(Duration::from_secs(40)), 40)] {
+        for strategy in [Strategy::DelayedResend, Strategy::DirectResend] {
+            let setup = Setup { strategy, ..Setup::new() }.failing(0, error.clone());
+            setup.process(records(0..1), 30);
+            let setup = match strategy {
+                Strategy::DelayedResend => {
+                    assert_eq!(kinds(&setup), pairs([REFUSED]));
+                    setup.then_failed_message_processor()
+                }
+                _ => setup,
+            };
+            assert_eq!(setup.source.only().delay.get(), delay, "{strategy}");
+            let metadata = setup.re_sent().remove(0);
+            assert_eq!((&metadata["retry_attempt"], &metadata["held_seconds"]), (&0.into(), &delay.into()));
+            assert_eq!(metadata["retry_history"][0]["error_type"], "HttpStatus.429");
+        }
+    }
+}
+
+/// A message that is refused whenever it comes must end, too.
+#[test]
+fn the_fourth_refusal_of_a_message_spends_an_attempt() {
+    let setup = Setup { strategy: Strategy::DirectResend, ..Setup::new() }.failing(0, refused());
+    setup.process(records(0..1), 30);
+    for _ in 1..4 {
+        setup.sleep(30);
+        let sent = setup.source.sent().pop().unwrap();
+        setup.process(vec![resent(record(0, sent.body))], 30);
+    }
+    let attempts: Vec<_> = setup.re_sent().iter().map(|metadata| metadata["retry_attempt"].clone()).collect();
+    assert_eq!(attempts, [0, 0, 0, 1]);
+}
+
+#[test]
+fn a_message_waits_for_its_turn_while_others_of_its_batch_run() {
+    let setup = Setup::new().failing(0, refused());
+    setup.process(records(0..1), 30);
+    // 0.8 calls a second, and the place of a call and a half is used up.
+    let setup = setup.on(1, Step::Take(10));
+    setup.sleep(2);
+    setup.process(records(1..4), 30);
+    assert_eq!(setup.handler.calls().len(), 4);
+    assert_eq!(kinds(&setup), pairs([REFUSED]));
+    assert_eq!(setup.world.elapsed(), 12);
+}
+
+#[test]
+fn a_message_without_a_place_is_held_and_carries_no_word_of_an_outage() {
+    for strategy in [Strategy::DelayedResend, Strategy::DirectResend] {
+        let setup = Setup { strategy, ..Setup::new() }.failing(0, refused());
+        setup.process(records(0..1), 30);
+        setup.process(records(1..10), 30);
+        assert_eq!(setup.handler.calls().len(), 1, "{strategy}");
+        assert_eq!(
+            setup.world.clock.now() - start(),
+            chrono::TimeDelta::milliseconds(500),
+            "it waits a moment"
+        );
+        let setup = match strategy {
+            Strategy::DelayedResend => {
+                assert_eq!(count(&setup, LIMITED), 9);
+                let details = format!("not called: the target has refused calls since {}", moment(0));
+                assert_eq!(setup.failures()[1]["details"], details);
+                setup.then_failed_message_processor()
+            }
+            _ => setup,
+        };
+        let held = setup.source.sent().split_off(1);
+        for metadata in &setup.re_sent()[1..] {
+            assert_eq!((&metadata["retry_attempt"], &metadata["held_since"]), (&0.into(), &Value::Null));
+            assert_eq!((&metadata["held_seconds"], &metadata["retry_history"]), (&1.into(), &Value::Null));
+        }
+        // It teaches nobody: another environment calls all.
+        let other = outage(Setup::new());
+        let held = held.into_iter().enumerate().map(|(n, sent)| resent(record(n, sent.body)));
+        other.process(held.collect(), 30);
+        assert_eq!(other.handler.calls().len(), 9);
+    }
+}
+
+/// A refusal that was held says nothing of an outage either, whatever its metadata says.
+#[test]
+fn a_refused_message_teaches_nobody() {
+    let setup = Setup { strategy: Strategy::DirectResend, ..Setup::new() }.failing(0, refused());
+    setup.process(records(0..1), 30);
+    let other = outage(Setup::new());
+    let mut batch = vec![resent(record(0, setup.source.only().body))];
+    batch.extend(records(1..9));
+    other.process(batch, 30);
+    assert_eq!(other.handler.calls().len(), 9);
+}
+
+#[test]
+fn after_an_outage_the_calls_begin_slowly() {
+    let setup = healed(open());
+    setup.sleep(15);
+    setup.process(records(10..20), 30);
+    // The probe, one call at once, and one within the half second that the batch waits.
+    assert_eq!((setup.handler.calls().len() - 10, count(&setup, LIMITED)), (3, 7));
+}
+
+/// Lambda would otherwise be paid for calls that the target has forbidden.
+#[test]
+fn a_target_that_names_a_time_is_not_probed_before() {
+    let setup = open();
+    setup.sleep(15);
+    let setup = setup.failing(10, refused().retry_after(Duration::from_secs(800)));
+    setup.process(records(10..20), 30);
+    assert_eq!(setup.handler.calls().len(), 11);
+    assert_eq!(delays(&setup)[10..], [800; 10], "nor is any message back before");
+    setup.sleep(799);
+    setup.process(records(20..30), 30);
+    assert_eq!(setup.handler.calls().len(), 11);
+    setup.sleep(1);
+    setup.process(records(20..30), 30);
+    assert_eq!(setup.handler.called()[11..], [id(20)]);
+}
