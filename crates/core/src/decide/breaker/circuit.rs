@@ -5,8 +5,11 @@ use super::evidence::{CERTAIN, Evidence, LIKELY};
 use super::moment::Moment;
 use super::rate::RateLimit;
 
-/// While messages that were never called before confirm the outage, it is believed for this long.
-const BELIEVED_SECONDS: f32 = 1800.0;
+/// An outage that messages which never failed before have confirmed for some time is believed for three times as long
+/// after that, within these limits.
+const BELIEVED_SHARE: f32 = 3.0;
+const BELIEVED_SECONDS_MIN: f32 = 300.0;
+const BELIEVED_SECONDS_MAX: f32 = 1800.0;
 /// A hold is a third as long as the trouble is old, a probe interval half as long.
 const HOLD_SHARE: f32 = 1.0 / 3.0;
 const PROBE_SHARE: f32 = 0.75;
@@ -95,7 +98,7 @@ impl Circuit {
                 }
             }
             State::Open(open) => {
-                let is_believed = open.shown_at.seconds_until(now) < BELIEVED_SECONDS;
+                let is_believed = open.shown_at.seconds_until(now) < open.believed_seconds();
                 if !is_first_call && !is_believed {
                     return Verdict::Unconfirmed;
                 }
@@ -322,6 +325,11 @@ fn longest_hold(share: f32, since: Moment, now: Moment) -> f32 {
 }
 
 impl Open {
+    fn believed_seconds(&self) -> f32 {
+        let confirmed = self.since.seconds_until(self.shown_at);
+        (confirmed * BELIEVED_SHARE).clamp(BELIEVED_SECONDS_MIN, BELIEVED_SECONDS_MAX)
+    }
+
     fn age(&self, now: Moment) -> f32 {
         self.since.seconds_until(now)
     }

@@ -144,7 +144,7 @@ mod evidence {
         };
         // Its failed probes confirm nothing.
         let mut seconds = 0.0;
-        while seconds < 1799.0 {
+        while seconds < 300.0 {
             match ask(&mut environment, seconds) {
                 Permission::Call(permit) => {
                     assert!(permit.is_probe() && permit.may_be_held());
@@ -154,11 +154,15 @@ mod evidence {
             }
             seconds += 1.0;
         }
-        let Permission::Call(permit) = ask(&mut environment, 1800.0) else { panic!("it is held at 1800 s") };
+        let Permission::Call(permit) = ask(&mut environment, 300.0) else { panic!("it is held after 300 s") };
         assert!(!permit.may_be_held(), "its failure spends an attempt");
         // A first call that fails confirms the outage.
-        environment.call("a", Outage, 1800.0).unwrap();
-        assert!(matches!(ask(&mut environment, 1801.0), Permission::Hold(_)));
+        environment.call("a", Outage, 301.0).unwrap();
+        assert!(matches!(ask(&mut environment, 302.0), Permission::Hold(_)));
+        // For three times as long as it was confirmed.
+        assert!(
+            matches!(ask(&mut environment, 301.0 + 903.0), Permission::Call(permit) if !permit.may_be_held())
+        );
     }
 }
 
@@ -275,7 +279,7 @@ mod open {
                 }
             }
         }
-        assert_eq!(probes[..6], [1, 2, 4, 7, 12, 20]);
+        assert_eq!(probes[..6], [1, 2, 4, 7, 12, 19]);
         let intervals: Vec<_> = probes.windows(2).map(|pair| pair[1] - pair[0]).collect();
         assert!(
             intervals.iter().rev().take(5).all(|interval| (450..=601).contains(interval)),
@@ -332,9 +336,9 @@ mod open {
     fn messages_that_never_failed_probe_first() {
         let mut environment = Environment::open("a");
         let again = Caller { failures: 1, ..caller("a", 1) };
-        let held = environment.call_for(again, Answer, 10.0);
+        let held = environment.call_for(again, Answer, 1.1);
         assert!(held.is_err(), "{held:?}");
-        assert!(matches!(environment.call("a", Answer, 10.0), Ok(Some(Change::Closed { .. }))));
+        assert!(matches!(environment.call("a", Answer, 1.1), Ok(Some(Change::Closed { .. }))));
     }
 
     #[test]
