@@ -1,4 +1,5 @@
 import { type Stack, Token } from 'aws-cdk-lib';
+import * as lambda from 'aws-cdk-lib/aws-lambda';
 import { isIPv4 } from 'node:net';
 
 import { topicProblems } from './alarm-topic';
@@ -56,6 +57,7 @@ export function problemsOf(props: NormalizedProps, plan: Plan, stack: Stack): st
       ? ['maxConcurrency cannot be used with provisionedPollers, which limit the invocations themselves, ten each; remove one of the two.']
       : []),
     ...(props.target.kind === 'http' ? urlProblems(props.target) : []),
+    ...(props.target.kind === 'lambda' ? durableProblems(props.target) : []),
     ...functionProblems(props, stack),
     ...(props.existingSourceQueue ? existingQueueProblems(props, props.existingSourceQueue, plan, stack) : []),
     ...ranges,
@@ -96,6 +98,15 @@ function urlProblems({ url, allowHttp }: Extract<GivenTarget, { kind: 'http' }>)
     return ['target.url is http://, which is not encrypted; use https://, or set target.allowHttp: true.'];
   }
   return [`target.url starts with ${protocol}//; use an https:// URL.`];
+}
+
+/** Lambda invokes a durable function by a version or an alias ("Invoking durable Lambda functions"). */
+function durableProblems({ durable, function: target }: Extract<GivenTarget, { kind: 'lambda' }>): string[] {
+  const { functionArn } = target;
+  const isQualified = Token.isUnresolved(functionArn) ? !(target instanceof lambda.Function) : functionArn.split(':').length > 7;
+  return durable && !isQualified
+    ? ['target.durable is true, but target.function is neither a version nor an alias, which Lambda needs to invoke a durable function; give one, such as function.currentVersion.']
+    : [];
 }
 
 function rangeProblems({ memorySize }: NormalizedProps, plan: Plan): string[] {

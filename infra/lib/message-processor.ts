@@ -75,7 +75,12 @@ function targetEnvironment({ target }: NormalizedProps, { targetTimeout }: Plan)
         ...(target.allowHttp && { TARGET_ALLOW_HTTP: 'true' }),
       };
     case 'lambda':
-      return { TARGET: target.function.functionArn, ...timeout };
+      return {
+        TARGET: target.function.functionArn,
+        ...timeout,
+        ...(target.tenantIsolation && { TARGET_TENANT_ISOLATION: 'true' }),
+        ...(target.durable && { TARGET_DURABLE: 'true' }),
+      };
     case 'handler':
       return {};
     case 'function':

@@ -34,7 +34,7 @@ const COMMON = {
 /** The members of each kind of {@link Target}. */
 const TARGETS = {
   http: { url: needed(text), headersSecret: withMember('secretArn', 'a secret of Secrets Manager'), allowHttp: flag, timeout: duration },
-  lambda: { function: needed(lambdaFunction), timeout: duration },
+  lambda: { function: needed(lambdaFunction), timeout: duration, tenantIsolation: flag, durable: flag },
   handler: { bundle: needed(text) },
   function: { function: needed(lambdaFunction), handlerEvent: oneOf(Object.values(HandlerEvent)) },
 } satisfies { [K in GivenTarget['kind']]: Shape<Omit<Extract<GivenTarget, { kind: K }>, 'kind'>> };

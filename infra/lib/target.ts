@@ -71,6 +71,15 @@ export interface HttpTargetOptions {
 export interface LambdaTargetOptions {
   /** The timeout of one call, 1 s to 900 s. Default: 30 s. */
   readonly timeout?: Duration;
+  /**
+   * Set it for a function in tenant isolation mode: a message's `MessageGroupId` is the tenant id. Default: false.
+   */
+  readonly tenantIsolation?: boolean;
+  /**
+   * Set it for a durable function, given as a version or alias: all copies of an attempt are one execution. Default:
+   * false.
+   */
+  readonly durable?: boolean;
 }
 
 /** Options of your own function. */

@@ -28,6 +28,18 @@ export const PARAMETERS = {
     AllowedPattern: '(arn:[^:]+:lambda:[^:]+:\\d{12}:function:[^:]+(:[^:]+)?)?',
     Description: 'The ARN of the Lambda function that is called for each message. Give this or TargetUrl.',
   },
+  TenantIsolation: {
+    Type: 'String',
+    Default: 'false',
+    AllowedValues: ['false', 'true'],
+    Description: "true: the function of TargetFunctionArn is in tenant isolation mode. A message's MessageGroupId is the tenant id.",
+  },
+  DurableFunction: {
+    Type: 'String',
+    Default: 'false',
+    AllowedValues: ['false', 'true'],
+    Description: 'true: TargetFunctionArn is a version or an alias of a durable function. All copies of an attempt are one execution.',
+  },
   HeadersSecretArn: {
     Type: 'String',
     Default: '',
@@ -86,6 +98,15 @@ export const RULES = {
       },
     ],
   },
+  ModesAreForFunctions: {
+    RuleCondition: isGiven('TargetUrl'),
+    Assertions: [
+      {
+        Assert: { 'Fn::And': [isFalse('TenantIsolation'), isFalse('DurableFunction')] },
+        AssertDescription: 'Remove TenantIsolation and DurableFunction: they are for TargetFunctionArn.',
+      },
+    ],
+  },
 };
 
 /** Conditions of the resources. */
@@ -95,6 +116,10 @@ export const CONDITIONS: JsonObject = {
   HasHeaders: isGiven('HeadersSecretArn'),
   TellsTopic: isGiven('AlarmTopicArn'),
 };
+
+function isFalse(parameter: string): JsonObject {
+  return { 'Fn::Equals': [{ Ref: parameter }, 'false'] };
+}
 
 function isEmpty(parameter: string): JsonObject {
   return { 'Fn::Equals': [{ Ref: parameter }, ''] };

@@ -107,7 +107,8 @@ function targetOf(stack: Stack, target: Variant['target']): Target {
   switch (target) {
     case 'function': {
       const arn = valueOf(stack, 'TargetFunctionArn');
-      return Target.lambdaFunction(lambda.Function.fromFunctionArn(stack, 'Target', arn));
+      const modes = { tenantIsolation: true, durable: true };
+      return Target.lambdaFunction(lambda.Function.fromFunctionArn(stack, 'Target', arn), modes);
     }
     case 'url':
       return Target.http(valueOf(stack, 'TargetUrl'));
@@ -132,11 +133,15 @@ function withParameters(resource: JsonObject, architecture: lambda.Architecture)
   }
 }
 
+/** Parameters by the variables that hold them. */
+const OF_PARAMETERS = { RETRY_POLICY: 'Policy', TARGET_TENANT_ISOLATION: 'TenantIsolation', TARGET_DURABLE: 'DurableFunction' };
+
 function functionParameters(properties: JsonObject, architecture: lambda.Architecture): JsonObject {
   const { Variables } = properties['Environment'] as { Variables: JsonObject };
-  const policy = 'RETRY_POLICY' in Variables && { RETRY_POLICY: { Ref: 'Policy' } };
+  const given = Object.entries(OF_PARAMETERS).filter(([name]) => name in Variables);
+  const parameters = Object.fromEntries(given.map(([name, parameter]) => [name, { Ref: parameter }]));
   // The handler is the function's own name.
-  return { Code: zipOf(String(properties['Handler']), architecture), Environment: { Variables: { ...Variables, ...policy } } };
+  return { Code: zipOf(String(properties['Handler']), architecture), Environment: { Variables: { ...Variables, ...parameters } } };
 }
 
 /** The name of the zip next to the template, from `cargo xtask dist functions`. */

@@ -1,4 +1,4 @@
-import { type App, Duration } from 'aws-cdk-lib';
+import { type App, Duration, type Stack } from 'aws-cdk-lib';
 import { Annotations, Match, Template } from 'aws-cdk-lib/assertions';
 import * as kms from 'aws-cdk-lib/aws-kms';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
@@ -109,12 +109,31 @@ describe('functions', () => {
     assert.deepEqual(variables(template, 'FinalDlqAnnotator'), { FINAL_DLQ_URL: '{FinalDlq}' });
   });
 
+  test('a durable function is a version or an alias', () => {
+    const arn = 'arn:aws:lambda:eu-west-1:111122223333:function:orders';
+    const durable = (made: (own: Stack) => lambda.IFunction): Template =>
+      templateWith((own) => ({ target: Target.lambdaFunction(made(own), { durable: true }) }));
+    const code = lambda.Code.fromInline('exports.handler = async () => {};');
+    const created = (own: Stack): lambda.Function =>
+      new lambda.Function(own, 'Orders', { runtime: lambda.Runtime.NODEJS_22_X, handler: 'index.handler', code });
+    const refused = /^RedeliverPropsError: target\.durable is true, but target\.function is neither a version nor an alias/;
+    assert.throws(() => durable((own) => lambda.Function.fromFunctionArn(own, 'Orders', arn)), refused);
+    assert.throws(() => durable(created), refused);
+    assert.equal(variables(durable((own) => lambda.Function.fromFunctionArn(own, 'Orders', `${arn}:live`)), 'MessageProcessor')['TARGET_DURABLE'], 'true');
+    assert.equal(variables(durable((own) => created(own).currentVersion), 'MessageProcessor')['TARGET_DURABLE'], 'true');
+  });
+
   test('a Lambda target and a handler get the settings that they read', () => {
     const arn = 'arn:aws:lambda:eu-west-1:111122223333:function:orders:live';
     const invoked = templateWith((own) => ({
       target: Target.lambdaFunction(lambda.Function.fromFunctionArn(own, 'Orders', arn), { timeout: Duration.seconds(20) }),
     }));
     assert.deepEqual(variables(invoked, 'MessageProcessor'), { ...common, TARGET: arn, TARGET_TIMEOUT_SECONDS: '20' });
+    const inModes = templateWith((own) => ({
+      target: Target.lambdaFunction(lambda.Function.fromFunctionArn(own, 'Orders', arn), { tenantIsolation: true, durable: true }),
+    }));
+    const modes = { TARGET_TENANT_ISOLATION: 'true', TARGET_DURABLE: 'true' };
+    assert.deepEqual(variables(inModes, 'MessageProcessor'), { ...common, TARGET: arn, TARGET_TIMEOUT_SECONDS: '30', ...modes });
     const bundle = join(fakeBundles(lambda.Architecture.X86_64), 'message-processor');
     const built = templateWith(() => ({
       target: Target.handler(bundle),

@@ -51,6 +51,11 @@ test('the policy that is given is that of every function that has one, and no na
   const text = JSON.stringify(parse(FILE, { version: '1.1' }));
   assert.equal(text.match(/"RETRY_POLICY":/g)?.length, 2);
   assert.equal(text.match(/"RETRY_POLICY":\{"Ref":"Policy"\}/g)?.length, 2);
+  for (const [variable, parameter] of [['TENANT_ISOLATION', 'TenantIsolation'], ['DURABLE', 'DurableFunction']]) {
+    assert.deepEqual(text.match(new RegExp(`"TARGET_${variable}":[^}]*}`, 'g')), [
+      `"TARGET_${variable}":{"Fn::If":["CallsFunction",{"Ref":"${parameter}"}`,
+    ]);
+  }
   assert.equal(text.match(/"Threshold":\{"Ref":"MessageAgeAlarmSeconds"\}/g)?.length, 2);
   assert.equal(text.match(/A message is older than MessageAgeAlarmSeconds\./g)?.length, 2);
   assert.equal(text.match(/A message is older than 80 %/g)?.length, 1, 'only the annotator, which has no parameter');
@@ -107,7 +112,7 @@ test('a parameter that would stop the functions is refused before anything is cr
   assert.equal('-failed-message-processor'.length + PARAMETERS.Prefix.MaxLength, 64);
 });
 
-test('exactly one target, and headers only for a URL', () => {
+test('exactly one target, headers only for a URL, and modes only for a function', () => {
   const url = { ...GIVEN['url'] };
   const secret = { HeadersSecretArn: 'arn:aws:secretsmanager:eu-west-1:111122223333:secret:headers-AbCdEf' };
   const both = 'Give either TargetUrl or TargetFunctionArn, not both.';
@@ -118,6 +123,11 @@ test('exactly one target, and headers only for a URL', () => {
   assert.deepEqual(refusals({ ...url, ...GIVEN['function'] }), [both]);
   const noHeaders = 'Remove HeadersSecretArn: a Lambda function gets no headers.';
   assert.deepEqual(refusals({ ...GIVEN['function'], ...secret }), [noHeaders]);
+  const noModes = 'Remove TenantIsolation and DurableFunction: they are for TargetFunctionArn.';
+  for (const mode of ['TenantIsolation', 'DurableFunction'].map((name) => ({ [name]: 'true' }))) {
+    assert.deepEqual(refusals({ ...GIVEN['function'], ...mode }), []);
+    assert.deepEqual(refusals({ ...url, ...mode }), [noModes]);
+  }
 });
 
 const PAGE = readFileSync(join(__dirname, '../../docs/template.md'), 'utf8');

@@ -27,7 +27,7 @@ pub use headers::{Headers, HeadersError, SecretHeaders};
 #[cfg(feature = "targets")]
 pub use http::{HeaderSource, HttpTarget};
 #[cfg(feature = "targets")]
-pub use invoke::LambdaTarget;
+pub use invoke::{FunctionModes, LambdaTarget};
 #[cfg(feature = "targets")]
 pub use own_function::{Answer, Command, Ended, Event, HandlerEvent, OwnFunction, Processes, Runtime};
 #[cfg(feature = "targets")]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::reader::Reader;
 use super::{Logging, MessageProcessorSettings, SettingsError};
-use crate::targets::{HandlerEvent, TargetAddress};
+use crate::targets::{FunctionModes, HandlerEvent, TargetAddress};
 
 /// The longest function timeout ("Lambda quotas").
 const TIMEOUT_SECONDS_MAX: u64 = 900;
@@ -18,6 +18,8 @@ pub struct TargetSettings {
     pub timeout: Option<Duration>,
     /// `TARGET_HEADERS_SECRET_ARN`; only a URL has headers.
     pub headers_secret_arn: Option<String>,
+    /// `TARGET_TENANT_ISOLATION` and `TARGET_DURABLE`; only a Lambda function has modes.
+    pub modes: FunctionModes,
 }
 
 impl MessageProcessorSettings {
@@ -80,10 +82,33 @@ impl TargetSettings {
             (arn, _) => Ok(arn),
         };
         let headers_secret_arn = reader.check("TARGET_HEADERS_SECRET_ARN", headers_secret_arn);
+        let modes = FunctionModes {
+            tenant_isolation: mode(reader, "TARGET_TENANT_ISOLATION", address.as_ref()),
+            durable: mode(reader, DURABLE, address.as_ref()),
+        };
         Some(Self {
             address: address?,
             timeout: timeout.map(Duration::from_secs),
             headers_secret_arn: headers_secret_arn?,
+            modes,
         })
     }
+}
+
+const DURABLE: &str = "TARGET_DURABLE";
+
+/// A mode of the Lambda function.
+fn mode(reader: &mut Reader<'_>, name: &str, address: Option<&TargetAddress>) -> bool {
+    let is_on = reader.flag(name);
+    let fits = match address {
+        Some(TargetAddress::Url(_)) if is_on => {
+            Err("is true, but TARGET is a URL; remove it, or set TARGET to a Lambda function's ARN")
+        }
+        // "Invoking durable Lambda functions", AWS Lambda Developer Guide.
+        Some(TargetAddress::LambdaArn(arn)) if is_on && name == DURABLE && arn.split(':').count() < 8 => Err(
+            "is true, but TARGET names no version or alias, which Lambda needs to invoke a durable function; add one, as in …:function:NAME:ALIAS",
+        ),
+        _ => Ok(is_on),
+    };
+    reader.check(name, fits).unwrap_or(false)
 }

@@ -4,7 +4,7 @@ use proptest::strategy::Strategy;
 use redeliver_core::strategy;
 
 use super::*;
-use crate::targets::{HandlerEvent, TargetAddress, is_loopback};
+use crate::targets::{FunctionModes, HandlerEvent, TargetAddress, is_loopback};
 
 const SQS: &str = "https://sqs.eu-central-1.amazonaws.com/123456789012";
 
@@ -324,6 +324,46 @@ fn headers_are_for_a_url_only() {
 }
 
 #[test]
+fn modes_are_for_a_lambda_function_and_a_durable_one_has_a_version_or_alias() {
+    let (intermediate, annotation) = (queue("intermediate"), queue("annotation"));
+    let with = |target, tenant_isolation, durable| {
+        let variables = [
+            ("INTERMEDIATE_DLQ_URL", intermediate.as_str()),
+            ("ANNOTATION_QUEUE_URL", annotation.as_str()),
+            ("TARGET", target),
+            ("TARGET_TENANT_ISOLATION", tenant_isolation),
+            ("TARGET_DURABLE", durable),
+        ];
+        let read = reader(&variables).read(MessageProcessorSettings::with_target);
+        read.map(|(_, target)| target.modes).map_err(|error| error.to_string())
+    };
+    const URL: &str = "https://example.com/orders";
+    const FUNCTION: &str = "arn:aws:lambda:eu-central-1:123456789012:function:orders";
+    let alias = format!("{FUNCTION}:live");
+    let (on, off) = (true, false);
+    let modes = |tenant_isolation, durable| Ok(FunctionModes { tenant_isolation, durable });
+    assert_eq!(with(FUNCTION, "", ""), modes(off, off));
+    assert_eq!(with(FUNCTION, "true", "false"), modes(on, off));
+    assert_eq!(with(&alias, "true", "true"), modes(on, on));
+    assert_eq!(with(URL, "false", "false"), modes(off, off));
+    let ends = |refused: Result<_, String>, lines: &str| {
+        let refused = refused.unwrap_err();
+        assert!(refused.ends_with(lines), "{refused}");
+    };
+    ends(
+        with(URL, "true", "true"),
+        "\n- TARGET_TENANT_ISOLATION is true, but TARGET is a URL; remove it, or set TARGET to a Lambda function's ARN\
+         \n- TARGET_DURABLE is true, but TARGET is a URL; remove it, or set TARGET to a Lambda function's ARN",
+    );
+    ends(
+        with(FUNCTION, "", "true"),
+        "\n- TARGET_DURABLE is true, but TARGET names no version or alias, which Lambda needs to invoke a durable \
+         function; add one, as in …:function:NAME:ALIAS",
+    );
+    ends(with(FUNCTION, "yes", ""), "\n- TARGET_TENANT_ISOLATION is neither true nor false");
+}
+
+#[test]
 fn what_is_not_set_has_its_default() {
     let (intermediate, annotation) = (queue("intermediate"), queue("annotation"));
     let variables = [
@@ -336,6 +376,7 @@ fn what_is_not_set_has_its_default() {
     assert_eq!(settings.max_concurrency.get(), 10);
     assert_eq!(target.timeout, None);
     assert_eq!(target.headers_secret_arn, None);
+    assert_eq!(target.modes, FunctionModes::default());
 }
 
 /// Values of variables: empty, almost valid, and arbitrary.

@@ -38,7 +38,9 @@ pub async fn target(
             };
             Target::Http(HttpTarget::new(url, headers, timeout)?)
         }
-        TargetAddress::LambdaArn(arn) => Target::Lambda(LambdaTarget::new(config, arn, timeout)),
+        TargetAddress::LambdaArn(arn) => {
+            Target::Lambda(LambdaTarget::new(config, arn, timeout).with_modes(settings.modes))
+        }
     })
 }
 

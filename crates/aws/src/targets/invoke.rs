@@ -11,7 +11,7 @@ use aws_sdk_lambda::primitives::Blob;
 use aws_sdk_lambda::types::InvocationType;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use redeliver_core::handler::{ErrorType, Form, Handler, HandlerError, Message};
+use redeliver_core::handler::{ErrorType, Form, Handler, HandlerError, Invocation, Message};
 use redeliver_core::json::value;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Clock;
@@ -28,6 +28,16 @@ use crate::SystemClock;
 pub struct LambdaTarget<C = SystemClock> {
     client: LambdaClient<C>,
     arn: String,
+    modes: FunctionModes,
+}
+
+/// The modes of the function, which Lambda wants to be called accordingly.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FunctionModes {
+    /// Tenant isolation: the message's group is the tenant.
+    pub tenant_isolation: bool,
+    /// A durable function: each execution has a name.
+    pub durable: bool,
 }
 
 impl LambdaTarget {
@@ -41,12 +51,21 @@ impl LambdaTarget {
 impl<C: Clock + Clone + fmt::Debug + 'static> LambdaTarget<C> {
     fn with_clock(config: &SdkConfig, arn: String, timeout: Duration, clock: C) -> Self {
         let config = config.to_builder().region(region_of(&arn)).build();
-        Self { client: LambdaClient::new(&config, Some(timeout), clock), arn }
+        Self {
+            client: LambdaClient::new(&config, Some(timeout), clock),
+            arn,
+            modes: FunctionModes::default(),
+        }
     }
-}
 
-impl<C: Clock + Clone + fmt::Debug + 'static> Handler for LambdaTarget<C> {
-    async fn handle(&self, message: &Message<'_>) -> Result<(), HandlerError> {
+    /// Sets the function's modes; it has none by default.
+    #[must_use]
+    pub fn with_modes(self, modes: FunctionModes) -> Self {
+        Self { modes, ..self }
+    }
+
+    async fn call(&self, message: &Message<'_>, group: Option<&str>) -> Result<(), HandlerError> {
+        let tenant_id = self.modes.tenant_isolation.then(|| tenant_id(group)).transpose()?;
         settle_connections().await;
         let answer = self
             .client
@@ -56,6 +75,8 @@ impl<C: Clock + Clone + fmt::Debug + 'static> Handler for LambdaTarget<C> {
             .invocation_type(InvocationType::RequestResponse)
             .payload(Blob::new(payload(message).as_bytes()))
             .set_client_context(client_context(message).map(|context| STANDARD.encode(context)))
+            .set_tenant_id(tenant_id.map(str::to_owned))
+            .set_durable_execution_name(self.modes.durable.then(|| execution_name(message)))
             .send()
             .await
             .map_err(|error| not_invoked(&error, self.client.now()))?;
@@ -64,6 +85,37 @@ impl<C: Clock + Clone + fmt::Debug + 'static> Handler for LambdaTarget<C> {
             Some(_) => Err(function_error(answer.payload.as_ref().map_or(&[], Blob::as_ref))),
         }
     }
+}
+
+impl<C: Clock + Clone + fmt::Debug + 'static> Handler for LambdaTarget<C> {
+    async fn handle(&self, message: &Message<'_>) -> Result<(), HandlerError> {
+        self.call(message, None).await
+    }
+
+    async fn invoke(&self, invocation: Invocation<'_>) -> Result<(), HandlerError> {
+        self.call(invocation.message, invocation.record.message_group_id.as_deref()).await
+    }
+}
+
+/// The group as a tenant id, which may hold fewer characters ("TenantId", AWS Lambda API Reference).
+fn tenant_id(group: Option<&str>) -> Result<&str, HandlerError> {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._:/=+-@ ".contains(&byte);
+    let refused = |details: &str| Err(HandlerError::permanent("Lambda.InvalidTenantId", details));
+    match group {
+        None => refused("the message has no MessageGroupId, which is the tenant id"),
+        Some(group) if group.bytes().all(is_allowed) => Ok(group),
+        Some(_) => refused(
+            "the MessageGroupId has a character that a tenant id cannot have; letters, digits and . _ : / = + - @ can be in it",
+        ),
+    }
+}
+
+/// The same for all copies of an attempt, in at most 45 of the 64 characters that Lambda allows. Another attempt has
+/// another name: an execution that has failed is closed, and Lambda answers its name with the old result
+/// ("Idempotency", AWS Lambda Developer Guide).
+fn execution_name(message: &Message<'_>) -> String {
+    let Message { message_id, redrive_generation, retry_attempt, .. } = message;
+    format!("{message_id}-{redrive_generation}-{retry_attempt}")
 }
 
 /// The payload, which must be JSON: any other body becomes a JSON string.
@@ -119,6 +171,9 @@ fn not_invoked(error: &SdkError<InvokeError>, now: Timestamp) -> HandlerError {
                 None => {}
             }
             let error_type = match code {
+                // An earlier call of this attempt began the execution, and its result is unknown. The function is there,
+                // so the name is not one of `Lambda.*`, which are outages by default.
+                "DurableExecutionAlreadyStartedException" => "ExecutionAlreadyStarted",
                 "TooManyRequestsException" => "Lambda.Throttled",
                 "AccessDeniedException" => "Lambda.AccessDenied",
                 "ResourceNotFoundException" => "Lambda.NotFound",

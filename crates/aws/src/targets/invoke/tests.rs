@@ -1,5 +1,5 @@
 use redeliver_core::handler::FailureKind;
-use redeliver_core::message::Attributes;
+use redeliver_core::message::{Attributes, ReceivedMessage};
 
 use super::*;
 use crate::clock::manual::ManualClock;
@@ -258,4 +258,87 @@ async fn a_plain_message_arrives_as_json_with_its_key_in_the_client_context() {
     let server = Loopback::start([Answer::new(200, &[], "null")]).await;
     assert_eq!(call(&server, LONG, "{}").await, Ok(()));
     assert!(server.request().header("x-amz-client-context").is_empty(), "an envelope says it itself");
+}
+
+/// A record of the message's group. Nothing else of it is read.
+fn record(group: Option<&str>) -> ReceivedMessage {
+    ReceivedMessage {
+        sqs_message_id: String::new(),
+        receipt_handle: String::new(),
+        body: String::new(),
+        attributes: Attributes::new(),
+        sent_at: Timestamp::UNIX_EPOCH,
+        first_received_at: None,
+        receive_count: 1,
+        message_group_id: group.map(str::to_owned),
+        trace_header: None,
+        sender_id: None,
+        redriven_from: None,
+        queue_arn: String::new(),
+    }
+}
+
+async fn call_with(
+    server: &Loopback,
+    modes: FunctionModes,
+    group: Option<&str>,
+    message: &Message<'_>,
+) -> Result<(), HandlerError> {
+    let target = LambdaTarget::new(&server.sdk_config(), ARN.to_owned(), LONG).with_modes(modes);
+    let record = record(group);
+    target.invoke(Invocation { message, record: &record, end: Timestamp::UNIX_EPOCH }).await
+}
+
+const ISOLATED: FunctionModes = FunctionModes { tenant_isolation: true, durable: false };
+const DURABLE: FunctionModes = FunctionModes { tenant_isolation: false, durable: true };
+
+#[tokio::test]
+async fn a_group_is_the_tenant_only_if_the_function_isolates_tenants() {
+    for (modes, sent) in [(ISOLATED, vec!["blue:7@eu"]), (FunctionModes::default(), vec![])] {
+        let server = Loopback::start([Answer::new(200, &[], "null")]).await;
+        assert_eq!(call_with(&server, modes, Some("blue:7@eu"), &message("{}")).await, Ok(()));
+        assert_eq!(server.request().header("x-amz-tenant-id"), sent);
+    }
+}
+
+#[tokio::test]
+async fn a_group_that_is_no_tenant_id_is_permanent_and_calls_nobody() {
+    let server = Loopback::start([]).await;
+    for (group, details) in [
+        (None, "the message has no MessageGroupId, which is the tenant id"),
+        (
+            Some("blue#7"),
+            "the MessageGroupId has a character that a tenant id cannot have; letters, digits and . _ : / = + - @ can \
+             be in it",
+        ),
+    ] {
+        let error = call_with(&server, ISOLATED, group, &message("{}")).await;
+        assert_eq!(error, Err(HandlerError::permanent("Lambda.InvalidTenantId", details)));
+    }
+    assert_eq!(server.connections(), 0);
+}
+
+#[tokio::test]
+async fn the_copies_of_an_attempt_are_one_execution_and_a_retry_is_another_one() {
+    let longest = Message { redrive_generation: 100, retry_attempt: 1000, ..message("{}") };
+    for (message, name) in [
+        (message("{}"), "6ba7b810-9dad-11d1-80b4-00c04fd430c8-0-0"),
+        (longest, "6ba7b810-9dad-11d1-80b4-00c04fd430c8-100-1000"),
+    ] {
+        let server = Loopback::start([Answer::new(200, &[], "null")]).await;
+        assert_eq!(call_with(&server, DURABLE, None, &message).await, Ok(()));
+        assert_eq!(server.request().header("x-amz-durable-execution-name"), [name]);
+    }
+    let server = Loopback::start([Answer::new(200, &[], "null")]).await;
+    assert_eq!(call(&server, LONG, "{}").await, Ok(()));
+    assert!(server.request().header("x-amz-durable-execution-name").is_empty());
+}
+
+/// The next attempt has another name, so the message must spend one: an outage would not.
+#[tokio::test]
+async fn an_execution_that_is_there_already_is_retried_and_no_outage() {
+    let error = refused(409, "DurableExecutionAlreadyStartedException").await;
+    assert_eq!((error.error_type, error.kind), ("ExecutionAlreadyStarted".into(), FailureKind::Transient));
+    let outages = redeliver_core::policy::CircuitBreaker::default().opens_on;
+    assert!(!outages.matches("ExecutionAlreadyStarted") && outages.matches("Lambda.Service"));
 }
