@@ -24,19 +24,25 @@ fn a_delay_of_two_hours_is_seven_hops_and_not_a_second_early() {
 fn what_the_circuit_breaker_did_is_in_the_report() {
     let policy = Scratch::new(
         "breaker.json",
-        br#"{"backoff":{"kind":"fixed","delay_seconds":0,"jitter":"none"},"circuit_breaker":{"minimum_calls":1,"opens_on":["*"]}}"#,
+        br#"{"backoff":{"kind":"fixed","delay_seconds":0,"jitter":"none"},"circuit_breaker":{"opens_on":["*"]}}"#,
     );
     let arguments = ["local", "-", "--fail-first", "1", "--policy", policy.name()];
-    // It comes back at once, and is held until a probe is due, which is this message's next call.
+    // The first calls of ten messages in a row open it. The target fails them until they have spent an attempt, which
+    // they do when no other message has confirmed the outage for half an hour.
+    let ten: String = (0..10)
+        .map(|n| {
+            format!("{{\"metadata\":{{\"message_id\":\"0191f3a2-7b1c-7d3e-8f00-{n:012}\"}},\"data\":{{}}}}\n")
+        })
+        .collect();
     let with_format = [&arguments[..], &["--format", "json"]].concat();
-    let report = report(&with_input(&with_format, ONE));
+    let report = report(&with_input(&with_format, ten.as_bytes()));
     assert_eq!(
         (&report["holds"], &report["probes"], &report["processed"]),
-        (&1.into(), &1.into(), &1.into())
+        (&271.into(), &10.into(), &10.into())
     );
-    let table = String::from_utf8(with_input(&arguments, ONE).stdout).unwrap();
+    let table = String::from_utf8(with_input(&arguments, ten.as_bytes()).stdout).unwrap();
     for row in
-        [" holds by the circuit breaker            1\n", "   probes: calls while it was open       1\n"]
+        [" holds by the circuit breaker           271\n", "   probes: calls while it was open       10\n"]
     {
         assert!(table.contains(row), "{row} in {table}");
     }
