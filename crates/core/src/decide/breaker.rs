@@ -356,6 +356,9 @@ impl Breaker {
         let (circuit, _) = self.circuit(scope, caller.key, now);
         let reason = if circuit.open_since().is_some() { HoldReason::Down } else { HoldReason::RateLimited };
         let (since, seconds) = (circuit.since().unwrap_or(now), circuit.hold_seconds(jitter, now));
+        // Its key may have been asked to wait before the target as a whole was found down or busy.
+        let asked = self.keys.get(caller.key).map_or(0.0, |of_key| of_key.asked_seconds(now));
+        let seconds = seconds.max(asked);
         Hold { reason, since: self.clock.timestamp(since), delay: duration(seconds) }
     }
 

@@ -154,8 +154,12 @@ impl Circuit {
             }
             State::Open(open) => longest_hold(HOLD_SHARE * jitter, open.since, now),
         };
-        let asked = self.retry_after.map_or(0.0, |at| now.seconds_until(at));
-        seconds.max(asked).max(SECONDS_MIN)
+        seconds.max(self.asked_seconds(now)).max(SECONDS_MIN)
+    }
+
+    /// Seconds until the end of the `Retry-After` that counts.
+    pub(super) fn asked_seconds(&self, now: Moment) -> f32 {
+        self.retry_after.map_or(0.0, |at| now.seconds_until(at))
     }
 
     pub(super) fn is_limited(&self) -> bool {
@@ -243,7 +247,7 @@ impl Circuit {
     }
 
     fn probe_in(&self, interval: f32, now: Moment) -> f32 {
-        interval.max(self.retry_after.map_or(0.0, |at| now.seconds_until(at)))
+        interval.max(self.asked_seconds(now))
     }
 
     /// A call that began after change number `began` was answered, after a run of `run` outages. Returns the seconds for
