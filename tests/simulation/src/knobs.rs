@@ -43,6 +43,8 @@ pub struct Knobs {
     pub target: TargetFaults,
     /// An outage of the target.
     pub outage: Option<Outage>,
+    /// The calls that the target takes.
+    pub capacity: Option<Capacity>,
     /// Lifetime of a process in Lambda.
     pub lifetime_seconds: Option<u64>,
     /// Kinds of messages that the producer sends.
@@ -128,6 +130,39 @@ pub struct TargetFaults {
     pub always_permanent: f64,
 }
 
+/// The calls that the target takes: it refuses all others with 429.
+#[derive(Clone, Copy, Debug)]
+pub struct Capacity {
+    /// Calls …
+    pub calls: u32,
+    /// … in so many seconds.
+    pub seconds: u32,
+    /// The `Retry-After` of a refusal.
+    pub asks: Asks,
+}
+
+/// See [`Capacity`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asks {
+    /// None.
+    Nothing,
+    /// Until the target takes calls again.
+    UntilThen,
+    /// A ban, which each call that comes too early makes twice as long.
+    Ban,
+}
+
+impl Capacity {
+    fn random(rng: &mut impl Rng) -> Self {
+        let asks = [Asks::Nothing, Asks::Nothing, Asks::UntilThen, Asks::Ban];
+        Self {
+            calls: rng.random_range(1..=5),
+            seconds: rng.random_range(1..=10),
+            asks: asks[rng.random_range(0..asks.len())],
+        }
+    }
+}
+
 /// A time in which the target is down.
 #[derive(Clone, Copy, Debug)]
 pub struct Outage {
@@ -152,6 +187,8 @@ pub enum Shape {
     Partial,
     /// The calls of one tenant.
     OneTenant,
+    /// The calls of three of seven tenants.
+    SomeTenants,
 }
 
 /// The effect of an outage on a call.
@@ -167,7 +204,14 @@ pub enum Down {
 
 impl Outage {
     fn random(fault_seconds: u64, rng: &mut impl Rng) -> Self {
-        let shapes = [Shape::Whole, Shape::Whole, Shape::Flapping, Shape::Partial, Shape::OneTenant];
+        let shapes = [
+            Shape::Whole,
+            Shape::Whole,
+            Shape::Flapping,
+            Shape::Partial,
+            Shape::OneTenant,
+            Shape::SomeTenants,
+        ];
         let downs = [Down::Refuses, Down::Refuses, Down::SaysSo, Down::Hangs];
         let all = u32::try_from(fault_seconds).unwrap_or(u32::MAX);
         // Half of the time it begins with the run, so that each process starts during it.
@@ -325,6 +369,7 @@ impl Knobs {
             messages,
             fault_seconds,
             outage,
+            capacity: None,
             lifetime_seconds,
             strategy,
             policy,
@@ -371,6 +416,19 @@ impl Knobs {
         if knobs.own_function == Some(HandlerEvent::Batch) {
             // Its handler cannot report a permanent failure of one record among others.
             knobs.target.always_permanent = 0.0;
+        }
+        // Drawn last, for the same reason.
+        let (is_limited, capacity) = (rng.random_bool(0.25), Capacity::random(rng));
+        let (is_busy, seconds) = (rng.random_bool(0.7), rng.random_range(60..=1200));
+        if is_limited && !asynchronous {
+            knobs.capacity = Some(capacity);
+            // A target that fails otherwise, too, is in other runs; and messages must come faster than it takes them.
+            if is_busy {
+                knobs.fault_seconds = fault_seconds.min(seconds);
+                let TargetFaults { always_transient, always_permanent, .. } = knobs.target;
+                knobs.target = TargetFaults { always_transient, always_permanent, ..TargetFaults::default() };
+                knobs.outage = None;
+            }
         }
         knobs
     }

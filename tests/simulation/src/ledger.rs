@@ -25,7 +25,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, SubsecRound as _, TimeDelta, Utc};
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
 use redeliver_core::message::{Attributes, Content, attributes_size};
 use redeliver_core::strategy::Strategy;
@@ -297,7 +297,8 @@ impl Ledger {
                 }
                 let copy = self.copy(&id)?;
                 copy.receives = receive_count;
-                copy.first_received.get_or_insert(at);
+                // SQS's own times are whole milliseconds.
+                copy.first_received.get_or_insert(at.trunc_subsecs(3));
                 if place == Place::Intermediate && !std::mem::replace(&mut copy.is_case, true) {
                     let copy = copy.clone();
                     let (n, ..) = self.copies[&id];
@@ -437,8 +438,9 @@ impl Ledger {
         let key = Key { message_id, generation, attempt };
         let delay = match unspent {
             None => self.knobs.policy.delay(key, asked),
-            Some(Unspent::Hold { held_seconds }) => self.knobs.policy.hold_delay(key, held_seconds),
             Some(Unspent::Redrive { count }) => self.knobs.policy.redrive_delay(key, count),
+            // Not drawn: the hand-off says it.
+            Some(Unspent::Hold) => 0,
         };
         self.last_delay.set(Some(((n, retry, asked), delay)));
         delay

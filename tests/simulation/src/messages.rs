@@ -74,7 +74,7 @@ pub fn produce(
     rng: &mut impl Rng,
 ) -> Produced {
     let id = message_id(rng);
-    let mut attributes = attributes(mix, start, rng);
+    let mut attributes = attributes(n, mix, start, rng);
     let max_attempts = rng.random_bool(mix.expires).then(|| rng.random_range(0..15));
     let (body, expected, message_id, expires_after_seconds) = if rng.random_bool(mix.poison) {
         let (body, code) = poison(n, &id, mix, rng);
@@ -358,7 +358,12 @@ fn plain_body(n: usize, rng: &mut impl Rng) -> String {
     all.into_iter().nth(choice).expect("within the list")
 }
 
-fn attributes(mix: &ContentMix, start: chrono::DateTime<chrono::Utc>, rng: &mut impl Rng) -> Attributes {
+fn attributes(
+    n: usize,
+    mix: &ContentMix,
+    start: chrono::DateTime<chrono::Utc>,
+    rng: &mut impl Rng,
+) -> Attributes {
     let number = |value: &str| Attribute {
         data_type: "Number.int".to_owned(),
         value: AttributeValue::Text(value.to_owned()),
@@ -370,7 +375,7 @@ fn attributes(mix: &ContentMix, start: chrono::DateTime<chrono::Utc>, rng: &mut 
         }
     }
     if rng.random_bool(0.3) {
-        all.insert("tenant".to_owned(), Attribute::string("acmé"));
+        all.insert("tenant".to_owned(), Attribute::string(format!("acmé-{}", n % 3)));
         all.insert("count".to_owned(), number("12345678901234567890.5"));
         let blob = AttributeValue::Binary(vec![0, 159, 146, 150, 255]);
         all.insert("blob".to_owned(), Attribute { data_type: "Binary.png".to_owned(), value: blob });

@@ -7,10 +7,14 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng as _;
 use serde_json::{Value, json};
 
-pub use breaker::{BreakerKnob, BreakerModel};
+pub use breaker::{BreakerKnob, BreakerModel, Per};
 
 /// The error types of the simulated target, and those that the functions add.
 pub const ERROR_TYPES: [&str; 4] = ["HttpStatus.503", "HttpStatus.418", "Db.Busy", "Order.Unknown"];
+/// The error type of a target that takes no more calls now.
+pub const TOO_MANY: &str = "HttpStatus.429";
+/// The longest delay that SQS can express, in seconds.
+pub const DELAY_SECONDS_MAX: u64 = 900;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct PolicyModel {
@@ -297,12 +301,6 @@ impl PolicyModel {
         }
     }
 
-    /// The delay of a held message.
-    #[must_use]
-    pub fn hold_delay(&self, key: Key<'_>, held_seconds: u64) -> u64 {
-        self.settings().hold_delay(key, held_seconds)
-    }
-
     /// The delay of a message that SQS has moved for the `count`th time.
     #[must_use]
     pub fn redrive_delay(&self, key: Key<'_>, count: u32) -> u64 {
@@ -312,14 +310,9 @@ impl PolicyModel {
     /// Limit on the total time that a message is held.
     #[must_use]
     pub fn hold_seconds_max(&self) -> u64 {
-        self.settings().hold_seconds_max
-    }
-
-    /// The breaker's settings, or the default ones.
-    fn settings(&self) -> BreakerModel {
         match &self.breaker {
-            BreakerKnob::On(breaker) => breaker.clone(),
-            BreakerKnob::Absent | BreakerKnob::Off => BreakerModel::default(),
+            BreakerKnob::On(breaker) => breaker.hold_seconds_max,
+            BreakerKnob::Absent | BreakerKnob::Off => BreakerModel::default().hold_seconds_max,
         }
     }
 

@@ -12,7 +12,7 @@ use crate::knobs::{Down, TargetFaults};
 use crate::ledger::CallId;
 use crate::messages::{Destiny, number};
 use crate::own_function::{self, Simulated};
-use crate::policy::ERROR_TYPES;
+use crate::policy::{ERROR_TYPES, TOO_MANY};
 use crate::world::World;
 
 /// Its error details.
@@ -133,6 +133,9 @@ impl<'a> Target<'a> {
             Some(Down::SaysSo) => return Act::Unavailable(busy),
             Some(Down::Hangs) => return Act::Hang,
             None => {}
+        }
+        if let Some(after) = world.refuses() {
+            return Act::Fail("transient", TOO_MANY, after);
         }
         let TargetFaults { transient, retry_after, permanent, snooze, panic, hang, .. } = world.knobs.target;
         if world.strikes(hang) {

@@ -12,7 +12,7 @@ use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Clock, Fault, Observer};
 use redeliver_embedded::{EmbeddedSqs, FaultPlan, VirtualClock};
 
-use crate::knobs::{Down, Knobs, Outage, Shape, Silences};
+use crate::knobs::{Asks, Capacity, Down, Knobs, Outage, Shape, Silences};
 use crate::ledger::Ledger;
 use crate::messages::Produced;
 
@@ -31,9 +31,19 @@ pub struct World {
     environments: AtomicU64,
     /// Calls of the target with a fixed end.
     calls: AtomicU64,
+    load: Mutex<Load>,
     start: Timestamp,
     healed: AtomicBool,
     over: AtomicBool,
+}
+
+/// The calls that a target with a limited capacity has taken. Times are in seconds of the run.
+#[derive(Clone, Copy, Default)]
+struct Load {
+    window: u64,
+    calls: u32,
+    banned_until: u64,
+    ban_seconds: u64,
 }
 
 impl World {
@@ -50,6 +60,7 @@ impl World {
             invocations: AtomicU64::new(0),
             environments: AtomicU64::new(0),
             calls: AtomicU64::new(0),
+            load: Mutex::default(),
             healed: AtomicBool::new(false),
             over: AtomicBool::new(false),
             knobs,
@@ -141,8 +152,35 @@ impl World {
             Shape::Flapping => since / 20 % 2 == 0,
             Shape::Partial => self.draw() < 0.3,
             Shape::OneTenant => tenant == Some("tenant-3"),
+            Shape::SomeTenants => ["tenant-1", "tenant-3", "tenant-5"].map(Some).contains(&tenant),
         };
         is_down.then_some(down)
+    }
+
+    /// The `Retry-After` of a call that is refused now, if it is refused.
+    pub fn refuses(&self) -> Option<Option<u64>> {
+        let Capacity { calls, seconds, asks } = self.knobs.capacity.filter(|_| !self.is_healed())?;
+        let now = (self.clock.now() - self.start).num_seconds().unsigned_abs();
+        let mut load = self.load.lock().unwrap_or_else(PoisonError::into_inner);
+        let window = now / u64::from(seconds);
+        if load.window != window {
+            *load = Load { window, calls: 0, ..*load };
+        }
+        load.calls += 1;
+        let rest = (window + 1) * u64::from(seconds) - now;
+        let is_banned = now < load.banned_until;
+        if load.calls <= calls && !is_banned {
+            return None;
+        }
+        Some(match asks {
+            Asks::Nothing => None,
+            Asks::UntilThen => Some(rest),
+            Asks::Ban => {
+                load.ban_seconds = if is_banned { (2 * load.ban_seconds).min(600) } else { 2 * rest };
+                load.banned_until = now + load.ban_seconds;
+                Some(load.ban_seconds)
+            }
+        })
     }
 
     /// True if the run is finished, or a rule was broken.
@@ -221,6 +259,6 @@ pub struct Witness<'a>(pub &'a World);
 
 impl Observer for Witness<'_> {
     fn observe(&self, event: &Event) {
-        self.0.ledger().observed(event);
+        self.0.ledger().observed(event, self.0.clock.now());
     }
 }

@@ -1,72 +1,147 @@
-//! A model of each environment's circuit breaker, by its documentation: built only from the observed calls and their
-//! outcomes.
+//! The promises of each environment's circuit breaker, judged by the observed calls, outcomes and events: it holds only
+//! messages whose key met trouble, and calls a target that is down only to ask whether it is back.
+//!
+//! The ledger does not know when a circuit opens. It counts what may open one, and takes an event's word for what has:
+//! both only ever excuse too much.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use redeliver_core::events::Event;
 use redeliver_core::message::ReceivedMessage;
 
-use super::{Ledger, Place, Sender, Violation};
+use super::body::Retries;
+use super::{Ledger, Place, Sender, Violation, seconds};
 use crate::messages::{Expected, number};
-use crate::policy::{BreakerModel, Class};
+use crate::policy::{BreakerModel, Class, DELAY_SECONDS_MAX, Per, TOO_MANY};
 
 /// A message's number, and the call's number among the message's calls.
 pub type CallId = (usize, usize);
 
-/// Only the newest calls of the window count, this many times `minimum_calls`.
-const NEWEST_CALLS: usize = 5;
-/// The level that ends a slow start.
-const LEVEL_MAX: usize = 32;
+/// The key of a message's circuit.
+type Key = Option<String>;
+
+/// No key is held after fewer outages of its own in a row.
+const OUTAGES_MIN: u32 = 3;
+/// Several keys show an outage of the target with so many outages in all.
+const OUTAGES_OF_KEYS_MIN: u32 = 3;
+/// Refusals of two keys that are further apart show nothing about the target.
+const REFUSED_TOGETHER: TimeDelta = TimeDelta::seconds(60);
+/// A message that failed before is no longer held when the last outage of a message that did not is older than this.
+const BELIEVED: TimeDelta = TimeDelta::seconds(2000);
+/// It is held for at least this long after such an outage.
+const BELIEVED_MIN: TimeDelta = TimeDelta::seconds(600);
+/// The longest time until an environment asks a key's target once more, with its first message.
+const PROBED_AGAIN: TimeDelta = TimeDelta::seconds(1800);
+/// So many refused calls of a message spend no attempt.
+const FREE_REFUSALS: u32 = 3;
+/// The breaker counts time in hundredths of a second.
+const ROUNDING: TimeDelta = TimeDelta::milliseconds(20);
 
 /// One function environment.
 pub(crate) struct Environment {
     settings: BreakerModel,
     /// The error of its clock.
     skew: TimeDelta,
-    state: State,
-    epoch: u64,
-    /// Time of its last closing, and the interval that would have followed one more probe.
-    closed_before: Option<(DateTime<Utc>, TimeDelta)>,
-    /// The last time when it was open, if it is not.
-    was_open: Option<DateTime<Utc>>,
-    /// Running calls, and the state in which they began.
-    running: HashMap<CallId, (u64, Why)>,
-    /// All of them, also those that bypass the breaker.
-    calls: u64,
+    /// Number of the last beginning or end of a call or an invocation.
+    tick: u64,
+    running: HashMap<CallId, Caller>,
+    keys: BTreeMap<Key, KeyHistory>,
+    /// First-time outages since the last answer of any key.
+    run: BTreeMap<Key, u32>,
+    /// All keys may be held.
+    down: Cause,
+    /// The key that was last refused, and when.
+    refused: Option<(Key, DateTime<Utc>)>,
+    /// Several keys were refused at about the same time, or the target was down: any key's rate may be limited.
+    was_limited: bool,
+    /// The last first-time outage, or a report of one.
+    shown_at: Option<DateTime<Utc>>,
+    /// The last beginning of a call that was answered.
+    answered: u64,
+    /// The first outage or report of one.
+    first_outage: Option<DateTime<Utc>>,
+    /// A call asked for a delay.
+    has_asked: bool,
+    last_ended: Option<(CallId, Caller, Met, Option<u64>)>,
+    /// Keys whose circuit is open, or the target's, for certain.
+    open: BTreeMap<Key, Open>,
 }
 
-/// The reason for a call.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Why {
-    Allowed,
-    /// Its message has reached its hold limit: the call bypasses the breaker.
-    Overdue,
+/// A call's message.
+#[derive(Clone, Debug)]
+pub(super) struct Caller {
+    key: Key,
+    /// Calls for it that failed.
+    failures: u32,
+    /// It has reached its hold limit, and is called in any state.
+    is_overdue: bool,
+    /// The environment's tick.
+    began: u64,
 }
 
-enum State {
-    Closed(VecDeque<Ended>),
-    /// One probe, at `early` at the earliest and at `late` at the latest.
-    Open {
-        early: DateTime<Utc>,
-        late: DateTime<Utc>,
-        next: TimeDelta,
-        is_probing: bool,
-    },
-    SlowStart {
-        level: usize,
-        running: usize,
-        /// Calls and outages of this level.
-        of_level: (usize, usize),
-        ended: VecDeque<Ended>,
-    },
+/// A message's own part in [`Ledger::check_held`].
+pub(super) struct Held<'a> {
+    pub(super) n: usize,
+    /// Of the delivery, in its generation.
+    pub(super) retries: &'a Retries,
+    /// `retry_attempt`, or what the queue has counted.
+    pub(super) attempt: u32,
+    pub(super) error_type: &'a str,
+    /// The call that met the outage; without one it was not called.
+    pub(super) call: Option<&'a Outcome>,
+    /// The delay that it asks for, if it is known.
+    pub(super) seconds: Option<u64>,
 }
 
-/// A call that has ended.
-struct Ended {
+/// The outcome of a call, as far as the target's health is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Met {
+    Answer,
+    Outage,
+    /// The target takes no more calls now.
+    Refusal,
+}
+
+/// An ended call of an environment with a breaker.
+#[derive(Clone, Debug)]
+pub(crate) struct Outcome {
+    pub(super) caller: Caller,
+    pub(super) met: Met,
+    after: Option<u64>,
+    ended: u64,
     at: DateTime<Utc>,
-    tenant: Option<String>,
-    outage: bool,
+}
+
+#[derive(Default)]
+struct KeyHistory {
+    /// First-time outages since the last answer.
+    run: u32,
+    last_outage: u64,
+    down: Cause,
+    /// It was refused, or down: its rate may be limited.
+    was_limited: bool,
+}
+
+/// What may have opened a circuit.
+#[derive(Clone, Copy, Default)]
+struct Cause {
+    shown: Option<u64>,
+    /// An answer has refuted it.
+    ended: Option<u64>,
+}
+
+/// An open circuit.
+#[derive(Clone)]
+struct Open {
+    since: DateTime<Utc>,
+    since_tick: u64,
+    /// The invocation whose call has opened it.
+    by: Option<u64>,
+    probing: Option<CallId>,
+    next_probe: DateTime<Utc>,
+    /// Until then messages that failed before are held, too.
+    believed_until: DateTime<Utc>,
 }
 
 /// The state at the start of an invocation.
@@ -74,9 +149,24 @@ struct Ended {
 pub(crate) struct Begun {
     environment: u64,
     at: DateTime<Utc>,
-    /// The first message that asks becomes the next probe.
-    probe_is_due: bool,
-    calls: u64,
+    tick: u64,
+}
+
+impl Cause {
+    fn shows(&mut self, tick: u64) {
+        self.shown = Some(tick);
+    }
+
+    /// A call that began later was answered.
+    fn answered(&mut self, began: u64, now: u64) {
+        if self.shown.is_some_and(|shown| began > shown) {
+            (self.shown, self.ended) = (None, Some(now));
+        }
+    }
+
+    fn was_there_since(self, tick: u64) -> bool {
+        self.shown.is_some() || self.ended.is_some_and(|ended| ended >= tick)
+    }
 }
 
 impl Environment {
@@ -84,177 +174,182 @@ impl Environment {
         Self {
             settings,
             skew,
-            state: State::Closed(VecDeque::new()),
-            epoch: 0,
-            closed_before: None,
-            was_open: None,
+            tick: 0,
             running: HashMap::new(),
-            calls: 0,
+            keys: BTreeMap::new(),
+            run: BTreeMap::new(),
+            down: Cause::default(),
+            refused: None,
+            was_limited: false,
+            shown_at: None,
+            first_outage: None,
+            has_asked: false,
+            answered: 0,
+            last_ended: None,
+            open: BTreeMap::new(),
         }
     }
 
-    /// Messages report that the target is down. The report counts if nothing else is known, and if it was sent after
-    /// the target was found to be back.
-    fn hears(&mut self, down_since: DateTime<Utc>, reported_at: DateTime<Utc>, now: DateTime<Utc>) {
-        if self.closed_before.is_some_and(|(at, _)| reported_at <= at + self.skew) {
-            return;
-        }
-        let window = super::seconds(self.settings.window_seconds);
-        let State::Closed(ended) = &self.state else { return };
-        if ended.back().is_none_or(|call| now - call.at >= window) {
-            let next = (now + self.skew - down_since).clamp(self.interval(), self.interval_max());
-            self.state = State::Open { early: now, late: now, next, is_probing: false };
-            self.epoch += 1;
-        }
+    fn next_tick(&mut self) -> u64 {
+        self.tick += 1;
+        self.tick
     }
 
-    fn interval(&self) -> TimeDelta {
-        super::seconds(self.settings.probe_interval_seconds)
+    /// A message that was held, and never failed, reports an outage.
+    fn hears(&mut self, key: Key, since: DateTime<Utc>, now: DateTime<Utc>) {
+        self.first_outage = Some(self.first_outage.map_or(since, |first| first.min(since)));
+        let tick = self.tick;
+        let key = self.keys.entry(key).or_default();
+        key.down.shows(tick);
+        key.was_limited = true;
+        self.shown_at = Some(now);
     }
 
-    fn interval_max(&self) -> TimeDelta {
-        super::seconds(self.settings.probe_interval_seconds_max)
+    fn is_down(&self, key: &Key, since: u64) -> bool {
+        let of_key = self.keys.get(key).is_some_and(|key| key.down.was_there_since(since));
+        of_key || self.down.was_there_since(since)
     }
 
-    fn called(&mut self, call: CallId, now: DateTime<Utc>) -> Result<(), Violation> {
-        match &mut self.state {
-            State::Closed(_) => {}
-            State::Open { is_probing: true, .. } => return Err("a probe is under way".to_owned()),
-            State::Open { early, .. } if now < *early => {
-                return Err(format!("its target is down, and is not called before {early}"));
+    fn called(&mut self, call: CallId, mut caller: Caller, now: DateTime<Utc>) -> Result<(), Violation> {
+        caller.began = self.next_tick();
+        let mut probed = Ok(());
+        if let Some(open) = self.open.get_mut(&caller.key).filter(|_| !caller.is_overdue) {
+            // Such a call may be made although nothing confirms the outage any longer.
+            let may_be_regardless = caller.failures > 0 && now >= open.believed_until;
+            if !may_be_regardless {
+                probed = match open.probing {
+                    Some(_) => Err("a probe of its circuit is under way".to_owned()),
+                    None if now < open.next_probe => {
+                        let Open { since, next_probe, .. } = open;
+                        Err(format!(
+                            "its circuit is open since {since}, and no probe is due until {next_probe}"
+                        ))
+                    }
+                    None => Ok(()),
+                };
+                open.probing = Some(call);
             }
-            State::Open { is_probing, .. } => *is_probing = true,
-            State::SlowStart { level, running, .. } if *running >= *level => {
-                return Err(format!("its target is back, and has {level} calls at once already"));
-            }
-            State::SlowStart { running, .. } => *running += 1,
         }
-        self.running.insert(call, (self.epoch, Why::Allowed));
+        self.running.insert(call, caller);
+        probed
+    }
+
+    fn ended(&mut self, call: CallId, met: Met, after: Option<u64>, now: DateTime<Utc>) -> Option<Outcome> {
+        let caller = self.running.remove(&call)?;
+        let ended = self.next_tick();
+        for open in self.open.values_mut().filter(|open| open.probing == Some(call)) {
+            open.probing = None;
+        }
+        let key = self.keys.entry(caller.key.clone()).or_default();
+        match met {
+            Met::Answer => {
+                self.answered = self.answered.max(caller.began);
+                self.run.clear();
+                self.down.answered(caller.began, ended);
+                if caller.began > key.last_outage {
+                    key.run = 0;
+                }
+                key.down.answered(caller.began, ended);
+            }
+            Met::Outage | Met::Refusal => {
+                self.first_outage.get_or_insert(now);
+                self.has_asked |= after.is_some();
+                if met == Met::Refusal {
+                    key.was_limited = true;
+                    self.was_limited |= self
+                        .refused
+                        .as_ref()
+                        .is_some_and(|(other, at)| *other != caller.key && now - *at < REFUSED_TOGETHER);
+                    self.refused = Some((caller.key.clone(), now));
+                }
+                if caller.failures == 0 {
+                    self.shown_at = Some(now);
+                    key.run += 1;
+                    key.last_outage = ended;
+                    if key.run >= OUTAGES_MIN {
+                        key.down.shows(ended);
+                        key.was_limited = true;
+                    }
+                    *self.run.entry(caller.key.clone()).or_default() += 1;
+                    if self.run.len() > 1 && self.run.values().sum::<u32>() >= OUTAGES_OF_KEYS_MIN {
+                        self.down.shows(ended);
+                        self.was_limited = true;
+                    }
+                }
+            }
+        }
+        self.last_ended = Some((call, caller.clone(), met, after));
+        Some(Outcome { caller, met, after, ended, at: now })
+    }
+
+    /// A circuit has opened, or its probe has failed: that of the last call's key, or the target's.
+    fn is_open(&mut self, event: &Event, by: Option<u64>, now: DateTime<Utc>) -> Result<(), Violation> {
+        let Some((_, caller, met, after)) = self.last_ended.clone() else {
+            return Err("no call has ended".to_owned());
+        };
+        if met == Met::Answer {
+            return Err("its call was answered".to_owned());
+        }
+        if !self.is_down(&caller.key, self.tick) {
+            return Err("its calls do not show an outage".to_owned());
+        }
+        let opened = matches!(event, Event::CircuitOpened { .. });
+        let (Event::CircuitOpened { probe_in_seconds, .. } | Event::ProbeFailed { probe_in_seconds, .. }) =
+            event
+        else {
+            return Ok(());
+        };
+        #[expect(clippy::cast_possible_truncation, reason = "at most a quarter of an hour")]
+        let probe_in = TimeDelta::milliseconds((probe_in_seconds * 1000.0) as i64);
+        let before = self.open.get(&caller.key).cloned();
+        // If outages of several keys have opened it, what one key asked for is not the target's.
+        let is_of_key = !opened || self.run.len() <= 1;
+        let floor = after.filter(|_| is_of_key).map_or(0, |after| after.min(DELAY_SECONDS_MAX));
+        let age = before.as_ref().filter(|_| !opened).map_or(TimeDelta::zero(), |open| now - open.since);
+        let least =
+            TimeDelta::milliseconds(500).max((age / 5).min(seconds(30))).max(seconds(floor) - ROUNDING);
+        if probe_in < least {
+            return Err(format!("the next probe must not come before {least}"));
+        }
+        if opened {
+            // Perhaps the target's, whose probes stand for those of the keys.
+            self.open.clear();
+        }
+        let since = before.as_ref().filter(|_| !opened).map_or(now, |open| open.since);
+        let since_tick = before.as_ref().filter(|_| !opened).map_or(self.tick, |open| open.since_tick);
+        let shown = if caller.failures == 0 { now + BELIEVED_MIN } else { now };
+        let before_until = before.filter(|_| !opened).map_or(now, |open| open.believed_until);
+        self.open.insert(
+            caller.key,
+            Open {
+                since,
+                since_tick,
+                by,
+                probing: None,
+                next_probe: now + probe_in - ROUNDING,
+                believed_until: shown.max(before_until),
+            },
+        );
         Ok(())
     }
 
-    /// A call that bypasses the breaker.
-    fn called_overdue(&mut self, call: CallId) {
-        self.running.insert(call, (self.epoch, Why::Overdue));
-    }
-
-    /// Returns true if it was a failed probe.
-    fn ended(&mut self, call: CallId, ended: Ended) -> bool {
-        // It began before the target went down, or before it came back.
-        let Some((_, why)) = self.running.remove(&call).filter(|(epoch, _)| *epoch == self.epoch) else {
-            return false;
-        };
-        let (now, outage) = (ended.at, ended.outage);
-        let rate = self.settings.failure_rate;
-        let interval_max = self.interval_max();
-        match &mut self.state {
-            State::Closed(calls) => {
-                if add(calls, ended, &self.settings) {
-                    self.opens(now);
-                }
-            }
-            State::SlowStart { level, running, of_level, ended: calls } => {
-                *running -= usize::from(why == Why::Allowed);
-                if add(calls, ended, &self.settings) {
-                    self.opens(now);
-                    return false;
-                }
-                if why == Why::Overdue {
-                    return false;
-                }
-                *of_level = (of_level.0 + 1, of_level.1 + usize::from(outage));
-                if of_level.0 < *level {
-                    return false;
-                }
-                // A level that met an outage is repeated.
-                *level *= if share(of_level.1, of_level.0) < rate { 2 } else { 1 };
-                *of_level = (0, 0);
-                if *level > LEVEL_MAX {
-                    self.state = State::Closed(std::mem::take(calls));
-                    self.epoch += 1;
-                }
-            }
-            // It was not a probe, and brings no news.
-            State::Open { .. } if outage && why == Why::Overdue => {}
-            State::Open { early, late, next, is_probing } if outage => {
-                (*early, *late) = (now + shortest(*next), now + *next);
-                *next = (*next * 2).min(interval_max);
-                *is_probing = false;
-                return true;
-            }
-            State::Open { next, .. } => {
-                self.closed_before = Some((now, *next));
-                self.was_open = Some(now);
-                let ended = VecDeque::new();
-                self.state = State::SlowStart { level: 2, running: 0, of_level: (0, 0), ended };
-                self.epoch += 1;
-            }
-        }
-        false
-    }
-
-    fn opens(&mut self, now: DateTime<Utc>) {
-        // A flapping target keeps its long intervals.
-        let flaps = self.closed_before.filter(|(at, _)| now - *at < self.interval_max());
-        let interval = flaps.map_or(self.interval(), |(_, next)| next);
-        let next = (interval * 2).min(self.interval_max());
-        self.state =
-            State::Open { early: now + shortest(interval), late: now + interval, next, is_probing: false };
-        self.epoch += 1;
-    }
-
-    fn is_open(&self) -> bool {
-        matches!(self.state, State::Open { .. })
-    }
-
-    fn probe_is_due(&self, now: DateTime<Utc>) -> bool {
-        matches!(self.state, State::Open { late, is_probing: false, .. } if now >= late)
-    }
-}
-
-/// Three quarters of an interval.
-fn shortest(interval: TimeDelta) -> TimeDelta {
-    let longest = interval.num_milliseconds();
-    TimeDelta::milliseconds(longest - longest / 4)
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a thousand at most")]
-fn share(outages: usize, calls: usize) -> f64 {
-    outages as f64 / calls as f64
-}
-
-/// Adds a call; returns true if the calls show an outage. Calls count while in the window, and outages until an answer
-/// follows.
-fn add(calls: &mut VecDeque<Ended>, call: Ended, settings: &BreakerModel) -> bool {
-    let (now, outage) = (call.at, call.outage);
-    let window = super::seconds(settings.window_seconds);
-    let minimum = settings.minimum_calls as usize;
-    calls.push_back(call);
-    let unanswered = calls.iter().rposition(|call| !call.outage).map_or(0, |answer| answer + 1);
-    let recent = calls.iter().position(|call| now - call.at < window).unwrap_or(unanswered);
-    calls.drain(..recent.min(unanswered).max(calls.len().saturating_sub(NEWEST_CALLS * minimum)));
-    outage && calls.len() >= minimum && show_an_outage(calls, settings.failure_rate)
-}
-
-/// True if the share is reached by all calls, and by those without the tenant with the most outages (of two such, the
-/// one with fewer calls).
-fn show_an_outage(calls: &VecDeque<Ended>, rate: f64) -> bool {
-    let outages = calls.iter().filter(|call| call.outage).count();
-    if share(outages, calls.len()) < rate {
-        return false;
-    }
-    let mut tenants: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
-    for Ended { tenant, outage, .. } in calls {
-        if let Some(tenant) = tenant {
-            let (calls, outages) = tenants.entry(tenant).or_default();
-            *calls += 1;
-            *outages += usize::from(*outage);
+    fn closed(&mut self) -> Result<(), Violation> {
+        // Perhaps the target's.
+        self.open.clear();
+        match &self.last_ended {
+            Some((_, _, Met::Answer, _)) => Ok(()),
+            _ => Err("its call was not answered".to_owned()),
         }
     }
-    let worst = tenants.into_values().max_by_key(|(calls, outages)| (*outages, std::cmp::Reverse(*calls)));
-    let (calls_of_worst, outages_of_worst) = worst.unwrap_or_default();
-    let of_others = calls.len() - calls_of_worst;
-    of_others == 0 || share(outages - outages_of_worst, of_others) >= rate
+}
+
+impl Retries {
+    /// Calls for it that failed, as far as the message says.
+    pub(super) fn failures(&self) -> u32 {
+        let is_call = |kind: &str| !["Redrive", "NotStarted"].contains(&kind);
+        let calls = self.history.iter().filter(|past| is_call(&past.error_type)).count();
+        self.attempt.max(u32::try_from(calls).unwrap_or(u32::MAX))
+    }
 }
 
 impl Ledger {
@@ -281,21 +376,16 @@ impl Ledger {
         let skew = self.environments.get(&environment)?.skew;
         let reports = records.iter().filter_map(|record| self.held_moments_ago(record, now + skew));
         let reports: Vec<_> = reports.collect();
-        let down_since = reports.iter().map(|(since, _)| *since).min();
-        let reported_at = reports.iter().map(|(_, at)| *at).max();
         let known = self.environments.get_mut(&environment)?;
-        if let Some((since, reported_at)) = down_since.zip(reported_at) {
-            known.hears(since, reported_at, now);
+        let tick = known.next_tick();
+        for (key, since) in reports {
+            known.hears(key, since, now);
         }
-        Some(Begun { environment, at: now, probe_is_due: known.probe_is_due(now), calls: known.calls })
+        Some(Begun { environment, at: now, tick })
     }
 
-    /// The start of the outage that an arriving message reports, and the time of the report.
-    fn held_moments_ago(
-        &self,
-        record: &ReceivedMessage,
-        now: DateTime<Utc>,
-    ) -> Option<(DateTime<Utc>, DateTime<Utc>)> {
+    /// The key for which an arriving message reports an outage, and its start.
+    fn held_moments_ago(&self, record: &ReceivedMessage, now: DateTime<Utc>) -> Option<(Key, DateTime<Utc>)> {
         let n = number(&record.body).filter(|n| *n < self.subjects.len())?;
         let origin = self.origins.get(&record.sqs_message_id)?;
         // Only the functions' reports count.
@@ -307,9 +397,21 @@ impl Ledger {
             return None;
         }
         let retries = self.subjects[n].copies[Place::Source as usize][origin.copy].retries.as_ref()?;
+        // A message that failed before may be to blame itself.
+        if retries.failures() > 0 {
+            return None;
+        }
         let is_believed = |since: &DateTime<Utc>| retries.held_seconds > 0 && *since <= origin.sent_at;
-        let since = retries.held_since.filter(is_believed)?;
-        Some((since, origin.sent_at))
+        Some((self.key(n), retries.held_since.filter(is_believed)?))
+    }
+
+    fn key(&self, n: usize) -> Key {
+        let subject = &self.subjects[n];
+        match self.knobs.breaker()?.per {
+            Per::Group => subject.produced.content.message_group_id.clone(),
+            Per::Attribute(name) => Some(subject.attributes.get(name)?.text()?.to_owned()),
+            Per::Target => None,
+        }
     }
 
     /// The environment that is running now, if it has a breaker.
@@ -318,81 +420,147 @@ impl Ledger {
     }
 
     /// Checks that the breaker, if there is one, permits a call of the target. Returns the environment, which needs the
-    /// outcome later.
+    /// outcome later. `retries` are those of a copy that may be the called one.
     pub(super) fn asked(
         &mut self,
         call: CallId,
-        held_seconds: u64,
+        retries: &Retries,
+        attempt: u32,
         now: DateTime<Utc>,
     ) -> Result<Option<u64>, Violation> {
         let Some(id) = self.environment() else { return Ok(None) };
+        let key = self.key(call.0);
         let Some(environment) = self.environments.get_mut(&id) else { return Ok(None) };
-        environment.calls += 1;
         // A message at its hold limit is called in any state.
-        if held_seconds < environment.settings.hold_seconds_max {
-            environment.called(call, now)?;
-        } else {
-            environment.called_overdue(call);
-        }
+        let is_overdue = retries.held_seconds >= environment.settings.hold_seconds_max;
+        let failures = retries.failures().max(attempt);
+        environment.called(call, Caller { key, failures, is_overdue, began: 0 }, now)?;
         Ok(Some(id))
     }
 
     /// Records the outcome of a call, or that it was cut off.
     pub(super) fn met(&mut self, call: CallId, is_cut_off: bool, now: DateTime<Utc>) {
         let (n, index) = call;
-        let subject = &self.subjects[n];
-        let Some(answer) = subject.answers.get(index) else { return };
-        let (kind, error_type) = match answer.kind {
-            _ if is_cut_off => ("transient", "Timeout"),
-            kind => (kind, answer.error_type),
+        let Some(answer) = self.subjects[n].answers.get(index) else { return };
+        let (kind, error_type, after) = match answer.kind {
+            _ if is_cut_off => ("transient", "Timeout", None),
+            kind => (kind, answer.error_type, answer.after),
         };
         let id = answer.environment;
         let Some(environment) = id.and_then(|id| self.environments.get_mut(&id)) else { return };
         let is_transient = !kind.is_empty() && self.knobs.policy.class(kind, error_type) == Class::Transient;
         let is_listed = environment.settings.opens_on(error_type);
-        let outage = is_transient && (is_listed || (answer.unavailable && !is_cut_off));
-        let tenant = subject.produced.content.message_group_id.clone();
-        let is_failed_probe = environment.ended(call, Ended { at: now, tenant, outage });
-        self.subjects[n].answers[index].is_failed_probe = is_failed_probe;
+        let is_outage = is_transient && (is_listed || (answer.unavailable && !is_cut_off));
+        let met = match is_outage {
+            false => Met::Answer,
+            true if error_type == TOO_MANY || after.is_some() => Met::Refusal,
+            true => Met::Outage,
+        };
+        let outcome = environment.ended(call, met, after, now);
+        let answer = &mut self.subjects[n].answers[index];
+        (answer.outcome, answer.is_cut_off) = (outcome, is_cut_off);
     }
 
     /// A message is handed off as held.
-    pub(super) fn check_held(&self, held_seconds: u64, now: DateTime<Utc>) -> Result<(), Violation> {
+    pub(super) fn check_held(&self, held: &Held<'_>, now: DateTime<Utc>) -> Result<(), Violation> {
         let begun = self.turn.and_then(|turn| self.invocations.get(&turn)?.begun());
         let begun = begun.ok_or("without a circuit breaker")?;
         let environment = self.environments.get(&begun.environment).ok_or("by nobody")?;
-        let was_open = environment.was_open.is_some_and(|at| at >= begun.at);
-        if !environment.is_open() && !was_open {
-            return Err("no calls that its environment made show an outage".to_owned());
+        let Held { retries, error_type, call, .. } = *held;
+        if retries.held_seconds >= environment.settings.hold_seconds_max {
+            let before = retries.held_seconds;
+            return Err(format!("it was held for {before} s before, which is as long as it may be"));
         }
-        if begun.probe_is_due && environment.calls == begun.calls {
-            return Err("nobody has asked whether the target is back, and it is time to".to_owned());
+        if held.seconds.is_some_and(|asked| !(1..=DELAY_SECONDS_MAX).contains(&asked)) {
+            return Err(format!("it asks for a hold of {:?} s", held.seconds));
         }
-        // It was not started before the end.
-        let seconds = self.knobs.invocation_seconds;
-        let is_over = now - begun.at >= super::seconds(seconds - 5);
-        if held_seconds >= environment.settings.hold_seconds_max && !is_over {
-            return Err(format!("it was held for {held_seconds} s before, which is as long as it may be"));
+        // Held for a part of the trouble's age, unless somebody asked for more.
+        let first = environment.first_outage.filter(|_| !environment.has_asked);
+        let age =
+            first.map(|first| (now + environment.skew - first + self.skew()).num_seconds().unsigned_abs());
+        if age.zip(held.seconds).is_some_and(|(age, asked)| asked > 2 + age / 2) {
+            return Err(format!(
+                "it asks for a hold of {:?} s, and the trouble is {age:?} s old",
+                held.seconds
+            ));
         }
-        let longest = super::seconds(environment.settings.probe_interval_seconds_max + seconds + 1);
+        let key = self.key(held.n);
+        let failures = retries.failures().max(held.attempt);
+        let is_down = environment.is_down(&key, begun.tick);
+        if let Some(call) = call {
+            if call.met == Met::Answer {
+                return Err("its call was answered".to_owned());
+            }
+            if self.floor(call, now) > held.seconds.unwrap_or(u64::MAX) {
+                return Err(format!(
+                    "its call asked for {:?} s, and it is held for {:?}",
+                    call.after, held.seconds
+                ));
+            }
+            if call.met == Met::Refusal && failures < FREE_REFUSALS {
+                return Ok(());
+            }
+        } else if error_type == "RateLimited" {
+            let was_limited = environment.keys.get(&key).is_some_and(|key| key.was_limited);
+            let why = "no call of its key was refused, and none of several keys";
+            return if was_limited || environment.was_limited { Ok(()) } else { Err(why.to_owned()) };
+        }
+        if !is_down {
+            return Err(format!("no calls that its environment made show that {key:?} is down"));
+        }
+        if failures > 0 && environment.shown_at.is_none_or(|at| begun.at - at > BELIEVED) {
+            let at = environment.shown_at;
+            return Err(format!("it failed before, and {at:?} is the last outage of a message that did not"));
+        }
         match self.healed_at {
-            Some(at) if now > at + longest && self.knobs.target.always_transient <= 0.0 => {
+            Some(at) if now > at + PROBED_AGAIN && self.knobs.target.always_transient <= 0.0 => {
                 Err(format!("the target has been back since {at} at the latest"))
             }
             _ => Ok(()),
         }
     }
 
-    /// Checks a function's event about its breaker.
-    pub(super) fn check_circuit(&self, event: &Event) -> Result<(), Violation> {
-        let Some(environment) = self.environment().and_then(|id| self.environments.get(&id)) else {
+    /// The shortest hold after this call: what is left of its `Retry-After`, unless a later call was answered.
+    pub(super) fn floor(&self, Outcome { after, ended, at, .. }: &Outcome, now: DateTime<Utc>) -> u64 {
+        let environment = self.environment().and_then(|id| self.environments.get(&id));
+        let is_over = environment.is_none_or(|environment| environment.answered > *ended);
+        let asked = after.filter(|_| !is_over).map_or(0, |after| after.min(DELAY_SECONDS_MAX));
+        let left = *at + seconds(asked) - now - ROUNDING;
+        left.num_seconds().max(0).unsigned_abs()
+    }
+
+    /// Checks that a failed call of this invocation, the last one for its message, is right to spend an attempt.
+    pub(super) fn check_spent(&self, call: &Outcome) -> Result<(), Violation> {
+        let begun = self.turn.and_then(|turn| self.invocations.get(&turn)?.begun());
+        let Some(begun) = begun else { return Ok(()) };
+        let Some(environment) = self.environments.get(&begun.environment) else { return Ok(()) };
+        let Outcome { caller: Caller { key, failures, is_overdue, .. }, met, .. } = call;
+        if *met == Met::Answer || *is_overdue {
             return Ok(());
+        }
+        let is_down = environment.is_down(key, begun.tick);
+        if *met == Met::Refusal && *failures < FREE_REFUSALS && (*failures == 0 || !is_down) {
+            return Err("its call was only refused, and spends an attempt".to_owned());
+        }
+        let is_open = |open: &Open| {
+            (open.by == self.turn || open.since_tick < begun.tick)
+                && (*failures == 0 || begun.at < open.believed_until)
         };
-        let is_so = match event {
-            Event::CircuitOpened { .. } | Event::ProbeFailed { .. } => environment.is_open(),
-            Event::CircuitClosed { .. } => matches!(environment.state, State::SlowStart { .. }),
-            _ => true,
-        };
-        if is_so { Ok(()) } else { Err("its calls do not show that".to_owned()) }
+        match environment.open.get(key).is_some_and(is_open) {
+            true => Err("its circuit is open, and its call spends an attempt".to_owned()),
+            false => Ok(()),
+        }
+    }
+
+    /// Checks a function's event about its breaker.
+    pub(super) fn check_circuit(&mut self, event: &Event, now: DateTime<Utc>) -> Result<(), Violation> {
+        let turn = self.turn;
+        let id = self.environment();
+        let Some(environment) = id.and_then(|id| self.environments.get_mut(&id)) else { return Ok(()) };
+        match event {
+            Event::CircuitOpened { .. } | Event::ProbeFailed { .. } => environment.is_open(event, turn, now),
+            Event::CircuitClosed { .. } => environment.closed(),
+            _ => Ok(()),
+        }
     }
 }

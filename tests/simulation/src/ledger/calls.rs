@@ -5,7 +5,8 @@ use redeliver_core::handler::Message;
 use redeliver_core::message::{Attribute, Timestamp};
 use redeliver_core::strategy::Strategy;
 
-use super::breaker::CallId;
+use super::body::Retries;
+use super::breaker::{CallId, Outcome};
 use super::{Ledger, Place, Subject, Violation, hash};
 use crate::messages::{Expected, Produced, number};
 
@@ -13,7 +14,7 @@ use crate::messages::{Expected, Produced, number};
 const SECRETS: [&str; 3] = ["⟦", "acm", "simulated target"];
 
 /// The target's answer to a call.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Answer {
     /// The calling invocation.
     pub(crate) invocation: Option<u64>,
@@ -29,8 +30,9 @@ pub(crate) struct Answer {
     pub(crate) unavailable: bool,
     /// The calling environment, if it has a circuit breaker.
     pub(crate) environment: Option<u64>,
-    /// A probe of a target that is still down, which is not an attempt.
-    pub(crate) is_failed_probe: bool,
+    pub(crate) is_cut_off: bool,
+    /// Set at its end, if the environment has one.
+    pub(crate) outcome: Option<Outcome>,
 }
 
 impl Ledger {
@@ -92,15 +94,17 @@ impl Ledger {
             };
             attempt_fits && retries.generation.unwrap_or(0) == message.redrive_generation
         };
-        let Some(copy) = candidates.into_iter().map(|index| &copies[index]).find(|copy| fits(copy)) else {
+        let fitting = candidates.into_iter().map(|index| &copies[index]).filter(|copy| fits(copy));
+        // Of several copies the one that has failed the least: only its failure may open a circuit.
+        let copy = fitting.min_by_key(|copy| copy.retries.as_ref().map(Retries::failures));
+        let Some(copy) = copy else {
             return Err(format!(
                 "message {n}, attempt {}, generation {}: no such copy was in the source queue",
                 message.retry_attempt, message.redrive_generation
             ));
         };
         // A message that came back from the final DLQ starts afresh.
-        let retries = copy.retries.as_ref().filter(|_| !copy.came_back);
-        let held_seconds = retries.map_or(0, |retries| retries.held_seconds);
+        let retries = copy.retries.clone().filter(|_| !copy.came_back).unwrap_or_default();
         // A number that the producer wrote itself may be greater.
         let written = subject.body.as_ref().map_or(0, |body| body.retries.attempt);
         let most = self.max_attempts(n).0;
@@ -114,7 +118,7 @@ impl Ledger {
         }
         let invocation = self.turn;
         let call = (n, self.subjects[n].answers.len());
-        let asked = self.asked(call, held_seconds, now);
+        let asked = self.asked(call, &retries, message.retry_attempt, now);
         let environment = asked.map_err(|why| format!("message {n}: {why}"))?;
         let subject = &mut self.subjects[n];
         let (generation, attempt) = (message.redrive_generation, message.retry_attempt);
@@ -127,7 +131,8 @@ impl Ledger {
             after: None,
             unavailable: false,
             environment,
-            is_failed_probe: false,
+            is_cut_off: false,
+            outcome: None,
         });
         Ok(call)
     }
@@ -154,17 +159,18 @@ impl Ledger {
         let subject = &mut self.subjects[n];
         subject.has_asked |= after.is_some();
         if let Some(answer) = subject.answers.get_mut(call) {
-            *answer = Answer { kind, error_type, after, unavailable, ..*answer };
+            (answer.kind, answer.error_type) = (kind, error_type);
+            (answer.after, answer.unavailable) = (after, unavailable);
         }
     }
 
     /// A function reports an event: it must be true, and contain nothing of the message.
-    pub fn observed(&mut self, event: &Event) {
+    pub fn observed(&mut self, event: &Event, now: Timestamp) {
         let text = format!("{event:?}");
         if SECRETS.iter().any(|secret| text.contains(secret)) {
             self.report(format!("an event holds a payload, an attribute or a target's text: {text}"));
         }
-        if let Err(why) = self.check_circuit(event) {
+        if let Err(why) = self.check_circuit(event, now) {
             self.report(format!("a function says what is not so: {text}: {why}"));
         }
         let message_id = match event {

@@ -1,9 +1,10 @@
 //! The strategy `direct-resend`: the message-processor decides on its own failed messages, as the
 //! failed-message-processor would.
 
+use super::breaker::{Held, Outcome};
 use super::copies::{Copy, Failure};
 use super::invocations::Reason;
-use super::oracle::Case;
+use super::oracle::{Case, NOT_CALLED};
 use super::sends::{Send, no_delay};
 use super::{Ledger, Place, Violation};
 use crate::messages::Expected;
@@ -12,6 +13,8 @@ use crate::messages::Expected;
 struct Failed {
     case: Case,
     reason: Reason,
+    /// Its call, if it is held although it was called.
+    held: Option<Outcome>,
 }
 
 impl Ledger {
@@ -34,23 +37,28 @@ impl Ledger {
             let answers = self.subjects[send.n].answers.iter();
             let answers =
                 answers.filter(|answer| (answer.invocation, answer.generation, answer.attempt) == which);
-            let mut add = |kind, error_type, after, reason| {
+            let mut add = |kind, error_type, after, reason, held| {
                 let case = self.case_of(copy, before.clone(), (kind, error_type, after), send.at);
-                all.push(Failed { case, reason });
+                all.push(Failed { case, reason, held });
             };
             for answer in answers {
-                match answer.kind {
-                    "" if answer.is_failed_probe => {
-                        add("held", "Timeout", None, Reason::CutOff(delivery.clone()));
-                    }
-                    _ if answer.is_failed_probe => add("held", answer.error_type, None, Reason::Answered),
-                    "" => {}
-                    kind => add(kind, answer.error_type, answer.after, Reason::Answered),
+                if !answer.kind.is_empty() {
+                    add(answer.kind, answer.error_type, answer.after, Reason::Answered, None);
+                }
+                let (error_type, reason) = match answer.is_cut_off {
+                    true => ("Timeout", Reason::CutOff(delivery.clone())),
+                    false => (answer.error_type, Reason::Answered),
+                };
+                if let Some(outcome) = &answer.outcome {
+                    let floor = self.floor(outcome, send.at).max(1);
+                    add("held", error_type, Some(floor), reason, Some(outcome.clone()));
                 }
             }
-            add("transient", "Timeout", None, Reason::CutOff(delivery.clone()));
-            add("not_started", "NotStarted", None, Reason::NotCalled(delivery.clone()));
-            add("held", "CircuitOpen", None, Reason::NotCalled(delivery.clone()));
+            add("transient", "Timeout", None, Reason::CutOff(delivery.clone()), None);
+            add("not_started", "NotStarted", None, Reason::NotCalled(delivery.clone()), None);
+            for error_type in NOT_CALLED {
+                add("held", error_type, None, Reason::NotCalled(delivery.clone()), None);
+            }
         }
         all
     }
@@ -62,11 +70,20 @@ impl Ledger {
         self.resent(send, &follows)?;
         let (mut reasons, mut wrong) = (Vec::new(), Ok(()));
         for number in follows.cases {
-            let Failed { case, reason } = &failed[number];
-            let held = if case.is_held() { self.check_held(case.held_seconds(), send.at) } else { Ok(()) };
-            match held {
+            let Failed { case, reason, held } = &failed[number];
+            let (retries, error_type) = (case.before(), case.error_type());
+            let is_right = match reason {
+                _ if case.is_held() => {
+                    let (attempt, call) = (retries.attempt, held.as_ref());
+                    let held = Held { n: send.n, retries, attempt, error_type, call, seconds: None };
+                    self.check_held(&held, send.at)
+                }
+                Reason::NotCalled(_) => Ok(()),
+                Reason::Answered | Reason::CutOff(_) => self.check_attempt_spent(send.n),
+            };
+            match is_right {
                 Ok(()) => reasons.push(reason.clone()),
-                Err(_) => wrong = held,
+                Err(_) => wrong = is_right,
             }
         }
         if reasons.is_empty() {

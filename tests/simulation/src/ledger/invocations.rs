@@ -106,6 +106,11 @@ impl Invocation {
     pub(super) fn begun(&self) -> Option<Begun> {
         self.begun
     }
+
+    /// True if it received only one copy of this message.
+    pub(super) fn is_one(&self, n: usize) -> bool {
+        self.of.get(&n).is_some_and(|work| work.given.len() == 1)
+    }
 }
 
 impl Work {

@@ -7,7 +7,7 @@ use super::copies::Failure;
 use super::sends::Send;
 use super::{Copy, Ledger, Violation, seconds};
 use crate::messages::Expected;
-use crate::policy::{Asked, Class};
+use crate::policy::{Asked, Class, DELAY_SECONDS_MAX};
 
 /// A message of the intermediate DLQ, as the failed-message-processor must interpret it.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +24,8 @@ pub(super) struct Case {
     error_type: String,
     details: String,
     asked: Option<Asked>,
+    /// The least and the most seconds of its hold.
+    hold: (u64, u64),
     /// Start of a long delay.
     failed_at: DateTime<Utc>,
     /// A document has the time of the failure, to the millisecond.
@@ -31,6 +33,9 @@ pub(super) struct Case {
     /// Due time of its retry, if it has hopped.
     due: Option<DateTime<Utc>>,
 }
+
+/// The error types of messages that were held without a call.
+pub(super) const NOT_CALLED: [&str; 2] = ["CircuitOpen", "RateLimited"];
 
 /// The budget that the next re-send spends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +58,7 @@ pub(super) struct Retry {
 /// Re-sends with delays of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Unspent {
-    Hold { held_seconds: u64 },
+    Hold,
     Redrive { count: u32 },
 }
 
@@ -69,14 +74,23 @@ fn is_answered(class: Class, kind: &str) -> bool {
     class == Class::Transient || kind == "snooze"
 }
 
+/// The least and the most seconds of a hold that asks for this.
+fn hold(asked: Option<u64>) -> (u64, u64) {
+    asked.map_or((1, DELAY_SECONDS_MAX), |asked| (asked.min(DELAY_SECONDS_MAX), asked.min(DELAY_SECONDS_MAX)))
+}
+
 impl Case {
-    /// True if it was not called because its target is down.
+    /// True if it is held: its target is down, or takes no more calls now.
     pub(super) fn is_held(&self) -> bool {
         self.class == Class::Held
     }
 
-    pub(super) fn held_seconds(&self) -> u64 {
-        self.before.held_seconds
+    pub(super) fn before(&self) -> &Retries {
+        &self.before
+    }
+
+    pub(super) fn error_type(&self) -> &str {
+        &self.error_type
     }
 
     /// The case before it hopped.
@@ -90,11 +104,11 @@ impl Case {
 
     /// The key of the delay.
     pub(super) fn retry(&self) -> Retry {
-        let Retries { generation, attempt, held_seconds, .. } = self.before;
+        let Retries { generation, attempt, .. } = self.before;
         let redrives_unanswered = self.before.redrives_unanswered();
         let unspent = match self.spends {
             Budget::Attempt | Budget::Snooze => None,
-            Budget::Hold => Some(Unspent::Hold { held_seconds }),
+            Budget::Hold => Some(Unspent::Hold),
             Budget::Redrive => Some(Unspent::Redrive { count: redrives_unanswered + 1 }),
         };
         Retry { generation: generation.unwrap_or(0), attempt: attempt + 1, unspent }
@@ -135,6 +149,7 @@ impl Ledger {
             error_type: said("type", "Redrive").to_owned(),
             details: said("details", "").to_owned(),
             asked: Asked::of(said("kind", ""), failure.and_then(Failure::retry_after)),
+            hold: hold(failure.and_then(Failure::retry_after)),
             failed_at: failure
                 .and_then(|failure| failure.time("failed_at"))
                 .or(copy.first_received)
@@ -164,6 +179,8 @@ impl Ledger {
             error_type: error_type.to_owned(),
             details: String::new(),
             asked: Asked::of(kind, retry_after),
+            // Only its floor is known.
+            hold: (hold(retry_after.or(Some(1))).0, DELAY_SECONDS_MAX),
             // The time is unknown: shortly before, by a clock that may be ahead.
             failed_at: sent_again_at + self.skew(),
             has_time: false,
@@ -232,16 +249,16 @@ impl Ledger {
         if self.knobs.policy.long_delays && case.may_be_long() {
             self.check_due(case, next, send)?;
         } else {
-            let delays = self.delays(send.n, case.retry(), case.asked);
             let left = self.age_limit(send.n, first_sent).map(|limit| limit - send.at);
-            // Half of the time left, by the clock of the deciding process.
-            let half = |slack: TimeDelta| {
+            // At most half of the time left, by the clock of the deciding process, and never past its hold limit.
+            let until_called = self.knobs.policy.hold_seconds_max().saturating_sub(before.held_seconds);
+            let held = |seconds: u64, slack: TimeDelta| {
                 let left = left.map(|left| (left + slack).num_seconds().max(0).unsigned_abs() / 2);
-                left.map_or(delays.drawn, |left| delays.drawn.min(left.max(15)))
+                seconds.min(until_called).min(left.unwrap_or(u64::MAX)).max(1)
             };
             let (least, most) = match case.spends {
-                Budget::Hold => (half(-self.tolerance()), half(self.tolerance())),
-                _ => delays.range(left, self.tolerance()),
+                Budget::Hold => (held(case.hold.0, -self.tolerance()), held(case.hold.1, self.tolerance())),
+                _ => self.delays(send.n, case.retry(), case.asked).range(left, self.tolerance()),
             };
             let most = self.knobs.policy.stretched(most);
             if !(least..=most).contains(&u64::from(delay)) {
@@ -276,15 +293,10 @@ impl Ledger {
         (in_all >= most_in_all).then(|| refusal(in_all + 1, " in all", &limit))
     }
 
-    /// True if it is held for half of the time left, which differs between copies.
-    pub(super) fn is_short(&self, case: &Case, n: usize) -> bool {
-        let limit = self.age_limit(n, case.before.first_sent(case.sent_at));
-        case.spends == Budget::Hold && limit.is_some()
-    }
-
     /// The first hold of a series writes its time, the following ones keep it, and any other re-send removes it.
     fn held_since(&self, case: &Case, body: &Body, send: Send<'_>) -> Option<DateTime<Utc>> {
-        if case.spends != Budget::Hold {
+        // A target that takes no more calls now is not down.
+        if case.spends != Budget::Hold || case.error_type == "RateLimited" {
             return None;
         }
         // Never later than the sending process's clock. Times are written in microseconds.
@@ -300,7 +312,7 @@ impl Ledger {
             .or(Some(case.failed_at))
     }
 
-    /// At most five, the newest last, which is this one. A held message has not failed.
+    /// At most five, the newest last, which is this one. A message that was held without a call has not failed.
     fn check_history<'a>(&self, case: &'a Case, body: &'a Body, n: usize) -> Result<(), Refusal<'a>> {
         let written = &body.retries.history;
         if written.len() > 5 || written.iter().any(|past| past.details_bytes > 256) {
@@ -310,7 +322,8 @@ impl Ledger {
             return Ok(()); // dropped for lack of room
         }
         let newest = (u64::from(case.before.attempt), case.error_type.as_str());
-        let newest = Some(newest).filter(|_| case.spends != Budget::Hold);
+        let was_called = !NOT_CALLED.contains(&case.error_type.as_str());
+        let newest = Some(newest).filter(|_| case.spends != Budget::Hold || was_called);
         let before = case.before.history.iter().map(|past| (past.attempt, past.error_type.as_str()));
         let too_many = (case.before.history.len() + usize::from(newest.is_some())).saturating_sub(5);
         let expected = before.chain(newest).skip(too_many);
@@ -361,7 +374,7 @@ impl Ledger {
         }
         if case.spends == Budget::Hold {
             // The less time is left, the shorter the delay, down to this.
-            return decided + seconds(15) > limit;
+            return decided + seconds(1) > limit;
         }
         let is_long = self.knobs.policy.long_delays && case.may_be_long();
         let from = if is_long { case.failed_at + self.skew() } else { decided };
@@ -403,6 +416,10 @@ impl Ledger {
     /// The total delay of a retry, if it can be known exactly.
     pub(super) fn waited(&self, case: &Case, body: &Body, send: Send<'_>) -> Option<u64> {
         if self.knobs.policy.paced.is_some() || (self.knobs.policy.long_delays && !case.has_time) {
+            return None;
+        }
+        // Copies are held for different times.
+        if case.spends == Budget::Hold {
             return None;
         }
         if !self.knobs.policy.long_delays || !case.may_be_long() {

@@ -7,9 +7,11 @@ use serde_json::Value;
 
 use super::arrivals::dead_letter;
 use super::body::{Body, Retries};
+use super::breaker::Held;
+use super::calls::Answer;
 use super::copies::{Copy, Failure, bytes_before_folding, unfolded};
 use super::invocations::Reason;
-use super::oracle::{Case, Retry};
+use super::oracle::{Case, NOT_CALLED, Retry};
 use super::{Actor, Ledger, Place, Sender, Violation};
 use crate::messages::Expected;
 
@@ -130,28 +132,48 @@ impl Ledger {
         {
             return Err(format!("attempt {attempt} is not that of the delivery: {failure:?}"));
         }
-        let held_seconds = retries.held_seconds;
         let subject = &self.subjects[send.n];
         let which = (self.turn, retries.generation.unwrap_or(0), attempt);
         let (kind, error_type) = (failure.text("kind"), failure.text("type"));
-        let was_answered = subject.answers.iter().any(|answer| {
-            let said = if answer.is_failed_probe { ("held", None) } else { (answer.kind, answer.after) };
-            (answer.invocation, answer.generation, answer.attempt) == which
-                && answer.error_type == error_type
-                && said == (kind, failure.retry_after())
-        });
-        let is_cut_off_probe = subject.answers.iter().any(|answer| {
-            (answer.invocation, answer.generation, answer.attempt) == which && answer.is_failed_probe
-        });
+        let of_this_call = |answer: &&Answer| (answer.invocation, answer.generation, answer.attempt) == which;
+        let calls = || subject.answers.iter().filter(of_this_call);
+        let mut reason = None;
         if kind == "held" {
-            self.check_held(held_seconds, send.at)?;
+            let held = |call| {
+                let seconds = failure.retry_after();
+                self.check_held(&Held { n: send.n, retries, attempt, error_type, call, seconds }, send.at)
+            };
+            let was_called = !NOT_CALLED.contains(&error_type);
+            let reasons = calls().filter_map(|answer| {
+                let call = answer.outcome.as_ref().filter(|_| was_called)?;
+                let is_cut_off = error_type == "Timeout" && answer.is_cut_off;
+                let reason = match answer.error_type == error_type {
+                    true => Reason::Answered,
+                    false if is_cut_off => Reason::CutOff(delivery.to_owned()),
+                    false => return None,
+                };
+                Some(held(Some(call)).map(|()| reason))
+            });
+            let mut reasons: Vec<_> = reasons.collect();
+            reasons.sort_by_key(Result::is_err);
+            reason = match reasons.into_iter().next() {
+                _ if !was_called => Some(held(None).map(|()| Reason::NotCalled(delivery.to_owned()))?),
+                Some(reason) => Some(reason?),
+                None => None,
+            };
+        } else if calls().any(|answer| {
+            (answer.error_type, answer.kind, answer.after) == (error_type, kind, failure.retry_after())
+        }) {
+            reason = Some(Reason::Answered);
+            self.check_attempt_spent(send.n)?;
         }
-        let work = self.work(send.n).ok_or("outside of an invocation")?;
         let reason = match (kind, error_type) {
-            _ if was_answered => Reason::Answered,
-            ("held", "Timeout") if is_cut_off_probe => Reason::CutOff(delivery.to_owned()),
-            ("transient", "Timeout") => Reason::CutOff(delivery.to_owned()),
-            ("not_started", "NotStarted") | ("held", "CircuitOpen") => Reason::NotCalled(delivery.to_owned()),
+            _ if let Some(reason) = reason => reason,
+            ("transient", "Timeout") => {
+                self.check_attempt_spent(send.n)?;
+                Reason::CutOff(delivery.to_owned())
+            }
+            ("not_started", "NotStarted") => Reason::NotCalled(delivery.to_owned()),
             _ => {
                 let after = failure.retry_after();
                 let said = &self.subjects[send.n].answers;
@@ -160,7 +182,18 @@ impl Ledger {
                 ));
             }
         };
-        work.handed_off(&[reason])
+        self.work(send.n).ok_or("outside of an invocation")?.handed_off(&[reason])
+    }
+
+    /// Checks that the call of this invocation spends an attempt by right, if it is clear which one it is.
+    pub(super) fn check_attempt_spent(&self, n: usize) -> Result<(), Violation> {
+        let is_one =
+            self.turn.and_then(|turn| self.invocations.get(&turn)).is_some_and(|work| work.is_one(n));
+        let mut calls = self.subjects[n].answers.iter().filter(|answer| answer.invocation == self.turn);
+        match (calls.next().and_then(|answer| answer.outcome.as_ref()), calls.next()) {
+            (Some(call), None) if is_one => self.check_spent(call),
+            _ => Ok(()),
+        }
     }
 
     /// The delivery that failed. If its id had no room, one that this invocation received.
@@ -210,7 +243,7 @@ impl Ledger {
             return Err("bytes changed that are the producer's".to_owned());
         }
         self.attributes_are_the_producers(send.n, &send.content.attributes)?;
-        let waited = |case: &Case| self.waited(case, body, send).filter(|_| !self.is_short(case, send.n));
+        let waited = |case: &Case| self.waited(case, body, send);
         let (numbers, mut waits): (Vec<_>, Vec<_>) = cases()
             .enumerate()
             .filter(|(_, case)| case.was_first_sent_as(body) && self.may_resend(case, body, send).is_ok())

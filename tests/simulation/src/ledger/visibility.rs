@@ -5,6 +5,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use redeliver_core::strategy::Strategy;
 
+use super::breaker::Met;
 use super::calls::Answer;
 use super::copies::Failure;
 use super::last_call::Delays;
@@ -12,7 +13,7 @@ use super::oracle::Retry;
 use super::sends::{Send, no_delay};
 use super::{Actor, Ledger, Place, Violation};
 use crate::messages::Expected;
-use crate::policy::{Asked, Class};
+use crate::policy::{Asked, Class, DELAY_SECONDS_MAX};
 
 impl Ledger {
     /// A change of visibility: for a failure in the same invocation, and by the policy.
@@ -58,7 +59,8 @@ impl Ledger {
             after: None,
             unavailable: false,
             environment: None,
-            is_failed_probe: false,
+            is_cut_off: false,
+            outcome: None,
         });
         let candidates = answers.iter().cloned().chain(silent);
         let limit = self.age_limit(n, retries.first_sent(copy.sent_at));
@@ -74,6 +76,8 @@ impl Ledger {
         // One answer, without a delay of the target's own: all copies have the same delay.
         let [answer] = &answers[..] else { return Ok(()) };
         let is_clear = answer.after.is_none() && answer.attempt == attempt && answer.kind == "transient";
+        // Held copies are hidden for different times.
+        let is_clear = is_clear && answer.outcome.as_ref().is_none_or(|outcome| outcome.met == Met::Answer);
         let seconds = u64::from(seconds);
         let key = Retry { generation, attempt: attempt + 1, ..Retry::default() };
         if is_clear && *subject.delays.entry(key).or_insert(seconds) != seconds {
@@ -111,7 +115,14 @@ impl Ledger {
         let retry = Retry { generation: answer.generation, attempt: attempt + 1, ..Retry::default() };
         let end = self.end(sent_at, limit);
         let delays = self.hidden_for(n, retry, Asked::of(kind, after));
-        let (least, most) = delays.range(Some(end - at), self.tolerance());
+        let (least, mut most) = delays.range(Some(end - at), self.tolerance());
+        let may_be_held =
+            not_started || answer.outcome.as_ref().is_some_and(|outcome| outcome.met != Met::Answer);
+        // Hidden until the end of its hold, if that is later than the backoff.
+        if may_be_held && self.knobs.breaker().is_some() {
+            let hold = self.hidden_for(n, retry, Some(Asked::Floor(DELAY_SECONDS_MAX)));
+            most = most.max(hold.range(Some(end - at), self.tolerance()).1);
+        }
         if !(least..=most).contains(&u64::from(seconds)) {
             return Err(format!("the delay must be in {least}..={most}"));
         }

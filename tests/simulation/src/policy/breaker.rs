@@ -19,42 +19,38 @@ pub enum BreakerKnob {
 /// Its settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BreakerModel {
-    /// Share of the last calls.
-    pub failure_rate: f64,
-    /// Calls before it opens.
-    pub minimum_calls: u32,
-    /// Maximum age of a call that counts.
-    pub window_seconds: u64,
-    /// The first interval.
-    pub probe_interval_seconds: u64,
-    /// The longest interval.
-    pub probe_interval_seconds_max: u64,
+    /// The messages that share a circuit.
+    pub per: Per,
     /// Globs.
     pub opens_on: Vec<&'static str>,
     /// In all.
     pub hold_seconds_max: u64,
 }
 
+/// The key of a message's circuit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Per {
+    /// Its message group.
+    Group,
+    /// The text of this attribute.
+    Attribute(&'static str),
+    /// One circuit for all.
+    Target,
+}
+
 impl Default for BreakerModel {
     fn default() -> Self {
-        Self {
-            failure_rate: 0.8,
-            minimum_calls: 10,
-            window_seconds: 30,
-            probe_interval_seconds: 15,
-            probe_interval_seconds_max: 120,
-            opens_on: vec![
-                "Http.*",
-                "HttpStatus.429",
-                "HttpStatus.5*",
-                "Lambda.*",
-                "Sandbox.Timedout",
-                "Timeout",
-            ],
-            hold_seconds_max: 86_400,
-        }
+        Self { per: Per::Group, opens_on: OPENS_ON[0].to_vec(), hold_seconds_max: 86_400 }
     }
 }
+
+/// Lists of error types; the first one is the default.
+const OPENS_ON: [&[&str]; 4] = [
+    &["Http.*", "HttpStatus.429", "HttpStatus.5*", "Lambda.*", "Sandbox.Timedout", "Timeout"],
+    &["*"],
+    &["HttpStatus.*"],
+    &["Timeout", "Db.Bus?"],
+];
 
 impl BreakerKnob {
     /// Any settings; with small numbers, so that much happens.
@@ -78,52 +74,27 @@ impl BreakerKnob {
 
 impl BreakerModel {
     fn random(rng: &mut impl Rng) -> Self {
-        let rates = [0.05, 0.25, 0.5, 0.8, 1.0];
-        let most = [5, 30, 120, 600][rng.random_range(0..4)];
-        let opens_on: &[&[&'static str]] = &[
-            &["Http.*", "HttpStatus.429", "HttpStatus.5*", "Lambda.*", "Sandbox.Timedout", "Timeout"],
-            &["*"],
-            &["HttpStatus.*"],
-            &["Timeout", "Db.Bus?"],
-        ];
+        let pers = [Per::Group, Per::Group, Per::Attribute("tenant"), Per::Target];
         Self {
-            failure_rate: rates[rng.random_range(0..rates.len())],
-            minimum_calls: rng.random_range(1..=12),
-            window_seconds: rng.random_range(1..=120),
-            probe_interval_seconds: rng.random_range(1..=most),
-            probe_interval_seconds_max: most,
-            opens_on: opens_on[rng.random_range(0..opens_on.len())].to_vec(),
+            per: pers[rng.random_range(0..pers.len())],
+            opens_on: OPENS_ON[rng.random_range(0..OPENS_ON.len())].to_vec(),
             hold_seconds_max: rng.random_range(60..=8000),
         }
     }
 
     fn json(&self) -> Value {
-        json!({
-            "failure_rate": self.failure_rate,
-            "minimum_calls": self.minimum_calls,
-            "window_seconds": self.window_seconds,
-            "probe_interval_seconds": self.probe_interval_seconds,
-            "probe_interval_seconds_max": self.probe_interval_seconds_max,
-            "opens_on": self.opens_on,
-            "hold_seconds_max": self.hold_seconds_max,
-        })
+        let per = match self.per {
+            Per::Group => "group".to_owned(),
+            Per::Attribute(name) => format!("attribute:{name}"),
+            Per::Target => "target".to_owned(),
+        };
+        json!({"per": per, "opens_on": self.opens_on, "hold_seconds_max": self.hold_seconds_max})
     }
 
     /// True if an error of this type is an outage.
     #[must_use]
     pub fn opens_on(&self, error_type: &str) -> bool {
         self.opens_on.iter().any(|glob| glob_matches(glob.as_bytes(), error_type.as_bytes()))
-    }
-
-    /// The delay of a held message: a quarter of an hour less half a minute and the longest probe interval. The first
-    /// one is drawn from the range up to it.
-    #[must_use]
-    pub fn hold_delay(&self, key: Key<'_>, held_seconds: u64) -> u64 {
-        let longest = 870 - self.probe_interval_seconds_max;
-        let [spread, _] = key.words();
-        let drawn = if held_seconds == 0 { within(spread, 15, longest) } else { longest };
-        // Never past its hold limit.
-        drawn.min(self.hold_seconds_max.saturating_sub(held_seconds).max(15))
     }
 }
 
