@@ -22,23 +22,20 @@ fn a_delay_of_two_hours_is_seven_hops_and_not_a_second_early() {
 
 #[test]
 fn what_the_circuit_breaker_did_is_in_the_report() {
-    let policy = Scratch::new(
-        "breaker.json",
-        br#"{"backoff":{"kind":"fixed","delay_seconds":0,"jitter":"none"},"circuit_breaker":{"opens_on":["*"]}}"#,
-    );
+    let policy = Scratch::new("breaker.json", br#"{"circuit_breaker":{"opens_on":["*"]}}"#);
     let arguments = ["local", "-", "--fail-first", "1", "--policy", policy.name()];
-    // The first calls of ten messages in a row open it. The target fails them until they have spent an attempt, which
-    // they do when no other message has confirmed the outage for half an hour.
-    let ten: String = (0..10)
-        .map(|n| {
-            format!("{{\"metadata\":{{\"message_id\":\"0191f3a2-7b1c-7d3e-8f00-{n:012}\"}},\"data\":{{}}}}\n")
-        })
-        .collect();
+    let message = |n: usize| {
+        let id = format!("0191f3a2-7b1c-7d3e-8f00-{n:012}");
+        format!(r#"{{"metadata":{{"message_id":"{id}"}},"data":{{}}}}"#) + "\n"
+    };
+    let ten: String = (0..10).map(message).collect();
+    // All of them fail until they spend an attempt, so they are held until nothing has confirmed the outage for half an
+    // hour.
     let with_format = [&arguments[..], &["--format", "json"]].concat();
     let report = report(&with_input(&with_format, ten.as_bytes()));
     assert_eq!(
-        (&report["holds"], &report["probes"], &report["processed"]),
-        (&271.into(), &10.into(), &10.into())
+        [&report["holds"], &report["probes"], &report["retries"], &report["processed"]],
+        [&271.into(), &10.into(), &10.into(), &Value::from(10)]
     );
     let table = String::from_utf8(with_input(&arguments, ten.as_bytes()).stdout).unwrap();
     for row in

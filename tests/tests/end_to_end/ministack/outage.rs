@@ -1,44 +1,54 @@
 //! The target is down: its messages are held, not called, and spend nothing.
 
-use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use redeliver_tests::http_target::{HttpTarget, Reply};
 use redeliver_tests::topology::Setup;
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 use super::{final_records, id, message, topology};
 
-/// What has spent its attempt comes back after 17 s: the calls that failed in a batch before the one that opened it.
-const POLICY: &str = r#"{"max_attempts":1,"backoff":{"kind":"fixed","delay_seconds":17,"jitter":"none"}}"#;
+const POLICY: &str = r#"{"max_attempts":1,"backoff":{"kind":"fixed","delay_seconds":5,"jitter":"none"}}"#;
 
-/// So many calls in a row that fail open it in a new environment.
-const FAILING: RangeInclusive<u32> = 1..=10;
+/// Calls that fail before the circuit opens: ten in a row open it.
+const BEFORE: u32 = 9;
+const OPENING: u32 = 10;
+const HELD: u32 = 11;
 
 #[tokio::test]
 async fn a_message_whose_target_is_down_is_held_and_comes_back_with_all_its_attempts() {
     let (topology, target) = (topology().await, HttpTarget::start().await);
-    for failing in FAILING {
+    for failing in 1..=OPENING {
         target.script(&id(failing), [Reply::Status(503)]);
     }
-    topology.send(FAILING.map(|n| message(n, &json!({ "n": n })))).await;
     let mut setup = Setup { policy: POLICY, ..Setup::http(target.url()) };
     setup.processor_variables.push(("MAX_CONCURRENCY", "1".to_owned()));
     let running = topology.run(&setup);
+    let before: Vec<_> = (1..=BEFORE).map(|n| message(n, &json!({ "n": n }))).collect();
+    topology.send_all(&before).await;
+    while target.request_count() < before.len() {
+        sleep(Duration::from_millis(20)).await;
+    }
+    // One batch: the first one opens the circuit.
+    topology.send([OPENING, HELD].map(|n| message(n, &json!({ "n": n })))).await;
     topology.settle(&running).await;
 
-    let mut held = 0;
-    for failing in FAILING {
-        let calls = target.requests(&id(failing));
-        assert_eq!(calls.len(), 2, "{}", running.log());
-        let body: Value = serde_json::from_str(&calls[1].body).unwrap();
-        let metadata = &body["metadata"];
-        if metadata["held_since"].is_string() {
-            held += 1;
-            assert_eq!(metadata["retry_attempt"], json!(0), "{metadata}");
-            assert_eq!(metadata["retry_history"][0]["attempt"], json!(0), "{metadata}");
-        }
+    let metadata = |n: u32, call: usize| {
+        let body: Value = serde_json::from_str(&target.requests(&id(n))[call].body).unwrap();
+        body["metadata"].clone()
+    };
+    assert_eq!(target.requests(&id(HELD)).len(), 1, "not while the target was down\n{}", running.log());
+    let held = metadata(HELD, 0);
+    assert_eq!((&held["retry_attempt"], &held["retry_history"]), (&json!(0), &Value::Null));
+    assert!(held["held_seconds"].as_u64() >= Some(1), "{held}");
+    for failing in 1..=OPENING {
+        assert_eq!(target.requests(&id(failing)).len(), 2, "{}", running.log());
+        let again = metadata(failing, 1);
+        let attempts = u32::from(failing <= BEFORE);
+        assert_eq!(again["retry_attempt"], attempts, "the call that opens it spends none: {again}");
+        assert_eq!(again["retry_history"][0]["error_type"], "HttpStatus.503");
     }
-    assert!(held > 0, "{}", running.log());
     assert!(final_records(&topology).await.is_empty());
     let log = running.log();
     for (event, times) in [("circuit_opened", 1), ("circuit_closed", 1)] {
