@@ -69,11 +69,15 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
 
     fn caller(&self, accepted: &Accepted) -> Caller {
         let metadata = accepted.metadata();
-        let record = accepted.record();
-        let per = self.policy.circuit_breaker.as_ref().map(|breaker| &breaker.per);
-        let key = per.and_then(|per| per.key_of(record.message_group_id.as_deref(), &record.attributes));
         let failures = metadata.failures().max(self.retries_made(accepted));
-        Caller { message_id: metadata.message_id, key: key.map(Key::of), failures }
+        Caller { message_id: metadata.message_id, key: self.key(accepted), failures }
+    }
+
+    /// The key of the message's circuit.
+    pub(super) fn key(&self, accepted: &Accepted) -> Option<Key> {
+        let record = accepted.record();
+        let per = &self.policy.circuit_breaker.as_ref()?.per;
+        per.key_of(record.message_group_id.as_deref(), &record.attributes).map(Key::of)
     }
 
     /// Asks if this message may be called now.

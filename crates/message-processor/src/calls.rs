@@ -1,6 +1,7 @@
 //! The calls to the target: bounded concurrency, the circuit breaker before each, a guard around each, an immediate
 //! retry after a blip, and an end before the deadline.
 
+use std::collections::{BTreeSet, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
@@ -75,19 +76,26 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
             let outcome = self.call(&accepted[index], permitted, end).await;
             (index, Call { outcome, seconds: until(started, clock.now()).as_secs_f64() })
         };
-        // Started messages are below `waiting.start`: a call that was cut off may have had an effect, so it is told
-        // apart from one that never started.
-        let mut waiting = 0..accepted.len();
+        let keys: Vec<_> = accepted.iter().map(|message| self.key(message)).collect();
+        let mut waiting: VecDeque<_> = (0..accepted.len()).collect();
         let mut running = FuturesUnordered::new();
-        let mut may_be_held = vec![false; accepted.len()];
+        // A call that was cut off may have had an effect, so it is told apart from one that never started.
+        let mut started_may_be_held = vec![None; accepted.len()];
         let started_at = clock.now();
         let time_is_up = clock.sleep(until(started_at, end)).fuse();
         pin_mut!(time_is_up);
         loop {
             // Fills the concurrency limit; each call that ends makes room for the next.
-            let mut checks_again = false;
-            while running.len() < self.max_concurrency.get() && !waiting.is_empty() {
-                let index = waiting.start;
+            let mut waiting_keys = BTreeSet::new();
+            let mut next = 0;
+            while running.len() < self.max_concurrency.get()
+                && let Some(&index) = waiting.get(next)
+            {
+                // The messages behind it may have other keys.
+                if waiting_keys.contains(&keys[index]) {
+                    next += 1;
+                    continue;
+                }
                 let patience = match () {
                     () if !running.is_empty() => Patience::OthersRun,
                     () if until(started_at, clock.now()) < PATIENCE => Patience::Moment,
@@ -95,27 +103,27 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
                 };
                 match self.ask(&accepted[index], patience) {
                     Asked::Call(permitted) => {
-                        may_be_held[index] = permitted.may_be_held();
+                        started_may_be_held[index] = Some(permitted.may_be_held());
                         running.push(start(index, permitted));
                     }
                     Asked::Hold(hold) => {
                         calls[index] = Some(Call::not_made(Outcome::Held { hold, probed: None }));
                     }
                     Asked::Wait => {
-                        checks_again = true;
-                        break;
+                        waiting_keys.insert(keys[index]);
+                        continue;
                     }
                 }
-                waiting.start += 1;
+                waiting.remove(next);
             }
             if running.is_empty() && waiting.is_empty() {
                 break;
             }
             // The call of another batch may decide, and its end wakes nothing here.
-            let checks_again = if checks_again {
-                Either::Left(clock.sleep(CHECK_INTERVAL))
+            let checks_again = if waiting_keys.is_empty() {
+                Either::Left(pending())
             } else {
-                Either::Right(pending())
+                Either::Right(clock.sleep(CHECK_INTERVAL))
             };
             let checks_again = checks_again.fuse();
             pin_mut!(checks_again);
@@ -129,21 +137,21 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         // Stops all handlers: nothing would wait for their outcomes.
         drop(running);
         let seconds = until(started_at, clock.now()).as_secs_f64();
-        let ended = |(index, call): (usize, Option<Call>)| match call {
-            Some(Call { outcome: Outcome::Outage(error), seconds }) => {
+        let ended = |(index, call): (usize, Option<Call>)| match (call, started_may_be_held[index]) {
+            (Some(Call { outcome: Outcome::Outage(error), seconds }), _) => {
                 Call { outcome: self.held_or_failed(&accepted[index], error), seconds }
             }
-            Some(call) => call,
-            None if index < waiting.start => {
+            (Some(call), _) => call,
+            (None, Some(may_be_held)) => {
                 let error = timeout();
-                let is_outage = may_be_held[index] && self.is_outage(&error);
+                let is_outage = may_be_held && self.is_outage(&error);
                 let outcome = match is_outage {
                     true => self.held_or_failed(&accepted[index], error),
                     false => Outcome::Failure(error),
                 };
                 Call { outcome, seconds }
             }
-            None => Call::not_made(match self.ask(&accepted[index], Patience::Over) {
+            (None, None) => Call::not_made(match self.ask(&accepted[index], Patience::Over) {
                 Asked::Hold(hold) => Outcome::Held { hold, probed: None },
                 Asked::Wait => Outcome::NotStarted,
                 Asked::Call(permitted) => {

@@ -73,6 +73,26 @@ fn in_no_order_do_the_outages_of_one_tenant_hold_another() {
     }
 }
 
+/// A tenant whose calls hang would otherwise stop all others of its batch, until the invocation's end.
+#[test]
+fn no_other_tenant_waits_for_the_probe_of_one() {
+    let setup = Setup::new().on(0, Step::Hang);
+    let mut records = vec![in_group(A, held(0, 600, 700)), in_group(A, held(1, 600, 700))];
+    records.extend((100..108).map(|n| of(B, n)));
+    setup.process(records, 30);
+    assert_eq!(called_of_b(&setup), 8);
+    assert_eq!(kinds(&setup), pairs([("held", "Timeout"), NOT_CALLED]));
+}
+
+#[test]
+fn no_other_tenant_waits_for_the_turn_of_one() {
+    let refused = HandlerError::transient(ErrorType::HttpStatus(429), "HTTP 429");
+    let setup = Setup::new().failing(0, refused).on(100, Step::Take(10));
+    setup.process(vec![of(A, 0)], 30);
+    setup.process(vec![of(B, 100), of(A, 1), of(B, 101), of(B, 102)], 30);
+    assert_eq!(setup.handler.called()[1..], [id(100), id(101), id(102), id(1)]);
+}
+
 #[test]
 fn messages_without_a_key_have_a_circuit_of_their_own() {
     let setup = open();
