@@ -2,7 +2,7 @@
 
 mod holds;
 
-use crate::failure::{NOT_STARTED, REDRIVE};
+use crate::failure::{CIRCUIT_OPEN, NOT_STARTED, RATE_LIMITED, REDRIVE};
 use chrono::{DateTime, SecondsFormat, SubsecRound as _, TimeDelta};
 use serde::Serialize;
 use uuid::Uuid;
@@ -112,7 +112,8 @@ impl Metadata {
     /// Calls for it that failed, as far as the message says. A delivery without a call is not a failure.
     #[must_use]
     pub fn failures(&self) -> u32 {
-        let is_call = |past: &&PastFailure| ![REDRIVE, NOT_STARTED].contains(&past.error_type.as_str());
+        let not_called = [REDRIVE, NOT_STARTED, CIRCUIT_OPEN, RATE_LIMITED];
+        let is_call = |past: &&PastFailure| !not_called.contains(&past.error_type.as_str());
         let calls = self.retry_history.iter().filter(is_call).count();
         self.retry_attempt.max(u32::try_from(calls).unwrap_or(u32::MAX))
     }
@@ -394,7 +395,8 @@ mod tests {
             Metadata { retry_attempt, retry_history, ..never_sent_again.clone() }
         };
         assert_eq!(metadata(0, &[]).failures(), 0);
-        assert_eq!(metadata(0, &["Redrive", "NotStarted"]).failures(), 0, "not called, as far as is known");
+        let not_called = ["Redrive", "NotStarted", "CircuitOpen", "RateLimited"];
+        assert_eq!(metadata(0, &not_called).failures(), 0, "as far as is known");
         assert_eq!(metadata(0, &["HttpStatus.503", "Redrive", "HttpStatus.503"]).failures(), 2);
         assert_eq!(metadata(7, &["HttpStatus.503"; 5]).failures(), 7, "the history holds five");
         assert_eq!(metadata(1, &["HttpStatus.503"; 5]).failures(), 5);
