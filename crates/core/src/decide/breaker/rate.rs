@@ -49,7 +49,7 @@ impl RateLimit {
     /// After an outage since this moment.
     pub(super) fn after_outage(since: Moment, now: Moment, change: u32) -> Self {
         let limit = Self::at(RATE_AFTER_OUTAGE, now, change);
-        Self { since, is_doubling: true, tokens: RATE_AFTER_OUTAGE, ..limit }
+        Self { since, is_doubling: true, tokens: 1.0, ..limit }
     }
 
     /// After the first refusal of a target that took this many calls a second.
