@@ -126,6 +126,8 @@ pub struct TargetFaults {
     pub throws: f64,
     /// Messages that always fail transiently.
     pub always_transient: f64,
+    /// All messages without a group always fail transiently.
+    pub ungrouped_fail: bool,
     /// Messages that always fail permanently.
     pub always_permanent: f64,
 }
@@ -317,6 +319,7 @@ impl Knobs {
             slow: chance(rng, 0.2),
             unclear: 0.0,
             throws: 0.0,
+            ungrouped_fail: false,
             always_transient: chance(rng, 0.2),
             always_permanent: chance(rng, 0.2),
         };
@@ -429,6 +432,16 @@ impl Knobs {
                 knobs.target = TargetFaults { always_transient, always_permanent, ..TargetFaults::default() };
                 knobs.outage = None;
             }
+        }
+        // Some messages must be enough to open a circuit that nobody's answer closes, and be left alone with it.
+        let (fails, hold_seconds_max) = (rng.random_bool(0.15), rng.random_range(4000..=8000));
+        let may_be_held = !matches!(knobs.policy.breaker, BreakerKnob::Off);
+        if fails && may_be_held && !asynchronous && knobs.content.plain <= 0.0 {
+            knobs.target.ungrouped_fail = true;
+            knobs.target.always_transient = knobs.target.always_transient.max(0.001);
+            let per_group = BreakerModel { hold_seconds_max, ..BreakerModel::default() };
+            knobs.policy.breaker = BreakerKnob::On(per_group);
+            knobs.messages = knobs.messages.min(300);
         }
         knobs
     }

@@ -33,7 +33,7 @@ use crate::event_source::EventSource;
 use crate::knobs::{DATA_SCHEMA, Knobs};
 use crate::lambda::{EventQueue, FUNCTION_ARN, Lambda, execute};
 use crate::ledger::{Actor, Balance, Ledger, Violation};
-use crate::messages::{ID_ATTRIBUTE, Produced, number, produce};
+use crate::messages::{Destiny, ID_ATTRIBUTE, Produced, number, produce};
 use crate::operator::operate;
 use crate::probe::Probe;
 use crate::target::Target;
@@ -148,8 +148,13 @@ fn run_all(knobs: Knobs, schemas: &Schemas) -> Result<Passed, Box<Failed>> {
         let content = Content { body: message.content.body, ..Content::default() };
         Produced { content, max_attempts: None, expires_after_seconds: None, ..message }
     };
+    let ungrouped_fail = knobs.target.ungrouped_fail;
+    let with_destiny = |message: Produced| match message.content.message_group_id {
+        None if ungrouped_fail => Produced { destiny: Destiny::AlwaysTransient, ..message },
+        _ => message,
+    };
     let messages: Vec<_> =
-        messages.map(|message| if asynchronous { bare(message) } else { message }).collect();
+        messages.map(|message| if asynchronous { bare(message) } else { with_destiny(message) }).collect();
     let clock = VirtualClock::new(start);
     let sqs = EmbeddedSqs::new(clock.clone(), seed);
     let queues = clock.block_on(create(&sqs, &knobs));

@@ -35,6 +35,11 @@ const BELIEVED_MIN: TimeDelta = TimeDelta::seconds(600);
 const PROBED_AGAIN: TimeDelta = TimeDelta::seconds(1800);
 /// So many refused calls of a message spend no attempt.
 const FREE_REFUSALS: u32 = 3;
+/// Calls that begin within this time after a refusal say nothing more about the rate.
+const ONE_REFUSAL: TimeDelta = TimeDelta::milliseconds(1100);
+/// Refusals until the rate is near what the target takes, and the seconds between two refusals at the lowest rate.
+const REFUSALS_FIRST: i64 = 20;
+const SECONDS_PER_REFUSAL: i64 = 7;
 /// The breaker counts time in hundredths of a second.
 const ROUNDING: TimeDelta = TimeDelta::milliseconds(20);
 
@@ -57,6 +62,8 @@ pub(crate) struct Environment {
     was_limited: bool,
     /// The last first-time outage, or a report of one.
     shown_at: Option<DateTime<Utc>>,
+    /// The last beginning or end of a call.
+    called: u64,
     /// The last beginning of a call that was answered.
     answered: u64,
     /// The first outage or report of one.
@@ -78,6 +85,7 @@ pub(super) struct Caller {
     is_overdue: bool,
     /// The environment's tick.
     began: u64,
+    at: DateTime<Utc>,
 }
 
 /// A message's own part in [`Ledger::check_held`].
@@ -113,6 +121,13 @@ pub(crate) struct Outcome {
     at: DateTime<Utc>,
 }
 
+/// A held message's report that the target has been down.
+struct Report {
+    key: Key,
+    since: DateTime<Utc>,
+    sent_at: DateTime<Utc>,
+}
+
 #[derive(Default)]
 struct KeyHistory {
     /// First-time outages since the last answer.
@@ -121,6 +136,14 @@ struct KeyHistory {
     down: Cause,
     /// It was refused, or down: its rate may be limited.
     was_limited: bool,
+    /// Its circuit, or the target's, was closed by a call of this key, by the environment's clock.
+    closed_at: Option<DateTime<Utc>>,
+    /// Answers, since the first refusal.
+    answers: u32,
+    /// Refusals that show that the rate is too high.
+    refusals: u32,
+    /// The first and the last one.
+    refused: Option<(DateTime<Utc>, DateTime<Utc>)>,
 }
 
 /// What may have opened a circuit.
@@ -150,6 +173,27 @@ pub(crate) struct Begun {
     environment: u64,
     at: DateTime<Utc>,
     tick: u64,
+}
+
+impl KeyHistory {
+    /// Calls that began before the last refusal are refused with it.
+    fn refused(&mut self, caller: &Caller, now: DateTime<Utc>) {
+        let (first, last) = self.refused.unwrap_or((now, now - ONE_REFUSAL));
+        if caller.at >= last + ONE_REFUSAL {
+            self.refusals += 1;
+            self.refused = Some((first, now));
+        }
+    }
+
+    /// Checks that refusals have lowered the rate: in the end nearly all calls are answered.
+    fn check_rate(&self) -> Result<(), Violation> {
+        let Self { refusals, answers, refused: Some((first, last)), .. } = *self else { return Ok(()) };
+        let probes = (last - first).num_seconds() / SECONDS_PER_REFUSAL;
+        if i64::from(refusals) <= REFUSALS_FIRST + i64::from(answers) + probes {
+            return Ok(());
+        }
+        Err(format!("{refusals} of its calls were refused since {first}, and {answers} answered"))
+    }
 }
 
 impl Cause {
@@ -184,6 +228,7 @@ impl Environment {
             shown_at: None,
             first_outage: None,
             has_asked: false,
+            called: 0,
             answered: 0,
             last_ended: None,
             open: BTreeMap::new(),
@@ -196,7 +241,12 @@ impl Environment {
     }
 
     /// A message that was held, and never failed, reports an outage.
-    fn hears(&mut self, key: Key, since: DateTime<Utc>, now: DateTime<Utc>) {
+    fn hears(&mut self, Report { key, since, sent_at }: Report, now: DateTime<Utc>) {
+        let closed_at = self.keys.get(&key).and_then(|key| key.closed_at);
+        // The target was found back since.
+        if closed_at.is_some_and(|at| sent_at < at - ROUNDING) {
+            return;
+        }
         self.first_outage = Some(self.first_outage.map_or(since, |first| first.min(since)));
         let tick = self.tick;
         let key = self.keys.entry(key).or_default();
@@ -212,6 +262,7 @@ impl Environment {
 
     fn called(&mut self, call: CallId, mut caller: Caller, now: DateTime<Utc>) -> Result<(), Violation> {
         caller.began = self.next_tick();
+        self.called = self.tick;
         let mut probed = Ok(());
         if let Some(open) = self.open.get_mut(&caller.key).filter(|_| !caller.is_overdue) {
             // Such a call may be made although nothing confirms the outage any longer.
@@ -237,9 +288,12 @@ impl Environment {
     fn ended(&mut self, call: CallId, met: Met, after: Option<u64>, now: DateTime<Utc>) -> Option<Outcome> {
         let caller = self.running.remove(&call)?;
         let ended = self.next_tick();
+        self.called = ended;
         for open in self.open.values_mut().filter(|open| open.probing == Some(call)) {
             open.probing = None;
         }
+        let is_regardless =
+            caller.is_overdue || (caller.failures > 0 && self.is_down(&caller.key, caller.began));
         let key = self.keys.entry(caller.key.clone()).or_default();
         match met {
             Met::Answer => {
@@ -250,12 +304,16 @@ impl Environment {
                     key.run = 0;
                 }
                 key.down.answered(caller.began, ended);
+                key.answers += u32::from(key.refused.is_some());
             }
             Met::Outage | Met::Refusal => {
                 self.first_outage.get_or_insert(now);
                 self.has_asked |= after.is_some();
                 if met == Met::Refusal {
                     key.was_limited = true;
+                    if !is_regardless {
+                        key.refused(&caller, now);
+                    }
                     self.was_limited |= self
                         .refused
                         .as_ref()
@@ -333,13 +391,14 @@ impl Environment {
         Ok(())
     }
 
-    fn closed(&mut self) -> Result<(), Violation> {
+    fn closed(&mut self, now: DateTime<Utc>) -> Result<(), Violation> {
         // Perhaps the target's.
         self.open.clear();
-        match &self.last_ended {
-            Some((_, _, Met::Answer, _)) => Ok(()),
-            _ => Err("its call was not answered".to_owned()),
-        }
+        let Some((_, Caller { key, .. }, Met::Answer, _)) = &self.last_ended else {
+            return Err("its call was not answered".to_owned());
+        };
+        self.keys.entry(key.clone()).or_default().closed_at = Some(now + self.skew);
+        Ok(())
     }
 }
 
@@ -378,14 +437,14 @@ impl Ledger {
         let reports: Vec<_> = reports.collect();
         let known = self.environments.get_mut(&environment)?;
         let tick = known.next_tick();
-        for (key, since) in reports {
-            known.hears(key, since, now);
+        for report in reports {
+            known.hears(report, now);
         }
         Some(Begun { environment, at: now, tick })
     }
 
-    /// The key for which an arriving message reports an outage, and its start.
-    fn held_moments_ago(&self, record: &ReceivedMessage, now: DateTime<Utc>) -> Option<(Key, DateTime<Utc>)> {
+    /// The outage that an arriving message reports.
+    fn held_moments_ago(&self, record: &ReceivedMessage, now: DateTime<Utc>) -> Option<Report> {
         let n = number(&record.body).filter(|n| *n < self.subjects.len())?;
         let origin = self.origins.get(&record.sqs_message_id)?;
         // Only the functions' reports count.
@@ -402,7 +461,8 @@ impl Ledger {
             return None;
         }
         let is_believed = |since: &DateTime<Utc>| retries.held_seconds > 0 && *since <= origin.sent_at;
-        Some((self.key(n), retries.held_since.filter(is_believed)?))
+        let since = retries.held_since.filter(is_believed)?;
+        Some(Report { key: self.key(n), since, sent_at: origin.sent_at })
     }
 
     fn key(&self, n: usize) -> Key {
@@ -434,7 +494,7 @@ impl Ledger {
         // A message at its hold limit is called in any state.
         let is_overdue = retries.held_seconds >= environment.settings.hold_seconds_max;
         let failures = retries.failures().max(attempt);
-        environment.called(call, Caller { key, failures, is_overdue, began: 0 }, now)?;
+        environment.called(call, Caller { key, failures, is_overdue, began: 0, at: now }, now)?;
         Ok(Some(id))
     }
 
@@ -457,8 +517,13 @@ impl Ledger {
             true => Met::Outage,
         };
         let outcome = environment.ended(call, met, after, now);
+        let rate = outcome.as_ref().and_then(|outcome| environment.keys.get(&outcome.caller.key));
+        let rate = rate.map_or(Ok(()), KeyHistory::check_rate);
         let answer = &mut self.subjects[n].answers[index];
         (answer.outcome, answer.is_cut_off) = (outcome, is_cut_off);
+        if let Err(why) = rate {
+            self.report(format!("message {n} is refused: {why}"));
+        }
     }
 
     /// A message is handed off as held.
@@ -552,6 +617,17 @@ impl Ledger {
         }
     }
 
+    /// Checks that a message was not started for lack of time: calls took it, since a circuit never makes a message wait
+    /// for anything else.
+    pub(super) fn check_not_started(&self) -> Result<(), Violation> {
+        let begun = self.turn.and_then(|turn| self.invocations.get(&turn)?.begun());
+        let Some(begun) = begun else { return Ok(()) };
+        let environment = self.environments.get(&begun.environment);
+        let has_called = environment
+            .is_none_or(|environment| !environment.running.is_empty() || environment.called > begun.tick);
+        if has_called { Ok(()) } else { Err("it was not started, and no call was under way".to_owned()) }
+    }
+
     /// Checks a function's event about its breaker.
     pub(super) fn check_circuit(&mut self, event: &Event, now: DateTime<Utc>) -> Result<(), Violation> {
         let turn = self.turn;
@@ -559,7 +635,7 @@ impl Ledger {
         let Some(environment) = id.and_then(|id| self.environments.get_mut(&id)) else { return Ok(()) };
         match event {
             Event::CircuitOpened { .. } | Event::ProbeFailed { .. } => environment.is_open(event, turn, now),
-            Event::CircuitClosed { .. } => environment.closed(),
+            Event::CircuitClosed { .. } => environment.closed(now),
             _ => Ok(()),
         }
     }

@@ -78,7 +78,7 @@ impl Ledger {
                     let held = Held { n: send.n, retries, attempt, error_type, call, seconds: None };
                     self.check_held(&held, send.at)
                 }
-                Reason::NotCalled(_) => Ok(()),
+                Reason::NotCalled(_) => self.check_not_started(),
                 Reason::Answered | Reason::CutOff(_) => self.check_attempt_spent(send.n),
             };
             match is_right {

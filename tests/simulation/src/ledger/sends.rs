@@ -173,7 +173,10 @@ impl Ledger {
                 self.check_attempt_spent(send.n)?;
                 Reason::CutOff(delivery.to_owned())
             }
-            ("not_started", "NotStarted") => Reason::NotCalled(delivery.to_owned()),
+            ("not_started", "NotStarted") => {
+                self.check_not_started()?;
+                Reason::NotCalled(delivery.to_owned())
+            }
             _ => {
                 let after = failure.retry_after();
                 let said = &self.subjects[send.n].answers;

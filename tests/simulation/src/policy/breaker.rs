@@ -75,10 +75,11 @@ impl BreakerKnob {
 impl BreakerModel {
     fn random(rng: &mut impl Rng) -> Self {
         let pers = [Per::Group, Per::Group, Per::Attribute("tenant"), Per::Target];
+        let longest = [300, 8000][rng.random_range(0..2)];
         Self {
             per: pers[rng.random_range(0..pers.len())],
             opens_on: OPENS_ON[rng.random_range(0..OPENS_ON.len())].to_vec(),
-            hold_seconds_max: rng.random_range(60..=8000),
+            hold_seconds_max: rng.random_range(60..=longest),
         }
     }
 
