@@ -18,7 +18,7 @@ const DECREASE_INTERVAL_SECONDS: f32 = 1.0;
 const RATE_MIN: f32 = 0.05;
 /// Calls that may be made at once, in seconds of the rate.
 const BURST_SECONDS: f32 = 0.3;
-/// No limit is needed above this.
+/// A slow start ends here.
 const RATE_MAX: f32 = 64.0;
 /// After an outage: a few calls, and twice as many each second.
 const RATE_AFTER_OUTAGE: f32 = 2.0;
@@ -60,7 +60,7 @@ impl RateLimit {
     fn at(per_second: f32, now: Moment, change: u32) -> Self {
         Self {
             since: now,
-            per_second: per_second.clamp(RATE_MIN, RATE_MAX),
+            per_second: per_second.max(RATE_MIN),
             tokens: 0.0,
             filled_at: now,
             next_slot: now,
@@ -117,7 +117,7 @@ impl RateLimit {
             self.per_second += GROWTH * self.per_second.sqrt();
         }
         let quiet = self.held_at.max(self.refused_at).seconds_until(now);
-        self.per_second >= RATE_MAX || quiet >= NOT_NEEDED_SECONDS
+        (self.is_doubling && self.per_second >= RATE_MAX) || quiet >= NOT_NEEDED_SECONDS
     }
 
     /// A call that began after change number `began` was refused. Returns true if it lowers the rate: a call that began
