@@ -73,7 +73,7 @@ impl Caller {
     }
 }
 
-/// How long a message may wait for its turn within the invocation.
+/// The time for which a message may wait for its turn within the invocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
     /// Other calls of its batch are running, so the invocation goes on anyway.
@@ -202,7 +202,7 @@ pub enum Change {
 /// up to 900 s.
 pub const HOLD_SECONDS_MAX: u64 = 750;
 
-/// So many refused calls of a message spend no attempt. In balance a few of a hundred calls are refused, so hardly any
+/// The number of refused calls of a message that spend no attempt. In balance a few of a hundred calls are refused, so hardly any
 /// message needs more, unless it is to blame itself.
 const FREE_REFUSALS: u32 = 3;
 

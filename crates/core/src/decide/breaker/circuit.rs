@@ -307,7 +307,7 @@ impl Circuit {
         }
     }
 
-    /// The target asks for no call for so many seconds.
+    /// The target asks for no call for this many seconds.
     pub(super) fn retry_after(&mut self, seconds: f32, changes: &mut u32, now: Moment) {
         *changes += 1;
         self.asked = *changes;

@@ -26,7 +26,7 @@ pub(super) struct Evidence {
 }
 
 impl Evidence {
-    /// An answer after a run of so many outages: they were chance.
+    /// An answer after a run of `run` outages: they were chance.
     pub(super) fn answer(&mut self, run: u16) {
         self.calls = self.calls.saturating_add(run).saturating_add(1);
         self.outages = self.outages.saturating_add(run);

@@ -11,7 +11,7 @@ fn hold(reason: HoldReason, seconds: f64) -> Hold {
     Hold { reason, since: at(-600), delay: Duration::from_secs_f64(seconds) }
 }
 
-/// A message that was not called, and is held for so many seconds.
+/// A message that was not called, and is held for this many seconds.
 pub(super) fn held_for(seconds: f64) -> HandOff {
     HandOff::held(hold(HoldReason::Down, seconds), delivery())
 }
@@ -87,7 +87,7 @@ fn a_held_messages_own_call_is_in_its_history_and_spends_nothing() {
     assert_eq!(second.retry_history, [past.clone(), past]);
 }
 
-/// It is no outage, so no other environment may take it for one.
+/// It is not an outage, so no other environment may take it for one.
 #[test]
 fn a_message_held_by_the_rate_says_no_outage_and_its_time_counts() {
     let limited = || HandOff::held(hold(HoldReason::RateLimited, 7.0), delivery());
