@@ -125,6 +125,15 @@ pub enum Event {
         #[serde(serialize_with = "milliseconds")]
         open_seconds: f64,
     },
+    /// Messages were held since the target takes no more calls now. They spend no attempt, and have no events of their
+    /// own.
+    RateLimited {
+        /// Number in the batch.
+        messages: u32,
+        /// Duration of the rate limit so far, as far as this environment knows.
+        #[serde(serialize_with = "milliseconds")]
+        limited_seconds: f64,
+    },
     /// The retry loop gave the message up; a verdict is on its way to the annotator.
     GivenUp {
         /// `metadata.message_id`, if the message has one, or the request id of an asynchronous invocation.

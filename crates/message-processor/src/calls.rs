@@ -9,7 +9,7 @@ use futures_util::future::{Either, pending};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use futures_util::{FutureExt, pin_mut, select_biased};
 use redeliver_core::accepted::{Accepted, FailedMessage};
-use redeliver_core::decide::breaker::{Hold, PATIENCE, Patience};
+use redeliver_core::decide::breaker::{Hold, HoldReason, PATIENCE, Patience};
 use redeliver_core::decide::immediate_retries;
 use redeliver_core::deliver::until;
 use redeliver_core::events::Event;
@@ -171,17 +171,23 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         }
     }
 
-    /// The event for messages that are held because the target is down.
-    pub(super) fn held(&self, calls: &[Call]) -> Option<Event> {
-        let since = |call: &Call| {
-            if let Outcome::Held { hold, .. } = &call.outcome { Some(hold.since) } else { None }
+    /// The events for messages that are held: because the target is down, and because it takes no more calls now.
+    pub(super) fn held(&self, calls: &[Call]) -> impl Iterator<Item = Event> {
+        let event = |reason, of: fn(u32, f64) -> Event| {
+            let since = calls.iter().filter_map(|call| match &call.outcome {
+                Outcome::Held { hold, .. } if hold.reason == reason => Some(hold.since),
+                _ => None,
+            });
+            let earliest = since.clone().min()?;
+            let messages = u32::try_from(since.count()).unwrap_or(u32::MAX);
+            Some(of(messages, until(earliest, self.clock.now()).as_secs_f64()))
         };
-        let down_since = calls.iter().filter_map(since).min()?;
-        let messages = calls.iter().filter_map(since).count();
-        Some(Event::Held {
-            messages: u32::try_from(messages).unwrap_or(u32::MAX),
-            open_seconds: until(down_since, self.clock.now()).as_secs_f64(),
-        })
+        let down = event(HoldReason::Down, |messages, open_seconds| Event::Held { messages, open_seconds });
+        let limited = event(HoldReason::RateLimited, |messages, limited_seconds| Event::RateLimited {
+            messages,
+            limited_seconds,
+        });
+        down.into_iter().chain(limited)
     }
 
     /// The consequence of a call: the record is done, or its message has failed.

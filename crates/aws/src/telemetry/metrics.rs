@@ -199,6 +199,7 @@ impl Observed {
             Event::Held { messages, .. } => {
                 info("held", None, &[whole(M::Held, messages), once(M::CircuitOpen)])
             }
+            Event::RateLimited { messages, .. } => info("rate_limited", None, &[whole(M::Held, messages)]),
             Event::GivenUp { .. } => warn("given_up", None, &[once(M::GivenUp)]),
             Event::DeadLettered { error_type, age_seconds, .. } => {
                 let age = seconds(M::MessageAgeSeconds, age_seconds);

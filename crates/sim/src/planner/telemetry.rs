@@ -72,7 +72,7 @@ impl Observer for EnvironmentObserver<'_> {
     fn observe(&self, event: &Event) {
         self.events.observe(event);
         self.lines.observe(event);
-        if let Event::Held { messages, .. } = event {
+        if let Event::Held { messages, .. } | Event::RateLimited { messages, .. } = event {
             let second = until(self.start, self.clock.now()).as_secs();
             lock(self.load).record_holds(second, u64::from(*messages));
         }

@@ -10,7 +10,7 @@ use super::rate::RateLimit;
 const BELIEVED_SHARE: f32 = 3.0;
 const BELIEVED_SECONDS_MIN: f32 = 300.0;
 const BELIEVED_SECONDS_MAX: f32 = 1800.0;
-/// A hold is a third as long as the trouble is old, a probe interval half as long.
+/// A hold is a third as long as the outage is old, a probe interval three quarters, a hold by a rate limit one in 25.
 const HOLD_SHARE: f32 = 1.0 / 3.0;
 const PROBE_SHARE: f32 = 0.75;
 const LIMITED_HOLD_SHARE: f32 = 0.04;

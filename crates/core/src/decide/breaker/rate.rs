@@ -6,15 +6,15 @@
 
 use super::moment::Moment;
 
-/// Calls a second and per answer, times the root of the rate. In balance a share of `GROWTH / (0.3·√rate)` of the calls
-/// is refused: 1.3 % at 2.5 a second, 4 % at 0.25.
+/// Calls a second and per answer, times the root of the rate. In balance a share of `GROWTH / (0.22·√rate)` of the
+/// calls is refused: 1.4 % at 2.5 a second, 4.5 % at 0.25.
 const GROWTH: f32 = 0.005;
-/// A refusal leaves this much of the rate; if nothing was answered since the last one, half of it.
+/// A refusal leaves this much of the rate; if nothing was answered since the last one, this much:
 const DECREASE: f32 = 0.78;
 const DECREASE_AGAIN: f32 = 0.6;
 /// The rate is in calls a second, so it takes a second to see the effect of a decrease.
 const DECREASE_INTERVAL_SECONDS: f32 = 1.0;
-/// One call in 100 seconds. A target that takes less is down.
+/// One call in 20 seconds. A target that takes less is as good as down.
 const RATE_MIN: f32 = 0.05;
 /// Calls that may be made at once, in seconds of the rate.
 const BURST_SECONDS: f32 = 0.3;

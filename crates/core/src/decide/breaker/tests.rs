@@ -422,8 +422,8 @@ proptest! {
 mod outcomes {
     use super::*;
 
-    fn met(policy: &str, error: HandlerError) -> CallOutcome {
-        call_outcome(&Policy::from_json(policy).unwrap(), &error)
+    fn met(policy: &str, error: impl std::borrow::Borrow<HandlerError>) -> CallOutcome {
+        call_outcome(&Policy::from_json(policy).unwrap(), error.borrow())
     }
 
     fn status(status: u16) -> HandlerError {
