@@ -468,7 +468,9 @@ impl Breaker {
         let outages = self.run.drain(..).map(|(_, outages)| u32::from(outages)).sum();
         let probe_in = self.target.open(&mut self.changes, jitter(message_id, 0), now);
         // One probe of the target stands for all keys.
-        self.keys.close_all(self.changes);
+        if let Some(asked) = self.keys.close_all(self.changes) {
+            self.target.probe_not_before(asked);
+        }
         Some(Change::Opened { outages, probe_in: duration(probe_in) })
     }
 }

@@ -98,6 +98,10 @@ impl Circuit {
                 }
             }
             State::Open(open) => {
+                // A clock that was set back must not delay probes.
+                let latest = now.after(RETRY_AFTER_SECONDS_MAX);
+                open.probe_at = open.probe_at.min(latest);
+                self.retry_after = self.retry_after.map(|at| at.min(latest));
                 let is_believed = open.shown_at.seconds_until(now) < open.believed_seconds();
                 if !is_first_call && !is_believed {
                     return Verdict::Unconfirmed;
@@ -307,6 +311,11 @@ impl Circuit {
         }
     }
 
+    /// No probe before this: a key's target asked for it.
+    pub(super) fn probe_not_before(&mut self, moment: Moment) {
+        self.retry_after = self.retry_after.max(Some(moment));
+    }
+
     /// The target asks for no call for this many seconds.
     pub(super) fn retry_after(&mut self, seconds: f32, changes: &mut u32, now: Moment) {
         *changes += 1;
@@ -315,11 +324,12 @@ impl Circuit {
         self.retry_after = Some(self.retry_after.map_or(until, |earlier| earlier.max(until)));
     }
 
-    /// Closes the circuit of a key, since the target as a whole is down.
-    pub(super) fn close(&mut self, change: u32) {
+    /// Closes the circuit of a key, since the target as a whole is down. Returns the time that the target asked for.
+    pub(super) fn close(&mut self, change: u32) -> Option<Moment> {
         self.state = State::Closed;
         self.run = 0;
         self.changed = change;
+        self.retry_after
     }
 }
 

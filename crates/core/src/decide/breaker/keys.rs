@@ -1,63 +1,79 @@
 //! The circuits of keys that met trouble. Bounded: a producer chooses the keys.
 
-use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::num::NonZeroU64;
 
 use super::circuit::Circuit;
 use super::moment::Moment;
 
-/// At most this many circuits, of a hundred bytes each; the least recently seen ones go.
+/// At most this many circuits, which take less than 1 MiB; the least recently seen ones go.
 const KEYS_MAX: usize = 10_000;
-/// Circuits dropped at once, so that each message need not look for the oldest.
+/// Circuits dropped at once, so that each message need not look for the oldest; and room for more, at once.
 const KEYS_DROPPED: usize = KEYS_MAX / 10;
 
 /// The key of a message's circuit: by default its `MessageGroupId`, the tenant of a standard queue ("Amazon SQS fair
 /// queues").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Key(u64);
+pub struct Key(NonZeroU64);
 
 impl Key {
     #[must_use]
     pub fn of(text: &str) -> Self {
         let mut hasher = DefaultHasher::new();
         text.hash(&mut hasher);
-        Self(hasher.finish())
+        Self(NonZeroU64::new(hasher.finish()).unwrap_or(NonZeroU64::MIN))
     }
 }
 
+/// Sorted by key: a map would take twice the memory.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Keys(BTreeMap<Option<Key>, Entry>);
+pub(super) struct Keys(Vec<Entry>);
 
 #[derive(Clone, Debug)]
 struct Entry {
+    key: Option<Key>,
     seen_at: Moment,
     circuit: Circuit,
 }
 
 impl Keys {
     pub(super) fn get(&self, key: Option<Key>) -> Option<&Circuit> {
-        self.0.get(&key).map(|entry| &entry.circuit)
+        self.place(key).ok().map(|index| &self.0[index].circuit)
     }
 
     pub(super) fn get_mut(&mut self, key: Option<Key>, now: Moment) -> Option<&mut Circuit> {
-        self.0.get_mut(&key).map(|entry| {
-            entry.seen_at = now;
-            &mut entry.circuit
-        })
+        self.place(key).ok().map(|index| self.see(index, now))
     }
 
     /// The key's circuit, closed at first.
     pub(super) fn entry(&mut self, key: Option<Key>, now: Moment) -> &mut Circuit {
-        if self.0.len() >= KEYS_MAX && !self.0.contains_key(&key) {
+        if self.0.len() >= KEYS_MAX && self.place(key).is_err() {
             self.drop_oldest();
         }
-        let entry = self.0.entry(key).or_insert(Entry { seen_at: now, circuit: Circuit::default() });
-        entry.seen_at = now;
-        &mut entry.circuit
+        let index = self.place(key).unwrap_or_else(|index| {
+            if self.0.len() == self.0.capacity() && self.0.len() >= KEYS_DROPPED {
+                self.0.reserve_exact(KEYS_DROPPED);
+            }
+            self.0.insert(index, Entry { key, seen_at: now, circuit: Circuit::default() });
+            index
+        });
+        self.see(index, now)
     }
 
-    pub(super) fn close_all(&mut self, change: u32) {
-        self.0.values_mut().for_each(|entry| entry.circuit.close(change));
+    /// Closes all circuits. Returns the latest time that a target asked for.
+    pub(super) fn close_all(&mut self, change: u32) -> Option<Moment> {
+        self.0.iter_mut().filter_map(|entry| entry.circuit.close(change)).max()
+    }
+
+    /// The index of the key, or where it belongs.
+    fn place(&self, key: Option<Key>) -> Result<usize, usize> {
+        self.0.binary_search_by_key(&key, |entry| entry.key)
+    }
+
+    fn see(&mut self, index: usize, now: Moment) -> &mut Circuit {
+        let entry = &mut self.0[index];
+        entry.seen_at = now;
+        &mut entry.circuit
     }
 
     #[cfg(test)]
@@ -65,14 +81,17 @@ impl Keys {
         self.0.len()
     }
 
+    #[cfg(test)]
+    pub(super) fn bytes(&self) -> usize {
+        self.0.capacity() * size_of::<Entry>()
+    }
+
     fn drop_oldest(&mut self) {
-        let mut seen: Vec<_> = self.0.values().map(|entry| entry.seen_at).collect();
+        let mut seen: Vec<_> = self.0.iter().map(|entry| entry.seen_at).collect();
         let (_, limit, _) = seen.select_nth_unstable(KEYS_DROPPED);
         let limit = *limit;
-        self.0.retain(|_, entry| entry.seen_at >= limit);
+        self.0.retain(|entry| entry.seen_at >= limit);
         // All were seen at the same moment.
-        while self.0.len() >= KEYS_MAX {
-            self.0.pop_first();
-        }
+        self.0.truncate(KEYS_MAX - 1);
     }
 }

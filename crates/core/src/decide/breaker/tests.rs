@@ -12,7 +12,7 @@ use crate::testing::at;
 use CallOutcome::{Answer, Outage, Refusal};
 
 fn after(seconds: f64) -> Timestamp {
-    at(0) + Duration::from_secs_f64(seconds)
+    at(0) + chrono::TimeDelta::milliseconds((seconds * 1000.0).round() as i64)
 }
 
 /// Message number `number` of a key, at its first call.
@@ -251,6 +251,7 @@ mod keys {
             "{}",
             environment.breaker.keys.len()
         );
+        assert!(environment.breaker.keys.bytes() <= 1 << 20, "{}", environment.breaker.keys.bytes());
         assert!(environment.breaker.keys.get(Some(Key::of("29999"))).is_some());
         assert!(environment.breaker.keys.get(Some(Key::of("0"))).is_none());
     }
@@ -318,6 +319,33 @@ mod open {
             assert!(hold.delay.as_secs_f64() >= left - 0.02, "{second}: {hold:?}");
         }
         assert!(matches!(environment.call("a", Answer, opened + 800.1), Ok(Some(Change::Closed { .. }))));
+    }
+
+    #[test]
+    fn what_each_key_is_asked_for_counts_for_the_targets_probe() {
+        let mut environment = Environment::default();
+        let asked = Refusal(Some(Duration::from_secs(600)));
+        let mut seconds = 0.0;
+        while environment.breaker.target.open_since().is_none() {
+            seconds += 2.0;
+            for key in ["a", "b"] {
+                let _ = environment.call(key, asked, seconds);
+            }
+            assert!(seconds < 2000.0, "it opens");
+        }
+        assert!(environment.is_held("c", seconds + 590.0));
+        assert!(matches!(environment.call("c", Answer, seconds + 601.0), Ok(Some(Change::Closed { .. }))));
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_delays_no_probe_for_long() {
+        let mut environment = Environment::open("a");
+        for second in 1..3000 {
+            let _ = environment.call("a", Outage, f64::from(second));
+        }
+        // Two hours back; the probe was due at 3000 s at the earliest.
+        assert!(environment.is_held("a", -7200.0 + 3000.0));
+        assert!(matches!(environment.call("a", Answer, -7200.0 + 3901.0), Ok(Some(Change::Closed { .. }))));
     }
 
     #[test]
