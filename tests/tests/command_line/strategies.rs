@@ -39,7 +39,7 @@ fn what_the_circuit_breaker_did_is_in_the_report() {
     );
     let table = String::from_utf8(with_input(&arguments, ten.as_bytes()).stdout).unwrap();
     for row in
-        [" holds by the circuit breaker           200\n", "   probes: calls while it was open        4\n"]
+        [" holds by the circuit breaker          200\n", "   probes: calls while it was open       4\n"]
     {
         assert!(table.contains(row), "{row} in {table}");
     }
