@@ -202,9 +202,12 @@ pub enum Change {
 /// up to 900 s.
 pub const HOLD_SECONDS_MAX: u64 = 750;
 
-/// The number of refused calls of a message that spend no attempt. In balance a few of a hundred calls are refused, so hardly any
+/// The number of refused calls of a message that spend no attempt, if other messages are refused, too. In balance a few of a hundred calls are refused, so hardly any
 /// message needs more, unless it is to blame itself.
 const FREE_REFUSALS: u32 = 3;
+
+/// Two messages refused within this time: the target is busy.
+const BUSY_SECONDS: f32 = 60.0;
 
 /// Two keys refused within this time, or with fewer answers in between: the target as a whole takes no more, and not one
 /// key.
@@ -214,7 +217,10 @@ const REFUSED_TOGETHER_ANSWERS: u32 = 20;
 /// A refused call.
 #[derive(Clone, Copy, Debug)]
 struct Refused {
+    message_id: Uuid,
     key: Option<Key>,
+    /// Another message was refused a short time before: the target is busy, and no message is to blame.
+    is_busy: bool,
     at: Moment,
     after_answers: u32,
 }
@@ -342,7 +348,9 @@ impl Breaker {
     pub fn hold(&mut self, caller: Caller, met: CallOutcome, now: Timestamp) -> Option<Hold> {
         let moment = self.clock.moment(now);
         let is_open = self.open_since(caller.key).is_some();
-        let is_refused = matches!(met, CallOutcome::Refusal(_)) && caller.failures < FREE_REFUSALS;
+        let is_busy =
+            self.refused.is_some_and(|last| last.is_busy && last.at.seconds_until(moment) < BUSY_SECONDS);
+        let is_refused = matches!(met, CallOutcome::Refusal(_)) && is_busy && caller.failures < FREE_REFUSALS;
         if !is_open && !is_refused {
             return None;
         }
@@ -408,13 +416,18 @@ impl Breaker {
     /// Lowers the rate: of the key, or of the target if several keys are refused at the same time. `None` if it was
     /// lowered already: calls that were under way at a refusal are refused with it, and show no more than it does.
     fn refused(&mut self, permit: &Permit, now: Moment) -> Option<Scope> {
-        let key = permit.caller.key;
+        let Caller { key, message_id, .. } = permit.caller;
+        let is_busy = self.refused.is_some_and(|last| {
+            let is_close = last.at.seconds_until(now) < BUSY_SECONDS;
+            is_close && (last.is_busy || last.message_id != message_id)
+        });
         let is_shared = self.refused.is_some_and(|last| {
             let is_close = self.answers.in_all.wrapping_sub(last.after_answers) < REFUSED_TOGETHER_ANSWERS
                 || last.at.seconds_until(now) < REFUSED_TOGETHER_SECONDS;
             last.key != key && is_close
         });
-        self.refused = Some(Refused { key, at: now, after_answers: self.answers.in_all });
+        self.refused =
+            Some(Refused { message_id, key, is_busy, at: now, after_answers: self.answers.in_all });
         let rate = self.answers.per_second(now);
         let scope = if is_shared { Scope::Target } else { Scope::Key };
         let (circuit, changes) = self.circuit(scope, key, now);

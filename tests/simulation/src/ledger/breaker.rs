@@ -603,10 +603,6 @@ impl Ledger {
         if *met == Met::Answer || *is_overdue {
             return Ok(());
         }
-        let is_down = environment.is_down(key, begun.tick);
-        if *met == Met::Refusal && *failures < FREE_REFUSALS && (*failures == 0 || !is_down) {
-            return Err("its call was only refused, and spends an attempt".to_owned());
-        }
         let is_open = |open: &Open| {
             (open.by == self.turn || open.since_tick < begun.tick)
                 && (*failures == 0 || begun.at < open.believed_until)

@@ -210,9 +210,12 @@ fn messages_wait_for_their_turn_while_others_run_or_for_a_moment() {
 }
 
 #[test]
-fn a_refused_call_spends_no_attempt_three_times() {
+fn a_refused_call_of_a_busy_target_spends_no_attempt_three_times() {
     let mut environment = Environment::default();
     let _ = environment.call("a", Refusal(Some(Duration::from_secs(40))), 0.0);
+    // It may be the message's fault.
+    assert_eq!(environment.breaker.hold(caller("a", 1), Refusal(None), after(0.0)), None);
+    let _ = environment.call("b", Refusal(None), 0.0);
     for failures in 0..3 {
         let refused = Caller { failures, ..caller("a", 1) };
         let hold = environment.breaker.hold(refused, Refusal(None), after(0.0)).unwrap();
