@@ -207,7 +207,7 @@ pub const HOLD_SECONDS_MAX: u64 = 750;
 const FREE_REFUSALS: u32 = 3;
 
 /// Two messages refused within this time: the target is busy.
-const BUSY_SECONDS: f32 = 60.0;
+const BUSY_SECONDS: f32 = 600.0;
 
 /// Two keys refused within this time, or with fewer answers in between: the target as a whole takes no more, and not one
 /// key.
