@@ -25,12 +25,10 @@ type Key = Option<String>;
 const OUTAGES_MIN: u32 = 3;
 /// Several keys show an outage of the target with so many outages in all.
 const OUTAGES_OF_KEYS_MIN: u32 = 3;
-/// Refusals of two keys that are further apart show nothing about the target.
-const REFUSED_TOGETHER: TimeDelta = TimeDelta::seconds(60);
 /// A message that failed before is no longer held when the last outage of a message that did not is older than this.
 const BELIEVED: TimeDelta = TimeDelta::seconds(2000);
 /// It is held for at least this long after such an outage.
-const BELIEVED_MIN: TimeDelta = TimeDelta::seconds(600);
+const BELIEVED_MIN: TimeDelta = TimeDelta::seconds(299);
 /// The longest time until an environment asks a key's target once more, with its first message.
 const PROBED_AGAIN: TimeDelta = TimeDelta::seconds(1800);
 /// So many refused calls of a message spend no attempt.
@@ -57,8 +55,8 @@ pub(crate) struct Environment {
     /// All keys may be held.
     down: Cause,
     /// The key that was last refused, and when.
-    refused: Option<(Key, DateTime<Utc>)>,
-    /// Several keys were refused at about the same time, or the target was down: any key's rate may be limited.
+    refused: Option<Key>,
+    /// Several keys were refused one after the other, or the target was down: any key's rate may be limited.
     was_limited: bool,
     /// The last first-time outage, or a report of one.
     shown_at: Option<DateTime<Utc>>,
@@ -314,11 +312,8 @@ impl Environment {
                     if !is_regardless {
                         key.refused(&caller, now);
                     }
-                    self.was_limited |= self
-                        .refused
-                        .as_ref()
-                        .is_some_and(|(other, at)| *other != caller.key && now - *at < REFUSED_TOGETHER);
-                    self.refused = Some((caller.key.clone(), now));
+                    self.was_limited |= self.refused.as_ref().is_some_and(|other| *other != caller.key);
+                    self.refused = Some(caller.key.clone());
                 }
                 if caller.failures == 0 {
                     self.shown_at = Some(now);
