@@ -137,7 +137,7 @@ pub struct TargetFaults {
 pub struct Capacity {
     /// Calls …
     pub calls: u32,
-    /// … in so many seconds.
+    /// … in this many seconds.
     pub seconds: u32,
     /// The `Retry-After` of a refusal.
     pub asks: Asks,

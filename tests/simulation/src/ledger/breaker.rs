@@ -23,7 +23,7 @@ type Key = Option<String>;
 
 /// No key is held after fewer outages of its own in a row.
 const OUTAGES_MIN: u32 = 3;
-/// Several keys show an outage of the target with so many outages in all.
+/// The number of outages, in all, with which several keys show an outage of the target.
 const OUTAGES_OF_KEYS_MIN: u32 = 3;
 /// A message that failed before is no longer held when the last outage of a message that did not is older than this.
 const BELIEVED: TimeDelta = TimeDelta::seconds(2000);
@@ -81,6 +81,8 @@ pub(super) struct Caller {
     failures: u32,
     /// It has reached its hold limit, and is called in any state.
     is_overdue: bool,
+    /// It failed before, and perhaps nothing confirmed the outage any longer when it was called.
+    is_unconfirmed: bool,
     /// The environment's tick.
     began: u64,
     at: DateTime<Utc>,
@@ -89,7 +91,7 @@ pub(super) struct Caller {
 /// A message's own part in [`Ledger::check_held`].
 pub(super) struct Held<'a> {
     pub(super) n: usize,
-    /// Of the delivery, in its generation.
+    /// The retries of the delivery, in its generation.
     pub(super) retries: &'a Retries,
     /// `retry_attempt`, or what the queue has counted.
     pub(super) attempt: u32,
@@ -144,7 +146,7 @@ struct KeyHistory {
     refused: Option<(DateTime<Utc>, DateTime<Utc>)>,
 }
 
-/// What may have opened a circuit.
+/// The reason for which a circuit may have opened.
 #[derive(Clone, Copy, Default)]
 struct Cause {
     shown: Option<u64>,
@@ -263,9 +265,8 @@ impl Environment {
         self.called = self.tick;
         let mut probed = Ok(());
         if let Some(open) = self.open.get_mut(&caller.key).filter(|_| !caller.is_overdue) {
-            // Such a call may be made although nothing confirms the outage any longer.
-            let may_be_regardless = caller.failures > 0 && now >= open.believed_until;
-            if !may_be_regardless {
+            caller.is_unconfirmed = caller.failures > 0 && now >= open.believed_until;
+            if !caller.is_unconfirmed {
                 probed = match open.probing {
                     Some(_) => Err("a probe of its circuit is under way".to_owned()),
                     None if now < open.next_probe => {
@@ -489,7 +490,8 @@ impl Ledger {
         // A message at its hold limit is called in any state.
         let is_overdue = retries.held_seconds >= environment.settings.hold_seconds_max;
         let failures = retries.failures().max(attempt);
-        environment.called(call, Caller { key, failures, is_overdue, began: 0, at: now }, now)?;
+        let caller = Caller { key, failures, is_overdue, is_unconfirmed: false, began: 0, at: now };
+        environment.called(call, caller, now)?;
         Ok(Some(id))
     }
 
@@ -594,22 +596,21 @@ impl Ledger {
         let begun = self.turn.and_then(|turn| self.invocations.get(&turn)?.begun());
         let Some(begun) = begun else { return Ok(()) };
         let Some(environment) = self.environments.get(&begun.environment) else { return Ok(()) };
-        let Outcome { caller: Caller { key, failures, is_overdue, .. }, met, .. } = call;
-        if *met == Met::Answer || *is_overdue {
+        let Outcome { caller: Caller { key, failures, is_overdue, is_unconfirmed, .. }, met, .. } = call;
+        if *met == Met::Answer || *is_overdue || *is_unconfirmed {
             return Ok(());
         }
-        let is_open = |open: &Open| {
-            (open.by == self.turn || open.since_tick < begun.tick)
-                && (*failures == 0 || begun.at < open.believed_until)
-        };
+        // A message that failed before does not confirm the outage that it met: this invocation may have only learned of
+        // it.
+        let is_open = |open: &Open| open.since_tick < begun.tick || (open.by == self.turn && *failures == 0);
         match environment.open.get(key).is_some_and(is_open) {
             true => Err("its circuit is open, and its call spends an attempt".to_owned()),
             false => Ok(()),
         }
     }
 
-    /// Checks that a message was not started for lack of time: calls took it, since a circuit never makes a message wait
-    /// for anything else.
+    /// Checks that a message was not started for lack of time. Calls took that time: a circuit makes a message wait for
+    /// nothing else.
     pub(super) fn check_not_started(&self) -> Result<(), Violation> {
         let begun = self.turn.and_then(|turn| self.invocations.get(&turn)?.begun());
         let Some(begun) = begun else { return Ok(()) };
