@@ -2,16 +2,17 @@
 //! permits and holds come out.
 //!
 //! ```text
-//!              a run of outages that chance does not explain      the probe is due
+//!              a run of outages too long to be chance             the probe is due
 //!   [closed] ────────────────────────────────────────────► [open] ◄───────────────► [half-open: one probe]
 //!      ▲  │ refused for now                                   ▲      the probe fails           │
 //!      │  ▼                                                   │ a run of outages               │ it is answered
 //!   [rate limit: grows with answers, falls with refusals] ────┴───────◄────────────────────────┘
 //! ```
 //!
-//! It lives in the memory of one function environment. Each key (a tenant) has a circuit of its own beside the
-//! target's: one key's outages hold only that key, and the target's circuit opens if several keys show an outage. A
-//! call meets an outage or an answer: an error of the target's own is an answer, too, since the target is there.
+//! The breaker lives in the memory of one function environment. Each key (a tenant) has its own circuit, beside the
+//! circuit of the target as a whole: an outage of one key holds only that key's messages, and the target's circuit
+//! opens if several keys show an outage. A call meets either an outage or an answer. An error that is not an outage by
+//! the policy is an answer, too: the target is there.
 
 mod circuit;
 mod evidence;
@@ -45,14 +46,14 @@ pub struct Breaker {
     target: Circuit,
     /// Outages since the last answer, by key.
     run: Vec<(Option<Key>, u16)>,
-    /// Circuits of the keys that met trouble.
+    /// Circuits of the keys that had an outage or a refusal.
     keys: Keys,
     answers: AnswersPerSecond,
     /// Calls by key, while the target's rate is limited.
     shares: Shares,
     /// The last refusal.
     refused: Option<Refused>,
-    /// Changes of state so far.
+    /// Number of state changes so far.
     changes: u32,
 }
 
@@ -63,7 +64,8 @@ pub struct Caller {
     pub message_id: Uuid,
     /// `None` for a message without a key.
     pub key: Option<Key>,
-    /// Calls for it that failed. Only a message that never failed shows an outage: another may be to blame itself.
+    /// Failed calls of this message. Only a message that never failed is evidence of an outage: any other may be the
+    /// cause itself.
     pub failures: u32,
 }
 
@@ -73,26 +75,27 @@ impl Caller {
     }
 }
 
-/// The time for which a message may wait for its turn within the invocation.
+/// Limits how long a message may wait for its turn within the invocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
-    /// Other calls of its batch are running, so the invocation goes on anyway.
+    /// Other calls of its batch are running, so the invocation goes on in any case.
     OthersRun,
     /// The batch began less than [`PATIENCE`] ago.
-    Moment,
+    NewBatch,
     Over,
 }
 
 impl Patience {
-    /// A key's messages wait for other calls only: they must not take the function's time from other keys.
+    /// A message with a key waits for its key's circuit only while other calls run: it must not use up the function's
+    /// time, which other keys need.
     fn of_key(self, key: Option<Key>) -> bool {
-        self == Self::OthersRun || (self == Self::Moment && key.is_none())
+        self == Self::OthersRun || (self == Self::NewBatch && key.is_none())
     }
 }
 
-/// A batch at its rate limit waits this long before it is held. Lambda gives the next batch to an environment that is
-/// free: one that held everything at once would also get everything, while others have places. The function's time
-/// costs no more than the holds.
+/// A batch beyond the rate limit waits this long before it is held. Lambda gives the next batch to a free environment,
+/// so one that held everything at once would also receive everything, while others have places. The wait costs no more
+/// than the holds that it saves.
 pub const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The breaker's answer to a request for a call.
@@ -100,13 +103,13 @@ pub const PATIENCE: Duration = Duration::from_millis(500);
 pub enum Permission {
     /// Make the call, and record its outcome.
     Call(Permit),
-    /// Not yet: a running probe decides, or the rate has a place soon.
+    /// Not yet: a running probe decides, or the rate limit may have a place soon.
     Wait,
-    /// Not now: send the message again.
+    /// Not now: send the message to its queue again.
     Hold(Hold),
 }
 
-/// A message that is not called now.
+/// The hold of a message that is not called now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hold {
     pub reason: HoldReason,
@@ -130,7 +133,7 @@ pub enum HoldReason {
 #[must_use = "an unrecorded probe blocks all further ones"]
 pub struct Permit {
     caller: Caller,
-    /// Changes of state before the call.
+    /// Number of state changes before the call.
     began: u32,
     reason: Reason,
 }
@@ -142,8 +145,8 @@ enum Reason {
     Up,
     /// A probe, to find out if the target is back.
     Probe(Scope),
-    /// The call is made whatever the breaker knows, and its failure spends an attempt: the message has reached its hold
-    /// limit, or nothing confirms the outage.
+    /// The call is made in any state, and its failure spends an attempt: the message has reached its hold limit, or the
+    /// outage is no longer confirmed.
     Regardless,
 }
 
@@ -160,19 +163,19 @@ impl Permit {
         matches!(self.reason, Reason::Probe(_))
     }
 
-    /// True if the message is held, and spends no attempt, should its call open the breaker.
+    /// True if the message is held, and spends no attempt, when its call opens the breaker.
     #[must_use]
     pub fn may_be_held(&self) -> bool {
         self.reason != Reason::Regardless
     }
 }
 
-/// The outcome of a call, as far as the target's health is concerned.
+/// The outcome of a call, as evidence of the target's health.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallOutcome {
-    /// The target is there, whatever it answers about the message.
+    /// The target is there, whatever it says about the message.
     Answer,
-    /// No sign of the target, or an error that may be an outage or chance.
+    /// No answer, or an error that may be an outage or chance.
     Outage,
     /// The target takes no more calls now, and may say for how long.
     Refusal(Option<Duration>),
@@ -197,20 +200,20 @@ pub enum Change {
     },
 }
 
-/// The longest hold that the breaker chooses. With the longest probe interval of a target, and the time that receives,
-/// calls and sends take, a message is called within a quarter of an hour of the target's return. A target may ask for
-/// up to 900 s.
+/// The longest hold that the breaker chooses; `Retry-After` may ask for up to 900 s. With the target's longest probe
+/// interval (120 s) and 30 s for receives, calls and sends it makes 900 s: a held message is called within 15 minutes,
+/// counted from the return of the target.
 pub const HOLD_SECONDS_MAX: u64 = 750;
 
-/// The number of refused calls of a message that spend no attempt, if other messages are refused, too. In balance a few of a hundred calls are refused, so hardly any
-/// message needs more, unless it is to blame itself.
+/// A message that has failed fewer times than this spends no attempt on a refused call, if other messages are refused,
+/// too. In balance a few calls in a hundred are refused, so a message that needs more is probably the cause itself.
 const FREE_REFUSALS: u32 = 3;
 
-/// Two messages refused within this time: the target is busy.
+/// The target is busy if two messages are refused within this time.
 const BUSY_SECONDS: f32 = 600.0;
 
-/// Two keys refused within this time, or with fewer answers in between: the target as a whole takes no more, and not one
-/// key.
+/// Two keys refused within this time, or with fewer answers than this in between, show that the target as a whole takes
+/// no more calls.
 const REFUSED_TOGETHER_SECONDS: f32 = 5.0;
 const REFUSED_TOGETHER_ANSWERS: u32 = 20;
 
@@ -219,7 +222,7 @@ const REFUSED_TOGETHER_ANSWERS: u32 = 20;
 struct Refused {
     message_id: Uuid,
     key: Option<Key>,
-    /// Another message was refused a short time before: the target is busy, and no message is to blame.
+    /// Another message was refused shortly before: the target is busy, and the message is not the cause.
     is_busy: bool,
     at: Moment,
     after_answers: u32,
@@ -247,7 +250,7 @@ impl Breaker {
         let permit = |reason| Permission::Call(Permit { caller, began: self.changes, reason });
         let (scope, verdict) = match (of_target, of_key) {
             (Verdict::Call, verdict) => (Scope::Key, verdict),
-            // A key that is down has no use for a place.
+            // A key that is down cannot use a place.
             (Verdict::Limited, verdict @ (Verdict::Down | Verdict::Wait)) => (Scope::Key, verdict),
             (verdict, _) => (Scope::Target, verdict),
         };
@@ -320,9 +323,9 @@ impl Breaker {
         }
     }
 
-    /// Learns of an outage from a message that was held: its target has been down since `down_since`. An environment
-    /// that knows no better becomes half-open for this key at once, instead of making calls that fail. The message was
-    /// sent at `reported_at`: one held before this environment found the target back reports an outage that is over.
+    /// Learns of an outage from a held message, whose target has been down since `down_since`. An environment without
+    /// newer knowledge becomes half-open for this key at once, instead of making calls that fail. The message was sent
+    /// at `reported_at`: a report from before this environment found the target back is out of date.
     pub fn learn(&mut self, caller: Caller, down_since: Timestamp, reported_at: Timestamp, now: Timestamp) {
         let now = self.clock.moment(now);
         // Its outage may be its own fault.
@@ -343,8 +346,8 @@ impl Breaker {
         self.target.open_since().or_else(of_key).map(|since| self.clock.timestamp(since))
     }
 
-    /// The hold of a message whose own call met an outage, if its call spends no attempt: the circuit is open, or the
-    /// target only takes no more calls now.
+    /// The hold of a message whose own call met an outage or a refusal; `None` if the call spends an attempt. It spends
+    /// none if the circuit is open, or if a busy target refused it.
     pub fn hold(&mut self, caller: Caller, met: CallOutcome, now: Timestamp) -> Option<Hold> {
         let moment = self.clock.moment(now);
         let is_open = self.open_since(caller.key).is_some();
@@ -354,8 +357,10 @@ impl Breaker {
         if !is_open && !is_refused {
             return None;
         }
-        let of_target = self.target.since().is_some();
-        let scope = if of_target { Scope::Target } else { Scope::Key };
+        // A key that is down is held for longer than the rate of a busy target asks.
+        let key_is_open = || self.keys.get(caller.key).is_some_and(|key| key.open_since().is_some());
+        let is_of_key = self.target.since().is_none() || (self.target.is_limited() && key_is_open());
+        let scope = if is_of_key { Scope::Key } else { Scope::Target };
         Some(self.hold_by(scope, caller, moment))
     }
 
@@ -364,13 +369,13 @@ impl Breaker {
         let (circuit, _) = self.circuit(scope, caller.key, now);
         let reason = if circuit.open_since().is_some() { HoldReason::Down } else { HoldReason::RateLimited };
         let (since, seconds) = (circuit.since().unwrap_or(now), circuit.hold_seconds(jitter, now));
-        // Its key may have been asked to wait before the target as a whole was found down or busy.
+        // A `Retry-After` for its key counts, even if the target as a whole was found down or busy since.
         let asked = self.keys.get(caller.key).map_or(0.0, |of_key| of_key.asked_seconds(now));
         let seconds = seconds.max(asked);
         Hold { reason, since: self.clock.timestamp(since), delay: duration(seconds) }
     }
 
-    /// The circuit, and the number of changes.
+    /// The circuit of this scope, and the counter of state changes.
     fn circuit(&mut self, scope: Scope, key: Option<Key>, now: Moment) -> (&mut Circuit, &mut u32) {
         match scope {
             Scope::Target => (&mut self.target, &mut self.changes),
@@ -413,8 +418,8 @@ impl Breaker {
         Some(Change::ProbeFailed { probe_in: duration(probe_in) })
     }
 
-    /// Lowers the rate: of the key, or of the target if several keys are refused at the same time. `None` if it was
-    /// lowered already: calls that were under way at a refusal are refused with it, and show no more than it does.
+    /// Lowers the rate of the key, or of the target if several keys are refused together, and returns which one. `None`
+    /// if the rate was lowered already: the calls that were running at that refusal add no evidence.
     fn refused(&mut self, permit: &Permit, now: Moment) -> Option<Scope> {
         let Caller { key, message_id, .. } = permit.caller;
         let is_busy = self.refused.is_some_and(|last| {
@@ -434,7 +439,7 @@ impl Breaker {
         circuit.refuse(permit.began, changes, rate, now).then_some(scope)
     }
 
-    /// Weighs one more outage.
+    /// Adds an outage to the evidence, and opens a circuit if the evidence is enough.
     fn outage(&mut self, permit: &Permit, scope: Scope, now: Moment) -> Option<Change> {
         let Permit { caller, began, .. } = *permit;
         let (Caller { key, message_id, .. }, is_first_call) = (caller, caller.is_first_call());
@@ -468,7 +473,7 @@ impl Breaker {
         }
     }
 
-    /// Opens the target's circuit if several keys show an outage: one key's outages are half of the evidence at most.
+    /// Opens the target's circuit if several keys show an outage: one key adds at most half of the evidence.
     fn open_target(&mut self, message_id: Uuid, now: Moment) -> Option<Change> {
         if self.target.open_since().is_some() {
             return None;
@@ -507,7 +512,7 @@ impl AnswersPerSecond {
         self.in_all = self.in_all.wrapping_add(1);
     }
 
-    /// At least one.
+    /// The rate of answers, at least one a second.
     fn per_second(&mut self, now: Moment) -> f32 {
         self.turn(now);
         f32::from(self.last.max(self.current).max(1))
@@ -523,8 +528,8 @@ impl AnswersPerSecond {
     }
 }
 
-/// The outcome of a failed call. Only a retryable error can be an outage: by the policy, any other error is the
-/// message's fault.
+/// Classifies a failed call. Only an error that the policy retries can be an outage: any other error is the message's
+/// own fault.
 #[must_use]
 pub fn call_outcome(policy: &Policy, error: &HandlerError) -> CallOutcome {
     let error_type = error.error_type.name();
@@ -545,12 +550,12 @@ pub fn call_outcome(policy: &Policy, error: &HandlerError) -> CallOutcome {
     match &*error_type {
         "HttpStatus.429" | "Lambda.Throttled" => CallOutcome::Refusal(retry_after),
         _ if retry_after.is_some() => CallOutcome::Refusal(retry_after),
-        // A 503 alone may as well be chance: only a run of them is evidence.
+        // A single 503 may be chance: only a run of them is evidence.
         _ => CallOutcome::Outage,
     }
 }
 
-/// 0.75 to 1, so that environments that find out at the same time do not probe at the same time.
+/// 0.75 to 1, so that environments that notice an outage together do not probe together.
 fn jitter(message_id: Uuid, number: u32) -> f32 {
     let thousandths = spread(JitterKey { message_id, generation: 0, attempt: number }, 750, 1000);
     f32::from(u16::try_from(thousandths).unwrap_or(1000)) / 1000.0

@@ -5,22 +5,23 @@ use super::evidence::{CERTAIN, Evidence, LIKELY};
 use super::moment::Moment;
 use super::rate::RateLimit;
 
-/// An outage that messages which never failed before have confirmed for some time is believed for three times as long
-/// after that, within these limits.
+/// After its last confirmation an outage is believed for three times as long as it was confirmed, within these limits.
+/// Only messages that never failed before confirm it.
 const BELIEVED_SHARE: f32 = 3.0;
 const BELIEVED_SECONDS_MIN: f32 = 300.0;
 const BELIEVED_SECONDS_MAX: f32 = 1800.0;
-/// A hold is a third as long as the outage is old, a probe interval three quarters, a hold by a rate limit one in 25.
+/// Parts of the outage's age: a hold takes a third, a probe interval three quarters. A hold by a rate limit takes at
+/// most 4 % of the limit's age.
 const HOLD_SHARE: f32 = 1.0 / 3.0;
 const PROBE_SHARE: f32 = 0.75;
 const LIMITED_HOLD_SHARE: f32 = 0.04;
 const SECONDS_MIN: f32 = 1.0;
 const HOLD_MAX: f32 = HOLD_SECONDS_MAX as f32;
-/// The longest delay that a target can ask for: `DelaySeconds` holds no more.
+/// The longest `Retry-After` that counts: `DelaySeconds` is at most 900.
 const RETRY_AFTER_SECONDS_MAX: f32 = 900.0;
 /// A target that was down less than this ago needs less evidence.
 const RECENT_SECONDS: f32 = 60.0;
-/// An environment that had an answer less than this ago believes no report of an outage.
+/// An environment that had an answer less than this ago ignores reports of an outage.
 const KNOWS_BETTER_SECONDS: f32 = 30.0;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -33,9 +34,9 @@ pub(super) struct Circuit {
     changed: u32,
     closed_at: Option<Moment>,
     answered_at: Option<Moment>,
-    /// The target asked for no call before this …
+    /// The end of the target's `Retry-After`: no call before this.
     retry_after: Option<Moment>,
-    /// … at this change: an answer to a later call takes it back.
+    /// Number of the change that set `retry_after`: the answer to a later call clears it.
     asked: u32,
 }
 
@@ -51,7 +52,7 @@ enum State {
 struct Open {
     since: Moment,
     probe_at: Moment,
-    /// A message that had never failed before last met the outage.
+    /// The last time that the outage was confirmed, by a message that had never failed before.
     shown_at: Moment,
     is_probing: bool,
     probes: u16,
@@ -64,7 +65,7 @@ pub(super) enum Verdict {
     Probe,
     /// The outage is no longer confirmed: the call is made, and spends an attempt.
     Unconfirmed,
-    /// The outcome of a running probe decides, or the next place is near.
+    /// A running probe decides, or the rate limit may have a place soon.
     Wait,
     /// The target is down.
     Down,
@@ -72,13 +73,13 @@ pub(super) enum Verdict {
     Limited,
 }
 
-/// The longest probe interval, in seconds: of a key longer than of the target, since there may be thousands.
+/// The longest probe intervals. A key's is longer than the target's, because there may be thousands of keys.
 pub(super) const PROBE_SECONDS_MAX: f32 = 120.0;
 pub(super) const PROBE_SECONDS_MAX_OF_KEY: f32 = 600.0;
 
 impl Circuit {
-    /// Decides on a call; one that `keeps_free` leaves a place to others. A token is taken with [`Circuit::take_token`],
-    /// once all circuits agree.
+    /// Decides on a call. With `keeps_free` the call must leave a place for others. Takes no token:
+    /// [`Circuit::take_token`] does, once all circuits agree.
     pub(super) fn ask(
         &mut self,
         is_first_call: bool,
@@ -106,7 +107,7 @@ impl Circuit {
                 if !is_first_call && !is_believed {
                     return Verdict::Unconfirmed;
                 }
-                // Only the call of a message that never failed confirms the outage, so such messages come first.
+                // Only a message that never failed confirms the outage, so such messages probe first.
                 let wait = if is_first_call { 0.0 } else { open.age(now) * PROBE_SHARE };
                 let due = open.probe_at.after(wait.min(PROBE_SECONDS_MAX));
                 let due = due.max(self.retry_after.unwrap_or(due));
@@ -148,7 +149,7 @@ impl Circuit {
         }
     }
 
-    /// Seconds to hold a message that may not be called now, `jitter` being 0.75 to 1.
+    /// Seconds to hold a message that may not be called now. `jitter` is 0.75 to 1.
     pub(super) fn hold_seconds(&mut self, jitter: f32, now: Moment) -> f32 {
         let seconds = match &mut self.state {
             State::Closed => SECONDS_MIN,
@@ -161,7 +162,7 @@ impl Circuit {
         seconds.max(self.asked_seconds(now)).max(SECONDS_MIN)
     }
 
-    /// Seconds until the end of the `Retry-After` that counts.
+    /// Seconds until the end of the target's `Retry-After`; 0 without one.
     pub(super) fn asked_seconds(&self, now: Moment) -> f32 {
         self.retry_after.map_or(0.0, |at| now.seconds_until(at))
     }
@@ -219,7 +220,7 @@ impl Circuit {
             || self.answered_at.is_some_and(|at| at.seconds_until(now) < KNOWS_BETTER_SECONDS)
     }
 
-    /// A report of an outage, from a message that was held: an environment that knows no better probes at once.
+    /// Opens the circuit by the report of a held message, unless an answer is newer. A probe is due at once.
     pub(super) fn learn(&mut self, since: Moment, reported_at: Moment, changes: &mut u32, now: Moment) {
         let knows_better = self.knows_better(reported_at, now);
         match &mut self.state {
@@ -234,7 +235,7 @@ impl Circuit {
         }
     }
 
-    /// The outage goes on. Returns the seconds until the next probe.
+    /// Records a failed probe. Returns the seconds until the next one.
     pub(super) fn probe_failed(
         &mut self,
         is_first_call: bool,
@@ -254,8 +255,8 @@ impl Circuit {
         interval.max(self.asked_seconds(now))
     }
 
-    /// A call that began after change number `began` was answered, after a run of `run` outages. Returns the seconds for
-    /// which the circuit was open, and the number of probes, if it was.
+    /// Records the answer to a call that began after change number `began`, after a run of `run` outages. If the
+    /// circuit was open, returns for how many seconds, and the number of probes.
     pub(super) fn answer(
         &mut self,
         began: u32,
@@ -291,8 +292,8 @@ impl Circuit {
         }
     }
 
-    /// The target has refused a call for now. `answered_per_second` is the rate before the first refusal. Returns true if
-    /// this is news: the rate is lowered.
+    /// Records a refused call. `answered_per_second` is the rate before the first refusal. Returns true if the refusal
+    /// lowers the rate.
     pub(super) fn refuse(
         &mut self,
         began: u32,
@@ -311,12 +312,12 @@ impl Circuit {
         }
     }
 
-    /// No probe before this: a key's target asked for it.
+    /// Delays probes until this moment, for a key's `Retry-After`.
     pub(super) fn probe_not_before(&mut self, moment: Moment) {
         self.retry_after = self.retry_after.max(Some(moment));
     }
 
-    /// The target asks for no call for this many seconds.
+    /// Records a `Retry-After`.
     pub(super) fn retry_after(&mut self, seconds: f32, changes: &mut u32, now: Moment) {
         *changes += 1;
         self.asked = *changes;
@@ -324,7 +325,7 @@ impl Circuit {
         self.retry_after = Some(self.retry_after.map_or(until, |earlier| earlier.max(until)));
     }
 
-    /// Closes the circuit of a key, since the target as a whole is down. Returns the time that the target asked for.
+    /// Closes the circuit of a key because the target as a whole is down. Returns the end of the key's `Retry-After`.
     pub(super) fn close(&mut self, change: u32) -> Option<Moment> {
         self.state = State::Closed;
         self.run = 0;
@@ -333,7 +334,7 @@ impl Circuit {
     }
 }
 
-/// As long as the trouble is old, more or less.
+/// This share of the time since the trouble began, within the limits of a hold.
 fn longest_hold(share: f32, since: Moment, now: Moment) -> f32 {
     (since.seconds_until(now) * share).clamp(SECONDS_MIN, HOLD_MAX)
 }

@@ -9,16 +9,16 @@ pub(super) const CERTAIN: f32 = 17.9;
 /// Nats that are enough if the target was down a moment ago.
 pub(super) const LIKELY: f32 = CERTAIN / 2.0;
 
-/// Before any call a target is taken to fail one call in six. This prior weighs as much as six calls.
+/// Before any call a target is assumed to fail one call in six. This prior weighs as much as six calls.
 const PRIOR_SHARE: f32 = 1.0 / 6.0;
 const PRIOR_CALLS: f32 = 6.0;
-/// No target is taken to be better or worse than this.
+/// Limits of the share that a target is assumed to fail.
 const SHARE_MIN: f32 = 0.05;
 const SHARE_MAX: f32 = 0.98;
 /// The history is halved when it reaches this many calls, so older calls count less and less.
 const HISTORY_CALLS: u16 = 256;
 
-/// The calls before the current run, and those of them that met an outage by chance.
+/// Counts the calls before the current run, and those of them that met an outage by chance.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Evidence {
     calls: u16,
@@ -26,7 +26,7 @@ pub(super) struct Evidence {
 }
 
 impl Evidence {
-    /// An answer after a run of `run` outages: they were chance.
+    /// Records an answer after a run of `run` outages, which were therefore chance.
     pub(super) fn answer(&mut self, run: u16) {
         self.calls = self.calls.saturating_add(run).saturating_add(1);
         self.outages = self.outages.saturating_add(run);
@@ -47,7 +47,7 @@ impl Evidence {
     }
 }
 
-/// Evidence of `outages` in a row.
+/// The evidence of `outages` in a row, in nats.
 pub(super) fn nats(outages: u16, share: f32) -> f32 {
     f32::from(outages) * -share.ln()
 }

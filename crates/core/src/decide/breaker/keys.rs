@@ -1,4 +1,4 @@
-//! The circuits of keys that met trouble. Bounded: a producer chooses the keys.
+//! The circuits of keys that had an outage or a refusal. Their number is limited, because producers choose the keys.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::num::NonZeroU64;
@@ -6,9 +6,10 @@ use std::num::NonZeroU64;
 use super::circuit::Circuit;
 use super::moment::Moment;
 
-/// At most this many circuits, which take less than 1 MiB; the least recently seen ones go.
+/// Maximum number of circuits, which take less than 1 MiB. Beyond it the least recently seen ones are dropped.
 const KEYS_MAX: usize = 10_000;
-/// Circuits dropped at once, so that each message need not look for the oldest; and room for more, at once.
+/// Number of circuits that are dropped together, so that not every message searches for the oldest. The memory for
+/// circuits grows by the same number.
 const KEYS_DROPPED: usize = KEYS_MAX / 10;
 
 /// The key of a message's circuit: by default its `MessageGroupId`, the tenant of a standard queue ("Amazon SQS fair
@@ -60,12 +61,12 @@ impl Keys {
         self.see(index, now)
     }
 
-    /// Closes all circuits. Returns the latest time that a target asked for.
+    /// Closes all circuits. Returns the latest end of a `Retry-After`.
     pub(super) fn close_all(&mut self, change: u32) -> Option<Moment> {
         self.0.iter_mut().filter_map(|entry| entry.circuit.close(change)).max()
     }
 
-    /// The index of the key, or where it belongs.
+    /// The key's index, or the index at which to insert it.
     fn place(&self, key: Option<Key>) -> Result<usize, usize> {
         self.0.binary_search_by_key(&key, |entry| entry.key)
     }
@@ -91,7 +92,7 @@ impl Keys {
         let (_, limit, _) = seen.select_nth_unstable(KEYS_DROPPED);
         let limit = *limit;
         self.0.retain(|entry| entry.seen_at >= limit);
-        // All were seen at the same moment.
+        // If all were seen at the same moment, none is gone yet.
         self.0.truncate(KEYS_MAX - 1);
     }
 }

@@ -1,4 +1,4 @@
-//! Moments in an environment's life, in four bytes: thousands of keys are kept.
+//! Moments in an environment's life, in four bytes each, because thousands of keys are kept.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -29,7 +29,8 @@ impl Moment {
     }
 }
 
-/// Converts timestamps to moments. The epoch is a fortnight before the first use: nothing is held for longer.
+/// Converts timestamps to moments. The epoch is 15 days before the first use, because a message may have been held for
+/// 14 days.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct MomentClock(Option<Timestamp>);
 

@@ -1,28 +1,29 @@
 //! The rate limit on a target that is partly up: additive increase, multiplicative decrease, in calls a second.
 //!
-//! Each answer adds `GROWTH·√rate`, each refusal takes away a share. Several environments that call the same target
-//! thus converge to equal rates, whatever they start with: the larger rate meets more refusals. A call that finds no
-//! place is held until the calls before it have been made (Little's law: waiting ÷ rate).
+//! Each answer adds `GROWTH·√rate`, and each refusal takes away a share. So environments that call the same target
+//! converge to equal rates from any start: the larger rate meets more refusals. A message beyond the rate is held until
+//! the messages before it have been called (Little's law: waiting ÷ rate).
 
 use super::moment::Moment;
 
-/// Calls a second and per answer, times the root of the rate. In balance a share of `GROWTH / (0.22·√rate)` of the
-/// calls is refused: 1.4 % at 2.5 a second, 4.5 % at 0.25.
+/// The increase per answer, in calls a second, divided by the root of the rate. In balance a share of
+/// `GROWTH / (0.22·√rate)` of the calls is refused: 1.4 % at 2.5 a second, 4.5 % at 0.25.
 const GROWTH: f32 = 0.005;
-/// A refusal leaves this much of the rate; if nothing was answered since the last one, this much:
+/// The part of the rate that a refusal leaves.
 const DECREASE: f32 = 0.78;
+/// The part that it leaves if no call was answered since the last refusal.
 const DECREASE_AGAIN: f32 = 0.6;
-/// The rate is in calls a second, so it takes a second to see the effect of a decrease.
+/// The shortest time between decreases. The rate is in calls a second, so a decrease takes a second to show its effect.
 const DECREASE_INTERVAL_SECONDS: f32 = 1.0;
 /// One call in 20 seconds. A target that takes less is as good as down.
 const RATE_MIN: f32 = 0.05;
-/// Calls that may be made at once, in seconds of the rate.
+/// The largest burst: the calls that the rate allows in this time.
 const BURST_SECONDS: f32 = 0.3;
-/// A slow start ends here.
-const RATE_MAX: f32 = 64.0;
-/// After an outage: a few calls, and twice as many each second.
-const RATE_AFTER_OUTAGE: f32 = 2.0;
-/// The rate grows only while it holds messages back: an unused rate says nothing about the target.
+/// A slow start ends at this rate, and the limit with it.
+const SLOW_START_RATE_MAX: f32 = 64.0;
+/// A slow start begins at this rate, which doubles each second.
+const SLOW_START_RATE: f32 = 2.0;
+/// The rate grows only if it has held a message this recently: an unused rate says nothing about the target.
 const IN_USE_SECONDS: f32 = 10.0;
 /// The limit is dropped if it has not been needed for this long.
 const NOT_NEEDED_SECONDS: f32 = 30.0;
@@ -31,28 +32,28 @@ const NOT_NEEDED_SECONDS: f32 = 30.0;
 pub(super) struct RateLimit {
     since: Moment,
     per_second: f32,
-    /// Calls that may be made now: at most those of a second, at least one.
+    /// Number of calls that may be made now; negative after a refusal.
     tokens: f32,
     filled_at: Moment,
-    /// The time of the last held message's call, if all goes well.
+    /// The time at which the last held message can be called, if all goes well.
     next_slot: Moment,
     held_at: Moment,
     refused_at: Moment,
-    /// Calls that began before this change do not lower the rate again.
+    /// Number of the change that lowered the rate: calls that began before it do not lower the rate again.
     lowered: u32,
-    /// The target is back: the rate doubles each second until the first refusal.
+    /// True in a slow start: the rate doubles each second until the first refusal.
     is_doubling: bool,
     is_answered: bool,
 }
 
 impl RateLimit {
-    /// After an outage since this moment.
+    /// The limit after an outage that began at `since`.
     pub(super) fn after_outage(since: Moment, now: Moment, change: u32) -> Self {
-        let limit = Self::at(RATE_AFTER_OUTAGE, now, change);
+        let limit = Self::at(SLOW_START_RATE, now, change);
         Self { since, is_doubling: true, tokens: 1.0, ..limit }
     }
 
-    /// After the first refusal of a target that took this many calls a second.
+    /// The limit after the first refusal by a target that answered this many calls a second.
     pub(super) fn after_refusal(answered_per_second: f32, now: Moment, change: u32) -> Self {
         Self::at(answered_per_second * DECREASE, now, change)
     }
@@ -81,7 +82,7 @@ impl RateLimit {
         self.since
     }
 
-    /// True if a call may be made now, and another one after it if this one `keeps_free` a place.
+    /// True if a call may be made now. With `keeps_free` it must leave a place for one more call.
     pub(super) fn has_token(&mut self, keeps_free: bool, now: Moment) -> bool {
         let kept = if keeps_free { 1.0 } else { 0.0 };
         let filled = self.tokens + self.filled_at.seconds_until(now) * self.per_second;
@@ -99,8 +100,8 @@ impl RateLimit {
         self.tokens += 1.0;
     }
 
-    /// Seconds until a call that finds no place now can be made, at most `longest`, as far as this environment knows: the
-    /// others may have places earlier.
+    /// Gives a message the next place, and returns the seconds until then, at most `longest`. Other environments may
+    /// have earlier places.
     pub(super) fn hold(&mut self, now: Moment, longest: f32) -> f32 {
         self.held_at = now;
         let slot = self.next_slot.max(now).after(1.0 / self.per_second);
@@ -108,7 +109,7 @@ impl RateLimit {
         now.seconds_until(self.next_slot)
     }
 
-    /// A call was answered. Returns true if the limit is no longer needed.
+    /// Records an answer. Returns true if the limit is no longer needed.
     pub(super) fn answer(&mut self, now: Moment) -> bool {
         self.is_answered = true;
         if self.is_doubling {
@@ -117,11 +118,11 @@ impl RateLimit {
             self.per_second += GROWTH * self.per_second.sqrt();
         }
         let quiet = self.held_at.max(self.refused_at).seconds_until(now);
-        (self.is_doubling && self.per_second >= RATE_MAX) || quiet >= NOT_NEEDED_SECONDS
+        (self.is_doubling && self.per_second >= SLOW_START_RATE_MAX) || quiet >= NOT_NEEDED_SECONDS
     }
 
-    /// A call that began after change number `began` was refused. Returns true if it lowers the rate: a call that began
-    /// before the last decrease does not.
+    /// Records the refusal of a call that began after change number `began`. Returns true if it lowers the rate; a call
+    /// that began before the last decrease does not.
     pub(super) fn refuse(&mut self, began: u32, changes: &mut u32, now: Moment) -> bool {
         if began < self.lowered || self.refused_at.seconds_until(now) < DECREASE_INTERVAL_SECONDS {
             return false;
@@ -129,7 +130,7 @@ impl RateLimit {
         *changes += 1;
         let left = if self.is_answered { DECREASE } else { DECREASE_AGAIN };
         self.per_second = (self.per_second * left).max(RATE_MIN);
-        // Many targets count by the second: more calls in this one are refused, too.
+        // Many targets count calls by the second, and would refuse more calls in this one.
         self.tokens = -self.per_second;
         self.lowered = *changes;
         self.refused_at = now;

@@ -1,15 +1,15 @@
-//! Each key's share of a limited rate: max-min fairness. A key that takes more than an equal share leaves one place free,
-//! so that any other key finds one, and gets what the others do not use.
+//! Each key's share of a limited rate, by max-min fairness. A key that takes more than an equal share must leave one
+//! place free, so that any other key finds one. It gets the places that the others do not use.
 
 use super::Key;
 use super::moment::Moment;
 
-/// The heaviest users are counted; who is not among them is below any share.
+/// Only the heaviest users are counted: any other key is below an equal share.
 const KEYS_MAX: usize = 64;
-/// Calls count half after this time.
+/// Calls count half as much after this time.
 const HALVED_SECONDS: f32 = 10.0;
 
-/// Calls of late by key, while the target's rate is limited.
+/// Recent calls by key, while the target's rate is limited.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shares {
     calls: Vec<(Option<Key>, f32)>,
@@ -32,7 +32,7 @@ impl Shares {
         own * keys > total
     }
 
-    /// A message asks for a call: its key counts as a user of the rate.
+    /// Counts the key of a message that asks for a call as a user of the rate.
     pub(super) fn asks(&mut self, key: Option<Key>) {
         if self.calls.iter().any(|(other, _)| *other == key) {
             return;

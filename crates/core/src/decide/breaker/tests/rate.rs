@@ -198,6 +198,27 @@ fn several_keys_that_are_refused_together_limit_the_target() {
     assert!(environment.is_held("c", 1.6));
 }
 
+/// It would come back each second while its key is down.
+#[test]
+fn a_key_that_is_down_is_held_as_such_though_the_target_is_busy() {
+    let mut environment = Environment::default();
+    assert_eq!(environment.call("a", Refusal(None), 0.0), Ok(None));
+    assert_eq!(environment.call("b", Refusal(None), 1.5), Ok(None));
+    // The target's rate is limited now. Its first places go to a key that is down.
+    let mut seconds = 2.0;
+    while environment.breaker.open_since(Some(Key::of("c"))).is_none() {
+        let _ = environment.call("c", Outage, seconds);
+        let _ = environment.call("healthy", Answer, seconds + 1.0);
+        seconds += 4.0;
+        assert!(seconds < 400.0, "it opens");
+    }
+    let opened = environment.breaker.open_since(Some(Key::of("c"))).unwrap();
+    let later = opened + Duration::from_secs(90);
+    let hold = environment.breaker.hold(caller("c", 1), Outage, later).unwrap();
+    assert_eq!((hold.reason, hold.since), (HoldReason::Down, opened));
+    assert!(hold.delay >= Duration::from_secs(22), "a third of 90 s, less the jitter: {hold:?}");
+}
+
 #[test]
 fn messages_wait_for_their_turn_while_others_run_or_for_a_moment() {
     let mut environment = Environment::default();
@@ -205,7 +226,7 @@ fn messages_wait_for_their_turn_while_others_run_or_for_a_moment() {
     let _ = environment.call_for(without_key(1), Refusal(None), 10.0);
     let mut ask = |caller, patience| environment.breaker.ask(caller, patience, after(10.1));
     assert_eq!(ask(without_key(2), Patience::OthersRun), Permission::Wait);
-    assert_eq!(ask(without_key(2), Patience::Moment), Permission::Wait);
+    assert_eq!(ask(without_key(2), Patience::NewBatch), Permission::Wait);
     assert!(matches!(ask(without_key(2), Patience::Over), Permission::Hold(_)));
 }
 
