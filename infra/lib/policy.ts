@@ -70,9 +70,9 @@ const DEFAULT_ATTEMPTS = 5;
 const DEFAULT_REDRIVES = 20;
 /** The default of `hold_seconds_max`. */
 const DEFAULT_HOLD_SECONDS_MAX = 86_400;
-/** The shortest of the holds at their longest, 750 s with jitter of 0.75 to 1: crates/core/src/decide/breaker. */
+/** The shortest hold late in an outage, 750 s with a jitter of 0.75: see crates/core/src/decide/breaker. */
 const LONG_HOLD_SECONDS = 562.5;
-/** Holds before that: the first takes a second, and each adds a quarter of the outage's age or more. */
+/** Number of holds before that: the first takes a second, each further one at least a quarter of the outage's age. */
 const SHORT_HOLDS = 35;
 /** The shortest hold. */
 const HOLD_SECONDS_MIN = 1;

@@ -105,9 +105,9 @@ export class CircuitBreaker {
 /** Settings of a circuit breaker. */
 export interface CircuitBreakerOptions {
   /**
-   * The messages that share a circuit, so that one that is down holds nobody else: `group` (the same `MessageGroupId`),
-   * `attribute:NAME` (the same value of a message attribute; up to 256 letters, digits, `_`, `-` and `.`), or `target`
-   * (all). Default: `group`.
+   * The messages that share a circuit, and are held together: `group` (the same `MessageGroupId`), `attribute:NAME`
+   * (the same value of a message attribute; up to 256 letters, digits, `_`, `-` and `.`), or `target` (all). Default:
+   * `group`.
    */
   readonly per?: string;
   /**

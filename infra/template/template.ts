@@ -133,7 +133,7 @@ function withParameters(resource: JsonObject, architecture: lambda.Architecture)
   }
 }
 
-/** Parameters by the variables that hold them. */
+/** The template parameter of each environment variable. */
 const OF_PARAMETERS = { RETRY_POLICY: 'Policy', TARGET_TENANT_ISOLATION: 'TenantIsolation', TARGET_DURABLE: 'DurableFunction' };
 
 function functionParameters(properties: JsonObject, architecture: lambda.Architecture): JsonObject {

@@ -125,8 +125,8 @@ pub enum Event {
         #[serde(serialize_with = "milliseconds")]
         open_seconds: f64,
     },
-    /// Messages were held since the target takes no more calls now. They spend no attempt, and have no events of their
-    /// own.
+    /// Messages were held because the target takes no more calls now. They spend no attempt, and have no events of
+    /// their own.
     RateLimited {
         /// Number in the batch.
         messages: u32,

@@ -152,7 +152,7 @@ impl Answer {
         Self { kind: kind.into(), retry_after_seconds: after.map(rounded_up) }
     }
 
-    /// Not called now, with the delay of the hold.
+    /// The answer for a held message, with the delay of its hold.
     fn held(hold: Hold) -> Self {
         Self { kind: Kind::Held.into(), retry_after_seconds: Some(rounded_up(hold.delay)) }
     }
@@ -170,7 +170,7 @@ impl Answer {
     }
 }
 
-/// Whole seconds, rounded up, since they are a floor.
+/// Whole seconds, rounded up because they are a floor.
 fn rounded_up(delay: Duration) -> u64 {
     delay.as_secs().saturating_add(u64::from(delay.subsec_nanos() > 0))
 }
@@ -190,7 +190,7 @@ impl HandOff {
         Self { error, answer: Answer::just(Kind::NotStarted), delivery, unknown: UnknownMembers::default() }
     }
 
-    /// A message that was not called, since its target is down or takes no more calls now.
+    /// A message that was not called because its target is down or takes no more calls now.
     #[must_use]
     pub fn held(hold: Hold, delivery: Delivery) -> Self {
         let since = rfc3339(hold.since);
@@ -203,10 +203,10 @@ impl HandOff {
         Self { error, answer: Answer::held(hold), delivery, unknown: UnknownMembers::default() }
     }
 
-    /// A message whose own call found the target down. It has the call's error, but is held: the call spends no
+    /// A message whose own call found the target down or busy. It has the call's error, but is held: the call spends no
     /// attempt.
     #[must_use]
-    pub fn probed(error: &HandlerError, hold: Hold, delivery: Delivery) -> Self {
+    pub fn held_after_call(error: &HandlerError, hold: Hold, delivery: Delivery) -> Self {
         Self { answer: Answer::held(hold), ..Self::of_handler(error, delivery) }
     }
 

@@ -42,7 +42,7 @@ impl SharedBreaker {
 /// The breaker's answer for one message.
 pub(super) enum Asked<'a, H, Q, C: Clock, O: Observer> {
     Call(Permitted<'a, H, Q, C, O>),
-    /// A running probe decides, or the rate has a place soon.
+    /// A running probe decides, or the rate limit may have a place soon.
     Wait,
     Hold(Hold),
 }
@@ -98,12 +98,12 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
         }
     }
 
-    /// True if the error shows an outage, as far as one call can.
-    pub(super) fn is_outage(&self, error: &HandlerError) -> bool {
+    /// True if the error may be an outage, or is a refusal.
+    pub(super) fn is_trouble(&self, error: &HandlerError) -> bool {
         call_outcome(&self.policy, error) != CallOutcome::Answer
     }
 
-    /// The hold of a message whose own call met this outage, if the call spends no attempt.
+    /// The hold of a message whose own call met this error; `None` if the call spends an attempt.
     pub(super) fn hold(&self, accepted: &Accepted, error: &HandlerError) -> Option<Hold> {
         let met = call_outcome(&self.policy, error);
         self.breaker.lock()?.hold(self.caller(accepted), met, self.clock.now())
@@ -113,7 +113,7 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
     fn record(&self, permit: Permit, error: Option<&HandlerError>) -> bool {
         let Some(mut breaker) = self.breaker.lock() else { return false };
         let met = error.map_or(CallOutcome::Answer, |error| call_outcome(&self.policy, error));
-        let may_be_held = permit.may_be_held() && error.is_some_and(|error| self.is_outage(error));
+        let may_be_held = permit.may_be_held() && error.is_some_and(|error| self.is_trouble(error));
         let change = breaker.record(permit, met, self.clock.now());
         drop(breaker);
         if let Some(change) = change {
@@ -125,7 +125,7 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
 }
 
 impl<H, Q, C: Clock, O: Observer> Permitted<'_, H, Q, C, O> {
-    /// True if the message may be held should its call open the circuit.
+    /// True if the message may be held when its call opens the circuit.
     pub(super) fn may_be_held(&self) -> bool {
         self.permit.as_ref().is_some_and(Permit::may_be_held)
     }

@@ -26,14 +26,14 @@ use super::breaker::{Asked, Permitted};
 pub(super) enum Outcome {
     Success,
     Failure(HandlerError),
-    /// A failure that may be an outage: the message is held if the circuit is open when the calls are over.
+    /// A failure that may be an outage: the message is held if the circuit is open when all calls have ended.
     Outage(HandlerError),
     /// The calls' end came before it was started.
     NotStarted,
-    /// The message was not called, or its own call has found the target down.
+    /// The message was not called, or its own call found the target down or busy.
     Held {
         hold: Hold,
-        probed: Option<HandlerError>,
+        error: Option<HandlerError>,
     },
 }
 
@@ -91,14 +91,14 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
             while running.len() < self.max_concurrency.get()
                 && let Some(&index) = waiting.get(next)
             {
-                // The messages behind it may have other keys.
+                // Messages further back may have other keys.
                 if waiting_keys.contains(&keys[index]) {
                     next += 1;
                     continue;
                 }
                 let patience = match () {
                     () if !running.is_empty() => Patience::OthersRun,
-                    () if until(started_at, clock.now()) < PATIENCE => Patience::Moment,
+                    () if until(started_at, clock.now()) < PATIENCE => Patience::NewBatch,
                     () => Patience::Over,
                 };
                 match self.ask(&accepted[index], patience) {
@@ -107,7 +107,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
                         running.push(start(index, permitted));
                     }
                     Asked::Hold(hold) => {
-                        calls[index] = Some(Call::not_made(Outcome::Held { hold, probed: None }));
+                        calls[index] = Some(Call::not_made(Outcome::Held { hold, error: None }));
                     }
                     Asked::Wait => {
                         waiting_keys.insert(keys[index]);
@@ -119,7 +119,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
             if running.is_empty() && waiting.is_empty() {
                 break;
             }
-            // The call of another batch may decide, and its end wakes nothing here.
+            // The call of another batch may decide, and its end does not wake this loop.
             let checks_again = if waiting_keys.is_empty() {
                 Either::Left(pending())
             } else {
@@ -144,15 +144,15 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
             (Some(call), _) => call,
             (None, Some(may_be_held)) => {
                 let error = timeout();
-                let is_outage = may_be_held && self.is_outage(&error);
-                let outcome = match is_outage {
+                let is_trouble = may_be_held && self.is_trouble(&error);
+                let outcome = match is_trouble {
                     true => self.held_or_failed(&accepted[index], error),
                     false => Outcome::Failure(error),
                 };
                 Call { outcome, seconds }
             }
             (None, None) => Call::not_made(match self.ask(&accepted[index], Patience::Over) {
-                Asked::Hold(hold) => Outcome::Held { hold, probed: None },
+                Asked::Hold(hold) => Outcome::Held { hold, error: None },
                 Asked::Wait => Outcome::NotStarted,
                 Asked::Call(permitted) => {
                     permitted.give_back();
@@ -163,15 +163,15 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         calls.into_iter().enumerate().map(ended).collect()
     }
 
-    /// Calls that open the circuit, or that a busy target refuses, spend no attempt.
+    /// Holds the message if its call opened the circuit, or if a busy target refused it: it spends no attempt then.
     fn held_or_failed(&self, accepted: &Accepted, error: HandlerError) -> Outcome {
         match self.hold(accepted, &error) {
-            Some(hold) => Outcome::Held { hold, probed: Some(error) },
+            Some(hold) => Outcome::Held { hold, error: Some(error) },
             None => Outcome::Failure(error),
         }
     }
 
-    /// The events for messages that are held: because the target is down, and because it takes no more calls now.
+    /// The events for held messages, one for each reason: the target is down, or it takes no more calls now.
     pub(super) fn held(&self, calls: &[Call]) -> impl Iterator<Item = Event> {
         let event = |reason, of: fn(u32, f64) -> Event| {
             let since = calls.iter().filter_map(|call| match &call.outcome {
@@ -211,13 +211,13 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
             Outcome::Failure(error) | Outcome::Outage(error) => {
                 (HandOff::of_handler(error, delivery()), error.error_type.loggable().into_owned())
             }
-            Outcome::Held { hold, probed: None } => {
+            Outcome::Held { hold, error: None } => {
                 let hand_off = HandOff::held(*hold, delivery());
                 let error_type = hand_off.error.error_type.clone();
                 (hand_off, error_type)
             }
-            Outcome::Held { hold, probed: Some(error) } => {
-                (HandOff::probed(error, *hold, delivery()), error.error_type.loggable().into_owned())
+            Outcome::Held { hold, error: Some(error) } => {
+                (HandOff::held_after_call(error, *hold, delivery()), error.error_type.loggable().into_owned())
             }
             Outcome::NotStarted => (HandOff::not_started(delivery()), NOT_STARTED.to_owned()),
         };
@@ -250,7 +250,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
                 return outcome;
             };
             self.clock.sleep(again.delay).await;
-            // The target has gone down meanwhile, or takes no more: the known error is worth more than waiting.
+            // The target went down meanwhile, or takes no more calls: the known error is worth more than a wait.
             let Asked::Call(permitted) = self.ask(accepted, Patience::OthersRun) else {
                 return outcome;
             };

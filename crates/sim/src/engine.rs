@@ -125,8 +125,8 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         self.poll_in_turn(queue, function, batching_window, &AsyncMutex::default(), done).await
     }
 
-    /// Polls for one invocation at a time, beside others that share `receiving`. Only one of them receives: a message would
-    /// wake all of a thousand long polls.
+    /// Polls for one invocation at a time. Loops that share `receiving` receive one after the other: otherwise each
+    /// message would wake a thousand long polls.
     async fn poll_in_turn(
         &self,
         queue: &Q,

@@ -83,7 +83,7 @@ fn only_the_groups_that_are_down_meet_the_fault() {
     assert!(picture.text().contains(">earliest possible end 20m 27s<"));
     let tables = String::from_utf8(simulate(&policy, &[&groups[..], &outage].concat()).stdout).unwrap();
     for words in [
-        "; the target is down for the first 20m; this meets 2 of 5 groups; the target takes 9 a second.",
+        "; the target is down for the first 20m; this affects 2 of 5 groups; the target takes 9 a second.",
         "\n groups that meet the fault       –                –                –        –            240\n",
         "\n other groups                    0s               0s               0s       0s              0\n",
     ] {

@@ -31,7 +31,7 @@ pub struct LambdaTarget<C = SystemClock> {
     modes: FunctionModes,
 }
 
-/// The modes of the function, which Lambda wants to be called accordingly.
+/// The modes of a Lambda function that change how it is called.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FunctionModes {
     /// Tenant isolation: the message's group is the tenant.
@@ -97,7 +97,7 @@ impl<C: Clock + Clone + fmt::Debug + 'static> Handler for LambdaTarget<C> {
     }
 }
 
-/// The group as a tenant id, which may hold fewer characters ("TenantId", AWS Lambda API Reference).
+/// The group as a tenant id, in which fewer characters are allowed ("TenantId", AWS Lambda API Reference).
 fn tenant_id(group: Option<&str>) -> Result<&str, HandlerError> {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._:/=+-@ ".contains(&byte);
     let refused = |details: &str| Err(HandlerError::permanent("Lambda.InvalidTenantId", details));
@@ -105,14 +105,14 @@ fn tenant_id(group: Option<&str>) -> Result<&str, HandlerError> {
         None => refused("the message has no MessageGroupId, which is the tenant id"),
         Some(group) if group.bytes().all(is_allowed) => Ok(group),
         Some(_) => refused(
-            "the MessageGroupId has a character that a tenant id cannot have; letters, digits and . _ : / = + - @ can be in it",
+            "the MessageGroupId is not a tenant id, which has only letters, digits, spaces and . _ : / = + - @",
         ),
     }
 }
 
-/// The same for all copies of an attempt, in at most 45 of the 64 characters that Lambda allows. Another attempt has
-/// another name: an execution that has failed is closed, and Lambda answers its name with the old result
-/// ("Idempotency", AWS Lambda Developer Guide).
+/// The name of the execution: the same for all copies of an attempt, at most 45 of the 64 characters that Lambda
+/// allows. Each attempt has a name of its own, because Lambda answers the name of a failed execution with the old
+/// result ("Idempotency", AWS Lambda Developer Guide).
 fn execution_name(message: &Message<'_>) -> String {
     let Message { message_id, redrive_generation, retry_attempt, .. } = message;
     format!("{message_id}-{redrive_generation}-{retry_attempt}")
@@ -171,8 +171,8 @@ fn not_invoked(error: &SdkError<InvokeError>, now: Timestamp) -> HandlerError {
                 None => {}
             }
             let error_type = match code {
-                // An earlier call of this attempt began the execution, and its result is unknown. The function is there,
-                // so the name is not one of `Lambda.*`, which are outages by default.
+                // An earlier call of this attempt began the execution, and its result is unknown. The function is
+                // there, so the name is not one of `Lambda.*`, which are outages by default.
                 "DurableExecutionAlreadyStartedException" => "ExecutionAlreadyStarted",
                 "TooManyRequestsException" => "Lambda.Throttled",
                 "AccessDeniedException" => "Lambda.AccessDenied",

@@ -61,7 +61,7 @@ impl JitteredDelay {
     }
 }
 
-/// The delay of a held message: as long as the function that held it asks for, at most 900 s.
+/// The delay of a held message, as chosen by the function that held it, at most 900 s.
 ///
 /// A message with little time is sent back earlier: after half of the time `left` until it expires, and never later
 /// than its hold limit.
@@ -72,7 +72,7 @@ pub(super) fn hold_delay(
     left: Option<Duration>,
     key: Key,
 ) -> JitteredDelay {
-    // So that each hold counts.
+    // So that each hold counts towards the hold limit.
     const MIN_SECONDS: u64 = 1;
     let JitteredDelay { delay, bounds } = match asked_seconds {
         Some(asked) => JitteredDelay::fixed(RetryDelay::saturating(asked).min(RetryDelay::SHORT_MAX)),

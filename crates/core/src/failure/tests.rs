@@ -409,7 +409,7 @@ fn a_held_message_says_why_it_was_not_called_and_how_long_it_waits() {
     }
     let error =
         HandlerError::transient(ErrorType::HttpStatus(429), "slowly").retry_after(Duration::from_secs(60));
-    let probed = HandOff::probed(&error, hold(HoldReason::RateLimited), delivery());
+    let probed = HandOff::held_after_call(&error, hold(HoldReason::RateLimited), delivery());
     assert_eq!(probed.error, LastError::of(&error));
     assert_eq!(
         (probed.answer.kind(), probed.answer.retry_after_seconds),

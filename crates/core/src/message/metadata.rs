@@ -109,7 +109,7 @@ impl Metadata {
         self.redrive_count.checked_sub(self.redrive_count_at_answer).unwrap_or(self.redrive_count)
     }
 
-    /// Calls for it that failed, as far as the message says. A delivery without a call is not a failure.
+    /// Failed calls of this message, as far as its metadata says. A delivery without a call is not a failure.
     #[must_use]
     pub fn failures(&self) -> u32 {
         let not_called = [REDRIVE, NOT_STARTED, CIRCUIT_OPEN, RATE_LIMITED];

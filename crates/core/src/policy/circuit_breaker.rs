@@ -9,11 +9,11 @@ use serde_json::Value;
 use super::{Globs, numbers, wire};
 use crate::message::{Attribute, Attributes};
 
-/// Controls what counts as an outage, whom it holds, and for how long.
+/// Controls which errors are an outage, which messages it holds, and for how long.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CircuitBreaker {
-    /// The messages that share a circuit: one that is down holds nobody else.
+    /// The messages that share a circuit. An open circuit holds only its own messages.
     pub per: Per,
     /// Error types that count as an outage.
     pub opens_on: Globs,
@@ -48,7 +48,7 @@ impl TryFrom<String> for Per {
     }
 }
 
-/// The names that most attributes have; SQS also takes letters beyond ASCII.
+/// Accepts the names that most attributes have. SQS also accepts letters beyond ASCII.
 fn is_name(text: &str) -> bool {
     (1..=256).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))

@@ -77,7 +77,7 @@ fn by_schema(document: &Value) -> Vec<Violation> {
     let schema = Schema::new(POLICY_SCHEMA).expect("our own schema is valid: a test compiles it");
     let mut violations = schema.violations(document, "");
     for Violation { pointer, rule } in &mut violations {
-        // The schema's own rules would name `false`, a regular expression, or no reason.
+        // The schema's own rules would only name `false`, a regular expression, or an unknown member.
         let better = match pointer.strip_prefix("/circuit_breaker") {
             Some("") => "must be an object, or false: {} turns it on with all defaults",
             Some("/per") => Per::RULE,

@@ -90,7 +90,7 @@ impl Plot {
         html! { polygon class=(class) points=(self.points(points)) {} }
     }
 
-    /// An upright line with a label at its top.
+    /// A vertical line with a label at its top.
     pub fn marked(&self, x: f64, label: &str) -> Markup {
         let (left, top) = self.at((x, self.y.to));
         let is_left = left < (LEFT + RIGHT) / 2.0;

@@ -18,7 +18,7 @@ pub struct Delays {
 pub struct ByGroup {
     pub up: Option<Delays>,
     pub down: Option<Delays>,
-    /// The messages of either that were not processed.
+    /// Messages that were not processed.
     #[serde(skip)]
     pub up_unprocessed: u64,
     #[serde(skip)]

@@ -94,7 +94,7 @@ impl Load {
             .unwrap_or_default()
     }
 
-    /// The most messages that were held in a second of a range.
+    /// The largest number of messages that were held in one second of a range.
     pub fn most_holds(&self, range: Range<u64>) -> u64 {
         self.holds.range(range).map(|(_, messages)| *messages).max().unwrap_or(0)
     }

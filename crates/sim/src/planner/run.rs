@@ -261,11 +261,11 @@ impl Counters {
     }
 }
 
-/// The groups of the messages, in the order of their sends. Each group comes once in each round, so all get the same; the
-/// order is another one each time, so none always meets the same environment.
+/// The groups of the messages, in the order of their sends. Each round has every group once, so all groups get the same
+/// number. Each round has its own order, so no group always meets the same environment.
 fn shuffled_groups(count: u32, seed: u64) -> impl Iterator<Item = u32> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
-    // Stream 0 has the message ids.
+    // Stream 0 generates the message ids.
     random.set_stream(1);
     let mut round: Vec<_> = (0..count).collect();
     let shuffled = move || {

@@ -36,13 +36,13 @@ pub struct Scenario {
 pub enum TargetFault {
     /// It is down for this long, from the first message on.
     Outage(Duration),
-    /// It is up and down in turn, from the first message until the end of the scenario's `over`.
+    /// It alternates between up and down, from the first message until the end of the scenario's `over`.
     Flap(Flap),
     /// Each call fails with this chance.
     FailureRate(f64),
 }
 
-/// The lengths of the times for which a flapping target is up and down.
+/// The spans for which a flapping target is up, and then down.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Flap {
     #[serde(rename = "up_seconds", serialize_with = "seconds")]
@@ -55,7 +55,7 @@ pub struct Flap {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Groups {
     pub count: u32,
-    /// The fault meets only the first groups, this many.
+    /// Number of groups that meet the fault: the first ones.
     pub down: u32,
 }
 
@@ -147,12 +147,12 @@ impl Scenario {
         })
     }
 
-    /// True if the target's fault is one for the messages of this group.
+    /// True if the messages of this group meet the target's fault.
     pub(super) fn meets_fault(&self, message_group_id: Option<&str>) -> bool {
         self.groups.is_none_or(|groups| groups.meet_fault(message_group_id))
     }
 
-    /// True if the target is down in this second, for those who meet the fault.
+    /// True if the target is down in this second, for the messages that meet the fault.
     pub(super) fn is_down(&self, second: u64) -> bool {
         let (up, period, end) = self.cycle();
         second < end && second % period >= up

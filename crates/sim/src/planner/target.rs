@@ -1,5 +1,5 @@
-//! The target of a simulation: down for a while, now and then, or failing by chance, for all messages or some groups, and
-//! with a capacity.
+//! The target of a simulation: down for a while, flapping, or failing by chance, for all messages or for some groups,
+//! and with a capacity.
 
 use std::sync::Mutex;
 use std::time::Duration;

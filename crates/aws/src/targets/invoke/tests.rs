@@ -308,8 +308,7 @@ async fn a_group_that_is_no_tenant_id_is_permanent_and_calls_nobody() {
         (None, "the message has no MessageGroupId, which is the tenant id"),
         (
             Some("blue#7"),
-            "the MessageGroupId has a character that a tenant id cannot have; letters, digits and . _ : / = + - @ can \
-             be in it",
+            "the MessageGroupId is not a tenant id, which has only letters, digits, spaces and . _ : / = + - @",
         ),
     ] {
         let error = call_with(&server, ISOLATED, group, &message("{}")).await;

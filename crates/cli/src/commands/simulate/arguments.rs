@@ -15,7 +15,7 @@ use redeliver_operator::Failure;
 use redeliver_operator::terminal::output::Printing;
 use redeliver_operator::terminal::units::{DAY, HOUR, MINUTE, counted, number, seconds};
 
-/// The load's length with `--flap`.
+/// The default of `--over` with `--flap`.
 const FLAP_OVER: Duration = Duration::from_secs(HOUR);
 /// The length of outages and loads, in seconds.
 const SPAN: RangeInclusive<u64> = 1..=30 * DAY;
@@ -28,7 +28,8 @@ const WINDOW: RangeInclusive<u64> = 0..=300;
 /// returns, and the cost.
 ///
 /// Schedule and survival are computed from the policy. Load, dead letters and requests are measured: the functions' own
-/// code runs on an SQS in memory, in virtual time, against a target that is down for a while, flaps, or fails by chance.
+/// code runs on an SQS in memory, in virtual time, against a target that is down for a while, flaps, or fails by
+/// chance.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -74,17 +75,17 @@ pub struct Arguments {
     /// The target is down for this long, from the first message on
     #[arg(long, value_name = "SPAN", default_value = "10m", value_parser = seconds(SPAN), conflicts_with = "failure_rate")]
     pub outage: Duration,
-    /// The target is up and down in turn for these spans, until the last message; a call while it is down gets HTTP
-    /// status 503
+    /// The target alternates between up and down, for these spans, until the last message; while it is down, calls get
+    /// HTTP status 503
     #[arg(long, value_name = "UP,DOWN", value_parser = flap, conflicts_with_all = ["outage", "failure_rate"])]
     pub flap: Option<Flap>,
     /// The target is up, and each call fails with this chance, 0 to 1
     #[arg(long, value_name = "P", value_parser = probability)]
     pub failure_rate: Option<f64>,
-    /// Spread the messages evenly over this many message groups, group-1, group-2 …
+    /// Spread the messages evenly over N message groups: group-1, group-2 …
     #[arg(long, value_name = "N", value_parser = number(1..=10_000_u32))]
     pub groups: Option<u32>,
-    /// Only the calls for the first K groups meet the outage, the flapping or the failure rate [default: all groups]
+    /// Number of groups that meet the outage, the flapping or the failure rate: the first ones [default: all groups]
     #[arg(long, value_name = "K", value_parser = number(1..=10_000_u32), requires = "groups")]
     pub groups_down: Option<u32>,
     /// Calls per second that can succeed; further calls get HTTP status 429

@@ -46,7 +46,7 @@ pub(super) fn scenario(forecast: &Forecast) -> String {
         TargetFault::FailureRate(rate) => format!("; {} of the calls fail", percent(rate)),
     };
     if let Some(Groups { count, down }) = given.groups {
-        sentence += &format!("; this meets {} of {}", grouped(down.into()), counted(count.into(), "group"));
+        sentence += &format!("; this affects {} of {}", grouped(down.into()), counted(count.into(), "group"));
     }
     if let Some(most) = given.capacity {
         sentence += &format!("; the target takes {} a second", grouped(most.into()));

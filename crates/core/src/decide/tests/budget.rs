@@ -77,7 +77,7 @@ fn a_hold_of_an_older_version_is_half_to_all_of_the_longest() {
 #[test]
 fn a_held_messages_own_call_is_in_its_history_and_spends_nothing() {
     let error = HandlerError::transient("HttpStatus.503", "HTTP 503");
-    let probed = || HandOff::probed(&error, hold(HoldReason::Down, 7.0), delivery());
+    let probed = || HandOff::held_after_call(&error, hold(HoldReason::Down, 7.0), delivery());
     let first = resend(&minutes(), &body(r#""retry_attempt":1"#), &probed());
     assert_eq!((first.retry_attempt, first.spends, first.delay.get()), (1, Budget::Hold, 7));
     let past = PastFailure::new(1, at(5), "HttpStatus.503", "HTTP 503");

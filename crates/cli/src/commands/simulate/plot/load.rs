@@ -1,4 +1,4 @@
-//! Calls of the target and holds over time: failures on top of successes.
+//! Calls of the target over time, failures on top of successes, and held messages.
 
 use std::ops::Range;
 
@@ -86,7 +86,7 @@ pub(super) fn figures(forecast: &Forecast) -> Vec<Figure> {
     policies.iter().map(figure).collect()
 }
 
-/// The times at which the target is down. Short ones are one: nobody could tell them apart.
+/// The times at which the target is down. If there are more than columns, they are one: nobody could tell them apart.
 fn down_times(forecast: &Forecast) -> Vec<Range<u64>> {
     let mut times = forecast.scenario.down_times();
     match (times.len() as u64 > COLUMNS, forecast.scenario.return_second()) {
@@ -95,8 +95,8 @@ fn down_times(forecast: &Forecast) -> Vec<Range<u64>> {
     }
 }
 
-/// The earliest second at which the target could have processed everything: the messages that were left when it was back
-/// for good, at its capacity, but not before the last message.
+/// The earliest second at which the target could have processed everything: it takes the messages that were left when
+/// it was back for good, at its capacity, and ends no earlier than the last message comes.
 fn earliest_end(forecast: &Forecast, load: &Load) -> Option<u64> {
     let back = forecast.scenario.return_second()?;
     let left = forecast.scenario.messages.saturating_sub(load.succeeded_before(back));
