@@ -436,7 +436,8 @@ impl Knobs {
         // Some messages must be enough to open a circuit that nobody's answer closes, and be left alone with it.
         let (fails, hold_seconds_max) = (rng.random_bool(0.15), rng.random_range(4000..=8000));
         let may_be_held = !matches!(knobs.policy.breaker, BreakerKnob::Off);
-        if fails && may_be_held && !asynchronous && knobs.content.plain <= 0.0 {
+        if fails && may_be_held && !asynchronous {
+            knobs.content.plain = 0.0;
             knobs.target.ungrouped_fail = true;
             knobs.target.always_transient = knobs.target.always_transient.max(0.001);
             let per_group = BreakerModel { hold_seconds_max, ..BreakerModel::default() };
