@@ -53,6 +53,11 @@ impl Shares {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.calls.len()
+    }
+
     fn fade(&mut self, now: Moment) {
         let halved_at = *self.halved_at.get_or_insert(now);
         let seconds = halved_at.seconds_until(now);

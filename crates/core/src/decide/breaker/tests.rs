@@ -124,6 +124,17 @@ mod evidence {
         assert!(matches!(changes[4], Some(Change::Opened { outages: 5, .. })), "{changes:?}");
     }
 
+    /// A blip of this morning would otherwise let chance hold messages for the rest of the day.
+    #[test]
+    fn a_target_that_was_down_a_minute_ago_needs_all_of_the_evidence_again() {
+        let mut environment = Environment::open("a");
+        environment.call("a", Answer, 2.0).unwrap();
+        let changes: Vec<_> =
+            (0..9).map(|number| environment.call("a", Outage, 62.0 + f64::from(number)).unwrap()).collect();
+        assert_eq!(changes[..8], [None; 8]);
+        assert!(matches!(changes[8], Some(Change::Opened { outages: 9, .. })), "{changes:?}");
+    }
+
     /// Three messages that always fail, alone in a queue, would otherwise wait for a day.
     #[test]
     fn messages_that_failed_before_open_nothing() {
@@ -197,6 +208,18 @@ mod keys {
         assert!(!environment.is_held("b", 110.4));
     }
 
+    /// Poison would otherwise be held in each new environment as if the outage had just been confirmed.
+    #[test]
+    fn a_report_confirms_the_outage_when_it_was_made_and_not_when_it_arrives() {
+        for (arrives, is_held) in [(399.0, true), (400.0, false)] {
+            let mut environment = Environment::default();
+            environment.breaker.learn(caller("a", 1), after(0.0), after(100.0), after(arrives));
+            let again = Caller { failures: 1, ..caller("a", 2) };
+            let asked = environment.breaker.ask(again, Patience::Over, after(arrives));
+            assert_eq!(matches!(asked, Permission::Hold(_)), is_held, "{arrives}: {asked:?}");
+        }
+    }
+
     #[test]
     fn a_report_is_not_believed_if_its_message_failed_or_the_target_answers() {
         let mut failed = Environment::default();
@@ -255,6 +278,21 @@ mod keys {
         assert!(environment.breaker.keys.get(Some(Key::of("29999"))).is_some());
         assert!(environment.breaker.keys.get(Some(Key::of("0"))).is_none());
     }
+
+    /// Otherwise a burst of new keys would have its messages called, and spend their attempts.
+    #[test]
+    fn a_key_that_is_down_is_not_forgotten_for_new_keys_while_its_messages_come() {
+        let mut environment = Environment::open("down");
+        for number in 0..30_000 {
+            let seconds = f64::from(number) / 100.0;
+            environment.call(&number.to_string(), Outage, seconds).unwrap();
+            environment.call("healthy", Answer, seconds).unwrap();
+            if number % 1000 == 0 {
+                let _ = environment.call("down", Outage, seconds);
+            }
+        }
+        assert_eq!(environment.breaker.open_since(Some(Key::of("down"))), Some(after(0.0)));
+    }
 }
 
 mod open {
@@ -289,6 +327,20 @@ mod open {
         assert!(probes.len() <= 25, "{}", probes.len());
     }
 
+    /// Its messages have keys, but its probe stands for all of them.
+    #[test]
+    fn a_target_with_keys_is_probed_every_two_minutes_at_least() {
+        let mut environment = Environment::default();
+        (0..10).for_each(|number| assert!(environment.call(["a", "b"][number % 2], Outage, 0.0).is_ok()));
+        let mut last = 0;
+        for second in 1..7200 {
+            if environment.call("c", Outage, f64::from(second)).is_ok() {
+                assert!(second - last <= 121, "{last} to {second}");
+                last = second;
+            }
+        }
+    }
+
     #[test]
     fn a_target_without_keys_is_probed_every_two_minutes_at_least() {
         let mut environment = Environment::default();
@@ -319,6 +371,53 @@ mod open {
             assert!(hold.delay.as_secs_f64() >= left - 0.02, "{second}: {hold:?}");
         }
         assert!(matches!(environment.call("a", Answer, opened + 800.1), Ok(Some(Change::Closed { .. }))));
+    }
+
+    #[test]
+    fn a_retry_after_of_the_targets_probe_counts_for_the_messages_of_all_keys() {
+        let mut environment = Environment::default();
+        (0..10).for_each(|number| assert!(environment.call(["a", "b"][number % 2], Outage, 0.0).is_ok()));
+        let refused = Refusal(Some(Duration::from_secs(300)));
+        let failed = environment.call("c", refused, 2.0);
+        assert_eq!(failed, Ok(Some(Change::ProbeFailed { probe_in: Duration::from_secs(300) })));
+        for second in [3_u32, 100, 301] {
+            let hold = environment.call("d", Answer, f64::from(second)).unwrap_err();
+            assert!(hold.delay >= Duration::from_secs((302 - second).into()), "{second}: {hold:?}");
+        }
+        assert!(matches!(environment.call("d", Answer, 302.0), Ok(Some(Change::Closed { .. }))));
+    }
+
+    /// A target that says "tomorrow" is asked again after 900 s, and one whose answer makes no sense is not called now.
+    #[test]
+    fn a_retry_after_counts_for_900_s_at_most() {
+        for asked in [Duration::from_secs(86_400), Duration::MAX] {
+            let mut environment = Environment::open("a");
+            let failed = environment.call("a", Refusal(Some(asked)), 1.0);
+            assert_eq!(failed, Ok(Some(Change::ProbeFailed { probe_in: Duration::from_secs(900) })));
+            let hold = environment.call("a", Answer, 2.0).unwrap_err();
+            assert_eq!(hold.delay, Duration::from_secs(899));
+            assert!(matches!(environment.call("a", Answer, 901.0), Ok(Some(Change::Closed { .. }))));
+        }
+    }
+
+    #[test]
+    fn the_answer_to_an_earlier_call_does_not_end_a_retry_after_and_that_to_a_later_one_does() {
+        let mut environment = Environment::default();
+        let ask = |environment: &mut Environment, number, seconds| match environment.breaker.ask(
+            caller("a", number),
+            Patience::Over,
+            after(seconds),
+        ) {
+            Permission::Call(permit) => permit,
+            other => panic!("{other:?}"),
+        };
+        let (earlier, refused) = (ask(&mut environment, 1, 0.0), ask(&mut environment, 2, 0.0));
+        environment.breaker.record(refused, Refusal(Some(Duration::from_secs(60))), after(0.0));
+        environment.breaker.record(earlier, Answer, after(1.0));
+        assert_eq!(environment.call("a", Answer, 1.0).unwrap_err().delay, Duration::from_secs(59));
+        let later = ask(&mut environment, 3, 10.0);
+        environment.breaker.record(later, Answer, after(10.0));
+        assert_eq!(environment.call("a", Answer, 10.0).unwrap_err().delay, Duration::from_secs(1));
     }
 
     #[test]
@@ -358,6 +457,28 @@ mod open {
         assert_eq!(ask(&mut environment), Permission::Wait);
         environment.breaker.give_back(permit, after(2.0));
         assert!(matches!(ask(&mut environment), Permission::Call(_)));
+    }
+
+    /// Otherwise two probes would run at once.
+    #[test]
+    fn a_probe_of_an_earlier_outage_that_was_not_made_frees_no_later_one() {
+        let mut environment = Environment::open("a");
+        let ask = |environment: &mut Environment, seconds| {
+            environment.breaker.ask(caller("a", 99), Patience::Over, after(seconds))
+        };
+        let Permission::Call(earlier) = ask(&mut environment, 2.0) else { panic!("no probe") };
+        let overdue = environment.breaker.call_overdue(caller("a", 1));
+        assert!(environment.breaker.record(overdue, Answer, after(2.0)).is_some(), "the target is back");
+        let mut seconds = 3.0;
+        while environment.breaker.open_since(Some(Key::of("a"))).is_none() {
+            environment.call("a", Outage, seconds).unwrap();
+            seconds += 1.0;
+        }
+        let Permission::Call(later) = ask(&mut environment, seconds + 1.0) else { panic!("no probe") };
+        environment.breaker.give_back(earlier, after(seconds + 1.0));
+        assert_eq!(ask(&mut environment, seconds + 1.0), Permission::Wait);
+        environment.breaker.give_back(later, after(seconds + 1.0));
+        assert!(matches!(ask(&mut environment, seconds + 1.0), Permission::Call(_)));
     }
 
     #[test]
@@ -468,6 +589,7 @@ mod outcomes {
         assert_eq!(met("{}", HandlerError::transient("Lambda.Throttled", "")), Refusal(None));
         assert_eq!(met("{}", status(503).retry_after(after)), Refusal(Some(after)));
         assert_eq!(met("{}", HandlerError::unavailable("Db", "")), Outage);
+        assert_eq!(met("{}", HandlerError::unavailable("Db", "").retry_after(after)), Refusal(Some(after)));
         assert_eq!(met("{}", HandlerError::transient("Db", "")), Answer);
         assert_eq!(met("{}", HandlerError::transient("Db", "").retry_after(after)), Answer);
         assert_eq!(met("{}", HandlerError::permanent(ErrorType::HttpStatus(503), "")), Answer);

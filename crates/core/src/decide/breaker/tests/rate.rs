@@ -110,6 +110,35 @@ fn refusals_lower_the_rate_once_a_second_and_answers_raise_it() {
     assert!((rate(&environment) - before * 0.78).abs() < 0.02, "{}", rate(&environment));
 }
 
+fn rate(environment: &Environment, key: &str) -> f32 {
+    environment.breaker.keys.get(Some(Key::of(key))).unwrap().rate().unwrap()
+}
+
+/// The rate of a busy hour would overrun a target that refuses calls in a quiet one.
+#[test]
+fn a_first_refusal_starts_at_the_rate_of_the_last_second_and_not_at_an_old_one() {
+    let mut environment = Environment::default();
+    (0..40).for_each(|number| {
+        assert_eq!(environment.call("a", Answer, 1.0 + f64::from(number) / 20.0), Ok(None))
+    });
+    assert_eq!(environment.call("a", Answer, 60.0), Ok(None));
+    assert_eq!(environment.call("a", Refusal(None), 60.0), Ok(None));
+    assert!((rate(&environment, "a") - 0.78).abs() < 1e-4, "{}", rate(&environment, "a"));
+}
+
+#[test]
+fn the_first_refusal_ends_a_slow_start() {
+    let mut environment = Environment::open("a");
+    assert!(matches!(environment.call("a", Answer, 10.0), Ok(Some(Change::Closed { .. }))));
+    assert_eq!(environment.call("a", Answer, 11.0), Ok(None));
+    assert!((rate(&environment, "a") - 3.0).abs() < 1e-4, "{}", rate(&environment, "a"));
+    assert_eq!(environment.call("a", Refusal(None), 12.0), Ok(None));
+    assert!((rate(&environment, "a") - 2.34).abs() < 1e-4, "{}", rate(&environment, "a"));
+    assert_eq!(environment.call("a", Answer, 14.0), Ok(None));
+    let grown = 2.34 + 0.005 * 2.34_f32.sqrt();
+    assert!((rate(&environment, "a") - grown).abs() < 1e-4, "{}", rate(&environment, "a"));
+}
+
 #[test]
 fn a_rate_that_is_no_longer_needed_is_dropped() {
     let mut environment = Environment::default();
@@ -134,17 +163,31 @@ fn after_an_outage_the_rate_doubles_each_second() {
     assert!(seconds[0] <= 8 && seconds[5] == TICKS - 1, "{seconds:?}: as often as it asks");
 }
 
+/// All at the same moment would overrun the target again.
 #[test]
-fn a_hold_waits_for_those_before_it() {
+fn a_hold_waits_for_those_before_it_and_at_most_4_percent_of_the_time_since_the_trouble_began() {
     let mut environment = Environment::default();
     (0..10).for_each(|_| assert_eq!(environment.call("a", Answer, 0.0), Ok(None)));
     let _ = environment.call("a", Refusal(None), 0.0);
-    let delays: Vec<_> = (0..40)
-        .map(|number| {
-            environment.call_for(caller("a", 1000 + number), Answer, 1000.0 * 0.0).unwrap_err().delay
-        })
-        .collect();
-    assert!(delays.iter().all(|delay| *delay == Duration::from_secs(1)), "a second at the least: {delays:?}");
+    let mut held = |number: u128, seconds: f64| {
+        environment.call_for(caller("a", 1000 + number), Outage, seconds).unwrap_err().delay.as_secs_f64()
+    };
+    for number in 0..40_u128 {
+        assert!((held(number, 0.0) - 1.0).abs() < 0.01, "a second at first");
+    }
+    // The burst of a rate of 7.8 a second.
+    (0..2).for_each(|number| assert!(environment.call_for(caller("a", number), Outage, 500.0).is_ok()));
+    let mut held = |number: u128| {
+        environment.call_for(caller("a", 1000 + number), Outage, 500.0).unwrap_err().delay.as_secs_f64()
+    };
+    for number in 0..100_u128 {
+        // Moments are in hundredths of a second, and each place is rounded down to one.
+        let place = f64::from(u32::try_from(number).unwrap() + 1) * 0.12;
+        let delay = held(number);
+        assert!((delay - place.max(1.0)).abs() < 0.001, "{number}: {delay}");
+    }
+    let longest: Vec<_> = (100..400).map(held).collect();
+    assert!(longest[200..].iter().all(|delay| (15.0..=20.0).contains(delay)), "{longest:?}");
 }
 
 /// Otherwise one tenant's backlog would delay all others.
@@ -178,6 +221,70 @@ fn a_key_that_asks_most_leaves_the_others_their_share() {
     assert!(noisy > 480 * 6, "{noisy}: it gets what the other leaves");
 }
 
+/// Two refused keys limit the rate of the target as a whole: 0.78 calls a second.
+fn limited_target() -> Environment {
+    let mut environment = Environment::default();
+    assert_eq!(environment.call("a", Refusal(None), 0.0), Ok(None));
+    assert_eq!(environment.call("b", Refusal(None), 0.1), Ok(None));
+    assert!(environment.breaker.target.is_limited());
+    environment
+}
+
+/// A producer chooses the keys: they must neither fill the memory nor slow down each message.
+#[test]
+fn the_shares_of_64_keys_are_counted_at_most() {
+    let mut environment = limited_target();
+    for number in 0..1000 {
+        let _ = environment.call(&number.to_string(), Answer, 0.1);
+    }
+    assert_eq!(environment.breaker.shares.len(), 64);
+}
+
+/// Otherwise a tenant would leave places free because of a burst of this morning.
+#[test]
+fn calls_count_half_as_much_after_ten_seconds() {
+    let (mut clock, mut shares) = (MomentClock::default(), Shares::default());
+    let [busy, other] = ["busy", "other"].map(|key| Some(Key::of(key)));
+    let begin = clock.moment(after(0.0));
+    shares.asks(busy);
+    shares.asks(other);
+    assert!(!shares.takes_more(busy, begin), "nobody has called yet");
+    (0..20).for_each(|_| shares.called(busy));
+    (0..12).for_each(|_| shares.called(other));
+    assert!(shares.takes_more(busy, clock.moment(after(9.9))), "20 of 32");
+    assert!(shares.takes_more(busy, clock.moment(after(10.0))), "10 of 16");
+    (0..6).for_each(|_| shares.called(other));
+    assert!(!shares.takes_more(busy, clock.moment(after(30.0))), "2.5 of 5.5");
+}
+
+/// A message that waits for its place would come back later for each call that was not made.
+#[test]
+fn a_place_whose_call_was_not_made_is_free_again() {
+    let mut of_key = Environment::default();
+    let _ = of_key.call("a", Refusal(None), 0.0);
+    for (mut environment, key) in [(of_key, "a"), (limited_target(), "c")] {
+        let ask = |environment: &mut Environment, number| {
+            environment.breaker.ask(caller(key, number), Patience::Over, after(3.0))
+        };
+        let Permission::Call(permit) = ask(&mut environment, 100) else { panic!("{key}: no place") };
+        assert!(matches!(ask(&mut environment, 101), Permission::Hold(_)), "{key}: there is one place");
+        environment.breaker.give_back(permit, after(3.0));
+        assert!(matches!(ask(&mut environment, 102), Permission::Call(_)), "{key}");
+    }
+}
+
+/// A target that counts calls by the second would refuse a burst.
+#[test]
+fn an_idle_minute_saves_no_places() {
+    let mut of_key = Environment::default();
+    let _ = of_key.call("a", Refusal(None), 0.0);
+    for (mut environment, [first, second]) in [(of_key, ["a", "a"]), (limited_target(), ["c", "d"])] {
+        assert_eq!(environment.call(first, Outage, 60.0), Ok(None), "0.78 calls a second");
+        assert!(environment.is_held(second, 60.0), "{second}");
+        assert_eq!(environment.call(second, Outage, 61.3), Ok(None));
+    }
+}
+
 #[test]
 fn one_keys_refusals_limit_nobody_else() {
     let mut environment = Environment::default();
@@ -196,6 +303,20 @@ fn several_keys_that_are_refused_together_limit_the_target() {
     assert!(!environment.is_held("c", 0.5));
     assert_eq!(environment.call("b", Refusal(None), 1.5), Ok(None));
     assert!(environment.is_held("c", 1.6));
+}
+
+/// Otherwise two tenants with limits of their own would slow down all others, however rarely they meet them.
+#[test]
+fn keys_that_are_refused_with_answers_or_time_in_between_limit_nobody_else() {
+    for (answers, seconds, is_limited) in
+        [(20, 5.0, false), (19, 5.0, true), (20, 4.9, true), (0, 3600.0, true), (20, 3600.0, false)]
+    {
+        let mut environment = Environment::default();
+        assert_eq!(environment.call("a", Refusal(None), 0.0), Ok(None));
+        (0..answers).for_each(|_| assert_eq!(environment.call("healthy", Answer, 1.0), Ok(None)));
+        assert_eq!(environment.call("b", Refusal(None), seconds), Ok(None));
+        assert_eq!(environment.is_held("c", seconds), is_limited, "{answers} {seconds}");
+    }
 }
 
 /// It would come back each second while its key is down.
@@ -228,6 +349,16 @@ fn messages_wait_for_their_turn_while_others_run_or_for_a_moment() {
     assert_eq!(ask(without_key(2), Patience::OthersRun), Permission::Wait);
     assert_eq!(ask(without_key(2), Patience::NewBatch), Permission::Wait);
     assert!(matches!(ask(without_key(2), Patience::Over), Permission::Hold(_)));
+}
+
+/// The function's time belongs to all keys.
+#[test]
+fn a_message_waits_for_the_turn_of_its_key_only_while_others_run() {
+    let mut environment = Environment::default();
+    let _ = environment.call("a", Refusal(None), 10.0);
+    let mut ask = |patience| environment.breaker.ask(caller("a", 2), patience, after(10.1));
+    assert_eq!(ask(Patience::OthersRun), Permission::Wait);
+    assert!(matches!(ask(Patience::NewBatch), Permission::Hold(_)));
 }
 
 #[test]
