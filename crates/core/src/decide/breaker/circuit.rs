@@ -99,7 +99,9 @@ impl Circuit {
                 }
             }
             State::Open(open) => {
-                // A clock that was set back must not delay probes.
+                // A clock that was set back must not prolong an outage that nothing confirms.
+                open.shown_at = open.shown_at.min(now);
+                // Nor must it delay probes.
                 let latest = now.after(RETRY_AFTER_SECONDS_MAX);
                 open.probe_at = open.probe_at.min(latest);
                 self.retry_after = self.retry_after.map(|at| at.min(latest));

@@ -124,7 +124,10 @@ impl RateLimit {
     /// Records the refusal of a call that began after change number `began`. Returns true if it lowers the rate; a call
     /// that began before the last decrease does not.
     pub(super) fn refuse(&mut self, began: u32, changes: &mut u32, now: Moment) -> bool {
-        if began < self.lowered || self.refused_at.seconds_until(now) < DECREASE_INTERVAL_SECONDS {
+        // A clock that was set back must not keep the rate up.
+        let is_soon =
+            self.refused_at <= now && self.refused_at.seconds_until(now) < DECREASE_INTERVAL_SECONDS;
+        if began < self.lowered || is_soon {
             return false;
         }
         *changes += 1;

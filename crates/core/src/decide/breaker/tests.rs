@@ -447,6 +447,18 @@ mod open {
         assert!(matches!(environment.call("a", Answer, -7200.0 + 3901.0), Ok(Some(Change::Closed { .. }))));
     }
 
+    /// Poison would otherwise be held until the clock is where it was.
+    #[test]
+    fn a_clock_that_is_set_back_does_not_prolong_an_outage_that_nothing_confirms() {
+        let mut environment = Environment::open("a");
+        let back = -7200.0;
+        assert!(environment.is_held("a", back));
+        let again = Caller { failures: 1, ..caller("a", 1) };
+        let mut ask = |seconds| environment.breaker.ask(again, Patience::Over, after(back + seconds));
+        assert!(matches!(ask(299.0), Permission::Hold(_)));
+        assert!(matches!(ask(300.0), Permission::Call(permit) if !permit.may_be_held()));
+    }
+
     #[test]
     fn a_probe_that_was_not_made_is_free_again() {
         let mut environment = Environment::open("a");
