@@ -12,6 +12,9 @@ use crate::message::Timestamp;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Moment(NonZeroU32);
 
+/// The shortest time between two moments.
+pub(super) const MOMENT_SECONDS: f32 = 0.01;
+
 impl Moment {
     fn of(hundredths: u128) -> Self {
         let hundredths = u32::try_from(hundredths).unwrap_or(u32::MAX);

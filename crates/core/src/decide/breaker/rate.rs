@@ -4,7 +4,7 @@
 //! converge to equal rates from any start: the larger rate meets more refusals. A message beyond the rate is held until
 //! the messages before it have been called (Little's law: waiting ÷ rate).
 
-use super::moment::Moment;
+use super::moment::{MOMENT_SECONDS, Moment};
 
 /// The increase per answer, in calls a second, divided by the root of the rate. In balance a share of
 /// `GROWTH / (0.22·√rate)` of the calls is refused: 1.4 % at 2.5 a second, 4.5 % at 0.25.
@@ -37,6 +37,8 @@ pub(super) struct RateLimit {
     filled_at: Moment,
     /// The time at which the last held message can be called, if all goes well.
     next_slot: Moment,
+    /// The place is later than `next_slot` by this part of a hundredth of a second.
+    slot_part: f32,
     held_at: Moment,
     refused_at: Moment,
     /// Number of the change that lowered the rate: calls that began before it do not lower the rate again.
@@ -65,6 +67,7 @@ impl RateLimit {
             tokens: 0.0,
             filled_at: now,
             next_slot: now,
+            slot_part: 0.0,
             held_at: now,
             refused_at: now,
             lowered: change,
@@ -104,9 +107,24 @@ impl RateLimit {
     /// have earlier places.
     pub(super) fn hold(&mut self, now: Moment, longest: f32) -> f32 {
         self.held_at = now;
-        let slot = self.next_slot.max(now).after(1.0 / self.per_second);
+        let step = self.slot_step();
+        let slot = self.next_slot.max(now).after(step);
         self.next_slot = slot.min(now.after(longest));
         now.seconds_until(self.next_slot)
+    }
+
+    /// Seconds between two places. A moment is a hundredth of a second, which several places of a high rate share.
+    fn slot_step(&mut self) -> f32 {
+        let step = 1.0 / self.per_second;
+        if step >= MOMENT_SECONDS {
+            return step;
+        }
+        self.slot_part += step;
+        if self.slot_part < MOMENT_SECONDS {
+            return 0.0;
+        }
+        self.slot_part -= MOMENT_SECONDS;
+        MOMENT_SECONDS
     }
 
     /// Records an answer. Returns true if the limit is no longer needed.

@@ -296,6 +296,26 @@ fn refusals_lower_the_rate_though_the_clock_is_set_back() {
     assert!((rate(&environment, "a") - lowered).abs() < 1e-4, "{}", rate(&environment, "a"));
 }
 
+/// Otherwise all would come back each second, and most of them be held again.
+#[test]
+fn messages_held_by_a_rate_above_a_hundred_a_second_wait_for_those_before_them() {
+    let mut environment = Environment::default();
+    (0..400).for_each(|_| assert_eq!(environment.call("a", Answer, 0.0), Ok(None)));
+    assert_eq!(environment.call("a", Refusal(None), 0.0), Ok(None));
+    assert!((rate(&environment, "a") - 312.0).abs() < 1e-3);
+    // Calls use up the burst first. They are no evidence of an outage.
+    let again = |number| Caller { failures: 1, ..caller("a", number) };
+    let delays: Vec<_> = (0..3000)
+        .filter_map(|number| environment.call_for(again(number), Outage, 1000.0).err())
+        .map(|hold| hold.delay.as_secs_f64())
+        .collect();
+    for (number, delay) in (1_u32..).zip(&delays) {
+        let place = (f64::from(number) / 312.0).max(1.0);
+        assert!((delay - place).abs() <= 0.02, "{number}: {delay} and not {place}");
+    }
+    assert!(delays.len() > 2900, "{}", delays.len());
+}
+
 #[test]
 fn one_keys_refusals_limit_nobody_else() {
     let mut environment = Environment::default();
