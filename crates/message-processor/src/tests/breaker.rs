@@ -255,6 +255,20 @@ fn calls_that_the_end_cuts_off_open_the_circuit_and_what_was_not_started_is_held
     assert_eq!((count(&setup, ("transient", "Timeout")), kinds(&setup).len()), (7, 7), "five are answered");
 }
 
+/// One slow call would otherwise hold the messages of the next batches.
+#[test]
+fn what_was_not_started_before_the_end_is_no_outage() {
+    let setup = Setup { max_concurrency: 1, ..Setup::new() }.on(0, Step::Hang);
+    setup.process(records(0..20), 30);
+    assert_eq!(setup.handler.called(), [id(0)]);
+    assert_eq!(
+        (count(&setup, ("transient", "Timeout")), count(&setup, ("not_started", "NotStarted"))),
+        (1, 19)
+    );
+    setup.process(records(20..30), 30);
+    assert_eq!(setup.handler.calls().len(), 11);
+}
+
 #[test]
 fn the_second_probe_of_a_batch_that_the_end_cuts_off_spends_nothing_either() {
     // The one in between is at its hold limit, so it is called, and takes longer than the longest probe interval.

@@ -18,6 +18,18 @@ fn their_failures_open_nothing() {
     assert_eq!(count(&setup, FAILED), 50);
 }
 
+/// Nothing is written into a message that stays on its queue, but SQS counts its receives.
+#[test]
+fn what_was_received_before_opens_nothing_either() {
+    let policy = r#"{"circuit_breaker":{},"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
+    let setup = outage(Setup { strategy: Strategy::Visibility, ..Setup::with_policy(policy) });
+    for batch in 0..5 {
+        let again = |n| ReceivedMessage { receive_count: 2, ..record(n, body(n)) };
+        setup.process((batch * 10..batch * 10 + 10).map(again).collect(), 30);
+    }
+    assert_eq!(setup.handler.calls().len(), 50);
+}
+
 #[test]
 fn they_are_held_like_all_others_and_a_new_message_is_the_probe() {
     let setup = open();
