@@ -301,6 +301,17 @@ async fn a_group_is_the_tenant_only_if_the_function_isolates_tenants() {
     }
 }
 
+/// A tenant whose group has an allowed character would otherwise lose all of its messages to the final DLQ.
+#[test]
+fn each_character_that_lambda_allows_in_a_tenant_id_is_allowed_and_no_other() {
+    let allowed: String = (0..=u8::MAX)
+        .map(char::from)
+        .filter(|character| tenant_id(Some(&character.to_string())).is_ok())
+        .collect();
+    let letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz";
+    assert_eq!(allowed, format!(" +-./0123456789:=@{letters}"));
+}
+
 #[tokio::test]
 async fn a_group_that_is_no_tenant_id_is_permanent_and_calls_nobody() {
     let server = Loopback::start([]).await;
