@@ -82,4 +82,16 @@ mod tests {
         assert_eq!(Delays::of(three), Some(Delays { p50: 0.003, p90: 2.5, p99: 2.5, max: 2.5 }));
         assert_eq!(Delays::of(Vec::new()), None);
     }
+
+    #[test]
+    fn the_delays_of_groups_that_are_down_are_told_from_those_of_the_others() {
+        let mut log = DelayLog::default();
+        *log.side(true) = Side { sent: 5, milliseconds: vec![7000; 3] };
+        *log.side(false) = Side { sent: 4, milliseconds: vec![1000; 4] };
+        let all = |seconds| Delays { p50: seconds, p90: seconds, p99: seconds, max: seconds };
+        let by_group =
+            ByGroup { up: Some(all(1.0)), down: Some(all(7.0)), up_unprocessed: 0, down_unprocessed: 2 };
+        assert_eq!(log.by_group(), by_group);
+        assert_eq!(log.all(), Some(Delays { p50: 1.0, ..all(7.0) }));
+    }
 }

@@ -194,6 +194,15 @@ fn seconds<S: Serializer>(span: &Duration, serializer: S) -> Result<S::Ok, S::Er
 mod tests {
     use super::*;
 
+    /// A plan for one tenant's outage would otherwise promise that nothing happens.
+    #[test]
+    fn the_first_groups_meet_the_fault() {
+        let groups = Groups { count: 5, down: 2 };
+        let meet_fault = (0..5).map(|group| groups.meet_fault(Some(&Groups::id(group))));
+        assert_eq!(meet_fault.collect::<Vec<_>>(), [true, true, false, false, false]);
+        assert!(!groups.meet_fault(None));
+    }
+
     #[test]
     fn a_flapping_target_is_down_after_each_time_up_until_the_last_message() {
         let down_times = |up, down, over| {

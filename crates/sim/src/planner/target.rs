@@ -111,19 +111,30 @@ mod tests {
     use super::*;
     use crate::planner::{Concurrency, TargetFault, run};
 
-    #[test]
-    fn a_target_at_its_capacity_does_not_fail_by_chance() {
-        let scenario = Scenario {
+    fn ten_messages(failure_rate: f64, capacity: Option<u32>) -> Scenario {
+        Scenario {
             strategy: Strategy::DelayedResend,
             messages: 10,
-            fault: TargetFault::FailureRate(1.0),
+            fault: TargetFault::FailureRate(failure_rate),
             groups: None,
-            capacity: Some(0),
+            capacity,
             over: Duration::from_secs(10),
             invocations: Concurrency::Unlimited { environments: 1 },
             batching_window: Duration::ZERO,
             seed: 7,
-        };
+        }
+    }
+
+    #[test]
+    fn a_delay_counts_from_the_messages_own_send() {
+        let delays =
+            run(&Policy::default(), &ten_messages(0.0, None), &|_| {}).unwrap().delay_seconds.unwrap();
+        assert_eq!((delays.p50, delays.max), (0.0, 0.0));
+    }
+
+    #[test]
+    fn a_target_at_its_capacity_does_not_fail_by_chance() {
+        let scenario = ten_messages(1.0, Some(0));
         let policy = Policy::from_json(r#"{"max_attempts":1,"circuit_breaker":false}"#).unwrap();
         let wasted = run(&policy, &scenario, &|_| {}).unwrap().wasted;
         assert_eq!((wasted.over_capacity, wasted.by_chance), (20, 0));
