@@ -231,6 +231,10 @@ struct Refused {
 impl Breaker {
     /// Decides if a message's target may be called now.
     pub fn ask(&mut self, caller: Caller, patience: Patience, now: Timestamp) -> Permission {
+        if self.clock.moment(now).is_last() {
+            // Its time ends after a year: a new breaker costs a few calls.
+            *self = Self::default();
+        }
         let moment = self.clock.moment(now);
         let is_first = caller.is_first_call();
         let keeps_free = self.target.is_limited() && {

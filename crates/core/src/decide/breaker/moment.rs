@@ -26,6 +26,11 @@ impl Moment {
         Duration::from_millis(u64::from(later.0.get().saturating_sub(self.0.get())) * 10).as_secs_f32()
     }
 
+    /// True if no later moment can be told from this one.
+    pub(super) fn is_last(self) -> bool {
+        self.0 == NonZeroU32::MAX
+    }
+
     pub(super) fn after(self, seconds: f32) -> Self {
         let later = Duration::try_from_secs_f32(seconds).unwrap_or_default();
         Self::of(u128::from(self.0.get()) + later.as_millis() / 10)

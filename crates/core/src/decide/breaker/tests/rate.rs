@@ -316,6 +316,19 @@ fn messages_held_by_a_rate_above_a_hundred_a_second_wait_for_those_before_them()
     assert!(delays.len() > 2900, "{}", delays.len());
 }
 
+/// A moment has four bytes. Without more time a limited rate has no more places.
+#[test]
+fn a_process_that_runs_for_years_goes_on_calling() {
+    let mut environment = Environment::default();
+    let years = 2.0 * 365.0 * 86_400.0;
+    for seconds in [0.0, years, 2.0 * years] {
+        assert_eq!(environment.call("a", Refusal(None), seconds), Ok(None));
+        let called =
+            (1..=600).filter(|later| environment.call("a", Answer, seconds + f64::from(*later)).is_ok());
+        assert!(called.count() > 300, "{seconds}");
+    }
+}
+
 #[test]
 fn one_keys_refusals_limit_nobody_else() {
     let mut environment = Environment::default();
