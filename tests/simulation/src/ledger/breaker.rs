@@ -25,6 +25,8 @@ type Key = Option<String>;
 const OUTAGES_MIN: u32 = 3;
 /// The number of outages, in all, with which several keys show an outage of the target.
 const OUTAGES_OF_KEYS_MIN: u32 = 3;
+/// A new environment's circuit opens after this many outages of one key's messages that never failed.
+const OUTAGES_OF_NEW: u32 = 10;
 /// A message that failed before is no longer held when the last outage of a message that did not is older than this.
 const BELIEVED: TimeDelta = TimeDelta::seconds(2000);
 /// It is held for at least this long after such an outage.
@@ -52,6 +54,8 @@ pub(crate) struct Environment {
     keys: BTreeMap<Key, KeyHistory>,
     /// First-time outages since the last answer of any key.
     run: BTreeMap<Key, u32>,
+    /// Outages of messages that never failed, by key, until the first answer, opening or report.
+    first_outages: Option<BTreeMap<Key, u32>>,
     /// All keys may be held.
     down: Cause,
     /// The key that was last refused, and when.
@@ -222,6 +226,7 @@ impl Environment {
             running: HashMap::new(),
             keys: BTreeMap::new(),
             run: BTreeMap::new(),
+            first_outages: Some(BTreeMap::new()),
             down: Cause::default(),
             refused: None,
             was_limited: false,
@@ -248,6 +253,7 @@ impl Environment {
             return;
         }
         self.first_outage = Some(self.first_outage.map_or(since, |first| first.min(since)));
+        self.first_outages = None;
         let tick = self.tick;
         let key = self.keys.entry(key).or_default();
         key.down.shows(tick);
@@ -263,6 +269,10 @@ impl Environment {
     fn called(&mut self, call: CallId, mut caller: Caller, now: DateTime<Utc>) -> Result<(), Violation> {
         caller.began = self.next_tick();
         self.called = self.tick;
+        let first_outages = self.first_outages.as_ref().and_then(|of| of.get(&caller.key));
+        if first_outages.is_some_and(|outages| *outages >= OUTAGES_OF_NEW) && !caller.is_overdue {
+            return Err(format!("its target is down: {OUTAGES_OF_NEW} calls met nothing but outages"));
+        }
         let mut probed = Ok(());
         if let Some(open) = self.open.get_mut(&caller.key).filter(|_| !caller.is_overdue) {
             caller.is_unconfirmed = caller.failures > 0 && now >= open.believed_until;
@@ -296,6 +306,7 @@ impl Environment {
         let key = self.keys.entry(caller.key.clone()).or_default();
         match met {
             Met::Answer => {
+                self.first_outages = None;
                 self.answered = self.answered.max(caller.began);
                 self.run.clear();
                 self.down.answered(caller.began, ended);
@@ -317,6 +328,9 @@ impl Environment {
                     self.refused = Some(caller.key.clone());
                 }
                 if caller.failures == 0 {
+                    if let Some(outages) = self.first_outages.as_mut().filter(|_| met == Met::Outage) {
+                        *outages.entry(caller.key.clone()).or_default() += 1;
+                    }
                     self.shown_at = Some(now);
                     key.run += 1;
                     key.last_outage = ended;
@@ -347,6 +361,7 @@ impl Environment {
         if !self.is_down(&caller.key, self.tick) {
             return Err("its calls do not show an outage".to_owned());
         }
+        self.first_outages = None;
         let opened = matches!(event, Event::CircuitOpened { .. });
         let (Event::CircuitOpened { probe_in_seconds, .. } | Event::ProbeFailed { probe_in_seconds, .. }) =
             event
