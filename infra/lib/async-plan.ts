@@ -12,6 +12,7 @@ import type { PolicyDocument } from './policy';
 import { withPropNames } from './policy-document';
 import type { AsyncRetryProps } from './props';
 import { refuse } from './props-error';
+import { keyProblems } from './queue-key';
 import { policyProblems } from './schemas';
 import { type Change, modifiable, type UserFunction } from './user-function';
 
@@ -42,6 +43,7 @@ export function asyncPlanOf(given: AsyncRetryProps, scope: Construct): AsyncPlan
     ...nameProblems(names),
     ...duplicateNameProblems(names, Stack.of(scope)),
     ...topicProblems(props.alarmTopic, Stack.of(scope)),
+    ...keyProblems('encryptionKey', props.encryptionKey),
     ...innerConcurrencyProblems(props),
     ...(props.functions.length === 0
       ? ['functions is empty; list the functions whose failed asynchronous invocations are retried.']

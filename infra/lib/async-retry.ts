@@ -46,20 +46,19 @@ export class AsyncRetry extends Construct {
   constructor(scope: Construct, id: string, props: AsyncRetryProps) {
     super(scope, id);
     const plan = asyncPlanOf(props, this);
-    const { encryptionKey: key } = props;
 
-    const dead = createDeadLetterQueues(this, plan, plan.names, key, redriveFromInnerQueue(this, plan.names.retryQueue));
+    const dead = createDeadLetterQueues(this, plan, plan.names, redriveFromInnerQueue(this, plan.names.retryQueue));
     this.retryQueue = new sqs.Queue(this, 'RetryQueue', {
-      ...innerQueueProps(plan, key),
+      ...innerQueueProps(plan),
       queueName: plan.names.retryQueue,
       deadLetterQueue: { queue: dead.annotation, maxReceiveCount: INNER_MAX_RECEIVE_COUNT },
       redriveAllowPolicy: { redrivePermission: sqs.RedrivePermission.DENY_ALL },
     });
     this.annotationQueue = dead.annotation;
     this.finalDlq = dead.finalDlq;
-    this.asyncRetryHandler = createHandler(this, plan, key, this.retryQueue, dead.annotation);
-    this.finalDlqAnnotator = createAnnotator(this, plan, plan.names.finalDlqAnnotator, key, dead);
-    plan.functions.forEach((retried) => sendFailures(retried, this.retryQueue, key));
+    this.asyncRetryHandler = createHandler(this, plan, this.retryQueue, dead.annotation);
+    this.finalDlqAnnotator = createAnnotator(this, plan, plan.names.finalDlqAnnotator, dead);
+    plan.functions.forEach((retried) => sendFailures(retried, this.retryQueue, plan.encryptionKey));
 
     // Lambda sends a destination record with the role of the function that failed.
     denyOtherSenders(this.retryQueue, [this.asyncRetryHandler, ...plan.functions.map((retried) => retried.function)]);
@@ -92,7 +91,6 @@ export class AsyncRetry extends Construct {
 function createHandler(
   scope: Construct,
   plan: AsyncPlan,
-  key: kms.IKey | undefined,
   retryQueue: sqs.Queue,
   annotation: sqs.Queue,
 ): lambda.Function {
@@ -111,7 +109,7 @@ function createHandler(
     },
   });
   // Also to its own queue, where a failed invocation waits.
-  allowSend(handler, key, retryQueue, annotation);
+  allowSend(handler, plan.encryptionKey, retryQueue, annotation);
   handler.addToRolePolicy(
     // A destination record names the function with its qualifier; only $LATEST has our destination.
     new iam.PolicyStatement({

@@ -12,9 +12,10 @@ import type { NormalizedProps } from './normalized-props';
 import { deliverySeconds, INNER_RETENTION, type Plan, RETENTION_SHARE, VISIBILITY_FACTOR } from './plan';
 import { maxAttempts, worstCaseSpanSeconds } from './policy';
 import type { ProvisionedPollers } from './props';
+import { keyProblems } from './queue-key';
 import { durationProblems, wholeNumberProblems } from './range';
 import { policyProblems } from './schemas';
-import { durationsInTemplate, queueOfThisStack } from './source-queue';
+import { durationsInTemplate, keyOf, queueOfThisStack } from './source-queue';
 import { STRATEGIES } from './strategy/index';
 import type { GivenTarget } from './target';
 
@@ -51,6 +52,8 @@ export function problemsOf(props: NormalizedProps, plan: Plan, stack: Stack): st
     ...longDelaysProblems(props),
     ...strategy.propProblems(props),
     ...topicProblems(props.alarmTopic, stack),
+    ...keyProblems('encryptionKey', props.encryptionKey),
+    ...keyProblems("existingSourceQueue's key", keyOf(props.existingSourceQueue)),
     ...messageProblems(props),
     ...innerConcurrencyProblems(props),
     ...(props.provisionedPollers && props.maxConcurrency !== undefined

@@ -8,6 +8,8 @@ import type { CommonProps } from './props';
 
 /** Settings that the resources of every construct share. */
 export interface CommonSettings {
+  /** For the queues that only our functions read, and for a new source queue. */
+  readonly encryptionKey: kms.IKey | undefined;
   readonly architecture: lambda.Architecture;
   /** The directory of our functions; `undefined`: the package's own. */
   readonly bundles: string | undefined;
@@ -25,6 +27,7 @@ export interface CommonSettings {
 /** Fills in the defaults. */
 export function commonSettingsOf(props: CommonProps): CommonSettings {
   return {
+    encryptionKey: props.encryptionKey,
     architecture: props.architecture ?? lambda.Architecture.ARM_64,
     bundles: props.bundles,
     logRetention: props.logRetention ?? RetentionDays.ONE_MONTH,

@@ -27,7 +27,10 @@ export class SourceQueue {
 
 /** Options of a queue that is given by its ARN. */
 export interface SourceQueueOptions {
-  /** The customer managed key that encrypts the queue. Default: none. */
+  /**
+   * The customer managed key that encrypts the queue, and by default the queues that its messages move to. Default:
+   * none.
+   */
   readonly encryptionKey?: kms.IKey;
 }
 

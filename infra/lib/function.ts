@@ -25,7 +25,6 @@ export function createAnnotator(
   scope: Construct,
   plan: CommonSettings,
   functionName: string,
-  key: kms.IKey | undefined,
   { annotation, finalDlq }: { readonly annotation: sqs.IQueue; readonly finalDlq: sqs.IQueue },
 ): lambda.Function {
   const annotator = createFunction(scope, 'FinalDlqAnnotator', plan, {
@@ -36,7 +35,7 @@ export function createAnnotator(
     reservedConcurrency: plan.innerReservedConcurrency,
     environment: { FINAL_DLQ_URL: finalDlq.queueUrl },
   });
-  allowSend(annotator, key, finalDlq);
+  allowSend(annotator, plan.encryptionKey, finalDlq);
   annotator.addEventSource(innerEventSource(annotation));
   return annotator;
 }

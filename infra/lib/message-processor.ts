@@ -43,7 +43,7 @@ export function createMessageProcessor(scope: Construct, props: NormalizedProps,
         vpc: props.vpc,
         environment,
       });
-  allowSend(messageProcessor, props.encryptionKey, ...settings.sendsTo);
+  allowSend(messageProcessor, plan.encryptionKey, ...settings.sendsTo);
   settings.rights.forEach((right) => messageProcessor.addToRolePolicy(right));
   if (target.kind === 'http') {
     target.headersSecret?.grantRead(messageProcessor);

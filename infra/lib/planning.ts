@@ -9,7 +9,7 @@ import { type Plan, VISIBILITY_FACTOR } from './plan';
 import type { PolicyDocument } from './policy';
 import { withPropNames } from './policy-document';
 import { refuse } from './props-error';
-import { durationsInTemplate, queueOfThisStack } from './source-queue';
+import { durationsInTemplate, keyOf, queueOfThisStack } from './source-queue';
 import { STRATEGIES, Strategy } from './strategy/index';
 
 /**
@@ -60,6 +60,7 @@ function withDefaults(props: NormalizedProps, stack: Stack): Plan {
     timeout,
     targetTimeout: target.kind === 'handler' || target.kind === 'function' ? undefined : (target.timeout ?? Duration.seconds(30)),
     ...commonSettingsOf(props),
+    encryptionKey: props.encryptionKey ?? keyOf(props.existingSourceQueue),
   };
 }
 

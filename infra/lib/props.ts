@@ -46,7 +46,9 @@ export interface ProvisionedPollers {
 export interface CommonProps {
   /** The second part of all names, so that several deployments fit into one account. Default: `prod`. */
   readonly stage?: string;
-  /** The key that encrypts the queues. Default: keys managed by SQS (SSE-SQS). */
+  /**
+   * The key that encrypts the queues. Default: the key of `existingSourceQueue`, or else keys managed by SQS (SSE-SQS).
+   */
   readonly encryptionKey?: kms.IKey;
   /** Keeps (`RETAIN`) or deletes (`DESTROY`) queues and logs with the stack. Default: keeps them. */
   readonly removalPolicy?: RemovalPolicy;

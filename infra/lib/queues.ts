@@ -1,6 +1,5 @@
 import { ArnFormat, Duration, Stack } from 'aws-cdk-lib';
 import * as iam from 'aws-cdk-lib/aws-iam';
-import type * as kms from 'aws-cdk-lib/aws-kms';
 import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
@@ -46,16 +45,15 @@ export function createDeadLetterQueues(
   scope: Construct,
   plan: CommonSettings,
   names: { readonly annotationQueue: string; readonly finalDlq: string },
-  encryptionKey: kms.IKey | undefined,
   redrive: RedriveSource,
 ): DeadLetterQueues {
   const finalDlq = new sqs.Queue(scope, 'FinalDlq', {
-    ...innerQueueProps(plan, encryptionKey),
+    ...innerQueueProps(plan),
     queueName: names.finalDlq,
     redriveAllowPolicy: allowRedriveFrom(scope, names.annotationQueue),
   });
   const annotation = new sqs.Queue(scope, 'AnnotationQueue', {
-    ...innerQueueProps(plan, encryptionKey),
+    ...innerQueueProps(plan),
     queueName: names.annotationQueue,
     deadLetterQueue: { queue: finalDlq, maxReceiveCount: redrive.maxReceiveCount + ANNOTATIONS },
     redriveAllowPolicy: redrive.allow,
@@ -64,11 +62,11 @@ export function createDeadLetterQueues(
 }
 
 /** Props of every queue. */
-export function commonQueueProps(plan: CommonSettings, encryptionKey: kms.IKey | undefined): sqs.QueueProps {
+export function commonQueueProps({ encryptionKey, removalPolicy }: CommonSettings): sqs.QueueProps {
   return {
     enforceSSL: true,
     maxMessageSizeBytes: MESSAGE_BYTES_MAX,
-    removalPolicy: plan.removalPolicy,
+    removalPolicy,
     ...(encryptionKey
       ? { encryption: sqs.QueueEncryption.KMS, encryptionMasterKey: encryptionKey }
       : { encryption: sqs.QueueEncryption.SQS_MANAGED }),
@@ -76,9 +74,9 @@ export function commonQueueProps(plan: CommonSettings, encryptionKey: kms.IKey |
 }
 
 /** Props of a queue that only our functions read. */
-export function innerQueueProps(plan: CommonSettings, encryptionKey: kms.IKey | undefined): sqs.QueueProps {
+export function innerQueueProps(plan: CommonSettings): sqs.QueueProps {
   return {
-    ...commonQueueProps(plan, encryptionKey),
+    ...commonQueueProps(plan),
     retentionPeriod: INNER_RETENTION,
     visibilityTimeout: Duration.seconds(VISIBILITY_FACTOR * INNER_TIMEOUT.toSeconds()),
   };

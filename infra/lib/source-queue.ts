@@ -1,4 +1,5 @@
 import { Duration, Stack, Token } from 'aws-cdk-lib';
+import type * as kms from 'aws-cdk-lib/aws-kms';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct, IConstruct } from 'constructs';
 
@@ -23,6 +24,11 @@ export function durationsInTemplate(queue: sqs.CfnQueue | undefined): { readonly
   return { ...(visibilityTimeout && { visibilityTimeout }), ...(retention && { retention }) };
 }
 
+/** The key of an existing queue; `undefined`: none, or none that the app knows. */
+export function keyOf(existing: GivenSourceQueue | undefined): kms.IKey | undefined {
+  return existing && ('queueUrl' in existing ? existing.encryptionMasterKey : existing.encryptionKey);
+}
+
 /** Lets only the source queue, which is created after its DLQ, move messages into that DLQ. */
 export function allowSource(scope: Construct, { existingSourceQueue: existing }: NormalizedProps, { names }: Plan): sqs.RedriveAllowPolicy {
   if (!existing) {
@@ -43,7 +49,7 @@ export function allowSource(scope: Construct, { existingSourceQueue: existing }:
  * Creates the source queue, or sets the attributes of an existing one in this stack. SQS moves its messages to `dlq`.
  */
 export function createSourceQueue(scope: Construct, props: NormalizedProps, plan: Plan, dlq: sqs.Queue): sqs.IQueue {
-  const { existingSourceQueue: existing, encryptionKey } = props;
+  const { existingSourceQueue: existing } = props;
   const ours = queueOfThisStack(existing, Stack.of(scope));
   if (ours) {
     setInTemplate(ours, plan, dlq);
@@ -52,7 +58,7 @@ export function createSourceQueue(scope: Construct, props: NormalizedProps, plan
     return queueOf(scope, existing);
   }
   return new sqs.Queue(scope, 'SourceQueue', {
-    ...commonQueueProps(plan, encryptionKey),
+    ...commonQueueProps(plan),
     queueName: plan.names.sourceQueue,
     retentionPeriod: plan.sourceRetention,
     visibilityTimeout: plan.sourceVisibilityTimeout,

@@ -119,13 +119,20 @@ describe('the right to send to the source queue', () => {
     { name: 'one that is elsewhere', props: () => ({ existingSourceQueue: SourceQueue.fromArn(ORDERS) }), source: ORDERS },
     {
       name: 'one that is elsewhere, with a key of its own and a rate',
-      props: (stack) => ({ policy: PACED, existingSourceQueue: SourceQueue.fromArn(ORDERS, { encryptionKey: kms.Key.fromKeyArn(stack, 'QueueKey', QUEUE_KEY) }) }),
+      props: (stack) => ({
+        policy: PACED,
+        encryptionKey: new kms.Key(stack, 'Key'),
+        existingSourceQueue: SourceQueue.fromArn(ORDERS, { encryptionKey: kms.Key.fromKeyArn(stack, 'QueueKey', QUEUE_KEY) }),
+      }),
       source: ORDERS,
       key: [`Allow kms:GenerateDataKey on ${QUEUE_KEY}`],
     },
     {
       name: 'one of the stack, with a key of its own',
-      props: (stack) => ({ existingSourceQueue: SourceQueue.fromQueue(new sqs.Queue(stack, 'Orders', { encryptionMasterKey: kms.Key.fromKeyArn(stack, 'QueueKey', QUEUE_KEY) })) }),
+      props: (stack) => ({
+        encryptionKey: new kms.Key(stack, 'Key'),
+        existingSourceQueue: SourceQueue.fromQueue(new sqs.Queue(stack, 'Orders', { encryptionMasterKey: kms.Key.fromKeyArn(stack, 'QueueKey', QUEUE_KEY) })),
+      }),
       source: '{Orders.Arn}',
       key: [`Allow kms:GenerateDataKey on ${QUEUE_KEY}`],
     },

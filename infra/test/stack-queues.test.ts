@@ -1,9 +1,11 @@
-import { RemovalPolicy } from 'aws-cdk-lib';
+import { RemovalPolicy, type Stack } from 'aws-cdk-lib';
 import type { Template } from 'aws-cdk-lib/assertions';
 import * as kms from 'aws-cdk-lib/aws-kms';
+import * as sqs from 'aws-cdk-lib/aws-sqs';
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
+import { SourceQueue, Strategy } from '../lib/index';
 import { plain } from './stack-exact';
 import { HTTP, named, type Resource, templateWith } from './stack-support';
 
@@ -108,6 +110,33 @@ describe('queues', () => {
       .flatMap((statement) => statement.Action)
       .filter((action: string) => action.startsWith('kms:'));
     assert.deepEqual([...new Set(actions)].sort(), ['kms:Decrypt', 'kms:GenerateDataKey']);
+  });
+
+  test("messages of an existing queue stay under its key: it encrypts the other queues, too, unless another key is given", () => {
+    const ARN = 'arn:aws:kms:eu-west-1:111122223333:key/0191f3a2-7b1c-7d3e-8f00-00000000000a';
+    const QUEUE = 'arn:aws:sqs:eu-west-1:111122223333:orders';
+    const key = (stack: Stack): kms.IKey => kms.Key.fromKeyArn(stack, 'QueueKey', ARN);
+    const ours = (template: Template): unknown[] =>
+      SUFFIXES.slice(1).flatMap((suffix) => Object.values(template.findResources('AWS::SQS::Queue', { Properties: { QueueName: `redeliver-prod-${suffix}` } }))
+        .map(({ Properties }) => Properties.KmsMasterKeyId));
+    const cases: [string, (stack: Stack) => SourceQueue][] = [
+      ['by its ARN', (stack) => SourceQueue.fromArn(QUEUE, { encryptionKey: key(stack) })],
+      ['imported', (stack) => SourceQueue.fromQueue(sqs.Queue.fromQueueAttributes(stack, 'Orders', { queueArn: QUEUE, keyArn: ARN }))],
+      ['of the stack', (stack) => SourceQueue.fromQueue(new sqs.Queue(stack, 'Orders', { encryptionMasterKey: key(stack) }))],
+    ];
+    for (const [name, queue] of cases) {
+      assert.deepEqual(ours(templateWith((stack) => ({ ...HTTP, existingSourceQueue: queue(stack) }))), [ARN, ARN, ARN], name);
+    }
+    const [, byArn] = cases[0] ?? assert.fail();
+    const hidden = templateWith((stack) => ({ ...HTTP, strategy: Strategy.VISIBILITY, existingSourceQueue: byArn(stack) }));
+    assert.deepEqual(ours(hidden), [ARN, ARN]);
+    const another = ARN.replace(/a$/, 'b');
+    const other = templateWith((stack) => ({
+      ...HTTP,
+      existingSourceQueue: byArn(stack),
+      encryptionKey: kms.Key.fromKeyArn(stack, 'Other', another),
+    }));
+    assert.deepEqual(ours(other), [another, another, another]);
   });
 
   test('names start with prefix and stage, so that several deployments live in one account', () => {

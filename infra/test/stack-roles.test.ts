@@ -99,18 +99,18 @@ const CASES: Case[] = [
     },
   },
   {
-    name: 'an existing source queue with a key of its own',
+    name: 'an existing source queue with a key, which the other queues get, too',
     props: (stack) => ({
       ...HTTP,
       existingSourceQueue: SourceQueue.fromArn(EXISTING, { encryptionKey: kms.Key.fromKeyArn(stack, 'QueueKey', QUEUE_KEY) }),
     }),
     expected: {
-      MessageProcessor: [...usual('MessageProcessor', EXISTING, ...inner), ...allow(['kms:Decrypt'], QUEUE_KEY)],
+      MessageProcessor: [...usual('MessageProcessor', EXISTING, ...inner), ...allow(useKey, QUEUE_KEY)],
       FailedMessageProcessor: [
         ...usual('FailedMessageProcessor', '{IntermediateDlq.Arn}', '{AnnotationQueue.Arn}', EXISTING),
         ...allow(useKey, QUEUE_KEY),
       ],
-      FinalDlqAnnotator: innerRoles.FinalDlqAnnotator,
+      FinalDlqAnnotator: [...innerRoles.FinalDlqAnnotator, ...allow(useKey, QUEUE_KEY)],
       // With a hash of the queue's ARN.
       SourceQueueAttributes7cfbb9ccSetter: [
         ...allow(['logs:CreateLogStream', 'logs:PutLogEvents'], '{SourceQueueAttributes7cfbb9ccSetterLogs.Arn}'),
@@ -119,18 +119,39 @@ const CASES: Case[] = [
     },
   },
   {
-    name: 'a source queue of the same stack, with a key of its own',
+    name: 'a source queue of the same stack, with a key',
     props: (stack) => ({
       ...HTTP,
       existingSourceQueue: SourceQueue.fromQueue(new sqs.Queue(stack, 'Orders', { encryptionMasterKey: kms.Key.fromKeyArn(stack, 'QueueKey', QUEUE_KEY) })),
     }),
     expected: {
-      MessageProcessor: [...usual('MessageProcessor', '{Orders.Arn}', ...inner), ...allow(['kms:Decrypt'], QUEUE_KEY)],
+      MessageProcessor: [...usual('MessageProcessor', '{Orders.Arn}', ...inner), ...allow(useKey, QUEUE_KEY)],
       FailedMessageProcessor: [
         ...usual('FailedMessageProcessor', '{IntermediateDlq.Arn}', '{AnnotationQueue.Arn}', '{Orders.Arn}'),
         ...allow(useKey, QUEUE_KEY),
       ],
-      FinalDlqAnnotator: innerRoles.FinalDlqAnnotator,
+      FinalDlqAnnotator: [...innerRoles.FinalDlqAnnotator, ...allow(useKey, QUEUE_KEY)],
+    },
+  },
+  {
+    name: 'an existing source queue with one key, and other queues with another',
+    props: (stack) => ({
+      ...HTTP,
+      encryptionKey: new kms.Key(stack, 'Key'),
+      existingSourceQueue: SourceQueue.fromQueue(new sqs.Queue(stack, 'Orders', { encryptionMasterKey: kms.Key.fromKeyArn(stack, 'QueueKey', QUEUE_KEY) })),
+    }),
+    expected: {
+      MessageProcessor: [
+        ...usual('MessageProcessor', '{Orders.Arn}', ...inner),
+        ...allow(useKey, '{Key.Arn}'),
+        ...allow(['kms:Decrypt'], QUEUE_KEY),
+      ],
+      FailedMessageProcessor: [
+        ...usual('FailedMessageProcessor', '{IntermediateDlq.Arn}', '{AnnotationQueue.Arn}', '{Orders.Arn}'),
+        ...allow(useKey, '{Key.Arn}'),
+        ...allow(useKey, QUEUE_KEY),
+      ],
+      FinalDlqAnnotator: [...innerRoles.FinalDlqAnnotator, ...allow(useKey, '{Key.Arn}')],
     },
   },
   {
@@ -139,7 +160,7 @@ const CASES: Case[] = [
     expected: { ...innerRoles, MessageProcessor: usual('MessageProcessor', '{SourceQueue.Arn}', ...inner, '{SourceQueue.Arn}') },
   },
   {
-    name: 'direct re-sends to an existing source queue with a key of its own, at a rate',
+    name: 'direct re-sends to an existing source queue with a key, at a rate',
     props: (stack) => ({
       ...HTTP,
       strategy: Strategy.DIRECT_RESEND,
@@ -153,7 +174,7 @@ const CASES: Case[] = [
         ...allow(useKey, QUEUE_KEY),
         ...allow(['sqs:GetQueueAttributes'], '{Orders.Arn}'),
       ],
-      FinalDlqAnnotator: innerRoles.FinalDlqAnnotator,
+      FinalDlqAnnotator: [...innerRoles.FinalDlqAnnotator, ...allow(useKey, QUEUE_KEY)],
     },
   },
 ];

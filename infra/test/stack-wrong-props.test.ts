@@ -1,14 +1,16 @@
-import { App, Aws, Duration, Fn } from 'aws-cdk-lib';
+import { App, Aws, Duration, Fn, Stack } from 'aws-cdk-lib';
+import * as kms from 'aws-cdk-lib/aws-kms';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 import assert from 'node:assert/strict';
 import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
-import { Envelope, type RedeliverProps, RetryPolicy, SourceQueue, Target } from '../lib/index';
+import { AsyncRetry, Envelope, Redeliver, type RedeliverProps, RetryPolicy, SourceQueue, Target } from '../lib/index';
 import { type Backoff, maxAttempts, worstCaseDelaySeconds } from '../lib/policy';
 import { RedeliverPropsError } from '../lib/props-error';
 import { fakeBundles, HTTP, stackWith, temporaryDirectory } from './stack-support';
+import { userFunction } from './stack-variants';
 
 const EXAMPLES = join(__dirname, '../../schemas/examples/');
 
@@ -211,6 +213,39 @@ describe('bundles', () => {
     mkdirSync(join(bundles, 'message-processor'));
     writeFileSync(join(bundles, 'message-processor', 'bootstrap'), '#!/bin/sh');
     assert.match(refused({ bundles })[0] ?? '', /is built for no Lambda architecture/);
+  });
+});
+
+describe('a key that the functions could not use', () => {
+  const FLAG = '@aws-cdk/aws-kms:applyImportedAliasPermissionsToPrincipal';
+  const problems = (props: (stack: Stack) => Partial<RedeliverProps>, flag = false): string[] => {
+    try {
+      const stack = new Stack(new App({ context: { [FLAG]: flag } }), 'Test');
+      new Redeliver(stack, 'Retries', { ...HTTP, bundles: fakeBundles(), ...props(stack) });
+    } catch (error) {
+      assert.ok(error instanceof RedeliverPropsError, String(error));
+      return error.message.split('\n');
+    }
+    return [];
+  };
+  const sentence = (prop: string): string =>
+    `${prop} is an alias that was imported by its name, on which the CDK grants nothing, so the functions could not use the key; use kms.Key.fromKeyArn or ` +
+    `kms.Key.fromLookup, or set the feature flag ${FLAG}.`;
+  const byName = (stack: Stack, name = 'alias/orders'): kms.IKey => kms.Alias.fromAliasName(stack, 'Key', name);
+  const sourceBy = (encryptionKey: kms.IKey): SourceQueue => SourceQueue.fromArn('arn:aws:sqs:eu-west-1:111122223333:orders', { encryptionKey });
+
+  test('is refused, whoever gives it', () => {
+    assert.deepEqual(problems((stack) => ({ encryptionKey: byName(stack) })), [sentence('encryptionKey')]);
+    assert.deepEqual(problems((stack) => ({ existingSourceQueue: sourceBy(byName(stack)) })), [sentence("existingSourceQueue's key")]);
+    const stack = new Stack(new App(), 'Test');
+    const props = { functions: [userFunction(stack, 'Report')], bundles: fakeBundles(), encryptionKey: byName(stack) };
+    assert.throws(() => new AsyncRetry(stack, 'Retries', props), { message: sentence('encryptionKey') });
+  });
+
+  test('other aliases are right: one with its key, one that the CDK grants on, and that of SQS, which lets the account in', () => {
+    assert.deepEqual(problems((stack) => ({ encryptionKey: new kms.Key(stack, 'Key').addAlias('orders') })), []);
+    assert.deepEqual(problems((stack) => ({ encryptionKey: byName(stack) }), true), []);
+    assert.deepEqual(problems((stack) => ({ existingSourceQueue: sourceBy(byName(stack, 'alias/aws/sqs')) })), []);
   });
 });
 

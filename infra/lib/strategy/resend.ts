@@ -37,12 +37,11 @@ export interface Resending {
 
 /** Creates four queues and three functions. */
 export function createResending(scope: Construct, props: NormalizedProps, plan: Plan, resend: Resend): Loop {
-  const { encryptionKey: key } = props;
   const { names, policy } = plan;
   const allow = allowSource(scope, props, plan);
-  const dead = createDeadLetterQueues(scope, plan, names, key, redriveFromInnerQueue(scope, names.intermediateDlq));
+  const dead = createDeadLetterQueues(scope, plan, names, redriveFromInnerQueue(scope, names.intermediateDlq));
   const intermediateDlq = new sqs.Queue(scope, 'IntermediateDlq', {
-    ...innerQueueProps(plan, key),
+    ...innerQueueProps(plan),
     queueName: names.intermediateDlq,
     deadLetterQueue: { queue: dead.annotation, maxReceiveCount: INNER_MAX_RECEIVE_COUNT },
     redriveAllowPolicy: allow,
@@ -64,7 +63,7 @@ export function createResending(scope: Construct, props: NormalizedProps, plan: 
   });
   const queues = { source, intermediateDlq, annotation: dead.annotation };
   const failedMessageProcessor = createFailedMessageProcessor(scope, props, plan, queues);
-  const finalDlqAnnotator = createAnnotator(scope, plan, names.finalDlqAnnotator, key, dead);
+  const finalDlqAnnotator = createAnnotator(scope, plan, names.finalDlqAnnotator, dead);
   const processors = [messageProcessor, failedMessageProcessor];
   const schedulers = resend.senders({ messageProcessor, failedMessageProcessor });
   schedulers.forEach((sender) => allowResend(sender, source, plan));
@@ -110,7 +109,7 @@ function createFailedMessageProcessor(
     },
   });
   // Also to its own queue, where a message with a long delay hops.
-  allowSend(failedMessageProcessor, props.encryptionKey, annotation, ...(policy.long_delays ? [intermediateDlq] : []));
+  allowSend(failedMessageProcessor, plan.encryptionKey, annotation, ...(policy.long_delays ? [intermediateDlq] : []));
   failedMessageProcessor.addEventSource(innerEventSource(intermediateDlq));
   return failedMessageProcessor;
 }

@@ -84,9 +84,8 @@ function planProblems({ policy, maxReceiveCount, sourceVisibilityTimeout }: Plan
 }
 
 function create(scope: Construct, props: NormalizedProps, plan: Plan): Loop {
-  const { encryptionKey: key } = props;
   const allow = allowSource(scope, props, plan);
-  const dead = createDeadLetterQueues(scope, plan, plan.names, key, { allow, maxReceiveCount: plan.maxReceiveCount });
+  const dead = createDeadLetterQueues(scope, plan, plan.names, { allow, maxReceiveCount: plan.maxReceiveCount });
   const source = createSourceQueue(scope, props, plan, dead.annotation);
 
   const messageProcessor = createMessageProcessor(scope, props, plan, {
@@ -103,7 +102,7 @@ function create(scope: Construct, props: NormalizedProps, plan: Plan): Loop {
       ANNOTATION_QUEUE_URL: dead.annotation.queueUrl,
     },
   });
-  const finalDlqAnnotator = createAnnotator(scope, plan, plan.names.finalDlqAnnotator, key, dead);
+  const finalDlqAnnotator = createAnnotator(scope, plan, plan.names.finalDlqAnnotator, dead);
   denyOtherSenders(dead.annotation, [messageProcessor]);
   denyOtherSenders(dead.finalDlq, [finalDlqAnnotator]);
 

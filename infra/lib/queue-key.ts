@@ -1,0 +1,26 @@
+import { FeatureFlags } from 'aws-cdk-lib';
+import type * as kms from 'aws-cdk-lib/aws-kms';
+import { KMS_APPLY_IMPORTED_ALIAS_PERMISSIONS_TO_PRINCIPAL as GRANTS_ON_ALIASES } from 'aws-cdk-lib/cx-api';
+
+/** Refuses a key that the functions could not use: they could not send, and SQS would keep what they cannot read. */
+export function keyProblems(prop: string, key: kms.IKey | undefined): string[] {
+  return key && ignoresGrants(key)
+    ? [
+        `${prop} is an alias that was imported by its name, on which the CDK grants nothing, so the functions could not use the key; use kms.Key.fromKeyArn or ` +
+          `kms.Key.fromLookup, or set the feature flag ${GRANTS_ON_ALIASES}.`,
+      ]
+    : [];
+}
+
+/** True for `kms.Alias.fromAliasName`, except for AWS's own key, which lets the whole account in. */
+function ignoresGrants(key: kms.IKey): boolean {
+  const { aliasName } = key as Partial<kms.IAlias>;
+  if (aliasName === undefined || aliasName === 'alias/aws/sqs' || FeatureFlags.of(key).isEnabled(GRANTS_ON_ALIASES)) {
+    return false;
+  }
+  try {
+    return (key as kms.IAlias).aliasTargetKey === undefined;
+  } catch {
+    return true; // The alias does not know its key.
+  }
+}
