@@ -159,16 +159,6 @@ export function readerAlarms(name: string, target: lambda.Function): Alarm[] {
   ];
 }
 
-/** Lambda's recursive loop detection stopped the retries. */
-export function loopStopped(name: string, target: lambda.IFunction): Alarm {
-  return {
-    name: `${name}-loop-stopped`,
-    description: `Lambda took the retries for an endless loop and dropped invocations: set recursiveLoop ALLOW (${name}).`,
-    metric: lambdaMetric('RecursiveInvocationsDropped', target),
-    threshold: 0,
-  };
-}
-
 function oldest(queue: sqs.IQueue): cloudwatch.Metric {
   return queue.metricApproximateAgeOfOldestMessage({ period: PERIOD, statistic: cloudwatch.Stats.MAXIMUM });
 }

@@ -2,7 +2,7 @@ import * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
 import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import type { Construct } from 'constructs';
 
-import { addAlarms, type Alarm, deadLetterAlarms, loopStopped, readerAlarms, WAITING_SECONDS_MAX } from './alarm';
+import { addAlarms, type Alarm, deadLetterAlarms, readerAlarms, WAITING_SECONDS_MAX } from './alarm';
 import { redeliverMetric } from './metrics';
 import type { NormalizedProps } from './normalized-props';
 import { INNER_RETENTION, type Plan, RETENTION_SHARE } from './plan';
@@ -22,7 +22,6 @@ export function createAlarms(
     ...loop.alarms,
     ...messageAgeAlarms(plan, loop),
     ...readers(loop).flatMap(({ name, reader }) => readerAlarms(name, reader)),
-    ...readers(loop).map(({ name, reader }) => loopStopped(name, reader)),
     ...targetDown(plan, loop),
     ...(props.target.kind === 'lambda' ? targetLoop(scope, props.target.function) : []),
   ]);

@@ -6,7 +6,7 @@ import * as lambda from 'aws-cdk-lib/aws-lambda';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 
-import { addAlarms, type Alarm, deadLetterAlarms, loopStopped, readerAlarms, waitsTooLong } from './alarm';
+import { addAlarms, type Alarm, deadLetterAlarms, readerAlarms, waitsTooLong } from './alarm';
 import { type AsyncPlan, asyncPlanOf } from './async-plan';
 import { allowSend, createAnnotator, createFunction, innerEventSource } from './function';
 import { lambdaMetric } from './metrics';
@@ -71,9 +71,7 @@ export class AsyncRetry extends Construct {
       waitsTooLong('annotation-queue', dead.annotation, 'final-dlq-annotator'),
       ...readerAlarms('async-retry-handler', this.asyncRetryHandler),
       ...readerAlarms('final-dlq-annotator', this.finalDlqAnnotator),
-      loopStopped('async-retry-handler', this.asyncRetryHandler),
-      loopStopped('final-dlq-annotator', this.finalDlqAnnotator),
-      ...plan.functions.flatMap(retriedFunctionAlarms),
+      ...plan.functions.map(failureNotSent),
     ]);
   }
 
@@ -133,17 +131,14 @@ function sendFailures({ function: target, resource }: UserFunction, retryQueue: 
   resource.recursiveLoop = lambda.RecursiveLoop.ALLOW;
 }
 
-function retriedFunctionAlarms({ function: target }: UserFunction): Alarm[] {
+function failureNotSent({ function: target }: UserFunction): Alarm {
   const name = target.node.path.slice(Stack.of(target).node.path.length + 1).replace(/\//g, '-');
-  return [
-    loopStopped(name, target),
-    {
-      name: `${name}-failure-not-sent`,
-      description:
-        `Lambda could not send a failed invocation of ${name} to the retry queue, so it is lost: check that the function's role ` +
-        'may send there, and that the payload is not too large.',
-      metric: lambdaMetric('DestinationDeliveryFailures', target),
-      threshold: 0,
-    },
-  ];
+  return {
+    name: `${name}-failure-not-sent`,
+    description:
+      `Lambda could not send a failed invocation of ${name} to the retry queue, so it is lost: check that the function's role ` +
+      'may send there, and that the payload is not too large.',
+    metric: lambdaMetric('DestinationDeliveryFailures', target),
+    threshold: 0,
+  };
 }

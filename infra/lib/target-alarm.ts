@@ -1,10 +1,10 @@
 import { Annotations, CfnCondition, Fn, Stack, Token, TokenComparison } from 'aws-cdk-lib';
 import * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
-import type * as lambda from 'aws-cdk-lib/aws-lambda';
+import * as lambda from 'aws-cdk-lib/aws-lambda';
 import type { Construct } from 'constructs';
 
-import { type Alarm, loopStopped } from './alarm';
-import { redeliverMetric } from './metrics';
+import type { Alarm } from './alarm';
+import { lambdaMetric, redeliverMetric } from './metrics';
 import type { Plan } from './plan';
 import type { Loop } from './strategy/definition';
 import { STRATEGIES } from './strategy/index';
@@ -34,9 +34,14 @@ export function targetDown({ strategy, hasCircuitBreaker }: Plan, { messageProce
 
 /**
  * The alarm that Lambda stopped the loop at the target. An alarm only sees metrics of its own account and region, so
- * there is none for a function elsewhere: it would watch another function with the same name here.
+ * there is none for a function elsewhere: it would watch another function with the same name here. There is none for a
+ * function with `recursiveLoop: ALLOW` either, for which Lambda emits no such metric.
  */
 export function targetLoop(scope: Construct, target: lambda.IFunction): Alarm[] {
+  const resource = target.node.defaultChild;
+  if (resource instanceof lambda.CfnFunction && resource.recursiveLoop === lambda.RecursiveLoop.ALLOW) {
+    return [];
+  }
   const { account, region } = Stack.of(scope);
   const compared = [
     { own: account, its: target.env.account },
@@ -53,8 +58,17 @@ export function targetLoop(scope: Construct, target: lambda.IFunction): Alarm[] 
   // compared.
   const open = compared.filter(({ its, result }) => result === TokenComparison.ONE_UNRESOLVED && !Token.isUnresolved(its));
   if (open.length === 0) {
-    return [loopStopped('target', target)];
+    return [loopStopped(target)];
   }
   const expression = Fn.conditionAnd(...open.map(({ own, its }) => Fn.conditionEquals(own, its)));
-  return [{ ...loopStopped('target', target), condition: new CfnCondition(scope, 'TargetIsHere', { expression }) }];
+  return [{ ...loopStopped(target), condition: new CfnCondition(scope, 'TargetIsHere', { expression }) }];
+}
+
+function loopStopped(target: lambda.IFunction): Alarm {
+  return {
+    name: 'target-loop-stopped',
+    description: "Lambda took the retries for an endless loop and dropped calls of the target: set the target's recursiveLoop to ALLOW.",
+    metric: lambdaMetric('RecursiveInvocationsDropped', target),
+    threshold: 0,
+  };
 }

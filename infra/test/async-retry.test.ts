@@ -164,7 +164,6 @@ describe('the retries of asynchronous invocations', () => {
       [`${name}-errors`, 'Errors', id, 0],
       [`${name}-throttles`, 'Throttles', id, 0],
       [`${name}-not-confirmed`, 'NotConfirmed', id, 0],
-      [`${name}-loop-stopped`, 'RecursiveInvocationsDropped', id, 0],
     ];
     const expected = [
       ['final-dlq-not-empty', 'ApproximateNumberOfMessagesVisible', '{FinalDlq.QueueName}', 0],
@@ -174,10 +173,7 @@ describe('the retries of asynchronous invocations', () => {
       ['annotation-queue-waits-too-long', 'ApproximateAgeOfOldestMessage', '{AnnotationQueue.QueueName}', 3600],
       ...ofFunction('async-retry-handler', '{AsyncRetryHandler}'),
       ...ofFunction('final-dlq-annotator', '{FinalDlqAnnotator}'),
-      ...['Report', 'Invoice'].flatMap((id) => [
-        [`${id}-loop-stopped`, 'RecursiveInvocationsDropped', `{${id}}`, 0],
-        [`${id}-failure-not-sent`, 'DestinationDeliveryFailures', `{${id}}`, 0],
-      ]),
+      ...['Report', 'Invoice'].map((id) => [`${id}-failure-not-sent`, 'DestinationDeliveryFailures', `{${id}}`, 0]),
     ];
     assert.deepEqual(alarms.sort(), expected.sort());
     const told = Template.fromStack(made((stack) => ({ alarmTopic: new sns.Topic(stack, 'Topic') })).stack);
@@ -189,12 +185,9 @@ describe('the retries of asynchronous invocations', () => {
   test('alarms on a function have its path in their names, with hyphens', () => {
     const { retries } = made((stack) => ({ functions: [userFunction(new Construct(new Construct(stack, 'Mails'), 'Weekly'), 'Send')] }));
     const names = retries.alarms.map(({ node }) => node.id).filter((id) => id.startsWith('Alarm-Mails'));
-    assert.deepEqual(names, ['Alarm-Mails-Weekly-Send-loop-stopped', 'Alarm-Mails-Weekly-Send-failure-not-sent']);
+    assert.deepEqual(names, ['Alarm-Mails-Weekly-Send-failure-not-sent']);
     const told = Object.values(resources(Template.fromStack(Stack.of(retries)), 'AWS::CloudWatch::Alarm')).map(({ Properties }) => Properties['AlarmName']);
-    assert.deepEqual(
-      told.filter((name) => name.includes('Mails')).sort(),
-      ['redeliver-async-prod-Mails-Weekly-Send-failure-not-sent', 'redeliver-async-prod-Mails-Weekly-Send-loop-stopped'],
-    );
+    assert.deepEqual(told.filter((name) => name.includes('Mails')), ['redeliver-async-prod-Mails-Weekly-Send-failure-not-sent']);
   });
 
   test('one event source mapping each, and nothing refers to what is not there', () => {
@@ -221,7 +214,7 @@ describe('the retries of asynchronous invocations', () => {
       [retryQueue, annotationQueue, finalDlq, asyncRetryHandler, finalDlqAnnotator].map(({ node }) => node.id),
       ['RetryQueue', 'AnnotationQueue', 'FinalDlq', 'AsyncRetryHandler', 'FinalDlqAnnotator'],
     );
-    assert.equal(alarms.length, 17);
+    assert.equal(alarms.length, 13);
   });
 });
 

@@ -293,7 +293,6 @@ describe("a function of a user's own in the message-processor's place", () => {
       ['message-processor-errors', 'FunctionName', 'Errors'],
       ['message-processor-throttles', 'FunctionName', 'Throttles'],
       ['message-processor-not-confirmed', 'Function', 'NotConfirmed'],
-      ['message-processor-loop-stopped', 'FunctionName', 'RecursiveInvocationsDropped'],
       ['target-down', 'Function', 'CircuitOpen'],
     ]);
   });

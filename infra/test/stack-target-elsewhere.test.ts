@@ -50,6 +50,13 @@ describe('the loop of a Lambda target is watched where an alarm can see it', () 
     assert.deepEqual(watched((stack) => userFunction(stack, 'Target')), { ...always, alarm: ['{Target}', undefined] });
   });
 
+  test('not one that lets itself be called in a loop: Lambda stops nothing then, and emits no such metric', () => {
+    const allowed = (stack: Stack): lambda.IFunction => userFunction(stack, 'Target', { recursiveLoop: lambda.RecursiveLoop.ALLOW });
+    assert.deepEqual(watched(allowed, HERE), { alarm: undefined, conditions: {}, onDashboard: false, said: [] });
+    const terminated = (stack: Stack): lambda.IFunction => userFunction(stack, 'Target', { recursiveLoop: lambda.RecursiveLoop.TERMINATE });
+    assert.deepEqual(watched(terminated, HERE).alarm, ['{Target}', undefined]);
+  });
+
   const elsewhere: [string, string][] = [
     ['region', 'arn:aws:lambda:us-east-1:111122223333:function:orders'],
     ['account', 'arn:aws:lambda:eu-west-1:444455556666:function:orders:live'],

@@ -51,7 +51,6 @@ describe('alarms', () => {
         [`${name}-errors`, 'AWS/Lambda Errors', `FunctionName=${id}`, 'Sum > 0'],
         [`${name}-throttles`, 'AWS/Lambda Throttles', `FunctionName=${id}`, 'Sum > 0'],
         [`${name}-not-confirmed`, 'Redeliver NotConfirmed', `Function=${id}`, 'Sum > 0'],
-        [`${name}-loop-stopped`, 'AWS/Lambda RecursiveInvocationsDropped', `FunctionName=${id}`, 'Sum > 0'],
       ]),
       ['target-down', 'Redeliver CircuitOpen', 'Function=MessageProcessor', 'Maximum > 0'],
     ];
@@ -125,7 +124,7 @@ describe('the dashboard', () => {
       'Successful calls to the target, in seconds',
       'Functions: errors, throttles, sends not confirmed',
     ]);
-    assert.equal(widgets[0]?.properties.alarms.length, 25);
+    assert.equal(widgets[0]?.properties.alarms.length, 22);
     for (const [dimension, metric] of [['RetryAttempt', 'RetriesScheduled'], ['ErrorType', 'DeadLettered'], ['FailureKind', 'HandedOff']]) {
       const search = `SEARCH('{Redeliver,Function,${dimension}} MetricName=\\"${metric}\\" Function=\\"TOKEN\\"', 'Sum', 300)`;
       assert.ok(text.includes(search), search);

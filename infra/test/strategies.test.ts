@@ -149,7 +149,7 @@ describe('strategy visibility', () => {
       'final-dlq-annotator-sees-old-messages': 967_680,
       ...Object.fromEntries(
         ['message-processor', 'final-dlq-annotator'].flatMap((name) =>
-          ['errors', 'throttles', 'not-confirmed', 'loop-stopped'].map((what) => [`${name}-${what}`, 0]),
+          ['errors', 'throttles', 'not-confirmed'].map((what) => [`${name}-${what}`, 0]),
         ),
       ),
     });
