@@ -9,6 +9,6 @@ const { sourceQueue } = new Redeliver(stack, 'Retries', {
   prefix: 'orders',
   target: Target.http('https://orders.example.com/hook', { timeout: Duration.seconds(10) }),
   policy: RetryPolicy.of({ maxAttempts: 8, backoff: Backoff.exponential({ initialDelay: Duration.seconds(60) }) }),
-  alarmTopic: new sns.Topic(stack, 'Alarms', { enforceSSL: true }),
+  ticketTopic: new sns.Topic(stack, 'Alarms', { enforceSSL: true }),
 });
 stack.exportValue(sourceQueue.queueArn);

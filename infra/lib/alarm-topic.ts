@@ -3,10 +3,16 @@ import * as iam from 'aws-cdk-lib/aws-iam';
 import type * as sns from 'aws-cdk-lib/aws-sns';
 import type { Construct } from 'constructs';
 
+import type { CommonProps } from './props';
+
 const ALARMS = new iam.ServicePrincipal('cloudwatch.amazonaws.com');
 
-/** Reasons why no alarm could publish to the topic, a sentence each. */
-export function topicProblems(topic: sns.ITopic | undefined, stack: Stack): string[] {
+/** Reasons why no alarm could publish to a topic, a sentence each. */
+export function topicProblems({ pageTopic, ticketTopic }: Pick<CommonProps, 'pageTopic' | 'ticketTopic'>, stack: Stack): string[] {
+  return [...problemsOf('pageTopic', pageTopic, stack), ...problemsOf('ticketTopic', ticketTopic, stack)];
+}
+
+function problemsOf(prop: string, topic: sns.ITopic | undefined, stack: Stack): string[] {
   if (!topic) {
     return [];
   }
@@ -14,14 +20,14 @@ export function topicProblems(topic: sns.ITopic | undefined, stack: Stack): stri
   // CloudWatch's answer to such an alarm: "Invalid region us-east-1 specified. Only eu-west-1 is supported."
   if (Token.compareStrings(stack.region, topic.env.region) === TokenComparison.DIFFERENT) {
     problems.push(
-      `alarmTopic is a topic of ${topic.env.region}, but the alarms are in ${stack.region}, and CloudWatch only notifies topics in its own region; ` +
+      `${prop} is a topic of ${topic.env.region}, but the alarms are in ${stack.region}, and CloudWatch only notifies topics in its own region; ` +
         `use a topic in ${stack.region}.`,
     );
   }
   // "Why didn't I receive an SNS notification for my CloudWatch alarm trigger?"
   if (topic.masterKey?.keyArn.endsWith('alias/aws/sns')) {
     problems.push(
-      "alarmTopic is encrypted with AWS's own key (alias/aws/sns), which CloudWatch alarms cannot use and whose policy cannot " +
+      `${prop} is encrypted with AWS's own key (alias/aws/sns), which CloudWatch alarms cannot use and whose policy cannot ` +
         'be changed; encrypt it with a customer managed key.',
     );
   }

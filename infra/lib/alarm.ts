@@ -1,4 +1,4 @@
-import type { CfnCondition } from 'aws-cdk-lib';
+import { Annotations, type CfnCondition } from 'aws-cdk-lib';
 import * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
 import { SnsAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
 import type * as lambda from 'aws-cdk-lib/aws-lambda';
@@ -6,6 +6,7 @@ import type * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 
 import { allowAlarms } from './alarm-topic';
+import { AlarmPreset } from './choices';
 import { lambdaMetric, PERIOD, redeliverMetric } from './metrics';
 import { nearest } from './nearest';
 import { INNER_RETENTION, RETENTION_SHARE } from './plan';
@@ -17,6 +18,10 @@ import type { DeadLetterQueues } from './queues';
 export interface Alarm {
   /** The end of its name: the problem. */
   readonly name: string;
+  /** `page`: messages are late, or will be lost, until somebody acts. `ticket`: it can wait until working hours. */
+  readonly severity: 'page' | 'ticket';
+  /** True if messages could wait, expire or be lost unseen without it. */
+  readonly isEssential?: true;
   /** The meaning, and what to do. */
   readonly description: string;
   readonly metric: cloudwatch.IMetric;
@@ -40,15 +45,16 @@ export const WAITING_SECONDS_MAX = 3600;
 export function addAlarms(
   scope: Construct,
   prefix: string,
-  { alarmTopic, alarmSettings = {} }: Pick<CommonProps, 'alarmTopic' | 'alarmSettings'>,
+  props: Pick<CommonProps, 'pageTopic' | 'ticketTopic' | 'okActions' | 'alarmPreset' | 'alarmSettings'>,
   all: readonly Alarm[],
 ): cloudwatch.Alarm[] {
+  const { ticketTopic, pageTopic = ticketTopic, okActions = true, alarmPreset, alarmSettings = {} } = props;
+  const topics = { page: pageTopic, ticket: ticketTopic };
   refuse(settingProblems(alarmSettings, all.map(({ name }) => name)));
-  const wanted = all.filter(({ name }) => alarmSettings[name]?.enabled !== false);
-  if (alarmTopic) {
-    allowAlarms(scope, alarmTopic);
-  }
-  return wanted.map(({ name, description, metric, periods, recoveryPeriods, condition, ...usual }) => {
+  const wanted = all.filter(({ name, isEssential = false }) => alarmSettings[name]?.enabled ?? (isEssential || alarmPreset !== AlarmPreset.ESSENTIAL));
+  new Set(Object.values(topics)).forEach((topic) => topic && allowAlarms(scope, topic));
+  warnOfSilent(scope, wanted.filter(({ severity }) => !topics[severity]).length, wanted.length);
+  return wanted.map(({ name, severity, description, metric, periods, recoveryPeriods, condition, ...usual }) => {
     const set = alarmSettings[name]?.threshold;
     const threshold = set ?? usual.threshold;
     const alarm = new cloudwatch.Alarm(scope, `Alarm-${name}`, {
@@ -65,13 +71,25 @@ export function addAlarms(
     if (condition) {
       resourceOf(alarm).cfnOptions.condition = condition;
     }
-    if (alarmTopic) {
-      const action = new SnsAction(alarmTopic);
+    const topic = topics[severity];
+    if (topic) {
+      const action = new SnsAction(topic);
       alarm.addAlarmAction(action);
-      alarm.addOkAction(action);
+      if (okActions) {
+        alarm.addOkAction(action);
+      }
     }
     return alarm;
   });
+}
+
+function warnOfSilent(scope: Construct, silent: number, all: number): void {
+  if (silent > 0) {
+    Annotations.of(scope).addWarningV2(
+      '@redeliver/cdk:alarmsNotifyNobody',
+      `${silent} of ${all} alarms notify nobody: set ticketTopic (the app's alarmTopicArn), or acknowledge this if something else watches them.`,
+    );
+  }
 }
 
 /** Settings of unknown alarms, and invalid thresholds. */
@@ -95,6 +113,8 @@ export function deadLetterAlarms({ finalDlq }: DeadLetterQueues): Alarm[] {
   return [
     {
       name: 'final-dlq-not-empty',
+      severity: 'ticket',
+      isEssential: true,
       description: 'Messages were given up. Read why in their ErrorType and ErrorDetails, mend the cause, send them back.',
       metric: finalDlq.metricApproximateNumberOfMessagesVisible({ period: PERIOD }),
       threshold: 0,
@@ -104,6 +124,7 @@ export function deadLetterAlarms({ finalDlq }: DeadLetterQueues): Alarm[] {
       // metric counts sends, so the annotator's, but not messages that SQS moves ("Available CloudWatch metrics for
       // Amazon SQS"): those on which the annotator failed ten times, in half an hour, which its own alarms report.
       name: 'final-dlq-arrivals',
+      severity: 'ticket',
       description:
         'Messages were given up just now, whether or not others are kept from before. Read why in their ErrorType and ' +
         'ErrorDetails.',
@@ -112,6 +133,8 @@ export function deadLetterAlarms({ finalDlq }: DeadLetterQueues): Alarm[] {
     },
     {
       name: 'final-dlq-about-to-expire',
+      severity: 'page',
+      isEssential: true,
       description:
         'SQS deletes dead letters for good 14 days after they were sent. Send them back or save them now. (SQS does not ' +
         'count those that were read three times.)',
@@ -126,6 +149,8 @@ export function waitsTooLong(name: string, queue: sqs.IQueue, reader: string, se
   const span = seconds === WAITING_SECONDS_MAX ? 'more than an hour' : 'an hour more than its first retries take';
   return {
     name: `${name}-waits-too-long`,
+    severity: 'page',
+    isEssential: true,
     description: `A message has waited for ${span}. Look whether the ${reader} runs, fails or is too slow.`,
     metric: oldest(queue),
     threshold: seconds,
@@ -137,12 +162,15 @@ export function readerAlarms(name: string, target: lambda.Function): Alarm[] {
   return [
     {
       name: `${name}-errors`,
+      severity: 'page',
+      isEssential: true,
       description: `Invocations of the ${name} failed as a whole: it did not start, crashed or timed out. Read its log.`,
       metric: lambdaMetric('Errors', target),
       threshold: 0,
     },
     {
       name: `${name}-throttles`,
+      severity: 'ticket',
       description: `Lambda refused to run the ${name}: raise the account's concurrency, or let less run at the same time.`,
       metric: lambdaMetric('Throttles', target),
       threshold: 0,
@@ -150,6 +178,7 @@ export function readerAlarms(name: string, target: lambda.Function): Alarm[] {
     {
       // The queue's age does not show this: SQS leaves out messages that were received three times.
       name: `${name}-not-confirmed`,
+      severity: 'page',
       description:
         `The ${name} runs, but what it sent was not confirmed, so its messages come back. Look at its log for ` +
         'not_confirmed: usually a permission, a queue or a key that is gone, or no way to AWS.',

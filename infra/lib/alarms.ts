@@ -51,6 +51,7 @@ function messageAgeAlarms(plan: Plan, loop: Loop): Alarm[] {
     const early = RETENTION_SHARE * retention.toSeconds();
     return {
       name: `${name}-sees-old-messages`,
+      severity: 'page',
       description:
         late > early
           ? 'A message is older than 80 % of the time that its queue keeps messages, and than all its retries, their ' +

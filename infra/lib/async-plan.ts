@@ -42,7 +42,7 @@ export function asyncPlanOf(given: AsyncRetryProps, scope: Construct): AsyncPlan
   const problems = [
     ...nameProblems(names),
     ...duplicateNameProblems(names, Stack.of(scope)),
-    ...topicProblems(props.alarmTopic, Stack.of(scope)),
+    ...topicProblems(props, Stack.of(scope)),
     ...keyProblems('encryptionKey', props.encryptionKey),
     ...innerConcurrencyProblems(props),
     ...(props.functions.length === 0

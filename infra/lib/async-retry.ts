@@ -135,6 +135,8 @@ function failureNotSent({ function: target }: UserFunction): Alarm {
   const name = target.node.path.slice(Stack.of(target).node.path.length + 1).replace(/\//g, '-');
   return {
     name: `${name}-failure-not-sent`,
+    severity: 'page',
+    isEssential: true,
     description:
       `Lambda could not send a failed invocation of ${name} to the retry queue, so it is lost: check that the function's role ` +
       'may send there, and that the payload is not too large.',

@@ -51,7 +51,7 @@ export function problemsOf(props: NormalizedProps, plan: Plan, stack: Stack): st
     ...policy,
     ...longDelaysProblems(props),
     ...strategy.propProblems(props),
-    ...topicProblems(props.alarmTopic, stack),
+    ...topicProblems(props, stack),
     ...keyProblems('encryptionKey', props.encryptionKey),
     ...keyProblems("existingSourceQueue's key", keyOf(props.existingSourceQueue)),
     ...messageProblems(props),

@@ -32,6 +32,14 @@ export enum LogLevel {
   WARN = 'WARN',
 }
 
+/** The alarms that are created, unless `alarmSettings` says otherwise. */
+export enum AlarmPreset {
+  /** Every problem, and its cause. */
+  ALL = 'all',
+  /** Only those without which messages could wait, expire or be lost unseen. */
+  ESSENTIAL = 'essential',
+}
+
 /** A retry preset of AWS's durable execution SDKs: its number of retries and its backoff. */
 export enum Preset {
   /** Five retries, the first after up to 5 s, later ones after up to a minute. */

@@ -83,7 +83,7 @@ export function propsOfContext(scope: Construct, directory: string): RedeliverPr
       removalPolicy: choice('removalPolicy', REMOVAL_POLICIES),
       bundles: path('bundles'),
       existingSourceQueue: queueArn === undefined ? undefined : SourceQueue.fromArn(queueArn),
-      alarmTopic: topicOf(scope, value('alarmTopicArn'), problems),
+      ticketTopic: topicOf(scope, value('alarmTopicArn'), problems),
     }),
   };
   if (problems.length > 0) {

@@ -1,9 +1,9 @@
-/** The known name closest to an unknown one, if fewer than two in five of its characters are wrong. */
+/** The known name closest to an unknown one, if fewer than one in three of its characters are wrong. */
 export function nearest(name: string, known: readonly string[]): string | undefined {
   const lower = name.toLowerCase();
   const [found] = known
     .map((other) => ({ other, edits: edits(lower, other.toLowerCase()) }))
-    .filter((near) => near.edits < 0.4 * name.length)
+    .filter((near) => 3 * near.edits < name.length)
     .sort((one, other) => one.edits - other.edits);
   return found?.other;
 }

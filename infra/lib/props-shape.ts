@@ -1,7 +1,7 @@
 import { RemovalPolicy } from 'aws-cdk-lib';
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 
-import { Envelope, HandlerEvent, LogDetail, LogLevel } from './choices';
+import { AlarmPreset, Envelope, HandlerEvent, LogDetail, LogLevel } from './choices';
 import type { SourceQueueOptions } from './existing-queue';
 import { policy } from './policy-shape';
 import type { AlarmSetting, AsyncRetryProps, CommonProps, ProvisionedPollers, RedeliverProps, VpcPlacement } from './props';
@@ -13,6 +13,7 @@ import type { GivenTarget } from './target';
 export const REMOVAL_POLICIES = { retain: RemovalPolicy.RETAIN, destroy: RemovalPolicy.DESTROY } as const;
 
 const key = withMember('keyArn', 'a KMS key');
+const topic = withMember('topicArn', 'an SNS topic');
 const lambdaFunction = withMember('functionArn', 'a Lambda function');
 
 const COMMON = {
@@ -26,7 +27,10 @@ const COMMON = {
   logLevel: oneOf(Object.values(LogLevel)),
   tracing: flag,
   logEncryptionKey: key,
-  alarmTopic: withMember('topicArn', 'an SNS topic'),
+  ticketTopic: topic,
+  pageTopic: topic,
+  okActions: flag,
+  alarmPreset: oneOf(Object.values(AlarmPreset)),
   alarmSettings,
   innerReservedConcurrency: number,
 } satisfies Shape<CommonProps>;
@@ -76,6 +80,7 @@ const REDELIVER = {
   reservedConcurrency: number,
   memorySize: number,
   timeout: duration,
+  dashboard: flag,
   vpc: members(VPC, 'vpc'),
 } satisfies Shape<RedeliverProps>;
 
@@ -86,14 +91,17 @@ const ASYNC_RETRY = {
   prefix: text,
 } satisfies Shape<AsyncRetryProps>;
 
+/** Props that are gone, and what to use. */
+const REMOVED = { alarmTopic: 'use ticketTopic, which all alarms notify, unless pageTopic is set for those that cannot wait.' };
+
 /** Type errors in the props of `Redeliver`, which tsx and JavaScript do not check. */
 export function redeliverShapeProblems(props: unknown): string[] {
-  return members(REDELIVER, 'Redeliver')(props, '');
+  return members(REDELIVER, 'Redeliver', REMOVED)(props, '');
 }
 
 /** Type errors in the props of `AsyncRetry`. */
 export function asyncRetryShapeProblems(props: unknown): string[] {
-  return members(ASYNC_RETRY, 'AsyncRetry')(props, '');
+  return members(ASYNC_RETRY, 'AsyncRetry', REMOVED)(props, '');
 }
 
 /** Checks the settings of each alarm. */

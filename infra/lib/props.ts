@@ -5,7 +5,7 @@ import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import type { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type * as sns from 'aws-cdk-lib/aws-sns';
 
-import type { Envelope, LogDetail, LogLevel } from './choices';
+import type { AlarmPreset, Envelope, LogDetail, LogLevel } from './choices';
 import type { SourceQueue } from './existing-queue';
 import type { RetryPolicy } from './retry-policy';
 import type { Strategy } from './strategy/index';
@@ -26,7 +26,7 @@ export interface VpcPlacement {
 
 /** Changes to an alarm. */
 export interface AlarmSetting {
-  /** `false` removes the alarm. Default: true. */
+  /** `false` removes the alarm; `true` adds one that `alarmPreset` leaves out. Default: by `alarmPreset`. */
   readonly enabled?: boolean;
   /** The alarm goes off above this. Default: see docs/operate/alarms.md. */
   readonly threshold?: number;
@@ -75,8 +75,19 @@ export interface CommonProps {
    * imported key must already have it. Default: keys of CloudWatch Logs.
    */
   readonly logEncryptionKey?: kms.IKey;
-  /** The topic that alarms notify. Default: none; alarms only change state. */
-  readonly alarmTopic?: sns.ITopic;
+  /**
+   * The topic that alarms notify. With `pageTopic`, only those that can wait until working hours. Default: none; alarms
+   * only change state, and the synth warns.
+   */
+  readonly ticketTopic?: sns.ITopic;
+  /**
+   * The topic of alarms that somebody must act on at once (docs/operate/alarms.md says which). Default: `ticketTopic`.
+   */
+  readonly pageTopic?: sns.ITopic;
+  /** `false`: alarms do not notify their topic when they are over. Default: true. */
+  readonly okActions?: boolean;
+  /** The alarms that are created. Default: `AlarmPreset.ALL`. */
+  readonly alarmPreset?: AlarmPreset;
   /** Changed or removed alarms, by the end of the alarm's name, such as `intermediate-dlq-backlog`. Default: none. */
   readonly alarmSettings?: { [name: string]: AlarmSetting };
   /**
@@ -164,6 +175,8 @@ export interface RedeliverProps extends CommonProps {
   readonly memorySize?: number;
   /** The message-processor's timeout. For your own function, set it there. Default: 60 s. */
   readonly timeout?: Duration;
+  /** `false`: no dashboard. Default: true. */
+  readonly dashboard?: boolean;
   /** The VPC that the message-processor runs in. For your own function, set it there. Default: none. */
   readonly vpc?: VpcPlacement;
 }

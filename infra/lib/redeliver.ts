@@ -48,7 +48,9 @@ export class Redeliver extends Construct {
       setQueueAttributes(this, plan, loop);
     }
     const alarms = createAlarms(this, given, plan, loop);
-    createDashboard(this, plan, loop, alarms);
+    if (props.dashboard !== false) {
+      createDashboard(this, plan, loop, alarms);
+    }
     registerSource(this, loop.source);
 
     this.sourceQueue = loop.source;

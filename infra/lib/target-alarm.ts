@@ -20,6 +20,8 @@ export function targetDown({ strategy, hasCircuitBreaker }: Plan, { messageProce
   return [
     {
       name: 'target-down',
+      severity: 'page',
+      isEssential: true,
       description:
         'The target is down: it gets no calls, except a probe now and then. Look at it first; the log of the message-processor ' +
         `has its last error in circuit_opened. ${STRATEGIES[strategy].holdAdvice}`,
@@ -67,6 +69,7 @@ export function targetLoop(scope: Construct, target: lambda.IFunction): Alarm[] 
 function loopStopped(target: lambda.IFunction): Alarm {
   return {
     name: 'target-loop-stopped',
+    severity: 'ticket',
     description: "Lambda took the retries for an endless loop and dropped calls of the target: set the target's recursiveLoop to ALLOW.",
     metric: lambdaMetric('RecursiveInvocationsDropped', target),
     threshold: 0,

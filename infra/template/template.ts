@@ -92,7 +92,7 @@ export function constructTemplate(from: Package, tellsTopic: boolean, propsOf: (
     policy: RetryPolicy.of(ANY_POLICY),
     architecture: from.architecture,
     ...(from.bundles && { bundles: from.bundles }),
-    ...(tellsTopic && { alarmTopic: sns.Topic.fromTopicArn(stack, 'AlarmTopic', valueOf(stack, 'AlarmTopicArn')) }),
+    ...(tellsTopic && { ticketTopic: sns.Topic.fromTopicArn(stack, 'AlarmTopic', valueOf(stack, 'AlarmTopicArn')) }),
   });
   redeliver.addOutputs();
   const made: Record<keyof Template, Record<string, JsonObject>> = app.synth().getStackByName('Redeliver').template;

@@ -176,7 +176,7 @@ describe('the retries of asynchronous invocations', () => {
       ...['Report', 'Invoice'].map((id) => [`${id}-failure-not-sent`, 'DestinationDeliveryFailures', `{${id}}`, 0]),
     ];
     assert.deepEqual(alarms.sort(), expected.sort());
-    const told = Template.fromStack(made((stack) => ({ alarmTopic: new sns.Topic(stack, 'Topic') })).stack);
+    const told = Template.fromStack(made((stack) => ({ ticketTopic: new sns.Topic(stack, 'Topic') })).stack);
     for (const { Properties } of Object.values(resources(told, 'AWS::CloudWatch::Alarm'))) {
       assert.deepEqual(plain(Properties['AlarmActions']), ['{Topic}']);
     }

@@ -4,7 +4,7 @@ import * as kms from 'aws-cdk-lib/aws-kms';
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { AsyncRetry, type AsyncRetryProps, Redeliver, type RedeliverProps, SourceQueue, Strategy, Target } from '../lib/index';
+import { AlarmPreset, AsyncRetry, type AsyncRetryProps, Redeliver, type RedeliverProps, SourceQueue, Strategy, Target } from '../lib/index';
 import { plain, resources } from './stack-exact';
 import { fakeBundles, HTTP, stackWith, templateWith } from './stack-support';
 import { userFunction } from './stack-variants';
@@ -156,6 +156,32 @@ describe('alarms', () => {
     assert.ok(!/Alarmtargetdown/.test(body));
   });
 
+  const ESSENTIAL = [
+    'annotation-queue-waits-too-long', 'failed-message-processor-errors', 'final-dlq-about-to-expire', 'final-dlq-annotator-errors', 'final-dlq-not-empty',
+    'intermediate-dlq-waits-too-long', 'message-processor-errors', 'source-queue-waits-too-long', 'target-down',
+  ];
+
+  test('the essential ones are as they always are, and one more or less if it is said', () => {
+    const { ESSENTIAL: alarmPreset } = AlarmPreset;
+    assert.deepEqual(alarms({ alarmPreset }), Object.fromEntries(ESSENTIAL.map((name) => [name, usual[name]])));
+    const alarmSettings = { 'target-down': { enabled: false }, 'final-dlq-arrivals': { enabled: true }, 'moved-by-redrive': {} };
+    const wanted = [...ESSENTIAL.filter((name) => name !== 'target-down'), 'final-dlq-arrivals'].sort();
+    assert.deepEqual(Object.keys(alarms({ alarmPreset, alarmSettings })).sort(), wanted);
+    assert.deepEqual(alarms({ alarmPreset: AlarmPreset.ALL }), usual);
+  });
+
+  test('the essential ones of other loops are of their queues and functions', () => {
+    const { ESSENTIAL: alarmPreset } = AlarmPreset;
+    const [hidden, other] = ['intermediate-dlq-waits-too-long', 'failed-message-processor-errors'];
+    const ofVisibility = ESSENTIAL.filter((name) => name !== hidden && name !== other && name !== 'target-down');
+    assert.deepEqual(Object.keys(alarms({ alarmPreset, strategy: Strategy.VISIBILITY })).sort(), [...ofVisibility, 'source-queue-in-flight'].sort());
+    const names = Object.values(resources(asyncRetry({ alarmPreset }), 'AWS::CloudWatch::Alarm')).map(({ Properties }) => Properties['AlarmName']);
+    assert.deepEqual(names.map((name) => name.replace('redeliver-async-prod-', '')).sort(), [
+      'Report-failure-not-sent', 'annotation-queue-waits-too-long', 'async-retry-handler-errors', 'final-dlq-about-to-expire',
+      'final-dlq-annotator-errors', 'final-dlq-not-empty', 'retry-queue-waits-too-long',
+    ]);
+  });
+
   test('none at all', () => {
     const alarmSettings = Object.fromEntries(Object.keys(usual).map((name) => [name, { enabled: false }]));
     assert.deepEqual(alarms({ alarmSettings }), {});
@@ -181,6 +207,13 @@ describe('alarms', () => {
       assert.deepEqual(more, []);
     });
   }
+});
+
+test('the dashboard is left out if it is not wanted, and nothing else is', () => {
+  const [without, usual] = [templateWith(() => ({ ...HTTP, dashboard: false })), templateWith(() => HTTP)].map((template) => template.toJSON().Resources);
+  const gone = Object.keys(usual).filter((id) => !(id in without));
+  assert.deepEqual(gone.map((id) => usual[id].Type), ['AWS::CloudWatch::Dashboard']);
+  assert.equal(Object.keys(without).length, Object.keys(usual).length - 1);
 });
 
 test('what a function of a user\'s own says itself', () => {

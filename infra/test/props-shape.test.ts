@@ -36,6 +36,9 @@ const A_TARGET = 'give Target.http(…), Target.lambdaFunction(…), Target.hand
 const A_POLICY = 'give RetryPolicy.of(…), RetryPolicy.preset(…) or RetryPolicy.fromFile(…).';
 const A_QUEUE = 'give SourceQueue.fromQueue(…) or SourceQueue.fromArn(…).';
 
+const ALARM_TOPIC = (owner: string): string =>
+  `alarmTopic is not a prop of ${owner}; use ticketTopic, which all alarms notify, unless pageTopic is set for those that cannot wait.`;
+
 /** Factories can also be called with wrong types. */
 const http: (...given: any[]) => Target = Target.http;
 const lambdaFunction: (...given: any[]) => Target = Target.lambdaFunction;
@@ -88,9 +91,9 @@ describe('a prop that TypeScript would refuse is refused with one sentence, sinc
       "AsyncRetry's prop",
       () => ({ functions: [] }),
       'functions is not a prop of Redeliver; the props are stage, encryptionKey, removalPolicy, architecture, bundles, logRetention, logDetail, logLevel, tracing, logEncryptionKey, ' +
-        'alarmTopic, alarmSettings, innerReservedConcurrency, target, policy, strategy, ' +
+        'ticketTopic, pageTopic, okActions, alarmPreset, alarmSettings, innerReservedConcurrency, target, policy, strategy, ' +
         'longDelays, dataSchema, envelope, messageIdAttribute, messageIdPointer, bodySchema, prefix, existingSourceQueue, maxReceiveCount, sourceRetention, sourceVisibilityTimeout, batchSize, maxBatchingWindow, maxConcurrentCalls, ' +
-        'maxConcurrency, provisionedPollers, reservedConcurrency, memorySize, timeout, vpc.',
+        'maxConcurrency, provisionedPollers, reservedConcurrency, memorySize, timeout, dashboard, vpc.',
     ],
     ['text for a number', () => ({ maxConcurrency: '10' }), 'maxConcurrency is a string; give a number.'],
     ['text for yes or no', () => ({ longDelays: 'true' }), 'longDelays is a string; give true or false.'],
@@ -111,8 +114,11 @@ describe('a prop that TypeScript would refuse is refused with one sentence, sinc
     ['a list as policy', () => ({ policy: RetryPolicy.fromJson([]) }), 'policy is a list; give an object.'],
     ['a policy that is null', () => ({ policy: RetryPolicy.fromJson(null as never) }), 'policy is null; give an object.'],
     ["a key's ARN", () => ({ encryptionKey: 'arn:…' }), 'encryptionKey is a string; give a KMS key.'],
-    ["a topic's ARN", () => ({ alarmTopic: 'arn:…' }), 'alarmTopic is a string; give an SNS topic.'],
-    ['a queue for a topic', (stack) => ({ alarmTopic: new sqs.Queue(stack, 'Queue') }), 'alarmTopic is the construct Test/Queue; give an SNS topic.'],
+    ["a topic's ARN", () => ({ ticketTopic: 'arn:…' }), 'ticketTopic is a string; give an SNS topic.'],
+    ['a queue for a topic', (stack) => ({ pageTopic: new sqs.Queue(stack, 'Queue') }), 'pageTopic is the construct Test/Queue; give an SNS topic.'],
+    ['the topic of an earlier version', (stack) => ({ alarmTopic: new sns.Topic(stack, 'Topic') }), ALARM_TOPIC('Redeliver')],
+    ['an unknown preset of alarms', () => ({ alarmPreset: 'few' }), 'alarmPreset is "few"; use all or essential.'],
+    ['text for no dashboard', () => ({ dashboard: 'false' }), 'dashboard is a string; give true or false.'],
     ['a snapshot of a queue', () => ({ removalPolicy: RemovalPolicy.SNAPSHOT }), 'removalPolicy is "snapshot"; use retain or destroy.'],
     ['the name of an architecture', () => ({ architecture: 'arm64' }), 'architecture is a string; give lambda.Architecture.ARM_64 or lambda.Architecture.X86_64.'],
     ['days that logs cannot be kept for', () => ({ logRetention: 31 }), 'logRetention is a number; give one of RetentionDays.'],
@@ -151,7 +157,8 @@ describe("AsyncRetry's props are looked at alike", () => {
     ['no functions', () => ({ functions: undefined }), 'functions is missing; give a list of Lambda functions.'],
     ['a function alone', (stack) => ({ functions: userFunction(stack, 'One') }), 'functions is the construct Test/One; give a list of Lambda functions.'],
     ["a function's ARN", () => ({ functions: ['arn:…'] }), 'functions[0] is a string; give a Lambda function.'],
-    ['a misspelt prop', () => ({ alarmTopc: 1 }), 'alarmTopc is not a prop of AsyncRetry; did you mean alarmTopic?'],
+    ['a misspelt prop', () => ({ ticketTopc: 1 }), 'ticketTopc is not a prop of AsyncRetry; did you mean ticketTopic?'],
+    ['the topic of an earlier version', (stack) => ({ alarmTopic: new sns.Topic(stack, 'Topic') }), ALARM_TOPIC('AsyncRetry')],
     ['a policy that is text', () => ({ policy: '{}' }), `policy is a string; ${A_POLICY}`],
     ['a level that there is not', () => ({ logLevel: 'DEBUG' }), 'logLevel is "DEBUG"; use INFO or WARN.'],
     ['a number as name', () => ({ prefix: 1 }), 'prefix is a number; give a string.'],

@@ -1,12 +1,12 @@
-import { App, Stack } from 'aws-cdk-lib';
-import { Template } from 'aws-cdk-lib/assertions';
+import { Annotations as Noted, App, Stack } from 'aws-cdk-lib';
+import { Annotations, Match, Template } from 'aws-cdk-lib/assertions';
 import * as iam from 'aws-cdk-lib/aws-iam';
 import * as kms from 'aws-cdk-lib/aws-kms';
 import * as sns from 'aws-cdk-lib/aws-sns';
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { AsyncRetry, Redeliver } from '../lib/index';
+import { AsyncRetry, Redeliver, type RedeliverProps } from '../lib/index';
 import { RedeliverPropsError } from '../lib/props-error';
 import { plain, resources } from './stack-exact';
 import { fakeBundles, HTTP } from './stack-support';
@@ -18,11 +18,11 @@ const ENV = { account: '111122223333', region: 'eu-west-1' };
 /** Two `Redeliver` and an `AsyncRetry` with one topic; `later` is added after them. */
 function alarmed(topicOf: (stack: Stack) => sns.ITopic, later: (topic: sns.ITopic) => void = () => {}): Template {
   const stack = new Stack(new App(), 'Test');
-  const alarmTopic = topicOf(stack);
-  new Redeliver(stack, 'Retries', { ...HTTP, bundles, alarmTopic });
-  new Redeliver(stack, 'Second', { ...HTTP, bundles, alarmTopic, stage: 'test' });
-  new AsyncRetry(stack, 'Async', { functions: [userFunction(stack, 'Report')], bundles, alarmTopic });
-  later(alarmTopic);
+  const ticketTopic = topicOf(stack);
+  new Redeliver(stack, 'Retries', { ...HTTP, bundles, ticketTopic });
+  new Redeliver(stack, 'Second', { ...HTTP, bundles, ticketTopic, stage: 'test' });
+  new AsyncRetry(stack, 'Async', { functions: [userFunction(stack, 'Report')], bundles, ticketTopic });
+  later(ticketTopic);
   return Template.fromStack(stack);
 }
 
@@ -88,8 +88,8 @@ describe("an alarm topic's policy", () => {
   test("another account's topic lets the alarms of this one in, which SNS's own policy does not", () => {
     const app = new App();
     const home = new Stack(app, 'Home', { env: { ...ENV, account: '444455556666' } });
-    const alarmTopic = new sns.Topic(home, 'Topic', { topicName: 'alarms' });
-    new Redeliver(new Stack(app, 'Test', { env: ENV }), 'Retries', { ...HTTP, bundles, alarmTopic });
+    const ticketTopic = new sns.Topic(home, 'Topic', { topicName: 'alarms' });
+    new Redeliver(new Stack(app, 'Test', { env: ENV }), 'Retries', { ...HTTP, bundles, ticketTopic });
     assert.deepEqual(topicPolicies(Template.fromStack(home)), [alarmsOf('111122223333', '0')]);
   });
 });
@@ -123,22 +123,82 @@ describe('an encrypted alarm topic', () => {
 
   test("AWS's own key lets no alarm in and cannot be changed, so it is refused", () => {
     const sentence =
-      "alarmTopic is encrypted with AWS's own key (alias/aws/sns), which CloudWatch alarms cannot use and whose policy cannot be changed; " +
+      "ticketTopic is encrypted with AWS's own key (alias/aws/sns), which CloudWatch alarms cannot use and whose policy cannot be changed; " +
       'encrypt it with a customer managed key.';
     const aws = keyed((stack) => kms.Alias.fromAliasName(stack, 'Key', 'alias/aws/sns'));
     const refused = (error: unknown): boolean => error instanceof RedeliverPropsError && error.message === sentence;
     assert.throws(() => alarmed(aws), refused);
     const stack = new Stack(new App(), 'Async');
     const functions = [userFunction(stack, 'Report')];
-    assert.throws(() => new AsyncRetry(stack, 'Retries', { functions, bundles, alarmTopic: aws(stack) }), refused);
+    assert.throws(() => new AsyncRetry(stack, 'Retries', { functions, bundles, ticketTopic: aws(stack) }), refused);
   });
 });
 
 test('a topic of another region is refused: CloudWatch takes none, and the deployment would fail', () => {
   const stack = new Stack(new App(), 'Test', { env: ENV });
-  const alarmTopic = sns.Topic.fromTopicArn(stack, 'Topic', 'arn:aws:sns:us-east-1:111122223333:alarms');
-  const sentence = 'alarmTopic is a topic of us-east-1, but the alarms are in eu-west-1, and CloudWatch only notifies topics in its own region; use a topic in eu-west-1.';
+  const ticketTopic = sns.Topic.fromTopicArn(stack, 'Topic', 'arn:aws:sns:us-east-1:111122223333:alarms');
+  const sentence = 'ticketTopic is a topic of us-east-1, but the alarms are in eu-west-1, and CloudWatch only notifies topics in its own region; use a topic in eu-west-1.';
   const refused = (error: unknown): boolean => error instanceof RedeliverPropsError && error.message === sentence;
-  assert.throws(() => new Redeliver(stack, 'Retries', { ...HTTP, bundles, alarmTopic }), refused);
-  assert.throws(() => new AsyncRetry(stack, 'Async', { functions: [userFunction(stack, 'Report')], bundles, alarmTopic }), refused);
+  assert.throws(() => new Redeliver(stack, 'Retries', { ...HTTP, bundles, ticketTopic }), refused);
+  assert.throws(() => new AsyncRetry(stack, 'Async', { functions: [userFunction(stack, 'Report')], bundles, ticketTopic }), refused);
+});
+
+describe('who is notified', () => {
+  /** The alarms by their ends of names, each with the topics that it notifies when it goes off and when it is over. */
+  function notified(props: (topic: (id: string) => sns.ITopic) => Partial<RedeliverProps>): { alarms: Record<string, string>; warnings: unknown[] } {
+    const stack = new Stack(new App(), 'Test');
+    new Redeliver(stack, 'Retries', { ...HTTP, bundles, ...props((id) => new sns.Topic(stack, id)) });
+    const alarms = Object.values(resources(Template.fromStack(stack), 'AWS::CloudWatch::Alarm')).map(({ Properties }) => {
+      const [off = [], over = []] = [Properties['AlarmActions'], Properties['OKActions']].map(plain);
+      return [Properties['AlarmName'].replace('redeliver-prod-', ''), `${off.join()}, ${over.join()}`];
+    });
+    return { alarms: Object.fromEntries(alarms), warnings: Annotations.fromStack(stack).findWarning('*', Match.anyValue()).map(({ entry }) => entry.data) };
+  }
+  const PAGES = [
+    ...['source-queue', 'intermediate-dlq', 'annotation-queue'].map((queue) => `${queue}-waits-too-long`),
+    ...['message-processor', 'failed-message-processor', 'final-dlq-annotator'].flatMap((name) => [`${name}-errors`, `${name}-not-confirmed`, `${name}-sees-old-messages`]),
+    'final-dlq-about-to-expire', 'target-down',
+  ].sort();
+  const TICKETS = [
+    'failed-message-processor-throttles', 'final-dlq-annotator-throttles', 'final-dlq-arrivals', 'final-dlq-not-empty', 'intermediate-dlq-backlog',
+    'intermediate-dlq-keeps-failing', 'message-processor-throttles', 'moved-by-redrive',
+  ];
+  const who = (pages: string, tickets: string): Record<string, string> =>
+    Object.fromEntries([...PAGES.map((name) => [name, pages]), ...TICKETS.map((name) => [name, tickets])]);
+  const silent = (some: number): string =>
+    `${some} of 22 alarms notify nobody: set ticketTopic (the app's alarmTopicArn), or acknowledge this if something else watches them. [ack: @redeliver/cdk:alarmsNotifyNobody]`;
+
+  test('what cannot wait pages, and what can is a ticket', () => {
+    const both = notified((topic) => ({ pageTopic: topic('Pager'), ticketTopic: topic('Desk') }));
+    assert.deepEqual(both, { alarms: who('{Pager}, {Pager}', '{Desk}, {Desk}'), warnings: [] });
+  });
+
+  test('one topic gets all', () => {
+    assert.deepEqual(notified((topic) => ({ ticketTopic: topic('Desk') })), { alarms: who('{Desk}, {Desk}', '{Desk}, {Desk}'), warnings: [] });
+  });
+
+  test('nobody, and the synth says so', () => {
+    assert.deepEqual(notified(() => ({})), { alarms: who(', ', ', '), warnings: [silent(22)] });
+  });
+
+  test('nobody, and the synth is silent about it once that is acknowledged', () => {
+    const stack = new Stack(new App(), 'Test');
+    new Redeliver(stack, 'Retries', { ...HTTP, bundles });
+    Noted.of(stack).acknowledgeWarning('@redeliver/cdk:alarmsNotifyNobody');
+    assert.deepEqual(Annotations.fromStack(stack).findWarning('*', Match.anyValue()), []);
+  });
+
+  test('only the pager, and the synth says what nobody hears of', () => {
+    assert.deepEqual(notified((topic) => ({ pageTopic: topic('Pager') })), { alarms: who('{Pager}, {Pager}', ', '), warnings: [silent(8)] });
+  });
+
+  test('not of the end of an alarm, if nobody wants to hear of it', () => {
+    const off = notified((topic) => ({ ticketTopic: topic('Desk'), okActions: false }));
+    assert.deepEqual(off, { alarms: who('{Desk}, ', '{Desk}, '), warnings: [] });
+  });
+
+  test('without alarms there is nobody to warn of', () => {
+    const alarmSettings = Object.fromEntries([...PAGES, ...TICKETS].map((name) => [name, { enabled: false }]));
+    assert.deepEqual(notified(() => ({ alarmSettings })), { alarms: {}, warnings: [] });
+  });
 });

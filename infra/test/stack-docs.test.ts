@@ -1,14 +1,16 @@
+import { App, Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
+import * as sns from 'aws-cdk-lib/aws-sns';
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 
-import { RetryPolicy, Strategy } from '../lib/index';
+import { AlarmPreset, AsyncRetry, Redeliver, RetryPolicy, Strategy, Target } from '../lib/index';
 import { asyncNamesOf, namesOf } from '../lib/names';
 import { resources } from './stack-exact';
 import { fakeBundles, HTTP, templateWith } from './stack-support';
-import { VARIANT_NAMES, variant } from './stack-variants';
+import { userFunction, VARIANT_NAMES, variant } from './stack-variants';
 
 const page = (name: string): string => readFileSync(join(__dirname, `../../docs/${name}`), 'utf8');
 
@@ -36,6 +38,59 @@ for (const name of ['on-call.md', 'operate/alarms.md']) {
     assert.deepEqual(told.filter((entry) => ![...all].some((alarm) => tells(entry, alarm))), []);
   });
 }
+
+test("the page has each alarm's severity, and whether it is essential", () => {
+  const rows = [...page('operate/alarms.md').matchAll(/^\| `([^`]+)` \| (page|ticket) \| (yes|) \|/gm)].map(([, name = '', severity, essential]) => ({ name, severity, essential }));
+  const severities = (preset: AlarmPreset): Record<string, string> => {
+    const stack = new Stack(new App(), 'Test');
+    const props = {
+      bundles: fakeBundles(),
+      alarmPreset: preset,
+      pageTopic: sns.Topic.fromTopicArn(stack, 'Pager', 'arn:aws:sns:eu-west-1:111122223333:page'),
+      ticketTopic: sns.Topic.fromTopicArn(stack, 'Desk', 'arn:aws:sns:eu-west-1:111122223333:ticket'),
+    };
+    const target = Target.lambdaFunction(userFunction(stack, 'Target'));
+    new Redeliver(stack, 'Retries', { ...props, target, policy: RetryPolicy.fromJson({ max_redelivery_per_second: 1 }) });
+    new Redeliver(stack, 'Hidden', { ...props, target, stage: 'hidden', strategy: Strategy.VISIBILITY });
+    new AsyncRetry(stack, 'Async', { ...props, functions: [userFunction(stack, 'Report')] });
+    const found = Object.values(resources(Template.fromStack(stack), 'AWS::CloudWatch::Alarm'));
+    return Object.fromEntries(found.map(({ Properties }) => [
+      Properties['AlarmName'].replace(/^redeliver-(async-prod|prod|hidden)-/, ''),
+      Properties['AlarmActions'][0].replace(/.*:/, ''),
+    ]));
+  };
+  const told = (alarm: string): (typeof rows)[number] | undefined =>
+    rows.find(({ name }) => (name.startsWith('…') ? alarm.endsWith(name.slice(1)) : alarm === name));
+  const [every, essential] = [severities(AlarmPreset.ALL), severities(AlarmPreset.ESSENTIAL)];
+  assert.equal(Object.keys(every).length, 31);
+  for (const [alarm, severity] of Object.entries(every)) {
+    const { severity: ofPage, essential: mark } = told(alarm) ?? assert.fail(alarm);
+    assert.deepEqual([ofPage, mark], [severity, alarm in essential ? 'yes' : ''], alarm);
+  }
+});
+
+test('a quiet deployment costs what the page adds up', () => {
+  const prices = JSON.parse(readFileSync(join(__dirname, '../../crates/sim/src/cost/prices.json'), 'utf8')).prices;
+  const month = page('deploy/cost.md');
+  const essential = alarms(templateWith(() => ({ ...HTTP, alarmPreset: AlarmPreset.ESSENTIAL, dashboard: false }))).length;
+  const costs = {
+    polling: (3 * 5 * 720 * 180 * prices.sqs_million_requests.dollars) / 1e6,
+    alarms: essential * prices.alarm_month.dollars,
+    metrics: (15 * prices.metric_month.dollars * 45) / 720,
+    messages: 0.26 / 30,
+  };
+  const dollars = (value: number): string => `$${value.toFixed(2)}`;
+  for (const row of [
+    `| idle polling | as above | ${dollars(costs.polling)} |`,
+    `| alarms | ${essential} essential ones, at $0.10 | ${dollars(costs.alarms)} |`,
+    `| metrics | 15 × $0.30 × 45/720 | ${dollars(costs.metrics)} |`,
+    `| messages | a thousand of the 30,000 in [the first month below](#what-makes-it-cheaper), for $0.26 | ${dollars(costs.messages)} |`,
+    `| **together** | | **${dollars(Object.values(costs).reduce((one, other) => one + other))}** |`,
+    '| | **together** | **$0.26** |',
+  ]) {
+    assert.ok(month.includes(row), row);
+  }
+});
 
 test('the cost of the alarms is that of as many as there are', () => {
   const [resending, hiding] = [HTTP, { ...HTTP, strategy: Strategy.VISIBILITY } as const].map((props) => alarms(templateWith(() => props)).length);

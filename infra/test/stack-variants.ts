@@ -22,7 +22,7 @@ const VARIANTS: Record<string, (stack: Stack) => RedeliverProps> = {
   lambda: (stack) => ({
     target: Target.lambdaFunction(lambda.Function.fromFunctionArn(stack, 'Target', 'arn:aws:lambda:eu-west-1:111122223333:function:orders')),
     encryptionKey: kms.Key.fromKeyArn(stack, 'Key', 'arn:aws:kms:eu-west-1:111122223333:key/0191f3a2-7b1c-7d3e-8f00-000000000001'),
-    alarmTopic: sns.Topic.fromTopicArn(stack, 'Topic', 'arn:aws:sns:eu-west-1:111122223333:alarms'),
+    ticketTopic: sns.Topic.fromTopicArn(stack, 'Topic', 'arn:aws:sns:eu-west-1:111122223333:alarms'),
     vpc: {
       vpc: ec2.Vpc.fromVpcAttributes(stack, 'Vpc', {
         vpcId: 'vpc-0123456789abcdef0',
@@ -38,7 +38,7 @@ const VARIANTS: Record<string, (stack: Stack) => RedeliverProps> = {
     policy: RetryPolicy.fromJson({ preset: 'durable_default', immediate: { max_attempts: 2, delay_ms: 100 } }),
     encryptionKey: new kms.Key(stack, 'Key', { enableKeyRotation: true }),
     reservedConcurrency: 10,
-    alarmTopic: new sns.Topic(stack, 'Topic', {
+    ticketTopic: new sns.Topic(stack, 'Topic', {
       enforceSSL: true,
       masterKey: new kms.Key(stack, 'TopicKey', { enableKeyRotation: true }),
     }),
@@ -128,10 +128,10 @@ export function variant(name: string, bundles: string): { app: App; stack: Stack
   const stack = new Stack(app, name);
   if (name === ASYNC) {
     const functions = [userFunction(stack, 'Report'), userFunction(stack, 'Invoice')];
-    const alarmTopic = sns.Topic.fromTopicArn(stack, 'Topic', 'arn:aws:sns:eu-west-1:111122223333:alarms');
+    const ticketTopic = sns.Topic.fromTopicArn(stack, 'Topic', 'arn:aws:sns:eu-west-1:111122223333:alarms');
     const encryptionKey = new kms.Key(stack, 'Key', { enableKeyRotation: true });
     functions.forEach((own) => acknowledgeOfUser(own, 'AsyncRetry'));
-    new AsyncRetry(stack, 'Retries', { functions, bundles, encryptionKey, alarmTopic });
+    new AsyncRetry(stack, 'Retries', { functions, bundles, encryptionKey, ticketTopic });
     return { app, stack };
   }
   const props = VARIANTS[name]?.(stack);

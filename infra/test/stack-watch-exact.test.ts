@@ -19,7 +19,7 @@ const everything = templateWith((stack) => ({
   target: Target.lambdaFunction(lambda.Function.fromFunctionArn(stack, 'Target', TARGET)),
   existingSourceQueue: SourceQueue.fromArn(EXISTING),
   encryptionKey: new kms.Key(stack, 'Key'),
-  alarmTopic: sns.Topic.fromTopicArn(stack, 'Topic', 'arn:aws:sns:eu-west-1:111122223333:alarms'),
+  ticketTopic: sns.Topic.fromTopicArn(stack, 'Topic', 'arn:aws:sns:eu-west-1:111122223333:alarms'),
 }));
 
 /** A line of a graph in short: `[ID = ]NAMESPACE NAME of WHAT: STATISTIC[, hidden]`, or its expression. */

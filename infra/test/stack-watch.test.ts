@@ -69,7 +69,7 @@ describe('alarms', () => {
   });
 
   test('with a topic, all are sent there', () => {
-    const sent = templateWith((stack) => ({ ...HTTP, alarmTopic: new sns.Topic(stack, 'Topic', { enforceSSL: true }) }));
+    const sent = templateWith((stack) => ({ ...HTTP, ticketTopic: new sns.Topic(stack, 'Topic', { enforceSSL: true }) }));
     for (const { Properties } of Object.values(sent.findResources('AWS::CloudWatch::Alarm')) as Resource[]) {
       assert.match(Properties['AlarmActions'][0].Ref, /^Topic/);
       assert.match(Properties['OKActions'][0].Ref, /^Topic/);

@@ -2,6 +2,7 @@ import { type App, Duration, type Stack } from 'aws-cdk-lib';
 import { Annotations, Match, Template } from 'aws-cdk-lib/assertions';
 import * as kms from 'aws-cdk-lib/aws-kms';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
+import * as sns from 'aws-cdk-lib/aws-sns';
 import assert from 'node:assert/strict';
 import { chmodSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -174,8 +175,9 @@ describe('functions', () => {
 });
 
 test('two orchestrators live in one stack, and neither warns whoever deploys them', () => {
-  const both = stackWith(() => HTTP).stack;
-  new Redeliver(both, 'Second', { ...HTTP, bundles: fakeBundles(), stage: 'test' });
+  const topic = (stack: Stack, id: string): sns.ITopic => new sns.Topic(stack, id);
+  const both = stackWith((stack) => ({ ...HTTP, ticketTopic: topic(stack, 'Topic') })).stack;
+  new Redeliver(both, 'Second', { ...HTTP, bundles: fakeBundles(), stage: 'test', ticketTopic: topic(both, 'Other') });
   Template.fromStack(both).resourceCountIs('AWS::SQS::Queue', 8);
   assert.deepEqual(Annotations.fromStack(both).findWarning('*', Match.anyValue()), []);
 });

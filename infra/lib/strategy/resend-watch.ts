@@ -48,6 +48,7 @@ function waiting({ source, intermediateDlq, annotation }: Resending): Alarm[] {
     waitsTooLong('annotation-queue', annotation, 'final-dlq-annotator'),
     {
       name: 'intermediate-dlq-backlog',
+      severity: 'ticket',
       description:
         `More than ${BACKLOG_MAX} failed messages wait for their retry to be scheduled, for a quarter of an hour. ` +
         'Look at the target first (with direct-resend at crashes and throttles of the message-processor), then at the failed-message-processor.',
@@ -62,6 +63,7 @@ function arrivals({ maxReceiveCount }: Plan, { failedMessageProcessor }: Resendi
   return [
     {
       name: 'moved-by-redrive',
+      severity: 'ticket',
       description:
         'SQS moved messages to the intermediate DLQ, not the message-processor: it crashed, timed out, was throttled, ' +
         'or could not send. Each spent one of max_redrives, and no attempt. Look at its errors and duration.',
@@ -70,6 +72,7 @@ function arrivals({ maxReceiveCount }: Plan, { failedMessageProcessor }: Resendi
     },
     {
       name: 'intermediate-dlq-keeps-failing',
+      severity: 'ticket',
       description:
         'A message failed at least three times in the intermediate DLQ itself: it can be neither sent again nor given up. Look ' +
         "at the failed-message-processor's log for not_confirmed.",
@@ -87,6 +90,7 @@ function pace({ policy: { max_redelivery_per_second: rate } }: Plan, { scheduler
   return [
     {
       name: 'redelivery-rate-not-held',
+      severity: 'ticket',
       description:
         `Too many messages wait for their retry: for a quarter of an hour, even delays of ${DELAY_SECONDS_MAX} s have not kept retries ` +
         `below ${rate} a second. Look at the target, or lower maxConcurrency.`,
@@ -96,6 +100,7 @@ function pace({ policy: { max_redelivery_per_second: rate } }: Plan, { scheduler
     },
     {
       name: 'waiting-messages-not-counted',
+      severity: 'ticket',
       description:
         'The number of messages on the source queue cannot be read, so nothing is paced: look for not_counted in the log of each ' +
         "function that re-sends, and at the queue's policy.",

@@ -138,6 +138,8 @@ function create(scope: Construct, props: NormalizedProps, plan: Plan): Loop {
 function inFlight(source: sqs.IQueue): Alarm {
   return {
     name: 'source-queue-in-flight',
+    severity: 'page',
+    isEssential: true,
     description:
       `More than ${IN_FLIGHT_SHARE * 100} % of the ${IN_FLIGHT_MAX} messages that SQS can hide for a queue are hidden, including those that ` +
       'wait for their retry. At the limit, SQS delivers no messages, not even new ones. Look at the target; shorten the ' +
