@@ -121,10 +121,8 @@ export function logEnvironment({ logDetail, logLevel }: CommonSettings): Record<
 }
 
 /** Allows sending only; `grantSendMessages` allows more, and key actions by wildcard. */
-export function allowSend(sender: lambda.Function, key: kms.IKey | undefined, ...queues: sqs.IQueue[]): void {
-  sender.addToRolePolicy(
-    new iam.PolicyStatement({ actions: ['sqs:SendMessage'], resources: queues.map((queue) => queue.queueArn) }),
-  );
+export function allowSend(sender: iam.IGrantable, key: kms.IKey | undefined, ...queues: sqs.IQueue[]): void {
+  iam.Grant.addToPrincipal({ grantee: sender, actions: ['sqs:SendMessage'], resourceArns: queues.map((queue) => queue.queueArn) });
   // "Amazon SQS key management": a producer needs both.
   key?.grant(sender, 'kms:Decrypt', 'kms:GenerateDataKey');
 }

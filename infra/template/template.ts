@@ -1,4 +1,4 @@
-import { App, CfnParameter, Stack, Validations } from 'aws-cdk-lib';
+import { Annotations, App, CfnParameter, Stack, Validations } from 'aws-cdk-lib';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 import * as secretsmanager from 'aws-cdk-lib/aws-secretsmanager';
 import * as sns from 'aws-cdk-lib/aws-sns';
@@ -84,6 +84,8 @@ export function constructTemplate(from: Package, tellsTopic: boolean, propsOf: (
   const stack = new Stack(app, 'Redeliver');
   const reason = 'HeadersSecretArn is the ARN of a secret, not a secret.';
   Validations.of(stack).acknowledge({ id: 'CloudFormation-Validate::W2509', reason });
+  // AlarmTopicArn decides that.
+  Annotations.of(stack).acknowledgeWarning('@redeliver/cdk:alarmsNotifyNobody');
   const [prefix = '', ...stage] = PREFIX.split('-');
   const redeliver = new Redeliver(stack, 'Redeliver', {
     prefix,

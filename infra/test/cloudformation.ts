@@ -29,8 +29,9 @@ export function resolved(section: Json, conditions: JsonObject, parameters: Para
     const value = resolve(member);
     return value === undefined ? [] : [[name, value]];
   });
-  // The resolved resource has no condition.
-  return Object.fromEntries(members.filter(([name, member]) => name !== 'Condition' || typeof member !== 'string'));
+  // The resolved resource has no condition, and no metadata if all of it had a condition.
+  const isGone = ([name, member]: [string, Json]): boolean => (name === 'Condition' && typeof member === 'string') || (name === 'Metadata' && JSON.stringify(member) === '{}');
+  return Object.fromEntries(members.filter((member) => !isGone(member)));
 }
 
 /** Evaluates a condition's expression. */

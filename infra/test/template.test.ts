@@ -64,6 +64,19 @@ test('the policy that is given is that of every function that has one, and no na
   assert.ok(!text.includes('prefix-of-the-template'));
 });
 
+test('a change of Strategy withdraws no right before the functions have changed: one whole policy has the condition', () => {
+  const { Resources } = parse(FILE, { version: '1.1' }) as { Resources: Record<string, any> };
+  const rights = Object.entries(Resources).filter(([, { Type }]) => Type === 'AWS::IAM::Policy' || Type === 'AWS::SQS::QueuePolicy');
+  const conditional = rights.filter(([, resource]) => JSON.stringify(resource).includes('IsDirectResend'));
+  assert.deepEqual(conditional.map(([id]) => id.replace(/[0-9A-F]{8}$/, '')), ['RedeliverResendRights']);
+  const [[, { Condition, ...rest }] = assert.fail()] = conditional;
+  assert.equal(Condition, 'IsDirectResend');
+  assert.ok(!JSON.stringify(rest).includes('Fn::If'));
+  const { Metadata, DependsOn } = Object.values(Resources).find(({ Properties }) => Properties.Environment?.Variables.TARGET !== undefined);
+  assert.deepEqual(Metadata, { Needs: { 'Fn::If': ['IsDirectResend', { Ref: conditional[0]?.[0] }, { Ref: 'AWS::NoValue' }] } });
+  assert.ok(!DependsOn.includes(conditional[0]?.[0]), 'CloudFormation may refuse a dependency on what is not there');
+});
+
 const PATTERNS: Record<string, { readonly takes: readonly string[]; readonly refuses: readonly string[] }> = {
   Prefix: { takes: ['redeliver', 'Orders-2'], refuses: ['', '2nd', 'orders_eu', 'orders.eu'] },
   TargetUrl: {

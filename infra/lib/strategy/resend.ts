@@ -66,7 +66,7 @@ export function createResending(scope: Construct, props: NormalizedProps, plan: 
   const finalDlqAnnotator = createAnnotator(scope, plan, names.finalDlqAnnotator, dead);
   const processors = [messageProcessor, failedMessageProcessor];
   const schedulers = resend.senders({ messageProcessor, failedMessageProcessor });
-  schedulers.forEach((sender) => allowResend(sender, source, plan));
+  schedulers.forEach((sender) => allowResend(sender === messageProcessor ? withdrawnLast(scope, sender) : sender, source, plan));
   passSenderIds(schedulers, processors);
   denyOtherSenders(intermediateDlq, policy.long_delays ? processors : [messageProcessor]);
   denyOtherSenders(dead.annotation, processors);
@@ -124,10 +124,23 @@ function passSenderIds(senders: readonly lambda.Function[], readers: readonly la
 }
 
 /** Allows sending to the source queue, which may have its own key. */
-function allowResend(sender: lambda.Function, source: sqs.IQueue, { policy }: Plan): void {
+function allowResend(sender: iam.IGrantable, source: sqs.IQueue, { policy }: Plan): void {
   allowSend(sender, source.encryptionMasterKey, source);
   if (policy.max_redelivery_per_second !== undefined) {
     // For the number of waiting messages.
-    sender.addToRolePolicy(new iam.PolicyStatement({ actions: ['sqs:GetQueueAttributes'], resources: [source.queueArn] }));
+    iam.Grant.addToPrincipal({ grantee: sender, actions: ['sqs:GetQueueAttributes'], resourceArns: [source.queueArn] });
   }
+}
+
+/**
+ * A policy of its own for rights that the other strategy withdraws. CloudFormation changes a role's policy before the
+ * function that uses it, but removes what is no longer in the template after all updates ("Monitor the progress of a
+ * stack update"). So the function re-sends until it has its new settings, without spending redrives.
+ */
+function withdrawnLast(scope: Construct, sender: lambda.Function): iam.Policy {
+  const rights = new iam.Policy(scope, 'ResendRights', { roles: [sender.role as iam.Role] });
+  // A dependency by reference: DependsOn must not name a resource with a condition, which the policy has in the template
+  // with parameters.
+  (sender.node.defaultChild as lambda.CfnFunction).addMetadata('Needs', (rights.node.defaultChild as iam.CfnPolicy).ref);
+  return rights;
 }
