@@ -28,7 +28,7 @@ export function createAlarms(
 }
 
 /** The functions that read queues, with their names. */
-function readers({ messageProcessor, stages, finalDlqAnnotator }: Loop): { readonly name: string; readonly reader: lambda.Function }[] {
+export function readers({ messageProcessor, stages, finalDlqAnnotator }: Loop): { readonly name: string; readonly reader: lambda.Function }[] {
   return [
     { name: 'message-processor', reader: messageProcessor },
     ...stages.map(({ readerName, reader }) => ({ name: readerName, reader })),

@@ -7,6 +7,7 @@ import { Construct } from 'constructs';
 import { createAlarms } from './alarms';
 import { createDashboard } from './dashboard';
 import { setQueueAttributes } from './existing-source-queue';
+import { saveQueries } from './log-queries';
 import { normalizeProps } from './normalized-props';
 import { addQueueUrls } from './outputs';
 import { planOf } from './planning';
@@ -51,6 +52,7 @@ export class Redeliver extends Construct {
     if (props.dashboard !== false) {
       createDashboard(this, plan, loop, alarms);
     }
+    saveQueries(this, plan, loop);
     registerSource(this, loop.source);
 
     this.sourceQueue = loop.source;

@@ -29,6 +29,7 @@ const NAMES: Record<string, { in: 'account' | 'region'; property?: string }> = {
   'AWS::Lambda::EventSourceMapping': { in: 'region' },
   'AWS::Lambda::Function': { in: 'region', property: 'FunctionName' },
   'AWS::Logs::LogGroup': { in: 'region', property: 'LogGroupName' },
+  'AWS::Logs::QueryDefinition': { in: 'region', property: 'Name' },
   'AWS::SQS::Queue': { in: 'region', property: 'QueueName' },
   'AWS::SQS::QueuePolicy': { in: 'region' },
 };
