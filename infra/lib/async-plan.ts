@@ -37,12 +37,13 @@ const ARN_BYTES = 124;
 export function asyncPlanOf(given: AsyncRetryProps, scope: Construct): AsyncPlan {
   const props = normalizeAsyncProps(given);
   const names = asyncNamesOf(props.prefix, props.stage);
+  const settings = commonSettingsOf(props);
   const functions = props.functions.map((target, index) => retriedFunction(target, index, props.functions, Stack.of(scope)));
   const problems = [
     ...nameProblems(names),
     ...duplicateNameProblems(names, Stack.of(scope)),
     ...topicProblems(props.alarmTopic, Stack.of(scope)),
-    ...innerConcurrencyProblems(props),
+    ...innerConcurrencyProblems(settings),
     ...(props.functions.length === 0
       ? ['functions is empty; list the functions whose failed asynchronous invocations are retried.']
       : []),
@@ -51,7 +52,7 @@ export function asyncPlanOf(given: AsyncRetryProps, scope: Construct): AsyncPlan
     ...ownPolicyProblems(props.policy ?? {}, props.functions.length),
   ];
   refuse(props.isDocument ? problems : problems.map(withPropNames));
-  return { names, policy: props.policy, functions: functions.filter((found) => typeof found !== 'string'), ...commonSettingsOf(props) };
+  return { names, policy: props.policy, functions: functions.filter((found) => typeof found !== 'string'), ...settings };
 }
 
 function ownPolicyProblems(policy: PolicyDocument, functions: number): string[] {

@@ -119,7 +119,7 @@ function createHandler(
       resources: arns.flatMap((arn) => [arn, `${arn}:$LATEST`]),
     }),
   );
-  handler.addEventSource(innerEventSource(retryQueue));
+  handler.addEventSource(innerEventSource(retryQueue, plan));
   return handler;
 }
 

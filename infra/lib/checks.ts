@@ -52,7 +52,7 @@ export function problemsOf(props: NormalizedProps, plan: Plan, stack: Stack): st
     ...strategy.propProblems(props),
     ...topicProblems(props.alarmTopic, stack),
     ...messageProblems(props),
-    ...innerConcurrencyProblems(props),
+    ...innerConcurrencyProblems(plan),
     ...(props.provisionedPollers && props.maxConcurrency !== undefined
       ? ['maxConcurrency cannot be used with provisionedPollers, which limit the invocations themselves, ten each; remove one of the two.']
       : []),

@@ -17,6 +17,8 @@ export interface CommonSettings {
   readonly logLevel: LogLevel | undefined;
   readonly tracing: boolean;
   readonly logEncryptionKey: kms.IKey | undefined;
+  /** Concurrent invocations of each function except the message-processor. */
+  readonly innerConcurrency: number;
   /** For each function except the message-processor. */
   readonly innerReservedConcurrency: number | undefined;
   readonly removalPolicy: RemovalPolicy;
@@ -32,6 +34,7 @@ export function commonSettingsOf(props: CommonProps): CommonSettings {
     logLevel: props.logLevel,
     tracing: props.tracing ?? true,
     logEncryptionKey: props.logEncryptionKey,
+    innerConcurrency: props.innerConcurrency ?? 10,
     innerReservedConcurrency: props.innerReservedConcurrency,
     removalPolicy:
       props.removalPolicy === RemovalPolicy.DESTROY

@@ -28,6 +28,7 @@ const COMMON = {
   logEncryptionKey: key,
   alarmTopic: withMember('topicArn', 'an SNS topic'),
   alarmSettings,
+  innerConcurrency: number,
   innerReservedConcurrency: number,
 } satisfies Shape<CommonProps>;
 

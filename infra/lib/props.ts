@@ -78,8 +78,12 @@ export interface CommonProps {
   /** Changed or removed alarms, by the end of the alarm's name, such as `intermediate-dlq-backlog`. Default: none. */
   readonly alarmSettings?: { [name: string]: AlarmSetting };
   /**
-   * Reserved concurrency of each function except the message-processor, at least 10: the most that are invoked at a
-   * time. Default: none.
+   * Concurrent invocations of each function except the message-processor, 2 to 1000. Each takes about 100 messages a
+   * second, and every retry passes one of these functions (docs/deploy/concurrency.md). Default: 10.
+   */
+  readonly innerConcurrency?: number;
+  /**
+   * Reserved concurrency of each function except the message-processor, at least `innerConcurrency`. Default: none.
    */
   readonly innerReservedConcurrency?: number;
 }

@@ -39,6 +39,7 @@ export const PARAMETERS = {
     Description: 'Set it to true once the function has the layer and the variables from the outputs; it then gets messages.',
   },
   Policy: SHARED.Policy,
+  InnerConcurrency: SHARED.InnerConcurrency,
   AlarmTopicArn: SHARED.AlarmTopicArn,
   MessageAgeAlarmSeconds: SHARED.MessageAgeAlarmSeconds,
 } satisfies JsonObject;

@@ -60,6 +60,13 @@ export const PARAMETERS = {
     AllowedValues: ['delayed-resend', 'direct-resend'],
     Description: 'delayed-resend: a separate function re-sends failed messages. direct-resend: the message-processor does, at half the cost.',
   },
+  InnerConcurrency: {
+    Type: 'Number',
+    Default: 10,
+    MinValue: 2,
+    MaxValue: 1000,
+    Description: 'Concurrent invocations of each function except the message-processor, about 100 messages a second each.',
+  },
   AlarmTopicArn: {
     Type: 'String',
     Default: '',

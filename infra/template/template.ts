@@ -128,6 +128,8 @@ function withParameters(resource: JsonObject, architecture: lambda.Architecture)
       return { ...resource, Properties: { ...properties, ...functionParameters(properties, architecture) } };
     case 'AWS::CloudWatch::Alarm':
       return { ...resource, Properties: { ...properties, ...alarmParameters(properties) } };
+    case 'AWS::Lambda::EventSourceMapping':
+      return { ...resource, Properties: { ...properties, ...mappingParameters(properties) } };
     default:
       return resource;
   }
@@ -144,6 +146,11 @@ function functionParameters(properties: JsonObject, architecture: lambda.Archite
   return { Code: zipOf(String(properties['Handler']), architecture), Environment: { Variables: { ...Variables, ...parameters } } };
 }
 
+function mappingParameters({ EventSourceArn, ScalingConfig }: JsonObject): JsonObject {
+  const isSource = JSON.stringify(EventSourceArn).includes('SourceQueue');
+  return { ScalingConfig: isSource ? (ScalingConfig ?? null) : { MaximumConcurrency: { Ref: 'InnerConcurrency' } } };
+}
+
 /** The name of the zip next to the template, from `cargo xtask dist functions`. */
 export function zipOf(name: string, architecture: lambda.Architecture): string {
   return `redeliver-${name}-${architecture.name.replace('_', '-')}.zip`;
@@ -158,6 +165,10 @@ function alarmParameters({ MetricName, AlarmName, AlarmDescription }: JsonObject
       AlarmDescription:
         'A message is older than MessageAgeAlarmSeconds. Find out what holds it up, before SQS deletes it.',
     };
+  }
+  if (String(AlarmName).endsWith('-intermediate-dlq-backlog')) {
+    // CloudFormation cannot multiply by 100, but it can append two zeros.
+    return { Threshold: { 'Fn::Sub': '${InnerConcurrency}00' } };
   }
   const rate = `${ANY_POLICY.maxRedeliveryPerSecond} a second`;
   return { AlarmDescription: String(AlarmDescription).replace(rate, 'max_redelivery_per_second') };

@@ -64,6 +64,14 @@ test('the policy that is given is that of every function that has one, and no na
   assert.ok(!text.includes('prefix-of-the-template'));
 });
 
+test('the concurrency that is given is that of the mappings, and of the alarm on the backlog', () => {
+  const made: any[] = Object.values(parse(FILE, { version: '1.1' }).Resources);
+  const limits = made.filter(({ Type }) => Type === 'AWS::Lambda::EventSourceMapping').map(({ Properties }) => Properties['ScalingConfig']);
+  assert.deepEqual(limits, [10, { Ref: 'InnerConcurrency' }, { Ref: 'InnerConcurrency' }].map((MaximumConcurrency) => ({ MaximumConcurrency })));
+  const [backlog] = made.filter(({ Properties }) => JSON.stringify(Properties['AlarmName'])?.includes('-intermediate-dlq-backlog'));
+  assert.deepEqual(backlog.Properties.Threshold, { 'Fn::Sub': '${InnerConcurrency}00' });
+});
+
 const PATTERNS: Record<string, { readonly takes: readonly string[]; readonly refuses: readonly string[] }> = {
   Prefix: { takes: ['redeliver', 'Orders-2'], refuses: ['', '2nd', 'orders_eu', 'orders.eu'] },
   TargetUrl: {

@@ -111,7 +111,7 @@ function createFailedMessageProcessor(
   });
   // Also to its own queue, where a message with a long delay hops.
   allowSend(failedMessageProcessor, props.encryptionKey, annotation, ...(policy.long_delays ? [intermediateDlq] : []));
-  failedMessageProcessor.addEventSource(innerEventSource(intermediateDlq));
+  failedMessageProcessor.addEventSource(innerEventSource(intermediateDlq, plan));
   return failedMessageProcessor;
 }
 
