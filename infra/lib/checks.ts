@@ -124,7 +124,8 @@ function rangeProblems({ memorySize }: NormalizedProps, plan: Plan): string[] {
 function pollerProblems({ minimum, maximum }: Required<ProvisionedPollers>): string[] {
   const problems = [
     ...wholeNumberProblems('provisionedPollers.minimum', minimum, 2, 200, 'what an SQS event source mapping accepts'),
-    ...wholeNumberProblems('provisionedPollers.maximum', maximum, 2, 2000, 'what an SQS event source mapping accepts'),
+    // Lambda accepts 10,000 ("ProvisionedPollerConfig"), the CDK 2,000: enough for 200,000 messages a second in tens.
+    ...wholeNumberProblems('provisionedPollers.maximum', maximum, 2, 2000, 'what the CDK accepts'),
   ];
   return problems.length === 0 && minimum > maximum
     ? [`provisionedPollers.minimum is ${minimum}, more than maximum (${maximum}); lower it or raise the other.`]

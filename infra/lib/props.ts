@@ -33,13 +33,17 @@ export interface AlarmSetting {
 }
 
 /**
- * Pollers that Lambda keeps ready for the source queue, billed by the hour. Each runs up to ten concurrent invocations.
+ * Pollers that Lambda keeps ready for the source queue, billed by the hour. Each polls up to ten times a second, takes
+ * about 1 MB a second and runs up to ten concurrent invocations (docs/deploy/concurrency.md).
  */
 export interface ProvisionedPollers {
   /** The minimum, 2 to 200. Default: 2. */
   readonly minimum?: number;
-  /** The maximum, 2 to 2000. Default: 200. */
-  readonly maximum?: number;
+  /**
+   * The maximum, 2 to 2000. There is no default, since Lambda's own, 200, allows 2,000 concurrent invocations: more
+   * than most accounts have.
+   */
+  readonly maximum: number;
 }
 
 /** Props of both constructs. */

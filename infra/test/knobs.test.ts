@@ -105,18 +105,24 @@ describe('concurrency that is kept for the inner functions', () => {
 describe('provisioned pollers', () => {
   test('take the place of the largest concurrency, on the source queue alone', () => {
     const inner = { '{IntermediateDlq.Arn}': { MaximumConcurrency: 10 }, '{AnnotationQueue.Arn}': { MaximumConcurrency: 10 } };
-    assert.deepEqual(limits({ provisionedPollers: {} }), { ...inner, '{SourceQueue.Arn}': { MinimumPollers: 2, MaximumPollers: 200 } });
+    assert.deepEqual(limits({ provisionedPollers: { maximum: 20 } }), { ...inner, '{SourceQueue.Arn}': { MinimumPollers: 2, MaximumPollers: 20 } });
     assert.deepEqual(limits({ provisionedPollers: { minimum: 3, maximum: 4 } }), { ...inner, '{SourceQueue.Arn}': { MinimumPollers: 3, MaximumPollers: 4 } });
   });
 
   const cases: [string, Partial<RedeliverProps>, string[]][] = [
     [
       'beside the largest concurrency',
-      { provisionedPollers: {}, maxConcurrency: 10 },
+      { provisionedPollers: { maximum: 4 }, maxConcurrency: 10 },
       ['maxConcurrency cannot be used with provisionedPollers, which limit the invocations themselves, ten each; remove one of the two.'],
     ],
-    ['too few', { provisionedPollers: { minimum: 1 } }, ['provisionedPollers.minimum is 1; use a whole number from 2 to 200 (what an SQS event source mapping accepts).']],
-    ['too many', { provisionedPollers: { maximum: 2001 } }, ['provisionedPollers.maximum is 2001; use a whole number from 2 to 2000 (what an SQS event source mapping accepts).']],
+    [
+      'without a maximum, which would be more than most accounts have',
+      { provisionedPollers: { minimum: 2 } as never },
+      ['provisionedPollers.maximum is missing; give a number.'],
+    ],
+    ['too few', { provisionedPollers: { minimum: 1, maximum: 4 } }, ['provisionedPollers.minimum is 1; use a whole number from 2 to 200 (what an SQS event source mapping accepts).']],
+    ['too many', { provisionedPollers: { maximum: 2001 } }, ['provisionedPollers.maximum is 2001; use a whole number from 2 to 2000 (what the CDK accepts).']],
+    ['as many as there can be', { provisionedPollers: { minimum: 200, maximum: 2000 } }, []],
     ['the wrong way round', { provisionedPollers: { minimum: 5, maximum: 4 } }, ['provisionedPollers.minimum is 5, more than maximum (4); lower it or raise the other.']],
     ['with concurrency enough', { provisionedPollers: { maximum: 4 }, reservedConcurrency: 40 }, []],
     [
