@@ -4,7 +4,7 @@ import { diffArrays } from 'diff';
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json };
 export type JsonObject = { readonly [name: string]: Json };
 
-const NO_VALUE: Json = { Ref: 'AWS::NoValue' };
+export const NO_VALUE: Json = { Ref: 'AWS::NoValue' };
 
 /** The parts of a template that differ between variants. */
 export interface Template {
@@ -97,7 +97,7 @@ function mergePairs(condition: string, on: readonly Json[], off: readonly Json[]
   );
 }
 
-function ifElse(condition: string, on: Json, off: Json): Json {
+export function ifElse(condition: string, on: Json, off: Json): Json {
   return { 'Fn::If': [condition, on, off] };
 }
 
