@@ -12,6 +12,7 @@ import type { PolicyDocument } from './policy';
 import { withPropNames } from './policy-document';
 import type { AsyncRetryProps } from './props';
 import { refuse } from './props-error';
+import { regionProblems } from './region';
 import { policyProblems } from './schemas';
 import { type Change, modifiable, type UserFunction } from './user-function';
 
@@ -37,13 +38,14 @@ const ARN_BYTES = 124;
 export function asyncPlanOf(given: AsyncRetryProps, scope: Construct): AsyncPlan {
   const props = normalizeAsyncProps(given);
   const names = asyncNamesOf(props.prefix, props.stage);
-  const settings = commonSettingsOf(props);
+  const settings = commonSettingsOf(props, Stack.of(scope));
   const functions = props.functions.map((target, index) => retriedFunction(target, index, props.functions, Stack.of(scope)));
   const problems = [
     ...nameProblems(names),
     ...duplicateNameProblems(names, Stack.of(scope)),
     ...topicProblems(props.alarmTopic, Stack.of(scope)),
     ...innerConcurrencyProblems(settings),
+    ...regionProblems(props, Stack.of(scope)),
     ...(props.functions.length === 0
       ? ['functions is empty; list the functions whose failed asynchronous invocations are retried.']
       : []),

@@ -13,6 +13,7 @@ import { deliverySeconds, INNER_RETENTION, type Plan, RETENTION_SHARE, VISIBILIT
 import { maxAttempts, worstCaseSpanSeconds } from './policy';
 import type { ProvisionedPollers } from './props';
 import { durationProblems, wholeNumberProblems } from './range';
+import { regionProblems } from './region';
 import { policyProblems } from './schemas';
 import { durationsInTemplate, queueOfThisStack } from './source-queue';
 import { STRATEGIES } from './strategy/index';
@@ -53,6 +54,7 @@ export function problemsOf(props: NormalizedProps, plan: Plan, stack: Stack): st
     ...topicProblems(props.alarmTopic, stack),
     ...messageProblems(props),
     ...innerConcurrencyProblems(plan),
+    ...regionProblems(props, stack),
     ...(props.provisionedPollers && props.maxConcurrency !== undefined
       ? ['maxConcurrency cannot be used with provisionedPollers, which limit the invocations themselves, ten each; remove one of the two.']
       : []),

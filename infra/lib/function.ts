@@ -13,6 +13,7 @@ import { createLogGroup } from './log-group';
 import type { VpcPlacement } from './props';
 import { INNER_TIMEOUT } from './queues';
 import { wholeNumberProblems } from './range';
+import { allowLoop, trace } from './region';
 import { allowNetworkInterfaces } from './vpc';
 
 /** Enough for a few copies of a 10 MiB batch; more memory also means more CPU. */
@@ -103,15 +104,17 @@ export function createFunction(scope: Construct, id: string, plan: CommonSetting
     loggingFormat: lambda.LoggingFormat.JSON,
     logGroup,
     tracing: plan.tracing ? lambda.Tracing.ACTIVE : lambda.Tracing.DISABLED,
-    // Lambda mistakes a message that passes the same function about 16 times for an endless loop, and drops it. This
-    // loop is intended, and it ends: attempts are counted and limited by the policy.
-    recursiveLoop: lambda.RecursiveLoop.ALLOW,
     ...(wanted.vpc && {
       vpc: wanted.vpc.vpc,
       ...(wanted.vpc.subnets && { vpcSubnets: wanted.vpc.subnets }),
       ...(wanted.vpc.securityGroups && { securityGroups: wanted.vpc.securityGroups }),
     }),
   });
+  const resource = made.node.defaultChild as lambda.CfnFunction;
+  allowLoop(resource);
+  if (plan.tracing) {
+    trace(resource);
+  }
   refuseTooLarge(made, { functionName: wanted.functionName, environment });
   return made;
 }

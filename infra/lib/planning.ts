@@ -59,7 +59,7 @@ function withDefaults(props: NormalizedProps, stack: Stack): Plan {
     reservedConcurrency: reader.reservedConcurrency,
     timeout,
     targetTimeout: target.kind === 'handler' || target.kind === 'function' ? undefined : (target.timeout ?? Duration.seconds(30)),
-    ...commonSettingsOf(props),
+    ...commonSettingsOf(props, stack),
   };
 }
 

@@ -69,7 +69,7 @@ export interface CommonProps {
   readonly logLevel?: LogLevel;
   /**
    * The functions send traces to X-Ray, sampled at one invocation a second and 5 % of the rest. Under heavy traffic,
-   * traces cost more than the requests of retries. Default: true.
+   * traces cost more than the requests of retries. Default: true where Lambda has X-Ray (docs/deploy/regions.md).
    */
   readonly tracing?: boolean;
   /**

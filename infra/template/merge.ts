@@ -8,6 +8,8 @@ export const NO_VALUE: Json = { Ref: 'AWS::NoValue' };
 
 /** The parts of a template that differ between variants. */
 export interface Template {
+  /** The construct's own, such as on the region. */
+  readonly Conditions: JsonObject;
   readonly Resources: JsonObject;
   readonly Outputs: JsonObject;
 }
@@ -20,6 +22,7 @@ export interface Template {
  */
 export function mergeTemplates(condition: string, on: Template, off: Template): Template {
   return {
+    Conditions: { ...off.Conditions, ...on.Conditions },
     Resources: mergeEntities(condition, on.Resources, off.Resources),
     Outputs: mergeEntities(condition, on.Outputs, off.Outputs),
   };

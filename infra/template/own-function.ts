@@ -64,9 +64,9 @@ const ADDED_TYPES = ['AWS::IAM::Policy', 'AWS::Lambda::EventSourceMapping'];
 
 /** The template file for an existing function, with everything but the function. */
 export function ownFunctionTemplateFile(from: Package): string {
-  const { Resources, Outputs } = withConditions(ownFunctionTemplate(from, OWN_OPTIONS));
+  const { Conditions, ...rest } = withConditions(ownFunctionTemplate(from, OWN_OPTIONS));
   const Rules = { PointersAreForAnyBody: RULES.PointersAreForAnyBody };
-  return asFile({ ...HEAD, Parameters: PARAMETERS, Rules, Conditions: CONDITIONS, Resources, Outputs });
+  return asFile({ ...HEAD, Parameters: PARAMETERS, Rules, Conditions: { ...CONDITIONS, ...Conditions }, ...rest });
 }
 
 /** The construct's template for a function in its stack, without the function, its role and its log group. */
@@ -94,6 +94,7 @@ export function ownFunctionTemplate(from: Package, options: readonly OptionName[
   const { RETRY_POLICY: policy = '', ...others } = ((own['Properties'] as JsonObject)['Environment'] as { Variables: JsonObject }).Variables;
   const [layerId] = only(made, 'AWS::Lambda::LayerVersion');
   return {
+    ...made,
     Resources: Object.fromEntries(resources),
     Outputs: {
       ...made.Outputs,

@@ -213,7 +213,7 @@ export const OPTIONS = {
   HasProducers: ifGiven('ProducerPrincipals'),
   IsInVpc: ifGiven('VpcSubnetIds', '"AttachToVpc"', '"ButNotFromTheFunction"'),
   HasBoundary: ifGiven('PermissionsBoundaryArn'),
-  IsTraced: { condition: is('Tracing', 'true'), marks: ['{"Mode":"Active"}', '"xray:'] },
+  IsTraced: { condition: is('Tracing', 'true'), marks: ['{"Mode":', '"xray:'] },
   TellsTopic: ifGiven('AlarmTopicArn'),
 } satisfies Readonly<Record<string, Option>>;
 

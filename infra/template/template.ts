@@ -47,8 +47,8 @@ export function asFile(template: JsonObject): string {
 
 /** The template of all variants with all options, which depend on conditions. */
 function redeliverTemplate(from: Package): JsonObject {
-  const { Resources, Outputs } = mergeVariants((variant) => withConditions(variantTemplate(from, variant, OPTION_NAMES)));
-  return { ...HEAD, Parameters: PARAMETERS, Rules: RULES, Conditions: CONDITIONS, Resources, Outputs };
+  const { Conditions, ...rest } = mergeVariants((variant) => withConditions(variantTemplate(from, variant, OPTION_NAMES)));
+  return { ...HEAD, Parameters: PARAMETERS, Rules: RULES, Conditions: { ...CONDITIONS, ...Conditions }, ...rest };
 }
 
 /** The head of each template. */
@@ -106,12 +106,12 @@ export function constructTemplate(from: Package, options: readonly OptionName[],
     iam.PermissionsBoundary.of(stack).apply(boundary);
   }
   redeliver.addOutputs();
-  const made: Record<keyof Template, Record<string, JsonObject>> = app.synth().getStackByName('Redeliver').template;
-  const resources = Object.entries(made.Resources).map(([id, resource]) => [
+  const { Conditions, Resources, Outputs }: Record<keyof Template, Record<string, JsonObject>> = app.synth().getStackByName('Redeliver').template;
+  const resources = Object.entries(Resources).map(([id, resource]) => [
     id,
     withPrefixParameter(withParameters(resource, from.architecture)),
   ]);
-  return { Resources: Object.fromEntries(resources), Outputs: made.Outputs };
+  return { Conditions, Resources: Object.fromEntries(resources), Outputs };
 }
 
 function targetOf(stack: Stack, target: Variant['target'], hasHeaders: boolean): Target {
@@ -154,12 +154,12 @@ function listIn(text: Json): JsonObject {
 }
 
 /** Puts the parts that belong to an option under its condition. */
-export function withConditions({ Resources, Outputs }: Template): Template {
+export function withConditions({ Resources, ...rest }: Template): Template {
   const resources = Object.entries(Resources).map(([id, resource]): [string, Json] => {
     const properties = Object.entries((resource as JsonObject)['Properties'] as JsonObject).map(conditionalProperty);
     return [id, { ...(resource as JsonObject), Properties: withoutKey(Object.fromEntries(properties)) }];
   });
-  return { Resources: Object.fromEntries(resources), Outputs };
+  return { ...rest, Resources: Object.fromEntries(resources) };
 }
 
 /** A property, a statement of a policy, or a variable is there or not, as a whole. */

@@ -148,7 +148,7 @@ describe('a key for the logs', () => {
     assert.deepEqual(added, [
       {
         Effect: 'Allow',
-        Principal: { Service: 'logs.{AWS::Region}.amazonaws.com' },
+        Principal: { Service: 'logs.{AWS::Region}.{AWS::URLSuffix}' },
         Action: ['kms:Decrypt*', 'kms:Describe*', 'kms:Encrypt*', 'kms:GenerateDataKey*', 'kms:ReEncrypt*'],
         Resource: '*',
         Condition: { ArnLike: { 'kms:EncryptionContext:aws:logs:arn': 'arn:{AWS::Partition}:logs:{AWS::Region}:{AWS::AccountId}:log-group:*' } },

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { parse } from 'yaml';
 
-import { CONDITIONS, OWN_OPTIONS, ownFunctionTemplate, ownFunctionTemplateFile, PARAMETERS } from '../template/own-function';
+import { OWN_OPTIONS, ownFunctionTemplate, ownFunctionTemplateFile, PARAMETERS } from '../template/own-function';
 import type { JsonObject } from '../template/merge';
 import { resolved } from './cloudformation';
 import { grants, plain, referencesOf } from './stack-exact';
@@ -12,7 +12,7 @@ import { fakeBundles } from './stack-support';
 
 const FROM = { architecture: lambda.Architecture.ARM_64, bundles: fakeBundles() };
 const FILE: any = parse(ownFunctionTemplateFile(FROM), { version: '1.1' });
-const { Resources, Outputs } = FILE;
+const { Conditions, Resources, Outputs } = FILE;
 
 const ofType = (type: string): any[] => Object.values<any>(Resources).filter(({ Type }) => Type === type);
 const properties = (type: string): any[] => ofType(type).map(({ Properties }) => Properties);
@@ -27,8 +27,8 @@ test('with all options and without any, the file is what the construct makes, wi
   for (const options of [OWN_OPTIONS, []]) {
     const made = ownFunctionTemplate(FROM, options);
     const parameters = parametersOf(options.length > 0);
-    assert.deepEqual(resolved(Resources, CONDITIONS, parameters), resolved(made.Resources, CONDITIONS, parameters));
-    assert.deepEqual(resolved(Outputs, CONDITIONS, parameters), resolved(made.Outputs, CONDITIONS, parameters));
+    assert.deepEqual(resolved(Resources, Conditions, parameters), resolved(made.Resources, Conditions, parameters));
+    assert.deepEqual(resolved(Outputs, Conditions, parameters), resolved(made.Outputs, Conditions, parameters));
   }
 });
 
@@ -50,7 +50,7 @@ test("the function's role gets the rights of a message-processor, in a policy of
   assert.deepEqual(rights.PolicyName, { 'Fn::Sub': '${Prefix}-messages' });
   const role = { Type: 'AWS::IAM::Role', Properties: {} };
   const rightsWith = (KmsKeyArn: string): string[] => {
-    const ofOptions = resolved(Resources, CONDITIONS, parametersOf(false, { KmsKeyArn })) as JsonObject;
+    const ofOptions = resolved(Resources, Conditions, parametersOf(false, { KmsKeyArn })) as JsonObject;
     return grants(Template.fromJSON(JSON.parse(JSON.stringify({ Resources: { ...ofOptions, RoleName: role } }))), 'RoleName');
   };
   assert.deepEqual(rightsWith('given').filter((right) => right.includes('kms')), ['Allow kms:Decrypt on {KmsKeyArn}', 'Allow kms:GenerateDataKey on {KmsKeyArn}']);
@@ -79,7 +79,7 @@ test('the function reads the source queue once somebody says so, and may do it b
     Enabled: { 'Fn::If': ['IsRead', true, false] },
   });
   assert.equal(PARAMETERS.ReadsQueue.Default, 'false');
-  const isEnabled = (ReadsQueue: string) => resolved(mapping.Properties.Enabled, CONDITIONS, { ReadsQueue });
+  const isEnabled = (ReadsQueue: string) => resolved(mapping.Properties.Enabled, Conditions, { ReadsQueue });
   assert.deepEqual(['true', 'false'].map(isEnabled), [true, false]);
   assert.deepEqual(mapping.DependsOn.map((id: string) => Resources[id].Type), ['AWS::IAM::Policy']);
   const timeouts = properties('AWS::SQS::Queue').map(({ QueueName, VisibilityTimeout }) => [QueueName['Fn::Sub'], VisibilityTimeout]);

@@ -8,7 +8,7 @@ import { parse } from 'yaml';
 import { Strategy } from '../lib/index';
 import { policyProblems } from '../lib/schemas';
 import { type Json, type JsonObject, mergeTemplates, type Template } from '../template/merge';
-import { CONDITIONS, OPTION_NAMES, type OptionName, PARAMETERS, RULES } from '../template/parameters';
+import { OPTION_NAMES, type OptionName, PARAMETERS, RULES } from '../template/parameters';
 import { PARAMETERS as OWN_FUNCTION_PARAMETERS } from '../template/own-function';
 import { templateFile, type Variant, variantTemplate } from '../template/template';
 import { holds, resolved } from './cloudformation';
@@ -47,7 +47,7 @@ function* choices(): Generator<readonly [Variant, readonly OptionName[]]> {
 }
 
 test('with each choice of parameters, the template is what the construct makes of them', () => {
-  const { Resources, Outputs } = parse(FILE, { version: '1.1' });
+  const { Conditions, Resources, Outputs } = parse(FILE, { version: '1.1' });
   const different = new Set<string>();
   for (const [variant, options] of choices()) {
     const made = variantTemplate(FROM, variant, options);
@@ -56,8 +56,8 @@ test('with each choice of parameters, the template is what the construct makes o
     const parameters = withDefaults(given);
     assert.deepEqual(refusals(given), []);
     const named = JSON.stringify([variant, options]);
-    assert.deepEqual(resolved(Resources, CONDITIONS, parameters), resolved(made.Resources, {}, {}), named);
-    assert.deepEqual(resolved(Outputs, CONDITIONS, parameters), made.Outputs, named);
+    assert.deepEqual(resolved(Resources, Conditions, parameters), resolved(made.Resources, made.Conditions, parameters), named);
+    assert.deepEqual(resolved(Outputs, Conditions, parameters), made.Outputs, named);
   }
   assert.equal(different.size, 8 + OPTION_NAMES.length, 'each is another one');
 });
@@ -262,12 +262,12 @@ test('what no condition could say is refused', () => {
 
 /** A template without outputs. */
 function only(Resources: JsonObject): Template {
-  return { Resources, Outputs: {} };
+  return { Conditions: {}, Resources, Outputs: {} };
 }
 
 function withDefaults(given: Record<string, string>): Record<string, string> {
   const defaults = Object.entries(PARAMETERS).map(([name, { Default }]) => [name, String(Default)]);
-  return { ...Object.fromEntries(defaults), ...given };
+  return { 'AWS::Partition': 'aws', 'AWS::Region': 'eu-west-1', ...Object.fromEntries(defaults), ...given };
 }
 
 function refusals(given: Record<string, string>): string[] {
