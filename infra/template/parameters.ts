@@ -67,6 +67,7 @@ export const PARAMETERS = {
     Type: 'String',
     Default: '',
     AllowedPattern: '((/([^~/]|~[01])*)+)?',
+    MaxLength: 256,
     Description: "With Envelope optional: the JSON Pointer to the id in the body, such as /detail/id. '': that of a CloudEvent, or SQS's own.",
   },
   Strategy: {
