@@ -13,6 +13,7 @@ import { withPropNames } from './policy-document';
 import type { AsyncRetryProps } from './props';
 import { refuse } from './props-error';
 import { keyProblems } from './queue-key';
+import { regionProblems } from './region';
 import { policyProblems } from './schemas';
 import { type Change, modifiable, type UserFunction } from './user-function';
 
@@ -38,13 +39,15 @@ const ARN_BYTES = 124;
 export function asyncPlanOf(given: AsyncRetryProps, scope: Construct): AsyncPlan {
   const props = normalizeAsyncProps(given);
   const names = asyncNamesOf(props.prefix, props.stage);
+  const settings = commonSettingsOf(props, Stack.of(scope));
   const functions = props.functions.map((target, index) => retriedFunction(target, index, props.functions, Stack.of(scope)));
   const problems = [
     ...nameProblems(names),
     ...duplicateNameProblems(names, Stack.of(scope)),
     ...topicProblems(props, Stack.of(scope)),
     ...keyProblems('encryptionKey', props.encryptionKey),
-    ...innerConcurrencyProblems(props),
+    ...innerConcurrencyProblems(settings),
+    ...regionProblems(props, Stack.of(scope)),
     ...(props.functions.length === 0
       ? ['functions is empty; list the functions whose failed asynchronous invocations are retried.']
       : []),
@@ -53,7 +56,7 @@ export function asyncPlanOf(given: AsyncRetryProps, scope: Construct): AsyncPlan
     ...ownPolicyProblems(props.policy ?? {}, props.functions.length),
   ];
   refuse(props.isDocument ? problems : problems.map(withPropNames));
-  return { names, policy: props.policy, functions: functions.filter((found) => typeof found !== 'string'), ...commonSettingsOf(props) };
+  return { names, policy: props.policy, functions: functions.filter((found) => typeof found !== 'string'), ...settings };
 }
 
 function ownPolicyProblems(policy: PolicyDocument, functions: number): string[] {

@@ -20,6 +20,7 @@ import {
   innerQueueProps,
   redriveFromInnerQueue,
 } from './queues';
+import { allowLoop } from './region';
 import type { UserFunction } from './user-function';
 
 /**
@@ -115,7 +116,7 @@ function createHandler(
       resources: arns.flatMap((arn) => [arn, `${arn}:$LATEST`]),
     }),
   );
-  handler.addEventSource(innerEventSource(retryQueue));
+  handler.addEventSource(innerEventSource(retryQueue, plan));
   return handler;
 }
 
@@ -127,8 +128,7 @@ function sendFailures({ function: target, resource }: UserFunction, retryQueue: 
   allowSend(target, key, retryQueue);
   // Not SqsDestination, which allows more than sending.
   target.configureAsyncInvoke({ retryAttempts: 0, onFailure: { bind: () => ({ destination: retryQueue.queueArn }) } });
-  // Lambda mistakes retries for a loop, and drops them after about 16. This loop ends: the handler counts attempts.
-  resource.recursiveLoop = lambda.RecursiveLoop.ALLOW;
+  allowLoop(resource);
 }
 
 function failureNotSent({ function: target }: UserFunction): Alarm {

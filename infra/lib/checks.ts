@@ -14,6 +14,7 @@ import { maxAttempts, worstCaseSpanSeconds } from './policy';
 import type { ProvisionedPollers } from './props';
 import { keyProblems } from './queue-key';
 import { durationProblems, wholeNumberProblems } from './range';
+import { regionProblems } from './region';
 import { policyProblems } from './schemas';
 import { durationsInTemplate, keyOf, queueOfThisStack } from './source-queue';
 import { STRATEGIES } from './strategy/index';
@@ -55,7 +56,8 @@ export function problemsOf(props: NormalizedProps, plan: Plan, stack: Stack): st
     ...keyProblems('encryptionKey', props.encryptionKey),
     ...keyProblems("existingSourceQueue's key", keyOf(props.existingSourceQueue)),
     ...messageProblems(props),
-    ...innerConcurrencyProblems(props),
+    ...innerConcurrencyProblems(plan),
+    ...regionProblems(props, stack),
     ...(props.provisionedPollers && props.maxConcurrency !== undefined
       ? ['maxConcurrency cannot be used with provisionedPollers, which limit the invocations themselves, ten each; remove one of the two.']
       : []),
@@ -127,7 +129,8 @@ function rangeProblems({ memorySize }: NormalizedProps, plan: Plan): string[] {
 function pollerProblems({ minimum, maximum }: Required<ProvisionedPollers>): string[] {
   const problems = [
     ...wholeNumberProblems('provisionedPollers.minimum', minimum, 2, 200, 'what an SQS event source mapping accepts'),
-    ...wholeNumberProblems('provisionedPollers.maximum', maximum, 2, 2000, 'what an SQS event source mapping accepts'),
+    // Lambda accepts 10,000 ("ProvisionedPollerConfig"), the CDK 2,000: enough for 200,000 messages a second in tens.
+    ...wholeNumberProblems('provisionedPollers.maximum', maximum, 2, 2000, 'what the CDK accepts'),
   ];
   return problems.length === 0 && minimum > maximum
     ? [`provisionedPollers.minimum is ${minimum}, more than maximum (${maximum}); lower it or raise the other.`]

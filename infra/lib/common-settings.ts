@@ -1,10 +1,11 @@
-import { RemovalPolicy } from 'aws-cdk-lib';
+import { RemovalPolicy, type Stack } from 'aws-cdk-lib';
 import type * as kms from 'aws-cdk-lib/aws-kms';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 
 import type { LogDetail, LogLevel } from './choices';
 import type { CommonProps } from './props';
+import { mayTrace } from './region';
 
 /** Settings that the resources of every construct share. */
 export interface CommonSettings {
@@ -19,13 +20,15 @@ export interface CommonSettings {
   readonly logLevel: LogLevel | undefined;
   readonly tracing: boolean;
   readonly logEncryptionKey: kms.IKey | undefined;
+  /** Concurrent invocations of each function except the message-processor. */
+  readonly innerConcurrency: number;
   /** For each function except the message-processor. */
   readonly innerReservedConcurrency: number | undefined;
   readonly removalPolicy: RemovalPolicy;
 }
 
 /** Fills in the defaults. */
-export function commonSettingsOf(props: CommonProps): CommonSettings {
+export function commonSettingsOf(props: CommonProps, stack: Stack): CommonSettings {
   return {
     encryptionKey: props.encryptionKey,
     architecture: props.architecture ?? lambda.Architecture.ARM_64,
@@ -33,8 +36,9 @@ export function commonSettingsOf(props: CommonProps): CommonSettings {
     logRetention: props.logRetention ?? RetentionDays.ONE_MONTH,
     logDetail: props.logDetail,
     logLevel: props.logLevel,
-    tracing: props.tracing ?? true,
+    tracing: props.tracing ?? mayTrace(stack),
     logEncryptionKey: props.logEncryptionKey,
+    innerConcurrency: props.innerConcurrency ?? 10,
     innerReservedConcurrency: props.innerReservedConcurrency,
     removalPolicy:
       props.removalPolicy === RemovalPolicy.DESTROY

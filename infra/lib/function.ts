@@ -10,14 +10,14 @@ import { type Program, codeOf } from './bundles';
 import type { CommonSettings } from './common-settings';
 import { refuseTooLarge } from './environment';
 import { createLogGroup } from './log-group';
-import type { CommonProps, VpcPlacement } from './props';
+import type { VpcPlacement } from './props';
 import { INNER_TIMEOUT } from './queues';
+import { wholeNumberProblems } from './range';
+import { allowLoop, trace } from './region';
 import { allowNetworkInterfaces } from './vpc';
 
 /** Enough for a few copies of a 10 MiB batch; more memory also means more CPU. */
 const MEMORY_MIB = 256;
-/** Concurrency of the inner functions: ten messages take a few SQS calls and well under a second. */
-const INNER_CONCURRENCY = 10;
 const INNER_BATCH = 10;
 
 /** Creates the final-dlq-annotator, subscribed to the annotation queue. */
@@ -36,15 +36,16 @@ export function createAnnotator(
     environment: { FINAL_DLQ_URL: finalDlq.queueUrl },
   });
   allowSend(annotator, plan.encryptionKey, finalDlq);
-  annotator.addEventSource(innerEventSource(annotation));
+  annotator.addEventSource(innerEventSource(annotation, plan));
   return annotator;
 }
 
 /** Throttled messages are received again, but each throttle counts against the queue's `maxReceiveCount`. */
-export function innerConcurrencyProblems({ innerReservedConcurrency: reserved }: Pick<CommonProps, 'innerReservedConcurrency'>): string[] {
-  return reserved === undefined || (Number.isInteger(reserved) && reserved >= INNER_CONCURRENCY)
-    ? []
-    : [`innerReservedConcurrency is ${reserved}; use a whole number of at least ${INNER_CONCURRENCY}, the number of concurrent invocations.`];
+export function innerConcurrencyProblems({ innerConcurrency, innerReservedConcurrency: reserved }: CommonSettings): string[] {
+  const range = wholeNumberProblems('innerConcurrency', innerConcurrency, 2, 1000, 'what an SQS event source mapping accepts');
+  return range.length > 0 || reserved === undefined || (Number.isInteger(reserved) && reserved >= innerConcurrency)
+    ? range
+    : [`innerReservedConcurrency is ${reserved}; use a whole number of at least innerConcurrency = ${innerConcurrency}.`];
 }
 
 /** Settings that differ between our functions. */
@@ -102,15 +103,17 @@ export function createFunction(scope: Construct, id: string, plan: CommonSetting
     loggingFormat: lambda.LoggingFormat.JSON,
     logGroup,
     tracing: plan.tracing ? lambda.Tracing.ACTIVE : lambda.Tracing.DISABLED,
-    // Lambda mistakes a message that passes the same function about 16 times for an endless loop, and drops it. This
-    // loop is intended, and it ends: attempts are counted and limited by the policy.
-    recursiveLoop: lambda.RecursiveLoop.ALLOW,
     ...(wanted.vpc && {
       vpc: wanted.vpc.vpc,
       ...(wanted.vpc.subnets && { vpcSubnets: wanted.vpc.subnets }),
       ...(wanted.vpc.securityGroups && { securityGroups: wanted.vpc.securityGroups }),
     }),
   });
+  const resource = made.node.defaultChild as lambda.CfnFunction;
+  allowLoop(resource);
+  if (plan.tracing) {
+    trace(resource);
+  }
   refuseTooLarge(made, { functionName: wanted.functionName, environment });
   return made;
 }
@@ -139,6 +142,6 @@ export function eventSource(
 }
 
 /** The event source of an inner function, without a batching window, which would delay retries and alarms. */
-export function innerEventSource(queue: sqs.IQueue): SqsEventSource {
-  return eventSource(queue, { batchSize: INNER_BATCH, maxConcurrency: INNER_CONCURRENCY });
+export function innerEventSource(queue: sqs.IQueue, { innerConcurrency }: CommonSettings): SqsEventSource {
+  return eventSource(queue, { batchSize: INNER_BATCH, maxConcurrency: innerConcurrency });
 }

@@ -5,6 +5,7 @@ import type { Construct } from 'constructs';
 import { layerCodeOf } from './bundles';
 import { refuseTooLarge } from './environment';
 import type { Plan } from './plan';
+import { allowLoop } from './region';
 import type { UserFunction } from './user-function';
 
 /** The directory into which Lambda unpacks layers. */
@@ -53,8 +54,7 @@ export function attach(scope: Construct, userFunction: UserFunction, { bundles }
   );
   Object.entries(settings).forEach(([variable, value]) => own.addEnvironment(variable, value));
   own.node.addValidation({ validate: () => replacedProblems(userFunction) });
-  // As for our own functions: the loop is intended, and it ends.
-  resource.recursiveLoop = lambda.RecursiveLoop.ALLOW;
+  allowLoop(resource);
   refuseTooLarge(own, { functionName: name, environment: variablesOf(userFunction) });
   return own;
 }

@@ -29,7 +29,8 @@ function allowLogs(logGroup: logs.LogGroup, key: kms.IKey): void {
   // Naming the group itself would be a cycle, since it refers to the key.
   const groups = stack.formatArn({ service: 'logs', resource: 'log-group', resourceName: '*', arnFormat: ArnFormat.COLON_RESOURCE_NAME });
   const statement = new iam.PolicyStatement({
-    principals: [new iam.ServicePrincipal(`logs.${stack.region}.amazonaws.com`)],
+    // One of few services whose principal has the partition's suffix.
+    principals: [new iam.ServicePrincipal(`logs.${stack.region}.${stack.urlSuffix}`)],
     actions: ['kms:Encrypt*', 'kms:Decrypt*', 'kms:ReEncrypt*', 'kms:GenerateDataKey*', 'kms:Describe*'],
     resources: ['*'],
     conditions: { ArnLike: { 'kms:EncryptionContext:aws:logs:arn': groups } },

@@ -36,7 +36,7 @@ function withDefaults(props: NormalizedProps, stack: Stack): Plan {
   const policy = withLongDelays(props.policy ?? {}, props.longDelays);
   const maxBatchingWindow = props.maxBatchingWindow ?? Duration.seconds(0);
   const { provisionedPollers } = props;
-  const pollers = provisionedPollers && { minimum: provisionedPollers.minimum ?? 2, maximum: provisionedPollers.maximum ?? 200 };
+  const pollers = provisionedPollers && { minimum: provisionedPollers.minimum ?? 2, maximum: provisionedPollers.maximum };
   const inTemplate = durationsInTemplate(queueOfThisStack(props.existingSourceQueue, stack));
   return {
     names: namesOf(props.prefix, props.stage),
@@ -59,7 +59,7 @@ function withDefaults(props: NormalizedProps, stack: Stack): Plan {
     reservedConcurrency: reader.reservedConcurrency,
     timeout,
     targetTimeout: target.kind === 'handler' || target.kind === 'function' ? undefined : (target.timeout ?? Duration.seconds(30)),
-    ...commonSettingsOf(props),
+    ...commonSettingsOf(props, stack),
     encryptionKey: props.encryptionKey ?? keyOf(props.existingSourceQueue),
   };
 }

@@ -32,6 +32,7 @@ const COMMON = {
   okActions: flag,
   alarmPreset: oneOf(Object.values(AlarmPreset)),
   alarmSettings,
+  innerConcurrency: number,
   innerReservedConcurrency: number,
 } satisfies Shape<CommonProps>;
 
@@ -44,7 +45,7 @@ const TARGETS = {
 } satisfies { [K in GivenTarget['kind']]: Shape<Omit<Extract<GivenTarget, { kind: K }>, 'kind'>> };
 const FACTORIES = { http: 'Target.http', lambda: 'Target.lambdaFunction', handler: 'Target.handler', function: 'Target.ownFunction' };
 
-const POLLERS = { minimum: number, maximum: number } satisfies Shape<ProvisionedPollers>;
+const POLLERS = { minimum: number, maximum: needed(number) } satisfies Shape<ProvisionedPollers>;
 
 const ALARM = { enabled: flag, threshold: number } satisfies Shape<AlarmSetting>;
 

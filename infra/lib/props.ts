@@ -33,13 +33,17 @@ export interface AlarmSetting {
 }
 
 /**
- * Pollers that Lambda keeps ready for the source queue, billed by the hour. Each runs up to ten concurrent invocations.
+ * Pollers that Lambda keeps ready for the source queue, billed by the hour. Each polls up to ten times a second, takes
+ * about 1 MB a second and runs up to ten concurrent invocations (docs/deploy/concurrency.md).
  */
 export interface ProvisionedPollers {
   /** The minimum, 2 to 200. Default: 2. */
   readonly minimum?: number;
-  /** The maximum, 2 to 2000. Default: 200. */
-  readonly maximum?: number;
+  /**
+   * The maximum, 2 to 2000. There is no default, since Lambda's own, 200, allows 2,000 concurrent invocations: more
+   * than most accounts have.
+   */
+  readonly maximum: number;
 }
 
 /** Props of both constructs. */
@@ -67,7 +71,7 @@ export interface CommonProps {
   readonly logLevel?: LogLevel;
   /**
    * The functions send traces to X-Ray, sampled at one invocation a second and 5 % of the rest. Under heavy traffic,
-   * traces cost more than the requests of retries. Default: true.
+   * traces cost more than the requests of retries. Default: true where Lambda has X-Ray (docs/deploy/regions.md).
    */
   readonly tracing?: boolean;
   /**
@@ -91,8 +95,12 @@ export interface CommonProps {
   /** Changed or removed alarms, by the end of the alarm's name, such as `intermediate-dlq-backlog`. Default: none. */
   readonly alarmSettings?: { [name: string]: AlarmSetting };
   /**
-   * Reserved concurrency of each function except the message-processor, at least 10: the most that are invoked at a
-   * time. Default: none.
+   * Concurrent invocations of each function except the message-processor, 2 to 1000. Each takes about 100 messages a
+   * second, and every retry passes one of these functions (docs/deploy/concurrency.md). Default: 10.
+   */
+  readonly innerConcurrency?: number;
+  /**
+   * Reserved concurrency of each function except the message-processor, at least `innerConcurrency`. Default: none.
    */
   readonly innerReservedConcurrency?: number;
 }

@@ -1,4 +1,4 @@
-import { Stack } from 'aws-cdk-lib';
+import { Stack, Token } from 'aws-cdk-lib';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 
 /** A user's function, with its resource for settings that only the template has. */
@@ -31,8 +31,10 @@ export function modifiable(target: lambda.IFunction, name: string, change: Chang
   if (Stack.of(target) !== stack) {
     return `${name} is in another stack (${Stack.of(target).stackName}), but ${change.by} changes its settings; create ${change.by} in that stack.`;
   }
-  if (resource.recursiveLoop !== undefined && resource.recursiveLoop !== lambda.RecursiveLoop.ALLOW) {
-    return `${name} sets recursiveLoop to ${resource.recursiveLoop}, so Lambda would drop its retries after about 16; remove it.`;
+  const { recursiveLoop } = resource;
+  // Unresolved: another of our constructs allows the loop already.
+  if (recursiveLoop !== undefined && recursiveLoop !== lambda.RecursiveLoop.ALLOW && !Token.isUnresolved(recursiveLoop)) {
+    return `${name} sets recursiveLoop to ${recursiveLoop}, so Lambda would drop its retries after about 16; remove it.`;
   }
   return { name, function: target, resource };
 }

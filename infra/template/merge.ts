@@ -4,10 +4,12 @@ import { diffArrays } from 'diff';
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json };
 export type JsonObject = { readonly [name: string]: Json };
 
-const NO_VALUE: Json = { Ref: 'AWS::NoValue' };
+export const NO_VALUE: Json = { Ref: 'AWS::NoValue' };
 
 /** The parts of a template that differ between variants. */
 export interface Template {
+  /** The construct's own, such as on the region. */
+  readonly Conditions: JsonObject;
   readonly Resources: JsonObject;
   readonly Outputs: JsonObject;
 }
@@ -20,6 +22,7 @@ export interface Template {
  */
 export function mergeTemplates(condition: string, on: Template, off: Template): Template {
   return {
+    Conditions: { ...off.Conditions, ...on.Conditions },
     Resources: mergeEntities(condition, on.Resources, off.Resources),
     Outputs: mergeEntities(condition, on.Outputs, off.Outputs),
   };
@@ -99,7 +102,7 @@ function mergePairs(condition: string, on: readonly Json[], off: readonly Json[]
   );
 }
 
-function ifElse(condition: string, on: Json, off: Json): Json {
+export function ifElse(condition: string, on: Json, off: Json): Json {
   return { 'Fn::If': [condition, on, off] };
 }
 

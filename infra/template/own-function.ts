@@ -2,9 +2,9 @@ import { Duration, type Stack } from 'aws-cdk-lib';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 
 import { Target } from '../lib/index';
-import { type Json, type JsonObject, mergeTemplates, type Template } from './merge';
-import { isGiven, PARAMETERS as SHARED } from './parameters';
-import { asFile, constructTemplate, HEAD, type Package, zipOf } from './template';
+import { type Json, type JsonObject, type Template } from './merge';
+import { conditionsOf, is, type OptionName, PARAMETERS as SHARED, RULES } from './parameters';
+import { asFile, constructTemplate, HEAD, type Package, withConditions, zipOf } from './template';
 
 /** Parameters of the template for an existing function. */
 export const PARAMETERS = {
@@ -39,15 +39,23 @@ export const PARAMETERS = {
     Description: 'Set it to true once the function has the layer and the variables from the outputs; it then gets messages.',
   },
   Policy: SHARED.Policy,
+  Envelope: SHARED.Envelope,
+  MessageIdPointer: SHARED.MessageIdPointer,
+  MaxConcurrency: SHARED.MaxConcurrency,
+  InnerConcurrency: SHARED.InnerConcurrency,
+  KmsKeyArn: SHARED.KmsKeyArn,
+  ProducerPrincipals: SHARED.ProducerPrincipals,
+  PermissionsBoundaryArn: SHARED.PermissionsBoundaryArn,
+  Tracing: SHARED.Tracing,
   AlarmTopicArn: SHARED.AlarmTopicArn,
   MessageAgeAlarmSeconds: SHARED.MessageAgeAlarmSeconds,
 } satisfies JsonObject;
 
+/** The options that do not depend on the function or its target. */
+export const OWN_OPTIONS: readonly OptionName[] = ['HasKey', 'HasProducers', 'HasBoundary', 'IsTraced', 'TellsTopic'];
+
 /** Conditions of the resources. */
-export const CONDITIONS: JsonObject = {
-  TellsTopic: isGiven('AlarmTopicArn'),
-  IsRead: { 'Fn::Equals': [{ Ref: 'ReadsQueue' }, 'true'] },
-};
+export const CONDITIONS: JsonObject = { IsRead: is('ReadsQueue', 'true'), ...conditionsOf(OWN_OPTIONS) };
 
 /** The id of the construct's placeholder function, which the parameters replace. */
 const STAND_IN = 'OwnFunction';
@@ -56,13 +64,14 @@ const ADDED_TYPES = ['AWS::IAM::Policy', 'AWS::Lambda::EventSourceMapping'];
 
 /** The template file for an existing function, with everything but the function. */
 export function ownFunctionTemplateFile(from: Package): string {
-  const { Resources, Outputs } = mergeTemplates('TellsTopic', ownFunctionTemplate(from, true), ownFunctionTemplate(from, false));
-  return asFile({ ...HEAD, Parameters: PARAMETERS, Conditions: CONDITIONS, Resources, Outputs });
+  const { Conditions, ...rest } = withConditions(ownFunctionTemplate(from, OWN_OPTIONS));
+  const Rules = { PointersAreForAnyBody: RULES.PointersAreForAnyBody };
+  return asFile({ ...HEAD, Parameters: PARAMETERS, Rules, Conditions: { ...CONDITIONS, ...Conditions }, ...rest });
 }
 
 /** The construct's template for a function in its stack, without the function, its role and its log group. */
-export function ownFunctionTemplate(from: Package, tellsTopic: boolean): Template {
-  const made = constructTemplate(from, tellsTopic, (stack) => ({ target: Target.ownFunction(standIn(stack, from.architecture)) }));
+export function ownFunctionTemplate(from: Package, options: readonly OptionName[]): Template {
+  const made = constructTemplate(from, options, (stack) => ({ target: Target.ownFunction(standIn(stack, from.architecture)) }));
   const [functionId, own] = only(made, 'AWS::Lambda::Function');
   const [roleId] = only(made, 'AWS::IAM::Role');
   const [rightsId] = only(made, 'AWS::IAM::Policy');
@@ -85,6 +94,7 @@ export function ownFunctionTemplate(from: Package, tellsTopic: boolean): Templat
   const { RETRY_POLICY: policy = '', ...others } = ((own['Properties'] as JsonObject)['Environment'] as { Variables: JsonObject }).Variables;
   const [layerId] = only(made, 'AWS::Lambda::LayerVersion');
   return {
+    ...made,
     Resources: Object.fromEntries(resources),
     Outputs: {
       ...made.Outputs,

@@ -6,6 +6,9 @@ export const PREFIX = 'prefix-of-the-template';
 /** Limited by the longest function name: 64 characters ("CreateFunction"). */
 const PREFIX_CHARACTERS_MAX = 64 - '-failed-message-processor'.length;
 
+/** An account, or a role or a user of one. No `*`, which would let anybody send. */
+const PRINCIPAL = '(\\d{12}|arn:[^:,]+:(iam|sts)::\\d{12}:[^,*\\s]+)';
+
 /** The template's parameters. */
 export const PARAMETERS = {
   Prefix: {
@@ -54,11 +57,74 @@ export const PARAMETERS = {
     MaxLength: 2048,
     Description: 'The retry policy as JSON. An invalid one stops the functions: run `redeliver check --policy FILE` first.',
   },
+  Envelope: {
+    Type: 'String',
+    Default: 'required',
+    AllowedValues: ['required', 'optional'],
+    Description: 'optional: messages without an envelope are accepted, too, in any format.',
+  },
+  MessageIdPointer: {
+    Type: 'String',
+    Default: '',
+    AllowedPattern: '((/([^~/]|~[01])*)+)?',
+    MaxLength: 256,
+    Description: "With Envelope optional: the JSON Pointer to the id in the body, such as /detail/id. '': that of a CloudEvent, or SQS's own.",
+  },
   Strategy: {
     Type: 'String',
     Default: 'delayed-resend',
     AllowedValues: ['delayed-resend', 'direct-resend'],
     Description: 'delayed-resend: a separate function re-sends failed messages. direct-resend: the message-processor does, at half the cost.',
+  },
+  MaxConcurrency: {
+    Type: 'Number',
+    Default: 10,
+    MinValue: 2,
+    MaxValue: 1000,
+    Description: 'Concurrent invocations of the function that reads the source queue, each with up to ten calls at once.',
+  },
+  InnerConcurrency: {
+    Type: 'Number',
+    Default: 10,
+    MinValue: 2,
+    MaxValue: 1000,
+    Description: 'Concurrent invocations of each function except the message-processor, about 100 messages a second each.',
+  },
+  KmsKeyArn: {
+    Type: 'String',
+    Default: '',
+    AllowedPattern: '(arn:[^:]+:kms:[^:]+:\\d{12}:key/[^:\\s]+)?',
+    Description: "The ARN of the key that encrypts the queues. '': keys managed by SQS.",
+  },
+  ProducerPrincipals: {
+    Type: 'String',
+    Default: '',
+    AllowedPattern: `(${PRINCIPAL}(,${PRINCIPAL})*)?`,
+    Description: "Account ids and role ARNs of other accounts, comma-separated, that may send to the source queue. '': none.",
+  },
+  VpcSubnetIds: {
+    Type: 'String',
+    Default: '',
+    AllowedPattern: '(subnet-[0-9a-f]+(,subnet-[0-9a-f]+)*)?',
+    Description: "The message-processor's subnets, comma-separated, for a target inside a VPC. '': no VPC.",
+  },
+  VpcSecurityGroupIds: {
+    Type: 'String',
+    Default: '',
+    AllowedPattern: '(sg-[0-9a-f]+(,sg-[0-9a-f]+)*)?',
+    Description: "The message-processor's security groups, comma-separated. Give these and VpcSubnetIds, or neither.",
+  },
+  PermissionsBoundaryArn: {
+    Type: 'String',
+    Default: '',
+    AllowedPattern: '(arn:[^:]+:iam::(\\d{12}|aws):policy/\\S+)?',
+    Description: "The managed policy that bounds the functions' roles. '': none.",
+  },
+  Tracing: {
+    Type: 'String',
+    Default: 'true',
+    AllowedValues: ['true', 'false'],
+    Description: 'true: the functions send traces to X-Ray.',
   },
   AlarmTopicArn: {
     Type: 'String',
@@ -102,29 +168,83 @@ export const RULES = {
     RuleCondition: isGiven('TargetUrl'),
     Assertions: [
       {
-        Assert: { 'Fn::And': [isFalse('TenantIsolation'), isFalse('DurableFunction')] },
+        Assert: { 'Fn::And': [is('TenantIsolation', 'false'), is('DurableFunction', 'false')] },
         AssertDescription: 'Remove TenantIsolation and DurableFunction: they are for TargetFunctionArn.',
+      },
+    ],
+  },
+  PointersAreForAnyBody: {
+    RuleCondition: isGiven('MessageIdPointer'),
+    Assertions: [
+      {
+        Assert: is('Envelope', 'optional'),
+        AssertDescription: 'Set Envelope to optional, or remove MessageIdPointer: an envelope has its own id.',
+      },
+    ],
+  },
+  VpcIsComplete: {
+    Assertions: [
+      {
+        Assert: {
+          'Fn::Or': [
+            { 'Fn::And': [isGiven('VpcSubnetIds'), isGiven('VpcSecurityGroupIds')] },
+            { 'Fn::And': [isEmpty('VpcSubnetIds'), isEmpty('VpcSecurityGroupIds')] },
+          ],
+        },
+        AssertDescription: 'Give both VpcSubnetIds and VpcSecurityGroupIds, or neither.',
       },
     ],
   },
 };
 
+/** Parts of the template that a parameter adds. */
+interface Option {
+  readonly condition: JsonObject;
+  /** Texts in the parts' JSON, by which they are found. */
+  readonly marks: readonly string[];
+}
+
+/**
+ * Parts that are added without changing others, so the template has all of them under conditions. By condition; the
+ * construct need not be synthesized for each combination.
+ */
+export const OPTIONS = {
+  HasHeaders: ifGiven('HeadersSecretArn'),
+  HasKey: ifGiven('KmsKeyArn'),
+  HasProducers: ifGiven('ProducerPrincipals'),
+  IsInVpc: ifGiven('VpcSubnetIds', '"AttachToVpc"', '"ButNotFromTheFunction"'),
+  HasBoundary: ifGiven('PermissionsBoundaryArn'),
+  IsTraced: { condition: is('Tracing', 'true'), marks: ['{"Mode":', '"xray:'] },
+  TellsTopic: ifGiven('AlarmTopicArn'),
+} satisfies Readonly<Record<string, Option>>;
+
+export type OptionName = keyof typeof OPTIONS;
+export const OPTION_NAMES = Object.keys(OPTIONS) as OptionName[];
+
 /** Conditions of the resources. */
 export const CONDITIONS: JsonObject = {
-  IsDirectResend: { 'Fn::Equals': [{ Ref: 'Strategy' }, 'direct-resend'] },
+  IsDirectResend: is('Strategy', 'direct-resend'),
   CallsFunction: isGiven('TargetFunctionArn'),
-  HasHeaders: isGiven('HeadersSecretArn'),
-  TellsTopic: isGiven('AlarmTopicArn'),
+  ...conditionsOf(OPTION_NAMES),
 };
 
-function isFalse(parameter: string): JsonObject {
-  return { 'Fn::Equals': [{ Ref: parameter }, 'false'] };
+export function conditionsOf(options: readonly OptionName[]): JsonObject {
+  return Object.fromEntries(options.map((name) => [name, OPTIONS[name].condition]));
+}
+
+/** Parts with a reference to the parameter, or with one of these texts. */
+function ifGiven(parameter: string, ...marks: string[]): Option {
+  return { condition: isGiven(parameter), marks: [JSON.stringify({ Ref: parameter }), ...marks] };
+}
+
+export function is(parameter: string, value: string): JsonObject {
+  return { 'Fn::Equals': [{ Ref: parameter }, value] };
 }
 
 function isEmpty(parameter: string): JsonObject {
-  return { 'Fn::Equals': [{ Ref: parameter }, ''] };
+  return is(parameter, '');
 }
 
-export function isGiven(parameter: string): JsonObject {
+function isGiven(parameter: string): JsonObject {
   return { 'Fn::Not': [isEmpty(parameter)] };
 }

@@ -1,4 +1,7 @@
-import { Annotations, App, CfnParameter, Stack, Validations } from 'aws-cdk-lib';
+import { Annotations, App, CfnParameter, Stack, Token, Validations } from 'aws-cdk-lib';
+import * as ec2 from 'aws-cdk-lib/aws-ec2';
+import * as iam from 'aws-cdk-lib/aws-iam';
+import * as kms from 'aws-cdk-lib/aws-kms';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 import * as secretsmanager from 'aws-cdk-lib/aws-secretsmanager';
 import * as sns from 'aws-cdk-lib/aws-sns';
@@ -6,15 +9,14 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
 
-import { Redeliver, type RedeliverProps, RetryPolicy, Strategy, Target } from '../lib/index';
-import { type Json, type JsonObject, mergeTemplates, type Template } from './merge';
-import { CONDITIONS, PARAMETERS, PREFIX, RULES } from './parameters';
+import { Envelope, Redeliver, type RedeliverProps, RetryPolicy, Strategy, Target, type VpcPlacement } from '../lib/index';
+import { ifElse, type Json, type JsonObject, mergeTemplates, NO_VALUE, type Template } from './merge';
+import { CONDITIONS, OPTION_NAMES, type OptionName, OPTIONS, PARAMETERS, PREFIX, RULES } from './parameters';
 
-/** A combination of the template's conditions. */
+/** A combination of the choices that change resources; all else is an option. */
 export interface Variant {
   readonly strategy: Strategy;
-  readonly target: 'url' | 'url-with-headers' | 'function';
-  readonly tellsTopic: boolean;
+  readonly target: 'url' | 'function';
 }
 
 /** The functions that the template deploys. */
@@ -43,10 +45,10 @@ export function asFile(template: JsonObject): string {
   return `# Generated from the construct; docs/template.md says how to deploy it.\n${yaml}`;
 }
 
-/** The template of all variants, whose differences depend on conditions. */
+/** The template of all variants with all options, which depend on conditions. */
 function redeliverTemplate(from: Package): JsonObject {
-  const { Resources, Outputs } = mergeVariants((variant) => variantTemplate(from, variant));
-  return { ...HEAD, Parameters: PARAMETERS, Rules: RULES, Conditions: CONDITIONS, Resources, Outputs };
+  const { Conditions, ...rest } = mergeVariants((variant) => withConditions(variantTemplate(from, variant, OPTION_NAMES)));
+  return { ...HEAD, Parameters: PARAMETERS, Rules: RULES, Conditions: { ...CONDITIONS, ...Conditions }, ...rest };
 }
 
 /** The head of each template. */
@@ -55,31 +57,29 @@ export const HEAD: JsonObject = {
   Description: 'redeliver: delayed, jittered retries for SQS and Lambda',
   // W3002: the package command uploads the zips to a bucket and replaces their names by their places there.
   // W3005: the CDK also writes dependencies that a reference implies.
-  Metadata: { 'cfn-lint': { config: { ignore_checks: ['W3002', 'W3005'] } } },
+  // W1033: an empty list of security groups is never split, since it is under a condition.
+  Metadata: { 'cfn-lint': { config: { ignore_checks: ['W3002', 'W3005', 'W1033'] } } },
 };
 
 /** Merges the templates that `make` returns for all variants. */
 export function mergeVariants(make: (variant: Variant) => Template): Template {
-  const forTopic = (strategy: Strategy, target: Variant['target']): Template =>
-    mergeTemplates(
-      'TellsTopic',
-      make({ strategy, target, tellsTopic: true }),
-      make({ strategy, target, tellsTopic: false }),
-    );
-  const forUrl = (strategy: Strategy): Template =>
-    mergeTemplates('HasHeaders', forTopic(strategy, 'url-with-headers'), forTopic(strategy, 'url'));
   const forTarget = (strategy: Strategy): Template =>
-    mergeTemplates('CallsFunction', forTopic(strategy, 'function'), forUrl(strategy));
+    mergeTemplates('CallsFunction', make({ strategy, target: 'function' }), make({ strategy, target: 'url' }));
   return mergeTemplates('IsDirectResend', forTarget(Strategy.DIRECT_RESEND), forTarget(Strategy.DELAYED_RESEND));
 }
 
-/** The construct's template for one variant, with parameters. */
-export function variantTemplate(from: Package, { strategy, target, tellsTopic }: Variant): Template {
-  return constructTemplate(from, tellsTopic, (stack) => ({ target: targetOf(stack, target), strategy }));
+/** The construct's template for one variant with these options, with parameters. */
+export function variantTemplate(from: Package, { strategy, target }: Variant, options: readonly OptionName[]): Template {
+  return constructTemplate(from, options, (stack) => ({
+    target: targetOf(stack, target, options.includes('HasHeaders')),
+    strategy,
+    ...(options.includes('IsInVpc') && { vpc: vpcOf(stack) }),
+  }));
 }
 
-/** The construct's template for these props, with parameters. */
-export function constructTemplate(from: Package, tellsTopic: boolean, propsOf: (stack: Stack) => RedeliverProps): Template {
+/** The construct's template for these props and options, with parameters. */
+export function constructTemplate(from: Package, options: readonly OptionName[], propsOf: (stack: Stack) => RedeliverProps): Template {
+  const has = (option: OptionName): boolean => options.includes(option);
   const app = new App({ context: cdkContext() });
   const stack = new Stack(app, 'Redeliver');
   const reason = 'HeadersSecretArn is the ARN of a secret, not a secret.';
@@ -92,34 +92,105 @@ export function constructTemplate(from: Package, tellsTopic: boolean, propsOf: (
     stage: stage.join('-'),
     ...propsOf(stack),
     policy: RetryPolicy.of(ANY_POLICY),
+    envelope: Envelope.OPTIONAL,
+    messageIdPointer: '/id',
+    tracing: has('IsTraced'),
     architecture: from.architecture,
     ...(from.bundles && { bundles: from.bundles }),
-    ...(tellsTopic && { ticketTopic: sns.Topic.fromTopicArn(stack, 'AlarmTopic', valueOf(stack, 'AlarmTopicArn')) }),
+    ...(has('HasKey') && { encryptionKey: kms.Key.fromKeyArn(stack, 'Key', valueOf(stack, 'KmsKeyArn')) }),
+    ...(has('TellsTopic') && { ticketTopic: sns.Topic.fromTopicArn(stack, 'AlarmTopic', valueOf(stack, 'AlarmTopicArn')) }),
   });
+  if (has('HasProducers')) {
+    allowProducers(redeliver, valueOf(stack, 'ProducerPrincipals'));
+  }
+  if (has('HasBoundary')) {
+    const boundary = iam.ManagedPolicy.fromManagedPolicyArn(stack, 'Boundary', valueOf(stack, 'PermissionsBoundaryArn'));
+    iam.PermissionsBoundary.of(stack).apply(boundary);
+  }
   redeliver.addOutputs();
-  const made: Record<keyof Template, Record<string, JsonObject>> = app.synth().getStackByName('Redeliver').template;
-  const resources = Object.entries(made.Resources).map(([id, resource]) => [
+  const { Conditions, Resources, Outputs }: Record<keyof Template, Record<string, JsonObject>> = app.synth().getStackByName('Redeliver').template;
+  const resources = Object.entries(Resources).map(([id, resource]) => [
     id,
     withPrefixParameter(withParameters(resource, from.architecture)),
   ]);
-  return { Resources: Object.fromEntries(resources), Outputs: made.Outputs };
+  return { Conditions, Resources: Object.fromEntries(resources), Outputs };
 }
 
-function targetOf(stack: Stack, target: Variant['target']): Target {
-  switch (target) {
-    case 'function': {
-      const arn = valueOf(stack, 'TargetFunctionArn');
-      const modes = { tenantIsolation: true, durable: true };
-      return Target.lambdaFunction(lambda.Function.fromFunctionArn(stack, 'Target', arn), modes);
-    }
-    case 'url':
-      return Target.http(valueOf(stack, 'TargetUrl'));
-    case 'url-with-headers': {
-      const arn = valueOf(stack, 'HeadersSecretArn');
-      const headersSecret = secretsmanager.Secret.fromSecretCompleteArn(stack, 'Headers', arn);
-      return Target.http(valueOf(stack, 'TargetUrl'), { headersSecret });
-    }
+function targetOf(stack: Stack, target: Variant['target'], hasHeaders: boolean): Target {
+  if (target === 'function') {
+    const arn = valueOf(stack, 'TargetFunctionArn');
+    const modes = { tenantIsolation: true, durable: true };
+    return Target.lambdaFunction(lambda.Function.fromFunctionArn(stack, 'Target', arn), modes);
   }
+  const url = valueOf(stack, 'TargetUrl');
+  return hasHeaders
+    ? Target.http(url, { headersSecret: secretsmanager.Secret.fromSecretCompleteArn(stack, 'Headers', valueOf(stack, 'HeadersSecretArn')) })
+    : Target.http(url);
+}
+
+/** A place whose subnets and security groups the parameters replace. */
+function vpcOf(stack: Stack): VpcPlacement {
+  const subnet = ec2.Subnet.fromSubnetAttributes(stack, 'Subnet', { subnetId: 'subnet-00000000', routeTableId: 'rtb-00000000' });
+  return {
+    vpc: ec2.Vpc.fromVpcAttributes(stack, 'Vpc', { vpcId: 'vpc-00000000', availabilityZones: ['any'] }),
+    subnets: { subnets: [subnet] },
+    securityGroups: [ec2.SecurityGroup.fromSecurityGroupId(stack, 'Group', 'sg-00000000')],
+  };
+}
+
+/** A statement in the policy that demands TLS: a second policy of the queue would replace it. */
+function allowProducers({ sourceQueue }: Redeliver, principals: string): void {
+  sourceQueue.addToResourcePolicy(
+    new iam.PolicyStatement({
+      sid: 'ProducersSend',
+      principals: [new iam.ArnPrincipal(Token.asString(listIn(principals)))],
+      actions: ['sqs:SendMessage'],
+      resources: [sourceQueue.queueArn],
+    }),
+  );
+}
+
+/** The list in a text with commas. */
+function listIn(text: Json): JsonObject {
+  return { 'Fn::Split': [',', text] };
+}
+
+/** Puts the parts that belong to an option under its condition. */
+export function withConditions({ Resources, ...rest }: Template): Template {
+  const resources = Object.entries(Resources).map(([id, resource]): [string, Json] => {
+    const properties = Object.entries((resource as JsonObject)['Properties'] as JsonObject).map(conditionalProperty);
+    return [id, { ...(resource as JsonObject), Properties: withoutKey(Object.fromEntries(properties)) }];
+  });
+  return { ...rest, Resources: Object.fromEntries(resources) };
+}
+
+/** A property, a statement of a policy, or a variable is there or not, as a whole. */
+function conditionalProperty([name, value]: [string, Json]): [string, Json] {
+  const members = value as JsonObject;
+  switch (name) {
+    case 'PolicyDocument':
+      return [name, { ...members, Statement: (members['Statement'] as readonly Json[]).map(conditional) }];
+    case 'Environment': {
+      const variables = Object.entries(members['Variables'] as JsonObject);
+      return [name, { Variables: Object.fromEntries(variables.map(([variable, set]) => [variable, conditional(set)])) }];
+    }
+    default:
+      return [name, conditional(value)];
+  }
+}
+
+function conditional(part: Json): Json {
+  const text = JSON.stringify(part);
+  const [option, ...others] = OPTION_NAMES.filter((name) => OPTIONS[name].marks.some((mark) => text.includes(mark)));
+  if (others.length > 0) {
+    throw new Error(`${text} belongs to ${option} and ${others.join(', ')}, which no single condition expresses`);
+  }
+  return option === undefined ? part : ifElse(option, part, NO_VALUE);
+}
+
+/** A queue without the key is encrypted by SQS: the only part that an option takes away. */
+function withoutKey(properties: JsonObject): JsonObject {
+  return 'KmsMasterKeyId' in properties ? { ...properties, SqsManagedSseEnabled: ifElse('HasKey', NO_VALUE, true) } : properties;
 }
 
 /** Replaces literals that the construct needs by parameters. */
@@ -130,20 +201,38 @@ function withParameters(resource: JsonObject, architecture: lambda.Architecture)
       return { ...resource, Properties: { ...properties, ...functionParameters(properties, architecture) } };
     case 'AWS::CloudWatch::Alarm':
       return { ...resource, Properties: { ...properties, ...alarmParameters(properties) } };
+    case 'AWS::Lambda::EventSourceMapping':
+      return { ...resource, Properties: { ...properties, ...mappingParameters(properties) } };
     default:
       return resource;
   }
 }
 
-/** The template parameter of each environment variable. */
-const OF_PARAMETERS = { RETRY_POLICY: 'Policy', TARGET_TENANT_ISOLATION: 'TenantIsolation', TARGET_DURABLE: 'DurableFunction' };
+/** The template parameter of each environment variable. The functions take an empty one as not set. */
+const OF_PARAMETERS = {
+  RETRY_POLICY: 'Policy',
+  ENVELOPE: 'Envelope',
+  MESSAGE_ID_POINTER: 'MessageIdPointer',
+  TARGET_TENANT_ISOLATION: 'TenantIsolation',
+  TARGET_DURABLE: 'DurableFunction',
+};
 
 function functionParameters(properties: JsonObject, architecture: lambda.Architecture): JsonObject {
   const { Variables } = properties['Environment'] as { Variables: JsonObject };
+  const VpcConfig = { SecurityGroupIds: listIn({ Ref: 'VpcSecurityGroupIds' }), SubnetIds: listIn({ Ref: 'VpcSubnetIds' }) };
   const given = Object.entries(OF_PARAMETERS).filter(([name]) => name in Variables);
   const parameters = Object.fromEntries(given.map(([name, parameter]) => [name, { Ref: parameter }]));
   // The handler is the function's own name.
-  return { Code: zipOf(String(properties['Handler']), architecture), Environment: { Variables: { ...Variables, ...parameters } } };
+  return {
+    Code: zipOf(String(properties['Handler']), architecture),
+    Environment: { Variables: { ...Variables, ...parameters } },
+    ...('VpcConfig' in properties && { VpcConfig }),
+  };
+}
+
+function mappingParameters({ EventSourceArn }: JsonObject): JsonObject {
+  const isSource = JSON.stringify(EventSourceArn).includes('SourceQueue');
+  return { ScalingConfig: { MaximumConcurrency: { Ref: isSource ? 'MaxConcurrency' : 'InnerConcurrency' } } };
 }
 
 /** The name of the zip next to the template, from `cargo xtask dist functions`. */
@@ -160,6 +249,10 @@ function alarmParameters({ MetricName, AlarmName, AlarmDescription }: JsonObject
       AlarmDescription:
         'A message is older than MessageAgeAlarmSeconds. Find out what holds it up, before SQS deletes it.',
     };
+  }
+  if (String(AlarmName).endsWith('-intermediate-dlq-backlog')) {
+    // CloudFormation cannot multiply by 100, but it can append two zeros.
+    return { Threshold: { 'Fn::Sub': '${InnerConcurrency}00' } };
   }
   const rate = `${ANY_POLICY.maxRedeliveryPerSecond} a second`;
   return { AlarmDescription: String(AlarmDescription).replace(rate, 'max_redelivery_per_second') };

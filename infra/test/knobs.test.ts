@@ -6,7 +6,7 @@ import { describe, test } from 'node:test';
 
 import { AlarmPreset, AsyncRetry, type AsyncRetryProps, Redeliver, type RedeliverProps, SourceQueue, Strategy, Target } from '../lib/index';
 import { plain, resources } from './stack-exact';
-import { fakeBundles, HTTP, stackWith, templateWith } from './stack-support';
+import { fakeBundles, HTTP, named, stackWith, templateWith } from './stack-support';
 import { userFunction } from './stack-variants';
 
 const bundles = fakeBundles();
@@ -24,6 +24,14 @@ function refused(props: Partial<RedeliverProps>): string[] {
 function ofFunctions(template: Template, property: string): Record<string, unknown> {
   const functions = Object.entries(resources(template, 'AWS::Lambda::Function'));
   return Object.fromEntries(functions.flatMap(([id, { Properties }]) => (Properties[property] === undefined ? [] : [[id, Properties[property]]])));
+}
+
+/** The settings that limit concurrent invocations, by queue. */
+function limits(props: Partial<RedeliverProps>): Record<string, unknown> {
+  const mappings = Object.values(resources(templateWith(() => ({ ...HTTP, ...props })), 'AWS::Lambda::EventSourceMapping'));
+  return Object.fromEntries(
+    mappings.map(({ Properties }) => [plain(Properties['EventSourceArn']), Properties['ProvisionedPollerConfig'] ?? Properties['ScalingConfig']]),
+  );
 }
 
 function asyncRetry(props: Partial<AsyncRetryProps>): Template {
@@ -49,6 +57,31 @@ describe('memory', () => {
   });
 });
 
+describe('concurrency of the inner functions', () => {
+  test('is that of each of their mappings, and of no other', () => {
+    const inner = { '{IntermediateDlq.Arn}': { MaximumConcurrency: 240 }, '{AnnotationQueue.Arn}': { MaximumConcurrency: 240 } };
+    assert.deepEqual(limits({ innerConcurrency: 240 }), { ...inner, '{SourceQueue.Arn}': { MaximumConcurrency: 10 } });
+    const ofAsyncRetry = Object.values(resources(asyncRetry({ innerConcurrency: 3 }), 'AWS::Lambda::EventSourceMapping'));
+    assert.deepEqual(ofAsyncRetry.map(({ Properties }) => Properties['ScalingConfig']), [{ MaximumConcurrency: 3 }, { MaximumConcurrency: 3 }]);
+  });
+
+  test('is a bottleneck once more messages wait than it takes in a second', () => {
+    const thresholds = [2, 10, 1000].map((innerConcurrency) => {
+      const template = templateWith(() => ({ ...HTTP, innerConcurrency }));
+      return named(template, 'AWS::CloudWatch::Alarm', 'AlarmName', 'redeliver-prod-intermediate-dlq-backlog').Properties['Threshold'];
+    });
+    assert.deepEqual(thresholds, [200, 1000, 100_000]);
+  });
+
+  test('that a mapping does not accept', () => {
+    for (const innerConcurrency of [1, 1001, 2.5]) {
+      const sentence = `innerConcurrency is ${innerConcurrency}; use a whole number from 2 to 1000 (what an SQS event source mapping accepts).`;
+      assert.deepEqual(refused({ innerConcurrency, innerReservedConcurrency: 1 }), [sentence]);
+      assert.throws(() => asyncRetry({ innerConcurrency }), { message: sentence });
+    }
+  });
+});
+
 describe('concurrency that is kept for the inner functions', () => {
   test('is not that of the message-processor', () => {
     const inner = { FailedMessageProcessor: 10, FinalDlqAnnotator: 10 };
@@ -60,35 +93,36 @@ describe('concurrency that is kept for the inner functions', () => {
   });
 
   test('must be enough for all that is invoked', () => {
-    const sentence = 'innerReservedConcurrency is 9; use a whole number of at least 10, the number of concurrent invocations.';
-    assert.deepEqual(refused({ innerReservedConcurrency: 9 }), [sentence]);
-    assert.throws(() => asyncRetry({ innerReservedConcurrency: 9 }), { message: sentence });
+    const sentence = (given: number, needed: number): string =>
+      `innerReservedConcurrency is ${given}; use a whole number of at least innerConcurrency = ${needed}.`;
+    assert.deepEqual(refused({ innerReservedConcurrency: 9 }), [sentence(9, 10)]);
+    assert.deepEqual(refused({ innerConcurrency: 20, innerReservedConcurrency: 19 }), [sentence(19, 20)]);
+    assert.deepEqual(refused({ innerConcurrency: 2, innerReservedConcurrency: 2 }), []);
+    assert.throws(() => asyncRetry({ innerReservedConcurrency: 9 }), { message: sentence(9, 10) });
   });
 });
 
 describe('provisioned pollers', () => {
-  /** The settings that limit concurrent invocations, by queue. */
-  function limits(props: Partial<RedeliverProps>): Record<string, unknown> {
-    const mappings = Object.values(resources(templateWith(() => ({ ...HTTP, ...props })), 'AWS::Lambda::EventSourceMapping'));
-    return Object.fromEntries(
-      mappings.map(({ Properties }) => [plain(Properties['EventSourceArn']), Properties['ProvisionedPollerConfig'] ?? Properties['ScalingConfig']]),
-    );
-  }
-
   test('take the place of the largest concurrency, on the source queue alone', () => {
     const inner = { '{IntermediateDlq.Arn}': { MaximumConcurrency: 10 }, '{AnnotationQueue.Arn}': { MaximumConcurrency: 10 } };
-    assert.deepEqual(limits({ provisionedPollers: {} }), { ...inner, '{SourceQueue.Arn}': { MinimumPollers: 2, MaximumPollers: 200 } });
+    assert.deepEqual(limits({ provisionedPollers: { maximum: 20 } }), { ...inner, '{SourceQueue.Arn}': { MinimumPollers: 2, MaximumPollers: 20 } });
     assert.deepEqual(limits({ provisionedPollers: { minimum: 3, maximum: 4 } }), { ...inner, '{SourceQueue.Arn}': { MinimumPollers: 3, MaximumPollers: 4 } });
   });
 
   const cases: [string, Partial<RedeliverProps>, string[]][] = [
     [
       'beside the largest concurrency',
-      { provisionedPollers: {}, maxConcurrency: 10 },
+      { provisionedPollers: { maximum: 4 }, maxConcurrency: 10 },
       ['maxConcurrency cannot be used with provisionedPollers, which limit the invocations themselves, ten each; remove one of the two.'],
     ],
-    ['too few', { provisionedPollers: { minimum: 1 } }, ['provisionedPollers.minimum is 1; use a whole number from 2 to 200 (what an SQS event source mapping accepts).']],
-    ['too many', { provisionedPollers: { maximum: 2001 } }, ['provisionedPollers.maximum is 2001; use a whole number from 2 to 2000 (what an SQS event source mapping accepts).']],
+    [
+      'without a maximum, which would be more than most accounts have',
+      { provisionedPollers: { minimum: 2 } as never },
+      ['provisionedPollers.maximum is missing; give a number.'],
+    ],
+    ['too few', { provisionedPollers: { minimum: 1, maximum: 4 } }, ['provisionedPollers.minimum is 1; use a whole number from 2 to 200 (what an SQS event source mapping accepts).']],
+    ['too many', { provisionedPollers: { maximum: 2001 } }, ['provisionedPollers.maximum is 2001; use a whole number from 2 to 2000 (what the CDK accepts).']],
+    ['as many as there can be', { provisionedPollers: { minimum: 200, maximum: 2000 } }, []],
     ['the wrong way round', { provisionedPollers: { minimum: 5, maximum: 4 } }, ['provisionedPollers.minimum is 5, more than maximum (4); lower it or raise the other.']],
     ['with concurrency enough', { provisionedPollers: { maximum: 4 }, reservedConcurrency: 40 }, []],
     [
@@ -114,7 +148,7 @@ describe('a key for the logs', () => {
     assert.deepEqual(added, [
       {
         Effect: 'Allow',
-        Principal: { Service: 'logs.{AWS::Region}.amazonaws.com' },
+        Principal: { Service: 'logs.{AWS::Region}.{AWS::URLSuffix}' },
         Action: ['kms:Decrypt*', 'kms:Describe*', 'kms:Encrypt*', 'kms:GenerateDataKey*', 'kms:ReEncrypt*'],
         Resource: '*',
         Condition: { ArnLike: { 'kms:EncryptionContext:aws:logs:arn': 'arn:{AWS::Partition}:logs:{AWS::Region}:{AWS::AccountId}:log-group:*' } },

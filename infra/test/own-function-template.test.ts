@@ -4,24 +4,31 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { parse } from 'yaml';
 
-import { CONDITIONS, ownFunctionTemplate, ownFunctionTemplateFile, PARAMETERS } from '../template/own-function';
+import { OWN_OPTIONS, ownFunctionTemplate, ownFunctionTemplateFile, PARAMETERS } from '../template/own-function';
+import type { JsonObject } from '../template/merge';
 import { resolved } from './cloudformation';
 import { grants, plain, referencesOf } from './stack-exact';
 import { fakeBundles } from './stack-support';
 
 const FROM = { architecture: lambda.Architecture.ARM_64, bundles: fakeBundles() };
 const FILE: any = parse(ownFunctionTemplateFile(FROM), { version: '1.1' });
-const { Resources, Outputs } = FILE;
+const { Conditions, Resources, Outputs } = FILE;
 
 const ofType = (type: string): any[] => Object.values<any>(Resources).filter(({ Type }) => Type === type);
 const properties = (type: string): any[] => ofType(type).map(({ Properties }) => Properties);
 
-test('with a topic and without, the file is what the construct makes, without the function', () => {
-  for (const AlarmTopicArn of ['arn:aws:sns:eu-west-1:111122223333:alarms', '']) {
-    const made = ownFunctionTemplate(FROM, AlarmTopicArn !== '');
-    const parameters = { AlarmTopicArn, ReadsQueue: 'false' };
-    assert.deepEqual(resolved(Resources, CONDITIONS, parameters), resolved(made.Resources, CONDITIONS, parameters));
-    assert.deepEqual(resolved(Outputs, CONDITIONS, parameters), resolved(made.Outputs, CONDITIONS, parameters));
+/** The parameters that add all options, or none but these. */
+function parametersOf(all: boolean, others: Record<string, string> = {}): Record<string, string> {
+  const given = ['AlarmTopicArn', 'KmsKeyArn', 'ProducerPrincipals', 'PermissionsBoundaryArn'].map((name) => [name, all ? 'given' : '']);
+  return { ...Object.fromEntries(given), Tracing: String(all), ReadsQueue: 'false', ...others };
+}
+
+test('with all options and without any, the file is what the construct makes, without the function', () => {
+  for (const options of [OWN_OPTIONS, []]) {
+    const made = ownFunctionTemplate(FROM, options);
+    const parameters = parametersOf(options.length > 0);
+    assert.deepEqual(resolved(Resources, Conditions, parameters), resolved(made.Resources, Conditions, parameters));
+    assert.deepEqual(resolved(Outputs, Conditions, parameters), resolved(made.Outputs, Conditions, parameters));
   }
 });
 
@@ -42,9 +49,12 @@ test("the function's role gets the rights of a message-processor, in a policy of
   assert.equal(others.length, 0);
   assert.deepEqual(rights.PolicyName, { 'Fn::Sub': '${Prefix}-messages' });
   const role = { Type: 'AWS::IAM::Role', Properties: {} };
-  const asked = JSON.parse(JSON.stringify({ Resources: { ...Resources, RoleName: role } }));
-  const found = grants(Template.fromJSON(asked), 'RoleName');
-  assert.deepEqual(found, [
+  const rightsWith = (KmsKeyArn: string): string[] => {
+    const ofOptions = resolved(Resources, Conditions, parametersOf(false, { KmsKeyArn })) as JsonObject;
+    return grants(Template.fromJSON(JSON.parse(JSON.stringify({ Resources: { ...ofOptions, RoleName: role } }))), 'RoleName');
+  };
+  assert.deepEqual(rightsWith('given').filter((right) => right.includes('kms')), ['Allow kms:Decrypt on {KmsKeyArn}', 'Allow kms:GenerateDataKey on {KmsKeyArn}']);
+  assert.deepEqual(rightsWith(''), [
     'Allow sqs:ChangeMessageVisibility on {RedeliverSourceQueue.Arn}',
     'Allow sqs:DeleteMessage on {RedeliverSourceQueue.Arn}',
     'Allow sqs:GetQueueAttributes on {RedeliverSourceQueue.Arn}',
@@ -64,12 +74,12 @@ test('the function reads the source queue once somebody says so, and may do it b
     FunctionName: '{FunctionName}',
     EventSourceArn: '{RedeliverSourceQueue.Arn}',
     BatchSize: 10,
-    ScalingConfig: { MaximumConcurrency: 10 },
+    ScalingConfig: { MaximumConcurrency: '{MaxConcurrency}' },
     FunctionResponseTypes: ['ReportBatchItemFailures'],
     Enabled: { 'Fn::If': ['IsRead', true, false] },
   });
   assert.equal(PARAMETERS.ReadsQueue.Default, 'false');
-  const isEnabled = (ReadsQueue: string) => resolved(mapping.Properties.Enabled, CONDITIONS, { ReadsQueue });
+  const isEnabled = (ReadsQueue: string) => resolved(mapping.Properties.Enabled, Conditions, { ReadsQueue });
   assert.deepEqual(['true', 'false'].map(isEnabled), [true, false]);
   assert.deepEqual(mapping.DependsOn.map((id: string) => Resources[id].Type), ['AWS::IAM::Policy']);
   const timeouts = properties('AWS::SQS::Queue').map(({ QueueName, VisibilityTimeout }) => [QueueName['Fn::Sub'], VisibilityTimeout]);
@@ -88,7 +98,9 @@ test("the outputs have the function's variables, and the policy last: it may hav
   assert.deepEqual(text.split('\n').toSorted(), [
     'ANNOTATION_QUEUE_URL={RedeliverAnnotationQueue}',
     'AWS_LAMBDA_EXEC_WRAPPER=/opt/redeliver',
+    'ENVELOPE={Envelope}',
     'INTERMEDIATE_DLQ_URL={RedeliverIntermediateDlq}',
+    'MESSAGE_ID_POINTER={MessageIdPointer}',
     'RESEND_SENDER_IDS={RedeliverFailedMessageProcessorRole.RoleId}',
     'RETRY_POLICY={Policy}',
   ]);

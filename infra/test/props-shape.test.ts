@@ -91,7 +91,7 @@ describe('a prop that TypeScript would refuse is refused with one sentence, sinc
       "AsyncRetry's prop",
       () => ({ functions: [] }),
       'functions is not a prop of Redeliver; the props are stage, encryptionKey, removalPolicy, architecture, bundles, logRetention, logDetail, logLevel, tracing, logEncryptionKey, ' +
-        'ticketTopic, pageTopic, okActions, alarmPreset, alarmSettings, innerReservedConcurrency, target, policy, strategy, ' +
+        'ticketTopic, pageTopic, okActions, alarmPreset, alarmSettings, innerConcurrency, innerReservedConcurrency, target, policy, strategy, ' +
         'longDelays, dataSchema, envelope, messageIdAttribute, messageIdPointer, bodySchema, prefix, existingSourceQueue, maxReceiveCount, sourceRetention, sourceVisibilityTimeout, batchSize, maxBatchingWindow, maxConcurrentCalls, ' +
         'maxConcurrency, provisionedPollers, reservedConcurrency, memorySize, timeout, dashboard, vpc.',
     ],

@@ -26,6 +26,9 @@ export function plain(value: any): any {
   return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, plain(member)]));
 }
 
+/** The `RecursiveLoop` of each function in a stack whose region is not known. */
+export const ALLOWED_LOOP = { 'Fn::If': ['RedeliverLacksLoopDetection', '{AWS::NoValue}', 'Allow'] };
+
 export function short(logicalId: string): string {
   return logicalId.replace(HASH, '').replace(/^Retries/, '');
 }

@@ -11,6 +11,7 @@ import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
 import { Envelope, LogDetail, LogLevel, Redeliver, RetryPolicy, SourceQueue, Target } from '../lib/index';
+import { ALLOWED_LOOP, plain } from './stack-exact';
 import { fakeBundles, HTTP, named, type Resource, stackWith, temporaryDirectory, templateWith } from './stack-support';
 
 const NAMES = ['message-processor', 'failed-message-processor', 'final-dlq-annotator'] as const;
@@ -77,6 +78,8 @@ function packages(stack: Stack): Record<string, string[]> {
   );
 }
 
+const TRACED = { 'Fn::If': ['RedeliverLacksXRay', 'PassThrough', 'Active'] };
+
 describe('functions', () => {
   const template = templateWith(() => HTTP);
 
@@ -92,11 +95,11 @@ describe('functions', () => {
           Properties['Timeout'],
           Properties['LoggingConfig'].LogFormat,
           Properties['TracingConfig'].Mode,
-          Properties['RecursiveLoop'],
+          plain(Properties['RecursiveLoop']),
           Properties['ReservedConcurrentExecutions'],
           Properties['VpcConfig'],
         ],
-        [name, 'provided.al2023', ['arm64'], 256, name === 'message-processor' ? 60 : 30, 'JSON', 'Active', 'Allow', undefined, undefined],
+        [name, 'provided.al2023', ['arm64'], 256, name === 'message-processor' ? 60 : 30, 'JSON', TRACED, ALLOWED_LOOP, undefined, undefined],
         name,
       );
     }

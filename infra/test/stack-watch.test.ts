@@ -43,7 +43,7 @@ describe('alarms', () => {
       ['final-dlq-arrivals', 'AWS/SQS NumberOfMessagesSent', 'QueueName=FinalDlq', 'Sum > 0'],
       ['final-dlq-about-to-expire', 'AWS/SQS ApproximateAgeOfOldestMessage', 'QueueName=FinalDlq', `Maximum > ${(14 * DAY * 8) / 10}`],
       ...queues.map(([name, id]) => [`${name}-waits-too-long`, 'AWS/SQS ApproximateAgeOfOldestMessage', `QueueName=${id}`, 'Maximum > 3600']),
-      ['intermediate-dlq-backlog', 'AWS/SQS ApproximateNumberOfMessagesVisible', 'QueueName=IntermediateDlq', 'Maximum > 1000'],
+      ['intermediate-dlq-backlog', 'AWS/SQS ApproximateNumberOfMessagesVisible', 'QueueName=IntermediateDlq', 'Minimum > 1000'],
       ['moved-by-redrive', 'Redeliver ArrivedByRedrive', 'Function=FailedMessageProcessor', 'Sum > 0'],
       ['intermediate-dlq-keeps-failing', 'Redeliver ReceiveCount', 'Function=FailedMessageProcessor', 'Maximum > 4'],
       ...functions.flatMap(([name, id, days]) => [

@@ -5,11 +5,12 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { parse } from 'yaml';
 
+import { Strategy } from '../lib/index';
 import { policyProblems } from '../lib/schemas';
 import { type Json, type JsonObject, mergeTemplates, type Template } from '../template/merge';
-import { CONDITIONS, PARAMETERS, RULES } from '../template/parameters';
+import { OPTION_NAMES, type OptionName, PARAMETERS, RULES } from '../template/parameters';
 import { PARAMETERS as OWN_FUNCTION_PARAMETERS } from '../template/own-function';
-import { mergeVariants, templateFile, type Variant, variantTemplate } from '../template/template';
+import { templateFile, type Variant, variantTemplate } from '../template/template';
 import { holds, resolved } from './cloudformation';
 import { fakeBundles } from './stack-support';
 
@@ -17,34 +18,64 @@ const FROM = { architecture: lambda.Architecture.ARM_64, bundles: fakeBundles() 
 const FILE = templateFile(FROM);
 const ZIPS = ['message-processor', 'failed-message-processor', 'final-dlq-annotator'].map((name) => `redeliver-${name}-arm64.zip`);
 
-const GIVEN: Record<Variant['target'], Record<string, string>> = {
-  'url': { TargetUrl: 'https://orders.example.com/hook' },
-  'url-with-headers': {
-    TargetUrl: 'https://orders.example.com/hook',
-    HeadersSecretArn: 'arn:aws:secretsmanager:eu-west-1:111122223333:secret:headers-AbCdEf',
-  },
-  'function': { TargetFunctionArn: 'arn:aws:lambda:eu-west-1:111122223333:function:orders' },
+const TARGETS: Record<Variant['target'], Record<string, string>> = {
+  url: { TargetUrl: 'https://orders.example.com/hook' },
+  function: { TargetFunctionArn: 'arn:aws:lambda:eu-west-1:111122223333:function:orders' },
+};
+/** Parameters that add each option. */
+const GIVEN: Record<OptionName, Record<string, string>> = {
+  HasHeaders: { HeadersSecretArn: 'arn:aws:secretsmanager:eu-west-1:111122223333:secret:headers-AbCdEf' },
+  HasKey: { KmsKeyArn: 'arn:aws:kms:eu-west-1:111122223333:key/0191f3a2-7b1c-7d3e-8f00-000000000001' },
+  HasProducers: { ProducerPrincipals: '444455556666,arn:aws:iam::777788889999:role/shop' },
+  IsInVpc: { VpcSubnetIds: 'subnet-0a,subnet-0b', VpcSecurityGroupIds: 'sg-0a' },
+  HasBoundary: { PermissionsBoundaryArn: 'arn:aws:iam::111122223333:policy/boundary' },
+  IsTraced: { Tracing: 'true' },
+  TellsTopic: { AlarmTopicArn: 'arn:aws:sns:eu-west-1:111122223333:alarms' },
 };
 
-test('with each choice of parameters, the template is what the construct makes of them', () => {
-  const made = new Map<Variant, Template>();
-  const all = mergeVariants((variant) => {
-    const template = variantTemplate(FROM, variant);
-    made.set(variant, template);
-    return template;
-  });
-  assert.equal(made.size, 12);
-  assert.equal(new Set([...made.values()].map((template) => JSON.stringify(template))).size, 12, 'each is another one');
-  const { Resources, Outputs } = parse(FILE, { version: '1.1' });
-  assert.deepEqual({ Resources, Outputs }, all, 'the file');
-  for (const [variant, { Resources, Outputs }] of made) {
-    const topic = { AlarmTopicArn: 'arn:aws:sns:eu-west-1:111122223333:alarms' };
-    const given = { Strategy: variant.strategy, ...GIVEN[variant.target], ...(variant.tellsTopic && topic) };
-    const parameters = withDefaults(given);
-    const named = JSON.stringify(variant);
-    assert.deepEqual(resolved(all.Resources, CONDITIONS, parameters), resolved(Resources, {}, {}), named);
-    assert.deepEqual(resolved(all.Outputs, CONDITIONS, parameters), Outputs, named);
+/** Each variant without options and with all, and one variant with each option alone. */
+function* choices(): Generator<readonly [Variant, readonly OptionName[]]> {
+  for (const strategy of [Strategy.DELAYED_RESEND, Strategy.DIRECT_RESEND]) {
+    for (const target of ['url', 'function'] as const) {
+      yield [{ strategy, target }, []];
+      yield [{ strategy, target }, OPTION_NAMES.filter((name) => name !== 'HasHeaders' || target === 'url')];
+    }
   }
+  for (const name of OPTION_NAMES) {
+    yield [{ strategy: Strategy.DELAYED_RESEND, target: 'url' }, [name]];
+  }
+}
+
+test('with each choice of parameters, the template is what the construct makes of them', () => {
+  const { Conditions, Resources, Outputs } = parse(FILE, { version: '1.1' });
+  const different = new Set<string>();
+  for (const [variant, options] of choices()) {
+    const made = variantTemplate(FROM, variant, options);
+    different.add(JSON.stringify(made));
+    const given = Object.assign({ Strategy: variant.strategy, Tracing: 'false', ...TARGETS[variant.target] }, ...options.map((name) => GIVEN[name]));
+    const parameters = withDefaults(given);
+    assert.deepEqual(refusals(given), []);
+    const named = JSON.stringify([variant, options]);
+    assert.deepEqual(resolved(Resources, Conditions, parameters), resolved(made.Resources, made.Conditions, parameters), named);
+    assert.deepEqual(resolved(Outputs, Conditions, parameters), made.Outputs, named);
+  }
+  assert.equal(different.size, 8 + OPTION_NAMES.length, 'each is another one');
+});
+
+test('with every option, each part is that of the parameter', () => {
+  const made = variantTemplate(FROM, { strategy: Strategy.DELAYED_RESEND, target: 'url' }, OPTION_NAMES);
+  const ofType = (type: string): any[] => Object.values<any>(made.Resources).filter(({ Type }) => Type === type).map(({ Properties }) => Properties);
+  const [processor] = ofType('AWS::Lambda::Function').filter(({ Handler }) => Handler === 'message-processor');
+  assert.deepEqual(processor.VpcConfig, {
+    SecurityGroupIds: { 'Fn::Split': [',', { Ref: 'VpcSecurityGroupIds' }] },
+    SubnetIds: { 'Fn::Split': [',', { Ref: 'VpcSubnetIds' }] },
+  });
+  assert.deepEqual(ofType('AWS::IAM::Role').map(({ PermissionsBoundary }) => PermissionsBoundary), Array(3).fill({ Ref: 'PermissionsBoundaryArn' }));
+  assert.deepEqual(ofType('AWS::SQS::Queue').map(({ KmsMasterKeyId }) => KmsMasterKeyId), Array(4).fill({ Ref: 'KmsKeyArn' }));
+  const statements = ofType('AWS::SQS::QueuePolicy').flatMap(({ PolicyDocument }) => PolicyDocument.Statement);
+  const producers = statements.filter(({ Effect }) => Effect === 'Allow').map(({ Sid, Principal, Action, Resource }) => [Sid, Principal, Action, Resource['Fn::GetAtt'][0]]);
+  const [source] = Object.keys(made.Resources).filter((id) => id.includes('SourceQueue') && !id.includes('Policy') && !id.includes('Event'));
+  assert.deepEqual(producers, [['ProducersSend', { AWS: { 'Fn::Split': [',', { Ref: 'ProducerPrincipals' }] } }, 'sqs:SendMessage', source]]);
 });
 
 test('the policy that is given is that of every function that has one, and no name is fixed', () => {
@@ -71,10 +102,18 @@ test('a change of Strategy withdraws no right before the functions have changed:
   assert.deepEqual(conditional.map(([id]) => id.replace(/[0-9A-F]{8}$/, '')), ['RedeliverResendRights']);
   const [[, { Condition, ...rest }] = assert.fail()] = conditional;
   assert.equal(Condition, 'IsDirectResend');
-  assert.ok(!JSON.stringify(rest).includes('Fn::If'));
+  assert.ok(!JSON.stringify(rest).includes('IsDirectResend'));
   const { Metadata, DependsOn } = Object.values(Resources).find(({ Properties }) => Properties.Environment?.Variables.TARGET !== undefined);
   assert.deepEqual(Metadata, { Needs: { 'Fn::If': ['IsDirectResend', { Ref: conditional[0]?.[0] }, { Ref: 'AWS::NoValue' }] } });
   assert.ok(!DependsOn.includes(conditional[0]?.[0]), 'CloudFormation may refuse a dependency on what is not there');
+});
+
+test('the concurrency that is given is that of the mappings, and of the alarm on the backlog', () => {
+  const made: any[] = Object.values(parse(FILE, { version: '1.1' }).Resources);
+  const limits = made.filter(({ Type }) => Type === 'AWS::Lambda::EventSourceMapping').map(({ Properties }) => Properties['ScalingConfig']);
+  assert.deepEqual(limits, ['MaxConcurrency', 'InnerConcurrency', 'InnerConcurrency'].map((Ref) => ({ MaximumConcurrency: { Ref } })));
+  const [backlog] = made.filter(({ Properties }) => JSON.stringify(Properties['AlarmName'])?.includes('-intermediate-dlq-backlog'));
+  assert.deepEqual(backlog.Properties.Threshold, { 'Fn::Sub': '${InnerConcurrency}00' });
 });
 
 const PATTERNS: Record<string, { readonly takes: readonly string[]; readonly refuses: readonly string[] }> = {
@@ -107,6 +146,21 @@ const PATTERNS: Record<string, { readonly takes: readonly string[]; readonly ref
     refuses: ['headers', 'arn:aws:secretsmanager:eu-west-1:111122223333:secret:headers'],
   },
   Policy: { takes: ['{}', '{\n  "max_attempts": 3\n}', '{}\n'], refuses: ['', 'policy.json', '[]'] },
+  MessageIdPointer: { takes: ['', '/id', '/detail/a~1b'], refuses: ['id', '/a~2', 'detail/id'] },
+  KmsKeyArn: {
+    takes: ['', 'arn:aws-us-gov:kms:us-gov-west-1:111122223333:key/mrk-0123'],
+    refuses: ['alias/orders', 'arn:aws:kms:eu-west-1:111122223333:alias/orders'],
+  },
+  ProducerPrincipals: {
+    takes: ['', '111122223333', '111122223333,arn:aws:iam::444455556666:role/team/shop'],
+    refuses: ['*', 'sns.amazonaws.com', '111122223333,', '111122223333, 444455556666', 'arn:aws:iam::444455556666:role/*'],
+  },
+  VpcSubnetIds: { takes: ['', 'subnet-0a', 'subnet-0a,subnet-0b'], refuses: ['vpc-0a', 'subnet-0a, subnet-0b'] },
+  VpcSecurityGroupIds: { takes: ['', 'sg-0a,sg-0b'], refuses: ['default', 'sg-0a,'] },
+  PermissionsBoundaryArn: {
+    takes: ['', 'arn:aws:iam::aws:policy/PowerUserAccess', 'arn:aws:iam::111122223333:policy/team/boundary'],
+    refuses: ['boundary', 'arn:aws:iam::111122223333:role/boundary'],
+  },
   AlarmTopicArn: {
     takes: ['', 'arn:aws:sns:eu-west-1:111122223333:alarms'],
     refuses: ['alarms', 'arn:aws:sns:eu-west-1:111122223333:'],
@@ -126,21 +180,32 @@ test('a parameter that would stop the functions is refused before anything is cr
 });
 
 test('exactly one target, headers only for a URL, and modes only for a function', () => {
-  const url = { ...GIVEN['url'] };
-  const secret = { HeadersSecretArn: 'arn:aws:secretsmanager:eu-west-1:111122223333:secret:headers-AbCdEf' };
+  const { url } = TARGETS;
+  const secret = GIVEN.HasHeaders;
   const both = 'Give either TargetUrl or TargetFunctionArn, not both.';
   assert.deepEqual(refusals(url), []);
   assert.deepEqual(refusals({ ...url, ...secret }), []);
-  assert.deepEqual(refusals({ ...GIVEN['function'] }), []);
+  assert.deepEqual(refusals({ ...TARGETS.function }), []);
   assert.deepEqual(refusals({}), [both]);
-  assert.deepEqual(refusals({ ...url, ...GIVEN['function'] }), [both]);
+  assert.deepEqual(refusals({ ...url, ...TARGETS.function }), [both]);
   const noHeaders = 'Remove HeadersSecretArn: a Lambda function gets no headers.';
-  assert.deepEqual(refusals({ ...GIVEN['function'], ...secret }), [noHeaders]);
+  assert.deepEqual(refusals({ ...TARGETS.function, ...secret }), [noHeaders]);
   const noModes = 'Remove TenantIsolation and DurableFunction: they are for TargetFunctionArn.';
   for (const mode of ['TenantIsolation', 'DurableFunction'].map((name) => ({ [name]: 'true' }))) {
-    assert.deepEqual(refusals({ ...GIVEN['function'], ...mode }), []);
+    assert.deepEqual(refusals({ ...TARGETS.function, ...mode }), []);
     assert.deepEqual(refusals({ ...url, ...mode }), [noModes]);
   }
+});
+
+test('a pointer needs messages without an envelope, and a VPC its subnets and groups', () => {
+  const { url } = TARGETS;
+  const envelope = 'Set Envelope to optional, or remove MessageIdPointer: an envelope has its own id.';
+  assert.deepEqual(refusals({ ...url, MessageIdPointer: '/id' }), [envelope]);
+  assert.deepEqual(refusals({ ...url, MessageIdPointer: '/id', Envelope: 'optional' }), []);
+  assert.deepEqual(refusals({ ...url, Envelope: 'optional' }), []);
+  const both = 'Give both VpcSubnetIds and VpcSecurityGroupIds, or neither.';
+  assert.deepEqual(refusals({ ...url, VpcSubnetIds: 'subnet-0a' }), [both]);
+  assert.deepEqual(refusals({ ...url, VpcSecurityGroupIds: 'sg-0a' }), [both]);
 });
 
 const PAGE = readFileSync(join(__dirname, '../../docs/template.md'), 'utf8');
@@ -210,12 +275,12 @@ test('what no condition could say is refused', () => {
 
 /** A template without outputs. */
 function only(Resources: JsonObject): Template {
-  return { Resources, Outputs: {} };
+  return { Conditions: {}, Resources, Outputs: {} };
 }
 
 function withDefaults(given: Record<string, string>): Record<string, string> {
   const defaults = Object.entries(PARAMETERS).map(([name, { Default }]) => [name, String(Default)]);
-  return { ...Object.fromEntries(defaults), ...given };
+  return { 'AWS::Partition': 'aws', 'AWS::Region': 'eu-west-1', ...Object.fromEntries(defaults), ...given };
 }
 
 function refusals(given: Record<string, string>): string[] {

@@ -3,6 +3,8 @@
 Its functions in Python and Node.js run in workers of its own, which know no wrapper script (`AWS_LAMBDA_EXEC_WRAPPER`) and no /opt.
 
 A function that has one is run by AWS's own runtime instead, started by the wrapper from its layer, as a `bootstrap` of an OS-only runtime.
+
+It also hands a template's parameters on as text, where CloudFormation makes numbers of them: a mapping's concurrency becomes one here.
 """
 
 import io
@@ -29,6 +31,7 @@ cd "$LAMBDA_TASK_ROOT" && exec "$LAMBDA_TASK_ROOT$AWS_LAMBDA_EXEC_WRAPPER" {comm
 """
 
 without_wrapper = lambda_svc._execute_function_warm
+of_numbers = lambda_svc._sqs_esm_concurrency
 
 
 def execute(func, event, request_id):
@@ -59,4 +62,10 @@ def copy(source, package, folder):
             package.writestr(file, content)
 
 
+def concurrency(mapping, *others):
+    scaling = {name: int(limit) for name, limit in (mapping.get("ScalingConfig") or {}).items()}
+    return of_numbers(mapping | {"ScalingConfig": scaling}, *others)
+
+
 lambda_svc._execute_function_warm = execute
+lambda_svc._sqs_esm_concurrency = concurrency

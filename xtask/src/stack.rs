@@ -68,7 +68,9 @@ pub(crate) fn test(venv: Option<&Path>) -> Result<(), Failure> {
 /// A template with parameters, without anything left out.
 fn lint_as_a_user(venv: &Path, templates: &Path, name: &str) -> Result<(), Failure> {
     let template = templates.join(name);
-    run(Command::new(venv.join("bin/cfn-lint")).arg(&template))?;
+    run(Command::new(venv.join("bin/cfn-lint"))
+        .args(["--regions", "ALL_REGIONS", "--template"])
+        .arg(&template))?;
     let mut sam = Command::new(venv.join("bin/sam"));
     sam.args(["validate", "--lint", "--template"]).arg(&template);
     // It keeps notes there, and asks PyPI for a newer version of itself: not in a test.

@@ -7,12 +7,13 @@ import { DELAY_SECONDS_MAX } from '../policy';
 import type { LoopGraphs } from './definition';
 import type { Resending } from './resend';
 
-const { MAXIMUM, SUM } = cloudwatch.Stats;
-const BACKLOG_MAX = 1000;
+const { MAXIMUM, MINIMUM, SUM } = cloudwatch.Stats;
+/** Messages that each concurrent invocation of the failed-message-processor takes a second: ten in about 100 ms. */
+const MESSAGES_PER_INVOCATION = 100;
 
 /** Alarms of strategies that re-send. */
 export function resendAlarms(plan: Plan, made: Resending): Alarm[] {
-  return [...waiting(made), ...arrivals(plan, made), ...pace(plan, made)];
+  return [...waiting(plan, made), ...arrivals(plan, made), ...pace(plan, made)];
 }
 
 /** Dashboard graphs of strategies that re-send, except the graph of failures. */
@@ -40,7 +41,7 @@ export function resendGraphs(
   };
 }
 
-function waiting({ source, intermediateDlq, annotation }: Resending): Alarm[] {
+function waiting({ innerConcurrency }: Plan, { source, intermediateDlq, annotation }: Resending): Alarm[] {
   return [
     waitsTooLong('source-queue', source, 'message-processor'),
     // Long delays do not raise the queue's age: each hop is a new message.
@@ -50,10 +51,12 @@ function waiting({ source, intermediateDlq, annotation }: Resending): Alarm[] {
       name: 'intermediate-dlq-backlog',
       severity: 'ticket',
       description:
-        `More than ${BACKLOG_MAX} failed messages wait for their retry to be scheduled, for a quarter of an hour. ` +
-        'Look at the target first (with direct-resend at crashes and throttles of the message-processor), then at the failed-message-processor.',
-      metric: intermediateDlq.metricApproximateNumberOfMessagesVisible({ period: PERIOD }),
-      threshold: BACKLOG_MAX,
+        'For a quarter of an hour, more failed messages have waited than the failed-message-processor takes in a second: it does not ' +
+        'keep up, and retries are late. If it neither fails nor is throttled, raise innerConcurrency.',
+      // The minimum, since a burst that is gone by the next sample is not a bottleneck. Not the queue's age, which leaves
+      // out messages that were received three times ("Available CloudWatch metrics for Amazon SQS").
+      metric: intermediateDlq.metricApproximateNumberOfMessagesVisible({ period: PERIOD, statistic: MINIMUM }),
+      threshold: MESSAGES_PER_INVOCATION * innerConcurrency,
       periods: 3,
     },
   ];

@@ -110,7 +110,7 @@ function createFailedMessageProcessor(
   });
   // Also to its own queue, where a message with a long delay hops.
   allowSend(failedMessageProcessor, plan.encryptionKey, annotation, ...(policy.long_delays ? [intermediateDlq] : []));
-  failedMessageProcessor.addEventSource(innerEventSource(intermediateDlq));
+  failedMessageProcessor.addEventSource(innerEventSource(intermediateDlq, plan));
   return failedMessageProcessor;
 }
 

@@ -28,8 +28,15 @@ async fn the_template_is_deployed_by_sam_once_with_a_url_and_once_with_a_functio
         "AlarmTopicArn": account["topic"],
     });
     deploy(&cloud, "orders-stack", &account, &url).await;
-    let function =
-        json!({ "Prefix": "invoices", "TargetFunctionArn": account["function"], "Policy": QUICK_POLICY });
+    let function = json!({
+        "Prefix": "invoices",
+        "TargetFunctionArn": account["function"],
+        "Policy": QUICK_POLICY,
+        "Envelope": "optional",
+        "MaxConcurrency": "4",
+        "InnerConcurrency": "4",
+        "Tracing": "false",
+    });
     deploy(&cloud, "invoices-stack", &account, &function).await;
 
     http.script(&id(2), [Reply::Status(503), Reply::Status(422)]);

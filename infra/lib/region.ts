@@ -1,0 +1,79 @@
+import { Aws, CfnCondition, Fn, Stack, Token } from 'aws-cdk-lib';
+import * as lambda from 'aws-cdk-lib/aws-lambda';
+import { RegionInfo } from 'aws-cdk-lib/region-info';
+import type { Construct } from 'constructs';
+
+/** A feature that Lambda lacks in some regions. Unknown regions have it, and so does an emulator without partitions. */
+interface Feature {
+  /** The condition that the stack's region lacks it. */
+  readonly condition: string;
+  /** Partitions without it. */
+  readonly partitions: readonly string[];
+  /** Regions of other partitions without it. */
+  readonly regions: readonly string[];
+}
+
+/** In the commercial regions but two ("Supported Regions for Lambda recursive loop detection"). */
+const LOOP_DETECTION: Feature = {
+  condition: 'RedeliverLacksLoopDetection',
+  partitions: ['aws-cn', 'aws-us-gov', 'aws-eusc', 'aws-iso', 'aws-iso-b', 'aws-iso-e', 'aws-iso-f'],
+  regions: ['mx-central-1', 'ap-southeast-6'],
+};
+/** "Getting Started with Amazon Web Services in China", Lambda. */
+const X_RAY: Feature = { condition: 'RedeliverLacksXRay', partitions: ['aws-cn'], regions: [] };
+
+/**
+ * Allows a function to be in a loop. Lambda mistakes a message that passes the same function about 16 times for an
+ * endless loop, and drops it. This loop is intended, and it ends: attempts are counted and limited by the policy.
+ */
+export function allowLoop(resource: lambda.CfnFunction): void {
+  resource.recursiveLoop = where(LOOP_DETECTION, resource, lambda.RecursiveLoop.ALLOW);
+}
+
+/** Traces a function's invocations. */
+export function trace(resource: lambda.CfnFunction): void {
+  resource.tracingConfig = { mode: where(X_RAY, resource, lambda.Tracing.ACTIVE, lambda.Tracing.PASS_THROUGH) };
+}
+
+/** False if the stack's region is known at synth, and has no X-Ray. */
+export function mayTrace(stack: Stack): boolean {
+  return lacks(stack.region, X_RAY) !== true;
+}
+
+/** Props that the stack's region does not support. */
+export function regionProblems(
+  { tracing, provisionedPollers }: { readonly tracing?: boolean; readonly provisionedPollers?: object },
+  stack: Stack,
+): string[] {
+  const { region } = stack;
+  return [
+    ...(tracing === true && !mayTrace(stack) ? [`tracing is true, but Lambda has no X-Ray in ${region}; remove it.`] : []),
+    // "Getting Started with Amazon Web Services in China".
+    ...(provisionedPollers && !Token.isUnresolved(region) && region.startsWith('cn-')
+      ? [`provisionedPollers do not exist in ${region}; remove them, and use maxConcurrency.`]
+      : []),
+  ];
+}
+
+/** One of two values: now if the stack's region is known, otherwise by a condition at deployment. */
+function where(feature: Feature, scope: Construct, there: string, elsewhere?: string): string | undefined {
+  const stack = Stack.of(scope);
+  const known = lacks(stack.region, feature);
+  if (known !== undefined) {
+    return known ? elsewhere : there;
+  }
+  const { condition, partitions, regions } = feature;
+  if (!stack.node.tryFindChild(condition)) {
+    const expression = Fn.conditionOr(
+      ...partitions.map((partition) => Fn.conditionEquals(Aws.PARTITION, partition)),
+      ...regions.map((region) => Fn.conditionEquals(Aws.REGION, region)),
+    );
+    new CfnCondition(stack, condition, { expression });
+  }
+  return Token.asString(Fn.conditionIf(condition, elsewhere ?? Aws.NO_VALUE, there));
+}
+
+/** `undefined` if the region is only known at deployment. */
+function lacks(region: string, { partitions, regions }: Feature): boolean | undefined {
+  return Token.isUnresolved(region) ? undefined : partitions.includes(RegionInfo.get(region).partition ?? 'aws') || regions.includes(region);
+}
