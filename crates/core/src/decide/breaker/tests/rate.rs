@@ -303,7 +303,7 @@ fn messages_held_by_a_rate_above_a_hundred_a_second_wait_for_those_before_them()
     (0..400).for_each(|_| assert_eq!(environment.call("a", Answer, 0.0), Ok(None)));
     assert_eq!(environment.call("a", Refusal(None), 0.0), Ok(None));
     assert!((rate(&environment, "a") - 312.0).abs() < 1e-3);
-    // Calls use up the burst first. They are no evidence of an outage.
+    // Calls use up the burst first. They are not evidence of an outage.
     let again = |number| Caller { failures: 1, ..caller("a", number) };
     let delays: Vec<_> = (0..3000)
         .filter_map(|number| environment.call_for(again(number), Outage, 1000.0).err())
