@@ -1,12 +1,13 @@
 //! A CloudFormation template with the values that its deployment would have.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::sqs::REGION;
 
 /// The resources of a template.
 pub struct Template {
     resources: Map<String, Value>,
+    conditions: Value,
     account: String,
     endpoint_url: String,
 }
@@ -24,7 +25,8 @@ impl Template {
         let template: Value =
             serde_json::from_str(&text.replace(ACCOUNT_OF_VARIANTS, account)).expect("JSON");
         let resources = template["Resources"].as_object().expect("a template has resources").clone();
-        Self { resources, account: account.to_owned(), endpoint_url: endpoint_url.to_owned() }
+        let conditions = template["Conditions"].clone();
+        Self { resources, conditions, account: account.to_owned(), endpoint_url: endpoint_url.to_owned() }
     }
 
     /// The resources of a type: logical ids, and properties with all references resolved.
@@ -33,21 +35,40 @@ impl Template {
         found.map(|(id, resource)| (id.as_str(), self.resolve(&resource["Properties"])))
     }
 
-    /// A value with all references resolved; other functions of CloudFormation stay.
+    /// A value with all references and conditions resolved; other functions of CloudFormation stay.
     ///
     /// # Panics
     /// If it is in no form that the CDK writes.
     #[must_use]
     pub fn resolve(&self, value: &Value) -> Value {
         match value {
-            Value::Array(values) => values.iter().map(|value| self.resolve(value)).collect(),
+            Value::Array(values) => {
+                values.iter().map(|value| self.resolve(value)).filter(|value| *value != no_value()).collect()
+            }
             Value::Object(members) => match members.iter().next() {
+                Some(_) if *value == no_value() => no_value(),
                 Some((name, of)) if members.len() == 1 && name == "Ref" => self.reference(text(of)).into(),
+                Some((name, of)) if members.len() == 1 && name == "Fn::If" => {
+                    let is_met = self.is_met(&self.conditions[text(&of[0])]);
+                    self.resolve(&of[if is_met { 1 } else { 2 }])
+                }
                 Some((name, of)) if members.len() == 1 && name == "Fn::GetAtt" => self.attribute(of).into(),
                 Some((name, of)) if members.len() == 1 && name == "Fn::Join" => self.join(of).into(),
-                _ => members.iter().map(|(name, value)| (name.clone(), self.resolve(value))).collect(),
+                _ => {
+                    let resolved = members.iter().map(|(name, value)| (name.clone(), self.resolve(value)));
+                    resolved.filter(|(_, value)| *value != no_value()).collect()
+                }
             },
             other => other.clone(),
+        }
+    }
+
+    fn is_met(&self, condition: &Value) -> bool {
+        let members = condition.as_object().expect("a condition");
+        match members.iter().next().map(|(name, of)| (name.as_str(), of)) {
+            Some(("Fn::Or", of)) => of.as_array().expect("a list").iter().any(|one| self.is_met(one)),
+            Some(("Fn::Equals", of)) => self.resolve(&of[0]) == self.resolve(&of[1]),
+            other => panic!("a condition in no form that the construct writes: {other:?}"),
         }
     }
 
@@ -96,6 +117,11 @@ impl Template {
         let named = ["QueueName", "FunctionName"].into_iter().find_map(|member| properties[member].as_str());
         named.unwrap_or(id).to_owned()
     }
+}
+
+/// Removes the member that has it.
+fn no_value() -> Value {
+    json!({ "Ref": "AWS::NoValue" })
 }
 
 fn text(value: &Value) -> &str {
