@@ -17,7 +17,7 @@ function stackIn(region?: string): Stack {
   return new Stack(new App(), 'Test', region === undefined ? {} : { env: { account: '111122223333', region } });
 }
 
-/** What each function has, once: its loop, its traces, and whether it may send them. */
+/** The loop setting and tracing mode that all functions share, and true if a role may send traces. */
 function features(stack: Stack): unknown {
   const template = Template.fromStack(stack);
   const functions = Object.values(template.findResources('AWS::Lambda::Function')).map(({ Properties }) =>

@@ -234,7 +234,7 @@ describe('a key that the functions could not use', () => {
   const byName = (stack: Stack, name = 'alias/orders'): kms.IKey => kms.Alias.fromAliasName(stack, 'Key', name);
   const sourceBy = (encryptionKey: kms.IKey): SourceQueue => SourceQueue.fromArn('arn:aws:sqs:eu-west-1:111122223333:orders', { encryptionKey });
 
-  test('is refused, whoever gives it', () => {
+  test('is refused as encryptionKey, as the key of an existing queue, and in AsyncRetry', () => {
     assert.deepEqual(problems((stack) => ({ encryptionKey: byName(stack) })), [sentence('encryptionKey')]);
     assert.deepEqual(problems((stack) => ({ existingSourceQueue: sourceBy(byName(stack)) })), [sentence("existingSourceQueue's key")]);
     const stack = new Stack(new App(), 'Test');

@@ -228,6 +228,12 @@ struct Refused {
     after_answers: u32,
 }
 
+impl Refused {
+    fn is_recent(self, now: Moment) -> bool {
+        self.at.seconds_until(now) < BUSY_SECONDS
+    }
+}
+
 impl Breaker {
     /// Decides if a message's target may be called now.
     pub fn ask(&mut self, caller: Caller, patience: Patience, now: Timestamp) -> Permission {
@@ -355,8 +361,7 @@ impl Breaker {
     pub fn hold(&mut self, caller: Caller, met: CallOutcome, now: Timestamp) -> Option<Hold> {
         let moment = self.clock.moment(now);
         let is_open = self.open_since(caller.key).is_some();
-        let is_busy =
-            self.refused.is_some_and(|last| last.is_busy && last.at.seconds_until(moment) < BUSY_SECONDS);
+        let is_busy = self.refused.is_some_and(|last| last.is_busy && last.is_recent(moment));
         let is_refused = matches!(met, CallOutcome::Refusal(_)) && is_busy && caller.failures < FREE_REFUSALS;
         if !is_open && !is_refused {
             return None;
@@ -426,10 +431,9 @@ impl Breaker {
     /// if the rate was lowered already: the calls that were running at that refusal add no evidence.
     fn refused(&mut self, permit: &Permit, now: Moment) -> Option<Scope> {
         let Caller { key, message_id, .. } = permit.caller;
-        let is_busy = self.refused.is_some_and(|last| {
-            let is_close = last.at.seconds_until(now) < BUSY_SECONDS;
-            is_close && (last.is_busy || last.message_id != message_id)
-        });
+        let is_busy = self
+            .refused
+            .is_some_and(|last| last.is_recent(now) && (last.is_busy || last.message_id != message_id));
         let is_shared = self.refused.is_some_and(|last| {
             let is_close = self.answers.in_all.wrapping_sub(last.after_answers) < REFUSED_TOGETHER_ANSWERS
                 || last.at.seconds_until(now) < REFUSED_TOGETHER_SECONDS;
