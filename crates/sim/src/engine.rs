@@ -52,6 +52,8 @@ pub struct Engine<'a, Q, C> {
     pub batching_window: Duration,
     /// Concurrent invocations of the function on the source queue.
     pub concurrency: usize,
+    /// Concurrent invocations of each other function.
+    pub inner_concurrency: usize,
     /// The body that was sent, given the body of its final record.
     pub original_body: fn(&str) -> &str,
 }
@@ -73,16 +75,14 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         let work = async {
             // Not `try_join!`: when one fails, `done` ends the others, after the batch that they are working on.
             let (messages, failed, annotated, collected) = join!(
-                self.poll_source(source, &functions.on_source, &done),
+                self.poll(source, &functions.on_source, self.concurrency, self.batching_window, &done),
                 async {
                     match (intermediate, &functions.failed_message_processor) {
-                        (Some(queue), Some(function)) => {
-                            self.poll(queue, function, Duration::ZERO, &done).await
-                        }
+                        (Some(queue), Some(function)) => self.poll_inner(queue, function, &done).await,
                         _ => Ok(()),
                     }
                 },
-                self.poll(annotation, &functions.final_dlq_annotator, Duration::ZERO, &done),
+                self.poll_inner(annotation, &functions.final_dlq_annotator, &done),
                 self.read_final_dlq(output, &done),
             );
             messages.and(failed).and(annotated).and(collected)
@@ -104,25 +104,27 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         }
     }
 
-    async fn poll_source(
+    async fn poll_inner(
         &self,
         queue: &Q,
         function: &impl Function,
         done: &Cell<bool>,
     ) -> Result<(), LoopError> {
-        let receiving = AsyncMutex::default();
-        let poll = |_| self.poll_in_turn(queue, function, self.batching_window, &receiving, done);
-        join_all((0..self.concurrency).map(poll)).await.into_iter().collect()
+        self.poll(queue, function, self.inner_concurrency, Duration::ZERO, done).await
     }
 
+    /// Polls for up to `concurrency` invocations at a time.
     async fn poll(
         &self,
         queue: &Q,
         function: &impl Function,
+        concurrency: usize,
         batching_window: Duration,
         done: &Cell<bool>,
     ) -> Result<(), LoopError> {
-        self.poll_in_turn(queue, function, batching_window, &AsyncMutex::default(), done).await
+        let receiving = AsyncMutex::default();
+        let poll = |_| self.poll_in_turn(queue, function, batching_window, &receiving, done);
+        join_all((0..concurrency).map(poll)).await.into_iter().collect()
     }
 
     /// Polls for one invocation at a time. Loops that share `receiving` receive one after the other: otherwise each

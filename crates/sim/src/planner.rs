@@ -2,11 +2,12 @@
 //!
 //! The schedule of retries and the outages that a message survives are computed from the policy. Load, dead letters and
 //! requests are measured: the functions run in virtual time against a target that is down, flaps, fails, or is at its
-//! capacity.
+//! capacity. The inner functions take time, too.
 
 mod delays;
 mod environments;
 mod forecast;
+mod inner_function;
 mod invocation_counter;
 mod load;
 mod run;
@@ -18,6 +19,7 @@ pub(crate) mod telemetry;
 
 pub use delays::{ByGroup, Delays};
 pub use forecast::{Forecast, Outcome, PerMillion, PolicyForecast, RETENTION_SHARE_MAX, WorstCase};
+pub use inner_function::{Bottleneck, INNER_CONCURRENCY_MAX, InnerFunctionName, InnerLoad};
 pub use load::{AfterReturn, Load, Second, Wasted};
 pub use run::{CircuitBreaker, Measurements, run};
 pub use scenario::{Concurrency, Flap, Groups, Scenario, TargetFault};

@@ -10,7 +10,7 @@ use redeliver_core::policy::Policy;
 use redeliver_core::strategy::Strategy;
 use redeliver_embedded::VirtualClock;
 
-use super::usage::{DECISION_SECONDS, MEMORY_GB};
+use super::usage::{DECISION, MEMORY_GB};
 use super::*;
 use crate::planner::telemetry::log_bytes;
 use crate::planner::{Concurrency, Scenario, TargetFault, run};
@@ -202,8 +202,9 @@ fn a_million_retries() {
             whole(calling)
         ),
         format!(
-            "{} × ({DECISION_SECONDS} s + {CALL_SECONDS} s) × {MEMORY_GB} GB = {} GB-s",
+            "{} × ({} s + {CALL_SECONDS} s) × {MEMORY_GB} GB = {} GB-s",
             whole(calling),
+            DECISION.as_secs_f64(),
             whole(usage.invocations.gb_seconds())
         ),
         format!(
@@ -262,6 +263,7 @@ fn of_a_million_retries(strategy: Strategy) -> Usage {
             capacity: None,
             over: Duration::from_secs(1),
             invocations: Concurrency::Unlimited { environments: 10 },
+            inner_concurrency: 10,
             batching_window: Duration::ZERO,
             seed: 0,
         };
@@ -371,6 +373,29 @@ fn a_month_of_three_loads_as_it_is_by_default_and_as_cheap_as_it_can_be() {
         lines.collect::<String>() + &format!("| | **together** | **{}** | **{}** |\n", total[0], total[1])
     });
     is_in("deploy/cost.md", &rows.concat());
+}
+
+/// Somebody who sizes a deployment by the page would otherwise order what no longer fits the price list.
+#[test]
+fn the_sizing_of_four_loads() {
+    let billion_a_month = 1e9 / MONTH_SECONDS;
+    let loads = [("10", 10.0), ("386: a billion a month", billion_a_month), ("1,000", 1e3), ("10,000", 1e4)];
+    let rows = loads.map(|(name, per_second)| {
+        // At ten a second messages come one by one; a batching window of a second fills the batches of the other loads.
+        let (received, window) = if per_second < 100.0 { (1, 0.0) } else { (10, 1.0) };
+        let batch = batch_of(86_400.0 * per_second, window);
+        let max_concurrency = (1.5 * per_second * CALL_SECONDS / 10.0).ceil().max(10.0);
+        let columns = |strategy, inner_concurrency: f64| {
+            let deployed = Deployed { strategy, received, batch, traced: true };
+            let bill: f64 = month(86_400.0 * per_second, deployed).iter().sum();
+            let concurrency = max_concurrency + 2.0 * inner_concurrency;
+            format!("{inner_concurrency} | {concurrency} | ${}", whole(bill))
+        };
+        let delayed = columns(Strategy::DelayedResend, (per_second / 25.0).ceil().max(2.0));
+        let direct = columns(Strategy::DirectResend, 2.0);
+        format!("| {name} | {max_concurrency} | {delayed} | {direct} |\n")
+    });
+    is_in("scale.md", &rows.concat());
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! From usage to dollars.
 
+use std::time::Duration;
+
 use serde::Serialize;
 
 use super::prices::{Price, PriceList};
@@ -9,7 +11,7 @@ pub(super) const MEMORY_GB: f64 = 0.25;
 /// The assumed duration of an invocation of the message-processor: the concurrent calls of a batch.
 pub const CALL_SECONDS: f64 = 0.3;
 /// The assumed duration of an invocation of the other functions, which only call SQS.
-pub(super) const DECISION_SECONDS: f64 = 0.1;
+pub const DECISION: Duration = Duration::from_millis(100);
 /// Lambda's own log lines for an invocation: `START`, `END` and `REPORT` ("Monitoring Lambda functions").
 const LAMBDA_LOG_BYTES: f64 = 2.0 * 400.0;
 
@@ -27,7 +29,7 @@ pub enum Architecture {
 pub struct Invocations {
     /// Invocations of the message-processor, of [`CALL_SECONDS`] each.
     pub calling: f64,
-    /// Invocations of the other functions, of `DECISION_SECONDS` each.
+    /// Invocations of the other functions, of [`DECISION`] each.
     pub deciding: f64,
 }
 
@@ -56,7 +58,7 @@ impl Invocations {
     }
 
     pub fn gb_seconds(&self) -> f64 {
-        (self.calling * CALL_SECONDS + self.deciding * DECISION_SECONDS) * MEMORY_GB
+        (self.calling * CALL_SECONDS + self.deciding * DECISION.as_secs_f64()) * MEMORY_GB
     }
 }
 

@@ -33,6 +33,7 @@ fn engine<'a>(
         wait: Duration::from_secs(20),
         batching_window: Duration::ZERO,
         concurrency: 1,
+        inner_concurrency: 1,
         original_body: |body| body,
     }
 }
@@ -108,7 +109,7 @@ fn batches_of_thirty(window: u64) -> (usize, Vec<usize>) {
         let tracker = Mutex::default();
         let engine = Engine { batching_window: window, ..engine(&topology, &clock, &tracker) };
         let (sizes, done) = (Sizes(Mutex::default()), Cell::new(false));
-        let poll = engine.poll(&topology.source, &sizes, window, &done);
+        let poll = engine.poll(&topology.source, &sizes, 1, window, &done);
         let send = async {
             for _ in 0..30 {
                 engine.send(vec![message("{}")], pending()).await.unwrap();

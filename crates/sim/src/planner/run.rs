@@ -12,13 +12,14 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::message::{Content, OutgoingMessage, Timestamp};
 use redeliver_core::policy::Policy;
-use redeliver_core::ports::{Clock, Function};
+use redeliver_core::ports::{Clock, Function, Queue as _};
 use redeliver_embedded::{EmbeddedQueue, EmbeddedSqs, VirtualClock};
 use serde::Serialize;
 use uuid::Builder;
 
 use super::delays::{ByGroup, DelayLog, Delays};
 use super::environments::{Environments, Reuse};
+use super::inner_function::{Bottleneck, INNER_CONCURRENCY_MAX, InnerFunction, InnerLoads};
 use super::invocation_counter::{CountedFunction, Counter, HeldMessages};
 use super::load::{AfterReturn, Load, Wasted};
 use super::scenario::{Concurrency, Groups, Scenario};
@@ -55,6 +56,8 @@ pub struct Measurements {
     /// `None` if the policy has no circuit breaker.
     pub circuit_breaker: Option<CircuitBreaker>,
     pub after_return: AfterReturn,
+    /// The inner function that could not keep up, if any.
+    pub bottleneck: Option<Bottleneck>,
     /// From the target's last return, or from the last send if that is later, until the last message came out.
     pub drain_seconds: u64,
     /// From a message's send until the target had processed it; `None` if it processed none.
@@ -84,17 +87,33 @@ pub struct CircuitBreaker {
     pub environments: u64,
 }
 
-/// Runs a scenario with a policy. Calls `progress` with the number of messages that have come out.
+/// Runs a scenario with a policy. Calls `progress` with the number of messages that have come out. If an inner function
+/// cannot keep up, the scenario runs a second time to measure the load on one that can.
 ///
 /// # Errors
 /// If the scenario cannot run to its end.
 pub fn run(policy: &Policy, scenario: &Scenario, progress: &dyn Fn(u64)) -> Result<Measurements, LoopError> {
+    let (mut measurements, loads) = run_once(policy, scenario, progress)?;
+    if loads.back_up(scenario.inner_concurrency) {
+        let unlimited = Scenario { inner_concurrency: INNER_CONCURRENCY_MAX, ..*scenario };
+        let (Measurements { drain_seconds, .. }, kept_up) = run_once(policy, &unlimited, &|_| {})?;
+        measurements.bottleneck = loads.bottleneck(scenario.inner_concurrency, &kept_up, drain_seconds);
+    }
+    Ok(measurements)
+}
+
+fn run_once(
+    policy: &Policy,
+    scenario: &Scenario,
+    progress: &dyn Fn(u64),
+) -> Result<(Measurements, InnerLoads), LoopError> {
     let clock = virtual_time::clock();
     let sqs = EmbeddedSqs::new(clock.clone(), scenario.seed);
     sqs.set_counts_lag(COUNTS_LAG);
     let counters = Counters::default();
     let simulation = Simulation { policy, scenario, clock: &clock, start: clock.now(), counters: &counters };
-    futures_executor::block_on(clock.run(simulation.run(&sqs, progress)))?
+    let measurements = futures_executor::block_on(clock.run(simulation.run(&sqs, progress)))??;
+    Ok((measurements, counters.inner))
 }
 
 #[derive(Clone, Copy)]
@@ -117,6 +136,7 @@ struct Counters {
     /// Invocations of the message-processor, and of the other functions.
     calling: Counter,
     deciding: Counter,
+    inner: InnerLoads,
     environments: Counter,
 }
 
@@ -140,10 +160,11 @@ impl<'a> Simulation<'a> {
             wait: Duration::from_secs(20),
             batching_window,
             concurrency: scenario.invocations.environments().into(),
+            inner_concurrency: scenario.inner_concurrency.into(),
             original_body: |body| body,
         };
         let queues = topology.of_functions();
-        let functions = self.functions(&queues, target);
+        let functions = self.functions(sqs, &queues, target);
         let mut no_output = std::io::sink();
         try_join!(self.produce(&engine), engine.run(&functions, &mut no_output, pending()))?;
         let waiting = topology.waiting().await.map_err(LoopError::sqs("counting what waits"))?;
@@ -156,6 +177,7 @@ impl<'a> Simulation<'a> {
 
     fn functions(
         self,
+        sqs: &'a EmbeddedSqs,
         queues: &Topology<EmbeddedQueue>,
         target: SimulatedTarget<'a>,
     ) -> Functions<impl Function, impl Function, impl Function> {
@@ -164,7 +186,20 @@ impl<'a> Simulation<'a> {
         let schema = MessageSchema::default;
         let failed_message_processor =
             failed_message_processor(queues, clock, observer(), schema(), policy.clone());
-        let final_dlq_annotator = final_dlq_annotator(queues, clock, observer());
+        let InnerLoads { failed_message_processor: load, final_dlq_annotator: annotator_load } =
+            &counters.inner;
+        let failed_message_processor =
+            queues.intermediate.as_ref().zip(failed_message_processor).map(|(queue, function)| {
+                InnerFunction { function, queue: queue.arn().to_owned(), sqs, clock, start, load }
+            });
+        let final_dlq_annotator = InnerFunction {
+            function: final_dlq_annotator(queues, clock, observer()),
+            queue: queues.annotation.arn().to_owned(),
+            sqs,
+            clock,
+            start,
+            load: annotator_load,
+        };
         let reuse = match self.scenario.invocations {
             Concurrency::Limited(_) => Reuse::MostRecent,
             Concurrency::Unlimited { environments } => Reuse::InTurn(environments.into()),
@@ -239,6 +274,7 @@ impl<'a> Simulation<'a> {
                 environments: counters.environments.get(),
             }),
             after_return: load.after(return_second),
+            bottleneck: None,
             drain_seconds: last_settled.saturating_sub(drain_start),
             delay_seconds: delays.all(),
             by_group: scenario.groups.map(|_| delays.by_group()),

@@ -1,5 +1,6 @@
 //! A scenario for a policy: the messages, the fault of the target, and the concurrency of its callers.
 
+use std::fmt::Display;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -24,6 +25,8 @@ pub struct Scenario {
     pub over: Duration,
     #[serde(flatten)]
     pub invocations: Concurrency,
+    /// Concurrent invocations of each inner function: the failed-message-processor and the final-dlq-annotator.
+    pub inner_concurrency: u16,
     /// The time that a batch that is not full waits for more messages.
     #[serde(rename = "batching_window_seconds", serialize_with = "seconds")]
     pub batching_window: Duration,
@@ -181,9 +184,9 @@ impl Scenario {
     }
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
-fn name<S: Serializer>(strategy: &Strategy, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(strategy)
+/// Serializes a value as its name.
+pub(super) fn name<S: Serializer>(value: &impl Display, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
 }
 
 fn seconds<S: Serializer>(span: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
@@ -215,6 +218,7 @@ mod tests {
                 capacity: None,
                 over,
                 invocations: Concurrency::Limited(1),
+                inner_concurrency: 10,
                 batching_window: Duration::ZERO,
                 seed: 0,
             };

@@ -120,6 +120,7 @@ mod tests {
             capacity,
             over: Duration::from_secs(10),
             invocations: Concurrency::Unlimited { environments: 1 },
+            inner_concurrency: 10,
             batching_window: Duration::ZERO,
             seed: 7,
         }

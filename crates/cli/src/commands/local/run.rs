@@ -86,6 +86,7 @@ async fn run_on<S: QueueService, C: Clock>(
             wait: backend.wait,
             batching_window: Duration::ZERO,
             concurrency: 1,
+            inner_concurrency: 1,
             original_body: if setup.strategy == Strategy::AsyncRetry { payload_of } else { |body| body },
         },
         queues: &(backend.of_functions)(topology),

@@ -8,7 +8,7 @@ use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use redeliver_core::strategy::Strategy;
 use redeliver_sim::cost::Architecture;
-use redeliver_sim::planner::{Concurrency, Flap, Groups, Scenario, TargetFault};
+use redeliver_sim::planner::{Concurrency, Flap, Groups, INNER_CONCURRENCY_MAX, Scenario, TargetFault};
 
 use crate::commands::run_args::{probability, strategies};
 use redeliver_operator::Failure;
@@ -41,11 +41,13 @@ Examples:
   redeliver simulate --policy policy.json --flap 20s,20s --capacity 500
   redeliver simulate --policy policy.json --groups 100 --groups-down 1
   redeliver simulate --policy policy.json --strategy direct-resend
+  redeliver simulate --arrival-rate 2000 --messages 200000 --inner-concurrency 50
   redeliver simulate --policy policy.json --prices frankfurt.json --format json
 
 Spans are numbers with units: 90s, 10m, 1h 30m, 7d. Messages come evenly over the outage, with --flap over 1h, \
 unless --over or --arrival-rate is given. \
-Calls take no time, and all that are due are made at once; with --max-concurrency a call takes 0.3 s.
+Calls take no time, and all that are due are made at once; with --max-concurrency a call takes 0.3 s. \
+If the failed-message-processor or the final-dlq-annotator cannot keep up, the output says which --inner-concurrency would.
 
 Each invocation runs in an environment with its own circuit breaker, as in Lambda. With --max-concurrency N there are at most N \
 environments; the most recently used idle one comes first, and an environment ends after 5 idle minutes or 2 hours (assumptions: AWS \
@@ -104,6 +106,10 @@ pub struct Arguments {
     /// --max-concurrency, which sets their number, too
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = number(1..=1000_u16), conflicts_with = "max_concurrency")]
     pub environments: u16,
+    /// Concurrent invocations of the failed-message-processor, and of the final-dlq-annotator: the construct's
+    /// innerConcurrency. A batch of ten takes 0.1 s
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = number(2..=INNER_CONCURRENCY_MAX))]
+    pub inner_concurrency: u16,
     /// Longest wait for a batch to fill: it saves invocations and log lines, and delays each message by up to this time
     #[arg(long, value_name = "SPAN", default_value = "0s", value_parser = seconds(WINDOW))]
     pub batching_window: Duration,
@@ -173,6 +179,7 @@ impl Arguments {
                 Some(most) => Concurrency::Limited(most),
                 None => Concurrency::Unlimited { environments: self.environments },
             },
+            inner_concurrency: self.inner_concurrency,
             batching_window: self.batching_window,
             seed: self.seed,
         })

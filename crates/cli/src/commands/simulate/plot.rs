@@ -1,6 +1,7 @@
 //! The charts of the forecast: load on the target, schedule and survival.
 
 mod axis;
+mod backlog;
 mod load;
 mod schedule;
 mod survival;
@@ -15,6 +16,7 @@ pub(super) const POLICIES_MAX: usize = POLICY_COLOURS.len();
 
 pub(super) fn figures(forecast: &Forecast) -> Vec<Figure> {
     let mut figures = load::figures(forecast);
+    figures.extend(backlog::figures(forecast));
     figures.extend([schedule::figure(forecast), survival::figure(forecast)]);
     figures
 }

@@ -9,10 +9,12 @@ use std::time::Duration;
 
 use redeliver_core::strategy::Strategy;
 use redeliver_sim::planner::{
-    Attempt, CircuitBreaker, Delays, Flap, Forecast, Groups, Measurements, Outcome, PerMillion,
-    PolicyForecast, RETENTION_SHARE_MAX, Survival, TargetFault, WorstCase,
+    Attempt, Bottleneck, CircuitBreaker, Delays, Flap, Forecast, Groups, INNER_CONCURRENCY_MAX,
+    InnerFunctionName, Measurements, Outcome, PerMillion, PolicyForecast, RETENTION_SHARE_MAX, Survival,
+    TargetFault, WorstCase,
 };
 
+use redeliver_operator::terminal::escape::escaped;
 use redeliver_operator::terminal::units::{counted, float, grouped, span};
 pub(super) use section::Section;
 use section::{
@@ -191,7 +193,46 @@ fn load(forecast: &Forecast) -> Section {
     });
     rows.extend(shown.map(|(name, value)| count(name, &value)));
     rows.push(row(drain, forecast, |policy| span(policy.outcome.measured.drain_seconds)));
-    by_policy("Load on the target, measured", "", forecast, rows)
+    let note = bottlenecks(forecast);
+    Section { note, ..by_policy("Load on the target, measured", "", forecast, rows) }
+}
+
+/// A sentence for each policy with an inner function that cannot keep up.
+fn bottlenecks(forecast: &Forecast) -> Option<String> {
+    let is_alone = forecast.policies.len() == 1;
+    let sentences: Vec<_> = forecast
+        .policies
+        .iter()
+        .filter_map(|policy| {
+            let prefix = if is_alone { String::new() } else { format!("{}: ", escaped(&policy.name)) };
+            let bottleneck = policy.outcome.measured.bottleneck.as_ref()?;
+            Some(prefix + &sentence(bottleneck, forecast.scenario.inner_concurrency))
+        })
+        .collect();
+    (!sentences.is_empty()).then(|| sentences.join("\n"))
+}
+
+fn sentence(bottleneck: &Bottleneck, inner_concurrency: u16) -> String {
+    let Bottleneck { wanted_per_second, possible_per_second, inner_concurrency_needed, .. } = bottleneck;
+    let [wanted, possible] = [wanted_per_second, possible_per_second].map(|rate| grouped(*rate));
+    let others = match bottleneck.function {
+        InnerFunctionName::FailedMessageProcessor => "direct-resend or several deployments",
+        InnerFunctionName::FinalDlqAnnotator => "several deployments",
+    };
+    let remedy = if *inner_concurrency_needed <= INNER_CONCURRENCY_MAX.into() {
+        format!("innerConcurrency {inner_concurrency_needed}, {others}")
+    } else {
+        format!("{others}, since innerConcurrency ends at {INNER_CONCURRENCY_MAX}")
+    };
+    format!(
+        "\
+BOTTLENECK: the {}: {wanted} messages a second wanted, {possible} possible with innerConcurrency {inner_concurrency}.
+Up to {} messages wait for it; without the bottleneck, the time to drain is {}.
+Use {remedy}.",
+        bottleneck.function,
+        grouped(bottleneck.backlog_max),
+        span(bottleneck.drain_seconds_without)
+    )
 }
 
 /// The time that messages took, by group if there are groups.

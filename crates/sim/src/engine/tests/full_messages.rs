@@ -61,13 +61,13 @@ fn given_up(strategy: Strategy, content: Content, error: &HandlerError) -> (usiz
         let run = async {
             let failed = async {
                 if let (Some(queue), Some(function)) = (intermediate, &functions.failed_message_processor) {
-                    engine.poll(queue, function, window, never_done).await.unwrap();
+                    engine.poll(queue, function, 1, window, never_done).await.unwrap();
                 }
             };
             join!(
-                engine.poll(source, &functions.on_source, window, never_done),
+                engine.poll(source, &functions.on_source, 1, window, never_done),
                 failed,
-                engine.poll(annotation, &functions.final_dlq_annotator, window, never_done),
+                engine.poll(annotation, &functions.final_dlq_annotator, 1, window, never_done),
             )
         };
         pin_mut!(run, record);

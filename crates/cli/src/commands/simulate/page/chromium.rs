@@ -19,6 +19,7 @@ fn page(policies: usize) -> String {
         capacity: Some(1),
         over: Duration::from_secs(600),
         invocations: Concurrency::Unlimited { environments: 10 },
+        inner_concurrency: 10,
         batching_window: Duration::ZERO,
         seed: 0,
     };

@@ -1,0 +1,204 @@
+//! An inner function: the failed-message-processor or the final-dlq-annotator. It takes time, so its queue can back up.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
+use std::ops::Range;
+use std::sync::Mutex;
+
+use redeliver_core::deliver::until;
+use redeliver_core::limits::BATCH_ENTRIES_MAX;
+use redeliver_core::lock;
+use redeliver_core::message::{Confirmed, ReceivedMessage, Timestamp};
+use redeliver_core::ports::{Clock, Function};
+use redeliver_embedded::{EmbeddedSqs, VirtualClock};
+use serde::Serialize;
+
+use super::scenario::name;
+use crate::cost::DECISION;
+
+/// The largest concurrency: the highest `MaximumConcurrency` ("ScalingConfig", AWS Lambda API Reference).
+pub const INNER_CONCURRENCY_MAX: u16 = 1000;
+/// The work that may wait in the queue, and the span over which the highest rate is measured: what is done within a minute
+/// is a burst, not a bottleneck.
+const BURST_SECONDS: u64 = 60;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InnerFunctionName {
+    FailedMessageProcessor,
+    FinalDlqAnnotator,
+}
+
+impl Display for InnerFunctionName {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::FailedMessageProcessor => "failed-message-processor",
+            Self::FinalDlqAnnotator => "final-dlq-annotator",
+        })
+    }
+}
+
+/// An inner function that cannot keep up with its queue.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Bottleneck {
+    #[serde(serialize_with = "name")]
+    pub function: InnerFunctionName,
+    /// Messages per second that it would receive in the busiest minute if it kept up.
+    pub wanted_per_second: u64,
+    /// Messages per second that it can take, in full batches.
+    pub possible_per_second: u64,
+    /// The `innerConcurrency` that takes what is wanted, even if it is above the limit.
+    pub inner_concurrency_needed: u64,
+    /// The largest number of messages that waited in its queue.
+    pub backlog_max: u64,
+    /// The time to drain if it always kept up.
+    pub drain_seconds_without: u64,
+    #[serde(skip)]
+    pub load: InnerLoad,
+}
+
+/// The load on an inner function.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct InnerLoad {
+    /// Messages received in each minute.
+    received: BTreeMap<u64, u64>,
+    /// The largest number of messages left in its queue, by the second of the invocation.
+    backlog: BTreeMap<u64, u64>,
+}
+
+impl InnerLoad {
+    /// The largest backlog in a range of seconds since the first message.
+    pub fn backlog(&self, seconds: Range<u64>) -> u64 {
+        self.backlog.range(seconds).map(|(_, messages)| *messages).max().unwrap_or(0)
+    }
+
+    /// The last second with an invocation.
+    pub fn last_second(&self) -> u64 {
+        self.backlog.last_key_value().map_or(0, |(second, _)| *second)
+    }
+
+    fn record(&mut self, second: u64, received: usize, backlog: u64) {
+        *self.received.entry(second / BURST_SECONDS).or_default() += received as u64;
+        let most = self.backlog.entry(second).or_default();
+        *most = backlog.max(*most);
+    }
+
+    fn busiest_per_second(&self) -> u64 {
+        self.received.values().max().map_or(0, |messages| messages.div_ceil(BURST_SECONDS))
+    }
+}
+
+/// The load on both inner functions.
+#[derive(Debug, Default)]
+pub(super) struct InnerLoads {
+    pub(super) failed_message_processor: Mutex<InnerLoad>,
+    pub(super) final_dlq_annotator: Mutex<InnerLoad>,
+}
+
+impl InnerLoads {
+    /// True if more than a minute's work waited for one of the functions.
+    pub(super) fn back_up(&self, inner_concurrency: u16) -> bool {
+        let backlog = BURST_SECONDS * possible_per_second(inner_concurrency);
+        self.all().any(|(_, load)| lock(load).backlog(0..u64::MAX) > backlog)
+    }
+
+    /// The function with the longest backlog, given the loads and the time to drain of a run in which both keep up.
+    pub(super) fn bottleneck(
+        &self,
+        inner_concurrency: u16,
+        kept_up: &Self,
+        drain_seconds_without: u64,
+    ) -> Option<Bottleneck> {
+        let possible_per_second = possible_per_second(inner_concurrency);
+        let bottlenecks = self.all().zip(kept_up.all()).map(|((function, load), (_, kept_up))| {
+            let load = lock(load).clone();
+            let wanted_per_second = lock(kept_up).busiest_per_second();
+            let inner_concurrency_needed = wanted_per_second.div_ceil(self::possible_per_second(1));
+            let backlog_max = load.backlog(0..u64::MAX);
+            Bottleneck {
+                function,
+                wanted_per_second,
+                possible_per_second,
+                inner_concurrency_needed,
+                backlog_max,
+                drain_seconds_without,
+                load,
+            }
+        });
+        bottlenecks
+            .filter(|bottleneck| bottleneck.wanted_per_second > possible_per_second)
+            .max_by_key(|bottleneck| bottleneck.backlog_max)
+    }
+
+    fn all(&self) -> impl Iterator<Item = (InnerFunctionName, &Mutex<InnerLoad>)> {
+        [
+            (InnerFunctionName::FailedMessageProcessor, &self.failed_message_processor),
+            (InnerFunctionName::FinalDlqAnnotator, &self.final_dlq_annotator),
+        ]
+        .into_iter()
+    }
+}
+
+/// Messages per second, in full batches.
+fn possible_per_second(inner_concurrency: u16) -> u64 {
+    let milliseconds = u64::try_from(DECISION.as_millis()).unwrap_or(u64::MAX);
+    u64::from(inner_concurrency) * BATCH_ENTRIES_MAX as u64 * 1000 / milliseconds
+}
+
+/// An inner function whose invocations take as long as the cost model says.
+pub(super) struct InnerFunction<'a, F> {
+    pub(super) function: F,
+    /// The ARN of its queue.
+    pub(super) queue: String,
+    pub(super) sqs: &'a EmbeddedSqs,
+    pub(super) clock: &'a VirtualClock,
+    pub(super) start: Timestamp,
+    pub(super) load: &'a Mutex<InnerLoad>,
+}
+
+impl<F: Function> Function for InnerFunction<'_, F> {
+    async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> Vec<Confirmed> {
+        let second = until(self.start, self.clock.now()).as_secs();
+        lock(self.load).record(second, records.len(), self.sqs.visible(&self.queue));
+        self.clock.sleep(DECISION).await;
+        self.function.process(records, deadline).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use redeliver_core::policy::Policy;
+    use redeliver_core::strategy::Strategy;
+
+    use super::*;
+    use crate::planner::{Concurrency, Scenario, TargetFault, run};
+
+    fn bottleneck(messages: u64) -> Option<Bottleneck> {
+        let scenario = Scenario {
+            strategy: Strategy::DirectResend,
+            messages,
+            fault: TargetFault::FailureRate(1.0),
+            groups: None,
+            capacity: None,
+            over: Duration::from_secs(1),
+            invocations: Concurrency::Unlimited { environments: 1 },
+            inner_concurrency: 2,
+            batching_window: Duration::ZERO,
+            seed: 0,
+        };
+        let policy = Policy::from_json(r#"{"max_attempts":0,"circuit_breaker":false}"#).unwrap();
+        run(&policy, &scenario, &|_| {}).unwrap().bottleneck
+    }
+
+    /// Without attempts, all messages are dead letters at once. No strategy takes them past the final-dlq-annotator.
+    #[test]
+    fn the_final_dlq_annotator_is_a_bottleneck_when_more_than_a_minutes_work_waits() {
+        let found = bottleneck(12_020).unwrap();
+        assert_eq!(found.function, InnerFunctionName::FinalDlqAnnotator);
+        assert_eq!((found.backlog_max, found.possible_per_second), (12_010, 200));
+        assert_eq!((found.wanted_per_second, found.inner_concurrency_needed), (201, 3));
+        assert_eq!((found.load.backlog(10..11), found.load.last_second()), (10_010, 60));
+        assert_eq!(bottleneck(12_010), None, "a minute's work is a burst");
+    }
+}
