@@ -37,12 +37,12 @@ export function templateFile(from: Package): string {
   return asFile(redeliverTemplate(from));
 }
 
-/** A template as a file. */
-export function asFile(template: JsonObject): string {
+/** A template as a file. `page` says how to deploy it. */
+export function asFile(template: JsonObject, page = 'docs/template.md'): string {
   // CloudFormation reads YAML 1.1 without aliases ("CloudFormation template format").
   const asRead = { version: '1.1', aliasDuplicateObjects: false } as const;
   const yaml = stringify(template, { ...asRead, lineWidth: 120 });
-  return `# Generated from the construct; docs/template.md says how to deploy it.\n${yaml}`;
+  return `# Generated from the construct; ${page} says how to deploy it.\n${yaml}`;
 }
 
 /** The template of all variants with all options, which depend on conditions. */
@@ -259,7 +259,7 @@ function alarmParameters({ MetricName, AlarmName, AlarmDescription }: JsonObject
 }
 
 /** Replaces the placeholder by the parameter `Prefix`. */
-function withPrefixParameter(value: Json): Json {
+export function withPrefixParameter(value: Json): Json {
   if (typeof value === 'string') {
     return value.includes(PREFIX) ? { 'Fn::Sub': inText(value.replaceAll('${', '${!')) } : value;
   }
@@ -279,11 +279,11 @@ function inText(text: string): string {
   return text.replaceAll(PREFIX, '${Prefix}');
 }
 
-function valueOf(stack: Stack, parameter: keyof typeof PARAMETERS): string {
+export function valueOf(stack: Stack, parameter: keyof typeof PARAMETERS): string {
   return new CfnParameter(stack, parameter).valueAsString;
 }
 
-function cdkContext(): Record<string, unknown> {
+export function cdkContext(): Record<string, unknown> {
   const cdkJson: { context: Record<string, unknown> } = JSON.parse(
     readFileSync(join(__dirname, '../cdk.json'), 'utf8'),
   );
