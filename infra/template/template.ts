@@ -9,7 +9,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
 
-import { Envelope, Redeliver, type RedeliverProps, RetryPolicy, Strategy, Target, type VpcPlacement } from '../lib/index';
+import { Envelope, Producer, Redeliver, type RedeliverProps, RetryPolicy, Strategy, Target, type VpcPlacement } from '../lib/index';
 import { ifElse, type Json, type JsonObject, mergeTemplates, NO_VALUE, type Template } from './merge';
 import { CONDITIONS, OPTION_NAMES, type OptionName, OPTIONS, PARAMETERS, PREFIX, RULES } from './parameters';
 
@@ -86,6 +86,8 @@ export function constructTemplate(from: Package, options: readonly OptionName[],
   Validations.of(stack).acknowledge({ id: 'CloudFormation-Validate::W2509', reason });
   // AlarmTopicArn decides that.
   Annotations.of(stack).acknowledgeWarning('@redeliver/cdk:alarmsNotifyNobody');
+  // docs/template.md says what the key's policy needs.
+  Annotations.of(stack).acknowledgeWarning('@redeliver/cdk:keyPolicyNotChanged');
   const [prefix = '', ...stage] = PREFIX.split('-');
   const redeliver = new Redeliver(stack, 'Redeliver', {
     prefix,
@@ -98,11 +100,9 @@ export function constructTemplate(from: Package, options: readonly OptionName[],
     architecture: from.architecture,
     ...(from.bundles && { bundles: from.bundles }),
     ...(has('HasKey') && { encryptionKey: kms.Key.fromKeyArn(stack, 'Key', valueOf(stack, 'KmsKeyArn')) }),
+    ...(has('HasProducers') && { producers: [Producer.principal(Token.asString(listIn(valueOf(stack, 'ProducerPrincipals'))))] }),
     ...(has('TellsTopic') && { ticketTopic: sns.Topic.fromTopicArn(stack, 'AlarmTopic', valueOf(stack, 'AlarmTopicArn')) }),
   });
-  if (has('HasProducers')) {
-    allowProducers(redeliver, valueOf(stack, 'ProducerPrincipals'));
-  }
   if (has('HasBoundary')) {
     const boundary = iam.ManagedPolicy.fromManagedPolicyArn(stack, 'Boundary', valueOf(stack, 'PermissionsBoundaryArn'));
     iam.PermissionsBoundary.of(stack).apply(boundary);
@@ -136,18 +136,6 @@ function vpcOf(stack: Stack): VpcPlacement {
     subnets: { subnets: [subnet] },
     securityGroups: [ec2.SecurityGroup.fromSecurityGroupId(stack, 'Group', 'sg-00000000')],
   };
-}
-
-/** A statement in the policy that demands TLS: a second policy of the queue would replace it. */
-function allowProducers({ sourceQueue }: Redeliver, principals: string): void {
-  sourceQueue.addToResourcePolicy(
-    new iam.PolicyStatement({
-      sid: 'ProducersSend',
-      principals: [new iam.ArnPrincipal(Token.asString(listIn(principals)))],
-      actions: ['sqs:SendMessage'],
-      resources: [sourceQueue.queueArn],
-    }),
-  );
 }
 
 /** The list in a text with commas. */
