@@ -1,6 +1,6 @@
 // The queues of `redeliver work`, as a template: examples/queues.yaml.
 
-import { Annotations, App, CfnParameter, Duration, Stack } from 'aws-cdk-lib';
+import { App, CfnParameter, Duration, Stack } from 'aws-cdk-lib';
 import * as sns from 'aws-cdk-lib/aws-sns';
 
 import { addAlarms, deadLetterAlarms } from '../lib/alarm';
@@ -12,7 +12,7 @@ import { denyOtherRoles } from '../lib/queues';
 import { createResendQueues } from '../lib/strategy/resend';
 import { waitingAlarms } from '../lib/strategy/resend-watch';
 import type { JsonObject, Template } from './merge';
-import { conditionsOf, PARAMETERS as SHARED, type OptionName, PREFIX } from './parameters';
+import { conditionsOf, PARAMETERS as SHARED, PREFIX } from './parameters';
 import { asFile, cdkContext, HEAD, valueOf, withConditions, withPrefixParameter } from './template';
 
 /** The template's parameters. */
@@ -26,22 +26,19 @@ export const PARAMETERS = {
   AlarmTopicArn: SHARED.AlarmTopicArn,
 } satisfies JsonObject;
 
-const OPTIONS: readonly OptionName[] = ['TellsTopic'];
 /** The time for a batch: the default of `redeliver work --invocation`. */
 const INVOCATION = Duration.seconds(30);
 
 /** The template as a file. */
 export function queuesTemplateFile(): string {
   const head = { ...HEAD, Description: 'redeliver: the queues of `redeliver work`', Parameters: PARAMETERS };
-  return asFile({ ...head, ...withConditions(queuesTemplate(OPTIONS)), Conditions: conditionsOf(OPTIONS) }, 'docs/containers.md');
+  return asFile({ ...head, ...withConditions(queuesTemplate()), Conditions: conditionsOf(['TellsTopic']) }, 'docs/containers.md');
 }
 
 /** The queues of a stack with the strategy `delayed-resend`, without its functions. */
-export function queuesTemplate(options: readonly OptionName[]): Template {
+function queuesTemplate(): Template {
   const app = new App({ context: cdkContext() });
   const stack = new Stack(app, 'Queues');
-  // AlarmTopicArn decides that.
-  Annotations.of(stack).acknowledgeWarning('@redeliver/cdk:alarmsNotifyNobody');
   const [prefix = '', ...stage] = PREFIX.split('-');
   const target = Target.http('https://set.by.the.containers/', { timeout: Duration.seconds(20) });
   const props = normalizeProps({ target, timeout: INVOCATION, prefix, stage: stage.join('-') });
@@ -49,8 +46,8 @@ export function queuesTemplate(options: readonly OptionName[]): Template {
   const queues = createResendQueues(stack, props, plan);
   const workers = new CfnParameter(stack, 'WorkerRoleArns', { type: 'CommaDelimitedList' }).valueAsList;
   [queues.intermediateDlq, queues.annotation, queues.finalDlq].forEach((queue) => denyOtherRoles(queue, workers));
-  const topic = options.includes('TellsTopic') && { ticketTopic: sns.Topic.fromTopicArn(stack, 'AlarmTopic', valueOf(stack, 'AlarmTopicArn')) };
-  addAlarms(stack, plan.names.prefix, { ...topic }, [...deadLetterAlarms(queues), ...waitingAlarms(queues)]);
+  const ticketTopic = sns.Topic.fromTopicArn(stack, 'AlarmTopic', valueOf(stack, 'AlarmTopicArn'));
+  addAlarms(stack, plan.names.prefix, { ticketTopic }, [...deadLetterAlarms(queues), ...waitingAlarms(queues)]);
   addQueueUrls(stack, { ...queues, source: { queue: queues.source, description: 'Send messages here.' } });
   const { Resources, Outputs } = app.synth().getStackByName('Queues').template;
   return { Conditions: {}, Resources: withPrefixParameter(Resources) as JsonObject, Outputs };
