@@ -11,6 +11,7 @@ import { duplicateNameProblems, nameProblems } from './names';
 import type { NormalizedProps } from './normalized-props';
 import { deliverySeconds, INNER_RETENTION, type Plan, RETENTION_SHARE, VISIBILITY_FACTOR } from './plan';
 import { maxAttempts, worstCaseSpanSeconds } from './policy';
+import { producerProblems } from './producers';
 import type { ProvisionedPollers } from './props';
 import { keyProblems } from './queue-key';
 import { durationProblems, wholeNumberProblems } from './range';
@@ -55,6 +56,7 @@ export function problemsOf(props: NormalizedProps, plan: Plan, stack: Stack): st
     ...topicProblems(props, stack),
     ...keyProblems('encryptionKey', props.encryptionKey),
     ...keyProblems("existingSourceQueue's key", keyOf(props.existingSourceQueue)),
+    ...producerProblems(props),
     ...messageProblems(props),
     ...innerConcurrencyProblems(plan),
     ...regionProblems(props, stack),

@@ -7,6 +7,7 @@ import { policy } from './policy-shape';
 import type { AlarmSetting, AsyncRetryProps, CommonProps, ProvisionedPollers, RedeliverProps, VpcPlacement } from './props';
 import { duration, flag, fromFactory, isPlain, listOf, members, needed, number, object, oneOf, satisfying, type Shape, text, withMember } from './shape';
 import { Strategy } from './strategy/index';
+import type { GivenProducer } from './producers';
 import type { GivenTarget } from './target';
 
 /** Removal policies by name. */
@@ -45,6 +46,14 @@ const TARGETS = {
 } satisfies { [K in GivenTarget['kind']]: Shape<Omit<Extract<GivenTarget, { kind: K }>, 'kind'>> };
 const FACTORIES = { http: 'Target.http', lambda: 'Target.lambdaFunction', handler: 'Target.handler', function: 'Target.ownFunction' };
 
+/** The members of each kind of {@link Producer}. */
+const PRODUCERS = {
+  principal: { principal: needed(text) },
+  topic: { topicArn: needed(text) },
+  bucket: { bucketArn: needed(text), account: needed(text) },
+  rule: { ruleArn: needed(text) },
+} satisfies { [K in GivenProducer['kind']]: Shape<Omit<Extract<GivenProducer, { kind: K }>, 'kind'>> };
+
 const POLLERS = { minimum: number, maximum: needed(number) } satisfies Shape<ProvisionedPollers>;
 
 const ALARM = { enabled: flag, threshold: number } satisfies Shape<AlarmSetting>;
@@ -69,6 +78,7 @@ const REDELIVER = {
   messageIdPointer: text,
   bodySchema: text,
   prefix: text,
+  producers: listOf(producer, 'a list of Producer'),
   existingSourceQueue,
   maxReceiveCount: number,
   sourceRetention: duration,
@@ -117,6 +127,13 @@ function target(value: unknown, name: string): string[] {
     const { kind, ...rest } = given;
     return members(TARGETS[kind], FACTORIES[kind])(rest, name);
   })(value, name);
+}
+
+function producer(value: unknown, name: string): string[] {
+  const factory = (kind: string): string => `Producer.${kind}`;
+  return fromFactory(Object.keys(PRODUCERS).map((kind) => `${factory(kind)}(…)`), ({ kind, ...rest }: GivenProducer) =>
+    members(PRODUCERS[kind], factory(kind))(rest, name),
+  )(value, name);
 }
 
 function existingSourceQueue(value: unknown, name: string): string[] {

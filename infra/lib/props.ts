@@ -7,6 +7,7 @@ import type * as sns from 'aws-cdk-lib/aws-sns';
 
 import type { AlarmPreset, Envelope, LogDetail, LogLevel } from './choices';
 import type { SourceQueue } from './existing-queue';
+import type { Producer } from './producers';
 import type { RetryPolicy } from './retry-policy';
 import type { Strategy } from './strategy/index';
 import type { Target } from './target';
@@ -138,6 +139,11 @@ export interface RedeliverProps extends CommonProps {
   /** The first part of all names. Default: `redeliver`. */
   readonly prefix?: string;
 
+  /**
+   * Senders that need a statement in the source queue's policy, and in that of `encryptionKey`: other accounts, and
+   * services whose topic, bucket or rule is not in the app. Cannot be set with `existingSourceQueue`. Default: none.
+   */
+  readonly producers?: Producer[];
   /** An existing queue to use as the source queue. Default: a new queue. */
   readonly existingSourceQueue?: SourceQueue;
   /**

@@ -82,11 +82,16 @@ export function innerQueueProps(plan: CommonSettings): sqs.QueueProps {
   };
 }
 
-/**
- * Denies SendMessage to all but these functions' roles, since the `Failure` attribute of a sent message is trusted. It
- * does not affect SQS's own redrive, which is not a send.
- */
+/** Denies SendMessage to all but these functions. */
 export function denyOtherSenders(queue: sqs.Queue, senders: readonly lambda.IFunction[]): void {
+  denyOtherRoles(queue, senders.map((sender) => sender.role?.roleArn));
+}
+
+/**
+ * Denies SendMessage to all but these roles, since the `Failure` attribute of a sent message is trusted. It does not
+ * affect SQS's own redrive, which is not a send.
+ */
+export function denyOtherRoles(queue: sqs.Queue, roleArns: readonly (string | undefined)[]): void {
   queue.addToResourcePolicy(
     new iam.PolicyStatement({
       sid: 'OnlyTheFunctionsSend',
@@ -94,7 +99,7 @@ export function denyOtherSenders(queue: sqs.Queue, senders: readonly lambda.IFun
       principals: [new iam.AnyPrincipal()],
       actions: ['sqs:SendMessage'],
       resources: [queue.queueArn],
-      conditions: { ArnNotEquals: { 'aws:PrincipalArn': senders.map((sender) => sender.role?.roleArn) } },
+      conditions: { ArnNotEquals: { 'aws:PrincipalArn': roleArns } },
     }),
   );
 }

@@ -6,6 +6,7 @@ import type { Construct, IConstruct } from 'constructs';
 import type { GivenSourceQueue } from './existing-queue';
 import type { NormalizedProps } from './normalized-props';
 import type { Place, Plan } from './plan';
+import { allowProducers } from './producers';
 import { allowRedriveFrom, commonQueueProps, MESSAGE_BYTES_MAX } from './queues';
 
 /**
@@ -57,7 +58,7 @@ export function createSourceQueue(scope: Construct, props: NormalizedProps, plan
   if (existing) {
     return queueOf(scope, existing);
   }
-  return new sqs.Queue(scope, 'SourceQueue', {
+  const source = new sqs.Queue(scope, 'SourceQueue', {
     ...commonQueueProps(plan),
     queueName: plan.names.sourceQueue,
     retentionPeriod: plan.sourceRetention,
@@ -66,6 +67,8 @@ export function createSourceQueue(scope: Construct, props: NormalizedProps, plan
     // Dead letters of other queues would be processed as messages from producers.
     redriveAllowPolicy: { redrivePermission: sqs.RedrivePermission.DENY_ALL },
   });
+  allowProducers(scope, source, plan.encryptionKey, props.producers ?? []);
+  return source;
 }
 
 /** Sets the attributes that a new source queue would have; those already in the template have been checked. */

@@ -1,3 +1,4 @@
+import { PRINCIPAL } from '../lib/producers';
 import type { JsonObject } from './merge';
 
 /** A placeholder for the parameter `Prefix` that passes the construct's checks of names. */
@@ -5,9 +6,6 @@ export const PREFIX = 'prefix-of-the-template';
 
 /** Limited by the longest function name: 64 characters ("CreateFunction"). */
 const PREFIX_CHARACTERS_MAX = 64 - '-failed-message-processor'.length;
-
-/** An account, or a role or a user of one. No `*`, which would let anybody send. */
-const PRINCIPAL = '(\\d{12}|arn:[^:,]+:(iam|sts)::\\d{12}:[^,*\\s]+)';
 
 /** The template's parameters. */
 export const PARAMETERS = {

@@ -9,7 +9,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
 
-import { Envelope, Redeliver, type RedeliverProps, RetryPolicy, Strategy, Target, type VpcPlacement } from '../lib/index';
+import { Envelope, Producer, Redeliver, type RedeliverProps, RetryPolicy, Strategy, Target, type VpcPlacement } from '../lib/index';
 import { ifElse, type Json, type JsonObject, mergeTemplates, NO_VALUE, type Template } from './merge';
 import { CONDITIONS, OPTION_NAMES, type OptionName, OPTIONS, PARAMETERS, PREFIX, RULES } from './parameters';
 
@@ -37,12 +37,12 @@ export function templateFile(from: Package): string {
   return asFile(redeliverTemplate(from));
 }
 
-/** A template as a file. */
-export function asFile(template: JsonObject): string {
+/** A template as a file. `page` says how to deploy it. */
+export function asFile(template: JsonObject, page = 'docs/template.md'): string {
   // CloudFormation reads YAML 1.1 without aliases ("CloudFormation template format").
   const asRead = { version: '1.1', aliasDuplicateObjects: false } as const;
   const yaml = stringify(template, { ...asRead, lineWidth: 120 });
-  return `# Generated from the construct; docs/template.md says how to deploy it.\n${yaml}`;
+  return `# Generated from the construct; ${page} says how to deploy it.\n${yaml}`;
 }
 
 /** The template of all variants with all options, which depend on conditions. */
@@ -86,6 +86,8 @@ export function constructTemplate(from: Package, options: readonly OptionName[],
   Validations.of(stack).acknowledge({ id: 'CloudFormation-Validate::W2509', reason });
   // AlarmTopicArn decides that.
   Annotations.of(stack).acknowledgeWarning('@redeliver/cdk:alarmsNotifyNobody');
+  // docs/template.md says what the key's policy needs.
+  Annotations.of(stack).acknowledgeWarning('@redeliver/cdk:keyPolicyNotChanged');
   const [prefix = '', ...stage] = PREFIX.split('-');
   const redeliver = new Redeliver(stack, 'Redeliver', {
     prefix,
@@ -98,11 +100,9 @@ export function constructTemplate(from: Package, options: readonly OptionName[],
     architecture: from.architecture,
     ...(from.bundles && { bundles: from.bundles }),
     ...(has('HasKey') && { encryptionKey: kms.Key.fromKeyArn(stack, 'Key', valueOf(stack, 'KmsKeyArn')) }),
+    ...(has('HasProducers') && { producers: [Producer.principal(Token.asString(listIn(valueOf(stack, 'ProducerPrincipals'))))] }),
     ...(has('TellsTopic') && { ticketTopic: sns.Topic.fromTopicArn(stack, 'AlarmTopic', valueOf(stack, 'AlarmTopicArn')) }),
   });
-  if (has('HasProducers')) {
-    allowProducers(redeliver, valueOf(stack, 'ProducerPrincipals'));
-  }
   if (has('HasBoundary')) {
     const boundary = iam.ManagedPolicy.fromManagedPolicyArn(stack, 'Boundary', valueOf(stack, 'PermissionsBoundaryArn'));
     iam.PermissionsBoundary.of(stack).apply(boundary);
@@ -136,18 +136,6 @@ function vpcOf(stack: Stack): VpcPlacement {
     subnets: { subnets: [subnet] },
     securityGroups: [ec2.SecurityGroup.fromSecurityGroupId(stack, 'Group', 'sg-00000000')],
   };
-}
-
-/** A statement in the policy that demands TLS: a second policy of the queue would replace it. */
-function allowProducers({ sourceQueue }: Redeliver, principals: string): void {
-  sourceQueue.addToResourcePolicy(
-    new iam.PolicyStatement({
-      sid: 'ProducersSend',
-      principals: [new iam.ArnPrincipal(Token.asString(listIn(principals)))],
-      actions: ['sqs:SendMessage'],
-      resources: [sourceQueue.queueArn],
-    }),
-  );
 }
 
 /** The list in a text with commas. */
@@ -259,7 +247,7 @@ function alarmParameters({ MetricName, AlarmName, AlarmDescription }: JsonObject
 }
 
 /** Replaces the placeholder by the parameter `Prefix`. */
-function withPrefixParameter(value: Json): Json {
+export function withPrefixParameter(value: Json): Json {
   if (typeof value === 'string') {
     return value.includes(PREFIX) ? { 'Fn::Sub': inText(value.replaceAll('${', '${!')) } : value;
   }
@@ -279,11 +267,11 @@ function inText(text: string): string {
   return text.replaceAll(PREFIX, '${Prefix}');
 }
 
-function valueOf(stack: Stack, parameter: keyof typeof PARAMETERS): string {
+export function valueOf(stack: Stack, parameter: keyof typeof PARAMETERS): string {
   return new CfnParameter(stack, parameter).valueAsString;
 }
 
-function cdkContext(): Record<string, unknown> {
+export function cdkContext(): Record<string, unknown> {
   const cdkJson: { context: Record<string, unknown> } = JSON.parse(
     readFileSync(join(__dirname, '../cdk.json'), 'utf8'),
   );

@@ -92,7 +92,7 @@ describe('a prop that TypeScript would refuse is refused with one sentence, sinc
       () => ({ functions: [] }),
       'functions is not a prop of Redeliver; the props are stage, encryptionKey, removalPolicy, architecture, bundles, logRetention, logDetail, logLevel, tracing, logEncryptionKey, ' +
         'ticketTopic, pageTopic, okActions, alarmPreset, alarmSettings, innerConcurrency, innerReservedConcurrency, target, policy, strategy, ' +
-        'longDelays, dataSchema, envelope, messageIdAttribute, messageIdPointer, bodySchema, prefix, existingSourceQueue, maxReceiveCount, sourceRetention, sourceVisibilityTimeout, batchSize, maxBatchingWindow, maxConcurrentCalls, ' +
+        'longDelays, dataSchema, envelope, messageIdAttribute, messageIdPointer, bodySchema, prefix, producers, existingSourceQueue, maxReceiveCount, sourceRetention, sourceVisibilityTimeout, batchSize, maxBatchingWindow, maxConcurrentCalls, ' +
         'maxConcurrency, provisionedPollers, reservedConcurrency, memorySize, timeout, dashboard, vpc.',
     ],
     ['text for a number', () => ({ maxConcurrency: '10' }), 'maxConcurrency is a string; give a number.'],

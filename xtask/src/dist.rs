@@ -129,6 +129,19 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     fs::write(path, bytes).map_err(|error| failed(path, &error))
 }
 
+/// An artefact, and beside it its bill of materials as `FILE.cdx.json`: the release attests both.
+fn write_with_bill(path: &Path, bytes: &[u8], bill: &str) -> Result<(), Failure> {
+    write(path, bytes)?;
+    write(&bill_of(path), bill.as_bytes())
+}
+
+/// The place of an artefact's bill of materials.
+fn bill_of(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".cdx.json");
+    name.into()
+}
+
 fn failed(path: &Path, error: &dyn std::fmt::Display) -> Failure {
     Failure(format!("{}: {error}", path.display()))
 }

@@ -5,7 +5,7 @@ import { PERIOD, redeliverMetric, redeliverMetricSum } from '../metrics';
 import type { Plan } from '../plan';
 import { DELAY_SECONDS_MAX } from '../policy';
 import type { LoopGraphs } from './definition';
-import type { Resending } from './resend';
+import type { Resending, ResendQueues } from './resend';
 
 const { MAXIMUM, MINIMUM, SUM } = cloudwatch.Stats;
 /** Messages that each concurrent invocation of the failed-message-processor takes a second: ten in about 100 ms. */
@@ -41,12 +41,19 @@ export function resendGraphs(
   };
 }
 
-function waiting({ innerConcurrency }: Plan, { source, intermediateDlq, annotation }: Resending): Alarm[] {
+/** A message waits too long in one of the queues. */
+export function waitingAlarms({ source, intermediateDlq, annotation }: ResendQueues): Alarm[] {
   return [
     waitsTooLong('source-queue', source, 'message-processor'),
     // Long delays do not raise the queue's age: each hop is a new message.
     waitsTooLong('intermediate-dlq', intermediateDlq, 'failed-message-processor'),
     waitsTooLong('annotation-queue', annotation, 'final-dlq-annotator'),
+  ];
+}
+
+function waiting({ innerConcurrency }: Plan, made: Resending): Alarm[] {
+  return [
+    ...waitingAlarms(made),
     {
       name: 'intermediate-dlq-backlog',
       severity: 'ticket',
@@ -55,7 +62,7 @@ function waiting({ innerConcurrency }: Plan, { source, intermediateDlq, annotati
         'keep up, and retries are late. If it neither fails nor is throttled, raise innerConcurrency.',
       // The minimum, since a burst that is gone by the next sample is not a bottleneck. Not the queue's age, which leaves
       // out messages that were received three times ("Available CloudWatch metrics for Amazon SQS").
-      metric: intermediateDlq.metricApproximateNumberOfMessagesVisible({ period: PERIOD, statistic: MINIMUM }),
+      metric: made.intermediateDlq.metricApproximateNumberOfMessagesVisible({ period: PERIOD, statistic: MINIMUM }),
       threshold: MESSAGES_PER_INVOCATION * innerConcurrency,
       periods: 3,
     },

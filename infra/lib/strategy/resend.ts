@@ -8,7 +8,7 @@ import { createMessageProcessor } from '../message-processor';
 import { messageEnvironment, schemaFiles } from '../messages';
 import type { NormalizedProps } from '../normalized-props';
 import type { Plan } from '../plan';
-import { createDeadLetterQueues, denyOtherSenders, INNER_MAX_RECEIVE_COUNT, INNER_TIMEOUT, innerQueueProps, redriveFromInnerQueue } from '../queues';
+import { createDeadLetterQueues, type DeadLetterQueues, denyOtherSenders, INNER_MAX_RECEIVE_COUNT, INNER_TIMEOUT, innerQueueProps, redriveFromInnerQueue } from '../queues';
 import { allowSource, createSourceQueue } from '../source-queue';
 import type { Loop, LoopGraphs } from './definition';
 import { resendAlarms, resendGraphs } from './resend-watch';
@@ -26,18 +26,21 @@ export interface Resend {
 }
 
 /** The queues and functions of a strategy that re-sends. */
-export interface Resending {
-  readonly source: sqs.IQueue;
-  readonly intermediateDlq: sqs.Queue;
-  readonly annotation: sqs.Queue;
+export interface Resending extends ResendQueues {
   readonly messageProcessor: lambda.Function;
   readonly failedMessageProcessor: lambda.Function;
   readonly schedulers: readonly lambda.Function[];
 }
 
-/** Creates four queues and three functions. */
-export function createResending(scope: Construct, props: NormalizedProps, plan: Plan, resend: Resend): Loop {
-  const { names, policy } = plan;
+/** The queues of a strategy that re-sends. */
+export interface ResendQueues extends DeadLetterQueues {
+  readonly source: sqs.IQueue;
+  readonly intermediateDlq: sqs.Queue;
+}
+
+/** Creates four queues, each of which is the DLQ of the one before it. */
+export function createResendQueues(scope: Construct, props: NormalizedProps, plan: Plan): ResendQueues {
+  const { names } = plan;
   const allow = allowSource(scope, props, plan);
   const dead = createDeadLetterQueues(scope, plan, names, redriveFromInnerQueue(scope, names.intermediateDlq));
   const intermediateDlq = new sqs.Queue(scope, 'IntermediateDlq', {
@@ -46,36 +49,40 @@ export function createResending(scope: Construct, props: NormalizedProps, plan: 
     deadLetterQueue: { queue: dead.annotation, maxReceiveCount: INNER_MAX_RECEIVE_COUNT },
     redriveAllowPolicy: allow,
   });
-  const source = createSourceQueue(scope, props, plan, intermediateDlq);
+  return { ...dead, intermediateDlq, source: createSourceQueue(scope, props, plan, intermediateDlq) };
+}
 
+/** Creates four queues and three functions. */
+export function createResending(scope: Construct, props: NormalizedProps, plan: Plan, resend: Resend): Loop {
+  const { names, policy } = plan;
+  const queues = createResendQueues(scope, props, plan);
+  const { source, intermediateDlq, annotation, finalDlq } = queues;
   const messageProcessor = createMessageProcessor(scope, props, plan, {
     description: resend.description,
     source,
-    sendsTo: [intermediateDlq, dead.annotation],
+    sendsTo: [intermediateDlq, annotation],
     rights: [],
     environment: {
       ...resend.environment(source),
       INTERMEDIATE_DLQ_URL: intermediateDlq.queueUrl,
       // The whole policy, since its lists decide which errors are an outage.
       RETRY_POLICY: JSON.stringify(policy),
-      ANNOTATION_QUEUE_URL: dead.annotation.queueUrl,
+      ANNOTATION_QUEUE_URL: annotation.queueUrl,
     },
   });
-  const queues = { source, intermediateDlq, annotation: dead.annotation };
   const failedMessageProcessor = createFailedMessageProcessor(scope, props, plan, queues);
-  const finalDlqAnnotator = createAnnotator(scope, plan, names.finalDlqAnnotator, dead);
+  const finalDlqAnnotator = createAnnotator(scope, plan, names.finalDlqAnnotator, queues);
   const processors = [messageProcessor, failedMessageProcessor];
   const schedulers = resend.senders({ messageProcessor, failedMessageProcessor });
   schedulers.forEach((sender) => allowResend(sender === messageProcessor ? withdrawnLast(scope, sender) : sender, source, plan));
   passSenderIds(schedulers, processors);
   denyOtherSenders(intermediateDlq, policy.long_delays ? processors : [messageProcessor]);
-  denyOtherSenders(dead.annotation, processors);
-  denyOtherSenders(dead.finalDlq, [finalDlqAnnotator]);
+  denyOtherSenders(annotation, processors);
+  denyOtherSenders(finalDlq, [finalDlqAnnotator]);
 
   const made = { ...queues, messageProcessor, failedMessageProcessor, schedulers };
   return {
     ...made,
-    ...dead,
     sourceDlq: intermediateDlq,
     stages: [
       { queue: intermediateDlq, title: 'intermediate DLQ', reader: failedMessageProcessor, readerName: 'failed-message-processor' },

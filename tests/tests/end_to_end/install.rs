@@ -60,7 +60,7 @@ fn each_bill_of_materials_is_cyclonedx_and_each_of_its_crates_has_a_licence_text
     let information = folder.path().join(format!("redeliver_cli-{}.dist-info", env!("CARGO_PKG_VERSION")));
     let of_function = |function: &str, least| {
         let beside = |ending| release().join(format!("redeliver-{function}-{ARCHITECTURE}.{ending}"));
-        (beside("cdx.json"), beside("THIRD-PARTY-LICENSES"), least)
+        (beside("zip.cdx.json"), beside("THIRD-PARTY-LICENSES"), least)
     };
     for (bill, licences, least) in [
         of_function("message-processor", 150),
@@ -79,6 +79,23 @@ fn each_bill_of_materials_is_cyclonedx_and_each_of_its_crates_has_a_licence_text
     }
 }
 
+/// The release's workflow attests each of them with it.
+#[test]
+fn each_artefact_with_a_program_inside_has_a_bill_of_materials_beside_it() {
+    let names = std::fs::read_dir(release()).unwrap().map(|file| file.unwrap().file_name());
+    let names: BTreeSet<String> = names.map(|name| name.into_string().unwrap()).collect();
+    let has_programs = |name: &&String| {
+        [".zip", ".whl", ".tgz", ".tar.gz", ".oci.tar"].iter().any(|ending| name.ends_with(ending))
+    };
+    let artefacts: Vec<_> = names.iter().filter(has_programs).map(String::as_str).collect();
+    let bills: Vec<_> = names.iter().filter_map(|name| name.strip_suffix(".cdx.json")).collect();
+    assert!(artefacts.len() >= 9, "{artefacts:?}");
+    assert_eq!(artefacts, bills);
+    for bill in bills {
+        assert!(is_cyclonedx(&release().join(format!("{bill}.cdx.json")))["components"].is_array(), "{bill}");
+    }
+}
+
 /// In a zip, as Python lists it.
 fn files_of(listing: &str) -> Vec<&str> {
     listing.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect()
@@ -86,11 +103,7 @@ fn files_of(listing: &str) -> Vec<&str> {
 
 /// The addresses of what a bill of materials names, each of which has a licence text.
 fn named(bill: &Path, texts: &str) -> BTreeSet<String> {
-    let schemas = succeeds(Command::new(venv_file("bin/python")).args(["-c", SCHEMAS]));
-    let schema = Path::new(schemas.trim()).join("bom-1.5.SNAPSHOT.schema.json");
-    let mut check = Command::new(venv_file("bin/check-jsonschema"));
-    succeeds(check.arg("--schemafile").arg(schema).arg(bill));
-    let bill: Value = serde_json::from_slice(&std::fs::read(bill).unwrap()).unwrap();
+    let bill = is_cyclonedx(bill);
     let address = |component: &Value| {
         let [name, version, purl] =
             ["name", "version", "purl"].map(|member| component[member].as_str().unwrap());
@@ -98,6 +111,15 @@ fn named(bill: &Path, texts: &str) -> BTreeSet<String> {
         purl.to_owned()
     };
     bill["components"].as_array().unwrap().iter().map(address).collect()
+}
+
+/// The bill of materials, which CycloneDX's own schema accepts.
+fn is_cyclonedx(bill: &Path) -> Value {
+    let schemas = succeeds(Command::new(venv_file("bin/python")).args(["-c", SCHEMAS]));
+    let schema = Path::new(schemas.trim()).join("bom-1.5.SNAPSHOT.schema.json");
+    let mut check = Command::new(venv_file("bin/check-jsonschema"));
+    succeeds(check.arg("--schemafile").arg(schema).arg(bill));
+    serde_json::from_slice(&std::fs::read(bill).unwrap()).unwrap()
 }
 
 /// Who passes the construct on passes on what is inside.
@@ -110,7 +132,7 @@ fn the_constructs_packages_say_what_is_inside_and_have_its_licence_texts() {
     let in_the_wheel = format!("redeliver_cdk/_jsii/cdk@{}.jsii.tgz", env!("CARGO_PKG_VERSION"));
     let of_functions = ["message-processor", "final-dlq-annotator"].map(|function| {
         let beside = |ending| release().join(format!("redeliver-{function}-{ARCHITECTURE}.{ending}"));
-        named(&beside("cdx.json"), &std::fs::read_to_string(beside("THIRD-PARTY-LICENSES")).unwrap())
+        named(&beside("zip.cdx.json"), &std::fs::read_to_string(beside("THIRD-PARTY-LICENSES")).unwrap())
     });
     let of_npm = |bundled: &str| bundled.starts_with("pkg:npm/");
     for package in [packed("redeliver-cdk-", ".tgz"), folder.path().join(in_the_wheel)] {

@@ -9,12 +9,14 @@ use std::process::Command;
 
 use super::archive::{File, gzip, tarball, wheel};
 use super::bill_of_materials::cyclonedx;
-use super::{components, failed, licences, read, write};
+use super::{components, failed, licences, read, write_with_bill};
 use crate::bundle::{Architecture, path_with, reproducible_flags};
 use crate::glibc::{self, Glibc, newest};
 use crate::tools::{Failure, output, root, run, target_dir};
 use crate::venv;
 
+/// Its bill of materials, inside its artefacts.
+pub(super) const BILL: &str = "redeliver.cdx.json";
 /// The package and its program.
 pub(super) const COMMAND_LINE: &str = "redeliver";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -62,9 +64,10 @@ pub(super) fn pack(folder: &Path, program: &Path) -> Result<(), Failure> {
     println!("{}", output(Command::new(program).arg("--version"))?.trim());
     let bytes = read(program)?;
     let papers = papers()?;
+    let bill = papers.iter().find(|(name, _)| name == BILL).map(|(_, text)| text.clone()).unwrap_or_default();
     let tag = tag(&bytes);
     let packed = wheel(wheel_files(bytes.clone(), &papers, &tag), &information())?;
-    write(&folder.join(format!("{WHEEL}-{VERSION}-{tag}.whl")), &packed)?;
+    write_with_bill(&folder.join(format!("{WHEEL}-{VERSION}-{tag}.whl")), &packed, &bill)?;
 
     let top = format!("redeliver-{VERSION}-{}-linux", Architecture::HOST.machine());
     let mut files = vec![File::program(format!("{top}/redeliver"), bytes)];
@@ -74,7 +77,7 @@ pub(super) fn pack(folder: &Path, program: &Path) -> Result<(), Failure> {
     }
     files.extend(manual(program, &top)?);
     files.extend(papers.into_iter().map(|(name, text)| File::text(format!("{top}/{name}"), text)));
-    write(&folder.join(format!("{top}.tar.gz")), &gzip(&tarball(&files)?)?)
+    write_with_bill(&folder.join(format!("{top}.tar.gz")), &gzip(&tarball(&files)?)?, &bill)
 }
 
 /// The files that are packed with the program everywhere.
@@ -91,7 +94,7 @@ pub(super) fn papers() -> Result<Vec<(String, String)>, Failure> {
         own("LICENSE-APACHE")?,
         own("LICENSE-MIT")?,
         ("THIRD-PARTY-LICENSES".to_owned(), licences::texts(&inside)?),
-        ("redeliver.cdx.json".to_owned(), cyclonedx(COMMAND_LINE, VERSION, &inside)),
+        (BILL.to_owned(), cyclonedx(COMMAND_LINE, VERSION, &inside)),
     ])
 }
 
@@ -141,7 +144,7 @@ fn wheel_files(program: Vec<u8>, papers: &[(String, String)], tag: &str) -> Vec<
         format!("Wheel-Version: 1.0\nGenerator: redeliver {VERSION}\nRoot-Is-Purelib: false\nTag: {tag}\n");
     let mut files = vec![File::program(format!("{WHEEL}-{VERSION}.data/scripts/redeliver"), program)];
     for (name, text) in papers {
-        let place = if name.ends_with(".cdx.json") { "sboms" } else { "licenses" };
+        let place = if name == BILL { "sboms" } else { "licenses" };
         files.push(File::text(format!("{information}/{place}/{name}"), text.as_str()));
     }
     files.push(File::text(format!("{information}/METADATA"), metadata));

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::bill_of_materials::cyclonedx;
 use super::components::Component;
-use super::{EPOCH, components, each_bundle, licences};
+use super::{EPOCH, bill_of, components, each_bundle, licences};
 use crate::bundle::{self, Architecture, FUNCTIONS, program};
 use crate::npm::{self, STACK};
 use crate::tools::{Failure, read, root, run, target_dir, write};
@@ -129,10 +129,11 @@ impl Staged {
         pacmak.args(["--code-only", "--targets", "js", "python", "--outdir"]).arg(&made).arg(&self.package);
         run(&mut pacmak)?;
         let version = env!("CARGO_PKG_VERSION");
-        copy(
-            &made.join(format!("js/cdk@{version}.jsii.tgz")),
-            &folder.join(format!("redeliver-cdk-{version}.tgz")),
-        )?;
+        let npm = folder.join(format!("redeliver-cdk-{version}.tgz"));
+        copy(&made.join(format!("js/cdk@{version}.jsii.tgz")), &npm)?;
+        for packed in [npm, folder.join(format!("redeliver_cdk-{version}-py3-none-any.whl"))] {
+            copy(&self.package.join(BILL), &bill_of(&packed))?;
+        }
         self.say_licences(&made.join("python"))?;
         let mut pip = Command::new(venv.join("bin/python"));
         pip.args(["-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps"]);

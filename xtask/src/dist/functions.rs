@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::archive::{File, zip};
 use super::bill_of_materials::cyclonedx;
-use super::{components, licences, read, write};
+use super::{components, licences, read, write, write_with_bill};
 use crate::bundle::{Architecture, FUNCTIONS, package, program};
 use crate::tools::Failure;
 
@@ -33,7 +33,6 @@ fn pack_one(
     let inside = components::of(&[&package(function)], architecture)?;
     let bill = cyclonedx(artefact, env!("CARGO_PKG_VERSION"), &inside);
     let program = File::program(file, read(&program(function))?);
-    write(&folder.join(format!("{name}.zip")), &zip(&[program])?)?;
-    write(&folder.join(format!("{name}.cdx.json")), bill.as_bytes())?;
+    write_with_bill(&folder.join(format!("{name}.zip")), &zip(&[program])?, &bill)?;
     write(&folder.join(format!("{name}.THIRD-PARTY-LICENSES")), licences::texts(&inside)?.as_bytes())
 }

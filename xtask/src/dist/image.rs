@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use self::debian::{Package, Taken};
 use super::archive::File;
-use super::{command_line, read, write};
+use super::{command_line, read, write_with_bill};
 use crate::bundle::Architecture;
 use crate::tools::Failure;
 
@@ -29,20 +29,26 @@ const SETTINGS: [(&str, &str); 3] = [
 /// # Errors
 /// This machine is not Debian or Ubuntu, or one of its packages lacks something.
 pub(super) fn pack(folder: &Path, program: &Path) -> Result<(), Failure> {
-    let image = image(program, command_line::papers()?)?;
-    write(&folder.join(format!("redeliver-{VERSION}-{}.oci.tar", Architecture::HOST.name())), &image)
+    let (image, bill) = image(program, command_line::papers()?)?;
+    let name = format!("redeliver-{VERSION}-{}.oci.tar", Architecture::HOST.name());
+    write_with_bill(&folder.join(name), &image, &bill)
 }
 
-fn image(program: &Path, papers: Vec<(String, String)>) -> Result<Vec<u8>, Failure> {
+/// The image, and its bill of materials.
+fn image(program: &Path, papers: Vec<(String, String)>) -> Result<(Vec<u8>, String), Failure> {
     let Taken { mut files, packages } = debian::take(program)?;
     files.push(File::program(&PROGRAM[1..], read(program)?));
     files.extend(SETTINGS.map(|(path, text)| File::text(path, text)));
-    for (name, text) in papers {
-        let text = if name.ends_with(".cdx.json") { with(&packages, &text)? } else { text };
+    let mut bill = String::new();
+    for (name, mut text) in papers {
+        if name == command_line::BILL {
+            text = with(&packages, &text)?;
+            bill.clone_from(&text);
+        }
         files.push(File::text(format!("usr/share/doc/redeliver/{name}"), text));
     }
     files.sort_by(|one, other| one.path.cmp(&other.path));
-    layout::archive(&files, &configuration(&packages))
+    Ok((layout::archive(&files, &configuration(&packages))?, bill))
 }
 
 /// The OCI image configuration, without its layers.
@@ -126,10 +132,11 @@ mod tests {
             return; // `cargo xtask test` says so.
         }
         let program = Path::new("/bin/true");
-        let papers = || vec![("redeliver.cdx.json".to_owned(), r#"{"components":[]}"#.to_owned())];
+        let papers = || vec![(command_line::BILL.to_owned(), r#"{"components":[]}"#.to_owned())];
         let image_of_true = image(program, papers()).unwrap();
         assert!(image_of_true == image(program, papers()).unwrap());
 
+        let (image_of_true, bill) = image_of_true;
         let outer = unpacked(&image_of_true);
         let json = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).unwrap();
         let index = json(&outer["index.json"].1);
@@ -147,6 +154,7 @@ mod tests {
         assert_eq!(files["usr/bin/redeliver"], (0o755, read(program).unwrap()));
         assert_eq!(files["etc/ssl/certs/ca-certificates.crt"].0, 0o644);
         assert!(files.contains_key("usr/share/common-licenses/LGPL-2.1"));
+        assert_eq!(files["usr/share/doc/redeliver/redeliver.cdx.json"].1, bill.as_bytes());
 
         // What Docker reads.
         let docker = &json(&outer["manifest.json"].1)[0];

@@ -33,6 +33,8 @@ pub struct PriceList {
     pub alarm_month: Price,
     pub dashboard_month: Price,
     pub traces_million: Price,
+    pub kms_key_month: Price,
+    pub kms_million_requests: Price,
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -109,7 +111,7 @@ mod tests {
         assert_eq!(read_on.len(), "2026-01-01".len());
         let shipped: Value = serde_json::from_str(SHIPPED).unwrap();
         let prices = shipped["prices"].as_object().unwrap();
-        assert_eq!(prices.len(), 9);
+        assert_eq!(prices.len(), 11);
         for (name, price) in prices {
             let Price { dollars, per, page } = serde_json::from_value(price.clone()).unwrap();
             assert!(dollars > 0.0 && !per.is_empty() && page.ends_with("pricing"), "{name}");

@@ -453,6 +453,31 @@ fn each_month_whatever_the_traffic() {
 }
 
 #[test]
+fn a_month_with_a_key_of_ones_own() {
+    let Prices { prices, .. } = Prices::list();
+    // Senders and readers of each queue, with `delayed-resend` and one producer.
+    let queues = [
+        ("source", 2.0, 1.0),
+        ("intermediate DLQ", 1.0, 1.0),
+        ("annotation", 2.0, 1.0),
+        ("final DLQ", 1.0, 0.0),
+    ];
+    let requests = queues.map(|(_, senders, readers)| 2.0 * senders + readers).iter().sum::<f64>();
+    let requests = MONTH_SECONDS / 300.0 * requests;
+    let [key, million] = [&prices.kms_key_month, &prices.kms_million_requests].map(|price| price.dollars);
+    is_in(
+        "deploy/cost.md",
+        &format!(
+            "| your own key (`encryptionKey`) | {}, and at most {:.2} million requests, at {} a million | at most {} |",
+            dollars(key),
+            requests / 1e6,
+            dollars(million),
+            dollars(key + requests / 1e6 * million),
+        ),
+    );
+}
+
+#[test]
 fn an_hour_of_hops() {
     let Prices { prices, region, .. } = Prices::list();
     let hops = 4e6;

@@ -75,7 +75,7 @@ async fn runs(container: Container) {
     assert_eq!(names, VARIABLES);
     let settings = fs::read_to_string(root().join("docs/settings.md")).unwrap();
     assert!(names.iter().all(|name| settings.contains(&format!("`{name}`"))), "each is a setting");
-    assert_eq!(variables["SOURCE_QUEUE_URL"].rsplit('/').next(), Some("orders"));
+    assert_eq!(variables["SOURCE_QUEUE_URL"].rsplit('/').next(), Some("orders-source"));
     let port = arguments.pop();
     assert_eq!(port.as_deref(), Some("--health=0.0.0.0:8080"), "and `start` gives another one");
     let span = |name: &str| {
@@ -120,8 +120,8 @@ fn named(list: &Value, name: &str, value: &str) -> BTreeMap<String, String> {
     list.as_array().unwrap().iter().map(entry).collect()
 }
 
-/// A text, perhaps with `Fn::Sub`, as CloudFormation makes it for the queues `orders`.
+/// A text, perhaps with `Fn::Sub`, as CloudFormation makes it for the queues `orders-…`.
 fn substituted(text: &Value) -> String {
     let text = text.as_str().or_else(|| text["Fn::Sub"].as_str()).or_else(|| text["Ref"].as_str()).unwrap();
-    text.replace("${Name}", "orders")
+    text.replace("${Prefix}", "orders")
 }
