@@ -93,7 +93,7 @@ function urlProblems({ url, allowHttp }: Extract<GivenTarget, { kind: 'http' }>)
   }
   const { protocol, username, password, hostname } = new URL(url);
   if (username !== '' || password !== '') {
-    return ['target.url contains credentials, which the template would expose; put them into target.headersSecret.'];
+    return ['target.url contains credentials, which the template would expose; put an Authorization header into target.headersSecret, or use Target.httpFromSecret.'];
   }
   const loopback = hostname === 'localhost' || hostname === '[::1]' || (isIPv4(hostname) && hostname.startsWith('127.'));
   if (protocol === 'https:' || (protocol === 'http:' && (allowHttp || loopback))) {

@@ -10,4 +10,4 @@ export { CircuitBreaker, RetryPolicy } from './retry-policy';
 export type { CircuitBreakerOptions, Immediate, RetryPolicyOptions, RetryRules } from './retry-policy';
 export { Strategy } from './strategy/index';
 export { Target } from './target';
-export type { HttpTargetOptions, LambdaTargetOptions, OwnFunctionOptions } from './target';
+export type { HttpCallOptions, HttpTargetOptions, LambdaTargetOptions, OwnFunctionOptions } from './target';

@@ -7,7 +7,7 @@ import { policy } from './policy-shape';
 import type { AlarmSetting, AsyncRetryProps, CommonProps, ProvisionedPollers, RedeliverProps, VpcPlacement } from './props';
 import { duration, flag, fromFactory, isPlain, listOf, members, needed, number, object, oneOf, satisfying, type Shape, text, withMember } from './shape';
 import { Strategy } from './strategy/index';
-import type { GivenTarget } from './target';
+import type { GivenTarget, HttpCallOptions } from './target';
 
 /** Removal policies by name. */
 export const REMOVAL_POLICIES = { retain: RemovalPolicy.RETAIN, destroy: RemovalPolicy.DESTROY } as const;
@@ -36,14 +36,18 @@ const COMMON = {
   innerReservedConcurrency: number,
 } satisfies Shape<CommonProps>;
 
+const secret = withMember('secretArn', 'a secret of Secrets Manager');
+const HTTP_CALL = { allowHttp: flag, timeout: duration } satisfies Shape<HttpCallOptions>;
+
 /** The members of each kind of {@link Target}. */
 const TARGETS = {
-  http: { url: needed(text), headersSecret: withMember('secretArn', 'a secret of Secrets Manager'), allowHttp: flag, timeout: duration },
+  http: { url: needed(text), headersSecret: secret, ...HTTP_CALL },
+  httpFromSecret: { secret: needed(secret), ...HTTP_CALL },
   lambda: { function: needed(lambdaFunction), timeout: duration, tenantIsolation: flag, durable: flag },
   handler: { bundle: needed(text) },
   function: { function: needed(lambdaFunction), handlerEvent: oneOf(Object.values(HandlerEvent)) },
 } satisfies { [K in GivenTarget['kind']]: Shape<Omit<Extract<GivenTarget, { kind: K }>, 'kind'>> };
-const FACTORIES = { http: 'Target.http', lambda: 'Target.lambdaFunction', handler: 'Target.handler', function: 'Target.ownFunction' };
+const FACTORIES = { http: 'Target.http', httpFromSecret: 'Target.httpFromSecret', lambda: 'Target.lambdaFunction', handler: 'Target.handler', function: 'Target.ownFunction' };
 
 const POLLERS = { minimum: number, maximum: needed(number) } satisfies Shape<ProvisionedPollers>;
 

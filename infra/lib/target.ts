@@ -16,6 +16,16 @@ export class Target {
   }
 
   /**
+   * POSTs each message to a URL that is itself a secret, such as one with a token in its path or query.
+   *
+   * @param secret a secret with a JSON object whose member `:url` is the https:// URL. It may also have what
+   * {@link HttpTargetOptions.headersSecret} may have.
+   */
+  public static httpFromSecret(secret: secretsmanager.ISecret, options?: HttpCallOptions): Target {
+    return new Target({ ...options, kind: 'httpFromSecret', secret });
+  }
+
+  /**
    * Invokes a Lambda function with each message and waits for its result.
    *
    * @param target a function that needs `recursiveLoop: ALLOW` for more than about 15 retries: Lambda stops a loop that
@@ -57,14 +67,21 @@ export class Target {
   }
 }
 
-/** Options of an HTTP target. */
-export interface HttpTargetOptions {
-  /** A secret with a JSON object of headers for every call. Only the message-processor may read it. Default: none. */
-  readonly headersSecret?: secretsmanager.ISecret;
+/** Options of all HTTP targets. */
+export interface HttpCallOptions {
   /** Allows an http:// URL, such as that of a service inside the VPC. Default: false. */
   readonly allowHttp?: boolean;
   /** The timeout of one call, 1 s to 900 s. Default: 30 s. */
   readonly timeout?: Duration;
+}
+
+/** Options of an HTTP target with a known URL. */
+export interface HttpTargetOptions extends HttpCallOptions {
+  /**
+   * A secret with a JSON object of headers for every call. Its member `:signing-secrets` signs the calls as Standard
+   * Webhooks. Only the message-processor may read it. Default: none.
+   */
+  readonly headersSecret?: secretsmanager.ISecret;
 }
 
 /** Options of a Lambda function as target. */
@@ -91,6 +108,7 @@ export interface OwnFunctionOptions {
 /** A target by its kind. */
 export type GivenTarget =
   | ({ readonly kind: 'http'; readonly url: string } & HttpTargetOptions)
+  | ({ readonly kind: 'httpFromSecret'; readonly secret: secretsmanager.ISecret } & HttpCallOptions)
   | ({ readonly kind: 'lambda'; readonly function: lambda.IFunction } & LambdaTargetOptions)
   | { readonly kind: 'handler'; readonly bundle: string }
   | ({ readonly kind: 'function'; readonly function: lambda.IFunction } & OwnFunctionOptions);

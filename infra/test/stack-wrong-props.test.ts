@@ -108,7 +108,7 @@ describe('a wrong prop fails the synth with one sentence', () => {
     [
       'credentials in the URL',
       http({ url: 'https://user:secret@example.com' }),
-      'target.url contains credentials, which the template would expose; put them into target.headersSecret.',
+      'target.url contains credentials, which the template would expose; put an Authorization header into target.headersSecret, or use Target.httpFromSecret.',
     ],
     ['a name for nothing', { prefix: 'my_orders' }, 'prefix and stage make the name "my_orders-prod", which must start with a letter and be at most 39 letters, digits and hyphens; shorten or change them.'],
   ];

@@ -5,21 +5,33 @@ use std::time::Duration;
 
 use super::reader::Reader;
 use super::{Logging, MessageProcessorSettings, SettingsError};
-use crate::targets::{FunctionModes, HandlerEvent, TargetAddress};
+use crate::targets::{EndpointSettings, FunctionModes, HandlerEvent, TargetAddress, TargetUrl, UrlSetting};
 
 /// The longest function timeout ("Lambda quotas").
 const TIMEOUT_SECONDS_MAX: u64 = 900;
 
-/// Settings of a message-processor that calls `TARGET`.
+/// Settings of a message-processor that calls a target.
 #[derive(Debug)]
 pub struct TargetSettings {
-    pub address: TargetAddress,
+    pub called: Called,
     /// `TARGET_TIMEOUT_SECONDS`, if it is set.
     pub timeout: Option<Duration>,
-    /// `TARGET_HEADERS_SECRET_ARN`; only a URL has headers.
-    pub headers_secret_arn: Option<String>,
-    /// `TARGET_TENANT_ISOLATION` and `TARGET_DURABLE`; only a Lambda function has modes.
-    pub modes: FunctionModes,
+}
+
+/// The called target, with the settings that fit it.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Called {
+    Http(EndpointSetting),
+    Lambda { arn: String, modes: FunctionModes },
+}
+
+/// The source of an HTTP target's URL and authentication.
+#[derive(Debug, PartialEq, Eq)]
+pub enum EndpointSetting {
+    /// `TARGET` alone.
+    Url(TargetUrl),
+    /// `TARGET_HEADERS_SECRET_ARN`, and what completes the secret.
+    Secret { arn: String, settings: EndpointSettings },
 }
 
 impl MessageProcessorSettings {
@@ -68,44 +80,69 @@ impl MessageProcessorSettings {
     }
 }
 
+const TARGET: &str = "TARGET";
+const SECRET_ARN: &str = "TARGET_HEADERS_SECRET_ARN";
+const DURABLE: &str = "TARGET_DURABLE";
+
 impl TargetSettings {
     fn read(reader: &mut Reader<'_>) -> Option<Self> {
-        let allow_http = reader.flag("TARGET_ALLOW_HTTP");
         let timeout = reader.number("TARGET_TIMEOUT_SECONDS", 1..=TIMEOUT_SECONDS_MAX);
-        let text =
-            reader.required("TARGET", "set it to the https:// URL or the Lambda function's ARN to call");
-        let address = text.and_then(|text| reader.check("TARGET", TargetAddress::parse(&text, allow_http)));
-        let headers_secret_arn = match (reader.optional("TARGET_HEADERS_SECRET_ARN"), &address) {
-            (Some(_), Some(TargetAddress::LambdaArn(_))) => Err(
-                "is set, but TARGET is a Lambda function, which takes no headers; remove it, or set TARGET to an https:// URL",
-            ),
-            (arn, _) => Ok(arn),
-        };
-        let headers_secret_arn = reader.check("TARGET_HEADERS_SECRET_ARN", headers_secret_arn);
+        let address = Address::read(reader);
         let modes = FunctionModes {
             tenant_isolation: mode(reader, "TARGET_TENANT_ISOLATION", address.as_ref()),
             durable: mode(reader, DURABLE, address.as_ref()),
         };
-        Some(Self {
-            address: address?,
-            timeout: timeout.map(Duration::from_secs),
-            headers_secret_arn: headers_secret_arn?,
-            modes,
-        })
+        let called = match address? {
+            Address::Endpoint(endpoint) => Called::Http(endpoint),
+            Address::Function(arn) => Called::Lambda { arn, modes },
+        };
+        Some(Self { called, timeout: timeout.map(Duration::from_secs) })
     }
 }
 
-const DURABLE: &str = "TARGET_DURABLE";
+/// The target's address.
+enum Address {
+    Endpoint(EndpointSetting),
+    Function(String),
+}
+
+impl Address {
+    fn read(reader: &mut Reader<'_>) -> Option<Self> {
+        const REMEDY: &str = "set it to the https:// URL or the Lambda function's ARN to call, \
+                              or set TARGET_HEADERS_SECRET_ARN to a secret that has the URL";
+        let allow_http = reader.flag("TARGET_ALLOW_HTTP");
+        let Some(arn) = reader.optional(SECRET_ARN) else {
+            let text = reader.required(TARGET, REMEDY)?;
+            return Some(match reader.check(TARGET, TargetAddress::parse(&text, allow_http))? {
+                TargetAddress::Url(url) => Self::Endpoint(EndpointSetting::Url(url)),
+                TargetAddress::LambdaArn(arn) => Self::Function(arn),
+            });
+        };
+        let url = match reader.optional(TARGET) {
+            None => UrlSetting::InSecret { allow_http },
+            Some(text) => match reader.check(TARGET, TargetAddress::parse(&text, allow_http))? {
+                TargetAddress::Url(url) => UrlSetting::Given(url),
+                TargetAddress::LambdaArn(arn) => {
+                    let _recorded = reader.check::<(), _>(SECRET_ARN, Err(FUNCTION_WITH_HEADERS));
+                    return Some(Self::Function(arn));
+                }
+            },
+        };
+        Some(Self::Endpoint(EndpointSetting::Secret { arn, settings: EndpointSettings { url } }))
+    }
+}
+
+const FUNCTION_WITH_HEADERS: &str = "is set, but TARGET is a Lambda function, which takes no headers; remove it, or set TARGET to an https:// URL";
 
 /// A mode of the Lambda function.
-fn mode(reader: &mut Reader<'_>, name: &str, address: Option<&TargetAddress>) -> bool {
+fn mode(reader: &mut Reader<'_>, name: &str, address: Option<&Address>) -> bool {
     let is_on = reader.flag(name);
     let fits = match address {
-        Some(TargetAddress::Url(_)) if is_on => {
+        Some(Address::Endpoint(_)) if is_on => {
             Err("is true, but TARGET is a URL; remove it, or set TARGET to a Lambda function's ARN")
         }
         // "Invoking durable Lambda functions", AWS Lambda Developer Guide.
-        Some(TargetAddress::LambdaArn(arn)) if is_on && name == DURABLE && arn.split(':').count() < 8 => Err(
+        Some(Address::Function(arn)) if is_on && name == DURABLE && arn.split(':').count() < 8 => Err(
             "is true, but TARGET names no version or alias, which Lambda needs to invoke a durable function; add one, as in …:function:NAME:ALIAS",
         ),
         _ => Ok(is_on),

@@ -4,7 +4,7 @@ use proptest::strategy::Strategy;
 use redeliver_core::strategy;
 
 use super::*;
-use crate::targets::{FunctionModes, HandlerEvent, TargetAddress, is_loopback};
+use crate::targets::{EndpointSettings, FunctionModes, HandlerEvent, TargetUrl, UrlSetting, is_loopback};
 
 const SQS: &str = "https://sqs.eu-central-1.amazonaws.com/123456789012";
 
@@ -311,8 +311,15 @@ fn headers_are_for_a_url_only() {
         ];
         reader(&variables).read(MessageProcessorSettings::with_target).map(|(_, target)| target)
     };
-    let with_url = target("https://example.com/orders").unwrap();
-    assert_eq!(with_url.headers_secret_arn.as_deref(), Some("arn:of-a-secret"));
+    let secret = |url| {
+        Called::Http(EndpointSetting::Secret {
+            arn: "arn:of-a-secret".to_owned(),
+            settings: EndpointSettings { url },
+        })
+    };
+    let url = TargetUrl("https://example.com/orders".parse().unwrap());
+    assert_eq!(target("https://example.com/orders").unwrap().called, secret(UrlSetting::Given(url)));
+    assert_eq!(target("").unwrap().called, secret(UrlSetting::InSecret { allow_http: false }));
     let error = target("arn:aws:lambda:eu-central-1:123456789012:function:orders").unwrap_err().to_string();
     assert!(
         error.ends_with(
@@ -321,6 +328,13 @@ fn headers_are_for_a_url_only() {
         ),
         "{error}"
     );
+}
+
+fn modes_of(target: &TargetSettings) -> FunctionModes {
+    match target.called {
+        Called::Http(_) => FunctionModes::default(),
+        Called::Lambda { modes, .. } => modes,
+    }
 }
 
 #[test]
@@ -335,7 +349,7 @@ fn modes_are_for_a_lambda_function_and_a_durable_one_has_a_version_or_alias() {
             ("TARGET_DURABLE", durable),
         ];
         let read = reader(&variables).read(MessageProcessorSettings::with_target);
-        read.map(|(_, target)| target.modes).map_err(|error| error.to_string())
+        read.map(|(_, target)| modes_of(&target)).map_err(|error| error.to_string())
     };
     const URL: &str = "https://example.com/orders";
     const FUNCTION: &str = "arn:aws:lambda:eu-central-1:123456789012:function:orders";
@@ -375,8 +389,8 @@ fn what_is_not_set_has_its_default() {
     let (settings, target) = reader(&variables).read(MessageProcessorSettings::with_target).unwrap();
     assert_eq!(settings.max_concurrency.get(), 10);
     assert_eq!(target.timeout, None);
-    assert_eq!(target.headers_secret_arn, None);
-    assert_eq!(target.modes, FunctionModes::default());
+    let url = TargetUrl("https://example.com/orders".parse().unwrap());
+    assert_eq!(target.called, Called::Http(EndpointSetting::Url(url)));
 }
 
 /// Values of variables: empty, almost valid, and arbitrary.
@@ -456,17 +470,22 @@ proptest! {
                 prop_assert!(is_queue_url(&settings.annotation_queue_url));
                 prop_assert!((1..=10_000).contains(&settings.max_concurrency.get()));
                 prop_assert!(target.timeout.is_none_or(|timeout| (1..=900).contains(&timeout.as_secs())));
-                match target.address {
-                    TargetAddress::Url(url) => {
+                let secret_arn = variables.iter().find(|(name, value)| *name == "TARGET_HEADERS_SECRET_ARN" && !value.is_empty());
+                match target.called {
+                    Called::Http(EndpointSetting::Url(TargetUrl(url)))
+                    | Called::Http(EndpointSetting::Secret {
+                        settings: EndpointSettings { url: UrlSetting::Given(TargetUrl(url)) }, ..
+                    }) => {
                         let http_is_allowed = variables.contains(&("TARGET_ALLOW_HTTP", "true".to_owned()));
                         let plain = url.scheme() == "http" && (http_is_allowed || is_loopback(&url));
                         prop_assert!(url.scheme() == "https" || plain, "{}", url);
                         prop_assert!(url.username().is_empty() && url.password().is_none(), "{}", url);
                         prop_assert!(url.has_host() && url.fragment().is_none(), "{}", url);
                     }
-                    TargetAddress::LambdaArn(arn) => {
+                    Called::Http(EndpointSetting::Secret { .. }) => prop_assert!(secret_arn.is_some()),
+                    Called::Lambda { arn, .. } => {
                         prop_assert!(arn.starts_with("arn:aws"));
-                        prop_assert_eq!(target.headers_secret_arn, None);
+                        prop_assert_eq!(secret_arn, None);
                     }
                 }
             }

@@ -6,20 +6,28 @@ use redeliver_core::function_arn::is_function_arn;
 use reqwest::Url;
 use thiserror::Error;
 
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TargetAddress {
-    Url(Url),
+    Url(TargetUrl),
     /// The ARN of a Lambda function, with an optional version or alias.
     LambdaArn(String),
 }
 
-/// Shows a URL without its path and query, which may contain a key.
-impl fmt::Debug for TargetAddress {
+/// A URL whose debug output has neither path nor query, which may contain a key.
+#[derive(Clone, PartialEq, Eq)]
+pub struct TargetUrl(pub(crate) Url);
+
+impl TargetUrl {
+    /// The whole URL.
+    #[must_use]
+    pub fn url(&self) -> &Url {
+        &self.0
+    }
+}
+
+impl fmt::Debug for TargetUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Url(url) => f.debug_tuple("Url").field(&url.origin().ascii_serialization()).finish(),
-            Self::LambdaArn(arn) => f.debug_tuple("LambdaArn").field(arn).finish(),
-        }
+        f.debug_tuple("TargetUrl").field(&self.0.origin().ascii_serialization()).finish()
     }
 }
 
@@ -62,8 +70,8 @@ impl TargetAddress {
             return Err(TargetError::Fragment);
         }
         match url.scheme() {
-            "https" => Ok(Self::Url(url)),
-            "http" if allow_http || is_loopback(&url) => Ok(Self::Url(url)),
+            "https" => Ok(Self::Url(TargetUrl(url))),
+            "http" if allow_http || is_loopback(&url) => Ok(Self::Url(TargetUrl(url))),
             "http" => Err(TargetError::PlainHttp),
             _ => Err(TargetError::Neither),
         }
@@ -124,7 +132,7 @@ mod tests {
             (r"http:\\localhost\@evil.example/", "localhost"),
             (" http://127.0.0.1/\t", "127.0.0.1"),
         ] {
-            let Ok(TargetAddress::Url(url)) = TargetAddress::parse(spelling, false) else {
+            let Ok(TargetAddress::Url(TargetUrl(url))) = TargetAddress::parse(spelling, false) else {
                 panic!("refused: {spelling}")
             };
             assert_eq!(url.host_str(), Some(host), "{spelling}");
@@ -187,7 +195,7 @@ mod tests {
     fn debug_output_shows_neither_path_nor_query() {
         let address =
             TargetAddress::parse("https://example.com:8443/hooks/CANARY?key=CANARY", false).unwrap();
-        assert_eq!(format!("{address:?}"), r#"Url("https://example.com:8443")"#);
+        assert_eq!(format!("{address:?}"), r#"Url(TargetUrl("https://example.com:8443"))"#);
     }
 
     #[test]
