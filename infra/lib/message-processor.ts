@@ -9,6 +9,7 @@ import { attach, LAYER_DIRECTORY } from './layer';
 import { messageEnvironment, schemaFiles } from './messages';
 import type { NormalizedProps } from './normalized-props';
 import type { Plan } from './plan';
+import { sigV4Rights } from './sigv4';
 import type { GivenTarget } from './target';
 
 /** Settings of the message-processor that depend on the strategy. */
@@ -48,6 +49,9 @@ export function createMessageProcessor(scope: Construct, props: NormalizedProps,
   allowSend(messageProcessor, plan.encryptionKey, ...settings.sendsTo);
   settings.rights.forEach((right) => messageProcessor.addToRolePolicy(right));
   secretOf(target)?.grantRead(messageProcessor);
+  if ((target.kind === 'http' || target.kind === 'httpFromSecret') && target.sigV4) {
+    sigV4Rights(target.sigV4).forEach((right) => messageProcessor.addToRolePolicy(right));
+  }
   if (target.kind === 'lambda') {
     // grantInvoke would add a wildcard for all versions.
     messageProcessor.addToRolePolicy(
@@ -85,6 +89,7 @@ function targetEnvironment({ target }: NormalizedProps, { targetTimeout }: Plan)
         ...(target.kind === 'http' && { TARGET: target.url }),
         ...timeout,
         ...(secret && { TARGET_HEADERS_SECRET_ARN: secret.secretArn }),
+        ...(target.sigV4 && { TARGET_SIGV4: target.sigV4._given.service }),
         ...(target.allowHttp && { TARGET_ALLOW_HTTP: 'true' }),
       };
     case 'lambda':

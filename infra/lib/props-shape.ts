@@ -1,4 +1,4 @@
-import { RemovalPolicy } from 'aws-cdk-lib';
+import { RemovalPolicy, Token } from 'aws-cdk-lib';
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 
 import { AlarmPreset, Envelope, HandlerEvent, LogDetail, LogLevel } from './choices';
@@ -6,6 +6,7 @@ import type { SourceQueueOptions } from './existing-queue';
 import { policy } from './policy-shape';
 import type { AlarmSetting, AsyncRetryProps, CommonProps, ProvisionedPollers, RedeliverProps, VpcPlacement } from './props';
 import { duration, flag, fromFactory, isPlain, listOf, members, needed, number, object, oneOf, satisfying, type Shape, text, withMember } from './shape';
+import type { GivenSigV4 } from './sigv4';
 import { Strategy } from './strategy/index';
 import type { GivenTarget, HttpCallOptions } from './target';
 
@@ -37,7 +38,7 @@ const COMMON = {
 } satisfies Shape<CommonProps>;
 
 const secret = withMember('secretArn', 'a secret of Secrets Manager');
-const HTTP_CALL = { allowHttp: flag, timeout: duration } satisfies Shape<HttpCallOptions>;
+const HTTP_CALL = { sigV4, allowHttp: flag, timeout: duration } satisfies Shape<HttpCallOptions>;
 
 /** The members of each kind of {@link Target}. */
 const TARGETS = {
@@ -122,6 +123,13 @@ function target(value: unknown, name: string): string[] {
     return members(TARGETS[kind], FACTORIES[kind])(rest, name);
   })(value, name);
 }
+
+function sigV4(value: unknown, name: string): string[] {
+  const factories = ['SigV4.functionUrl(…)', 'SigV4.apiGateway(…)', 'SigV4.vpcLattice(…)'];
+  return fromFactory(factories, ({ resource }: GivenSigV4) => arn(resource, name))(value, name);
+}
+
+const arn = satisfying((value) => typeof value === 'string' && (Token.isUnresolved(value) || value.startsWith('arn:')), 'an ARN');
 
 function existingSourceQueue(value: unknown, name: string): string[] {
   return fromFactory(['SourceQueue.fromQueue(…)', 'SourceQueue.fromArn(…)'], (given: unknown) =>

@@ -3,6 +3,7 @@ import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import type * as secretsmanager from 'aws-cdk-lib/aws-secretsmanager';
 
 import type { HandlerEvent } from './choices';
+import type { SigV4 } from './sigv4';
 
 /** The target that is called for every message. */
 export class Target {
@@ -69,6 +70,8 @@ export class Target {
 
 /** Options of all HTTP targets. */
 export interface HttpCallOptions {
+  /** Signs the calls with the message-processor's role, for a target of AWS with IAM. Default: no such signature. */
+  readonly sigV4?: SigV4;
   /** Allows an http:// URL, such as that of a service inside the VPC. Default: false. */
   readonly allowHttp?: boolean;
   /** The timeout of one call, 1 s to 900 s. Default: 30 s. */

@@ -6,7 +6,7 @@ import * as sqs from 'aws-cdk-lib/aws-sqs';
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { AsyncRetry, type AsyncRetryProps, Backoff, Redeliver, type RedeliverProps, RetryPolicy, SourceQueue, Target } from '../lib/index';
+import { AsyncRetry, type AsyncRetryProps, Backoff, Redeliver, type RedeliverProps, RetryPolicy, SigV4, SourceQueue, Target } from '../lib/index';
 import { RedeliverPropsError } from '../lib/props-error';
 import { fakeBundles, HTTP } from './stack-support';
 import { userFunction } from './stack-variants';
@@ -72,14 +72,20 @@ describe('a prop that TypeScript would refuse is refused with one sentence, sinc
     [
       'a URL beside the secret that has it',
       (stack) => ({ target: httpFromSecret(new secretsmanager.Secret(stack, 'Hook'), { url: URL }) }),
-      'target.url is not a prop of Target.httpFromSecret; the props are secret, allowHttp, timeout.',
+      'target.url is not a prop of Target.httpFromSecret; the props are secret, sigV4, allowHttp, timeout.',
     ],
+    [
+      'a service for a signature',
+      () => ({ target: http(URL, { sigV4: 'execute-api' }) }),
+      'target.sigV4 is a string; give SigV4.functionUrl(…), SigV4.apiGateway(…) or SigV4.vpcLattice(…).',
+    ],
+    ["an API's id for an ARN", () => ({ target: http(URL, { sigV4: SigV4.apiGateway('a1b2c3') }) }), 'target.sigV4 is a string; give an ARN.'],
     ["a secret's ARN", () => ({ target: http(URL, { headersSecret: 'arn:…' }) }), 'target.headersSecret is a string; give a secret of Secrets Manager.'],
     ['milliseconds for a Duration', () => ({ target: http(URL, { timeout: 10_000 }) }), 'target.timeout is a number; give a Duration.'],
     [
       "another target's prop",
       () => ({ target: http(URL, { handlerEvent: 'batch' }) }),
-      'target.handlerEvent is not a prop of Target.http; the props are url, headersSecret, allowHttp, timeout.',
+      'target.handlerEvent is not a prop of Target.http; the props are url, headersSecret, sigV4, allowHttp, timeout.',
     ],
     ['a misspelt prop of the target', () => ({ target: http(URL, { timout: Duration.seconds(1) }) }), 'target.timout is not a prop of Target.http; did you mean target.timeout?'],
     ['an option that would make it another target', () => ({ target: http('http://a.example/', { kind: 'handler', url: URL }) }), 'target.url is http://, which is not encrypted; use https://, or set target.allowHttp: true.'],

@@ -15,6 +15,8 @@ mod refused_payload;
 #[cfg(feature = "targets")]
 mod retry_after;
 #[cfg(feature = "targets")]
+mod sigv4;
+#[cfg(feature = "targets")]
 mod standard_webhooks;
 #[cfg(feature = "targets")]
 mod target;
@@ -32,6 +34,8 @@ pub use http::{EndpointSource, HttpTarget};
 pub use invoke::{FunctionModes, LambdaTarget};
 #[cfg(feature = "targets")]
 pub use own_function::{Answer, Command, Ended, Event, HandlerEvent, OwnFunction, Processes, Runtime};
+#[cfg(feature = "targets")]
+pub use sigv4::{SigV4Error, SigV4Setting, SigV4Signer, SignedService};
 #[cfg(feature = "targets")]
 pub use standard_webhooks::{SigningSecrets, SigningSecretsError};
 #[cfg(feature = "targets")]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::reader::Reader;
 use super::{Logging, MessageProcessorSettings, SettingsError};
-use crate::targets::{EndpointSettings, FunctionModes, HandlerEvent, TargetAddress, TargetUrl, UrlSetting};
+use crate::targets::{FunctionModes, HandlerEvent, SigV4Setting, TargetAddress, TargetUrl, UrlSetting};
 
 /// The longest function timeout ("Lambda quotas").
 const TIMEOUT_SECONDS_MAX: u64 = 900;
@@ -21,8 +21,16 @@ pub struct TargetSettings {
 /// The called target, with the settings that fit it.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Called {
-    Http(EndpointSetting),
+    Http(HttpSettings),
     Lambda { arn: String, modes: FunctionModes },
+}
+
+/// Settings of an HTTP target.
+#[derive(Debug, PartialEq, Eq)]
+pub struct HttpSettings {
+    pub endpoint: EndpointSetting,
+    /// `TARGET_SIGV4`; it fits the URL of `TARGET`.
+    pub sigv4: Option<SigV4Setting>,
 }
 
 /// The source of an HTTP target's URL and authentication.
@@ -30,8 +38,8 @@ pub enum Called {
 pub enum EndpointSetting {
     /// `TARGET` alone.
     Url(TargetUrl),
-    /// `TARGET_HEADERS_SECRET_ARN`, and what completes the secret.
-    Secret { arn: String, settings: EndpointSettings },
+    /// `TARGET_HEADERS_SECRET_ARN`, with or without `TARGET`.
+    Secret { arn: String, url: UrlSetting },
 }
 
 impl MessageProcessorSettings {
@@ -92,8 +100,9 @@ impl TargetSettings {
             tenant_isolation: mode(reader, "TARGET_TENANT_ISOLATION", address.as_ref()),
             durable: mode(reader, DURABLE, address.as_ref()),
         };
+        let sigv4 = sigv4(reader, address.as_ref());
         let called = match address? {
-            Address::Endpoint(endpoint) => Called::Http(endpoint),
+            Address::Endpoint(endpoint) => Called::Http(HttpSettings { endpoint, sigv4 }),
             Address::Function(arn) => Called::Lambda { arn, modes },
         };
         Some(Self { called, timeout: timeout.map(Duration::from_secs) })
@@ -128,11 +137,40 @@ impl Address {
                 }
             },
         };
-        Some(Self::Endpoint(EndpointSetting::Secret { arn, settings: EndpointSettings { url } }))
+        Some(Self::Endpoint(EndpointSetting::Secret { arn, url }))
     }
 }
 
 const FUNCTION_WITH_HEADERS: &str = "is set, but TARGET is a Lambda function, which takes no headers; remove it, or set TARGET to an https:// URL";
+
+fn sigv4(reader: &mut Reader<'_>, address: Option<&Address>) -> Option<SigV4Setting> {
+    const NAME: &str = "TARGET_SIGV4";
+    let text = reader.optional(NAME)?;
+    let setting = reader.check(NAME, text.parse::<SigV4Setting>())?;
+    match address {
+        Some(Address::Endpoint(endpoint)) => {
+            if let Some(url) = endpoint.url() {
+                reader.check(NAME, setting.service(&url.0))?;
+            }
+            Some(setting)
+        }
+        Some(Address::Function(_)) => reader.check(
+            NAME,
+            Err("is set, but TARGET is a Lambda function, whose calls are always signed; remove it"),
+        ),
+        None => None,
+    }
+}
+
+impl EndpointSetting {
+    /// The URL, unless it is in the secret.
+    fn url(&self) -> Option<&TargetUrl> {
+        match self {
+            Self::Url(url) | Self::Secret { url: UrlSetting::Given(url), .. } => Some(url),
+            Self::Secret { url: UrlSetting::InSecret { .. }, .. } => None,
+        }
+    }
+}
 
 /// A mode of the Lambda function.
 fn mode(reader: &mut Reader<'_>, name: &str, address: Option<&Address>) -> bool {

@@ -4,7 +4,9 @@ use proptest::strategy::Strategy;
 use redeliver_core::strategy;
 
 use super::*;
-use crate::targets::{EndpointSettings, FunctionModes, HandlerEvent, TargetUrl, UrlSetting, is_loopback};
+use crate::targets::{
+    FunctionModes, HandlerEvent, SigV4Setting, SignedService, TargetUrl, UrlSetting, is_loopback,
+};
 
 const SQS: &str = "https://sqs.eu-central-1.amazonaws.com/123456789012";
 
@@ -312,10 +314,8 @@ fn headers_are_for_a_url_only() {
         reader(&variables).read(MessageProcessorSettings::with_target).map(|(_, target)| target)
     };
     let secret = |url| {
-        Called::Http(EndpointSetting::Secret {
-            arn: "arn:of-a-secret".to_owned(),
-            settings: EndpointSettings { url },
-        })
+        let endpoint = EndpointSetting::Secret { arn: "arn:of-a-secret".to_owned(), url };
+        Called::Http(HttpSettings { endpoint, sigv4: None })
     };
     let url = TargetUrl("https://example.com/orders".parse().unwrap());
     assert_eq!(target("https://example.com/orders").unwrap().called, secret(UrlSetting::Given(url)));
@@ -327,6 +327,55 @@ fn headers_are_for_a_url_only() {
              remove it, or set TARGET to an https:// URL"
         ),
         "{error}"
+    );
+}
+
+#[test]
+fn a_signature_is_for_a_url_and_fits_its_host() {
+    let (intermediate, annotation) = (queue("intermediate"), queue("annotation"));
+    let sigv4 = |target, secret, setting| {
+        let variables = [
+            ("INTERMEDIATE_DLQ_URL", intermediate.as_str()),
+            ("ANNOTATION_QUEUE_URL", annotation.as_str()),
+            ("TARGET", target),
+            ("TARGET_HEADERS_SECRET_ARN", secret),
+            ("TARGET_SIGV4", setting),
+        ];
+        let read = reader(&variables).read(MessageProcessorSettings::with_target);
+        read.map(|(_, target)| match target.called {
+            Called::Http(settings) => settings.sigv4,
+            Called::Lambda { .. } => None,
+        })
+        .map_err(|error| error.0.join("\n"))
+    };
+    const URL: &str = "https://ab.lambda-url.eu-west-1.on.aws/";
+    let service = |service| Ok(Some(SigV4Setting::Service(service)));
+    assert_eq!(sigv4(URL, "", ""), Ok(None));
+    assert_eq!(sigv4(URL, "", "auto"), Ok(Some(SigV4Setting::ByHost)));
+    assert_eq!(sigv4(URL, "arn:of-a-secret", "lambda"), service(SignedService::Lambda));
+    assert_eq!(sigv4("", "arn:of-a-secret", "auto"), Ok(Some(SigV4Setting::ByHost)));
+    let own = "https://orders.example.com/";
+    assert_eq!(sigv4(own, "", "vpc-lattice-svcs"), service(SignedService::VpcLattice));
+
+    let refused = |line: &str| Err(format!("- TARGET_SIGV4 {line}"));
+    assert_eq!(
+        sigv4(URL, "", "yes"),
+        refused("is none of auto, lambda, execute-api and vpc-lattice-svcs; set it to one of them")
+    );
+    assert_eq!(
+        sigv4(URL, "", "execute-api"),
+        refused("names another service than the URL's host; set it to auto")
+    );
+    assert_eq!(
+        sigv4(own, "", "auto"),
+        refused(
+            "is auto, but the URL's host is not that of a function URL, an API of API Gateway or a service of \
+             VPC Lattice; set it to lambda, execute-api or vpc-lattice-svcs"
+        )
+    );
+    assert_eq!(
+        sigv4("arn:aws:lambda:eu-central-1:123456789012:function:orders", "", "auto"),
+        refused("is set, but TARGET is a Lambda function, whose calls are always signed; remove it")
     );
 }
 
@@ -390,7 +439,10 @@ fn what_is_not_set_has_its_default() {
     assert_eq!(settings.max_concurrency.get(), 10);
     assert_eq!(target.timeout, None);
     let url = TargetUrl("https://example.com/orders".parse().unwrap());
-    assert_eq!(target.called, Called::Http(EndpointSetting::Url(url)));
+    assert_eq!(
+        target.called,
+        Called::Http(HttpSettings { endpoint: EndpointSetting::Url(url), sigv4: None })
+    );
 }
 
 /// Values of variables: empty, almost valid, and arbitrary.
@@ -472,9 +524,10 @@ proptest! {
                 prop_assert!(target.timeout.is_none_or(|timeout| (1..=900).contains(&timeout.as_secs())));
                 let secret_arn = variables.iter().find(|(name, value)| *name == "TARGET_HEADERS_SECRET_ARN" && !value.is_empty());
                 match target.called {
-                    Called::Http(EndpointSetting::Url(TargetUrl(url)))
-                    | Called::Http(EndpointSetting::Secret {
-                        settings: EndpointSettings { url: UrlSetting::Given(TargetUrl(url)) }, ..
+                    Called::Http(HttpSettings {
+                        endpoint: EndpointSetting::Url(TargetUrl(url))
+                            | EndpointSetting::Secret { url: UrlSetting::Given(TargetUrl(url)), .. },
+                        ..
                     }) => {
                         let http_is_allowed = variables.contains(&("TARGET_ALLOW_HTTP", "true".to_owned()));
                         let plain = url.scheme() == "http" && (http_is_allowed || is_loopback(&url));
@@ -482,7 +535,7 @@ proptest! {
                         prop_assert!(url.username().is_empty() && url.password().is_none(), "{}", url);
                         prop_assert!(url.has_host() && url.fragment().is_none(), "{}", url);
                     }
-                    Called::Http(EndpointSetting::Secret { .. }) => prop_assert!(secret_arn.is_some()),
+                    Called::Http(HttpSettings { .. }) => prop_assert!(secret_arn.is_some()),
                     Called::Lambda { arn, .. } => {
                         prop_assert!(arn.starts_with("arn:aws"));
                         prop_assert_eq!(secret_arn, None);

@@ -11,12 +11,13 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::StartError;
 use crate::SystemClock;
 use crate::settings::{
-    Called, EndpointSetting, OwnFunctionSettings, TargetSettings, aws_variable, started_by_lambda,
+    Called, EndpointSetting, HttpSettings, OwnFunctionSettings, TargetSettings, aws_variable,
+    started_by_lambda,
 };
 use crate::stderr;
 use crate::targets::{
-    Command, DEFAULT_TIMEOUT, Endpoint, EndpointSource, HttpTarget, LambdaTarget, OwnFunction, Processes,
-    SecretEndpoint, Target,
+    Command, DEFAULT_TIMEOUT, Endpoint, EndpointSettings, EndpointSource, HttpTarget, LambdaTarget,
+    OwnFunction, Processes, SecretEndpoint, SigV4Signer, Target,
 };
 
 /// The message-processor's target. The secret of an HTTP target is read, and `observer` gets an event if it cannot be
@@ -31,11 +32,24 @@ pub async fn target(
 ) -> Result<Target, StartError> {
     let timeout = settings.timeout.unwrap_or(DEFAULT_TIMEOUT);
     Ok(match settings.called {
-        Called::Http(endpoint) => {
+        Called::Http(HttpSettings { endpoint, sigv4 }) => {
+            let sigv4 = sigv4.map(|setting| SigV4Signer::new(setting, config));
             let endpoint = match endpoint {
-                EndpointSetting::Url(url) => EndpointSource::Fixed(Endpoint::public(url)),
-                EndpointSetting::Secret { arn, settings } => EndpointSource::Secret(
-                    SecretEndpoint::read(config, &arn, settings, SystemClock, observer).await?,
+                EndpointSetting::Url(url) => EndpointSource::Fixed(match &sigv4 {
+                    Some(signer) => {
+                        Endpoint::with_role(url, signer).map_err(|error| format!("TARGET_SIGV4 {error}"))?
+                    }
+                    None => Endpoint::public(url),
+                }),
+                EndpointSetting::Secret { arn, url } => EndpointSource::Secret(
+                    SecretEndpoint::read(
+                        config,
+                        &arn,
+                        EndpointSettings { url, sigv4 },
+                        SystemClock,
+                        observer,
+                    )
+                    .await?,
                 ),
             };
             Target::Http(HttpTarget::new(endpoint, timeout)?)

@@ -6,11 +6,13 @@ use std::fmt;
 
 use redeliver_core::handler::{HandlerError, Message};
 use redeliver_core::message::Timestamp;
-use reqwest::RequestBuilder;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Request, RequestBuilder};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use thiserror::Error;
 
+use super::http::no_response;
+use super::sigv4::{self, SigV4, SigV4Error, SigV4Signer};
 use super::standard_webhooks::{self, SigningSecrets, SigningSecretsError};
 use super::{TargetAddress, TargetError, TargetUrl};
 
@@ -32,12 +34,15 @@ enum Signing {
     None,
     /// By the secret's signing secrets.
     StandardWebhooks(SigningSecrets),
+    /// By the program's role.
+    SigV4(SigV4),
 }
 
 /// The settings that complete a secret to an endpoint.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct EndpointSettings {
     pub url: UrlSetting,
+    pub sigv4: Option<SigV4Signer>,
 }
 
 /// The place of the URL.
@@ -91,6 +96,12 @@ pub enum SecretError {
     TwoUrls,
     #[error("{SIGNING_SECRETS} in the secret of TARGET_HEADERS_SECRET_ARN {0}")]
     SigningSecrets(SigningSecretsError),
+    #[error(
+        "TARGET_SIGV4 is set, and the secret of TARGET_HEADERS_SECRET_ARN also has {SIGNING_SECRETS}; remove one of them"
+    )]
+    TwoSignatures,
+    #[error("TARGET_SIGV4 {0}")]
+    SigV4(SigV4Error),
 }
 
 impl SecretError {
@@ -110,6 +121,8 @@ impl SecretError {
             Self::NoUrl => "NoUrl",
             Self::TwoUrls => "TwoUrls",
             Self::SigningSecrets(_) => "SigningSecrets",
+            Self::TwoSignatures => "TwoSignatures",
+            Self::SigV4(_) => "SigV4",
         }
     }
 }
@@ -146,6 +159,15 @@ impl Endpoint {
         Self { url, headers: HeaderMap::new(), signing: Signing::None }
     }
 
+    /// An endpoint whose calls are signed with the program's role.
+    ///
+    /// # Errors
+    /// If the signer's setting does not fit the URL.
+    pub fn with_role(url: TargetUrl, signer: &SigV4Signer) -> Result<Self, SigV4Error> {
+        let signing = Signing::SigV4(signer.of(&url.0)?);
+        Ok(Self { signing, ..Self::public(url) })
+    }
+
     /// Reads the secret's text.
     ///
     /// # Errors
@@ -158,31 +180,42 @@ impl Endpoint {
                 URL => set_once(&mut url, URL, value)?,
                 SIGNING_SECRETS => set_once(&mut signing_secrets, SIGNING_SECRETS, value)?,
                 part if part.starts_with(':') => return Err(SecretError::UnknownPart),
-                _ => add_header(&mut headers, &name, &value)?,
+                _ => add_header(&mut headers, &name, &value, settings.sigv4.is_some())?,
             }
         }
         let url = settings.url.resolve(url.as_deref())?;
-        let signing = match signing_secrets {
-            None => Signing::None,
-            Some(text) => {
+        let signing = match (signing_secrets, &settings.sigv4) {
+            (None, None) => Signing::None,
+            (None, Some(signer)) => Signing::SigV4(signer.of(&url.0).map_err(SecretError::SigV4)?),
+            (Some(_), Some(_)) => return Err(SecretError::TwoSignatures),
+            (Some(text), None) => {
                 Signing::StandardWebhooks(SigningSecrets::parse(&text).map_err(SecretError::SigningSecrets)?)
             }
         };
         Ok(Self { url, headers, signing })
     }
 
-    /// Adds the signature at this time to a request that has all other headers.
-    pub(super) fn sign(
+    /// Completes a request that has all other headers by the signature at this time.
+    pub(super) async fn sign(
         &self,
         request: RequestBuilder,
         message: &Message<'_>,
         now: Timestamp,
-    ) -> Result<RequestBuilder, HandlerError> {
-        Ok(match &self.signing {
-            Signing::None => request,
-            Signing::StandardWebhooks(secrets) => secrets.sign(request, message, now),
-        })
+    ) -> Result<Request, HandlerError> {
+        match &self.signing {
+            Signing::None => built(request),
+            Signing::StandardWebhooks(secrets) => built(secrets.sign(request, message, now)),
+            Signing::SigV4(signature) => {
+                let mut request = built(request)?;
+                signature.sign(&mut request, now).await?;
+                Ok(request)
+            }
+        }
     }
+}
+
+fn built(request: RequestBuilder) -> Result<Request, HandlerError> {
+    request.build().map_err(|error| no_response(&error))
 }
 
 fn set_once(part: &mut Option<String>, name: &'static str, value: String) -> Result<(), SecretError> {
@@ -192,9 +225,12 @@ fn set_once(part: &mut Option<String>, name: &'static str, value: String) -> Res
     }
 }
 
-fn add_header(headers: &mut HeaderMap, name: &str, value: &str) -> Result<(), SecretError> {
+fn add_header(headers: &mut HeaderMap, name: &str, value: &str, has_sigv4: bool) -> Result<(), SecretError> {
     let name: HeaderName = name.parse().map_err(|_| SecretError::NotAName)?;
     let text = name.as_str();
+    if has_sigv4 && sigv4::HEADERS.contains(&text) {
+        return Err(SecretError::Reserved(name));
+    }
     if RESERVED.contains(&text)
         || text.starts_with(RESERVED_PREFIX)
         || standard_webhooks::HEADERS.contains(&text)

@@ -68,8 +68,8 @@ impl<C: Clock + Clone + 'static> HttpTarget<C> {
             .header("Idempotency-Key", message.idempotency_key())
             .header("X-Redeliver-Attempt", message.retry_attempt)
             .body(message.body.to_owned());
-        let request = endpoint.sign(request, message, self.clock.now())?;
-        let response = request.send().await.map_err(|error| no_response(&error))?;
+        let request = endpoint.sign(request, message, self.clock.now()).await?;
+        let response = self.client.execute(request).await.map_err(|error| no_response(&error))?;
         // Waiting for the body could turn a success into a timeout, and so into a duplicate.
         let outcome = outcome(response.status(), response.headers(), self.clock.now());
         self.drains.drain(read_to_end(response));
@@ -215,7 +215,7 @@ async fn read_to_end(mut response: Response) {
 
 /// The outcome without a response. The error's own text is not used, since it may contain the URL, and so a key in its
 /// query.
-fn no_response(error: &reqwest::Error) -> HandlerError {
+pub(super) fn no_response(error: &reqwest::Error) -> HandlerError {
     if error.is_timeout() {
         HandlerError::transient("Http.Timeout", "the target did not answer in time")
     } else if error.is_connect() {

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use super::*;
 use crate::SystemClock;
 use crate::settings::Logging;
+use crate::targets::SigV4Setting;
 use crate::telemetry::JsonLines;
 use crate::tests::loopback::{Answer, Loopback};
 
@@ -11,12 +12,12 @@ const SIGNING_SECRET: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
 /// The settings with this `TARGET`.
 fn given(url: &str) -> EndpointSettings {
     let Ok(TargetAddress::Url(url)) = TargetAddress::parse(url, false) else { panic!("not a URL: {url}") };
-    EndpointSettings { url: UrlSetting::Given(url) }
+    EndpointSettings { url: UrlSetting::Given(url), sigv4: None }
 }
 
 /// The settings without a `TARGET`.
 fn in_secret(allow_http: bool) -> EndpointSettings {
-    EndpointSettings { url: UrlSetting::InSecret { allow_http } }
+    EndpointSettings { url: UrlSetting::InSecret { allow_http }, sigv4: None }
 }
 
 fn parsed(secret: &str) -> Result<Endpoint, SecretError> {
@@ -179,4 +180,38 @@ async fn a_secret_that_cannot_be_used_is_refused_without_its_text() {
     assert_eq!(text, SecretError::NotAnObject);
     let bytes = secret(Answer::new(200, &[], r#"{"SecretBinary":"e30="}"#)).await.unwrap_err();
     assert_eq!(bytes, SecretError::NotAnObject);
+}
+
+/// The settings with `TARGET_SIGV4=auto`.
+fn by_role(settings: EndpointSettings) -> EndpointSettings {
+    let config = aws_config::SdkConfig::builder().build();
+    EndpointSettings { sigv4: Some(SigV4Signer::new(SigV4Setting::ByHost, &config)), ..settings }
+}
+
+#[test]
+fn a_call_has_one_signature_and_the_role_owns_its_headers() {
+    let settings = by_role(given("https://a1b2.execute-api.eu-west-1.amazonaws.com/prod/hook"));
+    let signing_secrets = format!(r#"{{":signing-secrets":"{SIGNING_SECRET}"}}"#);
+    let error = refused_with(&settings, &signing_secrets);
+    assert_eq!(error, SecretError::TwoSignatures);
+    assert_eq!(
+        error.to_string(),
+        "TARGET_SIGV4 is set, and the secret of TARGET_HEADERS_SECRET_ARN also has :signing-secrets; remove one of them"
+    );
+    for header in sigv4::HEADERS {
+        let secret = format!(r#"{{"{header}":"CANARY"}}"#);
+        assert_eq!(refused_with(&settings, &secret), SecretError::Reserved(name(header)));
+        assert!(parsed(&secret).is_ok(), "{header}");
+    }
+    let key = Endpoint::parse(&settings, r#"{"x-api-key":"k"}"#).unwrap();
+    assert_eq!(key.headers["x-api-key"], "k");
+}
+
+#[test]
+fn the_service_of_a_url_in_the_secret_is_that_of_its_host() {
+    let settings = by_role(in_secret(false));
+    assert!(Endpoint::parse(&settings, r#"{":url":"https://ab.lambda-url.eu-west-1.on.aws/"}"#).is_ok());
+    let error = refused_with(&settings, r#"{":url":"https://example.com/CANARY"}"#);
+    assert_eq!(error, SecretError::SigV4(SigV4Error::UnknownHost));
+    assert!(error.to_string().starts_with("TARGET_SIGV4 is auto, but the URL's host is not "), "{error}");
 }

@@ -40,7 +40,7 @@ fn public<C>(url: &str) -> EndpointSource<C> {
 
 /// An endpoint with `TARGET` and this secret.
 fn with_secret<C>(url: &str, secret: &str) -> EndpointSource<C> {
-    let settings = EndpointSettings { url: UrlSetting::Given(TargetUrl(url.parse().unwrap())) };
+    let settings = EndpointSettings { url: UrlSetting::Given(TargetUrl(url.parse().unwrap())), sigv4: None };
     EndpointSource::Fixed(Endpoint::parse(&settings, secret).unwrap())
 }
 

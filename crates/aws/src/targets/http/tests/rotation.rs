@@ -73,7 +73,7 @@ impl Setup {
 
     async fn of(secrets: Loopback, server: Loopback, clock: ManualClock) -> Self {
         let url = UrlSetting::Given(TargetUrl(server.url().parse().unwrap()));
-        Self::with(EndpointSettings { url }, secrets, server, clock).await
+        Self::with(EndpointSettings { url, sigv4: None }, secrets, server, clock).await
     }
 
     async fn with(
@@ -315,7 +315,7 @@ async fn a_rotated_url_is_read_again_and_spends_no_attempt() {
     });
     let server = server.await;
     let secrets = ["old", "new"].map(|path| url_in_secret(&format!("{}/{path}", server.url())));
-    let settings = EndpointSettings { url: UrlSetting::InSecret { allow_http: false } };
+    let settings = EndpointSettings { url: UrlSetting::InSecret { allow_http: false }, sigv4: None };
     let secrets = Loopback::start(secrets).await;
     let setup = Setup::with(settings, secrets, server, ManualClock::default()).await;
     assert_eq!(setup.call().await, Ok(()));
@@ -329,7 +329,7 @@ async fn a_rotated_url_is_read_again_and_spends_no_attempt() {
 async fn a_secret_that_loses_its_url_keeps_the_known_one_in_use() {
     let server = Loopback::answering(|_| Answer::kept(200, &[], "{}")).await;
     let secrets = Loopback::start([url_in_secret(server.url()), secret("key")]).await;
-    let settings = EndpointSettings { url: UrlSetting::InSecret { allow_http: false } };
+    let settings = EndpointSettings { url: UrlSetting::InSecret { allow_http: false }, sigv4: None };
     let setup = Setup::with(settings, secrets, server, ManualClock::default()).await;
     setup.clock.advance(AGE_MAX);
     for _ in 0..2 {

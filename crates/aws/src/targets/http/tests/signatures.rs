@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::*;
+use crate::targets::{SigV4Setting, SigV4Signer, SignedService};
 use crate::tests::hmac::hmac_sha256;
 use crate::tests::loopback::Request;
 
@@ -95,4 +96,134 @@ async fn the_id_is_the_messages_uuid_also_without_an_envelope() {
     let request = server.request();
     assert_eq!(request.header("idempotency-key"), ["order.17"]);
     assert_eq!(verified(&request, NEW, AT), Ok(message("").message_id.to_owned()));
+}
+
+/// A signature of the role, read off a request as AWS does.
+struct RoleSignature {
+    access_key: String,
+    scope: [String; 4],
+    signed_headers: Vec<String>,
+    signature: String,
+}
+
+impl RoleSignature {
+    fn of(request: &Request) -> Self {
+        let authorization = request.header("authorization").concat();
+        let fields = authorization.strip_prefix("AWS4-HMAC-SHA256 ").expect("the algorithm");
+        let field = |name: &str| {
+            let mut fields = fields.split(", ").filter_map(|field| field.split_once('='));
+            fields.find(|(known, _)| *known == name).expect("the field").1.to_owned()
+        };
+        let credential = field("Credential");
+        let (access_key, scope) = credential.split_once('/').unwrap();
+        Self {
+            access_key: access_key.to_owned(),
+            scope: scope.split('/').map(str::to_owned).collect::<Vec<_>>().try_into().unwrap(),
+            signed_headers: field("SignedHeaders").split(';').map(str::to_owned).collect(),
+            signature: field("Signature"),
+        }
+    }
+
+    /// The signature that AWS calculates: "Create a signed AWS API request", IAM User Guide.
+    fn expected(&self, request: &Request, secret_key: &str, payload_hash: &str) -> String {
+        let mut line = request.line.split(' ');
+        let (method, target) = (line.next().unwrap(), line.next().unwrap());
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let headers =
+            self.signed_headers.iter().map(|name| format!("{name}:{}\n", request.header(name).concat()));
+        let canonical =
+            [method, path, query, &headers.collect::<String>(), &self.signed_headers.join(";"), payload_hash]
+                .join("\n");
+        let scope = self.scope.join("/");
+        let date = request.header("x-amz-date").concat();
+        let to_sign = format!("AWS4-HMAC-SHA256\n{date}\n{scope}\n{}", hex(&sha256(canonical.as_bytes())));
+        let key = self
+            .scope
+            .iter()
+            .fold(format!("AWS4{secret_key}").into_bytes(), |key, part| hmac_sha256(&key, part.as_bytes()));
+        hex(&hmac_sha256(&key, to_sign.as_bytes()))
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn sha256(bytes: &[u8]) -> Vec<u8> {
+    sha2::Digest::finalize(sha2::Digest::chain_update(<sha2::Sha256 as sha2::Digest>::new(), bytes)).to_vec()
+}
+
+/// A call with the role's signature for this service, and the request that arrives.
+async fn call_by_role(service: SignedService, body: &str) -> Request {
+    let server = Loopback::start([Answer::new(200, &[], "")]).await;
+    let clock = ManualClock::default();
+    clock.advance(Duration::from_secs(AT));
+    let client = hardened(Client::builder(), LONG).build().unwrap();
+    let signer = SigV4Signer::new(SigV4Setting::Service(service), &with_token(server.url()));
+    let settings = EndpointSettings {
+        url: UrlSetting::Given(TargetUrl(format!("{}/prod/hook?a=b&c=d%20e", server.url()).parse().unwrap())),
+        sigv4: Some(signer),
+    };
+    let endpoint = Endpoint::parse(&settings, r#"{"x-api-key":"k"}"#).unwrap();
+    let target = HttpTarget::with_clock(client, EndpointSource::Fixed(endpoint), clock);
+    assert_eq!(target.handle(&message(body)).await, Ok(()));
+    server.request()
+}
+
+/// A configuration with credentials of a role.
+fn with_token(url: &str) -> aws_config::SdkConfig {
+    let credentials =
+        aws_credential_types::Credentials::new("key", "CANARY", Some("token".to_owned()), None, "role");
+    let provider = aws_credential_types::provider::SharedCredentialsProvider::new(credentials);
+    crate::tests::loopback::sdk_config(url).into_builder().credentials_provider(provider).build()
+}
+
+#[tokio::test]
+async fn aws_verifies_the_roles_signature_of_the_body_and_the_headers() {
+    let body = r#"{"n":1e400,"é":"😀"}"#;
+    for (service, name) in [(SignedService::Lambda, "lambda"), (SignedService::ExecuteApi, "execute-api")] {
+        let request = call_by_role(service, body).await;
+        let signature = RoleSignature::of(&request);
+        assert_eq!(signature.access_key, "key");
+        assert_eq!(signature.scope, ["20230119", "eu-central-1", name, "aws4_request"]);
+        assert_eq!(
+            signature.signed_headers,
+            [
+                "content-type",
+                "host",
+                "idempotency-key",
+                "x-amz-date",
+                "x-amz-security-token",
+                "x-redeliver-attempt"
+            ]
+        );
+        assert_eq!(request.header("x-amz-date"), ["20230119T001351Z"]);
+        assert_eq!(request.header("x-amz-security-token"), ["token"]);
+        assert_eq!(request.header("x-api-key"), ["k"]);
+        let payload_hash = hex(&sha256(body.as_bytes()));
+        assert_eq!(signature.signature, signature.expected(&request, "CANARY", &payload_hash), "{name}");
+        assert_ne!(signature.signature, signature.expected(&request, "CANARY", &hex(&sha256(b"{}"))));
+    }
+}
+
+#[tokio::test]
+async fn vpc_lattice_gets_a_signature_without_the_body() {
+    let request = call_by_role(SignedService::VpcLattice, "{}").await;
+    let signature = RoleSignature::of(&request);
+    assert_eq!(signature.scope, ["20230119", "eu-central-1", "vpc-lattice-svcs", "aws4_request"]);
+    assert_eq!(request.header("x-amz-content-sha256"), ["UNSIGNED-PAYLOAD"]);
+    assert!(signature.signed_headers.contains(&"x-amz-content-sha256".to_owned()));
+    assert_eq!(signature.signature, signature.expected(&request, "CANARY", "UNSIGNED-PAYLOAD"));
+}
+
+#[tokio::test]
+async fn a_signed_call_is_not_made_again_elsewhere() {
+    let elsewhere = Loopback::start([Answer::new(200, &[], "")]).await;
+    let location = [("location", elsewhere.url())];
+    let server = Loopback::start([Answer::new(307, &location, "")]).await;
+    let signer = SigV4Signer::new(SigV4Setting::Service(SignedService::Lambda), &with_token(server.url()));
+    let endpoint = Endpoint::with_role(TargetUrl(server.url().parse().unwrap()), &signer).unwrap();
+    let error = HttpTarget::new(EndpointSource::Fixed(endpoint), LONG).unwrap().handle(&message("{}")).await;
+    assert_eq!(error.unwrap_err().error_type, ErrorType::HttpStatus(307));
+    assert_eq!((server.requests().len(), elsewhere.requests().len()), (1, 0));
 }
