@@ -90,6 +90,7 @@ function targetEnvironment({ target }: NormalizedProps, { targetTimeout }: Plan)
         ...timeout,
         ...(secret && { TARGET_HEADERS_SECRET_ARN: secret.secretArn }),
         ...(target.sigV4 && { TARGET_SIGV4: target.sigV4._given.service }),
+        ...(target.proxy && { TARGET_PROXY: target.proxy }),
         ...(target.allowHttp && { TARGET_ALLOW_HTTP: 'true' }),
       };
     case 'lambda':

@@ -72,6 +72,11 @@ export class Target {
 export interface HttpCallOptions {
   /** Signs the calls with the message-processor's role, for a target of AWS with IAM. Default: no such signature. */
   readonly sigV4?: SigV4;
+  /**
+   * A proxy for the calls, such as `http://proxy:3128`; it tunnels them without seeing more than the host's name.
+   * Default: none.
+   */
+  readonly proxy?: string;
   /** Allows an http:// URL, such as that of a service inside the VPC. Default: false. */
   readonly allowHttp?: boolean;
   /** The timeout of one call, 1 s to 900 s. Default: 30 s. */

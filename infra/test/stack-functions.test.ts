@@ -248,6 +248,13 @@ describe('functions', () => {
     assert.deepEqual([TARGET, TARGET_ALLOW_HTTP, TARGET_TIMEOUT_SECONDS], [undefined, 'true', '5']);
   });
 
+  test('a proxy is for the calls of the target alone', () => {
+    const template = templateWith(() => ({ target: Target.http('https://orders.example.com/', { proxy: 'http://proxy:3128' }) }));
+    const of = (name: 'message-processor' | 'failed-message-processor'): unknown[] => Object.entries(variables(template, name)).filter(([variable]) => variable.includes('PROXY'));
+    assert.deepEqual(of('message-processor'), [['TARGET_PROXY', 'http://proxy:3128']]);
+    assert.deepEqual(of('failed-message-processor'), []);
+  });
+
   test('a Lambda target may be invoked, it and nothing else', () => {
     const arn = 'arn:aws:lambda:eu-west-1:111122223333:function:orders';
     const template = templateWith((stack) => ({

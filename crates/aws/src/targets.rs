@@ -11,6 +11,8 @@ mod invoke;
 mod lambda_client;
 #[cfg(feature = "targets")]
 mod own_function;
+#[cfg(feature = "targets")]
+mod proxy;
 mod refused_payload;
 #[cfg(feature = "targets")]
 mod retry_after;
@@ -34,6 +36,8 @@ pub use http::{EndpointSource, HttpTarget};
 pub use invoke::{FunctionModes, LambdaTarget};
 #[cfg(feature = "targets")]
 pub use own_function::{Answer, Command, Ended, Event, HandlerEvent, OwnFunction, Processes, Runtime};
+#[cfg(feature = "targets")]
+pub use proxy::{ProxyError, TargetProxy};
 #[cfg(feature = "targets")]
 pub use sigv4::{SigV4Error, SigV4Setting, SigV4Signer, SignedService};
 #[cfg(feature = "targets")]

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use super::reader::Reader;
 use super::{Logging, MessageProcessorSettings, SettingsError};
-use crate::targets::{FunctionModes, HandlerEvent, SigV4Setting, TargetAddress, TargetUrl, UrlSetting};
+use crate::targets::{
+    FunctionModes, HandlerEvent, SigV4Setting, TargetAddress, TargetProxy, TargetUrl, UrlSetting,
+};
 
 /// The longest function timeout ("Lambda quotas").
 const TIMEOUT_SECONDS_MAX: u64 = 900;
@@ -31,6 +33,8 @@ pub struct HttpSettings {
     pub endpoint: EndpointSetting,
     /// `TARGET_SIGV4`; it fits the URL of `TARGET`.
     pub sigv4: Option<SigV4Setting>,
+    /// `TARGET_PROXY`; only a call over https:// goes through it.
+    pub proxy: Option<TargetProxy>,
 }
 
 /// The source of an HTTP target's URL and authentication.
@@ -101,8 +105,9 @@ impl TargetSettings {
             durable: mode(reader, DURABLE, address.as_ref()),
         };
         let sigv4 = sigv4(reader, address.as_ref());
+        let proxy = proxy(reader, address.as_ref());
         let called = match address? {
-            Address::Endpoint(endpoint) => Called::Http(HttpSettings { endpoint, sigv4 }),
+            Address::Endpoint(endpoint) => Called::Http(HttpSettings { endpoint, sigv4, proxy }),
             Address::Function(arn) => Called::Lambda { arn, modes },
         };
         Some(Self { called, timeout: timeout.map(Duration::from_secs) })
@@ -162,7 +167,30 @@ fn sigv4(reader: &mut Reader<'_>, address: Option<&Address>) -> Option<SigV4Sett
     }
 }
 
+fn proxy(reader: &mut Reader<'_>, address: Option<&Address>) -> Option<TargetProxy> {
+    const NAME: &str = "TARGET_PROXY";
+    let text = reader.optional(NAME)?;
+    let proxy = reader.check(NAME, TargetProxy::parse(&text))?;
+    let fits = match address? {
+        Address::Function(_) => {
+            Err("is set, but TARGET is a Lambda function, whose calls follow HTTPS_PROXY; remove it")
+        }
+        Address::Endpoint(endpoint) if endpoint.may_be_plain_http() => Err(
+            "is set, but the target may be http://, which does not go through a proxy; use https:// and remove TARGET_ALLOW_HTTP, or remove it",
+        ),
+        Address::Endpoint(_) => Ok(proxy),
+    };
+    reader.check(NAME, fits)
+}
+
 impl EndpointSetting {
+    fn may_be_plain_http(&self) -> bool {
+        match self {
+            Self::Url(url) | Self::Secret { url: UrlSetting::Given(url), .. } => url.0.scheme() == "http",
+            Self::Secret { url: UrlSetting::InSecret { allow_http }, .. } => *allow_http,
+        }
+    }
+
     /// The URL, unless it is in the secret.
     fn url(&self) -> Option<&TargetUrl> {
         match self {

@@ -5,7 +5,7 @@ use redeliver_core::strategy;
 
 use super::*;
 use crate::targets::{
-    FunctionModes, HandlerEvent, SigV4Setting, SignedService, TargetUrl, UrlSetting, is_loopback,
+    FunctionModes, HandlerEvent, SigV4Setting, SignedService, TargetProxy, TargetUrl, UrlSetting, is_loopback,
 };
 
 const SQS: &str = "https://sqs.eu-central-1.amazonaws.com/123456789012";
@@ -315,7 +315,7 @@ fn headers_are_for_a_url_only() {
     };
     let secret = |url| {
         let endpoint = EndpointSetting::Secret { arn: "arn:of-a-secret".to_owned(), url };
-        Called::Http(HttpSettings { endpoint, sigv4: None })
+        Called::Http(HttpSettings { endpoint, sigv4: None, proxy: None })
     };
     let url = TargetUrl("https://example.com/orders".parse().unwrap());
     assert_eq!(target("https://example.com/orders").unwrap().called, secret(UrlSetting::Given(url)));
@@ -376,6 +376,49 @@ fn a_signature_is_for_a_url_and_fits_its_host() {
     assert_eq!(
         sigv4("arn:aws:lambda:eu-central-1:123456789012:function:orders", "", "auto"),
         refused("is set, but TARGET is a Lambda function, whose calls are always signed; remove it")
+    );
+}
+
+/// The target that a message-processor reads from these variables, or the lines of the refusal.
+fn target_of(variables: &[(&str, &str)]) -> Result<TargetSettings, String> {
+    let (intermediate, annotation) = (queue("intermediate"), queue("annotation"));
+    let queues =
+        [("INTERMEDIATE_DLQ_URL", intermediate.as_str()), ("ANNOTATION_QUEUE_URL", annotation.as_str())];
+    let read = reader(&[&queues, variables].concat()).read(MessageProcessorSettings::with_target);
+    read.map(|(_, target)| target).map_err(|error| error.0.join("\n"))
+}
+
+#[test]
+fn a_proxy_is_for_https_alone() {
+    const PROXY: (&str, &str) = ("TARGET_PROXY", "http://proxy:3128");
+    const SECRET: (&str, &str) = ("TARGET_HEADERS_SECRET_ARN", "arn:of-a-secret");
+    const HTTP: (&str, &str) = ("TARGET_ALLOW_HTTP", "true");
+    let proxy = |variables: &[(&str, &str)]| {
+        target_of(variables).map(|target| match target.called {
+            Called::Http(HttpSettings { proxy, .. }) => proxy,
+            Called::Lambda { .. } => None,
+        })
+    };
+    let url = ("TARGET", "https://orders.example.com/");
+    let taken = Ok(Some(TargetProxy::parse("http://proxy:3128").unwrap()));
+    assert_eq!(proxy(&[url]), Ok(None));
+    assert_eq!(proxy(&[url, PROXY]), taken);
+    assert_eq!(proxy(&[SECRET, PROXY]), taken);
+    assert_eq!(proxy(&[url, HTTP, PROXY]), taken);
+    let plain = "- TARGET_PROXY is set, but the target may be http://, which does not go through a proxy; \
+                 use https:// and remove TARGET_ALLOW_HTTP, or remove it";
+    for http in [[("TARGET", "http://127.0.0.1/"), PROXY, HTTP], [SECRET, HTTP, PROXY]] {
+        assert_eq!(proxy(&http), Err(plain.to_owned()));
+    }
+    assert_eq!(
+        proxy(&[("TARGET", "arn:aws:lambda:eu-central-1:123456789012:function:orders"), PROXY]),
+        Err("- TARGET_PROXY is set, but TARGET is a Lambda function, whose calls follow HTTPS_PROXY; remove it"
+            .to_owned())
+    );
+    assert_eq!(
+        proxy(&[url, ("TARGET_PROXY", "proxy:3128")]),
+        Err("- TARGET_PROXY is not the address of a proxy; set it to http://HOST:PORT or https://HOST:PORT"
+            .to_owned())
     );
 }
 
@@ -441,7 +484,7 @@ fn what_is_not_set_has_its_default() {
     let url = TargetUrl("https://example.com/orders".parse().unwrap());
     assert_eq!(
         target.called,
-        Called::Http(HttpSettings { endpoint: EndpointSetting::Url(url), sigv4: None })
+        Called::Http(HttpSettings { endpoint: EndpointSetting::Url(url), sigv4: None, proxy: None })
     );
 }
 

@@ -17,7 +17,7 @@ use reqwest::redirect::Policy;
 use reqwest::{Client, ClientBuilder, Response, StatusCode, tls};
 
 use super::drain::{Drains, settle_connections};
-use super::{CONNECT_TIMEOUT, Endpoint, IDLE_TIMEOUT, SecretEndpoint, retry_after};
+use super::{CONNECT_TIMEOUT, Endpoint, IDLE_TIMEOUT, SecretEndpoint, TargetProxy, retry_after};
 use crate::SystemClock;
 
 /// Bytes of a response body that are read at most to reuse its connection.
@@ -45,8 +45,17 @@ impl HttpTarget {
     ///
     /// # Errors
     /// If the machine's certificates cannot be loaded.
-    pub fn new(endpoint: EndpointSource, timeout: Duration) -> Result<Self, reqwest::Error> {
-        let client = hardened(Client::builder(), timeout).build()?;
+    pub fn new(
+        endpoint: EndpointSource,
+        proxy: Option<&TargetProxy>,
+        timeout: Duration,
+    ) -> Result<Self, reqwest::Error> {
+        let client = hardened(Client::builder(), timeout);
+        let client = match proxy {
+            Some(proxy) => client.proxy(proxy.rule()?),
+            None => client,
+        };
+        let client = client.build()?;
         Ok(Self::with_clock(client, endpoint, SystemClock))
     }
 }
@@ -108,7 +117,7 @@ impl<C: Clock + Clone + 'static> HttpTarget<C> {
     }
 }
 
-/// A client that only connects to the URL, without redirects, proxies or retries, and with timeouts.
+/// A client that only connects to the URL, without redirects, the environment's proxies or retries, and with timeouts.
 fn hardened(client: ClientBuilder, timeout: Duration) -> ClientBuilder {
     client
         .redirect(Policy::none())

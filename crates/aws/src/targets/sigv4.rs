@@ -239,7 +239,7 @@ impl RoleCredentials {
             return Ok(credentials.clone());
         }
         let Some(provider) = &self.provider else {
-            return Err(CredentialsError::not_loaded("there is no provider of credentials"));
+            return Err(CredentialsError::not_loaded("no provider of credentials is configured"));
         };
         let credentials = provider.provide_credentials().await?;
         let end = credentials.expiry().unwrap_or(now + DEFAULT_LIFETIME);

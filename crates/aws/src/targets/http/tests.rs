@@ -30,7 +30,7 @@ fn message(body: &str) -> Message<'_> {
 }
 
 fn target(url: &str, timeout: Duration) -> HttpTarget {
-    HttpTarget::new(public(&format!("{url}/orders/new?key={CANARY}")), timeout).unwrap()
+    HttpTarget::new(public(&format!("{url}/orders/new?key={CANARY}")), None, timeout).unwrap()
 }
 
 /// An endpoint without authentication.
@@ -107,7 +107,7 @@ async fn the_request_is_the_body_byte_for_byte_with_its_headers() {
     let server = Loopback::start([Answer::new(200, &[], "")]).await;
     let url = format!("{}/orders/new?key={CANARY}&b=%20", server.url());
     let endpoint = with_secret(&url, r#"{"Authorization":"Bearer key","X-Tenant":"a"}"#);
-    HttpTarget::new(endpoint, LONG).unwrap().handle(&message(body)).await.unwrap();
+    HttpTarget::new(endpoint, None, LONG).unwrap().handle(&message(body)).await.unwrap();
     let request = server.request();
     assert_eq!(request.line, format!("POST /orders/new?key={CANARY}&b=%20 HTTP/1.1"));
     assert_eq!(request.body, body.as_bytes());
@@ -163,12 +163,13 @@ fn debug_output_shows_nothing_of_the_endpoint() {
     let endpoint =
         with_secret("https://example.com/CANARY?key=CANARY", r#"{"Authorization":"Bearer CANARY"}"#);
     assert_eq!(format!("{endpoint:?}"), "Fixed(Endpoint { .. })");
-    let target = HttpTarget::new(endpoint, LONG).unwrap();
+    let target = HttpTarget::new(endpoint, None, LONG).unwrap();
     assert_eq!(format!("{target:?}"), "HttpTarget { .. }");
 }
 
 mod answers;
 mod hardening;
+mod proxy;
 mod rotation;
 mod signatures;
 mod statuses;

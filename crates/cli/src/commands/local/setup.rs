@@ -89,7 +89,7 @@ fn http_target(url: &str) -> Result<HttpTarget, FileError> {
     })?;
     match address {
         TargetAddress::Url(url) => {
-            HttpTarget::new(EndpointSource::Fixed(Endpoint::public(url)), DEFAULT_TIMEOUT)
+            HttpTarget::new(EndpointSource::Fixed(Endpoint::public(url)), None, DEFAULT_TIMEOUT)
                 .map_err(|error| refused(&error))
         }
         TargetAddress::LambdaArn(_) => {

@@ -223,7 +223,8 @@ async fn a_signed_call_is_not_made_again_elsewhere() {
     let server = Loopback::start([Answer::new(307, &location, "")]).await;
     let signer = SigV4Signer::new(SigV4Setting::Service(SignedService::Lambda), &with_token(server.url()));
     let endpoint = Endpoint::with_role(TargetUrl(server.url().parse().unwrap()), &signer).unwrap();
-    let error = HttpTarget::new(EndpointSource::Fixed(endpoint), LONG).unwrap().handle(&message("{}")).await;
+    let error =
+        HttpTarget::new(EndpointSource::Fixed(endpoint), None, LONG).unwrap().handle(&message("{}")).await;
     assert_eq!(error.unwrap_err().error_type, ErrorType::HttpStatus(307));
     assert_eq!((server.requests().len(), elsewhere.requests().len()), (1, 0));
 }
