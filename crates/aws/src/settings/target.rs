@@ -97,6 +97,17 @@ const SECRET_ARN: &str = "TARGET_HEADERS_SECRET_ARN";
 const DURABLE: &str = "TARGET_DURABLE";
 
 impl TargetSettings {
+    /// A remark on a `TARGET` that has a secret, as far as the name of a query parameter says so.
+    #[must_use]
+    pub fn remark(&self) -> Option<String> {
+        let Called::Http(HttpSettings { endpoint, .. }) = &self.called else { return None };
+        let parameter = endpoint.url()?.secret_parameter()?;
+        Some(format!(
+            "the query of TARGET has {parameter}, which looks like a secret, and everybody who can read the settings sees it; \
+             put the URL into the secret of {SECRET_ARN} as :url, and remove TARGET"
+        ))
+    }
+
     fn read(reader: &mut Reader<'_>) -> Option<Self> {
         let timeout = reader.number("TARGET_TIMEOUT_SECONDS", 1..=TIMEOUT_SECONDS_MAX);
         let address = Address::read(reader);

@@ -422,6 +422,21 @@ fn a_proxy_is_for_https_alone() {
     );
 }
 
+#[test]
+fn a_secret_in_the_query_of_the_target_is_remarked_on_without_its_value() {
+    let remark = |variables: &[(&str, &str)]| target_of(variables).unwrap().remark();
+    assert_eq!(
+        remark(&[("TARGET", "https://orders.example.com/hook?a=b&Access-Token=CANARY")]).as_deref(),
+        Some(
+            "the query of TARGET has access_token, which looks like a secret, and everybody who can read the settings \
+             sees it; put the URL into the secret of TARGET_HEADERS_SECRET_ARN as :url, and remove TARGET"
+        )
+    );
+    assert_eq!(remark(&[("TARGET", "https://orders.example.com/hook?a=b")]), None);
+    assert_eq!(remark(&[("TARGET_HEADERS_SECRET_ARN", "arn:of-a-secret")]), None);
+    assert_eq!(remark(&[("TARGET", "arn:aws:lambda:eu-central-1:123456789012:function:orders")]), None);
+}
+
 fn modes_of(target: &TargetSettings) -> FunctionModes {
     match target.called {
         Called::Http(_) => FunctionModes::default(),

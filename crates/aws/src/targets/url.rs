@@ -17,11 +17,44 @@ pub enum TargetAddress {
 #[derive(Clone, PartialEq, Eq)]
 pub struct TargetUrl(pub(crate) Url);
 
+/// Names of query parameters that usually have a secret, in any case, and without regard to hyphens and underscores.
+/// The stack has them, too (`infra/lib/secret-parameter.ts`).
+const SECRET_PARAMETERS: [&str; 20] = [
+    "access_key",
+    "access_token",
+    "api_key",
+    "api_token",
+    "auth",
+    "auth_token",
+    "authorization",
+    "client_secret",
+    "code",
+    "jwt",
+    "key",
+    "passwd",
+    "password",
+    "pwd",
+    "secret",
+    "sig",
+    "signature",
+    "subscription_key",
+    "token",
+    "x_amz_signature",
+];
+
 impl TargetUrl {
     /// The whole URL.
     #[must_use]
     pub fn url(&self) -> &Url {
         &self.0
+    }
+
+    /// The known name of the first query parameter that looks like a secret.
+    #[must_use]
+    pub fn secret_parameter(&self) -> Option<&'static str> {
+        let plain = |name: &str| name.replace(['-', '_'], "").to_ascii_lowercase();
+        let mut given = self.0.query_pairs().filter(|(_, value)| !value.is_empty());
+        given.find_map(|(name, _)| SECRET_PARAMETERS.into_iter().find(|known| plain(known) == plain(&name)))
     }
 }
 
@@ -188,6 +221,25 @@ mod tests {
             "http://",
         ] {
             assert_eq!(refused(text), TargetError::Neither, "{text}");
+        }
+    }
+
+    /// The rule of `schemas/vectors/secret-parameters.json`, which the stack's tests read, too.
+    #[test]
+    fn a_query_that_looks_like_a_secret_is_known_by_its_parameters_name() {
+        #[derive(serde::Deserialize)]
+        struct Vector {
+            url: String,
+            parameter: Option<String>,
+        }
+        let vectors: Vec<Vector> =
+            serde_json::from_str(include_str!("../../../../schemas/vectors/secret-parameters.json")).unwrap();
+        for Vector { url, parameter } in &vectors {
+            let found = TargetUrl(url.parse().unwrap()).secret_parameter();
+            assert_eq!(found, parameter.as_deref(), "{url}");
+        }
+        for known in SECRET_PARAMETERS {
+            assert!(vectors.iter().any(|vector| vector.parameter.as_deref() == Some(known)), "{known}");
         }
     }
 
