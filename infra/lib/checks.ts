@@ -64,6 +64,7 @@ export function problemsOf(props: NormalizedProps, plan: Plan, stack: Stack): st
       ? ['maxConcurrency cannot be used with provisionedPollers, which limit the invocations themselves, ten each; remove one of the two.']
       : []),
     ...(props.target.kind === 'http' ? urlProblems(props.target) : []),
+    ...(props.target.kind === 'http' || props.target.kind === 'httpFromSecret' ? proxyProblems(props.target) : []),
     ...(props.target.kind === 'lambda' ? durableProblems(props.target) : []),
     ...functionProblems(props, stack),
     ...(props.existingSourceQueue ? existingQueueProblems(props, props.existingSourceQueue, plan, stack) : []),
@@ -95,7 +96,7 @@ function urlProblems({ url, allowHttp }: Extract<GivenTarget, { kind: 'http' }>)
   }
   const { protocol, username, password, hostname } = new URL(url);
   if (username !== '' || password !== '') {
-    return ['target.url contains credentials, which the template would expose; put them into target.headersSecret.'];
+    return ['target.url contains credentials, which the template would expose; put an Authorization header into target.headersSecret, or use Target.httpFromSecret.'];
   }
   const loopback = hostname === 'localhost' || hostname === '[::1]' || (isIPv4(hostname) && hostname.startsWith('127.'));
   if (protocol === 'https:' || (protocol === 'http:' && (allowHttp || loopback))) {
@@ -105,6 +106,22 @@ function urlProblems({ url, allowHttp }: Extract<GivenTarget, { kind: 'http' }>)
     return ['target.url is http://, which is not encrypted; use https://, or set target.allowHttp: true.'];
   }
   return [`target.url starts with ${protocol}//; use an https:// URL.`];
+}
+
+function proxyProblems(target: Extract<GivenTarget, { kind: 'http' | 'httpFromSecret' }>): string[] {
+  const { proxy } = target;
+  if (proxy === undefined || Token.isUnresolved(proxy)) {
+    return [];
+  }
+  const { protocol, username, password } = URL.canParse(proxy) ? new URL(proxy) : { protocol: '', username: '', password: '' };
+  if (protocol !== 'http:' && protocol !== 'https:') {
+    return ['target.proxy is not the address of a proxy; give http://HOST:PORT or https://HOST:PORT.'];
+  }
+  if (username !== '' || password !== '') {
+    return ['target.proxy contains credentials, which the template would expose; let the proxy know its clients by their network.'];
+  }
+  const isPlain = target.kind === 'http' ? target.url.startsWith('http://') : target.allowHttp;
+  return isPlain ? ['target.proxy is set, but the target may be http://, which does not go through a proxy; use https://, or remove target.proxy.'] : [];
 }
 
 /** Lambda invokes a durable function by a version or an alias ("Invoking durable Lambda functions"). */

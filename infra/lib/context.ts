@@ -104,14 +104,20 @@ function topicOf(scope: Construct, arn: string | undefined, problems: string[]):
 }
 
 function targetOf(scope: Construct, target: string | undefined, secretArn: string | undefined, problems: string[]): Target {
+  const placeholder = Target.handler(''); // It causes no further problems.
   const wrong = (problem: string): Target => {
     problems.push(problem);
-    return Target.handler(''); // A placeholder that causes no further problems.
+    return placeholder;
   };
-  if (target === undefined) {
+  if (target === undefined && secretArn === undefined) {
     return wrong(
-      'target is missing: add --context target=https://… or --context target=arn:aws:lambda:REGION:ACCOUNT:function:NAME.',
+      'target is missing: add --context target=https://…, --context target=arn:aws:lambda:REGION:ACCOUNT:function:NAME, ' +
+        'or --context headersSecretArn=… of a secret with the URL.',
     );
+  }
+  if (target === undefined) {
+    const secret = secretOf(scope, secretArn, problems);
+    return secret ? Target.httpFromSecret(secret) : placeholder;
   }
   if (!target.startsWith('arn:')) {
     const headersSecret = secretOf(scope, secretArn, problems);

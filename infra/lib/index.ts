@@ -9,6 +9,7 @@ export type { AlarmSetting, AsyncRetryProps, CommonProps, ProvisionedPollers, Re
 export { Redeliver } from './redeliver';
 export { CircuitBreaker, RetryPolicy } from './retry-policy';
 export type { CircuitBreakerOptions, Immediate, RetryPolicyOptions, RetryRules } from './retry-policy';
+export { SigV4 } from './sigv4';
 export { Strategy } from './strategy/index';
 export { Target } from './target';
-export type { HttpTargetOptions, LambdaTargetOptions, OwnFunctionOptions } from './target';
+export type { HttpCallOptions, HttpTargetOptions, LambdaTargetOptions, OwnFunctionOptions } from './target';

@@ -1,5 +1,6 @@
 import * as iam from 'aws-cdk-lib/aws-iam';
 import type * as lambda from 'aws-cdk-lib/aws-lambda';
+import type * as secretsmanager from 'aws-cdk-lib/aws-secretsmanager';
 import type * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 
@@ -8,6 +9,8 @@ import { attach, LAYER_DIRECTORY } from './layer';
 import { messageEnvironment, schemaFiles } from './messages';
 import type { NormalizedProps } from './normalized-props';
 import type { Plan } from './plan';
+import { sigV4Rights } from './sigv4';
+import type { GivenTarget } from './target';
 
 /** Settings of the message-processor that depend on the strategy. */
 export interface ProcessorSettings {
@@ -45,8 +48,9 @@ export function createMessageProcessor(scope: Construct, props: NormalizedProps,
       });
   allowSend(messageProcessor, plan.encryptionKey, ...settings.sendsTo);
   settings.rights.forEach((right) => messageProcessor.addToRolePolicy(right));
-  if (target.kind === 'http') {
-    target.headersSecret?.grantRead(messageProcessor);
+  secretOf(target)?.grantRead(messageProcessor);
+  if ((target.kind === 'http' || target.kind === 'httpFromSecret') && target.sigV4) {
+    sigV4Rights(target.sigV4).forEach((right) => messageProcessor.addToRolePolicy(right));
   }
   if (target.kind === 'lambda') {
     // grantInvoke would add a wildcard for all versions.
@@ -64,14 +68,29 @@ export function createMessageProcessor(scope: Construct, props: NormalizedProps,
   return messageProcessor;
 }
 
-function targetEnvironment({ target }: NormalizedProps, { targetTimeout }: Plan): Record<string, string> {
-  const timeout: Record<string, string> = targetTimeout ? { TARGET_TIMEOUT_SECONDS: String(targetTimeout.toSeconds()) } : {};
+function secretOf(target: GivenTarget): secretsmanager.ISecret | undefined {
   switch (target.kind) {
     case 'http':
+      return target.headersSecret;
+    case 'httpFromSecret':
+      return target.secret;
+    default:
+      return undefined;
+  }
+}
+
+function targetEnvironment({ target }: NormalizedProps, { targetTimeout }: Plan): Record<string, string> {
+  const timeout: Record<string, string> = targetTimeout ? { TARGET_TIMEOUT_SECONDS: String(targetTimeout.toSeconds()) } : {};
+  const secret = secretOf(target);
+  switch (target.kind) {
+    case 'http':
+    case 'httpFromSecret':
       return {
-        TARGET: target.url,
+        ...(target.kind === 'http' && { TARGET: target.url }),
         ...timeout,
-        ...(target.headersSecret && { TARGET_HEADERS_SECRET_ARN: target.headersSecret.secretArn }),
+        ...(secret && { TARGET_HEADERS_SECRET_ARN: secret.secretArn }),
+        ...(target.sigV4 && { TARGET_SIGV4: target.sigV4._given.service }),
+        ...(target.proxy && { TARGET_PROXY: target.proxy }),
         ...(target.allowHttp && { TARGET_ALLOW_HTTP: 'true' }),
       };
     case 'lambda':

@@ -1,14 +1,15 @@
-import { RemovalPolicy } from 'aws-cdk-lib';
+import { RemovalPolicy, Token } from 'aws-cdk-lib';
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 
 import { AlarmPreset, Envelope, HandlerEvent, LogDetail, LogLevel } from './choices';
 import type { SourceQueueOptions } from './existing-queue';
 import { policy } from './policy-shape';
+import type { GivenProducer } from './producers';
 import type { AlarmSetting, AsyncRetryProps, CommonProps, ProvisionedPollers, RedeliverProps, VpcPlacement } from './props';
 import { duration, flag, fromFactory, isPlain, listOf, members, needed, number, object, oneOf, satisfying, type Shape, text, withMember } from './shape';
+import type { GivenSigV4 } from './sigv4';
 import { Strategy } from './strategy/index';
-import type { GivenProducer } from './producers';
-import type { GivenTarget } from './target';
+import type { GivenTarget, HttpCallOptions } from './target';
 
 /** Removal policies by name. */
 export const REMOVAL_POLICIES = { retain: RemovalPolicy.RETAIN, destroy: RemovalPolicy.DESTROY } as const;
@@ -37,14 +38,18 @@ const COMMON = {
   innerReservedConcurrency: number,
 } satisfies Shape<CommonProps>;
 
+const secret = withMember('secretArn', 'a secret of Secrets Manager');
+const HTTP_CALL = { sigV4, proxy: text, allowHttp: flag, timeout: duration } satisfies Shape<HttpCallOptions>;
+
 /** The members of each kind of {@link Target}. */
 const TARGETS = {
-  http: { url: needed(text), headersSecret: withMember('secretArn', 'a secret of Secrets Manager'), allowHttp: flag, timeout: duration },
+  http: { url: needed(text), headersSecret: secret, ...HTTP_CALL },
+  httpFromSecret: { secret: needed(secret), ...HTTP_CALL },
   lambda: { function: needed(lambdaFunction), timeout: duration, tenantIsolation: flag, durable: flag },
   handler: { bundle: needed(text) },
   function: { function: needed(lambdaFunction), handlerEvent: oneOf(Object.values(HandlerEvent)) },
 } satisfies { [K in GivenTarget['kind']]: Shape<Omit<Extract<GivenTarget, { kind: K }>, 'kind'>> };
-const FACTORIES = { http: 'Target.http', lambda: 'Target.lambdaFunction', handler: 'Target.handler', function: 'Target.ownFunction' };
+const FACTORIES = { http: 'Target.http', httpFromSecret: 'Target.httpFromSecret', lambda: 'Target.lambdaFunction', handler: 'Target.handler', function: 'Target.ownFunction' };
 
 /** The members of each kind of {@link Producer}. */
 const PRODUCERS = {
@@ -135,6 +140,13 @@ function producer(value: unknown, name: string): string[] {
     members(PRODUCERS[kind], factory(kind))(rest, name),
   )(value, name);
 }
+
+function sigV4(value: unknown, name: string): string[] {
+  const factories = ['SigV4.functionUrl(…)', 'SigV4.apiGateway(…)', 'SigV4.vpcLattice(…)'];
+  return fromFactory(factories, ({ resource }: GivenSigV4) => arn(resource, name))(value, name);
+}
+
+const arn = satisfying((value) => typeof value === 'string' && (Token.isUnresolved(value) || value.startsWith('arn:')), 'an ARN');
 
 function existingSourceQueue(value: unknown, name: string): string[] {
   return fromFactory(['SourceQueue.fromQueue(…)', 'SourceQueue.fromArn(…)'], (given: unknown) =>

@@ -12,6 +12,7 @@ import { normalizeProps } from './normalized-props';
 import { addQueueUrls } from './outputs';
 import { planOf } from './planning';
 import type { RedeliverProps } from './props';
+import { warnOfSecretInUrl } from './secret-parameter';
 import { queueOfThisStack, registerSource } from './source-queue';
 import { STRATEGIES } from './strategy/index';
 
@@ -54,6 +55,7 @@ export class Redeliver extends Construct {
     }
     saveQueries(this, plan, loop);
     registerSource(this, loop.source);
+    warnOfSecretInUrl(this, given.target);
 
     this.sourceQueue = loop.source;
     this.intermediateDlq = loop.intermediateDlq;

@@ -3,6 +3,7 @@ import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import type * as secretsmanager from 'aws-cdk-lib/aws-secretsmanager';
 
 import type { HandlerEvent } from './choices';
+import type { SigV4 } from './sigv4';
 
 /** The target that is called for every message. */
 export class Target {
@@ -13,6 +14,16 @@ export class Target {
    */
   public static http(url: string, options?: HttpTargetOptions): Target {
     return new Target({ ...options, kind: 'http', url });
+  }
+
+  /**
+   * POSTs each message to a URL that is itself a secret, such as one with a token in its path or query.
+   *
+   * @param secret a secret with a JSON object whose member `:url` is the https:// URL. It may also have what
+   * {@link HttpTargetOptions.headersSecret} may have.
+   */
+  public static httpFromSecret(secret: secretsmanager.ISecret, options?: HttpCallOptions): Target {
+    return new Target({ ...options, kind: 'httpFromSecret', secret });
   }
 
   /**
@@ -57,14 +68,28 @@ export class Target {
   }
 }
 
-/** Options of an HTTP target. */
-export interface HttpTargetOptions {
-  /** A secret with a JSON object of headers for every call. Only the message-processor may read it. Default: none. */
-  readonly headersSecret?: secretsmanager.ISecret;
+/** Options of all HTTP targets. */
+export interface HttpCallOptions {
+  /** Signs the calls with the message-processor's role, for a target of AWS with IAM. Default: no such signature. */
+  readonly sigV4?: SigV4;
+  /**
+   * A proxy for the calls, such as `http://proxy:3128`; it tunnels them without seeing more than the host's name.
+   * Default: none.
+   */
+  readonly proxy?: string;
   /** Allows an http:// URL, such as that of a service inside the VPC. Default: false. */
   readonly allowHttp?: boolean;
   /** The timeout of one call, 1 s to 900 s. Default: 30 s. */
   readonly timeout?: Duration;
+}
+
+/** Options of an HTTP target with a known URL. */
+export interface HttpTargetOptions extends HttpCallOptions {
+  /**
+   * A secret with a JSON object of headers for every call. Its member `:signing-secrets` signs the calls as Standard
+   * Webhooks. Only the message-processor may read it. Default: none.
+   */
+  readonly headersSecret?: secretsmanager.ISecret;
 }
 
 /** Options of a Lambda function as target. */
@@ -91,6 +116,7 @@ export interface OwnFunctionOptions {
 /** A target by its kind. */
 export type GivenTarget =
   | ({ readonly kind: 'http'; readonly url: string } & HttpTargetOptions)
+  | ({ readonly kind: 'httpFromSecret'; readonly secret: secretsmanager.ISecret } & HttpCallOptions)
   | ({ readonly kind: 'lambda'; readonly function: lambda.IFunction } & LambdaTargetOptions)
   | { readonly kind: 'handler'; readonly bundle: string }
   | ({ readonly kind: 'function'; readonly function: lambda.IFunction } & OwnFunctionOptions);

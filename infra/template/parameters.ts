@@ -21,7 +21,7 @@ export const PARAMETERS = {
     Default: '',
     // Loopback is for emulators.
     AllowedPattern: '(https://[^@#\\s]+|http://127\\.0\\.0\\.1:\\d+/[^@#\\s]*)?',
-    Description: 'The https:// URL that each message is POSTed to. Give this or TargetFunctionArn.',
+    Description: 'The https:// URL that each message is POSTed to. Give this or TargetFunctionArn, or a secret with the URL.',
   },
   TargetFunctionArn: {
     Type: 'String',
@@ -45,7 +45,7 @@ export const PARAMETERS = {
     Type: 'String',
     Default: '',
     AllowedPattern: '(arn:[^:]+:secretsmanager:[^:]+:\\d{12}:secret:.+-[A-Za-z0-9]{6})?',
-    Description: "The complete ARN of a secret with a JSON object of headers for TargetUrl. '': none.",
+    Description: "The complete ARN of a secret with a JSON object: headers, :url, :signing-secrets. '': none.",
   },
   Policy: {
     Type: 'String',
@@ -147,9 +147,10 @@ export const RULES = {
           'Fn::Or': [
             { 'Fn::And': [isGiven('TargetUrl'), isEmpty('TargetFunctionArn')] },
             { 'Fn::And': [isEmpty('TargetUrl'), isGiven('TargetFunctionArn')] },
+            { 'Fn::And': [isEmpty('TargetUrl'), isEmpty('TargetFunctionArn'), isGiven('HeadersSecretArn')] },
           ],
         },
-        AssertDescription: 'Give either TargetUrl or TargetFunctionArn, not both.',
+        AssertDescription: 'Give either TargetUrl or TargetFunctionArn, or neither if the secret of HeadersSecretArn has the URL.',
       },
     ],
   },
@@ -163,7 +164,7 @@ export const RULES = {
     ],
   },
   ModesAreForFunctions: {
-    RuleCondition: isGiven('TargetUrl'),
+    RuleCondition: isEmpty('TargetFunctionArn'),
     Assertions: [
       {
         Assert: { 'Fn::And': [is('TenantIsolation', 'false'), is('DurableFunction', 'false')] },

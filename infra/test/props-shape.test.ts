@@ -1,11 +1,12 @@
 import { App, Duration, RemovalPolicy, Stack } from 'aws-cdk-lib';
 import * as ec2 from 'aws-cdk-lib/aws-ec2';
+import * as secretsmanager from 'aws-cdk-lib/aws-secretsmanager';
 import * as sns from 'aws-cdk-lib/aws-sns';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { AsyncRetry, type AsyncRetryProps, Backoff, Redeliver, type RedeliverProps, RetryPolicy, SourceQueue, Target } from '../lib/index';
+import { AsyncRetry, type AsyncRetryProps, Backoff, Redeliver, type RedeliverProps, RetryPolicy, SigV4, SourceQueue, Target } from '../lib/index';
 import { RedeliverPropsError } from '../lib/props-error';
 import { fakeBundles, HTTP } from './stack-support';
 import { userFunction } from './stack-variants';
@@ -32,7 +33,7 @@ const redeliver = (props: (stack: Stack) => Unchecked): string[] =>
 const asyncRetry = (props: (stack: Stack) => Unchecked): string[] =>
   refused((stack) => new AsyncRetry(stack, 'Retries', { functions: [userFunction(stack, 'Report')], bundles, ...props(stack) } as AsyncRetryProps));
 
-const A_TARGET = 'give Target.http(…), Target.lambdaFunction(…), Target.handler(…) or Target.ownFunction(…).';
+const A_TARGET = 'give Target.http(…), Target.httpFromSecret(…), Target.lambdaFunction(…), Target.handler(…) or Target.ownFunction(…).';
 const A_POLICY = 'give RetryPolicy.of(…), RetryPolicy.preset(…) or RetryPolicy.fromFile(…).';
 const A_QUEUE = 'give SourceQueue.fromQueue(…) or SourceQueue.fromArn(…).';
 
@@ -41,6 +42,7 @@ const ALARM_TOPIC = (owner: string): string =>
 
 /** Factories can also be called with wrong types. */
 const http: (...given: any[]) => Target = Target.http;
+const httpFromSecret: (...given: any[]) => Target = Target.httpFromSecret;
 const lambdaFunction: (...given: any[]) => Target = Target.lambdaFunction;
 const handler: (...given: any[]) => Target = Target.handler;
 const ownFunction: (...given: any[]) => Target = Target.ownFunction;
@@ -66,12 +68,24 @@ describe('a prop that TypeScript would refuse is refused with one sentence, sinc
       'target.url is not a prop of Target.ownFunction; the props are function, handlerEvent.',
     ],
     ['an event that there is not', (stack) => ({ target: ownFunction(userFunction(stack, 'Own'), { handlerEvent: 'message' }) }), 'target.handlerEvent is "message"; use record or batch.'],
+    ['a target without its secret', () => ({ target: httpFromSecret() }), 'target.secret is missing; give a secret of Secrets Manager.'],
+    [
+      'a URL beside the secret that has it',
+      (stack) => ({ target: httpFromSecret(new secretsmanager.Secret(stack, 'Hook'), { url: URL }) }),
+      'target.url is not a prop of Target.httpFromSecret; the props are secret, sigV4, proxy, allowHttp, timeout.',
+    ],
+    [
+      'a service for a signature',
+      () => ({ target: http(URL, { sigV4: 'execute-api' }) }),
+      'target.sigV4 is a string; give SigV4.functionUrl(…), SigV4.apiGateway(…) or SigV4.vpcLattice(…).',
+    ],
+    ["an API's id for an ARN", () => ({ target: http(URL, { sigV4: SigV4.apiGateway('a1b2c3') }) }), 'target.sigV4 is a string; give an ARN.'],
     ["a secret's ARN", () => ({ target: http(URL, { headersSecret: 'arn:…' }) }), 'target.headersSecret is a string; give a secret of Secrets Manager.'],
     ['milliseconds for a Duration', () => ({ target: http(URL, { timeout: 10_000 }) }), 'target.timeout is a number; give a Duration.'],
     [
       "another target's prop",
       () => ({ target: http(URL, { handlerEvent: 'batch' }) }),
-      'target.handlerEvent is not a prop of Target.http; the props are url, headersSecret, allowHttp, timeout.',
+      'target.handlerEvent is not a prop of Target.http; the props are url, headersSecret, sigV4, proxy, allowHttp, timeout.',
     ],
     ['a misspelt prop of the target', () => ({ target: http(URL, { timout: Duration.seconds(1) }) }), 'target.timout is not a prop of Target.http; did you mean target.timeout?'],
     ['an option that would make it another target', () => ({ target: http('http://a.example/', { kind: 'handler', url: URL }) }), 'target.url is http://, which is not encrypted; use https://, or set target.allowHttp: true.'],

@@ -82,12 +82,20 @@ describe('the app', () => {
     template.hasResourceProperties('AWS::Lambda::EventSourceMapping', { EventSourceArn: 'arn:aws:sqs:eu-west-1:111122223333:orders' });
   });
 
+  test('a secret alone has the URL', () => {
+    const template = appTemplate({ headersSecretArn: 'arn:aws:secretsmanager:eu-west-1:111122223333:secret:hook-AbCdEf' });
+    assert.equal(variable(template, 'redeliver-prod-message-processor', 'TARGET'), undefined);
+    assert.match(String(variable(template, 'redeliver-prod-message-processor', 'TARGET_HEADERS_SECRET_ARN')), /hook-AbCdEf$/);
+    assert.match(refused({ headersSecretArn: 'hook' }), /^headersSecretArn is "hook", which is not a secret's complete ARN; /);
+  });
+
   test('what is wrong is a sentence', () => {
     const secret = { headersSecretArn: 'arn:aws:secretsmanager:eu-west-1:111122223333:secret:headers-AbCdEf' };
     const lambda = { target: 'arn:aws:lambda:eu-west-1:111122223333:function:orders' };
     assert.equal(
       refused({}),
-      'target is missing: add --context target=https://… or --context target=arn:aws:lambda:REGION:ACCOUNT:function:NAME.',
+      'target is missing: add --context target=https://…, --context target=arn:aws:lambda:REGION:ACCOUNT:function:NAME, ' +
+        'or --context headersSecretArn=… of a secret with the URL.',
     );
     assert.equal(
       refused({ target: 'arn:aws:sqs:eu-west-1:111122223333:orders' }),

@@ -227,14 +227,32 @@ describe('functions', () => {
   });
 
   test("the headers' secret can be read by the message-processor alone", () => {
-    const secret = templateWith((stack) => ({
-      target: Target.http('https://orders.example.com/', { headersSecret: new secretsmanager.Secret(stack, 'Secret') }),
+    for (const target of [
+      (secret: secretsmanager.ISecret) => Target.http('https://orders.example.com/', { headersSecret: secret }),
+      (secret: secretsmanager.ISecret) => Target.httpFromSecret(secret),
+    ]) {
+      const template = templateWith((stack) => ({ target: target(new secretsmanager.Secret(stack, 'Secret')) }));
+      const readers = ['MessageProcessor', 'FailedMessageProcessor', 'FinalDlqAnnotator'].filter((id) =>
+        permissions(template, id).some((permission) => permission.startsWith('secretsmanager:')),
+      );
+      assert.deepEqual(readers, ['MessageProcessor']);
+      assert.deepEqual(Object.keys(variables(template, 'message-processor')).includes('TARGET_HEADERS_SECRET_ARN'), true);
+    }
+  });
+
+  test('a target whose URL is in a secret has its other options', () => {
+    const template = templateWith((stack) => ({
+      target: Target.httpFromSecret(new secretsmanager.Secret(stack, 'Secret'), { allowHttp: true, timeout: Duration.seconds(5) }),
     }));
-    const readers = ['MessageProcessor', 'FailedMessageProcessor', 'FinalDlqAnnotator'].filter((id) =>
-      permissions(secret, id).some((permission) => permission.startsWith('secretsmanager:')),
-    );
-    assert.deepEqual(readers, ['MessageProcessor']);
-    assert.deepEqual(Object.keys(variables(secret, 'message-processor')).includes('TARGET_HEADERS_SECRET_ARN'), true);
+    const { TARGET, TARGET_ALLOW_HTTP, TARGET_TIMEOUT_SECONDS } = variables(template, 'message-processor');
+    assert.deepEqual([TARGET, TARGET_ALLOW_HTTP, TARGET_TIMEOUT_SECONDS], [undefined, 'true', '5']);
+  });
+
+  test('a proxy is for the calls of the target alone', () => {
+    const template = templateWith(() => ({ target: Target.http('https://orders.example.com/', { proxy: 'http://proxy:3128' }) }));
+    const of = (name: 'message-processor' | 'failed-message-processor'): unknown[] => Object.entries(variables(template, name)).filter(([variable]) => variable.includes('PROXY'));
+    assert.deepEqual(of('message-processor'), [['TARGET_PROXY', 'http://proxy:3128']]);
+    assert.deepEqual(of('failed-message-processor'), []);
   });
 
   test('a Lambda target may be invoked, it and nothing else', () => {

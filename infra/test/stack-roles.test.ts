@@ -8,7 +8,7 @@ import * as sqs from 'aws-cdk-lib/aws-sqs';
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { Redeliver, type RedeliverProps, RetryPolicy, SourceQueue, Strategy, Target } from '../lib/index';
+import { Redeliver, type RedeliverProps, RetryPolicy, SigV4, SourceQueue, Strategy, Target } from '../lib/index';
 import { grants, plain, resources } from './stack-exact';
 import { fakeBundles, HTTP, templateWith } from './stack-support';
 
@@ -178,6 +178,38 @@ const CASES: Case[] = [
     },
   },
 ];
+
+const SIGNED: Record<string, { readonly sigV4: SigV4; readonly service: string; readonly rights: string[] }> = {
+  'a function URL': {
+    sigV4: SigV4.functionUrl(TARGET),
+    service: 'lambda',
+    rights: [
+      `Allow lambda:InvokeFunction on ${TARGET} if {"Bool":{"lambda:InvokedViaFunctionUrl":"true"}}`,
+      `Allow lambda:InvokeFunctionUrl on ${TARGET}`,
+    ],
+  },
+  'an API of API Gateway': {
+    sigV4: SigV4.apiGateway(`arn:aws:execute-api:${ACCOUNT}:a1b2c3/prod/POST/hook`),
+    service: 'execute-api',
+    rights: allow(['execute-api:Invoke'], `arn:aws:execute-api:${ACCOUNT}:a1b2c3/prod/POST/hook`),
+  },
+  'a service of VPC Lattice': {
+    sigV4: SigV4.vpcLattice(`arn:aws:vpc-lattice:${ACCOUNT}:service/svc-0123456789abcdef0`),
+    service: 'vpc-lattice-svcs',
+    rights: allow(['vpc-lattice-svcs:Invoke'], `arn:aws:vpc-lattice:${ACCOUNT}:service/svc-0123456789abcdef0/*`),
+  },
+};
+
+describe('a role that signs the calls may make them, and no others', () => {
+  for (const [name, { sigV4, service, rights }] of Object.entries(SIGNED)) {
+    test(name, () => {
+      const template = templateWith(() => ({ target: Target.http('https://orders.example.com/', { sigV4 }) }));
+      const expected = [...usual('MessageProcessor', '{SourceQueue.Arn}', ...inner), ...rights];
+      assert.deepEqual(grants(template, 'MessageProcessorRole'), expected.sort());
+      template.hasResourceProperties('AWS::Lambda::Function', { Environment: { Variables: { TARGET_SIGV4: service } } });
+    });
+  }
+});
 
 /** Short ids omit `Retries`, whatever the construct's name. */
 function bare(props: (stack: Stack) => RedeliverProps): Template {

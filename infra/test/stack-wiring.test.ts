@@ -181,3 +181,15 @@ test('two orchestrators live in one stack, and neither warns whoever deploys the
   Template.fromStack(both).resourceCountIs('AWS::SQS::Queue', 8);
   assert.deepEqual(Annotations.fromStack(both).findWarning('*', Match.anyValue()), []);
 });
+
+test('a secret in the query of the URL is warned of, once, without its value', () => {
+  const warnings = (target: Target): unknown[] => {
+    const { stack } = stackWith(() => ({ target }));
+    return Annotations.fromStack(stack).findWarning('*', Match.stringLikeRegexp('^the query of ')).map(({ entry }) => entry.data);
+  };
+  assert.deepEqual(warnings(Target.http('https://orders.example.com/hook?a=b&token=CANARY')), [
+    'the query of target.url has token, which looks like a secret, and the template shows it: put the URL into a secret and use ' +
+      'Target.httpFromSecret (the app: headersSecretArn without target), or acknowledge this. [ack: @redeliver/cdk:secretInTargetUrl]',
+  ]);
+  assert.deepEqual(warnings(Target.http('https://orders.example.com/hook?a=b')), []);
+});

@@ -25,7 +25,7 @@ function refused(props: Partial<RedeliverProps>): string[] {
   return [];
 }
 
-function http(target: { url: string; allowHttp?: boolean; timeout?: Duration }): Partial<RedeliverProps> {
+function http(target: { url: string; allowHttp?: boolean; proxy?: string; timeout?: Duration }): Partial<RedeliverProps> {
   const { url, ...options } = target;
   return { target: Target.http(url, options) };
 }
@@ -108,7 +108,22 @@ describe('a wrong prop fails the synth with one sentence', () => {
     [
       'credentials in the URL',
       http({ url: 'https://user:secret@example.com' }),
-      'target.url contains credentials, which the template would expose; put them into target.headersSecret.',
+      'target.url contains credentials, which the template would expose; put an Authorization header into target.headersSecret, or use Target.httpFromSecret.',
+    ],
+    [
+      'a proxy without a scheme',
+      http({ url: 'https://example.com', proxy: 'proxy:3128' }),
+      'target.proxy is not the address of a proxy; give http://HOST:PORT or https://HOST:PORT.',
+    ],
+    [
+      'credentials of a proxy',
+      http({ url: 'https://example.com', proxy: 'http://user:secret@proxy:3128' }),
+      'target.proxy contains credentials, which the template would expose; let the proxy know its clients by their network.',
+    ],
+    [
+      'a proxy for http',
+      http({ url: 'http://10.0.0.1/', allowHttp: true, proxy: 'http://proxy:3128' }),
+      'target.proxy is set, but the target may be http://, which does not go through a proxy; use https://, or remove target.proxy.',
     ],
     ['a name for nothing', { prefix: 'my_orders' }, 'prefix and stage make the name "my_orders-prod", which must start with a letter and be at most 39 letters, digits and hyphens; shorten or change them.'],
   ];

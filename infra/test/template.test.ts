@@ -182,9 +182,10 @@ test('a parameter that would stop the functions is refused before anything is cr
 test('exactly one target, headers only for a URL, and modes only for a function', () => {
   const { url } = TARGETS;
   const secret = GIVEN.HasHeaders;
-  const both = 'Give either TargetUrl or TargetFunctionArn, not both.';
+  const both = 'Give either TargetUrl or TargetFunctionArn, or neither if the secret of HeadersSecretArn has the URL.';
   assert.deepEqual(refusals(url), []);
   assert.deepEqual(refusals({ ...url, ...secret }), []);
+  assert.deepEqual(refusals(secret), [], 'the URL is in the secret');
   assert.deepEqual(refusals({ ...TARGETS.function }), []);
   assert.deepEqual(refusals({}), [both]);
   assert.deepEqual(refusals({ ...url, ...TARGETS.function }), [both]);
@@ -194,6 +195,7 @@ test('exactly one target, headers only for a URL, and modes only for a function'
   for (const mode of ['TenantIsolation', 'DurableFunction'].map((name) => ({ [name]: 'true' }))) {
     assert.deepEqual(refusals({ ...TARGETS.function, ...mode }), []);
     assert.deepEqual(refusals({ ...url, ...mode }), [noModes]);
+    assert.deepEqual(refusals({ ...secret, ...mode }), [noModes]);
   }
 });
 

@@ -11,10 +11,11 @@ import { planOf } from '../lib/planning';
 import { maxAttempts, type PolicyDocument, worstCaseDelaySeconds, worstCaseSpanSeconds } from '../lib/policy';
 import { RedeliverPropsError } from '../lib/props-error';
 import { policyProblems } from '../lib/schemas';
+import { secretParameter } from '../lib/secret-parameter';
 import { STRATEGIES } from '../lib/strategy/index';
 import { fakeBundles, HTTP } from './stack-support';
 import { userFunction } from './stack-variants';
-import { type Accepted, BACKOFFS, CALL_SECONDS, POLICIES, QUEUES, type QueuesVector, STRATEGY_POLICIES, type StrategyVector } from './vectors';
+import { type Accepted, BACKOFFS, CALL_SECONDS, POLICIES, QUEUES, type QueuesVector, SECRET_PARAMETERS, STRATEGY_POLICIES, type StrategyVector } from './vectors';
 
 /** The pointers of all violations in a document, each once, sorted. */
 function culprits(policy: PolicyDocument): string[] {
@@ -151,5 +152,11 @@ function queuesOf(vector: QueuesVector): QueuesVector['queues'] {
 describe('queues', () => {
   for (const vector of QUEUES) {
     test(vector.name, () => assert.deepEqual(queuesOf(vector), vector.queues));
+  }
+});
+
+describe('secret parameters of a URL', () => {
+  for (const { url, parameter } of SECRET_PARAMETERS) {
+    test(url, () => assert.equal(secretParameter(url) ?? null, parameter));
   }
 });

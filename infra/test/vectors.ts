@@ -39,6 +39,11 @@ export interface StrategyVector {
   readonly refused: readonly string[];
 }
 
+export interface SecretParameterVector {
+  readonly url: string;
+  readonly parameter: string | null;
+}
+
 /** The longest call in the vectors. */
 export const CALL_SECONDS = 60;
 
@@ -48,6 +53,7 @@ export const POLICIES: readonly PolicyVector[] = read('policies').map(({ text, .
 );
 export const BACKOFFS: readonly BackoffVector[] = read('backoff');
 export const QUEUES: readonly QueuesVector[] = read('queues');
+export const SECRET_PARAMETERS: readonly SecretParameterVector[] = read('secret-parameters');
 export const STRATEGY_POLICIES: readonly StrategyVector[] = read('strategies');
 
 function read(name: string): any {

@@ -24,7 +24,7 @@ use messages::schema;
 use reader::Reader;
 pub use reader::SettingsError;
 #[cfg(feature = "targets")]
-pub use target::{OwnFunctionSettings, TargetSettings};
+pub use target::{Called, EndpointSetting, HttpSettings, OwnFunctionSettings, TargetSettings};
 
 /// The default of `MAX_CONCURRENCY`, the number of concurrent calls to the target.
 const DEFAULT_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(10).expect("ten is not zero");

@@ -3,7 +3,7 @@
 mod async_invoke;
 mod drain;
 #[cfg(feature = "targets")]
-mod headers;
+mod endpoint;
 #[cfg(feature = "targets")]
 mod http;
 #[cfg(feature = "targets")]
@@ -11,9 +11,15 @@ mod invoke;
 mod lambda_client;
 #[cfg(feature = "targets")]
 mod own_function;
+#[cfg(feature = "targets")]
+mod proxy;
 mod refused_payload;
 #[cfg(feature = "targets")]
 mod retry_after;
+#[cfg(feature = "targets")]
+mod sigv4;
+#[cfg(feature = "targets")]
+mod standard_webhooks;
 #[cfg(feature = "targets")]
 mod target;
 #[cfg(feature = "targets")]
@@ -23,17 +29,23 @@ use std::time::Duration;
 
 pub use async_invoke::LambdaInvoker;
 #[cfg(feature = "targets")]
-pub use headers::{Headers, HeadersError, SecretHeaders};
+pub use endpoint::{Endpoint, EndpointSettings, SecretEndpoint, SecretError, UrlSetting};
 #[cfg(feature = "targets")]
-pub use http::{HeaderSource, HttpTarget};
+pub use http::{EndpointSource, HttpTarget};
 #[cfg(feature = "targets")]
 pub use invoke::{FunctionModes, LambdaTarget};
 #[cfg(feature = "targets")]
 pub use own_function::{Answer, Command, Ended, Event, HandlerEvent, OwnFunction, Processes, Runtime};
 #[cfg(feature = "targets")]
+pub use proxy::{ProxyError, TargetProxy};
+#[cfg(feature = "targets")]
+pub use sigv4::{SigV4Error, SigV4Setting, SigV4Signer, SignedService};
+#[cfg(feature = "targets")]
+pub use standard_webhooks::{SigningSecrets, SigningSecretsError};
+#[cfg(feature = "targets")]
 pub use target::{DEFAULT_TIMEOUT, Target};
 #[cfg(feature = "targets")]
-pub use url::{TargetAddress, TargetError, is_loopback};
+pub use url::{TargetAddress, TargetError, TargetUrl, is_loopback};
 
 /// The timeout of a connection (DNS, TCP and TLS together), unless the call's own is shorter.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);

@@ -8,6 +8,7 @@ use redeliver_aws::SystemClock;
 use redeliver_aws::settings::MessageProcessorSettings;
 use redeliver_aws::sqs::SqsQueue;
 use redeliver_aws::start::{self, SdkConfig};
+use redeliver_aws::stderr;
 pub use redeliver_aws::targets::Command;
 use redeliver_aws::targets::Target;
 use redeliver_aws::telemetry::JsonLines;
@@ -36,6 +37,9 @@ pub async fn run(handler: impl Handler) -> ExitCode {
 pub async fn run_with_target() -> ExitCode {
     start::run(NAME, async {
         let (settings, target) = MessageProcessorSettings::with_target_from_env()?;
+        if let Some(remark) = target.remark() {
+            stderr::line(format_args!("warning: {remark}"));
+        }
         let config = start::sdk_config().await;
         let lines = Arc::new(JsonLines::stdout(NAME, settings.logging));
         let observer: Arc<dyn Observer> = lines;

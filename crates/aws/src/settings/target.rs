@@ -5,21 +5,45 @@ use std::time::Duration;
 
 use super::reader::Reader;
 use super::{Logging, MessageProcessorSettings, SettingsError};
-use crate::targets::{FunctionModes, HandlerEvent, TargetAddress};
+use crate::targets::{
+    FunctionModes, HandlerEvent, SigV4Setting, TargetAddress, TargetProxy, TargetUrl, UrlSetting,
+};
 
 /// The longest function timeout ("Lambda quotas").
 const TIMEOUT_SECONDS_MAX: u64 = 900;
 
-/// Settings of a message-processor that calls `TARGET`.
+/// Settings of a message-processor that calls a target.
 #[derive(Debug)]
 pub struct TargetSettings {
-    pub address: TargetAddress,
+    pub called: Called,
     /// `TARGET_TIMEOUT_SECONDS`, if it is set.
     pub timeout: Option<Duration>,
-    /// `TARGET_HEADERS_SECRET_ARN`; only a URL has headers.
-    pub headers_secret_arn: Option<String>,
-    /// `TARGET_TENANT_ISOLATION` and `TARGET_DURABLE`; only a Lambda function has modes.
-    pub modes: FunctionModes,
+}
+
+/// The called target, with the settings that fit it.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Called {
+    Http(HttpSettings),
+    Lambda { arn: String, modes: FunctionModes },
+}
+
+/// Settings of an HTTP target.
+#[derive(Debug, PartialEq, Eq)]
+pub struct HttpSettings {
+    pub endpoint: EndpointSetting,
+    /// `TARGET_SIGV4`; it fits the URL of `TARGET`.
+    pub sigv4: Option<SigV4Setting>,
+    /// `TARGET_PROXY`; only a call over https:// goes through it.
+    pub proxy: Option<TargetProxy>,
+}
+
+/// The source of an HTTP target's URL and authentication.
+#[derive(Debug, PartialEq, Eq)]
+pub enum EndpointSetting {
+    /// `TARGET` alone.
+    Url(TargetUrl),
+    /// `TARGET_HEADERS_SECRET_ARN`, with or without `TARGET`.
+    Secret { arn: String, url: UrlSetting },
 }
 
 impl MessageProcessorSettings {
@@ -68,44 +92,134 @@ impl MessageProcessorSettings {
     }
 }
 
+const TARGET: &str = "TARGET";
+const SECRET_ARN: &str = "TARGET_HEADERS_SECRET_ARN";
+const DURABLE: &str = "TARGET_DURABLE";
+
 impl TargetSettings {
+    /// A remark on a `TARGET` that has a secret, as far as the name of a query parameter says so.
+    #[must_use]
+    pub fn remark(&self) -> Option<String> {
+        let Called::Http(HttpSettings { endpoint, .. }) = &self.called else { return None };
+        let parameter = endpoint.url()?.secret_parameter()?;
+        Some(format!(
+            "the query of TARGET has {parameter}, which looks like a secret, and everybody who can read the settings sees it; \
+             put the URL into the secret of {SECRET_ARN} as :url, and remove TARGET"
+        ))
+    }
+
     fn read(reader: &mut Reader<'_>) -> Option<Self> {
-        let allow_http = reader.flag("TARGET_ALLOW_HTTP");
         let timeout = reader.number("TARGET_TIMEOUT_SECONDS", 1..=TIMEOUT_SECONDS_MAX);
-        let text =
-            reader.required("TARGET", "set it to the https:// URL or the Lambda function's ARN to call");
-        let address = text.and_then(|text| reader.check("TARGET", TargetAddress::parse(&text, allow_http)));
-        let headers_secret_arn = match (reader.optional("TARGET_HEADERS_SECRET_ARN"), &address) {
-            (Some(_), Some(TargetAddress::LambdaArn(_))) => Err(
-                "is set, but TARGET is a Lambda function, which takes no headers; remove it, or set TARGET to an https:// URL",
-            ),
-            (arn, _) => Ok(arn),
-        };
-        let headers_secret_arn = reader.check("TARGET_HEADERS_SECRET_ARN", headers_secret_arn);
+        let address = Address::read(reader);
         let modes = FunctionModes {
             tenant_isolation: mode(reader, "TARGET_TENANT_ISOLATION", address.as_ref()),
             durable: mode(reader, DURABLE, address.as_ref()),
         };
-        Some(Self {
-            address: address?,
-            timeout: timeout.map(Duration::from_secs),
-            headers_secret_arn: headers_secret_arn?,
-            modes,
-        })
+        let sigv4 = sigv4(reader, address.as_ref());
+        let proxy = proxy(reader, address.as_ref());
+        let called = match address? {
+            Address::Endpoint(endpoint) => Called::Http(HttpSettings { endpoint, sigv4, proxy }),
+            Address::Function(arn) => Called::Lambda { arn, modes },
+        };
+        Some(Self { called, timeout: timeout.map(Duration::from_secs) })
     }
 }
 
-const DURABLE: &str = "TARGET_DURABLE";
+/// The target's address.
+enum Address {
+    Endpoint(EndpointSetting),
+    Function(String),
+}
+
+impl Address {
+    fn read(reader: &mut Reader<'_>) -> Option<Self> {
+        const REMEDY: &str = "set it to the https:// URL or the Lambda function's ARN to call, \
+                              or set TARGET_HEADERS_SECRET_ARN to a secret that has the URL";
+        let allow_http = reader.flag("TARGET_ALLOW_HTTP");
+        let Some(arn) = reader.optional(SECRET_ARN) else {
+            let text = reader.required(TARGET, REMEDY)?;
+            return Some(match reader.check(TARGET, TargetAddress::parse(&text, allow_http))? {
+                TargetAddress::Url(url) => Self::Endpoint(EndpointSetting::Url(url)),
+                TargetAddress::LambdaArn(arn) => Self::Function(arn),
+            });
+        };
+        let url = match reader.optional(TARGET) {
+            None => UrlSetting::InSecret { allow_http },
+            Some(text) => match reader.check(TARGET, TargetAddress::parse(&text, allow_http))? {
+                TargetAddress::Url(url) => UrlSetting::Given(url),
+                TargetAddress::LambdaArn(arn) => {
+                    let _recorded = reader.check::<(), _>(SECRET_ARN, Err(FUNCTION_WITH_HEADERS));
+                    return Some(Self::Function(arn));
+                }
+            },
+        };
+        Some(Self::Endpoint(EndpointSetting::Secret { arn, url }))
+    }
+}
+
+const FUNCTION_WITH_HEADERS: &str = "is set, but TARGET is a Lambda function, which takes no headers; remove it, or set TARGET to an https:// URL";
+
+fn sigv4(reader: &mut Reader<'_>, address: Option<&Address>) -> Option<SigV4Setting> {
+    const NAME: &str = "TARGET_SIGV4";
+    let text = reader.optional(NAME)?;
+    let setting = reader.check(NAME, text.parse::<SigV4Setting>())?;
+    match address {
+        Some(Address::Endpoint(endpoint)) => {
+            if let Some(url) = endpoint.url() {
+                reader.check(NAME, setting.service(&url.0))?;
+            }
+            Some(setting)
+        }
+        Some(Address::Function(_)) => reader.check(
+            NAME,
+            Err("is set, but TARGET is a Lambda function, whose calls are always signed; remove it"),
+        ),
+        None => None,
+    }
+}
+
+fn proxy(reader: &mut Reader<'_>, address: Option<&Address>) -> Option<TargetProxy> {
+    const NAME: &str = "TARGET_PROXY";
+    let text = reader.optional(NAME)?;
+    let proxy = reader.check(NAME, TargetProxy::parse(&text))?;
+    let fits = match address? {
+        Address::Function(_) => {
+            Err("is set, but TARGET is a Lambda function, whose calls follow HTTPS_PROXY; remove it")
+        }
+        Address::Endpoint(endpoint) if endpoint.may_be_plain_http() => Err(
+            "is set, but the target may be http://, which does not go through a proxy; use https:// and remove TARGET_ALLOW_HTTP, or remove it",
+        ),
+        Address::Endpoint(_) => Ok(proxy),
+    };
+    reader.check(NAME, fits)
+}
+
+impl EndpointSetting {
+    fn may_be_plain_http(&self) -> bool {
+        match self {
+            Self::Url(url) | Self::Secret { url: UrlSetting::Given(url), .. } => url.0.scheme() == "http",
+            Self::Secret { url: UrlSetting::InSecret { allow_http }, .. } => *allow_http,
+        }
+    }
+
+    /// The URL, unless it is in the secret.
+    fn url(&self) -> Option<&TargetUrl> {
+        match self {
+            Self::Url(url) | Self::Secret { url: UrlSetting::Given(url), .. } => Some(url),
+            Self::Secret { url: UrlSetting::InSecret { .. }, .. } => None,
+        }
+    }
+}
 
 /// A mode of the Lambda function.
-fn mode(reader: &mut Reader<'_>, name: &str, address: Option<&TargetAddress>) -> bool {
+fn mode(reader: &mut Reader<'_>, name: &str, address: Option<&Address>) -> bool {
     let is_on = reader.flag(name);
     let fits = match address {
-        Some(TargetAddress::Url(_)) if is_on => {
+        Some(Address::Endpoint(_)) if is_on => {
             Err("is true, but TARGET is a URL; remove it, or set TARGET to a Lambda function's ARN")
         }
         // "Invoking durable Lambda functions", AWS Lambda Developer Guide.
-        Some(TargetAddress::LambdaArn(arn)) if is_on && name == DURABLE && arn.split(':').count() < 8 => Err(
+        Some(Address::Function(arn)) if is_on && name == DURABLE && arn.split(':').count() < 8 => Err(
             "is true, but TARGET names no version or alias, which Lambda needs to invoke a durable function; add one, as in …:function:NAME:ALIAS",
         ),
         _ => Ok(is_on),

@@ -4,7 +4,9 @@ use proptest::strategy::Strategy;
 use redeliver_core::strategy;
 
 use super::*;
-use crate::targets::{FunctionModes, HandlerEvent, TargetAddress, is_loopback};
+use crate::targets::{
+    FunctionModes, HandlerEvent, SigV4Setting, SignedService, TargetProxy, TargetUrl, UrlSetting, is_loopback,
+};
 
 const SQS: &str = "https://sqs.eu-central-1.amazonaws.com/123456789012";
 
@@ -311,8 +313,13 @@ fn headers_are_for_a_url_only() {
         ];
         reader(&variables).read(MessageProcessorSettings::with_target).map(|(_, target)| target)
     };
-    let with_url = target("https://example.com/orders").unwrap();
-    assert_eq!(with_url.headers_secret_arn.as_deref(), Some("arn:of-a-secret"));
+    let secret = |url| {
+        let endpoint = EndpointSetting::Secret { arn: "arn:of-a-secret".to_owned(), url };
+        Called::Http(HttpSettings { endpoint, sigv4: None, proxy: None })
+    };
+    let url = TargetUrl("https://example.com/orders".parse().unwrap());
+    assert_eq!(target("https://example.com/orders").unwrap().called, secret(UrlSetting::Given(url)));
+    assert_eq!(target("").unwrap().called, secret(UrlSetting::InSecret { allow_http: false }));
     let error = target("arn:aws:lambda:eu-central-1:123456789012:function:orders").unwrap_err().to_string();
     assert!(
         error.ends_with(
@@ -321,6 +328,120 @@ fn headers_are_for_a_url_only() {
         ),
         "{error}"
     );
+}
+
+#[test]
+fn a_signature_is_for_a_url_and_fits_its_host() {
+    let (intermediate, annotation) = (queue("intermediate"), queue("annotation"));
+    let sigv4 = |target, secret, setting| {
+        let variables = [
+            ("INTERMEDIATE_DLQ_URL", intermediate.as_str()),
+            ("ANNOTATION_QUEUE_URL", annotation.as_str()),
+            ("TARGET", target),
+            ("TARGET_HEADERS_SECRET_ARN", secret),
+            ("TARGET_SIGV4", setting),
+        ];
+        let read = reader(&variables).read(MessageProcessorSettings::with_target);
+        read.map(|(_, target)| match target.called {
+            Called::Http(settings) => settings.sigv4,
+            Called::Lambda { .. } => None,
+        })
+        .map_err(|error| error.0.join("\n"))
+    };
+    const URL: &str = "https://ab.lambda-url.eu-west-1.on.aws/";
+    let service = |service| Ok(Some(SigV4Setting::Service(service)));
+    assert_eq!(sigv4(URL, "", ""), Ok(None));
+    assert_eq!(sigv4(URL, "", "auto"), Ok(Some(SigV4Setting::ByHost)));
+    assert_eq!(sigv4(URL, "arn:of-a-secret", "lambda"), service(SignedService::Lambda));
+    assert_eq!(sigv4("", "arn:of-a-secret", "auto"), Ok(Some(SigV4Setting::ByHost)));
+    let own = "https://orders.example.com/";
+    assert_eq!(sigv4(own, "", "vpc-lattice-svcs"), service(SignedService::VpcLattice));
+
+    let refused = |line: &str| Err(format!("- TARGET_SIGV4 {line}"));
+    assert_eq!(
+        sigv4(URL, "", "yes"),
+        refused("is none of auto, lambda, execute-api and vpc-lattice-svcs; set it to one of them")
+    );
+    assert_eq!(
+        sigv4(URL, "", "execute-api"),
+        refused("names another service than the URL's host; set it to auto")
+    );
+    assert_eq!(
+        sigv4(own, "", "auto"),
+        refused(
+            "is auto, but the URL's host is not that of a function URL, an API of API Gateway or a service of \
+             VPC Lattice; set it to lambda, execute-api or vpc-lattice-svcs"
+        )
+    );
+    assert_eq!(
+        sigv4("arn:aws:lambda:eu-central-1:123456789012:function:orders", "", "auto"),
+        refused("is set, but TARGET is a Lambda function, whose calls are always signed; remove it")
+    );
+}
+
+/// The target that a message-processor reads from these variables, or the lines of the refusal.
+fn target_of(variables: &[(&str, &str)]) -> Result<TargetSettings, String> {
+    let (intermediate, annotation) = (queue("intermediate"), queue("annotation"));
+    let queues =
+        [("INTERMEDIATE_DLQ_URL", intermediate.as_str()), ("ANNOTATION_QUEUE_URL", annotation.as_str())];
+    let read = reader(&[&queues, variables].concat()).read(MessageProcessorSettings::with_target);
+    read.map(|(_, target)| target).map_err(|error| error.0.join("\n"))
+}
+
+#[test]
+fn a_proxy_is_for_https_alone() {
+    const PROXY: (&str, &str) = ("TARGET_PROXY", "http://proxy:3128");
+    const SECRET: (&str, &str) = ("TARGET_HEADERS_SECRET_ARN", "arn:of-a-secret");
+    const HTTP: (&str, &str) = ("TARGET_ALLOW_HTTP", "true");
+    let proxy = |variables: &[(&str, &str)]| {
+        target_of(variables).map(|target| match target.called {
+            Called::Http(HttpSettings { proxy, .. }) => proxy,
+            Called::Lambda { .. } => None,
+        })
+    };
+    let url = ("TARGET", "https://orders.example.com/");
+    let taken = Ok(Some(TargetProxy::parse("http://proxy:3128").unwrap()));
+    assert_eq!(proxy(&[url]), Ok(None));
+    assert_eq!(proxy(&[url, PROXY]), taken);
+    assert_eq!(proxy(&[SECRET, PROXY]), taken);
+    assert_eq!(proxy(&[url, HTTP, PROXY]), taken);
+    let plain = "- TARGET_PROXY is set, but the target may be http://, which does not go through a proxy; \
+                 use https:// and remove TARGET_ALLOW_HTTP, or remove it";
+    for http in [[("TARGET", "http://127.0.0.1/"), PROXY, HTTP], [SECRET, HTTP, PROXY]] {
+        assert_eq!(proxy(&http), Err(plain.to_owned()));
+    }
+    assert_eq!(
+        proxy(&[("TARGET", "arn:aws:lambda:eu-central-1:123456789012:function:orders"), PROXY]),
+        Err("- TARGET_PROXY is set, but TARGET is a Lambda function, whose calls follow HTTPS_PROXY; remove it"
+            .to_owned())
+    );
+    assert_eq!(
+        proxy(&[url, ("TARGET_PROXY", "proxy:3128")]),
+        Err("- TARGET_PROXY is not the address of a proxy; set it to http://HOST:PORT or https://HOST:PORT"
+            .to_owned())
+    );
+}
+
+#[test]
+fn a_secret_in_the_query_of_the_target_is_remarked_on_without_its_value() {
+    let remark = |variables: &[(&str, &str)]| target_of(variables).unwrap().remark();
+    assert_eq!(
+        remark(&[("TARGET", "https://orders.example.com/hook?a=b&Access-Token=CANARY")]).as_deref(),
+        Some(
+            "the query of TARGET has access_token, which looks like a secret, and everybody who can read the settings \
+             sees it; put the URL into the secret of TARGET_HEADERS_SECRET_ARN as :url, and remove TARGET"
+        )
+    );
+    assert_eq!(remark(&[("TARGET", "https://orders.example.com/hook?a=b")]), None);
+    assert_eq!(remark(&[("TARGET_HEADERS_SECRET_ARN", "arn:of-a-secret")]), None);
+    assert_eq!(remark(&[("TARGET", "arn:aws:lambda:eu-central-1:123456789012:function:orders")]), None);
+}
+
+fn modes_of(target: &TargetSettings) -> FunctionModes {
+    match target.called {
+        Called::Http(_) => FunctionModes::default(),
+        Called::Lambda { modes, .. } => modes,
+    }
 }
 
 #[test]
@@ -335,7 +456,7 @@ fn modes_are_for_a_lambda_function_and_a_durable_one_has_a_version_or_alias() {
             ("TARGET_DURABLE", durable),
         ];
         let read = reader(&variables).read(MessageProcessorSettings::with_target);
-        read.map(|(_, target)| target.modes).map_err(|error| error.to_string())
+        read.map(|(_, target)| modes_of(&target)).map_err(|error| error.to_string())
     };
     const URL: &str = "https://example.com/orders";
     const FUNCTION: &str = "arn:aws:lambda:eu-central-1:123456789012:function:orders";
@@ -375,8 +496,11 @@ fn what_is_not_set_has_its_default() {
     let (settings, target) = reader(&variables).read(MessageProcessorSettings::with_target).unwrap();
     assert_eq!(settings.max_concurrency.get(), 10);
     assert_eq!(target.timeout, None);
-    assert_eq!(target.headers_secret_arn, None);
-    assert_eq!(target.modes, FunctionModes::default());
+    let url = TargetUrl("https://example.com/orders".parse().unwrap());
+    assert_eq!(
+        target.called,
+        Called::Http(HttpSettings { endpoint: EndpointSetting::Url(url), sigv4: None, proxy: None })
+    );
 }
 
 /// Values of variables: empty, almost valid, and arbitrary.
@@ -456,17 +580,23 @@ proptest! {
                 prop_assert!(is_queue_url(&settings.annotation_queue_url));
                 prop_assert!((1..=10_000).contains(&settings.max_concurrency.get()));
                 prop_assert!(target.timeout.is_none_or(|timeout| (1..=900).contains(&timeout.as_secs())));
-                match target.address {
-                    TargetAddress::Url(url) => {
+                let secret_arn = variables.iter().find(|(name, value)| *name == "TARGET_HEADERS_SECRET_ARN" && !value.is_empty());
+                match target.called {
+                    Called::Http(HttpSettings {
+                        endpoint: EndpointSetting::Url(TargetUrl(url))
+                            | EndpointSetting::Secret { url: UrlSetting::Given(TargetUrl(url)), .. },
+                        ..
+                    }) => {
                         let http_is_allowed = variables.contains(&("TARGET_ALLOW_HTTP", "true".to_owned()));
                         let plain = url.scheme() == "http" && (http_is_allowed || is_loopback(&url));
                         prop_assert!(url.scheme() == "https" || plain, "{}", url);
                         prop_assert!(url.username().is_empty() && url.password().is_none(), "{}", url);
                         prop_assert!(url.has_host() && url.fragment().is_none(), "{}", url);
                     }
-                    TargetAddress::LambdaArn(arn) => {
+                    Called::Http(HttpSettings { .. }) => prop_assert!(secret_arn.is_some()),
+                    Called::Lambda { arn, .. } => {
                         prop_assert!(arn.starts_with("arn:aws"));
-                        prop_assert_eq!(target.headers_secret_arn, None);
+                        prop_assert_eq!(secret_arn, None);
                     }
                 }
             }

@@ -10,15 +10,18 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::StartError;
 use crate::SystemClock;
-use crate::settings::{OwnFunctionSettings, TargetSettings, aws_variable, started_by_lambda};
+use crate::settings::{
+    Called, EndpointSetting, HttpSettings, OwnFunctionSettings, TargetSettings, aws_variable,
+    started_by_lambda,
+};
 use crate::stderr;
 use crate::targets::{
-    Command, DEFAULT_TIMEOUT, HeaderSource, Headers, HttpTarget, LambdaTarget, OwnFunction, Processes,
-    SecretHeaders, Target, TargetAddress,
+    Command, DEFAULT_TIMEOUT, Endpoint, EndpointSettings, EndpointSource, HttpTarget, LambdaTarget,
+    OwnFunction, Processes, SecretEndpoint, SigV4Signer, Target,
 };
 
-/// The message-processor's target. A URL's headers are read from their secret, and `observer` gets an event if they
-/// cannot be refreshed later.
+/// The message-processor's target. The secret of an HTTP target is read, and `observer` gets an event if it cannot be
+/// refreshed later.
 ///
 /// # Errors
 /// If the secret is unusable.
@@ -28,18 +31,31 @@ pub async fn target(
     observer: Arc<dyn Observer>,
 ) -> Result<Target, StartError> {
     let timeout = settings.timeout.unwrap_or(DEFAULT_TIMEOUT);
-    Ok(match settings.address {
-        TargetAddress::Url(url) => {
-            let headers = match &settings.headers_secret_arn {
-                Some(arn) => {
-                    HeaderSource::Secret(SecretHeaders::read(config, arn, SystemClock, observer).await?)
-                }
-                None => HeaderSource::Fixed(Headers::default()),
+    Ok(match settings.called {
+        Called::Http(HttpSettings { endpoint, sigv4, proxy }) => {
+            let sigv4 = sigv4.map(|setting| SigV4Signer::new(setting, config));
+            let endpoint = match endpoint {
+                EndpointSetting::Url(url) => EndpointSource::Fixed(match &sigv4 {
+                    Some(signer) => {
+                        Endpoint::with_role(url, signer).map_err(|error| format!("TARGET_SIGV4 {error}"))?
+                    }
+                    None => Endpoint::public(url),
+                }),
+                EndpointSetting::Secret { arn, url } => EndpointSource::Secret(
+                    SecretEndpoint::read(
+                        config,
+                        &arn,
+                        EndpointSettings { url, sigv4 },
+                        SystemClock,
+                        observer,
+                    )
+                    .await?,
+                ),
             };
-            Target::Http(HttpTarget::new(url, headers, timeout)?)
+            Target::Http(HttpTarget::new(endpoint, proxy.as_ref(), timeout)?)
         }
-        TargetAddress::LambdaArn(arn) => {
-            Target::Lambda(LambdaTarget::new(config, arn, timeout).with_modes(settings.modes))
+        Called::Lambda { arn, modes } => {
+            Target::Lambda(LambdaTarget::new(config, arn, timeout).with_modes(modes))
         }
     })
 }

@@ -14,10 +14,10 @@ use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Clock;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use reqwest::redirect::Policy;
-use reqwest::{Client, ClientBuilder, Response, StatusCode, Url, tls};
+use reqwest::{Client, ClientBuilder, Response, StatusCode, tls};
 
 use super::drain::{Drains, settle_connections};
-use super::{CONNECT_TIMEOUT, Headers, IDLE_TIMEOUT, SecretHeaders, retry_after};
+use super::{CONNECT_TIMEOUT, Endpoint, IDLE_TIMEOUT, SecretEndpoint, TargetProxy, retry_after};
 use crate::SystemClock;
 
 /// Bytes of a response body that are read at most to reuse its connection.
@@ -26,19 +26,18 @@ const ANSWER_BYTES_MAX: usize = 64 * 1024;
 /// An HTTP endpoint that each body is POSTed to; the status decides the outcome.
 pub struct HttpTarget<C = SystemClock> {
     client: Client,
-    url: Url,
-    headers: HeaderSource<C>,
+    endpoint: EndpointSource<C>,
     clock: C,
     drains: Drains<C>,
 }
 
-/// The source of additional headers.
+/// The source of the endpoint.
 #[derive(Debug)]
-pub enum HeaderSource<C = SystemClock> {
-    /// Constant headers.
-    Fixed(Headers),
+pub enum EndpointSource<C = SystemClock> {
+    /// The settings alone.
+    Fixed(Endpoint),
     /// A secret, which may be rotated.
-    Secret(SecretHeaders<C>),
+    Secret(SecretEndpoint<C>),
 }
 
 impl HttpTarget {
@@ -46,46 +45,54 @@ impl HttpTarget {
     ///
     /// # Errors
     /// If the machine's certificates cannot be loaded.
-    pub fn new(url: Url, headers: HeaderSource, timeout: Duration) -> Result<Self, reqwest::Error> {
-        let client = hardened(Client::builder(), timeout).build()?;
-        Ok(Self::with_clock(client, url, headers, SystemClock))
+    pub fn new(
+        endpoint: EndpointSource,
+        proxy: Option<&TargetProxy>,
+        timeout: Duration,
+    ) -> Result<Self, reqwest::Error> {
+        let client = hardened(Client::builder(), timeout);
+        let client = match proxy {
+            Some(proxy) => client.proxy(proxy.rule()?),
+            None => client,
+        };
+        let client = client.build()?;
+        Ok(Self::with_clock(client, endpoint, SystemClock))
     }
 }
 
 impl<C: Clock + Clone + 'static> HttpTarget<C> {
-    fn with_clock(client: Client, url: Url, headers: HeaderSource<C>, clock: C) -> Self {
+    fn with_clock(client: Client, endpoint: EndpointSource<C>, clock: C) -> Self {
         let drains = Drains::new(clock.clone());
-        Self { client, url, headers, clock, drains }
+        Self { client, endpoint, clock, drains }
     }
 
     /// Makes one request. The head of the response decides the outcome.
-    async fn call(&self, message: &Message<'_>, headers: &Headers) -> Result<(), HandlerError> {
+    async fn call(&self, message: &Message<'_>, endpoint: &Endpoint) -> Result<(), HandlerError> {
         settle_connections().await;
-        let response = self
+        let request = self
             .client
-            .post(self.url.clone())
-            .headers(headers.0.clone())
+            .post(endpoint.url.0.clone())
+            .headers(endpoint.headers.clone())
             .header(CONTENT_TYPE, content_type(message))
             .header("Idempotency-Key", message.idempotency_key())
             .header("X-Redeliver-Attempt", message.retry_attempt)
-            .body(message.body.to_owned())
-            .send()
-            .await
-            .map_err(|error| no_response(&error))?;
+            .body(message.body.to_owned());
+        let request = endpoint.sign(request, message, self.clock.now()).await?;
+        let response = self.client.execute(request).await.map_err(|error| no_response(&error))?;
         // Waiting for the body could turn a success into a timeout, and so into a duplicate.
         let outcome = outcome(response.status(), response.headers(), self.clock.now());
         self.drains.drain(read_to_end(response));
         outcome
     }
 
-    /// Calls again if the secret now has other headers than the refused ones. The target did not handle the refused
+    /// Calls again if the secret now has another endpoint than the refused one. The target did not handle the refused
     /// request, so this is not a duplicate, and a rotation spends no attempt. `None` keeps the refusal, also if `end`
     /// cuts off the call.
     async fn call_again(
         &self,
         message: &Message<'_>,
-        secret: &SecretHeaders<C>,
-        refused: &Headers,
+        secret: &SecretEndpoint<C>,
+        refused: &Endpoint,
         error: &HandlerError,
         end: Timestamp,
     ) -> Option<Result<(), HandlerError>> {
@@ -95,13 +102,13 @@ impl<C: Clock + Clone + 'static> HttpTarget<C> {
             return None;
         }
         let again = pin!(async {
-            let headers = secret.other_than(refused).await?;
+            let endpoint = secret.other_than(refused).await?;
             secret.observer().observe(&Event::RetriedImmediately {
                 message_id: message.message_id.to_owned(),
                 retry_attempt: message.retry_attempt,
                 error_type: error.error_type.loggable().into_owned(),
             });
-            Some(self.call(message, &headers).await)
+            Some(self.call(message, &endpoint).await)
         });
         match select(again, pin!(self.clock.sleep(time))).await {
             Either::Left((newer, _)) => newer,
@@ -110,7 +117,7 @@ impl<C: Clock + Clone + 'static> HttpTarget<C> {
     }
 }
 
-/// A client that only connects to the URL, without redirects, proxies or retries, and with timeouts.
+/// A client that only connects to the URL, without redirects, the environment's proxies or retries, and with timeouts.
 fn hardened(client: ClientBuilder, timeout: Duration) -> ClientBuilder {
     client
         .redirect(Policy::none())
@@ -131,11 +138,10 @@ const LOOPBACK: [SocketAddr; 2] = [
     SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), 0),
 ];
 
-/// Shows neither path nor query, which may contain a key.
+/// Shows no endpoint, which may be a secret.
 impl<C> fmt::Debug for HttpTarget<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let origin = self.url.origin().ascii_serialization();
-        f.debug_struct("HttpTarget").field("origin", &origin).finish_non_exhaustive()
+        f.debug_struct("HttpTarget").finish_non_exhaustive()
     }
 }
 
@@ -151,16 +157,16 @@ impl<C: Clock + Clone + 'static> Handler for HttpTarget<C> {
 
 impl<C: Clock + Clone + 'static> HttpTarget<C> {
     async fn call_until(&self, message: &Message<'_>, end: Timestamp) -> Result<(), HandlerError> {
-        let secret = match &self.headers {
-            HeaderSource::Fixed(headers) => return self.call(message, headers).await,
-            HeaderSource::Secret(secret) => secret,
+        let secret = match &self.endpoint {
+            EndpointSource::Fixed(endpoint) => return self.call(message, endpoint).await,
+            EndpointSource::Secret(secret) => secret,
         };
-        let headers = secret.current();
-        let error = match self.call(message, &headers).await {
+        let endpoint = secret.current();
+        let error = match self.call(message, &endpoint).await {
             Err(error) if is_refusal(&error) => error,
             outcome => return outcome,
         };
-        self.call_again(message, secret, &headers, &error, end).await.unwrap_or(Err(error))
+        self.call_again(message, secret, &endpoint, &error, end).await.unwrap_or(Err(error))
     }
 }
 
@@ -218,7 +224,7 @@ async fn read_to_end(mut response: Response) {
 
 /// The outcome without a response. The error's own text is not used, since it may contain the URL, and so a key in its
 /// query.
-fn no_response(error: &reqwest::Error) -> HandlerError {
+pub(super) fn no_response(error: &reqwest::Error) -> HandlerError {
     if error.is_timeout() {
         HandlerError::transient("Http.Timeout", "the target did not answer in time")
     } else if error.is_connect() {

@@ -6,20 +6,61 @@ use redeliver_core::function_arn::is_function_arn;
 use reqwest::Url;
 use thiserror::Error;
 
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TargetAddress {
-    Url(Url),
+    Url(TargetUrl),
     /// The ARN of a Lambda function, with an optional version or alias.
     LambdaArn(String),
 }
 
-/// Shows a URL without its path and query, which may contain a key.
-impl fmt::Debug for TargetAddress {
+/// A URL whose debug output has neither path nor query, which may contain a key.
+#[derive(Clone, PartialEq, Eq)]
+pub struct TargetUrl(pub(crate) Url);
+
+/// Names of query parameters that usually have a secret, in any case, and without regard to hyphens and underscores.
+/// The stack has them, too (`infra/lib/secret-parameter.ts`).
+const SECRET_PARAMETERS: [&str; 20] = [
+    "access_key",
+    "access_token",
+    "api_key",
+    "api_token",
+    "auth",
+    "auth_token",
+    "authorization",
+    "client_secret",
+    "code",
+    "jwt",
+    "key",
+    "passwd",
+    "password",
+    "pwd",
+    "secret",
+    "sig",
+    "signature",
+    "subscription_key",
+    "token",
+    "x_amz_signature",
+];
+
+impl TargetUrl {
+    /// The whole URL.
+    #[must_use]
+    pub fn url(&self) -> &Url {
+        &self.0
+    }
+
+    /// The known name of the first query parameter that looks like a secret.
+    #[must_use]
+    pub fn secret_parameter(&self) -> Option<&'static str> {
+        let plain = |name: &str| name.replace(['-', '_'], "").to_ascii_lowercase();
+        let mut given = self.0.query_pairs().filter(|(_, value)| !value.is_empty());
+        given.find_map(|(name, _)| SECRET_PARAMETERS.into_iter().find(|known| plain(known) == plain(&name)))
+    }
+}
+
+impl fmt::Debug for TargetUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Url(url) => f.debug_tuple("Url").field(&url.origin().ascii_serialization()).finish(),
-            Self::LambdaArn(arn) => f.debug_tuple("LambdaArn").field(arn).finish(),
-        }
+        f.debug_tuple("TargetUrl").field(&self.0.origin().ascii_serialization()).finish()
     }
 }
 
@@ -62,8 +103,8 @@ impl TargetAddress {
             return Err(TargetError::Fragment);
         }
         match url.scheme() {
-            "https" => Ok(Self::Url(url)),
-            "http" if allow_http || is_loopback(&url) => Ok(Self::Url(url)),
+            "https" => Ok(Self::Url(TargetUrl(url))),
+            "http" if allow_http || is_loopback(&url) => Ok(Self::Url(TargetUrl(url))),
             "http" => Err(TargetError::PlainHttp),
             _ => Err(TargetError::Neither),
         }
@@ -124,7 +165,7 @@ mod tests {
             (r"http:\\localhost\@evil.example/", "localhost"),
             (" http://127.0.0.1/\t", "127.0.0.1"),
         ] {
-            let Ok(TargetAddress::Url(url)) = TargetAddress::parse(spelling, false) else {
+            let Ok(TargetAddress::Url(TargetUrl(url))) = TargetAddress::parse(spelling, false) else {
                 panic!("refused: {spelling}")
             };
             assert_eq!(url.host_str(), Some(host), "{spelling}");
@@ -183,11 +224,30 @@ mod tests {
         }
     }
 
+    /// The rule of `schemas/vectors/secret-parameters.json`, which the stack's tests read, too.
+    #[test]
+    fn a_query_that_looks_like_a_secret_is_known_by_its_parameters_name() {
+        #[derive(serde::Deserialize)]
+        struct Vector {
+            url: String,
+            parameter: Option<String>,
+        }
+        let vectors: Vec<Vector> =
+            serde_json::from_str(include_str!("../../../../schemas/vectors/secret-parameters.json")).unwrap();
+        for Vector { url, parameter } in &vectors {
+            let found = TargetUrl(url.parse().unwrap()).secret_parameter();
+            assert_eq!(found, parameter.as_deref(), "{url}");
+        }
+        for known in SECRET_PARAMETERS {
+            assert!(vectors.iter().any(|vector| vector.parameter.as_deref() == Some(known)), "{known}");
+        }
+    }
+
     #[test]
     fn debug_output_shows_neither_path_nor_query() {
         let address =
             TargetAddress::parse("https://example.com:8443/hooks/CANARY?key=CANARY", false).unwrap();
-        assert_eq!(format!("{address:?}"), r#"Url("https://example.com:8443")"#);
+        assert_eq!(format!("{address:?}"), r#"Url(TargetUrl("https://example.com:8443"))"#);
     }
 
     #[test]

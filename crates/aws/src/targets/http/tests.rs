@@ -2,7 +2,7 @@ use redeliver_core::message::Attributes;
 
 use super::*;
 use crate::clock::manual::ManualClock;
-use crate::targets::drain;
+use crate::targets::{EndpointSettings, TargetUrl, UrlSetting, drain};
 use crate::tests::loopback::{Answer, ClosingServer, Loopback, REFUSED_URL, timeouts};
 
 /// Never reached.
@@ -30,15 +30,24 @@ fn message(body: &str) -> Message<'_> {
 }
 
 fn target(url: &str, timeout: Duration) -> HttpTarget {
-    let url = format!("{url}/orders/new?key={CANARY}").parse().unwrap();
-    HttpTarget::new(url, HeaderSource::Fixed(Headers::default()), timeout).unwrap()
+    HttpTarget::new(public(&format!("{url}/orders/new?key={CANARY}")), None, timeout).unwrap()
+}
+
+/// An endpoint without authentication.
+fn public<C>(url: &str) -> EndpointSource<C> {
+    EndpointSource::Fixed(Endpoint::public(TargetUrl(url.parse().unwrap())))
+}
+
+/// An endpoint with `TARGET` and this secret.
+fn with_secret<C>(url: &str, secret: &str) -> EndpointSource<C> {
+    let settings = EndpointSettings { url: UrlSetting::Given(TargetUrl(url.parse().unwrap())), sigv4: None };
+    EndpointSource::Fixed(Endpoint::parse(&settings, secret).unwrap())
 }
 
 /// A target whose clock stands still, so that waits for it never end.
 fn target_at(url: &str, clock: &ManualClock) -> HttpTarget<ManualClock> {
-    let url = format!("{url}/orders/new?key={CANARY}").parse().unwrap();
     let client = hardened(Client::builder(), LONG).build().unwrap();
-    HttpTarget::with_clock(client, url, HeaderSource::Fixed(Headers::default()), clock.clone())
+    HttpTarget::with_clock(client, public(&format!("{url}/orders/new?key={CANARY}")), clock.clone())
 }
 
 async fn call(server: &Loopback, timeout: Duration) -> Result<(), HandlerError> {
@@ -96,9 +105,9 @@ async fn an_unreadable_retry_after_leaves_the_backoff() {
 async fn the_request_is_the_body_byte_for_byte_with_its_headers() {
     let body = "{ \"metadata\":{},\r\n \"data\" : {\"n\":1e400,\"é\":\"\\u00e9\u{FFFD}😀\",\"n\":0.10}}\n";
     let server = Loopback::start([Answer::new(200, &[], "")]).await;
-    let headers = Headers::parse(r#"{"Authorization":"Bearer key","X-Tenant":"a"}"#).unwrap();
-    let url = format!("{}/orders/new?key={CANARY}&b=%20", server.url()).parse().unwrap();
-    HttpTarget::new(url, HeaderSource::Fixed(headers), LONG).unwrap().handle(&message(body)).await.unwrap();
+    let url = format!("{}/orders/new?key={CANARY}&b=%20", server.url());
+    let endpoint = with_secret(&url, r#"{"Authorization":"Bearer key","X-Tenant":"a"}"#);
+    HttpTarget::new(endpoint, None, LONG).unwrap().handle(&message(body)).await.unwrap();
     let request = server.request();
     assert_eq!(request.line, format!("POST /orders/new?key={CANARY}&b=%20 HTTP/1.1"));
     assert_eq!(request.body, body.as_bytes());
@@ -150,16 +159,19 @@ async fn a_connection_that_breaks_before_the_answer_is_transient_and_not_tried_a
 }
 
 #[test]
-fn debug_output_shows_neither_headers_nor_path_nor_query() {
-    let headers = Headers::parse(r#"{"Authorization":"Bearer CANARY"}"#).unwrap();
-    let url = "https://example.com/CANARY?key=CANARY".parse().unwrap();
-    let target = HttpTarget::new(url, HeaderSource::Fixed(headers), LONG).unwrap();
-    assert_eq!(format!("{target:?}"), r#"HttpTarget { origin: "https://example.com", .. }"#);
+fn debug_output_shows_nothing_of_the_endpoint() {
+    let endpoint =
+        with_secret("https://example.com/CANARY?key=CANARY", r#"{"Authorization":"Bearer CANARY"}"#);
+    assert_eq!(format!("{endpoint:?}"), "Fixed(Endpoint { .. })");
+    let target = HttpTarget::new(endpoint, None, LONG).unwrap();
+    assert_eq!(format!("{target:?}"), "HttpTarget { .. }");
 }
 
 mod answers;
 mod hardening;
+mod proxy;
 mod rotation;
+mod signatures;
 mod statuses;
 
 #[tokio::test]

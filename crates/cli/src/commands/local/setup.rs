@@ -5,7 +5,7 @@ use std::num::NonZeroU16;
 use std::path::Path;
 
 use redeliver_aws::targets::{
-    Command, DEFAULT_TIMEOUT, HandlerEvent, HeaderSource, Headers, HttpTarget, OwnFunction, Processes,
+    Command, DEFAULT_TIMEOUT, Endpoint, EndpointSource, HandlerEvent, HttpTarget, OwnFunction, Processes,
     TargetAddress, TargetError,
 };
 use redeliver_core::message::schema::MessageSchema;
@@ -89,7 +89,7 @@ fn http_target(url: &str) -> Result<HttpTarget, FileError> {
     })?;
     match address {
         TargetAddress::Url(url) => {
-            HttpTarget::new(url, HeaderSource::Fixed(Headers::default()), DEFAULT_TIMEOUT)
+            HttpTarget::new(EndpointSource::Fixed(Endpoint::public(url)), None, DEFAULT_TIMEOUT)
                 .map_err(|error| refused(&error))
         }
         TargetAddress::LambdaArn(_) => {

@@ -66,7 +66,12 @@ pub(super) async fn prepare(arguments: &Arguments, stop: &Stop) -> Result<Prepar
     if let Some((settings, called, _)) = settings.message_processor {
         let observer = observer(FunctionName::MessageProcessor, settings.logging);
         let target = match called {
-            CallTarget::Target(target) => start::target(&config, target, Arc::clone(&observer)).await?,
+            CallTarget::Target(target) => {
+                if let Some(remark) = target.remark() {
+                    log::warn("target", &remark);
+                }
+                start::target(&config, target, Arc::clone(&observer)).await?
+            }
             CallTarget::OwnFunction(command, own) => {
                 let function = start_own_function(command, own, arguments).await?;
                 prepared.own_function = Some(Arc::clone(&function));

@@ -76,10 +76,9 @@ async fn localhost_is_this_machine_whatever_a_name_server_says() {
     // Nothing listens on port 0 of 127.0.0.2, so a call that used the name server would fail.
     let decoy = Rebound("127.0.0.2:0".parse().unwrap());
     let server = Loopback::start([Answer::new(200, &[], "")]).await;
-    let url = server.url().replace("127.0.0.1", "localhost").parse().unwrap();
+    let endpoint = public(&server.url().replace("127.0.0.1", "localhost"));
     let client = hardened(Client::builder().dns_resolver(decoy), LONG).build().unwrap();
-    let headers = HeaderSource::Fixed(Headers::default());
-    let target = HttpTarget::with_clock(client, url, headers, SystemClock);
+    let target = HttpTarget::with_clock(client, endpoint, SystemClock);
     assert_eq!(target.handle(&message("{}")).await, Ok(()));
     assert_eq!(server.requests().len(), 1);
 }

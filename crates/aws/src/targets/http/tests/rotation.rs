@@ -33,10 +33,14 @@ fn secret(key: &str) -> Answer {
 }
 
 fn again() -> Event {
+    again_after("HttpStatus.401")
+}
+
+fn again_after(error_type: &str) -> Event {
     Event::RetriedImmediately {
         message_id: message("{}").message_id.to_owned(),
         retry_attempt: 3,
-        error_type: "HttpStatus.401".to_owned(),
+        error_type: error_type.to_owned(),
     }
 }
 
@@ -68,12 +72,22 @@ impl Setup {
     }
 
     async fn of(secrets: Loopback, server: Loopback, clock: ManualClock) -> Self {
+        let url = UrlSetting::Given(TargetUrl(server.url().parse().unwrap()));
+        Self::with(EndpointSettings { url, sigv4: None }, secrets, server, clock).await
+    }
+
+    async fn with(
+        settings: EndpointSettings,
+        secrets: Loopback,
+        server: Loopback,
+        clock: ManualClock,
+    ) -> Self {
         let noted = Noted::default();
         let observer = Arc::new(noted.clone());
-        let headers = SecretHeaders::read(&secrets.sdk_config(), ARN, clock.clone(), observer).await.unwrap();
+        let config = secrets.sdk_config();
+        let secret = SecretEndpoint::read(&config, ARN, settings, clock.clone(), observer).await.unwrap();
         let client = hardened(Client::builder(), LONG).build().unwrap();
-        let url = server.url().parse().unwrap();
-        let target = HttpTarget::with_clock(client, url, HeaderSource::Secret(headers), clock.clone());
+        let target = HttpTarget::with_clock(client, EndpointSource::Secret(secret), clock.clone());
         Self { secrets, server, clock, noted, target }
     }
 
@@ -88,7 +102,7 @@ impl Setup {
 
     /// Waits until no reading is in progress.
     async fn settle(&self) {
-        let HeaderSource::Secret(secret) = &self.target.headers else { panic!("a secret") };
+        let EndpointSource::Secret(secret) = &self.target.endpoint else { panic!("a secret") };
         soon(secret.settled()).await;
     }
 
@@ -287,4 +301,40 @@ async fn at_the_end_nothing_is_read_and_nobody_called_again() {
     let setup = Setup::new([secret("old"), secret("new")], Loopback::answering(only("new")).await).await;
     assert_eq!(setup.call_until(Timestamp::UNIX_EPOCH).await, REFUSED);
     assert_eq!((setup.secrets.requests().len(), keys(&setup.server)), (1, vec!["old".to_owned()]));
+}
+
+/// A secret with a URL instead of a key.
+fn url_in_secret(url: &str) -> Answer {
+    Answer::kept(200, &[], &format!(r#"{{"SecretString":"{{\":url\":\"{url}\"}}"}}"#))
+}
+
+#[tokio::test]
+async fn a_rotated_url_is_read_again_and_spends_no_attempt() {
+    let server = Loopback::answering(|request| {
+        Answer::kept(if request.line.starts_with("POST /new ") { 200 } else { 403 }, &[], "{}")
+    });
+    let server = server.await;
+    let secrets = ["old", "new"].map(|path| url_in_secret(&format!("{}/{path}", server.url())));
+    let settings = EndpointSettings { url: UrlSetting::InSecret { allow_http: false }, sigv4: None };
+    let secrets = Loopback::start(secrets).await;
+    let setup = Setup::with(settings, secrets, server, ManualClock::default()).await;
+    assert_eq!(setup.call().await, Ok(()));
+    let lines: Vec<_> = setup.server.requests().into_iter().map(|request| request.line).collect();
+    assert_eq!(lines, ["POST /old HTTP/1.1", "POST /new HTTP/1.1"]);
+    assert_eq!(setup.noted.events(), [again_after("HttpStatus.403")]);
+}
+
+/// A rotation that would leave the target without a URL keeps the known one.
+#[tokio::test]
+async fn a_secret_that_loses_its_url_keeps_the_known_one_in_use() {
+    let server = Loopback::answering(|_| Answer::kept(200, &[], "{}")).await;
+    let secrets = Loopback::start([url_in_secret(server.url()), secret("key")]).await;
+    let settings = EndpointSettings { url: UrlSetting::InSecret { allow_http: false }, sigv4: None };
+    let setup = Setup::with(settings, secrets, server, ManualClock::default()).await;
+    setup.clock.advance(AGE_MAX);
+    for _ in 0..2 {
+        assert_eq!(setup.call().await, Ok(()));
+        setup.settle().await;
+    }
+    assert_eq!(setup.noted.events(), [not_refreshed("NoUrl")]);
 }

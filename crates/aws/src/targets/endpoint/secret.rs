@@ -1,4 +1,4 @@
-//! The secret with the headers, which is read at the start and again when it may have changed.
+//! The secret of an endpoint, which is read at the start and again when it may have changed.
 
 use std::fmt;
 use std::pin::pin;
@@ -16,21 +16,22 @@ use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Clock, Observer};
 use tokio::sync::OwnedMutexGuard;
 
-use super::{Headers, HeadersError};
+use super::{Endpoint, EndpointSettings, SecretError};
 use crate::SystemClock;
 
-/// The age after which headers are refreshed in the background.
+/// The age after which the endpoint is refreshed in the background.
 const AGE_MAX: Duration = Duration::from_secs(300);
 /// The pause between two readings after refusals, and between two refreshes: Secrets Manager bills each request.
 const PAUSE: Duration = Duration::from_secs(30);
 /// The timeout of a refresh, whose connection may be dead after a freeze.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Headers from a secret, which may be rotated while in use. Clones share their state.
+/// An endpoint from a secret, which may be rotated while in use. Clones share their state.
 #[derive(Clone)]
-pub struct SecretHeaders<C = SystemClock> {
+pub struct SecretEndpoint<C = SystemClock> {
     client: Client,
     arn: Arc<str>,
+    settings: EndpointSettings,
     clock: C,
     observer: Arc<dyn Observer>,
     known: Arc<Mutex<Known>>,
@@ -38,15 +39,15 @@ pub struct SecretHeaders<C = SystemClock> {
     reading: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// The current headers. All times are when a reading began, since a response may come late.
+/// The current endpoint. All times are when a reading began, since a response may come late.
 struct Known {
-    headers: Headers,
+    endpoint: Endpoint,
     read_at: Timestamp,
     tried_at: Timestamp,
     tried_after_refusal_at: Option<Timestamp>,
 }
 
-impl<C: Clock + Clone + 'static> SecretHeaders<C> {
+impl<C: Clock + Clone + 'static> SecretEndpoint<C> {
     /// Reads the secret. `observer` gets an event if it cannot be refreshed later.
     ///
     /// # Errors
@@ -54,32 +55,36 @@ impl<C: Clock + Clone + 'static> SecretHeaders<C> {
     pub async fn read(
         config: &SdkConfig,
         arn: &str,
+        settings: EndpointSettings,
         clock: C,
         observer: Arc<dyn Observer>,
-    ) -> Result<Self, HeadersError> {
+    ) -> Result<Self, SecretError> {
         let client = Client::new(config);
         let now = clock.now();
-        let headers = get(&client, arn).await?;
-        let known = Known { headers, read_at: now, tried_at: now, tried_after_refusal_at: None };
+        let endpoint = get(&client, arn, &settings).await?;
+        let known = Known { endpoint, read_at: now, tried_at: now, tried_after_refusal_at: None };
         let known = Arc::new(Mutex::new(known));
-        Ok(Self { client, arn: arn.into(), clock, observer, known, reading: Arc::default() })
+        Ok(Self { client, arn: arn.into(), settings, clock, observer, known, reading: Arc::default() })
     }
 
-    /// The current headers, at once. Old ones are also refreshed in the background, for later calls.
-    pub(crate) fn current(&self) -> Headers {
-        let (headers, is_old) = {
+    /// The current endpoint, at once. An old one is also refreshed in the background, for later calls.
+    pub(crate) fn current(&self) -> Endpoint {
+        let (endpoint, is_old) = {
             let (known, now) = (self.known(), self.clock.now());
-            (known.headers.clone(), passed(known.read_at, now, AGE_MAX) && passed(known.tried_at, now, PAUSE))
+            (
+                known.endpoint.clone(),
+                passed(known.read_at, now, AGE_MAX) && passed(known.tried_at, now, PAUSE),
+            )
         };
         if is_old && let Ok(turn) = Arc::clone(&self.reading).try_lock_owned() {
             tokio::spawn(self.clone().read_again(turn));
         }
-        headers
+        endpoint
     }
 
-    /// Headers other than the refused ones; `None` if there are none yet.
-    pub(crate) async fn other_than(&self, refused: &Headers) -> Option<Headers> {
-        let other = || Some(self.known().headers.clone()).filter(|headers| headers != refused);
+    /// An endpoint other than the refused one; `None` if there is none yet.
+    pub(crate) async fn other_than(&self, refused: &Endpoint) -> Option<Endpoint> {
+        let other = || Some(self.known().endpoint.clone()).filter(|endpoint| endpoint != refused);
         if let Some(other) = other() {
             return Some(other);
         }
@@ -106,15 +111,16 @@ impl<C: Clock + Clone + 'static> SecretHeaders<C> {
     async fn read_again(self, _turn: OwnedMutexGuard<()>) {
         let began_at = self.clock.now();
         self.known().tried_at = began_at;
-        let (answer, time_is_up) = (pin!(get(&self.client, &self.arn)), pin!(self.clock.sleep(TIMEOUT)));
+        let (answer, time_is_up) =
+            (pin!(get(&self.client, &self.arn, &self.settings)), pin!(self.clock.sleep(TIMEOUT)));
         let answer = match select(answer, time_is_up).await {
             Either::Left((answer, _)) => answer,
-            Either::Right(_) => Err(HeadersError::Unreadable("Timeout".to_owned())),
+            Either::Right(_) => Err(SecretError::Unreadable("Timeout".to_owned())),
         };
         match answer {
-            Ok(headers) => {
+            Ok(endpoint) => {
                 let mut known = self.known();
-                known.headers = headers;
+                known.endpoint = endpoint;
                 known.read_at = began_at;
             }
             // Interrupted by a freeze, which says nothing about the secret; the next call tries again.
@@ -127,7 +133,7 @@ impl<C: Clock + Clone + 'static> SecretHeaders<C> {
     }
 }
 
-impl<C> SecretHeaders<C> {
+impl<C> SecretEndpoint<C> {
     /// Waits until no reading is in progress.
     #[cfg(test)]
     pub(crate) async fn settled(&self) {
@@ -139,10 +145,10 @@ impl<C> SecretHeaders<C> {
     }
 }
 
-/// Shows no headers: even their names may be secret.
-impl<C> fmt::Debug for SecretHeaders<C> {
+/// Shows nothing of the secret.
+impl<C> fmt::Debug for SecretEndpoint<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SecretHeaders").field("arn", &self.arn).finish_non_exhaustive()
+        f.debug_struct("SecretEndpoint").field("arn", &self.arn).finish_non_exhaustive()
     }
 }
 
@@ -151,12 +157,12 @@ fn passed(since: Timestamp, now: Timestamp, time: Duration) -> bool {
     (now - since).to_std().map_or(true, |passed| passed >= time)
 }
 
-async fn get(client: &Client, arn: &str) -> Result<Headers, HeadersError> {
+async fn get(client: &Client, arn: &str, settings: &EndpointSettings) -> Result<Endpoint, SecretError> {
     let secret = client
         .get_secret_value()
         .secret_id(arn)
         .send()
         .await
-        .map_err(|error| HeadersError::Unreadable(error.code().unwrap_or("no answer").to_owned()))?;
-    Headers::parse(secret.secret_string.as_deref().ok_or(HeadersError::NotAnObject)?)
+        .map_err(|error| SecretError::Unreadable(error.code().unwrap_or("no answer").to_owned()))?;
+    Endpoint::parse(settings, secret.secret_string.as_deref().ok_or(SecretError::NotAnObject)?)
 }

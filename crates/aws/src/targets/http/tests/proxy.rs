@@ -1,0 +1,157 @@
+//! A proxy between the client and an HTTPS target.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use rcgen::{CertificateParams, KeyPair};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+
+use super::*;
+use crate::targets::TargetProxy;
+
+/// A name that no name server knows: only the proxy leads to it.
+const NAME: &str = "orders.example.invalid";
+
+/// An HTTPS server for [`NAME`] that answers 200 to the requests that it keeps.
+struct Tls {
+    address: SocketAddr,
+    certificate: reqwest::Certificate,
+    requests: Arc<Mutex<Vec<String>>>,
+    task: JoinHandle<()>,
+}
+
+impl Tls {
+    async fn start() -> Self {
+        let key = KeyPair::generate().unwrap();
+        let certificate = CertificateParams::new([NAME.to_owned()]).unwrap().self_signed(&key).unwrap();
+        let private_key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
+        let config = ServerConfig::builder()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.der().clone()], private_key)
+            .unwrap();
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let requests = Arc::<Mutex<Vec<_>>>::default();
+        let kept = Arc::clone(&requests);
+        let task = tokio::spawn(async move {
+            let (stream, _) = listener.accept().await.unwrap();
+            let mut stream = acceptor.accept(stream).await.unwrap();
+            let mut bytes = vec![0; 16 * 1024];
+            let length = stream.read(&mut bytes).await.unwrap();
+            kept.lock().unwrap().push(String::from_utf8(bytes[..length].to_vec()).unwrap());
+            let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+            stream.write_all(answer).await.unwrap();
+            stream.shutdown().await.unwrap();
+        });
+        let certificate = reqwest::Certificate::from_der(certificate.der()).unwrap();
+        Self { address, certificate, requests, task }
+    }
+}
+
+/// A proxy that answers `CONNECT` with this status, and leads every tunnel to `tls`.
+struct Connect {
+    proxy: TargetProxy,
+    heads: Arc<Mutex<Vec<String>>>,
+    task: JoinHandle<()>,
+}
+
+impl Connect {
+    async fn start(status: &'static str, tls: SocketAddr) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let proxy = TargetProxy::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
+        let heads = Arc::<Mutex<Vec<_>>>::default();
+        let kept = Arc::clone(&heads);
+        let task = tokio::spawn(async move {
+            let (mut client, _) = listener.accept().await.unwrap();
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                head.push(client.read_u8().await.unwrap());
+            }
+            kept.lock().unwrap().push(String::from_utf8(head).unwrap());
+            client.write_all(format!("HTTP/1.1 {status}\r\n\r\n").as_bytes()).await.unwrap();
+            if status.starts_with("200") {
+                let mut server = TcpStream::connect(tls).await.unwrap();
+                let _ends = copy_bidirectional(&mut client, &mut server).await;
+            }
+        });
+        Self { proxy, heads, task }
+    }
+}
+
+impl Drop for Tls {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Drop for Connect {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// A target behind the proxy, whose endpoint has a key in its path and in a header.
+fn behind(proxy: &Connect, tls: &Tls) -> HttpTarget {
+    let client = hardened(Client::builder(), LONG).proxy(proxy.proxy.rule().unwrap());
+    let client = client.tls_certs_only([tls.certificate.clone()]).build().unwrap();
+    let endpoint = with_secret(&format!("https://{NAME}/{CANARY}"), r#"{"Authorization":"Bearer CANARY"}"#);
+    HttpTarget::with_clock(client, endpoint, SystemClock)
+}
+
+#[tokio::test]
+async fn a_call_goes_through_the_proxys_tunnel_and_the_proxy_sees_the_name_alone() {
+    let tls = Tls::start().await;
+    let proxy = Connect::start("200 OK", tls.address).await;
+    assert_eq!(soon(behind(&proxy, &tls).handle(&message(r#"{"n":1}"#))).await, Ok(()));
+    let head = proxy.heads.lock().unwrap().concat();
+    assert!(head.starts_with(&format!("CONNECT {NAME}:443 HTTP/1.1\r\n")), "{head}");
+    assert!(!head.contains(CANARY), "{head}");
+    let request = tls.requests.lock().unwrap().concat();
+    assert!(request.starts_with(&format!("POST /{CANARY} HTTP/1.1\r\n")), "{request}");
+    assert!(
+        request.contains("authorization: Bearer CANARY\r\n") && request.ends_with(r#"{"n":1}"#),
+        "{request}"
+    );
+}
+
+#[tokio::test]
+async fn a_proxy_that_refuses_is_no_connection() {
+    for status in ["403 Forbidden", "407 Proxy Authentication Required", "502 Bad Gateway"] {
+        let tls = Tls::start().await;
+        let proxy = Connect::start(status, tls.address).await;
+        let error = soon(behind(&proxy, &tls).handle(&message("{}"))).await.unwrap_err();
+        assert_eq!(
+            (error.error_type, error.kind),
+            ("Http.Connect".into(), FailureKind::Transient),
+            "{status}"
+        );
+        assert_eq!(tls.requests.lock().unwrap().len(), 0);
+    }
+}
+
+/// `http://` is for this machine and for services of the network, which the proxy is not asked for.
+#[tokio::test]
+async fn a_call_without_tls_does_not_go_through_the_proxy() {
+    let server = Loopback::start([Answer::new(200, &[], "")]).await;
+    let proxy = TargetProxy::parse(REFUSED_URL).unwrap();
+    let target = HttpTarget::new(public(server.url()), Some(&proxy), LONG).unwrap();
+    assert_eq!(target.handle(&message("{}")).await, Ok(()));
+    assert_eq!(server.requests().len(), 1);
+}
+
+/// The target's certificate is not trusted here, so the call ends behind the proxy.
+#[tokio::test]
+async fn a_target_uses_the_proxy_that_it_is_made_with() {
+    let tls = Tls::start().await;
+    let proxy = Connect::start("200 OK", tls.address).await;
+    let target = HttpTarget::new(public(&format!("https://{NAME}/")), Some(&proxy.proxy), LONG).unwrap();
+    let error = soon(target.handle(&message("{}"))).await.unwrap_err();
+    assert_eq!(error.error_type, "Http.Connect".into());
+    assert_eq!(proxy.heads.lock().unwrap().len(), 1);
+}

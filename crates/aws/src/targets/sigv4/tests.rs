@@ -1,0 +1,169 @@
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+use aws_credential_types::provider::{ProvideCredentials, future};
+use reqwest::Method;
+
+use super::*;
+
+/// 30 August 2015, 12:36 UTC.
+fn time_of_the_suite() -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(1_440_938_160)
+}
+
+fn credentials_of_the_suite(token: Option<&str>) -> Credentials {
+    const SECRET_KEY: &str = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY";
+    Credentials::new("AKIDEXAMPLE", SECRET_KEY, token.map(str::to_owned), None, "suite")
+}
+
+fn signed(mut request: Request, token: Option<&str>) -> Request {
+    let credentials = credentials_of_the_suite(token);
+    add_signature(&mut request, "service", "us-east-1", credentials, time_of_the_suite(), true).unwrap();
+    request
+}
+
+fn authorization(request: &Request) -> &str {
+    request.headers()["authorization"].to_str().unwrap()
+}
+
+/// "Signature Version 4 test suite" of AWS: `post-vanilla`, and `get-vanilla-with-session-token`.
+#[test]
+fn signatures_are_those_of_awss_test_suite() {
+    let url = || "https://example.amazonaws.com/".parse().unwrap();
+    assert_eq!(
+        authorization(&signed(Request::new(Method::POST, url()), None)),
+        "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20150830/us-east-1/service/aws4_request, \
+         SignedHeaders=host;x-amz-date, \
+         Signature=5da7c1a2acd57cee7505fc6676e4e544621c30862966e37dddb68e92efbe5d6b"
+    );
+    let token = "6e86291e8372ff2a2260956d9b8aae1d763fbf315fa00fa31553b73ebf194267";
+    let request = signed(Request::new(Method::GET, url()), Some(token));
+    assert_eq!(
+        authorization(&request),
+        "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20150830/us-east-1/service/aws4_request, \
+         SignedHeaders=host;x-amz-date;x-amz-security-token, \
+         Signature=07ec1639c89043aa0e3e2de82b96708f198cceab042d4a97044c66dd9f74e7f8"
+    );
+    assert_eq!(request.headers()["x-amz-date"], "20150830T123600Z");
+    assert_eq!(request.headers()["x-amz-security-token"], token);
+}
+
+#[test]
+fn a_host_says_its_service_and_region() {
+    use SignedService::{ExecuteApi, Lambda, VpcLattice};
+    for (host, service) in [
+        ("abcdef.lambda-url.eu-west-1.on.aws", Some((Lambda, "eu-west-1"))),
+        ("a1b2c3.execute-api.us-gov-west-1.amazonaws.com", Some((ExecuteApi, "us-gov-west-1"))),
+        ("a1b2c3-vpce-0123.execute-api.eu-west-1.amazonaws.com", Some((ExecuteApi, "eu-west-1"))),
+        ("a1b2c3.execute-api.cn-north-1.amazonaws.com.cn", Some((ExecuteApi, "cn-north-1"))),
+        ("orders-0123.7d67968.vpc-lattice-svcs.us-west-2.on.aws", Some((VpcLattice, "us-west-2"))),
+        ("orders.example.com", None),
+        ("127.0.0.1", None),
+        ("abcdef.lambda-url.eu-west-1.on.aws.example.com", None),
+        ("execute-api.eu-west-1.amazonaws.com", None),
+        ("a.execute-api.eu-west-1.amazonaws.com.evil", None),
+        ("sqs.eu-west-1.amazonaws.com", None),
+    ] {
+        assert_eq!(service_of_host(host), service, "{host}");
+    }
+}
+
+#[test]
+fn the_setting_fits_the_host_or_is_refused() {
+    let service = |setting: &str, url: &str| {
+        let url = url.parse().unwrap();
+        setting
+            .parse::<SigV4Setting>()?
+            .service(&url)
+            .map(|(service, region)| (service, region.map(str::to_owned)))
+    };
+    const API: &str = "https://a1b2c3.execute-api.eu-west-1.amazonaws.com/prod/hook";
+    const OWN: &str = "https://orders.example.com/hook";
+    let api = Ok((SignedService::ExecuteApi, Some("eu-west-1".to_owned())));
+    assert_eq!(service("auto", API), api);
+    assert_eq!(service("execute-api", API), api);
+    assert_eq!(service("lambda", API), Err(SigV4Error::OtherService));
+    assert_eq!(service("vpc-lattice-svcs", OWN), Ok((SignedService::VpcLattice, None)));
+    assert_eq!(service("auto", OWN), Err(SigV4Error::UnknownHost));
+    for unknown in ["true", "Auto", "sqs", "execute-api "] {
+        assert_eq!(service(unknown, API), Err(SigV4Error::UnknownSetting), "{unknown}");
+    }
+}
+
+/// A provider whose credentials are numbered, and end `lifetime` after the epoch.
+#[derive(Debug)]
+struct Numbered {
+    asked: Arc<AtomicUsize>,
+    end: Option<SystemTime>,
+}
+
+impl ProvideCredentials for Numbered {
+    fn provide_credentials<'a>(&'a self) -> future::ProvideCredentials<'a>
+    where
+        Self: 'a,
+    {
+        let number = self.asked.fetch_add(1, SeqCst) + 1;
+        future::ProvideCredentials::ready(Ok(Credentials::new(
+            format!("key {number}"),
+            "secret",
+            None,
+            self.end,
+            "numbered",
+        )))
+    }
+}
+
+#[tokio::test]
+async fn credentials_are_asked_for_again_just_before_they_end() {
+    let at = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+    for (end, last) in [(Some(at(3600)), 3589), (None, 889)] {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let provider = SharedCredentialsProvider::new(Numbered { asked: Arc::clone(&asked), end });
+        let credentials = RoleCredentials::new(Some(provider));
+        let mut keys = Vec::new();
+        for now in [0, last, last + 1] {
+            keys.push(credentials.at(at(now)).await.unwrap().access_key_id().to_owned());
+        }
+        assert_eq!(keys, ["key 1", "key 1", "key 2"], "{end:?}");
+    }
+}
+
+#[tokio::test]
+async fn without_credentials_the_call_is_not_made_and_tried_again() {
+    let signature = SigV4 {
+        service: SignedService::Lambda,
+        region: "eu-west-1".to_owned(),
+        credentials: Arc::new(RoleCredentials::new(None)),
+    };
+    let mut request = Request::new(Method::POST, "https://example.com/".parse().unwrap());
+    let error = signature.sign(&mut request, Timestamp::UNIX_EPOCH).await.unwrap_err();
+    assert_eq!(error, HandlerError::transient("Http.NoCredentials", "no credentials to sign the call with"));
+    assert!(request.headers().is_empty());
+}
+
+#[test]
+fn debug_output_shows_no_credentials() {
+    let signer = SigV4Signer {
+        setting: SigV4Setting::ByHost,
+        region: None,
+        credentials: Arc::new(RoleCredentials::new(None)),
+    };
+    assert_eq!(format!("{signer:?}"), "SigV4Signer { setting: ByHost, .. }");
+    assert_eq!(signer.of(&"https://example.com/".parse().unwrap()).err(), Some(SigV4Error::UnknownHost));
+}
+
+/// A target may be in another region than the program.
+#[test]
+fn the_region_is_the_hosts_or_the_programs() {
+    let signer = |region: Option<&'static str>, setting| {
+        let config = SdkConfig::builder().region(region.map(aws_config::Region::from_static)).build();
+        SigV4Signer::new(setting, &config)
+    };
+    let (host, own) = ("https://ab.lambda-url.eu-west-1.on.aws/", "https://orders.example.com/");
+    let region =
+        |signer: SigV4Signer, url: &str| signer.of(&url.parse().unwrap()).map(|signature| signature.region);
+    let service = SigV4Setting::Service(SignedService::ExecuteApi);
+    assert_eq!(region(signer(Some("us-east-1"), SigV4Setting::ByHost), host).as_deref(), Ok("eu-west-1"));
+    assert_eq!(region(signer(None, SigV4Setting::ByHost), host).as_deref(), Ok("eu-west-1"));
+    assert_eq!(region(signer(Some("us-east-1"), service), own).as_deref(), Ok("us-east-1"));
+    assert_eq!(region(signer(None, service), own), Err(SigV4Error::NoRegion));
+}

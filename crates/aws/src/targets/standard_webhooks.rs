@@ -1,0 +1,121 @@
+//! Signatures by Standard Webhooks, version 1, symmetric.
+//!
+//! The specification: <https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md>.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use redeliver_core::handler::Message;
+use redeliver_core::message::Timestamp;
+use reqwest::RequestBuilder;
+use sha2::Sha256;
+use thiserror::Error;
+
+const ID: &str = "webhook-id";
+const TIMESTAMP: &str = "webhook-timestamp";
+const SIGNATURE: &str = "webhook-signature";
+/// The headers of a signed request ("Webhook headers").
+pub(super) const HEADERS: [&str; 3] = [ID, TIMESTAMP, SIGNATURE];
+
+/// The prefix of a symmetric secret ("Signature scheme").
+const PREFIX: &str = "whsec_";
+/// The length of a symmetric secret ("Signature scheme").
+const KEY_BYTES: RangeInclusive<usize> = 24..=64;
+
+/// One or two secrets: during a rotation requests are signed with both, and the target accepts either.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SigningSecrets {
+    first: Key,
+    second: Option<Key>,
+}
+
+#[derive(Clone, PartialEq, Eq)]
+struct Key(Vec<u8>);
+
+/// The reason to refuse signing secrets, without their text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum SigningSecretsError {
+    #[error("is empty; give one secret ({PREFIX}BASE64), or two with a space between them")]
+    Empty,
+    #[error("has more than two secrets; give the one in use and the one that follows it")]
+    TooMany,
+    #[error("has a secret that is not {PREFIX} and base64 with its padding; copy it again")]
+    NotASecret,
+    #[error(
+        "has a secret that is not {} to {} bytes long; generate another: head -c 32 /dev/urandom | base64",
+        KEY_BYTES.start(),
+        KEY_BYTES.end()
+    )]
+    WrongLength,
+}
+
+impl SigningSecrets {
+    /// Reads one or two secrets with white space between them.
+    ///
+    /// # Errors
+    /// The reason to refuse them.
+    pub fn parse(text: &str) -> Result<Self, SigningSecretsError> {
+        let mut secrets = text.split_ascii_whitespace();
+        let first = secrets.next().ok_or(SigningSecretsError::Empty)?;
+        let second = secrets.next();
+        if secrets.next().is_some() {
+            return Err(SigningSecretsError::TooMany);
+        }
+        Ok(Self { first: Key::parse(first)?, second: second.map(Key::parse).transpose()? })
+    }
+
+    /// Adds the headers. The id is the message's own in every attempt, so a receiver can use it as an idempotency key;
+    /// the timestamp is the attempt's.
+    pub(super) fn sign(
+        &self,
+        request: RequestBuilder,
+        message: &Message<'_>,
+        now: Timestamp,
+    ) -> RequestBuilder {
+        // Always a UUID, while a producer's own id may have full stops, which separate the signed parts.
+        let id = message.message_id;
+        let timestamp = now.timestamp();
+        request
+            .header(ID, id)
+            .header(TIMESTAMP, timestamp)
+            .header(SIGNATURE, self.signatures(id, timestamp, message.body))
+    }
+
+    /// The signatures with spaces between them.
+    fn signatures(&self, id: &str, timestamp: i64, body: &str) -> String {
+        let mut signatures = self.first.signature(id, timestamp, body);
+        if let Some(second) = &self.second {
+            signatures.push(' ');
+            signatures.push_str(&second.signature(id, timestamp, body));
+        }
+        signatures
+    }
+}
+
+impl Key {
+    fn parse(secret: &str) -> Result<Self, SigningSecretsError> {
+        let encoded = secret.strip_prefix(PREFIX).ok_or(SigningSecretsError::NotASecret)?;
+        let key = STANDARD.decode(encoded).map_err(|_| SigningSecretsError::NotASecret)?;
+        if KEY_BYTES.contains(&key.len()) { Ok(Self(key)) } else { Err(SigningSecretsError::WrongLength) }
+    }
+
+    fn signature(&self, id: &str, timestamp: i64, body: &str) -> String {
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes a key of any length");
+        mac.update(format!("{id}.{timestamp}.").as_bytes());
+        mac.update(body.as_bytes());
+        format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()))
+    }
+}
+
+/// Shows no secret.
+impl fmt::Debug for SigningSecrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SigningSecrets").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,66 @@
+import * as iam from 'aws-cdk-lib/aws-iam';
+
+/** Signs the calls of an HTTP target with SigV4 and the message-processor's role, which gets the right to make them. */
+export class SigV4 {
+  /**
+   * For a function URL with the authentication type `AWS_IAM`.
+   *
+   * @param functionArn the ARN of the function or alias with the URL: the `functionArn` of a `FunctionUrl`.
+   */
+  public static functionUrl(functionArn: string): SigV4 {
+    return new SigV4({ service: 'lambda', resource: functionArn });
+  }
+
+  /**
+   * For a method of API Gateway with IAM authorization.
+   *
+   * @param methodArn what may be called, such as `api.arnForExecuteApi('POST', '/hook', 'prod')`.
+   */
+  public static apiGateway(methodArn: string): SigV4 {
+    return new SigV4({ service: 'execute-api', resource: methodArn });
+  }
+
+  /**
+   * For a service of VPC Lattice with the authentication type `AWS_IAM`. The message-processor must be in a VPC that is
+   * associated with the service's network.
+   *
+   * @param serviceArn the service's ARN.
+   */
+  public static vpcLattice(serviceArn: string): SigV4 {
+    return new SigV4({ service: 'vpc-lattice-svcs', resource: serviceArn });
+  }
+
+  /** @internal */
+  public readonly _given: GivenSigV4;
+
+  private constructor(given: GivenSigV4) {
+    this._given = given;
+  }
+}
+
+/** The service by its name in signatures, and what is called. */
+export interface GivenSigV4 {
+  readonly service: 'lambda' | 'execute-api' | 'vpc-lattice-svcs';
+  readonly resource: string;
+}
+
+/** The rights to make the calls. */
+export function sigV4Rights({ _given: { service, resource } }: SigV4): iam.PolicyStatement[] {
+  switch (service) {
+    case 'lambda':
+      // Both, since October 2025 ("Control access to Lambda function URLs").
+      return [
+        new iam.PolicyStatement({ actions: ['lambda:InvokeFunctionUrl'], resources: [resource] }),
+        new iam.PolicyStatement({
+          actions: ['lambda:InvokeFunction'],
+          resources: [resource],
+          conditions: { Bool: { 'lambda:InvokedViaFunctionUrl': 'true' } },
+        }),
+      ];
+    case 'execute-api':
+      return [new iam.PolicyStatement({ actions: ['execute-api:Invoke'], resources: [resource] })];
+    case 'vpc-lattice-svcs':
+      // A resource is a service with a path ("Control access to VPC Lattice services using auth policies").
+      return [new iam.PolicyStatement({ actions: ['vpc-lattice-svcs:Invoke'], resources: [`${resource}/*`] })];
+  }
+}
