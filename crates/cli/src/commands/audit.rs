@@ -51,6 +51,10 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let says_it_itself =
         arguments.is_table_on_stdout() && arguments.show.is_none() && arguments.since.is_none();
     let is_known = says_it_itself || *output_closed;
+    // With --since it is printed once a day, since cron mails what is printed.
+    if let Some(sentence) = report.deleted_soon().filter(|_| !is_known && arguments.since.is_none()) {
+        stderr::warning(sentence);
+    }
     if let Some(sentence) = report.incompleteness().filter(|_| !is_known) {
         stderr::warning(sentence);
     }
@@ -70,6 +74,10 @@ fn exit_code(audited: &Audited) -> ExitCode {
     // First, so that a cause that was printed is never printed again.
     if audited.has_new_causes {
         return ExitCode::from(6);
+    }
+    // Whatever else is true: these are lost unless somebody acts.
+    if report.age.deleted_soon > 0 {
+        return ExitCode::from(7);
     }
     let has_ended_as_asked =
         (report.complete || report.max_reached || *output_closed) && report.not_judged.messages == 0;
@@ -146,7 +154,8 @@ fn remember(
     audited: &Audited,
 ) -> Result<bool, Failure> {
     let groups = &audited.report.groups;
-    let lines = since::lines(&known, groups);
+    let lines = since::lines(&known, &audited.report);
+    let has_new_causes = !known.new_among(groups).is_empty();
     causes_beyond_the_table(groups).iter().for_each(stderr::warning);
     // If the output was closed, nobody has read them.
     if !audited.output_closed {
@@ -154,9 +163,12 @@ fn remember(
             lines.iter().for_each(stderr::warning);
         }
         known.remember(groups, SystemClock.now());
+        if audited.report.deleted_soon().is_some_and(|sentence| lines.contains(&sentence)) {
+            known.remember_deleted_soon(audited.report.context.now);
+        }
         known.write(path)?;
     }
-    Ok(!lines.is_empty())
+    Ok(has_new_causes)
 }
 
 fn view(arguments: &Arguments, known: Option<&KnownCauses>) -> Box<dyn View> {
