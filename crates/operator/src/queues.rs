@@ -19,6 +19,7 @@ pub use address::{QueueAddress, name_in, region_in};
 pub use aws_error::{describe, is_missing};
 pub use connection::{Connection, DeadLetterQueue, KnownQueue, by_name, emulator_credentials};
 pub use counts::Counts;
+pub use deployment::stack;
 pub use endpoint::is_on_this_machine;
 pub use queue_args::{OneQueue, OpenQueue, Queues};
 pub use redrive_policy::RedrivePolicy;

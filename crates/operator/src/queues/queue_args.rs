@@ -74,6 +74,11 @@ impl OneQueue {
 }
 
 impl Queues {
+    /// The queues of a stack.
+    pub fn of_stack(stack: &str) -> Self {
+        Self { deployment: Deployment::of_stack(stack), ..Self::default() }
+    }
+
     /// A deployment's name; `None` if queues are named.
     pub fn name(&self) -> Option<String> {
         self.deployment.name()
