@@ -19,12 +19,21 @@ struct Stack {
     name: String,
     /// `None` if the stack is for any region.
     region: Option<String>,
+    /// Its file in the CDK's output.
+    template: String,
 }
 
 /// What `redeliver preflight` prints, as far as it is of interest here.
 #[derive(Debug, Deserialize)]
 struct Found {
     paused: Vec<Paused>,
+    concurrency: Option<Concurrency>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Concurrency {
+    /// What to ask for, if there is too little.
+    advice: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -48,11 +57,16 @@ pub(super) fn new_assembly() -> PathBuf {
 pub(super) fn look(assembly: &Path, arguments: &[String], is_allowed: bool) -> Result<(), Failure> {
     let Ok(manifest) = read(&assembly.join("manifest.json")) else {
         // With --app and a folder that was synthesized before.
-        println!("not known: is the deployment paused? (run `redeliver preflight --stack NAME`)");
+        println!(
+            "not known: is the deployment paused, and is the account's concurrency enough? (run `redeliver preflight`)"
+        );
         return Ok(());
     };
     for stack in stacks(&manifest)? {
-        let paused = preflight(&stack, arguments).map(|found| found.paused).unwrap_or_default();
+        let Some(Found { paused, concurrency }) = preflight(assembly, &stack, arguments) else { continue };
+        if let Some(advice) = concurrency.and_then(|concurrency| concurrency.advice) {
+            println!("warning: {advice}");
+        }
         if !paused.is_empty() && !is_allowed && !asked(&stack, &paused)? {
             return Err(Failure(refusal(&stack, &paused)));
         }
@@ -72,15 +86,17 @@ fn stacks(manifest: &str) -> Result<Vec<Stack>, Failure> {
             Stack {
                 name: artifact["properties"]["stackName"].as_str().unwrap_or(id).to_owned(),
                 region: region.filter(|region| *region != "unknown-region").map(str::to_owned),
+                template: artifact["properties"]["templateFile"].as_str().unwrap_or_default().to_owned(),
             }
         })
         .collect())
 }
 
 /// `None` if it cannot be run: standard error says why, and nothing is known then.
-fn preflight(stack: &Stack, arguments: &[String]) -> Option<Found> {
+fn preflight(assembly: &Path, stack: &Stack, arguments: &[String]) -> Option<Found> {
     let mut command = cargo(&["run", "--quiet", "--locked", "--bin", "redeliver", "--", "preflight"]);
     command.args(["--format", "json", "--stack", &stack.name]).args(profile(arguments));
+    command.arg("--template").arg(assembly.join(&stack.template));
     command.args(stack.region.iter().flat_map(|region| ["--region", region]));
     let printed = command.stderr(Stdio::inherit()).output().ok()?;
     serde_json::from_slice(&printed.stdout).ok()
@@ -138,11 +154,17 @@ mod tests {
     fn each_stack_of_a_manifest_is_looked_at_in_its_own_region() {
         let manifest = r#"{"version": "1", "artifacts": {
             "Tree": {"type": "cdk:tree"},
-            "a": {"type": "aws:cloudformation:stack", "environment": "aws://unknown-account/unknown-region", "properties": {}},
-            "b": {"type": "aws:cloudformation:stack", "environment": "aws://123456789012/eu-west-1", "properties": {"stackName": "B"}}
+            "a": {"type": "aws:cloudformation:stack", "environment": "aws://unknown-account/unknown-region", "properties": {"templateFile": "a.json"}},
+            "b": {"type": "aws:cloudformation:stack", "environment": "aws://123456789012/eu-west-1", "properties": {"stackName": "B", "templateFile": "b.json"}}
         }}"#;
-        let expected = [("a", None), ("B", Some("eu-west-1"))]
-            .map(|(name, region)| Stack { name: name.to_owned(), region: region.map(str::to_owned) });
+        let expected =
+            [("a", None, "a.json"), ("B", Some("eu-west-1"), "b.json")].map(|(name, region, template)| {
+                Stack {
+                    name: name.to_owned(),
+                    region: region.map(str::to_owned),
+                    template: template.to_owned(),
+                }
+            });
         assert_eq!(stacks(manifest).unwrap(), expected);
         assert_eq!(stacks("{}").unwrap(), []);
         assert!(stacks("no").is_err());
@@ -158,9 +180,9 @@ mod tests {
 
     #[test]
     fn a_refusal_says_what_is_paused_and_what_to_do() {
-        let stack = Stack { name: "redeliver-prod".to_owned(), region: None };
+        let stack = Stack { name: "redeliver-prod".to_owned(), region: None, template: String::new() };
         let found: Found = serde_json::from_str(
-            r#"{"schema": "redeliver.preflight/1", "paused": [{"queue": "q", "function": "f", "state": "Disabled"}], "problems": []}"#,
+            r#"{"schema": "redeliver.preflight/1", "paused": [{"queue": "q", "function": "f", "state": "Disabled"}], "concurrency": null, "problems": []}"#,
         )
         .unwrap();
         assert_eq!(

@@ -44,7 +44,7 @@ fn mapping(state: Option<&str>) -> (u16, Body) {
 #[tokio::test]
 async fn a_stack_that_is_not_deployed_is_not_paused() {
     let endpoint = Loopback::start([no_such_stack()]);
-    let found = look(&connection(&endpoint), "p").await;
+    let found = look(&connection(&endpoint), "p", None).await.unwrap();
     assert_eq!((found.exit_code(), found), (0, Preflight::default()));
 }
 
@@ -54,7 +54,7 @@ async fn a_mapping_that_is_off_is_found_whichever_queue_it_reads() {
     let mappings = [Some("Disabled"), Some("Enabled"), None].map(mapping);
     let answers = [deployed(), deployed()].into_iter().chain(queues).chain(mappings);
     let endpoint = Loopback::start(answers);
-    let found = look(&connection(&endpoint), "p").await;
+    let found = look(&connection(&endpoint), "p", None).await.unwrap();
     assert_eq!(found.problems, Vec::<String>::new());
     assert_eq!((found.exit_code(), found.paused.len()), (3, 1));
     assert_eq!(found.lines(), "paused: f at p-source is Disabled; a deployment may enable it\n");
@@ -65,7 +65,7 @@ async fn a_missing_right_is_a_sentence_with_its_name() {
     let denied =
         "<ErrorResponse><Error><Code>AccessDenied</Code><Message>no</Message></Error></ErrorResponse>";
     let endpoint = Loopback::start([(403, Body::xml(denied))]);
-    let found = look(&connection(&endpoint), "p").await;
+    let found = look(&connection(&endpoint), "p", None).await.unwrap();
     assert_eq!(found.exit_code(), 1);
     assert_eq!(
         found.problems,
@@ -74,4 +74,54 @@ async fn a_missing_right_is_a_sentence_with_its_name() {
           cloudformation:DescribeStacks"
         ]
     );
+}
+
+/// A template with a mapping that runs this many invocations at once.
+fn template(concurrency: u64) -> tempfile::NamedTempFile {
+    use std::io::Write as _;
+    let mapping = json!({ "Type": "AWS::Lambda::EventSourceMapping", "Properties": {
+        "FunctionName": { "Ref": "F" }, "ScalingConfig": { "MaximumConcurrency": concurrency } } });
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    write!(file, "{}", json!({ "Resources": { "m": mapping } })).unwrap();
+    file
+}
+
+async fn with_quota(settings: (u16, Body), wanted: u64) -> Preflight {
+    let endpoint = Loopback::start([settings, no_such_stack()]);
+    look(&connection(&endpoint), "p", Some(template(wanted).path())).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_new_account_is_told_which_quota_to_ask_for() {
+    let ten = || (200, json!({ "AccountLimit": { "ConcurrentExecutions": 10 } }).into());
+    let found = with_quota(ten(), 11).await;
+    assert_eq!((found.exit_code(), &found.problems), (3, &Vec::new()));
+    assert_eq!(found.concurrency, Some(Concurrency::new(11, 10, "eu-central-1")));
+    let lines = found.lines();
+    assert!(
+        lines.starts_with("concurrency: Lambda runs at most 10 functions at once in this account"),
+        "{lines}"
+    );
+    assert!(lines.contains("--quota-code L-B99A9384 --desired-value 1000 --region eu-central-1"), "{lines}");
+    let enough = with_quota(ten(), 10).await;
+    assert_eq!((enough.exit_code(), enough.lines()), (0, String::new()));
+}
+
+#[tokio::test]
+async fn without_the_right_to_read_the_quota_the_rest_is_done() {
+    let denied = (403, json!({ "__type": "AccessDeniedException", "message": "no" }).into());
+    let found = with_quota(denied, 30).await;
+    assert_eq!(
+        found.problems,
+        ["the account's concurrency is not known: lambda:GetAccountSettings: AccessDeniedException: no"]
+    );
+    assert_eq!((found.exit_code(), found.concurrency), (1, None));
+}
+
+#[tokio::test]
+async fn a_template_that_is_none_ends_it_before_any_request() {
+    let endpoint = Loopback::start::<Body>([]);
+    let error = look(&connection(&endpoint), "p", Some(Path::new("no-such.json"))).await.unwrap_err();
+    assert!(error.to_string().starts_with("no-such.json: "), "{error}");
+    assert_eq!(endpoint.requests().len(), 0);
 }
