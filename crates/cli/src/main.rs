@@ -12,8 +12,8 @@ use redeliver_operator::terminal::escape;
 use redeliver_operator::terminal::stderr::{self, StderrArgs, colors_of};
 
 use commands::{
-    audit, check, completions, fleet, local, man, pause, preflight, purge, redrive, send, simulate, status,
-    work,
+    audit, check, completions, fleet, local, man, pause, permissions, preflight, purge, redrive, send,
+    simulate, status, work,
 };
 
 /// Delayed, jittered retries for SQS and Lambda, with nothing lost and every dead letter explained.
@@ -41,6 +41,7 @@ enum Command {
     Pause(Box<pause::PauseArguments>),
     Resume(Box<pause::ResumeArguments>),
     Preflight(preflight::Arguments),
+    Permissions(permissions::Arguments),
     Work(work::Arguments),
     Completions(completions::Arguments),
     Man(man::Arguments),
@@ -105,6 +106,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Console(arguments) => block_on(redeliver_console::main(&arguments)),
         Command::Pause(arguments) => block_on(pause::pause(&arguments)),
         Command::Resume(arguments) => block_on(pause::resume(&arguments)),
+        Command::Permissions(arguments) => block_on(permissions::main(&arguments)),
         Command::Preflight(arguments) => block_on(preflight::main(&arguments)),
         // Its errors are lines of its log.
         Command::Work(arguments) => Ok(work::main(&arguments)),

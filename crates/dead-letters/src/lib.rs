@@ -39,7 +39,7 @@ pub use filter::{Filter, FilterError, MissingMembers, serve_filter};
 pub use foreign::{Batch, Foreign, Stream, Writer};
 pub use known_causes::KnownCauses;
 pub use pick::{Choice, NotJudged, Pick};
-pub use reader::{Coverage, HIDDEN, NotDeleted, Reader, ReaderError};
+pub use reader::{Coverage, HIDDEN, NotDeleted, Reader, ReaderError, SEND_KEY_RIGHTS, with_right};
 pub use record::{DeadLetterRecord, UNANNOTATED, plain};
 pub use retention::Retention;
 pub use surrogates::read_lossy;

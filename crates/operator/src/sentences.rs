@@ -50,6 +50,17 @@ pub fn deleted_soon(
     ))
 }
 
+/// Says that messages that were received could not be given back; `None` if all were.
+pub fn still_hidden(count: u64) -> Option<String> {
+    (count > 0).then(|| {
+        format!(
+            "{} stay hidden from other readers for up to two minutes; if that happens each time, you need \
+             sqs:ChangeMessageVisibility on the queue",
+            counted(count, "message")
+        )
+    })
+}
+
 /// Places of messages that were not seen.
 pub const ELSEWHERE: &str =
     "in flight elsewhere, delayed, or more than the 120,000 that SQS hands out at a time";

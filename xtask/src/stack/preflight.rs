@@ -23,7 +23,7 @@ struct Stack {
     template: String,
 }
 
-/// What `redeliver preflight` prints, as far as it is of interest here.
+/// The output of `redeliver preflight`, as far as it is of interest here.
 #[derive(Debug, Deserialize)]
 struct Found {
     paused: Vec<Paused>,
@@ -32,7 +32,7 @@ struct Found {
 
 #[derive(Debug, Deserialize)]
 struct Concurrency {
-    /// What to ask for, if there is too little.
+    /// The quota to ask for, if there is too little.
     advice: Option<String>,
 }
 

@@ -34,10 +34,11 @@ use view::View;
 use redeliver_dead_letters::{Archive, KnownCauses, Pick};
 use redeliver_operator::Failure;
 use redeliver_operator::dead_letter_source::OpenSource;
-use redeliver_operator::sentences::{causes_beyond_the_table, not_judged_in_words};
+use redeliver_operator::sentences::{
+    causes_beyond_the_table, not_judged_in_words, still_hidden as still_hidden_in_words,
+};
 use redeliver_operator::terminal::signals;
 use redeliver_operator::terminal::stderr;
-use redeliver_operator::terminal::units::counted;
 
 /// Reads the queue and prints a report.
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
@@ -61,9 +62,8 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     for sentence in missing {
         stderr::error(sentence);
     }
-    if *still_hidden > 0 {
-        let messages = counted(*still_hidden, "message");
-        stderr::warning(format_args!("{messages} stay hidden from other readers for up to two minutes"));
+    if let Some(sentence) = still_hidden_in_words(*still_hidden) {
+        stderr::warning(sentence);
     }
     Ok(exit_code(&audited))
 }

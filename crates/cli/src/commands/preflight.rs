@@ -19,7 +19,7 @@ use redeliver_operator::terminal::stderr;
 #[command(after_help = "\
 Examples:
   redeliver preflight --stack redeliver-prod
-  redeliver preflight --stack redeliver-prod --template cdk.out/redeliver-prod.template.json
+  redeliver preflight --stack orders --template cdk.out/orders.template.json
 
 A stack that is not deployed yet is not paused. The concurrency that a template wants is the sum of its event source \
 mappings' limits (10 for each provisioned poller), or of the reservations of their functions and 100 that Lambda keeps \

@@ -15,14 +15,14 @@ const PER_POLLER: u64 = 10;
 /// The quota of an account that is not new ("Lambda quotas", AWS Lambda Developer Guide).
 const DEFAULT_QUOTA: u64 = 1000;
 
-/// What a template wants, and what the account has.
+/// The concurrency that a template wants, and the one that the account has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Concurrency {
     /// By the mappings' limits and the functions' reservations.
     pub wanted: u64,
     /// The account's quota "Concurrent executions" in this region.
     pub quota: u64,
-    /// What to ask for, if that is not enough.
+    /// The quota to ask for, if that is not enough.
     pub advice: Option<String>,
 }
 
@@ -89,16 +89,19 @@ mod tests {
 
     use super::*;
 
-    fn mapping(function: &str, scaling: Value) -> Value {
+    fn mapping(function: &str, scaling: impl Into<Value>) -> Value {
+        let scaling: Value = scaling.into();
         json!({ "Type": "AWS::Lambda::EventSourceMapping", "Properties": {
             "FunctionName": { "Ref": function }, "ScalingConfig": scaling } })
     }
 
-    fn limit(maximum: Value) -> Value {
+    fn limit(maximum: impl Into<Value>) -> Value {
+        let maximum: Value = maximum.into();
         json!({ "MaximumConcurrency": maximum })
     }
 
-    fn function(reserved: Value) -> Value {
+    fn function(reserved: impl Into<Value>) -> Value {
+        let reserved: Value = reserved.into();
         json!({ "Type": "AWS::Lambda::Function", "Properties": { "ReservedConcurrentExecutions": reserved } })
     }
 

@@ -48,6 +48,10 @@ impl Deployment {
         self.stack.clone().or_else(|| self.names_begin_with())
     }
 
+    pub(super) const fn is_by_stack(&self) -> bool {
+        self.stack.is_some()
+    }
+
     pub(super) async fn find(&self, connection: &Connection) -> Result<Option<Deployed>, Failure> {
         Ok(match (&self.stack, self.names_begin_with()) {
             (Some(stack), _) => Some(Deployed::by_stack(connection, stack).await?),

@@ -67,7 +67,7 @@ impl Account {
         self.ask(&["alarms", &format!("{prefix}-")]).await
     }
 
-    /// What to ask AWS for, if the stack wants more concurrency than the account has; also if that is not known.
+    /// The quota to ask AWS for, if the stack wants more concurrency than the account has; also if that is not known.
     pub(crate) async fn too_little_concurrency(
         &self,
         cdk: &Cdk,
