@@ -173,6 +173,18 @@ impl Cdk {
         self.deploy(&["--app", &program(app)], context).await
     }
 
+    /// Synthesizes the only stack of an app in `infra/`; its template.
+    ///
+    /// # Errors
+    /// What `cdk synth` printed.
+    pub async fn template_of(&self, app: &str, context: &[String]) -> Result<PathBuf, CdkFailed> {
+        self.run(&["synth", "--quiet", "--app", &program(app)], context).await?;
+        let files =
+            std::fs::read_dir(self.assembly()).into_iter().flatten().flatten().map(|file| file.path());
+        let mut templates = files.filter(|file| file.to_string_lossy().ends_with(".template.json"));
+        templates.next().ok_or_else(|| CdkFailed("cdk synth wrote no template".to_owned()))
+    }
+
     async fn deploy(&self, app: &[&str], context: &[String]) -> Result<Outputs, CdkFailed> {
         let outputs = self.directory.join("outputs.json");
         let file = outputs.display().to_string();

@@ -5,7 +5,7 @@ whether that is allowed, is decided here, since moto's own decision (each tried 
 
 - SendMessageBatch needs sqs:SendMessage; moto asks for sqs:SendMessageBatch, which does not exist ("Actions, resources,
   and condition keys", Service Authorization Reference).
-- Except for SQS and IAM moto takes any request for one on the resource "*".
+- Except for SQS and IAM moto takes any request for one on the resource "*", and of SQS GetQueueUrl, too.
 - It takes patterns for regular expressions: an ARN that ends with :$LATEST never matches.
 - It does not look at a queue's key. Whoever sends needs kms:GenerateDataKey and kms:Decrypt, whoever receives
   kms:Decrypt ("Key management", Amazon SQS Developer Guide).
@@ -44,6 +44,8 @@ def needed(service, operation, path, body, resource, account, region):
     """The actions that a request needs, each with its resource."""
     if service == "sqs":
         action = operation.removesuffix("Batch")
+        if action == "GetQueueUrl":
+            resource = f"arn:aws:sqs:{region}:{account}:{json.loads(body)['QueueName']}"
         yield f"sqs:{action}", resource
         key = queue_attribute(resource, account, region, "kms_master_key_id")
         for key_action in KEY_ACTIONS.get(action, []) if key else []:

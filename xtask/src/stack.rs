@@ -1,6 +1,7 @@
 //! The stack's tools: the CDK, its tests.
 
 mod left_behind;
+mod preflight;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,13 +10,23 @@ use std::process::{Command, Stdio};
 use crate::npm::{self, STACK};
 use crate::tools::{Failure, root, run, shown, target_dir};
 
-/// `cargo xtask cdk`: the pinned CDK with the stack of `infra/`. A deployment that would leave queues behind is refused.
+/// `cargo xtask cdk`: the pinned CDK with the stack of `infra/`. A deployment that would leave queues behind is refused,
+/// and one that may resume a paused deployment is asked about.
 pub(crate) fn cdk(arguments: &[String]) -> Result<(), Failure> {
     npm::set_up()?.required()?;
-    let (allowed, arguments): (Vec<_>, Vec<_>) =
-        arguments.iter().cloned().partition(|argument| argument == left_behind::ALLOW);
-    if let Some(diff) = left_behind::diff_arguments(&arguments).filter(|_| allowed.is_empty()) {
-        left_behind::refuse(&told_by(&mut cdk_with(&diff)?)?)?;
+    let (flags, arguments): (Vec<_>, Vec<_>) = arguments
+        .iter()
+        .cloned()
+        .partition(|argument| [left_behind::ALLOW, preflight::ALLOW].contains(&argument.as_str()));
+    let is_allowed = |flag| flags.iter().any(|given| given == flag);
+    if let Some(mut diff) = left_behind::diff_arguments(&arguments) {
+        let assembly = preflight::new_assembly();
+        diff.extend(["--output".to_owned(), assembly.display().to_string()]);
+        let told = told_by(&mut cdk_with(&diff)?);
+        if !is_allowed(left_behind::ALLOW) {
+            left_behind::refuse(&told?)?;
+        }
+        preflight::look(&assembly, &arguments, is_allowed(preflight::ALLOW))?;
     }
     run(&mut cdk_with(&arguments)?)
 }

@@ -9,6 +9,8 @@ pub mod fleet;
 pub mod local;
 pub mod man;
 pub mod pause;
+pub mod permissions;
+pub mod preflight;
 pub mod purge;
 pub mod redrive;
 mod run_args;

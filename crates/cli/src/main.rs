@@ -12,7 +12,8 @@ use redeliver_operator::terminal::escape;
 use redeliver_operator::terminal::stderr::{self, StderrArgs, colors_of};
 
 use commands::{
-    audit, check, completions, fleet, local, man, pause, purge, redrive, send, simulate, status, work,
+    audit, check, completions, fleet, local, man, pause, permissions, preflight, purge, redrive, send,
+    simulate, status, work,
 };
 
 /// Delayed, jittered retries for SQS and Lambda, with nothing lost and every dead letter explained.
@@ -39,6 +40,8 @@ enum Command {
     Console(Box<redeliver_console::Arguments>),
     Pause(Box<pause::PauseArguments>),
     Resume(Box<pause::ResumeArguments>),
+    Preflight(preflight::Arguments),
+    Permissions(permissions::Arguments),
     Work(work::Arguments),
     Completions(completions::Arguments),
     Man(man::Arguments),
@@ -103,6 +106,8 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Console(arguments) => block_on(redeliver_console::main(&arguments)),
         Command::Pause(arguments) => block_on(pause::pause(&arguments)),
         Command::Resume(arguments) => block_on(pause::resume(&arguments)),
+        Command::Permissions(arguments) => block_on(permissions::main(&arguments)),
+        Command::Preflight(arguments) => block_on(preflight::main(&arguments)),
         // Its errors are lines of its log.
         Command::Work(arguments) => Ok(work::main(&arguments)),
         Command::Completions(arguments) => completions::main(&arguments, Arguments::command()),

@@ -4,7 +4,7 @@ use std::io;
 use std::process::{Command, Output, Stdio};
 
 /// Those that have examples and exit codes in their help.
-const COMMANDS: [&str; 14] = [
+const COMMANDS: [&str; 16] = [
     "local",
     "simulate",
     "check",
@@ -15,6 +15,8 @@ const COMMANDS: [&str; 14] = [
     "status",
     "fleet",
     "pause",
+    "permissions",
+    "preflight",
     "resume",
     "work",
     "completions",

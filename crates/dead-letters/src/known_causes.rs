@@ -1,12 +1,14 @@
 //! The causes that were reported before; any other cause is new.
 //!
-//! A file of JSON Lines: the queue, then one line a cause. It is written after new causes were reported, so a killed
+//! A file of JSON Lines: the queue, then one line a cause. Its first line also has the time at which it was last reported
+//! that SQS deletes messages soon. It is written after new causes were reported, so a killed
 //! process reports them twice rather than never.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
+use chrono::TimeDelta;
 use redeliver_core::message::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +25,8 @@ pub struct KnownCauses {
     queue: String,
     /// By fingerprint.
     causes: BTreeMap<String, Cause>,
+    /// The last report that SQS deletes messages soon.
+    deleted_soon_at: Option<Timestamp>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,13 +43,15 @@ struct Cause {
 struct Header {
     /// Marks the file, so that no other file is overwritten.
     known_causes_of: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    deleted_soon_reported_at: Option<Timestamp>,
 }
 
 impl KnownCauses {
     /// No known causes.
     #[must_use]
     pub fn nothing(queue_arn: &str) -> Self {
-        Self { queue: queue_arn.to_owned(), causes: BTreeMap::new() }
+        Self { queue: queue_arn.to_owned(), causes: BTreeMap::new(), deleted_soon_at: None }
     }
 
     /// Reads a file; one that is not there knows nothing yet.
@@ -62,14 +68,14 @@ impl KnownCauses {
         };
         let mut lines = text.lines();
         let header = lines.next().and_then(|line| serde_json::from_str::<Header>(line).ok());
-        let Some(Header { known_causes_of }) = header else {
+        let Some(Header { known_causes_of, deleted_soon_reported_at }) = header else {
             return Err(FileError::new(path, "is not a file of known causes; name another one"));
         };
         if known_causes_of != queue_arn {
             let why = format!("knows the causes of {known_causes_of}, not of {queue_arn}; name another file");
             return Err(FileError::new(path, why));
         }
-        let mut known = Self::nothing(queue_arn);
+        let mut known = Self { deleted_soon_at: deleted_soon_reported_at, ..Self::nothing(queue_arn) };
         for (line, number) in lines.zip(2_u64..) {
             let cause: Cause = serde_json::from_str(line).map_err(|error| {
                 let why = format!("line {number} is not a known cause ({error}): remove the line, and its cause is reported once more");
@@ -111,6 +117,17 @@ impl KnownCauses {
         self.forget_beyond(CAUSES_MAX);
     }
 
+    /// True if nobody was told for a day that SQS deletes messages soon.
+    #[must_use]
+    pub fn is_deleted_soon_due(&self, now: Timestamp) -> bool {
+        self.deleted_soon_at.is_none_or(|at| now - at >= TimeDelta::days(1))
+    }
+
+    /// Remembers that it was reported that SQS deletes messages soon.
+    pub const fn remember_deleted_soon(&mut self, now: Timestamp) {
+        self.deleted_soon_at = Some(now);
+    }
+
     fn forget_beyond(&mut self, most: usize) {
         if self.causes.len() <= most {
             return;
@@ -130,13 +147,15 @@ impl KnownCauses {
     pub fn write(&self, path: &Path) -> Result<(), FileError> {
         let mut all = Self::read(path, &self.queue)?;
         all.causes.extend(self.causes.clone());
+        all.deleted_soon_at = all.deleted_soon_at.max(self.deleted_soon_at);
         all.forget_beyond(CAUSES_MAX);
         replace(path, all.lines().as_bytes())
     }
 
     fn lines(&self) -> String {
-        let header = Header { known_causes_of: self.queue.clone() };
-        let mut lines = serde_json::to_string(&header).expect("strings always serialise") + "\n";
+        let header =
+            Header { known_causes_of: self.queue.clone(), deleted_soon_reported_at: self.deleted_soon_at };
+        let mut lines = serde_json::to_string(&header).expect("strings and times always serialise") + "\n";
         for cause in self.causes.values() {
             lines += &serde_json::to_string(cause).expect("strings always serialise");
             lines.push('\n');

@@ -25,6 +25,7 @@ pub mod purge;
 mod reader;
 mod record;
 pub mod redrive;
+mod retention;
 mod surrogates;
 
 /// The error of a queue, a file or a filter that ends a purge or a redrive early. The backup or the journal has
@@ -38,8 +39,9 @@ pub use filter::{Filter, FilterError, MissingMembers, serve_filter};
 pub use foreign::{Batch, Foreign, Stream, Writer};
 pub use known_causes::KnownCauses;
 pub use pick::{Choice, NotJudged, Pick};
-pub use reader::{Coverage, HIDDEN, NotDeleted, Reader, ReaderError};
+pub use reader::{Coverage, HIDDEN, NotDeleted, Reader, ReaderError, SEND_KEY_RIGHTS, with_right};
 pub use record::{DeadLetterRecord, UNANNOTATED, plain};
+pub use retention::Retention;
 pub use surrogates::read_lossy;
 
 /// A [`Filter`] of these tests starts this program once more, with this name.

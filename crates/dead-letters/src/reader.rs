@@ -104,10 +104,30 @@ impl Serialize for NotDeleted {
 
 /// The error that ends reading a queue.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("reading {url}: {error}")]
+#[error("reading {url}: {}", with_right(error, right, "kms:Decrypt"))]
 pub struct ReaderError {
     pub url: String,
     pub error: EntryError,
+    /// The right that the request needs.
+    pub right: &'static str,
+}
+
+/// The rights on the key of a queue that is sent to ("Key management", Amazon SQS Developer Guide).
+pub const SEND_KEY_RIGHTS: &str = "kms:GenerateDataKey and kms:Decrypt";
+
+/// An error with the right that is missing, if SQS refused for that: `right`, or `key_right` on the queue's key.
+#[must_use]
+pub fn with_right(error: &EntryError, right: &str, key_right: &str) -> String {
+    match error.code.to_ascii_lowercase().starts_with("kms") {
+        _ if !is_denied(error) => error.to_string(),
+        true => format!("{error}: you need {key_right} on the queue's key"),
+        false => format!("{error}: you need {right} on the queue"),
+    }
+}
+
+/// True if a right is missing: `AccessDenied`, `AccessDeniedException`, `KmsAccessDenied`.
+fn is_denied(error: &EntryError) -> bool {
+    error.code.contains("AccessDenied")
 }
 
 impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
@@ -116,7 +136,9 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
     /// # Errors
     /// If SQS does not say how many messages there are.
     pub async fn new(queue: &'a Q, clock: &'a C) -> Result<Self, ReaderError> {
-        let depth = patiently(clock, || queue.depth()).await.map_err(|error| at(queue, error))?;
+        let depth = patiently(clock, || queue.depth())
+            .await
+            .map_err(|error| at(queue, error, "sqs:GetQueueAttributes"))?;
         let requests = usize::try_from(depth.total() / u64::from(MESSAGES_OF_A_REQUEST) + 1);
         let reader = Self {
             queue,
@@ -156,7 +178,7 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
                 }
                 // The maximum number of messages is invisible, so no more can be read.
                 Some(Err(error)) if error.code.ends_with(OVER_LIMIT) => {}
-                Some(Err(error)) => return Err(at(self.queue, error)),
+                Some(Err(error)) => return Err(at(self.queue, error, "sqs:ReceiveMessage")),
                 None if self.receivers.is_empty() => return Ok(None),
                 None => self.turn().await,
             }
@@ -297,8 +319,8 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
     }
 }
 
-fn at<Q: Queue>(queue: &Q, error: EntryError) -> ReaderError {
-    ReaderError { url: queue.url().to_owned(), error }
+fn at<Q: Queue>(queue: &Q, error: EntryError, right: &'static str) -> ReaderError {
+    ReaderError { url: queue.url().to_owned(), error, right }
 }
 
 #[cfg(test)]

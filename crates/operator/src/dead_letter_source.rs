@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use clap::Args;
 use redeliver_aws::SystemClock;
@@ -15,12 +14,12 @@ use redeliver_core::ports::{
     Clock as _, Depth, EntryError, EntryOutcome, Queue, QueueDepth, QueueSender, Receive, Unreadable,
     VisibilityControl,
 };
-use redeliver_dead_letters::{BadLines, FileQueue};
+use redeliver_dead_letters::{BadLines, FileQueue, Retention};
 
 use crate::Failure;
 use crate::files::{check_encoding, unreadable};
 use crate::message_file::{is_standard_input, named, open};
-use crate::queues::{DeadLetterQueue, KnownQueue, name_in};
+use crate::queues::{Counts, DeadLetterQueue, KnownQueue, name_in};
 use crate::terminal::stderr;
 use crate::terminal::units::{counted, grouped};
 
@@ -46,7 +45,7 @@ pub struct OpenSource {
     /// The name to show: the queue's or the file's.
     pub name: String,
     /// The queue's retention, if it is known.
-    pub retention: Option<Duration>,
+    pub retention: Option<Retention>,
 }
 
 /// The dead letters of a queue or of a file.
@@ -65,10 +64,9 @@ impl DeadLetterSource {
             return Ok(OpenSource { dead_letters: DeadLetters::File(queue), name, retention: None });
         }
         let KnownQueue { queue, attributes } = self.queue.open().await?;
-        let retention = attributes.get("MessageRetentionPeriod").and_then(|seconds| seconds.parse().ok());
         Ok(OpenSource {
             name: name_in(queue.arn()).to_owned(),
-            retention: retention.map(Duration::from_secs),
+            retention: Counts::of(&attributes).retention(),
             dead_letters: DeadLetters::Queue(queue),
         })
     }

@@ -2,8 +2,9 @@
 //! deployment's queues, and what both show of it.
 //!
 //! [`queues`] finds queues and talks to AWS about them. [`status`] says what waits, who reads and whether the target is
-//! down, [`pause`] stops and starts the readers, [`fleet`] judges every DLQ of an account. [`dead_letter_source`] is a
-//! DLQ or a file, [`dead_letter`] shows one message. Output goes to the [`terminal`] or becomes a page ([`markup`]).
+//! down, [`pause`] stops and starts the readers, [`preflight`] looks before a deployment, [`fleet`] judges every DLQ of
+//! an account. [`dead_letter_source`] is a DLQ or a file, [`dead_letter`] shows one message. [`permissions`] has the rights of each command.
+//! Output goes to the [`terminal`] or becomes a page ([`markup`]).
 
 pub mod dead_letter;
 pub mod dead_letter_source;
@@ -13,7 +14,9 @@ pub mod http_server;
 pub mod markup;
 pub mod message_file;
 pub mod pause;
+pub mod permissions;
 pub mod plain_args;
+pub mod preflight;
 pub mod queues;
 pub mod sentences;
 pub mod status;

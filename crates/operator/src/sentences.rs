@@ -1,11 +1,12 @@
 //! Sentences about dead letters that the commands and the console share.
 
-use redeliver_dead_letters::groups::{GROUPS_MAX, Group};
+use redeliver_core::message::Timestamp;
+use redeliver_dead_letters::groups::{GROUPS_MAX, Group, written};
 use redeliver_dead_letters::redrive::{RedriveReport, Watched};
-use redeliver_dead_letters::{Coverage, KnownCauses, MissingMembers, NotJudged, Pick};
+use redeliver_dead_letters::{Coverage, KnownCauses, MissingMembers, NotJudged, Pick, Retention};
 
 use crate::terminal::escape::escaped;
-use crate::terminal::units::{counted, grouped, span};
+use crate::terminal::units::{about, counted, grouped, span};
 
 /// Says which messages were not seen, and what to do about it.
 pub fn incompleteness(coverage: &Coverage) -> String {
@@ -26,6 +27,38 @@ pub fn incompleteness(coverage: &Coverage) -> String {
         false => String::new(),
     };
     seen_of + &unreadable_too + &again
+}
+
+/// Says how many of the dead letters that were read SQS deletes soon, and what to do about it.
+pub fn deleted_soon(
+    count: u64,
+    first_ends_at: Option<Timestamp>,
+    retention: Option<Retention>,
+    now: Timestamp,
+) -> Option<String> {
+    let within = about(retention.filter(|_| count > 0)?.last_fifth().num_seconds());
+    let first = first_ends_at?;
+    let first = match (first - now).num_seconds() {
+        ..=0 => "at any moment".to_owned(),
+        seconds => format!("in {} ({})", about(seconds), written(first)),
+    };
+    let (first, them) = if count == 1 { (first, "it") } else { (format!("the first {first}"), "them") };
+    Some(format!(
+        "SQS deletes {} within {within}, {first}: send {them} back (`redeliver redrive`), or keep {them} (`redeliver \
+         audit --archive`).",
+        counted(count, "dead letter")
+    ))
+}
+
+/// Says that messages that were received could not be given back; `None` if all were.
+pub fn still_hidden(count: u64) -> Option<String> {
+    (count > 0).then(|| {
+        format!(
+            "{} stay hidden from other readers for up to two minutes; if that happens each time, you need \
+             sqs:ChangeMessageVisibility on the queue",
+            counted(count, "message")
+        )
+    })
 }
 
 /// Places of messages that were not seen.

@@ -34,6 +34,11 @@ impl Body {
         self
     }
 
+    /// As CloudFormation and STS answer.
+    pub fn xml(text: &str) -> Self {
+        Self { headers: "content-type: text/xml\r\n", bytes: text.as_bytes().to_vec() }
+    }
+
     /// As CloudWatch answers.
     pub fn cbor(bytes: Vec<u8>) -> Self {
         let headers = "content-type: application/cbor\r\nsmithy-protocol: rpc-v2-cbor\r\n";

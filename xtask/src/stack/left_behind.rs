@@ -39,8 +39,10 @@ pub(super) fn diff_arguments(arguments: &[String]) -> Option<Vec<String>> {
     while let Some((index, argument)) = left.next() {
         match argument.as_str() {
             "deploy" if index == deploy => diff.push("diff".to_owned()),
-            "--method" | "-m" => drop(left.next()),
-            other if other.starts_with("--method=") || NOT_FOR_DIFF.contains(&other) => {}
+            "--method" | "-m" | "--output" | "-o" => drop(left.next()),
+            other
+                if ["--method=", "--output="].iter().any(|option| other.starts_with(option))
+                    || NOT_FOR_DIFF.contains(&other) => {}
             other => diff.push(other.to_owned()),
         }
     }

@@ -34,10 +34,11 @@ use view::View;
 use redeliver_dead_letters::{Archive, KnownCauses, Pick};
 use redeliver_operator::Failure;
 use redeliver_operator::dead_letter_source::OpenSource;
-use redeliver_operator::sentences::{causes_beyond_the_table, not_judged_in_words};
+use redeliver_operator::sentences::{
+    causes_beyond_the_table, not_judged_in_words, still_hidden as still_hidden_in_words,
+};
 use redeliver_operator::terminal::signals;
 use redeliver_operator::terminal::stderr;
-use redeliver_operator::terminal::units::counted;
 
 /// Reads the queue and prints a report.
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
@@ -51,15 +52,18 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let says_it_itself =
         arguments.is_table_on_stdout() && arguments.show.is_none() && arguments.since.is_none();
     let is_known = says_it_itself || *output_closed;
+    // With --since it is printed once a day, since cron mails what is printed.
+    if let Some(sentence) = report.deleted_soon().filter(|_| !is_known && arguments.since.is_none()) {
+        stderr::warning(sentence);
+    }
     if let Some(sentence) = report.incompleteness().filter(|_| !is_known) {
         stderr::warning(sentence);
     }
     for sentence in missing {
         stderr::error(sentence);
     }
-    if *still_hidden > 0 {
-        let messages = counted(*still_hidden, "message");
-        stderr::warning(format_args!("{messages} stay hidden from other readers for up to two minutes"));
+    if let Some(sentence) = still_hidden_in_words(*still_hidden) {
+        stderr::warning(sentence);
     }
     Ok(exit_code(&audited))
 }
@@ -70,6 +74,10 @@ fn exit_code(audited: &Audited) -> ExitCode {
     // First, so that a cause that was printed is never printed again.
     if audited.has_new_causes {
         return ExitCode::from(6);
+    }
+    // Whatever else is true: these are lost unless somebody acts.
+    if report.age.deleted_soon > 0 {
+        return ExitCode::from(7);
     }
     let has_ended_as_asked =
         (report.complete || report.max_reached || *output_closed) && report.not_judged.messages == 0;
@@ -146,7 +154,8 @@ fn remember(
     audited: &Audited,
 ) -> Result<bool, Failure> {
     let groups = &audited.report.groups;
-    let lines = since::lines(&known, groups);
+    let lines = since::lines(&known, &audited.report);
+    let has_new_causes = !known.new_among(groups).is_empty();
     causes_beyond_the_table(groups).iter().for_each(stderr::warning);
     // If the output was closed, nobody has read them.
     if !audited.output_closed {
@@ -154,9 +163,12 @@ fn remember(
             lines.iter().for_each(stderr::warning);
         }
         known.remember(groups, SystemClock.now());
+        if audited.report.deleted_soon().is_some_and(|sentence| lines.contains(&sentence)) {
+            known.remember_deleted_soon(audited.report.context.now);
+        }
         known.write(path)?;
     }
-    Ok(!lines.is_empty())
+    Ok(has_new_causes)
 }
 
 fn view(arguments: &Arguments, known: Option<&KnownCauses>) -> Box<dyn View> {

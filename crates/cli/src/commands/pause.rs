@@ -25,7 +25,7 @@ Examples:
 
 Disables the event source mapping of the source queue, and waits until it is Disabled, for three minutes at most. \
 Messages that are being processed are finished; others wait, at most for the queue's retention. Pausing twice changes \
-nothing. `redeliver resume` starts everything again, and so may a deployment of the stack. Containers (`redeliver \
+nothing. `redeliver resume` starts everything again, and so may a deployment of the stack (`redeliver preflight`). Containers (`redeliver \
 work`) have no event source mapping: stop them where they run.
 
 Exit codes:

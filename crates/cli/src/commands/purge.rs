@@ -11,7 +11,9 @@ use redeliver_dead_letters::Archive;
 use redeliver_dead_letters::purge::{Purged, purge};
 use redeliver_operator::Failure;
 use redeliver_operator::queues::{DeadLetterQueue, account};
-use redeliver_operator::sentences::{incompleteness, not_judged_in_words, picked_without_members};
+use redeliver_operator::sentences::{
+    incompleteness, not_judged_in_words, picked_without_members, still_hidden,
+};
 use redeliver_operator::terminal::output::Printing;
 use redeliver_operator::terminal::signals::interrupted;
 use redeliver_operator::terminal::stderr;
@@ -117,6 +119,8 @@ fn print(arguments: &Arguments, purged: &Purged, missing: &[String]) -> Result<E
             why.remedy()
         ));
     }
+    let hidden = purged.coverage.and_then(|coverage| still_hidden(coverage.still_hidden));
+    hidden.iter().for_each(stderr::warning);
     for sentence in missing {
         stderr::error(sentence);
     }

@@ -23,7 +23,7 @@ use redeliver_operator::Failure;
 use redeliver_operator::dead_letter_source::DeadLetters;
 use redeliver_operator::files::read_schema;
 use redeliver_operator::queues::account;
-use redeliver_operator::sentences::picked_without_members;
+use redeliver_operator::sentences::{picked_without_members, still_hidden};
 use redeliver_operator::status::consumer::Consumer;
 use redeliver_operator::terminal::escape::escaped_lines;
 use redeliver_operator::terminal::signals::interrupted;
@@ -34,6 +34,8 @@ use report_text::Way;
 /// Prints the plan, or with `--apply` the report of its run.
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let (report, missing) = run(arguments).await?;
+    let hidden = report.coverage.and_then(|coverage| still_hidden(coverage.still_hidden));
+    hidden.iter().for_each(stderr::warning);
     print(arguments, &report, &missing)
 }
 

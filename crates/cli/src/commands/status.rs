@@ -31,7 +31,8 @@ flight show that something reads the queue. Other readers cannot be distinguishe
 is on.
 
 The counts are SQS's own and approximate. The age of the oldest message (the CloudWatch metric \
-ApproximateAgeOfOldestMessage) is on the stack's dashboard.
+ApproximateAgeOfOldestMessage) is on the stack's dashboard. It leaves out messages that were received three times or more, \
+as three audits do, so it does not show when SQS deletes dead letters: `redeliver audit` does.
 
 Exit codes:
   0  all of it is shown

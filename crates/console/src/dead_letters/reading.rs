@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use chrono::TimeDelta;
 use redeliver_aws::SystemClock;
 use redeliver_core::ports::{Clock as _, Queue as _};
 use redeliver_dead_letters::{Coverage, DeadLetterRecord, KnownCauses, Reader};
@@ -73,7 +72,6 @@ impl Reading {
 
     async fn look(&self, source: &DeadLetterSource) -> Result<Snapshot, Failure> {
         let OpenSource { dead_letters: queue, retention, .. } = source.open().await?;
-        let retention = retention.and_then(|retention| TimeDelta::from_std(retention).ok());
         let taken_at = SystemClock.now();
         #[expect(clippy::disallowed_methods, reason = "the file has a random name, and is new")]
         let mut collecting = SnapshotBuilder::new(Spool::new(&std::env::temp_dir())?);

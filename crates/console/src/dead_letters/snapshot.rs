@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use chrono::TimeDelta;
 use redeliver_core::message::{ReceivedMessage, Timestamp};
 use redeliver_dead_letters::groups::{Group, GroupTable};
-use redeliver_dead_letters::{Choice, Coverage, DeadLetterRecord, Filter, NotJudged, read_lossy};
+use redeliver_dead_letters::{Choice, Coverage, DeadLetterRecord, Filter, NotJudged, Retention, read_lossy};
 use redeliver_operator::Failure;
+use redeliver_operator::sentences::deleted_soon;
 use redeliver_operator::terminal::escape::shortened;
 
 use crate::dead_letters::selection::{Selection, moment};
@@ -27,7 +27,7 @@ pub(crate) struct Snapshot {
     pub(crate) coverage: Coverage,
     pub(crate) taken_at: Timestamp,
     /// The queue's retention, if it is known.
-    pub(crate) retention: Option<TimeDelta>,
+    pub(crate) retention: Option<Retention>,
     /// Fingerprints of groups that no earlier reading has seen.
     pub(crate) new_causes: BTreeSet<String>,
     /// A sentence about what could not be determined.
@@ -86,7 +86,7 @@ impl SnapshotBuilder {
         self,
         coverage: Coverage,
         taken_at: Timestamp,
-        retention: Option<TimeDelta>,
+        retention: Option<Retention>,
     ) -> Snapshot {
         let Self { mut letters, groups, spool } = self;
         // Newest first. Ids break ties, so that a page looks the same each time.
@@ -126,7 +126,15 @@ impl Snapshot {
 
     /// The time at which SQS deletes a message, if the queue's retention is known.
     pub(crate) fn expires_at(&self, letter: &DeadLetter) -> Option<Timestamp> {
-        letter.sent_at.checked_add_signed(self.retention?)
+        self.retention?.ends_at(letter.sent_at)
+    }
+
+    /// A sentence about messages that SQS deletes soon; `None` if there are none.
+    pub(crate) fn deleted_soon(&self) -> Option<String> {
+        let retention = self.retention?;
+        let ends = self.letters.iter().filter_map(|letter| self.expires_at(letter));
+        let soon: Vec<_> = ends.filter(|ends_at| retention.ends_soon(*ends_at, self.taken_at)).collect();
+        deleted_soon(soon.len() as u64, soon.iter().min().copied(), self.retention, self.taken_at)
     }
 
     /// Returns the selected dead letters, newest first. A body is read back from the disk only if the list alone does

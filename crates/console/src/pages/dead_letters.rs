@@ -80,6 +80,7 @@ fn found(
             }
             (look_again(at, selection, "Look again"))
         }
+        @if let Some(sentence) = snapshot.deleted_soon() { p class="warning" { (sentence) } }
         @if !snapshot.coverage.complete { p class="warning" { (incomplete(at, snapshot)) } }
         @if let Some(remark) = &snapshot.remark { p class="warning" { (remark) } }
         (filters(at, selection))

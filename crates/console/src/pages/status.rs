@@ -48,7 +48,8 @@ fn flow(dlq: &str, seen: &LiveStatus) -> Markup {
         @for problem in &status.problems { p class="warning" { (problem) } }
         p class="remark" {
             "Counts are SQS's own, which it calls approximate, of " (moment(*at)) ". A delayed message comes out within 15 minutes; when \
-             exactly, SQS does not say. Ages and flow are CloudWatch's, some minutes late; an age leaves out what was received three times or more."
+             exactly, SQS does not say. Ages and flow are CloudWatch's, some minutes late; an age leaves out what was received three times or more, as three looks do: when SQS deletes each, \
+             the page of dead letters says."
         }
     }
 }
@@ -72,7 +73,7 @@ fn card(role: &str, queue: &QueueStatus, flow: Option<&Flow>, is_dlq: bool) -> M
             div class=[(is_dlq && queue.counts.visible.unwrap_or(0) > 0).then_some("alarm")] { dt { "visible" } dd { (count(queue.counts.visible)) } }
             div { dt { "in flight" } dd { (count(queue.counts.in_flight)) } }
             div { dt { "delayed" } dd { (count(queue.counts.delayed)) } }
-            @if let Some(seconds) = oldest { div { dt { "oldest" } dd { (about(seconds)) } } }
+            @if let Some(seconds) = oldest { div class=[(is_dlq && ends_soon(queue, seconds)).then_some("alarm")] { dt { "oldest" } dd { (about(seconds)) } } }
         }
         @if let Some(flow) = flow {
             (spark("in", &flow.sent)) (spark("out", &flow.deleted))
@@ -86,6 +87,16 @@ fn card(role: &str, queue: &QueueStatus, flow: Option<&Flow>, is_dlq: bool) -> M
         }
         @if let Some(seconds) = queue.counts.retention_seconds { p class="remark" { "kept for " (span(seconds)) } }
     }
+}
+
+/// True if SQS deletes the queue's oldest message soon, by CloudWatch's age.
+fn ends_soon(queue: &QueueStatus, age_seconds: i64) -> bool {
+    let left = |kept: u64| i64::try_from(kept).unwrap_or(i64::MAX).saturating_sub(age_seconds);
+    queue
+        .counts
+        .retention()
+        .zip(queue.counts.retention_seconds)
+        .is_some_and(|(retention, kept)| left(kept) < retention.last_fifth().num_seconds())
 }
 
 fn reader(mapping: &Mapping) -> Markup {
@@ -177,6 +188,21 @@ mod tests {
         assert!(!page.contains("dead-letters") && !page.contains("out 0"), "{page}");
         let quiet = flow(DLQ, &seen(&[("dead-letters", "OK")])).into_string();
         assert!(quiet.contains("None of its 1 alarm is on."), "{quiet}");
+    }
+
+    #[test]
+    fn a_dlq_whose_oldest_message_is_deleted_soon_stands_out() {
+        let of_age = |seconds, is_dlq| {
+            let kept = [("MessageRetentionPeriod".to_owned(), "1209600".to_owned())];
+            let queue = QueueStatus::new("final DLQ", DLQ, &BTreeMap::from(kept));
+            let at = Timestamp::from_timestamp(1_800_000_000, 0).unwrap();
+            let flow = Flow { age_seconds: vec![(at, seconds)], ..Flow::default() };
+            card("final DLQ", &queue, Some(&flow), is_dlq).into_string()
+        };
+        // The last fifth of 14 days begins after 967,680 seconds.
+        let alarm = "<div class=\"alarm\"><dt>oldest</dt><dd>11d 4h</dd></div>";
+        assert!(of_age(967_681, true).contains(alarm));
+        assert!(!of_age(967_680, true).contains("alarm") && !of_age(967_681, false).contains("alarm"));
     }
 
     #[test]

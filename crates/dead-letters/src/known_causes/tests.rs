@@ -26,6 +26,23 @@ fn fingerprints(groups: &[&Group]) -> Vec<String> {
 }
 
 #[test]
+fn a_report_of_what_sqs_deletes_soon_is_due_again_after_a_day_also_for_another_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("causes.jsonl");
+    let mut known = KnownCauses::read(&path, QUEUE).unwrap();
+    assert!(known.is_deleted_soon_due(at(100)));
+    known.remember_deleted_soon(at(100));
+    known.write(&path).unwrap();
+    // A run that began before knows less, and takes nothing back.
+    KnownCauses::nothing(QUEUE).write(&path).unwrap();
+    let known = KnownCauses::read(&path, QUEUE).unwrap();
+    assert!(!known.is_deleted_soon_due(at(100 + 86_399)) && known.is_deleted_soon_due(at(100 + 86_400)));
+    let of_an_older_version = folder.path().join("older.jsonl");
+    replace(&of_an_older_version, format!("{{\"known_causes_of\":\"{QUEUE}\"}}\n").as_bytes()).unwrap();
+    assert!(KnownCauses::read(&of_an_older_version, QUEUE).unwrap().is_deleted_soon_due(at(100)));
+}
+
+#[test]
 fn a_cause_is_new_once_and_what_has_none_of_its_own_is_never_new() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("causes.jsonl");

@@ -1,12 +1,13 @@
 //! Requests that are made again if they fail.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use futures_util::stream::StreamExt as _;
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::ports::{Clock, EntryError, Queue};
 
-use super::{MESSAGES_OF_A_REQUEST, REQUESTS_MAX};
+use super::{MESSAGES_OF_A_REQUEST, REQUESTS_MAX, is_denied};
 
 /// A failed request is tried again so often, with pauses that double.
 pub(super) const TRIES: u32 = 5;
@@ -17,10 +18,14 @@ pub(super) async fn give_back<Q: Queue, C: Clock>(queue: &Q, clock: &C, handles:
     let now = VisibilitySeconds::new(0).expect("zero is within the limits");
     let mut waiting: Vec<_> = handles.into_iter().map(|handle| (handle, now)).collect();
     let mut pause = FIRST_PAUSE;
+    let refused = Cell::new(0);
     for _ in 0..TRIES {
+        let refused = &refused;
         let batches: Vec<_> = waiting.chunks(MESSAGES_OF_A_REQUEST.into()).map(<[_]>::to_vec).collect();
         let answers = futures_util::stream::iter(batches).map(|batch| async move {
             let outcomes = queue.change_visibility_batch(&batch).await;
+            let denied = outcomes.iter().filter(|outcome| matches!(outcome, Err(error) if is_denied(error)));
+            refused.set(refused.get() + denied.count() as u64);
             let failed = batch.into_iter().zip(outcomes);
             failed
                 .filter(|(_, outcome)| matches!(outcome, Err(error) if error.fault.is_retryable()))
@@ -34,7 +39,7 @@ pub(super) async fn give_back<Q: Queue, C: Clock>(queue: &Q, clock: &C, handles:
         clock.sleep(pause).await;
         pause *= 2;
     }
-    waiting.len() as u64
+    waiting.len() as u64 + refused.get()
 }
 
 /// Asks again if that may help.

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::plan::{Reason, SendBack};
-use crate::{Coverage, DeadLetterRecord, NotDeleted};
+use crate::{Coverage, DeadLetterRecord, NotDeleted, SEND_KEY_RIGHTS, with_right};
 
 /// Examples that are shown of each reason.
 const EXAMPLES: usize = 3;
@@ -100,7 +100,10 @@ impl RedriveReport {
     }
 
     pub(super) fn not_sent(&mut self, sqs_message_id: &str, error: &EntryError) {
-        self.stay(sqs_message_id, format!("not sent: {error}"));
+        self.stay(
+            sqs_message_id,
+            format!("not sent: {}", with_right(error, "sqs:SendMessage", SEND_KEY_RIGHTS)),
+        );
     }
 
     pub(super) fn no_longer_hidden(&mut self, sqs_message_id: &str) {

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use redeliver_dead_letters::groups::written;
 
-use super::report::{Code, Dlq, Fleet};
+use super::report::{Dlq, Fleet};
 use super::table::{cells, place};
 use crate::markup::{self, Fact, page};
 use crate::terminal::units::{counted, grouped};
@@ -101,7 +101,7 @@ fn findings(dlq: &Dlq) -> Markup {
         @if !dlq.findings.is_empty() || dlq.error.is_some() {
             ul {
                 @for finding in &dlq.findings {
-                    li class=(if finding.code == Code::Orphan { "remark" } else { "wrong" }) { (finding.sentence) }
+                    li class=(if finding.code.is_remark() { "remark" } else { "wrong" }) { (finding.sentence) }
                 }
                 @if let Some(error) = &dlq.error { li class="wrong" { (error) } }
             }

@@ -91,8 +91,6 @@ impl<'a> Surveyed<'a> {
 
     fn dlq(&self, id: &QueueId, age: Option<&Age>, received: Option<&Receives>, now: Timestamp) -> Dlq {
         let counts = self.attributes(id).map(|attributes| attributes.counts).unwrap_or_default();
-        let kept =
-            counts.retention_seconds.and_then(|seconds| TimeDelta::try_seconds(seconds.try_into().ok()?));
         let since = age.and_then(|age| age.at.checked_sub_signed(TimeDelta::try_seconds(age.seconds)?));
         let mut dlq = Dlq {
             name: id.name.clone(),
@@ -107,7 +105,7 @@ impl<'a> Surveyed<'a> {
             }),
             counts,
             oldest_seconds: since.map(|since| (now - since).num_seconds()),
-            first_deleted_by: since.zip(kept).and_then(|(since, kept)| since.checked_add_signed(kept)),
+            first_deleted_by: since.zip(counts.retention()).and_then(|(since, kept)| kept.ends_at(since)),
             alarms: self.alarms(id),
             findings: Vec::new(),
             error: match self.queues.get(id) {

@@ -108,6 +108,8 @@ pub enum Code {
     ShortRetention,
     NoAlarm,
     DeletedSoon,
+    /// A remark: the oldest message may be older than CloudWatch says.
+    AgeUncertain,
     /// A remark: other senders to a queue are not known.
     Orphan,
 }
@@ -156,7 +158,14 @@ impl Fleet {
 
 impl Dlq {
     pub fn is_well(&self) -> bool {
-        self.findings.iter().all(|finding| finding.code == Code::Orphan)
+        self.findings.iter().all(|finding| finding.code.is_remark())
+    }
+}
+
+impl Code {
+    /// True if nothing is known to be wrong.
+    pub const fn is_remark(self) -> bool {
+        matches!(self, Self::Orphan | Self::AgeUncertain)
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use redeliver_dead_letters::groups::written;
 
-use super::report::{Code, Dlq, DlqState, Fleet, some_of};
+use super::report::{Dlq, DlqState, Fleet, some_of};
 use crate::terminal::escape::escaped;
 use crate::terminal::units::{about, counted, grouped, span, table};
 
@@ -88,7 +88,7 @@ fn findings(dlqs: &[&Dlq]) -> String {
     let mut text = String::new();
     for dlq in dlqs {
         for finding in &dlq.findings {
-            let mark = if finding.code == Code::Orphan { '?' } else { '!' };
+            let mark = if finding.code.is_remark() { '?' } else { '!' };
             let _ = writeln!(text, " {mark} {}: {}", escaped(&dlq.name), escaped(&finding.sentence));
         }
         if let Some(error) = &dlq.error {

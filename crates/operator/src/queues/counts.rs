@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use redeliver_dead_letters::Retention;
 use serde::Serialize;
 
 /// A count is `None` if SQS does not report it.
@@ -27,6 +28,11 @@ impl Counts {
             delayed: number("ApproximateNumberOfMessagesDelayed"),
             retention_seconds: number("MessageRetentionPeriod"),
         }
+    }
+
+    /// The retention, if SQS reports it.
+    pub fn retention(&self) -> Option<Retention> {
+        Retention::of_seconds(self.retention_seconds?)
     }
 
     /// Messages in all states.

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use aws_sdk_cloudformation::error::ProvideErrorMetadata as _;
+use aws_sdk_cloudformation::types::Stack;
 use aws_sdk_sqs::Client;
 use clap::Args;
 use redeliver_core::strategy::Role;
@@ -46,6 +48,10 @@ impl Deployment {
         self.stack.clone().or_else(|| self.names_begin_with())
     }
 
+    pub(super) const fn is_by_stack(&self) -> bool {
+        self.stack.is_some()
+    }
+
     pub(super) async fn find(&self, connection: &Connection) -> Result<Option<Deployed>, Failure> {
         Ok(match (&self.stack, self.names_begin_with()) {
             (Some(stack), _) => Some(Deployed::by_stack(connection, stack).await?),
@@ -76,18 +82,8 @@ impl Deployed {
     }
 
     async fn by_stack(connection: &Connection, name: &str) -> Result<Self, Failure> {
-        let config = aws_sdk_cloudformation::config::Builder::from(&connection.sdk_config(None).await?);
-        let client = aws_sdk_cloudformation::Client::from_conf(config.interceptor(Requests).build());
-        let failed = |reason: &str| {
-            format!(
-                "stack {name}: {reason}; check the name, the region and your permission for cloudformation:DescribeStacks"
-            )
-        };
-        let stacks = match client.describe_stacks().stack_name(name).send().await {
-            Ok(answer) => answer.stacks.unwrap_or_default(),
-            Err(error) => return Err(connection.failed(&error, failed).await),
-        };
-        let stack = stacks.into_iter().next().ok_or_else(|| failed("there is no such stack"))?;
+        let missing = || unreadable(name, "there is no such stack");
+        let stack = stack(connection, name).await?.ok_or_else(missing)?;
         let urls = stack.outputs.unwrap_or_default().into_iter().filter_map(|found| {
             let role =
                 Role::ALL.iter().copied().find(|role| found.output_key.as_deref() == Some(output(*role)))?;
@@ -130,6 +126,24 @@ impl Deployed {
         let urls = urls.into_iter().filter_map(|(role, url)| Some((role, url?)));
         Ok(Self { name: name.to_owned(), urls: urls.collect() })
     }
+}
+
+/// A stack; `None` if there is none of this name.
+pub async fn stack(connection: &Connection, name: &str) -> Result<Option<Stack>, Failure> {
+    let config = aws_sdk_cloudformation::config::Builder::from(&connection.sdk_config(None).await?);
+    let client = aws_sdk_cloudformation::Client::from_conf(config.interceptor(Requests).build());
+    match client.describe_stacks().stack_name(name).send().await {
+        Ok(answer) => Ok(answer.stacks.unwrap_or_default().into_iter().next()),
+        // The only code for it: "Stack with id … does not exist".
+        Err(error) if error.message().is_some_and(|message| message.ends_with("does not exist")) => Ok(None),
+        Err(error) => Err(connection.failed(&error, |reason| unreadable(name, reason)).await),
+    }
+}
+
+fn unreadable(stack: &str, reason: &str) -> String {
+    format!(
+        "stack {stack}: {reason}; check the name, the region and your permission for cloudformation:DescribeStacks"
+    )
 }
 
 /// The name of the stack's output with a queue's URL.

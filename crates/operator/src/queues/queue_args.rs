@@ -30,6 +30,21 @@ pub struct Queues {
     deployment: Deployment,
 }
 
+/// The options that name a deployment, which need not be given.
+#[derive(Clone, Debug, Default, Args)]
+pub struct DeploymentArgs {
+    #[command(flatten)]
+    deployment: Deployment,
+}
+
+impl DeploymentArgs {
+    /// The queues of the deployment, if one is named.
+    pub fn queues(&self) -> Option<Queues> {
+        self.deployment.name()?;
+        Some(Queues { deployment: self.deployment.clone(), ..Queues::default() })
+    }
+}
+
 /// A queue and its role.
 #[derive(Clone, Debug)]
 pub struct OpenQueue {
@@ -74,9 +89,19 @@ impl OneQueue {
 }
 
 impl Queues {
+    /// The queues of a stack.
+    pub fn of_stack(stack: &str) -> Self {
+        Self { deployment: Deployment::of_stack(stack), ..Self::default() }
+    }
+
     /// A deployment's name; `None` if queues are named.
     pub fn name(&self) -> Option<String> {
         self.deployment.name()
+    }
+
+    /// True if a stack's outputs name the queues.
+    pub fn is_by_stack(&self) -> bool {
+        self.deployment.is_by_stack()
     }
 
     /// All queues, in the order in which a failing message goes through them.

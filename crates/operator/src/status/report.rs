@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use redeliver_core::strategy::Role;
 use serde::Serialize;
 
 use super::target::Target;
@@ -12,6 +13,10 @@ use crate::terminal::units::{counted, grouped, span, table};
 
 /// The role of a queue that was named.
 pub(super) const NAMED: &str = "queue";
+
+/// Said if there are dead letters: the counts do not show their ages.
+const UNSEEN: &str = "When SQS deletes the dead letters: `redeliver audit` reads it from each. CloudWatch's age of the \
+                      oldest leaves out what was received three times or more.";
 
 /// A deployment's queues, or others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -87,7 +92,13 @@ impl Status {
         let target = self.target.map(|target| format!("Target: {}\n\n", target.in_words()));
         let mappings = self.mapping_table().map(|table| format!("\n{table}"));
         let others = self.other_readers().map(|lines| format!("\n{lines}"));
-        [target, Some(self.queue_table()), mappings, others].into_iter().flatten().collect()
+        let unseen = self.has_dead_letters().then(|| format!("\n{UNSEEN}\n"));
+        [target, Some(self.queue_table()), mappings, others, unseen].into_iter().flatten().collect()
+    }
+
+    fn has_dead_letters(&self) -> bool {
+        let mut dlqs = self.queues.iter().filter(|queue| queue.role == Role::FinalDlq.in_words());
+        dlqs.any(|queue| queue.counts.has_messages())
     }
 
     fn queue_table(&self) -> String {

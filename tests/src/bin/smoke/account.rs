@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::process::Stdio;
 
 use aws_config::{BehaviorVersion, Region};
-use redeliver_tests::deployment::Cloud;
-use redeliver_tests::settings::{root, venv_file};
+use redeliver_tests::deployment::{Cdk, Cloud};
+use redeliver_tests::settings::{root, tested_program, venv_file};
 use redeliver_tests::sqs;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio::process::Command;
 
 pub(crate) struct Account {
@@ -64,6 +65,25 @@ impl Account {
     /// The states of the alarms of this prefix.
     pub(crate) async fn alarms(&self, prefix: &str) -> Result<BTreeMap<String, String>, String> {
         self.ask(&["alarms", &format!("{prefix}-")]).await
+    }
+
+    /// The quota to ask AWS for, if the stack wants more concurrency than the account has; also if that is not known.
+    pub(crate) async fn too_little_concurrency(
+        &self,
+        cdk: &Cdk,
+        stack: &str,
+        app: &str,
+        context: &[String],
+    ) -> Result<Option<String>, String> {
+        let template = cdk.template_of(app, context).await.map_err(|error| error.to_string())?;
+        let mut preflight = self.command(&tested_program("redeliver"));
+        preflight.args(["preflight", "--format", "json", "--stack", stack, "--template"]).arg(template);
+        let printed = preflight.output().await.map_err(|error| format!("redeliver preflight: {error}"))?;
+        let found: Value = serde_json::from_slice(&printed.stdout)
+            .map_err(|_| String::from_utf8_lossy(&printed.stderr).into_owned())?;
+        let problems = found["problems"].as_array().into_iter().flatten();
+        let advice = [&found["concurrency"]["advice"]].into_iter().chain(problems).filter_map(Value::as_str);
+        Ok(advice.map(str::to_owned).reduce(|one, other| format!("{one}\n{other}")))
     }
 
     async fn ask<T: DeserializeOwned>(&self, arguments: &[&str]) -> Result<T, String> {

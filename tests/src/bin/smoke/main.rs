@@ -80,6 +80,9 @@ async fn with(arguments: &Arguments, cdk: &Cdk, account: &Account) -> Result<boo
         ));
     }
     println!("{}", plan(prefix, &identity));
+    if let Some(advice) = account.too_little_concurrency(cdk, prefix, APP, &context(prefix)).await? {
+        println!("{advice}");
+    }
     if !arguments.yes && !agreed().await {
         return Err("nothing was created".to_owned());
     }
@@ -106,11 +109,14 @@ async fn deploy_and_try(
     report: &mut Report,
 ) -> Result<(), String> {
     eprintln!("deploying {prefix}, which takes some minutes on AWS ...");
-    let context = [local_context(), vec![format!("prefix={prefix}")]].concat();
     let started = report.elapsed_seconds();
-    let outputs: Outputs = cdk.deploy_of(APP, &context).await.map_err(|error| error.to_string())?;
+    let outputs: Outputs = cdk.deploy_of(APP, &context(prefix)).await.map_err(|error| error.to_string())?;
     report.figure("deployment_seconds", report.elapsed_seconds() - started);
     Smoke::new(account, prefix, &outputs).run(report).await
+}
+
+fn context(prefix: &str) -> Vec<String> {
+    [local_context(), vec![format!("prefix={prefix}")]].concat()
 }
 
 /// Whatever has happened before; a stack that was never made is no failure.

@@ -1,9 +1,7 @@
 //! The ages of messages in this queue, and when SQS will delete them.
 
-use std::time::Duration;
-
-use chrono::TimeDelta;
 use redeliver_core::message::Timestamp;
+use redeliver_dead_letters::Retention;
 use redeliver_dead_letters::groups::written;
 use serde::{Serialize, Serializer};
 
@@ -31,25 +29,26 @@ pub struct Age {
     /// When SQS deletes the oldest message; `None` if the queue's retention is not known.
     #[serde(serialize_with = "if_any")]
     pub first_expires_at: Option<Timestamp>,
-    /// Messages that SQS deletes within a day.
-    pub expires_within_a_day: u64,
+    /// Messages in the last fifth of the queue's retention.
+    pub deleted_soon: u64,
+    /// The last fifth of the queue's retention; `None` if that is not known.
+    pub soon_seconds: Option<i64>,
 }
 
 impl Age {
-    pub(super) fn add(&mut self, sent_at: Timestamp, now: Timestamp, retention: Option<Duration>) {
+    pub(super) fn add(&mut self, sent_at: Timestamp, now: Timestamp, retention: Option<Retention>) {
         let seconds = (now - sent_at).num_seconds();
         self.oldest = Some(self.oldest.map_or(sent_at, |oldest| oldest.min(sent_at)));
         self.newest = Some(self.newest.map_or(sent_at, |newest| newest.max(sent_at)));
         self.oldest_seconds = self.oldest_seconds.max(seconds);
         let class = LIMITS.iter().position(|limit| seconds < *limit).unwrap_or(LIMITS.len());
         self.classes[class] += 1;
-        let expires_at = retention
-            .and_then(|retention| TimeDelta::from_std(retention).ok())
-            .and_then(|retention| sent_at.checked_add_signed(retention));
-        if let Some(expires_at) = expires_at {
+        self.soon_seconds = retention.map(|retention| retention.last_fifth().num_seconds());
+        if let Some((retention, expires_at)) = retention.and_then(|kept| Some((kept, kept.ends_at(sent_at)?)))
+        {
             self.first_expires_at =
                 Some(self.first_expires_at.map_or(expires_at, |first| first.min(expires_at)));
-            self.expires_within_a_day += u64::from((expires_at - now).num_seconds() < DAY);
+            self.deleted_soon += u64::from(retention.ends_soon(expires_at, now));
         }
     }
 }
@@ -70,19 +69,23 @@ mod tests {
     fn each_message_is_in_one_class_and_the_oldest_expires_first() {
         let now = at(20 * DAY);
         let mut age = Age::default();
-        for old in [-1, 0, HOUR - 1, HOUR, 3 * DAY, 13 * DAY + 1, 14 * DAY] {
-            age.add(at(20 * DAY - old), now, Some(Duration::from_secs(14 * 86_400)));
+        for old in [-1, 0, HOUR - 1, HOUR, 3 * DAY, 11 * DAY + 5 * HOUR, 13 * DAY + 1, 14 * DAY] {
+            age.add(at(20 * DAY - old), now, Retention::of_seconds(14 * 86_400));
         }
-        assert_eq!(age.classes, [3, 1, 0, 0, 1, 1, 1]);
+        assert_eq!(age.classes, [3, 1, 0, 0, 1, 2, 1]);
         assert_eq!((age.oldest, age.newest), (Some(at(6 * DAY)), Some(at(20 * DAY + 1))));
         assert_eq!((age.oldest_seconds, age.first_expires_at), (14 * DAY, Some(now)));
-        assert_eq!(age.expires_within_a_day, 2, "13 days and a second, and 14 days");
+        assert_eq!(
+            (age.deleted_soon, age.soon_seconds),
+            (3, Some(241_920)),
+            "of 14 days, 2.8 days are the last fifth"
+        );
     }
 
     #[test]
     fn without_a_known_retention_nothing_expires() {
         let mut age = Age::default();
         age.add(at(0), at(DAY), None);
-        assert_eq!((age.first_expires_at, age.expires_within_a_day), (None, 0));
+        assert_eq!((age.first_expires_at, age.deleted_soon, age.soon_seconds), (None, 0, None));
     }
 }

@@ -32,7 +32,11 @@ body}. Attributes are plain values. A body that is not JSON is text: write `.bod
 both. A message on which the filter fails is left alone and counted.
 
 JSON: {schema, total, coverage: {seen, approximate, unreadable}, not_judged: {messages, example, reason}, by_error_type: {CODE: n}, groups: [{fingerprint, error_type, \
-count, first, last, error_details, example}], attempts, age, over_time, duplicates, skipped_attempts, complete, ...}
+count, first, last, error_details, example}], attempts, age: {oldest, first_expires_at, deleted_soon, soon_seconds, ...}, over_time, duplicates, skipped_attempts, complete, ...}
+
+SQS counts a queue's retention from a message's first send, also if it was moved there. A dead letter in the last fifth \
+of it (2d 19h of 14 days) is deleted soon: the report begins with that, and `age.deleted_soon` counts them. CloudWatch's \
+ApproximateAgeOfOldestMessage, and so the alarm on it, leaves out messages that were received three times, as three audits do.
 
 Duplicates are dead letters with the same message_id and generation, whatever their attempts. Skipped \
 attempts are those that retry_attempt counts and retry_history does not have, from its oldest failure on if it has five, \
@@ -45,7 +49,9 @@ Exit codes:
   3  dead letters were found
   4  not all of the queue was seen, unless --max ended it; a line of the file is not a
      dead letter; or the filter could not judge a message
-  6  with --since: there is a new cause; also if 1, 3 or 4 is true")]
+  6  with --since: there is a new cause; also if 1, 3, 4 or 7 is true, since it is
+     reported only once, and 7 again by the next run
+  7  SQS deletes at least one of them soon; also if 1, 3 or 4 is true")]
 pub struct Arguments {
     #[command(flatten)]
     pub(super) source: DeadLetterSource,
@@ -62,8 +68,9 @@ pub struct Arguments {
     /// Do not mask the values of bodies (--show, html) and attributes (html); with csv: add the bodies
     #[arg(long)]
     pub(super) reveal: bool,
-    /// Print each new cause once, on a line of its own; this file remembers the causes. Without --format or --output
-    /// nothing else is printed, so a cron job is silent until there is something new
+    /// Print each new cause once, on a line of its own, and once a day that SQS deletes dead letters soon; this file
+    /// remembers both. Without --format or --output nothing else is printed, so a cron job is silent until there is
+    /// something new
     #[arg(long, value_name = "FILE", conflicts_with = "show")]
     pub(super) since: Option<PathBuf>,
     /// Write all that is needed to restore each message to this new file, as JSON Lines; an existing file is not

@@ -4,7 +4,7 @@ use redeliver_testing::dead_letters;
 pub(crate) use redeliver_testing::dead_letters::{at, body, id, received};
 
 use super::report::{AuditReport, Context, Tally};
-use redeliver_dead_letters::{Coverage, DeadLetterRecord};
+use redeliver_dead_letters::{Coverage, DeadLetterRecord, Retention};
 
 pub(crate) fn foreign(body: &str, number: u32) -> DeadLetterRecord {
     DeadLetterRecord::new(dead_letters::foreign(body, number))
@@ -39,7 +39,17 @@ pub(crate) fn context() -> Context {
 
 /// The report on these records, all of the queue.
 pub(crate) fn report(records: &[DeadLetterRecord]) -> AuditReport {
-    let mut tally = Tally::new(context());
+    report_in(context(), records)
+}
+
+/// The same of a queue that keeps messages for a day and ten seconds, so that SQS has ten seconds left for what was sent
+/// when 1970 began.
+pub(crate) fn report_with_retention(records: &[DeadLetterRecord]) -> AuditReport {
+    report_in(Context { retention: Retention::of_seconds(86_410), ..context() }, records)
+}
+
+fn report_in(context: Context, records: &[DeadLetterRecord]) -> AuditReport {
+    let mut tally = Tally::new(context);
     records.iter().for_each(|record| tally.add(record));
     let seen = records.len() as u64;
     let coverage = Coverage { seen, approximate: seen, unreadable: 0, complete: true, still_hidden: 0 };

@@ -69,6 +69,7 @@ fn header(report: &AuditReport) -> Markup {
                 @if report.complete { " All of the queue was seen." }
                 @if let Some(filter) = &report.context.filter { " Only those that the filter " code { (filter) } " lets through." }
             }
+            @if let Some(sentence) = report.deleted_soon() { p class="warning" { (sentence) } }
             @if let Some(sentence) = report.incompleteness() { p class="warning" { (sentence) } }
         }
     }
@@ -82,14 +83,13 @@ fn facts(report: &AuditReport) -> Markup {
     );
     let copies = format!("copies of {}", counted(duplicates.messages, "message"));
     let skipped_in = format!("in {}", counted(skipped.messages, "message"));
-    let soon = age.expires_within_a_day;
+    let soon = age.deleted_soon;
+    let soon_is =
+        age.soon_seconds.map_or_else(|| "soon".to_owned(), |seconds| format!("within {}", about(seconds)));
     markup::facts(&[
         Fact::new("Groups", grouped(report.groups.len() as u64), "by fingerprint of the error"),
         Fact::new("Oldest", about(age.oldest_seconds), &expires),
-        Fact {
-            is_alarm: soon > 0,
-            ..Fact::new("Deleted within a day", grouped(soon), "unless archived or redriven")
-        },
+        Fact { is_alarm: soon > 0, ..Fact::new("Deleted soon", grouped(soon), &soon_is) },
         Fact::new("Duplicates", grouped(duplicates.extra), &copies),
         Fact::new("Skipped attempts", grouped(skipped.attempts), &skipped_in),
     ])

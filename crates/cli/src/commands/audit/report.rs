@@ -1,12 +1,11 @@
 //! The report of an audit: a value of bounded size, made from records.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use redeliver_core::message::Timestamp;
 use redeliver_dead_letters::groups::{Group, GroupTable, millis};
-use redeliver_dead_letters::{Coverage, DeadLetterRecord, NotJudged};
-use redeliver_operator::sentences::ELSEWHERE;
+use redeliver_dead_letters::{Coverage, DeadLetterRecord, NotJudged, Retention};
+use redeliver_operator::sentences::{ELSEWHERE, deleted_soon};
 use redeliver_operator::terminal::output::document;
 use redeliver_operator::terminal::units::{counted, grouped};
 use serde::Serialize;
@@ -52,7 +51,7 @@ pub struct Context {
     pub queue: String,
     /// The queue's retention, if it is known.
     #[serde(skip)]
-    pub retention: Option<Duration>,
+    pub retention: Option<Retention>,
     /// The moment of the audit.
     #[serde(rename = "audited_at", serialize_with = "millis")]
     pub now: Timestamp,
@@ -64,6 +63,12 @@ pub struct Context {
 impl AuditReport {
     pub fn json(&self) -> String {
         document("audit", self)
+    }
+
+    /// A sentence about messages that SQS deletes soon; `None` if there are none.
+    pub fn deleted_soon(&self) -> Option<String> {
+        let Age { deleted_soon: count, first_expires_at, .. } = self.age;
+        deleted_soon(count, first_expires_at, self.context.retention, self.context.now)
     }
 
     /// A sentence about unread messages; `None` if all were read.

@@ -1,4 +1,4 @@
-//! `--since FILE`: new causes, a line each, and nothing else.
+//! `--since FILE`: once a day what SQS deletes soon, then new causes, a line each, and nothing else.
 
 use std::io::{self, Write};
 
@@ -21,13 +21,15 @@ impl View for NewCauses {
     }
 
     fn end(&mut self, report: &AuditReport, output: &mut dyn Write) -> io::Result<()> {
-        lines(&self.known, &report.groups).iter().try_for_each(|line| writeln!(output, "{line}"))
+        lines(&self.known, report).iter().try_for_each(|line| writeln!(output, "{line}"))
     }
 }
 
-/// A line for each group with a new cause.
-pub(super) fn lines(known: &KnownCauses, groups: &[Group]) -> Vec<String> {
-    known.new_among(groups).into_iter().map(line).collect()
+/// A line about messages that SQS deletes soon, unless one was printed within a day, and one for each new cause.
+pub(super) fn lines(known: &KnownCauses, report: &AuditReport) -> Vec<String> {
+    let is_due = known.is_deleted_soon_due(report.context.now);
+    let deleted_soon = report.deleted_soon().filter(|_| is_due);
+    deleted_soon.into_iter().chain(known.new_among(&report.groups).into_iter().map(line)).collect()
 }
 
 fn line(group: &Group) -> String {
@@ -47,7 +49,23 @@ fn line(group: &Group) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::audit::examples::{record, report};
+    use crate::commands::audit::examples::{at, record, report, report_with_retention, with_sent_seconds};
+
+    #[test]
+    fn what_sqs_deletes_soon_is_said_first_and_once_a_day() {
+        let mut report =
+            report_with_retention(&[with_sent_seconds(record("NON_RETRYABLE_ERROR", "x", 1), 0)]);
+        let mut known = KnownCauses::nothing("arn");
+        let told = lines(&known, &report);
+        assert_eq!((told.len(), told.first()), (2, report.deleted_soon().as_ref()));
+        known.remember(&report.groups, report.context.now);
+        known.remember_deleted_soon(report.context.now);
+        assert!(lines(&known, &report).is_empty());
+        report.context.now = at(2 * 86_400 - 1);
+        assert!(lines(&known, &report).is_empty());
+        report.context.now = at(2 * 86_400);
+        assert_eq!(lines(&known, &report), [report.deleted_soon().unwrap()]);
+    }
 
     #[test]
     fn each_new_cause_is_a_line_and_what_is_known_is_none() {

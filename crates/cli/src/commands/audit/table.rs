@@ -27,6 +27,9 @@ pub(super) struct Table {
 
 impl View for Table {
     fn end(&mut self, report: &AuditReport, output: &mut dyn Write) -> io::Result<()> {
+        if let Some(sentence) = report.deleted_soon() {
+            writeln!(output, "{}", self.style().red().apply_to(sentence))?;
+        }
         let (letters, queue) = (counted(report.total, "dead letter"), escaped(&report.context.queue));
         let (letters, now) = (self.style().bold().apply_to(letters), written(report.context.now));
         writeln!(output, "{letters} in {queue} ({now})")?;
@@ -108,11 +111,6 @@ impl Table {
     fn remarks(&self, report: &AuditReport, output: &mut dyn Write) -> io::Result<()> {
         let age = &report.age;
         writeln!(output, "\nThe oldest has been here for {}.", about(age.oldest_seconds))?;
-        if age.expires_within_a_day > 0 {
-            let soon = grouped(age.expires_within_a_day);
-            let warning = format!("SQS deletes {soon} of them within a day: keep them with --archive.");
-            writeln!(output, "{}", self.style().red().apply_to(warning))?;
-        }
         let duplicates = &report.duplicates;
         if duplicates.messages > 0 {
             writeln!(

@@ -2,7 +2,7 @@ use clap::Parser;
 use redeliver_dead_letters::Coverage;
 use redeliver_testing::hostile::hostile;
 
-use super::examples::{record, report};
+use super::examples::{record, report, report_with_retention, with_sent_seconds};
 use super::report::AuditReport;
 use super::*;
 
@@ -41,6 +41,11 @@ fn a_pipeline_can_tell_empty_from_found_from_incomplete() {
     );
     let new = Audited { has_new_causes: true, ..audited(&incomplete(found.clone())) };
     assert_eq!(format!("{:?}", exit_code(&new)), expected(6), "it is not told again");
+    let soon = report_with_retention(&[with_sent_seconds(record("NON_RETRYABLE_ERROR", "x", 1), 0)]);
+    assert_eq!(code(&soon), expected(7), "SQS deletes it in ten seconds");
+    assert_eq!(code(&incomplete(soon.clone())), expected(7), "whatever the others are");
+    let new = Audited { has_new_causes: true, ..audited(&soon) };
+    assert_eq!(format!("{:?}", exit_code(&new)), expected(6), "the next run ends with 7");
     let missing = Audited { missing: vec!["no message …".to_owned()], ..audited(&empty) };
     assert_eq!(format!("{:?}", exit_code(&missing)), expected(1));
     // `head` has seen enough, and so has a caller that asked for ten.
@@ -71,7 +76,13 @@ fn a_queue_is_named_once_and_one_message_is_shown_without_a_report() {
 #[test]
 fn the_help_has_examples_and_exit_codes() {
     let help = <Program as clap::CommandFactory>::command().render_long_help().to_string();
-    for expected in ["Examples:", "Exit codes:", "  0  no dead letters that", "  4  not all of the queue"] {
+    for expected in [
+        "Examples:",
+        "Exit codes:",
+        "  0  no dead letters that",
+        "  4  not all of the queue",
+        "  7  SQS deletes",
+    ] {
         assert!(help.contains(expected), "{help}");
     }
 }

@@ -21,11 +21,11 @@ Examples:
 Findings about a DLQ: it does not exist (missing); its redrive policy names itself (points_to_itself); it is a FIFO \
 queue and its source is not, or the other way round (kind_mismatch); it keeps messages no longer than the queue that feeds \
 it (short_retention); messages wait in it, nothing is seen to read it, and no CloudWatch alarm watches it (no_alarm); SQS deletes \
-the oldest message in less than a day (deleted_soon). That nothing points to it (orphan) is a remark, and does not \
-cause exit code 3.
+the oldest message soon, in the last fifth of its retention (deleted_soon). That nothing points to it (orphan), or that \
+the oldest message may be older than CloudWatch says (age_uncertain), is a remark, and does not cause exit code 3.
 
 The age of the oldest message is CloudWatch's ApproximateAgeOfOldestMessage: a few minutes late, and without messages that \
-were received three times or more.
+were received three times or more, as three audits do. `redeliver audit` reads the age of each message.
 
 JSON: {schema, at, regions: [{account, region, profile, queues}], dlqs: [{name, account, region, state, fed_by: [{kind, name}], \
 read_by, readers: {state, ...}, visible, in_flight, delayed, retention_seconds, oldest_seconds, first_deleted_by, alarms: [{name, state}], findings: \

@@ -10,6 +10,7 @@ use futures_util::stream::abortable;
 use futures_util::{Stream, StreamExt as _};
 use redeliver_core::deliver::deliver;
 use redeliver_core::ports::{Clock, EntryOutcome, QueueSender};
+use redeliver_dead_letters::{SEND_KEY_RIGHTS, with_right};
 
 use super::batches::{Batch, batches};
 use super::confirmed::{Digest, ranges};
@@ -111,8 +112,9 @@ impl<Q: QueueSender, C: Clock, T: Watcher> Sender<'_, Q, C, T> {
             match outcome {
                 Ok(_) => confirmed.push(*line),
                 Err(error) => {
+                    let error = with_right(&error, "sqs:SendMessage", SEND_KEY_RIGHTS);
                     self.watcher.problem(line.0, &format!("not confirmed by SQS: {error}"));
-                    last_error = Some(error.to_string());
+                    last_error = Some(error);
                 }
             }
         }

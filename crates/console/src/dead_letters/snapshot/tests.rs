@@ -11,7 +11,7 @@ fn letters(messages: Vec<redeliver_core::message::ReceivedMessage>) -> Snapshot 
     for message in messages {
         collecting.add(&DeadLetterRecord::new(message)).unwrap();
     }
-    collecting.into_snapshot(Coverage::default(), at(DAY), Some(TimeDelta::days(14)))
+    collecting.into_snapshot(Coverage::default(), at(DAY), Retention::of_seconds(14 * 86_400))
 }
 
 fn three() -> Snapshot {
@@ -42,6 +42,24 @@ fn by(set: impl FnOnce(&mut Selection)) -> Selection {
     let mut selection = Selection::default();
     set(&mut selection);
     selection
+}
+
+#[test]
+fn the_page_counts_what_sqs_deletes_soon() {
+    let mut letters = three();
+    assert_eq!(letters.deleted_soon(), None);
+    // Two were sent when 1970 began, a day ago.
+    letters.retention = Retention::of_seconds(86_410);
+    assert!(
+        letters
+            .deleted_soon()
+            .unwrap()
+            .starts_with("SQS deletes 2 dead letters within 4h 48m, the first in 1m 50s ("),
+        "{:?}",
+        letters.deleted_soon()
+    );
+    letters.retention = None;
+    assert_eq!(letters.deleted_soon(), None);
 }
 
 #[test]

@@ -1,6 +1,5 @@
 //! The findings about a dead-letter queue, each with advice.
 
-use chrono::TimeDelta;
 use redeliver_core::message::Timestamp;
 
 use crate::fleet::facts::{Attributes, QueueId};
@@ -10,7 +9,6 @@ use crate::terminal::units::{about, counted, span};
 
 /// The longest retention of SQS ("Amazon SQS message quotas").
 const RETENTION_MAX: u64 = 14 * 24 * 60 * 60;
-const A_DAY: TimeDelta = TimeDelta::days(1);
 
 /// `sources` are the queues whose redrive policies name it.
 pub(super) fn findings(dlq: &Dlq, sources: &[(&QueueId, &Attributes)], now: Timestamp) -> Vec<Finding> {
@@ -21,6 +19,7 @@ pub(super) fn findings(dlq: &Dlq, sources: &[(&QueueId, &Attributes)], now: Time
         (Code::ShortRetention, short_retention(dlq, sources)),
         (Code::NoAlarm, no_alarm(dlq)),
         (Code::DeletedSoon, deleted_soon(dlq, now)),
+        (Code::AgeUncertain, age_uncertain(dlq)),
         (Code::Orphan, orphan(dlq)),
     ];
     found.into_iter().filter_map(|(code, sentence)| Some(Finding { code, sentence: sentence? })).collect()
@@ -81,15 +80,25 @@ fn no_alarm(dlq: &Dlq) -> Option<String> {
 }
 
 fn deleted_soon(dlq: &Dlq, now: Timestamp) -> Option<String> {
-    let left = dlq.first_deleted_by.filter(|_| dlq.counts.has_messages())? - now;
-    let when = match left.num_seconds() {
+    let by = dlq.first_deleted_by.filter(|_| dlq.counts.has_messages())?;
+    let when = match (by - now).num_seconds() {
         ..=0 => "at any moment".to_owned(),
         seconds => format!("in {} at the latest", about(seconds)),
     };
-    (left < A_DAY).then(|| {
+    dlq.counts.retention()?.ends_soon(by, now).then(|| {
         format!(
             "SQS deletes the oldest message {when}: send it back, or keep it (`redeliver audit --archive`)"
         )
+    })
+}
+
+/// An audit is such a reader.
+fn age_uncertain(dlq: &Dlq) -> Option<String> {
+    let Some(Readers::SomethingElse { messages_received: 1.., .. }) = dlq.readers else { return None };
+    dlq.counts.has_messages().then(|| {
+        "something receives its messages, and CloudWatch's age leaves out those that were received three times or \
+         more: the oldest may be older than this. `redeliver audit` knows when SQS deletes each"
+            .to_owned()
     })
 }
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::fleet::report::{DlqAlarm, Feeder, FeederKind, Finding, Region};
+use crate::fleet::report::{Code, DlqAlarm, Feeder, FeederKind, Finding, Region};
 use crate::queues::Counts;
 
 const EMPTY: Counts =

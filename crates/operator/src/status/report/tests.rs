@@ -52,6 +52,14 @@ fn a_person_sees_depths_retention_redrive_and_who_reads() {
 }
 
 #[test]
+fn a_person_who_sees_dead_letters_also_reads_that_their_ages_are_elsewhere() {
+    let dlq = |visible| queue("final DLQ", &[("ApproximateNumberOfMessages", visible)]);
+    let table = status(vec![source(), dlq("1")]).table();
+    assert_eq!(table.lines().last(), Some(UNSEEN));
+    assert!(!status(vec![source(), dlq("0")]).table().contains(UNSEEN));
+}
+
+#[test]
 fn what_is_not_known_is_not_called_zero_and_a_container_is_not_called_nobody() {
     let read_by = |role, readers| QueueStatus { readers: Some(readers), ..queue(role, &[]) };
     let idle = Readers::SomethingElse {

@@ -1,5 +1,7 @@
 use super::*;
-use crate::commands::audit::examples::{context, foreign, record, report, with_sent_seconds};
+use crate::commands::audit::examples::{
+    context, foreign, record, report, report_with_retention, with_sent_seconds,
+};
 
 #[test]
 fn a_report_in_json_has_its_totals_groups_and_coverage() {
@@ -30,6 +32,18 @@ fn a_report_in_json_has_its_totals_groups_and_coverage() {
     assert_eq!(json["age"]["oldest_seconds"], 86_390);
     assert_eq!(json["duplicates"], serde_json::json!({"messages": 0, "extra": 0, "examples": []}));
     assert_eq!((&json["complete"], json.get("where")), (&true.into(), None));
+}
+
+#[test]
+fn programs_see_what_sqs_deletes_soon() {
+    let report = report_with_retention(&[
+        with_sent_seconds(foreign("old", 1), 0),
+        with_sent_seconds(foreign("young", 2), 80_000),
+    ]);
+    let json: serde_json::Value = serde_json::from_str(&report.json()).unwrap();
+    let age = &json["age"];
+    assert_eq!(age["first_expires_at"], "1970-01-02T00:00:10.000Z");
+    assert_eq!((&age["deleted_soon"], &age["soon_seconds"]), (&1.into(), &17_282.into()));
 }
 
 #[test]

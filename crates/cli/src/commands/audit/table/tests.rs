@@ -1,7 +1,9 @@
 use redeliver_dead_letters::Coverage;
 
 use super::*;
-use crate::commands::audit::examples::{context, foreign, record, report, with_sent_seconds};
+use crate::commands::audit::examples::{
+    context, foreign, record, report, report_with_retention, with_sent_seconds,
+};
 use crate::commands::audit::report::Tally;
 
 fn printed(report: &AuditReport, colours: bool) -> String {
@@ -68,6 +70,28 @@ The oldest has been here for 1d.
         report.groups[0].fingerprint, report.groups[1].fingerprint
     );
     assert_eq!(printed(&report, false), expected);
+}
+
+#[test]
+fn what_sqs_deletes_soon_comes_first() {
+    let sent = |number, seconds| with_sent_seconds(record("NON_RETRYABLE_ERROR", "x", number), seconds);
+    // The last fifth of a day and ten seconds is 4 hours, 48 minutes and 2 seconds.
+    let soon = printed(&report_with_retention(&[sent(1, 0), sent(2, 17_271), sent(3, 17_272)]), false);
+    let mut lines = soon.lines();
+    assert_eq!(
+        lines.next(),
+        Some(
+            "SQS deletes 2 dead letters within 4h 48m, the first in 10s (1970-01-02T00:00:10.000Z): send them back \
+             (`redeliver redrive`), or keep them (`redeliver audit --archive`)."
+        )
+    );
+    assert_eq!(lines.next(), Some("3 dead letters in final-dlq (1970-01-02T00:00:00.000Z)"));
+    let one = printed(&report_with_retention(&[sent(1, -20)]), false);
+    assert!(
+        one.starts_with("SQS deletes 1 dead letter within 4h 48m, at any moment: send it back (`redeliver"),
+        "{one}"
+    );
+    assert!(!printed(&report_with_retention(&[sent(1, 80_000)]), false).contains("SQS deletes"));
 }
 
 #[test]

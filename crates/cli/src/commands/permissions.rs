@@ -1,0 +1,50 @@
+//! `redeliver permissions`: the least IAM policy of a command.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use redeliver_operator::Failure;
+use redeliver_operator::permissions::{Command, Names, policy};
+use redeliver_operator::queues::{Connection, DeploymentArgs};
+use redeliver_operator::terminal::output::Output;
+
+/// Print the least IAM policy that a command needs, as JSON.
+///
+/// With --stack, or --prefix and --stage, its resources are those of the deployment, with the keys of its queues. Without,
+/// they are placeholders in capitals: replace REGION, ACCOUNT, STACK, SOURCE, FINAL_DLQ and the like.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  redeliver permissions audit
+  redeliver permissions redrive --stack redeliver-prod -o redrive-policy.json
+  redeliver permissions pause --prefix orders --stage prod
+
+A queue's own key needs rights, too: they are in the policy of a deployment whose queues have one. The key's policy must \
+let its account's IAM policies in. `--queue NAME` also needs sqs:GetQueueUrl on that queue.
+
+Exit codes:
+  0  the policy is printed
+  2  bad usage, or the deployment cannot be read")]
+pub struct Arguments {
+    /// The command
+    #[arg(value_enum)]
+    command: Command,
+    #[command(flatten)]
+    deployment: DeploymentArgs,
+    #[command(flatten)]
+    output: Output,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// Prints the policy.
+pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    arguments.output.check()?;
+    let names = match arguments.deployment.queues() {
+        Some(queues) => Names::of(&queues, &arguments.connection).await?,
+        None => Names::placeholders(),
+    };
+    let policy = serde_json::to_string_pretty(&policy(arguments.command, &names))?;
+    arguments.output.write(&format!("{policy}\n"))?;
+    Ok(ExitCode::SUCCESS)
+}

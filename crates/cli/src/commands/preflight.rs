@@ -1,0 +1,57 @@
+//! `redeliver preflight`: a look before a deployment.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
+use redeliver_operator::Failure;
+use redeliver_operator::preflight::look;
+use redeliver_operator::queues::Connection;
+use redeliver_operator::terminal::output::Printing;
+use redeliver_operator::terminal::stderr;
+
+/// Look before you deploy: a deployment may resume what `redeliver pause` has stopped, and a new account may not have the
+/// concurrency that the stack wants.
+///
+/// It reads and changes nothing. `cargo xtask cdk deploy` runs it; run it yourself before any other update of a stack.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  redeliver preflight --stack redeliver-prod
+  redeliver preflight --stack orders --template cdk.out/orders.template.json
+
+A stack that is not deployed yet is not paused. The concurrency that a template wants is the sum of its event source \
+mappings' limits (10 for each provisioned poller), or of the reservations of their functions and 100 that Lambda keeps \
+unreserved; parameters count with their defaults. It is compared with the account's quota in the region.
+
+JSON: {schema, paused: [{queue, function, state}], concurrency: {wanted, quota, advice}, problems}
+
+Exit codes:
+  0  nothing was found
+  1  something could not be read; the rest is shown
+  2  bad usage, or the template cannot be read
+  3  a deployment may resume something, or the account has too little concurrency")]
+pub struct Arguments {
+    /// The stack that will be deployed
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    stack: String,
+    /// The CloudFormation template that will be deployed, in JSON
+    #[arg(long, value_name = "FILE")]
+    template: Option<PathBuf>,
+    #[command(flatten)]
+    printing: Printing,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// Looks and prints what was found.
+pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    arguments.printing.check()?;
+    let found = look(&arguments.connection, &arguments.stack, arguments.template.as_deref()).await?;
+    arguments.printing.print("preflight", &found, || found.lines())?;
+    for problem in &found.problems {
+        stderr::warning(problem);
+    }
+    Ok(ExitCode::from(found.exit_code()))
+}

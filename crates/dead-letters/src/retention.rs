@@ -1,0 +1,64 @@
+//! The time at which SQS deletes a message, and when that is soon.
+
+use chrono::TimeDelta;
+use redeliver_core::message::Timestamp;
+
+/// A queue's `MessageRetentionPeriod`. SQS counts it from the message's first send (`SentTimestamp`), which a redrive
+/// keeps
+/// (<https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/setting-up-dead-letter-queue-retention.html>).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retention(TimeDelta);
+
+impl Retention {
+    /// `None` if it is longer than any date.
+    #[must_use]
+    pub fn of_seconds(seconds: u64) -> Option<Self> {
+        TimeDelta::try_seconds(seconds.try_into().ok()?).map(Self)
+    }
+
+    /// The time at which SQS deletes a message that was sent then.
+    #[must_use]
+    pub fn ends_at(self, sent_at: Timestamp) -> Option<Timestamp> {
+        sent_at.checked_add_signed(self.0)
+    }
+
+    /// The last fifth of the retention: 2 days and 19 hours of 14 days, more than a weekend. The alarm
+    /// `final-dlq-about-to-expire` has the same limit (infra/lib/alarms.ts).
+    #[must_use]
+    pub fn last_fifth(self) -> TimeDelta {
+        self.0 / 5
+    }
+
+    /// True if a message that SQS deletes at `ends_at` is in the last fifth of its retention.
+    #[must_use]
+    pub fn ends_soon(self, ends_at: Timestamp, now: Timestamp) -> bool {
+        ends_at - now < self.last_fifth()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_deleted_soon_in_the_last_fifth_of_its_retention() {
+        let sent_at = Timestamp::from_timestamp(1_800_000_000, 0).unwrap();
+        for (days, seconds_soon) in [(14, 241_920), (4, 69_120), (1, 17_280)] {
+            let retention = Retention::of_seconds(days * 86_400).unwrap();
+            assert_eq!(retention.last_fifth(), TimeDelta::seconds(seconds_soon));
+            let ends_at = retention.ends_at(sent_at).unwrap();
+            assert_eq!((ends_at - sent_at).num_days(), i64::try_from(days).unwrap());
+            let left = |seconds| ends_at - TimeDelta::seconds(seconds);
+            assert!(!retention.ends_soon(ends_at, left(seconds_soon)));
+            assert!(retention.ends_soon(ends_at, left(seconds_soon - 1)));
+            assert!(retention.ends_soon(ends_at, left(-1)), "SQS is late");
+        }
+    }
+
+    #[test]
+    fn a_retention_beyond_all_dates_ends_never() {
+        assert_eq!(Retention::of_seconds(u64::MAX), None);
+        let longest = Retention::of_seconds(u64::try_from(i64::MAX / 1000).unwrap()).unwrap();
+        assert_eq!(longest.ends_at(Timestamp::MAX_UTC), None);
+    }
+}

@@ -1,0 +1,221 @@
+//! The least IAM policy of each command. [`RIGHTS`] is the one table: the program prints policies from it, and
+//! docs/deploy/permissions.md is checked against it.
+
+use std::collections::BTreeMap;
+
+use redeliver_core::ports::Queue as _;
+use redeliver_core::strategy::Role;
+use serde_json::{Value, json};
+
+use crate::Failure;
+use crate::queues::{Connection, OpenQueue, Queues, region_in};
+
+/// A command of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Command {
+    Audit,
+    Redrive,
+    Purge,
+    Send,
+    Pause,
+    Resume,
+    Status,
+    Preflight,
+    Fleet,
+    Console,
+    /// `cargo xtask cdk deploy`
+    Deploy,
+}
+
+/// The resource of a right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum On {
+    Dlq,
+    Source,
+    /// All queues of the deployment.
+    Queues,
+    /// The queues' own keys; no right is needed without one.
+    DlqKey,
+    SourceKey,
+    Mappings,
+    CdkRoles,
+    /// IAM knows nothing narrower for these actions.
+    Everything,
+}
+
+use Command::{Audit, Console, Deploy, Fleet, Pause, Preflight, Purge, Redrive, Resume, Send, Status};
+
+/// Each right, and the commands that need it.
+const RIGHTS: &[(&str, On, &[Command])] = &[
+    ("sqs:GetQueueAttributes", On::Dlq, &[Audit, Redrive, Purge]),
+    ("sqs:ReceiveMessage", On::Dlq, &[Audit, Redrive, Purge, Console]),
+    ("sqs:ChangeMessageVisibility", On::Dlq, &[Audit, Redrive, Purge, Console]),
+    ("sqs:DeleteMessage", On::Dlq, &[Redrive, Purge, Console]),
+    ("kms:Decrypt", On::DlqKey, &[Audit, Redrive, Purge, Console]),
+    ("sqs:GetQueueAttributes", On::Source, &[Redrive, Send]),
+    ("sqs:SendMessage", On::Source, &[Redrive, Send, Console]),
+    ("kms:Decrypt", On::SourceKey, &[Redrive, Send, Console]),
+    ("kms:GenerateDataKey", On::SourceKey, &[Redrive, Send, Console]),
+    ("sqs:GetQueueAttributes", On::Queues, &[Pause, Resume, Status, Preflight, Console]),
+    ("lambda:GetEventSourceMapping", On::Mappings, &[Pause, Resume, Console]),
+    ("lambda:UpdateEventSourceMapping", On::Mappings, &[Pause, Resume, Console]),
+    (
+        "lambda:ListEventSourceMappings",
+        On::Everything,
+        &[Redrive, Pause, Resume, Status, Preflight, Fleet, Console],
+    ),
+    ("cloudwatch:GetMetricData", On::Everything, &[Redrive, Pause, Resume, Status, Fleet, Console]),
+    ("cloudwatch:DescribeAlarms", On::Everything, &[Fleet, Console]),
+    ("lambda:ListFunctions", On::Everything, &[Fleet]),
+    ("sqs:ListQueues", On::Everything, &[Fleet]),
+    ("sqs:GetQueueAttributes", On::Everything, &[Fleet]),
+    ("lambda:GetAccountSettings", On::Everything, &[Preflight, Deploy]),
+    ("sts:AssumeRole", On::CdkRoles, &[Deploy]),
+];
+
+/// The names of things in a policy: those of a deployment, or placeholders in capitals.
+#[derive(Clone, Debug)]
+pub struct Names {
+    /// `arn:PARTITION:sqs:REGION:ACCOUNT:` as it is in ARNs.
+    partition: String,
+    region: String,
+    account: String,
+    queues: BTreeMap<Role, String>,
+    /// By role, as the queue's attribute has it.
+    keys: BTreeMap<Role, String>,
+    /// How the deployment is found: by its stack, or by names that begin so.
+    by: By,
+}
+
+#[derive(Clone, Debug)]
+enum By {
+    Stack(String),
+    Names(String),
+}
+
+impl Names {
+    /// Placeholders, which are plainly such.
+    #[must_use]
+    pub fn placeholders() -> Self {
+        let queue = |role: &Role| {
+            let name = role.in_words().to_uppercase().replace(' ', "_");
+            (*role, format!("arn:aws:sqs:REGION:ACCOUNT:{name}"))
+        };
+        Self {
+            partition: "aws".to_owned(),
+            region: "REGION".to_owned(),
+            account: "ACCOUNT".to_owned(),
+            queues: Role::ALL.iter().map(queue).collect(),
+            keys: BTreeMap::new(),
+            by: By::Stack("STACK".to_owned()),
+        }
+    }
+
+    /// The names of a deployment. This needs the rights of `redeliver status` on the queues.
+    pub async fn of(queues: &Queues, connection: &Connection) -> Result<Self, Failure> {
+        let mut names = Self::placeholders();
+        let open = queues.open(connection).await?;
+        names.queues.clear();
+        for OpenQueue { role, known } in &open {
+            let Some(role) = *role else {
+                return Err("name a deployment: --stack, or --prefix and --stage".into());
+            };
+            let arn = known.queue.arn();
+            let mut parts = arn.split(':');
+            if let (Some(partition), Some(region), Some(account)) =
+                (parts.nth(1), region_in(arn), parts.nth(2))
+            {
+                names.partition = partition.to_owned();
+                names.region = region.to_owned();
+                names.account = account.to_owned();
+            }
+            names.queues.insert(role, arn.to_owned());
+            // SQS's own key lets every user of the queue in.
+            if let Some(key) = known.attributes.get("KmsMasterKeyId").filter(|key| *key != "alias/aws/sqs") {
+                names.keys.insert(role, key.clone());
+            }
+        }
+        let name = queues.name().unwrap_or_default();
+        names.by = if queues.is_by_stack() { By::Stack(name) } else { By::Names(name) };
+        Ok(names)
+    }
+
+    /// The resources, and the condition that a key by its alias needs.
+    fn resources(&self, on: On) -> Vec<(String, Option<Value>)> {
+        let arn = |service: &str, rest: &str| {
+            format!("arn:{}:{service}:{}:{}:{rest}", self.partition, self.region, self.account)
+        };
+        let queue = |role| self.queues.get(&role).cloned().map(|arn| (arn, None));
+        let key = |role| {
+            self.keys.get(&role).map(|key| match key.as_str() {
+                arn if arn.starts_with("arn:") => (arn.to_owned(), None),
+                alias if alias.starts_with("alias/") => {
+                    let condition = json!({ "ForAnyValue:StringEquals": { "kms:ResourceAliases": alias } });
+                    (arn("kms", "key/*"), Some(condition))
+                }
+                id => (arn("kms", &format!("key/{id}")), None),
+            })
+        };
+        match on {
+            On::Dlq => queue(Role::FinalDlq).into_iter().collect(),
+            On::Source => queue(Role::Source).into_iter().collect(),
+            On::Queues => self.queues.values().map(|arn| (arn.clone(), None)).collect(),
+            On::DlqKey => key(Role::FinalDlq).into_iter().collect(),
+            On::SourceKey => key(Role::Source).into_iter().collect(),
+            On::Mappings => vec![(arn("lambda", "event-source-mapping:*"), None)],
+            On::CdkRoles => vec![(format!("arn:{}:iam::{}:role/cdk-*", self.partition, self.account), None)],
+            On::Everything => vec![("*".to_owned(), None)],
+        }
+    }
+
+    /// The right to find the deployment.
+    fn to_find_it(&self) -> (&'static str, String) {
+        let Self { partition, region, account, .. } = self;
+        match &self.by {
+            By::Stack(name) => (
+                "cloudformation:DescribeStacks",
+                format!("arn:{partition}:cloudformation:{region}:{account}:stack/{name}/*"),
+            ),
+            By::Names(name) => {
+                ("sqs:GetQueueUrl", format!("arn:{partition}:sqs:{region}:{account}:{name}-*"))
+            }
+        }
+    }
+}
+
+/// The least policy of a command.
+#[must_use]
+pub fn policy(command: Command, names: &Names) -> Value {
+    let mut rights = Vec::new();
+    for (action, on, commands) in RIGHTS {
+        if commands.contains(&command) {
+            rights.extend(
+                names.resources(*on).into_iter().map(|(resource, condition)| (*action, resource, condition)),
+            );
+        }
+    }
+    if !matches!(command, Command::Fleet | Command::Deploy) {
+        let (action, resource) = names.to_find_it();
+        rights.push((action, resource, None));
+    }
+    // One statement for each resource, so that it is short to read.
+    let mut statements: Vec<(String, Option<Value>, Vec<&str>)> = Vec::new();
+    for (action, resource, condition) in rights {
+        match statements.iter_mut().find(|(on, when, _)| (on, when) == (&resource, &condition)) {
+            Some((_, _, actions)) if actions.contains(&action) => {}
+            Some((_, _, actions)) => actions.push(action),
+            None => statements.push((resource, condition, vec![action])),
+        }
+    }
+    let statements = statements.into_iter().map(|(resource, condition, actions)| {
+        let mut statement = json!({ "Effect": "Allow", "Action": actions, "Resource": resource });
+        if let Some(condition) = condition {
+            statement["Condition"] = condition;
+        }
+        statement
+    });
+    json!({ "Version": "2012-10-17", "Statement": statements.collect::<Vec<_>>() })
+}
+
+#[cfg(test)]
+mod tests;

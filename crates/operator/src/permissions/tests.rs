@@ -1,0 +1,66 @@
+use clap::ValueEnum as _;
+
+use super::*;
+
+const DLQ: &str = "arn:aws:sqs:REGION:ACCOUNT:FINAL_DLQ";
+
+fn statement(policy: &Value, resource: &str) -> Value {
+    let statements = policy["Statement"].as_array().unwrap();
+    let of = statements.iter().filter(|statement| statement["Resource"] == resource).collect::<Vec<_>>();
+    assert_eq!(of.len(), 1, "{resource} in {policy}");
+    of[0].clone()
+}
+
+#[test]
+fn an_audit_may_not_delete_and_a_purge_may() {
+    let policy = |command| policy(command, &Names::placeholders());
+    let reads = ["sqs:GetQueueAttributes", "sqs:ReceiveMessage", "sqs:ChangeMessageVisibility"];
+    assert_eq!(
+        policy(Audit),
+        json!({ "Version": "2012-10-17", "Statement": [
+            { "Effect": "Allow", "Action": reads, "Resource": DLQ },
+            { "Effect": "Allow", "Action": ["cloudformation:DescribeStacks"],
+              "Resource": "arn:aws:cloudformation:REGION:ACCOUNT:stack/STACK/*" },
+        ] })
+    );
+    let purge = statement(&policy(Purge), DLQ);
+    assert_eq!(purge["Action"], json!([reads[0], reads[1], reads[2], "sqs:DeleteMessage"]));
+}
+
+#[test]
+fn a_deployment_by_its_names_has_no_stack_and_its_keys_are_named() {
+    let mut names = Names::placeholders();
+    names.by = By::Names("orders-prod".to_owned());
+    names.keys.insert(Role::Source, "arn:aws:kms:REGION:ACCOUNT:key/k".to_owned());
+    names.keys.insert(Role::FinalDlq, "alias/mine".to_owned());
+    let redrive = policy(Redrive, &names);
+    let names = statement(&redrive, "arn:aws:sqs:REGION:ACCOUNT:orders-prod-*");
+    assert_eq!(names["Action"], json!(["sqs:GetQueueUrl"]));
+    let key = statement(&redrive, "arn:aws:kms:REGION:ACCOUNT:key/k");
+    assert_eq!(key["Action"], json!(["kms:Decrypt", "kms:GenerateDataKey"]));
+    let by_alias = statement(&redrive, "arn:aws:kms:REGION:ACCOUNT:key/*");
+    assert_eq!(by_alias["Action"], json!(["kms:Decrypt"]));
+    let condition = json!({ "ForAnyValue:StringEquals": { "kms:ResourceAliases": "alias/mine" } });
+    assert_eq!(by_alias["Condition"], condition);
+}
+
+#[test]
+fn the_docs_have_every_right_of_every_command() {
+    let page = include_str!("../../../../docs/deploy/permissions.md");
+    for command in Command::value_variants() {
+        let value = command.to_possible_value().unwrap();
+        let row = page.lines().find(|line| line.starts_with(&format!("| `{}` |", value.get_name())));
+        let row = row.unwrap_or_else(|| panic!("{command:?} has no row"));
+        let actions = RIGHTS.iter().filter(|(_, _, commands)| commands.contains(command));
+        for (action, ..) in actions {
+            assert!(row.contains(&format!("`{action}`")), "{action} in {row}");
+        }
+        let documented = row
+            .split('`')
+            .filter(|word| word.contains(':') && !word.contains(' ') && !word.starts_with("arn:"));
+        for action in documented {
+            let is_known = RIGHTS.iter().any(|(known, _, of)| *known == action && of.contains(command));
+            assert!(is_known, "{command:?} does not need {action}");
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! The concurrency of Lambda that a template wants, compared with what the account has.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::terminal::units::grouped;
+
+/// The part of an account's concurrency that no function can reserve ("Understanding reserved concurrency", AWS Lambda
+/// Developer Guide).
+const UNRESERVED_MIN: u64 = 100;
+/// Invocations that a provisioned poller runs at once ("Configuring scaling behavior", AWS Lambda Developer Guide).
+const PER_POLLER: u64 = 10;
+/// The quota of an account that is not new ("Lambda quotas", AWS Lambda Developer Guide).
+const DEFAULT_QUOTA: u64 = 1000;
+
+/// The concurrency that a template wants, and the one that the account has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Concurrency {
+    /// By the mappings' limits and the functions' reservations.
+    pub wanted: u64,
+    /// The account's quota "Concurrent executions" in this region.
+    pub quota: u64,
+    /// The quota to ask for, if that is not enough.
+    pub advice: Option<String>,
+}
+
+/// The most invocations at once of a template's functions that event source mappings start, with what their reservations
+/// need around them. A mapping or a function whose limit is not in the template counts as nothing.
+pub(super) fn wanted(template: &Value) -> u64 {
+    let resources = template["Resources"].as_object();
+    let of_type = |kind: &'static str| {
+        resources.into_iter().flatten().filter(move |(_, resource)| resource["Type"] == kind)
+    };
+    let mut reserved = BTreeMap::new();
+    for (id, function) in of_type("AWS::Lambda::Function") {
+        if let Some(number) = number(template, &function["Properties"]["ReservedConcurrentExecutions"]) {
+            reserved.insert(id.as_str(), number);
+        }
+    }
+    let mut unreserved = 0;
+    for (_, mapping) in of_type("AWS::Lambda::EventSourceMapping") {
+        let properties = &mapping["Properties"];
+        let function = &properties["FunctionName"];
+        let id = function["Ref"].as_str().or_else(|| function["Fn::GetAtt"][0].as_str());
+        if id.is_some_and(|id| reserved.contains_key(id)) {
+            continue;
+        }
+        let pollers = number(template, &properties["ProvisionedPollerConfig"]["MaximumPollers"]);
+        let limit = number(template, &properties["ScalingConfig"]["MaximumConcurrency"]);
+        unreserved += limit.or(pollers.map(|pollers| pollers * PER_POLLER)).unwrap_or(0);
+    }
+    match reserved.values().sum() {
+        0 => unreserved,
+        reserved => reserved + unreserved.max(UNRESERVED_MIN),
+    }
+}
+
+/// A number, or a parameter's default.
+fn number(template: &Value, value: &Value) -> Option<u64> {
+    let by_default = |name: &str| number(template, &template["Parameters"][name]["Default"]);
+    let text = value.as_str().and_then(|text| text.parse().ok());
+    value.as_u64().or(text).or_else(|| by_default(value["Ref"].as_str()?))
+}
+
+impl Concurrency {
+    pub fn new(wanted: u64, quota: u64, region: &str) -> Self {
+        let ask_for = wanted.max(DEFAULT_QUOTA);
+        let advice = (wanted > quota).then(|| {
+            format!(
+                "Lambda runs at most {} functions at once in this account and region, and this stack wants {}, without \
+                 its target: what is more is throttled, which costs messages their redrives, and reservations fail. Ask \
+                 for the quota \"Concurrent executions\" of {}: aws service-quotas request-service-quota-increase \
+                 --service-code lambda --quota-code L-B99A9384 --desired-value {ask_for} --region {region}; or lower \
+                 maxConcurrency and innerConcurrency (docs/deploy/concurrency.md)",
+                grouped(quota),
+                grouped(wanted),
+                grouped(ask_for)
+            )
+        });
+        Self { wanted, quota, advice }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn mapping(function: &str, scaling: impl Into<Value>) -> Value {
+        let scaling: Value = scaling.into();
+        json!({ "Type": "AWS::Lambda::EventSourceMapping", "Properties": {
+            "FunctionName": { "Ref": function }, "ScalingConfig": scaling } })
+    }
+
+    fn limit(maximum: impl Into<Value>) -> Value {
+        let maximum: Value = maximum.into();
+        json!({ "MaximumConcurrency": maximum })
+    }
+
+    fn function(reserved: impl Into<Value>) -> Value {
+        let reserved: Value = reserved.into();
+        json!({ "Type": "AWS::Lambda::Function", "Properties": { "ReservedConcurrentExecutions": reserved } })
+    }
+
+    #[test]
+    fn a_stack_wants_what_its_mappings_may_run_at_once() {
+        let [a, b, c] = ["A", "B", "C"].map(|name| mapping(name, limit(json!(10))));
+        assert_eq!(wanted(&json!({ "Resources": { "a": a, "b": b, "c": c } })), 30);
+        let pollers = json!({ "Type": "AWS::Lambda::EventSourceMapping", "Properties": {
+            "FunctionName": { "Ref": "A" }, "ProvisionedPollerConfig": { "MaximumPollers": 3 } } });
+        assert_eq!(wanted(&json!({ "Resources": { "a": pollers, "b": b } })), 40);
+        assert_eq!(wanted(&json!({ "Resources": { "a": mapping("A", Value::Null) } })), 0, "not known");
+        assert_eq!(wanted(&json!({})), 0);
+    }
+
+    #[test]
+    fn a_reservation_takes_all_of_itself_and_leaves_a_hundred_to_others() {
+        let resources = json!({ "A": function(json!(25)), "a": mapping("A", limit(json!(10))),
+            "b": mapping("B", limit(json!(10))), "c": mapping("C", limit(json!(10))) });
+        assert_eq!(wanted(&json!({ "Resources": resources })), 125);
+        let resources = json!({ "A": function(json!(25)), "b": mapping("B", limit(json!(150))) });
+        assert_eq!(wanted(&json!({ "Resources": resources })), 175);
+    }
+
+    #[test]
+    fn a_parameter_counts_with_its_default() {
+        let template = json!({ "Parameters": { "InnerConcurrency": { "Default": "7" }, "Max": { "Default": 5 } },
+            "Resources": { "a": mapping("A", limit(json!({ "Ref": "InnerConcurrency" }))),
+                "b": mapping("B", limit(json!({ "Ref": "Max" }))), "c": mapping("C", limit(json!({ "Ref": "None" }))) } });
+        assert_eq!(wanted(&template), 12);
+    }
+
+    #[test]
+    fn the_quota_is_asked_for_by_name_code_and_command() {
+        assert_eq!(Concurrency::new(30, 30, "eu-central-1").advice, None);
+        assert_eq!(
+            Concurrency::new(30, 10, "eu-central-1").advice.unwrap(),
+            "Lambda runs at most 10 functions at once in this account and region, and this stack wants 30, without its \
+             target: what is more is throttled, which costs messages their redrives, and reservations fail. Ask for the \
+             quota \"Concurrent executions\" of 1,000: aws service-quotas request-service-quota-increase --service-code \
+             lambda --quota-code L-B99A9384 --desired-value 1000 --region eu-central-1; or lower maxConcurrency and \
+             innerConcurrency (docs/deploy/concurrency.md)"
+        );
+        let large = Concurrency::new(1500, 1000, "us-east-1").advice.unwrap();
+        assert!(large.contains("--desired-value 1500 --region us-east-1"), "{large}");
+    }
+}

@@ -1,0 +1,147 @@
+//! The rights of the operator's commands: each works with exactly the policy that `redeliver permissions` prints, uses all of
+//! it that moto enforces, and names each right that is missing.
+
+use std::collections::BTreeSet;
+use std::process::{Output, Stdio};
+
+use aws_sdk_sqs::config::{Credentials, ProvideCredentials as _};
+use futures_util::{StreamExt as _, stream};
+use redeliver_tests::moto::Account;
+use redeliver_tests::settings::tested_program;
+use redeliver_tests::sqs::REGION;
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+use super::CASES_AT_ONCE;
+
+const ID: &str = "0191f3a2-7b1c-7d3e-8f00-000000000001";
+/// It stays in the DLQ, so a command that has received it gives it back.
+const OTHER_ID: &str = "0191f3a2-7b1c-7d3e-8f00-000000000002";
+
+/// A deployment of two messages in its final DLQ, and one who has an access key and no rights yet.
+struct Case {
+    account: Account,
+    key: Credentials,
+    folder: tempfile::TempDir,
+}
+
+impl Case {
+    async fn new() -> Self {
+        let account = Account::new();
+        let key = format!("arn:aws:kms:{REGION}:{}:key/0191f3a2-7b1c-7d3e-8f00-00000000000a", account.id);
+        let mut final_dlq = Value::Null;
+        for name in ["orders-test-source", "orders-test-annotation", "orders-test-final-dlq"] {
+            let attributes = json!({ "KmsMasterKeyId": key });
+            final_dlq =
+                account.sqs("CreateQueue", &json!({ "QueueName": name, "Attributes": attributes })).await;
+        }
+        let body = |id: &str| json!({ "metadata": { "message_id": id }, "data": { "n": 1 } }).to_string();
+        for id in [ID, OTHER_ID] {
+            let request = json!({ "QueueUrl": final_dlq["QueueUrl"], "MessageBody": body(id) });
+            account.sqs("SendMessage", &request).await;
+        }
+        let key = account.user("Operator", "/").await;
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("messages.jsonl"), body(ID) + "\n").unwrap();
+        Self { account, key, folder }
+    }
+
+    async fn run(&self, arguments: &[&str]) -> Output {
+        let key = self.key.provide_credentials().await.unwrap();
+        let mut command = Command::new(tested_program("redeliver"));
+        command.args(arguments).args(["--prefix", "orders", "--stage", "test"]);
+        command.current_dir(self.folder.path()).env_clear().stdin(Stdio::null());
+        command.env("AWS_ENDPOINT_URL", self.account.endpoint_url()).env("AWS_REGION", REGION);
+        command.env("AWS_ACCESS_KEY_ID", key.access_key_id());
+        command.env("AWS_SECRET_ACCESS_KEY", key.secret_access_key());
+        command.output().await.unwrap()
+    }
+
+    /// The statements that the program prints for somebody who may do everything.
+    async fn statements(&self, command: &str) -> Vec<Value> {
+        self.account.allow("Operator", &[json!({ "Effect": "Allow", "Action": "*", "Resource": "*" })]).await;
+        let printed = self.run(&["permissions", command]).await;
+        let policy: Value =
+            serde_json::from_slice(&printed.stdout).unwrap_or_else(|_| panic!("{}", said(&printed)));
+        policy["Statement"].as_array().unwrap().clone()
+    }
+}
+
+fn said(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// As in a policy: each action with each resource.
+fn rights(statements: &[Value]) -> Vec<(String, String)> {
+    let pairs = statements.iter().flat_map(super::rights::pairs);
+    pairs.map(|(action, resource)| (action.to_owned(), resource.to_owned())).collect()
+}
+
+fn without(statements: &[Value], (action, resource): &(String, String)) -> Vec<Value> {
+    let mut left = statements.to_vec();
+    for statement in left.iter_mut().filter(|statement| statement["Resource"] == resource.as_str()) {
+        statement["Action"].as_array_mut().unwrap().retain(|one| one != action.as_str());
+    }
+    left.retain(|statement| !statement["Action"].as_array().unwrap().is_empty());
+    left
+}
+
+/// moto asks nobody for a right to CloudWatch, and of Lambda's requests only for the one to invoke.
+fn is_enforced((action, _): &(String, String)) -> bool {
+    !action.starts_with("cloudwatch:") && !action.starts_with("lambda:")
+}
+
+async fn each_right_is_needed_and_enough(command: &str, arguments: &[&str], exit_code: i32) {
+    let case = Case::new().await;
+    let statements = case.statements(command).await;
+    case.account.allow("Operator", &statements).await;
+    let before = case.account.decisions().len();
+    let done = case.run(arguments).await;
+    assert_eq!(done.status.code(), Some(exit_code), "{command}: {}", said(&done));
+    let decisions = case.account.decisions().split_off(before);
+    let denied: Vec<_> =
+        decisions.iter().filter(|one| !one.allowed && !one.action.starts_with("sts:")).collect();
+    assert!(denied.iter().all(|one| one.action.starts_with("cloudwatch:")), "{command}: {denied:?}");
+    let used: BTreeSet<_> = decisions.iter().map(|one| one.action.as_str()).collect();
+    let granted: Vec<_> = rights(&statements).into_iter().filter(is_enforced).collect();
+    let unused: Vec<_> = granted.iter().filter(|(action, _)| !used.contains(action.as_str())).collect();
+    assert_eq!(unused, Vec::<&(String, String)>::new(), "{command}: granted and not used");
+
+    let cases = granted.iter().map(async |right| {
+        let case = Case::new().await;
+        let statements = case.statements(command).await;
+        let right = (right.0.clone(), in_account(&right.1, &case.account.id));
+        case.account.allow("Operator", &without(&statements, &right)).await;
+        let done = case.run(arguments).await;
+        assert!(said(&done).contains(&right.0), "{command} without {right:?}: {}", said(&done));
+    });
+    stream::iter(cases).buffer_unordered(CASES_AT_ONCE).collect::<()>().await;
+}
+
+/// The same resource in another account.
+fn in_account(resource: &str, id: &str) -> String {
+    let parts = resource.split(':').map(|part| if super::rights::is_account(part) { id } else { part });
+    parts.collect::<Vec<_>>().join(":")
+}
+
+#[tokio::test]
+async fn audit_works_with_its_policy_and_names_each_missing_right() {
+    each_right_is_needed_and_enough("audit", &["audit"], 3).await;
+}
+
+#[tokio::test]
+async fn purge_works_with_its_policy_and_names_each_missing_right() {
+    let purge = ["purge", "--ids", ID, "--backup", "backup.jsonl", "--apply"];
+    each_right_is_needed_and_enough("purge", &purge, 0).await;
+}
+
+#[tokio::test]
+async fn send_works_with_its_policy_and_names_each_missing_right() {
+    each_right_is_needed_and_enough("send", &["send", "messages.jsonl", "--apply"], 0).await;
+}
+
+#[tokio::test]
+async fn redrive_works_with_its_policy_and_names_each_missing_right() {
+    let redrive = ["redrive", "--ids", ID, "--apply", "--into-paused"];
+    each_right_is_needed_and_enough("redrive", &redrive, 0).await;
+}

@@ -1,0 +1,194 @@
+//! `redeliver preflight` on what the CDK is about to deploy.
+
+use std::fs;
+use std::io::{self, BufRead as _, IsTerminal as _};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::tools::{Failure, cargo, read, target_dir};
+
+/// Deploys although the deployment is paused and may be resumed by it.
+pub(super) const ALLOW: &str = "--allow-resume";
+
+/// A stack of the CDK's output.
+#[derive(Debug, PartialEq, Eq)]
+struct Stack {
+    name: String,
+    /// `None` if the stack is for any region.
+    region: Option<String>,
+    /// Its file in the CDK's output.
+    template: String,
+}
+
+/// The output of `redeliver preflight`, as far as it is of interest here.
+#[derive(Debug, Deserialize)]
+struct Found {
+    paused: Vec<Paused>,
+    concurrency: Option<Concurrency>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Concurrency {
+    /// The quota to ask for, if there is too little.
+    advice: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Paused {
+    queue: String,
+    function: String,
+    state: String,
+}
+
+/// An empty folder for the CDK's output.
+pub(super) fn new_assembly() -> PathBuf {
+    let assembly = target_dir().join("cdk-preflight");
+    let _of_an_earlier_run = fs::remove_dir_all(&assembly);
+    assembly
+}
+
+/// Looks at each stack before it is deployed, and asks if it is paused.
+///
+/// # Errors
+/// It is paused, and nobody wants to deploy it nevertheless.
+pub(super) fn look(assembly: &Path, arguments: &[String], is_allowed: bool) -> Result<(), Failure> {
+    let Ok(manifest) = read(&assembly.join("manifest.json")) else {
+        // With --app and a folder that was synthesized before.
+        println!(
+            "not known: is the deployment paused, and is the account's concurrency enough? (run `redeliver preflight`)"
+        );
+        return Ok(());
+    };
+    for stack in stacks(&manifest)? {
+        let Some(Found { paused, concurrency }) = preflight(assembly, &stack, arguments) else { continue };
+        if let Some(advice) = concurrency.and_then(|concurrency| concurrency.advice) {
+            println!("warning: {advice}");
+        }
+        if !paused.is_empty() && !is_allowed && !asked(&stack, &paused)? {
+            return Err(Failure(refusal(&stack, &paused)));
+        }
+    }
+    Ok(())
+}
+
+/// The stacks of a manifest ("Cloud Assembly Specification", aws/aws-cdk).
+fn stacks(manifest: &str) -> Result<Vec<Stack>, Failure> {
+    let manifest: Value = serde_json::from_str(manifest)
+        .map_err(|error| Failure(format!("the CDK's manifest.json: {error}")))?;
+    let artifacts = manifest["artifacts"].as_object().into_iter().flatten();
+    let stacks = artifacts.filter(|(_, artifact)| artifact["type"] == "aws:cloudformation:stack");
+    Ok(stacks
+        .map(|(id, artifact)| {
+            let region = artifact["environment"].as_str().and_then(|place| place.rsplit('/').next());
+            Stack {
+                name: artifact["properties"]["stackName"].as_str().unwrap_or(id).to_owned(),
+                region: region.filter(|region| *region != "unknown-region").map(str::to_owned),
+                template: artifact["properties"]["templateFile"].as_str().unwrap_or_default().to_owned(),
+            }
+        })
+        .collect())
+}
+
+/// `None` if it cannot be run: standard error says why, and nothing is known then.
+fn preflight(assembly: &Path, stack: &Stack, arguments: &[String]) -> Option<Found> {
+    let mut command = cargo(&["run", "--quiet", "--locked", "--bin", "redeliver", "--", "preflight"]);
+    command.args(["--format", "json", "--stack", &stack.name]).args(profile(arguments));
+    command.arg("--template").arg(assembly.join(&stack.template));
+    command.args(stack.region.iter().flat_map(|region| ["--region", region]));
+    let printed = command.stderr(Stdio::inherit()).output().ok()?;
+    serde_json::from_slice(&printed.stdout).ok()
+}
+
+/// The CDK's option, which `redeliver` has, too.
+fn profile(arguments: &[String]) -> Vec<String> {
+    let mut left = arguments.iter();
+    while let Some(argument) = left.next() {
+        if argument == "--profile" {
+            return [argument].into_iter().chain(left.next()).cloned().collect();
+        }
+        if argument.starts_with("--profile=") {
+            return vec![argument.clone()];
+        }
+    }
+    Vec::new()
+}
+
+/// Asks on a terminal. Without one, the answer is no.
+fn asked(stack: &Stack, paused: &[Paused]) -> Result<bool, Failure> {
+    if !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
+        return Ok(false);
+    }
+    println!("{}. Deploy nevertheless? [y/N]", why(stack, paused));
+    let mut answer = String::new();
+    let read = io::stdin().lock().read_line(&mut answer);
+    read.map_err(|error| Failure(format!("the answer cannot be read: {error}")))?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+fn refusal(stack: &Stack, paused: &[Paused]) -> String {
+    format!(
+        "{}; run `redeliver resume --stack {} --apply` first, or add {ALLOW} (docs/operate/pause.md)",
+        why(stack, paused),
+        stack.name
+    )
+}
+
+fn why(stack: &Stack, paused: &[Paused]) -> String {
+    let mappings =
+        paused.iter().map(|Paused { queue, function, state }| format!("{function} at {queue} is {state}"));
+    let mappings = mappings.collect::<Vec<_>>().join(", ");
+    format!(
+        "{} is paused ({mappings}), and a deployment may resume it: calls of the target begin again",
+        stack.name
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_stack_of_a_manifest_is_looked_at_in_its_own_region() {
+        let manifest = r#"{"version": "1", "artifacts": {
+            "Tree": {"type": "cdk:tree"},
+            "a": {"type": "aws:cloudformation:stack", "environment": "aws://unknown-account/unknown-region", "properties": {"templateFile": "a.json"}},
+            "b": {"type": "aws:cloudformation:stack", "environment": "aws://123456789012/eu-west-1", "properties": {"stackName": "B", "templateFile": "b.json"}}
+        }}"#;
+        let expected =
+            [("a", None, "a.json"), ("B", Some("eu-west-1"), "b.json")].map(|(name, region, template)| {
+                Stack {
+                    name: name.to_owned(),
+                    region: region.map(str::to_owned),
+                    template: template.to_owned(),
+                }
+            });
+        assert_eq!(stacks(manifest).unwrap(), expected);
+        assert_eq!(stacks("{}").unwrap(), []);
+        assert!(stacks("no").is_err());
+    }
+
+    #[test]
+    fn the_profile_is_the_cdks() {
+        let of = |line: &str| profile(&line.split(' ').map(str::to_owned).collect::<Vec<_>>()).join(" ");
+        assert_eq!(of("deploy --profile ops --all"), "--profile ops");
+        assert_eq!(of("deploy --profile=ops"), "--profile=ops");
+        assert_eq!([of("deploy --all"), of("deploy --profile")], ["", "--profile"]);
+    }
+
+    #[test]
+    fn a_refusal_says_what_is_paused_and_what_to_do() {
+        let stack = Stack { name: "redeliver-prod".to_owned(), region: None, template: String::new() };
+        let found: Found = serde_json::from_str(
+            r#"{"schema": "redeliver.preflight/1", "paused": [{"queue": "q", "function": "f", "state": "Disabled"}], "concurrency": null, "problems": []}"#,
+        )
+        .unwrap();
+        assert_eq!(
+            refusal(&stack, &found.paused),
+            "redeliver-prod is paused (f at q is Disabled), and a deployment may resume it: calls of the target begin again; \
+             run `redeliver resume --stack redeliver-prod --apply` first, or add --allow-resume (docs/operate/pause.md)"
+        );
+    }
+}
