@@ -56,13 +56,13 @@ const RIGHTS: &[(&str, On, &[Command])] = &[
     ("sqs:SendMessage", On::Source, &[Redrive, Send, Console]),
     ("kms:Decrypt", On::SourceKey, &[Redrive, Send, Console]),
     ("kms:GenerateDataKey", On::SourceKey, &[Redrive, Send, Console]),
-    ("sqs:GetQueueAttributes", On::Queues, &[Pause, Resume, Status, Preflight, Console]),
+    ("sqs:GetQueueAttributes", On::Queues, &[Pause, Resume, Status, Preflight, Console, Deploy]),
     ("lambda:GetEventSourceMapping", On::Mappings, &[Pause, Resume, Console]),
     ("lambda:UpdateEventSourceMapping", On::Mappings, &[Pause, Resume, Console]),
     (
         "lambda:ListEventSourceMappings",
         On::Everything,
-        &[Redrive, Pause, Resume, Status, Preflight, Fleet, Console],
+        &[Redrive, Pause, Resume, Status, Preflight, Fleet, Console, Deploy],
     ),
     ("cloudwatch:GetMetricData", On::Everything, &[Redrive, Pause, Resume, Status, Fleet, Console]),
     ("cloudwatch:DescribeAlarms", On::Everything, &[Fleet, Console]),
@@ -194,7 +194,7 @@ pub fn policy(command: Command, names: &Names) -> Value {
             );
         }
     }
-    if !matches!(command, Command::Fleet | Command::Deploy) {
+    if command != Command::Fleet {
         let (action, resource) = names.to_find_it();
         rights.push((action, resource, None));
     }

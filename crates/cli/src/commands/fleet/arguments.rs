@@ -33,7 +33,7 @@ read_by, readers: {state, ...}, visible, in_flight, delayed, retention_seconds, 
 
 It takes one request for 1,000 queues and one for each queue, one for 50 functions, 100 event source mappings and 100 alarms, \
 and one for the ages of 500 DLQs that are not empty, and for the receives of 250 of those that no function reads ($0.01 \
-for 1,000 metrics; a queue's receives are two). docs/fleet.md has the permissions.
+for 1,000 metrics; a queue's receives are two). `redeliver permissions fleet` prints the IAM policy.
 
 Exit codes:
   0  nothing is wrong with any DLQ
