@@ -318,7 +318,6 @@ async fn the_printed_rights_are_those_that_are_used() {
         of_sqs => format!("sqs:{of_sqs}"),
     });
     let policy = permissions::policy(permissions::Command::Fleet, &permissions::Names::placeholders());
-    let printed: BTreeSet<String> =
-        serde_json::from_value(policy["Statement"][0]["Action"].clone()).unwrap();
+    let printed: BTreeSet<String> = serde_json::from_value(policy["Statement"][0]["Action"].clone()).unwrap();
     assert_eq!(used.collect::<BTreeSet<_>>(), printed);
 }
