@@ -83,7 +83,7 @@ pub struct Names {
     queues: BTreeMap<Role, String>,
     /// By role, as the queue's attribute has it.
     keys: BTreeMap<Role, String>,
-    /// How the deployment is found: by its stack, or by names that begin so.
+    /// The way to find the deployment: its stack, or names that begin so.
     by: By,
 }
 

@@ -116,7 +116,7 @@ fn profile(arguments: &[String]) -> Vec<String> {
     Vec::new()
 }
 
-/// Asks on a terminal. Without one, the answer is no.
+/// Asks on a terminal; returns false without one.
 fn asked(stack: &Stack, paused: &[Paused]) -> Result<bool, Failure> {
     if !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
         return Ok(false);
