@@ -1,4 +1,4 @@
-//! A look before a deployment: would it resume a paused deployment, and has the account the concurrency that it wants?
+//! Checks before a deployment: may it resume a paused stack, and does the account have the concurrency that it wants?
 
 mod concurrency;
 
@@ -18,7 +18,7 @@ pub use concurrency::Concurrency;
 pub struct Preflight {
     /// Event source mappings that are off. A deployment may enable them.
     pub paused: Vec<Paused>,
-    /// `None` without a template, or if the account's is not known.
+    /// `None` without a template, or if the account's concurrency is not known.
     pub concurrency: Option<Concurrency>,
     /// Errors about what could not be read.
     pub problems: Vec<String>,
@@ -32,7 +32,7 @@ pub struct Paused {
     pub state: String,
 }
 
-/// Looks at a stack, which need not be deployed yet, and at the template that will be deployed.
+/// Checks a stack, which need not be deployed yet, and the template that will be deployed.
 ///
 /// # Errors
 /// The template cannot be read, or is not JSON.
@@ -94,7 +94,7 @@ async fn paused(connection: &Connection, name: &str) -> Result<Vec<Paused>, Fail
 }
 
 impl Preflight {
-    /// As documented in `--help`.
+    /// The exit code that `--help` documents.
     pub fn exit_code(&self) -> u8 {
         let is_enough = self.concurrency.as_ref().is_none_or(|concurrency| concurrency.advice.is_none());
         match (self.problems.is_empty(), self.paused.is_empty() && is_enough) {
