@@ -6,10 +6,10 @@ import type { Construct } from 'constructs';
 
 import type { NormalizedProps } from './normalized-props';
 
-/** A sender that needs a statement in the source queue's policy: of another account, or a service of AWS. */
+/** A sender that needs a statement in the source queue's policy: another account, or an AWS service. */
 export class Producer {
   /**
-   * Another account, which decides who of it may send, or a role or user of one.
+   * Another account, which decides itself who in it may send, or one of its roles or users.
    *
    * @param principal an account id, or the ARN of a role or user.
    */
@@ -31,7 +31,7 @@ export class Producer {
     return new Producer({ kind: 'bucket', bucketArn, account });
   }
 
-  /** A rule of EventBridge in the queue's account. A rule of another account sends with its role: a principal. */
+  /** A rule of EventBridge in the queue's account. A rule of another account sends with its role: use `principal`. */
   public static rule(ruleArn: string): Producer {
     return new Producer({ kind: 'rule', ruleArn });
   }
@@ -103,8 +103,8 @@ interface Sender {
   /** The condition on the resource that a service sends for. */
   readonly source: Record<string, Record<string, string>>;
   /**
-   * True if KMS learns the resource, too. AWS documents that for SNS, and denies it for EventBridge; S3's page has no
-   * condition. Without the right to send, the right to use the key is useless.
+   * True if KMS learns the resource, too. AWS documents that it does for SNS and does not for EventBridge; S3's page has
+   * no condition. Without the right to send, the right to use the key is useless.
    */
   readonly tellsKms: boolean;
 }

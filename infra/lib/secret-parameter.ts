@@ -4,8 +4,8 @@ import type { Construct } from 'constructs';
 import type { GivenTarget } from './target';
 
 /**
- * Names of query parameters that usually have a secret, in any case, and without regard to hyphens and underscores. The
- * functions have them, too (`crates/aws/src/targets/url.rs`).
+ * Names of query parameters that usually hold a secret. Case, hyphens and underscores do not matter. The functions have
+ * the same list (`crates/aws/src/targets/url.rs`).
  */
 const SECRET_PARAMETERS: readonly string[] = [
   'access_key', 'access_token', 'api_key', 'api_token', 'auth', 'auth_token', 'authorization', 'client_secret', 'code', 'jwt', 'key',

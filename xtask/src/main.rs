@@ -92,8 +92,8 @@ enum Task {
     /// Example: `cargo xtask cdk deploy --context target=https://orders.example.com/hook`
     ///
     /// A deployment that would replace or remove a queue is refused, unless `--allow-queue-replacement` is among the arguments.
-    /// One of a paused stack may resume it: it asks, or without a terminal needs `--allow-resume`. If the account has too
-    /// little concurrency, it says what to ask for.
+    /// Since a deployment may resume a paused stack, the command asks first; without a terminal it needs `--allow-resume`.
+    /// If the account has too little concurrency, it says what to ask for.
     Cdk {
         /// Passed on.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]

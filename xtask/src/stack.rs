@@ -10,8 +10,8 @@ use std::process::{Command, Stdio};
 use crate::npm::{self, STACK};
 use crate::tools::{Failure, root, run, shown, target_dir};
 
-/// `cargo xtask cdk`: the pinned CDK with the stack of `infra/`. A deployment that would leave queues behind is refused,
-/// and one that may resume a paused deployment is asked about.
+/// `cargo xtask cdk`: the pinned CDK with the stack of `infra/`. A deployment that would leave queues behind is refused.
+/// Before one that may resume a paused stack, it asks.
 pub(crate) fn cdk(arguments: &[String]) -> Result<(), Failure> {
     npm::set_up()?.required()?;
     let (flags, arguments): (Vec<_>, Vec<_>) = arguments

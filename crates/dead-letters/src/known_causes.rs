@@ -1,8 +1,8 @@
 //! The causes that were reported before; any other cause is new.
 //!
-//! A file of JSON Lines: the queue, then one line a cause. Its first line also has the time at which it was last reported
-//! that SQS deletes messages soon. It is written after new causes were reported, so a killed
-//! process reports them twice rather than never.
+//! A file of JSON Lines. The first line has the queue, and the time of the last report that SQS deletes messages soon;
+//! each further line has a cause. The file is written after new causes were reported, so a killed process reports them
+//! twice rather than never.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -117,7 +117,7 @@ impl KnownCauses {
         self.forget_beyond(CAUSES_MAX);
     }
 
-    /// True if nobody was told for a day that SQS deletes messages soon.
+    /// True if it was not reported within a day that SQS deletes messages soon.
     #[must_use]
     pub fn is_deleted_soon_due(&self, now: Timestamp) -> bool {
         self.deleted_soon_at.is_none_or(|at| now - at >= TimeDelta::days(1))

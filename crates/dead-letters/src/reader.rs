@@ -115,7 +115,7 @@ pub struct ReaderError {
 /// The rights on the key of a queue that is sent to ("Key management", Amazon SQS Developer Guide).
 pub const SEND_KEY_RIGHTS: &str = "kms:GenerateDataKey and kms:Decrypt";
 
-/// An error with the right that is missing, if SQS refused for that: `right`, or `key_right` on the queue's key.
+/// The error. If SQS denied access, it names the missing right: `right`, or `key_right` on the queue's key.
 #[must_use]
 pub fn with_right(error: &EntryError, right: &str, key_right: &str) -> String {
     match error.code.to_ascii_lowercase().starts_with("kms") {

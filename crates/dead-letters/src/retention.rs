@@ -23,7 +23,7 @@ impl Retention {
     }
 
     /// The last fifth of the retention: 2 days and 19 hours of 14 days, more than a weekend. The alarm
-    /// `final-dlq-about-to-expire` has the same limit (infra/lib/alarms.ts).
+    /// `final-dlq-about-to-expire` has the same limit (infra/lib/alarm.ts).
     #[must_use]
     pub fn last_fifth(self) -> TimeDelta {
         self.0 / 5

@@ -2,9 +2,9 @@
 //! deployment's queues, and what both show of it.
 //!
 //! [`queues`] finds queues and talks to AWS about them. [`status`] says what waits, who reads and whether the target is
-//! down, [`pause`] stops and starts the readers, [`preflight`] looks before a deployment, [`fleet`] judges every DLQ of
-//! an account. [`dead_letter_source`] is a DLQ or a file, [`dead_letter`] shows one message. [`permissions`] has the rights of each command.
-//! Output goes to the [`terminal`] or becomes a page ([`markup`]).
+//! down, [`pause`] stops and starts the readers, [`preflight`] checks before a deployment, [`fleet`] judges every DLQ
+//! of an account. [`dead_letter_source`] is a DLQ or a file, [`dead_letter`] shows one message. [`permissions`] has the
+//! rights of each command. Output goes to the [`terminal`] or becomes a page ([`markup`]).
 
 pub mod dead_letter;
 pub mod dead_letter_source;

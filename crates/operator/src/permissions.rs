@@ -39,7 +39,7 @@ enum On {
     SourceKey,
     Mappings,
     CdkRoles,
-    /// IAM knows nothing narrower for these actions.
+    /// `*`: IAM cannot restrict these actions to a resource.
     Everything,
 }
 
@@ -81,9 +81,9 @@ pub struct Names {
     region: String,
     account: String,
     queues: BTreeMap<Role, String>,
-    /// By role, as the queue's attribute has it.
+    /// By role: the key's id, ARN or alias, as `KmsMasterKeyId` has it.
     keys: BTreeMap<Role, String>,
-    /// The way to find the deployment: its stack, or names that begin so.
+    /// The way to find the deployment: its stack, or the beginning of its queues' names.
     by: By,
 }
 
@@ -94,7 +94,7 @@ enum By {
 }
 
 impl Names {
-    /// Placeholders, which are plainly such.
+    /// Placeholders in capitals.
     #[must_use]
     pub fn placeholders() -> Self {
         let queue = |role: &Role| {
@@ -140,7 +140,7 @@ impl Names {
         Ok(names)
     }
 
-    /// The resources, and the condition that a key by its alias needs.
+    /// The resources, with the condition that a key needs if only its alias is known.
     fn resources(&self, on: On) -> Vec<(String, Option<Value>)> {
         let arn = |service: &str, rest: &str| {
             format!("arn:{}:{service}:{}:{}:{rest}", self.partition, self.region, self.account)

@@ -1,4 +1,4 @@
-//! A look before a deployment: would it resume a paused deployment, and has the account the concurrency that it wants?
+//! Checks before a deployment: may it resume a paused stack, and does the account have the concurrency that it wants?
 
 mod concurrency;
 
@@ -6,6 +6,7 @@ use std::path::Path;
 
 use redeliver_core::ports::Queue as _;
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::Failure;
 use crate::files::read_text;
@@ -16,9 +17,9 @@ pub use concurrency::Concurrency;
 /// The findings before a deployment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Preflight {
-    /// Event source mappings that are off. A deployment may enable them.
-    pub paused: Vec<Paused>,
-    /// `None` without a template, or if the account's is not known.
+    /// Event source mappings that are off, which a deployment may enable; `None` if they are not known.
+    pub paused: Option<Vec<Paused>>,
+    /// `None` without a template, or if the account's concurrency is not known.
     pub concurrency: Option<Concurrency>,
     /// Errors about what could not be read.
     pub problems: Vec<String>,
@@ -32,10 +33,10 @@ pub struct Paused {
     pub state: String,
 }
 
-/// Looks at a stack, which need not be deployed yet, and at the template that will be deployed.
+/// Checks a stack, which need not be deployed yet, and the template that will be deployed.
 ///
 /// # Errors
-/// The template cannot be read, or is not JSON.
+/// The template cannot be read, is not JSON, or has no resources.
 pub async fn look(
     connection: &Connection,
     stack: &str,
@@ -44,15 +45,26 @@ pub async fn look(
     let mut found = Preflight::default();
     if let Some(path) = template {
         let template = serde_json::from_str(&read_text(path)?);
-        let template =
+        let template: Value =
             template.map_err(|error| format!("{}: not a template in JSON: {error}", path.display()))?;
-        match concurrency(connection, concurrency::wanted(&template)).await {
+        if !template["Resources"].is_object() {
+            return Err(
+                format!("{}: not a CloudFormation template: it has no Resources", path.display()).into()
+            );
+        }
+        let wanted = concurrency::wanted(&template);
+        found.problems.extend(wanted.unlimited.into_iter().map(|id| {
+            format!(
+                "the event source mapping {id} has no limit in the template, so its concurrency is not known"
+            )
+        }));
+        match concurrency(connection, wanted.concurrency).await {
             Ok(concurrency) => found.concurrency = Some(concurrency),
             Err(error) => found.problems.push(format!("the account's concurrency is not known: {error}")),
         }
     }
     match paused(connection, stack).await {
-        Ok(paused) => found.paused = paused,
+        Ok(paused) => found.paused = Some(paused),
         Err(error) => found.problems.push(format!("it is not known whether {stack} is paused: {error}")),
     }
     Ok(found)
@@ -94,10 +106,10 @@ async fn paused(connection: &Connection, name: &str) -> Result<Vec<Paused>, Fail
 }
 
 impl Preflight {
-    /// As documented in `--help`.
+    /// The exit code that `--help` documents.
     pub fn exit_code(&self) -> u8 {
         let is_enough = self.concurrency.as_ref().is_none_or(|concurrency| concurrency.advice.is_none());
-        match (self.problems.is_empty(), self.paused.is_empty() && is_enough) {
+        match (self.problems.is_empty(), self.paused.iter().flatten().next().is_none() && is_enough) {
             (false, _) => 1,
             (true, true) => 0,
             (true, false) => 3,
@@ -108,7 +120,7 @@ impl Preflight {
     pub fn lines(&self) -> String {
         let concurrency = self.concurrency.as_ref().and_then(|concurrency| concurrency.advice.as_ref());
         let concurrency = concurrency.map(|sentence| format!("concurrency: {sentence}\n"));
-        self.paused.iter().map(Paused::in_words).chain(concurrency).collect()
+        self.paused.iter().flatten().map(Paused::in_words).chain(concurrency).collect()
     }
 }
 

@@ -88,7 +88,7 @@ fn an_inner_function_that_cannot_keep_up_is_named_with_the_concurrency_that_can(
     let sentence = "
 BOTTLENECK: the failed-message-processor: 334 messages a second wanted, 200 possible with innerConcurrency 2.
 Up to 19,990 messages wait for it; without the bottleneck, the time to drain is 30s.
-Use innerConcurrency 4, direct-resend or several deployments.
+Use innerConcurrency 4, or the strategy direct-resend.
 ";
     assert!(text.contains(sentence), "{text}");
     let drawn = |picture: &Scratch| picture.text().contains("Bottleneck, the failed-message-processor");

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::tools::{Failure, cargo, read, target_dir};
 
-/// Deploys although the deployment is paused and may be resumed by it.
+/// The option to deploy a paused stack, which may resume it.
 pub(super) const ALLOW: &str = "--allow-resume";
 
 /// A stack of the CDK's output.
@@ -26,7 +26,8 @@ struct Stack {
 /// The output of `redeliver preflight`, as far as it is of interest here.
 #[derive(Debug, Deserialize)]
 struct Found {
-    paused: Vec<Paused>,
+    /// `None` if it is not known.
+    paused: Option<Vec<Paused>>,
     concurrency: Option<Concurrency>,
 }
 
@@ -50,10 +51,10 @@ pub(super) fn new_assembly() -> PathBuf {
     assembly
 }
 
-/// Looks at each stack before it is deployed, and asks if it is paused.
+/// Checks each stack before it is deployed, and asks the user if one is paused.
 ///
 /// # Errors
-/// It is paused, and nobody wants to deploy it nevertheless.
+/// A stack is paused, and the user does not want to deploy it.
 pub(super) fn look(assembly: &Path, arguments: &[String], is_allowed: bool) -> Result<(), Failure> {
     let Ok(manifest) = read(&assembly.join("manifest.json")) else {
         // With --app and a folder that was synthesized before.
@@ -67,6 +68,7 @@ pub(super) fn look(assembly: &Path, arguments: &[String], is_allowed: bool) -> R
         if let Some(advice) = concurrency.and_then(|concurrency| concurrency.advice) {
             println!("warning: {advice}");
         }
+        let paused = paused.unwrap_or_default();
         if !paused.is_empty() && !is_allowed && !asked(&stack, &paused)? {
             return Err(Failure(refusal(&stack, &paused)));
         }
@@ -92,7 +94,7 @@ fn stacks(manifest: &str) -> Result<Vec<Stack>, Failure> {
         .collect())
 }
 
-/// `None` if it cannot be run: standard error says why, and nothing is known then.
+/// `None` if `redeliver preflight` cannot be run; standard error says why.
 fn preflight(assembly: &Path, stack: &Stack, arguments: &[String]) -> Option<Found> {
     let mut command = cargo(&["run", "--quiet", "--locked", "--bin", "redeliver", "--", "preflight"]);
     command.args(["--format", "json", "--stack", &stack.name]).args(profile(arguments));
@@ -186,7 +188,7 @@ mod tests {
         )
         .unwrap();
         assert_eq!(
-            refusal(&stack, &found.paused),
+            refusal(&stack, &found.paused.unwrap()),
             "redeliver-prod is paused (f at q is Disabled), and a deployment may resume it: calls of the target begin again; \
              run `redeliver resume --stack redeliver-prod --apply` first, or add --allow-resume (docs/operate/pause.md)"
         );

@@ -97,7 +97,7 @@ const SECRET_ARN: &str = "TARGET_HEADERS_SECRET_ARN";
 const DURABLE: &str = "TARGET_DURABLE";
 
 impl TargetSettings {
-    /// A remark on a `TARGET` that has a secret, as far as the name of a query parameter says so.
+    /// A warning if a query parameter of `TARGET` looks like a secret by its name.
     #[must_use]
     pub fn remark(&self) -> Option<String> {
         let Called::Http(HttpSettings { endpoint, .. }) = &self.called else { return None };

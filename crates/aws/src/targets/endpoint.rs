@@ -38,7 +38,7 @@ enum Signing {
     SigV4(SigV4),
 }
 
-/// The settings that complete a secret to an endpoint.
+/// The settings that make an endpoint together with a secret.
 #[derive(Clone, Debug)]
 pub struct EndpointSettings {
     pub url: UrlSetting,
@@ -79,7 +79,7 @@ pub enum SecretError {
     /// A header that redeliver or HTTP sets.
     #[error("the secret of TARGET_HEADERS_SECRET_ARN sets {0}, which redeliver or HTTP itself sets")]
     Reserved(HeaderName),
-    /// A name with a colon that is none of ours. It is not shown.
+    /// A name that begins with a colon and is neither `:url` nor `:signing-secrets`. It is not shown.
     #[error(
         "the secret of TARGET_HEADERS_SECRET_ARN has a name that begins with a colon and is neither {URL} nor {SIGNING_SECRETS}; correct it"
     )]
@@ -195,7 +195,7 @@ impl Endpoint {
         Ok(Self { url, headers, signing })
     }
 
-    /// Completes a request that has all other headers by the signature at this time.
+    /// Adds the signature, made at this time, to a request that has all other headers.
     pub(super) async fn sign(
         &self,
         request: RequestBuilder,

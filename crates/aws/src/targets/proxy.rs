@@ -35,8 +35,8 @@ impl TargetProxy {
         if is_address { Ok(Self(url)) } else { Err(ProxyError::NotAnAddress) }
     }
 
-    /// The client's rule. A call over https:// goes through a tunnel (`CONNECT`; RFC 9110, section 9.3.6), which the
-    /// proxy cannot look into; others do not go through the proxy.
+    /// The HTTP client's proxy rule. A call over https:// goes through a tunnel (`CONNECT`; RFC 9110, section 9.3.6),
+    /// which the proxy cannot look into; others do not go through the proxy.
     pub(super) fn rule(&self) -> reqwest::Result<Proxy> {
         Proxy::https(self.0.clone())
     }

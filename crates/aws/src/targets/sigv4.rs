@@ -1,4 +1,4 @@
-//! Signatures of AWS, Signature Version 4, with the program's own role.
+//! AWS Signature Version 4, with the program's own role.
 //!
 //! The algorithm: "Create a signed AWS API request", IAM User Guide,
 //! <https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html>.
@@ -24,11 +24,11 @@ use strum::{EnumString, IntoStaticStr};
 use thiserror::Error;
 use tokio::sync::Mutex;
 
-/// Headers that a signature adds. A secret cannot have them beside it.
+/// Headers that a signature adds. With `TARGET_SIGV4` a secret cannot set them.
 pub(super) const HEADERS: [&str; 4] =
     ["authorization", "x-amz-content-sha256", "x-amz-date", "x-amz-security-token"];
-/// Headers that are signed beside `Host` and AWS's own. Those of a secret are not: each is a proof by itself, and what
-/// is signed is logged by the signer at TRACE.
+/// Headers that are signed beside `Host` and AWS's own. A secret's headers are not: each authenticates the call by
+/// itself, and the signer logs what it signs at TRACE.
 const SIGNED: [&str; 3] = ["content-type", "idempotency-key", "x-redeliver-attempt"];
 
 /// A service that signed calls are for, by its name in signatures.
@@ -111,7 +111,7 @@ fn service_of_host(host: &str) -> Option<(SignedService, &str)> {
     }
 }
 
-/// Signs the requests to any URL by a setting, with the program's role.
+/// Signs requests with the program's role, as `TARGET_SIGV4` says.
 #[derive(Clone)]
 pub struct SigV4Signer {
     setting: SigV4Setting,
@@ -147,7 +147,7 @@ pub(super) struct SigV4 {
     credentials: Arc<RoleCredentials>,
 }
 
-/// A program has one role, so its credentials make no difference.
+/// Ignores the credentials: a program has one role.
 impl PartialEq for SigV4 {
     fn eq(&self, other: &Self) -> bool {
         (self.service, &self.region) == (other.service, &other.region)
@@ -221,9 +221,9 @@ struct RoleCredentials {
     known: Mutex<Option<(Credentials, SystemTime)>>,
 }
 
-/// The time before their end at which credentials are replaced: that of the SDK's own cache (`IdentityCache`).
+/// The time before their expiry at which credentials are replaced: that of the SDK's own cache (`IdentityCache`).
 const EXPIRY_BUFFER: Duration = Duration::from_secs(10);
-/// The time for which credentials without an end are used: that of the SDK's own cache (`IdentityCache`).
+/// The time for which credentials without an expiry are used: that of the SDK's own cache (`IdentityCache`).
 const DEFAULT_LIFETIME: Duration = Duration::from_secs(15 * 60);
 
 impl RoleCredentials {

@@ -17,8 +17,8 @@ pub enum TargetAddress {
 #[derive(Clone, PartialEq, Eq)]
 pub struct TargetUrl(pub(crate) Url);
 
-/// Names of query parameters that usually have a secret, in any case, and without regard to hyphens and underscores.
-/// The stack has them, too (`infra/lib/secret-parameter.ts`).
+/// Names of query parameters that usually hold a secret. Case, hyphens and underscores do not matter. The stack has the
+/// same list (`infra/lib/secret-parameter.ts`).
 const SECRET_PARAMETERS: [&str; 20] = [
     "access_key",
     "access_token",

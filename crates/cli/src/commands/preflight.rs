@@ -1,4 +1,4 @@
-//! `redeliver preflight`: a look before a deployment.
+//! `redeliver preflight`: checks before a deployment.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -11,8 +11,8 @@ use redeliver_operator::queues::Connection;
 use redeliver_operator::terminal::output::Printing;
 use redeliver_operator::terminal::stderr;
 
-/// Look before you deploy: a deployment may resume what `redeliver pause` has stopped, and a new account may not have the
-/// concurrency that the stack wants.
+/// Check before you deploy: a deployment may resume what `redeliver pause` has stopped, and a new account may not have
+/// the concurrency that the stack wants.
 ///
 /// It reads and changes nothing. `cargo xtask cdk deploy` runs it; run it yourself before any other update of a stack.
 #[derive(Debug, Args)]
@@ -25,7 +25,7 @@ A stack that is not deployed yet is not paused. The concurrency that a template 
 mappings' limits (10 for each provisioned poller), or of the reservations of their functions and 100 that Lambda keeps \
 unreserved; parameters count with their defaults. It is compared with the account's quota in the region.
 
-JSON: {schema, paused: [{queue, function, state}], concurrency: {wanted, quota, advice}, problems}
+JSON: {schema, paused: [{queue, function, state}] (null: not known), concurrency: {wanted, quota, advice}, problems}
 
 Exit codes:
   0  nothing was found
@@ -45,7 +45,7 @@ pub struct Arguments {
     connection: Connection,
 }
 
-/// Looks and prints what was found.
+/// Checks, and prints the findings.
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     arguments.printing.check()?;
     let found = look(&arguments.connection, &arguments.stack, arguments.template.as_deref()).await?;

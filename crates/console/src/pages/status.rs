@@ -48,8 +48,8 @@ fn flow(dlq: &str, seen: &LiveStatus) -> Markup {
         @for problem in &status.problems { p class="warning" { (problem) } }
         p class="remark" {
             "Counts are SQS's own, which it calls approximate, of " (moment(*at)) ". A delayed message comes out within 15 minutes; when \
-             exactly, SQS does not say. Ages and flow are CloudWatch's, some minutes late; an age leaves out what was received three times or more, as three looks do: when SQS deletes each, \
-             the page of dead letters says."
+             exactly, SQS does not say. Ages and flow are CloudWatch's, some minutes late; an age leaves out messages that were received three times or more, as three looks do. \
+             The page of dead letters shows when SQS deletes each."
         }
     }
 }

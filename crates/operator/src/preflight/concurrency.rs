@@ -26,9 +26,18 @@ pub struct Concurrency {
     pub advice: Option<String>,
 }
 
-/// The most invocations at once of a template's functions that event source mappings start, with what their reservations
-/// need around them. A mapping or a function whose limit is not in the template counts as nothing.
-pub(super) fn wanted(template: &Value) -> u64 {
+/// The concurrency that a template wants.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Wanted {
+    /// The most invocations at once of the functions that event source mappings start, with what their reservations need
+    /// around them.
+    pub concurrency: u64,
+    /// The logical ids of mappings without a limit, which are not counted.
+    pub unlimited: Vec<String>,
+}
+
+/// Adds up a template's limits and reservations.
+pub(super) fn wanted(template: &Value) -> Wanted {
     let resources = template["Resources"].as_object();
     let of_type = |kind: &'static str| {
         resources.into_iter().flatten().filter(move |(_, resource)| resource["Type"] == kind)
@@ -39,8 +48,8 @@ pub(super) fn wanted(template: &Value) -> u64 {
             reserved.insert(id.as_str(), number);
         }
     }
-    let mut unreserved = 0;
-    for (_, mapping) in of_type("AWS::Lambda::EventSourceMapping") {
+    let (mut unreserved, mut unlimited) = (0, Vec::new());
+    for (mapping_id, mapping) in of_type("AWS::Lambda::EventSourceMapping") {
         let properties = &mapping["Properties"];
         let function = &properties["FunctionName"];
         let id = function["Ref"].as_str().or_else(|| function["Fn::GetAtt"][0].as_str());
@@ -49,12 +58,16 @@ pub(super) fn wanted(template: &Value) -> u64 {
         }
         let pollers = number(template, &properties["ProvisionedPollerConfig"]["MaximumPollers"]);
         let limit = number(template, &properties["ScalingConfig"]["MaximumConcurrency"]);
-        unreserved += limit.or(pollers.map(|pollers| pollers * PER_POLLER)).unwrap_or(0);
+        match limit.or(pollers.map(|pollers| pollers * PER_POLLER)) {
+            Some(limit) => unreserved += limit,
+            None => unlimited.push(mapping_id.clone()),
+        }
     }
-    match reserved.values().sum() {
+    let concurrency = match reserved.values().sum() {
         0 => unreserved,
         reserved => reserved + unreserved.max(UNRESERVED_MIN),
-    }
+    };
+    Wanted { concurrency, unlimited }
 }
 
 /// A number, or a parameter's default.
@@ -108,21 +121,21 @@ mod tests {
     #[test]
     fn a_stack_wants_what_its_mappings_may_run_at_once() {
         let [a, b, c] = ["A", "B", "C"].map(|name| mapping(name, limit(json!(10))));
-        assert_eq!(wanted(&json!({ "Resources": { "a": a, "b": b, "c": c } })), 30);
+        assert_eq!(wanted(&json!({ "Resources": { "a": a, "b": b, "c": c } })).concurrency, 30);
         let pollers = json!({ "Type": "AWS::Lambda::EventSourceMapping", "Properties": {
             "FunctionName": { "Ref": "A" }, "ProvisionedPollerConfig": { "MaximumPollers": 3 } } });
-        assert_eq!(wanted(&json!({ "Resources": { "a": pollers, "b": b } })), 40);
-        assert_eq!(wanted(&json!({ "Resources": { "a": mapping("A", Value::Null) } })), 0, "not known");
-        assert_eq!(wanted(&json!({})), 0);
+        assert_eq!(wanted(&json!({ "Resources": { "a": pollers, "b": b } })).concurrency, 40);
+        let not_known = wanted(&json!({ "Resources": { "a": mapping("A", Value::Null) } }));
+        assert_eq!(not_known, Wanted { concurrency: 0, unlimited: vec!["a".to_owned()] });
     }
 
     #[test]
     fn a_reservation_takes_all_of_itself_and_leaves_a_hundred_to_others() {
         let resources = json!({ "A": function(json!(25)), "a": mapping("A", limit(json!(10))),
             "b": mapping("B", limit(json!(10))), "c": mapping("C", limit(json!(10))) });
-        assert_eq!(wanted(&json!({ "Resources": resources })), 125);
+        assert_eq!(wanted(&json!({ "Resources": resources })).concurrency, 125);
         let resources = json!({ "A": function(json!(25)), "b": mapping("B", limit(json!(150))) });
-        assert_eq!(wanted(&json!({ "Resources": resources })), 175);
+        assert_eq!(wanted(&json!({ "Resources": resources })).concurrency, 175);
     }
 
     #[test]
@@ -130,7 +143,7 @@ mod tests {
         let template = json!({ "Parameters": { "InnerConcurrency": { "Default": "7" }, "Max": { "Default": 5 } },
             "Resources": { "a": mapping("A", limit(json!({ "Ref": "InnerConcurrency" }))),
                 "b": mapping("B", limit(json!({ "Ref": "Max" }))), "c": mapping("C", limit(json!({ "Ref": "None" }))) } });
-        assert_eq!(wanted(&template), 12);
+        assert_eq!(wanted(&template), Wanted { concurrency: 12, unlimited: vec!["c".to_owned()] });
     }
 
     #[test]

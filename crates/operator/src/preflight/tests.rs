@@ -45,7 +45,10 @@ fn mapping(state: Option<&str>) -> (u16, Body) {
 async fn a_stack_that_is_not_deployed_is_not_paused() {
     let endpoint = Loopback::start([no_such_stack()]);
     let found = look(&connection(&endpoint), "p", None).await.unwrap();
-    assert_eq!((found.exit_code(), found), (0, Preflight::default()));
+    assert_eq!(
+        (found.exit_code(), found),
+        (0, Preflight { paused: Some(Vec::new()), ..Preflight::default() })
+    );
 }
 
 #[tokio::test]
@@ -56,7 +59,7 @@ async fn a_mapping_that_is_off_is_found_whichever_queue_it_reads() {
     let endpoint = Loopback::start(answers);
     let found = look(&connection(&endpoint), "p", None).await.unwrap();
     assert_eq!(found.problems, Vec::<String>::new());
-    assert_eq!((found.exit_code(), found.paused.len()), (3, 1));
+    assert_eq!((found.exit_code(), found.paused.as_ref().unwrap().len()), (3, 1));
     assert_eq!(found.lines(), "paused: f at p-source is Disabled; a deployment may enable it\n");
 }
 
@@ -66,7 +69,7 @@ async fn a_missing_right_is_a_sentence_with_its_name() {
         "<ErrorResponse><Error><Code>AccessDenied</Code><Message>no</Message></Error></ErrorResponse>";
     let endpoint = Loopback::start([(403, Body::xml(denied))]);
     let found = look(&connection(&endpoint), "p", None).await.unwrap();
-    assert_eq!(found.exit_code(), 1);
+    assert_eq!((found.exit_code(), &found.paused), (1, &None));
     assert_eq!(
         found.problems,
         [
@@ -124,4 +127,15 @@ async fn a_template_that_is_none_ends_it_before_any_request() {
     let error = look(&connection(&endpoint), "p", Some(Path::new("no-such.json"))).await.unwrap_err();
     assert!(error.to_string().starts_with("no-such.json: "), "{error}");
     assert_eq!(endpoint.requests().len(), 0);
+}
+
+/// A file that is not a template would otherwise want nothing, and all would seem well.
+#[tokio::test]
+async fn json_that_is_not_a_template_is_refused() {
+    use std::io::Write as _;
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    write!(file, "{{\"max_attempts\":2}}").unwrap();
+    let endpoint = Loopback::start::<Body>([]);
+    let error = look(&connection(&endpoint), "p", Some(file.path())).await.unwrap_err().to_string();
+    assert!(error.ends_with(": not a CloudFormation template: it has no Resources"), "{error}");
 }

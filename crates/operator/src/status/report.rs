@@ -14,9 +14,9 @@ use crate::terminal::units::{counted, grouped, span, table};
 /// The role of a queue that was named.
 pub(super) const NAMED: &str = "queue";
 
-/// Said if there are dead letters: the counts do not show their ages.
-const UNSEEN: &str = "When SQS deletes the dead letters: `redeliver audit` reads it from each. CloudWatch's age of the \
-                      oldest leaves out what was received three times or more.";
+/// A hint that is shown if there are dead letters: the counts do not show their ages.
+const UNSEEN: &str = "`redeliver audit` shows when SQS deletes the dead letters. CloudWatch's age of the oldest leaves \
+                      out messages that were received three times or more.";
 
 /// A deployment's queues, or others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

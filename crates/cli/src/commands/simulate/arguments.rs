@@ -41,7 +41,7 @@ Examples:
   redeliver simulate --policy policy.json --flap 20s,20s --capacity 500
   redeliver simulate --policy policy.json --groups 100 --groups-down 1
   redeliver simulate --policy policy.json --strategy direct-resend
-  redeliver simulate --arrival-rate 2000 --messages 200000 --inner-concurrency 50
+  redeliver simulate --arrival-rate 900 --messages 90000 --inner-concurrency 2
   redeliver simulate --policy policy.json --prices frankfurt.json --format json
 
 Spans are numbers with units: 90s, 10m, 1h 30m, 7d. Messages come evenly over the outage, with --flap over 1h, \

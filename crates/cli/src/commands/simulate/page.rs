@@ -35,7 +35,7 @@ pub(super) fn content(forecast: &Forecast) -> Markup {
                         tr { @for column in &section.columns { @if column.is_empty() { td {} } @else { th { (column) } } } } "\n"
                         @for row in &section.rows { tr { @for cell in row { td { (cell) } } } "\n" }
                     } }
-                    @if let Some(note) = &section.note { p { (note) } }
+                    @if let Some(note) = &section.note { @for line in note.lines() { p { (line) } } }
                 } "\n"
             }
         }

@@ -56,6 +56,9 @@ pub(super) fn scenario(forecast: &Forecast) -> String {
     if let Some(most) = given.invocations.limit() {
         sentence += &format!("; at most {} at once", counted(most.into(), "invocation"));
     }
+    if measured(forecast).any(|measured| measured.bottleneck.is_some()) {
+        sentence += &format!("; innerConcurrency {}", given.inner_concurrency);
+    }
     if given.batching_window > Duration::ZERO {
         sentence += &format!("; a batch waits {} for more", span(given.batching_window.as_secs()));
     }
@@ -158,12 +161,16 @@ fn retention_share(worst_case: &WorstCase) -> String {
     }
 }
 
+fn measured(forecast: &Forecast) -> impl Iterator<Item = &Measurements> {
+    forecast.outcomes().map(|outcome| &outcome.measured)
+}
+
 fn load(forecast: &Forecast) -> Section {
     type Count = fn(&Measurements) -> u64;
     let count = |name: &str, value: &dyn Fn(&Measurements) -> u64| {
         row(name, forecast, |policy| grouped(value(&policy.outcome.measured)))
     };
-    let measured = || forecast.outcomes().map(|outcome| &outcome.measured);
+    let measured = || measured(forecast);
     let mut rows = vec![
         count("processed", &|measured| measured.processed),
         count("dead-lettered", &|measured| measured.dead_lettered.values().sum()),
@@ -206,23 +213,24 @@ fn bottlenecks(forecast: &Forecast) -> Option<String> {
         .filter_map(|policy| {
             let prefix = if is_alone { String::new() } else { format!("{}: ", escaped(&policy.name)) };
             let bottleneck = policy.outcome.measured.bottleneck.as_ref()?;
-            Some(prefix + &sentence(bottleneck, forecast.scenario.inner_concurrency))
+            Some(prefix + &bottleneck_sentence(bottleneck, forecast.scenario.inner_concurrency))
         })
         .collect();
     (!sentences.is_empty()).then(|| sentences.join("\n"))
 }
 
-fn sentence(bottleneck: &Bottleneck, inner_concurrency: u16) -> String {
+fn bottleneck_sentence(bottleneck: &Bottleneck, inner_concurrency: u16) -> String {
     let Bottleneck { wanted_per_second, possible_per_second, inner_concurrency_needed, .. } = bottleneck;
     let [wanted, possible] = [wanted_per_second, possible_per_second].map(|rate| grouped(*rate));
-    let others = match bottleneck.function {
-        InnerFunctionName::FailedMessageProcessor => "direct-resend or several deployments",
-        InnerFunctionName::FinalDlqAnnotator => "several deployments",
-    };
-    let remedy = if *inner_concurrency_needed <= INNER_CONCURRENCY_MAX.into() {
-        format!("innerConcurrency {inner_concurrency_needed}, {others}")
-    } else {
-        format!("{others}, since innerConcurrency ends at {INNER_CONCURRENCY_MAX}")
+    let remedy = match (bottleneck.function, *inner_concurrency_needed <= INNER_CONCURRENCY_MAX.into()) {
+        (InnerFunctionName::FailedMessageProcessor, true) => {
+            format!("innerConcurrency {inner_concurrency_needed}, or the strategy direct-resend")
+        }
+        (InnerFunctionName::FinalDlqAnnotator, true) => {
+            format!("innerConcurrency {inner_concurrency_needed}")
+        }
+        (InnerFunctionName::FailedMessageProcessor, false) => "the strategy direct-resend".to_owned(),
+        (InnerFunctionName::FinalDlqAnnotator, false) => "several deployments".to_owned(),
     };
     format!(
         "\

@@ -92,7 +92,7 @@ fn deleted_soon(dlq: &Dlq, now: Timestamp) -> Option<String> {
     })
 }
 
-/// An audit is such a reader.
+/// A remark if something receives the messages, as an audit does.
 fn age_uncertain(dlq: &Dlq) -> Option<String> {
     let Some(Readers::SomethingElse { messages_received: 1.., .. }) = dlq.readers else { return None };
     dlq.counts.has_messages().then(|| {
