@@ -184,7 +184,7 @@ fn an_outage_of_twelve_hours_kills_none_of_a_thousand_messages() {
 /// Messages that always fail are no outage: held for a day, they would be nobody's dead letters until tomorrow.
 #[test]
 fn messages_that_always_fail_are_given_up_within_two_hours() {
-    for (messages, held, seconds) in [("3", 0, 2276), ("20", 14, 4491)] {
+    for (messages, held, seconds) in [("3", 0, 2276), ("20", 14, 3783)] {
         let poison = ["simulate", "--messages", messages, "--over", "10s", "--failure-rate", "1"];
         let arguments = [&poison[..], &["--max-concurrency", "10", "--format", "json"]].concat();
         let measured = &report(&redeliver(&arguments))["policies"][0]["measured"];
