@@ -10,7 +10,7 @@ const documents = (name: string): any[] => parseAllDocuments(read(name)).map((do
 
 const NAME = { type: 'object', required: ['name'], properties: { name: { type: 'string' } }, additionalProperties: false };
 
-/** What the custom resource definition of KEDA 2.20 and its page "AWS SQS Queue" allow, of the members that we use. */
+/** The members that we use, as the custom resource definition of KEDA 2.20 and its page "AWS SQS Queue" allow them. */
 const SCALED_OBJECT = {
   type: 'object',
   required: ['scaleTargetRef', 'triggers'],

@@ -176,7 +176,7 @@ impl Cdk {
     /// Synthesizes the only stack of an app in `infra/`; its template.
     ///
     /// # Errors
-    /// What `cdk synth` printed.
+    /// The output of `cdk synth`.
     pub async fn template_of(&self, app: &str, context: &[String]) -> Result<PathBuf, CdkFailed> {
         self.run(&["synth", "--quiet", "--app", &program(app)], context).await?;
         let files =

@@ -118,11 +118,13 @@ pub const SEND_KEY_RIGHTS: &str = "kms:GenerateDataKey and kms:Decrypt";
 /// The error. If SQS denied access, it names the missing right: `right`, or `key_right` on the queue's key.
 #[must_use]
 pub fn with_right(error: &EntryError, right: &str, key_right: &str) -> String {
-    match error.code.to_ascii_lowercase().starts_with("kms") {
-        _ if !is_denied(error) => error.to_string(),
-        true => format!("{error}: you need {key_right} on the queue's key"),
-        false => format!("{error}: you need {right} on the queue"),
+    if !is_denied(error) {
+        return error.to_string();
     }
+    if error.code.to_ascii_lowercase().starts_with("kms") {
+        return format!("{error}: you need {key_right} on the queue's key");
+    }
+    format!("{error}: you need {right} on the queue")
 }
 
 /// True if a right is missing: `AccessDenied`, `AccessDeniedException`, `KmsAccessDenied`.

@@ -34,6 +34,12 @@ impl Retention {
     pub fn ends_soon(self, ends_at: Timestamp, now: Timestamp) -> bool {
         ends_at - now < self.last_fifth()
     }
+
+    /// True if a message of this age is in the last fifth of its retention.
+    #[must_use]
+    pub fn ends_soon_at_age(self, age: TimeDelta) -> bool {
+        self.0 - age < self.last_fifth()
+    }
 }
 
 #[cfg(test)]
@@ -52,6 +58,8 @@ mod tests {
             assert!(!retention.ends_soon(ends_at, left(seconds_soon)));
             assert!(retention.ends_soon(ends_at, left(seconds_soon - 1)));
             assert!(retention.ends_soon(ends_at, left(-1)), "SQS is late");
+            assert!(!retention.ends_soon_at_age(left(seconds_soon) - sent_at));
+            assert!(retention.ends_soon_at_age(left(seconds_soon - 1) - sent_at));
         }
     }
 

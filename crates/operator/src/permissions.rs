@@ -8,7 +8,7 @@ use redeliver_core::strategy::Role;
 use serde_json::{Value, json};
 
 use crate::Failure;
-use crate::queues::{Connection, OpenQueue, Queues, region_in};
+use crate::queues::{Connection, OpenQueue, Queues};
 
 /// A command of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -76,7 +76,7 @@ const RIGHTS: &[(&str, On, &[Command])] = &[
 /// The names of things in a policy: those of a deployment, or placeholders in capitals.
 #[derive(Clone, Debug)]
 pub struct Names {
-    /// `arn:PARTITION:sqs:REGION:ACCOUNT:` as it is in ARNs.
+    /// As in the ARN of a queue, `arn:PARTITION:sqs:REGION:ACCOUNT:NAME`; so are the region and the account.
     partition: String,
     region: String,
     account: String,
@@ -121,10 +121,7 @@ impl Names {
                 return Err("name a deployment: --stack, or --prefix and --stage".into());
             };
             let arn = known.queue.arn();
-            let mut parts = arn.split(':');
-            if let (Some(partition), Some(region), Some(account)) =
-                (parts.nth(1), region_in(arn), parts.nth(2))
-            {
+            if let [_, partition, _, region, account, _] = arn.split(':').collect::<Vec<_>>()[..] {
                 names.partition = partition.to_owned();
                 names.region = region.to_owned();
                 names.account = account.to_owned();

@@ -64,7 +64,7 @@ pub(super) fn pack(folder: &Path, program: &Path) -> Result<(), Failure> {
     println!("{}", output(Command::new(program).arg("--version"))?.trim());
     let bytes = read(program)?;
     let papers = papers()?;
-    let bill = papers.iter().find(|(name, _)| name == BILL).map(|(_, text)| text.clone()).unwrap_or_default();
+    let bill = bill_in(&papers)?.to_owned();
     let tag = tag(&bytes);
     let packed = wheel(wheel_files(bytes.clone(), &papers, &tag), &information())?;
     write_with_bill(&folder.join(format!("{WHEEL}-{VERSION}-{tag}.whl")), &packed, &bill)?;
@@ -96,6 +96,12 @@ pub(super) fn papers() -> Result<Vec<(String, String)>, Failure> {
         ("THIRD-PARTY-LICENSES".to_owned(), licences::texts(&inside)?),
         (BILL.to_owned(), cyclonedx(COMMAND_LINE, VERSION, &inside)),
     ])
+}
+
+/// The bill of materials among the papers.
+pub(super) fn bill_in(papers: &[(String, String)]) -> Result<&str, Failure> {
+    let bill = papers.iter().find(|(name, _)| name == BILL).map(|(_, text)| text.as_str());
+    bill.ok_or_else(|| Failure(format!("there is no {BILL} among the papers of the command line")))
 }
 
 /// By PEP 600: where it runs. What it asks for is the newest version of the C library that it names.

@@ -39,12 +39,9 @@ fn image(program: &Path, papers: Vec<(String, String)>) -> Result<(Vec<u8>, Stri
     let Taken { mut files, packages } = debian::take(program)?;
     files.push(File::program(&PROGRAM[1..], read(program)?));
     files.extend(SETTINGS.map(|(path, text)| File::text(path, text)));
-    let mut bill = String::new();
-    for (name, mut text) in papers {
-        if name == command_line::BILL {
-            text = with(&packages, &text)?;
-            bill.clone_from(&text);
-        }
+    let bill = with(&packages, command_line::bill_in(&papers)?)?;
+    for (name, text) in papers {
+        let text = if name == command_line::BILL { bill.clone() } else { text };
         files.push(File::text(format!("usr/share/doc/redeliver/{name}"), text));
     }
     files.sort_by(|one, other| one.path.cmp(&other.path));

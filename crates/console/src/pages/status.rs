@@ -1,5 +1,6 @@
 //! The status page: what waits where, what flows, and whether the target is down.
 
+use chrono::TimeDelta;
 use maud::{Markup, html};
 use redeliver_operator::markup::chart::columns_only;
 use redeliver_operator::markup::moment;
@@ -91,12 +92,8 @@ fn card(role: &str, queue: &QueueStatus, flow: Option<&Flow>, is_dlq: bool) -> M
 
 /// True if SQS deletes the queue's oldest message soon, by CloudWatch's age.
 fn ends_soon(queue: &QueueStatus, age_seconds: i64) -> bool {
-    let left = |kept: u64| i64::try_from(kept).unwrap_or(i64::MAX).saturating_sub(age_seconds);
-    queue
-        .counts
-        .retention()
-        .zip(queue.counts.retention_seconds)
-        .is_some_and(|(retention, kept)| left(kept) < retention.last_fifth().num_seconds())
+    let age = TimeDelta::try_seconds(age_seconds);
+    queue.counts.retention().zip(age).is_some_and(|(retention, age)| retention.ends_soon_at_age(age))
 }
 
 fn reader(mapping: &Mapping) -> Markup {

@@ -1,5 +1,7 @@
 //! Colours and time axes of the charts.
 
+use std::ops::Range;
+
 use redeliver_operator::markup::chart::{Axis, scale};
 use redeliver_operator::terminal::units::float;
 
@@ -18,6 +20,25 @@ pub(super) fn time(end_seconds: u64) -> (Axis, &'static str) {
     let marks = (0..=steps).map(|index| index * step).filter(|mark| mark * seconds <= end_seconds);
     let marks = marks.map(|mark| (float(mark * seconds), mark.to_string())).collect();
     (Axis { from: 0.0, to: float(end_seconds.max(1)), marks, has_lines: false }, unit)
+}
+
+/// The largest number of columns; a column shows its largest second.
+pub(super) const COLUMNS: u64 = 200;
+
+/// The seconds of a column.
+pub(super) const fn column_seconds(end_seconds: u64) -> u64 {
+    end_seconds.div_ceil(COLUMNS)
+}
+
+/// The outline of columns up to the end; `largest` is the largest value in a range of seconds.
+pub(super) fn outline(end_seconds: u64, largest: impl Fn(Range<u64>) -> f64) -> Vec<(f64, f64)> {
+    let width = column_seconds(end_seconds);
+    let columns = (0..end_seconds.div_ceil(width)).flat_map(|column| {
+        let (from, to) = (column * width, (column + 1) * width);
+        let height = largest(from..to);
+        [from, to.min(end_seconds)].map(|at| (float(at), height))
+    });
+    [(0.0, 0.0)].into_iter().chain(columns).chain([(float(end_seconds), 0.0)]).collect()
 }
 
 #[cfg(test)]

@@ -5,13 +5,11 @@ use std::ops::Range;
 use maud::html;
 use redeliver_sim::planner::{Forecast, Load, PolicyForecast};
 
-use super::axis::time;
+use super::axis::{COLUMNS, column_seconds, outline, time};
 use redeliver_operator::markup::chart::{Axis, Figure, Key, Plot};
 use redeliver_operator::terminal::units::{float, span};
 
 const HEIGHT: f64 = 150.0;
-/// The largest number of columns; a column shows its busiest second.
-const COLUMNS: u64 = 200;
 const SUCCEEDED: &str = "s1";
 const FAILED: &str = "s5";
 const WITHOUT: &str = "s2";
@@ -22,14 +20,13 @@ pub(super) fn figures(forecast: &Forecast) -> Vec<Figure> {
     let policies = &forecast.policies;
     let own = || forecast.outcomes().map(|outcome| &outcome.measured.load);
     let loads = || own().chain(policies.iter().filter_map(without));
-    let end = loads().map(|load| load.last_second() + 1).max().unwrap_or(1);
-    let end = own().filter_map(|load| earliest_end(forecast, load)).max().unwrap_or(0).max(end);
+    let end = end(forecast);
     let calls = loads().map(|load| load.busiest(0..end).calls).max().unwrap_or(1);
     let holds = own().map(|load| load.most_holds(0..end)).max().unwrap_or(0);
     let most = calls.max(holds);
     let (x, unit) = time(end);
     let plot = Plot { x, y: Axis::counts(most), height: HEIGHT };
-    let width = end.div_ceil(COLUMNS);
+    let width = column_seconds(end);
     let down_times = down_times(forecast);
     let capacity = forecast.scenario.capacity.map(f64::from).filter(|capacity| *capacity <= plot.y.to);
     let mut legend = vec![
@@ -54,14 +51,7 @@ pub(super) fn figures(forecast: &Forecast) -> Vec<Figure> {
         _ => format!("{what}, the busiest of each {width} s"),
     };
     let figure = |policy: &PolicyForecast| {
-        let stairs = |height: &dyn Fn(Range<u64>) -> u64| {
-            let columns = (0..end.div_ceil(width)).flat_map(|column| {
-                let (from, to) = (column * width, (column + 1) * width);
-                let height = float(height(from..to));
-                [from, to.min(end)].map(|at| (float(at), height))
-            });
-            [(0.0, 0.0)].into_iter().chain(columns).chain([(float(end), 0.0)]).collect::<Vec<_>>()
-        };
+        let stairs = |height: &dyn Fn(Range<u64>) -> u64| outline(end, |range| float(height(range)));
         let load = &policy.outcome.measured.load;
         let drawn = html! {
             @for down in &down_times {
@@ -84,6 +74,16 @@ pub(super) fn figures(forecast: &Forecast) -> Vec<Figure> {
         plot.figure(format!("Load on the target: {}", policy.name), note.clone(), &drawn, &below, &legend)
     };
     policies.iter().map(figure).collect()
+}
+
+/// The end of the time axis, in seconds since the first message.
+pub(super) fn end(forecast: &Forecast) -> u64 {
+    let own = || forecast.outcomes().map(|outcome| &outcome.measured.load);
+    let loads = own().chain(forecast.policies.iter().filter_map(without));
+    let bottlenecks = forecast.outcomes().filter_map(|outcome| outcome.measured.bottleneck.as_ref());
+    let last_seconds = loads.map(Load::last_second).chain(bottlenecks.map(|one| one.load.last_second()));
+    let last = last_seconds.map(|second| second + 1).max().unwrap_or(1);
+    own().filter_map(|load| earliest_end(forecast, load)).max().unwrap_or(0).max(last)
 }
 
 /// The times at which the target is down. If there are more than columns, they are one: nobody could tell them apart.
