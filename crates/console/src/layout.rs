@@ -3,6 +3,8 @@
 use maud::{Markup, html};
 use redeliver_operator::{dead_letter, markup};
 
+use crate::pages::dead_letters::CAUSES;
+
 /// The style of all pages, of a dead letter's story, and of the console.
 pub(crate) fn style() -> String {
     [markup::STYLE, dead_letter::STYLE, include_str!("console.css")].concat()
@@ -45,6 +47,7 @@ pub(crate) fn bare(base: &str, title: &str, body: &Markup) -> String {
 }
 
 pub(crate) fn document(base: &str, heading: &str, title: &str, top: &Markup, body: &Markup) -> String {
+    let has_causes = body.0.contains(&format!("id=\"{CAUSES}\""));
     let head = html! {
         link rel="stylesheet" href={(base) "style.css"};
         link rel="stylesheet" href={(base) "fleet.css"};
@@ -52,6 +55,7 @@ pub(crate) fn document(base: &str, heading: &str, title: &str, top: &Markup, bod
         script src={(base) "console.js"} defer {}
     };
     let body = html! {
+        @if has_causes { a class="skip" href={"#" (CAUSES)} { "Skip to the causes" } }
         a class="skip" href="#main" { "Skip to the page" }
         (top)
         main id="main" tabindex="-1" { h1 { (heading) } (body) }

@@ -1,8 +1,10 @@
 //! The pages: each is a function from what is known to markup.
 
+pub(crate) mod cause;
 pub(crate) mod dead_letter;
 pub(crate) mod dead_letters;
 pub(crate) mod edit;
+pub(crate) mod facets;
 pub(crate) mod fleet;
 pub(crate) mod pause;
 pub(crate) mod plans;

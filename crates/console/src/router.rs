@@ -9,6 +9,8 @@ use axum::middleware::{self, Next};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use maud::html;
+use redeliver_aws::SystemClock;
+use redeliver_core::ports::Clock as _;
 use redeliver_operator::markup::safe;
 
 use crate::dead_letters::selection::Selection;
@@ -16,7 +18,7 @@ use crate::error::{Answer, PageError};
 use crate::extract::{AtDeadLetter, AtDeployment, Id};
 use crate::guard::{Admission, Refusal};
 use crate::layout::{self, Place, bare};
-use crate::pages::{dead_letter, dead_letters, edit, fleet, pause, plans, start_form, status};
+use crate::pages::{cause, dead_letter, dead_letters, edit, fleet, pause, plans, start_form, status};
 use crate::request::{self, InForm, InPath, InQuery};
 use crate::server_sent_events::live;
 use crate::site::Site;
@@ -38,6 +40,8 @@ pub(crate) fn router(site: Arc<Site>) -> Router {
         .route(&at("{deployment}/letters"), get(list_dead_letters))
         .route(&at("{deployment}/letters/live"), get(reading_live))
         .route(&at("{deployment}/look"), post(read_again))
+        .route(&at("{deployment}/causes/{id}"), get(show_cause))
+        .route(&at("{deployment}/causes/{id}/note"), post(note_cause))
         .route(&at("{deployment}/letters/{id}"), get(show_dead_letter))
         .route(&at("{deployment}/letters/{id}/edit"), get(edit_dead_letter))
         .route(&at("{deployment}/letters/{id}/check"), post(check_edit))
@@ -162,12 +166,47 @@ async fn list_dead_letters(
 }
 
 async fn reading_live(at: AtDeployment) -> Response {
-    live(move || at.reading.progress().map(dead_letters::progress))
+    live(move || {
+        let progress = at.reading.progress()?;
+        let is_first = at.reading.last_seen.seen().is_none();
+        Some(dead_letters::under_way(progress, is_first, &at.reading.so_far()))
+    })
 }
 
 async fn read_again(at: AtDeployment, InQuery(selection): InQuery<Selection>) -> Answer {
     at.reading.begin(&at.source);
     to(&selection.address(&at.path("letters")))
+}
+
+async fn show_cause(
+    at: AtDeployment,
+    InPath(Id { id }): InPath<Id>,
+    InQuery(selection): InQuery<Selection>,
+) -> Answer {
+    // The address may be opened in a new console.
+    if at.reading.last_seen.seen().is_none() {
+        at.reading.begin_if_never(&at.source);
+        let body = html! { div data-live=(at.path("letters/live")) { (dead_letters::progress(at.reading.progress().unwrap_or_default())) } };
+        return at.page(Place::DeadLetters, "A cause", &body);
+    }
+    let page = at.blocking(move |at| cause::page(at, &id, &selection)).await;
+    let (title, body) = page.map_err(|trouble| trouble.leading_to(&at.path("letters")))?;
+    at.page(Place::DeadLetters, &title, &body)
+}
+
+async fn note_cause(
+    at: AtDeployment,
+    InPath(Id { id }): InPath<Id>,
+    InForm(cause::NoteForm { note, remove }): InForm<cause::NoteForm>,
+) -> Answer {
+    at.check_queue()?;
+    let path = cause::path(&at, &id);
+    let write = move |at: &AtDeployment| {
+        let note = remove.is_none().then_some(note.as_str());
+        at.reading.set_note(&at.from, &*at.snapshot()?, &id, note, SystemClock.now())
+    };
+    at.blocking(write).await?;
+    to(&path)
 }
 
 async fn show_dead_letter(one: AtDeadLetter, InQuery(showing): InQuery<dead_letter::Showing>) -> Answer {

@@ -112,6 +112,12 @@ impl Foreign {
         Some(found.cut())
     }
 
+    /// The source without its account.
+    #[must_use]
+    pub fn source_name(&self) -> &str {
+        resource(&self.source)
+    }
+
     fn new(writer: Writer, source: impl Into<String>) -> Self {
         Self {
             writer,
@@ -149,7 +155,7 @@ impl Foreign {
     #[must_use]
     pub fn details(&self) -> String {
         let batch = self.batch.as_ref().map(Batch::in_words).unwrap_or_default();
-        let parts = [resource(&self.source), &self.error_type, &self.message, &batch];
+        let parts = [self.source_name(), &self.error_type, &self.message, &batch];
         let said: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         let condition = self.condition.as_ref().map(|condition| format!(" ({condition})"));
         clean_without_middle(&(said.join(": ") + &condition.unwrap_or_default()), ERROR_DETAILS_BYTES_MAX)

@@ -22,6 +22,8 @@ const ID_BYTES_MAX: usize = 128;
 pub struct Group {
     /// The fingerprint for `--group`; [`OTHER`] if the table was full.
     pub fingerprint: String,
+    /// The error of the newest in a line: what happened.
+    pub headline: String,
     /// `ErrorType` of the newest.
     pub error_type: String,
     pub count: u64,
@@ -42,6 +44,7 @@ impl Group {
         let sent_at = record.message.sent_at;
         Self {
             fingerprint: fingerprint.to_owned(),
+            headline: record.headline(),
             error_type: record.error_type.clone(),
             count: 0,
             first: sent_at,
@@ -62,7 +65,7 @@ impl Group {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct GroupTable {
     groups: HashMap<String, Group>,
 }

@@ -10,6 +10,7 @@ use std::path::Path;
 
 use chrono::TimeDelta;
 use redeliver_core::message::Timestamp;
+use redeliver_core::message::metadata::parse_rfc3339;
 use serde::{Deserialize, Serialize};
 
 use crate::files::{FileError, check_new, read_own, replace};
@@ -37,6 +38,18 @@ struct Cause {
     first: String,
     /// The time of the last reading that found it; RFC 3339.
     seen_at: String,
+    /// The note of somebody who has looked into it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    note: Option<Note>,
+}
+
+/// A note on a cause that somebody has looked into.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Note {
+    /// Time of writing.
+    pub at: Timestamp,
+    /// The text; may be empty.
+    pub text: String,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -100,6 +113,47 @@ impl KnownCauses {
         groups.iter().filter(|group| group.fingerprint == OTHER).map(|group| group.count).sum()
     }
 
+    /// The fingerprints of all known causes.
+    pub fn fingerprints(&self) -> impl Iterator<Item = &str> {
+        self.causes.keys().map(String::as_str)
+    }
+
+    /// The time at which the first known message of a cause was sent to the queue.
+    #[must_use]
+    pub fn first(&self, fingerprint: &str) -> Option<Timestamp> {
+        parse_rfc3339(&self.causes.get(fingerprint)?.first)
+    }
+
+    /// The time of the last reading.
+    #[must_use]
+    pub fn last_reading(&self) -> Option<Timestamp> {
+        parse_rfc3339(self.causes.values().map(|cause| cause.seen_at.as_str()).max()?)
+    }
+
+    /// The note on a cause, if somebody has looked into it.
+    #[must_use]
+    pub fn note(&self, fingerprint: &str) -> Option<&Note> {
+        self.causes.get(fingerprint)?.note.as_ref()
+    }
+
+    /// Adds or removes the note on a cause that is remembered, and writes the file.
+    ///
+    /// # Errors
+    /// If the file cannot be read or written, or does not have the cause. Nothing was changed then.
+    pub fn write_note(
+        path: &Path,
+        queue_arn: &str,
+        fingerprint: &str,
+        note: Option<Note>,
+    ) -> Result<(), FileError> {
+        let mut all = Self::read(path, queue_arn)?;
+        let cause = all.causes.get_mut(fingerprint);
+        let cause =
+            cause.ok_or_else(|| FileError::new(path, "does not have this cause: look again first"))?;
+        cause.note = note;
+        replace(path, all.lines().as_bytes())
+    }
+
     /// Remembers the causes of these groups.
     pub fn remember(&mut self, groups: &[Group], now: Timestamp) {
         for group in groups.iter().filter(|group| group.fingerprint != OTHER) {
@@ -109,6 +163,7 @@ impl KnownCauses {
                 error_type: group.error_type.clone(),
                 first: first.clone(),
                 seen_at: String::new(),
+                note: None,
             });
             // All times are written alike, so they have the order of their texts.
             cause.first = first.min(std::mem::take(&mut cause.first));
@@ -146,7 +201,14 @@ impl KnownCauses {
     /// If the disk refuses, or the file was damaged meanwhile.
     pub fn write(&self, path: &Path) -> Result<(), FileError> {
         let mut all = Self::read(path, &self.queue)?;
-        all.causes.extend(self.causes.clone());
+        for (fingerprint, cause) in &self.causes {
+            // Notes are written to the file at once, so the file has the newest.
+            let note = match all.causes.get(fingerprint) {
+                Some(in_file) => in_file.note.clone(),
+                None => cause.note.clone(),
+            };
+            all.causes.insert(fingerprint.clone(), Cause { note, ..cause.clone() });
+        }
         all.deleted_soon_at = all.deleted_soon_at.max(self.deleted_soon_at);
         all.forget_beyond(CAUSES_MAX);
         replace(path, all.lines().as_bytes())

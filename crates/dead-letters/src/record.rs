@@ -16,6 +16,7 @@ use serde_json::value::RawValue;
 
 use crate::Foreign;
 use crate::groups::written;
+use crate::headline::headline;
 
 /// Shown as the error type of a message that has none: its writer is unknown, or there was no room for it.
 pub const UNANNOTATED: &str = "UNANNOTATED";
@@ -125,6 +126,20 @@ impl DeadLetterRecord {
             Metadata { redrive_generation: metadata.redrive_generation.max(generation), ..metadata }
         });
         Self { error_type, error_details, is_annotated, foreign, dead_letter, fingerprint, metadata, message }
+    }
+
+    /// The error in a line of at most 300 bytes: `HTTP 422 Unprocessable Entity`, `KeyError: 'id' at orders.py:31`.
+    #[must_use]
+    pub fn headline(&self) -> String {
+        headline(self)
+    }
+
+    /// The function that gave it up: redeliver's own by its part of the loop, another one by its name.
+    #[must_use]
+    pub fn function(&self) -> Option<String> {
+        let ours = self.dead_letter.as_ref().map(|ours| ours.stage.as_str().to_owned());
+        let foreign = || self.foreign.as_ref().map(|foreign| foreign.source_name().to_owned());
+        ours.or_else(foreign).filter(|name| !name.is_empty())
     }
 
     /// Retries made, if that is known.

@@ -29,6 +29,12 @@ impl Retention {
         self.0 / 5
     }
 
+    /// The age at which the last fifth begins.
+    #[must_use]
+    pub fn ends_soon_after(self) -> TimeDelta {
+        self.0 - self.last_fifth()
+    }
+
     /// True if a message that SQS deletes at `ends_at` is in the last fifth of its retention.
     #[must_use]
     pub fn ends_soon(self, ends_at: Timestamp, now: Timestamp) -> bool {

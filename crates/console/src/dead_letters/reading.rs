@@ -2,20 +2,29 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use redeliver_aws::SystemClock;
+use redeliver_core::lock;
+use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Clock as _, Queue as _};
-use redeliver_dead_letters::{Coverage, DeadLetterRecord, KnownCauses, Reader};
+use redeliver_dead_letters::groups::Group;
+use redeliver_dead_letters::{Coverage, DeadLetterRecord, KnownCauses, Note, Reader};
 use redeliver_operator::Failure;
 use redeliver_operator::dead_letter_source::{DeadLetterSource, OpenSource};
 use redeliver_operator::queues::name_in;
 use redeliver_operator::sentences::causes_beyond_the_table;
+use redeliver_operator::terminal::escape::shortened;
 
 use crate::background::LastSeen;
-use crate::dead_letters::snapshot::{Snapshot, SnapshotBuilder};
+use crate::dead_letters::snapshot::{CauseHistory, Snapshot, SnapshotBuilder};
 use crate::dead_letters::spool::Spool;
+
+/// Causes so far are shown from this number of messages on, and each time that it has doubled.
+const FIRST_SHOWN: usize = 10;
+/// Characters of a note.
+const NOTE_MAX: usize = 500;
 
 /// The last snapshot, and the reading that is under way.
 #[derive(Debug)]
@@ -26,6 +35,17 @@ pub(crate) struct Reading {
     seen: AtomicU64,
     approximate: AtomicU64,
     stopping: AtomicBool,
+    /// The causes of the reading that is under way, as of a moment ago.
+    so_far: Mutex<Arc<Vec<Group>>>,
+    /// The causes that were known before this console's first reading.
+    known_before: Mutex<Option<KnownBefore>>,
+}
+
+/// The causes that readings before this console have seen.
+#[derive(Debug)]
+struct KnownBefore {
+    /// `None` if there was no such reading: then nothing is new.
+    causes: Option<KnownCauses>,
 }
 
 impl Reading {
@@ -36,6 +56,8 @@ impl Reading {
             seen: AtomicU64::new(0),
             approximate: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
+            so_far: Mutex::default(),
+            known_before: Mutex::default(),
         }
     }
 
@@ -43,6 +65,15 @@ impl Reading {
     pub(crate) fn progress(&self) -> Option<(u64, u64)> {
         let progress = || (self.seen.load(Ordering::Relaxed), self.approximate.load(Ordering::Relaxed));
         self.last_seen.is_running().then(progress)
+    }
+
+    /// The causes that the reading has found so far.
+    pub(crate) fn so_far(&self) -> Arc<Vec<Group>> {
+        Arc::clone(&self.lock_so_far())
+    }
+
+    fn lock_so_far(&self) -> MutexGuard<'_, Arc<Vec<Group>>> {
+        lock(&self.so_far)
     }
 
     /// Asks the reading to stop and give its messages back. Returns true while one is under way.
@@ -59,6 +90,7 @@ impl Reading {
         // First, so that the page never shows the progress of the previous reading.
         self.seen.store(0, Ordering::Relaxed);
         self.approximate.store(0, Ordering::Relaxed);
+        *self.lock_so_far() = Arc::default();
         let (reading, source) = (Arc::clone(self), source.clone());
         self.last_seen.begin(move || async move { reading.last_seen.tell(reading.look(&source).await) });
     }
@@ -78,10 +110,15 @@ impl Reading {
         let mut reader = Reader::new(&queue, &SystemClock).await?;
         self.approximate.store(reader.approximate(), Ordering::Relaxed);
         let read = async {
+            let mut shown_at = FIRST_SHOWN;
             while let Some(messages) = reader.next().await? {
                 self.seen.fetch_add(messages.len() as u64, Ordering::Relaxed);
                 for message in messages {
                     collecting.add(&DeadLetterRecord::new(message))?;
+                }
+                if collecting.letters() >= shown_at {
+                    *self.lock_so_far() = Arc::new(collecting.causes());
+                    shown_at = collecting.letters() * 2;
                 }
                 if collecting.is_full() || self.stopping.load(Ordering::Relaxed) {
                     return Ok(false);
@@ -98,9 +135,9 @@ impl Reading {
         if source.file.is_some() {
             return Ok(snapshot);
         }
-        match self.new_causes(queue.arn(), &snapshot) {
-            Ok(new) => {
-                snapshot.new_causes = new;
+        match self.causes(queue.arn(), &snapshot) {
+            Ok(causes) => {
+                snapshot.causes = causes;
                 snapshot.remark = causes_beyond_the_table(&snapshot.groups);
             }
             Err(error) => snapshot.remark = Some(format!("it is not known which causes are new: {error}")),
@@ -108,16 +145,45 @@ impl Reading {
         Ok(snapshot)
     }
 
-    /// Returns the causes that no earlier reading has seen, in this or an earlier console. At the first reading nothing
-    /// is new.
-    fn new_causes(&self, queue_arn: &str, snapshot: &Snapshot) -> Result<BTreeSet<String>, Failure> {
-        let path = self.folder.join(format!("redeliver-causes-{}.jsonl", name_in(queue_arn)));
+    /// The causes that no reading before this console has seen, with the notes on all. At the first reading nothing is
+    /// new.
+    fn causes(&self, queue_arn: &str, snapshot: &Snapshot) -> Result<CauseHistory, Failure> {
+        let path = self.causes_path(queue_arn);
         let is_first = !path.exists();
         let mut known = KnownCauses::read(&path, queue_arn)?;
-        let new = known.new_among(&snapshot.groups).into_iter().map(|group| group.fingerprint.clone());
-        let new = if is_first { BTreeSet::new() } else { new.collect() };
+        let mut known_before = lock(&self.known_before);
+        let before = known_before
+            .get_or_insert_with(|| KnownBefore { causes: (!is_first).then(|| known.clone()) })
+            .causes
+            .as_ref();
+        let new: BTreeSet<_> = before
+            .into_iter()
+            .flat_map(|before| before.new_among(&snapshot.groups))
+            .map(|group| group.fingerprint.clone())
+            .collect();
+        let last_look = before.and_then(KnownCauses::last_reading);
+        drop(known_before);
         known.remember(&snapshot.groups, snapshot.taken_at);
         known.write(&path)?;
-        Ok(new)
+        Ok(CauseHistory::new(&known, new, last_look))
+    }
+
+    /// Writes or removes a note on a cause of the last snapshot.
+    pub(crate) fn set_note(
+        &self,
+        queue_arn: &str,
+        snapshot: &Snapshot,
+        fingerprint: &str,
+        note: Option<&str>,
+        now: Timestamp,
+    ) -> Result<(), Failure> {
+        let note = note.map(|text| Note { at: now, text: shortened(text.trim(), NOTE_MAX) });
+        KnownCauses::write_note(&self.causes_path(queue_arn), queue_arn, fingerprint, note.clone())?;
+        snapshot.causes.set_note(fingerprint, note);
+        Ok(())
+    }
+
+    fn causes_path(&self, queue_arn: &str) -> PathBuf {
+        self.folder.join(format!("redeliver-causes-{}.jsonl", name_in(queue_arn)))
     }
 }

@@ -12,6 +12,9 @@ use crate::url::encoded;
 /// Characters of a value in a sentence.
 const VALUE_MAX: usize = 200;
 
+/// The value of `new` for causes that no earlier look has seen.
+pub(crate) const SINCE_LAST_LOOK: &str = "1";
+
 /// Selects dead letters. An empty member selects all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -21,10 +24,14 @@ pub(crate) struct Selection {
     /// An `ErrorType`.
     #[serde(rename = "type")]
     pub(crate) error_type: String,
-    /// Text that its ids, its error or its body contains, in upper or lower case.
+    /// Text of its error or its body, in upper or lower case; or one of its ids.
     pub(crate) q: String,
-    /// A message group, or the value of an attribute or metadata member named `tenant`.
+    /// The value of an attribute or metadata member named `tenant`; without one, the message group.
     pub(crate) tenant: String,
+    /// The function that gave it up.
+    pub(crate) function: String,
+    /// Only causes that are new since the last look (`1`), or since a time or span.
+    pub(crate) new: String,
     /// Only messages since this time, or within this span, such as `2h`.
     pub(crate) since: String,
     /// Only messages before this time or span.
@@ -37,10 +44,6 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    pub(crate) fn of_group(fingerprint: &str) -> Self {
-        Self { group: fingerprint.to_owned(), ..Self::default() }
-    }
-
     /// One message, by SQS's id.
     pub(crate) fn of_message(id: &str) -> Self {
         Self { id: id.to_owned(), ..Self::default() }
@@ -52,12 +55,14 @@ impl Selection {
 
     /// The members that are set, with their names in addresses and forms.
     pub(crate) fn given(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        let Self { group, error_type, q, tenant, since, until, filter, id } = self;
+        let Self { group, error_type, q, tenant, function, new, since, until, filter, id } = self;
         let parts = [
             ("group", group),
             ("type", error_type),
             ("q", q),
             ("tenant", tenant),
+            ("function", function),
+            ("new", new),
             ("since", since),
             ("until", until),
             ("where", filter),
@@ -66,16 +71,44 @@ impl Selection {
         parts.into_iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| (name, value.as_str()))
     }
 
+    /// The members that are set, each with its name and in words.
+    pub(crate) fn in_words(&self) -> impl Iterator<Item = (&'static str, String)> {
+        self.given().map(|(name, value)| {
+            let words = match name {
+                "q" => format!("text {}", shortened(value, VALUE_MAX)),
+                "id" => format!("message {value}"),
+                "group" => format!("cause {value}"),
+                "new" if value == SINCE_LAST_LOOK => "new since the last look".to_owned(),
+                "new" => format!("new since {}", shortened(value, VALUE_MAX)),
+                name => format!("{name} {}", shortened(value, VALUE_MAX)),
+            };
+            (name, words)
+        })
+    }
+
+    /// The selection without one of its members.
+    pub(crate) fn without(&self, name: &str) -> Self {
+        let mut rest = self.clone();
+        let Self { group, error_type, q, tenant, function, new, since, until, filter, id } = &mut rest;
+        let member = match name {
+            "group" => group,
+            "type" => error_type,
+            "q" => q,
+            "tenant" => tenant,
+            "function" => function,
+            "new" => new,
+            "since" => since,
+            "until" => until,
+            "where" => filter,
+            _ => id,
+        };
+        member.clear();
+        rest
+    }
+
     /// Describes the selection, for a plan that no longer has its filter.
     pub(crate) fn words(&self) -> String {
-        let words = self.given().map(|(name, value)| {
-            let name = match name {
-                "q" => "text",
-                "id" => "message",
-                name => name,
-            };
-            format!("{name} {}", shortened(value, VALUE_MAX))
-        });
+        let words = self.in_words().map(|(_, words)| words);
         let words: Vec<_> = words.collect();
         if words.is_empty() { "all".to_owned() } else { words.join(", ") }
     }

@@ -1,19 +1,30 @@
 //! The dead letters of one reading. The list is in memory, the messages are in the spool.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard};
 
+use redeliver_core::lock;
 use redeliver_core::message::{ReceivedMessage, Timestamp};
 use redeliver_dead_letters::groups::{Group, GroupTable};
-use redeliver_dead_letters::{Choice, Coverage, DeadLetterRecord, Filter, NotJudged, Retention, read_lossy};
+use redeliver_dead_letters::{
+    Choice, Coverage, DeadLetterRecord, Filter, KnownCauses, NotJudged, Note, Retention, read_lossy,
+};
 use redeliver_operator::Failure;
 use redeliver_operator::sentences::deleted_soon;
 use redeliver_operator::terminal::escape::shortened;
+use redeliver_operator::terminal::units::counted;
 
-use crate::dead_letters::selection::{Selection, moment};
+use crate::dead_letters::selection::{SINCE_LAST_LOOK, Selection, moment};
 use crate::dead_letters::spool::{BYTES_MAX, Place, Spool};
+use crate::dead_letters::text_search::TextSearch;
 
-/// Characters of an error in the list.
-const DETAILS_MAX: usize = 200;
+/// Characters of a headline in the list.
+const HEADLINE_MAX: usize = 200;
+/// Characters of a tenant's or a function's name. A longer one is shortened, also in filters.
+const NAME_MAX: usize = 128;
+/// Messages that were received this often are left out of SQS's age metric ("Available CloudWatch metrics for Amazon
+/// SQS").
+const RECEIVES_HIDDEN_FROM_AGE: u32 = 3;
 /// Characters of an id that is not ours.
 const ID_MAX: usize = 128;
 /// Maximum messages of one snapshot. An entry takes less than a kibibyte.
@@ -28,11 +39,52 @@ pub(crate) struct Snapshot {
     pub(crate) taken_at: Timestamp,
     /// The queue's retention, if it is known.
     pub(crate) retention: Option<Retention>,
-    /// Fingerprints of groups that no earlier reading has seen.
-    pub(crate) new_causes: BTreeSet<String>,
+    pub(crate) causes: CauseHistory,
     /// A sentence about what could not be determined.
     pub(crate) remark: Option<String>,
     spool: Spool,
+}
+
+/// The causes of a queue in earlier readings, and people's notes on them.
+#[derive(Debug, Default)]
+pub(crate) struct CauseHistory {
+    /// Fingerprints that no reading before this console has seen.
+    pub(crate) new: BTreeSet<String>,
+    /// The time of the last reading before this console.
+    pub(crate) last_look: Option<Timestamp>,
+    /// The first death of each cause, also if that message is gone.
+    first: BTreeMap<String, Timestamp>,
+    notes: Mutex<BTreeMap<String, Note>>,
+}
+
+impl CauseHistory {
+    pub(crate) fn new(known: &KnownCauses, new: BTreeSet<String>, last_look: Option<Timestamp>) -> Self {
+        let of_all = || known.fingerprints().map(str::to_owned);
+        let first = of_all().filter_map(|cause| Some((cause.clone(), known.first(&cause)?)));
+        let notes = of_all().filter_map(|cause| Some((cause.clone(), known.note(&cause)?.clone())));
+        Self { new, last_look, first: first.collect(), notes: Mutex::new(notes.collect()) }
+    }
+
+    /// True if no earlier reading has seen the cause, and nobody has looked into it since.
+    pub(crate) fn is_new(&self, fingerprint: &str) -> bool {
+        self.new.contains(fingerprint) && !self.notes().contains_key(fingerprint)
+    }
+
+    pub(crate) fn note(&self, fingerprint: &str) -> Option<Note> {
+        self.notes().get(fingerprint).cloned()
+    }
+
+    pub(crate) fn set_note(&self, fingerprint: &str, note: Option<Note>) {
+        let mut notes = self.notes();
+        match note {
+            Some(note) => drop(notes.insert(fingerprint.to_owned(), note)),
+            None => drop(notes.remove(fingerprint)),
+        }
+    }
+
+    fn notes(&self) -> MutexGuard<'_, BTreeMap<String, Note>> {
+        lock(&self.notes)
+    }
 }
 
 /// An entry of the list.
@@ -42,10 +94,15 @@ pub(crate) struct DeadLetter {
     pub(crate) sqs_message_id: String,
     pub(crate) message_id: String,
     pub(crate) sent_at: Timestamp,
+    /// The error in a line.
+    pub(crate) headline: String,
     pub(crate) error_type: String,
-    pub(crate) error_details: String,
     pub(crate) fingerprint: String,
+    pub(crate) tenant: Option<String>,
+    /// The function that gave it up, if that is known.
+    pub(crate) function: Option<String>,
     pub(crate) attempts: Option<u32>,
+    receive_count: u32,
     place: Place,
 }
 
@@ -62,6 +119,16 @@ impl SnapshotBuilder {
         Self { letters: Vec::new(), groups: GroupTable::default(), spool }
     }
 
+    /// The number of messages so far.
+    pub(crate) fn letters(&self) -> usize {
+        self.letters.len()
+    }
+
+    /// The causes so far, largest first.
+    pub(crate) fn causes(&self) -> Vec<Group> {
+        self.groups.clone().into_groups()
+    }
+
     pub(crate) fn is_full(&self) -> bool {
         self.letters.len() >= LETTERS_MAX || self.spool.bytes() >= BYTES_MAX
     }
@@ -73,10 +140,13 @@ impl SnapshotBuilder {
             sqs_message_id: record.message.sqs_message_id.clone(),
             message_id: shortened(record.message_id(), ID_MAX),
             sent_at: record.message.sent_at,
+            headline: shortened(&record.headline(), HEADLINE_MAX),
             error_type: record.error_type.clone(),
-            error_details: shortened(&record.error_details, DETAILS_MAX),
             fingerprint: record.fingerprint.clone(),
+            tenant: tenant(&record.message).map(|tenant| shortened(&tenant, NAME_MAX)),
+            function: record.function().map(|function| shortened(&function, NAME_MAX)),
             attempts: record.attempts(),
+            receive_count: record.message.receive_count,
             place,
         });
         Ok(())
@@ -99,7 +169,7 @@ impl SnapshotBuilder {
             coverage,
             taken_at,
             retention,
-            new_causes: BTreeSet::new(),
+            causes: CauseHistory::default(),
             remark: None,
             spool,
         }
@@ -137,6 +207,44 @@ impl Snapshot {
         deleted_soon(soon.len() as u64, soon.iter().min().copied(), self.retention, self.taken_at)
     }
 
+    /// The time from which a message must have been sent so that SQS does not delete it soon.
+    pub(crate) fn soon_before(&self) -> Option<Timestamp> {
+        self.taken_at.checked_sub_signed(self.retention?.ends_soon_after())
+    }
+
+    /// The number of receives that looking has cost so far.
+    pub(crate) fn price_of_a_look(&self) -> Option<String> {
+        let most = self.letters.iter().map(|letter| letter.receive_count).max()?;
+        let left_out =
+            self.letters.iter().filter(|letter| letter.receive_count >= RECEIVES_HIDDEN_FROM_AGE).count();
+        let receives = format!(
+            "A look receives every message: these were received {}.",
+            if most == 1 { "once".to_owned() } else { format!("up to {most} times") }
+        );
+        Some(match left_out as u64 {
+            0 => receives,
+            count => format!(
+                "{receives} SQS's age metric no longer counts {} that were received three times or more.",
+                counted(count, "message")
+            ),
+        })
+    }
+
+    /// The fingerprints of the causes that `new` selects.
+    fn new_causes(&self, new: &str) -> Result<Option<BTreeSet<&str>>, Failure> {
+        let all = self.groups.iter();
+        let is_new = |group: &&Group| self.causes.is_new(&group.fingerprint);
+        if new == SINCE_LAST_LOOK {
+            return Ok(Some(all.filter(is_new).map(|group| group.fingerprint.as_str()).collect()));
+        }
+        let Some(since) = moment("new", new, self.taken_at)? else { return Ok(None) };
+        let is_new = |group: &&Group| {
+            let known = self.causes.first.get(&group.fingerprint).copied();
+            known.map_or(group.first, |first| first.min(group.first)) >= since
+        };
+        Ok(Some(all.filter(is_new).map(|group| group.fingerprint.as_str()).collect()))
+    }
+
     /// Returns the selected dead letters, newest first. A body is read back from the disk only if the list alone does
     /// not rule the message out.
     ///
@@ -147,21 +255,25 @@ impl Snapshot {
         let until = moment("until", &selection.until, self.taken_at)?;
         let filter = Some(&selection.filter).filter(|text| !text.trim().is_empty());
         let filter = filter.map(|text| Filter::of_dead_letters(text)).transpose()?;
-        let wanted = selection.q.trim().to_lowercase();
+        let wanted = TextSearch::new(&selection.q);
+        let new_causes = self.new_causes(&selection.new)?;
         let is = |wanted: &str, found: &str| wanted.is_empty() || wanted == found;
         let mut selected = Selected::default();
         for letter in &self.letters {
             let by_list = is(&selection.group, &letter.fingerprint)
                 && is(&selection.error_type, &letter.error_type)
                 && is(&selection.id, &letter.sqs_message_id)
+                && is(&selection.tenant, letter.tenant.as_deref().unwrap_or_default())
+                && is(&selection.function, letter.function.as_deref().unwrap_or_default())
+                && new_causes.as_ref().is_none_or(|new| new.contains(letter.fingerprint.as_str()))
                 && since.is_none_or(|since| letter.sent_at >= since)
                 && until.is_none_or(|until| letter.sent_at < until);
             if !by_list {
                 continue;
             }
-            if filter.is_some() || !wanted.is_empty() || !selection.tenant.is_empty() {
+            if filter.is_some() || wanted.is_some() {
                 let record = self.record(letter)?;
-                match choice(&record, &wanted, &selection.tenant, filter.as_ref())? {
+                match choice(&record, wanted.as_ref(), filter.as_ref())? {
                     Choice::Picked => {}
                     Choice::NotPicked => continue,
                     Choice::NotJudged(why) => {
@@ -178,16 +290,12 @@ impl Snapshot {
 
 fn choice(
     record: &DeadLetterRecord,
-    wanted: &str,
-    tenant: &str,
+    wanted: Option<&TextSearch>,
     filter: Option<&Filter>,
 ) -> Result<Choice, Failure> {
     let texts =
         [record.message_id(), &record.message.sqs_message_id, &record.error_details, &record.message.body];
-    if !wanted.is_empty() && !texts.iter().any(|text| text.to_lowercase().contains(wanted)) {
-        return Ok(Choice::NotPicked);
-    }
-    if !tenant.is_empty() && !is_of_tenant(&record.message, tenant) {
+    if wanted.is_some_and(|wanted| !texts.iter().any(|text| wanted.finds_in(text))) {
         return Ok(Choice::NotPicked);
     }
     match filter {
@@ -196,13 +304,15 @@ fn choice(
     }
 }
 
-/// The tenant is the message group, as for the circuit breaker, or an attribute or metadata member named `tenant`.
-fn is_of_tenant(message: &ReceivedMessage, tenant: &str) -> bool {
+/// The value of an attribute or metadata member named `tenant`; without one, the message group, as for the circuit
+/// breaker.
+fn tenant(message: &ReceivedMessage) -> Option<String> {
     let by_attribute =
-        || message.attributes.get("tenant").and_then(|attribute| attribute.text()) == Some(tenant);
-    let by_metadata =
-        || read_lossy(&message.body).is_ok_and(|body| body["metadata"]["tenant"].as_str() == Some(tenant));
-    message.message_group_id.as_deref() == Some(tenant) || by_attribute() || by_metadata()
+        message.attributes.get("tenant").and_then(|attribute| attribute.text()).map(str::to_owned);
+    let by_metadata = || {
+        read_lossy(&message.body).ok().and_then(|body| body["metadata"]["tenant"].as_str().map(str::to_owned))
+    };
+    by_attribute.or_else(by_metadata).or_else(|| message.message_group_id.clone())
 }
 
 #[cfg(test)]

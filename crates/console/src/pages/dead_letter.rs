@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use crate::dead_letters::selection::Selection;
 use crate::extract::AtDeadLetter;
+use crate::pages::cause;
 use crate::pages::dead_letters::plan_forms;
 
 /// The parameters of the page.
@@ -28,12 +29,13 @@ pub(crate) fn body(one: &AtDeadLetter, showing: &Showing) -> Result<Markup, Fail
     let reveal = showing.reveal.is_some();
     let of_message = Selection::of_message(&letter.sqs_message_id);
     Ok(html! {
-        p { code { (letter.message_id) } " " span class="badge" { (record.error_type) } }
+        p { strong { (letter.headline) } }
+        p class="remark" { code { (record.error_type) } " " code { (letter.message_id) } }
         @if !record.error_details.is_empty() { p class="details" { (shortened(&record.error_details, DETAILS_MAX)) } }
         div class="actions" {
             @if reveal { a href=(one.path()) { "Mask values" } }
             @else { a href={(one.path()) "?reveal=1"} { "Reveal values" } }
-            a href=(Selection::of_group(&letter.fingerprint).address(&at.path("letters"))) { "Its group" }
+            a href=(cause::path(at, &letter.fingerprint)) { "Its cause" }
             @if !at.site.guard.read_only {
                 (plan_forms(at, &of_message, "Plan to send it back", "Plan to delete it"))
                 a href={(one.path()) "/edit"} { "Edit and send back" }

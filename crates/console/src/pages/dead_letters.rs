@@ -1,27 +1,35 @@
-//! The page of dead letters: groups by cause, and the selected messages.
+//! The page of dead letters: the causes of what is selected, its counts, and its messages.
+
+use std::collections::HashMap;
 
 use maud::{Markup, html};
-use redeliver_dead_letters::groups::Group;
+use redeliver_dead_letters::Note;
+use redeliver_dead_letters::groups::{Group, written};
 use redeliver_operator::Failure;
 use redeliver_operator::markup::chart::columns_only;
 use redeliver_operator::markup::moment;
 use redeliver_operator::sentences::{incompleteness, not_judged_in_words};
-use redeliver_operator::terminal::escape::shortened;
 use redeliver_operator::terminal::units::{about, counted, grouped};
 use serde::Deserialize;
 
-use crate::dead_letters::selection::Selection;
+use crate::dead_letters::facets::{OfCause, by_cause};
+use crate::dead_letters::selection::{SINCE_LAST_LOOK, Selection};
 use crate::dead_letters::snapshot::{DeadLetter, Selected, Snapshot};
 use crate::extract::AtDeployment;
+use crate::pages::cause;
+use crate::pages::facets::facets;
 use crate::url::encoded;
 
 /// Messages a page.
 const ON_A_PAGE: usize = 100;
-/// Groups that are shown.
-const GROUPS_MAX: usize = 200;
-/// Columns of a group's trend.
+/// The id of the table of causes.
+pub(crate) const CAUSES: &str = "causes";
+/// Causes that are shown.
+const CAUSES_MAX: usize = 200;
+/// Causes that are shown while the queue is read.
+const SO_FAR_MAX: usize = 20;
+/// Columns of a cause's trend.
 const TREND: usize = 24;
-const DETAILS_MAX: usize = 300;
 
 /// The part of a list that is shown.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
@@ -41,14 +49,35 @@ pub(crate) fn progress((seen, approximate): (u64, u64)) -> Markup {
 pub(crate) fn body(at: &AtDeployment, selection: &Selection, paging: Paging) -> Result<Markup, Failure> {
     // Ask for the progress first: a reading publishes its result before it ends.
     let running = at.reading.progress();
+    let seen = at.reading.last_seen.seen();
     Ok(html! {
         @if let Some(why) = at.reading.last_seen.failed() { p class="warning" role="alert" { (why) } }
         @if let Some(running) = running {
-            div data-live=(at.path("letters/live")) { (progress(running)) }
+            div data-live=(at.path("letters/live")) { (under_way(running, seen.is_none(), &at.reading.so_far())) }
         }
-        @if let Some(snapshot) = at.reading.last_seen.seen() { (found(at, &snapshot, selection, paging)?) }
+        @if let Some(snapshot) = seen { (found(at, &snapshot, selection, paging)?) }
         @else if running.is_none() { (look_again(at, selection, "Look")) }
     })
+}
+
+/// Shows the progress of a reading, and at the first one the causes so far.
+pub(crate) fn under_way(progress: (u64, u64), is_first: bool, so_far: &[Group]) -> Markup {
+    html! {
+        (self::progress(progress))
+        @if is_first && !so_far.is_empty() {
+            h2 { "Causes so far" }
+            table class="list" {
+                thead { tr { th { "Cause" } th class="number" { "Count" } th { "Last" } } }
+                tbody { @for group in so_far.iter().take(SO_FAR_MAX) {
+                    tr {
+                        td { bdi { (group.headline) } }
+                        td class="number" data-name="Count" { (grouped(group.count)) }
+                        td class="times" data-name="Last" { (moment(group.last)) }
+                    }
+                } }
+            }
+        }
+    }
 }
 
 fn look_again(at: &AtDeployment, selection: &Selection, words: &str) -> Markup {
@@ -64,6 +93,7 @@ fn found(
     selection: &Selection,
     paging: Paging,
 ) -> Result<Markup, Failure> {
+    let page = at.path("letters");
     let (selected, wrong) = match snapshot.select(selection) {
         Ok(selected) => (selected, None),
         Err(error) => (Selected::default(), Some(error.to_string())),
@@ -72,31 +102,73 @@ fn found(
     let last_page = last_page(paging, selected.len())?;
     let first = paging.page.saturating_mul(ON_A_PAGE);
     let shown: Vec<_> = selected.iter().skip(first).take(ON_A_PAGE).copied().collect();
+    let causes = causes(snapshot, &selected);
     Ok(html! {
-        div class="actions" {
-            span {
-                (counted(snapshot.letters.len() as u64, "dead letter")) " in " strong { (at.dlq()) } ", looked at "
-                (moment(snapshot.taken_at)) "."
-            }
+        p { (in_words(at, snapshot, selected.len() as u64, &causes, selection)) }
+        div class="actions look" {
             (look_again(at, selection, "Look again"))
+            span class="remark" {
+                "Read " (moment(snapshot.taken_at)) ". "
+                @if !at.is_file() { (snapshot.price_of_a_look().unwrap_or_default()) }
+            }
         }
-        @if let Some(sentence) = snapshot.deleted_soon() { p class="warning" { (sentence) } }
+        @if let Some(sentence) = snapshot.deleted_soon() {
+            p class="warning" { (sentence)
+                @if let Some(until) = snapshot.soon_before() {
+                    " " a href=(Selection { until: written(until), ..Selection::default() }.address(&page)) { "Show them" }
+                }
+            }
+        }
         @if !snapshot.coverage.complete { p class="warning" { (incomplete(at, snapshot)) } }
         @if let Some(remark) = &snapshot.remark { p class="warning" { (remark) } }
-        (filters(at, selection))
+        (active_filters(&page, selection))
         @if let Some(why) = wrong { p class="warning" role="alert" { (why) } }
         @if let Some(why) = not_judged_in_words(&not_judged) { p class="warning" { (why) "." } }
-        @if selection.is_everything() || !selection.group.is_empty() { (groups(at, snapshot, selection)) }
-        h2 { (counted(selected.len() as u64, "message")) @if !selection.is_everything() { ", " (shortened(&selection.words(), DETAILS_MAX)) } }
-        @if !selected.is_empty() && !at.site.guard.read_only {
-            @let all = counted(selected.len() as u64, "message");
-            div class="actions" {
-                (plan_forms(at, selection, &format!("Plan to send back {all}"), &format!("Plan to delete {all}")))
+        @if selection.group.is_empty() { (cause_table(at, snapshot, selection, &causes)) }
+        (facets(&page, selection, &selected))
+        (filters(at, selection))
+        @if !selected.is_empty() {
+            h2 { (counted(selected.len() as u64, "message")) }
+            @if !at.site.guard.read_only && !at.is_file() {
+                @let all = counted(selected.len() as u64, "message");
+                div class="actions" {
+                    (plan_forms(at, selection, &format!("Plan to send back {all}"), &format!("Plan to delete {all}")))
+                }
             }
         }
         (list(at, snapshot, &shown))
         (pages(at, selection, paging, last_page))
     })
+}
+
+/// The first line: how much of what, and what to do now.
+fn in_words(
+    at: &AtDeployment,
+    snapshot: &Snapshot,
+    selected: u64,
+    causes: &[Cause<'_>],
+    selection: &Selection,
+) -> Markup {
+    let all = snapshot.letters.len() as u64;
+    if all == 0 {
+        return html! { "No dead letters in " strong { (at.dlq()) } "." };
+    }
+    let new = causes.iter().filter(|cause| cause.is_new).count() as u64;
+    let is_everything = selection.is_everything();
+    html! {
+        @if is_everything { strong { (counted(all, "dead letter")) } }
+        @else { strong { (grouped(selected)) } " of " (counted(all, "dead letter")) " in " strong { (at.dlq()) } }
+        @if !causes.is_empty() { " of " (counted(causes.len() as u64, "cause")) }
+        @if is_everything { " in " strong { (at.dlq()) } }
+        @if new > 0 {
+            ", " a href=(Selection { new: SINCE_LAST_LOOK.to_owned(), ..selection.clone() }.address(&at.path("letters"))) { strong { (grouped(new)) " new" } }
+            @if let Some(last_look) = snapshot.causes.last_look { " since " (moment(last_look)) }
+        }
+        ". "
+        @if causes.len() > 1 { "Begin with the first cause." }
+        @else if let [only] = causes { a href=(cause::path(at, &only.group.fingerprint)) { "Look at its cause" } "." }
+        @else { "Take a filter away to see more." }
+    }
 }
 
 fn incomplete(at: &AtDeployment, snapshot: &Snapshot) -> String {
@@ -108,64 +180,122 @@ fn incomplete(at: &AtDeployment, snapshot: &Snapshot) -> String {
     }
 }
 
+/// The filters in use, each with a link to the page without it.
+pub(crate) fn active_filters(page: &str, selection: &Selection) -> Markup {
+    html! {
+        @if !selection.is_everything() {
+            ul class="active" aria-label="Filters" {
+                @for (name, words) in selection.in_words() {
+                    li { bdi { (words) } " " a href=(selection.without(name).address(page)) aria-label={"Without " (words)} { "×" } }
+                }
+            }
+        }
+    }
+}
+
 fn filters(at: &AtDeployment, selection: &Selection) -> Markup {
     let field = |name: &str, label: &str, value: &str, example: &str| {
         html! { label { (label) input name=(name) value=(value) placeholder=(example) autocomplete="off"; } }
     };
+    let Selection { tenant, error_type, since, until, filter, .. } = selection;
+    let has_more = [tenant, error_type, since, until, filter].iter().any(|value| !value.is_empty());
+    let hidden = [("group", &selection.group), ("function", &selection.function)];
     html! {
         form class="filters" method="get" action=(at.path("letters")) role="search" {
-            (field("q", "Text", &selection.q, "an id, an error, a part of the body"))
-            (field("type", "Error type", &selection.error_type, "RETRY_ATTEMPT_EXCEEDED"))
-            (field("tenant", "Tenant", &selection.tenant, ""))
-            (field("since", "Since", &selection.since, "2h, or 2026-01-31T08:30Z"))
-            (field("until", "Until", &selection.until, ""))
-            (field("where", "jq filter", &selection.filter, ".attempts > 3"))
-            @if !selection.group.is_empty() { input type="hidden" name="group" value=(selection.group); }
+            (field("q", "Text", &selection.q, "an error, a part of the body, an id"))
+            (field("new", "Causes new since", &selection.new, "8h, or 2026-01-31T22:30Z"))
+            details open[has_more] {
+                summary { "More filters" }
+                div class="filters" {
+                    (field("tenant", "Tenant", &selection.tenant, ""))
+                    (field("type", "Error type", &selection.error_type, "RETRY_ATTEMPT_EXCEEDED"))
+                    (field("since", "Since", &selection.since, "2h, or 2026-01-31T08:30Z"))
+                    (field("until", "Until", &selection.until, ""))
+                    (field("where", "jq filter", &selection.filter, ".attempts > 3"))
+                }
+            }
+            @for (name, value) in hidden { @if !value.is_empty() { input type="hidden" name=(name) value=(value); } }
             button { "Filter" }
             @if !selection.is_everything() { a href=(at.path("letters")) { "All" } }
         }
     }
 }
 
-fn groups(at: &AtDeployment, snapshot: &Snapshot, selection: &Selection) -> Markup {
+/// A cause, and what of it is selected.
+struct Cause<'s> {
+    group: &'s Group,
+    selected: OfCause,
+    is_new: bool,
+    note: Option<Note>,
+}
+
+/// The causes of the selected messages: new ones first, then the largest; known ones last.
+fn causes<'s>(snapshot: &'s Snapshot, selected: &[&DeadLetter]) -> Vec<Cause<'s>> {
+    let counts = by_cause(selected);
+    let causes = snapshot.groups.iter().filter_map(|group| {
+        let selected = *counts.get(group.fingerprint.as_str())?;
+        let is_new = snapshot.causes.is_new(&group.fingerprint);
+        Some(Cause { group, selected, is_new, note: snapshot.causes.note(&group.fingerprint) })
+    });
+    let mut causes: Vec<_> = causes.collect();
+    causes
+        .sort_by_key(|cause| (!cause.is_new, cause.note.is_some(), std::cmp::Reverse(cause.selected.count)));
+    causes
+}
+
+fn cause_table(
+    at: &AtDeployment,
+    snapshot: &Snapshot,
+    selection: &Selection,
+    causes: &[Cause<'_>],
+) -> Markup {
+    let trends = trends(snapshot);
     html! {
-        h2 { (counted(snapshot.groups.len() as u64, "cause")) }
-        div class="scroll" tabindex="0" role="region" aria-label="Causes" { table class="list" {
-            thead { tr { th { "Error" } th class="number" { "Count" } th { "Trend" } th { "First" } th { "Last" } } }
-            tbody { @for group in snapshot.groups.iter().take(GROUPS_MAX) {
-                tr aria-current=[(group.fingerprint == selection.group).then_some("true")] {
-                    td {
-                        a href=(Selection::of_group(&group.fingerprint).address(&at.path("letters"))) { (group.error_type) }
-                        @if snapshot.new_causes.contains(&group.fingerprint) { " " strong class="new" { "new" } }
-                        div class="details" { (shortened(&group.error_details, DETAILS_MAX)) }
+        @if !causes.is_empty() {
+            table id=(CAUSES) tabindex="-1" class="list causes" {
+                thead { tr { th { "Cause" } th class="number" { "Count" } th { "Trend" } th { "First" } th { "Last" } } }
+                tbody { @for Cause { group, selected, is_new, note } in causes.iter().take(CAUSES_MAX) {
+                    tr {
+                        td {
+                            a href=(selection.address(&cause::path(at, &group.fingerprint))) { bdi { (group.headline) } }
+                            @if *is_new { " " strong class="new" { "new" } }
+                            div class="details" {
+                                code { (group.error_type) }
+                                @if let Some(note) = note { " known" @if !note.text.is_empty() { ": " bdi { (note.text) } } }
+                            }
+                        }
+                        td class="number" data-name="Count" { (grouped(selected.count)) }
+                        td { (trends.get(group.fingerprint.as_str()).cloned().unwrap_or_default()) }
+                        td class="times" data-name="First" { (moment(selected.first)) }
+                        td class="times" data-name="Last" { (moment(selected.last)) }
                     }
-                    td class="number" data-name="Count" { (grouped(group.count)) }
-                    td { (trend(snapshot, group)) }
-                    td class="times" data-name="First" { (moment(group.first)) }
-                    td class="times" data-name="Last" { (moment(group.last)) }
-                }
-            } }
-        } }
-        @if snapshot.groups.len() > GROUPS_MAX { p class="remark" { "The largest " (GROUPS_MAX) " are shown." } }
+                } }
+            }
+            @if causes.len() > CAUSES_MAX { p class="remark" { "The first " (CAUSES_MAX) " are shown." } }
+        }
     }
 }
 
-/// Charts when the messages of a group came.
-fn trend(snapshot: &Snapshot, group: &Group) -> Markup {
+/// Charts when the messages of each cause came.
+fn trends(snapshot: &Snapshot) -> HashMap<&str, Markup> {
     // The newest message is the first.
     let (Some(newest), Some(oldest)) = (snapshot.letters.first(), snapshot.letters.last()) else {
-        return Markup::default();
+        return HashMap::new();
     };
     let [first, last] = [oldest.sent_at, newest.sent_at].map(|at| at.timestamp());
     let width = (last - first) / i64::try_from(TREND).unwrap_or(1) + 1;
-    let mut counts = [0_u64; TREND];
-    for letter in snapshot.letters.iter().filter(|letter| letter.fingerprint == group.fingerprint) {
+    let mut counts: HashMap<&str, [u64; TREND]> = HashMap::new();
+    for letter in &snapshot.letters {
         let column = usize::try_from((letter.sent_at.timestamp() - first) / width).unwrap_or(0);
-        counts[column.min(TREND - 1)] += 1;
+        counts.entry(&letter.fingerprint).or_insert([0; TREND])[column.min(TREND - 1)] += 1;
     }
     let [from, to] = [oldest, newest].map(|letter| letter.sent_at.format("%Y-%m-%d %H:%M").to_string());
-    let columns = counts.into_iter().enumerate().filter(|(_, count)| *count > 0);
-    columns_only(&format!("from {from} to {to}"), 4, TREND, columns)
+    let label = format!("from {from} to {to}");
+    let drawn = counts.into_iter().map(|(cause, counts)| {
+        let columns = counts.into_iter().enumerate().filter(|(_, count)| *count > 0);
+        (cause, columns_only(&label, 4, TREND, columns))
+    });
+    drawn.collect()
 }
 
 /// The buttons for everything that is selected.
@@ -184,18 +314,18 @@ pub(crate) fn plan_forms(at: &AtDeployment, selection: &Selection, send_back: &s
 fn list(at: &AtDeployment, snapshot: &Snapshot, shown: &[&DeadLetter]) -> Markup {
     html! {
         @if !shown.is_empty() {
-            div class="scroll" tabindex="0" role="region" aria-label="Messages" { table class="list" {
+            table class="list" {
                 thead { tr { th { "Message" } th { "Error" } th class="number" { "Retries" } th { "Sent here" } th { "Deleted by SQS" } } }
                 tbody { @for letter in shown {
                     tr {
                         td { a href=(at.path(&format!("letters/{}", encoded(&letter.sqs_message_id)))) { code { (letter.message_id) } } }
-                        td { (letter.error_type) div class="details" { (shortened(&letter.error_details, DETAILS_MAX)) } }
+                        td { bdi { (letter.headline) } @if let Some(tenant) = &letter.tenant { div class="details" { "tenant " bdi { (tenant) } } } }
                         td class="number" data-name="Retries" { @match letter.attempts { Some(attempts) => (attempts), None => "?" } }
                         td class="times" data-name="Sent here" { (moment(letter.sent_at)) }
                         td class="times" data-name="Deleted by SQS" { (expiry(snapshot, letter)) }
                     }
                 } }
-            } }
+            }
         }
     }
 }
@@ -257,6 +387,8 @@ mod tests {
             error_type: "A&B".to_owned(),
             q: "50 % + ärger?".to_owned(),
             tenant: "#1".to_owned(),
+            function: "orders:live".to_owned(),
+            new: "8h".to_owned(),
             since: "2h".to_owned(),
             until: "2026-01-31T08:30Z".to_owned(),
             filter: ".a == \"=&\" and .b > 1".to_owned(),

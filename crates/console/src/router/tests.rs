@@ -23,7 +23,12 @@ async fn served(folder: &Path) -> SocketAddr {
     let sqs = Loopback::answering(move |_| Some((200, attributes.clone().into())));
     let connection = Connection::at(None, Some("eu-central-1".to_owned()), Some(sqs.url().to_owned()));
     let which = OneQueue::of(Some("http://127.0.0.1:1/0/orders-dlq".parse().unwrap()), None, None);
-    let deployment = Deployment::open(which, None, connection.clone(), folder).await.unwrap();
+    serving(Deployment::open(which, None, connection, folder).await.unwrap()).await
+}
+
+/// Serves a deployment until the test ends.
+async fn serving(deployment: Deployment) -> SocketAddr {
+    let connection = deployment.connection.clone();
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
     let [path, token] = ["path", "secret"].map(Token::of);
@@ -180,4 +185,52 @@ async fn what_lies_among_the_plans_holds_up_no_page_and_a_plan_says_to_which_acc
     let (status, _, refusal) = answered(address, "POST", &path, "").await;
     assert_eq!(status, "HTTP/1.1 400 Bad Request");
     assert!(refusal.contains("The source queue is not known, so nothing can be sent back"), "{refusal}");
+}
+
+#[tokio::test]
+async fn the_dead_letters_of_a_file_are_shown_by_cause_and_each_cause_has_a_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("dead-letters.jsonl");
+    let messages = [
+        redeliver_testing::dead_letters::record("NON_RETRYABLE_ERROR", "HTTP 422 Unprocessable Entity", 1),
+        redeliver_testing::dead_letters::record("NON_RETRYABLE_ERROR", "HTTP 422 Unprocessable Entity", 2),
+        redeliver_testing::dead_letters::record("RETRY_ATTEMPT_EXCEEDED", "<script>alert(1)</script>", 3),
+    ];
+    redeliver_dead_letters::Archive::create(&path).unwrap().write(&messages).unwrap();
+    let connection = Connection::at(None, Some("eu-central-1".to_owned()), None);
+    let deployment = Deployment::of_file(&path, connection, folder.path()).unwrap();
+    let address = serving(deployment).await;
+    let shown = async |path: &str| loop {
+        let (status, _, page) = answered(address, "GET", path, "").await;
+        if !page.contains("data-live") {
+            return (status, page);
+        }
+        tokio::task::yield_now().await;
+    };
+    let (_, page) = shown("/0/letters").await;
+    assert!(
+        page.contains(
+            "<p><strong>3 dead letters</strong> of 2 causes in <strong>dead-letters.jsonl</strong>. Begin with the first cause."
+        ),
+        "{page}"
+    );
+    let cause = page.split("causes/").nth(1).unwrap().split('"').next().unwrap();
+    assert!(page.contains("<bdi>HTTP 422 Unprocessable Entity</bdi></a>"), "{page}");
+    let (_, narrowed) = shown("/0/letters?q=422").await;
+    assert!(narrowed.contains("<p><strong>2</strong> of 3 dead letters in"), "{narrowed}");
+    assert!(
+        narrowed.contains(&format!("/path/0/causes/{cause}?q=422")),
+        "a filter keeps the causes: {narrowed}"
+    );
+    let (_, page) = shown(&format!("/0/causes/{cause}")).await;
+    assert!(page.contains("<h1>HTTP 422 Unprocessable Entity</h1>"), "{page}");
+    assert!(page.contains("<p><strong>2 messages</strong> from <time"), "{page}");
+    assert!(page.contains("after 2 retries. Nothing for "), "{page}");
+    assert!(page.contains("The newest message") && page.contains("The oldest message"), "{page}");
+    assert!(!page.contains("<button>"), "a file is only shown: {page}");
+    let (status, page) = shown("/0/causes/no").await;
+    assert_eq!(status, "HTTP/1.1 400 Bad Request");
+    assert!(page.contains("No message that was read last died of this"), "{page}");
+    let (status, _, _) = answered(address, "POST", &format!("/0/causes/{cause}/note"), "note=x").await;
+    assert_eq!(status, "HTTP/1.1 404 Not Found", "nothing is noted on a file");
 }

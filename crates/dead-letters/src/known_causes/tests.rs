@@ -12,6 +12,7 @@ const QUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-final-dlq";
 fn group(fingerprint: &str, seconds: i64) -> Group {
     Group {
         fingerprint: fingerprint.to_owned(),
+        headline: "x".to_owned(),
         error_type: "NON_RETRYABLE_ERROR".to_owned(),
         count: 1,
         first: at(seconds),
@@ -151,4 +152,25 @@ fn causes_that_another_user_may_have_made_known_are_not_believed() {
         let error = KnownCauses::read(&path, QUEUE).unwrap_err().to_string();
         assert_eq!(error, format!("{}: cannot be read: {why}", path.display()));
     });
+}
+
+#[test]
+fn a_note_stays_through_later_readings_and_a_reading_that_began_before_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("causes.jsonl");
+    let mut known = KnownCauses::nothing(QUEUE);
+    known.remember(&[group("a", 1)], at(10));
+    known.write(&path).unwrap();
+    let mut earlier = KnownCauses::read(&path, QUEUE).unwrap();
+    let note = Note { at: at(20), text: "ticket 7".to_owned() };
+    KnownCauses::write_note(&path, QUEUE, "a", Some(note.clone())).unwrap();
+    earlier.remember(&[group("a", 1), group("b", 25)], at(30));
+    earlier.write(&path).unwrap();
+    let read = KnownCauses::read(&path, QUEUE).unwrap();
+    assert_eq!((read.note("a"), read.note("b")), (Some(&note), None));
+    assert_eq!((read.first("b"), read.last_reading()), (Some(at(25)), Some(at(30))));
+    KnownCauses::write_note(&path, QUEUE, "a", None).unwrap();
+    assert_eq!(KnownCauses::read(&path, QUEUE).unwrap().note("a"), None);
+    let error = KnownCauses::write_note(&path, QUEUE, "c", Some(note)).unwrap_err().to_string();
+    assert_eq!(error, format!("{}: does not have this cause: look again first", path.display()));
 }

@@ -31,7 +31,7 @@ A filter is jq, on one object a message: {message_id, sent_at, error_type, error
 body}. Attributes are plain values. A body that is not JSON is text: write `.body.data?.amount? > 100` if there are \
 both. A message on which the filter fails is left alone and counted.
 
-JSON: {schema, total, coverage: {seen, approximate, unreadable}, not_judged: {messages, example, reason}, by_error_type: {CODE: n}, groups: [{fingerprint, error_type, \
+JSON: {schema, total, coverage: {seen, approximate, unreadable}, not_judged: {messages, example, reason}, by_error_type: {CODE: n}, groups: [{fingerprint, headline, error_type, \
 count, first, last, error_details, example}], attempts, age: {oldest, first_expires_at, deleted_soon, soon_seconds, ...}, over_time, duplicates, skipped_attempts, complete, ...}
 
 SQS counts a queue's retention from a message's first send, also if it was moved there. A dead letter in the last fifth \

@@ -119,7 +119,7 @@ fn groups(groups: &[Group]) -> Markup {
                 tbody { @for group in groups.iter().take(GROUPS_MAX) {
                     "\n" tr {
                         td class="number" { a href={"#g-" (group.fingerprint)} { (grouped(group.count)) } }
-                        td { (badge(&group.error_type)) div class="details" tabindex=[is_long(&group.error_details)] { (group.error_details) } }
+                        td { strong { (group.headline) } " " (badge(&group.error_type)) div class="details" tabindex=[is_long(&group.error_details)] { (group.error_details) } }
                         td class="times" { (moment(group.first)) br; "to " (moment(group.last)) }
                         td { code { (group.fingerprint) } br; code class="id" { (group.example) } }
                     }

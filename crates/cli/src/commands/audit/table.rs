@@ -83,7 +83,7 @@ impl Table {
         let title = format!("Groups ({})", grouped(groups.len() as u64));
         writeln!(output, "\n{}", self.style().bold().apply_to(title))?;
         for group in groups.iter().take(GROUPS_MAX) {
-            let Group { fingerprint, error_type, count, first, last, error_details, example } = group;
+            let Group { fingerprint, error_type, count, first, last, error_details, example, .. } = group;
             writeln!(
                 output,
                 "  {:>9}  {}  {}  {} – {}",

@@ -128,3 +128,66 @@ fn groups_are_those_of_the_whole_look() {
     assert_eq!(letters.groups.iter().map(|group| group.count).collect::<Vec<_>>(), [2, 1]);
     assert_eq!(letters.record(letters.find("sqs-2").unwrap()).unwrap().error_details, "too slow");
 }
+
+#[test]
+fn a_cause_is_new_until_somebody_has_noted_that_it_is_known() {
+    let mut letters = three();
+    let [twice, once] = [0, 1].map(|index| letters.groups[index].fingerprint.clone());
+    let queue = "arn:aws:sqs:us-east-1:000000000000:final-dlq";
+    let known = KnownCauses::nothing(queue);
+    letters.causes = CauseHistory::new(&known, [once.clone()].into(), None);
+    let new = |new: &str| selected(&letters, &by(|of| of.new = new.to_owned()));
+    assert_eq!(new("1"), ["sqs-2"]);
+    // The first death counts: of the larger cause, a day ago.
+    assert_eq!(new("1970-01-01T00:02:00Z"), ["sqs-2"]);
+    assert_eq!(new("2d"), ["sqs-3", "sqs-2", "sqs-1"]);
+    assert_eq!(new("1m"), Vec::<String>::new());
+    letters.causes.set_note(&once, Some(Note { at: at(DAY), text: "ticket 7".to_owned() }));
+    assert_eq!(new("1"), Vec::<String>::new());
+    letters.causes.set_note(&once, None);
+    assert!(letters.causes.is_new(&once) && !letters.causes.is_new(&twice));
+}
+
+#[test]
+fn a_cause_whose_first_death_is_gone_is_as_old_as_it_was() {
+    let mut letters = three();
+    let mut known = KnownCauses::nothing("queue");
+    let late = letters.groups[1].clone();
+    let first = at(50);
+    known.remember(&[Group { first, ..late.clone() }], at(60));
+    letters.causes = CauseHistory::new(&known, BTreeSet::new(), None);
+    let since = |text: &str| selected(&letters, &by(|of| of.new = text.to_owned()));
+    assert_eq!(
+        since("1970-01-01T00:01:00Z"),
+        ["sqs-3", "sqs-1"],
+        "its known first death was 50 s after 1970 began"
+    );
+}
+
+#[test]
+fn a_look_says_what_it_costs() {
+    let price = |counts: [u32; 2]| {
+        let messages = counts.into_iter().zip(1..).map(|(receive_count, number)| {
+            redeliver_core::message::ReceivedMessage {
+                receive_count,
+                ..record("NON_RETRYABLE_ERROR", "x", number)
+            }
+        });
+        letters(messages.collect()).price_of_a_look().unwrap()
+    };
+    assert_eq!(price([1, 1]), "A look receives every message: these were received once.");
+    assert_eq!(price([1, 2]), "A look receives every message: these were received up to 2 times.");
+    assert_eq!(
+        price([11, 3]),
+        "A look receives every message: these were received up to 11 times. SQS's age metric no longer counts 2 \
+         messages that were received three times or more."
+    );
+}
+
+#[test]
+fn what_is_deleted_soon_is_what_its_link_selects() {
+    let mut letters = three();
+    letters.retention = Retention::of_seconds(86_410);
+    let until = redeliver_dead_letters::groups::written(letters.soon_before().unwrap());
+    assert_eq!(selected(&letters, &by(|of| of.until = until)), ["sqs-2", "sqs-1"]);
+}

@@ -82,8 +82,8 @@ impl Messages {
 
 fn heading(group: Option<&Group>, shown: usize) -> Markup {
     html! {
-        @if let Some(Group { fingerprint, error_type, error_details, count, .. }) = group {
-            h3 id={"g-" (fingerprint)} { (badge(error_type)) " " (shortened(error_details, HEADING_MAX)) }
+        @if let Some(Group { fingerprint, headline, error_type, count, .. }) = group {
+            h3 id={"g-" (fingerprint)} { (shortened(headline, HEADING_MAX)) " " (badge(error_type)) }
             p class="remark" { (grouped(shown as u64)) " of " (grouped(*count)) " in this group" }
         } @else {
             h3 id={"g-" (OTHER)} { "Of other groups" }

@@ -1,0 +1,104 @@
+//! Counts of a selection: by cause, tenant, error type, function and time.
+
+use std::collections::{BTreeMap, HashMap};
+
+use chrono::TimeDelta;
+use redeliver_core::message::Timestamp;
+
+use crate::dead_letters::snapshot::DeadLetter;
+
+/// Up to this span, messages are counted by hour; above it by day.
+const BY_HOUR_MAX: TimeDelta = TimeDelta::hours(48);
+
+/// The number of selected messages of a cause, and when they were sent to the DLQ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OfCause {
+    pub(crate) count: u64,
+    pub(crate) first: Timestamp,
+    pub(crate) last: Timestamp,
+}
+
+/// Counts by fingerprint.
+pub(crate) fn by_cause<'l>(letters: &[&'l DeadLetter]) -> HashMap<&'l str, OfCause> {
+    let mut causes: HashMap<&str, OfCause> = HashMap::new();
+    for letter in letters {
+        let at = letter.sent_at;
+        let cause = causes.entry(&letter.fingerprint).or_insert(OfCause { count: 0, first: at, last: at });
+        cause.count += 1;
+        cause.first = cause.first.min(at);
+        cause.last = cause.last.max(at);
+    }
+    causes
+}
+
+/// Counts by a value, largest first. Messages without the value are not counted.
+pub(crate) fn by_value<'l>(
+    letters: &[&'l DeadLetter],
+    value: impl Fn(&'l DeadLetter) -> Option<&'l str>,
+) -> Vec<(&'l str, u64)> {
+    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    for value in letters.iter().filter_map(|letter| value(letter)) {
+        *counts.entry(value).or_default() += 1;
+    }
+    let mut counts: Vec<_> = counts.into_iter().collect();
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    counts
+}
+
+/// The start of each hour or day with messages, newest first, and its length.
+pub(crate) fn by_time(letters: &[&DeadLetter]) -> (Vec<(Timestamp, u64)>, TimeDelta) {
+    let times = || letters.iter().map(|letter| letter.sent_at);
+    let span = times().max().zip(times().min()).map(|(last, first)| last - first).unwrap_or_default();
+    let length = if span <= BY_HOUR_MAX { TimeDelta::hours(1) } else { TimeDelta::days(1) };
+    let seconds = length.num_seconds();
+    let mut counts: BTreeMap<Timestamp, u64> = BTreeMap::new();
+    for at in times() {
+        let start = at.timestamp() - at.timestamp().rem_euclid(seconds);
+        *counts.entry(Timestamp::from_timestamp(start, 0).unwrap_or(at)).or_default() += 1;
+    }
+    (counts.into_iter().rev().collect(), length)
+}
+
+#[cfg(test)]
+mod tests {
+    use redeliver_dead_letters::{Coverage, DeadLetterRecord};
+    use redeliver_testing::dead_letters::{at, record};
+
+    use super::*;
+    use crate::dead_letters::snapshot::{Snapshot, SnapshotBuilder};
+    use crate::dead_letters::spool::Spool;
+
+    /// Dead letters of two errors, sent at these seconds.
+    fn snapshot(sent: &[i64]) -> Snapshot {
+        let folder = tempfile::tempdir().unwrap();
+        let mut builder = SnapshotBuilder::new(Spool::new(folder.path()).unwrap());
+        for (seconds, number) in sent.iter().zip(1..) {
+            let code = if number == 1 { "MESSAGE_EXPIRED" } else { "NON_RETRYABLE_ERROR" };
+            let mut message = record(code, "x", number);
+            message.sent_at = at(*seconds);
+            message.message_group_id = (number > 1).then(|| "acme".to_owned());
+            builder.add(&DeadLetterRecord::new(message)).unwrap();
+        }
+        builder.into_snapshot(Coverage::default(), at(0), None)
+    }
+
+    #[test]
+    fn a_selection_is_counted_by_cause_value_and_hour() {
+        let snapshot = snapshot(&[10, 3599, 3600]);
+        let letters: Vec<_> = snapshot.letters.iter().collect();
+        let causes = by_cause(&letters);
+        let twice = &snapshot.groups[0].fingerprint;
+        assert_eq!(causes[twice.as_str()], OfCause { count: 2, first: at(3599), last: at(3600) });
+        let types = by_value(&letters, |letter| Some(&letter.error_type));
+        assert_eq!(types, [("NON_RETRYABLE_ERROR", 2), ("MESSAGE_EXPIRED", 1)]);
+        assert_eq!(by_value(&letters, |letter| letter.tenant.as_deref()), [("acme", 2)]);
+        assert_eq!(by_time(&letters), (vec![(at(3600), 1), (at(0), 2)], TimeDelta::hours(1)));
+    }
+
+    #[test]
+    fn more_than_two_days_are_counted_by_day() {
+        let snapshot = snapshot(&[0, 172_801]);
+        let letters: Vec<_> = snapshot.letters.iter().collect();
+        assert_eq!(by_time(&letters), (vec![(at(172_800), 1), (at(0), 1)], TimeDelta::days(1)));
+    }
+}

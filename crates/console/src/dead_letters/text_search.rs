@@ -1,0 +1,79 @@
+//! Text search that finds what people mean: text and numbers, and no part of an id.
+
+/// Characters from which a word with a digit is an id.
+const ID_MIN: usize = 16;
+/// Characters of an id that find it.
+const PART_MIN: usize = 8;
+
+/// Finds a text, in upper or lower case. A number is found as a whole word; an id by 8 of its characters.
+#[derive(Debug)]
+pub(crate) struct TextSearch {
+    wanted: String,
+    is_number: bool,
+}
+
+impl TextSearch {
+    /// `None` if there is nothing to find.
+    pub(crate) fn new(text: &str) -> Option<Self> {
+        let wanted = text.trim().to_lowercase();
+        let is_number = wanted.bytes().all(|byte| byte.is_ascii_digit());
+        (!wanted.is_empty()).then_some(Self { wanted, is_number })
+    }
+
+    pub(crate) fn finds_in(&self, text: &str) -> bool {
+        let text = text.to_lowercase();
+        text.match_indices(&self.wanted).any(|(at, _)| self.is_meant(&text, at))
+    }
+
+    /// True for an occurrence that is not a part of a longer number or of an id.
+    fn is_meant(&self, text: &str, at: usize) -> bool {
+        let end = at + self.wanted.len();
+        let is_inside =
+            |character: char| character.is_alphanumeric() || (character == '-' && !self.is_number);
+        let before = text[..at].trim_end_matches(is_inside).len();
+        let after =
+            text[end..].find(|character| !is_inside(character)).map_or(text.len(), |length| end + length);
+        if self.is_number {
+            let id = text[..at]
+                .trim_end_matches(|character: char| character.is_alphanumeric() || character == '-');
+            return (before, after) == (at, end) && !is_id(&text[id.len()..end]);
+        }
+        self.wanted.len() >= PART_MIN || !is_id(&text[before..after])
+    }
+}
+
+fn is_id(word: &str) -> bool {
+    word.len() >= ID_MIN && word.bytes().any(|byte| byte.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_found_and_a_part_of_an_id_is_not() {
+        let id = "0191f3a2-7b1c-7d3e-8422-0422dead0422";
+        for (wanted, text, is_found) in [
+            ("422", "HTTP 422 Unprocessable Entity", true),
+            ("422", r#"{"code":422}"#, true),
+            ("422", "E-422", true),
+            ("422", "1422 and 4220", false),
+            ("422", "2026-11-27T05:35:19.422Z", false),
+            ("422", id, false),
+            ("422", "0191f3a2-7b1c-7d3e-422-04", false),
+            ("dead", id, false),
+            ("dead", "it is DEAD", true),
+            ("deadline", "no deadline", true),
+            ("0191f3a2", id, true),
+            ("0191f3a", id, false),
+            ("0422dead", id, true),
+            (id, id, true),
+            ("entity", "HTTP 422 Unprocessable Entity", true),
+            ("ärger", "ÄRGER AG", true),
+            ("a 1", "Schema 12", true),
+        ] {
+            assert_eq!(TextSearch::new(wanted).unwrap().finds_in(text), is_found, "{wanted} in {text}");
+        }
+        assert!(TextSearch::new(" ").is_none());
+    }
+}
