@@ -18,6 +18,7 @@ fn a_report_in_json_has_its_totals_groups_and_coverage() {
         json["groups"][0],
         serde_json::json!({
             "fingerprint": record("RETRY_ATTEMPT_EXCEEDED", "order 7 failed", 7).fingerprint,
+            "headline": "order 2 failed",
             "error_type": "RETRY_ATTEMPT_EXCEEDED",
             "count": 2,
             "first": "1970-01-01T00:00:10.000Z",
