@@ -14,7 +14,7 @@ mkdirSync(given.pictures, { recursive: true });
 /** What must never happen on any page. */
 const alarms = [];
 
-const tasks = { looksAround, pausesAndResumes, looksAgain, leavesInTime, looksAtTheFleet, filtersByKeyboard, readsHostileTexts, editsOne, sendsBack, startsSlowly, goesOn, deletes, onlyReads, visitsAnotherPort };
+const tasks = { looksAround, pausesAndResumes, looksAgain, leavesInTime, looksAtTheFleet, filtersByKeyboard, plansTheFirstCause, notesACause, readsHostileTexts, editsOne, sendsBack, startsSlowly, goesOn, deletes, onlyReads, visitsAnotherPort };
 
 const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox', '--disable-dev-shm-usage'] });
 try {
@@ -79,28 +79,36 @@ async function picture(page, name) {
   await page.screenshot({ path: `${given.pictures}/${name}.png`, fullPage: true, clip: { x: 0, y: 0, width, height } });
 }
 
-/** All pages, light, dark and on a phone. */
+/** All pages, light and dark, on a phone, a tablet and a desk. */
 async function looksAround() {
-  const looks = [
-    ['light', { colorScheme: 'light' }],
-    ['dark', { colorScheme: 'dark' }],
-    ['phone', { colorScheme: 'light', viewport: { width: 360, height: 780 } }],
-  ];
-  for (const [look, options] of looks) {
-    const page = await open(options);
-    await page.getByRole('heading', { level: 1, name: 'Now' }).waitFor();
-    await page.locator('.flow .spark').first().waitFor();
-    await page.getByText(/^Alarm: .*-dead-letters$/).waitFor();
-    await isAccessible(page, `now ${look}`);
-    await isNarrowEnough(page, `now ${look}`);
-    await picture(page, `now-${look}`);
-    for (const [name, words] of [['letters', 'Dead letters'], ['plans', 'Plans'], ['pause', 'Pause']]) {
-      await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: words, exact: true }).click();
-      if (name === 'letters') await page.getByRole('heading', { name: /causes?$/ }).waitFor();
-      else await page.getByRole('heading', { level: 1 }).waitFor();
-      await isAccessible(page, `${name} ${look}`);
-      await isNarrowEnough(page, `${name} ${look}`);
-      await picture(page, `${name}-${look}`);
+  const widths = { phone: 360, tablet: 768, desk: 1440 };
+  for (const colorScheme of ['light', 'dark']) {
+    const page = await open({ colorScheme });
+    const goTo = (words) => page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: words, exact: true }).click();
+    const pages = {
+      now: async () => {
+        await page.locator('.flow .spark').first().waitFor();
+        await page.getByText(/^Alarm: .*-dead-letters$/).waitFor();
+      },
+      letters: async () => {
+        await goTo('Dead letters');
+        await page.locator('#causes').waitFor();
+      },
+      cause: async () => {
+        await page.locator('#causes a').first().click();
+        await page.getByRole('heading', { name: 'Examples' }).waitFor();
+      },
+      plans: () => goTo('Plans'),
+      pause: () => goTo('Pause'),
+    };
+    for (const [name, show] of Object.entries(pages)) {
+      await show();
+      for (const [device, width] of Object.entries(widths)) {
+        await page.setViewportSize({ width, height: 900 });
+        await isAccessible(page, `${name} ${colorScheme} ${device}`);
+        await isNarrowEnough(page, `${name} ${colorScheme} ${device}`);
+        await picture(page, `${name}-${colorScheme}-${device}`);
+      }
     }
     await page.context().close();
   }
@@ -131,30 +139,60 @@ async function filtersByKeyboard() {
   await tabTo(() => isFocused('Skip to the page'));
   await tabTo(() => isFocused('Dead letters'));
   await page.keyboard.press('Enter');
-  await page.getByRole('heading', { name: /causes?$/ }).waitFor();
+  await page.locator('#causes').waitFor();
   await tabTo(() => page.evaluate(() => document.activeElement?.getAttribute('name') === 'q'));
   await page.keyboard.type(given.text);
   await page.keyboard.press('Enter');
-  const heading = page.getByRole('heading', { name: `text ${given.text}` });
-  await heading.waitFor();
-  const words = await heading.textContent();
+  const firstLine = page.locator('main p').first();
+  await page.getByRole('list', { name: 'Filters' }).waitFor();
+  const words = await firstLine.textContent();
   const address = page.url();
   await tabTo(() => page.evaluate(() => /\/letters\/[^/?]+$/.test(document.activeElement?.getAttribute('href') ?? '')));
   await page.keyboard.press('Enter');
   await page.getByRole('heading', { level: 1, name: 'A dead letter' }).waitFor();
   const other = await open();
   await other.goto(address);
-  const shared = await other.getByRole('heading', { name: `text ${given.text}` }).textContent();
+  const shared = await other.locator('main p').first().textContent();
   await other.goto(`${base}/0/letters?where=${encodeURIComponent('.error_type ==')}`);
   const wrong = await other.getByRole('alert').textContent();
   return { words, shared, wrong };
+}
+
+/** The plan of the first cause, with the keyboard alone: how many keys that takes. */
+async function plansTheFirstCause() {
+  const page = await open();
+  await page.goto(`${base}/0/letters`);
+  await page.locator('#causes').waitFor();
+  // A reading that ends loads the page again.
+  await page.goto(`${base}/0/letters`);
+  const keys = ['Tab', 'Enter', 'Tab', 'Enter'];
+  for (const key of keys) await page.keyboard.press(key);
+  await page.getByRole('heading', { name: 'Examples' }).waitFor();
+  for (const key of keys) await page.keyboard.press(key);
+  await page.getByRole('button', { name: /^Send back/ }).waitFor();
+  return { keys: 2 * keys.length };
+}
+
+/** Notes on a cause that it is known, for the next person. */
+async function notesACause() {
+  const page = await open();
+  await page.goto(`${base}/0/letters`);
+  await page.locator('#causes').waitFor();
+  await page.locator('#causes a').first().click();
+  await page.getByText('Mark as known').first().click();
+  await page.getByLabel('Note for the next person').fill(given.note);
+  await page.getByRole('button', { name: 'Mark as known' }).click();
+  await page.getByText(/^Known since/).waitFor();
+  const other = await open();
+  await other.goto(`${base}/0/letters`);
+  return { last: await other.locator('#causes tbody tr').last().innerText() };
 }
 
 /** Every kind of message, masked and revealed. */
 async function readsHostileTexts() {
   const page = await open();
   await page.goto(`${base}/0/letters`);
-  await page.getByRole('heading', { name: /causes?$/ }).waitFor();
+  await page.locator('#causes').waitFor();
   const seen = [];
   for (const id of given.ids) {
     await page.goto(`${base}/0/letters/${id}`);
@@ -172,7 +210,7 @@ async function readsHostileTexts() {
 async function editsOne() {
   const page = await open();
   await page.goto(`${base}/0/letters`);
-  await page.getByRole('heading', { name: /causes?$/ }).waitFor();
+  await page.locator('#causes').waitFor();
   await page.goto(`${base}/0/letters/${given.id}`);
   await page.getByRole('link', { name: 'Edit and send back' }).click();
   const body = page.getByLabel('Body');
@@ -271,7 +309,7 @@ async function looksAgain() {
   const page = await open();
   await page.goto(`${base}/0/letters`);
   await page.getByRole('button', { name: 'Look again' }).click();
-  const row = page.locator('table.list tr', { hasText: given.cause }).first();
+  const row = page.locator('#causes tr', { hasText: given.cause }).first();
   await row.waitFor();
   await isAccessible(page, 'new cause');
   return { new: await page.locator('tr:has(.new) a').allTextContents(), row: await row.innerText() };
@@ -311,7 +349,7 @@ async function pausesAndResumes() {
 async function onlyReads() {
   const page = await open();
   await page.goto(`${base}/0/letters`);
-  await page.getByRole('heading', { name: /causes?$/ }).waitFor();
+  await page.locator('#causes').waitFor();
   return { buttons: await page.getByRole('button').allTextContents() };
 }
 

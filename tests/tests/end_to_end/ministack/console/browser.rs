@@ -75,7 +75,7 @@ async fn a_person_finds_their_way_in_any_light_by_keyboard_and_whatever_messages
 
     console.done("looksAround", json!({})).await;
     let found = console.done("filtersByKeyboard", json!({"text": "no json"})).await;
-    assert_eq!(found["words"], "4 messages, text no json");
+    assert!(found["words"].as_str().unwrap().starts_with("4 of 41 dead letters in "), "{found}");
     assert_eq!(found["shared"], found["words"], "the filter is in the address");
     assert!(found["wrong"].as_str().unwrap().contains("filter"), "{found}");
 
@@ -133,6 +133,9 @@ async fn what_a_person_sends_back_edits_and_deletes_is_done_once_however_often_t
     let ids = fill(&topology, &(0..40).collect::<Vec<_>>()).await;
     let console = Console::start(&topology, &folder(), &[]).await;
 
+    assert_eq!(console.done("plansTheFirstCause", json!({})).await, json!({"keys": 8}));
+    let noted = console.done("notesACause", json!({"note": "ticket 7"})).await;
+    assert!(noted["last"].as_str().unwrap().contains("known: ticket 7"), "known ones come last: {noted}");
     let edited = console.done("editsOne", json!({"id": ids[&6], "from": "\"eur\"", "to": "\"EUR\""})).await;
     assert_eq!(
         edited["said"],
@@ -172,8 +175,8 @@ async fn what_a_person_sends_back_edits_and_deletes_is_done_once_however_often_t
         .await
         .unwrap();
     let looked = console.done("looksAgain", json!({"cause": "LAMBDA_DESTINATION"})).await;
-    assert_eq!(looked["new"], json!(["LAMBDA_DESTINATION"]), "{looked}");
-    assert!(looked["row"].as_str().unwrap().contains("orders: OrderLocked: order 7 is locked"), "{looked}");
+    assert_eq!(looked["new"], json!(["orders: OrderLocked: order 7 is locked"]), "{looked}");
+    assert!(looked["row"].as_str().unwrap().contains("LAMBDA_DESTINATION"), "{looked}");
     console.done("leavesInTime", json!({})).await;
     assert_eq!(console.files("redeliver-plan-").len(), 3, "nothing half written is left");
 }
