@@ -27,8 +27,7 @@ pub use metrics::{Flow, Metrics, RECEIVE_METRICS, RECEIVES_LOOK_BACK, Receives};
 pub use problem::{Problem, Service};
 use report::NAMED;
 pub use report::{QueueStatus, Status};
-use target::Outage;
-pub use target::Target;
+pub use target::{Outage, Target};
 
 /// Reads the status of open queues.
 pub async fn look_at(
