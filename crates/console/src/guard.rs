@@ -9,11 +9,13 @@
 use std::net::SocketAddr;
 
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 /// 244 random bits, as 64 hexadecimal digits.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
 pub(crate) struct Token(String);
 
 impl Token {
@@ -32,7 +34,7 @@ impl Token {
     }
 
     /// Compares digests, so that the time it takes does not show how much of a guess is right.
-    fn is(&self, guess: &str) -> bool {
+    pub(crate) fn is(&self, guess: &str) -> bool {
         Sha256::digest(&self.0) == Sha256::digest(guess)
     }
 }
@@ -137,6 +139,10 @@ impl Guard {
         if !reads && text(header::ORIGIN) != Some(self.origin().as_str()) {
             return Admission::Refused(Refusal::Origin);
         }
+        // It shows and changes nothing, and is asked before a page trusts the program on this port with its cookie.
+        if uri.path() == ALIVE && matches!(*method, Method::GET | Method::POST) {
+            return Admission::Admitted;
+        }
         if !uri.path().starts_with(&self.base()) {
             return Admission::Refused(Refusal::Token);
         }
@@ -160,6 +166,9 @@ impl Guard {
         pairs.any(|(name, value)| name == COOKIE && self.token.is(value))
     }
 }
+
+/// The path of the one page without a secret part: it tells open pages whether the console is running.
+pub(crate) const ALIVE: &str = "/alive";
 
 /// The cookie's name. Its path tells several consoles apart.
 const COOKIE: &str = "redeliver_console";
@@ -294,6 +303,26 @@ mod tests {
             admitted(&guard, &Method::POST, &[COOKIE, ORIGIN], None),
             Admission::Refused(Refusal::ReadOnly)
         );
+    }
+
+    #[test]
+    fn a_page_asks_without_its_cookie_whether_the_console_is_there_and_another_site_does_not() {
+        let guard = guard(true);
+        let admitted = |method: &Method, headers: &[(&str, &str)], uri: &str| {
+            let mut map = HeaderMap::from_iter([(header::HOST, "127.0.0.1:4711".parse().unwrap())]);
+            for (name, value) in headers {
+                map.insert(name.parse::<header::HeaderName>().unwrap(), value.parse().unwrap());
+            }
+            guard.admit(method, &map, &uri.parse().unwrap())
+        };
+        assert_eq!(admitted(&Method::GET, &[], "/alive"), Admission::Admitted);
+        assert_eq!(admitted(&Method::POST, &[ORIGIN], "/alive"), Admission::Admitted);
+        assert_eq!(admitted(&Method::POST, &[], "/alive"), Admission::Refused(Refusal::Origin));
+        let elsewhere = [("sec-fetch-site", "same-site")];
+        assert_eq!(admitted(&Method::GET, &elsewhere, "/alive"), Admission::Refused(Refusal::Site));
+        for (method, uri) in [(Method::DELETE, "/alive"), (Method::GET, "/alive/"), (Method::GET, "//alive")] {
+            assert_eq!(admitted(&method, &[ORIGIN], uri), Admission::Refused(Refusal::Token), "{method} {uri}");
+        }
     }
 
     #[test]

@@ -13,12 +13,15 @@ mod plans;
 mod request;
 mod router;
 mod server_sent_events;
+mod session;
 mod site;
 mod status_poll;
 mod url;
 
+use std::io::ErrorKind;
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -32,12 +35,14 @@ use redeliver_operator::terminal::signals::Signals;
 use redeliver_operator::terminal::stderr;
 use redeliver_operator::terminal::units::number;
 use redeliver_operator::{Failure, http_server};
+use sha2::{Digest as _, Sha256};
 use tokio::net::TcpListener;
 use tokio::sync::Mutex;
 
 use dead_letters::spool::Spool;
 use deployment::Deployment;
 use guard::{Guard, Token};
+use session::Session;
 use site::Site;
 
 /// Open a local web page to operate a deployment: see what flows and what died, send back, edit, delete, pause
@@ -81,9 +86,9 @@ pub struct Arguments {
     /// Show everything and change nothing
     #[arg(long)]
     read_only: bool,
-    /// The port to listen on; 0 takes any free port
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = number(0..=65_535_u16))]
-    port: u16,
+    /// The port to listen on; 0 takes any free port [default: 8722, or the next free one]
+    #[arg(long, value_name = "N", value_parser = number(0..=65_535_u16))]
+    port: Option<u16>,
     /// The folder for plans, journals and backups
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     folder: PathBuf,
@@ -98,6 +103,9 @@ pub struct Arguments {
     #[command(flatten)]
     connection: Connection,
 }
+
+/// The ports to try if none is asked for.
+const PORTS: RangeInclusive<u16> = 8722..=8741;
 
 /// One deployment or one DLQ.
 #[derive(Clone, Debug, Default, Args)]
@@ -116,8 +124,7 @@ struct Named {
 /// Serves the page until Ctrl-C.
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let mut signals = Signals::listen()?;
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, arguments.port)).await;
-    let listener = listener.map_err(|error| format!("--port {}: {error}", arguments.port))?;
+    let listener = listen(arguments.port).await?;
     let read_only = arguments.read_only || arguments.file.is_some();
     let [path, token] = [(); 2].map(|()| Token::new());
     let guard = Guard { address: listener.local_addr()?, path, token, read_only };
@@ -139,6 +146,24 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         () = site.rest() => Ok(ExitCode::SUCCESS),
         _ = signals.next() => Ok(ExitCode::from(130)),
     }
+}
+
+/// Listens on the port that was asked for, or else on [`PORT`] or one of the next ones, so that open pages find the
+/// console again.
+async fn listen(port: Option<u16>) -> Result<TcpListener, Failure> {
+    let bind = async |port| {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await;
+        listener.map_err(|error| (error.kind(), format!("--port {port}: {error}").into()))
+    };
+    if port.is_none() {
+        for port in PORTS {
+            match bind(port).await {
+                Err((ErrorKind::AddrInUse, _)) => stderr::remark(&format!("port {port} is taken: trying the next one")),
+                bound => return bound.map_err(|(_, failure)| failure),
+            }
+        }
+    }
+    bind(port.unwrap_or(0)).await.map_err(|(_, failure)| failure)
 }
 
 async fn open(arguments: &Arguments, guard: Guard) -> Result<Site, Failure> {
@@ -169,7 +194,9 @@ async fn open(arguments: &Arguments, guard: Guard) -> Result<Site, Failure> {
             Deployment::open(which, arguments.to.clone(), arguments.connection.clone(), &folder).await?,
         );
     }
+    let command = same_command(arguments, &folder, &deployments);
     Ok(Site {
+        session: Session::kept_in(session::folder().as_deref(), guard.address.port(), command),
         guard,
         deployments,
         schema,
@@ -178,6 +205,13 @@ async fn open(arguments: &Arguments, guard: Guard) -> Result<Site, Failure> {
         connection: arguments.connection.clone(),
         switching: Mutex::default(),
     })
+}
+
+/// A digest of the command and of its queues: under another one, a page would show and change something else.
+fn same_command(arguments: &Arguments, folder: &Path, deployments: &[Deployment]) -> String {
+    let queues: Vec<_> = deployments.iter().map(|one| (&one.from, one.source().ok())).collect();
+    let digest = Sha256::digest(format!("{arguments:?} {} {queues:?}", folder.display()));
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn named_deployments(arguments: &Arguments) -> Result<Vec<OneQueue>, Failure> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::{HeaderName, HeaderValue, header};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
@@ -12,15 +12,17 @@ use maud::html;
 use redeliver_aws::SystemClock;
 use redeliver_core::ports::Clock as _;
 use redeliver_operator::markup::safe;
+use serde::Serialize;
 
 use crate::dead_letters::selection::Selection;
 use crate::error::{Answer, PageError};
 use crate::extract::{AtDeadLetter, AtDeployment, Id};
-use crate::guard::{Admission, Refusal};
+use crate::guard::{ALIVE, Admission, Refusal};
 use crate::layout::{self, Place, bare};
 use crate::pages::{cause, dead_letter, dead_letters, edit, fleet, pause, plans, start_form, status};
 use crate::request::{self, InForm, InPath, InQuery};
 use crate::server_sent_events::live;
+use crate::session::Renewed;
 use crate::site::Site;
 
 type Shared = State<Arc<Site>>;
@@ -34,7 +36,8 @@ pub(crate) fn router(site: Arc<Site>) -> Router {
         .route(&at("fleet.css"), get(async || typed("text/css; charset=utf-8", layout::FLEET_STYLE)))
         .route(&at("fleet"), post(survey_fleet))
         .route(&at("fleet/live"), get(fleet_live))
-        .route(&at("console.js"), get(async || typed("text/javascript; charset=utf-8", layout::SCRIPT)))
+        .route(&at("console.js"), get(script))
+        .route(ALIVE, get(who_is_there).post(let_in_again))
         .route(&at("{deployment}/"), get(show_status))
         .route(&at("{deployment}/live"), get(status_live))
         .route(&at("{deployment}/letters"), get(list_dead_letters))
@@ -113,6 +116,33 @@ fn to(path: &str) -> Answer {
     Ok(Redirect::to(path).into_response())
 }
 
+async fn script(State(site): Shared) -> Response {
+    let Ok(session) = serde_json::to_string(&site.session.of_pages()) else {
+        return StatusCode::INTERNAL_SERVER_ERROR.into_response();
+    };
+    typed("text/javascript; charset=utf-8", format!("const session = {session};\n{}", layout::SCRIPT))
+}
+
+/// Anyone on this machine may ask: the answer has nothing that lets in.
+async fn who_is_there(State(site): Shared) -> Response {
+    json(&site.session.alive())
+}
+
+/// The link for a page of the start before.
+async fn let_in_again(State(site): Shared, ticket: String) -> Response {
+    match site.session.is_of_before(&ticket) {
+        true => json(&Renewed { link: site.guard.link(), of_pages: site.session.of_pages() }),
+        false => StatusCode::UNAUTHORIZED.into_response(),
+    }
+}
+
+fn json(value: &impl Serialize) -> Response {
+    match serde_json::to_string(value) {
+        Ok(text) => typed("application/json", text),
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
 async fn start_page(State(site): Shared) -> Response {
     let base = site.guard.base();
     if site.deployments.len() == 1 && site.fleet.is_none() {
@@ -142,14 +172,14 @@ async fn show_status(at: AtDeployment) -> Answer {
     if at.is_file() {
         return to(&at.path("letters"));
     }
-    at.status.keep_asking(&at.queues, &at.connection);
+    at.status.keep_asking(&at.queues, &at.connection, &at.from);
     let body = html! { div id="live" data-live=(at.path("live")) { (status::part(&at)) } };
     at.page(Place::Now, "Now", &body)
 }
 
 async fn status_live(at: AtDeployment) -> Response {
     live(move || {
-        at.status.keep_asking(&at.queues, &at.connection);
+        at.status.keep_asking(&at.queues, &at.connection, &at.from);
         Some(status::part(&at))
     })
 }
@@ -266,14 +296,14 @@ async fn pause_plan(at: AtDeployment, InPath(Id { id }): InPath<Id>) -> Answer {
 
 async fn show_switches(at: AtDeployment) -> Answer {
     at.check_queue()?;
-    at.status.keep_asking(&at.queues, &at.connection);
+    at.status.keep_asking(&at.queues, &at.connection, &at.from);
     at.page(Place::Pause, "Pause and resume", &pause::switches(&at))
 }
 
 /// Updates the page until there is something to see.
 async fn switches_live(at: AtDeployment) -> Response {
     live(move || {
-        at.status.keep_asking(&at.queues, &at.connection);
+        at.status.keep_asking(&at.queues, &at.connection, &at.from);
         if at.status.last_seen.seen().is_some() { None } else { Some(status::waiting(&at)) }
     })
 }

@@ -13,6 +13,7 @@ use tokio::sync::Mutex;
 use crate::background::LastSeen;
 use crate::deployment::Deployment;
 use crate::guard::Guard;
+use crate::session::Session;
 
 /// The last survey of the account, and whether another one is running.
 pub(crate) type FleetSeen = Arc<LastSeen<Fleet>>;
@@ -20,6 +21,7 @@ pub(crate) type FleetSeen = Arc<LastSeen<Fleet>>;
 #[derive(Debug)]
 pub(crate) struct Site {
     pub(crate) guard: Guard,
+    pub(crate) session: Session,
     pub(crate) deployments: Vec<Deployment>,
     pub(crate) schema: MessageSchema,
     pub(crate) max_generation: u32,

@@ -1,17 +1,19 @@
 //! Asks for the status while somebody watches: SQS's counts every ten seconds; readers, the target and ages every
-//! minute.
+//! minute; the last day every five minutes.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use chrono::TimeDelta;
+use futures_util::future::join;
 use redeliver_aws::SystemClock;
 use redeliver_core::lock;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Clock as _, QueueDepth as _};
 use redeliver_operator::Failure;
 use redeliver_operator::queues::{Connection, Counts, OpenQueue, Queues};
-use redeliver_operator::status::{Flow, Metrics, Status, look_at};
+use redeliver_operator::status::day::Day;
+use redeliver_operator::status::{Flow, Metrics, Problem, Service, Status, look_at};
 
 use crate::background::LastSeen;
 
@@ -19,6 +21,8 @@ use crate::background::LastSeen;
 pub(crate) const COUNTS_EVERY: Duration = Duration::from_secs(10);
 /// Requests for counts per request for everything.
 const COUNTS_OF_A_LOOK: u32 = 6;
+/// The pause between two requests for the last day, which is shown by half hours.
+const DAY_EVERY: TimeDelta = TimeDelta::minutes(5);
 /// Polling ends after this time without a request for the page.
 const FORGOTTEN: TimeDelta = TimeDelta::seconds(30);
 
@@ -38,21 +42,40 @@ pub(crate) struct LiveStatus {
     pub(crate) flows: Vec<Flow>,
     /// The deployment's alarms, each with its state.
     pub(crate) alarms: Vec<(String, String)>,
+    /// `None` if CloudWatch could not be asked.
+    pub(crate) day: Option<Arc<Day>>,
 }
+
+/// The answer to the last request for the last day, and its time.
+type LastDay = Option<(Timestamp, Result<Arc<Day>, String>)>;
 
 impl StatusPoll {
     /// Notes that somebody is watching, and starts to poll if nobody was.
-    pub(crate) fn keep_asking(self: &Arc<Self>, queues: &Queues, connection: &Connection) {
+    pub(crate) fn keep_asking(self: &Arc<Self>, queues: &Queues, connection: &Connection, dlq_arn: &str) {
         *self.asked_at() = SystemClock.now();
         let (now, queues, connection) = (Arc::clone(self), queues.clone(), connection.clone());
+        let dlq_arn = dlq_arn.to_owned();
         self.last_seen.begin(move || async move {
+            let mut last_day = LastDay::None;
             while !now.is_forgotten() {
                 let round = async {
                     let open = queues.open(&connection).await?;
                     let at = SystemClock.now();
                     let mut status = look_at(&connection, &open, queues.name(), at).await?;
                     let (flows, alarms) = from_cloudwatch(&connection, &mut status, at).await;
-                    now.last_seen.tell(Ok(LiveStatus { at, status, flows, alarms }));
+                    if last_day.as_ref().is_none_or(|(asked_at, _)| at - *asked_at >= DAY_EVERY) {
+                        let day = Day::look(&connection, &status.queues, &dlq_arn, at).await;
+                        last_day = Some((at, day.map(Arc::new).map_err(|error| error.to_string())));
+                    }
+                    let day = match &last_day {
+                        Some((_, Ok(day))) => Some(Arc::clone(day)),
+                        Some((_, Err(why))) => {
+                            status.problems.push(not_asked("the last day", why.clone()));
+                            None
+                        }
+                        None => None,
+                    };
+                    now.last_seen.tell(Ok(LiveStatus { at, status, flows, alarms, day }));
                     now.count(&open).await
                 };
                 if let Err(error) = round.await {
@@ -102,21 +125,31 @@ async fn from_cloudwatch(
     status: &mut Status,
     at: Timestamp,
 ) -> (Vec<Flow>, Vec<(String, String)>) {
+    let Some(first) = status.queues.first() else { return Default::default() };
     let names: Vec<_> = status.queues.iter().map(|queue| queue.name.as_str()).collect();
-    let asked = async {
-        let Some(first) = status.queues.first() else { return Ok(Default::default()) };
-        let metrics = Metrics::near(connection, &first.arn).await?;
+    let near = async || Metrics::near(connection, &first.arn).await;
+    let flows = async { near().await?.flows(&names, at).await };
+    let alarms = async {
         // The construct's alarms have the same prefix as its queues.
-        let prefix = names.iter().find_map(|name| name.strip_suffix("final-dlq"));
-        let alarms = match prefix {
-            Some(prefix) => metrics.alarms(prefix).await?,
-            None => Vec::new(),
-        };
-        Ok::<_, Failure>((metrics.flows(&names, at).await?, alarms))
+        match names.iter().find_map(|name| name.strip_suffix("final-dlq")) {
+            Some(prefix) => near().await?.alarms(prefix).await,
+            None => Ok(Vec::new()),
+        }
     };
-    let asked = asked.await;
-    asked.unwrap_or_else(|error| {
-        status.problems.push(error.to_string());
-        Default::default()
-    })
+    let (flows, alarms) = join(flows, alarms).await;
+    let mut known = |missing, error: Failure| status.problems.push(not_asked(missing, error.to_string()));
+    (
+        flows.unwrap_or_else(|error| {
+            known("flow and ages", error);
+            Vec::new()
+        }),
+        alarms.unwrap_or_else(|error| {
+            known("alarms", error);
+            Vec::new()
+        }),
+    )
+}
+
+const fn not_asked(missing: &'static str, why: String) -> Problem {
+    Problem { service: Service::CloudWatch, missing, about: Vec::new(), why }
 }

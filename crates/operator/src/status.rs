@@ -1,7 +1,9 @@
 //! The status of a deployment: whether the target is down, how many messages wait in its queues, and what reads them.
 
 pub mod consumer;
+pub mod day;
 mod metrics;
+mod problem;
 pub mod readers;
 mod report;
 mod target;
@@ -22,10 +24,10 @@ use crate::status::readers::Readers;
 #[cfg(test)]
 pub use metrics::tests::denied;
 pub use metrics::{Flow, Metrics, RECEIVE_METRICS, RECEIVES_LOOK_BACK, Receives};
+pub use problem::{Problem, Service};
 use report::NAMED;
 pub use report::{QueueStatus, Status};
-use target::Outage;
-pub use target::Target;
+pub use target::{Outage, Target};
 
 /// Reads the status of open queues.
 pub async fn look_at(
@@ -48,7 +50,12 @@ pub async fn look_at(
     for (queue, found) in queues.iter_mut().zip(join_all(mappings).await) {
         match found {
             Ok(found) => queue.mappings = Some(found),
-            Err(error) => problems.push(format!("event source mappings of {}: {error}", queue.name)),
+            Err(error) => {
+                let about = vec![queue.name.clone()];
+                let missing = "event source mappings";
+                let why = error.to_string();
+                Problem::note(&mut problems, Problem { service: Service::Lambda, missing, about, why });
+            }
         }
     }
     let seen = queues.iter().zip(open).map(async |(queue, open)| {
@@ -73,7 +80,7 @@ async fn target(
     open: &[OpenQueue],
     queues: &[QueueStatus],
     now: Timestamp,
-    problems: &mut Vec<String>,
+    problems: &mut Vec<Problem>,
 ) -> Option<Target> {
     let sources = open.iter().zip(queues).filter(|(open, _)| matches!(open.role, None | Some(Role::Source)));
     let seen = sources.map(async |(_, queue)| {
@@ -83,11 +90,16 @@ async fn target(
             return None;
         }
         let seen = outages(connection, &queue.arn, &functions, now).await;
-        Some(seen.map_err(|error| format!("the target of {}: {error}", functions.join(" and "))))
+        Some(seen.map_err(|error| Problem {
+            service: Service::CloudWatch,
+            missing: "outages",
+            about: functions.iter().map(|name| (*name).to_owned()).collect(),
+            why: error.to_string(),
+        }))
     });
     let seen = join_all(seen).await.into_iter().flatten().map(|seen| {
         seen.unwrap_or_else(|problem| {
-            problems.push(problem);
+            Problem::note(problems, problem);
             Target::Unknown
         })
     });
@@ -106,7 +118,7 @@ async fn outages(
 
 /// The functions that may have a circuit breaker, each once and as its metrics name it: without version or alias. Our
 /// others have none, by the names that the stack gives them (infra/lib/names.ts).
-fn with_breaker(mappings: &[Mapping]) -> Vec<&str> {
+pub(crate) fn with_breaker(mappings: &[Mapping]) -> Vec<&str> {
     const WITHOUT: [Stage; 3] =
         [Stage::AsyncRetryHandler, Stage::FailedMessageProcessor, Stage::FinalDlqAnnotator];
     let names = mappings.iter().filter_map(|mapping| mapping.function.split(':').next());

@@ -1,56 +1,147 @@
-//! The status page: what waits where, what flows, and whether the target is down.
+//! The status page: what is wrong, in one sentence; what waits where and what flows; and the last day.
+
+mod answer;
+mod last_day;
 
 use chrono::TimeDelta;
 use maud::{Markup, html};
+use redeliver_core::message::Timestamp;
+use redeliver_core::strategy::Role;
 use redeliver_operator::markup::chart::columns_only;
 use redeliver_operator::markup::moment;
 use redeliver_operator::queues::cloudwatch::Point;
 use redeliver_operator::queues::event_sources::Mapping;
 use redeliver_operator::status::readers::Readers;
-use redeliver_operator::status::{Flow, QueueStatus, Target};
+use redeliver_operator::status::{Flow, Problem, QueueStatus, Service};
 use redeliver_operator::terminal::units::{about, counted, grouped, span};
 
+use crate::dead_letters::snapshot::Snapshot;
 use crate::deployment::Deployment;
+use crate::extract::AtDeployment;
 use crate::status_poll::LiveStatus;
+use answer::{Facts, Reading, answer};
 
 /// Points of a small chart: an hour of five minutes each.
 const POINTS: usize = 13;
 const POINT_SECONDS: i64 = 300;
 
 /// The part of the page that changes.
-pub(crate) fn part(deployment: &Deployment) -> Markup {
+pub(crate) fn part(at: &AtDeployment) -> Markup {
     html! {
-        @match deployment.status.last_seen.seen() {
+        @match at.status.last_seen.seen() {
             Some(seen) => {
-                @if let Some(why) = deployment.status.last_seen.failed() { p class="warning" role="alert" { (why) } }
-                (flow(&deployment.from, &seen))
+                @if let Some(why) = at.status.last_seen.failed() { p class="warning" role="alert" { (why) } }
+                (now(&at.from, &at.path(""), &seen, at.reading.last_seen.seen().as_deref()))
             }
-            None => (waiting(deployment)),
+            None => (waiting(at)),
         }
     }
 }
 
-fn flow(dlq: &str, seen: &LiveStatus) -> Markup {
-    let LiveStatus { at, status, flows, alarms } = seen;
-    let on: Vec<_> = alarms.iter().filter(|(_, state)| state == "ALARM").collect();
+/// `base` is the address of the deployment's pages.
+fn now(dlq: &str, base: &str, seen: &LiveStatus, snapshot: Option<&Snapshot>) -> Markup {
+    let LiveStatus { at, status, flows, alarms, day } = seen;
+    let on: Vec<_> = alarms.iter().filter(|(_, state)| state == "ALARM").map(|(name, _)| name.as_str()).collect();
+    let reading = snapshot.map(|snapshot| reading(snapshot, *at));
     html! {
-        @match status.target {
-            Some(target @ Target::Down(_)) => p class="warning" role="alert" { "The target is " (target.in_words()) "." },
-            Some(target) => p { "Target: " (target.in_words()) "." },
-            None => {},
+        (answer(&facts(dlq, seen, reading, &on)).markup(base))
+        @if !on.is_empty() {
+            ul id="alarms" class="warning" aria-label="Alarms" { @for name in &on { li { "Alarm: " (name) } } }
         }
         ol class="flow" {
             @for (index, queue) in status.queues.iter().enumerate() {
-                li { (card(role(dlq, queue), queue, flows.get(index), queue.arn == dlq)) }
+                @let is_dlq = queue.arn == dlq;
+                @let is_first = is_dlq && queue.counts.has_messages();
+                li id={"queue-" (index)} class=[is_first.then_some("first")] {
+                    (card(role(dlq, queue), queue, flows.get(index), is_dlq.then_some(base)))
+                }
             }
         }
-        @for (name, _) in &on { p class="warning" { "Alarm: " (name) } }
         @if on.is_empty() && !alarms.is_empty() { p { "None of its " (counted(alarms.len() as u64, "alarm")) " is on." } }
-        @for problem in &status.problems { p class="warning" { (problem) } }
+        @for service in [Service::Lambda, Service::CloudWatch] { (not_asked(service, &status.problems)) }
+        @if let Some(day) = day { (last_day::figure(day)) }
         p class="remark" {
             "Counts are SQS's own, which it calls approximate, of " (moment(*at)) ". A delayed message comes out within 15 minutes; when \
              exactly, SQS does not say. Ages and flow are CloudWatch's, some minutes late; an age leaves out messages that were received three times or more, as three looks do. \
              The page of dead letters shows when SQS deletes each."
+        }
+    }
+}
+
+fn facts<'a>(dlq: &str, seen: &LiveStatus, reading: Option<Reading>, alarms_on: &'a [&'a str]) -> Facts<'a> {
+    let LiveStatus { at, status, flows, .. } = seen;
+    let place = |wanted: &str| status.queues.iter().position(|queue| role(dlq, queue) == wanted);
+    let place_of_source = place("source");
+    let source = place_of_source.map(|place| &status.queues[place]);
+    let intermediate = place(Role::IntermediateDlq.in_words()).map(|place| &status.queues[place]);
+    let dead = status.queues.iter().zip(flows.iter().map(Some).chain(std::iter::repeat(None)));
+    let dead = dead.into_iter().find(|(queue, _)| queue.arn == dlq);
+    let is_known = |queue: &&QueueStatus| queue.counts.visible.is_some();
+    let held = source.map(|queue| {
+        let delayed = queue.counts.delayed?;
+        match intermediate {
+            Some(intermediate) => Some(delayed + Some(intermediate).filter(is_known)?.counts.messages()),
+            // With `visibility`, held messages are hidden on the source queue.
+            None => Some(delayed + queue.counts.in_flight?),
+        }
+    });
+    let is_paused = |queue: &&QueueStatus| {
+        let mappings = queue.mappings.as_deref().unwrap_or_default();
+        let is_read = mappings.iter().any(Mapping::is_on) || queue.readers.as_ref().is_some_and(Readers::is_steady);
+        !mappings.is_empty() && !is_read
+    };
+    Facts {
+        now: *at,
+        target: status.target,
+        held: held.flatten(),
+        source: place_of_source.unwrap_or(0),
+        paused: source.filter(is_paused).and_then(|queue| queue.counts.visible),
+        dead_letters: dead.map(|(queue, _)| queue).filter(is_known).map(|queue| queue.counts.messages()),
+        oldest_ends_in_seconds: dead.and_then(|(queue, flow)| {
+            let age = oldest(flow?)?;
+            let left = i64::try_from(queue.counts.retention_seconds?).ok()? - age;
+            ends_soon(queue, age).then_some(left)
+        }),
+        reading,
+        alarms_on,
+        is_blind: status.problems.iter().any(|problem| problem.service == Service::CloudWatch),
+    }
+}
+
+fn reading(snapshot: &Snapshot, now: Timestamp) -> Reading {
+    let ends = snapshot.letters.iter().filter_map(|letter| snapshot.expires_at(letter));
+    let soon: Vec<_> = ends
+        .filter(|ends_at| snapshot.retention.is_some_and(|retention| retention.ends_soon(*ends_at, now)))
+        .collect();
+    let first = soon.iter().min().map(|first| (*first - now).num_seconds());
+    Reading {
+        taken_at: snapshot.taken_at,
+        new_causes: snapshot.new_causes.len() as u64,
+        deleted_soon: first.map(|seconds| (soon.len() as u64, seconds)),
+    }
+}
+
+/// One line about everything that a service was asked for in vain.
+fn not_asked(service: Service, problems: &[Problem]) -> Markup {
+    let of_service: Vec<_> = problems.iter().filter(|problem| problem.service == service).collect();
+    if of_service.is_empty() {
+        return Markup::default();
+    }
+    let missing: Vec<_> = of_service.iter().map(|problem| problem.missing).collect();
+    let mut rights: Vec<_> = of_service
+        .iter()
+        .filter(|problem| problem.why.contains("AccessDenied"))
+        .filter_map(|problem| Some(problem.why.split_once(": ")?.0))
+        .collect();
+    rights.sort_unstable();
+    rights.dedup();
+    html! {
+        details class="remark" {
+            summary {
+                (service.name()) " cannot be asked for " (missing.join(", "))
+                @if !rights.is_empty() { ": missing " (rights.join(" and ")) }
+            }
+            ul { @for problem in of_service { li { (problem) } } }
         }
     }
 }
@@ -64,17 +155,21 @@ fn role<'a>(dlq: &str, queue: &QueueStatus) -> &'a str {
     }
 }
 
-fn card(role: &str, queue: &QueueStatus, flow: Option<&Flow>, is_dlq: bool) -> Markup {
+/// A queue. `letters` is the address of the DLQ's pages, if it is the DLQ.
+fn card(role: &str, queue: &QueueStatus, flow: Option<&Flow>, letters: Option<&str>) -> Markup {
     let count = |number: Option<u64>| number.map_or_else(|| "?".to_owned(), grouped);
-    let oldest = flow.and_then(|flow| flow.age_seconds.iter().max_by_key(|(at, _)| *at)).map(|(_, age)| *age);
+    let is_dlq = letters.is_some();
     html! {
         h2 { (role) }
         p class="name" { (queue.name) }
         dl {
-            div class=[(is_dlq && queue.counts.visible.unwrap_or(0) > 0).then_some("alarm")] { dt { "visible" } dd { (count(queue.counts.visible)) } }
+            @match letters.filter(|_| queue.counts.visible.unwrap_or(0) > 0) {
+                Some(base) => div class="alarm" { dt { "visible" } dd { a href={(base) "letters"} { (count(queue.counts.visible)) } } },
+                None => div { dt { "visible" } dd { (count(queue.counts.visible)) } },
+            }
             div { dt { "in flight" } dd { (count(queue.counts.in_flight)) } }
             div { dt { "delayed" } dd { (count(queue.counts.delayed)) } }
-            @if let Some(seconds) = oldest { div class=[(is_dlq && ends_soon(queue, seconds)).then_some("alarm")] { dt { "oldest" } dd { (about(seconds)) } } }
+            @if let Some(seconds) = flow.and_then(oldest) { div class=[(is_dlq && ends_soon(queue, seconds)).then_some("alarm")] { dt { "oldest" } dd { (about(seconds)) } } }
         }
         @if let Some(flow) = flow {
             (spark("in", &flow.sent)) (spark("out", &flow.deleted))
@@ -83,11 +178,16 @@ fn card(role: &str, queue: &QueueStatus, flow: Option<&Flow>, is_dlq: bool) -> M
         @match &queue.readers {
             Some(Readers::EventSourceMapping) => {},
             _ if is_dlq => p class="remark" { "for people" },
-            Some(readers) => p class="remark" { (readers.in_words()) },
+            Some(readers) => p class="remark" { (readers.in_short()) },
             None => {},
         }
         @if let Some(seconds) = queue.counts.retention_seconds { p class="remark" { "kept for " (span(seconds)) } }
     }
+}
+
+/// The age of the oldest message, in seconds.
+fn oldest(flow: &Flow) -> Option<i64> {
+    flow.age_seconds.iter().max_by_key(|(at, _)| *at).map(|(_, age)| *age)
 }
 
 /// True if SQS deletes the queue's oldest message soon, by CloudWatch's age.
@@ -135,13 +235,17 @@ mod tests {
     use redeliver_core::message::Timestamp;
 
     use super::*;
-    use redeliver_operator::status::Status;
+    use redeliver_operator::status::{Status, Target};
 
     const DLQ: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-prod-final-dlq";
 
     fn queue(role: &'static str, arn: &str, visible: u64) -> QueueStatus {
         let attributes = BTreeMap::from([("ApproximateNumberOfMessages".to_owned(), visible.to_string())]);
         QueueStatus::new(role, arn, &attributes)
+    }
+
+    fn problem(missing: &'static str, why: &str) -> Problem {
+        Problem { service: Service::CloudWatch, missing, about: Vec::new(), why: why.to_owned() }
     }
 
     fn seen(alarms: &[(&str, &str)]) -> LiveStatus {
@@ -160,8 +264,12 @@ mod tests {
                     queue("source", &DLQ.replace("final-dlq", "source"), 3),
                     queue("final DLQ", DLQ, 41),
                 ],
-                problems: vec!["<no> permission".to_owned()],
+                problems: vec![
+                    problem("alarms", "cloudwatch:DescribeAlarms: AccessDenied: <no>"),
+                    problem("the last day", "the answer is not this service's (HTTP 404)"),
+                ],
             },
+            day: None,
             flows: vec![flow],
             alarms: alarms.iter().map(|(name, state)| ((*name).to_owned(), (*state).to_owned())).collect(),
         }
@@ -169,32 +277,35 @@ mod tests {
 
     #[test]
     fn each_queue_has_its_counts_and_what_is_wrong_stands_out() {
-        let page = flow(DLQ, &seen(&[("target-down", "ALARM"), ("dead-letters", "OK")])).into_string();
+        let alarms = [("target-down", "ALARM"), ("dead-letters", "OK")];
+        let page = now(DLQ, "/s/0/", &seen(&alarms), None).into_string();
         for expected in [
             "<dt>visible</dt><dd>3</dd>",
-            "<div class=\"alarm\"><dt>visible</dt><dd>41</dd></div>",
+            "<div class=\"alarm\"><dt>visible</dt><dd><a href=\"/s/0/letters\">41</a></dd></div>",
+            "<li id=\"queue-1\" class=\"first\">",
+            "<p class=\"answer bad\"><a href=\"/s/0/letters\">41 dead letters</a>. <a href=\"#alarms\">1 alarm</a> is on.</p>",
             "<dt>in flight</dt><dd>?</dd>",
             "<dt>oldest</dt><dd>2h</dd>",
             "in 2,000 in an hour",
-            "<p class=\"warning\">Alarm: target-down</p>",
-            "<p class=\"warning\">&lt;no&gt; permission</p>",
-            "Target: no outage seen in the last 15 minutes.",
+            "<li>Alarm: target-down</li>",
+            "<summary>CloudWatch cannot be asked for alarms, the last day: missing cloudwatch:DescribeAlarms</summary>",
+            "<li>alarms: cloudwatch:DescribeAlarms: AccessDenied: &lt;no&gt;</li>",
         ] {
             assert!(page.contains(expected), "{expected} in {page}");
         }
-        assert!(!page.contains("dead-letters") && !page.contains("out 0"), "{page}");
-        let quiet = flow(DLQ, &seen(&[("dead-letters", "OK")])).into_string();
+        assert!(!page.contains("Alarm: dead-letters") && !page.contains("out 0"), "{page}");
+        let quiet = now(DLQ, "/s/0/", &seen(&[("dead-letters", "OK")]), None).into_string();
         assert!(quiet.contains("None of its 1 alarm is on."), "{quiet}");
     }
 
     #[test]
     fn a_dlq_whose_oldest_message_is_deleted_soon_stands_out() {
-        let of_age = |seconds, is_dlq| {
+        let of_age = |seconds, is_dlq: bool| {
             let kept = [("MessageRetentionPeriod".to_owned(), "1209600".to_owned())];
             let queue = QueueStatus::new("final DLQ", DLQ, &BTreeMap::from(kept));
             let at = Timestamp::from_timestamp(1_800_000_000, 0).unwrap();
             let flow = Flow { age_seconds: vec![(at, seconds)], ..Flow::default() };
-            card("final DLQ", &queue, Some(&flow), is_dlq).into_string()
+            card("final DLQ", &queue, Some(&flow), is_dlq.then_some("/s/0/")).into_string()
         };
         // The last fifth of 14 days begins after 967,680 seconds.
         let alarm = "<div class=\"alarm\"><dt>oldest</dt><dd>11d 4h</dd></div>";
@@ -216,7 +327,7 @@ mod tests {
             readers: Some(readers.clone()),
             ..queue("source", &DLQ.replace("final-dlq", "source"), 3)
         };
-        let card = card("source", &source, None, false).into_string();
+        let card = card("source", &source, None, None).into_string();
         assert!(card.contains(&format!("<p class=\"remark\">{}</p>", readers.in_words())), "{card}");
     }
 

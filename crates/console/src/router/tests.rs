@@ -15,6 +15,7 @@ use tokio::sync::Mutex;
 use super::*;
 use crate::deployment::Deployment;
 use crate::guard::{Guard, Token};
+use crate::session::Session;
 
 /// Serves a site with one DLQ until the test ends, and keeps its plans in a folder.
 async fn served(folder: &Path) -> SocketAddr {
@@ -34,6 +35,7 @@ async fn serving(deployment: Deployment) -> SocketAddr {
     let [path, token] = ["path", "secret"].map(Token::of);
     let site = Site {
         guard: Guard { address, path, token, read_only: false },
+        session: Session::kept_in(Some(folder), 1, "the same".to_owned()),
         deployments: vec![deployment],
         schema: MessageSchema::new(None),
         max_generation: 3,
@@ -119,6 +121,8 @@ async fn no_answer_to_a_stranger_has_the_path_or_the_token() {
         format!("GET /path/?token=wrong HTTP/1.1\r\nhost: {address}\r\n"),
         format!("POST /path/0/plans HTTP/1.1\r\nhost: {address}\r\norigin: http://{address}\r\n"),
         format!("GET /path/ HTTP/1.1\r\nhost: {address}\r\nsec-fetch-site: same-site\r\n"),
+        format!("DELETE /alive HTTP/1.1\r\nhost: {address}\r\norigin: http://{address}\r\n"),
+        format!("POST /alive HTTP/1.1\r\nhost: {address}\r\norigin: http://{address}\r\n"),
         "GET /path/ HTTP/1.1\r\nhost: localhost\r\n".to_owned(),
     ] {
         let mut stream = TcpStream::connect(address).await.unwrap();
@@ -127,6 +131,43 @@ async fn no_answer_to_a_stranger_has_the_path_or_the_token() {
         stream.read_to_string(&mut answer).await.unwrap();
         assert!(answer.starts_with("HTTP/1.1 4"), "{head}: {answer}");
         assert!(!answer.contains("/path") && !answer.contains("secret"), "{head}: {answer}");
+    }
+}
+
+/// An open page goes over to the console that was started again, and nothing else does.
+#[tokio::test]
+async fn a_page_whose_console_was_started_again_gets_the_new_link_for_its_ticket() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = served(folder.path()).await;
+    let (_, _, script) = answered(first, "GET", "/console.js", "").await;
+    let known = script.lines().next().unwrap().strip_prefix("const session = ").unwrap();
+    let known: serde_json::Value = serde_json::from_str(known.strip_suffix(';').unwrap()).unwrap();
+    let ask = async |address: SocketAddr, method: &str, ticket: &str| {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let request = format!(
+            "{method} /alive HTTP/1.1\r\nhost: {address}\r\norigin: http://{address}\r\ncontent-length: {}\r\n\r\n{ticket}",
+            ticket.len()
+        );
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let answer: serde_json::Value = serde_json::from_str(body).unwrap_or_default();
+        (head[9..12].to_owned(), answer)
+    };
+    let alive = json!({ "id": known["id"], "proof": null });
+    assert_eq!(ask(first, "GET", "").await, ("200".to_owned(), alive));
+
+    let second = served(folder.path()).await;
+    let (_, alive) = ask(second, "GET", "").await;
+    assert_eq!(alive["proof"], known["proof"]);
+    assert_ne!(alive["id"], known["id"]);
+    let (status, renewed) = ask(second, "POST", known["ticket"].as_str().unwrap()).await;
+    let link = format!("http://{second}/path/?token=secret");
+    assert_eq!((status.as_str(), renewed["link"].as_str()), ("200", Some(link.as_str())));
+    assert_eq!(renewed["id"], alive["id"]);
+    for ticket in ["", known["proof"].as_str().unwrap(), renewed["ticket"].as_str().unwrap()] {
+        assert_eq!(ask(second, "POST", ticket).await, ("401".to_owned(), json!(null)), "{ticket}");
     }
 }
 
@@ -139,6 +180,7 @@ async fn the_end_waits_for_a_deployment_that_is_being_paused() {
             token: Token::of("secret"),
             read_only: false,
         },
+        session: Session::new(String::new()),
         deployments: Vec::new(),
         schema: MessageSchema::new(None),
         max_generation: 3,

@@ -12,7 +12,8 @@ use std::time::Duration;
 use aws_config::SdkConfig;
 use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
-use aws_sdk_sqs::error::ProvideErrorMetadata;
+use aws_sdk_sqs::config::http::HttpResponse;
+use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
 use futures_util::{StreamExt as _, join, stream};
 use indicatif::ProgressBar;
 use redeliver_core::message::Timestamp;
@@ -132,7 +133,11 @@ impl<'a> Region<'a> {
     }
 
     /// Returns the answer, or an error that says where the request failed.
-    async fn read<T, E>(&self, action: &str, answer: Result<T, E>) -> Result<T, String>
+    async fn read<T, E>(
+        &self,
+        action: &str,
+        answer: Result<T, SdkError<E, HttpResponse>>,
+    ) -> Result<T, String>
     where
         E: ProvideErrorMetadata + std::error::Error + 'static,
     {
@@ -142,7 +147,7 @@ impl<'a> Region<'a> {
         }
     }
 
-    async fn failed<E>(&self, action: &str, error: &E) -> String
+    async fn failed<E>(&self, action: &str, error: &SdkError<E, HttpResponse>) -> String
     where
         E: ProvideErrorMetadata + std::error::Error + 'static,
     {

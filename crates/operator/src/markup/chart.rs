@@ -216,7 +216,7 @@ pub fn scale(most: u64, marks_max: u64) -> (u64, u64) {
 }
 
 /// A tenth of a pixel is as fine as anybody sees.
-fn pixels(length: f64) -> f64 {
+pub fn pixels(length: f64) -> f64 {
     (length * 10.0).round() / 10.0
 }
 

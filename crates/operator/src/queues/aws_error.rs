@@ -1,7 +1,8 @@
 //! Errors of requests to AWS, in words and with advice.
 
 use aws_config::SdkConfig;
-use aws_sdk_sqs::error::ProvideErrorMetadata;
+use aws_sdk_sqs::config::http::HttpResponse;
+use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
 use redeliver_aws::{Unreached, unreached};
 
 use super::Connection;
@@ -13,7 +14,11 @@ const CREDENTIALS: &str = "set AWS_PROFILE or --profile, or set AWS_ACCESS_KEY_I
 
 impl Connection {
     /// A request's error in words. Advice on names and permissions is for requests that came to a service.
-    pub async fn failed<E>(&self, error: &E, otherwise: impl FnOnce(&str) -> String) -> Failure
+    pub async fn failed<E>(
+        &self,
+        error: &SdkError<E, HttpResponse>,
+        otherwise: impl FnOnce(&str) -> String,
+    ) -> Failure
     where
         E: ProvideErrorMetadata + std::error::Error + 'static,
     {
@@ -42,14 +47,18 @@ impl Connection {
 }
 
 /// An AWS error in words: the service's code and text if it answered, else the whole chain of causes.
-pub fn describe<E>(error: &E) -> String
+pub fn describe<E>(error: &SdkError<E, HttpResponse>) -> String
 where
-    E: ProvideErrorMetadata + std::error::Error,
+    E: ProvideErrorMetadata + std::error::Error + 'static,
 {
     match (error.code(), error.message()) {
         (Some(code), Some(message)) => format!("{code}: {message}"),
         (Some(code), None) => code.to_owned(),
-        (None, _) => causes(error),
+        // What the parser says about an answer that is not the service's helps nobody.
+        (None, _) => match error.raw_response().map(|answer| answer.status().as_u16()) {
+            Some(status) => format!("the answer is not this service's (HTTP {status})"),
+            None => causes(error),
+        },
     }
 }
 

@@ -94,7 +94,7 @@ impl Metrics {
         self.points(&metrics, PERIOD, start, end).await
     }
 
-    async fn points(
+    pub(super) async fn points(
         &self,
         metrics: &[Metric<'_>],
         period: TimeDelta,

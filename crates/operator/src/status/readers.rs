@@ -129,8 +129,18 @@ impl Readers {
         }
     }
 
-    /// A sentence without a full stop.
+    /// A sentence without a full stop, with the reason for what is not known.
     pub fn in_words(&self) -> String {
+        let words = self.in_short();
+        match self {
+            Self::InFlight { why, .. } => format!("{words}; more is not known: {why}"),
+            Self::NotKnown { why } => format!("{words}: {why}"),
+            _ => words,
+        }
+    }
+
+    /// As [`Self::in_words`], without reasons.
+    pub fn in_short(&self) -> String {
         match self {
             Self::EventSourceMapping => "read by an event source mapping".to_owned(),
             Self::SomethingElse { mappings_known, messages_received, empty_receives, minutes, .. } => {
@@ -142,16 +152,16 @@ impl Readers {
                     counted(*empty_receives, "empty receive")
                 )
             }
-            Self::InFlight { mappings_known, messages, why } => {
+            Self::InFlight { mappings_known, messages, .. } => {
                 let (verb, messages) =
                     (if *messages == 1 { "is" } else { "are" }, counted(*messages, "message"));
                 let something = something(*mappings_known);
-                format!("read by {something}: {messages} {verb} in flight; more is not known: {why}")
+                format!("read by {something}: {messages} {verb} in flight")
             }
             Self::NobodySeen { minutes } => {
                 format!("no reader seen in the last {}", counted(*minutes, "minute"))
             }
-            Self::NotKnown { why } => format!("its readers are not known: {why}"),
+            Self::NotKnown { .. } => "its readers are not known".to_owned(),
         }
     }
 }

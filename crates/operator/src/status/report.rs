@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use redeliver_core::strategy::Role;
 use serde::Serialize;
 
+use super::Problem;
 use super::target::Target;
 use crate::queues::event_sources::Mapping;
 use crate::queues::{Counts, RedrivePolicy, name_in};
@@ -28,7 +29,7 @@ pub struct Status {
     /// In the order in which a failing message goes through them.
     pub queues: Vec<QueueStatus>,
     /// Errors about what could not be read.
-    pub problems: Vec<String>,
+    pub problems: Vec<Problem>,
 }
 
 /// One queue.

@@ -49,13 +49,34 @@ async fn seen(answers: impl IntoIterator<Item = (u16, Body)>) -> (Status, usize)
     (status, server.requests().len())
 }
 
+fn problems(status: &Status) -> Vec<String> {
+    status.problems.iter().map(Problem::to_string).collect()
+}
+
+#[test]
+fn one_problem_of_several_queues_is_one_line() {
+    let problem = |service, missing, about: &str| Problem {
+        service,
+        missing,
+        about: vec![about.to_owned()],
+        why: "no".to_owned(),
+    };
+    let mut noted = Vec::new();
+    for about in ["a", "b"] {
+        Problem::note(&mut noted, problem(Service::Lambda, "event source mappings", about));
+    }
+    Problem::note(&mut noted, problem(Service::CloudWatch, "outages", "f"));
+    let noted: Vec<_> = noted.iter().map(Problem::to_string).collect();
+    assert_eq!(noted, ["event source mappings of a, b: no", "outages of f: no"]);
+}
+
 #[tokio::test]
 async fn a_target_that_is_down_is_said_first_with_the_moment_since_when() {
     let functions = read_by(&["orders-prod-message-processor:live"]);
     let points =
         page("q0", "Complete", &[(MIDNIGHT + 900, 2.0), (MIDNIGHT, 1.0), (MIDNIGHT - 3000, 1.0)], None);
     let (status, _) = seen([functions, points]).await;
-    assert_eq!(status.problems, Vec::<String>::new());
+    assert_eq!(status.problems, []);
     let table = status.table();
     let mut lines = table.lines();
     assert_eq!(
@@ -107,8 +128,7 @@ async fn a_target_that_is_well_is_said_too() {
 async fn a_metric_that_cannot_be_read_is_a_problem_and_the_rest_is_shown() {
     let (status, _) = seen([read_by(&["orders"]), denied()]).await;
     assert_eq!(status.target, Some(Target::Unknown));
-    let problem = "the target of orders: cloudwatch:GetMetricData: AccessDenied: not authorized";
-    assert_eq!(status.problems, [problem]);
+    assert_eq!(problems(&status), ["outages of orders: cloudwatch:GetMetricData: AccessDenied: not authorized"]);
     assert!(status.table().starts_with("Target: unknown whether it is down\n\n"), "{}", status.table());
     assert!(status.queues[0].mappings.is_some());
 }
@@ -119,7 +139,7 @@ async fn without_the_readers_of_the_queue_the_target_is_unknown() {
     let (status, requests) = seen([refused, denied()]).await;
     assert_eq!(status.target, Some(Target::Unknown));
     assert_eq!(
-        status.problems,
+        problems(&status),
         ["event source mappings of orders: lambda:ListEventSourceMappings: AccessDeniedException: no"]
     );
     assert_eq!(requests, 4, "CloudWatch is asked for receives alone");
@@ -156,5 +176,5 @@ async fn without_cloudwatch_a_queue_without_a_mapping_is_not_said_to_be_read_by_
     let expected =
         "orders: its readers are not known: cloudwatch:GetMetricData: AccessDenied: not authorized\n";
     assert!(status.table().ends_with(expected), "{}", status.table());
-    assert_eq!(status.problems, Vec::<String>::new(), "it is said where the readers are");
+    assert_eq!(status.problems, [], "it is said where the readers are");
 }

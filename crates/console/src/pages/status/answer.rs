@@ -1,0 +1,195 @@
+//! The first line of *Now*: what is wrong, in sentences, or that all is quiet. Each number leads to what it counts.
+
+use maud::{Markup, html};
+use redeliver_core::message::Timestamp;
+use redeliver_operator::status::Target;
+use redeliver_operator::terminal::units::{about, counted, grouped};
+
+/// An outage without a sign for longer than this may be over: the metric is two minutes late, and its signs are the
+/// starts of five minutes.
+const SIGN_IS_OLD_SECONDS: i64 = 600;
+
+/// The values that the sentences are made of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Facts<'a> {
+    pub(super) now: Timestamp,
+    pub(super) target: Option<Target>,
+    /// Messages that wait for a retry or are held: delayed in the source queue, and all in the intermediate DLQ.
+    pub(super) held: Option<u64>,
+    /// The place of the source queue on the page.
+    pub(super) source: usize,
+    /// Messages of the source queue that wait to be received, if its event source mappings are all off.
+    pub(super) paused: Option<u64>,
+    /// `None` if SQS does not say.
+    pub(super) dead_letters: Option<u64>,
+    /// The time left for the oldest dead letter, by CloudWatch, if it is short.
+    pub(super) oldest_ends_in_seconds: Option<i64>,
+    pub(super) reading: Option<Reading>,
+    pub(super) alarms_on: &'a [&'a str],
+    /// True if CloudWatch could not be asked for something.
+    pub(super) is_blind: bool,
+}
+
+/// The last reading of the dead letters.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reading {
+    pub(super) taken_at: Timestamp,
+    pub(super) new_causes: u64,
+    /// Those that SQS deletes soon, and the seconds until the first one.
+    pub(super) deleted_soon: Option<(u64, i64)>,
+}
+
+/// A part of the line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    Text(String),
+    /// A number with its address within the deployment's pages, or on this page.
+    Link(String, String),
+}
+
+/// The line, and whether something is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Answer {
+    parts: Vec<Part>,
+    pub(super) is_bad: bool,
+}
+
+pub(super) fn answer(facts: &Facts<'_>) -> Answer {
+    let sentences = [
+        target(facts),
+        paused(facts),
+        dead_letters(facts),
+        deleted_soon(facts),
+        alarms(facts),
+        unknown(facts),
+    ];
+    let mut parts = Vec::new();
+    for mut sentence in sentences.into_iter().flatten() {
+        if !parts.is_empty() {
+            parts.push(text(" "));
+        }
+        parts.append(&mut sentence);
+    }
+    if parts.is_empty() {
+        let quiet = if facts.is_blind { "All quiet, as far as SQS can tell." } else { "All quiet." };
+        return Answer { parts: vec![text(quiet)], is_bad: false };
+    }
+    Answer { parts, is_bad: true }
+}
+
+fn target(facts: &Facts<'_>) -> Option<Vec<Part>> {
+    let Some(Target::Down(outage)) = facts.target else { return None };
+    let began = match outage.or_longer {
+        true => "for more than 14 days".to_owned(),
+        false => format!("since about {}", clock(outage.since, facts.now)),
+    };
+    let mut sentence = vec![text(format!("The target has been down {began}"))];
+    match facts.held {
+        None => sentence.push(text(", and it is not known how many messages are held")),
+        Some(0) => sentence.push(text(": no message is held")),
+        Some(held) => {
+            sentence.push(text(": "));
+            sentence.push(link(format!("about {}", counted(held, "message")), format!("#queue-{}", facts.source)));
+            sentence.push(text(" held, none lost"));
+        }
+    }
+    if (facts.now - outage.last_sign).num_seconds() > SIGN_IS_OLD_SECONDS {
+        let last = clock(outage.last_sign, facts.now);
+        sentence.push(text(format!(". It may be up again: the last sign of the outage was at about {last}")));
+    }
+    sentence.push(text("."));
+    Some(sentence)
+}
+
+fn paused(facts: &Facts<'_>) -> Option<Vec<Part>> {
+    let waiting = facts.paused?;
+    let waiting = link(format!("about {}", counted(waiting, "message")), format!("#queue-{}", facts.source));
+    Some(vec![link("Paused".to_owned(), "pause".to_owned()), text(": "), waiting, text(" to be received.")])
+}
+
+fn dead_letters(facts: &Facts<'_>) -> Option<Vec<Part>> {
+    let count = match facts.dead_letters {
+        None => return Some(vec![text("It is not known how many dead letters there are.")]),
+        Some(0) => return None,
+        Some(count) => count,
+    };
+    let mut sentence = vec![link(counted(count, "dead letter"), "letters".to_owned())];
+    if let Some(Reading { taken_at, new_causes, .. }) = facts.reading {
+        let at = clock(taken_at, facts.now);
+        match new_causes {
+            0 => sentence.push(text(format!(", no new cause at {at}"))),
+            _ => {
+                sentence.push(text(", "));
+                sentence.push(link(format!("{} new", counted(new_causes, "cause")), "letters?new=1".to_owned()));
+                sentence.push(text(format!(" at {at}")));
+            }
+        }
+    }
+    sentence.push(text("."));
+    Some(sentence)
+}
+
+fn deleted_soon(facts: &Facts<'_>) -> Option<Vec<Part>> {
+    if facts.dead_letters == Some(0) {
+        return None;
+    }
+    // A reading knows each message. CloudWatch's age leaves out messages that were received three times or more.
+    let read = facts.reading.map(|reading| reading.deleted_soon);
+    let (subject, seconds) = match (read, facts.oldest_ends_in_seconds) {
+        (Some(None), _) | (None, None) => return None,
+        (Some(Some((count, seconds))), _) => {
+            let them = grouped(count);
+            (format!("{them} of them soon, the first"), seconds)
+        }
+        (None, Some(seconds)) => ("the oldest of them".to_owned(), seconds),
+    };
+    let when = if seconds > 0 { format!("in {}", about(seconds)) } else { "at any moment".to_owned() };
+    Some(vec![text("SQS deletes "), link(subject, "letters".to_owned()), text(format!(" {when}."))])
+}
+
+fn alarms(facts: &Facts<'_>) -> Option<Vec<Part>> {
+    let count = facts.alarms_on.len() as u64;
+    let verb = if count == 1 { "is" } else { "are" };
+    (count > 0).then(|| {
+        vec![link(counted(count, "alarm"), "#alarms".to_owned()), text(format!(" {verb} on."))]
+    })
+}
+
+fn unknown(facts: &Facts<'_>) -> Option<Vec<Part>> {
+    let is_unknown = facts.target == Some(Target::Unknown);
+    is_unknown.then(|| vec![text("It is not known whether the target is down.")])
+}
+
+fn text(words: impl Into<String>) -> Part {
+    Part::Text(words.into())
+}
+
+const fn link(words: String, to: String) -> Part {
+    Part::Link(words, to)
+}
+
+/// The time of day, with the date if that is another day.
+fn clock(at: Timestamp, now: Timestamp) -> String {
+    let format = if at.date_naive() == now.date_naive() { "%H:%M" } else { "%Y-%m-%d %H:%M" };
+    at.format(format).to_string()
+}
+
+impl Answer {
+    /// The line, with links to pages of the deployment whose address begins with `base`.
+    pub(super) fn markup(&self, base: &str) -> Markup {
+        html! {
+            p class=(if self.is_bad { "answer bad" } else { "answer" }) {
+                @for part in &self.parts {
+                    @match part {
+                        Part::Text(words) => (words),
+                        Part::Link(words, to) if to.starts_with('#') => a href=(to) { (words) },
+                        Part::Link(words, to) => a href={(base) (to)} { (words) },
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,158 @@
+use chrono::TimeDelta;
+use redeliver_operator::queues::cloudwatch::Point;
+use redeliver_operator::status::Outage;
+
+use super::*;
+
+fn now() -> Timestamp {
+    "2026-11-23T14:22:10Z".parse().unwrap()
+}
+
+const QUIET: Facts<'_> = Facts {
+    now: Timestamp::MIN_UTC,
+    target: Some(Target::NoOutageSeen),
+    held: Some(40),
+    source: 0,
+    paused: None,
+    dead_letters: Some(0),
+    oldest_ends_in_seconds: None,
+    reading: None,
+    alarms_on: &[],
+    is_blind: false,
+};
+
+/// The line with its links as in Markdown.
+fn line(facts: Facts<'_>) -> String {
+    let Answer { parts, is_bad } = answer(&Facts { now: now(), ..facts });
+    let words: Vec<_> = parts
+        .into_iter()
+        .map(|part| match part {
+            Part::Text(words) => words,
+            Part::Link(words, to) => format!("[{words}]({to})"),
+        })
+        .collect();
+    let words = words.concat();
+    assert_eq!(is_bad, !words.starts_with("All quiet"), "{words}");
+    words
+}
+
+fn down(minutes: i64, sign_minutes: i64) -> Option<Target> {
+    let point = |minutes: i64| -> Point { (now() - TimeDelta::minutes(minutes), 1) };
+    let signs: Vec<_> = (sign_minutes..=minutes).step_by(5).map(point).collect();
+    Some(Target::Down(Outage::of(&signs, now()).unwrap()))
+}
+
+#[test]
+fn quiet_is_said_as_far_as_it_is_known() {
+    assert_eq!(line(QUIET), "All quiet.");
+    assert_eq!(line(Facts { target: None, held: None, ..QUIET }), "All quiet.");
+    assert_eq!(line(Facts { is_blind: true, ..QUIET }), "All quiet, as far as SQS can tell.");
+    let unknown = Facts { target: Some(Target::Unknown), ..QUIET };
+    assert_eq!(line(unknown), "It is not known whether the target is down.");
+    assert_eq!(
+        line(Facts { dead_letters: None, ..QUIET }),
+        "It is not known how many dead letters there are."
+    );
+}
+
+#[test]
+fn a_target_that_is_down_comes_first_with_what_is_held_for_it() {
+    let of = |target, held| line(Facts { target, held, ..QUIET });
+    assert_eq!(
+        of(down(20, 5), Some(12_300)),
+        "The target has been down since about 14:02: [about 12,300 messages](#queue-0) held, none lost."
+    );
+    assert_eq!(
+        of(down(20, 5), Some(1)),
+        "The target has been down since about 14:02: [about 1 message](#queue-0) held, none lost."
+    );
+    assert_eq!(of(down(20, 5), Some(0)), "The target has been down since about 14:02: no message is held.");
+    assert_eq!(
+        of(down(900, 0), None),
+        "The target has been down since about 2026-11-22 23:22, and it is not known how many messages are held."
+    );
+    assert_eq!(
+        of(down(20_200, 0), Some(3)),
+        "The target has been down for more than 14 days: [about 3 messages](#queue-0) held, none lost."
+    );
+}
+
+#[test]
+fn a_target_without_a_recent_sign_of_its_outage_may_be_up_again() {
+    assert_eq!(
+        line(Facts { target: down(31, 11), ..QUIET }),
+        "The target has been down since about 13:51: [about 40 messages](#queue-0) held, none lost. It may be up \
+         again: the last sign of the outage was at about 14:11."
+    );
+}
+
+#[test]
+fn a_pause_says_what_waits() {
+    assert_eq!(
+        line(Facts { paused: Some(12), ..QUIET }),
+        "[Paused](pause): [about 12 messages](#queue-0) to be received."
+    );
+}
+
+#[test]
+fn dead_letters_have_their_new_causes_if_somebody_has_looked() {
+    let of = |dead_letters, reading| line(Facts { dead_letters: Some(dead_letters), reading, ..QUIET });
+    let reading =
+        |new_causes| Some(Reading { taken_at: now() - TimeDelta::minutes(17), new_causes, deleted_soon: None });
+    assert_eq!(of(2060, None), "[2,060 dead letters](letters).");
+    assert_eq!(of(1, reading(0)), "[1 dead letter](letters), no new cause at 14:05.");
+    assert_eq!(
+        of(2060, reading(3)),
+        "[2,060 dead letters](letters), [3 causes new](letters?new=1) at 14:05."
+    );
+    assert_eq!(of(0, reading(3)), "All quiet.");
+}
+
+#[test]
+fn what_sqs_deletes_soon_is_said_by_the_reading_or_else_by_cloudwatch() {
+    let of = |oldest_ends_in_seconds, deleted_soon: Option<Option<(u64, i64)>>| {
+        let read = |deleted_soon: Option<(u64, i64)>| Reading { taken_at: now(), new_causes: 0, deleted_soon };
+        let reading = deleted_soon.map(read);
+        line(Facts { dead_letters: Some(41), oldest_ends_in_seconds, reading, ..QUIET })
+    };
+    assert_eq!(
+        of(Some(93_784), None),
+        "[41 dead letters](letters). SQS deletes [the oldest of them](letters) in 1d 2h."
+    );
+    assert_eq!(
+        of(Some(93_784), Some(Some((40, 3600)))),
+        "[41 dead letters](letters), no new cause at 14:22. SQS deletes [40 of them soon, the first](letters) in 1h."
+    );
+    assert_eq!(of(Some(1), Some(None)), "[41 dead letters](letters), no new cause at 14:22.");
+    assert_eq!(
+        of(Some(-5), None),
+        "[41 dead letters](letters). SQS deletes [the oldest of them](letters) at any moment."
+    );
+}
+
+#[test]
+fn alarms_are_counted_last() {
+    assert_eq!(line(Facts { alarms_on: &["a"], ..QUIET }), "[1 alarm](#alarms) is on.");
+    let all = Facts {
+        target: down(20, 5),
+        held: Some(12_300),
+        dead_letters: Some(2060),
+        reading: Some(Reading { taken_at: now(), new_causes: 3, deleted_soon: None }),
+        alarms_on: &["a", "b"],
+        ..QUIET
+    };
+    assert_eq!(
+        line(all),
+        "The target has been down since about 14:02: [about 12,300 messages](#queue-0) held, none lost. \
+         [2,060 dead letters](letters), [3 causes new](letters?new=1) at 14:22. [2 alarms](#alarms) are on."
+    );
+}
+
+#[test]
+fn a_link_is_to_a_page_of_the_deployment_or_on_this_page() {
+    let facts = Facts { now: now(), dead_letters: Some(2), alarms_on: &["a"], ..QUIET };
+    assert_eq!(
+        answer(&facts).markup("/s/0/").into_string(),
+        "<p class=\"answer bad\"><a href=\"/s/0/letters\">2 dead letters</a>. <a href=\"#alarms\">1 alarm</a> is on.</p>"
+    );
+}

@@ -1,0 +1,160 @@
+//! Lets open pages find the console again after a restart.
+//!
+//! The path and the token are new at each start. While the console is down, another user's server may take its port, and
+//! receives the cookie of anyone who loads a page again; so no restarted console accepts that cookie. A page has two more
+//! secrets, which no address and no cookie carries. A console that was started with the same command has both from a
+//! private file: it proves itself to the page with the one, and only then does the page show the other and get the new
+//! link. They work once: the next start has new ones, and does not know those of the start before the last.
+
+use std::path::{Path, PathBuf};
+
+use redeliver_dead_letters::files::{read_own, replace};
+use serde::{Deserialize, Serialize};
+
+use crate::guard::Token;
+
+/// A start of the console, and the one before.
+#[derive(Debug)]
+pub(crate) struct Session {
+    own: Secrets,
+    before: Option<Secrets>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Secrets {
+    /// Identifies the command and its queues.
+    command: String,
+    /// Names the start. No secret.
+    id: Token,
+    /// Shows a page that this is the console that it belongs to.
+    proof: Token,
+    /// Shows the console that a page belongs to it.
+    ticket: Token,
+}
+
+/// The answer to a page that asks who is there.
+#[derive(Debug, Serialize)]
+pub(crate) struct Alive<'a> {
+    id: &'a str,
+    /// The proof of the start before, for pages of that.
+    proof: Option<&'a str>,
+}
+
+/// The secrets of a start that its pages know.
+#[derive(Debug, Serialize)]
+pub(crate) struct OfPages<'a> {
+    id: &'a Token,
+    proof: &'a Token,
+    ticket: &'a Token,
+}
+
+/// The answer to a page of the start before that has shown its ticket.
+#[derive(Debug, Serialize)]
+pub(crate) struct Renewed<'a> {
+    pub(crate) link: String,
+    #[serde(flatten)]
+    pub(crate) of_pages: OfPages<'a>,
+}
+
+impl Session {
+    /// A session that ends with the program.
+    pub(crate) fn new(command: String) -> Self {
+        let [id, proof, ticket] = [(); 3].map(|()| Token::new());
+        Self { own: Secrets { command, id, proof, ticket }, before: None }
+    }
+
+    /// Continues the session of the same command that was kept in the folder, and keeps this one for the next start.
+    /// Without a folder of one's own, pages have to be opened with the new link.
+    pub(crate) fn kept_in(folder: Option<&Path>, port: u16, command: String) -> Self {
+        let session = Self::new(command);
+        let Some(path) = folder.map(|folder| folder.join(format!("redeliver-console-{port}.json"))) else {
+            return session;
+        };
+        let before = read_own(&path).ok().and_then(|text| serde_json::from_str::<Secrets>(&text).ok());
+        let before = before.filter(|before| before.command == session.own.command);
+        let kept = serde_json::to_vec(&session.own).map(|text| replace(&path, &text));
+        // What cannot be kept is of no use to a page either.
+        if !matches!(kept, Ok(Ok(()))) {
+            return session;
+        }
+        Self { before, ..session }
+    }
+
+    /// The secrets of this start, for its pages.
+    pub(crate) fn of_pages(&self) -> OfPages<'_> {
+        let Secrets { id, proof, ticket, .. } = &self.own;
+        OfPages { id, proof, ticket }
+    }
+
+    pub(crate) fn alive(&self) -> Alive<'_> {
+        let proof = self.before.as_ref().map(|before| before.proof.as_str());
+        Alive { id: self.own.id.as_str(), proof }
+    }
+
+    /// True if a page of the start before shows its ticket.
+    pub(crate) fn is_of_before(&self, ticket: &str) -> bool {
+        self.before.as_ref().is_some_and(|before| before.ticket.is(ticket))
+    }
+}
+
+/// The folder for what lasts until the user logs out, or else the user's state. Neither is shared or under version
+/// control, as `--folder` may be.
+#[expect(clippy::disallowed_methods, reason = "the folders of the user are no settings")]
+pub(crate) fn folder() -> Option<PathBuf> {
+    let named = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    if let Some(runtime) = named("XDG_RUNTIME_DIR").filter(|path| path.is_dir()) {
+        return Some(runtime);
+    }
+    let state = named("XDG_STATE_HOME").or_else(|| Some(named("HOME")?.join(".local/state")))?;
+    let folder = state.join("redeliver");
+    std::fs::create_dir_all(&folder).ok()?;
+    Some(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn started(folder: &Path, command: &str) -> Session {
+        Session::kept_in(Some(folder), 8722, command.to_owned())
+    }
+
+    #[test]
+    fn a_page_and_its_restarted_console_know_each_other_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = started(folder.path(), "orders");
+        assert!(first.alive().proof.is_none());
+        let second = started(folder.path(), "orders");
+        assert_eq!(second.alive().proof, Some(first.own.proof.as_str()));
+        assert!(second.is_of_before(first.own.ticket.as_str()) && !second.is_of_before("guessed"));
+        assert!(!second.is_of_before(second.own.ticket.as_str()), "its own pages have its cookie");
+        let third = started(folder.path(), "orders");
+        assert!(!third.is_of_before(first.own.ticket.as_str()), "whoever has learned it meanwhile gets nothing");
+    }
+
+    #[test]
+    fn another_commands_pages_and_another_users_file_are_not_believed() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = started(folder.path(), "orders");
+        let other = started(folder.path(), "payments");
+        assert!(other.alive().proof.is_none() && !other.is_of_before(first.own.ticket.as_str()));
+        let path = folder.path().join("redeliver-console-8722.json");
+        let mode = |mode| {
+            use std::os::unix::fs::PermissionsExt as _;
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        mode(0o666);
+        assert!(started(folder.path(), "payments").alive().proof.is_none());
+        let nowhere = folder.path().join("missing");
+        assert!(started(&nowhere, "payments").alive().proof.is_none());
+    }
+
+    #[test]
+    fn the_file_is_for_its_owner_alone() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        drop(started(folder.path(), "orders"));
+        let file = folder.path().join("redeliver-console-8722.json").metadata().unwrap();
+        assert_eq!(file.permissions().mode() & 0o777, 0o600);
+    }
+}

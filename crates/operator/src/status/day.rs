@@ -1,0 +1,221 @@
+//! The last day of a deployment, half hour by half hour, from CloudWatch.
+
+use chrono::{DurationRound as _, TimeDelta};
+use redeliver_aws::telemetry::metrics::{self, FUNCTION, NAMESPACE};
+use redeliver_core::message::Timestamp;
+use redeliver_core::strategy::Role;
+
+use super::metrics::Metrics;
+use super::report::{NAMED, QueueStatus};
+use super::with_breaker;
+use crate::Failure;
+use crate::queues::Connection;
+use crate::queues::cloudwatch::{Metric, Point};
+
+/// The half hours of a day.
+pub const PERIODS: usize = 48;
+const PERIOD: TimeDelta = TimeDelta::minutes(30);
+
+/// The counts of one kind, for each half hour.
+pub type Counts = [u64; PERIODS];
+
+/// The last day. The last half hour is not over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Day {
+    /// The start of the first half hour.
+    pub from: Timestamp,
+    /// Sends to the source queue, less the messages that left the intermediate DLQ, which are sends again.
+    pub came_in: Counts,
+    /// Processed messages; without redeliver's own metrics, deletions from the source queue that were not hand-offs.
+    pub done: Counts,
+    /// Holds: a message that is held ten times counts ten times. `None` without redeliver's own metrics.
+    pub held: Option<Counts>,
+    /// Sends to the final DLQ. `None` of a queue whose dead letters SQS moves itself, which it does not count.
+    pub dead: Option<Counts>,
+    /// Half hours with a sign that the target was down.
+    pub outages: [bool; PERIODS],
+}
+
+impl Day {
+    /// Asks CloudWatch for five metrics of queues and three of each function that calls the target.
+    pub async fn look(
+        connection: &Connection,
+        queues: &[QueueStatus],
+        dlq_arn: &str,
+        now: Timestamp,
+    ) -> Result<Self, Failure> {
+        const SENT: &str = "NumberOfMessagesSent";
+        const DELETED: &str = "NumberOfMessagesDeleted";
+        let of_role = |role: Role| queues.iter().find(|queue| queue.role == role.in_words());
+        let named = || queues.iter().find(|queue| queue.role == NAMED && queue.arn != dlq_arn);
+        let source = of_role(Role::Source).or_else(named);
+        let intermediate = of_role(Role::IntermediateDlq);
+        let final_dlq = of_role(Role::FinalDlq);
+        let functions = source.and_then(|queue| queue.mappings.as_deref()).map(with_breaker).unwrap_or_default();
+        let Some(first) = queues.first() else { return Err("there is no queue to look at".into()) };
+        let of_queues = [(source, SENT), (source, DELETED), (intermediate, SENT), (intermediate, DELETED), (final_dlq, SENT)];
+        let mut asked = Vec::new();
+        let mut places = Vec::new();
+        for (place, (queue, name)) in of_queues.into_iter().enumerate() {
+            if let Some(queue) = queue {
+                asked.push(Metric::of_queue(name, &queue.name));
+                places.push(place);
+            }
+        }
+        for function in functions {
+            let own = [metrics::Metric::Processed, metrics::Metric::Held, metrics::Metric::CircuitOpen];
+            for (place, metric) in (of_queues.len()..).zip(own) {
+                let dimension = (FUNCTION, function);
+                asked.push(Metric { namespace: NAMESPACE, name: metric.name(), dimension, statistic: "Sum" });
+                places.push(place);
+            }
+        }
+        let (from, end) = asked_for(now);
+        let metrics = Metrics::near(connection, &first.arn).await?;
+        let points = metrics.points(&asked, PERIOD, from, end).await?;
+        let mut all = [const { Vec::new() }; 8];
+        for (place, points) in places.into_iter().zip(points) {
+            all[place].extend(points);
+        }
+        Ok(Self::of(from, &all, final_dlq.is_some()))
+    }
+
+    /// The day in the points of the source queue's sends and deletions, the intermediate DLQ's, sends to the final DLQ,
+    /// and processed, held and `CircuitOpen` of the functions.
+    fn of(from: Timestamp, points: &[Vec<Point>; 8], has_final_dlq: bool) -> Self {
+        let [sent, deleted, handed_off, resent, dead, processed, held, circuit_open] =
+            points.each_ref().map(|points| counts(from, points));
+        let [.., own_processed, own_held, _] = points;
+        let has_own_metrics = !own_processed.is_empty() || !own_held.is_empty();
+        Self {
+            from,
+            came_in: less(sent, resent),
+            done: if has_own_metrics { processed } else { less(deleted, handed_off) },
+            held: has_own_metrics.then_some(held),
+            dead: has_final_dlq.then_some(dead),
+            outages: circuit_open.map(|signs| signs > 0),
+        }
+    }
+
+    /// The start of a half hour.
+    pub fn start(&self, period: usize) -> Timestamp {
+        self.from + PERIOD * i32::try_from(period).unwrap_or(0)
+    }
+
+    /// Outages as their first half hour and the one after the last.
+    pub fn outage_bands(&self) -> Vec<(usize, usize)> {
+        let mut bands: Vec<(usize, usize)> = Vec::new();
+        for (period, _) in self.outages.iter().enumerate().filter(|(_, was_down)| **was_down) {
+            match bands.last_mut() {
+                Some((_, end)) if *end == period => *end += 1,
+                _ => bands.push((period, period + 1)),
+            }
+        }
+        bands
+    }
+}
+
+/// The start of the first half hour and the end of the last.
+fn asked_for(now: Timestamp) -> (Timestamp, Timestamp) {
+    let end = now.duration_trunc(PERIOD).unwrap_or(now) + PERIOD; // fails only after the year 2262
+    (end - TimeDelta::days(1), end)
+}
+
+fn counts(from: Timestamp, points: &[Point]) -> Counts {
+    let mut counts = [0; PERIODS];
+    for (at, value) in points {
+        let period = usize::try_from((*at - from).num_seconds().div_euclid(PERIOD.num_seconds()));
+        if let Some(count) = period.ok().and_then(|period| counts.get_mut(period)) {
+            *count += value.unsigned_abs();
+        }
+    }
+    counts
+}
+
+/// A message may be sent in one half hour and deleted in the next, so no count falls below 0.
+fn less(mut counts: Counts, others: Counts) -> Counts {
+    counts.iter_mut().zip(others).for_each(|(count, other)| *count = count.saturating_sub(other));
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use redeliver_testing::loopback::Loopback;
+
+    use super::super::metrics::tests::page;
+    use super::*;
+    use crate::queues::event_sources::Mapping;
+
+    const FROM: i64 = 1_795_305_600 + 3600;
+
+    fn at(period: i64, value: i64) -> Point {
+        (Timestamp::from_timestamp(FROM + period * 1800, 0).unwrap(), value)
+    }
+
+    fn from() -> Timestamp {
+        at(0, 0).0
+    }
+
+    #[test]
+    fn a_message_that_is_sent_again_has_not_come_in_again() {
+        let points = [
+            vec![at(0, 100), at(47, 30), at(48, 9), at(-1, 9)],
+            vec![at(0, 90)],
+            vec![at(0, 40)],
+            vec![at(0, 35), at(1, 5)],
+            vec![at(1, 2)],
+            vec![],
+            vec![],
+            vec![],
+        ];
+        let day = Day::of(from(), &points, true);
+        assert_eq!((day.came_in[0], day.came_in[1], day.came_in[47]), (65, 0, 30));
+        assert_eq!((day.done[0], day.held, day.dead.unwrap()[1]), (50, None, 2));
+        assert_eq!(Day::of(from(), &points, false).dead, None, "SQS does not count its own moves");
+    }
+
+    #[test]
+    fn redelivers_own_metrics_are_exact_and_signs_of_an_outage_make_bands() {
+        let [mut points] = [[const { Vec::new() }; 8]];
+        points[1] = vec![at(3, 90)];
+        points[5] = vec![at(3, 50), at(3, 1)];
+        points[6] = vec![at(4, 7)];
+        points[7] = vec![at(4, 2), at(5, 1), at(9, 1), at(10, 0)];
+        let day = Day::of(from(), &points, true);
+        assert_eq!((day.done[3], day.held.unwrap()[4]), (51, 7));
+        assert_eq!(day.outage_bands(), [(4, 6), (9, 10)]);
+        assert_eq!(day.start(9), from() + TimeDelta::minutes(270));
+    }
+
+    #[tokio::test]
+    async fn a_deployment_is_asked_for_five_metrics_of_queues_and_three_of_its_function() {
+        let server = Loopback::start([
+            page("q0", "Complete", &[(FROM, 12.0)], Some("more")),
+            page("q5", "Complete", &[(FROM, 10.0)], None),
+        ]);
+        let connection =
+            Connection::at(None, Some("eu-central-1".to_owned()), Some(server.url().to_owned()));
+        let queue = |role: Role, name: &str| {
+            let arn = format!("arn:aws:sqs:eu-central-1:000000000000:{name}");
+            QueueStatus::new(role.in_words(), &arn, &std::collections::BTreeMap::new())
+        };
+        let mapping = Mapping {
+            uuid: "u".to_owned(),
+            function: "caller:live".to_owned(),
+            state: "Enabled".to_owned(),
+            batch_size: None,
+            maximum_concurrency: None,
+            last_modified: None,
+        };
+        let source = QueueStatus { mappings: Some(vec![mapping]), ..queue(Role::Source, "in") };
+        let queues = [source, queue(Role::IntermediateDlq, "again"), queue(Role::FinalDlq, "dead")];
+        let now = from() + TimeDelta::days(1) - TimeDelta::minutes(1);
+        let day = Day::look(&connection, &queues, "", now).await.unwrap();
+        assert_eq!((day.from, day.came_in[0], day.done[0]), (from(), 12, 10));
+        let (_, body) = &server.requests()[0];
+        for word in ["again", "dead", "Processed", "Held", "CircuitOpen", "caller"] {
+            assert!(body.contains(word), "{word}: {body}");
+        }
+        assert_eq!(body.matches("MetricName").count(), 8);
+    }
+}

@@ -1,0 +1,61 @@
+//! Requests of `status` that a service did not answer.
+
+use std::fmt::{Display, Formatter, Result};
+
+use serde::{Serialize, Serializer};
+
+/// Information that is missing because a service refused or did not answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    pub service: Service,
+    /// The missing information: `outages`.
+    pub missing: &'static str,
+    /// Its subject: queues or functions.
+    pub about: Vec<String>,
+    /// The action and the service's reason.
+    pub why: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Service {
+    Lambda,
+    CloudWatch,
+}
+
+impl Service {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Lambda => "Lambda",
+            Self::CloudWatch => "CloudWatch",
+        }
+    }
+}
+
+impl Problem {
+    /// Adds a problem. Queues and functions with the same problem share one.
+    pub(super) fn note(problems: &mut Vec<Self>, new: Self) {
+        let is_same = |known: &&mut Self| {
+            (known.service, known.missing, &known.why) == (new.service, new.missing, &new.why)
+        };
+        match problems.iter_mut().find(is_same) {
+            Some(known) => known.about.extend(new.about),
+            None => problems.push(new),
+        }
+    }
+}
+
+impl Display for Problem {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> Result {
+        let Self { missing, about, why, .. } = self;
+        match about.is_empty() {
+            true => write!(formatter, "{missing}: {why}"),
+            false => write!(formatter, "{missing} of {}: {why}", about.join(", ")),
+        }
+    }
+}
+
+impl Serialize for Problem {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
