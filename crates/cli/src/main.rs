@@ -10,6 +10,7 @@ use clap::{Arg, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use redeliver_operator::Failure;
 use redeliver_operator::terminal::escape;
 use redeliver_operator::terminal::stderr::{self, StderrArgs, colors_of};
+use redeliver_platform::process;
 
 use commands::{
     audit, check, completions, fleet, local, man, pause, permissions, preflight, purge, redrive, send,
@@ -48,7 +49,9 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    leave_no_core_file();
+    // Memory holds credentials and payloads, and a core file would hand them to anyone who collects crashes.
+    process::leave_no_core_file();
+    process::refuse_debuggers();
     redeliver_dead_letters::serve_filter();
     redeliver_aws::telemetry::panics_without_text();
     let command = Arguments::command()
@@ -64,15 +67,6 @@ fn main() -> ExitCode {
         stderr::error(error);
         ExitCode::from(2)
     })
-}
-
-/// Memory holds credentials and payloads, and a core file would hand them to anyone who collects crashes. On Linux no
-/// debugger of the same user can attach any more, either: `PR_SET_DUMPABLE` in prctl(2).
-fn leave_no_core_file() {
-    use rustix::process::{Resource, Rlimit, setrlimit};
-    let _best_effort = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
-    #[cfg(target_os = "linux")]
-    let _best_effort = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
 }
 
 /// Prints help, the version or an error in usage. The command line may have been pasted from anywhere.

@@ -7,14 +7,15 @@
 mod trust;
 
 use std::fmt::Display;
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use redeliver_platform::files::{FOR_ALL, FOR_ITS_OWNER, set_mode, sync_directory};
 use thiserror::Error;
 use uuid::Uuid;
 
+pub use redeliver_platform::files::keep_private;
 use trust::{check_stream, open_trusted, trusted};
 
 /// A file that cannot be used.
@@ -33,11 +34,6 @@ impl FileError {
 
 /// The reason for not writing over a file.
 pub const IS_THERE: &str = "it is there already; name another file, so that nothing is overwritten";
-
-/// The rights of a file that only its owner may read.
-const FOR_ITS_OWNER: u32 = 0o600;
-/// Before the umask takes its part of them.
-const FOR_ALL: u32 = 0o666;
 
 /// Bytes of a file that is read back as a whole, at most.
 const BYTES_MAX: u64 = 256 * 1024 * 1024;
@@ -92,14 +88,6 @@ fn remove_what_was_made(path: &Path) {
 #[must_use]
 pub fn is_ones_own(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|there| trust::is_ones_own(&there))
-}
-
-/// Makes a file private, even if it was created otherwise, such as a copy of a journal.
-///
-/// # Errors
-/// If the disk refuses.
-pub fn keep_private(file: &File) -> io::Result<()> {
-    file.set_permissions(Permissions::from_mode(FOR_ITS_OWNER))
 }
 
 /// Reads a file whose word is taken, as [`replace`] has written it.
@@ -189,7 +177,7 @@ pub fn check_directory(path: &Path) -> Result<(), FileError> {
 /// # Errors
 /// If the directory cannot be opened, or the disk refuses.
 pub fn sync_directory_of(path: &Path) -> io::Result<()> {
-    File::open(directory_of(path))?.sync_all()
+    sync_directory(directory_of(path))
 }
 
 /// The directory of a file.
@@ -203,7 +191,7 @@ pub fn directory_of(path: &Path) -> &Path {
 
 fn create(path: &Path, mode: u32) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    options.mode(mode).write(true).create_new(true).open(path).map_err(|error| match error.kind() {
+    set_mode(&mut options, mode).write(true).create_new(true).open(path).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => io::Error::new(io::ErrorKind::AlreadyExists, IS_THERE),
         _ => error,
     })

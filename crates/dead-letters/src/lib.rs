@@ -5,12 +5,6 @@
 //! written to an [`Archive`], sent back by a [`redrive`] or deleted by a [`purge`]. Nothing here prints: callers get
 //! values.
 
-#[cfg(not(unix))]
-compile_error!(
-    "redeliver builds on Unix alone, such as Linux or macOS; on Windows build it inside of WSL. Its files are private by \
-     their owner and mode, and its filters run in a process with Unix's limits"
-);
-
 mod archive;
 mod backup;
 pub mod edit;

@@ -108,6 +108,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(unix)]
     fn a_file_that_is_there_is_not_overwritten_and_a_device_is_written_to() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("new");
@@ -125,6 +126,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(unix)]
     fn a_report_is_not_written_into_a_pipe_of_another_user_who_waits_there() {
         use std::process::{Command, Stdio};
 

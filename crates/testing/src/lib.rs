@@ -9,6 +9,7 @@ pub mod foreign;
 pub mod functions;
 pub mod hostile;
 pub mod loopback;
+#[cfg(unix)]
 pub mod planted;
 
 pub use dying::Killed;

@@ -222,9 +222,15 @@ fn a_policy_without_a_circuit_breaker_beside_one_with_has_nothing_to_compare_wit
     let (_, compared) = tables.split_once("What the circuit breaker changes").unwrap();
     let (compared, _) = compared.split_once("A million such messages").unwrap();
     let calls = compared.lines().filter_map(|line| line.strip_prefix(" calls of the target"));
-    // The names are as long as the path of temporary files and the process's number: one table, or one for each policy.
-    let cells = calls.flat_map(|line| line.split("  ")).map(str::trim).filter(|cell| !cell.is_empty());
-    assert_eq!(cells.collect::<Vec<_>>(), ["– · 2,917", "1,238 · 2,917"]);
+    let cells: Vec<Vec<_>> = calls
+        .map(|line| line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).skip(1).collect())
+        .collect();
+    assert_eq!(cells, [["–", "2,917"], ["1,238", "2,917"]]);
+    let [verdict, best, other] = [0, 5, 6].map(|line| tables.lines().nth(line).unwrap());
+    let ends = |text: &str, end: &str| assert!(text.ends_with(end), "{end} in {tables}");
+    ends(verdict, "simulate-with: it processes all 1,000 messages. A million such messages cost $24.91.");
+    ends(best, "0  1,238              12         5m 13s             $24.91");
+    ends(other, "3  2,917               8        14m 23s              $5.96");
 }
 
 #[test]
@@ -343,8 +349,8 @@ fn two_policies_stand_side_by_side_in_the_tables_and_on_the_page() {
     let tables = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0), "{tables}");
     for words in [
-        "2m · 2m · 2m",
-        "0s · 15m · 30m",
+        "  2m       2m       2m\n",
+        "  0s      15m      30m\n",
         "simulate-one",
         "simulate-<other>",
         "together",

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use aws_config::SdkConfig;
 use redeliver_core::ports::Observer;
-use tokio::signal::unix::{SignalKind, signal};
+use redeliver_platform::signals::Signals;
 
 use super::StartError;
 use crate::SystemClock;
@@ -82,10 +82,10 @@ pub async fn own_function(
         process::exit(ended.status.and_then(|status| status.code()).unwrap_or(1));
     }
     // Lambda sends SIGTERM if there is an extension; the child processes must get it, too.
-    let mut terminations = signal(SignalKind::terminate())?;
+    let mut signals = Signals::listen()?;
     let ended = Arc::clone(&function);
     tokio::spawn(async move {
-        terminations.recv().await;
+        signals.next().await;
         ended.runtime.end().await;
         process::exit(0);
     });

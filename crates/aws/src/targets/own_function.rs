@@ -237,4 +237,5 @@ impl Guest for OwnFunction {
 }
 
 #[cfg(test)]
+#[cfg(unix)]
 mod tests;

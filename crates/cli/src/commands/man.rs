@@ -139,6 +139,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(unix)]
     fn a_page_takes_the_place_of_a_link_and_everybody_can_read_it() {
         use std::os::unix::fs::{PermissionsExt as _, symlink};
         let folder = tempfile::tempdir().unwrap();

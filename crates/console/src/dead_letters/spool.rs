@@ -68,6 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg(unix)]
     fn each_message_comes_back_as_it_was_and_nothing_is_left_behind() {
         let folder = tempfile::tempdir().unwrap();
         let mut spool = Spool::new(folder.path()).unwrap();

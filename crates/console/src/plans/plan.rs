@@ -251,6 +251,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(unix)]
     fn a_plan_that_another_user_may_have_written_is_told_and_not_believed() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();

@@ -200,6 +200,7 @@ async fn the_end_waits_for_a_deployment_that_is_being_paused() {
 }
 
 #[tokio::test]
+#[cfg(unix)]
 async fn what_lies_among_the_plans_holds_up_no_page_and_a_plan_says_to_which_account_it_sends() {
     use crate::plans::plan::{Action, Pace, Plan, StartedPlan};
     let folder = tempfile::tempdir().unwrap();

@@ -1,16 +1,14 @@
 //! The process that runs a filter, as the one who asks sees it.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::path::Path;
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, ExitStatus, Stdio};
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
 use redeliver_core::lock;
-use rustix::process::Signal;
+use redeliver_platform::process::{apart, own_program, processor_time, was_full};
 use serde::de::DeserializeOwned;
 
 use super::worker::{ARGUMENT, Answer, Compiled, GREETING, Task};
@@ -22,8 +20,6 @@ const TIME_LIMIT: Duration = Duration::from_secs(1);
 const WAIT_LIMIT: Duration = Duration::from_secs(20);
 /// The pause between two checks of the processor time.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
-/// `USER_HZ`, in which proc(5) counts: 100 on whatever Linux Rust's standard library is for.
-const TICKS_PER_SECOND: u64 = 100;
 /// For a start, on a machine that is busy with other things.
 const START_LIMIT: Duration = Duration::from_secs(20);
 
@@ -69,7 +65,7 @@ impl Process {
             Ok(compiled) => Ok((process, compiled.map_err(wrong)?)),
             Err(Ended::Late(limit)) => Err(not_started(format!("no answer within {} s", limit.as_secs()))),
             Err(Ended::Itself) => match process.end() {
-                Ok(status) if greeted.is_ok() && is_of_the_filter(status) => Err(wrong(Wrong {
+                Ok(status) if greeted.is_ok() && was_full(status) => Err(wrong(Wrong {
                     offset: 0,
                     rest: task.filter.chars().take(20).collect(),
                     reason: "it is nested too deep".to_owned(),
@@ -81,8 +77,7 @@ impl Process {
     }
 
     fn spawn() -> std::io::Result<Self> {
-        let mut command = Command::new(program()?);
-        command.arg0("redeliver");
+        let mut command = own_program()?;
         // A test's program takes the argument for the name of a test, and the others are so that it says nothing else.
         command.args([ARGUMENT, "--exact", "--nocapture"]);
         command.env_clear();
@@ -90,7 +85,7 @@ impl Process {
         command.envs(std::env::var_os("TZ").map(|zone| ("TZ", zone)));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         // Ctrl-C is for the program, which may have to judge the messages that it has.
-        command.process_group(0);
+        apart(&mut command);
         let mut child = command.spawn()?;
         let (Some(questions), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(std::io::Error::other("it has no pipes"));
@@ -156,27 +151,6 @@ fn parsed<T: DeserializeOwned>(line: &str) -> Result<T, Ended> {
     serde_json::from_str(line).map_err(|_| Ended::Itself)
 }
 
-/// Our own program, whatever has become of its file since it was started.
-#[cfg(target_os = "linux")]
-fn program() -> std::io::Result<&'static Path> {
-    Ok(Path::new("/proc/self/exe"))
-}
-
-/// Our own program. Where it is, is looked up once.
-#[cfg(not(target_os = "linux"))]
-fn program() -> std::io::Result<&'static Path> {
-    static PROGRAM: std::sync::OnceLock<std::path::PathBuf> = std::sync::OnceLock::new();
-    if PROGRAM.get().is_none() {
-        let _set_by_another = PROGRAM.set(std::env::current_exe()?);
-    }
-    PROGRAM.get().map(std::path::PathBuf::as_path).ok_or_else(|| std::io::Error::other("it is not known"))
-}
-
-/// The end of a process whose stack or memory was full.
-fn is_of_the_filter(status: ExitStatus) -> bool {
-    [Signal::SEGV, Signal::ABORT].into_iter().any(|signal| status.signal() == Some(signal.as_raw()))
-}
-
 /// The next line, if it comes in time. A machine that is busy with other things makes no filter late.
 fn in_time(
     line: impl Fn(Duration) -> Result<String, Ended>,
@@ -199,18 +173,6 @@ fn in_time(
         }
     }
     Err(Ended::Late(WAIT_LIMIT))
-}
-
-/// The processor time that a process has used, where the system says so: proc_pid_stat(5).
-fn processor_time(id: u32) -> Option<Duration> {
-    if cfg!(not(target_os = "linux")) {
-        return None;
-    }
-    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-    // The program's name, in brackets, may have blanks and brackets.
-    let mut numbers = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(11);
-    let mut ticks = || numbers.next()?.parse::<u64>().ok();
-    Some(Duration::from_millis((ticks()? + ticks()?) * 1000 / TICKS_PER_SECOND))
 }
 
 #[cfg(test)]
@@ -243,23 +205,6 @@ mod tests {
         for (each, looks) in [(Some(LOOK_INTERVAL), 10), (None, 9), (Some(2 * LOOK_INTERVAL), 5)] {
             assert_eq!(answer_after(looks, each), Ok("true".to_owned()), "{each:?}");
             assert_eq!(answer_after(looks + 1, each), Err(Ended::Late(Duration::from_secs(1))), "{each:?}");
-        }
-    }
-
-    #[test]
-    #[cfg(target_os = "linux")]
-    fn processor_time_is_that_of_the_process() {
-        let before = processor_time(std::process::id()).unwrap();
-        while processor_time(std::process::id()).unwrap() < before + Duration::from_millis(20) {}
-        assert_eq!(processor_time(0), None);
-    }
-
-    #[test]
-    fn only_what_a_full_stack_or_memory_ends_with_is_blamed_on_the_filter() {
-        for (status, is_filter) in
-            [(6, true), (11, true), (9, false), (15, false), (0, false), (1 << 8, false)]
-        {
-            assert_eq!(is_of_the_filter(ExitStatus::from_raw(status)), is_filter, "{status}");
         }
     }
 }

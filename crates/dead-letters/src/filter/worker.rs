@@ -10,7 +10,7 @@ use jaq_core::data::JustLut;
 use jaq_core::load::Arena;
 use jaq_core::{Ctx, Vars, unwrap_valr};
 use jaq_json::{Val, read};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use redeliver_platform::process::{leave_no_core_file, limit_memory};
 use serde::{Deserialize, Serialize};
 
 use super::compile::compile;
@@ -58,7 +58,9 @@ pub fn serve_filter() {
     if std::env::args_os().nth(1).is_none_or(|argument| argument != ARGUMENT) {
         return;
     }
-    set_limits();
+    // Where the system knows no limit of memory, the time is one. A core file would hold messages.
+    limit_memory(MEMORY_MAX);
+    leave_no_core_file();
     let (jobs, work) = channel::<String>();
     let worker = thread::Builder::new().stack_size(STACK_BYTES).spawn(move || {
         // After a panic, too, the caller must not wait for an answer forever.
@@ -71,15 +73,6 @@ pub fn serve_filter() {
     // The process ends when its caller is gone, whatever the filter is doing.
     stdin().lock().lines().map_while(Result::ok).all(|line| jobs.send(line).is_ok());
     std::process::exit(0)
-}
-
-/// For good. Where the system knows no limit of memory, the time is one. A core file would hold messages.
-fn set_limits() {
-    for (resource, most) in [(Resource::As, MEMORY_MAX), (Resource::Core, 0)] {
-        let now = getrlimit(resource).maximum;
-        let most = Some(now.map_or(most, |now| now.min(most)));
-        let _not_known_here = setrlimit(resource, Rlimit { current: most, maximum: most });
-    }
 }
 
 fn work_on(work: &Receiver<String>) {

@@ -144,6 +144,7 @@ proptest! {
 }
 
 #[test]
+#[cfg(unix)]
 fn causes_that_another_user_may_have_made_known_are_not_believed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("causes.jsonl");

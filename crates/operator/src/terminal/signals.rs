@@ -1,35 +1,14 @@
-//! Signals that ask the process to stop: SIGTERM from a container runtime, Ctrl-C from a person.
+//! The first signal asks a command to stop, the second ends it.
 
 use std::sync::mpsc;
 use std::{io, thread};
 
 use redeliver_aws::Stop;
 use tokio::runtime::Builder;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+
+pub use redeliver_platform::signals::Signals;
 
 use crate::terminal::stderr;
-
-/// The signals of this process, from [`Signals::listen`] on.
-#[derive(Debug)]
-pub struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    pub fn listen() -> io::Result<Self> {
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
-    }
-
-    /// The name of the next signal.
-    pub async fn next(&mut self) -> &'static str {
-        tokio::select! {
-            Some(()) = self.terminate.recv() => "SIGTERM",
-            Some(()) = self.interrupt.recv() => "SIGINT",
-            else => std::future::pending().await,
-        }
-    }
-}
 
 /// Requests a stop at the first signal, and prints `remark`. The second signal ends the program.
 ///

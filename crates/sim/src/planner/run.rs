@@ -72,6 +72,13 @@ pub struct Measurements {
     pub usage: Usage,
 }
 
+impl Measurements {
+    /// Messages that the target has not processed: dead letters, and those that did not come out.
+    pub fn unprocessed(&self) -> u64 {
+        self.sent.saturating_sub(self.processed)
+    }
+}
+
 /// The circuit breakers of all environments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CircuitBreaker {

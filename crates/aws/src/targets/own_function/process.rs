@@ -4,10 +4,9 @@ use std::env;
 use std::ffi::OsString;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::AsFd as _;
 use std::process::{ExitStatus, Stdio};
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use redeliver_platform::process::Group;
 use tokio::process::{self, Child};
 
 use crate::settings::aws_variable;
@@ -69,43 +68,46 @@ impl Command {
 pub(super) struct Process {
     child: Child,
     /// `None` after the kill, when the id may belong to another process.
-    group: Option<Pid>,
+    group: Option<Group>,
 }
 
 impl Process {
     pub(super) fn start(command: &Command, runtime_api: SocketAddr) -> io::Result<Self> {
         let mut process = process::Command::new(&command.program);
-        process.args(&command.arguments).stdin(Stdio::null()).process_group(0).kill_on_drop(true);
+        process.args(&command.arguments).stdin(Stdio::null()).kill_on_drop(true);
+        Group::begin_with(process.as_std_mut())?;
         process.envs(command.variables.iter().map(|(name, value)| (name, value)));
         process.env("AWS_LAMBDA_RUNTIME_API", runtime_api.to_string());
         // It would start redeliver again.
         process.env_remove("AWS_LAMBDA_EXEC_WRAPPER");
         if command.to_stderr {
-            process.stdout(io::stderr().as_fd().try_clone_to_owned()?);
+            process.stdout(io::stderr());
         }
         let child = process.spawn()?;
-        let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+        let group = child.id().and_then(Group::of);
         Ok(Self { child, group })
     }
 
     /// Waits for its end, and kills the rest of its group.
     pub(super) async fn ended(&mut self) -> io::Result<ExitStatus> {
         let status = self.child.wait().await;
-        self.signal(Signal::KILL);
+        self.kill();
         self.group = None;
         status
     }
 
-    /// Sends a signal to its group.
-    pub(super) fn signal(&self, signal: Signal) {
-        if let Some(group) = self.group {
-            let _ = kill_process_group(group, signal);
-        }
+    /// Asks its group to end.
+    pub(super) fn terminate(&self) {
+        self.group.iter().for_each(Group::terminate);
+    }
+
+    fn kill(&self) {
+        self.group.iter().for_each(Group::kill);
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        self.signal(Signal::KILL);
+        self.kill();
     }
 }

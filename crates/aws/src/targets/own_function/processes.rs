@@ -14,7 +14,6 @@ use redeliver_core::deliver::until;
 use redeliver_core::handler::HandlerError;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Clock as _;
-use rustix::process::Signal;
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio::time::timeout;
 use uuid::Uuid;
@@ -149,7 +148,7 @@ impl Processes {
         let all = async {
             let _places = self.places.acquire_many(self.processes_max).await;
             let idle = mem::take(&mut *lock(&self.idle));
-            idle.iter().for_each(|function| function.process.signal(Signal::TERM));
+            idle.iter().for_each(|function| function.process.terminate());
             for mut function in idle {
                 let _ = function.process.ended().await;
             }

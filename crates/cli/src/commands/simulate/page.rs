@@ -5,14 +5,14 @@ use maud::{Markup, html};
 use redeliver_sim::planner::Forecast;
 
 use super::plot::figures;
-use super::tables::{scenario, sections};
+use super::tables::{scenario, sections, verdict};
 use redeliver_operator::markup::{figure, page};
 
 pub(super) fn of(forecast: &Forecast) -> String {
     let names: Vec<_> = forecast.policies.iter().map(|policy| policy.name.as_str()).collect();
     let title = names.join(if names.len() > 2 { ", " } else { " and " });
     let body = html! {
-        header { h1 { (title) } p { (scenario(forecast)) } }
+        header { h1 { (title) } p { strong { (verdict(forecast)) } } p { (scenario(forecast)) } }
         (content(forecast))
         footer {
             "Made by " code { "redeliver simulate" } ". " (prices(forecast))
@@ -32,8 +32,8 @@ pub(super) fn content(forecast: &Forecast) -> Markup {
                 figure {
                     h2 { (section.title) }
                     div class="scroll" tabindex="0" role="region" aria-label=(section.title) { table {
-                        tr { @for column in &section.columns { @if column.is_empty() { td {} } @else { th { (column) } } } } "\n"
-                        @for row in &section.rows { tr { @for cell in row { td { (cell) } } } "\n" }
+                        tr { @for (index, column) in section.columns.iter().enumerate() { @if column.is_empty() { td {} } @else { th class=[section.class_of(index)] { (column) } } } } "\n"
+                        @for row in &section.rows { tr { @for (index, cell) in row.iter().enumerate() { td class=[section.class_of(index)] { (cell) } } } "\n" }
                     } }
                     @if let Some(note) = &section.note { @for line in note.lines() { p { (line) } } }
                 } "\n"

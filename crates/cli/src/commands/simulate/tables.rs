@@ -30,7 +30,46 @@ const HELD_ROW: &str = "messages held by the circuit breaker";
 
 /// The tables for a terminal.
 pub(super) fn text(forecast: &Forecast) -> String {
-    text::text(&scenario(forecast), &sections(forecast))
+    text::text(&verdict(forecast), &scenario(forecast), &sections(forecast))
+}
+
+/// The policy to take, or what to change, in a sentence.
+pub(super) fn verdict(forecast: &Forecast) -> String {
+    let [best, others @ ..] = &best_first(forecast)[..] else { return String::new() };
+    let sent = forecast.scenario.messages;
+    let is_refused = !best.worst_case.fits;
+    let result = match best.outcome.measured.unprocessed() {
+        0 => format!("processes all {}", counted(sent, "message")),
+        some => format!("does not process {} of {} messages", grouped(some), grouped(sent)),
+    };
+    let is_lacking = best.outcome.measured.unprocessed() > 0;
+    let cost = dollars(best.outcome.per_million.total_dollars);
+    let name = escaped(&best.name);
+    match (others.is_empty(), is_refused) {
+        (true, true) => {
+            "The stack refuses this policy: shorten its delays, or lengthen the retention.".to_owned()
+        }
+        (false, true) => {
+            "The stack refuses each of these policies: shorten their delays, or lengthen the retention."
+                .to_owned()
+        }
+        (true, false) if is_lacking => {
+            format!("This policy {result}: plan more or longer retries. A million such messages cost {cost}.")
+        }
+        (true, false) => format!("This policy {result}. A million such messages cost {cost}."),
+        (false, false) => format!("Take {name}: it {result}. A million such messages cost {cost}."),
+    }
+}
+
+/// The policies by what they leave unprocessed, and then by their price. Those that the stack refuses come last.
+fn best_first(forecast: &Forecast) -> Vec<&PolicyForecast> {
+    let mut policies: Vec<_> = forecast.policies.iter().collect();
+    policies.sort_by(|one, other| {
+        let rank = |policy: &PolicyForecast| (!policy.worst_case.fits, policy.outcome.measured.unprocessed());
+        let price = |policy: &PolicyForecast| policy.outcome.per_million.total_dollars;
+        rank(one).cmp(&rank(other)).then(price(one).total_cmp(&price(other)))
+    });
+    policies
 }
 
 /// The scenario in a sentence.
@@ -70,31 +109,60 @@ pub(super) fn scenario(forecast: &Forecast) -> String {
 
 pub(super) fn sections(forecast: &Forecast) -> Vec<Section> {
     let breaker = forecast.policies.iter().any(|policy| policy.without_circuit_breaker.is_some());
-    [schedule(forecast), survival(forecast), worst_case(forecast), load(forecast), delays(forecast)]
+    (forecast.policies.len() > 1)
+        .then(|| comparison(forecast))
         .into_iter()
+        .chain([
+            schedule(forecast),
+            survival(forecast),
+            worst_case(forecast),
+            load(forecast),
+            delays(forecast),
+        ])
         .chain(breaker.then(|| changes(forecast)))
         .chain([costs(forecast)])
         .collect()
 }
 
+/// A row for each policy, the best first.
+fn comparison(forecast: &Forecast) -> Section {
+    let names = ["policy", "not processed", "calls", "busiest second", "time to drain", "dollars a million"];
+    let rows = best_first(forecast).into_iter().map(|policy| {
+        let measured = &policy.outcome.measured;
+        vec![
+            escaped(&policy.name),
+            grouped(measured.unprocessed()),
+            grouped(measured.calls),
+            grouped(measured.after_return.peak_per_second),
+            span(measured.drain_seconds),
+            dollars(policy.outcome.per_million.total_dollars),
+        ]
+    });
+    Section {
+        title: "The policies, the best first".to_owned(),
+        names: 1,
+        columns: names.map(str::to_owned).to_vec(),
+        rows: rows.collect(),
+        note: None,
+    }
+}
+
 fn schedule(forecast: &Forecast) -> Section {
+    let mut attempts = forecast.policies.iter().flat_map(|policy| &policy.schedule.attempts);
+    let is_uncertain = attempts.any(|attempt| attempt.made < 1.0 - CERTAIN);
     let longest = forecast.policies.iter().map(|policy| policy.schedule.attempts.len()).max().unwrap_or(0);
     let values = |policy: &PolicyForecast, index: usize| {
-        let Some(attempt) = policy.schedule.attempts.get(index) else {
-            return vec!["–".to_owned()];
-        };
-        let made = match attempt.made {
-            made if made < 1.0 - CERTAIN => format!(" ({})", percent(made)),
-            _ => String::new(),
-        };
-        let Attempt { earliest_seconds, median_seconds, latest_seconds, .. } = *attempt;
-        vec![span(earliest_seconds), span(median_seconds), span(latest_seconds) + &made]
+        let Some(attempt) = policy.schedule.attempts.get(index) else { return Vec::new() };
+        let Attempt { earliest_seconds, median_seconds, latest_seconds, made, .. } = *attempt;
+        let spans = [earliest_seconds, median_seconds, latest_seconds].map(span);
+        spans.into_iter().chain(is_uncertain.then(|| percent(made))).collect()
     };
     let shown = (0..longest).filter(|index| *index < ROWS_MAX || index + 1 == longest);
     let rows =
         shown.map(|index| (index + 1, forecast.policies.iter().map(move |policy| values(policy, index))));
     let title = "Attempts of one message, since its first failure";
-    side_by_side(forecast, title, "attempt", &["earliest", "median", "latest"], rows)
+    let names = ["earliest", "median", "latest", "made"];
+    side_by_side(forecast, title, "attempt", &names[..if is_uncertain { 4 } else { 3 }], rows)
 }
 
 fn survival(forecast: &Forecast) -> Section {
@@ -113,7 +181,7 @@ fn survival(forecast: &Forecast) -> Section {
         let names = ["first failure at a random moment of it", "at its beginning"];
         return side_by_side(forecast, title, "outage", &names, rows);
     }
-    let names = ["held", "called, first at a random moment of it", "called, first at its beginning"];
+    let names = ["held", "called from a random moment", "called from its beginning"];
     Section { note: Some(held_and_called(forecast)), ..side_by_side(forecast, title, "outage", &names, rows) }
 }
 
@@ -246,9 +314,7 @@ Use {remedy}.",
 /// The time that messages took, by group if there are groups.
 fn delays(forecast: &Forecast) -> Section {
     type Row = (&'static str, fn(&Measurements) -> (Option<Delays>, u64));
-    let all: Row = ("all messages", |measured| {
-        (measured.delay_seconds, measured.sent.saturating_sub(measured.processed))
-    });
+    let all: Row = ("all messages", |measured| (measured.delay_seconds, measured.unprocessed()));
     let by_group: [Row; 2] = [
         ("groups that meet the fault", |measured| {
             measured.by_group.map_or((None, 0), |groups| (groups.down, groups.down_unprocessed))

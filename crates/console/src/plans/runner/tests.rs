@@ -63,6 +63,7 @@ fn nothing_is_sent_while_another_plan_may_have_messages_in_both_queues() {
 
 /// As `cp` and `chmod -R g+w` leave it.
 #[tokio::test]
+#[cfg(unix)]
 async fn nothing_is_sent_while_a_plan_of_ones_own_cannot_be_read_and_those_of_others_hold_nothing_up() {
     use std::os::unix::fs::{PermissionsExt as _, chown};
     let folder = tempfile::tempdir().unwrap();

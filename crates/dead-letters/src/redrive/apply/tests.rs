@@ -410,6 +410,7 @@ fn a_journal_in_use_or_of_another_plan_is_refused_and_a_torn_last_line_is_not() 
 }
 
 #[test]
+#[cfg(unix)]
 fn a_planted_journal_that_calls_everything_sent_deletes_nothing() {
     let world = World::new((1..=4).map(dead).collect());
     let receive =

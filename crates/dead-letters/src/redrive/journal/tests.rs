@@ -80,6 +80,7 @@ fn a_file_that_is_no_journal_is_refused_and_left_as_it_is() {
 }
 
 #[test]
+#[cfg(unix)]
 fn another_file_of_ones_own_keeps_its_rights_if_it_is_named_as_the_journal_by_mistake() {
     use std::os::unix::fs::PermissionsExt as _;
     let scratch = Scratch::new();
@@ -108,6 +109,7 @@ fn what_was_sent_is_never_sent_again_whatever_follows() {
 }
 
 #[test]
+#[cfg(unix)]
 fn nobody_else_can_read_the_messages_that_a_journal_keeps() {
     use std::os::unix::fs::PermissionsExt as _;
     let scratch = Scratch::new();
@@ -116,6 +118,7 @@ fn nobody_else_can_read_the_messages_that_a_journal_keeps() {
 }
 
 #[test]
+#[cfg(unix)]
 fn a_journal_that_another_user_may_have_written_is_refused_and_left_as_it_is() {
     let scratch = Scratch::new();
     let path = scratch.path();
@@ -132,6 +135,7 @@ fn a_journal_that_another_user_may_have_written_is_refused_and_left_as_it_is() {
 }
 
 #[test]
+#[cfg(unix)]
 fn a_journal_of_ones_own_that_others_can_read_is_for_its_owner_alone_from_then_on() {
     use std::os::unix::fs::PermissionsExt as _;
     let scratch = Scratch::new();

@@ -4,6 +4,7 @@ use std::iter::once;
 
 use redeliver_sim::planner::{Forecast, PolicyForecast, TargetFault};
 
+use redeliver_operator::terminal::escape::escaped;
 use redeliver_operator::terminal::units::{grouped, span};
 
 /// A chance this close to 0 or 1 differs from it by rounding only.
@@ -11,14 +12,24 @@ pub(super) const CERTAIN: f64 = 1e-9;
 
 pub(in crate::commands::simulate) struct Section {
     pub(in crate::commands::simulate) title: String,
-    /// The headings. The first column has the names of the rows.
+    /// This many columns name the rows; the others have values.
+    pub(in crate::commands::simulate) names: usize,
+    /// The headings.
     pub(in crate::commands::simulate) columns: Vec<String>,
     pub(in crate::commands::simulate) rows: Vec<Vec<String>>,
     /// Explains the columns.
     pub(in crate::commands::simulate) note: Option<String>,
 }
 
-/// Several values for each policy: one column a value for a single policy, otherwise one column a policy.
+impl Section {
+    /// The class of the columns after the first one that have names.
+    pub(in crate::commands::simulate) fn class_of(&self, column: usize) -> Option<&'static str> {
+        (0 < column && column < self.names).then_some("name")
+    }
+}
+
+/// Several values for each policy, one column a value. With several policies, each has a row of its own; a policy without
+/// values has none.
 pub(super) fn side_by_side<Name: ToString>(
     forecast: &Forecast,
     title: &str,
@@ -27,16 +38,19 @@ pub(super) fn side_by_side<Name: ToString>(
     rows: impl Iterator<Item = (Name, impl Iterator<Item = Vec<String>>)>,
 ) -> Section {
     let is_alone = forecast.policies.len() == 1;
-    let rows = rows.map(|(name, values)| {
-        let cells = values.flat_map(|values| if is_alone { values } else { vec![values.join(" · ")] });
-        once(name.to_string()).chain(cells).collect()
+    let policy = (!is_alone).then_some("policy");
+    let row = |name: &str, policy: &PolicyForecast, values: Vec<String>| {
+        let policy = (!is_alone).then(|| escaped(&policy.name));
+        once(name.to_owned()).chain(policy).chain(values).collect::<Vec<_>>()
+    };
+    let rows = rows.flat_map(|(name, values)| {
+        let name = name.to_string();
+        let of_policies = forecast.policies.iter().zip(values).filter(|(_, values)| !values.is_empty());
+        of_policies.map(|(policy, values)| row(&name, policy, values)).collect::<Vec<_>>()
     });
     let rows = rows.collect();
-    if is_alone {
-        let columns = once(first).chain(names.iter().copied()).map(str::to_owned).collect();
-        return Section { title: title.to_owned(), columns, rows, note: None };
-    }
-    by_policy(format!("{title}: {}", names.join(" · ")), first, forecast, rows)
+    let columns = once(first).chain(policy).chain(names.iter().copied()).map(str::to_owned).collect();
+    Section { title: title.to_owned(), names: if is_alone { 1 } else { 2 }, columns, rows, note: None }
 }
 
 /// A column for each policy.
@@ -46,10 +60,9 @@ pub(super) fn by_policy(
     forecast: &Forecast,
     rows: Vec<Vec<String>>,
 ) -> Section {
-    let names =
-        forecast.policies.iter().map(|policy| redeliver_operator::terminal::escape::escaped(&policy.name));
+    let names = forecast.policies.iter().map(|policy| escaped(&policy.name));
     let columns = once(first.to_owned()).chain(names).collect();
-    Section { title: title.into(), columns, rows, note: None }
+    Section { title: title.into(), names: 1, columns, rows, note: None }
 }
 
 pub(super) fn row(name: &str, forecast: &Forecast, value: impl Fn(&PolicyForecast) -> String) -> Vec<String> {

@@ -6,13 +6,13 @@ use redeliver_operator::terminal::units::table;
 /// The longest line, in characters.
 const WIDTH: usize = 100;
 
-pub(super) fn text(scenario: &str, sections: &[Section]) -> String {
+pub(super) fn text(verdict: &str, scenario: &str, sections: &[Section]) -> String {
     let tables = sections.iter().map(|section| {
         let parts: Vec<_> = parts(section).into_iter().map(|columns| part(section, &columns)).collect();
         let note = section.note.as_ref().map_or(String::new(), |note| format!("{note}\n"));
         format!("{}\n{}{note}", section.title, parts.join("\n"))
     });
-    format!("{scenario}\n\n{}", tables.collect::<Vec<_>>().join("\n"))
+    format!("{verdict}\n{scenario}\n\n{}", tables.collect::<Vec<_>>().join("\n"))
 }
 
 /// The columns of each part of a table that is too wide. Each part has the names of the rows.
@@ -21,14 +21,17 @@ fn parts(section: &Section) -> Vec<Vec<usize>> {
         let cells = section.rows.iter().map(|row| row[column].chars().count());
         cells.chain([section.columns[column].chars().count()]).max().unwrap_or(0) + 2
     };
-    let (mut parts, mut taken) = (vec![vec![0]], width(0));
-    for column in 1..section.columns.len() {
-        let last = parts.last_mut().filter(|part| part.len() == 1 || taken + width(column) <= WIDTH);
+    let names: Vec<_> = (0..section.names).collect();
+    let of_names: usize = names.iter().copied().map(width).sum();
+    let (mut parts, mut taken) = (vec![names.clone()], of_names);
+    for column in section.names..section.columns.len() {
+        let last =
+            parts.last_mut().filter(|part| part.len() == names.len() || taken + width(column) <= WIDTH);
         match last {
             Some(part) => part.push(column),
             None => {
-                parts.push(vec![0, column]);
-                taken = width(0);
+                parts.push(names.iter().copied().chain([column]).collect());
+                taken = of_names;
             }
         }
         taken += width(column);
@@ -40,7 +43,7 @@ fn part(section: &Section, columns: &[usize]) -> String {
     let of = |cells: &[String]| columns.iter().map(|column| cells[*column].clone()).collect::<Vec<_>>();
     let header = of(&section.columns);
     let header: Vec<_> = header.iter().map(String::as_str).collect();
-    table(&header, section.rows.iter().map(|row| of(row)), 1..columns.len())
+    table(&header, section.rows.iter().map(|row| of(row)), section.names..columns.len())
 }
 
 #[cfg(test)]
@@ -52,7 +55,7 @@ mod tests {
         let columns = ["attempt", &"a".repeat(40), &"b".repeat(40), &"c".repeat(40), &"d".repeat(120), "e"];
         let columns = columns.map(str::to_owned).to_vec();
         let rows = vec![(0..6).map(|column| column.to_string()).collect()];
-        let section = Section { title: "t".to_owned(), columns, rows, note: None };
+        let section = Section { title: "t".to_owned(), names: 1, columns, rows, note: None };
         assert_eq!(parts(&section), [vec![0, 1, 2], vec![0, 3], vec![0, 4], vec![0, 5]]);
         let second = part(&section, &[0, 3]);
         assert_eq!(

@@ -82,6 +82,7 @@ fn two_sends_at_once_do_not_share_a_journal() {
 }
 
 #[test]
+#[cfg(unix)]
 fn a_journal_that_another_user_may_have_written_is_refused_and_left_as_it_is() {
     let directory = Directory::new();
     let path = directory.file("input.sent");
@@ -99,6 +100,7 @@ fn a_journal_that_another_user_may_have_written_is_refused_and_left_as_it_is() {
 }
 
 #[test]
+#[cfg(unix)]
 fn nobody_else_can_read_or_lock_the_journal_of_a_send() {
     use std::os::unix::fs::PermissionsExt as _;
     let directory = Directory::new();
