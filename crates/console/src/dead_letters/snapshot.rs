@@ -230,6 +230,11 @@ impl Snapshot {
         })
     }
 
+    /// The number of causes that are new since the last look.
+    pub(crate) fn new_count(&self) -> u64 {
+        self.groups.iter().filter(|group| self.causes.is_new(&group.fingerprint)).count() as u64
+    }
+
     /// The fingerprints of the causes that `new` selects.
     fn new_causes(&self, new: &str) -> Result<Option<BTreeSet<&str>>, Failure> {
         let all = self.groups.iter();

@@ -24,11 +24,11 @@ async fn served(folder: &Path) -> SocketAddr {
     let sqs = Loopback::answering(move |_| Some((200, attributes.clone().into())));
     let connection = Connection::at(None, Some("eu-central-1".to_owned()), Some(sqs.url().to_owned()));
     let which = OneQueue::of(Some("http://127.0.0.1:1/0/orders-dlq".parse().unwrap()), None, None);
-    serving(Deployment::open(which, None, connection, folder).await.unwrap()).await
+    serving(Deployment::open(which, None, connection, folder).await.unwrap(), folder).await
 }
 
-/// Serves a deployment until the test ends.
-async fn serving(deployment: Deployment) -> SocketAddr {
+/// Serves a deployment until the test ends, and keeps its session in a folder.
+async fn serving(deployment: Deployment, folder: &Path) -> SocketAddr {
     let connection = deployment.connection.clone();
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -242,7 +242,7 @@ async fn the_dead_letters_of_a_file_are_shown_by_cause_and_each_cause_has_a_page
     redeliver_dead_letters::Archive::create(&path).unwrap().write(&messages).unwrap();
     let connection = Connection::at(None, Some("eu-central-1".to_owned()), None);
     let deployment = Deployment::of_file(&path, connection, folder.path()).unwrap();
-    let address = serving(deployment).await;
+    let address = serving(deployment, folder.path()).await;
     let shown = async |path: &str| loop {
         let (status, _, page) = answered(address, "GET", path, "").await;
         if !page.contains("data-live") {

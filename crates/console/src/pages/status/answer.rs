@@ -35,6 +35,8 @@ pub(super) struct Facts<'a> {
 pub(super) struct Reading {
     pub(super) taken_at: Timestamp,
     pub(super) new_causes: u64,
+    /// The look before, since which they are new.
+    pub(super) last_look: Option<Timestamp>,
     /// Those that SQS deletes soon, and the seconds until the first one.
     pub(super) deleted_soon: Option<(u64, i64)>,
 }
@@ -89,7 +91,10 @@ fn target(facts: &Facts<'_>) -> Option<Vec<Part>> {
         Some(0) => sentence.push(text(": no message is held")),
         Some(held) => {
             sentence.push(text(": "));
-            sentence.push(link(format!("about {}", counted(held, "message")), format!("#queue-{}", facts.source)));
+            sentence.push(link(
+                format!("about {}", counted(held, "message")),
+                format!("#queue-{}", facts.source),
+            ));
             sentence.push(text(" held, none lost"));
         }
     }
@@ -114,14 +119,17 @@ fn dead_letters(facts: &Facts<'_>) -> Option<Vec<Part>> {
         Some(count) => count,
     };
     let mut sentence = vec![link(counted(count, "dead letter"), "letters".to_owned())];
-    if let Some(Reading { taken_at, new_causes, .. }) = facts.reading {
-        let at = clock(taken_at, facts.now);
+    if let Some(Reading { taken_at, new_causes, last_look, .. }) = facts.reading {
+        let since = |at| clock(at, facts.now);
         match new_causes {
-            0 => sentence.push(text(format!(", no new cause at {at}"))),
+            0 => sentence.push(text(format!(", no new cause at {}", since(taken_at)))),
             _ => {
                 sentence.push(text(", "));
-                sentence.push(link(format!("{} new", counted(new_causes, "cause")), "letters?new=1".to_owned()));
-                sentence.push(text(format!(" at {at}")));
+                sentence
+                    .push(link(format!("{} new", counted(new_causes, "cause")), "letters?new=1".to_owned()));
+                if let Some(last_look) = last_look {
+                    sentence.push(text(format!(" since {}", since(last_look))));
+                }
             }
         }
     }
@@ -150,9 +158,8 @@ fn deleted_soon(facts: &Facts<'_>) -> Option<Vec<Part>> {
 fn alarms(facts: &Facts<'_>) -> Option<Vec<Part>> {
     let count = facts.alarms_on.len() as u64;
     let verb = if count == 1 { "is" } else { "are" };
-    (count > 0).then(|| {
-        vec![link(counted(count, "alarm"), "#alarms".to_owned()), text(format!(" {verb} on."))]
-    })
+    (count > 0)
+        .then(|| vec![link(counted(count, "alarm"), "#alarms".to_owned()), text(format!(" {verb} on."))])
 }
 
 fn unknown(facts: &Facts<'_>) -> Option<Vec<Part>> {

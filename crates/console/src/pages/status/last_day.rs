@@ -130,7 +130,8 @@ mod tests {
     #[test]
     fn who_does_not_see_the_picture_hears_its_sums_and_outages() {
         let figure = figure(&day()).into_string();
-        let words = "The last day: came in 12,300, done 5, held 7, dead 1. The target was down from 02:00 to 03:00.";
+        let words =
+            "The last day: came in 12,300, done 5, held 7, dead 1. The target was down from 02:00 to 03:00.";
         assert!(figure.contains(&format!("role=\"img\" aria-label=\"{words}\"")), "{figure}");
         assert!(!figure.contains("style="), "the page's policy forbids it: {figure}");
     }

@@ -97,13 +97,15 @@ fn a_pause_says_what_waits() {
 #[test]
 fn dead_letters_have_their_new_causes_if_somebody_has_looked() {
     let of = |dead_letters, reading| line(Facts { dead_letters: Some(dead_letters), reading, ..QUIET });
-    let reading =
-        |new_causes| Some(Reading { taken_at: now() - TimeDelta::minutes(17), new_causes, deleted_soon: None });
+    let reading = |new_causes| {
+        let [taken_at, last_look] = [17, 200].map(|minutes| now() - TimeDelta::minutes(minutes));
+        Some(Reading { taken_at, new_causes, last_look: Some(last_look), deleted_soon: None })
+    };
     assert_eq!(of(2060, None), "[2,060 dead letters](letters).");
     assert_eq!(of(1, reading(0)), "[1 dead letter](letters), no new cause at 14:05.");
     assert_eq!(
         of(2060, reading(3)),
-        "[2,060 dead letters](letters), [3 causes new](letters?new=1) at 14:05."
+        "[2,060 dead letters](letters), [3 causes new](letters?new=1) since 11:02."
     );
     assert_eq!(of(0, reading(3)), "All quiet.");
 }
@@ -111,7 +113,12 @@ fn dead_letters_have_their_new_causes_if_somebody_has_looked() {
 #[test]
 fn what_sqs_deletes_soon_is_said_by_the_reading_or_else_by_cloudwatch() {
     let of = |oldest_ends_in_seconds, deleted_soon: Option<Option<(u64, i64)>>| {
-        let read = |deleted_soon: Option<(u64, i64)>| Reading { taken_at: now(), new_causes: 0, deleted_soon };
+        let read = |deleted_soon: Option<(u64, i64)>| Reading {
+            taken_at: now(),
+            new_causes: 0,
+            last_look: None,
+            deleted_soon,
+        };
         let reading = deleted_soon.map(read);
         line(Facts { dead_letters: Some(41), oldest_ends_in_seconds, reading, ..QUIET })
     };
@@ -137,14 +144,14 @@ fn alarms_are_counted_last() {
         target: down(20, 5),
         held: Some(12_300),
         dead_letters: Some(2060),
-        reading: Some(Reading { taken_at: now(), new_causes: 3, deleted_soon: None }),
+        reading: Some(Reading { taken_at: now(), new_causes: 3, last_look: None, deleted_soon: None }),
         alarms_on: &["a", "b"],
         ..QUIET
     };
     assert_eq!(
         line(all),
         "The target has been down since about 14:02: [about 12,300 messages](#queue-0) held, none lost. \
-         [2,060 dead letters](letters), [3 causes new](letters?new=1) at 14:22. [2 alarms](#alarms) are on."
+         [2,060 dead letters](letters), [3 causes new](letters?new=1). [2 alarms](#alarms) are on."
     );
 }
 
