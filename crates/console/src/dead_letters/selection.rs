@@ -13,7 +13,7 @@ use crate::url::encoded;
 const VALUE_MAX: usize = 200;
 
 /// The value of `new` for causes that no earlier look has seen.
-pub(crate) const SINCE_LAST_LOOK: &str = "1";
+pub(crate) const SINCE_LAST_LOOK: &str = "last-look";
 
 /// Selects dead letters. An empty member selects all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,7 +30,7 @@ pub(crate) struct Selection {
     pub(crate) tenant: String,
     /// The function that gave it up.
     pub(crate) function: String,
-    /// Only causes that are new since the last look (`1`), or since a time or span.
+    /// Only causes that are new since the `last-look`, or since a time or span.
     pub(crate) new: String,
     /// Only messages since this time, or within this span, such as `2h`.
     pub(crate) since: String,

@@ -203,7 +203,7 @@ fn filters(at: &AtDeployment, selection: &Selection) -> Markup {
     html! {
         form class="filters" method="get" action=(at.path("letters")) role="search" {
             (field("q", "Text", &selection.q, "an error, a part of the body, an id"))
-            (field("new", "Causes new since", &selection.new, "8h, or 2026-01-31T22:30Z"))
+            (field("new", "Causes new since", &selection.new, "last-look, 8h, or 2026-01-31T22:30Z"))
             details open[has_more] {
                 summary { "More filters" }
                 div class="filters" {

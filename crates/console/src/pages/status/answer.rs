@@ -125,8 +125,10 @@ fn dead_letters(facts: &Facts<'_>) -> Option<Vec<Part>> {
             0 => sentence.push(text(format!(", no new cause at {}", since(taken_at)))),
             _ => {
                 sentence.push(text(", "));
-                sentence
-                    .push(link(format!("{} new", counted(new_causes, "cause")), "letters?new=1".to_owned()));
+                sentence.push(link(
+                    format!("{} new", counted(new_causes, "cause")),
+                    "letters?new=last-look".to_owned(),
+                ));
                 if let Some(last_look) = last_look {
                     sentence.push(text(format!(" since {}", since(last_look))));
                 }

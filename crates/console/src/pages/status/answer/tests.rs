@@ -105,7 +105,7 @@ fn dead_letters_have_their_new_causes_if_somebody_has_looked() {
     assert_eq!(of(1, reading(0)), "[1 dead letter](letters), no new cause at 14:05.");
     assert_eq!(
         of(2060, reading(3)),
-        "[2,060 dead letters](letters), [3 causes new](letters?new=1) since 11:02."
+        "[2,060 dead letters](letters), [3 causes new](letters?new=last-look) since 11:02."
     );
     assert_eq!(of(0, reading(3)), "All quiet.");
 }
@@ -151,7 +151,7 @@ fn alarms_are_counted_last() {
     assert_eq!(
         line(all),
         "The target has been down since about 14:02: [about 12,300 messages](#queue-0) held, none lost. \
-         [2,060 dead letters](letters), [3 causes new](letters?new=1). [2 alarms](#alarms) are on."
+         [2,060 dead letters](letters), [3 causes new](letters?new=last-look). [2 alarms](#alarms) are on."
     );
 }
 
