@@ -14,7 +14,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use redeliver_core::deliver::deletion::delete;
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::{ReceivedMessage, Timestamp};
-use redeliver_core::ports::{Clock, EntryError, Fault, Queue, Receive};
+use redeliver_core::ports::{Clock, EntryError, EntryOutcome, Fault, Queue, Receive};
 use serde::{Serialize, Serializer};
 use thiserror::Error;
 
@@ -69,6 +69,15 @@ struct Answer {
     new_unreadable: u64,
     /// They came before.
     repeated: u64,
+}
+
+/// SQS's answer to the deletion of one message; it is not yet trusted.
+pub struct DeletionAnswer {
+    id: String,
+    handle: String,
+    /// The end of its invisibility when the deletion was requested. A later extension is refused, and changes nothing.
+    hidden_until: Option<Timestamp>,
+    outcome: EntryOutcome<()>,
 }
 
 /// The part of a queue that was read.
@@ -184,7 +193,7 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
         self.approximate
     }
 
-    /// Returns more messages, each only once; `None` when there are no more.
+    /// Returns more messages, each only once; `None` when there are no more. May be dropped at any time.
     ///
     /// # Errors
     /// If SQS refuses, or fails again and again.
@@ -226,35 +235,43 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
     /// Deletes messages that came out, and returns one outcome per message, in order. Deleted messages are not given
     /// back.
     pub async fn delete(&mut self, messages: &[&ReceivedMessage]) -> Vec<Result<(), NotDeleted>> {
-        let handles: Vec<_> = messages.iter().map(|message| self.newest_handle(message)).collect();
-        let hidden: Vec<_> =
-            messages.iter().map(|message| self.held.hidden_until(&message.sqs_message_id)).collect();
+        let deletion = self.deletion(messages);
+        let answers = self.during(deletion).await;
+        self.deleted(answers)
+    }
+
+    /// [`Reader::delete`], for several at the same time: asks SQS, while the reader runs. [`Reader::deleted`] says what
+    /// came of it.
+    pub fn deletion(&self, messages: &[&ReceivedMessage]) -> BoxFuture<'a, Vec<DeletionAnswer>> {
+        let asked: Vec<_> = messages.iter().map(|message| self.asked_to_delete(message)).collect();
         let (queue, clock) = (self.queue, self.clock);
-        let deleted = self.during(delete(queue, clock, &handles)).await;
-        // A message that is not deleted stays held, and is given back at the end like all others.
-        let outcomes = messages.iter().zip(handles).zip(hidden).zip(deleted);
-        outcomes
-            .map(|(((message, handle), hidden), deleted)| {
-                deleted.map_err(NotDeleted::Failed)?;
-                self.believed(message, &handle, hidden)
-            })
-            .collect()
+        async move {
+            let handles: Vec<_> = asked.iter().map(|asked| asked.handle.clone()).collect();
+            let outcomes = delete(queue, clock, &handles).await;
+            asked
+                .into_iter()
+                .zip(outcomes)
+                .map(|(asked, outcome)| DeletionAnswer { outcome, ..asked })
+                .collect()
+        }
+        .boxed()
+    }
+
+    /// One outcome per message. A message that is not deleted stays held, and is given back at the end like all others.
+    pub fn deleted(&mut self, answers: Vec<DeletionAnswer>) -> Vec<Result<(), NotDeleted>> {
+        answers.into_iter().map(|answer| self.believed(answer)).collect()
     }
 
     /// Decides whether SQS's "done" means that the message is gone. SQS says the same of a handle that another receive
     /// has replaced, and then deletes nothing. So it is trusted only if no other program can have received the message
-    /// before the answer arrived. `hidden` is the end of the message's invisibility when the deletion was requested: a
-    /// later extension is refused, and changes nothing.
-    fn believed(
-        &mut self,
-        message: &ReceivedMessage,
-        handle: &str,
-        hidden: Option<Timestamp>,
-    ) -> Result<(), NotDeleted> {
-        let id = &message.sqs_message_id;
-        let is_hidden = self.held.is_hidden(id) || hidden.is_some_and(|until| self.clock.now() < until);
-        if self.held.handle(id) == Some(handle) && is_hidden {
-            self.held.release(id);
+    /// before the answer arrived.
+    fn believed(&mut self, answer: DeletionAnswer) -> Result<(), NotDeleted> {
+        answer.outcome.map_err(NotDeleted::Failed)?;
+        let DeletionAnswer { id, handle, hidden_until, .. } = answer;
+        let is_hidden =
+            self.held.is_hidden(&id) || hidden_until.is_some_and(|until| self.clock.now() < until);
+        if self.held.handle(&id) == Some(&handle) && is_hidden {
+            self.held.release(&id);
             return Ok(());
         }
         Err(NotDeleted::VisibleToOthers)
@@ -343,9 +360,17 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
         answer.repeated == 0 || known >= self.approximate || self.repeated >= known
     }
 
-    /// A message may have come out again since. Of an older handle SQS says that the message is deleted, and it is not.
-    fn newest_handle(&self, message: &ReceivedMessage) -> String {
-        self.held.handle(&message.sqs_message_id).unwrap_or(&message.receipt_handle).to_owned()
+    fn asked_to_delete(&self, message: &ReceivedMessage) -> DeletionAnswer {
+        let id = message.sqs_message_id.clone();
+        // It may have come out again since. Of an older handle SQS says that the message is deleted, and it is not.
+        let handle = self.held.handle(&id).unwrap_or(&message.receipt_handle).to_owned();
+        let hidden_until = self.held.hidden_until(&id);
+        DeletionAnswer {
+            id,
+            handle,
+            hidden_until,
+            outcome: Err(EntryError::new(Fault::NoAnswer, "NoAnswer")),
+        }
     }
 
     /// Lets receivers ask again whose answers have been given out. None does while extensions wait: what it brought
