@@ -4,6 +4,7 @@ mod edits;
 mod failing;
 mod files;
 mod runs;
+mod several;
 mod slow;
 mod stopped;
 mod unanswered;

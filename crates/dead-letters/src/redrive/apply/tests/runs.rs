@@ -3,13 +3,13 @@
 use super::*;
 
 /// The entries, each by its kind.
-fn lines(world: &World) -> Vec<(String, Value)> {
+pub(super) fn lines(world: &World) -> Vec<(String, Value)> {
     let text = std::fs::read_to_string(&world.journal).unwrap();
     let lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
     lines.map(|entry: serde_json::Map<_, _>| entry.into_iter().next().unwrap()).collect()
 }
 
-fn count(lines: &[(String, Value)], kind: &str) -> u64 {
+pub(super) fn count(lines: &[(String, Value)], kind: &str) -> u64 {
     lines.iter().filter(|(found, _)| found == kind).count() as u64
 }
 
