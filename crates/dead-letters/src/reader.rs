@@ -14,7 +14,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use redeliver_core::deliver::deletion::delete;
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::{ReceivedMessage, Timestamp};
-use redeliver_core::ports::{Clock, EntryError, Fault, Queue, Receive};
+use redeliver_core::ports::{Clock, EntryError, EntryOutcome, Fault, Queue, Receive};
 use serde::{Serialize, Serializer};
 use thiserror::Error;
 
@@ -31,29 +31,53 @@ const WAIT: Duration = Duration::from_secs(1);
 const OVER_LIMIT: &str = "OverLimit";
 
 /// Reads a queue. Messages that came out and were not deleted are invisible until [`Reader::finish`]: for two minutes
-/// at a time, extended while [`Reader::next`] or [`Reader::during`] runs.
+/// at a time, extended while [`Reader::next`] or [`Reader::during`] runs; for up to half an hour at a time if SQS
+/// answers too slowly to extend all of them in time.
 pub struct Reader<'a, Q, C> {
     queue: &'a Q,
     clock: &'a C,
     approximate: u64,
     receivers: FuturesUnordered<BoxFuture<'a, Received>>,
-    /// Answers that [`Reader::next`] has not given out yet.
-    answers: VecDeque<Result<Answer, EntryError>>,
+    /// Receivers that have not come to an end; some wait until held messages are extended.
+    receivers_left: usize,
+    /// New messages that [`Reader::next`] has not given out yet.
+    answers: VecDeque<Result<Vec<ReceivedMessage>, EntryError>>,
     held: Held<'a, Q, C>,
     /// SQS's ids of all messages that have come out.
     seen: BTreeSet<String>,
     /// The ids of messages that could not be understood.
     unreadable: BTreeSet<String>,
+    /// Messages that came out again since the last one that was new.
+    repeated: u64,
 }
 
-/// The answer of a receive, and the time of the request.
-type Received = Result<(Timestamp, Vec<ReceivedMessage>), EntryError>;
+/// The answer of a receive, and its request.
+type Received = Result<(Asked, Vec<ReceivedMessage>), EntryError>;
+
+/// The request of a receive.
+#[derive(Clone, Copy)]
+struct Asked {
+    at: Timestamp,
+    /// The time for which its messages are hidden.
+    hidden: Duration,
+}
 
 /// The messages of one receive.
+#[derive(Default)]
 struct Answer {
     new: Vec<ReceivedMessage>,
-    /// Nothing new: there is no more for this receiver.
-    is_last: bool,
+    new_unreadable: u64,
+    /// They came before.
+    repeated: u64,
+}
+
+/// SQS's answer to the deletion of one message; it is not yet trusted.
+pub struct DeletionAnswer {
+    id: String,
+    handle: String,
+    /// The end of its invisibility when the deletion was requested. A later extension is refused, and changes nothing.
+    hidden_until: Option<Timestamp>,
+    outcome: EntryOutcome<()>,
 }
 
 /// The part of a queue that was read.
@@ -68,9 +92,14 @@ pub struct Coverage {
     /// flight.
     #[serde(skip)]
     pub complete: bool,
-    /// Messages that could not be made visible again; they come back by themselves within two minutes.
+    /// Messages that could not be made visible again; they come back by themselves, within two minutes unless SQS is
+    /// slow.
     #[serde(skip)]
     pub still_hidden: u64,
+    /// Messages that became visible again while the queue was read: SQS answered too slowly, or refused to hide them
+    /// for longer.
+    #[serde(skip)]
+    pub reappeared: u64,
 }
 
 /// The known reason why a message is not deleted.
@@ -142,19 +171,19 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
             .await
             .map_err(|error| at(queue, error, "sqs:GetQueueAttributes"))?;
         let requests = usize::try_from(depth.total() / u64::from(MESSAGES_OF_A_REQUEST) + 1);
-        let reader = Self {
+        let mut reader = Self {
             queue,
             clock,
             approximate: depth.total(),
             receivers: FuturesUnordered::new(),
+            receivers_left: requests.map_or(REQUESTS_MAX, |requests| requests.min(REQUESTS_MAX)),
             answers: VecDeque::new(),
             held: Held::new(queue, clock),
             seen: BTreeSet::new(),
             unreadable: BTreeSet::new(),
+            repeated: 0,
         };
-        for _ in 0..requests.map_or(REQUESTS_MAX, |requests| requests.min(REQUESTS_MAX)) {
-            reader.receivers.push(reader.receive());
-        }
+        reader.receive_more();
         Ok(reader)
     }
 
@@ -164,24 +193,19 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
         self.approximate
     }
 
-    /// Returns more messages, each only once; `None` when there are no more.
+    /// Returns more messages, each only once; `None` when there are no more. May be dropped at any time.
     ///
     /// # Errors
     /// If SQS refuses, or fails again and again.
     pub async fn next(&mut self) -> Result<Option<Vec<ReceivedMessage>>, ReaderError> {
         loop {
-            match self.answers.pop_front() {
-                Some(Ok(Answer { is_last: true, .. })) => {}
-                Some(Ok(Answer { new, .. })) => {
-                    self.receivers.push(self.receive());
-                    if !new.is_empty() {
-                        return Ok(Some(new));
-                    }
-                }
-                // The maximum number of messages is invisible, so no more can be read.
-                Some(Err(error)) if error.code.ends_with(OVER_LIMIT) => {}
+            let answer = self.answers.pop_front();
+            self.receive_more();
+            match answer {
+                Some(Ok(new)) if !new.is_empty() => return Ok(Some(new)),
+                Some(Ok(_)) => {}
                 Some(Err(error)) => return Err(at(self.queue, error, "sqs:ReceiveMessage")),
-                None if self.receivers.is_empty() => return Ok(None),
+                None if self.receivers_left == 0 => return Ok(None),
                 None => self.turn().await,
             }
         }
@@ -211,35 +235,43 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
     /// Deletes messages that came out, and returns one outcome per message, in order. Deleted messages are not given
     /// back.
     pub async fn delete(&mut self, messages: &[&ReceivedMessage]) -> Vec<Result<(), NotDeleted>> {
-        let handles: Vec<_> = messages.iter().map(|message| self.newest_handle(message)).collect();
-        let hidden: Vec<_> =
-            messages.iter().map(|message| self.held.hidden_until(&message.sqs_message_id)).collect();
+        let deletion = self.deletion(messages);
+        let answers = self.during(deletion).await;
+        self.deleted(answers)
+    }
+
+    /// [`Reader::delete`], for several at the same time: asks SQS, while the reader runs. [`Reader::deleted`] says what
+    /// came of it.
+    pub fn deletion(&self, messages: &[&ReceivedMessage]) -> BoxFuture<'a, Vec<DeletionAnswer>> {
+        let asked: Vec<_> = messages.iter().map(|message| self.asked_to_delete(message)).collect();
         let (queue, clock) = (self.queue, self.clock);
-        let deleted = self.during(delete(queue, clock, &handles)).await;
-        // A message that is not deleted stays held, and is given back at the end like all others.
-        let outcomes = messages.iter().zip(handles).zip(hidden).zip(deleted);
-        outcomes
-            .map(|(((message, handle), hidden), deleted)| {
-                deleted.map_err(NotDeleted::Failed)?;
-                self.believed(message, &handle, hidden)
-            })
-            .collect()
+        async move {
+            let handles: Vec<_> = asked.iter().map(|asked| asked.handle.clone()).collect();
+            let outcomes = delete(queue, clock, &handles).await;
+            asked
+                .into_iter()
+                .zip(outcomes)
+                .map(|(asked, outcome)| DeletionAnswer { outcome, ..asked })
+                .collect()
+        }
+        .boxed()
+    }
+
+    /// One outcome per message. A message that is not deleted stays held, and is given back at the end like all others.
+    pub fn deleted(&mut self, answers: Vec<DeletionAnswer>) -> Vec<Result<(), NotDeleted>> {
+        answers.into_iter().map(|answer| self.believed(answer)).collect()
     }
 
     /// Decides whether SQS's "done" means that the message is gone. SQS says the same of a handle that another receive
     /// has replaced, and then deletes nothing. So it is trusted only if no other program can have received the message
-    /// before the answer arrived. `hidden` is the end of the message's invisibility when the deletion was requested: a
-    /// later extension is refused, and changes nothing.
-    fn believed(
-        &mut self,
-        message: &ReceivedMessage,
-        handle: &str,
-        hidden: Option<Timestamp>,
-    ) -> Result<(), NotDeleted> {
-        let id = &message.sqs_message_id;
-        let is_hidden = self.held.is_hidden(id) || hidden.is_some_and(|until| self.clock.now() < until);
-        if self.held.handle(id) == Some(handle) && is_hidden {
-            self.held.release(id);
+    /// before the answer arrived.
+    fn believed(&mut self, answer: DeletionAnswer) -> Result<(), NotDeleted> {
+        answer.outcome.map_err(NotDeleted::Failed)?;
+        let DeletionAnswer { id, handle, hidden_until, .. } = answer;
+        let is_hidden =
+            self.held.is_hidden(&id) || hidden_until.is_some_and(|until| self.clock.now() < until);
+        if self.held.handle(&id) == Some(&handle) && is_hidden {
+            self.held.release(&id);
             return Ok(());
         }
         Err(NotDeleted::VisibleToOthers)
@@ -252,6 +284,7 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
             self.turn().await;
         }
         let (seen, unreadable) = (self.seen.len() as u64, self.unreadable.len() as u64);
+        let reappeared = self.held.reappeared();
         let handles = self.held.into_handles().await;
         // SQS's count at the start may be a minute old, so fewer may have been there. It is complete, too, if now
         // nothing is left that this reader does not hold itself.
@@ -262,59 +295,101 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
             });
         let complete = all_came_out && unreadable == 0;
         let still_hidden = give_back(self.queue, self.clock, handles).await;
-        Coverage { seen, approximate: self.approximate, unreadable, complete, still_hidden }
+        Coverage { seen, approximate: self.approximate, unreadable, complete, still_hidden, reappeared }
     }
 
-    /// Waits for the next answer, or extends held messages. May be dropped at any time.
+    /// Extends held messages, or waits for the next answer. May be dropped at any time.
     async fn turn(&mut self) {
         let answer = {
             let mut holding = pin!(self.held.turn().fuse());
+            // Extensions first: while answers come without a pause, messages that are held would become visible.
             select_biased! {
-                answer = self.receivers.select_next_some() => answer,
                 () = holding => return,
+                answer = self.receivers.select_next_some() => answer,
             }
         };
-        let answer = answer.map(|(asked, messages)| {
-            // Hold every message, also those that came before, since only the newest handle is valid. Return only new
-            // ones.
-            let new: Vec<_> = messages.into_iter().filter(|message| self.hold(message, asked)).collect();
-            let is_last = !self.hold_unreadable(asked) && new.is_empty();
-            Answer { new, is_last }
-        });
-        self.answers.push_back(answer);
+        match answer {
+            Ok((asked, messages)) => {
+                let answer = self.hold(asked, messages);
+                if self.is_last(&answer) {
+                    self.receivers_left -= 1;
+                } else {
+                    self.answers.push_back(Ok(answer.new));
+                }
+            }
+            Err(error) => {
+                self.receivers_left -= 1;
+                // The maximum number of messages is invisible, so no more can be read.
+                if !error.code.ends_with(OVER_LIMIT) {
+                    self.answers.push_back(Err(error));
+                }
+            }
+        }
     }
 
-    /// True if the message did not come before.
-    fn hold(&mut self, message: &ReceivedMessage, asked: Timestamp) -> bool {
-        self.held.hold(&message.sqs_message_id, &message.receipt_handle, asked);
-        self.seen.insert(message.sqs_message_id.clone())
-    }
-
-    /// True if one of the messages did not come before.
-    fn hold_unreadable(&mut self, asked: Timestamp) -> bool {
-        let before = self.unreadable.len();
+    /// Holds all messages of an answer, also those that came before, since only the newest handle is valid. Returns
+    /// what the answer brought.
+    fn hold(&mut self, asked: Asked, messages: Vec<ReceivedMessage>) -> Answer {
+        let mut brought = Answer::default();
+        for message in messages {
+            self.held.hold(&message.sqs_message_id, &message.receipt_handle, asked);
+            match self.seen.insert(message.sqs_message_id.clone()) {
+                true => brought.new.push(message),
+                false => brought.repeated += 1,
+            }
+        }
         for message in self.queue.take_unreadable() {
             self.held.hold(&message.sqs_message_id, &message.receipt_handle, asked);
-            self.unreadable.insert(message.sqs_message_id);
+            match self.unreadable.insert(message.sqs_message_id) {
+                true => brought.new_unreadable += 1,
+                false => brought.repeated += 1,
+            }
         }
-        self.unreadable.len() > before
+        brought
     }
 
-    /// A message may have come out again since. Of an older handle SQS says that the message is deleted, and it is not.
-    fn newest_handle(&self, message: &ReceivedMessage) -> String {
-        self.held.handle(&message.sqs_message_id).unwrap_or(&message.receipt_handle).to_owned()
+    /// True if the receiver need not ask again: its answer was empty, or brought only messages that came before while
+    /// all are known, or while the whole queue has come out once more with nothing new in it.
+    fn is_last(&mut self, answer: &Answer) -> bool {
+        if !answer.new.is_empty() || answer.new_unreadable > 0 {
+            self.repeated = 0;
+            return false;
+        }
+        self.repeated += answer.repeated;
+        let known = (self.seen.len() + self.unreadable.len()) as u64;
+        answer.repeated == 0 || known >= self.approximate || self.repeated >= known
     }
 
-    /// One request, and when it was made.
+    fn asked_to_delete(&self, message: &ReceivedMessage) -> DeletionAnswer {
+        let id = message.sqs_message_id.clone();
+        // It may have come out again since. Of an older handle SQS says that the message is deleted, and it is not.
+        let handle = self.held.handle(&id).unwrap_or(&message.receipt_handle).to_owned();
+        let hidden_until = self.held.hidden_until(&id);
+        DeletionAnswer {
+            id,
+            handle,
+            hidden_until,
+            outcome: Err(EntryError::new(Fault::NoAnswer, "NoAnswer")),
+        }
+    }
+
+    /// Lets receivers ask again whose answers have been given out. None does while extensions wait: what it brought
+    /// would have to be extended, too, and what is held would become visible and come out again.
+    fn receive_more(&mut self) {
+        while self.receivers.len() + self.answers.len() < self.receivers_left && !self.held.is_late() {
+            self.receivers.push(self.receive());
+        }
+    }
+
     fn receive(&self) -> BoxFuture<'a, Received> {
-        let (queue, clock) = (self.queue, self.clock);
+        let (queue, clock, hidden) = (self.queue, self.clock, self.held.hidden());
         let request = Receive {
             max_messages: MESSAGES_OF_A_REQUEST,
             wait: WAIT,
-            visibility: VisibilitySeconds::new(HIDDEN.as_secs()),
+            visibility: VisibilitySeconds::new(hidden.as_secs()),
         };
         let ask = move || async move {
-            let asked = clock.now();
+            let asked = Asked { at: clock.now(), hidden };
             queue.receive(request).await.map(|messages| (asked, messages))
         };
         async move { patiently(clock, ask).await }.boxed()

@@ -10,7 +10,7 @@ use crate::terminal::units::{about, counted, grouped, span};
 
 /// Says which messages were not seen, and what to do about it.
 pub fn incompleteness(coverage: &Coverage) -> String {
-    let Coverage { seen, approximate, unreadable, .. } = coverage;
+    let Coverage { seen, approximate, unreadable, reappeared, .. } = coverage;
     let seen_of = format!("{} of about {} messages were seen", grouped(*seen), grouped(*approximate));
     let unreadable_too = match unreadable {
         0 => String::new(),
@@ -20,6 +20,12 @@ pub fn incompleteness(coverage: &Coverage) -> String {
         ),
     };
     let again = match seen + unreadable < *approximate {
+        // The reader knows the reason, so it need not guess.
+        true if *reappeared > 0 => format!(
+            ". {} became visible again while they were read, since SQS answered too slowly to keep them hidden, or \
+             refused it (sqs:ChangeMessageVisibility): select fewer (--max), or run this nearer to the queue's region",
+            counted(*reappeared, "message")
+        ),
         true => format!(
             ". The others are {ELSEWHERE}; or they were never there, since SQS's count is approximate. Messages that \
              a killed audit or run received are visible again within two minutes: run this again then for the rest"
@@ -54,8 +60,8 @@ pub fn deleted_soon(
 pub fn still_hidden(count: u64) -> Option<String> {
     (count > 0).then(|| {
         format!(
-            "{} stay hidden from other readers for up to two minutes; if that happens each time, you need \
-             sqs:ChangeMessageVisibility on the queue",
+            "{} stay hidden from other readers for up to two minutes (half an hour if SQS answers slowly); if that \
+             happens each time, you need sqs:ChangeMessageVisibility on the queue",
             counted(count, "message")
         )
     })
@@ -130,12 +136,24 @@ mod tests {
 
     #[test]
     fn what_could_not_be_understood_is_told_and_so_is_what_was_not_seen() {
-        let coverage =
-            Coverage { seen: 10, approximate: 100, unreadable: 90, complete: false, still_hidden: 0 };
+        let coverage = Coverage {
+            seen: 10,
+            approximate: 100,
+            unreadable: 90,
+            complete: false,
+            still_hidden: 0,
+            reappeared: 0,
+        };
         assert_eq!(
             incompleteness(&coverage),
             "10 of about 100 messages were seen, and 90 more could not be understood: redeliver leaves them there, look at them in \
              the console"
+        );
+        assert_eq!(
+            incompleteness(&Coverage { seen: 10, approximate: 20, unreadable: 0, reappeared: 4, ..coverage }),
+            "10 of about 20 messages were seen. 4 messages became visible again while they were read, since SQS \
+             answered too slowly to keep them hidden, or refused it (sqs:ChangeMessageVisibility): select fewer \
+             (--max), or run this nearer to the queue's region"
         );
         let others_too = Coverage { approximate: 101, ..coverage };
         assert!(incompleteness(&others_too).ends_with("run this again then for the rest"));

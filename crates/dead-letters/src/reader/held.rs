@@ -1,5 +1,5 @@
 //! Messages that came out of a queue and are hidden. Their visibility timeout is extended by two minutes at a time
-//! while the caller works.
+//! while the caller works; by up to half an hour at a time if SQS is too slow for that.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,12 +12,15 @@ use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Clock, EntryOutcome, Queue};
 
-use super::{MESSAGES_OF_A_REQUEST, REQUESTS_MAX};
+use super::{Asked, MESSAGES_OF_A_REQUEST, REQUESTS_MAX};
 
-/// Short, so that messages are soon visible again if this program is killed.
+/// Short, so that messages are soon visible again if this program is killed. An extension is asked for in the middle:
+/// time for some tries.
 pub const HIDDEN: Duration = Duration::from_secs(120);
-/// An extension is asked for so long before a message would be visible: time for some tries.
-const AHEAD: Duration = Duration::from_secs(60);
+/// The longest that messages are hidden at a time. 120,000 messages then need 14 requests a second to stay hidden.
+const HIDDEN_MAX: Duration = Duration::from_secs(1800);
+/// An extension that waits for so long shows that SQS is too slow for the number of messages that are held.
+const LATE: Duration = Duration::from_secs(15);
 /// Before a failed extension is asked for again.
 const PAUSE: Duration = Duration::from_secs(5);
 /// "ChangeMessageVisibility", Amazon SQS API Reference: 12 hours from the receive, whatever was changed meanwhile.
@@ -31,6 +34,10 @@ pub(super) struct Held<'a, Q, C> {
     /// In the order in which they are to be extended.
     due: BTreeSet<(Timestamp, String)>,
     extensions: FuturesUnordered<BoxFuture<'a, Vec<Extended>>>,
+    /// Messages are hidden for so long at a time.
+    hidden: Duration,
+    /// Messages that could not be kept hidden.
+    reappeared: u64,
 }
 
 struct Received {
@@ -38,6 +45,8 @@ struct Received {
     /// At the latest: when it was asked for.
     since: Timestamp,
     until: Timestamp,
+    /// For so long at a time.
+    hidden: Duration,
     /// When it is to be extended; none while it is, and if it cannot be.
     due: Option<Timestamp>,
 }
@@ -46,21 +55,39 @@ struct Extended {
     id: String,
     handle: String,
     until: Timestamp,
+    hidden: Duration,
     outcome: EntryOutcome<()>,
 }
 
 impl<'a, Q: Queue, C: Clock> Held<'a, Q, C> {
     pub(super) fn new(queue: &'a Q, clock: &'a C) -> Self {
         let (receives, due) = (BTreeMap::new(), BTreeSet::new());
-        Self { queue, clock, receives, due, extensions: FuturesUnordered::new() }
+        let extensions = FuturesUnordered::new();
+        Self { queue, clock, receives, due, extensions, hidden: HIDDEN, reappeared: 0 }
+    }
+
+    /// The time for which a receive is to hide its messages.
+    pub(super) fn hidden(&self) -> Duration {
+        self.hidden
+    }
+
+    /// True if extensions wait: what is held comes before what could be received.
+    pub(super) fn is_late(&self) -> bool {
+        let now = self.clock.now();
+        self.due.first().is_some_and(|(due, _)| now > *due + LATE)
+    }
+
+    /// Messages that could not be kept hidden: SQS answered too slowly, or refused.
+    pub(super) fn reappeared(&self) -> u64 {
+        self.reappeared
     }
 
     /// Holds a message that came out, perhaps again: only the newest handle is valid.
-    pub(super) fn hold(&mut self, id: &str, handle: &str, asked: Timestamp) {
+    pub(super) fn hold(&mut self, id: &str, handle: &str, Asked { at, hidden }: Asked) {
         self.release(id);
         // By the moment of the request, since SQS begins to count somewhere between that and the answer: early is safe.
-        let (until, due) = (asked + HIDDEN, asked + HIDDEN - AHEAD);
-        let received = Received { handle: handle.to_owned(), since: asked, until, due: Some(due) };
+        let (until, due) = (at + hidden, at + hidden / 2);
+        let received = Received { handle: handle.to_owned(), since: at, until, hidden, due: Some(due) };
         self.receives.insert(id.to_owned(), received);
         self.due.insert((due, id.to_owned()));
     }
@@ -115,15 +142,18 @@ impl<'a, Q: Queue, C: Clock> Held<'a, Q, C> {
             if some.is_empty() {
                 return;
             }
-            let (queue, until) = (self.queue, now + HIDDEN);
+            let (queue, hidden) = (self.queue, self.hidden);
+            let until = now + hidden;
             self.extensions.push(
                 async move {
-                    let seconds = VisibilitySeconds::new(HIDDEN.as_secs()).unwrap_or(VisibilitySeconds::MAX);
+                    let seconds = VisibilitySeconds::new(hidden.as_secs()).unwrap_or(VisibilitySeconds::MAX);
                     let entries: Vec<_> = some.iter().map(|(_, handle)| (handle.clone(), seconds)).collect();
                     // An entry without an outcome is not extended; it is held until its time is over.
                     let outcomes = queue.change_visibility_batch(&entries).await;
                     let extended = some.into_iter().zip(outcomes);
-                    extended.map(|((id, handle), outcome)| Extended { id, handle, until, outcome }).collect()
+                    extended
+                        .map(|((id, handle), outcome)| Extended { id, handle, until, hidden, outcome })
+                        .collect()
                 }
                 .boxed(),
             );
@@ -137,16 +167,25 @@ impl<'a, Q: Queue, C: Clock> Held<'a, Q, C> {
         while some.len() < MESSAGES_OF_A_REQUEST.into()
             && let Some((due, _)) = self.due.first()
             && *due <= now
-            && let Some((_, id)) = self.due.pop_first()
+            && let Some((due, id)) = self.due.pop_first()
         {
             let Some(received) = self.receives.get_mut(&id) else {
                 continue;
             };
             received.due = None;
+            // Two minutes are too short for SQS, or for the caller. Twice as long halves the extensions, and each
+            // message doubles only its own time, so it grows no further than needed.
+            if now > due + LATE {
+                self.hidden = self.hidden.max((received.hidden * 2).min(HIDDEN_MAX));
+            }
             // Another program may have received a message whose time is over, and extending it by an old handle proves
             // nothing.
-            if now < received.until && now + HIDDEN + AHEAD <= received.since + SINCE_RECEIVE_MAX {
+            let is_extended = now < received.until
+                && now + self.hidden + self.hidden / 2 <= received.since + SINCE_RECEIVE_MAX;
+            if is_extended {
                 some.push((id, received.handle.clone()));
+            } else {
+                self.reappeared += 1;
             }
         }
         some
@@ -155,7 +194,7 @@ impl<'a, Q: Queue, C: Clock> Held<'a, Q, C> {
     /// Entry by entry: a message whose extension is refused is no longer held.
     fn extended(&mut self, extended: Vec<Extended>) {
         let now = self.clock.now();
-        for Extended { id, handle, until, outcome } in extended {
+        for Extended { id, handle, until, hidden, outcome } in extended {
             // It may have come out again, or be deleted.
             let Some(received) = self.receives.get_mut(&id).filter(|received| received.handle == handle)
             else {
@@ -163,13 +202,14 @@ impl<'a, Q: Queue, C: Clock> Held<'a, Q, C> {
             };
             let due = match outcome {
                 Ok(()) => {
-                    received.until = until;
-                    until - AHEAD
+                    (received.until, received.hidden) = (until, hidden);
+                    until - hidden / 2
                 }
                 Err(error) if error.fault.is_retryable() => now + PAUSE,
                 // Refused for good: it may be visible now, so it no longer counts as hidden.
                 Err(_) => {
                     received.until = now;
+                    self.reappeared += 1;
                     continue;
                 }
             };

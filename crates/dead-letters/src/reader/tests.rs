@@ -1,5 +1,6 @@
 mod extended;
 mod held;
+mod slow;
 
 use std::collections::BTreeSet;
 
@@ -84,7 +85,14 @@ fn every_message_is_seen_once_and_is_visible_again_at_the_end() {
     assert_eq!(bodies, (0..1234).collect::<Vec<_>>());
     assert_eq!(
         coverage,
-        Coverage { seen: 1234, approximate: 1234, unreadable: 0, complete: true, still_hidden: 0 }
+        Coverage {
+            seen: 1234,
+            approximate: 1234,
+            unreadable: 0,
+            complete: true,
+            still_hidden: 0,
+            reappeared: 0
+        }
     );
     assert_eq!(world.depth(), (1234, 0));
     assert_eq!(world.read().unwrap().0.len(), 1234, "and can be read again at once");
@@ -95,7 +103,7 @@ fn an_empty_queue_is_wholly_seen() {
     let world = world(0);
     assert_eq!(
         world.read().unwrap().1,
-        Coverage { seen: 0, approximate: 0, unreadable: 0, complete: true, still_hidden: 0 }
+        Coverage { seen: 0, approximate: 0, unreadable: 0, complete: true, still_hidden: 0, reappeared: 0 }
     );
 }
 
@@ -106,8 +114,14 @@ fn what_is_in_flight_elsewhere_is_not_seen_and_said() {
         Receive { max_messages: 10, wait: Duration::ZERO, visibility: VisibilitySeconds::new(3600) };
     let elsewhere = world.clock.block_on(world.queue.receive(request)).unwrap().len() as u64;
     let coverage = world.read().unwrap().1;
-    let expected =
-        Coverage { seen: 20 - elsewhere, approximate: 20, unreadable: 0, complete: false, still_hidden: 0 };
+    let expected = Coverage {
+        seen: 20 - elsewhere,
+        approximate: 20,
+        unreadable: 0,
+        complete: false,
+        still_hidden: 0,
+        reappeared: 0,
+    };
     assert_eq!(coverage, expected);
     assert_eq!(world.depth(), (20 - elsewhere, elsewhere));
 }
@@ -165,7 +179,14 @@ fn messages_that_cannot_be_understood_are_counted_given_back_and_hide_no_others(
         (seen, reader.finish().await)
     });
     assert_eq!(seen, 10);
-    let expected = Coverage { seen: 10, approximate: 100, unreadable: 90, complete: false, still_hidden: 0 };
+    let expected = Coverage {
+        seen: 10,
+        approximate: 100,
+        unreadable: 90,
+        complete: false,
+        still_hidden: 0,
+        reappeared: 0,
+    };
     assert_eq!(coverage, expected);
     assert_eq!(world.depth(), (100, 0));
 }

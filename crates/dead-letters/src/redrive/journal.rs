@@ -127,6 +127,9 @@ impl Journal {
     /// # Errors
     /// If the disk refuses: nothing that depends on them may be done then.
     pub fn write(&mut self, entries: &[Entry]) -> Result<(), JournalError> {
+        if entries.is_empty() {
+            return Ok(());
+        }
         let mut lines = String::new();
         for entry in entries {
             lines += &serde_json::to_string(entry).expect("strings and numbers always serialise");

@@ -1,11 +1,14 @@
 //! One run: it finishes what the run before left, sends the pilot, watches it, and sends the rest. Journal → send →
-//! journal → delete: nothing is deleted before its send is confirmed and on disk.
+//! journal → delete: nothing is deleted before its send is confirmed and on disk. Several requests are under way at the
+//! same time.
 
 mod deletions;
+mod flow;
 mod phase;
 mod round;
 mod watch;
 
+use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Clock, Queue, QueueDepth, QueueSender};
 
 use super::ending::Ending;
@@ -16,8 +19,8 @@ use super::task::{Progress, Redrive};
 use crate::groups::written;
 use crate::{DeadLetterRecord, Failure, Reader};
 use deletions::Deletions;
+use flow::{Flow, Going};
 use phase::Phase;
-use round::Going;
 
 pub(super) struct Run<'r, 'a, D, S, C> {
     redrive: &'r Redrive<'a, D, S, C>,
@@ -27,6 +30,8 @@ pub(super) struct Run<'r, 'a, D, S, C> {
     deletions: Deletions,
     /// Sends that failed since the last one that did not.
     sends_failed: u64,
+    /// When the rate allows to send more.
+    next_round_at: Timestamp,
     /// In this pass: to be sent, and visible to others before its turn came.
     no_longer_hidden: u64,
     /// The same in any pass since it was last waited for.
@@ -55,6 +60,7 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
             phase,
             deletions: Deletions::default(),
             sends_failed: 0,
+            next_round_at: redrive.clock.now(),
             no_longer_hidden: 0,
             comes_out_again: false,
             delayed_before: None,
@@ -142,41 +148,29 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
         outcome
     }
 
-    async fn go_through(&mut self, reader: &mut Reader<'_, D, C>) -> Result<Pass, Failure> {
-        let mut going = Vec::new();
+    /// Reads, sends and deletes at the same time. Whatever ends it, what is under way is finished first.
+    async fn go_through(&mut self, reader: &mut Reader<'a, D, C>) -> Result<Pass, Failure> {
+        let clock = self.redrive.clock;
+        let mut flow = Flow::new();
+        let mut end = None;
         loop {
-            if let Some(over) = self.over() {
-                return Ok(over);
+            end = end.or_else(|| self.over().map(Ok));
+            self.go_on(&mut flow, reader, end.is_some())?;
+            if flow.is_idle() && (end.is_some() || (flow.all_read && flow.going.is_empty())) {
+                break;
             }
-            let messages = reader.next().await?;
-            let is_last = messages.is_none();
-            // A message that is sent according to the journal is never sent again by any run, only deleted. This lets a
-            // second run finish the first one's work.
-            let mut sent_before = Vec::new();
-            for record in messages.unwrap_or_default().into_iter().map(DeadLetterRecord::new) {
-                if self.journal.was_sent(&record.message.sqs_message_id) {
-                    sent_before.push(record);
-                } else if self.phase != Phase::Finish {
-                    going.extend(self.sorted(record)?);
+            let wanted = if end.is_some() || flow.all_read { 0 } else { self.round(&flow) };
+            let reads = (flow.going.len() as u64) < wanted && flow.room() > 0;
+            for event in flow.events(reader, reads, clock, self.next_round_at).await {
+                if let Err(error) = self.take_in(event, &mut flow, reader) {
+                    end.get_or_insert(Err(error));
                 }
-            }
-            self.report.deleted_only += self.deletions.delete(sent_before, reader, self.journal).await?;
-            // Round by round, and not all that was received at once: a crash leaves at most one round of intents
-            // without an outcome, and an interrupt waits for one round.
-            while going.len() >= self.round() || (is_last && !going.is_empty()) {
-                if let Some(over) = self.over() {
-                    if self.report.sent >= self.redrive.limits.max {
-                        self.report.left_by_max = going.len() as u64;
-                    }
-                    return Ok(over);
-                }
-                let rest = going.split_off(self.round().min(going.len()));
-                self.send(std::mem::replace(&mut going, rest), reader).await?;
-            }
-            if is_last {
-                return Ok(self.over().unwrap_or(Pass::AllSeen));
             }
         }
+        if self.report.sent >= self.redrive.limits.max {
+            self.report.left_by_max = flow.going.len() as u64;
+        }
+        end.unwrap_or(Ok(Pass::AllSeen))
     }
 
     /// A dead letter that goes back; one that does not is counted.
@@ -219,9 +213,5 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
             return Some(Pass::Ended);
         }
         self.phase.has_its_pilot_out(sent).then_some(Pass::PilotIsOut)
-    }
-
-    fn round(&self) -> usize {
-        self.phase.round(self.redrive.limits, self.report.sent)
     }
 }

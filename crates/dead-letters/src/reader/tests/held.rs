@@ -16,7 +16,14 @@ fn at_the_limit_in_flight_what_was_seen_is_told_and_given_back() {
         assert_eq!(bodies.len(), 20);
         assert_eq!(
             coverage,
-            Coverage { seen: 20, approximate: 50, complete: false, still_hidden: 0, unreadable: 0 }
+            Coverage {
+                seen: 20,
+                approximate: 50,
+                complete: false,
+                still_hidden: 0,
+                unreadable: 0,
+                reappeared: 0
+            }
         );
         assert_eq!(world.depth(), (50, 0));
         // Six receivers; two of them had an answer and asked again. Each of the six asks that are refused is made five
@@ -53,7 +60,14 @@ fn what_came_out_again_meanwhile_is_given_back_by_its_newest_handle() {
         let coverage = reader.finish().await;
         assert_eq!(
             coverage,
-            Coverage { seen: 10, approximate: 10, complete: true, still_hidden: 0, unreadable: 0 }
+            Coverage {
+                seen: 10,
+                approximate: 10,
+                complete: true,
+                still_hidden: 0,
+                unreadable: 0,
+                reappeared: 10
+            }
         );
     });
     assert_eq!(world.depth(), (10, 0));

@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use redeliver_core::ports::{Clock, Queue};
-
 use crate::redrive::journal::{Entry, Journal, JournalError};
-use crate::{DeadLetterRecord, NotDeleted, Reader};
+use crate::{DeadLetterRecord, NotDeleted};
 
 /// Stop after this many deletions in a row without a confirmed one.
 const FAILED_MAX: u64 = 10;
@@ -28,19 +26,13 @@ impl Deletions {
         self.pass += 1;
     }
 
-    /// Deletes messages whose sends are confirmed, and returns the number of deletions. The next pass or run deletes
-    /// the rest.
-    pub(super) async fn delete<D: Queue, C: Clock>(
+    /// Counts the outcomes of deletions of messages whose sends are confirmed, and returns what the journal is to say of
+    /// them. The next pass or run deletes the rest.
+    pub(super) fn count(
         &mut self,
         records: Vec<DeadLetterRecord>,
-        reader: &mut Reader<'_, D, C>,
-        journal: &mut Journal,
-    ) -> Result<u64, JournalError> {
-        if records.is_empty() {
-            return Ok(0);
-        }
-        let messages: Vec<_> = records.iter().map(|record| &record.message).collect();
-        let outcomes = reader.delete(&messages).await;
+        outcomes: Vec<Result<(), NotDeleted>>,
+    ) -> Vec<Entry> {
         let mut deleted = Vec::with_capacity(records.len());
         for (record, outcome) in records.into_iter().zip(outcomes) {
             let sqs_message_id = record.message.sqs_message_id;
@@ -63,10 +55,7 @@ impl Deletions {
         if !deleted.is_empty() {
             self.failed = 0;
         }
-        // After the fact: if the process dies before this, the next run finds them gone and says so in the journal
-        // itself.
-        journal.write(&deleted)?;
-        Ok(deleted.len() as u64)
+        deleted
     }
 
     /// The number of deletions that are not confirmed.

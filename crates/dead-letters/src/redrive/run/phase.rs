@@ -2,8 +2,8 @@
 
 use crate::redrive::task::Limits;
 
-/// Messages of one round: some requests at once, and not much to do again after a crash.
-const ROUND: u64 = 100;
+/// Messages that are being sent at a time: some requests at once, and not much to do again after a crash.
+pub(super) const SENDING_MAX: u64 = 100;
 /// Sent before the rest and watched.
 const PILOT: u64 = 50;
 
@@ -27,13 +27,13 @@ impl Phase {
         self == Self::Pilot && sent >= PILOT
     }
 
-    /// Messages of the next round, within the limits of the rate, the pilot and the total.
-    pub(super) fn round(self, limits: Limits, sent: u64) -> usize {
-        let rate = limits.rate.map_or(ROUND, u64::from);
+    /// Messages of the next round, within the limits of the rate, the pilot and the total. `sent` has those that are
+    /// being sent, too.
+    pub(super) fn round(self, limits: Limits, sent: u64) -> u64 {
+        let rate = limits.rate.map_or(SENDING_MAX, u64::from);
         let pilot = if self == Self::Pilot { PILOT.saturating_sub(sent) } else { u64::MAX };
         let left = limits.max.saturating_sub(sent);
-        let round = rate.min(pilot).min(left).clamp(1, ROUND);
-        usize::try_from(round).expect("at most 100")
+        rate.min(pilot).min(left).min(SENDING_MAX)
     }
 }
 
@@ -48,7 +48,7 @@ mod tests {
         let limits =
             Limits { rate: None, max: u64::MAX, stop_after_failures_percent: 20, watch: Duration::ZERO };
         assert_eq!(Phase::Rest.round(limits, 7), 100);
-        assert_eq!([0, 49, 50].map(|sent| Phase::Pilot.round(limits, sent)), [50, 1, 1]);
+        assert_eq!([0, 49, 50].map(|sent| Phase::Pilot.round(limits, sent)), [50, 1, 0]);
         assert_eq!(Phase::Rest.round(Limits { rate: Some(20), ..limits }, 0), 20);
         assert_eq!(Phase::Rest.round(Limits { max: 60, ..limits }, 50), 10);
         assert_eq!([49, 50].map(|sent| Phase::Pilot.has_its_pilot_out(sent)), [false, true]);

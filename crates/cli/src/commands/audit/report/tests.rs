@@ -49,7 +49,14 @@ fn programs_see_what_sqs_deletes_soon() {
 
 #[test]
 fn what_was_not_seen_is_said_in_a_sentence() {
-    let coverage = Coverage { seen: 12, approximate: 20, unreadable: 0, complete: false, still_hidden: 0 };
+    let coverage = Coverage {
+        seen: 12,
+        approximate: 20,
+        unreadable: 0,
+        complete: false,
+        still_hidden: 0,
+        reappeared: 0,
+    };
     let sentence =
         |interrupted| Tally::new(context()).into_report(coverage, interrupted).incompleteness().unwrap();
     assert!(

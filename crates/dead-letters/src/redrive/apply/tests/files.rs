@@ -61,7 +61,8 @@ fn an_interrupted_run_is_finished_by_the_next_one() {
     let messages: Vec<_> = (0..250).map(dead).collect();
     let plan = everything();
     let is_under_way = Cell::new(false);
-    let (interrupted, progress) = (|| is_under_way.get(), |_| is_under_way.set(true));
+    let interrupted = || is_under_way.get();
+    let progress = |progress| is_under_way.set(progress == Progress::Sent(100));
     let first = file(&messages);
     let run = Redrive { interrupted: &interrupted, progress: &progress, ..from_file(&first, &world, &plan) };
     let report = world.clock.block_on(run.apply(&mut world.journal())).unwrap();

@@ -3,13 +3,13 @@
 use super::*;
 
 /// The entries, each by its kind.
-fn lines(world: &World) -> Vec<(String, Value)> {
+pub(super) fn lines(world: &World) -> Vec<(String, Value)> {
     let text = std::fs::read_to_string(&world.journal).unwrap();
     let lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
     lines.map(|entry: serde_json::Map<_, _>| entry.into_iter().next().unwrap()).collect()
 }
 
-fn count(lines: &[(String, Value)], kind: &str) -> u64 {
+pub(super) fn count(lines: &[(String, Value)], kind: &str) -> u64 {
     lines.iter().filter(|(found, _)| found == kind).count() as u64
 }
 
@@ -70,7 +70,7 @@ fn what_comes_back_from_a_killed_run_is_a_dead_letter_like_any_other_for_the_nex
         let mut journal = world.journal();
         let interrupted = std::cell::Cell::new(false);
         let ask = || interrupted.get();
-        let progress = |_| interrupted.set(true);
+        let progress = |progress| interrupted.set(progress == Progress::Sent(50));
         let redrive = Redrive { interrupted: &ask, progress: &progress, ..world.redrive(&plan) };
         world.clock.block_on(redrive.apply(&mut journal)).unwrap()
     };

@@ -1,0 +1,151 @@
+//! SQS answers slowly, one request after the other, and hands out the oldest visible message first: as emulators do.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use chrono::TimeDelta;
+use redeliver_core::message::packing::Batch;
+use redeliver_core::ports::{Depth, EntryOutcome, QueueDepth, QueueSender, Unreadable, VisibilityControl};
+
+use super::*;
+
+struct Emulator<'a> {
+    clock: &'a VirtualClock,
+    /// The time that each request takes.
+    takes: Duration,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// When each message is visible, and how often it came out.
+    messages: Vec<(Timestamp, u32)>,
+    free_at: Timestamp,
+}
+
+impl<'a> Emulator<'a> {
+    fn new(clock: &'a VirtualClock, count: usize, takes: Duration) -> Self {
+        let messages = vec![(Timestamp::UNIX_EPOCH, 0); count];
+        let state = Mutex::new(State { messages, free_at: Timestamp::UNIX_EPOCH });
+        Self { clock, takes, state }
+    }
+
+    /// Waits for the requests before this one, and for its own time.
+    async fn its_turn(&self) {
+        let done_at = {
+            let mut state = self.state.lock().unwrap();
+            state.free_at = state.free_at.max(self.clock.now()) + self.takes;
+            state.free_at
+        };
+        self.clock.sleep_until(done_at).await;
+    }
+
+    fn count(&self, is_counted: impl Fn(Timestamp) -> bool) -> u64 {
+        let state = self.state.lock().unwrap();
+        state.messages.iter().filter(|(visible_at, _)| is_counted(*visible_at)).count() as u64
+    }
+}
+
+impl QueueSender for Emulator<'_> {
+    async fn send_batch(&self, _: Batch<'_>) -> Vec<EntryOutcome<String>> {
+        unreachable!("it is only read")
+    }
+}
+
+impl VisibilityControl for Emulator<'_> {
+    async fn change_visibility_batch(
+        &self,
+        entries: &[(String, VisibilitySeconds)],
+    ) -> Vec<EntryOutcome<()>> {
+        self.its_turn().await;
+        let mut state = self.state.lock().unwrap();
+        for (handle, seconds) in entries {
+            let (place, receive) = handle.split_once('/').unwrap();
+            let (visible_at, receives) = &mut state.messages[place.parse::<usize>().unwrap()];
+            if receives.to_string() == receive {
+                *visible_at = self.clock.now() + seconds.duration();
+            }
+        }
+        vec![Ok(()); entries.len()]
+    }
+}
+
+impl QueueDepth for Emulator<'_> {
+    async fn depth(&self) -> Result<Depth, EntryError> {
+        self.its_turn().await;
+        let now = self.clock.now();
+        let (visible, in_flight) = (self.count(|at| at <= now), self.count(|at| at > now));
+        Ok(Depth { visible, in_flight, delayed: 0 })
+    }
+}
+
+impl Queue for Emulator<'_> {
+    async fn receive(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
+        self.its_turn().await;
+        let now = self.clock.now();
+        let mut received = Vec::new();
+        for (place, (visible_at, receives)) in self.state.lock().unwrap().messages.iter_mut().enumerate() {
+            if *visible_at <= now && received.len() < request.max_messages.into() {
+                (*visible_at, *receives) = (now + request.visibility.unwrap().duration(), *receives + 1);
+                received.push(message(place, *receives));
+            }
+        }
+        Ok(received)
+    }
+
+    fn take_unreadable(&self) -> Vec<Unreadable> {
+        Vec::new()
+    }
+
+    async fn delete_batch(&self, _: &[String]) -> Vec<EntryOutcome<()>> {
+        unreachable!("it is only read")
+    }
+
+    fn arn(&self) -> &'static str {
+        "arn:aws:sqs:us-east-1:000000000000:dlq"
+    }
+
+    fn url(&self) -> &'static str {
+        "http://localhost/000000000000/dlq"
+    }
+}
+
+fn message(place: usize, receive_count: u32) -> ReceivedMessage {
+    ReceivedMessage {
+        sqs_message_id: place.to_string(),
+        receipt_handle: format!("{place}/{receive_count}"),
+        body: place.to_string(),
+        attributes: BTreeMap::new(),
+        sent_at: Timestamp::UNIX_EPOCH,
+        first_received_at: None,
+        receive_count,
+        message_group_id: None,
+        trace_header: None,
+        sender_id: None,
+        redriven_from: None,
+        queue_arn: String::new(),
+    }
+}
+
+fn read_slowly(count: usize, millis: u64) -> (usize, Coverage, TimeDelta) {
+    let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
+    let queue = Emulator::new(&clock, count, Duration::from_millis(millis));
+    let (bodies, coverage) = clock.block_on(read(&queue, &clock)).unwrap();
+    (bodies.len(), coverage, clock.now() - Timestamp::UNIX_EPOCH)
+}
+
+/// 43 messages a second, so that 5,200 are all that can be kept hidden for two minutes at a time.
+#[test]
+fn a_queue_longer_than_a_slow_sqs_can_keep_hidden_is_read_to_its_end() {
+    let all =
+        |count: u64| Coverage { seen: count, approximate: count, complete: true, ..Coverage::default() };
+    // Receives and changes of visibility alone take 138 and 552 seconds.
+    assert_eq!(read_slowly(3000, 230), (3000, all(3000), TimeDelta::milliseconds(156_860)));
+    assert_eq!(read_slowly(12_000, 230), (12_000, all(12_000), TimeDelta::milliseconds(1_090_660)));
+}
+
+#[test]
+fn what_not_even_half_an_hour_keeps_hidden_ends_the_reading_once_all_of_it_came_again_and_is_counted() {
+    let (seen, coverage, time) = read_slowly(3000, 20_000);
+    let expected = Coverage { seen: 580, approximate: 3000, reappeared: 1250, ..Coverage::default() };
+    assert_eq!((seen, coverage, time), (580, expected, TimeDelta::seconds(90_040)));
+}

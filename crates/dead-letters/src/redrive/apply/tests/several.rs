@@ -1,0 +1,120 @@
+//! Several requests are under way at the same time.
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+
+use super::runs::{count, lines};
+use super::*;
+
+const MESSAGES: u64 = 300;
+
+/// Without a pilot, so that all go at once.
+fn world() -> World {
+    let mut world = World::new((0..MESSAGES as usize).map(dead).collect());
+    world.limits.watch = Duration::ZERO;
+    world
+}
+
+impl World {
+    /// Both queues take ten milliseconds for each answer.
+    fn apply_slowly(&self, interrupted: &dyn Fn() -> bool, progress: &dyn Fn(Progress)) -> RedriveReport {
+        let plan = everything();
+        let (dlq, source) = (slow(&self.dlq, &self.clock), slow(&self.source, &self.clock));
+        let Redrive { clock, can_come_back, limits, .. } = self.redrive(&plan);
+        let redrive = Redrive {
+            dlq: &dlq,
+            source: &source,
+            clock,
+            plan: &plan,
+            can_come_back,
+            limits,
+            interrupted,
+            progress,
+        };
+        clock.block_on(redrive.apply(&mut self.journal())).unwrap()
+    }
+
+    /// Dead letters that were about to be sent when the last line was written; and those sent and not yet deleted.
+    fn under_way(&self) -> (u64, u64) {
+        let lines = lines(self);
+        let (intents, sent) = (count(&lines, "intent"), count(&lines, "sent"));
+        (intents - sent - count(&lines, "not_sent"), sent - count(&lines, "deleted"))
+    }
+}
+
+#[test]
+fn a_death_leaves_at_most_a_hundred_intents_and_the_next_run_loses_nothing_and_tells_all_copies() {
+    let (mut deaths, mut most, mut copies_seen) = (0, 0, 0);
+    for polls in (1..).step_by(3) {
+        let world = world();
+        let died = world.dies(&everything(), polls);
+        let (intended, in_both) = world.under_way();
+        assert!(intended <= 100 && intended + in_both <= 160, "{polls}: {intended} {in_both}");
+        most = most.max(intended);
+        let report = world.apply(&everything()).unwrap();
+        assert_eq!(world.depths().0, 0, "{polls}: {report:?}");
+        let sent = world.take(&world.source);
+        let ids: BTreeSet<_> = sent.iter().map(|message| message.body.split('"').nth(5).unwrap()).collect();
+        let copies = sent.len() as u64 - MESSAGES;
+        assert_eq!(ids.len() as u64, MESSAGES, "{polls}: something is lost");
+        // A send without an outcome may have been made twice, and is made once more.
+        assert!(copies <= intended && report.possible_copies == 2 * intended, "{polls}: {copies} {report:?}");
+        copies_seen += copies;
+        if !died {
+            break;
+        }
+        deaths += 1;
+    }
+    assert_eq!(most, 100);
+    assert!(deaths > 20 && copies_seen > 0, "{deaths} deaths, {copies_seen} copies: it shows nothing");
+}
+
+#[test]
+fn a_request_that_is_refused_keeps_its_ten_and_the_others_go() {
+    let world = world();
+    world.fail(
+        Action::SendMessageBatch,
+        Scope::Entry,
+        When::Numbers((11..=20).collect()),
+        Injection::Sender,
+    );
+    let report = world.apply_slowly(&|| false, &|_| {});
+    assert_eq!((report.sent, report.staying_count(), world.depths()), (290, 10, (10, 290)));
+    assert_eq!(world.under_way(), (0, 0));
+    let next = world.apply(&everything()).unwrap();
+    assert_eq!((next.sent, next.possible_copies, world.depths()), (10, 0, (0, 300)));
+}
+
+#[test]
+fn the_number_in_all_is_never_exceeded_although_sends_fail() {
+    let mut world = world();
+    world.limits.max = 95;
+    let refused = When::Numbers((1..=200).step_by(3).collect());
+    world.fail(Action::SendMessageBatch, Scope::Entry, refused, Injection::Sender);
+    let report = world.apply_slowly(&|| false, &|_| {});
+    assert_eq!((report.sent, world.depths()), (95, (205, 95)));
+}
+
+#[test]
+fn an_interrupt_waits_for_what_is_under_way_and_for_no_more() {
+    let world = world();
+    let is_interrupted = Cell::new(None);
+    let progress = |progress| {
+        if progress == Progress::Sent(50) {
+            is_interrupted.set(Some(world.clock.now()));
+        }
+    };
+    let report = world.apply_slowly(&|| is_interrupted.get().is_some(), &progress);
+    assert_eq!((report.sent, report.early), (140, Some(Early::Interrupted)));
+    assert_eq!((world.depths(), world.under_way()), ((160, 140), (0, 0)));
+}
+
+#[test]
+fn three_hundred_messages_need_no_more_time_than_their_requests() {
+    let world = world();
+    let begun = world.clock.now();
+    let last = Cell::new(begun);
+    let report = world.apply_slowly(&|| false, &|_| last.set(world.clock.now()));
+    assert_eq!(report.sent, 300);
+    assert_eq!((last.get() - begun).num_milliseconds(), 70);
+}

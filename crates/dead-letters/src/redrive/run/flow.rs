@@ -1,0 +1,225 @@
+//! Dead letters on their way back: they wait, are sent, and are deleted. Several requests are under way at the same
+//! time.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, Either, FutureExt as _, pending};
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use futures_util::{pin_mut, select_biased};
+use redeliver_core::deliver::{Delivered, deliver_counted, until};
+use redeliver_core::limits::{BATCH_ENTRIES_MAX, MESSAGE_BYTES_MAX};
+use redeliver_core::message::{ReceivedMessage, Timestamp};
+use redeliver_core::ports::{Clock, Queue, QueueSender};
+
+use crate::reader::{DeletionAnswer, ReaderError};
+use crate::redrive::journal::Entry;
+use crate::redrive::plan::SendBack;
+use crate::{DeadLetterRecord, Reader};
+
+const SEND_TIMEOUT: Duration = Duration::from_secs(60);
+/// Requests at the same time.
+const REQUESTS_MAX: usize = 16;
+/// Bytes that are being sent at a time, so that large messages leave before the timeout.
+const SENDING_BYTES_MAX: usize = 8 * MESSAGE_BYTES_MAX;
+
+/// One dead letter that is to go back.
+pub(super) struct Going {
+    pub(super) record: DeadLetterRecord,
+    pub(super) send_back: SendBack,
+}
+
+impl Going {
+    /// SQS's id of the dead letter.
+    pub(super) fn id(&self) -> &str {
+        &self.record.message.sqs_message_id
+    }
+
+    pub(super) fn intent(&self) -> Entry {
+        let SendBack { message_id, old_message_id, generation, edited, .. } = &self.send_back;
+        Entry::Intent {
+            sqs_message_id: self.id().to_owned(),
+            message_id: message_id.clone(),
+            old_message_id: old_message_id.clone(),
+            generation: *generation,
+            original_body: edited.then(|| self.record.message.body.clone()),
+        }
+    }
+
+    fn body_bytes(&self) -> usize {
+        self.send_back.message.content().body.len()
+    }
+}
+
+/// A dead letter whose send is confirmed.
+pub(super) struct Sent {
+    pub(super) record: DeadLetterRecord,
+    /// By an earlier run or pass, according to the journal.
+    pub(super) before: bool,
+}
+
+pub(super) enum Event {
+    /// New dead letters; `None`: there are no more.
+    Read(Result<Option<Vec<ReceivedMessage>>, ReaderError>),
+    Sent(Vec<(Going, Delivered<String>)>),
+    Deletion(Vec<Sent>, Vec<DeletionAnswer>),
+    /// The rate allows the next round.
+    RoundIsDue,
+}
+
+pub(super) struct Flow<'a> {
+    /// To be sent, in this order.
+    pub(super) going: VecDeque<Going>,
+    pub(super) sending: u64,
+    sending_bytes: usize,
+    /// To be deleted, as soon as the journal has it.
+    pub(super) sent: Vec<Sent>,
+    deleting: u64,
+    requests: FuturesUnordered<BoxFuture<'a, Event>>,
+    /// For the journal.
+    pub(super) entries: Vec<Entry>,
+    /// The reader has no more.
+    pub(super) all_read: bool,
+}
+
+impl<'a> Flow<'a> {
+    pub(super) fn new() -> Self {
+        Self {
+            going: VecDeque::new(),
+            sending: 0,
+            sending_bytes: 0,
+            sent: Vec::new(),
+            deleting: 0,
+            requests: FuturesUnordered::new(),
+            entries: Vec::new(),
+            all_read: false,
+        }
+    }
+
+    /// True if nothing is under way.
+    pub(super) fn is_idle(&self) -> bool {
+        self.requests.is_empty() && self.sent.is_empty() && self.entries.is_empty()
+    }
+
+    /// Messages for which there are requests left.
+    pub(super) fn room(&self) -> u64 {
+        let under_way = self.sending + self.deleting + self.sent.len() as u64;
+        ((REQUESTS_MAX * BATCH_ENTRIES_MAX) as u64).saturating_sub(under_way)
+    }
+
+    /// The next message to be sent, if its bytes have room beside the others' of its round.
+    pub(super) fn take(&mut self, round: &[Going]) -> Option<Going> {
+        let bytes = self.sending_bytes + bytes(round);
+        self.going.pop_front_if(|going| bytes == 0 || bytes + going.body_bytes() <= SENDING_BYTES_MAX)
+    }
+
+    /// Sends messages whose intents are on disk.
+    pub(super) fn send<S: QueueSender, C: Clock>(&mut self, round: Vec<Going>, source: &'a S, clock: &'a C) {
+        self.sending += round.len() as u64;
+        self.sending_bytes += bytes(&round);
+        let deadline = clock.now() + SEND_TIMEOUT;
+        for batch in batches(round) {
+            let messages = batch.iter().map(|going| going.send_back.message.clone()).collect();
+            let sent = async move {
+                let delivered = deliver_counted(source, clock, deadline, messages).await;
+                Event::Sent(batch.into_iter().zip(delivered).collect())
+            };
+            self.requests.push(sent.boxed());
+        }
+    }
+
+    /// Deletes messages whose sends are confirmed and on disk.
+    pub(super) fn delete<D: Queue, C: Clock>(&mut self, reader: &Reader<'a, D, C>) {
+        while !self.sent.is_empty() {
+            let some: Vec<_> = self.sent.drain(..self.sent.len().min(BATCH_ENTRIES_MAX)).collect();
+            self.deleting += some.len() as u64;
+            let messages: Vec<_> = some.iter().map(|sent| &sent.record.message).collect();
+            let deletion = reader.deletion(&messages);
+            self.requests.push(deletion.map(|answers| Event::Deletion(some, answers)).boxed());
+        }
+    }
+
+    /// Waits for something to happen, and returns all that has happened until then. The reader runs meanwhile; it
+    /// receives only if `reads`. `round_at` is when the rate allows the next round.
+    pub(super) async fn events<D: Queue, C: Clock>(
+        &mut self,
+        reader: &mut Reader<'a, D, C>,
+        reads: bool,
+        clock: &C,
+        round_at: Timestamp,
+    ) -> Vec<Event> {
+        let mut events = vec![self.event(reader, reads, clock, round_at).await];
+        // One write to the journal then serves all of them.
+        while let Some(Some(event)) = self.requests.next().now_or_never() {
+            events.push(event);
+        }
+        for event in &events {
+            match event {
+                Event::Sent(sent) => {
+                    self.sending -= sent.len() as u64;
+                    self.sending_bytes -= sent.iter().map(|(going, _)| going.body_bytes()).sum::<usize>();
+                }
+                Event::Deletion(sent, _) => self.deleting -= sent.len() as u64,
+                Event::Read(_) | Event::RoundIsDue => {}
+            }
+        }
+        events
+    }
+
+    async fn event<D: Queue, C: Clock>(
+        &mut self,
+        reader: &mut Reader<'a, D, C>,
+        reads: bool,
+        clock: &C,
+        round_at: Timestamp,
+    ) -> Event {
+        let now = clock.now();
+        let due = match now < round_at && !self.going.is_empty() {
+            true => Either::Left(clock.sleep(until(now, round_at))),
+            false => Either::Right(pending()),
+        };
+        let requests = &mut self.requests;
+        let work = async {
+            let due = due.fuse();
+            pin_mut!(due);
+            select_biased! {
+                event = requests.select_next_some() => event,
+                () = due => Event::RoundIsDue,
+            }
+        };
+        let read = async {
+            match reads {
+                true => Event::Read(reader.next().await),
+                false => reader.during(pending()).await,
+            }
+        };
+        let (work, read) = (work.fuse(), read.fuse());
+        pin_mut!(work, read);
+        // The reader first: answers that come without a pause must not keep it from keeping messages hidden.
+        select_biased! {
+            event = read => event,
+            event = work => event,
+        }
+    }
+}
+
+fn bytes(round: &[Going]) -> usize {
+    round.iter().map(Going::body_bytes).sum()
+}
+
+/// One request each: ten messages, and no more bytes than a request may have.
+fn batches(round: Vec<Going>) -> Vec<Vec<Going>> {
+    let mut batches: Vec<Vec<Going>> = Vec::new();
+    let mut bytes = 0;
+    for going in round {
+        bytes += going.body_bytes();
+        match batches.last_mut().filter(|last| last.len() < BATCH_ENTRIES_MAX && bytes <= MESSAGE_BYTES_MAX) {
+            Some(last) => last.push(going),
+            None => {
+                bytes = going.body_bytes();
+                batches.push(vec![going]);
+            }
+        }
+    }
+    batches
+}
