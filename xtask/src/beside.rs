@@ -2,7 +2,6 @@
 //! is not held up.
 
 use std::fs::{self, File};
-use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -48,7 +47,9 @@ impl Beside {
             guarded.current_dir(directory);
         }
         // A group of its own: Cargo's compilers and a fuzzer's workers end with it.
-        guarded.process_group(0).stdin(Stdio::piped());
+        #[cfg(unix)] // on Windows nothing runs beside anything: only the command line is packed there
+        std::os::unix::process::CommandExt::process_group(&mut guarded, 0);
+        guarded.stdin(Stdio::piped());
         guarded.stdout(file.try_clone().map_err(failed)?).stderr(file);
         let child = guarded.spawn().map_err(failed)?;
         println!("$ {shown}   (beside the steps that follow)");

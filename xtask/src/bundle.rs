@@ -139,8 +139,8 @@ impl Architecture {
 
 /// The same sources give the same program wherever Cargo keeps its crates: panics name their files.
 pub(crate) fn reproducible_flags() -> String {
-    let home = variable("HOME").unwrap_or_default();
-    let cargo_home = variable("CARGO_HOME").map_or_else(|| Path::new(&home).join(".cargo"), PathBuf::from);
+    let home = std::env::home_dir().unwrap_or_default();
+    let cargo_home = variable("CARGO_HOME").map_or_else(|| home.join(".cargo"), PathBuf::from);
     format!("--remap-path-prefix={}=/cargo", cargo_home.display())
 }
 

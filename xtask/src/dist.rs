@@ -7,8 +7,11 @@ mod components;
 mod construct;
 mod functions;
 mod image;
+mod installers;
 mod licences;
+mod system;
 mod template;
+mod trial;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,6 +22,8 @@ use sha2::{Digest as _, Sha256};
 use crate::bundle::{Architecture, bundle};
 use crate::containers;
 use crate::tools::{Failure, target_dir};
+pub(crate) use installers::make as installers;
+pub(crate) use trial::try_out;
 
 const SUMS: &str = "SHA256SUMS";
 /// The beginning of a zip's time: the same sources give the same files.
@@ -29,7 +34,7 @@ const EPOCH: &str = "315532800";
 pub(crate) enum Artefact {
     /// The functions and the layer as zips for Lambda, with licence texts and bills of materials.
     Functions,
-    /// `redeliver` as Python wheel and as tarball.
+    /// `redeliver` as Python wheel and as archive, for this machine's system.
     CommandLine,
     /// `redeliver` as a container image.
     Image,
@@ -80,7 +85,8 @@ pub(crate) fn for_tests() -> Result<(), Failure> {
     }
     construct::pack(&folder)?;
     template::pack(&folder, Architecture::HOST)?;
-    write_sums(&folder)
+    write_sums(&folder)?;
+    try_out(&folder)
 }
 
 /// Builds the functions for each architecture that Rust can build for here, one after the other in the same place. What

@@ -27,6 +27,7 @@ mod venv;
 mod words;
 mod workflows;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -86,6 +87,17 @@ enum Task {
         /// The artefacts; all of them if none is named.
         #[arg(value_enum)]
         artefacts: Vec<dist::Artefact>,
+    },
+    /// Unpack and install the command line from target/dist/, and run the README's main job, check, audit and the console.
+    TryCommandLine,
+    /// Make a Homebrew formula and winget manifests in target/dist/ from a release's archives.
+    ///
+    /// Example: `cargo xtask installers parts OWNER/redeliver`
+    Installers {
+        /// The folder with the archives of all systems.
+        parts: PathBuf,
+        /// The repository on GitHub.
+        repository: String,
     },
     /// Run the pinned CDK on the stack in infra/: deploy, diff, destroy, bootstrap ...
     ///
@@ -167,6 +179,8 @@ fn main() -> ExitCode {
         Task::Bundle { x86_64: false } => bundle(Architecture::Arm64),
         Task::Bundle { x86_64: true } => bundle(Architecture::X86_64),
         Task::Dist { artefacts } => dist::dist(&artefacts),
+        Task::TryCommandLine => dist::try_out(&tools::target_dir().join("dist")),
+        Task::Installers { parts, repository } => dist::installers(&parts, &repository),
         Task::Cdk { arguments } => stack::cdk(&arguments),
         Task::DeployLocal { arguments } => deploy_local(&arguments),
         Task::Faults { planted: true, .. } => faults::planted(),

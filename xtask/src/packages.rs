@@ -7,8 +7,13 @@ use serde::Deserialize;
 use crate::tools::{Failure, cargo, output, run};
 
 /// The crates that a handler in Rust needs. Nothing else is published.
-const PUBLIC: [&str; 4] =
-    ["redeliver-aws", "redeliver-core", "redeliver-json-schema", "redeliver-message-processor"];
+const PUBLIC: [&str; 5] = [
+    "redeliver-aws",
+    "redeliver-core",
+    "redeliver-json-schema",
+    "redeliver-message-processor",
+    "redeliver-platform",
+];
 
 /// Builds each public crate from its own tarball, as crates.io would give it: five minutes of a processor, since a stranger's
 /// build has other features than the workspace's.

@@ -349,8 +349,8 @@ fn two_policies_stand_side_by_side_in_the_tables_and_on_the_page() {
     let tables = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0), "{tables}");
     for words in [
-        "  2m       2m       2m\n",
-        "  0s      15m      30m\n",
+        "  2m       2m      2m\n",
+        "  0s      15m     30m\n",
         "simulate-one",
         "simulate-<other>",
         "together",

@@ -1,4 +1,4 @@
-//! `redeliver` as a Python wheel and as a tarball: one build, with licences and the bill of materials inside.
+//! `redeliver` as a Python wheel and as an archive: one build, with licences and the bill of materials inside.
 //!
 //! The wheel is written here, and not by maturin, which compiles what it packs: the tests pack the program that they
 //! have built anyway, and save ten minutes of a processor.
@@ -7,29 +7,64 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::archive::{File, gzip, tarball, wheel};
+use super::archive::{File, gzip, tarball, wheel, zip};
 use super::bill_of_materials::cyclonedx;
+use super::system::System;
 use super::{components, failed, licences, read, write_with_bill};
 use crate::bundle::{Architecture, path_with, reproducible_flags};
 use crate::glibc::{self, Glibc, newest};
-use crate::tools::{Failure, output, root, run, target_dir};
+use crate::tools::{Failure, cargo, output, root, run, target_dir};
 use crate::venv;
 
 /// Its bill of materials, inside its artefacts.
 pub(super) const BILL: &str = "redeliver.cdx.json";
 /// The package and its program.
 pub(super) const COMMAND_LINE: &str = "redeliver";
-const VERSION: &str = env!("CARGO_PKG_VERSION");
+pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The package's name, as wheels write it.
 const WHEEL: &str = "redeliver_cli";
 
-/// The program for others, for this machine's architecture.
+/// The oldest macOS that the program runs on. Rust supports it on both architectures.
+const MACOS: &str = "11.0";
+
+/// Shells, and the names of their completion scripts.
+const SHELLS: [(&str, &str); 4] = [
+    ("bash", "redeliver.bash"),
+    ("fish", "redeliver.fish"),
+    ("powershell", "redeliver.ps1"),
+    ("zsh", "_redeliver"),
+];
+
+/// The program for others, for this machine's system and architecture.
 ///
 /// # Errors
 /// Python is missing, or the build fails.
 pub(super) fn build() -> Result<PathBuf, Failure> {
+    match System::HOST {
+        System::Linux => build_for_glibc(),
+        System::Macos | System::Windows => build_here(),
+    }
+}
+
+fn build_here() -> Result<PathBuf, Failure> {
+    let target = System::HOST.target();
+    let mut flags = reproducible_flags();
+    if System::HOST == System::Windows {
+        // Nobody should have to install a C library first.
+        flags.push_str(" -Ctarget-feature=+crt-static");
+    }
+    let mut build =
+        cargo(&["build", "--release", "--locked", "--package", COMMAND_LINE, "--target", &target]);
+    build.env("CARGO_TARGET_DIR", target_dir()).env("RUSTFLAGS", flags);
+    // aws-lc-sys: without the assembler NASM, which no runner has.
+    build.env("MACOSX_DEPLOYMENT_TARGET", MACOS).env("AWS_LC_SYS_PREBUILT_NASM", "1");
+    run(&mut build)?;
+    Ok(target_dir().join(target).join("release").join(System::HOST.program()))
+}
+
+fn build_for_glibc() -> Result<PathBuf, Failure> {
     let venv = venv::set_up(&venv::BUNDLE)?.required()?;
-    let target = Architecture::HOST.target();
+    let target = System::HOST.target();
     let mut build = Command::new(venv.join("bin/cargo-zigbuild"));
     build.args(["zigbuild", "--release", "--locked", "--package", COMMAND_LINE]).current_dir(root());
     build
@@ -37,7 +72,7 @@ pub(super) fn build() -> Result<PathBuf, Failure> {
         .env("CARGO_TARGET_DIR", target_dir());
     build.env("RUSTFLAGS", reproducible_flags()).env("PATH", path_with(&venv.join("bin"))?);
     run(&mut build)?;
-    let program = target_dir().join(target).join("release").join(COMMAND_LINE);
+    let program = target_dir().join(&target).join("release").join(COMMAND_LINE);
     glibc::check(&program, glibc::OF_COMMAND_LINE)?;
     Ok(program)
 }
@@ -69,15 +104,19 @@ pub(super) fn pack(folder: &Path, program: &Path) -> Result<(), Failure> {
     let packed = wheel(wheel_files(bytes.clone(), &papers, &tag), &information())?;
     write_with_bill(&folder.join(format!("{WHEEL}-{VERSION}-{tag}.whl")), &packed, &bill)?;
 
-    let top = format!("redeliver-{VERSION}-{}-linux", Architecture::HOST.machine());
-    let mut files = vec![File::program(format!("{top}/redeliver"), bytes)];
-    for (shell, file) in [("bash", "redeliver.bash"), ("fish", "redeliver.fish"), ("zsh", "_redeliver")] {
+    let top = System::HOST.folder(Architecture::HOST);
+    let mut files = vec![File::program(format!("{top}/{}", System::HOST.program()), bytes)];
+    for (shell, file) in SHELLS {
         let script = output(Command::new(program).args(["completions", shell]))?;
         files.push(File::text(format!("{top}/completions/{file}"), script));
     }
     files.extend(manual(program, &top)?);
     files.extend(papers.into_iter().map(|(name, text)| File::text(format!("{top}/{name}"), text)));
-    write_with_bill(&folder.join(format!("{top}.tar.gz")), &gzip(&tarball(&files)?)?, &bill)
+    let packed = match System::HOST {
+        System::Windows => zip(&files)?,
+        System::Linux | System::Macos => gzip(&tarball(&files)?)?,
+    };
+    write_with_bill(&folder.join(System::HOST.archive(Architecture::HOST)), &packed, &bill)
 }
 
 /// The files that are packed with the program everywhere.
@@ -85,7 +124,7 @@ pub(super) fn pack(folder: &Path, program: &Path) -> Result<(), Failure> {
 /// # Errors
 /// See [`pack`].
 pub(super) fn papers() -> Result<Vec<(String, String)>, Failure> {
-    let inside = components::of(&[COMMAND_LINE], Architecture::HOST)?;
+    let inside = components::of(&[COMMAND_LINE], &System::HOST.target())?;
     let own = |name: &str| {
         let text = read(&root().join(name))?;
         Ok((name.to_owned(), String::from_utf8_lossy(&text).into_owned()))
@@ -104,10 +143,20 @@ pub(super) fn bill_in(papers: &[(String, String)]) -> Result<&str, Failure> {
     bill.ok_or_else(|| Failure(format!("there is no {BILL} among the papers of the command line")))
 }
 
-/// By PEP 600: where it runs. What it asks for is the newest version of the C library that it names.
+/// The platforms that a wheel runs on ("Platform compatibility tags"). On Linux that is the newest version of the C
+/// library that the program names.
 fn tag(program: &[u8]) -> String {
-    let Glibc { major, minor } = newest(program);
-    format!("py3-none-manylinux_{major}_{minor}_{}", Architecture::HOST.machine())
+    let platform = match (System::HOST, Architecture::HOST) {
+        (System::Linux, architecture) => {
+            let Glibc { major, minor } = newest(program);
+            format!("manylinux_{major}_{minor}_{}", architecture.machine())
+        }
+        (System::Macos, Architecture::Arm64) => format!("macosx_{}_arm64", MACOS.replace('.', "_")),
+        (System::Macos, Architecture::X86_64) => format!("macosx_{}_x86_64", MACOS.replace('.', "_")),
+        (System::Windows, Architecture::Arm64) => "win_arm64".to_owned(),
+        (System::Windows, Architecture::X86_64) => "win_amd64".to_owned(),
+    };
+    format!("py3-none-{platform}")
 }
 
 fn manual(program: &Path, top: &str) -> Result<Vec<File>, Failure> {
@@ -148,7 +197,8 @@ fn wheel_files(program: Vec<u8>, papers: &[(String, String)], tag: &str) -> Vec<
     );
     let about =
         format!("Wheel-Version: 1.0\nGenerator: redeliver {VERSION}\nRoot-Is-Purelib: false\nTag: {tag}\n");
-    let mut files = vec![File::program(format!("{WHEEL}-{VERSION}.data/scripts/redeliver"), program)];
+    let mut files =
+        vec![File::program(format!("{WHEEL}-{VERSION}.data/scripts/{}", System::HOST.program()), program)];
     for (name, text) in papers {
         let place = if name == BILL { "sboms" } else { "licenses" };
         files.push(File::text(format!("{information}/{place}/{name}"), text.as_str()));

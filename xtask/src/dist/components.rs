@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::bundle::Architecture;
 use crate::tools::{Failure, cargo, output};
 
 /// A crate in a program, or a package of npm.
@@ -65,20 +64,17 @@ struct Metadata {
     packages: Vec<Component>,
 }
 
-/// Other people's crates in the programs of these packages of ours, by name; without what only runs while they are compiled.
+/// Other people's crates in the programs of these packages of ours for a target, by name; without what only runs while they are compiled.
 ///
 /// # Errors
 /// Cargo's.
-pub(super) fn of(
-    packages: &[impl AsRef<str>],
-    architecture: Architecture,
-) -> Result<Vec<Component>, Failure> {
+pub(super) fn of(packages: &[impl AsRef<str>], target: &str) -> Result<Vec<Component>, Failure> {
     let mut tree = cargo(&["tree", "--locked", "--prefix", "none", "--format", "{p}"]);
     tree.args(packages.iter().flat_map(|package| ["--package", package.as_ref()]));
-    tree.args(["--edges", "normal,no-proc-macro", "--target", architecture.target()]);
+    tree.args(["--edges", "normal,no-proc-macro", "--target", target]);
     let tree = output(&mut tree)?;
     let mut metadata = cargo(&["metadata", "--locked", "--format-version", "1"]);
-    let metadata = output(metadata.args(["--filter-platform", architecture.target()]))?;
+    let metadata = output(metadata.args(["--filter-platform", target]))?;
     let Metadata { packages } =
         serde_json::from_str(&metadata).map_err(|error| Failure(format!("cargo metadata: {error}")))?;
     Ok(linked(packages, &tree))

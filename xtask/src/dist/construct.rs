@@ -1,7 +1,10 @@
 //! The construct as packages: `infra/lib`, compiled by jsii, with the functions inside.
 
 use std::fs;
+#[cfg(unix)]
 use std::os::unix::fs::symlink;
+#[cfg(windows)]
+use std::os::windows::fs::symlink_dir as symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -81,7 +84,7 @@ impl Staged {
         for licence in ["LICENSE-APACHE", "LICENSE-MIT"] {
             copy(&root().join(licence), &package.join(licence))?;
         }
-        let mut inside = components::of(&FUNCTIONS.map(bundle::package), Architecture::HOST)?;
+        let mut inside = components::of(&FUNCTIONS.map(bundle::package), Architecture::HOST.target())?;
         let manifest = read(&infra.join("package/package.json"))?;
         let said = json(&manifest)?;
         for bundled in said["bundledDependencies"].as_array().into_iter().flatten() {

@@ -30,7 +30,7 @@ fn pack_one(
     file: &str,
 ) -> Result<(), Failure> {
     let name = format!("{artefact}-{}", architecture.name());
-    let inside = components::of(&[&package(function)], architecture)?;
+    let inside = components::of(&[&package(function)], architecture.target())?;
     let bill = cyclonedx(artefact, env!("CARGO_PKG_VERSION"), &inside);
     let program = File::program(file, read(&program(function))?);
     write_with_bill(&folder.join(format!("{name}.zip")), &zip(&[program])?, &bill)?;

@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn there_is_a_text_for_each_crate_in_the_programs() {
         for package in FUNCTIONS.map(package).into_iter().chain([COMMAND_LINE.to_owned()]) {
-            let inside = components::of(&[&package], Architecture::HOST).unwrap();
+            let inside = components::of(&[&package], Architecture::HOST.target()).unwrap();
             let texts = texts(&inside).unwrap();
             assert!(texts.contains("\nstandard library of rustc 1."), "{package}");
             for Component { name, version, .. } in inside {

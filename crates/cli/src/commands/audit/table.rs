@@ -32,7 +32,7 @@ impl View for Table {
         }
         let (letters, queue) = (counted(report.total, "dead letter"), escaped(&report.context.queue));
         let (letters, now) = (self.style().bold().apply_to(letters), written(report.context.now));
-        writeln!(output, "{letters} in {queue} ({now})")?;
+        writeln!(output, "{letters} in {queue} ({now}){}", start(&report.groups))?;
         if let Some(filter) = &report.context.filter {
             let (seen, filter) = (grouped(report.coverage.seen), escaped(filter));
             writeln!(output, "of {seen} seen, by the filter {filter}")?;
@@ -82,16 +82,20 @@ impl Table {
     fn groups(&self, groups: &[Group], output: &mut dyn Write) -> io::Result<()> {
         let title = format!("Groups ({})", grouped(groups.len() as u64));
         writeln!(output, "\n{}", self.style().bold().apply_to(title))?;
+        if !groups.is_empty() {
+            let [count, group, first, last] = ["count", "group", "first", "last"];
+            writeln!(output, "  {count:>9}  {group:<16}  {first:<16}  {last:<16}  error type")?;
+        }
         for group in groups.iter().take(GROUPS_MAX) {
             let Group { fingerprint, error_type, count, first, last, error_details, example, .. } = group;
             writeln!(
                 output,
-                "  {:>9}  {}  {}  {} – {}",
+                "  {:>9}  {}  {}  {}  {}",
                 grouped(*count),
-                self.style().bold().apply_to(escaped(fingerprint)),
-                escaped(error_type),
+                self.style().bold().apply_to(format!("{:<16}", escaped(fingerprint))),
                 minute(*first),
-                minute(*last)
+                minute(*last),
+                escaped(error_type)
             )?;
             if !error_details.is_empty() {
                 let details = match self.on_terminal {
@@ -133,6 +137,13 @@ impl Table {
         }
         Ok(())
     }
+}
+
+/// The group to look at first: the largest.
+fn start(groups: &[Group]) -> String {
+    groups.first().map_or(String::new(), |Group { fingerprint, count, .. }| {
+        format!(": start with group {}, {} of them", escaped(fingerprint), grouped(*count))
+    })
 }
 
 pub(super) fn ages(report: &AuditReport) -> Vec<(String, u64)> {

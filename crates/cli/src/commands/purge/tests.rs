@@ -167,7 +167,7 @@ fn what_would_be_deleted_is_shown_in_groups_with_an_example_of_each() {
     let [group] = purged.groups.as_slice() else { panic!("{purged:?}") };
     assert_eq!((group.count, group.error_type.as_str()), (2, "UNANNOTATED"));
     let expected = format!(
-        "2 dead letters would be deleted\n\nGroups (1)\n          2  {}  UNANNOTATED  1970-01-01 00:00 – 1970-01-01 00:00\n             e.g. {}\n",
+        "2 dead letters would be deleted\n\nGroups (1)\n      count  group             first             last              error type\n          2  {}  1970-01-01 00:00  1970-01-01 00:00  UNANNOTATED\n             e.g. {}\n",
         group.fingerprint, group.example
     );
     assert_eq!(words(&purged, None, false), expected);
