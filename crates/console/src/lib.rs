@@ -159,7 +159,7 @@ async fn listen(port: Option<u16>) -> Result<TcpListener, Failure> {
         for port in PORTS {
             match bind(port).await {
                 Err((ErrorKind::AddrInUse, _)) => {
-                    stderr::remark(&format!("port {port} is taken: trying the next one"))
+                    stderr::remark(format!("port {port} is taken: trying the next one"));
                 }
                 bound => return bound.map_err(|(_, failure)| failure),
             }
