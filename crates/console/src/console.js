@@ -10,7 +10,7 @@ addEventListener("beforeunload", () => {
 });
 
 // The console's program may die, and start again with the same command. Until it has proved itself (session.rs), another
-// user's server may have its port: so nothing of this page goes there, no cookie and nothing that was typed.
+// user's server may have its port: the ticket and what was typed do not go there.
 const base = new URL(".", document.currentScript.src);
 const ALIVE_EVERY_MS = 2_000;
 const PATIENCE_MS = 8_000;

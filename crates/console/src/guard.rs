@@ -320,8 +320,13 @@ mod tests {
         assert_eq!(admitted(&Method::POST, &[], "/alive"), Admission::Refused(Refusal::Origin));
         let elsewhere = [("sec-fetch-site", "same-site")];
         assert_eq!(admitted(&Method::GET, &elsewhere, "/alive"), Admission::Refused(Refusal::Site));
-        for (method, uri) in [(Method::DELETE, "/alive"), (Method::GET, "/alive/"), (Method::GET, "//alive")] {
-            assert_eq!(admitted(&method, &[ORIGIN], uri), Admission::Refused(Refusal::Token), "{method} {uri}");
+        for (method, uri) in [(Method::DELETE, "/alive"), (Method::GET, "/alive/"), (Method::GET, "//alive")]
+        {
+            assert_eq!(
+                admitted(&method, &[ORIGIN], uri),
+                Admission::Refused(Refusal::Token),
+                "{method} {uri}"
+            );
         }
     }
 

@@ -158,7 +158,9 @@ async fn listen(port: Option<u16>) -> Result<TcpListener, Failure> {
     if port.is_none() {
         for port in PORTS {
             match bind(port).await {
-                Err((ErrorKind::AddrInUse, _)) => stderr::remark(&format!("port {port} is taken: trying the next one")),
+                Err((ErrorKind::AddrInUse, _)) => {
+                    stderr::remark(format!("port {port} is taken: trying the next one"))
+                }
                 bound => return bound.map_err(|(_, failure)| failure),
             }
         }

@@ -129,7 +129,10 @@ mod tests {
         assert!(second.is_of_before(first.own.ticket.as_str()) && !second.is_of_before("guessed"));
         assert!(!second.is_of_before(second.own.ticket.as_str()), "its own pages have its cookie");
         let third = started(folder.path(), "orders");
-        assert!(!third.is_of_before(first.own.ticket.as_str()), "whoever has learned it meanwhile gets nothing");
+        assert!(
+            !third.is_of_before(first.own.ticket.as_str()),
+            "whoever has learned it meanwhile gets nothing"
+        );
     }
 
     #[test]

@@ -41,7 +41,8 @@ pub(crate) fn part(at: &AtDeployment) -> Markup {
 /// `base` is the address of the deployment's pages.
 fn now(dlq: &str, base: &str, seen: &LiveStatus, snapshot: Option<&Snapshot>) -> Markup {
     let LiveStatus { at, status, flows, alarms, day } = seen;
-    let on: Vec<_> = alarms.iter().filter(|(_, state)| state == "ALARM").map(|(name, _)| name.as_str()).collect();
+    let on: Vec<_> =
+        alarms.iter().filter(|(_, state)| state == "ALARM").map(|(name, _)| name.as_str()).collect();
     let reading = snapshot.map(|snapshot| reading(snapshot, *at));
     html! {
         (answer(&facts(dlq, seen, reading, &on)).markup(base))
@@ -87,7 +88,8 @@ fn facts<'a>(dlq: &str, seen: &LiveStatus, reading: Option<Reading>, alarms_on: 
     });
     let is_paused = |queue: &&QueueStatus| {
         let mappings = queue.mappings.as_deref().unwrap_or_default();
-        let is_read = mappings.iter().any(Mapping::is_on) || queue.readers.as_ref().is_some_and(Readers::is_steady);
+        let is_read =
+            mappings.iter().any(Mapping::is_on) || queue.readers.as_ref().is_some_and(Readers::is_steady);
         !mappings.is_empty() && !is_read
     };
     Facts {

@@ -51,9 +51,16 @@ impl Day {
         let source = of_role(Role::Source).or_else(named);
         let intermediate = of_role(Role::IntermediateDlq);
         let final_dlq = of_role(Role::FinalDlq);
-        let functions = source.and_then(|queue| queue.mappings.as_deref()).map(with_breaker).unwrap_or_default();
+        let functions =
+            source.and_then(|queue| queue.mappings.as_deref()).map(with_breaker).unwrap_or_default();
         let Some(first) = queues.first() else { return Err("there is no queue to look at".into()) };
-        let of_queues = [(source, SENT), (source, DELETED), (intermediate, SENT), (intermediate, DELETED), (final_dlq, SENT)];
+        let of_queues = [
+            (source, SENT),
+            (source, DELETED),
+            (intermediate, SENT),
+            (intermediate, DELETED),
+            (final_dlq, SENT),
+        ];
         let mut asked = Vec::new();
         let mut places = Vec::new();
         for (place, (queue, name)) in of_queues.into_iter().enumerate() {
@@ -193,8 +200,7 @@ mod tests {
             page("q0", "Complete", &[(FROM, 12.0)], Some("more")),
             page("q5", "Complete", &[(FROM, 10.0)], None),
         ]);
-        let connection =
-            Connection::at(None, Some("eu-central-1".to_owned()), Some(server.url().to_owned()));
+        let connection = Connection::at(None, Some("eu-central-1".to_owned()), Some(server.url().to_owned()));
         let queue = |role: Role, name: &str| {
             let arn = format!("arn:aws:sqs:eu-central-1:000000000000:{name}");
             QueueStatus::new(role.in_words(), &arn, &std::collections::BTreeMap::new())

@@ -128,7 +128,10 @@ async fn a_target_that_is_well_is_said_too() {
 async fn a_metric_that_cannot_be_read_is_a_problem_and_the_rest_is_shown() {
     let (status, _) = seen([read_by(&["orders"]), denied()]).await;
     assert_eq!(status.target, Some(Target::Unknown));
-    assert_eq!(problems(&status), ["outages of orders: cloudwatch:GetMetricData: AccessDenied: not authorized"]);
+    assert_eq!(
+        problems(&status),
+        ["outages of orders: cloudwatch:GetMetricData: AccessDenied: not authorized"]
+    );
     assert!(status.table().starts_with("Target: unknown whether it is down\n\n"), "{}", status.table());
     assert!(status.queues[0].mappings.is_some());
 }

@@ -89,7 +89,10 @@ fn target(facts: &Facts<'_>) -> Option<Vec<Part>> {
         Some(0) => sentence.push(text(": no message is held")),
         Some(held) => {
             sentence.push(text(": "));
-            sentence.push(link(format!("about {}", counted(held, "message")), format!("#queue-{}", facts.source)));
+            sentence.push(link(
+                format!("about {}", counted(held, "message")),
+                format!("#queue-{}", facts.source),
+            ));
             sentence.push(text(" held, none lost"));
         }
     }
@@ -120,7 +123,8 @@ fn dead_letters(facts: &Facts<'_>) -> Option<Vec<Part>> {
             0 => sentence.push(text(format!(", no new cause at {at}"))),
             _ => {
                 sentence.push(text(", "));
-                sentence.push(link(format!("{} new", counted(new_causes, "cause")), "letters?new=1".to_owned()));
+                sentence
+                    .push(link(format!("{} new", counted(new_causes, "cause")), "letters?new=1".to_owned()));
                 sentence.push(text(format!(" at {at}")));
             }
         }
@@ -150,9 +154,8 @@ fn deleted_soon(facts: &Facts<'_>) -> Option<Vec<Part>> {
 fn alarms(facts: &Facts<'_>) -> Option<Vec<Part>> {
     let count = facts.alarms_on.len() as u64;
     let verb = if count == 1 { "is" } else { "are" };
-    (count > 0).then(|| {
-        vec![link(counted(count, "alarm"), "#alarms".to_owned()), text(format!(" {verb} on."))]
-    })
+    (count > 0)
+        .then(|| vec![link(counted(count, "alarm"), "#alarms".to_owned()), text(format!(" {verb} on."))])
 }
 
 fn unknown(facts: &Facts<'_>) -> Option<Vec<Part>> {

@@ -9,7 +9,7 @@ const WIDTH: f64 = 576.0;
 /// The width of a half hour, with a gap of two.
 const STEP: f64 = 12.0;
 /// The line with a row's name and sum.
-const LABEL: f64 = 28.0;
+const LABEL: f64 = 26.0;
 const COLUMNS: f64 = 38.0;
 const ROW: f64 = LABEL + COLUMNS + 6.0;
 const AXIS: f64 = 30.0;
@@ -130,7 +130,8 @@ mod tests {
     #[test]
     fn who_does_not_see_the_picture_hears_its_sums_and_outages() {
         let figure = figure(&day()).into_string();
-        let words = "The last day: came in 12,300, done 5, held 7, dead 1. The target was down from 02:00 to 03:00.";
+        let words =
+            "The last day: came in 12,300, done 5, held 7, dead 1. The target was down from 02:00 to 03:00.";
         assert!(figure.contains(&format!("role=\"img\" aria-label=\"{words}\"")), "{figure}");
         assert!(!figure.contains("style="), "the page's policy forbids it: {figure}");
     }

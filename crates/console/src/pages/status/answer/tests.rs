@@ -97,8 +97,9 @@ fn a_pause_says_what_waits() {
 #[test]
 fn dead_letters_have_their_new_causes_if_somebody_has_looked() {
     let of = |dead_letters, reading| line(Facts { dead_letters: Some(dead_letters), reading, ..QUIET });
-    let reading =
-        |new_causes| Some(Reading { taken_at: now() - TimeDelta::minutes(17), new_causes, deleted_soon: None });
+    let reading = |new_causes| {
+        Some(Reading { taken_at: now() - TimeDelta::minutes(17), new_causes, deleted_soon: None })
+    };
     assert_eq!(of(2060, None), "[2,060 dead letters](letters).");
     assert_eq!(of(1, reading(0)), "[1 dead letter](letters), no new cause at 14:05.");
     assert_eq!(
@@ -111,7 +112,8 @@ fn dead_letters_have_their_new_causes_if_somebody_has_looked() {
 #[test]
 fn what_sqs_deletes_soon_is_said_by_the_reading_or_else_by_cloudwatch() {
     let of = |oldest_ends_in_seconds, deleted_soon: Option<Option<(u64, i64)>>| {
-        let read = |deleted_soon: Option<(u64, i64)>| Reading { taken_at: now(), new_causes: 0, deleted_soon };
+        let read =
+            |deleted_soon: Option<(u64, i64)>| Reading { taken_at: now(), new_causes: 0, deleted_soon };
         let reading = deleted_soon.map(read);
         line(Facts { dead_letters: Some(41), oldest_ends_in_seconds, reading, ..QUIET })
     };
