@@ -120,7 +120,14 @@ for (const part of document.querySelectorAll("[data-live]")) {
     if (document.hidden || isDead) return;
     source = new EventSource(part.dataset.live);
     source.addEventListener("part", (event) => {
+      // What is open stays open, and the focus stays where it is.
+      const opened = [...part.querySelectorAll("details[open] > summary")].map(({ textContent }) => textContent);
+      const focused = [...part.querySelectorAll("a, button, summary")].indexOf(document.activeElement);
       part.innerHTML = event.data;
+      for (const summary of part.querySelectorAll("details > summary")) {
+        if (opened.includes(summary.textContent)) summary.parentElement.open = true;
+      }
+      if (focused >= 0) part.querySelectorAll("a, button, summary")[focused]?.focus({ preventScroll: true });
     });
     source.addEventListener("over", () => {
       source.close();
