@@ -131,7 +131,7 @@ mod tests {
         let third = started(folder.path(), "orders");
         assert!(
             !third.is_of_before(first.own.ticket.as_str()),
-            "whoever has learned it meanwhile gets nothing"
+            "a ticket that was learned meanwhile is worthless"
         );
     }
 
