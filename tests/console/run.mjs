@@ -1,5 +1,6 @@
 // A person at the console, in a real browser: `node run.mjs LINK TASK JSON`. Each task is what a person wants to get done;
 // it fails with what the person would have seen. Prints what it found as one JSON line.
+import { spawn } from 'node:child_process';
 import { mkdirSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { createRequire } from 'node:module';
@@ -14,7 +15,7 @@ mkdirSync(given.pictures, { recursive: true });
 /** What must never happen on any page. */
 const alarms = [];
 
-const tasks = { looksAround, pausesAndResumes, looksAgain, leavesInTime, looksAtTheFleet, filtersByKeyboard, plansTheFirstCause, notesACause, readsHostileTexts, editsOne, sendsBack, startsSlowly, goesOn, deletes, onlyReads, visitsAnotherPort };
+const tasks = { looksAround, pausesAndResumes, looksAgain, leavesInTime, looksAtTheFleet, filtersByKeyboard, plansTheFirstCause, notesACause, readsHostileTexts, editsOne, sendsBack, startsSlowly, goesOn, noticesItsDeath, deletes, onlyReads, visitsAnotherPort };
 
 const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox', '--disable-dev-shm-usage'] });
 try {
@@ -54,7 +55,8 @@ function watch(page) {
   });
   page.on('request', (request) => {
     const url = request.url();
-    if (!url.startsWith(base) && !url.startsWith('data:')) alarms.push(`a request elsewhere: ${url}`);
+    const isAlive = url === new URL('/alive', base).href;
+    if (!url.startsWith(base) && !isAlive && !url.startsWith('data:')) alarms.push(`a request elsewhere: ${url}`);
   });
 }
 
@@ -293,6 +295,48 @@ async function goesOn() {
     await page.waitForTimeout(15_000);
   }
   throw new Error(`it never comes to an end: ${endings.join(' / ')}`);
+}
+
+/** The console dies while somebody types, and is started again with the same command: what was typed is not lost. */
+async function noticesItsDeath() {
+  const page = await open();
+  await page.goto(`${base}/0/letters`);
+  await page.getByRole('heading', { name: /causes?$/ }).waitFor();
+  const other = await page.context().newPage();
+  watch(other);
+  await other.goto(`${base}/0/plans`);
+  await page.bringToFront();
+  const text = page.locator('input[name=q]');
+  await text.fill('typed before it died');
+  process.kill(given.pid, 'SIGKILL');
+  await page.getByText('The console is not running any more').waitFor();
+  const words = await page.getByRole('alert').last().textContent();
+  await text.press('Enter');
+  await page.getByRole('link', { name: 'Plans', exact: true }).click();
+  await other.bringToFront();
+  await other.getByText('The console is not running any more').waitFor();
+  const kept = await text.inputValue();
+  await isAccessible(page, 'dead');
+  await picture(page, 'dead');
+  // The browser says itself that nothing answers; no page may fail for it.
+  const refused = /net::ERR_(CONNECTION_|EMPTY_RESPONSE|INCOMPLETE)/;
+  alarms.splice(0, alarms.length, ...alarms.filter((alarm) => !refused.test(alarm)));
+  const [program, ...options] = given.command;
+  const again = spawn(program, options, { env: given.environment, stdio: 'ignore' });
+  try {
+    await other.getByText('The console is not running any more').waitFor({ state: 'detached' });
+    await other.getByRole('heading', { level: 1, name: 'Plans' }).waitFor();
+    await page.bringToFront();
+    await page.getByText('The console is not running any more').waitFor({ state: 'detached' });
+    const still = await text.inputValue();
+    await text.press('Enter');
+    await page.getByRole('heading', { name: /typed before it died/ }).waitFor();
+    const [before, after] = [base, page.url()].map((url) => new URL(url).pathname.split('/')[1]);
+    alarms.splice(0, alarms.length, ...alarms.filter((alarm) => !refused.test(alarm) && !alarm.startsWith('a request elsewhere')));
+    return { words, kept, still, isElsewhere: before !== after };
+  } finally {
+    again.kill('SIGKILL');
+  }
 }
 
 async function deletes() {

@@ -10,7 +10,7 @@ addEventListener("beforeunload", () => {
 });
 
 // The console's program may die, and start again with the same command. Until it has proved itself (session.rs), another
-// user's server may have its port: so nothing of this page goes there, no cookie and nothing that was typed.
+// user's server may have its port: the ticket and what was typed do not go there.
 const base = new URL(".", document.currentScript.src);
 const ALIVE_EVERY_MS = 2_000;
 const PATIENCE_MS = 8_000;
@@ -120,7 +120,14 @@ for (const part of document.querySelectorAll("[data-live]")) {
     if (document.hidden || isDead) return;
     source = new EventSource(part.dataset.live);
     source.addEventListener("part", (event) => {
+      // What is open stays open, and the focus stays where it is.
+      const opened = [...part.querySelectorAll("details[open] > summary")].map(({ textContent }) => textContent);
+      const focused = [...part.querySelectorAll("a, button, summary")].indexOf(document.activeElement);
       part.innerHTML = event.data;
+      for (const summary of part.querySelectorAll("details > summary")) {
+        if (opened.includes(summary.textContent)) summary.parentElement.open = true;
+      }
+      if (focused >= 0) part.querySelectorAll("a, button, summary")[focused]?.focus({ preventScroll: true });
     });
     source.addEventListener("over", () => {
       source.close();

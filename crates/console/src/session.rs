@@ -1,10 +1,10 @@
 //! Lets open pages find the console again after a restart.
 //!
-//! The path and the token are new at each start. While the console is down, another user's server may take its port, and
-//! receives the cookie of anyone who loads a page again; so no restarted console accepts that cookie. A page has two more
-//! secrets, which no address and no cookie carries. A console that was started with the same command has both from a
-//! private file: it proves itself to the page with the one, and only then does the page show the other and get the new
-//! link. They work once: the next start has new ones, and does not know those of the start before the last.
+//! The path and the token are new at each start. While the console is down, another user's server may take its port,
+//! and receives the cookie of anyone who loads a page again; so no restarted console accepts that cookie. A page has two
+//! more secrets, which no address and no cookie carries. A console that was started with the same command has both from
+//! a private file: it proves itself to the page with the one, and only then does the page show the other and get the
+//! new link. They work once: the next start has new ones, and does not know those of the start before the last.
 
 use std::path::{Path, PathBuf};
 
@@ -99,7 +99,7 @@ impl Session {
 
 /// The folder for what lasts until the user logs out, or else the user's state. Neither is shared or under version
 /// control, as `--folder` may be.
-#[expect(clippy::disallowed_methods, reason = "the folders of the user are no settings")]
+#[expect(clippy::disallowed_methods, reason = "they are folders of the user, not settings")]
 pub(crate) fn folder() -> Option<PathBuf> {
     let named = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     if let Some(runtime) = named("XDG_RUNTIME_DIR").filter(|path| path.is_dir()) {
@@ -129,10 +129,7 @@ mod tests {
         assert!(second.is_of_before(first.own.ticket.as_str()) && !second.is_of_before("guessed"));
         assert!(!second.is_of_before(second.own.ticket.as_str()), "its own pages have its cookie");
         let third = started(folder.path(), "orders");
-        assert!(
-            !third.is_of_before(first.own.ticket.as_str()),
-            "whoever has learned it meanwhile gets nothing"
-        );
+        assert!(!third.is_of_before(first.own.ticket.as_str()), "a ticket of an earlier start is worthless");
     }
 
     #[test]

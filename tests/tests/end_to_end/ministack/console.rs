@@ -103,14 +103,19 @@ impl Console {
     }
 
     async fn start_on(endpoint_url: &str, folder: &Path, more: &[&str]) -> Self {
-        let mut command = Command::new(tested_program("redeliver"));
-        command.args(["console", "--endpoint-url", endpoint_url, "--region", REGION]);
-        command.arg("--folder").arg(folder).args(more);
-        command.env_clear().stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
-        let mut process = command.spawn().unwrap();
+        let mut process = Self::command(endpoint_url, folder, more).spawn().unwrap();
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let link = lines.next_line().await.unwrap().expect("it prints its link");
         Self { process, link, folder: folder.to_owned() }
+    }
+
+    fn command(endpoint_url: &str, folder: &Path, more: &[&str]) -> Command {
+        let mut command = Command::new(tested_program("redeliver"));
+        command.args(["console", "--endpoint-url", endpoint_url, "--region", REGION]);
+        command.arg("--folder").arg(folder).args(more);
+        command.env_clear().env("XDG_RUNTIME_DIR", folder);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
+        command
     }
 
     fn url(&self, path: &str) -> String {

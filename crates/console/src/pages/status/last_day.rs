@@ -1,4 +1,4 @@
-//! The last day as a picture: a row of columns each for what came in, was done, was held and died, with outages as bands.
+//! The last day as a picture: rows of columns for what came in, was done, was held and died, with outages as bands.
 
 use maud::{Markup, html};
 use redeliver_operator::markup::chart::pixels;
@@ -9,7 +9,7 @@ const WIDTH: f64 = 576.0;
 /// The width of a half hour, with a gap of two.
 const STEP: f64 = 12.0;
 /// The line with a row's name and sum.
-const LABEL: f64 = 28.0;
+const LABEL: f64 = 26.0;
 const COLUMNS: f64 = 38.0;
 const ROW: f64 = LABEL + COLUMNS + 6.0;
 const AXIS: f64 = 30.0;
@@ -140,9 +140,9 @@ mod tests {
     fn each_half_hour_has_its_place_and_an_outage_is_a_band_behind_all_rows() {
         let figure = figure(&day()).into_string();
         for expected in [
-            "<rect class=\"down\" x=\"48\" y=\"0\" width=\"24\" height=\"288\"></rect>",
-            "<g class=\"s1\"><rect x=\"1\" y=\"28\" width=\"10\" height=\"38\"></rect></g>",
-            "<g class=\"s3\"><rect x=\"565\" y=\"100\" width=\"10\" height=\"38\"></rect></g>",
+            "<rect class=\"down\" x=\"48\" y=\"0\" width=\"24\" height=\"280\"></rect>",
+            "<g class=\"s1\"><rect x=\"1\" y=\"26\" width=\"10\" height=\"38\"></rect></g>",
+            "<g class=\"s3\"><rect x=\"565\" y=\"96\" width=\"10\" height=\"38\"></rect></g>",
             "<tspan class=\"name\">dead</tspan> 1</text>",
         ] {
             assert!(figure.contains(expected), "{expected} in {figure}");

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
-use redeliver_tests::settings::{PATIENCE, root, target_dir, venv_file};
+use redeliver_tests::settings::{PATIENCE, free_address, root, target_dir, tested_program, venv_file};
 use redeliver_tests::sqs::REGION;
 use redeliver_tests::topology::Topology;
 use serde_json::{Value, json};
@@ -179,6 +179,46 @@ async fn what_a_person_sends_back_edits_and_deletes_is_done_once_however_often_t
     assert!(looked["row"].as_str().unwrap().contains("LAMBDA_DESTINATION"), "{looked}");
     console.done("leavesInTime", json!({})).await;
     assert_eq!(console.files("redeliver-plan-").len(), 3, "nothing half written is left");
+}
+
+/// A tab stays open while the program dies and is started again.
+#[tokio::test]
+async fn an_open_page_notices_that_its_console_has_died_keeps_what_was_typed_and_finds_the_next_one() {
+    let topology = topology().await;
+    fill(&topology, &[1, 2]).await;
+    let folder = folder();
+    let port = free_address().port().to_string();
+    let console = Console::start(&topology, &folder, &["--port", &port]).await;
+    let command = Console::command(
+        &EMULATOR.endpoint_url(),
+        &folder,
+        &["--queue", &topology.final_dlq.url, "--to", &topology.source.url, "--port", &port],
+    );
+    let words = command.as_std().get_args().map(|word| word.to_str().unwrap());
+    let command: Vec<_> = [tested_program("redeliver").to_str().unwrap().to_owned()]
+        .into_iter()
+        .chain(words.map(str::to_owned))
+        .collect();
+    let found = console
+        .done(
+            "noticesItsDeath",
+            json!({
+                "pid": console.process.id(),
+                "command": command,
+                "environment": {"XDG_RUNTIME_DIR": folder},
+            }),
+        )
+        .await;
+    let words = "The console is not running any more: start it again with the same command; this page finds it again.";
+    assert_eq!(
+        found,
+        json!({
+            "words": words,
+            "kept": "typed before it died",
+            "still": "typed before it died",
+            "isElsewhere": true,
+        })
+    );
 }
 
 #[tokio::test]
