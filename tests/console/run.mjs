@@ -15,7 +15,7 @@ mkdirSync(given.pictures, { recursive: true });
 /** What must never happen on any page. */
 const alarms = [];
 
-const tasks = { looksAround, pausesAndResumes, looksAgain, leavesInTime, looksAtTheFleet, filtersByKeyboard, plansTheFirstCause, notesACause, readsHostileTexts, editsOne, sendsBack, startsSlowly, goesOn, noticesItsDeath, deletes, onlyReads, visitsAnotherPort };
+const tasks = { looksAround, pausesAndResumes, looksAgain, leavesInTime, looksAtTheFleet, filtersByKeyboard, plansTheFirstCause, notesACause, readsHostileTexts, editsOne, editsAll, sendsBack, startsSlowly, goesOn, noticesItsDeath, deletes, restores, onlyReads, visitsAnotherPort };
 
 const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox', '--disable-dev-shm-usage'] });
 try {
@@ -235,6 +235,49 @@ async function editsOne() {
   return { said };
 }
 
+/** Mends all messages of one kind with one edit. */
+async function editsAll() {
+  const page = await open();
+  await page.goto(`${base}/0/letters?type=${given.type}`);
+  await page.getByRole('link', { name: /^Edit .* and send back$/ }).click();
+  // What is typed before its script runs is not checked.
+  await page.waitForLoadState();
+  await page.getByLabel('Field of the body').fill(given.field);
+  await page.getByLabel(/^Old value/).fill(given.old);
+  await page.getByLabel(/^New value/).fill(given.new);
+  await page.locator('#verdict pre.diff').first().waitFor();
+  await isAccessible(page, 'edit all');
+  await isNarrowEnough(page, 'edit all');
+  await picture(page, 'edit-all');
+  const said = await page.locator('#verdict table').innerText();
+  const diff = await page.locator('#verdict pre.diff').first().innerText();
+  await page.getByRole('button', { name: 'Plan to send them back' }).click();
+  await page.getByText('On the command line').click();
+  const command = await page.getByRole('region', { name: 'The command' }).innerText();
+  await isAccessible(page, 'plan of an edit');
+  await page.getByRole('button', { name: /^Send back/ }).click();
+  await page.getByText('done', { exact: true }).waitFor();
+  return { said, diff, command, outcome: await page.locator('table.plan').innerText() };
+}
+
+/** Brings back what was deleted, and tries it once more. */
+async function restores() {
+  const page = await open();
+  const outcomes = [];
+  for (let times = 0; times < 2; times++) {
+    await page.goto(`${base}${given.plan}`);
+    await page.getByRole('button', { name: 'Restore to the source queue' }).click();
+    const restore = page.getByRole('button', { name: /^Restore \d/ });
+    const done = page.getByText('done', { exact: true });
+    await restore.or(done).waitFor();
+    await isAccessible(page, 'restore');
+    if (await restore.isVisible()) await restore.dblclick();
+    await done.waitFor();
+    outcomes.push(await page.locator('table.plan').innerText());
+  }
+  return { outcomes };
+}
+
 /** A group back to the source queue, by an impatient person with two tabs. */
 async function sendsBack() {
   const page = await open();
@@ -290,7 +333,10 @@ async function goesOn() {
     await page.getByLabel(/^Watch the first 50/).fill('0');
     await goOn.click();
     await done.or(goOn).waitFor();
-    if (await done.isVisible()) return { state, endings };
+    if (await done.isVisible()) {
+      await isAccessible(page, 'finished');
+      return { state, endings, outcome: await page.locator('table.plan').innerText() };
+    }
     endings.push(await page.getByRole('status').textContent());
     await page.waitForTimeout(15_000);
   }
@@ -345,7 +391,7 @@ async function deletes() {
   await page.getByRole('button', { name: /^Plan to delete/ }).click();
   await page.getByRole('button', { name: /^Delete/ }).click();
   await page.getByText('done', { exact: true }).waitFor();
-  return { outcome: await page.locator('table.plan').innerText(), remark: await page.getByText(/what was deleted is in/).textContent() };
+  return { plan: page.url().slice(base.length), outcome: await page.locator('table.plan').innerText(), remark: await page.getByText(/what this run deleted is in/).textContent() };
 }
 
 /** Which causes are new since the last look. */

@@ -1,8 +1,10 @@
 //! The pages: each is a function from what is known to markup.
 
+pub(crate) mod bulk_edit;
 pub(crate) mod cause;
 pub(crate) mod dead_letter;
 pub(crate) mod dead_letters;
+pub(crate) mod diff;
 pub(crate) mod edit;
 pub(crate) mod facets;
 pub(crate) mod fleet;

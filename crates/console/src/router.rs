@@ -19,7 +19,10 @@ use crate::error::{Answer, PageError};
 use crate::extract::{AtDeadLetter, AtDeployment, Id};
 use crate::guard::{ALIVE, Admission, Refusal};
 use crate::layout::{self, Place, bare};
-use crate::pages::{cause, dead_letter, dead_letters, edit, fleet, pause, plans, start_form, status};
+use crate::pages::{
+    bulk_edit, cause, dead_letter, dead_letters, edit, fleet, pause, plans, start_form, status,
+};
+use crate::plans::runner::NotStarted;
 use crate::request::{self, InForm, InPath, InQuery};
 use crate::server_sent_events::live;
 use crate::session::Renewed;
@@ -48,11 +51,15 @@ pub(crate) fn router(site: Arc<Site>) -> Router {
         .route(&at("{deployment}/letters/{id}"), get(show_dead_letter))
         .route(&at("{deployment}/letters/{id}/edit"), get(edit_dead_letter))
         .route(&at("{deployment}/letters/{id}/check"), post(check_edit))
+        .route(&at("{deployment}/edit"), get(edit_selected))
+        .route(&at("{deployment}/edit/check"), post(check_edit_of_selected))
         .route(&at("{deployment}/plans"), get(list_plans).post(make_plan))
         .route(&at("{deployment}/plans/{id}"), get(show_plan))
         .route(&at("{deployment}/plans/{id}/live"), get(plan_live))
         .route(&at("{deployment}/plans/{id}/start"), post(start_plan))
         .route(&at("{deployment}/plans/{id}/pause"), post(pause_plan))
+        .route(&at("{deployment}/plans/{id}/cancel"), post(cancel_plan))
+        .route(&at("{deployment}/plans/{id}/restore"), post(restore_plan))
         .route(&at("{deployment}/pause"), get(show_switches).post(switch))
         .route(&at("{deployment}/pause/live"), get(switches_live))
         .fallback(async || PageError::missing(request::NO_SUCH_PAGE))
@@ -253,6 +260,18 @@ async fn check_edit(one: AtDeadLetter, InForm(edited): InForm<edit::EditForm>) -
     Ok(Html(safe(&verdict)).into_response())
 }
 
+async fn edit_selected(at: AtDeployment, InQuery(selection): InQuery<Selection>) -> Answer {
+    at.check_queue()?;
+    let body = at.blocking(move |at| bulk_edit::body(at, &selection)).await;
+    let body = body.map_err(|trouble| trouble.leading_to(&at.path("letters")))?;
+    at.page(Place::DeadLetters, "Edit and send back", &body)
+}
+
+async fn check_edit_of_selected(at: AtDeployment, InForm(asked): InForm<plans::PlanForm>) -> Answer {
+    let verdict = at.blocking(move |at| asked.verdict(at)).await?;
+    Ok(Html(safe(&verdict)).into_response())
+}
+
 async fn list_plans(at: AtDeployment) -> Answer {
     at.check_queue()?;
     let body = at.blocking(|at| Ok(plans::list(at))).await?;
@@ -280,18 +299,39 @@ async fn start_plan(
     InPath(Id { id }): InPath<Id>,
     InForm(pace): InForm<start_form::PaceForm>,
 ) -> Answer {
-    let (path, pace) = (at.path(&format!("plans/{id}")), pace.read()?);
+    let (path, wanted) = (at.path(&format!("plans/{id}")), pace.read()?);
     let start = move |at: &AtDeployment| {
         let queues = (at.from.as_str(), at.source());
-        at.runner.start(queues, &id, pace, &at.source.queue, &at.site.schema)
+        Ok(at.runner.start(queues, &id, wanted, &at.source.queue, &at.site.schema))
     };
-    at.blocking(start).await?;
-    to(&path)
+    match at.blocking(start).await? {
+        Ok(()) => to(&path),
+        Err(NotStarted { see: Some(plan), words }) => {
+            Err(PageError::new(StatusCode::CONFLICT, words).leading_to(&at.path(&format!("plans/{plan}"))))
+        }
+        Err(refused) => Err(PageError::from(refused).leading_to(&path)),
+    }
 }
 
 async fn pause_plan(at: AtDeployment, InPath(Id { id }): InPath<Id>) -> Answer {
     at.runner.pause(&id);
     to(&at.path(&format!("plans/{id}")))
+}
+
+async fn cancel_plan(at: AtDeployment, InPath(Id { id }): InPath<Id>) -> Answer {
+    let path = at.path(&format!("plans/{id}"));
+    let cancelled = at.blocking(move |at| at.runner.cancel(&at.from, &id)).await;
+    cancelled.map_err(|trouble| trouble.leading_to(&path))?;
+    to(&at.path("plans"))
+}
+
+async fn restore_plan(at: AtDeployment, InPath(Id { id }): InPath<Id>) -> Answer {
+    let back = at.path(&format!("plans/{id}"));
+    let plan = at.blocking(move |at| plans::make_restore(at, &id)).await;
+    let plan = plan.map_err(|trouble| trouble.leading_to(&back))?;
+    let path = at.path(&format!("plans/{}", plan.id));
+    at.runner.show(plan);
+    to(&path)
 }
 
 async fn show_switches(at: AtDeployment) -> Answer {

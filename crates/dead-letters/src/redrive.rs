@@ -12,7 +12,7 @@ mod run;
 mod task;
 
 pub use ending::Ending;
-pub use journal::{Entry, Journal, JournalError, plan_id};
+pub use journal::{Entry, Journal, JournalCounts, JournalError, plan_id};
 pub use plan::{Edit, Plan, Reason, SendBack, Verdict};
-pub use report::{Early, RedriveReport, Watched};
+pub use report::{DiedAgain, Early, RedriveReport, Watched};
 pub use task::{Limits, Progress, Redrive};

@@ -236,6 +236,5 @@ impl Guest for OwnFunction {
     }
 }
 
-#[cfg(test)]
-#[cfg(unix)]
+#[cfg(all(test, unix))]
 mod tests;

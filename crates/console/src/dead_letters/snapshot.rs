@@ -1,11 +1,12 @@
 //! The dead letters of one reading. The list is in memory, the messages are in the spool.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard};
 
 use redeliver_core::lock;
 use redeliver_core::message::{ReceivedMessage, Timestamp};
 use redeliver_dead_letters::groups::{Group, GroupTable};
+use redeliver_dead_letters::redrive::DiedAgain;
 use redeliver_dead_letters::{
     Choice, Coverage, DeadLetterRecord, Filter, KnownCauses, NotJudged, Note, Retention, read_lossy,
 };
@@ -192,6 +193,29 @@ impl Snapshot {
     /// Finds a dead letter by SQS's id.
     pub(crate) fn find(&self, sqs_message_id: &str) -> Option<&DeadLetter> {
         self.letters.iter().find(|letter| letter.sqs_message_id == sqs_message_id)
+    }
+
+    /// The causes that messages died of again: they were sent back in these generations, by their own ids, and are here.
+    ///
+    /// # Errors
+    /// The spool cannot be read.
+    pub(crate) fn died_again(&self, sent: &HashMap<String, u32>) -> Result<Vec<DiedAgain>, Failure> {
+        let mut all = Vec::new();
+        for letter in &self.letters {
+            let Some(generation) = sent.get(&letter.message_id) else { continue };
+            // One that is not of a later generation was never away.
+            let record = self.record(letter)?;
+            if record.metadata.is_some_and(|metadata| metadata.generation() >= *generation) {
+                let died = DiedAgain {
+                    fingerprint: letter.fingerprint.clone(),
+                    headline: letter.headline.clone(),
+                    count: 1,
+                    examples: vec![letter.sqs_message_id.clone()],
+                };
+                DiedAgain::add(&mut all, died);
+            }
+        }
+        Ok(all)
     }
 
     /// The time at which SQS deletes a message, if the queue's retention is known.

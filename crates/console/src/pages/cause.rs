@@ -13,7 +13,7 @@ use serde::Deserialize;
 use crate::dead_letters::selection::Selection;
 use crate::dead_letters::snapshot::{DeadLetter, Snapshot};
 use crate::extract::AtDeployment;
-use crate::pages::dead_letters::{active_filters, plan_forms};
+use crate::pages::dead_letters::{active_filters, edit_link, plan_forms};
 use crate::pages::facets::facets;
 use crate::url::encoded;
 
@@ -62,6 +62,7 @@ pub(crate) fn page(
             @let all = counted(letters.len() as u64, "message");
             div class="actions" {
                 (plan_forms(at, &selection, &format!("Plan to send back {all}"), &format!("Plan to delete {all}")))
+                (edit_link(at, &selection, &format!("Edit {all} and send back")))
             }
         }
         @if !at.site.guard.read_only && !at.is_file() { (note_form(&snapshot, group, &path)) }

@@ -133,6 +133,7 @@ fn found(
                 @let all = counted(selected.len() as u64, "message");
                 div class="actions" {
                     (plan_forms(at, selection, &format!("Plan to send back {all}"), &format!("Plan to delete {all}")))
+                    (edit_link(at, selection, &format!("Edit {all} and send back")))
                 }
             }
         }
@@ -309,6 +310,11 @@ pub(crate) fn plan_forms(at: &AtDeployment, selection: &Selection, send_back: &s
             }
         }
     }
+}
+
+/// Leads to the page that edits everything that is selected.
+pub(crate) fn edit_link(at: &AtDeployment, selection: &Selection, words: &str) -> Markup {
+    html! { a href=(selection.address(&at.path("edit"))) { (words) } }
 }
 
 fn list(at: &AtDeployment, snapshot: &Snapshot, shown: &[&DeadLetter]) -> Markup {

@@ -78,7 +78,7 @@ fn plan(one: &AtDeadLetter, edit: Option<Edit>, new_id: bool) -> Plan {
 
 /// Lays out a body to be edited. Characters that a browser would change, or that hide others, become JSON escapes.
 /// `None` if it is not a JSON object.
-fn text_of(body: &str) -> Option<String> {
+pub(crate) fn text_of(body: &str) -> Option<String> {
     let value = read_lossy(body).ok().filter(serde_json::Value::is_object)?;
     serde_json::to_string_pretty(&value).ok().map(|laid_out| escaped_json(&laid_out))
 }

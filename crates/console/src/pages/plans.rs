@@ -4,17 +4,26 @@ use maud::{Markup, html};
 use redeliver_aws::SystemClock;
 use redeliver_core::message::metadata::{parse_rfc3339, rfc3339};
 use redeliver_core::ports::Clock as _;
+use redeliver_dead_letters::redrive::{DiedAgain, JournalCounts};
 use redeliver_operator::Failure;
 use redeliver_operator::markup::moment;
+use redeliver_operator::sending::ids_in;
+use redeliver_operator::terminal::escape::{escaped_lines, shortened};
 use redeliver_operator::terminal::units::{counted, grouped};
 use serde::Deserialize;
 
 use crate::dead_letters::selection::Selection;
+use crate::dead_letters::snapshot::Snapshot;
 use crate::extract::AtDeployment;
+use crate::pages::bulk_edit::{self, BulkEdit};
+use crate::pages::cause;
 use crate::pages::start_form::form;
+use crate::plans::command::{Command, command};
 use crate::plans::decide::{Decided, decide};
-use crate::plans::plan::{Action, Outcome, Pace, Plan, StartedPlan};
+use crate::plans::outcome::of_journal;
+use crate::plans::plan::{Action, Outcome, Plan, StartedPlan};
 use crate::plans::runner::{NOT_KNOWN, PlanState, RunProgress};
+use crate::url::encoded;
 
 /// The fields of a form that makes a plan.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -25,17 +34,40 @@ pub(crate) struct PlanForm {
     body: Option<String>,
     new_id: Option<String>,
     #[serde(flatten)]
+    edit: BulkEdit,
+    #[serde(flatten)]
     selection: Selection,
 }
+
+impl PlanForm {
+    /// Shows what the edit of the form does.
+    pub(crate) fn verdict(&self, at: &AtDeployment) -> Result<Markup, Failure> {
+        bulk_edit::verdict(at, &self.selection, &self.edit, self.new_id.is_some())
+    }
+
+    /// The jq expression of the plan; `None` if its messages go back as they are.
+    fn program(&self) -> Result<Option<String>, Failure> {
+        match self.action.as_str() {
+            "edit" => self.edit.program().map(Some),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// Characters of a cause in a sentence.
+const CAUSE_MAX: usize = 160;
+/// Messages that are listed.
+const LISTED: usize = 100;
 
 /// Makes a plan of the selected messages that can go.
 pub(crate) fn make(at: &AtDeployment, asked: &PlanForm) -> Result<Plan, Failure> {
     let snapshot = at.snapshot()?;
     let action = match asked.action.as_str() {
         "delete" => Action::Delete,
-        "send_back" => Action::SendBack {
+        "send_back" | "edit" => Action::SendBack {
             to: at.source()?.to_owned(),
             edit: asked.body.clone(),
+            program: asked.program()?,
             new_id: asked.new_id.is_some(),
             max_generation: at.site.max_generation,
         },
@@ -47,12 +79,26 @@ pub(crate) fn make(at: &AtDeployment, asked: &PlanForm) -> Result<Plan, Failure>
     }
     let ids: Vec<_> = selected.iter().map(|letter| letter.sqs_message_id.clone()).collect();
     let going = decide(&snapshot, &action, &ids, &at.site.schema)?.going;
-    if asked.body.is_some() && going.is_empty() {
-        return Err("the edited message would stay: look at what the page says below the body".into());
+    let is_edited = asked.body.is_some() || asked.action == "edit";
+    if is_edited && going.is_empty() {
+        return Err("all of it would stay: look at what the page says below the edit".into());
     }
     // If no message can go, the plan has all of them, and its page says why each stays.
     let messages = if going.is_empty() { ids } else { going };
-    Ok(Plan::new(rfc3339(SystemClock.now()), &at.from, action, asked.selection.words(), messages))
+    let given = asked.selection.given().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let words = words(&snapshot, &asked.selection);
+    Ok(Plan::new(rfc3339(SystemClock.now()), &at.from, action, words, given, messages))
+}
+
+/// The selection in words: a cause by what happened, with its fingerprint beside it.
+pub(crate) fn words(snapshot: &Snapshot, selection: &Selection) -> String {
+    let Some(group) = snapshot.groups.iter().find(|group| group.fingerprint == selection.group) else {
+        return selection.words();
+    };
+    let cause = shortened(&group.headline, CAUSE_MAX);
+    let cause = format!("the cause \u{201c}{cause}\u{201d} ({})", group.fingerprint);
+    let others = Selection { group: String::new(), ..selection.clone() };
+    if others.is_everything() { cause } else { format!("{cause}, {}", others.words()) }
 }
 
 /// The list of plans that were started.
@@ -95,9 +141,12 @@ fn shown_moment(text: &str) -> Markup {
 
 const fn heading(action: &Action) -> &'static str {
     match action {
-        Action::SendBack { edit: Some(_), .. } => "Send back edited",
+        Action::SendBack { edit: Some(_), .. } | Action::SendBack { program: Some(_), .. } => {
+            "Send back edited"
+        }
         Action::SendBack { .. } => "Send back",
         Action::Delete => "Delete",
+        Action::Restore { .. } => "Restore what was deleted",
     }
 }
 
@@ -105,6 +154,9 @@ const fn heading(action: &Action) -> &'static str {
 pub(crate) fn body(at: &AtDeployment, id: &str) -> Result<(String, Markup), Failure> {
     let standing = at.runner.find(&at.from, id).ok_or(NOT_KNOWN)?;
     let (plan, what) = match &standing {
+        PlanState::Shown(plan) if matches!(plan.action, Action::Restore { .. }) => {
+            (plan, shown_restore(at, plan))
+        }
         PlanState::Shown(plan) => (plan, shown(at, plan)?),
         PlanState::Running(started, live) => (&started.plan, under_way(at, started, live)),
         PlanState::Ended(started) => (&started.plan, ended(at, started)),
@@ -117,8 +169,14 @@ fn facts(plan: &Plan) -> Markup {
         p {
             (counted(plan.messages.len() as u64, "message")) " of " code { (plan.from) }
             // Whole: another account's queue may have the same name.
-            @if let Action::SendBack { to, .. } = &plan.action { " to " code { (to) } }
+            @if let Some(to) = plan.action.to() { " to " code { (to) } }
             ", selected by " (plan.selected) ". The set is fixed: what came since is not in it."
+        }
+        @if let Action::SendBack { program: Some(program), new_id, .. } = &plan.action {
+            p {
+                "Each is edited by " code { (escaped_lines(program)) } @if *new_id { ", and gets a new message_id" }
+                ". Messages that this would not change are not in the plan."
+            }
         }
         @if let Action::SendBack { edit: Some(body), new_id, .. } = &plan.action {
             details class="body" {
@@ -129,11 +187,13 @@ fn facts(plan: &Plan) -> Markup {
     }
 }
 
-/// Shows what the plan would do, and the form that starts it.
+/// Shows what the plan would do, and the forms that start and drop it.
 fn shown(at: &AtDeployment, plan: &Plan) -> Result<Markup, Failure> {
+    let snapshot = at.snapshot()?;
     let Decided { going, by_type, staying } =
-        decide(&*at.snapshot()?, &plan.action, &plan.messages, &at.site.schema)?;
-    let verb = if plan.action == Action::Delete { "would be deleted" } else { "would be sent back" };
+        decide(&snapshot, &plan.action, &plan.messages, &at.site.schema)?;
+    let verb = format!("would be {}", plan.action.done());
+    let example = going.first().and_then(|id| snapshot.find(id));
     Ok(html! {
         table class="plan" {
             tbody {
@@ -142,13 +202,96 @@ fn shown(at: &AtDeployment, plan: &Plan) -> Result<Markup, Failure> {
                     tr { th scope="row" class="part" { (error_type) } td class="number" { (grouped(*count)) } td {} }
                 }
                 @for (reason, (count, examples)) in &staying {
-                    tr { th scope="row" { "stays: " (reason) } td class="number" { (grouped(*count)) } td { "e.g. " (examples.join(", ")) } }
+                    tr { th scope="row" { "stays: " (reason) } td class="number" { (grouped(*count)) } td { "e.g. " (linked(at, examples)) } }
                 }
             }
         }
+        @if let Some(letter) = example {
+            p {
+                "For example " (link(at, &letter.sqs_message_id, &letter.message_id)) ": " bdi { (letter.headline) }
+            }
+        }
+        @if !at.site.guard.read_only && !going.is_empty() { (form(&plan.action, &path(at, &plan.id), None, going.len())) }
         @if at.site.guard.read_only { p { "The console was started with --read-only: nothing can be done with it." } }
-        @else if !going.is_empty() { (form(&plan.action, &path(at, &plan.id), Pace::default(), going.len(), false)) }
+        @else { (cancel(at, plan)) }
+        (listed(at, &snapshot, &going))
+        (commanded(at, plan))
     })
+}
+
+/// Makes the plan that sends again what a plan has deleted.
+pub(crate) fn make_restore(at: &AtDeployment, deletion: &str) -> Result<Plan, Failure> {
+    let Some(PlanState::Ended(started)) = at.runner.find(&at.from, deletion) else {
+        return Err(NOT_KNOWN.into());
+    };
+    // Until then messages may be in a backup and in the DLQ.
+    if started.plan.action != Action::Delete || !started.is_finished() {
+        return Err("Only a deletion that has come to its end can be restored: let it go on first.".into());
+    }
+    let action = Action::Restore { to: at.source()?.to_owned(), deletion: deletion.to_owned() };
+    let messages = ids_in(&started.plan.backups(&at.runner.folder))?;
+    let selected = format!("what the plan {deletion} deleted");
+    Ok(Plan::new(rfc3339(SystemClock.now()), &at.from, action, selected, Vec::new(), messages))
+}
+
+fn shown_restore(at: &AtDeployment, plan: &Plan) -> Markup {
+    html! {
+        p { strong { (grouped(plan.messages.len() as u64)) } " would be sent again, as " code { "redeliver send --backup" } " does, from:" }
+        (backups(at, plan))
+        @if !at.site.guard.read_only {
+            (form(&plan.action, &path(at, &plan.id), None, plan.messages.len()))
+            (cancel(at, plan))
+        }
+    }
+}
+
+fn backups(at: &AtDeployment, plan: &Plan) -> Markup {
+    html! { ul { @for path in plan.backups(&at.runner.folder) { li { code { (escaped_lines(&path.display().to_string())) } } } } }
+}
+
+fn link(at: &AtDeployment, sqs_message_id: &str, words: &str) -> Markup {
+    html! { a href=(at.path(&format!("letters/{}", encoded(sqs_message_id)))) { code { (words) } } }
+}
+
+fn linked(at: &AtDeployment, ids: &[String]) -> Markup {
+    html! { @for (index, id) in ids.iter().enumerate() { @if index > 0 { ", " } (link(at, id, id)) } }
+}
+
+/// The messages of the plan, each with its page.
+fn listed(at: &AtDeployment, snapshot: &Snapshot, going: &[String]) -> Markup {
+    let first = going.iter().take(LISTED).filter_map(|id| snapshot.find(id));
+    html! {
+        @if !going.is_empty() {
+            details {
+                summary { "The messages" }
+                ul class="ids" { @for letter in first { li { (link(at, &letter.sqs_message_id, &letter.message_id)) } } }
+                @if going.len() > LISTED { p { "and " (grouped((going.len() - LISTED) as u64)) " more" } }
+            }
+        }
+    }
+}
+
+/// The command that does the same.
+fn commanded(at: &AtDeployment, plan: &Plan) -> Markup {
+    let command = command(plan, &at.connection.given());
+    html! {
+        details {
+            summary { "On the command line" }
+            @if let Some(Command { line, is_exact }) = command {
+                pre tabindex="0" role="region" aria-label="The command" { (line) }
+                p class="remark" {
+                    "It shows what it would do; with --apply it does it. "
+                    @if is_exact { "It names these messages. " }
+                    @else { "It selects what is in the queue when it runs; the set of this plan is fixed. " }
+                    "If the console was started with --data-schema or --plain, add that. Do not run both: each has a journal of its own."
+                }
+            } @else { p { "No command does the same: this edit or this selection is the page's own." } }
+        }
+    }
+}
+
+fn cancel(at: &AtDeployment, plan: &Plan) -> Markup {
+    html! { form method="post" action={(path(at, &plan.id)) "/cancel"} { button { "Cancel this plan" } } }
 }
 
 fn under_way(at: &AtDeployment, started: &StartedPlan, live: &RunProgress) -> Markup {
@@ -163,41 +306,88 @@ fn under_way(at: &AtDeployment, started: &StartedPlan, live: &RunProgress) -> Ma
 /// Shows the progress of a plan.
 pub(crate) fn running(started: &StartedPlan, live: &RunProgress) -> Markup {
     let total = started.plan.messages.len() as u64;
-    let verb = if started.plan.action == Action::Delete { "deleted" } else { "sent back" };
+    let verb = started.plan.action.done();
     html! {
         p role="status" {
             @if live.done == 0 { "Under way: reading the queue." } @else {
                 (grouped(live.done)) " of " (counted(total, "message")) " " (verb) " in this run"
+                @if live.before > 0 { ", " (grouped(live.before)) " before it" }
                 @if live.came_back > 0 { ", " strong { (grouped(live.came_back)) " came back" } } "."
             }
             @if let Some(waits) = &live.waits { " Now " (waits) "." }
             @if live.stopping { " Pausing…" }
         }
-        progress value=[(live.done > 0).then_some(live.done)] max=(total.max(1)) aria-label="messages done" {}
+        progress value=[(live.done > 0).then_some(live.before + live.done)] max=(total.max(1)) aria-label="messages done" {}
     }
 }
 
 fn ended(at: &AtDeployment, started: &StartedPlan) -> Markup {
-    let StartedPlan { plan, pace, outcome } = started;
+    let StartedPlan { plan, pace, outcome, died_again, .. } = started;
+    let all = plan.journal_counts(&at.runner.folder);
+    let seen = died_again.iter().map(|died| died.count).sum();
     let interrupted = Outcome {
         ending: "interrupted".to_owned(),
-        remarks: vec!["The console was ended or killed while this plan was carried out. Its journal knows how far it is.".to_owned()],
+        counts: all.as_ref().map(|all| of_journal(all, seen)).unwrap_or_default(),
+        remarks: vec![
+            "The console was ended or killed while this plan was carried out. It goes on where it ended."
+                .to_owned(),
+        ],
         ..Outcome::default()
     };
     let outcome = outcome.as_ref().unwrap_or(&interrupted);
+    let can_cancel = !plan.may_have_begun(&at.runner.folder, all.as_ref());
     html! {
         p class=(if outcome.finished { "done" } else { "warning" }) role="status" {
             strong { (outcome.ending) } @if !outcome.ended_at.is_empty() { ", " (shown_moment(&outcome.ended_at)) }
         }
         @if !outcome.counts.is_empty() {
-            table class="plan" { tbody { @for (name, count) in &outcome.counts {
-                tr { th scope="row" { (name) } td class="number" { (grouped(*count)) } }
-            } } }
+            table class="plan" { tbody {
+                @for (name, count) in &outcome.counts {
+                    tr { th scope="row" { (name) } td class="number" { (grouped(*count)) } }
+                }
+                tr { th scope="row" class="part" { "in the plan" } td class="number" { (grouped(plan.messages.len() as u64)) } }
+            } }
         }
         @for remark in &outcome.remarks { p { (remark) } }
+        @if let Some(all) = &all { (again(at, started, &outcome.ended_at, all)) }
         @if !outcome.finished && !at.site.guard.read_only {
-            (form(&plan.action, &path(at, &plan.id), *pace, plan.messages.len(), true))
+            (form(&plan.action, &path(at, &plan.id), Some(*pace), plan.messages.len()))
+            @if can_cancel { (cancel(at, plan)) }
+        }
+        @if plan.action == Action::Delete && !plan.backups(&at.runner.folder).is_empty() {
+            h2 { "Backups" }
+            (backups(at, plan))
+            @if !outcome.finished { p { "Once the deletion has come to its end, it can be restored here." } }
+            @else if !at.site.guard.read_only {
+                form method="post" action={(path(at, &plan.id)) "/restore"} { button { "Restore to the source queue" } }
+            }
         }
         form method="post" action=(at.path("look")) { button { "Look at the dead letters again" } }
+    }
+}
+
+/// The causes that messages of the plan died of again, by the last look or as the runs have seen them.
+fn again(at: &AtDeployment, started: &StartedPlan, ended_at: &str, all: &JournalCounts) -> Markup {
+    let snapshot = at.reading.last_seen.seen();
+    let later =
+        snapshot.filter(|snapshot| parse_rfc3339(ended_at).is_some_and(|ended| snapshot.taken_at > ended));
+    let of_look =
+        later.and_then(|snapshot| Some((snapshot.taken_at, snapshot.died_again(&all.generations).ok()?)));
+    let died = of_look.as_ref().map_or(&started.died_again, |(_, died)| died);
+    html! {
+        @if !died.is_empty() {
+            h2 { (counted(died.iter().map(|died| died.count).sum(), "message")) " died again" }
+            p class="remark" {
+                @match &of_look {
+                    Some((taken_at, _)) => { "Those that were in the DLQ at the last look, " (moment(*taken_at)) "." },
+                    None => "Those that came back while the plan was carried out. Look again to see those that came later, too.",
+                }
+            }
+            ul { @for DiedAgain { fingerprint, headline, count, examples } in died {
+                li {
+                    (grouped(*count)) ": " a href=(cause::path(at, fingerprint)) { bdi { (headline) } } ", e.g. " (linked(at, examples))
+                }
+            } }
+        }
     }
 }

@@ -10,13 +10,17 @@ use redeliver_operator::terminal::units::counted;
 use serde::Deserialize;
 
 use crate::plans::plan::{Action, Pace};
+use crate::plans::runner::Wanted;
 
 /// Maximum messages a second, as on the command line.
 const RATE_MAX: u32 = 3000;
 const WATCH_SECONDS_MAX: u64 = 3600;
 
-/// The form that starts or continues a plan.
-pub(crate) fn form(action: &Action, path: &str, pace: Pace, count: usize, again: bool) -> Markup {
+/// The form that starts a plan, or continues one with this pace.
+pub(crate) fn form(action: &Action, path: &str, stored: Option<Pace>, count: usize) -> Markup {
+    let pace = stored.unwrap_or_default();
+    // Another tab may start the plan with other settings meanwhile.
+    let shown = stored.and_then(|pace| serde_json::to_string(&pace).ok());
     let field = |name: &str, label: &str, value: &str, most: u64| {
         html! { label { (label) input type="number" name=(name) value=(value) min="0" max=(most); } }
     };
@@ -24,14 +28,17 @@ pub(crate) fn form(action: &Action, path: &str, pace: Pace, count: usize, again:
     let rate = pace.rate.map(|rate| rate.to_string()).unwrap_or_default();
     html! {
         form class="filters" method="post" action={(path) "/start"} {
-            @if *action != Action::Delete {
-                (field("rate", "Messages a second (empty: as fast as it goes)", &rate, RATE_MAX.into()))
+            @if let Some(shown) = &shown { input type="hidden" name="shown" value=(shown); }
+            @if *action == Action::Delete { p { "Each message is written to a backup file before it is deleted." } }
+            @else { (field("rate", "Messages a second (empty: as fast as it goes)", &rate, RATE_MAX.into())) }
+            @if let Action::SendBack { .. } = action {
                 (field("watch_seconds", "Watch the first 50 for this number of seconds", &pace.watch_seconds.to_string(), WATCH_SECONDS_MAX))
                 (field("stop_after_failures_percent", "Stop if more than this percentage fails again", &pace.stop_after_failures_percent.to_string(), 100))
                 label class="check" { input type="checkbox" name="into_paused" value="1" checked[pace.into_paused]; "Also if the deployment is paused" }
-            } @else { p { "Each message is written to a backup file before it is deleted." } }
+            }
             button class="go" {
-                @if again { "Go on" } @else if *action == Action::Delete { "Delete " (count) } @else { "Send back " (count) }
+                @if stored.is_some() { "Go on" }
+                @else { @match action { Action::SendBack { .. } => "Send back ", Action::Delete => "Delete ", Action::Restore { .. } => "Restore " } (count) }
             }
         }
     }
@@ -45,21 +52,25 @@ pub(crate) struct PaceForm {
     watch_seconds: String,
     stop_after_failures_percent: String,
     into_paused: Option<String>,
+    /// The settings that the form began with.
+    shown: Option<String>,
 }
 
 impl PaceForm {
     /// # Errors
     /// Which field is wrong, and what it takes.
-    pub(crate) fn read(&self) -> Result<Pace, Failure> {
+    pub(crate) fn read(&self) -> Result<Wanted, Failure> {
         let default = Pace::default();
         let watch_seconds = number("seconds", &self.watch_seconds, 0..=WATCH_SECONDS_MAX)?;
         let percent = number("percent", &self.stop_after_failures_percent, 0..=100)?;
-        Ok(Pace {
+        let pace = Pace {
             rate: number("messages a second", &self.rate, 1..=RATE_MAX)?,
             watch_seconds: watch_seconds.unwrap_or(default.watch_seconds),
             stop_after_failures_percent: percent.unwrap_or(default.stop_after_failures_percent),
             into_paused: self.into_paused.is_some(),
-        })
+        };
+        let shown = self.shown.as_deref().map(serde_json::from_str).transpose()?;
+        Ok(Wanted { pace, shown })
     }
 }
 
@@ -86,12 +97,13 @@ mod tests {
             rate: rate.to_owned(),
             watch_seconds: watch.to_owned(),
             stop_after_failures_percent: percent.to_owned(),
-            into_paused: None,
+            ..PaceForm::default()
         };
-        assert_eq!(asked("", "", "").read().unwrap(), Pace::default());
+        let read = |asked: PaceForm| asked.read().unwrap().pace;
+        assert_eq!(read(asked("", "", "")), Pace::default());
         let given =
             Pace { rate: Some(20), watch_seconds: 0, stop_after_failures_percent: 100, into_paused: false };
-        assert_eq!(asked(" 20 ", "0", "100").read().unwrap(), given);
+        assert_eq!(read(asked(" 20 ", "0", "100")), given);
         for (wrong, why) in [
             (asked("0", "", ""), "messages a second: a whole number from 1 to 3000"),
             (asked("-1", "", ""), "messages a second: a whole number from 1 to 3000"),

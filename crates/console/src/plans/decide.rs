@@ -13,6 +13,9 @@ use crate::plans::plan::Action;
 pub(crate) const NOT_THERE: &str =
     "This message was not in the queue when it was last read: look again under \"Dead letters\".";
 
+/// The reason why a message is not in a plan with a jq expression.
+pub(crate) const UNCHANGED: &str = "the edit does not change it";
+
 /// Example ids of each reason.
 const EXAMPLES: usize = 3;
 
@@ -33,7 +36,8 @@ pub(crate) fn decide(
     ids: &[String],
     schema: &MessageSchema,
 ) -> Result<Decided, Failure> {
-    let redrive = action.redrive(Pick::default(), schema);
+    let redrive = action.redrive(Pick::default(), schema)?;
+    let is_program = matches!(action, Action::SendBack { program: Some(_), .. });
     let by_id: HashMap<_, _> =
         snapshot.letters.iter().map(|letter| (letter.sqs_message_id.as_str(), letter)).collect();
     let mut decided = Decided::default();
@@ -42,10 +46,13 @@ pub(crate) fn decide(
             decided.stays(NOT_THERE.to_owned(), id);
             continue;
         };
-        // A deletion needs no decision.
+        // Others need no decision.
         let verdict =
             redrive.as_ref().map(|(_, how)| Ok::<_, Failure>(how.decide(&snapshot.record(letter)?)?));
         match verdict.transpose()? {
+            Some(Verdict::Send(send_back)) if is_program && !send_back.edited => {
+                decided.stays(UNCHANGED.to_owned(), id);
+            }
             None | Some(Verdict::Send(_)) => {
                 decided.going.push(id.clone());
                 *decided.by_type.entry(letter.error_type.clone()).or_default() += 1;

@@ -1,25 +1,20 @@
 //! The outcome of a run in words: its ending, its numbers and what to do next.
 
 use redeliver_dead_letters::purge::Purged;
-use redeliver_dead_letters::redrive::{Early, Ending, RedriveReport};
+use redeliver_dead_letters::redrive::{Early, Ending, JournalCounts, RedriveReport};
+use redeliver_operator::sending::{Stopped, Summary};
 use redeliver_operator::sentences::{incompleteness, watched_in_words, why_not_deleted};
 use redeliver_operator::terminal::escape::escaped_lines;
 use redeliver_operator::terminal::units::counted;
 
 use crate::plans::plan::Outcome;
 
-/// The outcome of a redrive.
-pub(crate) fn of_redrive(report: &RedriveReport) -> Outcome {
+/// The outcome of a redrive: how its last run ended, and how far all of them are. `came_back` is how many a run has seen
+/// in the DLQ again.
+pub(crate) fn of_redrive(report: &RedriveReport, all: &JournalCounts, came_back: u64) -> Outcome {
     let ending = Ending::of(report, u64::MAX);
-    let counts = [
-        ("sent back", report.sent),
-        ("edited", report.edited),
-        ("sent before, now deleted", report.deleted_only),
-        ("copies of them, at most", report.possible_copies),
-        ("came straight back", report.came_back_count()),
-        ("sent, not deleted from the DLQ", report.not_deleted),
-        ("stay", report.staying_count()),
-    ];
+    let mut counts = of_journal(all, came_back);
+    counts.extend(shown(&[("stay", report.staying_count())]));
     let mut remarks: Vec<_> = report.watched.iter().map(watched_in_words).collect();
     remarks.extend(report.staying.iter().map(|(reason, (count, examples))| {
         format!("{} left in the DLQ: {reason} (e.g. {})", counted(*count, "message"), examples.join(", "))
@@ -41,11 +36,24 @@ pub(crate) fn of_redrive(report: &RedriveReport) -> Outcome {
             Ending::Interrupted => "paused",
         }
         .to_owned(),
-        counts: shown(&counts),
+        counts,
         remarks: remarks.iter().map(|remark| escaped_lines(remark)).collect(),
         in_both_queues: report.not_deleted > 0,
         ..Outcome::default()
     }
+}
+
+/// Counts over the runs of a redrive.
+pub(crate) fn of_journal(all: &JournalCounts, came_back: u64) -> Vec<(String, u64)> {
+    let mut counts = vec![("sent back".to_owned(), all.sent)];
+    counts.extend(shown(&[
+        ("edited", all.edited),
+        ("copies of them, at most", all.possible_copies),
+        ("died again", came_back),
+        ("sent, not deleted from the DLQ", all.sent - all.deleted),
+        ("perhaps sent: the next run sends them again", all.unknown),
+    ]));
+    counts
 }
 
 /// Says what to do next, if anything.
@@ -77,12 +85,11 @@ fn next(ending: Ending, report: &RedriveReport) -> Option<String> {
     })
 }
 
-/// The outcome of a deletion.
-pub(crate) fn of_purge(purged: &Purged, backup: &str) -> Outcome {
+/// The outcome of a deletion, of which earlier runs have done a part.
+pub(crate) fn of_purge(purged: &Purged, deleted_before: u64, backup: &str) -> Outcome {
     let all_seen = purged.coverage.is_some_and(|coverage| coverage.complete);
     let left = purged.picked.saturating_sub(purged.deleted);
-    let mut remarks =
-        vec![format!("what was deleted is in {backup}: `redeliver send --backup` sends it again")];
+    let mut remarks = vec![format!("what this run deleted is in {backup}")];
     remarks.extend(purged.failed.clone());
     remarks
         .extend(purged.why_not_deleted.iter().map(|why| format!("{why}. {}, and go on here", why.remedy())));
@@ -99,16 +106,41 @@ pub(crate) fn of_purge(purged: &Purged, backup: &str) -> Outcome {
             _ => "not all of it was deleted",
         }
         .to_owned(),
-        counts: shown(&[("deleted", purged.deleted), ("not deleted", left)]),
+        counts: [("deleted".to_owned(), deleted_before + purged.deleted)]
+            .into_iter()
+            .chain(shown(&[("not deleted", left)]))
+            .collect(),
         remarks: remarks.iter().map(|remark| escaped_lines(remark)).collect(),
         ..Outcome::default()
     }
 }
 
-/// Keeps the first count, and the others that are not 0.
+/// The outcome of restoring a deletion's backups. `problems` are sentences about lines.
+pub(crate) fn of_restore(summary: &Summary, problems: &[String]) -> Outcome {
+    let Summary { sent, sent_before, invalid, unconfirmed, stopped, .. } = summary;
+    let mut counts = vec![("restored".to_owned(), sent + sent_before)];
+    counts.extend(shown(&[("no messages for the queue", *invalid), ("not confirmed by SQS", *unconfirmed)]));
+    let ending = match stopped {
+        Some(Stopped::Interrupted) => "paused",
+        Some(_) => "failed",
+        None if *unconfirmed > 0 => "not all of it was restored",
+        None if *invalid > 0 => "done, except for lines that are not messages",
+        None => "done",
+    };
+    let remarks = stopped.iter().map(ToString::to_string).chain(problems.iter().cloned());
+    Outcome {
+        finished: stopped.is_none() && *unconfirmed == 0,
+        ending: ending.to_owned(),
+        counts,
+        remarks: remarks.map(|remark| escaped_lines(&remark)).collect(),
+        ..Outcome::default()
+    }
+}
+
+/// The counts that are not 0.
 fn shown(counts: &[(&str, u64)]) -> Vec<(String, u64)> {
-    let seen = counts.iter().enumerate().filter(|(index, (_, count))| *index == 0 || *count > 0);
-    seen.map(|(_, (name, count))| ((*name).to_owned(), *count)).collect()
+    let seen = counts.iter().filter(|(_, count)| *count > 0);
+    seen.map(|(name, count)| ((*name).to_owned(), *count)).collect()
 }
 
 #[cfg(test)]

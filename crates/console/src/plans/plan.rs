@@ -10,7 +10,10 @@ use std::path::{Path, PathBuf};
 use redeliver_core::message::schema::MessageSchema;
 use redeliver_dead_letters::Pick;
 use redeliver_dead_letters::files::{FileError, read_own, replace};
-use redeliver_dead_letters::redrive::{self, Edit, plan_id};
+use redeliver_dead_letters::redrive::{self, DiedAgain, Edit, Journal, JournalCounts, plan_id};
+use redeliver_operator::Failure;
+use redeliver_operator::sending::journal_of;
+use redeliver_operator::terminal::units::counted;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -26,6 +29,9 @@ pub(crate) struct Plan {
     pub(crate) action: Action,
     /// The selection in words.
     pub(crate) selected: String,
+    /// The members of the selection, with their names in addresses.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) selection: Vec<(String, String)>,
     /// SQS's ids in the DLQ.
     pub(crate) messages: Vec<String>,
 }
@@ -39,6 +45,9 @@ pub(crate) enum Action {
         /// The new body of the plan's only message.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         edit: Option<String>,
+        /// The jq expression that changes each message. Those that it does not change are not in the plan.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        program: Option<String>,
         /// The edited body gets a new `message_id`.
         #[serde(default)]
         new_id: bool,
@@ -46,21 +55,55 @@ pub(crate) enum Action {
         max_generation: u32,
     },
     Delete,
+    /// Sends the backups of a deletion again.
+    Restore {
+        /// The source queue's ARN.
+        to: String,
+        /// The id of the plan that deleted them.
+        deletion: String,
+    },
 }
 
 impl Action {
-    /// The source queue and the engine's plan; `None` for a deletion.
-    pub(crate) fn redrive(&self, pick: Pick, schema: &MessageSchema) -> Option<(&str, redrive::Plan)> {
-        let Self::SendBack { to, edit, new_id, max_generation } = self else { return None };
+    /// The ARN of the queue that it sends to.
+    pub(crate) fn to(&self) -> Option<&str> {
+        match self {
+            Self::SendBack { to, .. } | Self::Restore { to, .. } => Some(to),
+            Self::Delete => None,
+        }
+    }
+
+    /// The action done, in a sentence about messages.
+    pub(crate) const fn done(&self) -> &'static str {
+        match self {
+            Self::SendBack { .. } => "sent back",
+            Self::Delete => "deleted",
+            Self::Restore { .. } => "restored",
+        }
+    }
+
+    /// The source queue and the engine's plan; `None` if the plan does not redrive.
+    ///
+    /// # Errors
+    /// The jq expression is wrong.
+    pub(crate) fn redrive(
+        &self,
+        pick: Pick,
+        schema: &MessageSchema,
+    ) -> Result<Option<(&str, redrive::Plan)>, Failure> {
+        let Self::SendBack { to, edit, program, new_id, max_generation } = self else { return Ok(None) };
         let how = redrive::Plan {
             pick,
-            edit: edit.as_deref().map(Edit::body),
+            edit: match program {
+                Some(program) => Some(Edit::new(program)?),
+                None => edit.as_deref().map(Edit::body),
+            },
             new_id: *new_id,
             into_lines: false,
             max_generation: *max_generation,
             schema: schema.clone(),
         };
-        Some((to, how))
+        Ok(Some((to, how)))
     }
 }
 
@@ -76,6 +119,19 @@ pub(crate) struct Pace {
     pub(crate) into_paused: bool,
 }
 
+impl Pace {
+    pub(crate) fn words(self) -> String {
+        let rate = self.rate.map_or("no limit on messages a second".to_owned(), |rate| {
+            format!("at most {} a second", counted(rate.into(), "message"))
+        });
+        let paused = if self.into_paused { ", also if the deployment is paused" } else { "" };
+        format!(
+            "{rate}, {} s of watching, and a stop at more than {} %{paused}",
+            self.watch_seconds, self.stop_after_failures_percent
+        )
+    }
+}
+
 impl Default for Pace {
     fn default() -> Self {
         Self { rate: None, watch_seconds: 60, stop_after_failures_percent: 20, into_paused: false }
@@ -89,6 +145,12 @@ pub(crate) struct StartedPlan {
     pub(crate) pace: Pace,
     /// The outcome of its last run; `None` if that was killed.
     pub(crate) outcome: Option<Outcome>,
+    /// The causes that messages died of again while a run was watching, over all runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) died_again: Vec<DiedAgain>,
+    /// Messages that earlier runs have deleted.
+    #[serde(default)]
+    pub(crate) deleted_before: u64,
 }
 
 /// The outcome of a run.
@@ -100,7 +162,7 @@ pub(crate) struct Outcome {
     pub(crate) finished: bool,
     /// The ending in a word or two.
     pub(crate) ending: String,
-    /// Counts with their names.
+    /// Counts with their names, over all runs.
     pub(crate) counts: Vec<(String, u64)>,
     /// Sentences: what stays and why, what to do next.
     pub(crate) remarks: Vec<String>,
@@ -115,13 +177,14 @@ impl Plan {
         from: &str,
         action: Action,
         selected: String,
+        selection: Vec<(String, String)>,
         mut messages: Vec<String>,
     ) -> Self {
         messages.sort_unstable();
         let what = serde_json::to_string(&action).expect("strings always serialise");
         let mut parts = vec!["console", from, &what];
         parts.extend(messages.iter().map(String::as_str));
-        Self { id: plan_id(&parts), made_at, from: from.to_owned(), action, selected, messages }
+        Self { id: plan_id(&parts), made_at, from: from.to_owned(), action, selected, selection, messages }
     }
 
     /// The journal of the redrive, next to the plan.
@@ -129,10 +192,37 @@ impl Plan {
         folder.join(format!("redeliver-redrive-{}.jsonl", self.id))
     }
 
+    /// Counts over the runs of a redrive; `None` without a journal that can be read.
+    pub(crate) fn journal_counts(&self, folder: &Path) -> Option<JournalCounts> {
+        Journal::counts_of(&self.journal(folder)).ok()
+    }
+
     /// The backup of deleted messages. Each run has a file of its own.
     pub(crate) fn backup(&self, folder: &Path) -> PathBuf {
-        let name = |run: u32| folder.join(format!("redeliver-deleted-{}-{run}.jsonl", self.id));
-        (1..).map(name).find(|path| path.symlink_metadata().is_err()).unwrap_or_else(|| name(0))
+        let run = self.backups(folder).len() + 1;
+        folder.join(backup_name(&self.id, run))
+    }
+
+    /// The backups of its runs, in order, or those that it restores.
+    pub(crate) fn backups(&self, folder: &Path) -> Vec<PathBuf> {
+        let id = match &self.action {
+            Action::Restore { deletion, .. } => deletion,
+            Action::SendBack { .. } | Action::Delete => &self.id,
+        };
+        let names = (1..).map(|run| folder.join(backup_name(id, run)));
+        names.take_while(|path| path.symlink_metadata().is_ok()).collect()
+    }
+
+    /// True if it may have sent or deleted messages. `all` is how far its redrive is.
+    pub(crate) fn may_have_begun(&self, folder: &Path, all: Option<&JournalCounts>) -> bool {
+        match &self.action {
+            Action::SendBack { .. } => all.is_some_and(|all| all.sent + all.unknown > 0),
+            Action::Delete => !self.backups(folder).is_empty(),
+            Action::Restore { .. } => {
+                let is_there = |backup: &PathBuf| journal_of(backup).symlink_metadata().is_ok();
+                self.backups(folder).iter().any(is_there)
+            }
+        }
     }
 
     pub(crate) fn path(&self, folder: &Path) -> PathBuf {
@@ -140,10 +230,19 @@ impl Plan {
     }
 }
 
+fn backup_name(id: &str, run: usize) -> String {
+    format!("redeliver-deleted-{id}-{run}.jsonl")
+}
+
 const PREFIX: &str = "redeliver-plan-";
 const SUFFIX: &str = ".json";
 
 impl StartedPlan {
+    /// A plan that is about to be started for the first time.
+    pub(crate) fn new(plan: Plan, pace: Pace) -> Self {
+        Self { plan, pace, outcome: None, died_again: Vec::new(), deleted_before: 0 }
+    }
+
     /// Writes it atomically: a reader finds the old file or this one.
     ///
     /// # Errors
@@ -201,13 +300,14 @@ mod tests {
 
     fn plan(action: Action, messages: &[&str]) -> Plan {
         let messages = messages.iter().map(|id| (*id).to_owned()).collect();
-        Plan::new("2026-01-01T00:00:00Z".to_owned(), FROM, action, "all".to_owned(), messages)
+        Plan::new("2026-01-01T00:00:00Z".to_owned(), FROM, action, "all".to_owned(), Vec::new(), messages)
     }
 
     fn send_back(edit: Option<&str>) -> Action {
         Action::SendBack {
             to: "arn".to_owned(),
             edit: edit.map(str::to_owned),
+            program: None,
             new_id: false,
             max_generation: 3,
         }
@@ -231,8 +331,7 @@ mod tests {
     fn what_was_begun_is_found_again_and_what_is_damaged_is_told() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
-        let mut started =
-            StartedPlan { plan: plan(Action::Delete, &["a"]), pace: Pace::default(), outcome: None };
+        let mut started = StartedPlan::new(plan(Action::Delete, &["a"]), Pace::default());
         started.write(folder).unwrap();
         started.outcome = Some(Outcome { finished: true, ..Outcome::default() });
         started.write(folder).unwrap();
@@ -255,8 +354,7 @@ mod tests {
     fn a_plan_that_another_user_may_have_written_is_told_and_not_believed() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
-        let started =
-            StartedPlan { plan: plan(Action::Delete, &["a"]), pace: Pace::default(), outcome: None };
+        let started = StartedPlan::new(plan(Action::Delete, &["a"]), Pace::default());
         let path = started.plan.path(folder);
         let text = serde_json::to_string(&started).unwrap();
         redeliver_testing::planted::each_planted(&path, &text, |why| {
@@ -271,13 +369,30 @@ mod tests {
     fn a_plan_under_another_name_is_told_and_not_believed() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
-        let started =
-            StartedPlan { plan: plan(Action::Delete, &["a"]), pace: Pace::default(), outcome: None };
+        let started = StartedPlan::new(plan(Action::Delete, &["a"]), Pace::default());
         let other = folder.join("redeliver-plan-other.json");
         replace(&other, &serde_json::to_vec(&started).unwrap()).unwrap();
         let why = format!("{} cannot be read as a plan: it is the plan {}", other.display(), started.plan.id);
         let (plans, damaged) = read(folder, FROM);
         assert_eq!((plans, damaged[0].to_string(), damaged.len()), (Vec::new(), why, 1));
+    }
+
+    #[test]
+    fn a_plan_of_an_earlier_version_is_read_and_keeps_its_id() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        let id = plan(send_back(Some("{}")), &["a"]).id;
+        let text = format!(
+            r#"{{"plan":{{"id":"{id}","made_at":"2026-01-01T00:00:00Z","from":"{FROM}","work":{{"kind":"send_back",
+            "to":"arn","edit":"{{}}","new_id":false,"max_generation":3}},"selected":"all","messages":["a"]}},
+            "pace":{{"rate":null,"watch_seconds":60,"stop_after_failures_percent":20,"into_paused":false}},
+            "outcome":{{"ended_at":"","finished":true,"ending":"done","counts":[["sent back",1]],"remarks":[]}}}}"#
+        );
+        replace(&folder.join(format!("redeliver-plan-{id}.json")), text.as_bytes()).unwrap();
+        let (plans, damaged) = read(folder, FROM);
+        assert!(damaged.is_empty(), "{damaged:?}");
+        assert_eq!(plans[0].plan, plan(send_back(Some("{}")), &["a"]));
+        assert_eq!((plans[0].is_finished(), plans[0].died_again.len()), (true, 0));
     }
 
     #[test]
@@ -288,5 +403,6 @@ mod tests {
         let first = plan.backup(folder);
         replace(&first, b"").unwrap();
         assert_ne!(plan.backup(folder), first);
+        assert_eq!(plan.backups(folder), [first]);
     }
 }

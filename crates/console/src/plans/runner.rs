@@ -1,6 +1,7 @@
 //! Starts and pauses the plans of a DLQ, one at a time.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -8,10 +9,11 @@ use redeliver_aws::Stop;
 use redeliver_core::lock;
 use redeliver_core::message::schema::MessageSchema;
 use redeliver_dead_letters::files::is_ones_own;
-use redeliver_dead_letters::redrive::Progress;
+use redeliver_dead_letters::redrive::{Journal, Progress};
 use redeliver_operator::Failure;
 use redeliver_operator::queues::DeadLetterQueue;
 use redeliver_operator::terminal::units::span;
+use thiserror::Error;
 
 use crate::background::thread;
 use crate::plans::plan::{Action, Pace, Plan, StartedPlan};
@@ -51,8 +53,10 @@ impl Running {
 /// The progress of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RunProgress {
-    /// Messages sent back, or deleted.
+    /// Messages sent back, or deleted, by this run.
     pub(crate) done: u64,
+    /// The same by the runs before it.
+    pub(crate) before: u64,
     pub(crate) came_back: u64,
     /// The reason why the run waits.
     pub(crate) waits: Option<String>,
@@ -114,38 +118,95 @@ impl PlanRunner {
         }
     }
 
-    /// Starts or continues a plan. If it is running or finished, this does nothing: it was a second click.
+    /// Drops a plan that has never sent or deleted anything.
     ///
     /// # Errors
-    /// Another plan must be finished first, or the disk refuses. Nothing was done then.
+    /// It has, or may have, or is at it.
+    pub(crate) fn cancel(&self, from: &str, id: &str) -> Result<(), Failure> {
+        let _one_at_a_time = lock(&self.starting);
+        let Some(state) = self.find(from, id) else { return Ok(()) }; // a second click
+        if let PlanState::Running(..) = state {
+            return Err("This plan is being carried out: pause it first.".into());
+        }
+        if let PlanState::Ended(StartedPlan { plan, .. }) = &state {
+            let journal = plan.journal(&self.folder);
+            let has_journal = journal.symlink_metadata().is_ok();
+            let all = match &plan.action {
+                // Locked, so that no other console carries it out meanwhile.
+                Action::SendBack { to, .. } if has_journal => {
+                    Some(Journal::open(&journal, &plan.id, &plan.from, to)?.counts())
+                }
+                _ => None,
+            };
+            if plan.may_have_begun(&self.folder, all.as_ref()) {
+                let done = plan.action.done();
+                return Err(format!(
+                    "This plan has {done} messages, or may have, so it cannot be cancelled."
+                )
+                .into());
+            }
+            // The plan first: a journal without a plan tells that nothing was sent.
+            fs::remove_file(plan.path(&self.folder))?;
+            if has_journal {
+                fs::remove_file(journal)?;
+            }
+        }
+        self.state().shown.remove(id);
+        Ok(())
+    }
+
+    /// Starts or continues a plan. If it is running or finished, this does nothing: it was a second click. `shown` are
+    /// the settings that the form began with.
+    ///
+    /// # Errors
+    /// Another plan must be finished first, another tab has changed the settings, or the disk refuses. Nothing was done
+    /// then.
     pub(crate) fn start(
         self: &Arc<Self>,
         (from, to): (&str, Result<&str, &'static str>),
         id: &str,
-        pace: Pace,
+        Wanted { pace, shown }: Wanted,
         queue: &DeadLetterQueue,
         schema: &MessageSchema,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), NotStarted> {
         // A lock of its own: pages do not wait for files.
         let _one_at_a_time = lock(&self.starting);
         match &self.state().running {
-            Some(running) if running.is(id) => return Ok(()),
+            Some(running) if running.is(id) && running.started.pace == pace => return Ok(()),
+            Some(running) if running.is(id) => {
+                let words = format!("It is being carried out already, with {}", running.started.pace.words());
+                return Err(NotStarted { words, see: Some(id.to_owned()) });
+            }
             Some(running) => {
-                return Err(format!(
-                    "another plan ({}) is being carried out: wait for its end, or pause it",
-                    running.started.plan.id
-                )
-                .into());
+                let other = running.started.plan.id.clone();
+                return Err(NotStarted {
+                    words: format!(
+                        "another plan ({other}) is being carried out: wait for its end, or pause it"
+                    ),
+                    see: Some(other),
+                });
             }
             None => {}
         }
         let (started, damaged) = crate::plans::plan::read(&self.folder, from);
-        let plan = match started.iter().find(|started| started.plan.id == id) {
+        let known = started.iter().find(|started| started.plan.id == id);
+        let mut begun = match known {
             Some(started) if started.is_finished() => return Ok(()),
-            Some(started) => started.plan.clone(),
-            None => self.state().shown.get(id).cloned().ok_or(NOT_KNOWN)?,
+            Some(started) if shown.is_some_and(|shown| shown != started.pace) => {
+                let now = started.pace.words();
+                return Err(NotStarted {
+                    words: format!("another tab changed the settings to {now}, so nothing was done"),
+                    see: Some(id.to_owned()),
+                });
+            }
+            Some(started) => started.clone(),
+            None => {
+                let plan = self.state().shown.get(id).cloned().ok_or(NOT_KNOWN)?;
+                StartedPlan::new(plan, pace)
+            }
         };
-        if let Action::SendBack { to: planned, .. } = &plan.action
+        let plan = &begun.plan;
+        if let Some(planned) = plan.action.to()
             && planned != to?
         {
             return Err(format!(
@@ -166,18 +227,23 @@ impl PlanRunner {
         // Another plan would send a second time what an earlier one has sent and not deleted.
         let first = started.iter().find(|started| started.plan.id != id && may_be_in_both_queues(started));
         if let Some(first) = first {
-            return Err(format!(
-                "the plan {} has messages in both queues, or was killed: let it go on to its end first",
-                first.plan.id
-            )
-            .into());
+            return Err(NotStarted {
+                words: format!(
+                    "the plan {} has messages in both queues, or was killed: let it go on to its end first",
+                    first.plan.id
+                ),
+                see: Some(first.plan.id.clone()),
+            });
         }
-        let started = StartedPlan { plan, pace, outcome: None };
-        started.write(&self.folder)?;
+        let sent_before = plan.journal_counts(&self.folder).map_or(0, |all| all.sent);
+        let progress = RunProgress { before: sent_before + begun.deleted_before, ..RunProgress::default() };
+        begun.pace = pace;
+        begun.outcome = None;
+        let started = begun;
+        started.write(&self.folder).map_err(Failure::from)?;
         let stop = Stop::default();
         let mut state = self.state();
-        state.running =
-            Some(Running { started: started.clone(), stop: stop.clone(), progress: RunProgress::default() });
+        state.running = Some(Running { started: started.clone(), stop: stop.clone(), progress });
         state.shown.remove(id);
         drop(state);
         let run =
@@ -210,10 +276,44 @@ impl PlanRunner {
     }
 }
 
+/// The settings of a run, and those that the form began with.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Wanted {
+    pub(crate) pace: Pace,
+    pub(crate) shown: Option<Pace>,
+}
+
+/// The reason why a plan was not started.
+#[derive(Debug, Error)]
+#[error("{words}")]
+pub(crate) struct NotStarted {
+    pub(crate) words: String,
+    /// The plan whose page helps on.
+    pub(crate) see: Option<String>,
+}
+
+impl From<Failure> for NotStarted {
+    fn from(error: Failure) -> Self {
+        Self { words: error.to_string(), see: None }
+    }
+}
+
+impl From<&str> for NotStarted {
+    fn from(words: &str) -> Self {
+        Self { words: words.to_owned(), see: None }
+    }
+}
+
+impl From<String> for NotStarted {
+    fn from(words: String) -> Self {
+        Self { words, see: None }
+    }
+}
+
 /// A killed run may have sent messages without deleting them.
 fn may_be_in_both_queues(started: &StartedPlan) -> bool {
     match (&started.plan.action, &started.outcome) {
-        (Action::Delete, _) => false,
+        (Action::Delete | Action::Restore { .. }, _) => false,
         (Action::SendBack { .. }, None) => true,
         (Action::SendBack { .. }, Some(outcome)) => outcome.in_both_queues,
     }

@@ -13,18 +13,32 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Mutex;
 
 use super::*;
+use crate::dead_letters::snapshot::Snapshot;
 use crate::deployment::Deployment;
 use crate::guard::{Guard, Token};
 use crate::session::Session;
 
+mod plan_pages;
+
 /// Serves a site with one DLQ until the test ends, and keeps its plans in a folder.
 async fn served(folder: &Path) -> SocketAddr {
-    let attributes =
-        json!({ "Attributes": { "QueueArn": "arn:aws:sqs:eu-central-1:000000000000:orders-dlq" } });
-    let sqs = Loopback::answering(move |_| Some((200, attributes.clone().into())));
+    served_with(folder, None, None).await
+}
+
+/// The same with a source queue and dead letters that were read.
+async fn served_with(folder: &Path, to: Option<&str>, seen: Option<Snapshot>) -> SocketAddr {
+    let arn = "arn:aws:sqs:eu-central-1:000000000000:orders";
+    let sqs = Loopback::answering(move |request| {
+        let is_dlq = request.1.contains("orders-dlq");
+        let arn = if is_dlq { format!("{arn}-dlq") } else { arn.to_owned() };
+        Some((200, json!({ "Attributes": { "QueueArn": arn } }).into()))
+    });
     let connection = Connection::at(None, Some("eu-central-1".to_owned()), Some(sqs.url().to_owned()));
     let which = OneQueue::of(Some("http://127.0.0.1:1/0/orders-dlq".parse().unwrap()), None, None);
-    serving(Deployment::open(which, None, connection, folder).await.unwrap(), folder).await
+    let to = to.map(|to| to.parse().unwrap());
+    let deployment = Deployment::open(which, to, connection, folder).await.unwrap();
+    seen.into_iter().for_each(|seen| deployment.reading.last_seen.tell(Ok(seen)));
+    serving(deployment, folder).await
 }
 
 /// Serves a deployment until the test ends, and keeps its session in a folder.
@@ -205,12 +219,19 @@ async fn what_lies_among_the_plans_holds_up_no_page_and_a_plan_says_to_which_acc
     use crate::plans::plan::{Action, Pace, Plan, StartedPlan};
     let folder = tempfile::tempdir().unwrap();
     let to = "arn:aws:sqs:eu-central-1:999999999999:orders";
-    let action = Action::SendBack { to: to.to_owned(), edit: None, new_id: false, max_generation: 3 };
+    let action =
+        Action::SendBack { to: to.to_owned(), edit: None, program: None, new_id: false, max_generation: 3 };
     let from = "arn:aws:sqs:eu-central-1:000000000000:orders-dlq";
-    let plan =
-        Plan::new("2026-01-01T00:00:00Z".to_owned(), from, action, "all".to_owned(), vec!["a".to_owned()]);
+    let plan = Plan::new(
+        "2026-01-01T00:00:00Z".to_owned(),
+        from,
+        action,
+        "all".to_owned(),
+        Vec::new(),
+        vec!["a".to_owned()],
+    );
     let id = plan.id.clone();
-    StartedPlan { plan, pace: Pace::default(), outcome: None }.write(folder.path()).unwrap();
+    StartedPlan::new(plan, Pace::default()).write(folder.path()).unwrap();
     redeliver_testing::planted::pipe(&folder.path().join("redeliver-plan-0.json"));
     let zeros = folder.path().join("redeliver-plan-1.json");
     std::os::unix::fs::symlink("/dev/zero", zeros).unwrap();

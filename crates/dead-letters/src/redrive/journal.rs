@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Seek as _, SeekFrom, Write as _};
+use std::io::{self, BufRead as _, BufReader, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use redeliver_core::deliver::SENDS_PERHAPS_DONE_MAX;
@@ -32,6 +32,23 @@ pub struct Journal {
     copies_not_reported: u64,
     /// The generation in which this run sent a message back; by the message's own id.
     generations: HashMap<String, u32>,
+}
+
+/// The progress of a redrive over all of its runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JournalCounts {
+    /// Sent back and confirmed.
+    pub sent: u64,
+    /// Those among them that an edit has changed.
+    pub edited: u64,
+    /// Those among them that are deleted from the DLQ.
+    pub deleted: u64,
+    /// Messages that may be in the target queue beyond one for each dead letter.
+    pub possible_copies: u64,
+    /// About to be sent when a run was killed, or sent without an answer: they may have been sent.
+    pub unknown: u64,
+    /// The generation in which each message was sent back or may have been; by the message's own id.
+    pub generations: HashMap<String, u32>,
 }
 
 /// The reason why a journal cannot be used.
@@ -80,6 +97,45 @@ impl Journal {
             }
         }
         Ok(journal)
+    }
+
+    /// Reads how far a redrive is. Its run may be writing on.
+    ///
+    /// # Errors
+    /// If it is another user's, cannot be read, or is damaged elsewhere than at its very end.
+    pub fn counts_of(path: &Path) -> Result<JournalCounts, JournalError> {
+        let file = open_own(path, false)
+            .map_err(|error| JournalError { path: path.to_owned(), reason: error.to_string() })?;
+        let mut journal = Self {
+            path: path.to_owned(),
+            file,
+            letters: HashMap::new(),
+            copies_not_reported: 0,
+            generations: HashMap::new(),
+        };
+        for entry in journal.entries()?.0 {
+            journal.note(&entry);
+        }
+        Ok(journal.counts())
+    }
+
+    /// The progress of all runs together.
+    #[must_use]
+    pub fn counts(&self) -> JournalCounts {
+        let mut counts = JournalCounts::default();
+        for letter in self.letters.values() {
+            counts.sent += u64::from(letter.step >= Step::Sent);
+            counts.deleted += u64::from(letter.step == Step::Deleted);
+            counts.edited += u64::from(letter.step >= Step::Sent && letter.is_edited);
+            counts.possible_copies += letter.copies();
+            let is_unknown =
+                letter.step < Step::Sent && (letter.step == Step::Intended || letter.is_perhaps_sent());
+            counts.unknown += u64::from(is_unknown);
+            if is_unknown || letter.step >= Step::Sent {
+                counts.generations.insert(letter.message_id.clone(), letter.generation);
+            }
+        }
+        counts
     }
 
     /// True if no run has sent anything by this plan yet.
@@ -144,9 +200,22 @@ impl Journal {
     /// Replays the file and returns its first entry. Nothing was done after a last line without its line break, so that
     /// line is cut off, after a check that the file is a journal.
     fn replay(&mut self) -> Result<Option<Entry>, JournalError> {
+        let failed = |error: io::Error| JournalError { path: self.path.clone(), reason: error.to_string() };
+        let (entries, whole) = self.entries()?;
+        // Every whole line is an entry, so this is a journal. Cut off the torn line at its end: an entry appended to it
+        // would make the journal unreadable.
+        self.file.set_len(whole).and_then(|()| self.file.seek(SeekFrom::Start(whole))).map_err(failed)?;
+        for entry in &entries {
+            self.note(entry);
+        }
+        Ok(entries.into_iter().next())
+    }
+
+    /// Its whole lines, and their length in bytes.
+    fn entries(&self) -> Result<(Vec<Entry>, u64), JournalError> {
         let failed = |reason: String| JournalError { path: self.path.clone(), reason };
         let mut reader = BufReader::new(&self.file);
-        let (mut first, mut whole, mut number) = (None, 0_u64, 0_u64);
+        let (mut whole, mut number) = (0_u64, 0_u64);
         let mut entries = Vec::new();
         // Bytes: a crash may leave half a character.
         let mut line = Vec::new();
@@ -165,18 +234,9 @@ impl Journal {
             let entry: Entry = serde_json::from_slice(&line)
                 .map_err(|error| failed(format!("line {number} is not a journal entry: {error}")))?;
             whole += bytes as u64;
-            first.get_or_insert_with(|| entry.clone());
             entries.push(entry);
         }
-        // Every whole line is an entry, so this is a journal. Cut off the torn line at its end: an entry appended to it
-        // would make the journal unreadable.
-        drop(reader);
-        let at_end = self.file.set_len(whole).and_then(|()| self.file.seek(SeekFrom::Start(whole)));
-        at_end.map_err(|error| failed(error.to_string()))?;
-        for entry in &entries {
-            self.note(entry);
-        }
-        Ok(first)
+        Ok((entries, whole))
     }
 
     fn note(&mut self, entry: &Entry) {
@@ -193,10 +253,12 @@ impl Journal {
                 // other.
                 self.generations.clear();
             }
-            Entry::Intent { sqs_message_id, message_id, generation, .. } => {
+            Entry::Intent { sqs_message_id, message_id, generation, original_body, .. } => {
                 let letter = self.letter(sqs_message_id);
                 letter.step = letter.step.max(Step::Intended);
                 letter.message_id.clone_from(message_id);
+                letter.generation = *generation;
+                letter.is_edited = original_body.is_some();
                 self.generations.insert(message_id.clone(), *generation);
             }
             Entry::Sent { sqs_message_id, sends, .. } => {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use redeliver_core::ports::EntryError;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::plan::{Reason, SendBack};
@@ -51,6 +51,35 @@ pub struct RedriveReport {
     pub staying: BTreeMap<String, (u64, Vec<String>)>,
     /// Messages that this run sent and that are in the DLQ again, by their own ids.
     pub came_back: BTreeSet<String>,
+    /// The causes that they died of this time, at most 100.
+    pub died_again: Vec<DiedAgain>,
+}
+
+/// Messages that were sent back and died again of one cause.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiedAgain {
+    pub fingerprint: String,
+    /// The error of the first one, in a line.
+    pub headline: String,
+    pub count: u64,
+    /// SQS's ids in the DLQ of some of them.
+    pub examples: Vec<String>,
+}
+
+impl DiedAgain {
+    /// Adds those of another run.
+    pub fn add(all: &mut Vec<Self>, more: Self) {
+        let is_full = all.len() >= REASONS;
+        match all.iter_mut().find(|known| known.fingerprint == more.fingerprint) {
+            Some(known) => {
+                known.count += more.count;
+                known.examples.extend(more.examples);
+                known.examples.truncate(EXAMPLES);
+            }
+            None if is_full => {}
+            None => all.push(more),
+        }
+    }
 }
 
 /// The reasons to end a redrive early.
@@ -113,8 +142,17 @@ impl RedriveReport {
         );
     }
 
-    pub(super) fn came_back(&mut self, message_id: &str) {
-        self.came_back.insert(message_id.to_owned());
+    /// Counts a message of this run that is in the DLQ again, once.
+    pub(super) fn came_back(&mut self, message_id: &str, record: &DeadLetterRecord) {
+        if self.came_back.insert(message_id.to_owned()) {
+            let died = DiedAgain {
+                fingerprint: record.fingerprint.clone(),
+                headline: record.headline(),
+                count: 1,
+                examples: vec![record.message.sqs_message_id.clone()],
+            };
+            DiedAgain::add(&mut self.died_again, died);
+        }
     }
 
     /// The last pass counts the messages that stay: it sees all of them again.

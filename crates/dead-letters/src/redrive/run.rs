@@ -179,7 +179,7 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
             && let Some(metadata) = &record.metadata
             && self.journal.came_back(&metadata.message_id_text, metadata.generation())
         {
-            self.report.came_back(&metadata.message_id_text);
+            self.report.came_back(&metadata.message_id_text, &record);
             (self.redrive.progress)(Progress::CameBack(self.report.came_back_count()));
             return Ok(None);
         }

@@ -85,6 +85,13 @@ impl Connection {
         Self { profile, region, endpoint_url }
     }
 
+    /// The options that were given, with their names, for a command that is to use the same account.
+    pub fn given(&self) -> Vec<(&'static str, &str)> {
+        let Self { profile, region, endpoint_url } = self;
+        let options = [("profile", profile), ("region", region), ("endpoint-url", endpoint_url)];
+        options.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?))).collect()
+    }
+
     /// The profile and the region, if they were given.
     pub fn named(&self) -> (Option<&str>, Option<&str>) {
         (self.profile.as_deref(), self.region.as_deref())

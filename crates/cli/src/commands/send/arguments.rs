@@ -1,6 +1,5 @@
 //! The arguments of `redeliver send`.
 
-use std::ffi::OsString;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
@@ -8,6 +7,7 @@ use clap::Args;
 use redeliver_operator::message_file::is_standard_input;
 use redeliver_operator::plain_args::PlainArguments;
 use redeliver_operator::queues::{Connection, OneQueue};
+use redeliver_operator::sending::journal_of;
 use redeliver_operator::terminal::output::Printing;
 use redeliver_operator::terminal::units::number;
 
@@ -90,12 +90,7 @@ impl Arguments {
                 false => Ok(None),
             };
         }
-        let next_to_it = || {
-            let mut name = OsString::from(&self.file);
-            name.push(".sent");
-            PathBuf::from(name)
-        };
-        let journal = self.journal.clone().unwrap_or_else(next_to_it);
+        let journal = self.journal.clone().unwrap_or_else(|| journal_of(&self.file));
         if journal == self.file {
             return Err("--journal names the input file".to_owned());
         }

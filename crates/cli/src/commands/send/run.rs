@@ -14,17 +14,15 @@ use redeliver_operator::Failure;
 use redeliver_operator::files::read_schema;
 use redeliver_operator::message_file::{self, Form, named};
 use redeliver_operator::queues::{KnownQueue, account};
+use redeliver_operator::sending::{Rules, Sender, Step, Summary, Watcher, count, open_journal};
 use redeliver_operator::terminal::escape::escaped;
 use redeliver_operator::terminal::signals::interrupted;
 use redeliver_operator::terminal::stderr;
 use redeliver_operator::terminal::units::grouped;
 use tokio::sync::mpsc;
 
+use super::Arguments;
 use super::problems::Problems;
-use super::reader::{Rules, Step};
-use super::sender::{Sender, Watcher, count};
-use super::summary::Summary;
-use super::{Arguments, journal};
 
 /// Lines that are read ahead, of at most 1 MiB each.
 const READ_AHEAD: usize = 32;
@@ -54,7 +52,7 @@ pub(super) async fn run(arguments: &Arguments) -> Result<Summary, Failure> {
         .as_ref()
         // A dry run needs no journal unless a send has begun one.
         .filter(|path| applied || arguments.resume || path.exists())
-        .map(|path| journal::open(path, &arguments.file, queue.arn(), &form, arguments.resume))
+        .map(|path| open_journal(path, &arguments.file, queue.arn(), &form, arguments.resume))
         .transpose()?;
     let (mut journal, confirmed) = journal.unzip();
     let rules = Rules {
@@ -167,7 +165,7 @@ impl Watcher for Terminal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::send::summary::Stopped;
+    use redeliver_operator::sending::Stopped;
 
     #[test]
     fn a_journal_goes_only_if_nothing_was_tried() {

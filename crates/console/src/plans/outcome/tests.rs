@@ -4,6 +4,11 @@ use redeliver_dead_letters::{Coverage, NotDeleted};
 
 use super::*;
 
+fn of_redrive(report: &RedriveReport) -> Outcome {
+    let all = JournalCounts { sent: report.sent, deleted: report.sent, ..JournalCounts::default() };
+    super::of_redrive(report, &all, report.came_back_count())
+}
+
 #[test]
 fn an_outcome_says_what_came_of_it_and_whether_there_is_more_to_do() {
     let complete = Coverage { complete: true, ..Coverage::default() };
@@ -56,19 +61,59 @@ fn an_outcome_says_what_came_of_it_and_whether_there_is_more_to_do() {
 fn a_deletion_is_finished_only_if_all_was_seen_and_all_of_it_is_gone() {
     let complete = Some(Coverage { complete: true, ..Coverage::default() });
     let purged = Purged { picked: 4, deleted: 4, coverage: complete, ..Purged::default() };
-    let done = of_purge(&purged, "backup.jsonl");
-    assert!(
-        done.finished
-            && done.remarks
-                == ["what was deleted is in backup.jsonl: `redeliver send --backup` sends it again"]
-    );
+    let done = of_purge(&purged, 0, "backup.jsonl");
+    assert!(done.finished && done.remarks == ["what this run deleted is in backup.jsonl"]);
     for (purged, ending) in [
         (Purged { deleted: 3, ..purged.clone() }, "not all of it was deleted"),
         (Purged { coverage: None, ..purged.clone() }, "not all of it was deleted"),
         (Purged { interrupted: true, ..purged.clone() }, "paused"),
         (Purged { failed: Some("disk full".to_owned()), ..purged }, "failed"),
     ] {
-        let outcome = of_purge(&purged, "backup.jsonl");
+        let outcome = of_purge(&purged, 0, "backup.jsonl");
         assert_eq!((outcome.finished, outcome.ending.as_str()), (false, ending));
+    }
+}
+
+#[test]
+fn the_counts_are_of_all_runs_together_and_not_of_the_last_one() {
+    let complete = Coverage { complete: true, ..Coverage::default() };
+    let last = RedriveReport { sent: 51, coverage: Some(complete), ..RedriveReport::default() };
+    let all = JournalCounts {
+        sent: 500,
+        edited: 3,
+        deleted: 498,
+        possible_copies: 4,
+        unknown: 2,
+        ..JournalCounts::default()
+    };
+    let counts = super::of_redrive(&last, &all, 50).counts;
+    let told = [
+        ("sent back", 500),
+        ("edited", 3),
+        ("copies of them, at most", 4),
+        ("died again", 50),
+        ("sent, not deleted from the DLQ", 2),
+        ("perhaps sent: the next run sends them again", 2),
+    ];
+    assert_eq!(counts, told.map(|(name, count)| (name.to_owned(), count)));
+    let purged = Purged { picked: 4, deleted: 4, coverage: Some(complete), ..Purged::default() };
+    assert_eq!(of_purge(&purged, 3, "b").counts, [("deleted".to_owned(), 7)]);
+}
+
+#[test]
+fn a_restore_is_finished_once_all_that_can_be_sent_is_sent() {
+    let summary = Summary { sent: 3, sent_before: 4, ..Summary::default() };
+    let outcome = |summary: &Summary| {
+        let outcome = of_restore(summary, &[]);
+        (outcome.finished, outcome.ending, outcome.counts[0].1)
+    };
+    assert_eq!(outcome(&summary), (true, "done".to_owned(), 7));
+    for (summary, finished, ending) in [
+        (Summary { invalid: 1, ..summary.clone() }, true, "done, except for lines that are not messages"),
+        (Summary { unconfirmed: 1, ..summary.clone() }, false, "not all of it was restored"),
+        (Summary { stopped: Some(Stopped::Interrupted), ..summary.clone() }, false, "paused"),
+        (Summary { stopped: Some(Stopped::Refused("x".to_owned())), ..summary }, false, "failed"),
+    ] {
+        assert_eq!(outcome(&summary), (finished, ending.to_owned(), 7));
     }
 }

@@ -8,20 +8,31 @@ use crate::plans::plan::Outcome;
 const FROM: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-final-dlq";
 
 fn plan(action: Action, message: &str) -> Plan {
-    Plan::new("2026-01-01T00:00:00Z".to_owned(), FROM, action, "all".to_owned(), vec![message.to_owned()])
+    Plan::new(
+        "2026-01-01T00:00:00Z".to_owned(),
+        FROM,
+        action,
+        "all".to_owned(),
+        Vec::new(),
+        vec![message.to_owned()],
+    )
 }
 
 fn send_back(message: &str) -> Plan {
     let to = FROM.replace("-final-dlq", "");
-    plan(Action::SendBack { to, edit: None, new_id: false, max_generation: 3 }, message)
+    plan(Action::SendBack { to, edit: None, program: None, new_id: false, max_generation: 3 }, message)
 }
 
 fn started(plan: &Plan, outcome: Option<Outcome>) -> StartedPlan {
-    StartedPlan { plan: plan.clone(), pace: Pace::default(), outcome }
+    StartedPlan { outcome, ..StartedPlan::new(plan.clone(), Pace::default()) }
 }
 
 /// Starts a plan on an endpoint that nobody answers at.
 fn start(runner: &Arc<PlanRunner>, id: &str) -> Result<(), String> {
+    start_with(runner, id, Wanted::default()).map_err(|error| error.to_string())
+}
+
+fn start_with(runner: &Arc<PlanRunner>, id: &str, wanted: Wanted) -> Result<(), NotStarted> {
     let queue = OneQueue::of(Some(FROM.parse().unwrap()), None, None);
     let queue = DeadLetterQueue::new(
         queue,
@@ -29,7 +40,7 @@ fn start(runner: &Arc<PlanRunner>, id: &str) -> Result<(), String> {
     );
     let schema = MessageSchema::default();
     let to = FROM.replace("-final-dlq", "");
-    runner.start((FROM, Ok(&to)), id, Pace::default(), &queue, &schema).map_err(|error| error.to_string())
+    runner.start((FROM, Ok(&to)), id, wanted, &queue, &schema)
 }
 
 fn finished() -> Outcome {
@@ -134,7 +145,8 @@ fn a_plan_that_sends_elsewhere_than_to_the_consoles_own_source_queue_is_not_star
     let folder = tempfile::tempdir().unwrap();
     let runner = Arc::new(PlanRunner::new(folder.path().to_owned()));
     let to = "arn:aws:sqs:eu-central-1:999999999999:orders".to_owned();
-    let elsewhere = plan(Action::SendBack { to, edit: None, new_id: false, max_generation: 3 }, "a");
+    let elsewhere =
+        plan(Action::SendBack { to, edit: None, program: None, new_id: false, max_generation: 3 }, "a");
     started(&elsewhere, None).write(folder.path()).unwrap();
     let why = format!(
         "the plan {} sends to arn:aws:sqs:eu-central-1:999999999999:orders, and the source queue here is \
@@ -142,4 +154,87 @@ fn a_plan_that_sends_elsewhere_than_to_the_consoles_own_source_queue_is_not_star
         elsewhere.id
     );
     assert_eq!((start(&runner, &elsewhere.id), runner.running()), (Err(why), None));
+}
+
+#[test]
+fn settings_that_another_tab_has_changed_are_told_and_nothing_is_done() {
+    let folder = tempfile::tempdir().unwrap();
+    let runner = Arc::new(PlanRunner::new(folder.path().to_owned()));
+    let plan = send_back("a");
+    let stored = Pace { rate: Some(20), ..Pace::default() };
+    let paused = Some(Outcome::default());
+    StartedPlan { outcome: paused, ..StartedPlan::new(plan.clone(), stored) }.write(folder.path()).unwrap();
+    let wanted = Wanted { pace: Pace::default(), shown: Some(Pace::default()) };
+    let refused = start_with(&runner, &plan.id, wanted).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "another tab changed the settings to at most 20 messages a second, 60 s of watching, and a stop at more than 20 %, \
+         so nothing was done"
+    );
+    assert_eq!((refused.see, runner.running()), (Some(plan.id.clone()), None));
+    assert_eq!(runner.started(FROM).0[0].pace, stored);
+    let seen = Wanted { pace: Pace::default(), shown: Some(stored) };
+    assert!(start_with(&runner, &plan.id, seen).is_ok());
+    assert_eq!(runner.started(FROM).0[0].pace, Pace::default(), "what this tab has asked for");
+}
+
+#[tokio::test]
+async fn a_plan_that_waits_for_another_one_leads_to_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let runner = Arc::new(PlanRunner::new(folder.path().to_owned()));
+    let (first, second) = (send_back("a"), send_back("b"));
+    started(&first, None).write(folder.path()).unwrap();
+    runner.show(second.clone());
+    let refused = start_with(&runner, &second.id, Wanted::default()).unwrap_err();
+    assert_eq!(refused.see, Some(first.id));
+}
+
+#[test]
+fn a_plan_is_cancelled_only_if_it_has_sent_and_deleted_nothing() {
+    use redeliver_dead_letters::redrive::Entry;
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let runner = Arc::new(PlanRunner::new(folder.to_owned()));
+    let cancel = |id: &str| runner.cancel(FROM, id).map_err(|error| error.to_string());
+    let shown = send_back("shown");
+    runner.show(shown.clone());
+    assert_eq!((cancel(&shown.id), runner.find(FROM, &shown.id).is_some()), (Ok(()), false));
+    assert_eq!(cancel(&shown.id), Ok(()), "a second click");
+
+    let to = FROM.replace("-final-dlq", "");
+    let intent = || Entry::Intent {
+        sqs_message_id: "s".to_owned(),
+        message_id: "m".to_owned(),
+        old_message_id: None,
+        generation: 1,
+        original_body: None,
+    };
+    let run = || Entry::Run { at: "1970-01-01T00:00:00Z".to_owned() };
+    let sent = || Entry::Sent { sqs_message_id: "s".to_owned(), sent_as: "t".to_owned(), sends: 1 };
+    let refused = || Entry::NotSent { sqs_message_id: "s".to_owned(), code: "c".to_owned(), sends: 0 };
+    for (name, entries, can) in [
+        ("no run", Vec::new(), true),
+        ("refused", vec![run(), intent(), refused()], true),
+        ("killed", vec![run(), intent()], false),
+        ("sent", vec![run(), intent(), sent()], false),
+    ] {
+        let plan = send_back(name);
+        started(&plan, None).write(folder).unwrap();
+        let journal = plan.journal(folder);
+        Journal::open(&journal, &plan.id, FROM, &to).unwrap().write(&entries).unwrap();
+        assert_eq!(cancel(&plan.id).is_ok(), can, "{name}");
+        assert_eq!((plan.path(folder).exists(), journal.exists()), (!can, !can), "{name}");
+    }
+    let busy = send_back("busy");
+    started(&busy, None).write(folder).unwrap();
+    let _another_console = Journal::open(&busy.journal(folder), &busy.id, FROM, &to).unwrap();
+    assert!(cancel(&busy.id).unwrap_err().contains("is in use"));
+
+    let deletion = plan(Action::Delete, "d");
+    started(&deletion, None).write(folder).unwrap();
+    redeliver_dead_letters::files::replace(&deletion.backup(folder), b"").unwrap();
+    assert_eq!(
+        cancel(&deletion.id).unwrap_err(),
+        "This plan has deleted messages, or may have, so it cannot be cancelled."
+    );
 }

@@ -6,6 +6,9 @@ pub(super) struct Letter {
     pub(super) step: Step,
     /// Its own id when it was last about to be sent.
     pub(super) message_id: String,
+    /// Its generation then.
+    pub(super) generation: u32,
+    pub(super) is_edited: bool,
     /// The number of messages that may be in the target queue.
     perhaps_there: u32,
 }
@@ -30,9 +33,13 @@ impl Letter {
 
     /// Adds possible sends, and returns the number of new possible copies.
     pub(super) fn perhaps_sent(&mut self, sends: u32) -> u64 {
-        // The first message in the queue is wanted. Only further ones are copies.
-        let before = self.perhaps_there.saturating_sub(1);
+        let before = self.copies();
         self.perhaps_there += sends;
-        u64::from(self.perhaps_there.saturating_sub(1) - before)
+        self.copies() - before
+    }
+
+    /// The number of possible copies. The first message in the queue is wanted; only further ones are copies.
+    pub(super) fn copies(&self) -> u64 {
+        u64::from(self.perhaps_there.saturating_sub(1))
     }
 }

@@ -144,3 +144,40 @@ fn a_journal_of_ones_own_that_others_can_read_is_for_its_owner_alone_from_then_o
     scratch.open().unwrap();
     assert_eq!(scratch.path().metadata().unwrap().permissions().mode() & 0o777, 0o600);
 }
+
+#[test]
+fn how_far_a_redrive_is_adds_up_over_its_runs_also_while_one_writes_on() {
+    let scratch = Scratch::new();
+    let mut journal = scratch.open().unwrap();
+    let run = || Entry::Run { at: "1970-01-01T00:00:00Z".to_owned() };
+    let intent = |n: u32| Entry::Intent {
+        sqs_message_id: n.to_string(),
+        message_id: format!("m{n}"),
+        old_message_id: None,
+        generation: n,
+        original_body: (n == 2).then(|| "{}".to_owned()),
+    };
+    let sent = |n: u32| Entry::Sent { sqs_message_id: n.to_string(), sent_as: "t".to_owned(), sends: 1 };
+    let deleted = |n: u32| Entry::Deleted { sqs_message_id: n.to_string() };
+    let refused =
+        |n: u32, sends| Entry::NotSent { sqs_message_id: n.to_string(), code: "c".to_owned(), sends };
+    journal.write(&[run(), intent(1), intent(2), intent(3), sent(1), deleted(1)]).unwrap();
+    // The first run was killed with 2 and 3 under way; the second one knows of 2, and 4 was refused.
+    journal.write(&[run(), intent(2), sent(2), intent(4), refused(4, 0), intent(5), refused(5, 1)]).unwrap();
+    let expected = JournalCounts {
+        sent: 2,
+        edited: 1,
+        deleted: 1,
+        // 2 and 3 were perhaps sent twice when the first run was killed, and 2 once more.
+        possible_copies: 3,
+        unknown: 2,
+        generations: [1, 2, 3, 5].map(|n| (format!("m{n}"), n)).into(),
+    };
+    assert_eq!(journal.counts(), expected);
+    assert_eq!(Journal::counts_of(&scratch.path()).unwrap(), expected);
+    let torn = [&std::fs::read(scratch.path()).unwrap()[..], b"{\"sent\":{\"sqs\xc3"].concat();
+    crate::files::replace(&scratch.path(), &torn).unwrap();
+    assert_eq!(Journal::counts_of(&scratch.path()).unwrap(), expected);
+    assert_eq!(std::fs::read(scratch.path()).unwrap(), torn, "it is only read");
+    assert!(Journal::counts_of(&scratch.0.path().join("none")).is_err());
+}

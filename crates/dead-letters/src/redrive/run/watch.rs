@@ -5,6 +5,7 @@
 //! by the default policy five times for up to 15 minutes each. It cannot be received meanwhile, but SQS counts such
 //! messages.
 
+use std::iter::successors;
 use std::time::Duration;
 
 use redeliver_core::deliver::until;
@@ -16,13 +17,13 @@ use crate::redrive::report::{Early, RedriveReport, Watched};
 use crate::redrive::task::{Progress, Redrive};
 use crate::{DeadLetterRecord, Failure, HIDDEN, Reader};
 
-/// A permanent failure needs a few seconds.
-const FIRST_LOOK: Duration = Duration::from_secs(15);
+/// A permanent failure needs a few seconds. Each later look comes after twice as long, since it reads the whole DLQ.
+const FIRST_LOOK: Duration = Duration::from_secs(5);
 /// Between two questions whether to end.
 const STEP: Duration = Duration::from_secs(1);
 
-/// Watches the pilot for as long as it is to be watched, or until too much of it has failed; why the run is to end now,
-/// if it is. `delayed_before` is what waited with a delay before the first was sent.
+/// Watches the pilot for as long as it is to be watched, or until too much of it has failed or all of it is back; why
+/// the run is to end now, if it is. `delayed_before` is what waited with a delay before the first was sent.
 pub(super) async fn watch<D: Queue, S: QueueSender + QueueDepth, C: Clock>(
     redrive: &Redrive<'_, D, S, C>,
     journal: &Journal,
@@ -31,8 +32,12 @@ pub(super) async fn watch<D: Queue, S: QueueSender + QueueDepth, C: Clock>(
 ) -> Result<Option<Early>, Failure> {
     let Redrive { source, clock, limits, .. } = redrive;
     let (begun, span) = (clock.now(), limits.watch);
-    let first = Some(FIRST_LOOK).filter(|first| *first < span);
-    for look in first.into_iter().chain([span]) {
+    let looks = successors(Some(FIRST_LOOK), |look| Some(*look * 2)).take_while(|look| *look < span);
+    for look in looks.chain([span]) {
+        // Reading a long queue takes longer than the time to the next look.
+        if look < span && begun + look < clock.now() {
+            continue;
+        }
         let left = |now| Progress::Watching(until(now, begun + span));
         if let Some(early) = wait(redrive, begun + look, left).await {
             return Ok(Some(early));
@@ -53,6 +58,10 @@ pub(super) async fn watch<D: Queue, S: QueueSender + QueueDepth, C: Clock>(
         let waiting = waiting.filter(|_| look == span).unwrap_or(0);
         if limits.are_exceeded(report.came_back_count() + waiting, report.sent) {
             return Ok(Some(Early::Stopped));
+        }
+        // There is nothing left to wait for, also if any number of failures is allowed.
+        if report.came_back_count() >= report.sent {
+            break;
         }
     }
     Ok(None)
@@ -99,7 +108,7 @@ async fn count_what_came_back<D: Queue, S, C: Clock>(
                 if let Some(metadata) = &record.metadata
                     && journal.came_back(&metadata.message_id_text, metadata.generation())
                 {
-                    report.came_back(&metadata.message_id_text);
+                    report.came_back(&metadata.message_id_text, &record);
                 }
             }
         }

@@ -146,9 +146,9 @@ async fn what_a_person_sends_back_edits_and_deletes_is_done_once_however_often_t
         ])
     );
     let sent = console.done("sendsBack", json!({"type": "RETRY_ATTEMPT_EXCEEDED"})).await;
-    assert_eq!(sent["outcome"], "sent back\t20");
+    assert_eq!(sent["outcome"], "sent back\t20\nin the plan\t20");
     let deleted = console.done("deletes", json!({"type": "MESSAGE_EXPIRED"})).await;
-    assert_eq!(deleted["outcome"], "deleted\t4");
+    assert_eq!(deleted["outcome"], "deleted\t4\nin the plan\t4");
 
     let found = sent_back(&topology).await;
     let expected = (0..40).filter(|n| *n == 6 || (1..6).contains(&(n % 10)));
@@ -222,6 +222,38 @@ async fn an_open_page_notices_that_its_console_has_died_keeps_what_was_typed_and
 }
 
 #[tokio::test]
+async fn a_cause_is_mended_with_one_edit_and_what_was_deleted_is_restored_once() {
+    let topology = topology().await;
+    fill(&topology, &(0..40).collect::<Vec<_>>()).await;
+    let console = Console::start(&topology, &folder(), &[]).await;
+
+    let given = json!({"type": "NON_RETRYABLE_ERROR", "field": "data.currency", "old": "eur", "new": "EUR"});
+    let edited = console.done("editsAll", given).await;
+    assert_eq!(edited["said"], "changed, and can be sent back\t12\t");
+    let diff = edited["diff"].as_str().unwrap();
+    let changed = "-     \"currency\": \"eur\",\n+     \"currency\": \"EUR\",\n";
+    assert!(diff.contains(changed), "{diff}");
+    assert!(
+        edited["command"].as_str().unwrap().starts_with("redeliver redrive --queue arn:aws:sqs:"),
+        "{edited}"
+    );
+    assert_eq!(edited["outcome"], "sent back\t12\nedited\t12\nin the plan\t12");
+
+    let deleted = console.done("deletes", json!({"type": "MESSAGE_EXPIRED"})).await;
+    let restored = console.done("restores", json!({"plan": deleted["plan"]})).await;
+    assert_eq!(restored["outcomes"], json!(vec!["restored\t4\nin the plan\t4"; 2]));
+
+    let found = sent_back(&topology).await;
+    let expected = (0..40).filter(|n| n % 10 >= 6).map(|n| (n, 1)).collect::<Vec<_>>();
+    assert_eq!(found.iter().map(|(n, (count, _))| (*n, *count)).collect::<Vec<_>>(), expected);
+    for (n, (_, body)) in &found {
+        let currency = if n % 10 == 9 { "eur" } else { "EUR" };
+        assert!(body.contains(&format!("\"currency\":\"{currency}\"")), "{body}");
+    }
+    assert_eq!(topology.final_dlq.depth(&topology.client).await, [24, 0, 0]);
+}
+
+#[tokio::test]
 async fn a_redrive_that_was_killed_is_finished_by_the_next_console() {
     let topology = topology().await;
     fill(&topology, &(0..100).filter(|n| (1..6).contains(&(n % 10))).collect::<Vec<_>>()).await;
@@ -240,6 +272,11 @@ async fn a_redrive_that_was_killed_is_finished_by_the_next_console() {
     let console = Console::start(&topology, &folder, &[]).await;
     let finished = console.done("goesOn", json!({"plan": begun["plan"]})).await;
     assert_eq!(finished["state"], "interrupted: open it to go on");
+    let outcome = finished["outcome"].as_str().unwrap();
+    assert!(
+        outcome.starts_with("sent back\t50\n") && outcome.ends_with("\nin the plan\t50"),
+        "both runs: {outcome}"
+    );
     let found = sent_back(&topology).await;
     assert_eq!(found.len(), 50);
     let copies: u32 = found.values().map(|(count, _)| count - 1).sum();

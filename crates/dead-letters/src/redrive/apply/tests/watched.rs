@@ -105,3 +105,39 @@ fn what_waits_is_judged_at_the_end_only_since_sqs_counts_late() {
     });
     assert_eq!((retried, report.sent, Ending::of(&report, u64::MAX).code()), (20, 500, 0), "{report:?}");
 }
+
+#[test]
+fn a_pilot_whose_result_is_decided_is_not_watched_on() {
+    // Of the 50: how many come back, after how many seconds, and how many may; then: when that was known, and what was
+    // sent.
+    for (back, after, percent, known_after, sent) in [
+        (50, 0, 20, 5, 50),
+        (50, 7, 20, 10, 50),
+        (11, 7, 20, 10, 50),
+        (11, 30, 20, 40, 50),
+        (10, 0, 20, 90, 100),
+        // As many as you like: all of them are back, so there is nothing left to wait for.
+        (50, 0, 100, 5, 100),
+    ] {
+        let mut world = World::new((0..100).map(dead).collect());
+        world.limits.stop_after_failures_percent = percent;
+        let mut left = back;
+        let plan = everything();
+        let report = world.apply_while(&plan, async |messages| {
+            let failed: Vec<_> = messages.into_iter().take(left).collect();
+            left -= failed.len();
+            world.again(&world.dlq, failed, after).await;
+        });
+        let watched = report.watched.map(|watched| (watched.seconds, watched.came_back));
+        assert_eq!(
+            (watched, report.sent),
+            (Some((known_after, back as u64)), sent),
+            "{back} after {after} s"
+        );
+        let stopped = sent == 50;
+        assert_eq!(report.early == Some(Early::Stopped), stopped, "{back} after {after} s: {report:?}");
+        let died: Vec<_> = report.died_again.iter().map(|died| (died.count, died.examples.len())).collect();
+        assert_eq!(died, [(back as u64, 3)], "each is counted once, however often it was seen");
+        assert_eq!(report.died_again[0].headline, "No error is recorded");
+    }
+}

@@ -14,10 +14,10 @@ use redeliver_embedded::{
     Action, EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, Injection, Scope, VirtualClock, When,
 };
 
-use crate::commands::send::journal::Journal;
-use crate::commands::send::reader::Rules;
-use crate::commands::send::sender::{Sender, Watcher};
-use crate::commands::send::summary::Summary;
+use crate::sending::journal::Journal;
+use crate::sending::reader::Rules;
+use crate::sending::sender::{Sender, Watcher};
+use crate::sending::summary::Summary;
 
 pub(super) struct World {
     pub(super) clock: VirtualClock,

@@ -8,7 +8,7 @@ use std::io::{self, BufRead, Write};
 use serde::{Deserialize, Serialize};
 
 use super::confirmed::{Confirmed, Digest, ranges};
-pub(super) use file::open;
+pub use file::open;
 
 const VERSION: u32 = 1;
 /// The beginning of every journal.
@@ -31,7 +31,7 @@ struct Batch {
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Replayed {
+pub(super) struct Replayed {
     /// The queue's ARN; `None` if the journal is empty.
     pub queue: Option<String>,
     /// The lines that were sent there.

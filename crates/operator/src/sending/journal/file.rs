@@ -5,9 +5,9 @@ use std::fs::{File, TryLockError};
 use std::io::{self, BufReader, Seek as _, SeekFrom};
 use std::path::Path;
 
+use crate::Failure;
+use crate::message_file::Form;
 use redeliver_dead_letters::files::{keep_private, open_own};
-use redeliver_operator::Failure;
-use redeliver_operator::message_file::Form;
 
 use super::{Confirmed, Journal, read};
 
@@ -15,7 +15,7 @@ use super::{Confirmed, Journal, read};
 /// are confirmed.
 ///
 /// Refuses a file that belongs to another queue or input, is not a journal, is in use, or cannot be written.
-pub(in crate::commands::send) fn open(
+pub fn open(
     path: &Path,
     input: &Path,
     queue: &str,

@@ -18,7 +18,7 @@ fn what_is_written_is_read() {
     assert_eq!(known.bytes, bytes.len() as u64);
     let numbers: Vec<_> = (0..9).filter(|number| known.confirmed.contains(*number)).collect();
     assert_eq!(numbers, [1, 2, 4]);
-    let lines = redeliver_operator::message_file::Lines::of_messages(&b"a\nb\nanother\nd\n"[..]);
+    let lines = crate::message_file::Lines::of_messages(&b"a\nb\nanother\nd\n"[..]);
     assert!(known.confirmed.is_of(lines).unwrap());
 }
 

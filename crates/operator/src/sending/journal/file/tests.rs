@@ -4,7 +4,7 @@ use redeliver_dead_letters::files::replace;
 use tempfile::TempDir;
 
 use super::*;
-use crate::commands::send::confirmed::Digest;
+use crate::sending::confirmed::Digest;
 
 /// A directory of this test's own, removed at its end.
 struct Directory(TempDir);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, BufRead};
 use std::ops::BitXorAssign;
 
-use redeliver_operator::message_file::Lines;
+use crate::message_file::Lines;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 

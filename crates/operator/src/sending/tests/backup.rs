@@ -262,3 +262,53 @@ fn a_line_of_a_backup_that_is_sent_as_a_message_is_told_how_to_send_it() {
         ]
     );
 }
+
+#[test]
+fn backups_are_restored_once_though_a_killed_run_has_left_messages_in_two_of_them() {
+    let purging = Purging::new((0..12).map(|n| dead(n, "x")).collect());
+    let first = purging.purge();
+    // What the first run had backed up and could not delete any more, and two that it had not reached.
+    let text = fs::read_to_string(&first).unwrap();
+    let lines: Vec<_> = text.lines().collect();
+    let second = purging.directory.path().join("second.jsonl");
+    for (path, lines) in [(&first, &lines[..10]), (&second, &lines[7..])] {
+        redeliver_dead_letters::files::replace(path, (lines.join("\n") + "\n").as_bytes()).unwrap();
+    }
+    let backups = [first, second];
+    assert_eq!(ids_in(&backups).unwrap().len(), 12);
+    let World { queue, clock, told, .. } = &purging.world;
+    let restored = |rate| {
+        let sender = Sender { queue, clock, rate, watcher: told };
+        let stop = redeliver_aws::Stop::default();
+        let schema = MessageSchema::default();
+        clock.block_on(restore(&backups, &sender, &schema, 1_048_576, &stop)).unwrap()
+    };
+    // SQS refuses the first request.
+    purging.world.fail(Scope::Request, When::Numbers(vec![1]), Injection::Sender);
+    let summary = restored(None);
+    assert_eq!((summary.sent, summary.unconfirmed, summary.sent_before), (2, 10, 0));
+    let summary = restored(None);
+    assert_eq!((summary.sent, summary.unconfirmed, summary.sent_before), (10, 0, 2));
+    let summary = restored(None);
+    assert_eq!((summary.sent, summary.unconfirmed, summary.sent_before), (0, 0, 12));
+    let copies: Vec<_> = purging.world.bodies().into_values().collect();
+    assert_eq!(copies, [1; 12]);
+}
+
+#[test]
+fn a_backup_that_another_user_may_have_written_is_not_restored() {
+    let purging = Purging::new(vec![dead(1, "x")]);
+    let backup = purging.purge();
+    let text = fs::read_to_string(&backup).unwrap();
+    redeliver_testing::planted::each_planted(&backup, &text, |why| {
+        let World { queue, clock, told, .. } = &purging.world;
+        let sender = Sender { queue, clock, rate: None, watcher: told };
+        let stop = redeliver_aws::Stop::default();
+        let schema = MessageSchema::default();
+        let backups = [backup.clone()];
+        let error = clock.block_on(restore(&backups, &sender, &schema, 1_048_576, &stop)).unwrap_err();
+        assert!(error.to_string().ends_with(why), "{error}");
+        let _of_this_try = fs::remove_file(journal_of(&backup));
+    });
+    assert_eq!(purging.world.bodies().len(), 0);
+}

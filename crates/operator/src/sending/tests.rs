@@ -9,11 +9,11 @@ use std::io;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use crate::message_file::Form;
 use futures_util::stream;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Clock as _;
 use redeliver_embedded::{Injection, Scope, When};
-use redeliver_operator::message_file::Form;
 
 use super::confirmed::Confirmed;
 use super::journal::Journal;

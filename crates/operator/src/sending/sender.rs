@@ -126,7 +126,7 @@ impl<Q: QueueSender, C: Clock, T: Watcher> Sender<'_, Q, C, T> {
 }
 
 /// Counts a step through the input, and returns its line if it is to be sent.
-pub(super) fn count(step: Step, summary: &mut Summary, watcher: &impl Watcher) -> Option<Numbered> {
+pub fn count(step: Step, summary: &mut Summary, watcher: &impl Watcher) -> Option<Numbered> {
     for (line, warning) in &step.warnings {
         watcher.warning(*line, warning);
     }

@@ -2,9 +2,9 @@
 
 use std::io::BufRead;
 
+use crate::message_file::{Form, Line, SeenIds};
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
 use redeliver_core::message::OutgoingMessage;
-use redeliver_operator::message_file::{Form, Line, SeenIds};
 
 use super::confirmed::{Confirmed, Digest};
 

@@ -1,6 +1,6 @@
 //! The outcome of a send.
 
-use redeliver_operator::terminal::units::{grouped, table};
+use crate::terminal::units::{grouped, table};
 use serde::Serialize;
 use thiserror::Error;
 
@@ -39,12 +39,12 @@ pub enum Stopped {
 
 impl Summary {
     /// True if the send reached its end and no line was sent, now or before.
-    pub(super) fn has_tried_nothing(&self) -> bool {
+    pub fn has_tried_nothing(&self) -> bool {
         self.sent + self.sent_before + self.unconfirmed == 0 && self.stopped.is_none()
     }
 
     /// Records the reason to stop. The first one counts.
-    pub(super) fn end(&mut self, why: Stopped) {
+    pub(crate) fn end(&mut self, why: Stopped) {
         self.stopped.get_or_insert(why);
     }
 

@@ -1,0 +1,281 @@
+//! The page that edits everything that is selected, and shows on examples what the edit does while you type.
+
+use maud::{Markup, html};
+use redeliver_dead_letters::Pick;
+use redeliver_dead_letters::redrive::Verdict;
+use redeliver_operator::Failure;
+use redeliver_operator::terminal::escape::escaped_lines;
+use redeliver_operator::terminal::units::{counted, grouped};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::dead_letters::selection::Selection;
+use crate::dead_letters::snapshot::{DeadLetter, Snapshot};
+use crate::extract::AtDeployment;
+use crate::pages::diff::diff;
+use crate::pages::edit::text_of;
+use crate::pages::plans::words;
+use crate::plans::decide::UNCHANGED;
+use crate::plans::plan::Action;
+use crate::url::encoded;
+
+/// Examples that are shown.
+const EXAMPLES: usize = 3;
+/// Messages that are tried while one types. The plan tries all of them.
+const TRIED: usize = 500;
+/// Bytes of a body that are shown.
+const SHOWN_MAX: usize = 100_000;
+
+/// The edit in a form: a jq expression, or a field with its old and its new value.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct BulkEdit {
+    program: String,
+    field: String,
+    old: String,
+    new: String,
+}
+
+impl BulkEdit {
+    /// The jq expression.
+    ///
+    /// # Errors
+    /// There is none, or the field is not understood.
+    pub(crate) fn program(&self) -> Result<String, Failure> {
+        match (self.program.trim(), self.field.trim()) {
+            ("", "") => Err("Name a field and its new value, or write a jq expression.".into()),
+            ("", field) => Ok(assignment(&path(field)?, self.old.trim(), self.new.trim())),
+            (program, "") => Ok(program.to_owned()),
+            _ => Err("Either a field or a jq expression: empty the other one.".into()),
+        }
+    }
+}
+
+/// The place in the body as a jq path, from a JSON Pointer (`/data/currency`) or names with dots.
+fn path(field: &str) -> Result<String, Failure> {
+    let names: Vec<String> = match field.strip_prefix('/') {
+        Some(pointer) => pointer.split('/').map(|name| name.replace("~1", "/").replace("~0", "~")).collect(),
+        None => {
+            let dotted = field.trim_start_matches('.');
+            dotted.strip_prefix("body.").unwrap_or(dotted).split('.').map(str::to_owned).collect()
+        }
+    };
+    if names.iter().any(String::is_empty) {
+        return Err("field: write its names with dots, such as data.currency, or a JSON Pointer, such as \
+                    /data/currency"
+            .into());
+    }
+    let steps = names.iter().map(|name| match name.parse::<u32>() {
+        Ok(index) => format!("[{index}]"),
+        Err(_) => format!("[{}]", Value::from(name.as_str())),
+    });
+    Ok(format!(".body{}", steps.collect::<String>()))
+}
+
+/// A message whose field has another value, or no such field, stays as it is.
+fn assignment(path: &str, old: &str, new: &str) -> String {
+    let value = |text: &str| match serde_json::from_str::<Value>(text) {
+        Ok(value) => value.to_string(),
+        Err(_) => Value::from(text).to_string(),
+    };
+    let new = value(new);
+    match old {
+        "" => format!("{path} = {new}"),
+        // Of a text or an array there is no such member, which is an error in jq.
+        old => format!("if (try ({path} == {}) catch false) then {path} = {new} else . end", value(old)),
+    }
+}
+
+/// The form.
+pub(crate) fn body(at: &AtDeployment, selection: &Selection) -> Result<Markup, Failure> {
+    let snapshot = at.snapshot()?;
+    at.source()?;
+    let selected = snapshot.select(selection)?.letters.len();
+    let field = |name: &str, label: &str, example: &str| {
+        html! { label { (label) input name=(name) placeholder=(example) autocomplete="off" spellcheck="false"; } }
+    };
+    Ok(html! {
+        p {
+            (counted(selected as u64, "message")) ", " (words(&snapshot, selection)) ". One edit for all of them; those that "
+            "it does not change stay where they are. Nothing is sent before you have seen the plan."
+        }
+        form method="post" action=(at.path("plans")) {
+            input type="hidden" name="work" value="edit";
+            @for (name, value) in selection.given() { input type="hidden" name=(name) value=(value); }
+            div class="filters" {
+                (field("field", "Field of the body", "data.currency, or /data/currency"))
+                (field("old", "Old value (empty: any)", "eur"))
+                (field("new", "New value: JSON, or text", "EUR"))
+            }
+            label for="program" { "Or a jq expression" }
+            textarea id="program" name="program" rows="3" spellcheck="false" placeholder=(".body.data.currency = \"EUR\"")
+                data-check=(at.path("edit/check")) aria-describedby="verdict" {}
+            label class="check" {
+                input type="checkbox" name="new_id" value="1";
+                "Give them new message_ids: for an API that remembers ids, and did nothing under the old ones"
+            }
+            div id="verdict" role="status" aria-live="polite" { p { "Nothing is changed yet." } }
+            button { "Plan to send them back" }
+        }
+        p { a href=(selection.address(&at.path("letters"))) { "Back to the dead letters" } }
+    })
+}
+
+/// The edit on some of the messages.
+#[derive(Debug, Default)]
+struct Tried {
+    changed: u64,
+    /// Text before and after.
+    examples: Vec<(DeadLetter, String, String)>,
+    /// Reasons why messages would stay, with their number and an example.
+    staying: Vec<(String, u64, DeadLetter)>,
+}
+
+/// Shows what the edit does.
+pub(crate) fn verdict(
+    at: &AtDeployment,
+    selection: &Selection,
+    edit: &BulkEdit,
+    new_id: bool,
+) -> Result<Markup, Failure> {
+    let snapshot = at.snapshot()?;
+    let program = match edit.program() {
+        Ok(program) => program,
+        Err(why) => return Ok(html! { p { (why) } }),
+    };
+    let selected = snapshot.select(selection)?.letters;
+    let tried = match tried(at, &snapshot, &selected, &program, new_id) {
+        Ok(tried) => tried,
+        Err(why) => return Ok(html! { p class="warning" { (escaped_lines(&why.to_string())) } }),
+    };
+    let link = |letter: &DeadLetter| {
+        let path = at.path(&format!("letters/{}", encoded(&letter.sqs_message_id)));
+        html! { a href=(path) { code { (letter.message_id) } } }
+    };
+    Ok(html! {
+        p { "jq: " code { (escaped_lines(&program)) } }
+        @if selected.len() > TRIED { p { "Of the first " (TRIED) " of " (grouped(selected.len() as u64)) ":" } }
+        table class="plan" { tbody {
+            tr { th scope="row" { "changed, and can be sent back" } td class="number" { (grouped(tried.changed)) } td {} }
+            @for (reason, count, letter) in &tried.staying {
+                tr { th scope="row" { "stays: " (reason) } td class="number" { (grouped(*count)) } td { "e.g. " (link(letter)) } }
+            }
+        } }
+        @for (letter, before, after) in &tried.examples { p { (link(letter)) } (diff(&format!("Change of {}", letter.message_id), before, after)) }
+    })
+}
+
+fn tried(
+    at: &AtDeployment,
+    snapshot: &Snapshot,
+    selected: &[&DeadLetter],
+    program: &str,
+    new_id: bool,
+) -> Result<Tried, Failure> {
+    let action = |program: Option<String>| Action::SendBack {
+        to: String::new(),
+        edit: None,
+        new_id: new_id && program.is_some(),
+        program,
+        max_generation: at.site.max_generation,
+    };
+    let [edited, as_it_is] = [action(Some(program.to_owned())), action(None)];
+    let [edited, as_it_is] =
+        [&edited, &as_it_is].map(|action| action.redrive(Pick::default(), &at.site.schema));
+    let (Some((_, edited)), Some((_, as_it_is))) = (edited?, as_it_is?) else { return Ok(Tried::default()) };
+    let mut tried = Tried::default();
+    for letter in selected.iter().take(TRIED) {
+        let record = snapshot.record(letter)?;
+        let reason = match edited.decide(&record)? {
+            Verdict::Send(send_back) if send_back.edited => {
+                tried.changed += 1;
+                if tried.examples.len() < EXAMPLES {
+                    // Without what a redrive changes by itself, such as the generation.
+                    let before = match as_it_is.decide(&record)? {
+                        Verdict::Send(unedited) => laid_out(&unedited.message.content().body),
+                        Verdict::Stays(_) | Verdict::NotSelected => laid_out(&record.message.body),
+                    };
+                    let after = laid_out(&send_back.message.content().body);
+                    tried.examples.push(((*letter).clone(), before, after));
+                }
+                continue;
+            }
+            Verdict::Send(_) => UNCHANGED.to_owned(),
+            Verdict::Stays(reason) => reason.to_string(),
+            Verdict::NotSelected => "is not selected".to_owned(),
+        };
+        match tried.staying.iter_mut().find(|(known, ..)| *known == reason) {
+            Some((_, count, _)) => *count += 1,
+            None => tried.staying.push((reason, 1, (*letter).clone())),
+        }
+    }
+    Ok(tried)
+}
+
+/// A body for people. Characters that hide others are escaped.
+fn laid_out(body: &str) -> String {
+    let mut text = text_of(body).unwrap_or_else(|| escaped_lines(body));
+    if text.len() > SHOWN_MAX {
+        text.truncate(text.floor_char_boundary(SHOWN_MAX));
+        text.push_str("\n…");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use redeliver_dead_letters::DeadLetterRecord;
+    use redeliver_dead_letters::redrive::{Edit, Plan};
+    use redeliver_testing::dead_letters::annotated;
+
+    use super::*;
+
+    fn edit(field: &str, old: &str, new: &str) -> Result<String, String> {
+        let [field, old, new] = [field, old, new].map(str::to_owned);
+        let edit = BulkEdit { program: String::new(), field, old, new };
+        edit.program().map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_field_becomes_an_expression_that_one_can_read() {
+        let any = |field: &str| edit(field, "", "EUR").unwrap();
+        for field in ["data.currency", ".data.currency", ".body.data.currency", "/data/currency"] {
+            assert_eq!(any(field), r#".body["data"]["currency"] = "EUR""#, "{field}");
+        }
+        assert_eq!(any("/data/items/0/a~1b~0"), r#".body["data"]["items"][0]["a/b~"] = "EUR""#);
+        assert_eq!(
+            edit("data.n", "1.50", "{\"a\": null}").unwrap(),
+            r#"if (try (.body["data"]["n"] == 1.50) catch false) then .body["data"]["n"] = {"a":null} else . end"#
+        );
+        // A quotation mark ends no string, and a program in a value is a text.
+        assert_eq!(edit("a", "", "\") | halt").unwrap(), r#".body["a"] = "\") | halt""#);
+        assert!(edit("a..b", "", "1").unwrap_err().starts_with("field: write its names with dots"));
+        assert_eq!(
+            edit("", "", "1").unwrap_err(),
+            "Name a field and its new value, or write a jq expression."
+        );
+        let both = BulkEdit { program: ".".to_owned(), field: "a".to_owned(), ..BulkEdit::default() };
+        assert!(both.program().unwrap_err().to_string().starts_with("Either a field or a jq expression"));
+    }
+
+    #[test]
+    fn the_expression_of_a_field_changes_what_has_the_old_value_and_nothing_else() {
+        let program = edit("data.currency", "eur", "EUR").unwrap();
+        let plan = Plan { edit: Some(Edit::new(&program).unwrap()), max_generation: 3, ..Plan::default() };
+        for (data, edited) in [
+            (r#"{"currency":"eur","n":1.50}"#, true),
+            (r#"{"currency":"usd"}"#, false),
+            (r#"{}"#, false),
+            (r#"{"currency":{"a":"eur"}}"#, false),
+        ] {
+            let body = format!(
+                r#"{{"metadata":{{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab"}},"data":{data}}}"#
+            );
+            let record = DeadLetterRecord::new(annotated(&body, "NON_RETRYABLE_ERROR", "x", 7));
+            let Verdict::Send(send_back) = plan.decide(&record).unwrap() else { panic!("{data} can go") };
+            assert_eq!(send_back.edited, edited, "{data}");
+            let expected = data.replace("\"eur\",", "\"EUR\",");
+            assert!(send_back.message.content().body.contains(&format!("\"data\":{expected}")), "{data}");
+        }
+    }
+}

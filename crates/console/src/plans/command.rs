@@ -1,0 +1,159 @@
+//! The command that does what a plan does.
+
+use redeliver_operator::terminal::escape::escaped_lines;
+
+use crate::plans::plan::{Action, Plan};
+
+/// A longer list of ids makes a command that nobody copies.
+const IDS_MAX: usize = 500;
+
+/// A command that does the same as a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Command {
+    pub(crate) line: String,
+    /// It names each message. Otherwise it selects what is in the queue when it runs.
+    pub(crate) is_exact: bool,
+}
+
+/// The command of a plan, with the options that choose the account; `None` if no command does the same.
+pub(crate) fn command(plan: &Plan, connection: &[(&str, &str)]) -> Option<Command> {
+    let mut words = vec!["redeliver".to_owned()];
+    let mut option = |name: &str, value: &str| words.extend([format!("--{name}"), quoted(value)]);
+    option("queue", &plan.from);
+    let verb = match &plan.action {
+        // A page's form has rewritten one body: no expression says that.
+        Action::SendBack { edit: Some(_), .. } => return None,
+        // It sends several backups as one: `send` would send twice what is in two of them.
+        Action::Restore { .. } => return None,
+        Action::SendBack { to, program, new_id, max_generation, .. } => {
+            option("to", to);
+            if let Some(program) = program {
+                option("edit", program);
+            }
+            option("max-generation", &max_generation.to_string());
+            if *new_id {
+                words.push("--new-id".to_owned());
+            }
+            "redrive"
+        }
+        Action::Delete => {
+            option("backup", &format!("redeliver-deleted-{}.jsonl", plan.id));
+            "purge"
+        }
+    };
+    words.insert(1, verb.to_owned());
+    words.extend(connection.iter().flat_map(|(name, value)| [format!("--{name}"), quoted(value)]));
+    // The command would also send what the expression leaves as it is.
+    let has_program = matches!(plan.action, Action::SendBack { program: Some(_), .. });
+    let selected = if has_program { None } else { selection(plan) };
+    let is_exact = match selected {
+        Some(selected) => {
+            words.extend(selected);
+            plan.selection.iter().any(|(name, _)| name == "id")
+        }
+        None if plan.messages.len() <= IDS_MAX => {
+            words.extend(["--ids".to_owned(), quoted(&plan.messages.join(","))]);
+            true
+        }
+        None => return None,
+    };
+    let line = words.join(" ");
+    // What one copies must be what one sees.
+    (escaped_lines(&line) == line).then_some(Command { line, is_exact })
+}
+
+/// The options of a selection; `None` if it has a condition that commands do not have.
+fn selection(plan: &Plan) -> Option<Vec<String>> {
+    let (mut words, mut filters) = (Vec::new(), Vec::new());
+    for (name, value) in &plan.selection {
+        match name.as_str() {
+            "group" => words.extend(["--group".to_owned(), quoted(value)]),
+            "id" => words.extend(["--ids".to_owned(), quoted(value)]),
+            "type" => filters.push(format!(".error_type == {}", serde_json::Value::from(value.as_str()))),
+            "where" => filters.push(value.clone()),
+            _ => return None,
+        }
+    }
+    let filter = match &filters[..] {
+        [] => None,
+        [filter] => Some(filter.clone()),
+        filters => Some(filters.iter().map(|filter| format!("({filter})")).collect::<Vec<_>>().join(" and ")),
+    };
+    words.extend(filter.into_iter().flat_map(|filter| ["--where".to_owned(), quoted(&filter)]));
+    Some(words)
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:,=@+".contains(&byte);
+    match !word.is_empty() && word.bytes().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FROM: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-dlq";
+    const TO: &str = "arn:aws:sqs:eu-central-1:123456789012:orders";
+
+    fn plan(action: Action, selection: &[(&str, &str)], messages: usize) -> Plan {
+        let selection = selection.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let messages = (0..messages).map(|n| format!("sqs-{n}")).collect();
+        Plan::new(String::new(), FROM, action, "all".to_owned(), selection.collect(), messages)
+    }
+
+    fn send_back(program: Option<&str>) -> Action {
+        Action::SendBack {
+            to: TO.to_owned(),
+            edit: None,
+            program: program.map(str::to_owned),
+            new_id: false,
+            max_generation: 3,
+        }
+    }
+
+    #[test]
+    fn a_command_selects_what_the_page_selected_or_names_each_message() {
+        let redrive = format!("redeliver redrive --queue {FROM} --to {TO}");
+        let all = format!("{redrive} --max-generation 3");
+        let line = |plan: &Plan| command(plan, &[]).map(|command| (command.line, command.is_exact));
+        for (selection, options, is_exact) in [
+            (&[("group", "21d708b3fca00092")][..], " --group 21d708b3fca00092", false),
+            (&[("type", "A \"b\"")], r#" --where '.error_type == "A \"b\""'"#, false),
+            (
+                &[("type", "A"), ("where", ".a != 'b'")],
+                r#" --where '(.error_type == "A") and (.a != '\''b'\'')'"#,
+                false,
+            ),
+            (&[("id", "sqs-7")], " --ids sqs-7", true),
+            (&[("q", "text")], " --ids sqs-0,sqs-1", true),
+            (&[("tenant", "acme"), ("group", "1")], " --ids sqs-0,sqs-1", true),
+            (&[], "", false),
+        ] {
+            let found = line(&plan(send_back(None), selection, 2));
+            assert_eq!(found, Some((format!("{all}{options}"), is_exact)), "{selection:?}");
+        }
+        assert_eq!(line(&plan(send_back(None), &[("q", "text")], 501)), None, "no command does that");
+        let edited = plan(send_back(Some(".body.data.currency = \"EUR\"")), &[("group", "1")], 1);
+        let words =
+            format!(r#"{redrive} --edit '.body.data.currency = "EUR"' --max-generation 3 --ids sqs-0"#);
+        assert_eq!(line(&edited), Some((words, true)), "not what the expression leaves as it is");
+        let hidden = [("where", ".a == \"\u{202e}\"")];
+        assert_eq!(line(&plan(send_back(None), &hidden, 501)), None, "one would copy what one does not see");
+    }
+
+    #[test]
+    fn a_deletion_names_a_backup_and_the_account_is_the_consoles() {
+        let delete = plan(Action::Delete, &[("group", "1")], 2);
+        let found = command(&delete, &[("profile", "my ops"), ("endpoint-url", "http://127.0.0.1:4566")]);
+        let line = format!(
+            "redeliver purge --queue {FROM} --backup redeliver-deleted-{}.jsonl --profile 'my ops' --endpoint-url \
+             http://127.0.0.1:4566 --group 1",
+            delete.id
+        );
+        assert_eq!(found, Some(Command { line, is_exact: false }));
+    }
+}

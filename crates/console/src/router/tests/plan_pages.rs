@@ -1,0 +1,225 @@
+//! The pages of plans and edits, with dead letters that were read.
+
+use redeliver_dead_letters::redrive::{Entry, Journal};
+use redeliver_dead_letters::{Coverage, DeadLetterRecord};
+use redeliver_testing::dead_letters::{annotated, at, id};
+
+use super::*;
+use crate::dead_letters::snapshot::SnapshotBuilder;
+use crate::dead_letters::spool::Spool;
+use crate::plans::plan::{Action, Outcome, Pace, Plan, StartedPlan};
+
+const FROM: &str = "arn:aws:sqs:eu-central-1:000000000000:orders-dlq";
+const TO: &str = "arn:aws:sqs:eu-central-1:000000000000:orders";
+const SOURCE: &str = "http://127.0.0.1:1/0/orders";
+const HOSTILE: &str = "<b>\u{202e}";
+
+/// Dead letters of one cause: 1 to 104 in euros, 105 in dollars, 106 no JSON.
+fn seen(folder: &Path) -> (Snapshot, String) {
+    let mut builder = SnapshotBuilder::new(Spool::new(folder).unwrap());
+    let mut fingerprint = String::new();
+    for number in 1..=106 {
+        let currency = if number == 105 { "usd" } else { "eur" };
+        let body = match number {
+            106 => "no JSON".to_owned(),
+            _ => format!(
+                r#"{{"metadata":{{"message_id":"{}"}},"data":{{"currency":"{currency}","note":"{HOSTILE}"}}}}"#,
+                id(number)
+            ),
+        };
+        let message = annotated(&body, "NON_RETRYABLE_ERROR", "HTTP 422 <i>no</i> such currency", number);
+        let record = DeadLetterRecord::new(message);
+        fingerprint.clone_from(&record.fingerprint);
+        builder.add(&record).unwrap();
+    }
+    (builder.into_snapshot(Coverage::default(), at(86_400), None), fingerprint)
+}
+
+/// Where an answer leads to, after the secret part.
+fn leads_to(headers: &str) -> String {
+    let line = headers.lines().find_map(|line| line.strip_prefix("location: /path")).unwrap();
+    line.to_owned()
+}
+
+fn assert_has(page: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(page.contains(part), "{part}\n\n{page}");
+    }
+}
+
+#[tokio::test]
+async fn a_plan_tells_its_cause_an_example_its_messages_and_its_command_and_is_cancelled() {
+    let folder = tempfile::tempdir().unwrap();
+    let (snapshot, fingerprint) = seen(folder.path());
+    let address = served_with(folder.path(), Some(SOURCE), Some(snapshot)).await;
+    let form = format!("work=send_back&group={fingerprint}");
+    let (status, headers, _) = answered(address, "POST", "/0/plans", &form).await;
+    assert_eq!(status, "HTTP/1.1 303 See Other");
+    let path = leads_to(&headers);
+    let (_, _, page) = answered(address, "GET", &path, "").await;
+    let command =
+        format!("redeliver redrive --queue {FROM} --to {TO} --max-generation 3 --region eu-central-1");
+    assert_has(
+        &page,
+        &[
+            &format!("selected by the cause “HTTP 422 &lt;i&gt;no&lt;/i&gt; such currency” ({fingerprint})"),
+            "would be sent back</th><td class=\"number\">105</td>",
+            &format!("For example <a href=\"/path/0/letters/sqs-1\"><code>{}</code></a>", id(1)),
+            &format!("<li><a href=\"/path/0/letters/sqs-2\"><code>{}</code></a></li>", id(2)),
+            "and 5 more",
+            &command,
+            &format!("--group {fingerprint}</pre>"),
+            "It selects what is in the queue when it runs",
+        ],
+    );
+    assert_eq!(page.matches("<li><a href=\"/path/0/letters/").count(), 100);
+    let (_, headers, _) = answered(address, "POST", &format!("{path}/cancel"), "").await;
+    assert_eq!(leads_to(&headers), "/0/plans");
+    let (_, _, gone) = answered(address, "GET", &path, "").await;
+    assert_has(&gone, &["this plan no longer exists: make it again"]);
+}
+
+#[tokio::test]
+async fn an_edit_of_a_cause_is_shown_on_examples_and_counted_and_becomes_a_plan() {
+    let folder = tempfile::tempdir().unwrap();
+    let (snapshot, fingerprint) = seen(folder.path());
+    let address = served_with(folder.path(), Some(SOURCE), Some(snapshot)).await;
+    let (_, _, page) = answered(address, "GET", &format!("/0/edit?group={fingerprint}"), "").await;
+    assert_has(&page, &["106 messages, the cause “HTTP 422", "data-check=\"/path/0/edit/check\""]);
+
+    let edit = format!("work=edit&group={fingerprint}&field=data.currency&old=eur&new=EUR");
+    let (_, _, verdict) = answered(address, "POST", "/0/edit/check", &edit).await;
+    assert_has(
+        &verdict,
+        &[
+            "if (try (.body[&quot;data&quot;][&quot;currency&quot;] == &quot;eur&quot;) catch false) then ",
+            "changed, and can be sent back</th><td class=\"number\">104</td>",
+            "stays: the edit does not change it</th><td class=\"number\">1</td><td>e.g. <a href=\"/path/0/letters/sqs-105\">",
+            "stays: would be dead-lettered again at once: ",
+            "<del>-     &quot;currency&quot;: &quot;eur&quot;,\n</del><ins>+     &quot;currency&quot;: &quot;EUR&quot;,\n</ins>",
+            r"&lt;b&gt;\u202e",
+        ],
+    );
+    assert_eq!(verdict.matches("<pre class=\"diff\"").count(), 3);
+    assert!(!verdict.contains('\u{202e}') && !verdict.contains("redrive_generation"), "{verdict}");
+    let (_, _, wrong) = answered(address, "POST", "/0/edit/check", "work=edit&program=.body+%3D").await;
+    assert_has(&wrong, &["class=\"warning\""]);
+
+    let (_, headers, _) = answered(address, "POST", "/0/plans", &edit).await;
+    let (_, _, plan) = answered(address, "GET", &leads_to(&headers), "").await;
+    assert_has(
+        &plan,
+        &[
+            "Each is edited by <code>if (try (.body[",
+            "would be sent back</th><td class=\"number\">104</td>",
+            "Send back 104 messages",
+            "It names these messages.",
+        ],
+    );
+    let nothing = format!("work=edit&group={fingerprint}&field=data.currency&old=gbp&new=EUR");
+    let (_, _, refused) = answered(address, "POST", "/0/plans", &nothing).await;
+    assert_has(&refused, &["all of it would stay: look at what the page says below the edit"]);
+}
+
+#[tokio::test]
+async fn an_interrupted_plan_tells_how_far_it_is_and_what_died_again_and_others_lead_to_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let (snapshot, fingerprint) = seen(folder);
+    let action =
+        Action::SendBack { to: TO.to_owned(), edit: None, program: None, new_id: false, max_generation: 3 };
+    let messages = (1..=4).map(|n| format!("old-{n}")).collect();
+    let plan =
+        Plan::new("2026-01-01T00:00:00Z".to_owned(), FROM, action, "all".to_owned(), Vec::new(), messages);
+    let journal = plan.journal(folder);
+    {
+        let mut journal = Journal::open(&journal, &plan.id, FROM, TO).unwrap();
+        let intent = |n: u32, generation| Entry::Intent {
+            sqs_message_id: format!("old-{n}"),
+            message_id: id(n),
+            old_message_id: None,
+            generation,
+            original_body: None,
+        };
+        let sent =
+            |n: u32| Entry::Sent { sqs_message_id: format!("old-{n}"), sent_as: "t".to_owned(), sends: 1 };
+        let run = Entry::Run { at: "1970-01-01T00:00:00Z".to_owned() };
+        // 1 and 2 are here again; 3 was sent in a later generation than the one that is here.
+        let entries =
+            [run, intent(1, 0), intent(2, 0), intent(3, 1), sent(1), sent(2), sent(3), intent(4, 1)];
+        journal.write(&entries).unwrap();
+    }
+    let mut started = StartedPlan::new(plan, Pace::default());
+    started.write(folder).unwrap();
+    let id = started.plan.id.clone();
+    let address = served_with(folder, Some(SOURCE), Some(snapshot)).await;
+    let path = format!("/0/plans/{id}");
+    let (_, _, page) = answered(address, "GET", &path, "").await;
+    assert_has(
+        &page,
+        &[
+            "<strong>interrupted</strong>",
+            "sent back</th><td class=\"number\">3</td>",
+            "sent, not deleted from the DLQ</th><td class=\"number\">3</td>",
+            "perhaps sent: the next run sends them again</th><td class=\"number\">1</td>",
+            "in the plan</th><td class=\"number\">4</td>",
+        ],
+    );
+    assert!(!page.contains("Cancel this plan"), "{page}");
+
+    let (_, headers, _) = answered(address, "POST", "/0/plans", "work=send_back&id=sqs-7").await;
+    let other = leads_to(&headers);
+    let (status, _, refused) = answered(address, "POST", &format!("{other}/start"), "").await;
+    assert_eq!(status, "HTTP/1.1 409 Conflict");
+    assert_has(
+        &refused,
+        &["has messages in both queues, or was killed", &format!("<a href=\"/path{path}\">")],
+    );
+    let (_, _, refused) = answered(address, "POST", &format!("{path}/cancel"), "").await;
+    assert_has(&refused, &["so it cannot be cancelled", &format!("<a href=\"/path{path}\">")]);
+
+    started.outcome =
+        Some(Outcome { ended_at: "1970-01-01T12:00:00Z".to_owned(), finished: true, ..Outcome::default() });
+    started.write(folder).unwrap();
+    let (_, _, page) = answered(address, "GET", &path, "").await;
+    assert_has(
+        &page,
+        &[
+            "2 messages died again",
+            &format!("2: <a href=\"/path/0/causes/{fingerprint}\"><bdi>HTTP 422 "),
+            "<a href=\"/path/0/letters/sqs-2\"><code>sqs-2</code></a>",
+        ],
+    );
+}
+
+#[tokio::test]
+async fn what_was_deleted_becomes_a_plan_that_restores_it_once_the_deletion_has_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let messages = vec!["sqs-1".to_owned()];
+    let deletion = Plan::new(String::new(), FROM, Action::Delete, "all".to_owned(), Vec::new(), messages);
+    let mut backup = redeliver_dead_letters::Archive::create(&deletion.backup(folder)).unwrap();
+    let message = annotated("{}", "NON_RETRYABLE_ERROR", "x", 1);
+    backup.write([&message]).unwrap();
+    let (id, backup) = (deletion.id.clone(), deletion.backups(folder)[0].display().to_string());
+    let mut started = StartedPlan::new(deletion, Pace::default());
+    started.outcome = Some(Outcome { ending: "paused".to_owned(), ..Outcome::default() });
+    started.write(folder).unwrap();
+    let address = served_with(folder, Some(SOURCE), None).await;
+    let path = format!("/0/plans/{id}");
+    let (_, _, page) = answered(address, "GET", &path, "").await;
+    assert_has(&page, &[&backup, "Once the deletion has come to its end, it can be restored here."]);
+    let (_, _, refused) = answered(address, "POST", &format!("{path}/restore"), "").await;
+    assert_has(&refused, &["Only a deletion that has come to its end can be restored: let it go on first."]);
+
+    started.outcome = Some(Outcome { finished: true, ..Outcome::default() });
+    started.write(folder).unwrap();
+    let (_, _, page) = answered(address, "GET", &path, "").await;
+    assert_has(&page, &["Restore to the source queue"]);
+    let (_, headers, _) = answered(address, "POST", &format!("{path}/restore"), "").await;
+    let restore = leads_to(&headers);
+    let (_, _, page) = answered(address, "GET", &restore, "").await;
+    assert_has(&page, &["<strong>1</strong> would be sent again", &backup, "Restore 1 message", TO]);
+    let (_, headers, _) = answered(address, "POST", &format!("{path}/restore"), "").await;
+    assert_eq!(leads_to(&headers), restore, "the same plan");
+}
