@@ -23,7 +23,6 @@ fn a_pipeline_can_tell_empty_from_found_from_incomplete() {
         missing: Vec::new(),
         output_closed: false,
         still_hidden: 0,
-        reappeared: 0,
         remark: None,
         has_new_causes: false,
     };

@@ -72,12 +72,7 @@ fn a_death_leaves_at_most_a_hundred_intents_and_the_next_run_loses_nothing_and_t
 #[test]
 fn a_request_that_is_refused_keeps_its_ten_and_the_others_go() {
     let world = world();
-    world.fail(
-        Action::SendMessageBatch,
-        Scope::Entry,
-        When::Numbers((11..=20).collect()),
-        Injection::Sender,
-    );
+    world.fail(Action::SendMessageBatch, Scope::Entry, When::Numbers((11..=20).collect()), Injection::Sender);
     let report = world.apply_slowly(&|| false, &|_| {});
     assert_eq!((report.sent, report.staying_count(), world.depths()), (290, 10, (10, 290)));
     assert_eq!(world.under_way(), (0, 0));
