@@ -58,6 +58,7 @@ pub(super) struct Sent {
     pub(super) before: bool,
 }
 
+/// Something that has happened.
 pub(super) enum Event {
     /// New dead letters; `None`: there are no more.
     Read(Result<Option<Vec<ReceivedMessage>>, ReaderError>),
@@ -67,9 +68,11 @@ pub(super) enum Event {
     RoundIsDue,
 }
 
+/// All dead letters of one pass that wait or are under way.
 pub(super) struct Flow<'a> {
     /// To be sent, in this order.
     pub(super) going: VecDeque<Going>,
+    /// Messages that are being sent.
     pub(super) sending: u64,
     sending_bytes: usize,
     /// To be deleted, as soon as the journal has it.

@@ -1,11 +1,13 @@
 //! Rounds, side by side: on disk, sent, on disk, deleted. One write to the journal serves all that waits for it.
 
+use std::time::Duration;
+
 use redeliver_core::deliver::Delivered;
 use redeliver_core::ports::{Clock, Queue, QueueDepth, QueueSender};
-use std::time::Duration;
 
 use super::Run;
 use super::flow::{Event, Flow, Going, Sent};
+use super::phase::{Phase, SENDING_MAX};
 use crate::redrive::journal::{Entry, JournalError};
 use crate::redrive::report::Early;
 use crate::redrive::task::Progress;
@@ -13,7 +15,7 @@ use crate::{DeadLetterRecord, Failure, Reader};
 
 /// Stop after this many sends in a row without a confirmed one. No more than that are under way at a time, so that no
 /// more are tried in vain.
-const SENDS_FAILED_MAX: u64 = super::phase::SENDING_MAX;
+const SENDS_FAILED_MAX: u64 = SENDING_MAX;
 
 impl<'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'_, 'a, D, S, C> {
     /// Writes to the journal what was done, and what is to be done next, in one go; then begins it. If `is_over`,
@@ -88,7 +90,7 @@ impl<'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'_, 'a, D, S, C> {
                         // This lets a second run finish the first one's work.
                         if self.journal.was_sent(&record.message.sqs_message_id) {
                             flow.sent.push(Sent { record, before: true });
-                        } else if self.phase != super::Phase::Finish {
+                        } else if self.phase != Phase::Finish {
                             flow.going.extend(self.sorted(record)?);
                         }
                     }

@@ -45,7 +45,7 @@ impl World {
 #[test]
 fn a_death_leaves_at_most_a_hundred_intents_and_the_next_run_loses_nothing_and_tells_all_copies() {
     let (mut deaths, mut most, mut copies_seen) = (0, 0, 0);
-    for polls in (1..).step_by(3) {
+    for polls in (1..).step_by(7) {
         let world = world();
         let died = world.dies(&everything(), polls);
         let (intended, in_both) = world.under_way();
