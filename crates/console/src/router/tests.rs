@@ -24,7 +24,7 @@ async fn served(folder: &Path) -> SocketAddr {
     let sqs = Loopback::answering(move |_| Some((200, attributes.clone().into())));
     let connection = Connection::at(None, Some("eu-central-1".to_owned()), Some(sqs.url().to_owned()));
     let which = OneQueue::of(Some("http://127.0.0.1:1/0/orders-dlq".parse().unwrap()), None, None);
-    serving(Deployment::open(which, None, connection, folder).await.unwrap(), folder).await
+    serving(Deployment::open(which, None, connection, folder, None).await.unwrap(), folder).await
 }
 
 /// Serves a deployment until the test ends, and keeps its session in a folder.
