@@ -72,7 +72,10 @@ impl StatusPoll {
                     let at = SystemClock.now();
                     let mut status = look_at(&connection, &open, queues.name(), at).await?;
                     let (flows, alarms) = from_cloudwatch(&connection, &mut status, at).await;
-                    if last_day.as_ref().is_none_or(|(asked_at, _)| at - *asked_at >= DAY_EVERY) {
+                    let is_old = |(asked_at, day): &(Timestamp, Result<Arc<Day>, _>)| {
+                        at - *asked_at >= DAY_EVERY || day.as_ref().is_ok_and(|day| day.is_over(at))
+                    };
+                    if last_day.as_ref().is_none_or(is_old) {
                         let day = Day::look(&connection, &status.queues, &dlq_arn, at).await;
                         last_day = Some((at, day.map(Arc::new).map_err(|error| error.to_string())));
                     }

@@ -31,7 +31,7 @@ const BYTES_MAX: usize = 1024 * 1024;
 /// Series of a URL whose values are remembered: replicas come and go.
 const SERIES_MAX: usize = 50_000;
 
-/// After a longer time without a look, nobody knows when a counter grew, so counting begins anew.
+/// After a longer time without a look, nobody knows when a counter grew, so counting starts again.
 const GAP_MAX: TimeDelta = QUIET;
 /// Signs of an outage are at most [`QUIET`] apart. Each is seen up to a minute late, with some time to ask.
 const SIGNS_APART: TimeDelta = TimeDelta::minutes(17);
@@ -170,7 +170,7 @@ pub struct History {
     /// The first look.
     since: Option<Timestamp>,
     /// The last look without one before it, or with a long gap: an outage may have begun earlier.
-    anew_at: Option<Timestamp>,
+    started_at: Option<Timestamp>,
 }
 
 #[derive(Debug)]
@@ -208,7 +208,7 @@ impl History {
                 _ => {
                     *look = Some(Look { at: now, values: counters.clone() });
                     self.since.get_or_insert(now);
-                    self.anew_at = Some(now);
+                    self.started_at = Some(now);
                 }
             }
         }
@@ -230,9 +230,9 @@ impl History {
             return Target::Unknown;
         }
         Target::of([Outage::with_signs_apart(&self.points[CIRCUIT_OPEN], now, SIGNS_APART).map(|outage| {
-            let is_first = self
-                .anew_at
-                .is_some_and(|anew_at| outage.since >= anew_at && outage.since - anew_at <= SIGNS_APART);
+            let is_first = self.started_at.is_some_and(|started_at| {
+                outage.since >= started_at && outage.since - started_at <= SIGNS_APART
+            });
             Outage { or_longer: is_first, ..outage }
         })])
     }

@@ -129,7 +129,8 @@ impl Day {
         }
     }
 
-    /// CloudWatch's day with what it lacks from containers. Its own counts stay, since they are of the whole day.
+    /// CloudWatch's day with what it lacks from containers. Its own counts stay, since they are of the whole day. A row
+    /// without any is late, or of an emulator.
     pub fn with_containers(cloudwatch: Option<&Self>, history: &History, now: Timestamp) -> Option<Self> {
         let Some(since) = history.since() else { return cloudwatch.cloned() };
         let from = cloudwatch.map_or_else(|| asked_for(now).0, |day| day.from);
@@ -141,12 +142,19 @@ impl Day {
             let (done, held, dead) = (series(processed), Some(series(held)), Some(series(dead)));
             return Some(Self { from, came_in: None, done, held, dead, outages });
         };
+        let counted = |series: &Series| series.counts != [0; PERIODS] || series.origin == Origin::Functions;
         Some(Self {
+            done: if counted(&day.done) { day.done } else { series(processed) },
             outages: if day.held.is_some() { day.outages } else { outages },
             held: day.held.or_else(|| Some(series(held))),
-            dead: day.dead.or_else(|| Some(series(dead))),
+            dead: day.dead.filter(counted).or_else(|| Some(series(dead))),
             ..day
         })
+    }
+
+    /// True once another half hour has begun: its counts have no place in this day.
+    pub fn is_over(&self, now: Timestamp) -> bool {
+        now >= self.start(PERIODS)
     }
 
     /// The start of a half hour.
@@ -238,6 +246,8 @@ mod tests {
         assert_eq!((day.done.counts[3], day.held.as_ref().unwrap().counts[4]), (51, 7));
         assert_eq!(day.outage_bands(), [(4, 6), (9, 10)]);
         assert_eq!(day.start(9), from() + TimeDelta::minutes(270));
+        let end = from() + TimeDelta::days(1);
+        assert!(day.is_over(end) && !day.is_over(end - TimeDelta::seconds(1)));
     }
 
     #[tokio::test]

@@ -80,7 +80,7 @@ fn of_two_containers_one_may_fail_for_a_while() {
 }
 
 #[test]
-fn after_a_long_gap_counting_begins_anew_since_nobody_knows_when_the_messages_came() {
+fn after_a_long_gap_counting_starts_again_since_nobody_knows_when_the_messages_came() {
     let mut history = History::default();
     for (minute, value) in [(0, 1), (1, 2), (17, 900), (18, 901)] {
         history.add(at(minute), &[values([value, 0, 0, value])]);
@@ -160,7 +160,11 @@ fn containers_fill_in_what_cloudwatch_lacks_or_the_whole_day() {
         ..expected.clone()
     };
     let both = Day::with_containers(Some(&cloudwatch), &history, at(1)).unwrap();
-    assert_eq!(both, Day { held: expected.held, outages, ..cloudwatch.clone() });
+    assert_eq!(both, Day { held: expected.held.clone(), outages, ..cloudwatch.clone() });
+    let [done, dead] = [(); 2].map(|()| series(0, Origin::Queues));
+    let late = Day { came_in: Some(counts(0)), done, dead: Some(dead), ..cloudwatch.clone() };
+    let filled = Day::with_containers(Some(&late), &history, at(1)).unwrap();
+    assert_eq!(filled, Day { came_in: Some(counts(0)), ..expected });
     let functions = Day { held: Some(series(1, Origin::Functions)), ..cloudwatch };
     assert_eq!(Day::with_containers(Some(&functions), &history, at(1)), Some(functions));
 }
