@@ -10,6 +10,7 @@ use redeliver_operator::dead_letter_source::{DeadLetterSource, open_file};
 use redeliver_operator::files::FileError;
 use redeliver_operator::message_file::is_standard_input;
 use redeliver_operator::queues::{Connection, DeadLetterQueue, OneQueue, QueueAddress, Queues, name_in};
+use redeliver_operator::status::containers::Containers;
 
 use crate::dead_letters::reading::Reading;
 use crate::plans::runner::PlanRunner;
@@ -37,6 +38,7 @@ impl Deployment {
         to: Option<QueueAddress>,
         connection: Connection,
         folder: &Path,
+        containers: Option<Containers>,
     ) -> Result<Self, Failure> {
         let queue = DeadLetterQueue::new(which.clone(), connection.clone());
         let from = queue.open().await?.queue.arn().to_owned();
@@ -64,7 +66,7 @@ impl Deployment {
             connection,
             reading: Arc::new(Reading::new(folder.to_owned())),
             runner: Arc::new(PlanRunner::new(folder.to_owned())),
-            status: Arc::default(),
+            status: Arc::new(StatusPoll::new(containers)),
         })
     }
 

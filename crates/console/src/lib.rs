@@ -30,6 +30,7 @@ use clap::Args;
 use redeliver_operator::files::read_schema;
 use redeliver_operator::plain_args::PlainArguments;
 use redeliver_operator::queues::{Connection, OneQueue, QueueAddress};
+use redeliver_operator::status::containers::{Containers, MetricsUrl};
 use redeliver_operator::terminal::output::Output;
 use redeliver_operator::terminal::signals::Signals;
 use redeliver_operator::terminal::stderr;
@@ -47,7 +48,8 @@ use site::Site;
 
 /// Open a local web page to operate a deployment: see what flows and what died, send back, edit, delete, pause
 ///
-/// It listens on 127.0.0.1 only and prints a link with a token. It calls AWS with your credentials, and nothing else.
+/// It listens on 127.0.0.1 only and prints a link with a token. It calls AWS with your credentials, and nothing else but
+/// the addresses of --metrics.
 /// Ctrl-C ends it and stops a redrive at a point from which it can continue.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -58,6 +60,7 @@ Examples:
   redeliver console --queue orders-dlq --to orders
   redeliver console dead-letters.jsonl
   redeliver console --fleet --region eu-central-1
+  redeliver console --stack orders-queues --metrics http://10.0.0.7:8080/metrics
 
 Plans, journals and backups of deleted messages are files in --folder. To finish an interrupted plan, start the console \
 there again.
@@ -83,6 +86,12 @@ pub struct Arguments {
     /// With --queue: the queue to send dead letters back to
     #[arg(long, value_name = "QUEUE", requires = "queue")]
     to: Option<QueueAddress>,
+    /// `/metrics` of a container (`redeliver work --health`), or a Prometheus's /federate; may be given several times
+    ///
+    /// Containers have no metrics in CloudWatch. With this the last day also shows holds and outages, from the first look
+    /// on.
+    #[arg(long, value_name = "URL", conflicts_with_all = ["file", "fleet"])]
+    metrics: Vec<MetricsUrl>,
     /// Show everything and change nothing
     #[arg(long)]
     read_only: bool,
@@ -191,10 +200,10 @@ async fn open(arguments: &Arguments, guard: Guard) -> Result<Site, Failure> {
     if let Some(path) = &arguments.file {
         deployments.push(Deployment::of_file(path, arguments.connection.clone(), &folder)?);
     }
+    let containers = containers(arguments)?;
     for which in named_deployments(arguments)? {
-        deployments.push(
-            Deployment::open(which, arguments.to.clone(), arguments.connection.clone(), &folder).await?,
-        );
+        let (to, connection) = (arguments.to.clone(), arguments.connection.clone());
+        deployments.push(Deployment::open(which, to, connection, &folder, containers.clone()).await?);
     }
     let command = same_command(arguments, &folder, &deployments);
     Ok(Site {
@@ -207,6 +216,17 @@ async fn open(arguments: &Arguments, guard: Guard) -> Result<Site, Failure> {
         connection: arguments.connection.clone(),
         switching: Mutex::default(),
     })
+}
+
+fn containers(arguments: &Arguments) -> Result<Option<Containers>, Failure> {
+    if arguments.metrics.is_empty() {
+        return Ok(None);
+    }
+    if arguments.stacks.len() > 1 {
+        // Counters name their function, not the stack of its queues.
+        return Err("--metrics is for one deployment: start a console for each --stack".into());
+    }
+    Containers::new(arguments.metrics.clone()).map(Some)
 }
 
 /// A digest of the command and of its queues: under another one, a page would show and change something else.
@@ -257,6 +277,16 @@ mod tests {
         assert!(why.starts_with("--folder /proc: "), "{why}");
         assert!(why.ends_with("; name one that you can write to, or add --read-only"), "{why}");
         assert_eq!(refused(&["--read-only"]).await, None);
+    }
+
+    #[test]
+    fn metrics_are_those_of_one_deployment() {
+        let url = ["console", "--metrics", "http://127.0.0.1:1/metrics"];
+        let with = |more: &[&str]| containers(&Program::parse_from(url.iter().chain(more)).arguments);
+        let why = with(&["--stack", "a", "--stack", "b"]).unwrap_err().to_string();
+        assert_eq!(why, "--metrics is for one deployment: start a console for each --stack");
+        assert!(with(&["--stack", "a"]).unwrap().is_some());
+        assert!(Program::try_parse_from(url.iter().chain(&["--fleet"])).is_err());
     }
 }
 

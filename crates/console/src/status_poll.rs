@@ -1,5 +1,5 @@
 //! Asks for the status while somebody watches: SQS's counts every ten seconds; readers, the target and ages every
-//! minute; the last day every five minutes.
+//! minute, and so containers' metrics; the last day every five minutes.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -12,6 +12,7 @@ use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Clock as _, QueueDepth as _};
 use redeliver_operator::Failure;
 use redeliver_operator::queues::{Connection, Counts, OpenQueue, Queues};
+use redeliver_operator::status::containers::{Containers, History};
 use redeliver_operator::status::day::Day;
 use redeliver_operator::status::{Flow, Metrics, Problem, Service, Status, look_at};
 
@@ -31,6 +32,10 @@ const FORGOTTEN: TimeDelta = TimeDelta::seconds(30);
 pub(crate) struct StatusPoll {
     pub(crate) last_seen: Arc<LastSeen<LiveStatus>>,
     asked_at: Mutex<Timestamp>,
+    /// The containers of `--metrics`.
+    containers: Option<Containers>,
+    /// Their counters so far.
+    history: Mutex<History>,
 }
 
 /// The status of a deployment at a time.
@@ -42,7 +47,7 @@ pub(crate) struct LiveStatus {
     pub(crate) flows: Vec<Flow>,
     /// The deployment's alarms, each with its state.
     pub(crate) alarms: Vec<(String, String)>,
-    /// `None` if CloudWatch could not be asked.
+    /// `None` if neither CloudWatch nor a container could be asked.
     pub(crate) day: Option<Arc<Day>>,
 }
 
@@ -50,6 +55,10 @@ pub(crate) struct LiveStatus {
 type LastDay = Option<(Timestamp, Result<Arc<Day>, String>)>;
 
 impl StatusPoll {
+    pub(crate) fn new(containers: Option<Containers>) -> Self {
+        Self { containers, ..Self::default() }
+    }
+
     /// Notes that somebody is watching, and starts to poll if nobody was.
     pub(crate) fn keep_asking(self: &Arc<Self>, queues: &Queues, connection: &Connection, dlq_arn: &str) {
         *self.asked_at() = SystemClock.now();
@@ -63,7 +72,10 @@ impl StatusPoll {
                     let at = SystemClock.now();
                     let mut status = look_at(&connection, &open, queues.name(), at).await?;
                     let (flows, alarms) = from_cloudwatch(&connection, &mut status, at).await;
-                    if last_day.as_ref().is_none_or(|(asked_at, _)| at - *asked_at >= DAY_EVERY) {
+                    let is_old = |(asked_at, day): &(Timestamp, Result<Arc<Day>, _>)| {
+                        at - *asked_at >= DAY_EVERY || day.as_ref().is_ok_and(|day| day.is_over(at))
+                    };
+                    if last_day.as_ref().is_none_or(is_old) {
                         let day = Day::look(&connection, &status.queues, &dlq_arn, at).await;
                         last_day = Some((at, day.map(Arc::new).map_err(|error| error.to_string())));
                     }
@@ -75,6 +87,7 @@ impl StatusPoll {
                         }
                         None => None,
                     };
+                    let day = now.with_containers(&mut status, day, at).await;
                     now.last_seen.tell(Ok(LiveStatus { at, status, flows, alarms, day }));
                     now.count(&open).await
                 };
@@ -84,6 +97,25 @@ impl StatusPoll {
                 }
             }
         });
+    }
+
+    /// Asks the containers of `--metrics`, for the target's state and for the day what CloudWatch lacks.
+    async fn with_containers(
+        &self,
+        status: &mut Status,
+        day: Option<Arc<Day>>,
+        at: Timestamp,
+    ) -> Option<Arc<Day>> {
+        let Some(containers) = &self.containers else { return day };
+        let answers = containers.ask().await;
+        let mut history = lock(&self.history);
+        history.add(at, &answers);
+        let target = history.target(at);
+        status.target = Some(status.target.map_or(target, |seen| seen.or(target)));
+        for problem in answers.into_iter().filter_map(Result::err) {
+            Problem::note(&mut status.problems, problem);
+        }
+        Day::with_containers(day.as_deref(), &history, at).map(Arc::new)
     }
 
     /// Refreshes the counts until it is time for everything again.

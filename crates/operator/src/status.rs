@@ -1,6 +1,7 @@
 //! The status of a deployment: whether the target is down, how many messages wait in its queues, and what reads them.
 
 pub mod consumer;
+pub mod containers;
 pub mod day;
 mod metrics;
 mod problem;

@@ -59,7 +59,7 @@ fn now(dlq: &str, base: &str, seen: &LiveStatus, snapshot: Option<&Snapshot>) ->
             }
         }
         @if on.is_empty() && !alarms.is_empty() { p { "None of its " (counted(alarms.len() as u64, "alarm")) " is on." } }
-        @for service in [Service::Lambda, Service::CloudWatch] { (not_asked(service, &status.problems)) }
+        @for service in [Service::Lambda, Service::CloudWatch, Service::Container] { (not_asked(service, &status.problems)) }
         @if let Some(day) = day { (last_day::figure(day)) }
         p class="remark" {
             "Counts are SQS's own, which it calls approximate, of " (moment(*at)) ". A delayed message comes out within 15 minutes; when \
@@ -130,7 +130,8 @@ fn not_asked(service: Service, problems: &[Problem]) -> Markup {
     if of_service.is_empty() {
         return Markup::default();
     }
-    let missing: Vec<_> = of_service.iter().map(|problem| problem.missing).collect();
+    let mut missing: Vec<_> = of_service.iter().map(|problem| problem.missing).collect();
+    missing.dedup();
     let mut rights: Vec<_> = of_service
         .iter()
         .filter(|problem| problem.why.contains("AccessDenied"))
@@ -270,6 +271,8 @@ mod tests {
                 problems: vec![
                     problem("alarms", "cloudwatch:DescribeAlarms: AccessDenied: <no>"),
                     problem("the last day", "the answer is not this service's (HTTP 404)"),
+                    Problem { service: Service::Container, ..problem("metrics", "Connection refused") },
+                    Problem { service: Service::Container, ..problem("metrics", "HTTP 503") },
                 ],
             },
             day: None,
@@ -292,6 +295,7 @@ mod tests {
             "in 2,000 in an hour",
             "<li>Alarm: target-down</li>",
             "<summary>CloudWatch cannot be asked for alarms, the last day: missing cloudwatch:DescribeAlarms</summary>",
+            "<summary>A container cannot be asked for metrics</summary><ul><li>metrics: Connection refused</li><li>metrics: HTTP 503</li></ul>",
             "<li>alarms: cloudwatch:DescribeAlarms: AccessDenied: &lt;no&gt;</li>",
         ] {
             assert!(page.contains(expected), "{expected} in {page}");

@@ -36,7 +36,7 @@ async fn served_with(folder: &Path, to: Option<&str>, seen: Option<Snapshot>) ->
     let connection = Connection::at(None, Some("eu-central-1".to_owned()), Some(sqs.url().to_owned()));
     let which = OneQueue::of(Some("http://127.0.0.1:1/0/orders-dlq".parse().unwrap()), None, None);
     let to = to.map(|to| to.parse().unwrap());
-    let deployment = Deployment::open(which, to, connection, folder).await.unwrap();
+    let deployment = Deployment::open(which, to, connection, folder, None).await.unwrap();
     seen.into_iter().for_each(|seen| deployment.reading.last_seen.tell(Ok(seen)));
     serving(deployment, folder).await
 }

@@ -1,10 +1,11 @@
-//! The last day of a deployment, half hour by half hour, from CloudWatch.
+//! The last day of a deployment, half hour by half hour, from CloudWatch and, of containers, from their `/metrics`.
 
 use chrono::{DurationRound as _, TimeDelta};
 use redeliver_aws::telemetry::metrics::{self, FUNCTION, NAMESPACE};
 use redeliver_core::message::Timestamp;
 use redeliver_core::strategy::Role;
 
+use super::containers::History;
 use super::metrics::Metrics;
 use super::report::{NAMED, QueueStatus};
 use super::with_breaker;
@@ -19,19 +20,38 @@ const PERIOD: TimeDelta = TimeDelta::minutes(30);
 /// The counts of one kind, for each half hour.
 pub type Counts = [u64; PERIODS];
 
+/// Counts and their origin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Series {
+    pub counts: Counts,
+    pub origin: Origin,
+}
+
+/// The origin of counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// SQS's metrics in CloudWatch.
+    Queues,
+    /// redeliver's own in CloudWatch.
+    Functions,
+    /// Containers' `/metrics`, since this time.
+    Containers(Timestamp),
+}
+
 /// The last day. The last half hour is not over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Day {
     /// The start of the first half hour.
     pub from: Timestamp,
-    /// Sends to the source queue, less the messages that left the intermediate DLQ, which are sends again.
-    pub came_in: Counts,
+    /// Sends to the source queue, less the messages that left the intermediate DLQ, which are sends again. `None`
+    /// without CloudWatch.
+    pub came_in: Option<Counts>,
     /// Processed messages; without redeliver's own metrics, deletions from the source queue that were not hand-offs.
-    pub done: Counts,
+    pub done: Series,
     /// Holds: a message that is held ten times counts ten times. `None` without redeliver's own metrics.
-    pub held: Option<Counts>,
+    pub held: Option<Series>,
     /// Sends to the final DLQ. `None` of a queue whose dead letters SQS moves itself, which it does not count.
-    pub dead: Option<Counts>,
+    pub dead: Option<Series>,
     /// Half hours with a sign that the target was down.
     pub outages: [bool; PERIODS],
 }
@@ -94,14 +114,47 @@ impl Day {
             points.each_ref().map(|points| counts(from, points));
         let [.., own_processed, own_held, _] = points;
         let has_own_metrics = !own_processed.is_empty() || !own_held.is_empty();
+        let by_functions = |counts| Series { counts, origin: Origin::Functions };
+        let by_queues = |counts| Series { counts, origin: Origin::Queues };
         Self {
             from,
-            came_in: less(sent, resent),
-            done: if has_own_metrics { processed } else { less(deleted, handed_off) },
-            held: has_own_metrics.then_some(held),
-            dead: has_final_dlq.then_some(dead),
+            came_in: Some(less(sent, resent)),
+            done: match has_own_metrics {
+                true => by_functions(processed),
+                false => by_queues(less(deleted, handed_off)),
+            },
+            held: has_own_metrics.then(|| by_functions(held)),
+            dead: has_final_dlq.then(|| by_queues(dead)),
             outages: circuit_open.map(|signs| signs > 0),
         }
+    }
+
+    /// CloudWatch's day with what it lacks from containers. Its own counts stay, since they are of the whole day. A row
+    /// without any is late, or of an emulator.
+    pub fn with_containers(cloudwatch: Option<&Self>, history: &History, now: Timestamp) -> Option<Self> {
+        let Some(since) = history.since() else { return cloudwatch.cloned() };
+        let from = cloudwatch.map_or_else(|| asked_for(now).0, |day| day.from);
+        let [processed, held, dead, circuit_open] =
+            history.points().each_ref().map(|points| counts(from, points));
+        let series = |counts| Series { counts, origin: Origin::Containers(since.max(from)) };
+        let outages = circuit_open.map(|signs| signs > 0);
+        let Some(day) = cloudwatch.cloned() else {
+            let (done, held, dead) = (series(processed), Some(series(held)), Some(series(dead)));
+            return Some(Self { from, came_in: None, done, held, dead, outages });
+        };
+        let counted = |series: &Series| series.counts != [0; PERIODS] || series.origin == Origin::Functions;
+        Some(Self {
+            done: if counted(&day.done) { day.done } else { series(processed) },
+            outages: if day.held.is_some() { day.outages } else { outages },
+            held: day.held.or_else(|| Some(series(held))),
+            dead: day.dead.filter(counted).or_else(|| Some(series(dead))),
+            ..day
+        })
+    }
+
+    /// True once another half hour has begun: its counts have no place in this day.
+    pub fn is_over(&self, now: Timestamp) -> bool {
+        now >= self.start(PERIODS)
     }
 
     /// The start of a half hour.
@@ -176,8 +229,9 @@ mod tests {
             vec![],
         ];
         let day = Day::of(from(), &points, true);
-        assert_eq!((day.came_in[0], day.came_in[1], day.came_in[47]), (65, 0, 30));
-        assert_eq!((day.done[0], day.held, day.dead.unwrap()[1]), (50, None, 2));
+        let came_in = day.came_in.unwrap();
+        assert_eq!((came_in[0], came_in[1], came_in[47]), (65, 0, 30));
+        assert_eq!((day.done.counts[0], day.held, day.dead.unwrap().counts[1]), (50, None, 2));
         assert_eq!(Day::of(from(), &points, false).dead, None, "SQS does not count its own moves");
     }
 
@@ -189,9 +243,11 @@ mod tests {
         points[6] = vec![at(4, 7)];
         points[7] = vec![at(4, 2), at(5, 1), at(9, 1), at(10, 0)];
         let day = Day::of(from(), &points, true);
-        assert_eq!((day.done[3], day.held.unwrap()[4]), (51, 7));
+        assert_eq!((day.done.counts[3], day.held.as_ref().unwrap().counts[4]), (51, 7));
         assert_eq!(day.outage_bands(), [(4, 6), (9, 10)]);
         assert_eq!(day.start(9), from() + TimeDelta::minutes(270));
+        let end = from() + TimeDelta::days(1);
+        assert!(day.is_over(end) && !day.is_over(end - TimeDelta::seconds(1)));
     }
 
     #[tokio::test]
@@ -217,7 +273,7 @@ mod tests {
         let queues = [source, queue(Role::IntermediateDlq, "again"), queue(Role::FinalDlq, "dead")];
         let now = from() + TimeDelta::days(1) - TimeDelta::minutes(1);
         let day = Day::look(&connection, &queues, "", now).await.unwrap();
-        assert_eq!((day.from, day.came_in[0], day.done[0]), (from(), 12, 10));
+        assert_eq!((day.from, day.came_in.unwrap()[0], day.done.counts[0]), (from(), 12, 10));
         let (_, body) = &server.requests()[0];
         for word in ["again", "dead", "Processed", "Held", "CircuitOpen", "caller"] {
             assert!(body.contains(word), "{word}: {body}");

@@ -10,7 +10,7 @@ pub struct Problem {
     pub service: Service,
     /// The missing information: `outages`.
     pub missing: &'static str,
-    /// Its subject: queues or functions.
+    /// Its subject: queues, functions or addresses.
     pub about: Vec<String>,
     /// The action and the service's reason.
     pub why: String,
@@ -20,6 +20,7 @@ pub struct Problem {
 pub enum Service {
     Lambda,
     CloudWatch,
+    Container,
 }
 
 impl Service {
@@ -27,13 +28,14 @@ impl Service {
         match self {
             Self::Lambda => "Lambda",
             Self::CloudWatch => "CloudWatch",
+            Self::Container => "A container",
         }
     }
 }
 
 impl Problem {
     /// Adds a problem. Queues and functions with the same problem share one.
-    pub(super) fn note(problems: &mut Vec<Self>, new: Self) {
+    pub fn note(problems: &mut Vec<Self>, new: Self) {
         let is_same = |known: &&mut Self| {
             (known.service, known.missing, &known.why) == (new.service, new.missing, &new.why)
         };

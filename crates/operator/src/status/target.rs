@@ -14,7 +14,7 @@ pub(super) const PERIOD: TimeDelta = TimeDelta::minutes(5);
 /// An outage continues while its signs are at most this far apart. If nothing new arrives, there is no sign until held
 /// messages come back after at most 900 s. A point has the start of its period as its time, so signs 900 s apart are at
 /// most three periods apart. The alarm counts in the same way (infra/lib/target-alarm.ts).
-const QUIET: TimeDelta = TimeDelta::minutes(15);
+pub(super) const QUIET: TimeDelta = TimeDelta::minutes(15);
 
 /// A period's point may arrive from the log this long after the period's end.
 const LATE: TimeDelta = TimeDelta::minutes(2);
@@ -37,7 +37,7 @@ pub struct Outage {
     /// The first point above 0.
     #[serde(rename = "down_since")]
     pub since: Timestamp,
-    /// True if it may have begun before the time that was asked for.
+    /// True if it may have begun before the first point that there could be.
     pub or_longer: bool,
     /// Its duration so far.
     pub seconds: i64,
@@ -54,14 +54,19 @@ pub(super) fn asked_for(now: Timestamp) -> (Timestamp, Timestamp) {
 impl Outage {
     /// The outage in the points of one function, which may be in any order.
     pub fn of(points: &[Point], now: Timestamp) -> Option<Self> {
+        Self::with_signs_apart(points, now, QUIET)
+    }
+
+    /// The same with signs that are at most this far apart.
+    pub(super) fn with_signs_apart(points: &[Point], now: Timestamp, quiet: TimeDelta) -> Option<Self> {
         let signs = points.iter().filter(|(_, value)| *value > 0);
         let mut signs: Vec<_> = signs.map(|(at, _)| *at).collect();
         signs.sort_unstable();
         let last_sign = *signs.last()?;
-        if period_of(now - LATE) - last_sign > QUIET {
+        if period_of(now - LATE) - last_sign > quiet {
             return None;
         }
-        let gap = signs.windows(2).rposition(|pair| pair[1] - pair[0] > QUIET);
+        let gap = signs.windows(2).rposition(|pair| pair[1] - pair[0] > quiet);
         let since = signs[gap.map_or(0, |gap| gap + 1)];
         let seconds = (now - since).num_seconds();
         Some(Self { since, or_longer: since <= longest(now), seconds, last_sign })

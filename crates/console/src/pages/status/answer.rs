@@ -9,6 +9,9 @@ use redeliver_operator::terminal::units::{about, counted, grouped};
 /// starts of five minutes.
 const SIGN_IS_OLD_SECONDS: i64 = 600;
 
+/// The time for which CloudWatch is asked. Containers are asked from the console's start on.
+const LONGEST_SECONDS: i64 = 14 * 86_400;
+
 /// The values that the sentences are made of.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Facts<'a> {
@@ -81,9 +84,11 @@ pub(super) fn answer(facts: &Facts<'_>) -> Answer {
 
 fn target(facts: &Facts<'_>) -> Option<Vec<Part>> {
     let Some(Target::Down(outage)) = facts.target else { return None };
+    let since = clock(outage.since, facts.now);
     let began = match outage.or_longer {
-        true => "for more than 14 days".to_owned(),
-        false => format!("since about {}", clock(outage.since, facts.now)),
+        true if outage.seconds >= LONGEST_SECONDS => "for more than 14 days".to_owned(),
+        true => format!("since {since} or longer"),
+        false => format!("since about {since}"),
     };
     let mut sentence = vec![text(format!("The target has been down {began}"))];
     match facts.held {

@@ -1,8 +1,9 @@
 //! The last day as a picture: rows of columns for what came in, was done, was held and died, with outages as bands.
 
 use maud::{Markup, html};
+use redeliver_core::message::Timestamp;
 use redeliver_operator::markup::chart::pixels;
-use redeliver_operator::status::day::{Counts, Day, PERIODS};
+use redeliver_operator::status::day::{Counts, Day, Origin, PERIODS, Series};
 use redeliver_operator::terminal::units::{float, grouped};
 
 const WIDTH: f64 = 576.0;
@@ -22,14 +23,14 @@ pub(super) fn figure(day: &Day) -> Markup {
     let bands = day.outage_bands();
     html! {
         figure class="day" {
-            figcaption { h2 { "The last day" } p { "by half hours, from CloudWatch" } }
+            figcaption { h2 { "The last day" } p { "by half hours, " (origins(day, &rows)) } }
             svg class="chart" role="img" aria-label=(in_words(day, &rows)) viewBox={"0 0 " (WIDTH) " " (bottom + AXIS)} {
                 @for (start, end) in &bands {
                     rect class="down" x=(x(*start)) y="0" width=(x(*end - *start)) height=(bottom) {}
                 }
-                @for (index, Row { name, class, counts, .. }) in rows.iter().enumerate() {
+                @for (index, row @ Row { name, class, counts, .. }) in rows.iter().enumerate() {
                     @let top = ROW * float(index as u64);
-                    text x="0" y=(top + LABEL / 2.0) { tspan class="name" { (name) } " " (grouped(counts.iter().sum())) }
+                    text x="0" y=(top + LABEL / 2.0) { tspan class="name" { (name) } " " (row.sum()) }
                     g class=(class) { (columns(counts, top + LABEL)) }
                     line class="grid" x1="0" x2=(WIDTH) y1=(top + LABEL + COLUMNS) y2=(top + LABEL + COLUMNS) {}
                 }
@@ -42,6 +43,9 @@ pub(super) fn figure(day: &Day) -> Markup {
             details {
                 summary { "What is counted" }
                 ul { @for row in &rows { li { strong { (row.name) } ": " (row.meaning) } } }
+                @if rows.iter().any(|row| row.since.is_some()) {
+                    p { "What containers counted while the page was closed for more than 15 minutes is left out." }
+                }
             }
         }
     }
@@ -52,27 +56,65 @@ struct Row<'a> {
     /// The colour's class.
     class: &'static str,
     counts: &'a Counts,
+    /// The start of counts from containers.
+    since: Option<Timestamp>,
     meaning: &'static str,
 }
 
+impl<'a> Row<'a> {
+    const fn of(series: &'a Series, name: &'static str, class: &'static str, meaning: &'static str) -> Self {
+        let since = if let Origin::Containers(since) = series.origin { Some(since) } else { None };
+        Row { name, class, counts: &series.counts, since, meaning }
+    }
+
+    fn sum(&self) -> String {
+        let sum = grouped(self.counts.iter().sum());
+        match self.since {
+            Some(since) => format!("{sum} since {}", since.format("%H:%M")),
+            None => sum,
+        }
+    }
+}
+
 fn rows(day: &Day) -> Vec<Row<'_>> {
-    let row = |name, class, counts, meaning| Row { name, class, counts, meaning };
     let came_in = "messages sent to the source queue, less those that left the intermediate DLQ, which are sent again. \
                    Messages that were sent back count; with direct-resend retries do, too.";
     let by_function = "messages that the target has processed";
     let by_queue = "messages deleted from the source queue that were not handed off";
-    let done = if day.held.is_some() { by_function } else { by_queue };
+    let done = if day.done.origin == Origin::Queues { by_queue } else { by_function };
     let held = "holds because the target was down or refused calls: a message that is held ten times counts ten times";
     let dead = "messages sent to the final DLQ. SQS does not count messages that it moves itself.";
+    let came_in = day.came_in.as_ref().map(|counts| Row {
+        name: "came in",
+        class: "s1",
+        counts,
+        since: None,
+        meaning: came_in,
+    });
     [
-        Some(row("came in", "s1", &day.came_in, came_in)),
-        Some(row("done", "s3", &day.done, done)),
-        day.held.as_ref().map(|counts| row("held", "s5", counts, held)),
-        day.dead.as_ref().map(|counts| row("dead", "s2", counts, dead)),
+        came_in,
+        Some(Row::of(&day.done, "done", "s3", done)),
+        day.held.as_ref().map(|series| Row::of(series, "held", "s5", held)),
+        day.dead.as_ref().map(|series| Row::of(series, "dead", "s2", dead)),
     ]
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// The origins of the rows. Outages have the origin of holds.
+fn origins(day: &Day, rows: &[Row<'_>]) -> String {
+    let of_containers: Vec<_> = rows.iter().filter_map(|row| Some((row.name, row.since?))).collect();
+    let Some((_, since)) = of_containers.first() else { return "from CloudWatch".to_owned() };
+    let since = format!("since {}, from /metrics", since.format("%H:%M"));
+    if day.came_in.is_none() {
+        return since;
+    }
+    let names = of_containers.iter().flat_map(|(name, _)| match *name {
+        "held" => vec!["held", "outages"],
+        name => vec![name],
+    });
+    format!("from CloudWatch; {} {since}", names.collect::<Vec<_>>().join(", "))
 }
 
 /// Each row has its own scale: a few dead letters among thousands of messages must be seen.
@@ -91,8 +133,7 @@ fn x(period: usize) -> f64 {
 }
 
 fn in_words(day: &Day, rows: &[Row<'_>]) -> String {
-    let sums: Vec<_> =
-        rows.iter().map(|row| format!("{} {}", row.name, grouped(row.counts.iter().sum()))).collect();
+    let sums: Vec<_> = rows.iter().map(|row| format!("{} {}", row.name, row.sum())).collect();
     let clock = |period| day.start(period).format("%H:%M");
     let outages = day.outage_bands().into_iter();
     let outages: Vec<_> = outages.map(|(start, end)| format!("{} to {}", clock(start), clock(end))).collect();
@@ -105,24 +146,24 @@ fn in_words(day: &Day, rows: &[Row<'_>]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use redeliver_core::message::Timestamp;
-
     use super::*;
 
+    fn counts(at: usize, count: u64) -> Counts {
+        let mut counts = [0; PERIODS];
+        counts[at] = count;
+        counts
+    }
+
     fn day() -> Day {
-        let counts = |at: usize, count| {
-            let mut counts = [0; PERIODS];
-            counts[at] = count;
-            counts
-        };
+        let series = |at, count| Series { counts: counts(at, count), origin: Origin::Functions };
         let mut outages = [false; PERIODS];
         outages[4..6].fill(true);
         Day {
             from: Timestamp::from_timestamp(1_795_305_600, 0).unwrap(),
-            came_in: counts(0, 12_300),
-            done: counts(47, 5),
-            held: Some(counts(4, 7)),
-            dead: Some(counts(5, 1)),
+            came_in: Some(counts(0, 12_300)),
+            done: series(47, 5),
+            held: Some(series(4, 7)),
+            dead: Some(series(5, 1)),
             outages,
         }
     }
@@ -151,8 +192,38 @@ mod tests {
 
     #[test]
     fn what_is_not_counted_has_no_row() {
-        let few = figure(&Day { held: None, dead: None, ..day() }).into_string();
+        let done = Series { origin: Origin::Queues, ..day().done };
+        let few = figure(&Day { done, held: None, dead: None, ..day() }).into_string();
         assert!(!few.contains("held") && !few.contains(">dead<"), "{few}");
         assert!(few.contains("deleted from the source queue"), "{few}");
+    }
+
+    #[test]
+    fn counts_of_containers_say_that_they_begin_with_the_console() {
+        let since = Timestamp::from_timestamp(1_795_305_600 + 7500, 0).unwrap();
+        let of_containers = |series: Series| Series { origin: Origin::Containers(since), ..series };
+        let held = day().held.map(of_containers);
+        let mixed = figure(&Day { held: held.clone(), ..day() }).into_string();
+        let alone = Day { came_in: None, done: of_containers(day().done), held, dead: None, ..day() };
+        let alone = figure(&alone).into_string();
+        let left_out =
+            "What containers counted while the page was closed for more than 15 minutes is left out.";
+        for (figure, expected) in [
+            (&mixed, "<p>by half hours, from CloudWatch; held, outages since 02:05, from /metrics</p>"),
+            (&mixed, "<tspan class=\"name\">held</tspan> 7 since 02:05</text>"),
+            (&mixed, "The last day: came in 12,300, done 5, held 7 since 02:05, dead 1."),
+            (&mixed, "<rect class=\"down\" x=\"48\" y=\"0\" width=\"24\" height=\"280\"></rect>"),
+            (&mixed, left_out),
+            (&alone, "<p>by half hours, since 02:05, from /metrics</p>"),
+            (
+                &alone,
+                "The last day: done 5 since 02:05, held 7 since 02:05. The target was down from 02:00 to 03:00.",
+            ),
+            (&alone, "<rect class=\"down\" x=\"48\" y=\"0\" width=\"24\" height=\"140\"></rect>"),
+            (&alone, "messages that the target has processed"),
+        ] {
+            assert!(figure.contains(expected), "{expected} in {figure}");
+        }
+        assert!(!figure(&day()).into_string().contains(left_out));
     }
 }

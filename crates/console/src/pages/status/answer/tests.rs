@@ -56,6 +56,18 @@ fn quiet_is_said_as_far_as_it_is_known() {
 }
 
 #[test]
+fn an_outage_that_may_be_older_than_what_can_be_seen_says_so() {
+    let of = |days: i64, minutes: i64| {
+        let since = now() - TimeDelta::days(days) - TimeDelta::minutes(minutes);
+        let seconds = (now() - since).num_seconds();
+        let outage = Outage { since, or_longer: true, seconds, last_sign: now() };
+        line(Facts { target: Some(Target::Down(outage)), held: Some(0), ..QUIET })
+    };
+    assert_eq!(of(0, 10), "The target has been down since 14:12 or longer: no message is held.");
+    assert_eq!(of(14, 0), "The target has been down for more than 14 days: no message is held.");
+}
+
+#[test]
 fn a_target_that_is_down_comes_first_with_what_is_held_for_it() {
     let of = |target, held| line(Facts { target, held, ..QUIET });
     assert_eq!(

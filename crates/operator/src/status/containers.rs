@@ -1,0 +1,242 @@
+//! Containers' own counters, from their `/metrics`: they have none in CloudWatch. A counter has no history, so this one
+//! begins with the first look.
+
+use std::collections::BTreeMap;
+use std::error::Error as _;
+use std::str::FromStr;
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use futures_util::future::join_all;
+use redeliver_core::message::Timestamp;
+use reqwest::redirect::Policy;
+use reqwest::{Client, Response, Url};
+
+use super::target::{Outage, QUIET, Target};
+use super::{Problem, Service};
+use crate::Failure;
+use crate::queues::cloudwatch::Point;
+
+/// The counters that are read, in the order of [`History::points`].
+const COUNTERS: [&str; 4] = [
+    "redeliver_processed_total",
+    "redeliver_held_total",
+    "redeliver_dead_lettered_total",
+    "redeliver_circuit_open_total",
+];
+const CIRCUIT_OPEN: usize = 3;
+
+const TIMEOUT: Duration = Duration::from_secs(2);
+const BYTES_MAX: usize = 1024 * 1024;
+/// Series of a URL whose values are remembered: replicas come and go.
+const SERIES_MAX: usize = 50_000;
+
+/// After a longer time without a look, nobody knows when a counter grew, so counting starts again.
+const GAP_MAX: TimeDelta = QUIET;
+/// Signs of an outage are at most [`QUIET`] apart. Each is seen up to a minute late, with some time to ask.
+const SIGNS_APART: TimeDelta = TimeDelta::minutes(17);
+
+/// The address of a container's `/metrics`, or of a Prometheus's `/federate`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MetricsUrl(Url);
+
+impl FromStr for MetricsUrl {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let url: Url = text.parse().map_err(|error| format!("{error}"))?;
+        match url.scheme() {
+            "http" | "https" => Ok(Self(url)),
+            _ => Err("must begin with http:// or https://".to_owned()),
+        }
+    }
+}
+
+/// Asks containers for their counters.
+#[derive(Clone, Debug)]
+pub struct Containers {
+    client: Client,
+    urls: Vec<MetricsUrl>,
+}
+
+impl Containers {
+    pub fn new(urls: Vec<MetricsUrl>) -> Result<Self, Failure> {
+        // Each connection ends with its answer: the thread that asks may end, too, and another one ask next.
+        let client =
+            Client::builder().redirect(Policy::none()).no_proxy().timeout(TIMEOUT).pool_max_idle_per_host(0);
+        let client = client.build().map_err(|error| format!("--metrics: {}", causes(&error)))?;
+        Ok(Self { client, urls })
+    }
+
+    /// The counters of each URL.
+    pub async fn ask(&self) -> Vec<Result<Counters, Problem>> {
+        let asked = self.urls.iter().map(async |MetricsUrl(url)| {
+            self.get(url).await.map_err(|why| {
+                let about = vec![without_password(url)];
+                Problem { service: Service::Container, missing: "metrics", about, why }
+            })
+        });
+        join_all(asked).await
+    }
+
+    async fn get(&self, url: &Url) -> Result<Counters, String> {
+        let answer = self.client.get(url.clone()).send().await.map_err(|error| causes(&error))?;
+        if !answer.status().is_success() {
+            return Err(format!("HTTP {}", answer.status().as_u16()));
+        }
+        let counters = counters(&text(answer).await?);
+        match counters.is_empty() {
+            true => Err("there is no counter of redeliver".to_owned()),
+            false => Ok(counters),
+        }
+    }
+}
+
+async fn text(mut answer: Response) -> Result<String, String> {
+    let mut bytes = Vec::new();
+    while let Some(chunk) = answer.chunk().await.map_err(|error| causes(&error))? {
+        if bytes.len() + chunk.len() > BYTES_MAX {
+            return Err("the answer is longer than 1 MiB".to_owned());
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn causes(error: &reqwest::Error) -> String {
+    if error.is_timeout() {
+        return format!("no answer within {} s", TIMEOUT.as_secs());
+    }
+    // The last cause says it; the ones before name layers of the client, and the URL again.
+    let mut why = error.source();
+    while let Some(next) = why.and_then(|why| why.source()) {
+        why = Some(next);
+    }
+    why.map_or_else(|| "the request failed".to_owned(), ToString::to_string)
+}
+
+fn without_password(url: &Url) -> String {
+    let mut shown = url.clone();
+    // A URL without a host can have neither.
+    let _ = shown.set_password(None);
+    let _ = shown.set_username("");
+    shown.to_string()
+}
+
+/// Series by name and labels, each with its counter's place in [`COUNTERS`] and its value.
+pub type Counters = BTreeMap<String, (usize, u64)>;
+
+/// The counters in a text of OpenMetrics or Prometheus. Lines of anything else are passed over.
+fn counters(text: &str) -> Counters {
+    text.lines().filter_map(counter).collect()
+}
+
+/// `name{label="value",…} number`, perhaps with a time or an exemplar after it.
+fn counter(line: &str) -> Option<(String, (usize, u64))> {
+    let place = COUNTERS
+        .iter()
+        .position(|name| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ', '\t'])))?;
+    let name_end = COUNTERS[place].len();
+    let series_end = name_end + labels_end(&line[name_end..])?;
+    let number: f64 = line[series_end..].split_whitespace().next()?.parse().ok()?;
+    let value = format!("{number:.0}").parse().ok()?; // neither NaN nor infinite nor below 0
+    Some((line[..series_end].to_owned(), (place, value)))
+}
+
+/// The length of the labels with their braces, which values may contain, too.
+fn labels_end(text: &str) -> Option<usize> {
+    if !text.starts_with('{') {
+        return Some(0);
+    }
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = is_quoted,
+            b'"' => is_quoted = !is_quoted,
+            b'}' if !is_quoted => return Some(at + 1),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// The increases of counters in the last day.
+#[derive(Debug, Default)]
+pub struct History {
+    /// The last look at each URL.
+    looks: Vec<Option<Look>>,
+    points: [Vec<Point>; COUNTERS.len()],
+    /// The first look.
+    since: Option<Timestamp>,
+    /// The last look without one before it, or with a long gap: an outage may have begun earlier.
+    started_at: Option<Timestamp>,
+}
+
+#[derive(Debug)]
+struct Look {
+    at: Timestamp,
+    values: Counters,
+}
+
+impl History {
+    /// Adds the answers of all URLs, in their order.
+    pub fn add(&mut self, now: Timestamp, answers: &[Result<Counters, Problem>]) {
+        self.looks.resize_with(answers.len(), || None);
+        for points in &mut self.points {
+            points.retain(|(at, _)| now - *at < TimeDelta::days(1));
+        }
+        for (look, counters) in self.looks.iter_mut().zip(answers) {
+            let Ok(counters) = counters else { continue };
+            match look {
+                Some(look) if now - look.at <= GAP_MAX => {
+                    for (series, (place, value)) in counters {
+                        // A counter that is new or has become smaller began at 0 with its process.
+                        let before = look.values.get(series).map_or(0, |(_, before)| *before);
+                        let increase = value.checked_sub(before).unwrap_or(*value);
+                        if increase > 0 {
+                            self.points[*place].push((now, increase.try_into().unwrap_or(i64::MAX)));
+                        }
+                    }
+                    look.at = now;
+                    if look.values.len() > SERIES_MAX {
+                        look.values.clear();
+                    }
+                    // A series may be missing once, and come back.
+                    look.values.extend(counters.clone());
+                }
+                _ => {
+                    *look = Some(Look { at: now, values: counters.clone() });
+                    self.since.get_or_insert(now);
+                    self.started_at = Some(now);
+                }
+            }
+        }
+    }
+
+    /// The time of the first look. `None` if no URL could ever be read.
+    pub(super) const fn since(&self) -> Option<Timestamp> {
+        self.since
+    }
+
+    /// The increases of processed, held, dead-lettered and `CircuitOpen`.
+    pub(super) const fn points(&self) -> &[Vec<Point>; COUNTERS.len()] {
+        &self.points
+    }
+
+    /// The state of the target, by what containers found.
+    pub fn target(&self, now: Timestamp) -> Target {
+        if !self.looks.iter().flatten().any(|look| now - look.at <= GAP_MAX) {
+            return Target::Unknown;
+        }
+        Target::of([Outage::with_signs_apart(&self.points[CIRCUIT_OPEN], now, SIGNS_APART).map(|outage| {
+            let is_first = self.started_at.is_some_and(|started_at| {
+                outage.since >= started_at && outage.since - started_at <= SIGNS_APART
+            });
+            Outage { or_longer: is_first, ..outage }
+        })])
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,211 @@
+use redeliver_testing::loopback::{Body, Loopback};
+
+use super::super::day::{Day, Origin, Series};
+use super::*;
+
+const PROCESSED: &str = r#"redeliver_processed_total{function="orders-message-processor"}"#;
+
+fn at(minute: i64) -> Timestamp {
+    Timestamp::from_timestamp(1_795_305_600 + minute * 60, 0).unwrap()
+}
+
+/// Counters of one container: processed, held, dead-lettered and `CircuitOpen`.
+fn values(values: [u64; 4]) -> Result<Counters, Problem> {
+    Ok(COUNTERS
+        .iter()
+        .zip(values)
+        .enumerate()
+        .map(|(place, (name, value))| ((*name).to_owned(), (place, value)))
+        .collect())
+}
+
+fn refused() -> Result<Counters, Problem> {
+    Err(Problem { service: Service::Container, missing: "metrics", about: Vec::new(), why: "no".to_owned() })
+}
+
+#[test]
+fn counters_are_read_from_openmetrics_and_from_a_federating_prometheus_and_the_rest_is_passed_over() {
+    let text = r#"# HELP redeliver_processed Messages that the target processed.
+# TYPE redeliver_processed counter
+redeliver_processed_total{function="orders-message-processor"} 12
+redeliver_held_total{function="a}\" 7 {",instance="10.0.0.1:8080"} 1.5e+06 1795305600000
+redeliver_dead_lettered_total{function="orders",error_type="MESSAGE_EXPIRED"} 3.0 # {trace="x"} 1
+redeliver_circuit_open_total 4
+redeliver_processed_total{function="broken
+redeliver_processed_total{function="odd"} NaN
+redeliver_processed_total{function="below"} -1
+redeliver_processed_total{function="none"}
+redeliver_processed_total_by_hour 9
+redeliver_held_created{function="orders"} 1795305600.1
+up 1
+# EOF
+"#;
+    let read: Vec<_> = counters(text).into_iter().collect();
+    let expected = [
+        ("redeliver_circuit_open_total", (3, 4)),
+        (r#"redeliver_dead_lettered_total{function="orders",error_type="MESSAGE_EXPIRED"}"#, (2, 3)),
+        (r#"redeliver_held_total{function="a}\" 7 {",instance="10.0.0.1:8080"}"#, (1, 1_500_000)),
+        (PROCESSED, (0, 12)),
+    ];
+    assert_eq!(read, expected.map(|(series, value)| (series.to_owned(), value)));
+}
+
+#[test]
+fn a_counter_counts_from_the_first_look_and_one_that_was_restarted_from_zero() {
+    let mut history = History::default();
+    for (minute, value) in [(0, 100), (1, 107), (2, 107), (3, 4), (4, 5)] {
+        history.add(at(minute), &[values([value, 0, 0, 0])]);
+    }
+    assert_eq!(history.points[0], [(at(1), 7), (at(3), 4), (at(4), 1)]);
+    assert_eq!(history.since(), Some(at(0)));
+}
+
+#[test]
+fn a_series_that_is_missing_once_does_not_count_again_and_a_new_one_counts_whole() {
+    let one = |series: &str, value| Ok([(series.to_owned(), (0, value))].into());
+    let mut history = History::default();
+    for (minute, answer) in [(0, one("a", 50)), (1, one("b", 3)), (2, one("a", 51))] {
+        history.add(at(minute), &[answer]);
+    }
+    assert_eq!(history.points[0], [(at(1), 3), (at(2), 1)]);
+}
+
+#[test]
+fn of_two_containers_one_may_fail_for_a_while() {
+    let mut history = History::default();
+    history.add(at(0), &[values([1, 0, 0, 0]), values([10, 0, 0, 0])]);
+    history.add(at(1), &[values([2, 0, 0, 0]), refused()]);
+    history.add(at(15), &[values([2, 0, 0, 0]), values([30, 0, 0, 0])]);
+    assert_eq!(history.points[0], [(at(1), 1), (at(15), 20)]);
+}
+
+#[test]
+fn after_a_long_gap_counting_starts_again_since_nobody_knows_when_the_messages_came() {
+    let mut history = History::default();
+    for (minute, value) in [(0, 1), (1, 2), (17, 900), (18, 901)] {
+        history.add(at(minute), &[values([value, 0, 0, value])]);
+    }
+    assert_eq!(history.points[0], [(at(1), 1), (at(18), 1)]);
+    history.add(at(1441), &[refused()]);
+    assert_eq!(history.points[0], [(at(18), 1)], "a day is kept");
+}
+
+#[test]
+fn the_target_is_down_since_the_first_sign_or_longer_if_that_was_soon_after_the_first_look() {
+    let mut history = History::default();
+    assert_eq!(history.target(at(0)), Target::Unknown);
+    history.add(at(0), &[values([0, 0, 0, 7])]);
+    assert_eq!(history.target(at(0)), Target::NoOutageSeen);
+    history.add(at(1), &[values([0, 0, 0, 8])]);
+    let outage = Outage { since: at(1), or_longer: true, seconds: 0, last_sign: at(1) };
+    assert_eq!(history.target(at(1)), Target::Down(outage));
+    for minute in 2..60 {
+        let signs = if minute < 40 { 8 } else { 9 };
+        history.add(at(minute), &[values([0, 0, 0, signs])]);
+    }
+    let outage = Outage { since: at(40), or_longer: false, seconds: 600, last_sign: at(40) };
+    assert_eq!(history.target(at(50)), Target::Down(outage));
+    assert_eq!(history.target(at(90)), Target::Unknown, "nobody has looked for half an hour");
+}
+
+#[test]
+fn signs_a_quarter_of_an_hour_apart_are_one_outage_even_if_one_is_seen_late() {
+    let mut history = History::default();
+    history.add(at(0), &[values([0; 4])]);
+    for minute in 1..60 {
+        let signs = if minute < 30 {
+            0
+        } else if minute < 46 {
+            1
+        } else {
+            2
+        };
+        history.add(at(minute), &[values([0, 0, 0, signs])]);
+    }
+    let outage = Outage { since: at(30), or_longer: false, seconds: 1740, last_sign: at(46) };
+    assert_eq!(history.target(at(59)), Target::Down(outage));
+}
+
+#[test]
+fn containers_fill_in_what_cloudwatch_lacks_or_the_whole_day() {
+    let mut history = History::default();
+    assert_eq!(Day::with_containers(None, &history, at(0)), None);
+    history.add(at(0), &[values([0; 4])]);
+    history.add(at(1), &[values([9, 8, 7, 6])]);
+    let counts = |count| {
+        let mut counts = [0; 48];
+        counts[47] = count;
+        counts
+    };
+    let series = |count, origin| Series { counts: counts(count), origin };
+    let containers = Origin::Containers(at(0));
+    let alone = Day::with_containers(None, &history, at(1)).unwrap();
+    let mut outages = [false; 48];
+    outages[47] = true;
+    let expected = Day {
+        from: at(30) - TimeDelta::days(1),
+        came_in: None,
+        done: series(9, containers),
+        held: Some(series(8, containers)),
+        dead: Some(series(7, containers)),
+        outages,
+    };
+    assert_eq!(alone, expected);
+    let cloudwatch = Day {
+        came_in: Some(counts(100)),
+        done: series(90, Origin::Queues),
+        held: None,
+        dead: Some(series(2, Origin::Queues)),
+        outages: [false; 48],
+        ..expected.clone()
+    };
+    let both = Day::with_containers(Some(&cloudwatch), &history, at(1)).unwrap();
+    assert_eq!(both, Day { held: expected.held.clone(), outages, ..cloudwatch.clone() });
+    let [done, dead] = [(); 2].map(|()| series(0, Origin::Queues));
+    let late = Day { came_in: Some(counts(0)), done, dead: Some(dead), ..cloudwatch.clone() };
+    let filled = Day::with_containers(Some(&late), &history, at(1)).unwrap();
+    assert_eq!(filled, Day { came_in: Some(counts(0)), ..expected });
+    let functions = Day { held: Some(series(1, Origin::Functions)), ..cloudwatch };
+    assert_eq!(Day::with_containers(Some(&functions), &history, at(1)), Some(functions));
+}
+
+#[tokio::test]
+async fn an_address_that_cannot_be_read_is_a_problem_and_the_others_are_read() {
+    let text = |text: &str| Body::xml(text);
+    let long = "x".repeat(BYTES_MAX + 1);
+    let server = Loopback::answering(move |(first, _)| match first.split(' ').nth(1)? {
+        "/metrics" => Some((200, text(&format!("{PROCESSED} 5\n")))),
+        "/html" => Some((200, text("<h1>Hello</h1>"))),
+        "/long" => Some((200, text(&long))),
+        "/moved" => Some((302, text(""))),
+        _ => Some((503, text(""))),
+    });
+    let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut urls: Vec<_> =
+        ["metrics", "html", "long", "moved", "none"].map(|path| format!("{}/{path}", server.url())).into();
+    urls.push(format!("http://me:secret@{unused}/metrics"));
+    let urls = urls.iter().map(|url| url.parse().unwrap()).collect();
+    let answers = Containers::new(urls).unwrap().ask().await;
+    assert_eq!(answers[0], Ok([(PROCESSED.to_owned(), (0, 5))].into()));
+    let problems: Vec<_> =
+        answers[1..].iter().map(|answer| answer.as_ref().unwrap_err().to_string()).collect();
+    let expected = [
+        ("html", "there is no counter of redeliver"),
+        ("long", "the answer is longer than 1 MiB"),
+        ("moved", "HTTP 302"),
+        ("none", "HTTP 503"),
+    ];
+    let expected = expected.map(|(path, why)| format!("metrics of {}/{path}: {why}", server.url()));
+    assert_eq!(problems[..4], expected);
+    assert!(
+        problems[4].starts_with(&format!("metrics of http://{unused}/metrics: Connection refused")),
+        "{problems:?}"
+    );
+}
+
+#[test]
+fn an_address_is_one_of_http() {
+    for wrong in ["file:///metrics", "10.0.0.1:8080/metrics", "localhost:8080", "/metrics"] {
+        assert!(wrong.parse::<MetricsUrl>().is_err(), "{wrong}");
+    }
+}
