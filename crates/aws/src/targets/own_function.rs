@@ -236,5 +236,6 @@ impl Guest for OwnFunction {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests;
