@@ -322,7 +322,7 @@ async function goesOn() {
   await page.goto(`${base}/0/plans`);
   await isAccessible(page, 'interrupted');
   await picture(page, 'interrupted');
-  const state = await page.locator('tbody tr', { hasText: given.plan.split('/').pop() }).locator('td').last().textContent();
+  const state = await page.locator('tbody tr', { hasText: given.plan.split('/').pop() }).locator('td').nth(1).textContent();
   await page.goto(`${base}${given.plan}`);
   const done = page.getByText('done', { exact: true });
   const goOn = page.getByRole('button', { name: 'Go on' });
@@ -355,12 +355,12 @@ async function noticesItsDeath() {
   const text = page.locator('input[name=q]');
   await text.fill('typed before it died');
   process.kill(given.pid, 'SIGKILL');
-  await page.getByText('The console is not running any more').waitFor();
+  await page.getByText('The console has stopped.').waitFor();
   const words = await page.getByRole('alert').last().textContent();
   await text.press('Enter');
   await page.getByRole('link', { name: 'Plans', exact: true }).click();
   await other.bringToFront();
-  await other.getByText('The console is not running any more').waitFor();
+  await other.getByText('The console has stopped.').waitFor();
   const kept = await text.inputValue();
   await isAccessible(page, 'dead');
   await picture(page, 'dead');
@@ -370,10 +370,10 @@ async function noticesItsDeath() {
   const [program, ...options] = given.command;
   const again = spawn(program, options, { env: given.environment, stdio: 'ignore' });
   try {
-    await other.getByText('The console is not running any more').waitFor({ state: 'detached' });
+    await other.getByText('The console has stopped.').waitFor({ state: 'detached' });
     await other.getByRole('heading', { level: 1, name: 'Plans' }).waitFor();
     await page.bringToFront();
-    await page.getByText('The console is not running any more').waitFor({ state: 'detached' });
+    await page.getByText('The console has stopped.').waitFor({ state: 'detached' });
     const still = await text.inputValue();
     await text.press('Enter');
     await page.getByRole('heading', { name: /typed before it died/ }).waitFor();

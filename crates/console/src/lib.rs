@@ -95,7 +95,7 @@ pub struct Arguments {
     /// Show everything and change nothing
     #[arg(long)]
     read_only: bool,
-    /// The port to listen on; 0 takes any free port [default: 8722, or the next free one]
+    /// The port to listen on; 0 takes any free port [default: the first free one from 8722 to 8741]
     #[arg(long, value_name = "N", value_parser = number(0..=65_535_u16))]
     port: Option<u16>,
     /// The folder for plans, journals and backups
@@ -157,8 +157,8 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Listens on the port that was asked for, or else on [`PORT`] or one of the next ones, so that open pages find the
-/// console again.
+/// Listens on the port that was asked for, or else on the first free one of [`PORTS`], so that open pages find the
+/// console again; if all are taken, on any free port.
 async fn listen(port: Option<u16>) -> Result<TcpListener, Failure> {
     let bind = async |port| {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await;

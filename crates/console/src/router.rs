@@ -299,7 +299,8 @@ async fn start_plan(
     InPath(Id { id }): InPath<Id>,
     InForm(pace): InForm<start_form::PaceForm>,
 ) -> Answer {
-    let (path, wanted) = (at.path(&format!("plans/{id}")), pace.read()?);
+    let path = at.path(&format!("plans/{id}"));
+    let wanted = pace.read().map_err(|wrong| PageError::from(wrong).leading_to(&path))?;
     let start = move |at: &AtDeployment| {
         let queues = (at.from.as_str(), at.source());
         Ok(at.runner.start(queues, &id, wanted, &at.source.queue, &at.site.schema))

@@ -23,7 +23,7 @@ const PAGES_MAX: usize = 1000;
 /// Tries the archive and the wheel for this machine in `packed`.
 ///
 /// # Errors
-/// What does not run, or prints something else than the README says.
+/// If a program does not run, or prints something other than the README says.
 pub(crate) fn try_out(packed: &Path) -> Result<(), Failure> {
     let folder = target_dir().join("trial");
     let _of_an_earlier_run = fs::remove_dir_all(&folder);

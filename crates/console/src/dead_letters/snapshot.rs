@@ -266,7 +266,7 @@ impl Snapshot {
         if new == SINCE_LAST_LOOK {
             return Ok(Some(all.filter(is_new).map(|group| group.fingerprint.as_str()).collect()));
         }
-        let Some(since) = moment("new", new, self.taken_at)? else { return Ok(None) };
+        let Some(since) = moment("causes new since", new, self.taken_at)? else { return Ok(None) };
         let is_new = |group: &&Group| {
             let known = self.causes.first.get(&group.fingerprint).copied();
             known.map_or(group.first, |first| first.min(group.first)) >= since

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use crate::dead_letters::selection::Selection;
 use crate::dead_letters::snapshot::{DeadLetter, Snapshot};
 use crate::extract::AtDeployment;
-use crate::pages::dead_letters::{active_filters, edit_link, plan_forms};
+use crate::pages::dead_letters::{active_filters, changed_since, edit_link, plan_forms};
 use crate::pages::facets::facets;
 use crate::url::encoded;
 
@@ -21,7 +21,7 @@ use crate::url::encoded;
 const TREND: usize = 96;
 /// Characters of the title.
 const TITLE_MAX: usize = 160;
-/// A cause without a death for this part of its life, at least, is quiet.
+/// A cause without a new dead letter for this long is quiet.
 const QUIET_SECONDS: i64 = 3600;
 
 /// The fields of the form that notes something on a cause.
@@ -46,7 +46,7 @@ pub(crate) fn page(
 ) -> Result<(String, Markup), Failure> {
     let snapshot = at.snapshot()?;
     let group = snapshot.groups.iter().find(|group| group.fingerprint == fingerprint).ok_or(
-        "No message that was read last died of this: it was sent back, deleted or has expired. Look again under \
+        "No message of the last look has this cause: they were sent back, deleted, or have expired. Look again under \
          \"Dead letters\".",
     )?;
     let narrowed = Selection { group: String::new(), ..selection.clone() };
@@ -56,6 +56,7 @@ pub(crate) fn page(
     let body = html! {
         p class="remark" { code { (group.error_type) } " " code { (fingerprint) } }
         p { (in_words(&snapshot, group, &letters, &narrowed)) }
+        (changed_since(at, &snapshot))
         (active_filters(&path, &narrowed))
         (standing(&snapshot, group))
         @if !letters.is_empty() && !at.site.guard.read_only && !at.is_file() {

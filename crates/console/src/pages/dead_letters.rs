@@ -104,7 +104,9 @@ fn found(
     let shown: Vec<_> = selected.iter().skip(first).take(ON_A_PAGE).copied().collect();
     let causes = causes(snapshot, &selected);
     Ok(html! {
-        p { (in_words(at, snapshot, selected.len() as u64, &causes, selection)) }
+        @if let Some(why) = wrong { p class="warning" role="alert" { "This filter selects nothing: " (why) } }
+        @else { p { (in_words(at, snapshot, selected.len() as u64, &causes, selection)) } }
+        (changed_since(at, snapshot))
         div class="actions look" {
             (look_again(at, selection, "Look again"))
             span class="remark" {
@@ -122,7 +124,6 @@ fn found(
         @if !snapshot.coverage.complete { p class="warning" { (incomplete(at, snapshot)) } }
         @if let Some(remark) = &snapshot.remark { p class="warning" { (remark) } }
         (active_filters(&page, selection))
-        @if let Some(why) = wrong { p class="warning" role="alert" { (why) } }
         @if let Some(why) = not_judged_in_words(&not_judged) { p class="warning" { (why) "." } }
         @if selection.group.is_empty() { (cause_table(at, snapshot, selection, &causes)) }
         (facets(&page, selection, &selected))
@@ -140,6 +141,18 @@ fn found(
         (list(at, snapshot, &shown))
         (pages(at, selection, paging, last_page))
     })
+}
+
+/// A warning if a plan has changed the queue since the look.
+pub(crate) fn changed_since(at: &AtDeployment, snapshot: &Snapshot) -> Markup {
+    html! {
+        @if at.runner.has_run_since(snapshot.taken_at) {
+            p class="warning" {
+                "A plan has changed the queue since this look, and some of these messages are gone. Look again before you \
+                 plan."
+            }
+        }
+    }
 }
 
 /// The first line: how much of what, and what to do now.

@@ -81,7 +81,7 @@ pub(crate) fn make(at: &AtDeployment, asked: &PlanForm) -> Result<Plan, Failure>
     let going = decide(&snapshot, &action, &ids, &at.site.schema)?.going;
     let is_edited = asked.body.is_some() || asked.action == "edit";
     if is_edited && going.is_empty() {
-        return Err("all of it would stay: look at what the page says below the edit".into());
+        return Err("nothing would be sent: go back, and see below the edit why each message stays".into());
     }
     // If no message can go, the plan has all of them, and its page says why each stays.
     let messages = if going.is_empty() { ids } else { going };
@@ -107,25 +107,30 @@ pub(crate) fn list(at: &AtDeployment) -> Markup {
     let running = at.runner.running();
     html! {
         @for why in damaged { p class="warning" { (why) } }
+        @for plan in at.runner.not_started(&at.from) {
+            p { a href=(path(at, &plan.id)) { (heading(&plan.action)) ": " (plan.selected) } ", " (counted(plan.messages.len() as u64, "message")) ": not begun." }
+        }
         @if started.is_empty() {
             p { "No plan was begun here yet. Select messages under " a href=(at.path("letters")) { "Dead letters" } "." }
         } @else {
-            div class="scroll" tabindex="0" role="region" aria-label="Plans" { table {
-                thead { tr { th { "Plan" } th { "What" } th class="number" { "Messages" } th { "Made" } th { "State" } } }
+            table class="list" {
+                thead { tr { th { "Plan" } th { "State" } th class="number" { "Messages" } th { "Made" } } }
                 tbody { @for StartedPlan { plan, outcome, .. } in &started {
                     tr {
-                        td { a href=(path(at, &plan.id)) { code { (plan.id) } } }
-                        td { (heading(&plan.action)) ": " (plan.selected) }
-                        td class="number" { (grouped(plan.messages.len() as u64)) }
-                        td class="times" { (shown_moment(&plan.made_at)) }
+                        td {
+                            a href=(path(at, &plan.id)) { bdi { (heading(&plan.action)) ": " (plan.selected) } }
+                            div class="details" { code { (plan.id) } }
+                        }
                         td {
                             @if running.as_ref() == Some(&plan.id) { "running" }
                             @else if let Some(outcome) = outcome { (outcome.ending) }
                             @else { strong { "interrupted" } @if !at.site.guard.read_only { ": open it to go on" } }
                         }
+                        td class="number" data-name="Messages" { (grouped(plan.messages.len() as u64)) }
+                        td class="times" data-name="Made" { (shown_moment(&plan.made_at)) }
                     }
                 } }
-            } }
+            }
         }
     }
 }
@@ -283,9 +288,9 @@ fn commanded(at: &AtDeployment, plan: &Plan) -> Markup {
                     "It shows what it would do; with --apply it does it. "
                     @if is_exact { "It names these messages. " }
                     @else { "It selects what is in the queue when it runs; the set of this plan is fixed. " }
-                    "If the console was started with --data-schema or --plain, add that. Do not run both: each has a journal of its own."
+                    "If the console was started with --data-schema or --plain, add that. Run either the plan or the command, not both: neither knows what the other has sent."
                 }
-            } @else { p { "No command does the same: this edit or this selection is the page's own." } }
+            } @else { p { "No single command does this: the edit or the selection exists only on this page." } }
         }
     }
 }
@@ -299,7 +304,7 @@ fn under_way(at: &AtDeployment, started: &StartedPlan, live: &RunProgress) -> Ma
     html! {
         div data-live={(path) "/live"} { (running(started, live)) }
         form method="post" action={(path) "/pause"} { button { "Pause" } }
-        p class="remark" { "Pausing brings to an end what is under way. The plan can go on later, also after this console was ended." }
+        p class="remark" { "Requests under way are finished first. You can go on later, even from a new console." }
     }
 }
 
@@ -329,7 +334,8 @@ fn ended(at: &AtDeployment, started: &StartedPlan) -> Markup {
         ending: "interrupted".to_owned(),
         counts: all.as_ref().map(|all| of_journal(all, seen)).unwrap_or_default(),
         remarks: vec![
-            "The console was ended or killed while this plan was carried out. It goes on where it ended."
+            "The console ended while this plan was running. Go on to continue where it stopped. Messages that it held \
+             are visible again two minutes after it ended."
                 .to_owned(),
         ],
         ..Outcome::default()

@@ -21,8 +21,8 @@ pub(crate) fn form(action: &Action, path: &str, stored: Option<Pace>, count: usi
     let pace = stored.unwrap_or_default();
     // Another tab may start the plan with other settings meanwhile.
     let shown = stored.and_then(|pace| serde_json::to_string(&pace).ok());
-    let field = |name: &str, label: &str, value: &str, most: u64| {
-        html! { label { (label) input type="number" name=(name) value=(value) min="0" max=(most); } }
+    let field = |name: &str, label: &str, value: &str, least: u64, most: u64| {
+        html! { label { (label) input type="number" name=(name) value=(value) min=(least) max=(most); } }
     };
     let count = counted(count as u64, "message");
     let rate = pace.rate.map(|rate| rate.to_string()).unwrap_or_default();
@@ -30,16 +30,19 @@ pub(crate) fn form(action: &Action, path: &str, stored: Option<Pace>, count: usi
         form class="filters" method="post" action={(path) "/start"} {
             @if let Some(shown) = &shown { input type="hidden" name="shown" value=(shown); }
             @if *action == Action::Delete { p { "Each message is written to a backup file before it is deleted." } }
-            @else { (field("rate", "Messages a second (empty: as fast as it goes)", &rate, RATE_MAX.into())) }
+            @else { (field("rate", "Messages a second (empty: no limit)", &rate, 1, RATE_MAX.into())) }
             @if let Action::SendBack { .. } = action {
-                (field("watch_seconds", "Watch the first 50 for this number of seconds", &pace.watch_seconds.to_string(), WATCH_SECONDS_MAX))
-                (field("stop_after_failures_percent", "Stop if more than this percentage fails again", &pace.stop_after_failures_percent.to_string(), 100))
-                label class="check" { input type="checkbox" name="into_paused" value="1" checked[pace.into_paused]; "Also if the deployment is paused" }
+                (field("watch_seconds", "Watch the first 50 for (seconds)", &pace.watch_seconds.to_string(), 0, WATCH_SECONDS_MAX))
+                (field("stop_after_failures_percent", "Stop if more than this percentage fails again", &pace.stop_after_failures_percent.to_string(), 0, 100))
+                label class="check" { input type="checkbox" name="into_paused" value="1" checked[pace.into_paused]; "Send even if the deployment is paused" }
             }
             button class="go" {
                 @if stored.is_some() { "Go on" }
                 @else { @match action { Action::SendBack { .. } => "Send back ", Action::Delete => "Delete ", Action::Restore { .. } => "Restore " } (count) }
             }
+        }
+        @if !matches!(action, Action::Restore { .. }) {
+            p class="remark" { "It reads the DLQ once or more, and each time receives every message, as a look does." }
         }
     }
 }

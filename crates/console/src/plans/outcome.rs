@@ -10,11 +10,22 @@ use redeliver_operator::terminal::units::counted;
 use crate::plans::plan::Outcome;
 
 /// The outcome of a redrive: how its last run ended, and how far all of them are. `came_back` is how many a run has seen
-/// in the DLQ again.
-pub(crate) fn of_redrive(report: &RedriveReport, all: &JournalCounts, came_back: u64) -> Outcome {
+/// in the DLQ again, `planned` how many the plan has.
+pub(crate) fn of_redrive(
+    report: &RedriveReport,
+    all: &JournalCounts,
+    came_back: u64,
+    planned: u64,
+) -> Outcome {
     let ending = Ending::of(report, u64::MAX);
     let mut counts = of_journal(all, came_back);
-    counts.extend(shown(&[("stay", report.staying_count())]));
+    // Another run would not change the reasons why messages stay.
+    let finished = matches!(ending, Ending::Done | Ending::Left);
+    let gone = planned.saturating_sub(all.sent + report.staying_count());
+    counts.extend(shown(&[
+        ("stay", report.staying_count()),
+        ("no longer in the DLQ when it ran", if finished { gone } else { 0 }),
+    ]));
     let mut remarks: Vec<_> = report.watched.iter().map(watched_in_words).collect();
     remarks.extend(report.staying.iter().map(|(reason, (count, examples))| {
         format!("{} left in the DLQ: {reason} (e.g. {})", counted(*count, "message"), examples.join(", "))
@@ -24,8 +35,7 @@ pub(crate) fn of_redrive(report: &RedriveReport, all: &JournalCounts, came_back:
     }
     remarks.extend(next(ending, report));
     Outcome {
-        // Another run would not change the reasons why messages stay.
-        finished: matches!(ending, Ending::Done | Ending::Left),
+        finished,
         ending: match ending {
             Ending::Done => "done",
             Ending::Left => "done, except for what stays",
@@ -48,7 +58,7 @@ pub(crate) fn of_journal(all: &JournalCounts, came_back: u64) -> Vec<(String, u6
     let mut counts = vec![("sent back".to_owned(), all.sent)];
     counts.extend(shown(&[
         ("edited", all.edited),
-        ("copies of them, at most", all.possible_copies),
+        ("possible copies, at most", all.possible_copies),
         ("died again", came_back),
         ("sent, not deleted from the DLQ", all.sent - all.deleted),
         ("perhaps sent: the next run sends them again", all.unknown),
@@ -86,7 +96,7 @@ fn next(ending: Ending, report: &RedriveReport) -> Option<String> {
 }
 
 /// The outcome of a deletion, of which earlier runs have done a part.
-pub(crate) fn of_purge(purged: &Purged, deleted_before: u64, backup: &str) -> Outcome {
+pub(crate) fn of_purge(purged: &Purged, deleted_before: u64, backup: &str, planned: u64) -> Outcome {
     let all_seen = purged.coverage.is_some_and(|coverage| coverage.complete);
     let left = purged.picked.saturating_sub(purged.deleted);
     let mut remarks = vec![format!("what this run deleted is in {backup}")];
@@ -96,6 +106,7 @@ pub(crate) fn of_purge(purged: &Purged, deleted_before: u64, backup: &str) -> Ou
     remarks.extend(
         purged.coverage.filter(|coverage| !coverage.complete).map(|coverage| incompleteness(&coverage)),
     );
+    let gone = planned.saturating_sub(deleted_before + purged.deleted);
     let finished = all_seen && left == 0 && purged.failed.is_none() && !purged.interrupted;
     Outcome {
         finished,
@@ -108,7 +119,10 @@ pub(crate) fn of_purge(purged: &Purged, deleted_before: u64, backup: &str) -> Ou
         .to_owned(),
         counts: [("deleted".to_owned(), deleted_before + purged.deleted)]
             .into_iter()
-            .chain(shown(&[("not deleted", left)]))
+            .chain(shown(&[
+                ("not deleted", left),
+                ("no longer in the DLQ when it ran", if finished { gone } else { 0 }),
+            ]))
             .collect(),
         remarks: remarks.iter().map(|remark| escaped_lines(remark)).collect(),
         ..Outcome::default()
@@ -119,7 +133,10 @@ pub(crate) fn of_purge(purged: &Purged, deleted_before: u64, backup: &str) -> Ou
 pub(crate) fn of_restore(summary: &Summary, problems: &[String]) -> Outcome {
     let Summary { sent, sent_before, invalid, unconfirmed, stopped, .. } = summary;
     let mut counts = vec![("restored".to_owned(), sent + sent_before)];
-    counts.extend(shown(&[("no messages for the queue", *invalid), ("not confirmed by SQS", *unconfirmed)]));
+    counts.extend(shown(&[
+        ("lines that are not valid messages", *invalid),
+        ("not confirmed by SQS", *unconfirmed),
+    ]));
     let ending = match stopped {
         Some(Stopped::Interrupted) => "paused",
         Some(_) => "failed",

@@ -64,7 +64,7 @@ impl Run {
                 for died in report.died_again.iter().cloned() {
                     DiedAgain::add(&mut self.started.died_again, died);
                 }
-                Ok(of_redrive(&report, &all, self.came_back()))
+                Ok(of_redrive(&report, &all, self.came_back(), plan.messages.len() as u64))
             }
             None => self.delete(&pick(), progress).await,
         }
@@ -117,7 +117,8 @@ impl Run {
         let purged =
             purge(&from.queue, &SystemClock, pick, u64::MAX, Some(&mut backup), &interrupted, &progress)
                 .await?;
-        let outcome = of_purge(&purged, self.started.deleted_before, &path.display().to_string());
+        let planned = self.started.plan.messages.len() as u64;
+        let outcome = of_purge(&purged, self.started.deleted_before, &path.display().to_string(), planned);
         self.started.deleted_before += purged.deleted;
         Ok(outcome)
     }

@@ -5,9 +5,11 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use redeliver_aws::Stop;
+use redeliver_aws::{Stop, SystemClock};
 use redeliver_core::lock;
+use redeliver_core::message::Timestamp;
 use redeliver_core::message::schema::MessageSchema;
+use redeliver_core::ports::Clock as _;
 use redeliver_dead_letters::files::is_ones_own;
 use redeliver_dead_letters::redrive::{Journal, Progress};
 use redeliver_operator::Failure;
@@ -35,6 +37,8 @@ struct State {
     /// Plans that were shown and not started. Only this process knows them.
     shown: BTreeMap<String, Plan>,
     running: Option<Running>,
+    /// When the last run of this process ended.
+    last_ended: Option<Timestamp>,
 }
 
 #[derive(Debug)]
@@ -87,6 +91,17 @@ impl PlanRunner {
     /// Keeps a plan until it is started.
     pub(crate) fn show(&self, plan: Plan) {
         self.state().shown.insert(plan.id.clone(), plan);
+    }
+
+    /// The plans of a DLQ that were not started yet.
+    pub(crate) fn not_started(&self, from: &str) -> Vec<Plan> {
+        self.state().shown.values().filter(|plan| plan.from == from).cloned().collect()
+    }
+
+    /// True if a run has changed the queue since then, or is at it.
+    pub(crate) fn has_run_since(&self, then: Timestamp) -> bool {
+        let state = self.state();
+        state.running.is_some() || state.last_ended.is_some_and(|ended| ended > then)
     }
 
     /// The plan and its progress, if it is running.
@@ -250,7 +265,11 @@ impl PlanRunner {
             Run { folder: self.folder.clone(), started, queue: queue.clone(), schema: schema.clone(), stop };
         let (noted, ended) = (Arc::clone(self), Arc::clone(self));
         let finish = move || async move { run.finish(&|progress| noted.note(progress)).await };
-        thread(finish, move || ended.state().running = None);
+        thread(finish, move || {
+            let mut state = ended.state();
+            state.running = None;
+            state.last_ended = Some(SystemClock.now());
+        });
         Ok(())
     }
 

@@ -294,7 +294,7 @@ async fn the_dead_letters_of_a_file_are_shown_by_cause_and_each_cause_has_a_page
     assert!(!page.contains("<button>"), "a file is only shown: {page}");
     let (status, page) = shown("/0/causes/no").await;
     assert_eq!(status, "HTTP/1.1 400 Bad Request");
-    assert!(page.contains("No message that was read last died of this"), "{page}");
+    assert!(page.contains("No message of the last look has this cause"), "{page}");
     let (status, _, _) = answered(address, "POST", &format!("/0/causes/{cause}/note"), "note=x").await;
     assert_eq!(status, "HTTP/1.1 404 Not Found", "nothing is noted on a file");
 }

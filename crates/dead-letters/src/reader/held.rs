@@ -42,12 +42,12 @@ pub(super) struct Held<'a, Q, C> {
 
 struct Received {
     handle: String,
-    /// At the latest: when it was asked for.
+    /// The time of the request: SQS starts to count later, never earlier.
     since: Timestamp,
     until: Timestamp,
     /// For so long at a time.
     hidden: Duration,
-    /// When it is to be extended; none while it is, and if it cannot be.
+    /// When its next extension is due; `None` while one is under way, or if none is possible.
     due: Option<Timestamp>,
 }
 

@@ -30,7 +30,7 @@ pub(super) struct Run<'r, 'a, D, S, C> {
     deletions: Deletions,
     /// Sends that failed since the last one that did not.
     sends_failed: u64,
-    /// When the rate allows to send more.
+    /// The earliest time of the next round, by the rate.
     next_round_at: Timestamp,
     /// In this pass: to be sent, and visible to others before its turn came.
     no_longer_hidden: u64,

@@ -6,7 +6,7 @@ use super::*;
 
 fn of_redrive(report: &RedriveReport) -> Outcome {
     let all = JournalCounts { sent: report.sent, deleted: report.sent, ..JournalCounts::default() };
-    super::of_redrive(report, &all, report.came_back_count())
+    super::of_redrive(report, &all, report.came_back_count(), 0)
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn an_outcome_says_what_came_of_it_and_whether_there_is_more_to_do() {
 fn a_deletion_is_finished_only_if_all_was_seen_and_all_of_it_is_gone() {
     let complete = Some(Coverage { complete: true, ..Coverage::default() });
     let purged = Purged { picked: 4, deleted: 4, coverage: complete, ..Purged::default() };
-    let done = of_purge(&purged, 0, "backup.jsonl");
+    let done = of_purge(&purged, 0, "backup.jsonl", 0);
     assert!(done.finished && done.remarks == ["what this run deleted is in backup.jsonl"]);
     for (purged, ending) in [
         (Purged { deleted: 3, ..purged.clone() }, "not all of it was deleted"),
@@ -69,7 +69,7 @@ fn a_deletion_is_finished_only_if_all_was_seen_and_all_of_it_is_gone() {
         (Purged { interrupted: true, ..purged.clone() }, "paused"),
         (Purged { failed: Some("disk full".to_owned()), ..purged }, "failed"),
     ] {
-        let outcome = of_purge(&purged, 0, "backup.jsonl");
+        let outcome = of_purge(&purged, 0, "backup.jsonl", 0);
         assert_eq!((outcome.finished, outcome.ending.as_str()), (false, ending));
     }
 }
@@ -86,18 +86,18 @@ fn the_counts_are_of_all_runs_together_and_not_of_the_last_one() {
         unknown: 2,
         ..JournalCounts::default()
     };
-    let counts = super::of_redrive(&last, &all, 50).counts;
+    let counts = super::of_redrive(&last, &all, 50, 0).counts;
     let told = [
         ("sent back", 500),
         ("edited", 3),
-        ("copies of them, at most", 4),
+        ("possible copies, at most", 4),
         ("died again", 50),
         ("sent, not deleted from the DLQ", 2),
         ("perhaps sent: the next run sends them again", 2),
     ];
     assert_eq!(counts, told.map(|(name, count)| (name.to_owned(), count)));
     let purged = Purged { picked: 4, deleted: 4, coverage: Some(complete), ..Purged::default() };
-    assert_eq!(of_purge(&purged, 3, "b").counts, [("deleted".to_owned(), 7)]);
+    assert_eq!(of_purge(&purged, 3, "b", 0).counts, [("deleted".to_owned(), 7)]);
 }
 
 #[test]
@@ -116,4 +116,18 @@ fn a_restore_is_finished_once_all_that_can_be_sent_is_sent() {
     ] {
         assert_eq!(outcome(&summary), (finished, ending.to_owned(), 7));
     }
+}
+
+#[test]
+fn messages_of_the_plan_that_were_gone_before_it_ran_are_counted() {
+    let covered = Some(Coverage { complete: true, ..Coverage::default() });
+    let report = RedriveReport { sent: 212, coverage: covered, ..RedriveReport::default() };
+    let all = JournalCounts { sent: 212, deleted: 212, ..JournalCounts::default() };
+    let counts = super::of_redrive(&report, &all, 0, 217).counts;
+    let gone = ("no longer in the DLQ when it ran".to_owned(), 5);
+    assert_eq!(counts, [("sent back".to_owned(), 212), gone.clone()]);
+    let paused = RedriveReport { early: Some(Early::Interrupted), ..report };
+    assert_eq!(super::of_redrive(&paused, &all, 0, 217).counts, [("sent back".to_owned(), 212)]);
+    let purged = Purged { picked: 4, deleted: 4, coverage: covered, ..Purged::default() };
+    assert_eq!(of_purge(&purged, 3, "b", 12).counts, [("deleted".to_owned(), 7), gone]);
 }

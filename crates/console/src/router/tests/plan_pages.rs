@@ -118,7 +118,7 @@ async fn an_edit_of_a_cause_is_shown_on_examples_and_counted_and_becomes_a_plan(
     );
     let nothing = format!("work=edit&group={fingerprint}&field=data.currency&old=gbp&new=EUR");
     let (_, _, refused) = answered(address, "POST", "/0/plans", &nothing).await;
-    assert_has(&refused, &["all of it would stay: look at what the page says below the edit"]);
+    assert_has(&refused, &["nothing would be sent: go back, and see below the edit why each message stays"]);
 }
 
 #[tokio::test]

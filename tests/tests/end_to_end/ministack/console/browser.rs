@@ -209,7 +209,8 @@ async fn an_open_page_notices_that_its_console_has_died_keeps_what_was_typed_and
             }),
         )
         .await;
-    let words = "The console is not running any more: start it again with the same command; this page finds it again.";
+    let words = "The console has stopped. Start it again with the same command and port, and this page reconnects; \
+                 otherwise open the link that it prints.";
     assert_eq!(
         found,
         json!({
