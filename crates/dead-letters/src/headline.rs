@@ -126,6 +126,14 @@ mod tests {
     }
 
     #[test]
+    fn an_error_without_a_text_is_named_by_its_code() {
+        for (nothing, line) in [("", "HTTP 503"), ("-", "NON_RETRYABLE_ERROR")] {
+            let record = DeadLetterRecord::new(record("NON_RETRYABLE_ERROR", nothing, 1));
+            assert_eq!(headline(&record), line);
+        }
+    }
+
+    #[test]
     fn a_headline_is_one_line_of_limited_length() {
         let record =
             DeadLetterRecord::new(record("NON_RETRYABLE_ERROR", &format!("a\n  b {}", "x".repeat(400)), 1));

@@ -187,3 +187,54 @@ impl Reading {
         self.folder.join(format!("redeliver-causes-{}.jsonl", name_in(queue_arn)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use redeliver_operator::queues::{Connection, DeadLetterQueue, OneQueue};
+    use redeliver_testing::dead_letters::{at, record};
+
+    use super::*;
+
+    const QUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-final-dlq";
+
+    #[tokio::test]
+    async fn a_reading_that_was_stopped_has_not_seen_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("dead-letters.jsonl");
+        let messages = [1, 2, 3].map(|number| record("NON_RETRYABLE_ERROR", "no such user", number));
+        redeliver_dead_letters::Archive::create(&path).unwrap().write(&messages).unwrap();
+        let queue = DeadLetterQueue::new(OneQueue::default(), Connection::at(None, None, None));
+        let source = DeadLetterSource { file: Some(path), queue };
+        for stops in [false, true] {
+            let reading = Reading::new(folder.path().to_owned());
+            assert!(stops.then(|| reading.stop()).is_none_or(|is_running| !is_running));
+            let snapshot = reading.look(&source).await.unwrap();
+            assert_eq!((snapshot.letters.len(), snapshot.coverage.complete), (3, !stops));
+        }
+    }
+
+    #[test]
+    fn a_cause_is_new_to_all_readings_of_the_console_that_has_seen_it_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let looked = |second, details: &[&str]| {
+            let mut collecting = SnapshotBuilder::new(Spool::new(folder.path()).unwrap());
+            for (details, number) in details.iter().zip(1..) {
+                let record = DeadLetterRecord::new(record("NON_RETRYABLE_ERROR", details, number));
+                collecting.add(&record).unwrap();
+            }
+            collecting.into_snapshot(Coverage::default(), at(second), None)
+        };
+        let new = |reading: &Reading, snapshot: &Snapshot| {
+            let causes = reading.causes(QUEUE, snapshot).unwrap();
+            (causes.new.len(), causes.last_look)
+        };
+        let first = Reading::new(folder.path().to_owned());
+        assert_eq!(new(&first, &looked(10, &["no such user"])), (0, None), "there was no reading before");
+        assert_eq!(new(&first, &looked(20, &["no such user", "too slow"])), (0, None));
+        let second = Reading::new(folder.path().to_owned());
+        let both = ["no such user", "card refused"];
+        for second_of_look in [30, 40] {
+            assert_eq!(new(&second, &looked(second_of_look, &both)), (1, Some(at(20))));
+        }
+    }
+}

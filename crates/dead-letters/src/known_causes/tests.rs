@@ -67,6 +67,15 @@ fn a_cause_is_new_once_and_what_has_none_of_its_own_is_never_new() {
 }
 
 #[test]
+fn the_first_death_of_a_cause_is_remembered_once_its_message_is_gone() {
+    let mut known = KnownCauses::nothing(QUEUE);
+    for (first, remembered) in [(20, 20), (30, 20), (10, 10)] {
+        known.remember(&[group("a", first)], at(100));
+        assert_eq!(known.first("a"), Some(at(remembered)));
+    }
+}
+
+#[test]
 fn a_file_that_is_not_ours_or_damaged_is_told_and_stays_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("causes.jsonl");

@@ -33,10 +33,14 @@ fn start(runner: &Arc<PlanRunner>, id: &str) -> Result<(), String> {
 }
 
 fn start_with(runner: &Arc<PlanRunner>, id: &str, wanted: Wanted) -> Result<(), NotStarted> {
+    start_at("http://127.0.0.1:9", runner, id, wanted)
+}
+
+fn start_at(endpoint: &str, runner: &Arc<PlanRunner>, id: &str, wanted: Wanted) -> Result<(), NotStarted> {
     let queue = OneQueue::of(Some(FROM.parse().unwrap()), None, None);
     let queue = DeadLetterQueue::new(
         queue,
-        Connection::at(None, Some("eu-central-1".to_owned()), Some("http://127.0.0.1:9".to_owned())),
+        Connection::at(None, Some("eu-central-1".to_owned()), Some(endpoint.to_owned())),
     );
     let schema = MessageSchema::default();
     let to = FROM.replace("-final-dlq", "");
@@ -190,6 +194,27 @@ async fn a_plan_that_waits_for_another_one_leads_to_it() {
 }
 
 #[test]
+fn a_plan_that_goes_on_holds_up_others_as_after_a_kill_and_is_not_cancelled() {
+    let folder = tempfile::tempdir().unwrap();
+    let runner = Arc::new(PlanRunner::new(folder.path().to_owned()));
+    let (plan, other) = (send_back("a"), send_back("b"));
+    started(&plan, Some(Outcome::default())).write(folder.path()).unwrap();
+    // It takes connections and never answers, so the run is under way until the end of the test.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", silent.local_addr().unwrap());
+    start_at(&endpoint, &runner, &plan.id, Wanted::default()).unwrap();
+    assert_eq!(runner.running(), Some(plan.id.clone()));
+    assert_eq!(runner.started(FROM).0[0].outcome, None, "it may have messages in both queues from now on");
+    let next = Arc::new(PlanRunner::new(folder.path().to_owned()));
+    next.show(other.clone());
+    let refused = start_with(&next, &other.id, Wanted::default()).unwrap_err();
+    assert_eq!(refused.see, Some(plan.id.clone()));
+    let refused = runner.cancel(FROM, &plan.id).unwrap_err();
+    assert_eq!(refused.to_string(), "This plan is being carried out: pause it first.");
+    assert!(plan.path(folder.path()).exists());
+}
+
+#[test]
 fn a_plan_is_cancelled_only_if_it_has_sent_and_deleted_nothing() {
     use redeliver_dead_letters::redrive::Entry;
     let folder = tempfile::tempdir().unwrap();
@@ -237,4 +262,15 @@ fn a_plan_is_cancelled_only_if_it_has_sent_and_deleted_nothing() {
         cancel(&deletion.id).unwrap_err(),
         "This plan has deleted messages, or may have, so it cannot be cancelled."
     );
+    let restore = plan(Action::Restore { to, deletion: deletion.id.clone() }, "d");
+    started(&restore, None).write(folder).unwrap();
+    assert_eq!((cancel(&restore.id), restore.path(folder).exists()), (Ok(()), false), "nothing is sent");
+    started(&restore, None).write(folder).unwrap();
+    let sent = redeliver_operator::sending::journal_of(&deletion.backups(folder)[0]);
+    redeliver_dead_letters::files::replace(&sent, b"").unwrap();
+    assert_eq!(
+        cancel(&restore.id).unwrap_err(),
+        "This plan has restored messages, or may have, so it cannot be cancelled."
+    );
+    assert!(restore.path(folder).exists());
 }

@@ -26,6 +26,13 @@ impl Scratch {
     }
 }
 
+impl Journal {
+    /// Another handle on its file, with the same position.
+    pub(in crate::redrive) fn file(&self) -> File {
+        self.file.try_clone().unwrap()
+    }
+}
+
 fn intent() -> Entry {
     Entry::Intent {
         sqs_message_id: "s".to_owned(),

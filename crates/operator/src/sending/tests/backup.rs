@@ -296,6 +296,33 @@ fn backups_are_restored_once_though_a_killed_run_has_left_messages_in_two_of_the
 }
 
 #[test]
+fn a_restore_that_stops_in_a_backup_leaves_the_later_ones_to_the_next_run() {
+    let purging = Purging::new((0..45).map(|n| dead(n, "x")).collect());
+    let first = purging.purge();
+    let text = fs::read_to_string(&first).unwrap();
+    let lines: Vec<_> = text.lines().collect();
+    let second = purging.directory.path().join("second.jsonl");
+    for (path, lines) in [(&first, &lines[..40]), (&second, &lines[40..])] {
+        redeliver_dead_letters::files::replace(path, (lines.join("\n") + "\n").as_bytes()).unwrap();
+    }
+    let backups = [first, second];
+    let World { queue, clock, told, .. } = &purging.world;
+    let restored = || {
+        let sender = Sender { queue, clock, rate: None, watcher: told };
+        let stop = redeliver_aws::Stop::default();
+        clock.block_on(restore(&backups, &sender, &MessageSchema::default(), 1_048_576, &stop)).unwrap()
+    };
+    // SQS refuses all requests of the first backup.
+    purging.world.fail(Scope::Request, When::Numbers((1..=4).collect()), Injection::Sender);
+    let summary = restored();
+    assert_eq!((summary.sent, summary.unconfirmed), (0, 40));
+    assert!(matches!(summary.stopped, Some(Stopped::Refused(_))), "it is not at its end: {summary:?}");
+    let summary = restored();
+    assert_eq!((summary.sent, summary.sent_before, summary.stopped), (45, 0, None));
+    assert!(purging.world.bodies().into_values().eq([1; 45]));
+}
+
+#[test]
 fn a_backup_that_another_user_may_have_written_is_not_restored() {
     let purging = Purging::new(vec![dead(1, "x")]);
     let backup = purging.purge();

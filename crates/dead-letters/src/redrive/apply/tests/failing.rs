@@ -1,5 +1,8 @@
 //! A run that cannot continue reports what it has done so far.
 
+use std::fs::File;
+use std::io::{Seek as _, SeekFrom};
+
 use super::*;
 use crate::ReaderError;
 
@@ -54,4 +57,40 @@ fn refusals_between_sends_that_are_taken_end_nothing() {
     world.fail(Action::SendMessageBatch, Scope::Entry, refused, Injection::Sender);
     let report = world.apply(&everything()).unwrap();
     assert_eq!((report.sent, report.early, world.depths()), (6, None, (294, 6)));
+}
+
+/// Moves the position to where no file can grow, so that each write fails as on a full disk.
+fn fill_the_disk(mut file: &File) {
+    let (mut can, mut cannot) = (0, 1 << 63);
+    while cannot - can > 1 {
+        let middle = can + (cannot - can) / 2;
+        match file.seek(SeekFrom::Start(middle)) {
+            Ok(_) => can = middle,
+            Err(_) => cannot = middle,
+        }
+    }
+    file.seek(SeekFrom::Start(can)).unwrap();
+}
+
+#[test]
+fn what_the_journal_cannot_keep_is_neither_sent_nor_deleted_and_the_next_run_finishes_it() {
+    let mut world = World::new((0..150).map(dead).collect());
+    world.limits.watch = Duration::ZERO;
+    let plan = everything();
+    {
+        let mut journal = world.journal();
+        let file = journal.file();
+        let progress = |_| fill_the_disk(&file);
+        let redrive = Redrive { progress: &progress, ..world.redrive(&plan) };
+        let report = world.clock.block_on(redrive.apply(&mut journal)).unwrap();
+        assert!(
+            matches!(&report.early, Some(Early::Failed(error)) if error.contains("the journal")),
+            "{report:?}"
+        );
+        assert_eq!((report.sent, world.depths()), (10, (150, 10)));
+    }
+    world.clock.block_on(world.clock.sleep(Duration::from_secs(120)));
+    let rest = world.apply(&plan).unwrap();
+    // Each of the ten intents may have been sent twice.
+    assert_eq!((rest.sent, rest.possible_copies, world.depths()), (150, 20, (0, 160)));
 }

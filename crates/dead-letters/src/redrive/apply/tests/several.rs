@@ -105,6 +105,16 @@ fn an_interrupt_waits_for_what_is_under_way_and_for_no_more() {
 }
 
 #[test]
+fn what_is_under_way_when_the_dlq_fails_is_finished_and_is_in_the_journal() {
+    let world = world();
+    let expired = When::Numbers((12..=5000).collect());
+    world.fail(Action::ReceiveMessage, Scope::Request, expired, Injection::Sender);
+    let report = world.apply_slowly(&|| false, &|_| {});
+    assert!(matches!(report.early, Some(Early::Failed(_))), "{report:?}");
+    assert_eq!((report.sent, world.depths(), world.under_way()), (100, (200, 100), (0, 0)));
+}
+
+#[test]
 fn three_hundred_messages_need_no_more_time_than_their_requests() {
     let world = world();
     let begun = world.clock.now();

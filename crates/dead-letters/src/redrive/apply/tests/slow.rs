@@ -103,3 +103,16 @@ fn what_a_killed_redrive_held_is_visible_again_within_two_minutes() {
     let depth = world.clock.block_on(world.dlq.depth()).unwrap();
     assert_eq!(depth.in_flight, 0, "{depth:?}");
 }
+
+#[test]
+fn large_messages_go_back_one_after_the_other_however_many_they_are() {
+    let large = |n| Content { body: dead(n).body + &" ".repeat(900_000), ..dead(n) };
+    let mut world = World::new((0..30).map(large).collect());
+    world.limits.watch = Duration::ZERO;
+    let plan = everything();
+    let (redrive, mut journal) = (world.redrive(&plan), world.journal());
+    let too_long = world.clock.sleep(Duration::from_secs(600));
+    let ended = world.clock.block_on(select(Box::pin(redrive.apply(&mut journal)), Box::pin(too_long)));
+    let Either::Left((report, _)) = ended else { panic!("it waits in vain: {:?}", world.depths()) };
+    assert_eq!((report.unwrap().sent, world.depths()), (30, (0, 30)));
+}

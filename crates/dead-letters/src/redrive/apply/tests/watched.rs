@@ -15,6 +15,17 @@ fn messages_that_fail_and_wait_for_a_retry_stop_it_although_none_has_come_back_y
 }
 
 #[test]
+fn the_last_look_is_taken_although_the_one_before_it_has_lasted_too_long() {
+    let mut world = World::new((0..500).map(dead).collect());
+    // The look at 10 s takes a second.
+    world.limits.watch = Duration::from_millis(10_500);
+    let plan = everything();
+    let report = world.apply_while(&plan, async |messages| world.again(&world.source, messages, 900).await);
+    assert_eq!((report.sent, report.early, world.depths()), (50, Some(Early::Stopped), (450, 50)));
+    assert_eq!(report.watched.map(|watched| (watched.seconds, watched.waiting)), Some((10, Some(50))));
+}
+
+#[test]
 fn messages_that_are_done_do_not_stop_it() {
     let world = World::new((0..500).map(dead).collect());
     let plan = everything();
