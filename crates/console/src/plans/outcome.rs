@@ -48,7 +48,8 @@ pub(crate) fn of_redrive(
         .to_owned(),
         counts,
         remarks: remarks.iter().map(|remark| escaped_lines(remark)).collect(),
-        in_both_queues: report.not_deleted > 0,
+        // After an error the report knows only the deletions that were tried.
+        in_both_queues: report.not_deleted > 0 || (!finished && (all.sent > all.deleted || all.unknown > 0)),
         ..Outcome::default()
     }
 }

@@ -131,3 +131,14 @@ fn messages_of_the_plan_that_were_gone_before_it_ran_are_counted() {
     let purged = Purged { picked: 4, deleted: 4, coverage: covered, ..Purged::default() };
     assert_eq!(of_purge(&purged, 3, "b", 12).counts, [("deleted".to_owned(), 7), gone]);
 }
+
+#[test]
+fn a_run_that_failed_before_it_deleted_holds_up_other_plans() {
+    let failed =
+        RedriveReport { sent: 10, early: Some(Early::Failed("disk".to_owned())), ..RedriveReport::default() };
+    let holds_up = |sent, deleted, unknown| {
+        let all = JournalCounts { sent, deleted, unknown, ..JournalCounts::default() };
+        super::of_redrive(&failed, &all, 0, 20).in_both_queues
+    };
+    assert_eq!([holds_up(10, 0, 0), holds_up(10, 10, 10), holds_up(10, 10, 0)], [true, true, false]);
+}
