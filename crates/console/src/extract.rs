@@ -90,6 +90,11 @@ impl AtDeployment {
         }
     }
 
+    /// The address of a dead letter's page.
+    pub(crate) fn letter_path(&self, sqs_message_id: &str) -> String {
+        self.path(&format!("letters/{}", encoded(sqs_message_id)))
+    }
+
     /// The last snapshot of the dead letters.
     pub(crate) fn snapshot(&self) -> Result<Arc<Snapshot>, Failure> {
         Ok(self.reading.last_seen.seen().ok_or(NOT_LOOKED)?)
@@ -141,6 +146,6 @@ impl AtDeadLetter {
 
     /// The address of its page.
     pub(crate) fn path(&self) -> String {
-        self.at.path(&format!("letters/{}", encoded(&self.letter.sqs_message_id)))
+        self.at.letter_path(&self.letter.sqs_message_id)
     }
 }

@@ -17,7 +17,6 @@ use crate::pages::edit::text_of;
 use crate::pages::plans::words;
 use crate::plans::decide::UNCHANGED;
 use crate::plans::plan::Action;
-use crate::url::encoded;
 
 /// Examples that are shown.
 const EXAMPLES: usize = 3;
@@ -149,7 +148,7 @@ pub(crate) fn verdict(
         Err(why) => return Ok(html! { p class="warning" { (escaped_lines(&why.to_string())) } }),
     };
     let link = |letter: &DeadLetter| {
-        let path = at.path(&format!("letters/{}", encoded(&letter.sqs_message_id)));
+        let path = at.letter_path(&letter.sqs_message_id);
         html! { a href=(path) { code { (letter.message_id) } } }
     };
     Ok(html! {

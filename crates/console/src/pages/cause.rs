@@ -13,7 +13,7 @@ use serde::Deserialize;
 use crate::dead_letters::selection::Selection;
 use crate::dead_letters::snapshot::{DeadLetter, Snapshot};
 use crate::extract::AtDeployment;
-use crate::pages::dead_letters::{active_filters, changed_since, edit_link, plan_forms};
+use crate::pages::dead_letters::{actions, active_filters, changed_since, columns_of};
 use crate::pages::facets::facets;
 use crate::url::encoded;
 
@@ -59,13 +59,7 @@ pub(crate) fn page(
         (changed_since(at, &snapshot))
         (active_filters(&path, &narrowed))
         (standing(&snapshot, group))
-        @if !letters.is_empty() && !at.site.guard.read_only && !at.is_file() {
-            @let all = counted(letters.len() as u64, "message");
-            div class="actions" {
-                (plan_forms(at, &selection, &format!("Plan to send back {all}"), &format!("Plan to delete {all}")))
-                (edit_link(at, &selection, &format!("Edit {all} and send back")))
-            }
-        }
+        (actions(at, &selection, letters.len()))
         @if !at.site.guard.read_only && !at.is_file() { (note_form(&snapshot, group, &path)) }
         (trend(&letters))
         (facets(&path, &narrowed, &letters))
@@ -141,13 +135,7 @@ fn note_form(snapshot: &Snapshot, group: &Group, path: &str) -> Markup {
 /// Charts the life of a cause.
 fn trend(letters: &[&DeadLetter]) -> Markup {
     let (Some(last), Some(first)) = (letters.first(), letters.last()) else { return Markup::default() };
-    let [from, to] = [first, last].map(|letter| letter.sent_at.timestamp());
-    let width = (to - from) / i64::try_from(TREND).unwrap_or(1) + 1;
-    let mut counts = [0_u64; TREND];
-    for letter in letters {
-        let column = usize::try_from((letter.sent_at.timestamp() - from) / width).unwrap_or(0);
-        counts[column.min(TREND - 1)] += 1;
-    }
+    let (counts, width) = columns_of::<TREND>(letters.iter().copied(), [first.sent_at, last.sent_at]);
     let label = format!("{} in each column", about(width));
     let columns = counts.into_iter().enumerate().filter(|(_, count)| *count > 0);
     html! {
@@ -167,7 +155,7 @@ fn examples(at: &AtDeployment, snapshot: &Snapshot, letters: &[&DeadLetter]) -> 
     let mut shown = Vec::new();
     for (words, letter) in examples {
         let Some(letter) = letter else { continue };
-        let address = at.path(&format!("letters/{}", encoded(&letter.sqs_message_id)));
+        let address = at.letter_path(&letter.sqs_message_id);
         shown.push((words, address, story(&snapshot.record(letter)?, false)));
     }
     Ok(html! {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use maud::{Markup, html};
+use redeliver_core::message::Timestamp;
 use redeliver_dead_letters::Note;
 use redeliver_dead_letters::groups::{Group, written};
 use redeliver_operator::Failure;
@@ -18,7 +19,6 @@ use crate::dead_letters::snapshot::{DeadLetter, Selected, Snapshot};
 use crate::extract::AtDeployment;
 use crate::pages::cause;
 use crate::pages::facets::facets;
-use crate::url::encoded;
 
 /// Messages a page.
 const ON_A_PAGE: usize = 100;
@@ -130,13 +130,7 @@ fn found(
         (filters(at, selection))
         @if !selected.is_empty() {
             h2 { (counted(selected.len() as u64, "message")) }
-            @if !at.site.guard.read_only && !at.is_file() {
-                @let all = counted(selected.len() as u64, "message");
-                div class="actions" {
-                    (plan_forms(at, selection, &format!("Plan to send back {all}"), &format!("Plan to delete {all}")))
-                    (edit_link(at, selection, &format!("Edit {all} and send back")))
-                }
-            }
+            (actions(at, selection, selected.len()))
         }
         (list(at, snapshot, &shown))
         (pages(at, selection, paging, last_page))
@@ -296,16 +290,14 @@ fn trends(snapshot: &Snapshot) -> HashMap<&str, Markup> {
     let (Some(newest), Some(oldest)) = (snapshot.letters.first(), snapshot.letters.last()) else {
         return HashMap::new();
     };
-    let [first, last] = [oldest.sent_at, newest.sent_at].map(|at| at.timestamp());
-    let width = (last - first) / i64::try_from(TREND).unwrap_or(1) + 1;
-    let mut counts: HashMap<&str, [u64; TREND]> = HashMap::new();
+    let mut by_cause: HashMap<&str, Vec<&DeadLetter>> = HashMap::new();
     for letter in &snapshot.letters {
-        let column = usize::try_from((letter.sent_at.timestamp() - first) / width).unwrap_or(0);
-        counts.entry(&letter.fingerprint).or_insert([0; TREND])[column.min(TREND - 1)] += 1;
+        by_cause.entry(&letter.fingerprint).or_default().push(letter);
     }
     let [from, to] = [oldest, newest].map(|letter| letter.sent_at.format("%Y-%m-%d %H:%M").to_string());
     let label = format!("from {from} to {to}");
-    let drawn = counts.into_iter().map(|(cause, counts)| {
+    let drawn = by_cause.into_iter().map(|(cause, letters)| {
+        let (counts, _) = columns_of::<TREND>(letters.into_iter(), [oldest.sent_at, newest.sent_at]);
         let columns = counts.into_iter().enumerate().filter(|(_, count)| *count > 0);
         (cause, columns_only(&label, 4, TREND, columns))
     });
@@ -325,9 +317,31 @@ pub(crate) fn plan_forms(at: &AtDeployment, selection: &Selection, send_back: &s
     }
 }
 
-/// Leads to the page that edits everything that is selected.
-pub(crate) fn edit_link(at: &AtDeployment, selection: &Selection, words: &str) -> Markup {
-    html! { a href=(selection.address(&at.path("edit"))) { (words) } }
+/// The buttons for this many selected messages, where something can be done with them.
+pub(crate) fn actions(at: &AtDeployment, selection: &Selection, count: usize) -> Markup {
+    let all = counted(count as u64, "message");
+    html! {
+        @if count > 0 && !at.site.guard.read_only && !at.is_file() {
+            div class="actions" {
+                (plan_forms(at, selection, &format!("Plan to send back {all}"), &format!("Plan to delete {all}")))
+                a href=(selection.address(&at.path("edit"))) { "Edit " (all) " and send back" }
+            }
+        }
+    }
+}
+
+/// Counts when letters were sent, in columns of equal length from one time to another; and the length in seconds.
+pub(crate) fn columns_of<'l, const COLUMNS: usize>(
+    letters: impl Iterator<Item = &'l DeadLetter>,
+    [first, last]: [Timestamp; 2],
+) -> ([u64; COLUMNS], i64) {
+    let length = (last - first).num_seconds() / i64::try_from(COLUMNS).unwrap_or(i64::MAX) + 1;
+    let mut counts = [0; COLUMNS];
+    for letter in letters {
+        let column = usize::try_from((letter.sent_at - first).num_seconds() / length).unwrap_or(0);
+        counts[column.min(COLUMNS - 1)] += 1;
+    }
+    (counts, length)
 }
 
 fn list(at: &AtDeployment, snapshot: &Snapshot, shown: &[&DeadLetter]) -> Markup {
@@ -337,7 +351,7 @@ fn list(at: &AtDeployment, snapshot: &Snapshot, shown: &[&DeadLetter]) -> Markup
                 thead { tr { th { "Message" } th { "Error" } th class="number" { "Retries" } th { "Sent here" } th { "Deleted by SQS" } } }
                 tbody { @for letter in shown {
                     tr {
-                        td { a href=(at.path(&format!("letters/{}", encoded(&letter.sqs_message_id)))) { code { (letter.message_id) } } }
+                        td { a href=(at.letter_path(&letter.sqs_message_id)) { code { (letter.message_id) } } }
                         td { bdi { (letter.headline) } @if let Some(tenant) = &letter.tenant { div class="details" { "tenant " bdi { (tenant) } } } }
                         td class="number" data-name="Retries" { @match letter.attempts { Some(attempts) => (attempts), None => "?" } }
                         td class="times" data-name="Sent here" { (moment(letter.sent_at)) }

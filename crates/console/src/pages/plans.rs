@@ -23,7 +23,6 @@ use crate::plans::decide::{Decided, decide};
 use crate::plans::outcome::of_journal;
 use crate::plans::plan::{Action, Outcome, Plan, StartedPlan};
 use crate::plans::runner::{NOT_KNOWN, PlanState, RunProgress};
-use crate::url::encoded;
 
 /// The fields of a form that makes a plan.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -255,7 +254,7 @@ fn backups(at: &AtDeployment, plan: &Plan) -> Markup {
 }
 
 fn link(at: &AtDeployment, sqs_message_id: &str, words: &str) -> Markup {
-    html! { a href=(at.path(&format!("letters/{}", encoded(sqs_message_id)))) { code { (words) } } }
+    html! { a href=(at.letter_path(sqs_message_id)) { code { (words) } } }
 }
 
 fn linked(at: &AtDeployment, ids: &[String]) -> Markup {
