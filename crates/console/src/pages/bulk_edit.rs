@@ -78,11 +78,13 @@ fn assignment(path: &str, old: &str, new: &str) -> String {
         Err(_) => Value::from(text).to_string(),
     };
     let new = value(new);
-    match old {
-        "" => format!("{path} = {new}"),
-        // Of a text or an array there is no such member, which is an error in jq.
-        old => format!("if (try ({path} == {}) catch false) then {path} = {new} else . end", value(old)),
-    }
+    let condition = match old {
+        // A mistyped name must not add a member to every message.
+        "" => format!("{path} != null"),
+        old => format!("{path} == {}", value(old)),
+    };
+    // Of a text or an array there is no such member, which is an error in jq.
+    format!("if (try ({condition}) catch false) then {path} = {new} else . end")
 }
 
 /// The form.
@@ -103,7 +105,7 @@ pub(crate) fn body(at: &AtDeployment, selection: &Selection) -> Result<Markup, F
             @for (name, value) in selection.given() { input type="hidden" name=(name) value=(value); }
             div class="filters" {
                 (field("field", "Field of the body", "data.currency, or /data/currency"))
-                (field("old", "Old value (empty: any)", "eur"))
+                (field("old", "Old value (empty: any; a missing field stays missing)", "eur"))
                 (field("new", "New value: JSON, or text", "EUR"))
             }
             label for="program" { "Or a jq expression" }
@@ -239,15 +241,18 @@ mod tests {
     fn a_field_becomes_an_expression_that_one_can_read() {
         let any = |field: &str| edit(field, "", "EUR").unwrap();
         for field in ["data.currency", ".data.currency", ".body.data.currency", "/data/currency"] {
-            assert_eq!(any(field), r#".body["data"]["currency"] = "EUR""#, "{field}");
+            let expected = r#"if (try (.body["data"]["currency"] != null) catch false) then .body["data"]["currency"] = "EUR" else . end"#;
+            assert_eq!(any(field), expected, "{field}");
         }
-        assert_eq!(any("/data/items/0/a~1b~0"), r#".body["data"]["items"][0]["a/b~"] = "EUR""#);
+        assert!(
+            any("/data/items/0/a~1b~0").contains(r#" then .body["data"]["items"][0]["a/b~"] = "EUR" else"#)
+        );
         assert_eq!(
             edit("data.n", "1.50", "{\"a\": null}").unwrap(),
             r#"if (try (.body["data"]["n"] == 1.50) catch false) then .body["data"]["n"] = {"a":null} else . end"#
         );
         // A quotation mark ends no string, and a program in a value is a text.
-        assert_eq!(edit("a", "", "\") | halt").unwrap(), r#".body["a"] = "\") | halt""#);
+        assert!(edit("a", "", "\") | halt").unwrap().contains(r#" then .body["a"] = "\") | halt" else"#));
         assert!(edit("a..b", "", "1").unwrap_err().starts_with("field: write its names with dots"));
         assert_eq!(
             edit("", "", "1").unwrap_err(),
