@@ -10,6 +10,7 @@ use redeliver_dead_letters::DeadLetterRecord;
 use redeliver_dead_letters::groups::Group;
 use redeliver_operator::dead_letter::{self, is_long};
 use redeliver_operator::markup::{self, Fact, figure, moment, page};
+use redeliver_operator::terminal::escape::shortened;
 use redeliver_operator::terminal::units::{about, counted, grouped};
 
 use super::report::AuditReport;
@@ -20,6 +21,8 @@ use messages::Messages;
 
 /// Groups with a row of their own.
 const GROUPS_MAX: usize = 500;
+/// Characters of a headline; the details below it have the rest.
+const HEADLINE_MAX: usize = 80;
 
 /// Collects messages, and writes the page at the end.
 #[derive(Debug)]
@@ -119,7 +122,7 @@ fn groups(groups: &[Group]) -> Markup {
                 tbody { @for group in groups.iter().take(GROUPS_MAX) {
                     "\n" tr {
                         td class="number" { a href={"#g-" (group.fingerprint)} { (grouped(group.count)) } }
-                        td { strong { (group.headline) } " " (badge(&group.error_type)) div class="details" tabindex=[is_long(&group.error_details)] { (group.error_details) } }
+                        td { strong { (shortened(&group.headline, HEADLINE_MAX)) } " " (badge(&group.error_type)) div class="details" tabindex=[is_long(&group.error_details)] { (group.error_details) } }
                         td class="times" { (moment(group.first)) br; "to " (moment(group.last)) }
                         td { code { (group.fingerprint) } br; code class="id" { (group.example) } }
                     }
