@@ -1,6 +1,5 @@
 //! Reads a whole DLQ without consuming it, on a thread of its own and with the operator's current credentials.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -37,15 +36,8 @@ pub(crate) struct Reading {
     stopping: AtomicBool,
     /// The causes of the reading that is under way, as of a moment ago.
     so_far: Mutex<Arc<Vec<Group>>>,
-    /// The causes that were known before this console's first reading.
-    known_before: Mutex<Option<KnownBefore>>,
-}
-
-/// The causes that readings before this console have seen.
-#[derive(Debug)]
-struct KnownBefore {
-    /// `None` if there was no such reading: then nothing is new.
-    causes: Option<KnownCauses>,
+    /// The causes of the readings before this console's first one; without such a reading, those of the first one.
+    known_before: Mutex<Option<KnownCauses>>,
 }
 
 impl Reading {
@@ -145,23 +137,22 @@ impl Reading {
         Ok(snapshot)
     }
 
-    /// The causes that no reading before this console has seen, with the notes on all. At the first reading nothing is
-    /// new.
+    /// The causes that are new to this console, with the notes on all. At the very first reading nothing is new.
     fn causes(&self, queue_arn: &str, snapshot: &Snapshot) -> Result<CauseHistory, Failure> {
         let path = self.causes_path(queue_arn);
         let is_first = !path.exists();
         let mut known = KnownCauses::read(&path, queue_arn)?;
         let mut known_before = lock(&self.known_before);
-        let before = known_before
-            .get_or_insert_with(|| KnownBefore { causes: (!is_first).then(|| known.clone()) })
-            .causes
-            .as_ref();
-        let new: BTreeSet<_> = before
-            .into_iter()
-            .flat_map(|before| before.new_among(&snapshot.groups))
-            .map(|group| group.fingerprint.clone())
-            .collect();
-        let last_look = before.and_then(KnownCauses::last_reading);
+        let before = known_before.get_or_insert_with(|| {
+            let mut before = known.clone();
+            if is_first {
+                before.remember(&snapshot.groups, snapshot.taken_at);
+            }
+            before
+        });
+        let new =
+            before.new_among(&snapshot.groups).into_iter().map(|group| group.fingerprint.clone()).collect();
+        let last_look = before.last_reading();
         drop(known_before);
         known.remember(&snapshot.groups, snapshot.taken_at);
         known.write(&path)?;
@@ -229,8 +220,12 @@ mod tests {
             (causes.new.len(), causes.last_look)
         };
         let first = Reading::new(folder.path().to_owned());
-        assert_eq!(new(&first, &looked(10, &["no such user"])), (0, None), "there was no reading before");
-        assert_eq!(new(&first, &looked(20, &["no such user", "too slow"])), (0, None));
+        assert_eq!(
+            new(&first, &looked(10, &["no such user"])),
+            (0, Some(at(10))),
+            "there was no reading before"
+        );
+        assert_eq!(new(&first, &looked(20, &["no such user", "too slow"])), (1, Some(at(10))));
         let second = Reading::new(folder.path().to_owned());
         let both = ["no such user", "card refused"];
         for second_of_look in [30, 40] {
