@@ -347,7 +347,7 @@ async function goesOn() {
 async function noticesItsDeath() {
   const page = await open();
   await page.goto(`${base}/0/letters`);
-  await page.getByRole('heading', { name: /causes?$/ }).waitFor();
+  await page.locator('#causes').waitFor();
   const other = await page.context().newPage();
   watch(other);
   await other.goto(`${base}/0/plans`);
@@ -376,7 +376,7 @@ async function noticesItsDeath() {
     await page.getByText('The console has stopped.').waitFor({ state: 'detached' });
     const still = await text.inputValue();
     await text.press('Enter');
-    await page.getByRole('heading', { name: /typed before it died/ }).waitFor();
+    await page.getByRole('list', { name: 'Filters' }).getByText('typed before it died').waitFor();
     const [before, after] = [base, page.url()].map((url) => new URL(url).pathname.split('/')[1]);
     alarms.splice(0, alarms.length, ...alarms.filter((alarm) => !refused.test(alarm) && !alarm.startsWith('a request elsewhere')));
     return { words, kept, still, isElsewhere: before !== after };
