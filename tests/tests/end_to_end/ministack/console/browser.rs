@@ -175,7 +175,11 @@ async fn what_a_person_sends_back_edits_and_deletes_is_done_once_however_often_t
         .await
         .unwrap();
     let looked = console.done("looksAgain", json!({"cause": "LAMBDA_DESTINATION"})).await;
-    assert_eq!(looked["new"], json!(["orders: OrderLocked: order 7 is locked (RetriesExhausted)"]), "{looked}");
+    assert_eq!(
+        looked["new"],
+        json!(["orders: OrderLocked: order 7 is locked (RetriesExhausted)"]),
+        "{looked}"
+    );
     assert!(looked["row"].as_str().unwrap().contains("LAMBDA_DESTINATION"), "{looked}");
     console.done("leavesInTime", json!({})).await;
     assert_eq!(console.files("redeliver-plan-").len(), 3, "nothing half written is left");
