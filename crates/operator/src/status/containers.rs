@@ -123,7 +123,7 @@ fn without_password(url: &Url) -> String {
     shown.to_string()
 }
 
-/// Series by name and labels, each with its counter's place in [`COUNTERS`] and its value.
+/// Series by name and labels, each with its counter's place in `COUNTERS` and its value.
 pub type Counters = BTreeMap<String, (usize, u64)>;
 
 /// The counters in a text of OpenMetrics or Prometheus. Lines of anything else are passed over.
