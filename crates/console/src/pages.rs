@@ -10,5 +10,6 @@ pub(crate) mod facets;
 pub(crate) mod fleet;
 pub(crate) mod pause;
 pub(crate) mod plans;
+pub(crate) mod selected;
 pub(crate) mod start_form;
 pub(crate) mod status;

@@ -159,27 +159,26 @@ async fn from_cloudwatch(
 ) -> (Vec<Flow>, Vec<(String, String)>) {
     let Some(first) = status.queues.first() else { return Default::default() };
     let names: Vec<_> = status.queues.iter().map(|queue| queue.name.as_str()).collect();
-    let near = async || Metrics::near(connection, &first.arn).await;
-    let flows = async { near().await?.flows(&names, at).await };
+    let metrics = match Metrics::near(connection, &first.arn).await {
+        Ok(metrics) => metrics,
+        Err(error) => {
+            status.problems.push(not_asked("flow, ages and alarms", error.to_string()));
+            return Default::default();
+        }
+    };
+    let flows = metrics.flows(&names, at);
     let alarms = async {
         // The construct's alarms have the same prefix as its queues.
         match names.iter().find_map(|name| name.strip_suffix("final-dlq")) {
-            Some(prefix) => near().await?.alarms(prefix).await,
+            Some(prefix) => metrics.alarms(prefix).await,
             None => Ok(Vec::new()),
         }
     };
     let (flows, alarms) = join(flows, alarms).await;
     let mut known = |missing, error: Failure| status.problems.push(not_asked(missing, error.to_string()));
-    (
-        flows.unwrap_or_else(|error| {
-            known("flow and ages", error);
-            Vec::new()
-        }),
-        alarms.unwrap_or_else(|error| {
-            known("alarms", error);
-            Vec::new()
-        }),
-    )
+    let flows = flows.map_err(|error| known("flow and ages", error));
+    let alarms = alarms.map_err(|error| known("alarms", error));
+    (flows.unwrap_or_default(), alarms.unwrap_or_default())
 }
 
 const fn not_asked(missing: &'static str, why: String) -> Problem {

@@ -87,7 +87,8 @@ fn remove_what_was_made(path: &Path) {
 /// True of a file of the user's own, whatever others may do with it.
 #[must_use]
 pub fn is_ones_own(path: &Path) -> bool {
-    path.symlink_metadata().is_ok_and(|there| trust::is_ones_own(&there))
+    path.symlink_metadata()
+        .is_ok_and(|there| there.is_file() && redeliver_platform::files::is_ones_own(&there))
 }
 
 /// Reads a file whose word is taken, as [`replace`] has written it.

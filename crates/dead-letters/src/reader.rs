@@ -23,7 +23,7 @@ use held::Held;
 use patience::{give_back, patiently};
 
 /// Requests of a kind at the same time: SQS answers one within some 20 ms, so this is thousands of messages a second.
-const REQUESTS_MAX: usize = 16;
+pub(crate) const REQUESTS_MAX: usize = 16;
 const MESSAGES_OF_A_REQUEST: u8 = 10;
 /// Long, so that SQS asks all of its servers; short, since the last ones wait in vain.
 const WAIT: Duration = Duration::from_secs(1);

@@ -238,6 +238,7 @@ ManifestVersion: 1.6.0
 ",
             ),
         ];
+        assert_eq!(files.len(), expected.len());
         for ((name, text), (expected_name, expected)) in files.iter().zip(expected) {
             assert_eq!(
                 (name.as_str(), text.as_str()),

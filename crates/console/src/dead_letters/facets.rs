@@ -59,6 +59,20 @@ pub(crate) fn by_time(letters: &[&DeadLetter]) -> (Vec<(Timestamp, u64)>, TimeDe
     (counts.into_iter().rev().collect(), length)
 }
 
+/// Counts when letters were sent, in columns of equal length from one time to another; and the length in seconds.
+pub(crate) fn columns<'l, const COLUMNS: usize>(
+    letters: impl Iterator<Item = &'l DeadLetter>,
+    [first, last]: [Timestamp; 2],
+) -> ([u64; COLUMNS], i64) {
+    let length = (last - first).num_seconds() / i64::try_from(COLUMNS).unwrap_or(i64::MAX) + 1;
+    let mut counts = [0; COLUMNS];
+    for letter in letters {
+        let column = usize::try_from((letter.sent_at - first).num_seconds() / length).unwrap_or(0);
+        counts[column.min(COLUMNS - 1)] += 1;
+    }
+    (counts, length)
+}
+
 #[cfg(test)]
 mod tests {
     use redeliver_dead_letters::{Coverage, DeadLetterRecord};

@@ -225,10 +225,16 @@ impl Snapshot {
 
     /// A sentence about messages that SQS deletes soon; `None` if there are none.
     pub(crate) fn deleted_soon(&self) -> Option<String> {
+        let (count, first) = self.ends_soon(self.taken_at)?;
+        deleted_soon(count, Some(first), self.retention, self.taken_at)
+    }
+
+    /// The number of messages that SQS deletes soon, and when it deletes the first; `None` if there are none.
+    pub(crate) fn ends_soon(&self, now: Timestamp) -> Option<(u64, Timestamp)> {
         let retention = self.retention?;
         let ends = self.letters.iter().filter_map(|letter| self.expires_at(letter));
-        let soon: Vec<_> = ends.filter(|ends_at| retention.ends_soon(*ends_at, self.taken_at)).collect();
-        deleted_soon(soon.len() as u64, soon.iter().min().copied(), self.retention, self.taken_at)
+        let soon: Vec<_> = ends.filter(|ends_at| retention.ends_soon(*ends_at, now)).collect();
+        Some((soon.len() as u64, soon.into_iter().min()?))
     }
 
     /// The time from which a message must have been sent so that SQS does not delete it soon.
@@ -338,8 +344,10 @@ fn choice(
 fn tenant(message: &ReceivedMessage) -> Option<String> {
     let by_attribute =
         message.attributes.get("tenant").and_then(|attribute| attribute.text()).map(str::to_owned);
+    // Most bodies have no such member, and are not parsed once more for it.
     let by_metadata = || {
-        read_lossy(&message.body).ok().and_then(|body| body["metadata"]["tenant"].as_str().map(str::to_owned))
+        let body = message.body.contains("\"tenant\"").then_some(&message.body)?;
+        read_lossy(body).ok().and_then(|body| body["metadata"]["tenant"].as_str().map(str::to_owned))
     };
     by_attribute.or_else(by_metadata).or_else(|| message.message_group_id.clone())
 }

@@ -28,17 +28,16 @@ impl TextSearch {
     /// True for an occurrence that is not a part of a longer number or of an id.
     fn is_meant(&self, text: &str, at: usize) -> bool {
         let end = at + self.wanted.len();
-        let is_inside =
-            |character: char| character.is_alphanumeric() || (character == '-' && !self.is_number);
-        let before = text[..at].trim_end_matches(is_inside).len();
-        let after =
-            text[end..].find(|character| !is_inside(character)).map_or(text.len(), |length| end + length);
+        let is_of_word = |character: char| character.is_alphanumeric() || character == '-';
+        let start = text[..at].trim_end_matches(is_of_word).len();
+        let after = text.len() - text[end..].trim_start_matches(is_of_word).len();
+        let is_in_id = is_id(&text[start..after]);
         if self.is_number {
-            let id = text[..at]
-                .trim_end_matches(|character: char| character.is_alphanumeric() || character == '-');
-            return (before, after) == (at, end) && !is_id(&text[id.len()..end]);
+            let is_whole = !text[..at].ends_with(char::is_alphanumeric)
+                && !text[end..].starts_with(char::is_alphanumeric);
+            return is_whole && (!is_in_id || self.wanted.len() == after - start);
         }
-        self.wanted.len() >= PART_MIN || !is_id(&text[before..after])
+        self.wanted.len() >= PART_MIN || !is_in_id
     }
 }
 

@@ -10,11 +10,13 @@ use redeliver_operator::terminal::escape::shortened;
 use redeliver_operator::terminal::units::{about, counted, grouped};
 use serde::Deserialize;
 
+use crate::dead_letters::facets::columns;
 use crate::dead_letters::selection::Selection;
 use crate::dead_letters::snapshot::{DeadLetter, Snapshot};
 use crate::extract::AtDeployment;
-use crate::pages::dead_letters::{actions, active_filters, changed_since, columns_of};
+use crate::pages::dead_letters::changed_since;
 use crate::pages::facets::facets;
+use crate::pages::selected::{actions, active_filters};
 use crate::url::encoded;
 
 /// Columns of the trend.
@@ -135,13 +137,13 @@ fn note_form(snapshot: &Snapshot, group: &Group, path: &str) -> Markup {
 /// Charts the life of a cause.
 fn trend(letters: &[&DeadLetter]) -> Markup {
     let (Some(last), Some(first)) = (letters.first(), letters.last()) else { return Markup::default() };
-    let (counts, width) = columns_of::<TREND>(letters.iter().copied(), [first.sent_at, last.sent_at]);
+    let (counts, width) = columns::<TREND>(letters.iter().copied(), [first.sent_at, last.sent_at]);
     let label = format!("{} in each column", about(width));
-    let columns = counts.into_iter().enumerate().filter(|(_, count)| *count > 0);
+    let drawn = counts.into_iter().enumerate().filter(|(_, count)| *count > 0);
     html! {
         @if letters.len() > 1 {
             figure class="trend" {
-                (columns_only(&format!("Trend, {label}"), 6, TREND, columns))
+                (columns_only(&format!("Trend, {label}"), 6, TREND, drawn))
                 figcaption { span { (moment(first.sent_at)) } span { (label) } span { (moment(last.sent_at)) } }
             }
         }

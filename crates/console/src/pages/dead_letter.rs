@@ -9,7 +9,7 @@ use serde::Deserialize;
 use crate::dead_letters::selection::Selection;
 use crate::extract::AtDeadLetter;
 use crate::pages::cause;
-use crate::pages::dead_letters::plan_forms;
+use crate::pages::selected::plan_forms;
 
 /// The parameters of the page.
 #[derive(Clone, Debug, Default, Deserialize)]

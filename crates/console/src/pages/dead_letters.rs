@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use maud::{Markup, html};
-use redeliver_core::message::Timestamp;
 use redeliver_dead_letters::Note;
 use redeliver_dead_letters::groups::{Group, written};
 use redeliver_operator::Failure;
@@ -13,12 +12,13 @@ use redeliver_operator::sentences::{incompleteness, not_judged_in_words};
 use redeliver_operator::terminal::units::{about, counted, grouped};
 use serde::Deserialize;
 
-use crate::dead_letters::facets::{OfCause, by_cause};
+use crate::dead_letters::facets::{OfCause, by_cause, columns};
 use crate::dead_letters::selection::{SINCE_LAST_LOOK, Selection};
 use crate::dead_letters::snapshot::{DeadLetter, Selected, Snapshot};
 use crate::extract::AtDeployment;
 use crate::pages::cause;
 use crate::pages::facets::facets;
+use crate::pages::selected::{actions, active_filters, filters};
 
 /// Messages a page.
 const ON_A_PAGE: usize = 100;
@@ -188,47 +188,6 @@ fn incomplete(at: &AtDeployment, snapshot: &Snapshot) -> String {
     }
 }
 
-/// The filters in use, each with a link to the page without it.
-pub(crate) fn active_filters(page: &str, selection: &Selection) -> Markup {
-    html! {
-        @if !selection.is_everything() {
-            ul class="active" aria-label="Filters" {
-                @for (name, words) in selection.in_words() {
-                    li { bdi { (words) } " " a href=(selection.without(name).address(page)) aria-label={"Without " (words)} { "×" } }
-                }
-            }
-        }
-    }
-}
-
-fn filters(at: &AtDeployment, selection: &Selection) -> Markup {
-    let field = |name: &str, label: &str, value: &str, example: &str| {
-        html! { label { (label) input name=(name) value=(value) placeholder=(example) autocomplete="off"; } }
-    };
-    let Selection { tenant, error_type, since, until, filter, .. } = selection;
-    let has_more = [tenant, error_type, since, until, filter].iter().any(|value| !value.is_empty());
-    let hidden = [("group", &selection.group), ("function", &selection.function)];
-    html! {
-        form class="filters" method="get" action=(at.path("letters")) role="search" {
-            (field("q", "Text", &selection.q, "an error, a part of the body, an id"))
-            (field("new", "Causes new since", &selection.new, "last-look, 8h, or 2026-01-31T22:30Z"))
-            details open[has_more] {
-                summary { "More filters" }
-                div class="filters" {
-                    (field("tenant", "Tenant", &selection.tenant, ""))
-                    (field("type", "Error type", &selection.error_type, "RETRY_ATTEMPT_EXCEEDED"))
-                    (field("since", "Since", &selection.since, "2h, or 2026-01-31T08:30Z"))
-                    (field("until", "Until", &selection.until, ""))
-                    (field("where", "jq filter", &selection.filter, ".attempts > 3"))
-                }
-            }
-            @for (name, value) in hidden { @if !value.is_empty() { input type="hidden" name=(name) value=(value); } }
-            button { "Filter" }
-            @if !selection.is_everything() { a href=(at.path("letters")) { "All" } }
-        }
-    }
-}
-
 /// A cause, and what of it is selected.
 struct Cause<'s> {
     group: &'s Group,
@@ -297,51 +256,11 @@ fn trends(snapshot: &Snapshot) -> HashMap<&str, Markup> {
     let [from, to] = [oldest, newest].map(|letter| letter.sent_at.format("%Y-%m-%d %H:%M").to_string());
     let label = format!("from {from} to {to}");
     let drawn = by_cause.into_iter().map(|(cause, letters)| {
-        let (counts, _) = columns_of::<TREND>(letters.into_iter(), [oldest.sent_at, newest.sent_at]);
-        let columns = counts.into_iter().enumerate().filter(|(_, count)| *count > 0);
-        (cause, columns_only(&label, 4, TREND, columns))
+        let (counts, _) = columns::<TREND>(letters.into_iter(), [oldest.sent_at, newest.sent_at]);
+        let drawn = counts.into_iter().enumerate().filter(|(_, count)| *count > 0);
+        (cause, columns_only(&label, 4, TREND, drawn))
     });
     drawn.collect()
-}
-
-/// The buttons for everything that is selected.
-pub(crate) fn plan_forms(at: &AtDeployment, selection: &Selection, send_back: &str, delete: &str) -> Markup {
-    html! {
-        @for (action, words) in [("send_back", send_back), ("delete", delete)] {
-            form method="post" action=(at.path("plans")) class="inline" {
-                input type="hidden" name="work" value=(action);
-                @for (name, value) in selection.given() { input type="hidden" name=(name) value=(value); }
-                button { (words) }
-            }
-        }
-    }
-}
-
-/// The buttons for this many selected messages, where something can be done with them.
-pub(crate) fn actions(at: &AtDeployment, selection: &Selection, count: usize) -> Markup {
-    let all = counted(count as u64, "message");
-    html! {
-        @if count > 0 && !at.site.guard.read_only && !at.is_file() {
-            div class="actions" {
-                (plan_forms(at, selection, &format!("Plan to send back {all}"), &format!("Plan to delete {all}")))
-                a href=(selection.address(&at.path("edit"))) { "Edit " (all) " and send back" }
-            }
-        }
-    }
-}
-
-/// Counts when letters were sent, in columns of equal length from one time to another; and the length in seconds.
-pub(crate) fn columns_of<'l, const COLUMNS: usize>(
-    letters: impl Iterator<Item = &'l DeadLetter>,
-    [first, last]: [Timestamp; 2],
-) -> ([u64; COLUMNS], i64) {
-    let length = (last - first).num_seconds() / i64::try_from(COLUMNS).unwrap_or(i64::MAX) + 1;
-    let mut counts = [0; COLUMNS];
-    for letter in letters {
-        let column = usize::try_from((letter.sent_at - first).num_seconds() / length).unwrap_or(0);
-        counts[column.min(COLUMNS - 1)] += 1;
-    }
-    (counts, length)
 }
 
 fn list(at: &AtDeployment, snapshot: &Snapshot, shown: &[&DeadLetter]) -> Markup {

@@ -111,16 +111,11 @@ fn facts<'a>(dlq: &str, seen: &LiveStatus, reading: Option<Reading>, alarms_on: 
 }
 
 fn reading(snapshot: &Snapshot, now: Timestamp) -> Reading {
-    let ends = snapshot.letters.iter().filter_map(|letter| snapshot.expires_at(letter));
-    let soon: Vec<_> = ends
-        .filter(|ends_at| snapshot.retention.is_some_and(|retention| retention.ends_soon(*ends_at, now)))
-        .collect();
-    let first = soon.iter().min().map(|first| (*first - now).num_seconds());
     Reading {
         taken_at: snapshot.taken_at,
         new_causes: snapshot.new_count(),
         last_look: snapshot.causes.last_look,
-        deleted_soon: first.map(|seconds| (soon.len() as u64, seconds)),
+        deleted_soon: snapshot.ends_soon(now).map(|(count, first)| (count, (first - now).num_seconds())),
     }
 }
 

@@ -48,10 +48,15 @@ pub(crate) fn of_redrive(
         .to_owned(),
         counts,
         remarks: remarks.iter().map(|remark| escaped_lines(remark)).collect(),
-        // After an error the report knows only the deletions that were tried.
-        in_both_queues: report.not_deleted > 0 || (!finished && (all.sent > all.deleted || all.unknown > 0)),
+        // By the journal: after an error, the report knows only the deletions that were tried.
+        in_both_queues: !finished && may_be_in_both_queues(all),
         ..Outcome::default()
     }
+}
+
+/// True if messages are, or may be, in the source queue and in the DLQ.
+const fn may_be_in_both_queues(all: &JournalCounts) -> bool {
+    all.sent > all.deleted || all.unknown > 0
 }
 
 /// Counts over the runs of a redrive.

@@ -26,10 +26,6 @@ pub(super) fn trusted(file: File) -> io::Result<File> {
     Ok(file)
 }
 
-pub(super) fn is_ones_own(there: &Metadata) -> bool {
-    there.is_file() && redeliver_platform::files::is_ones_own(there)
-}
-
 fn not_trusted(why: &str) -> io::Error {
     io::Error::other(format!(
         "{why}, so what it says is not trusted: name another file, or check this one and use a copy \

@@ -70,13 +70,7 @@ impl Journal {
         // Two runs at once would both read a message as not sent, and both send it.
         while_none_starts(|| file.try_lock())
             .map_err(|_| failed("is in use: another redrive with the same options is running".to_owned()))?;
-        let mut journal = Self {
-            path: path.to_owned(),
-            file,
-            letters: HashMap::new(),
-            copies_not_reported: 0,
-            generations: HashMap::new(),
-        };
+        let mut journal = Self::unread(path, file);
         let plan = Entry::Plan { id: id.to_owned(), from: from.to_owned(), to: to.to_owned() };
         let first = journal.replay()?;
         // `--edit` puts whole messages into it.
@@ -99,6 +93,17 @@ impl Journal {
         Ok(journal)
     }
 
+    /// A journal whose entries are not replayed yet.
+    fn unread(path: &Path, file: File) -> Self {
+        Self {
+            path: path.to_owned(),
+            file,
+            letters: HashMap::new(),
+            copies_not_reported: 0,
+            generations: HashMap::new(),
+        }
+    }
+
     /// Reads how far a redrive is. Its run may be writing on.
     ///
     /// # Errors
@@ -106,13 +111,7 @@ impl Journal {
     pub fn counts_of(path: &Path) -> Result<JournalCounts, JournalError> {
         let file = open_own(path, false)
             .map_err(|error| JournalError { path: path.to_owned(), reason: error.to_string() })?;
-        let mut journal = Self {
-            path: path.to_owned(),
-            file,
-            letters: HashMap::new(),
-            copies_not_reported: 0,
-            generations: HashMap::new(),
-        };
+        let mut journal = Self::unread(path, file);
         for entry in journal.entries()?.0 {
             journal.note(&entry);
         }

@@ -5,7 +5,8 @@ use redeliver_dead_letters::{Coverage, NotDeleted};
 use super::*;
 
 fn of_redrive(report: &RedriveReport) -> Outcome {
-    let all = JournalCounts { sent: report.sent, deleted: report.sent, ..JournalCounts::default() };
+    let deleted = report.sent - report.not_deleted;
+    let all = JournalCounts { sent: report.sent, deleted, ..JournalCounts::default() };
     super::of_redrive(report, &all, report.came_back_count(), 0)
 }
 

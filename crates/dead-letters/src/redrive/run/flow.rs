@@ -12,14 +12,12 @@ use redeliver_core::limits::{BATCH_ENTRIES_MAX, MESSAGE_BYTES_MAX};
 use redeliver_core::message::{ReceivedMessage, Timestamp};
 use redeliver_core::ports::{Clock, Queue, QueueSender};
 
-use crate::reader::{DeletionAnswer, ReaderError};
+use crate::reader::{DeletionAnswer, REQUESTS_MAX, ReaderError};
 use crate::redrive::journal::Entry;
 use crate::redrive::plan::SendBack;
 use crate::{DeadLetterRecord, Reader};
 
 const SEND_TIMEOUT: Duration = Duration::from_secs(60);
-/// Requests at the same time.
-const REQUESTS_MAX: usize = 16;
 /// Bytes that are being sent at a time, so that large messages leave before the timeout.
 const SENDING_BYTES_MAX: usize = 8 * MESSAGE_BYTES_MAX;
 

@@ -1,0 +1,75 @@
+//! The filters of a selection, and the actions on all of its messages.
+
+use maud::{Markup, html};
+use redeliver_operator::terminal::units::counted;
+
+use crate::dead_letters::selection::Selection;
+use crate::extract::AtDeployment;
+
+/// The filters in use, each with a link to the page without it.
+pub(crate) fn active_filters(page: &str, selection: &Selection) -> Markup {
+    html! {
+        @if !selection.is_everything() {
+            ul class="active" aria-label="Filters" {
+                @for (name, words) in selection.in_words() {
+                    li { bdi { (words) } " " a href=(selection.without(name).address(page)) aria-label={"Without " (words)} { "×" } }
+                }
+            }
+        }
+    }
+}
+
+/// The form that filters dead letters.
+pub(crate) fn filters(at: &AtDeployment, selection: &Selection) -> Markup {
+    let field = |name: &str, label: &str, value: &str, example: &str| {
+        html! { label { (label) input name=(name) value=(value) placeholder=(example) autocomplete="off"; } }
+    };
+    let Selection { tenant, error_type, since, until, filter, .. } = selection;
+    let has_more = [tenant, error_type, since, until, filter].iter().any(|value| !value.is_empty());
+    let hidden = [("group", &selection.group), ("function", &selection.function)];
+    html! {
+        form class="filters" method="get" action=(at.path("letters")) role="search" {
+            (field("q", "Text", &selection.q, "an error, a part of the body, an id"))
+            (field("new", "Causes new since", &selection.new, "last-look, 8h, or 2026-01-31T22:30Z"))
+            details open[has_more] {
+                summary { "More filters" }
+                div class="filters" {
+                    (field("tenant", "Tenant", &selection.tenant, ""))
+                    (field("type", "Error type", &selection.error_type, "RETRY_ATTEMPT_EXCEEDED"))
+                    (field("since", "Since", &selection.since, "2h, or 2026-01-31T08:30Z"))
+                    (field("until", "Until", &selection.until, ""))
+                    (field("where", "jq filter", &selection.filter, ".attempts > 3"))
+                }
+            }
+            @for (name, value) in hidden { @if !value.is_empty() { input type="hidden" name=(name) value=(value); } }
+            button { "Filter" }
+            @if !selection.is_everything() { a href=(at.path("letters")) { "All" } }
+        }
+    }
+}
+
+/// The buttons for this many selected messages, where something can be done with them.
+pub(crate) fn actions(at: &AtDeployment, selection: &Selection, count: usize) -> Markup {
+    let all = counted(count as u64, "message");
+    html! {
+        @if count > 0 && !at.site.guard.read_only && !at.is_file() {
+            div class="actions" {
+                (plan_forms(at, selection, &format!("Plan to send back {all}"), &format!("Plan to delete {all}")))
+                a href=(selection.address(&at.path("edit"))) { "Edit " (all) " and send back" }
+            }
+        }
+    }
+}
+
+/// The buttons for everything that is selected.
+pub(crate) fn plan_forms(at: &AtDeployment, selection: &Selection, send_back: &str, delete: &str) -> Markup {
+    html! {
+        @for (action, words) in [("send_back", send_back), ("delete", delete)] {
+            form method="post" action=(at.path("plans")) class="inline" {
+                input type="hidden" name="work" value=(action);
+                @for (name, value) in selection.given() { input type="hidden" name=(name) value=(value); }
+                button { (words) }
+            }
+        }
+    }
+}
