@@ -59,6 +59,12 @@ pub fn function_name() -> Option<String> {
     aws_variable("AWS_LAMBDA_FUNCTION_NAME")
 }
 
+/// The function's name and version in Lambda, `NAME:VERSION`; `None` outside Lambda.
+#[cfg(feature = "targets")]
+pub(crate) fn function_version() -> Option<String> {
+    Some(format!("{}:{}", function_name()?, aws_variable("AWS_LAMBDA_FUNCTION_VERSION")?))
+}
+
 /// A variable with a name from AWS.
 pub(crate) fn aws_variable(name: &str) -> Option<String> {
     Reader::of_environment().optional(name)

@@ -109,6 +109,8 @@ pub struct Failure {
 pub struct LastError {
     pub error_type: String,
     pub details: String,
+    /// The version of the user's function that failed, `NAME:VERSION`, if it is known.
+    pub function: Option<String>,
 }
 
 /// The classification of a failure.
@@ -125,11 +127,22 @@ impl LastError {
     #[must_use]
     pub fn of(error: &HandlerError) -> Self {
         let error_type = truncate::clean(&error.error_type.name(), truncate::ERROR_TYPE_BYTES_MAX);
-        Self { error_type, details: error.details.clone() }
+        Self { error_type, ..Self::new("", &error.details).of_function(error.function.as_deref()) }
     }
-}
 
-impl LastError {
+    /// An error without a function.
+    #[must_use]
+    pub fn new(error_type: &str, details: &str) -> Self {
+        Self { error_type: error_type.to_owned(), details: details.to_owned(), function: None }
+    }
+
+    /// Adds the version of the user's function, unless it is there.
+    #[must_use]
+    pub fn of_function(self, function: Option<&str>) -> Self {
+        let function = || function.map(|function| truncate::clean(function, truncate::FUNCTION_BYTES_MAX));
+        Self { function: self.function.or_else(function), ..self }
+    }
+
     /// True for a message that was held without a call.
     pub(crate) fn was_not_called(&self) -> bool {
         [CIRCUIT_OPEN, RATE_LIMITED].contains(&self.error_type.as_str())
@@ -186,7 +199,7 @@ impl HandOff {
     /// A message that was not started before the deadline.
     #[must_use]
     pub fn not_started(delivery: Delivery) -> Self {
-        let error = LastError { error_type: NOT_STARTED.to_owned(), details: String::new() };
+        let error = LastError::new(NOT_STARTED, "");
         Self { error, answer: Answer::just(Kind::NotStarted), delivery, unknown: UnknownMembers::default() }
     }
 
@@ -198,8 +211,7 @@ impl HandOff {
             HoldReason::Down => (CIRCUIT_OPEN, "the target has been down since"),
             HoldReason::RateLimited => (RATE_LIMITED, "the target has refused calls since"),
         };
-        let error =
-            LastError { error_type: error_type.to_owned(), details: format!("not called: {why} {since}") };
+        let error = LastError::new(error_type, &format!("not called: {why} {since}"));
         Self { error, answer: Answer::held(hold), delivery, unknown: UnknownMembers::default() }
     }
 
@@ -220,7 +232,7 @@ impl HandOff {
     /// A message that failed for an unknown reason.
     #[must_use]
     pub fn unexplained(details: &str, delivery: Delivery) -> Self {
-        let error = LastError { error_type: REDRIVE.to_owned(), details: details.to_owned() };
+        let error = LastError::new(REDRIVE, details);
         Self { error, answer: Answer::just(Kind::Transient), delivery, unknown: UnknownMembers::default() }
     }
 }
@@ -229,7 +241,7 @@ impl Failure {
     /// An invalid message: nothing was called.
     #[must_use]
     pub fn invalid(reason: DeadLetterReason, why: &impl Display, delivery: Delivery) -> Self {
-        let error = LastError { error_type: reason.as_str().to_owned(), details: why.to_string() };
+        let error = LastError::new(reason.as_str(), &why.to_string());
         Self { error, answer: None, delivery, attempts: None, unknown: UnknownMembers::default() }
     }
 
@@ -259,7 +271,7 @@ impl Verdict {
     #[must_use]
     pub fn explained(&self) -> String {
         let Some(Case { explanation, failure, .. }) = &self.case else { return String::new() };
-        let LastError { error_type, details } = &failure.error;
+        let LastError { error_type, details, .. } = &failure.error;
         let error = match (error_type.as_str(), details.as_str()) {
             (same, details) if same == self.code.as_str() => details.to_owned(),
             (error_type, "") => error_type.to_owned(),

@@ -22,6 +22,14 @@ pub fn is_function_arn(text: &str) -> bool {
         && qualifier.iter().all(|qualifier| !qualifier.is_empty())
 }
 
+/// `NAME:VERSION` of the version that Lambda ran for this ARN, which may name an alias; `None` if it is not a
+/// function's ARN.
+#[must_use]
+pub fn version_of(arn: &str, executed_version: &str) -> Option<String> {
+    let name = arn.split(':').nth(UNQUALIFIED_PARTS - 1).filter(|_| is_function_arn(arn))?;
+    Some(format!("{name}:{executed_version}"))
+}
+
 /// The functions that may be invoked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FunctionArns(Vec<String>);
@@ -83,6 +91,14 @@ mod tests {
         assert!(!functions.admits(&ORDERS.replace("123456789012", "123456789013")));
         assert!(!functions.admits("orders"));
         assert!(!functions.admits(""));
+    }
+
+    #[test]
+    fn a_version_is_named_with_its_function_and_not_with_the_alias() {
+        for arn in [ORDERS, &format!("{ORDERS}:live")] {
+            assert_eq!(version_of(arn, "7").as_deref(), Some("orders:7"));
+        }
+        assert_eq!(version_of("orders", "7"), None);
     }
 
     #[test]

@@ -21,6 +21,11 @@ pub trait Handler: Send + Sync {
     /// `Ok` when the message is done; the error says what to do with it.
     fn handle(&self, message: &Message<'_>) -> impl Future<Output = Result<(), HandlerError>> + Send;
 
+    /// The version of the user's function that every call goes to, `NAME:VERSION`, if the target is one and it is known.
+    fn function(&self) -> Option<&str> {
+        None
+    }
+
     /// [`Self::handle`] as the message-processor calls it: for handlers that need details of the receive, or that call
     /// their target more than once for a message.
     fn invoke(&self, invocation: Invocation<'_>) -> impl Future<Output = Result<(), HandlerError>> + Send {
@@ -107,6 +112,8 @@ pub struct HandlerError {
     pub details: String,
     /// The way on for the message.
     pub kind: FailureKind,
+    /// The version of the user's function that answered, `NAME:VERSION`, if [`Handler::function`] does not know it.
+    pub function: Option<String>,
 }
 
 /// The way on for a failed message.
@@ -170,7 +177,12 @@ impl HandlerError {
     /// Retry by the policy's backoff.
     #[must_use]
     pub fn transient(error_type: impl Into<ErrorType>, details: impl fmt::Display) -> Self {
-        Self { error_type: error_type.into(), details: details.to_string(), kind: FailureKind::Transient }
+        Self {
+            error_type: error_type.into(),
+            details: details.to_string(),
+            kind: FailureKind::Transient,
+            function: None,
+        }
     }
 
     /// A dependency of the handler is down: a retry as after [`Self::transient`], and an outage for the circuit

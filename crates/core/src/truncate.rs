@@ -7,6 +7,9 @@ use crate::limits::{first_illegal, is_legal};
 /// Size limit of an error type, wherever we write one.
 pub const ERROR_TYPE_BYTES_MAX: usize = 128;
 
+/// Size limit of a function's name and version. Lambda's have at most 64 characters and a number ("CreateFunction").
+pub const FUNCTION_BYTES_MAX: usize = 128;
+
 /// Separates the last error in an explanation: `Max retry attempts 5 exceeded; last error HttpStatus.503: HTTP 503`.
 pub const LAST_ERROR: &str = "; last error ";
 

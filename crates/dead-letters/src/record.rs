@@ -107,7 +107,7 @@ impl DeadLetterRecord {
             (Some(ours), _) if is_fingerprint(&ours.fingerprint) => ours.fingerprint.clone(),
             (_, Some(foreign)) => foreign.fingerprint(),
             _ if verdict.is_some() => {
-                let LastError { error_type: last, details } = verdict
+                let LastError { error_type: last, details, .. } = verdict
                     .and_then(|verdict| verdict.case)
                     .map(|case| case.failure.error)
                     .unwrap_or_default();
@@ -134,10 +134,13 @@ impl DeadLetterRecord {
         headline(self)
     }
 
-    /// The function that gave it up: redeliver's own by its part of the loop, another one by its name.
+    /// The version of the user's function that failed, if it is known; else the function that gave it up: redeliver's
+    /// own by its part of the loop, another one by its name.
     #[must_use]
     pub fn function(&self) -> Option<String> {
-        let ours = self.dead_letter.as_ref().map(|ours| ours.stage.as_str().to_owned());
+        let failed = |ours: &DeadLetter| ours.cause.function.clone();
+        let ours = self.dead_letter.as_ref();
+        let ours = ours.map(|ours| failed(ours).unwrap_or_else(|| ours.stage.as_str().to_owned()));
         let foreign = || self.foreign.as_ref().map(|foreign| foreign.source_name().to_owned());
         ours.or_else(foreign).filter(|name| !name.is_empty())
     }

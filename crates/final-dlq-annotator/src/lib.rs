@@ -93,7 +93,7 @@ fn explain(
     let first_sent = metadata.map_or(sent_at, |metadata| metadata.first_sent(sent_at));
     let (source_message_id, source_queue_arn) =
         delivery.map(|delivery| (delivery.source_message_id, delivery.source_queue_arn)).unzip();
-    let LastError { error_type, details: message } = error;
+    let LastError { error_type, details: message, function } = error;
     let record = DeadLetter {
         stage: stage.flatten().unwrap_or(Stage::FinalDlqAnnotator.into()),
         attempts: attempts.flatten().or_else(|| {
@@ -111,7 +111,7 @@ fn explain(
         sqs_message_id: source_message_id.unwrap_or_else(|| received.sqs_message_id.clone()),
         fingerprint: fingerprint(code.as_str(), &error_type, &message),
         folded_attributes: Default::default(),
-        cause: Cause { error_type, message, unverified },
+        cause: Cause { error_type, message, function, unverified },
     };
     (Annotation { reason: code, details, record }, first_sent)
 }

@@ -198,7 +198,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         now: Timestamp,
     ) -> Result<(Confirmed, Event), Box<FailedMessage>> {
         let delivery = || accepted.delivery(now);
-        let (hand_off, error_type) = match &call.outcome {
+        let (mut hand_off, error_type) = match &call.outcome {
             Outcome::Success => {
                 let processed = Event::Processed {
                     message_id: accepted.metadata().message_id_text.clone(),
@@ -221,6 +221,10 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
             }
             Outcome::NotStarted => (HandOff::not_started(delivery()), NOT_STARTED.to_owned()),
         };
+        if let Outcome::Failure(_) | Outcome::Outage(_) | Outcome::Held { error: Some(_), .. } = call.outcome
+        {
+            hand_off.error = hand_off.error.of_function(self.handler.function());
+        }
         let (stage, error_type) = (Stage::MessageProcessor, Some(error_type));
         Err(Box::new(FailedMessage { accepted, hand_off, due_at: None, stage, error_type }))
     }

@@ -51,7 +51,12 @@ struct Setup {
 impl Setup {
     fn new() -> Self {
         let world = World::new();
-        let handler = Scripted { clock: world.clock.clone(), steps: BTreeMap::new(), calls: Arc::default() };
+        let handler = Scripted {
+            clock: world.clock.clone(),
+            steps: BTreeMap::new(),
+            function: None,
+            calls: Arc::default(),
+        };
         Self {
             intermediate: world.queue("intermediate"),
             annotation: world.queue("annotation"),
@@ -185,6 +190,7 @@ impl From<&Message<'_>> for Seen {
 struct Scripted {
     clock: VirtualClock,
     steps: BTreeMap<String, Step>,
+    function: Option<&'static str>,
     calls: Arc<Mutex<Vec<Seen>>>,
 }
 
@@ -199,6 +205,10 @@ impl Scripted {
 }
 
 impl Handler for Scripted {
+    fn function(&self) -> Option<&str> {
+        self.function
+    }
+
     fn handle(&self, message: &Message<'_>) -> impl Future<Output = Result<(), HandlerError>> + Send {
         self.calls.lock().unwrap().push(Seen::from(message));
         let step = self.steps.get(message.message_id).cloned();

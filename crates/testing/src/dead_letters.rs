@@ -41,7 +41,7 @@ pub fn annotated(body: &str, code: &str, details: &str, number: u32) -> Received
         cause: Cause {
             error_type: "HttpStatus.503".to_owned(),
             message: details.to_owned(),
-            unverified: false,
+            ..Cause::default()
         },
         attempts: Some(2),
         redrive_generation: None,

@@ -241,7 +241,7 @@ fn annotation() -> Annotation {
         details: "x".repeat(1000),
         record: DeadLetter {
             stage: Stage::FailedMessageProcessor.into(),
-            cause: Cause { error_type: "E".to_owned(), message: "\u{1}".repeat(10_000), unverified: false },
+            cause: Cause { error_type: "E".to_owned(), message: "\u{1}".repeat(10_000), ..Cause::default() },
             attempts: None,
             redrive_generation: None,
             held_seconds: None,

@@ -241,7 +241,12 @@ fn every_dead_letter_that_the_code_writes_is_valid() {
                 details: text.clone(),
                 record: DeadLetter {
                     stage: stage.into(),
-                    cause: Cause { error_type: text.clone(), message: text.clone(), unverified: !known },
+                    cause: Cause {
+                        error_type: text.clone(),
+                        message: text.clone(),
+                        function: Some(text.clone()),
+                        unverified: !known,
+                    },
                     attempts: known.then_some(1000),
                     redrive_generation: known.then_some(100),
                     held_seconds: known.then_some(1_210_500),

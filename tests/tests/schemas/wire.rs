@@ -74,6 +74,7 @@ fn hand_offs() -> Vec<(&'static str, HandOff)> {
         ("hand-off-not-started", HandOff::not_started(delivery(None))),
         ("hand-off-held", held(delivery(None))),
         ("hand-off-of-a-new-generation", HandOff::of_handler(&busy(), delivery(told))),
+        ("hand-off-of-a-function", of(HandlerError { function: Some("orders:7".to_owned()), ..busy() })),
         ("hand-off-from-a-producer", held(Delivery { origin: Origin::Producer, ..delivery(None) })),
     ]
 }
@@ -95,7 +96,7 @@ fn verdicts() -> Vec<(String, Verdict)> {
         .collect();
     let schema = DeadLetterReason::InvalidMessageSchema;
     let found = Failure {
-        error: LastError { error_type: schema.as_str().to_owned(), details: "/data: is missing".to_owned() },
+        error: LastError::new(schema.as_str(), "/data: is missing"),
         answer: None,
         delivery: delivery(None),
         attempts: None,
@@ -123,6 +124,7 @@ fn dead_letter(known: bool) -> DeadLetter {
         cause: Cause {
             error_type: "HttpStatus.503".to_owned(),
             message: "HTTP 503: \"busy\", é".to_owned(),
+            function: None,
             unverified: !known,
         },
         attempts: known.then_some(5),
@@ -143,7 +145,8 @@ fn body() -> (String, Metadata) {
     let first = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab","tenant":"acme"},"data":{"n":1.50}}"#;
     let policy = r#"{"max_attempts":9,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
     let policy = Policy::from_json(policy).unwrap();
-    let [(_, transient), (_, after), _, (_, snooze), _, _, (_, again), _] = hand_offs().try_into().unwrap();
+    let [(_, transient), (_, after), _, (_, snooze), _, _, (_, again), _, _] =
+        hand_offs().try_into().unwrap();
     let mut body = first.to_owned();
     let mut now = at(10);
     for hand_off in [again, transient, after, snooze] {
@@ -221,7 +224,10 @@ fn documents() -> Vec<(String, String, Meaning)> {
     let name = "verdict-with-folded-attributes".to_owned();
     all.push((name, folded, Meaning::Failure(Box::new(Document::Verdict(verdict)))));
     let held = DeadLetter { held_seconds: Some(1350), redrive_count: Some(2), ..dead_letter(true) };
+    let mut of_function = dead_letter(true);
+    of_function.cause.function = Some("orders:7".to_owned());
     for (name, written, producer) in [
+        ("dead-letter-of-a-function", of_function, &none),
         ("dead-letter", dead_letter(true), &none),
         ("dead-letter-unverified", dead_letter(false), &none),
         ("dead-letter-of-a-held-message", held, &none),

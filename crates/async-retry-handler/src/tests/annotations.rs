@@ -37,7 +37,9 @@ fn an_exhausted_event_is_explained() {
     );
     let record = document(&attributes, "DeadLetter");
     assert_eq!(record["stage"], "async-retry-handler");
-    assert_eq!(record["cause"], json!({"type": "OrderLocked", "message": "order 1 is locked, CANARY"}));
+    let cause =
+        json!({"type": "OrderLocked", "message": "order 1 is locked, CANARY", "function": "orders:$LATEST"});
+    assert_eq!(record["cause"], cause);
     assert_eq!((&record["attempts"], &record["first_sent_time"]), (&json!(3), &json!(moment(-9000))));
     assert_eq!(record["source_queue_arn"], RETRY_ARN);
     assert_eq!(record["sqs_message_id"], "sqs-1");

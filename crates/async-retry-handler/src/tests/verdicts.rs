@@ -21,6 +21,7 @@ fn after_the_last_retry_the_verdict_has_the_last_error_and_the_attempts() {
         json!({
             "type": "OrderLocked",
             "details": "order 1 is locked, CANARY",
+            "function": "orders:$LATEST",
             "kind": "transient",
             "failed_at": moment(-5),
             "source_message_id": "sqs-1",

@@ -11,6 +11,7 @@ use aws_sdk_lambda::primitives::Blob;
 use aws_sdk_lambda::types::InvocationType;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use redeliver_core::function_arn::version_of;
 use redeliver_core::handler::{ErrorType, Form, Handler, HandlerError, Invocation, Message};
 use redeliver_core::json::value;
 use redeliver_core::message::Timestamp;
@@ -82,7 +83,11 @@ impl<C: Clock + Clone + fmt::Debug + 'static> LambdaTarget<C> {
             .map_err(|error| not_invoked(&error, self.client.now()))?;
         match answer.function_error {
             None => Ok(()),
-            Some(_) => Err(function_error(answer.payload.as_ref().map_or(&[], Blob::as_ref))),
+            Some(_) => {
+                let error = function_error(answer.payload.as_ref().map_or(&[], Blob::as_ref));
+                let function = answer.executed_version.and_then(|version| version_of(&self.arn, &version));
+                Err(HandlerError { function, ..error })
+            }
         }
     }
 }

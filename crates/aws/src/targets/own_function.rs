@@ -24,6 +24,7 @@ pub use processes::{Ended, Processes};
 
 use super::invoke::client_context;
 use crate::lambda::{Context, Diagnostic, Guest};
+use crate::settings::function_version;
 
 /// The event that the handler gets: `HANDLER_EVENT`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,6 +66,7 @@ pub struct OwnFunction<R = Processes> {
     /// Runs the function's code.
     pub runtime: R,
     handler_event: HandlerEvent,
+    function: Option<String>,
     /// Records whose calls began together and share an invocation.
     together: Mutex<Vec<Waiting>>,
 }
@@ -130,10 +132,10 @@ impl Drop for Gathering<'_> {
 }
 
 impl<R: Runtime> OwnFunction<R> {
-    /// A function with this runtime.
+    /// A function with this runtime. Its version is the environment's.
     #[must_use]
     pub fn new(runtime: R, handler_event: HandlerEvent) -> Self {
-        Self { runtime, handler_event, together: Mutex::default() }
+        Self { runtime, handler_event, function: function_version(), together: Mutex::default() }
     }
 
     /// Concurrent calls.
@@ -191,6 +193,10 @@ impl<R: Runtime> OwnFunction<R> {
 }
 
 impl<R: Runtime> Handler for OwnFunction<R> {
+    fn function(&self) -> Option<&str> {
+        self.function.as_deref()
+    }
+
     /// Passes the body as the event, as in an asynchronous invocation.
     async fn handle(&self, message: &Message<'_>) -> Result<(), HandlerError> {
         let answer = self.runtime.call(Event::new(message.body.to_owned(), Timestamp::MAX_UTC)).await?;

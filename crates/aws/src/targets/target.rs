@@ -18,6 +18,13 @@ pub enum Target {
 }
 
 impl Handler for Target {
+    fn function(&self) -> Option<&str> {
+        match self {
+            Self::Http(_) | Self::Lambda(_) => None,
+            Self::OwnFunction(target) => target.function(),
+        }
+    }
+
     async fn handle(&self, message: &Message<'_>) -> Result<(), HandlerError> {
         match self {
             Self::Http(target) => target.handle(message).await,

@@ -209,7 +209,7 @@ fn a_record_dead_lettered_twice_has_one_annotation() {
         details: "d".to_owned(),
         record: DeadLetter {
             stage: Stage::FailedMessageProcessor.into(),
-            cause: Cause { error_type: "T".to_owned(), message: "m".to_owned(), unverified: false },
+            cause: Cause { error_type: "T".to_owned(), message: "m".to_owned(), ..Cause::default() },
             attempts: Some(0),
             redrive_generation: None,
             held_seconds: None,

@@ -8,6 +8,7 @@ use thiserror::Error;
 use uuid::Uuid;
 
 use super::read_payload;
+use crate::function_arn::version_of;
 use crate::handler::{ErrorType, HandlerError};
 use crate::message::Timestamp;
 use crate::message::envelope::{Malformed, Member, members, unchecked_members};
@@ -64,16 +65,26 @@ impl<'a> FailedInvocation<'a> {
             .ok_or_else(|| record.wrong("timestamp", "a time by RFC 3339 since 1970"))?;
         let request_id = Uuid::parse_str(&context.text("requestId")?);
         let first_failed_at = retry.map_or(failed_at.timestamp(), |retry| retry.initial_timestamp);
+        let function_arn = context.text("functionArn")?;
+        let response = record.value("responsePayload").map_or("", |at| &body[at]);
+        let function = executed_version(&record).and_then(|version| version_of(&function_arn, &version));
         Ok(Self {
             request_id: request_id.map_err(|_| context.wrong("requestId", "a UUID"))?,
-            function_arn: context.text("functionArn")?,
+            function_arn,
             failed_at,
             retries_made: retry.map_or(0, |retry| retry.attempt),
             first_failed_at: DateTime::from_timestamp(first_failed_at, 0).unwrap_or(failed_at).min(failed_at),
             payload,
-            error: error(record.value("responsePayload").map_or("", |at| &body[at]), &condition),
+            error: HandlerError { function, ..error(response, &condition) },
         })
     }
+}
+
+/// `responseContext.executedVersion`, which Lambda leaves out if the function was not invoked.
+fn executed_version(record: &Object<'_>) -> Option<String> {
+    let response =
+        Object::read(record.body, record.value("responseContext").ok()?, "/responseContext").ok()?;
+    response.text("executedVersion").ok()
 }
 
 /// The function's answer: an object with an error's text, or any other value.

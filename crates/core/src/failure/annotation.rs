@@ -69,11 +69,14 @@ pub struct DeadLetter {
     pub folded_attributes: FoldedAttributes,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cause {
     #[serde(rename = "type")]
     pub error_type: String,
     pub message: String,
+    /// The version of the user's function that failed, `NAME:VERSION`, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub function: Option<String>,
     /// True if anyone may have written the cause.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unverified: bool,
@@ -103,6 +106,11 @@ impl DeadLetter {
             // If the cause is unverified, this may have been written by anyone, too.
             error_type: truncate::clean(&self.cause.error_type, truncate::ERROR_TYPE_BYTES_MAX),
             message: truncate::clean_without_middle(&self.cause.message, bytes),
+            function: self
+                .cause
+                .function
+                .as_deref()
+                .map(|name| truncate::clean(name, truncate::FUNCTION_BYTES_MAX)),
             ..self.cause
         };
         Self { cause, ..self.clone() }

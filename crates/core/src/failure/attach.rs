@@ -95,7 +95,7 @@ impl Verdict {
 }
 
 fn wire<'a>(
-    LastError { error_type, details }: &'a LastError,
+    LastError { error_type, details, function }: &'a LastError,
     answer: Option<&'a Answer>,
     delivery: &'a Delivery,
     unknown: &'a UnknownMembers,
@@ -104,6 +104,7 @@ fn wire<'a>(
     Wire {
         error_type: non_empty(error_type),
         details: non_empty(details),
+        function: function.as_deref().map(Cow::Borrowed),
         kind: answer.map(|answer| answer.kind.clone()),
         retry_after_seconds: answer.and_then(|answer| answer.retry_after_seconds),
         failed_at: Some(Time::At(*failed_at)),
@@ -120,7 +121,7 @@ fn wire<'a>(
 
 /// Members to drop once the texts are gone, the least needed first. The receiver fills in what the message itself has.
 const DROP_ORDER: [fn(&mut Wire<'_>); 6] = [
-    |wire| wire.unknown = Cow::default(),
+    |wire| (wire.unknown, wire.function) = (Cow::default(), None),
     |wire| (wire.stage, wire.source_queue_arn) = (None, None),
     // The decision has been made.
     |wire| {
@@ -208,6 +209,7 @@ impl<'a> Wire<'a> {
         };
         Self {
             error_type: cut(&self.error_type, truncate::ERROR_TYPE_BYTES_MAX),
+            function: cut(&self.function, truncate::FUNCTION_BYTES_MAX),
             details: cut(&self.details, bytes),
             explanation: cut(&self.explanation, bytes.min(FAILURE_BYTES_MAX / 4)),
             ..self.clone()

@@ -106,6 +106,22 @@ fn a_targets_error_type_is_cut_and_legal() {
 }
 
 #[test]
+fn the_function_that_failed_is_carried_cut_and_never_replaced() {
+    let error = HandlerError {
+        function: Some(format!("{}:7", "f".repeat(200))),
+        ..HandlerError::transient("T", "d")
+    };
+    let HandOff { error, .. } = HandOff::of_handler(&error, delivery());
+    let cut = format!("{}…", "f".repeat(125));
+    assert_eq!(error.function.as_deref(), Some(&*cut));
+    let hand_off = HandOff { error: error.of_function(Some("later")), ..hand_off() };
+    let attributes = hand_off.attach_to(&producer(0), 1, None).attributes;
+    assert!(text(&attributes).contains(&format!(r#","function":"{cut}","kind":"#)), "{attributes:?}");
+    assert_eq!(read(text(&attributes)), Some(Document::HandOff(hand_off)));
+    assert_eq!(LastError::default().of_function(Some("orders:7")).function.as_deref(), Some("orders:7"));
+}
+
+#[test]
 fn a_message_that_came_back_begins_a_new_generation() {
     let written = |generation_before| {
         let delivery = Delivery { came_back: Some(CameBack { generation_before }), ..delivery() };
@@ -198,7 +214,7 @@ fn a_verdict_without_a_stage_keeps_its_reason() {
     let Some(Document::Verdict(verdict)) = read(without) else { panic!("a verdict") };
     let case = verdict.case.as_ref().unwrap();
     assert_eq!((case.explanation.as_str(), case.failure.attempts), ("too late", Some(3)));
-    assert_eq!(case.failure.error, LastError { error_type: "T".to_owned(), details: "d".to_owned() });
+    assert_eq!(case.failure.error, LastError::new("T", "d"));
     assert_eq!(text(&verdict.attach_to(&producer(0), 1, None).attributes), without);
 }
 
@@ -231,8 +247,7 @@ fn members_of_a_later_version_outlive_a_second_decision() {
     let (again, due_at) = Document::Verdict(verdict_on(kept.clone().into())).into_hand_off().unwrap();
     assert_eq!((&again, due_at), (&kept, None), "a verdict that somebody has moved to the intermediate DLQ");
     let invalid = Failure::from(again).found_invalid(DeadLetterReason::InvalidMessageFormat, &"no object");
-    let error =
-        LastError { error_type: "INVALID_MESSAGE_FORMAT".to_owned(), details: "no object".to_owned() };
+    let error = LastError::new("INVALID_MESSAGE_FORMAT", "no object");
     assert_eq!(invalid, Failure { error, ..kept.into() });
 }
 
@@ -299,7 +314,7 @@ fn an_explanation_and_a_type_that_double_in_json_leave_room_for_the_rest() {
     let source_queue_arn = format!("arn:aws:sqs:ap-southeast-1:123456789012:{}", "q".repeat(80));
     let source_message_id = "0191f3a2-7b1c-7d3e-8f00-0123456789ab".to_owned();
     let delivery = Delivery { source_queue_arn, source_message_id, ..delivery() };
-    let error = LastError { error_type: quotes.clone(), details: quotes.clone() };
+    let error = LastError::new(&quotes, &quotes);
     let mut long = verdict_on(HandOff { error, delivery: delivery.clone(), ..hand_off() }.into());
     long.case.as_mut().unwrap().explanation = quotes;
     let attributes = long.attach_to(&producer(1), 100, None).attributes;
@@ -361,7 +376,7 @@ proptest! {
         details in any_text(),
         explanation in any_text(),
     ) {
-        let error = LastError { error_type, details };
+        let error = LastError { error_type, details, function: None };
         let mut verdict = verdict_on(HandOff { error, ..hand_off() }.into());
         verdict.case.as_mut().unwrap().explanation = explanation;
 

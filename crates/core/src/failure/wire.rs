@@ -25,6 +25,8 @@ pub(super) struct Wire<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) details: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) function: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) kind: Option<OpenEnum<Kind>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) retry_after_seconds: Option<u64>,
@@ -124,6 +126,7 @@ impl<'de> Visitor<'de> for Members {
             match &*name {
                 "type" => once(&mut wire.error_type, &mut map)?,
                 "details" => once(&mut wire.details, &mut map)?,
+                "function" => once(&mut wire.function, &mut map)?,
                 "kind" => once(&mut wire.kind, &mut map)?,
                 "retry_after_seconds" => once(&mut wire.retry_after_seconds, &mut map)?,
                 "failed_at" => once(&mut wire.failed_at, &mut map)?,
@@ -210,7 +213,11 @@ impl Wire<'static> {
     fn failure(self, record: &ReceivedMessage, now: Timestamp) -> Failure {
         let retry_after_seconds = self.retry_after_seconds;
         Failure {
-            error: LastError { error_type: owned(self.error_type), details: owned(self.details) },
+            error: LastError {
+                error_type: owned(self.error_type),
+                details: owned(self.details),
+                function: self.function.map(Cow::into_owned),
+            },
             answer: self.kind.map(|kind| Answer { kind, retry_after_seconds }),
             delivery: Delivery {
                 // Every copy and every receive must give the same time, since delays are counted from it.

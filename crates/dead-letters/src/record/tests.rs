@@ -35,7 +35,7 @@ fn a_fingerprint_that_cannot_be_ours_does_not_count() {
     let with = |fingerprint: &str| {
         let ours = DeadLetter {
             stage: Stage::FailedMessageProcessor.into(),
-            cause: Cause { error_type: "A".to_owned(), message: "b".to_owned(), unverified: false },
+            cause: Cause { error_type: "A".to_owned(), message: "b".to_owned(), ..Cause::default() },
             attempts: None,
             redrive_generation: None,
             held_seconds: None,
@@ -84,6 +84,19 @@ fn the_history_is_told() {
 }
 
 #[test]
+fn the_function_of_a_dead_letter_is_the_users_own_version_or_the_part_of_the_loop() {
+    let function = |cause: &str| {
+        let document = format!(
+            r#"{{"stage":"failed-message-processor","cause":{{"type":"A","message":"b"{cause}}},"dead_lettered_at":"1970-01-01T00:10:00Z","sqs_message_id":"m","fingerprint":"0123456789abcdef"}}"#
+        );
+        let document = (DEAD_LETTER.to_owned(), Attribute::string(document));
+        record("{}", Attributes::from([document])).function()
+    };
+    assert_eq!(function(r#","function":"orders:7""#).as_deref(), Some("orders:7"));
+    assert_eq!(function("").as_deref(), Some("failed-message-processor"));
+}
+
+#[test]
 fn a_filter_works_on_the_members_that_it_may_name() {
     let document = record("{}", Attributes::new()).document();
     let document: std::collections::BTreeMap<String, serde_json::Value> =
@@ -112,7 +125,7 @@ fn what_a_service_of_aws_wrote_is_explained_unless_it_is_ours() {
 fn the_reason_of_a_full_message_is_read_in_its_trace_header() {
     let message = received("a body without room", Attributes::new(), 1);
     let failure = Failure {
-        error: LastError { error_type: "HttpStatus.400".to_owned(), details: String::new() },
+        error: LastError::new("HttpStatus.400", ""),
         answer: Some(Answer::just(Kind::Permanent)),
         delivery: Delivery::of(&message, None, Origin::default(), message.sent_at),
         attempts: None,

@@ -54,6 +54,19 @@ fn a_record_says_how_long_it_was_held_and_how_often_it_was_moved_if_it_was() {
     );
 }
 
+#[test]
+fn a_record_names_the_version_of_the_function_that_failed() {
+    let reason = "RETRY_ATTEMPT_EXCEEDED";
+    let failure = failure(reason, json!({ "function": "orders:7" }));
+    let cause = json!({ "type": "HttpStatus.503", "message": "HTTP 503", "function": "orders:7" });
+    assert_record(
+        reason,
+        &failure,
+        "HttpStatus.503: HTTP 503",
+        &dead_letter(reason, json!({ "cause": cause })),
+    );
+}
+
 /// Without the member the sender is unknown, so the message's own value is the only one.
 #[test]
 fn what_a_producer_says_of_holds_is_not_told_as_redelivers_own_word() {

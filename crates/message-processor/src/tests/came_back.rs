@@ -14,7 +14,7 @@ fn final_attributes(producer: &Attributes) -> Attributes {
         cause: Cause {
             error_type: "Db.Busy".to_owned(),
             message: "come later".to_owned(),
-            unverified: false,
+            ..Cause::default()
         },
         attempts: Some(5),
         redrive_generation: Some(2),

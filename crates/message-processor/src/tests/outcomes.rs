@@ -30,6 +30,36 @@ fn expected(more: Value) -> Value {
 }
 
 #[test]
+fn each_failed_call_names_the_function_that_was_called_and_a_message_without_a_call_none() {
+    let answered = HandlerError { function: Some("orders:6".to_owned()), ..busy() };
+    let mut setup =
+        Setup::new().failing(0, busy()).failing(1, answered).on(2, Step::PanicInside).on(3, Step::Hang);
+    setup.handler.function = Some("orders:7");
+    setup.max_concurrency = 1;
+    assert_eq!(setup.process((0..5).map(|n| record(n, body(n))).collect(), 30), [""; 0]);
+    let function = |content: &Content| {
+        let document = document(&content.attributes, FAILURE);
+        (
+            document["type"].as_str().unwrap().to_owned(),
+            document.get("function").map(|name| name.as_str().unwrap().to_owned()),
+        )
+    };
+    let mut functions: Vec<_> = setup.intermediate.sent().iter().map(function).collect();
+    functions.sort();
+    let named = |error: &str, function: &str| (error.to_owned(), Some(function.to_owned()));
+    assert_eq!(
+        functions,
+        [
+            named("Db.Busy", "orders:6"),
+            named("Db.Busy", "orders:7"),
+            ("NotStarted".to_owned(), None),
+            named("Panic", "orders:7"),
+            named("Timeout", "orders:7")
+        ]
+    );
+}
+
+#[test]
 fn a_success_sends_nothing_and_reports_nothing() {
     let setup = Setup::new();
     let failed = setup.process(ten(), 30);

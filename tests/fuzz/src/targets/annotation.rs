@@ -28,6 +28,7 @@ fn annotation(bytes: &mut Unstructured<'_>) -> Result<Annotation> {
     let cause = Cause {
         error_type: generators::text(bytes)?,
         message: generators::text(bytes)?,
+        function: Some(generators::text(bytes)?).filter(|name| !name.is_empty()),
         unverified: bytes.arbitrary()?,
     };
     let details = generators::text(bytes)?;

@@ -27,7 +27,8 @@ pub(super) fn check(bytes: &[u8]) {
 }
 
 fn verdict(bytes: &mut Unstructured<'_>) -> Result<Verdict> {
-    let error = LastError { error_type: generators::text(bytes)?, details: generators::text(bytes)? };
+    let error = LastError::new(&generators::text(bytes)?, &generators::text(bytes)?);
+    let error = error.of_function(Some(&*generators::text(bytes)?).filter(|name| !name.is_empty()));
     let explanation = generators::text(bytes)?;
     let kind = *bytes.choose(&[Kind::Transient, Kind::Permanent, Kind::Snooze, Kind::NotStarted])?;
     let answer = Some(Answer { kind: kind.into(), retry_after_seconds: bytes.arbitrary()? });

@@ -68,6 +68,14 @@ async fn a_function_error_is_transient_and_carries_its_type_and_message() {
     assert_eq!(error.error_type.loggable(), "FromTarget");
 }
 
+#[tokio::test]
+async fn a_function_error_names_the_version_behind_the_alias() {
+    let headers = [("X-Amz-Function-Error", "Unhandled"), ("X-Amz-Executed-Version", "7")];
+    let server = Loopback::start([Answer::new(200, &headers, "{}")]).await;
+    assert_eq!(call(&server, LONG, "{}").await.unwrap_err().function.as_deref(), Some("orders:7"));
+    assert_eq!(refused(500, "ServiceException").await.function, None);
+}
+
 /// Python's `RecursionError` has a stack trace of a thousand frames.
 #[test]
 fn a_long_stack_trace_hides_neither_type_nor_message() {

@@ -4,6 +4,16 @@ use super::*;
 use crate::handler::{ErrorType, FailureKind};
 
 #[test]
+fn the_version_that_failed_is_the_one_that_lambda_ran() {
+    let function = |record: &str| FailedInvocation::parse(record).unwrap().error.function;
+    let (ran, alias) =
+        (record("{}").replace("\"executedVersion\":\"$LATEST\"", "\"executedVersion\":\"7\""), "orders:live");
+    assert_eq!(function(&ran.replace("orders:$LATEST", alias)).as_deref(), Some("orders:7"));
+    assert_eq!(function(&ran.replace("responseContext", "other")), None, "it was not invoked");
+    assert_eq!(function(&ran.replace("\"executedVersion\":\"7\"", "\"executedVersion\":7")), None);
+}
+
+#[test]
 fn a_record_of_the_developer_guide_is_read() {
     let body = record(r#"{"ORDER_IDS":["9e07af03"]}"#);
     let failed = FailedInvocation::parse(&body).unwrap();

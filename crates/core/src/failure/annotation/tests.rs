@@ -15,6 +15,7 @@ fn annotation() -> Annotation {
             cause: Cause {
                 error_type: "HttpStatus.503".to_owned(),
                 message: "HTTP 503".to_owned(),
+                function: Some("orders:7".to_owned()),
                 unverified: false,
             },
             attempts: Some(5),
@@ -53,7 +54,7 @@ fn a_final_record_has_the_code_the_text_and_the_document() {
     assert_eq!(
         text(&attributes, DEAD_LETTER),
         concat!(
-            r#"{"stage":"failed-message-processor","cause":{"type":"HttpStatus.503","message":"HTTP 503"},"attempts":5,"#,
+            r#"{"stage":"failed-message-processor","cause":{"type":"HttpStatus.503","message":"HTTP 503","function":"orders:7"},"attempts":5,"#,
             r#""first_sent_time":"2026-07-25T17:20:00.000000Z","dead_lettered_at":"2026-07-25T18:20:00.000000Z","#,
             r#""source_queue_arn":"arn:aws:sqs:eu-central-1:000000000000:source","sqs_message_id":"m","#,
             r#""fingerprint":"0123456789abcdef"}"#
@@ -68,7 +69,10 @@ fn an_unverified_cause_says_so() {
     let mut unverified = annotation();
     unverified.record.cause.unverified = true;
     let attributes = annotate(&producer(0), 100, &unverified);
-    assert!(text(&attributes, DEAD_LETTER).contains(r#""message":"HTTP 503","unverified":true"#));
+    assert!(
+        text(&attributes, DEAD_LETTER)
+            .contains(r#""message":"HTTP 503","function":"orders:7","unverified":true"#)
+    );
 }
 
 #[test]
@@ -205,7 +209,7 @@ proptest! {
     ) {
         let mut annotation = annotation();
         annotation.details = details;
-        annotation.record.cause = Cause { error_type, message, unverified: true };
+        annotation.record.cause = Cause { error_type, message, unverified: true, ..Cause::default() };
 
         let attributes = annotate(&producer, body_bytes, &annotation);
 

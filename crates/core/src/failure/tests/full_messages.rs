@@ -17,6 +17,7 @@ fn opened(Attached { attributes, trace_header }: Attached) -> (Document, Receive
 #[test]
 fn ever_more_of_a_hand_off_gives_way_and_what_decides_goes_at_last_into_the_trace_header() {
     let error = HandlerError::transient("HttpStatus.503", "HTTP 503").retry_after(Duration::from_secs(600));
+    let error = HandlerError { function: Some("orders:7".to_owned()), ..error };
     let hand_off = HandOff::of_handler(&error, delivery());
     let with_free = |free: usize| {
         let placed = hand_off.attach_to(&Attributes::new(), MESSAGE_BYTES_MAX - free, Some(TRACE));
@@ -32,7 +33,8 @@ fn ever_more_of_a_hand_off_gives_way_and_what_decides_goes_at_last_into_the_trac
         assert!((least..1000).all(|free| has(&free)), "{member} comes and goes");
         least
     };
-    let members = ["source_queue_arn", "failed_at", "source_message_id", "first_sent_time", "kind"];
+    let members =
+        ["function", "source_queue_arn", "failed_at", "source_message_id", "first_sent_time", "kind"];
     let least = members.map(least_free_with);
     assert!(least.is_sorted_by(|more, less| more > less), "{least:?}");
 

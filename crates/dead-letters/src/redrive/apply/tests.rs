@@ -171,7 +171,7 @@ fn dead_in_generation(n: usize, generation: &str) -> Content {
         cause: Cause {
             error_type: "HttpStatus.503".to_owned(),
             message: "down".to_owned(),
-            unverified: false,
+            ..Cause::default()
         },
         attempts: Some(5),
         redrive_generation: None,

@@ -119,7 +119,7 @@ fn a_record_without_room_for_its_document_keeps_its_producers_own_details() {
         details: "Max retry attempts 5 exceeded".to_owned(),
         record: DeadLetter {
             stage: Stage::FailedMessageProcessor.into(),
-            cause: Cause { error_type: "Panic".to_owned(), message: String::new(), unverified: false },
+            cause: Cause { error_type: "Panic".to_owned(), message: String::new(), ..Cause::default() },
             attempts: Some(5),
             redrive_generation: None,
             held_seconds: None,

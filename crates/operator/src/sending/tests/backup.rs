@@ -128,7 +128,7 @@ fn dead(n: usize, text: &str) -> Content {
     ]);
     let record = DeadLetter {
         stage: Stage::FailedMessageProcessor.into(),
-        cause: Cause { error_type: "Panic".to_owned(), message: "down".to_owned(), unverified: false },
+        cause: Cause { error_type: "Panic".to_owned(), message: "down".to_owned(), ..Cause::default() },
         attempts: Some(5),
         redrive_generation: None,
         held_seconds: None,

@@ -22,7 +22,11 @@ fn annotation() -> Annotation {
         details: "Max retry attempts 5 exceeded".to_owned(),
         record: DeadLetter {
             stage: Stage::FailedMessageProcessor.into(),
-            cause: Cause { error_type: "Db.Busy".to_owned(), message: "later".to_owned(), unverified: false },
+            cause: Cause {
+                error_type: "Db.Busy".to_owned(),
+                message: "later".to_owned(),
+                ..Cause::default()
+            },
             attempts: Some(5),
             redrive_generation: Some(1),
             held_seconds: None,
