@@ -64,7 +64,8 @@ impl Own {
         ];
         let folder = self.app.path.parent().expect("it is in a folder");
         let mut program = program(&[&arguments[..], more].concat());
-        program.current_dir(folder).output().expect("the program starts")
+        let version = [("AWS_LAMBDA_FUNCTION_NAME", "orders"), ("AWS_LAMBDA_FUNCTION_VERSION", "7")];
+        program.envs(version).current_dir(folder).output().expect("the program starts")
     }
 }
 
@@ -87,20 +88,25 @@ fn ones_own_function_goes_through_the_whole_loop_and_its_failures_are_explained(
     assert_eq!(
         causes,
         [
-            ("KeyError".to_owned(), format!("'id' (at File \"{place}\", line 12, in handler)")),
-            ("Order.Unknown".to_owned(), "no such order".to_owned()),
-            ("Runtime.Exited".to_owned(), "the function's process ended: exit status: 3".to_owned()),
+            of_orders_7("KeyError", &format!("'id' (at File \"{place}\", line 12, in handler)")),
+            of_orders_7("Order.Unknown", "no such order"),
+            of_orders_7("Runtime.Exited", "the function's process ended: exit status: 3"),
         ]
     );
 }
 
-fn cause(line: &str) -> (String, String) {
+fn of_orders_7(error_type: &str, message: &str) -> [String; 3] {
+    [error_type, message, "orders:7"].map(str::to_owned)
+}
+
+/// Type, message and function.
+fn cause(line: &str) -> [String; 3] {
     let line: Value = serde_json::from_str(line).expect("it is a final record");
     let attribute = &line["attributes"]["DeadLetter"];
     let document = attribute["string_value"].as_str().or(attribute.as_str()).expect("it is a text");
     let document: Value = serde_json::from_str(document).expect("it is a document");
     let text = |name: &str| document["cause"][name].as_str().unwrap_or_default().to_owned();
-    (text("type"), text("message"))
+    [text("type"), text("message"), text("function")]
 }
 
 #[test]

@@ -58,6 +58,13 @@ impl<C: Clock> TrackedTarget<'_, C> {
 }
 
 impl<C: Clock> Handler for TrackedTarget<'_, C> {
+    fn function(&self) -> Option<&str> {
+        match self.target {
+            Target::BuiltIn(_) | Target::Http(_) => None,
+            Target::OwnFunction(target) => target.function(),
+        }
+    }
+
     async fn handle(&self, message: &Message<'_>) -> Result<(), HandlerError> {
         match self.target {
             Target::BuiltIn(target) => target.answer(message)?,
