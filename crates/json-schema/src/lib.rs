@@ -28,6 +28,7 @@ mod metered;
 mod numeric;
 #[cfg(feature = "validator")]
 mod options;
+#[cfg(feature = "validator")]
 mod pattern;
 #[cfg(feature = "validator")]
 mod schema;
