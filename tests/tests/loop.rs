@@ -166,7 +166,7 @@ impl Loop {
                 policy: Policy::from_json(POLICY).unwrap(),
                 resenders: Resenders::default(),
             },
-            annotator: FinalDlqAnnotator { final_dlq: last.clone(), clock, observer },
+            annotator: FinalDlqAnnotator::new(last.clone(), clock, observer),
             queues: [source, intermediate, annotation, last],
             final_records: Vec::new(),
             batches: [0; 3],

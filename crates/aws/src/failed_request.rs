@@ -6,6 +6,7 @@ use aws_config::imds::client::error::ImdsError;
 use aws_credential_types::provider::error::CredentialsError;
 use aws_sdk_sqs::config::http::HttpResponse;
 use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
+use aws_smithy_runtime_api::client::result::ConnectorError;
 use hyper_util::client::legacy::Error as HttpError;
 use redeliver_core::ports::{EntryError, Fault};
 
@@ -27,18 +28,28 @@ pub(crate) fn entry_error<E: ProvideErrorMetadata>(error: &SdkError<E, HttpRespo
         SdkError::ResponseError(_) => EntryError::new(Fault::NoAnswer, "UnreadableAnswer"),
         SdkError::TimeoutError(_) => EntryError::new(Fault::NoAnswer, "Timeout"),
         SdkError::DispatchFailure(failure) => match failure.as_connector_error() {
-            Some(error) if caused_by::<CredentialsError>(error).is_some() => {
-                EntryError::new(Fault::Sender, "NoCredentials")
-            }
-            // Without a connection, nothing of the request was sent.
-            Some(error) if caused_by::<HttpError>(error).is_some_and(HttpError::is_connect) => {
-                EntryError::new(Fault::NotSent, NO_CONNECTION)
-            }
-            Some(error) if error.is_timeout() => EntryError::new(Fault::NoAnswer, "Timeout"),
-            _ => EntryError::new(Fault::NoAnswer, "Connection"),
+            Some(error) => connector_error(error),
+            None => EntryError::new(Fault::NoAnswer, "Connection"),
         },
         _ => EntryError::new(Fault::Sender, "RequestNotBuilt"),
     }
+}
+
+/// Maps the failure of a connection.
+pub(crate) fn connector_error(error: &ConnectorError) -> EntryError {
+    match () {
+        () if caused_by::<CredentialsError>(error).is_some() => no_credentials(),
+        // Without a connection, nothing of the request was sent.
+        () if caused_by::<HttpError>(error).is_some_and(HttpError::is_connect) => {
+            EntryError::new(Fault::NotSent, NO_CONNECTION)
+        }
+        () if error.is_timeout() => EntryError::new(Fault::NoAnswer, "Timeout"),
+        () => EntryError::new(Fault::NoAnswer, "Connection"),
+    }
+}
+
+pub(crate) fn no_credentials() -> EntryError {
+    EntryError::new(Fault::Sender, "NoCredentials")
 }
 
 /// The reason why a request reached no service.
@@ -81,7 +92,8 @@ pub(crate) fn batch_entry_error(sender_fault: bool, code: &str) -> EntryError {
     EntryError::new(fault, code)
 }
 
-fn by_status(status: u16, code: Option<&str>) -> EntryError {
+/// The fault of a request that was answered with this status and code.
+pub(crate) fn by_status(status: u16, code: Option<&str>) -> EntryError {
     let code = code.map_or_else(|| format!("HTTP {status}"), str::to_owned);
     let fault = match status {
         _ if is_throttle(&code) => Fault::Throttled,

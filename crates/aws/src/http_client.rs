@@ -1,9 +1,10 @@
 //! The HTTP client of every AWS client: the SDK's own, with a limit on the response body. The SDK buffers a whole
 //! response before it parses it, so an endless one would take all memory.
 
+use aws_sdk_sqs::config::SharedAsyncSleep;
 use aws_smithy_http_client::proxy::ProxyConfig;
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
-use aws_smithy_http_client::{Builder, ConnectorBuilder};
+use aws_smithy_http_client::{Builder, Connector, ConnectorBuilder};
 use aws_smithy_runtime_api::box_error::BoxError;
 use aws_smithy_runtime_api::client::connector_metadata::ConnectorMetadata;
 use aws_smithy_runtime_api::client::http::{
@@ -32,15 +33,28 @@ enum Unreadable {
 /// The client for [`aws_config::SdkConfig`] and all other requests to AWS.
 #[must_use]
 pub fn http_client() -> SharedHttpClient {
-    // Set up like the SDK's default client.
     let client = Builder::new().build_with_connector_fn(|settings, components| {
-        let mut connector = ConnectorBuilder::default().tls_provider(Provider::Rustls(CryptoMode::AwsLc));
-        connector.set_connector_settings(settings.cloned());
-        connector.set_sleep_impl(components.and_then(RuntimeComponents::sleep_impl));
-        connector.set_proxy_config(Some(ProxyConfig::from_env()));
-        connector.build()
+        https(settings, components.and_then(RuntimeComponents::sleep_impl))
     });
     SharedHttpClient::new(Bounded(client))
+}
+
+/// A connection for requests without an SDK client.
+#[cfg(feature = "archive")]
+pub(crate) fn connector(
+    settings: Option<&HttpConnectorSettings>,
+    sleep_impl: Option<SharedAsyncSleep>,
+) -> SharedHttpConnector {
+    SharedHttpConnector::new(Bounded(SharedHttpConnector::new(https(settings, sleep_impl))))
+}
+
+/// Set up like the SDK's default client.
+fn https(settings: Option<&HttpConnectorSettings>, sleep_impl: Option<SharedAsyncSleep>) -> Connector {
+    let mut connector = ConnectorBuilder::default().tls_provider(Provider::Rustls(CryptoMode::AwsLc));
+    connector.set_connector_settings(settings.cloned());
+    connector.set_sleep_impl(sleep_impl);
+    connector.set_proxy_config(Some(ProxyConfig::from_env()));
+    connector.build()
 }
 
 /// Limits the length of every response.

@@ -10,6 +10,8 @@
 //! assert!(redeliver_aws::settings::started_by_lambda().is_err());
 //! ```
 
+#[cfg(feature = "archive")]
+pub mod archive;
 pub mod lambda;
 pub mod settings;
 pub mod sqs;
@@ -24,6 +26,8 @@ mod environment;
 mod failed_request;
 mod http_client;
 mod received;
+#[cfg(any(feature = "archive", feature = "targets"))]
+mod role_credentials;
 mod stop;
 #[cfg(test)]
 mod tests;

@@ -11,6 +11,8 @@ use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+#[cfg(feature = "archive")]
+use redeliver_core::archive::{Omit, Prefix};
 use redeliver_core::decide::QueueTimes;
 use redeliver_core::function_arn::FunctionArns;
 use redeliver_core::limits::VisibilitySeconds;
@@ -19,6 +21,8 @@ use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::policy::Policy;
 use redeliver_core::strategy::{OnFailure, Role, Strategy, Wiring};
 
+#[cfg(feature = "archive")]
+use crate::archive::NotifyArn;
 pub use logging::{LogDetail, LogLevel, Logging};
 use messages::schema;
 use reader::Reader;
@@ -117,7 +121,24 @@ pub struct FailedMessageProcessorSettings {
 #[derive(Debug)]
 pub struct FinalDlqAnnotatorSettings {
     pub final_dlq_url: String,
+    /// `ARCHIVE_BUCKET`, with its settings.
+    #[cfg(feature = "archive")]
+    pub archive: Option<ArchiveSettings>,
+    /// `NOTIFY_ARN`.
+    #[cfg(feature = "archive")]
+    pub notify: Option<NotifyArn>,
     pub logging: Logging,
+}
+
+/// The archive of final records.
+#[cfg(feature = "archive")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArchiveSettings {
+    pub bucket: String,
+    /// `ARCHIVE_PREFIX`.
+    pub prefix: Prefix,
+    /// `ARCHIVE_OMIT`.
+    pub omit: Omit,
 }
 
 #[derive(Debug)]
@@ -245,8 +266,17 @@ impl FinalDlqAnnotatorSettings {
 
     fn read(reader: &mut Reader<'_>) -> Option<Self> {
         let final_dlq_url = reader.queue_url(Role::FinalDlq.setting());
+        #[cfg(feature = "archive")]
+        let (archive, notify) = (archive(reader), notify(reader));
         let logging = Logging::read(reader);
-        Some(Self { final_dlq_url: final_dlq_url?, logging: logging? })
+        Some(Self {
+            final_dlq_url: final_dlq_url?,
+            #[cfg(feature = "archive")]
+            archive: archive?,
+            #[cfg(feature = "archive")]
+            notify: notify?,
+            logging: logging?,
+        })
     }
 }
 
@@ -279,6 +309,37 @@ impl AsyncRetryHandlerSettings {
             logging: logging?,
         })
     }
+}
+
+/// `ARCHIVE_BUCKET` and its settings; without the bucket there must be none of these.
+#[cfg(feature = "archive")]
+fn archive(reader: &mut Reader<'_>) -> Option<Option<ArchiveSettings>> {
+    let bucket = reader.optional("ARCHIVE_BUCKET");
+    let mut setting = |name| {
+        let value = reader.optional(name);
+        match (&bucket, &value) {
+            (None, Some(_)) => {
+                reader.check(name, Err::<(), _>("is set, but ARCHIVE_BUCKET is not; set both or none"))
+            }
+            _ => Some(()),
+        }
+        .map(|()| value.unwrap_or_default())
+    };
+    let (prefix, omit) = (setting("ARCHIVE_PREFIX")?, setting("ARCHIVE_OMIT")?);
+    let Some(bucket) = bucket else { return Some(None) };
+    let prefix = reader.check("ARCHIVE_PREFIX", Prefix::new(&prefix));
+    let omit = match omit.is_empty() {
+        true => Some(Omit::default()),
+        false => reader.check("ARCHIVE_OMIT", Omit::parse(&omit)),
+    };
+    Some(Some(ArchiveSettings { bucket, prefix: prefix?, omit: omit? }))
+}
+
+#[cfg(feature = "archive")]
+fn notify(reader: &mut Reader<'_>) -> Option<Option<NotifyArn>> {
+    const NAME: &str = "NOTIFY_ARN";
+    let arn = reader.optional(NAME).map(|arn| arn.parse()).transpose();
+    reader.check(NAME, arn)
 }
 
 /// The trusted senders; none by default.

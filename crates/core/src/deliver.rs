@@ -77,6 +77,20 @@ pub async fn change_visibility(
     all_of(batches).await.into_iter().map(|changed| changed.outcome).collect()
 }
 
+/// Repeats an idempotent request, alone in its batch, until it succeeds, another try cannot help, or the deadline.
+pub(crate) async fn settle_one<R, F: Future<Output = EntryOutcome<R>>>(
+    request: impl Fn() -> F,
+    clock: &impl Clock,
+    deadline: Timestamp,
+) -> EntryOutcome<R> {
+    let alone = |_| {
+        let request = request();
+        async { vec![request.await] }
+    };
+    let settled = settle(1, u32::MAX, alone, clock, deadline).await;
+    settled.into_iter().map(|delivered| delivered.outcome).next().expect("one outcome for one entry")
+}
+
 /// One request for the entries of the batch at these positions.
 async fn send(queue: &impl QueueSender, batch: Batch<'_>, places: Vec<usize>) -> Vec<EntryOutcome<String>> {
     let entries = batch.entries();
@@ -215,6 +229,12 @@ impl<'a, C: Clock, O: Observer> Outbox<'a, C, O> {
                 Err(error) => self.report_not_confirmed(&receipt, "visibility", error.code),
             }
         }
+    }
+
+    /// The time by which the invocation must answer.
+    #[must_use]
+    pub fn answer_by(&self) -> Timestamp {
+        self.answer_by
     }
 
     /// Reports an event of the sends.

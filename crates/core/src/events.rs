@@ -202,6 +202,27 @@ pub enum Event {
         /// SQS's id of the record.
         sqs_message_id: String,
     },
+    /// A final record could not be written to the archive. It is not sent to the final DLQ, and its record comes back.
+    ArchiveRefused {
+        /// SQS's id of the record.
+        sqs_message_id: String,
+        /// S3's error code, or ours if it did not answer.
+        code: String,
+    },
+    /// A notice about a cause was published.
+    NoticePublished {
+        /// `appeared`, `continues` or `quiet`.
+        kind: &'static str,
+        /// The cause.
+        fingerprint: String,
+    },
+    /// A notice was dropped, or it could not be found out if one is due.
+    NoticeRefused {
+        /// The cause; empty if the causes could not be listed.
+        fingerprint: String,
+        /// The service's error code, or ours if it did not answer.
+        code: String,
+    },
     /// The secret with the target's headers could not be read again, or is no longer valid: the known headers stay in
     /// use.
     HeadersNotRefreshed {

@@ -1,4 +1,5 @@
 //! Parsing untrusted JSON: exact values, and documents of later versions.
 
 pub mod forward_compatible;
+pub mod pointer;
 pub mod value;

@@ -19,6 +19,7 @@
 //! ```
 
 pub mod accepted;
+pub mod archive;
 pub mod arrival;
 pub mod async_retry;
 pub mod decide;
@@ -31,6 +32,7 @@ pub mod json;
 pub mod limits;
 mod lock;
 pub mod message;
+pub mod notices;
 pub mod policy;
 pub mod ports;
 pub mod redelivery;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::ops::Deref;
+use std::sync::Arc;
 use std::time::Duration;
 
 use thiserror::Error;
@@ -11,6 +12,7 @@ use crate::events::Event;
 use crate::limits::VisibilitySeconds;
 use crate::message::packing::Batch;
 use crate::message::{Confirmed, Receipt, ReceivedMessage, Timestamp};
+use crate::notices::Notice;
 
 /// The clock: the only source of time.
 pub trait Clock: Send + Sync {
@@ -176,6 +178,91 @@ impl Depth {
     }
 }
 
+/// A bucket of objects, as far as the archive needs one.
+pub trait ObjectStore: Send + Sync {
+    /// Writes an object. `Ok(false)` if there is one with this key already.
+    fn create(&self, key: &str, content: Vec<u8>) -> impl Future<Output = Result<bool, EntryError>> + Send;
+    /// Replaces this version of an object. `Ok(false)` if there is another version, or none.
+    fn replace(
+        &self,
+        key: &str,
+        version: &str,
+        content: Vec<u8>,
+    ) -> impl Future<Output = Result<bool, EntryError>> + Send;
+    /// `None` if there is no object with this key.
+    fn read(&self, key: &str) -> impl Future<Output = Result<Option<StoredObject>, EntryError>> + Send;
+    /// A page of at most 1,000 keys, in order.
+    fn list(&self, listing: Listing<'_>) -> impl Future<Output = Result<Page, EntryError>> + Send;
+}
+
+/// An object that was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredObject {
+    pub content: Vec<u8>,
+    /// Changes with each write: an `ETag`.
+    pub version: String,
+}
+
+/// The keys to list.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Listing<'a> {
+    pub prefix: &'a str,
+    /// Only keys after this one.
+    pub after: Option<&'a str>,
+    /// Keys with a further `/` are listed as folders.
+    pub by_folder: bool,
+    /// [`Page::next`] of the page before.
+    pub page: Option<&'a str>,
+}
+
+/// A page of a listing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Page {
+    pub keys: Vec<String>,
+    /// Each ends with `/`.
+    pub folders: Vec<String>,
+    /// The next page, if there is one.
+    pub next: Option<String>,
+}
+
+/// No bucket: a deployment without an archive.
+#[derive(Clone, Copy, Debug)]
+pub enum NoStore {}
+
+impl ObjectStore for NoStore {
+    async fn create(&self, _: &str, _: Vec<u8>) -> Result<bool, EntryError> {
+        match *self {}
+    }
+
+    async fn replace(&self, _: &str, _: &str, _: Vec<u8>) -> Result<bool, EntryError> {
+        match *self {}
+    }
+
+    async fn read(&self, _: &str) -> Result<Option<StoredObject>, EntryError> {
+        match *self {}
+    }
+
+    async fn list(&self, _: Listing<'_>) -> Result<Page, EntryError> {
+        match *self {}
+    }
+}
+
+/// Publishes notices to a topic or an event bus.
+pub trait Notifier: Send + Sync {
+    /// `Ok` once the service has taken it.
+    fn publish(&self, notice: &Notice) -> impl Future<Output = Result<(), EntryError>> + Send;
+}
+
+/// No notices.
+#[derive(Clone, Copy, Debug)]
+pub enum NoNotifier {}
+
+impl Notifier for NoNotifier {
+    async fn publish(&self, _: &Notice) -> Result<(), EntryError> {
+        match *self {}
+    }
+}
+
 /// Invokes Lambda functions without waiting for their answers.
 pub trait AsyncInvoker: Send + Sync {
     /// `Ok` once Lambda has queued the event. The payload is JSON, the function an ARN.
@@ -296,6 +383,16 @@ impl<T: Clock> Clock for &T {
 
     fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send {
         (**self).sleep(duration)
+    }
+}
+
+impl<F: Function> Function for Arc<F> {
+    fn process(
+        &self,
+        records: Vec<ReceivedMessage>,
+        deadline: Timestamp,
+    ) -> impl Future<Output = Vec<Confirmed>> + Send {
+        (**self).process(records, deadline)
     }
 }
 

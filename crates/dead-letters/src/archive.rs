@@ -1,15 +1,13 @@
 //! Dead letters in a file, a line each: all that is needed to send one again.
 
-mod line;
-
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
+pub use redeliver_core::archive::{ArchivedAttribute, ArchivedMessage};
 use redeliver_core::message::ReceivedMessage;
 
 use crate::files::{FileError, check_new, create_new, sync_directory_of};
-pub use line::{ArchivedAttribute, ArchivedMessage};
 
 /// A new file of dead letters, for its owner's eyes only: it holds whole messages.
 #[derive(Debug)]

@@ -4,6 +4,7 @@
 //!   waiting takes no time. [`VirtualClock::run`] drives a future on it, under any runtime.
 //! - [`EmbeddedSqs`] is the service, [`EmbeddedQueue`] one of its queues: delays, visibility, long polls, redrive and
 //!   retention as in SQS. The same seed and the same calls give the same run.
+//! - [`MemoryBucket`] is a bucket of S3 for the archive.
 //! - [`FaultPlan`] makes requests and entries fail as SQS does, by number or by chance.
 //!
 //! ```
@@ -24,6 +25,7 @@
 //! assert_eq!(received[0].body, "hello");
 //! ```
 
+mod bucket;
 mod changes;
 mod checks;
 mod clock;
@@ -34,6 +36,7 @@ mod queue;
 mod service;
 mod state;
 
+pub use bucket::{BucketRequest, MemoryBucket};
 pub use changes::{Change, What};
 pub use checks::accepts;
 pub use clock::{Hold, Sleep, VirtualClock};

@@ -1,9 +1,13 @@
-//! The final-dlq-annotator: open → explain → send to the final DLQ → confirm.
+//! The final-dlq-annotator: open → explain → archive, if there is one → send to the final DLQ → confirm → notify.
 
 mod on_aws;
 
+use std::collections::HashSet;
+use std::time::Duration;
+
+use redeliver_core::archive::{Archive, Death, FinalRecord, Kept};
 use redeliver_core::arrival::Arrival;
-use redeliver_core::deliver::{Outbox, Outgoing, until};
+use redeliver_core::deliver::{Outbox, keep_free, until};
 use redeliver_core::events::Event;
 use redeliver_core::failure::annotation::{Annotation, Cause, DeadLetter, fingerprint};
 use redeliver_core::failure::reason::DeadLetterReason;
@@ -12,7 +16,10 @@ use redeliver_core::message::metadata::{Metadata, rfc3339};
 use redeliver_core::message::origin::Origin;
 use redeliver_core::message::schema::readable_metadata;
 use redeliver_core::message::{Confirmed, ReceivedMessage, Timestamp};
-use redeliver_core::ports::{Clock, FlushOnDrop, Function, Observer, QueueSender};
+use redeliver_core::notices::{NOTICES_MAX, Notices, Told, Until, own_name};
+use redeliver_core::ports::{
+    Clock, FlushOnDrop, Function, NoNotifier, NoStore, Notifier, ObjectStore, Observer, QueueSender,
+};
 
 pub use on_aws::{NAME, run};
 
@@ -21,27 +28,79 @@ const MOVED_BY_SQS: &str =
     "SQS moved the message to the annotation queue: the function that received it could not handle it";
 const WITHOUT_A_VERDICT: &str = "The message reached the annotation queue without a verdict";
 
+/// Time at the end of an invocation that is reserved for the sends, so that a slow archive cannot use it up.
+const SEND_RESERVE: Duration = Duration::from_secs(5);
+
 /// The final-dlq-annotator with its dependencies.
 #[derive(Debug)]
-pub struct FinalDlqAnnotator<Q, C, O> {
+pub struct FinalDlqAnnotator<Q, C, O, S = NoStore, N = NoNotifier> {
     /// Receives final records.
     pub final_dlq: Q,
+    /// Where final records are kept first.
+    pub archive: Option<Archive<S>>,
+    /// Tells people and machines of each cause.
+    pub notices: Option<Notices<N>>,
     pub clock: C,
     pub observer: O,
 }
 
-impl<Q: QueueSender, C: Clock, O: Observer> Function for FinalDlqAnnotator<Q, C, O> {
+impl<Q, C, O> FinalDlqAnnotator<Q, C, O> {
+    /// A final-dlq-annotator without an archive and without notices.
+    #[must_use]
+    pub fn new(final_dlq: Q, clock: C, observer: O) -> Self {
+        Self { final_dlq, archive: None, notices: None, clock, observer }
+    }
+}
+
+impl<Q: QueueSender, C: Clock, O: Observer, S: ObjectStore, N: Notifier> Function
+    for FinalDlqAnnotator<Q, C, O, S, N>
+{
     async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> Vec<Confirmed> {
         let _flushed_at_the_end = FlushOnDrop(&self.observer);
         let now = self.clock.now();
         let outbox = Outbox::new(&self.clock, &self.observer, deadline);
-        let outgoing = records.into_iter().map(|record| self.final_record(record, now)).collect();
-        outbox.send(&self.final_dlq, "final record", outgoing).await
+        let invocation = records.first().map(|record| record.receipt_handle.clone()).unwrap_or_default();
+        let (records, told): (Vec<_>, Vec<_>) =
+            records.into_iter().map(|record| self.final_record(record, now)).unzip();
+        let kept = self.keep(records, deadline).await;
+        let outgoing = kept.into_iter().map(Kept::into_outgoing).collect();
+        let confirmed = outbox.send(&self.final_dlq, "final record", outgoing).await;
+        if let Some(notices) = &self.notices {
+            let done: HashSet<_> = confirmed.iter().map(Confirmed::sqs_message_id).collect();
+            let told = told.into_iter().filter(|(id, _)| done.contains(id.as_str())).map(|(_, told)| told);
+            let end = outbox.answer_by().min(self.clock.now() + NOTICES_MAX);
+            let until = Until { clock: &self.clock, observer: &self.observer, end };
+            notices.tell(self.archive.as_ref(), &told.collect::<Vec<_>>(), &invocation, until).await;
+        }
+        confirmed
     }
 }
 
-impl<Q: QueueSender, C: Clock, O: Observer> FinalDlqAnnotator<Q, C, O> {
-    fn final_record(&self, record: ReceivedMessage, now: Timestamp) -> Outgoing {
+impl<Q: QueueSender, C: Clock, O: Observer, S: ObjectStore, N: Notifier> FinalDlqAnnotator<Q, C, O, S, N> {
+    /// Looks for causes that last or are quiet, once an hour: no death says so. `invocation` is a text that no other
+    /// invocation has.
+    pub async fn review_causes(&self, invocation: &str, deadline: Timestamp) {
+        let _flushed_at_the_end = FlushOnDrop(&self.observer);
+        if let (Some(notices), Some(archive)) = (&self.notices, &self.archive) {
+            let end = Outbox::new(&self.clock, &self.observer, deadline).answer_by();
+            let until = Until { clock: &self.clock, observer: &self.observer, end };
+            notices.review(archive, invocation, until).await;
+        }
+    }
+
+    async fn keep(&self, records: Vec<FinalRecord>, deadline: Timestamp) -> Vec<Kept> {
+        match &self.archive {
+            None => records.into_iter().map(Kept::without_archive).collect(),
+            Some(archive) => {
+                let end = keep_free(SEND_RESERVE, self.clock.now(), deadline);
+                archive.keep(&self.clock, &self.observer, end, records).await
+            }
+        }
+    }
+
+    /// The final record; and its SQS message id, with what a notice tells of it.
+    fn final_record(&self, record: ReceivedMessage, now: Timestamp) -> (FinalRecord, (String, Told)) {
+        let received = record.clone();
         let mut arrival = Arrival::open(record, now);
         let came_back = arrival.came_back_before_it_failed();
         // Even an invalid body gets its record, without what cannot be read.
@@ -51,25 +110,40 @@ impl<Q: QueueSender, C: Clock, O: Observer> FinalDlqAnnotator<Q, C, O> {
         let kept_verdict = verdict.clone();
         let kept_verdict =
             kept_verdict.unwrap_or_else(|_| Verdict::bare(DeadLetterReason::OrchestrationFailed));
-        let (annotation, first_sent) = explain(&arrival.record, verdict, metadata.as_ref(), now);
+        let Explained { annotation, first_sent, died_at } =
+            explain(&arrival.record, verdict, metadata.as_ref(), now);
+        let DeadLetter { cause, fingerprint, sqs_message_id, attempts, .. } = &annotation.record;
+        let told = Told {
+            death: Death::new(died_at, fingerprint, sqs_message_id),
+            error_type: annotation.reason.loggable().to_owned(),
+            last_error: own_name(&cause.error_type).map(str::to_owned),
+        };
         let dead_lettered = Event::DeadLettered {
             message_id: metadata.map(|metadata| metadata.message_id_text),
-            sqs_message_id: annotation.record.sqs_message_id.clone(),
+            sqs_message_id: sqs_message_id.clone(),
             error_type: annotation.reason.loggable(),
-            retry_attempt: annotation.record.attempts.unwrap_or(0),
+            retry_attempt: attempts.unwrap_or(0),
             age_seconds: until(first_sent, now).as_secs_f64(),
         };
-        arrival.annotated(&annotation, &kept_verdict, dead_lettered)
+        let outgoing = arrival.annotated(&annotation, &kept_verdict, dead_lettered);
+        let id = received.sqs_message_id.clone();
+        (FinalRecord { outgoing, death: told.death.clone(), received }, (id, told))
     }
 }
 
-/// The annotation of a message that is given up, and the time of its first send.
+/// The annotation of a message that is given up, with the times of its first send and of its last failure.
+struct Explained {
+    annotation: Annotation,
+    first_sent: Timestamp,
+    died_at: Timestamp,
+}
+
 fn explain(
     received: &ReceivedMessage,
     verdict: Result<Verdict, Option<LastError>>,
     metadata: Option<&Metadata>,
     now: Timestamp,
-) -> (Annotation, Timestamp) {
+) -> Explained {
     let is_redriven = received.redriven_from.is_some();
     let (code, case, error, details) = match verdict {
         Ok(verdict) => {
@@ -90,6 +164,8 @@ fn explain(
     let (delivery, attempts) = failure.map(|failure| (failure.delivery, failure.attempts)).unzip();
     let origin = delivery.as_ref().map_or(Origin::Unknown, |delivery| delivery.origin);
     let sent_at = delivery.as_ref().map_or(received.sent_at, |delivery| delivery.sent_at);
+    // Every receive of this record must give the same time: it identifies the death.
+    let died_at = delivery.as_ref().map_or(received.sent_at, |delivery| delivery.failed_at);
     let first_sent = metadata.map_or(sent_at, |metadata| metadata.first_sent(sent_at));
     let (source_message_id, source_queue_arn) =
         delivery.map(|delivery| (delivery.source_message_id, delivery.source_queue_arn)).unzip();
@@ -113,7 +189,7 @@ fn explain(
         folded_attributes: Default::default(),
         cause: Cause { error_type, message, function, unverified },
     };
-    (Annotation { reason: code, details, record }, first_sent)
+    Explained { annotation: Annotation { reason: code, details, record }, first_sent, died_at }
 }
 
 #[cfg(test)]

@@ -30,11 +30,8 @@ impl Setup {
 
     /// Processes with 30 s until the deadline; returns the ids of the records reported as failed.
     fn process(&self, records: Vec<ReceivedMessage>) -> Vec<String> {
-        let annotator = FinalDlqAnnotator {
-            final_dlq: self.final_dlq.clone(),
-            clock: self.world.clock.clone(),
-            observer: self.world.seen.clone(),
-        };
+        let annotator =
+            FinalDlqAnnotator::new(self.final_dlq.clone(), self.world.clock.clone(), self.world.seen.clone());
         self.world.invoke(&annotator, records, Duration::from_secs(30))
     }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use redeliver_core::message::plain::{IdPointer, IdPointerError};
+use redeliver_core::json::pointer::{Pointer, PointerError};
 
 /// The options about messages without an envelope.
 #[derive(Debug, Default, Args)]
@@ -13,12 +13,12 @@ pub struct PlainArguments {
     pub plain: bool,
     /// A JSON Pointer to the id in the body of a plain message, such as /detail/id
     #[arg(long, value_name = "POINTER", requires = "plain", value_parser = pointer)]
-    pub message_id_pointer: Option<IdPointer>,
+    pub message_id_pointer: Option<Pointer>,
     /// A JSON Schema for the bodies of plain messages, which must then be JSON
     #[arg(long, value_name = "FILE", requires = "plain")]
     pub body_schema: Option<PathBuf>,
 }
 
-fn pointer(text: &str) -> Result<IdPointer, IdPointerError> {
-    IdPointer::new(text)
+fn pointer(text: &str) -> Result<Pointer, PointerError> {
+    Pointer::new(text)
 }

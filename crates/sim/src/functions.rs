@@ -87,7 +87,7 @@ pub fn final_dlq_annotator<Q: Clone, C, O>(
     clock: C,
     observer: O,
 ) -> FinalDlqAnnotator<Q, C, O> {
-    FinalDlqAnnotator { final_dlq: topology.final_dlq.clone(), clock, observer }
+    FinalDlqAnnotator::new(topology.final_dlq.clone(), clock, observer)
 }
 
 #[cfg(test)]

@@ -293,7 +293,7 @@ fn functions<'a>(
     for _ in 0..annotators {
         let probe = |queue| Probe { world, queue, actor: Actor::Annotator };
         let clock = world.skewed_clock();
-        let process = move |clock| FinalDlqAnnotator { final_dlq: probe(final_dlq), clock, observer };
+        let process = move |clock| FinalDlqAnnotator::new(probe(final_dlq), clock, observer);
         let source = EventSource { queue: probe(annotation), process, clock };
         all.push(async move { source.run().await }.boxed());
     }

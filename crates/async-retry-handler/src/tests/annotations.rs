@@ -10,11 +10,8 @@ fn final_record(body: &str) -> Attributes {
     let setup = Setup::new(|_| Answer::Refused(NotInvoked::TooLarge));
     assert!(setup.process(vec![received(1, body)]).is_empty());
     let final_dlq = setup.world.queue("final-dlq");
-    let annotator = FinalDlqAnnotator {
-        final_dlq: final_dlq.clone(),
-        clock: setup.world.clock.clone(),
-        observer: setup.world.seen.clone(),
-    };
+    let annotator =
+        FinalDlqAnnotator::new(final_dlq.clone(), setup.world.clock.clone(), setup.world.seen.clone());
     let deadline = setup.world.clock.now() + Duration::from_secs(30);
     let records = setup.annotation.received();
     assert!(setup.world.clock.block_on(annotator.batch_item_failures(records, deadline)).is_empty());
@@ -70,11 +67,7 @@ fn a_record_that_sqs_gave_up_is_explained_as_far_as_it_can_be() {
     let body = destination_record(1, &payload(1), -1001);
     let world = World::new();
     let final_dlq = world.queue("final-dlq");
-    let annotator = FinalDlqAnnotator {
-        final_dlq: final_dlq.clone(),
-        clock: world.clock.clone(),
-        observer: world.seen.clone(),
-    };
+    let annotator = FinalDlqAnnotator::new(final_dlq.clone(), world.clock.clone(), world.seen.clone());
     let redriven = ReceivedMessage { redriven_from: Some(RETRY_ARN.to_owned()), ..received(1, body.clone()) };
     let deadline = world.clock.now() + Duration::from_secs(30);
     assert!(world.clock.block_on(annotator.batch_item_failures(vec![redriven], deadline)).is_empty());

@@ -140,7 +140,7 @@ impl Loop {
                 policy: Policy::from_json(POLICY).unwrap(),
                 functions: FunctionArns::parse(ORDERS).unwrap(),
             },
-            annotator: FinalDlqAnnotator { final_dlq: last.clone(), clock, observer },
+            annotator: FinalDlqAnnotator::new(last.clone(), clock, observer),
             queues: [retry, annotation, last],
             final_records: Vec::new(),
             batches: [0; 2],

@@ -1,6 +1,7 @@
 //! The accepted messages: `ENVELOPE` and the user's schemas.
 
-use redeliver_core::message::plain::{IdAttribute, IdPointer, IdSources, PlainMessages};
+use redeliver_core::json::pointer::Pointer;
+use redeliver_core::message::plain::{IdAttribute, IdSources, PlainMessages};
 use redeliver_core::message::schema::{DataSchema, MessageSchema};
 
 use super::reader::Reader;
@@ -35,7 +36,7 @@ pub(super) fn schema(reader: &mut Reader<'_>) -> Option<MessageSchema> {
 fn plain(reader: &mut Reader<'_>) -> Option<PlainMessages> {
     let attribute = reader.optional(ID_ATTRIBUTE).map(IdAttribute::new).transpose();
     let attribute = reader.check(ID_ATTRIBUTE, attribute);
-    let pointer = reader.optional(ID_POINTER).map(|text| IdPointer::new(&text)).transpose();
+    let pointer = reader.optional(ID_POINTER).map(|text| Pointer::new(&text)).transpose();
     let pointer = reader.check(ID_POINTER, pointer);
     let body = schema_in(reader, BODY_SCHEMA_PATH);
     Some(PlainMessages { id: IdSources { attribute: attribute?, pointer: pointer? }, body: body? })

@@ -6,12 +6,10 @@
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use aws_config::SdkConfig;
 use aws_credential_types::Credentials;
-use aws_credential_types::provider::error::CredentialsError;
-use aws_credential_types::provider::{ProvideCredentials as _, SharedCredentialsProvider};
 use aws_sigv4::http_request::{
     PayloadChecksumKind, SignableBody, SignableRequest, SigningError, SigningSettings, sign,
 };
@@ -22,7 +20,8 @@ use reqwest::header::HeaderValue;
 use reqwest::{Body, Request, Url};
 use strum::{EnumString, IntoStaticStr};
 use thiserror::Error;
-use tokio::sync::Mutex;
+
+use crate::role_credentials::RoleCredentials;
 
 /// Headers that a signature adds. With `TARGET_SIGV4` a secret cannot set them.
 pub(super) const HEADERS: [&str; 4] =
@@ -212,40 +211,6 @@ fn add_signature(
         request.headers_mut().insert(header.name(), value);
     }
     Ok(())
-}
-
-/// The role's credentials until they expire. Only a provider's clients cache them, and some providers ask a server.
-struct RoleCredentials {
-    provider: Option<SharedCredentialsProvider>,
-    /// The known credentials, and the time until which they are used.
-    known: Mutex<Option<(Credentials, SystemTime)>>,
-}
-
-/// The time before their expiry at which credentials are replaced: that of the SDK's own cache (`IdentityCache`).
-const EXPIRY_BUFFER: Duration = Duration::from_secs(10);
-/// The time for which credentials without an expiry are used: that of the SDK's own cache (`IdentityCache`).
-const DEFAULT_LIFETIME: Duration = Duration::from_secs(15 * 60);
-
-impl RoleCredentials {
-    fn new(provider: Option<SharedCredentialsProvider>) -> Self {
-        Self { provider, known: Mutex::default() }
-    }
-
-    async fn at(&self, now: SystemTime) -> Result<Credentials, CredentialsError> {
-        let mut known = self.known.lock().await;
-        if let Some((credentials, until)) = &*known
-            && now < *until
-        {
-            return Ok(credentials.clone());
-        }
-        let Some(provider) = &self.provider else {
-            return Err(CredentialsError::not_loaded("no provider of credentials is configured"));
-        };
-        let credentials = provider.provide_credentials().await?;
-        let end = credentials.expiry().unwrap_or(now + DEFAULT_LIFETIME);
-        *known = Some((credentials.clone(), end - EXPIRY_BUFFER));
-        Ok(credentials)
-    }
 }
 
 /// Shows no credentials.

@@ -35,6 +35,9 @@ pub enum Metric {
     ReceiveFailed,
     BatchBrokenOff,
     NotDeleted,
+    ArchiveRefused,
+    Notices,
+    NoticeRefused,
     HeadersNotRefreshed,
     MessageAgeSeconds,
     TargetSeconds,
@@ -216,6 +219,9 @@ impl Observed {
             Event::ReceiveFailed { .. } => warn("receive_failed", None, &[once(M::ReceiveFailed)]),
             Event::BatchBrokenOff { .. } => warn("batch_broken_off", None, &[once(M::BatchBrokenOff)]),
             Event::NotDeleted { .. } => warn("not_deleted", None, &[once(M::NotDeleted)]),
+            Event::ArchiveRefused { .. } => warn("archive_refused", None, &[once(M::ArchiveRefused)]),
+            Event::NoticePublished { .. } => rare("notice_published", None, &[once(M::Notices)]),
+            Event::NoticeRefused { .. } => warn("notice_refused", None, &[once(M::NoticeRefused)]),
             Event::HeadersNotRefreshed { .. } => {
                 warn("headers_not_refreshed", None, &[once(M::HeadersNotRefreshed)])
             }

@@ -4,8 +4,8 @@ mod members;
 
 use std::ops::Range;
 
-pub(crate) use members::unchecked_members;
 pub use members::{Member, members};
+pub(crate) use members::{NameAndValue, unchecked_members};
 use thiserror::Error;
 
 use crate::message::metadata::{Metadata, OurMembers, RetryMetadata, fresh_members};

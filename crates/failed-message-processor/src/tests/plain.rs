@@ -1,11 +1,12 @@
 //! Messages without an envelope (`ENVELOPE=optional`).
 
-use redeliver_core::message::plain::{IdPointer, IdSources, PlainMessages, REDELIVER};
+use redeliver_core::json::pointer::Pointer;
+use redeliver_core::message::plain::{IdSources, PlainMessages, REDELIVER};
 
 use super::*;
 
 fn optional() -> Setup {
-    let pointer = Some(IdPointer::new("/id").unwrap());
+    let pointer = Some(Pointer::new("/id").unwrap());
     let plain = PlainMessages { id: IdSources { attribute: None, pointer }, body: None };
     Setup {
         schema: MessageSchema::default().with_plain(plain),

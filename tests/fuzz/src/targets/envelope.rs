@@ -1,9 +1,10 @@
 //! The message body: the parser accepts exactly what the rules accept, and a splice only changes our members.
 
 use redeliver_core::failure::reason::DeadLetterReason;
+use redeliver_core::json::pointer::Pointer;
 use redeliver_core::message::envelope::{Envelope, Malformed};
 use redeliver_core::message::metadata::{Holds, OUR_MEMBERS, PastFailure, RetryMetadata, parse_rfc3339};
-use redeliver_core::message::plain::{IdPointer, IdSources, PlainMessages, REDELIVER};
+use redeliver_core::message::plain::{IdSources, PlainMessages, REDELIVER};
 use redeliver_core::message::schema::{Invalid, MessageSchema, Parsed, Rewritten};
 use redeliver_core::message::{Attribute, Attributes};
 use serde_json::value::RawValue;
@@ -51,7 +52,7 @@ fn check_body(body: &str) {
 /// accepted, as a body and as the content of `Redeliver`. Re-sent and read again, it is the same message.
 fn check_plain(body: &str) {
     let first_id = "6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01";
-    let pointer = Some(IdPointer::new("/data/case").expect("it is one"));
+    let pointer = Some(Pointer::new("/data/case").expect("it is one"));
     let id = IdSources { attribute: None, pointer };
     let optional = schema().clone().with_plain(PlainMessages { id, body: None });
     match optional.read(body, &Attributes::new(), first_id) {

@@ -1,6 +1,5 @@
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
 
-use aws_credential_types::provider::{ProvideCredentials, future};
 use reqwest::Method;
 
 use super::*;
@@ -86,44 +85,6 @@ fn the_setting_fits_the_host_or_is_refused() {
     assert_eq!(service("auto", OWN), Err(SigV4Error::UnknownHost));
     for unknown in ["true", "Auto", "sqs", "execute-api "] {
         assert_eq!(service(unknown, API), Err(SigV4Error::UnknownSetting), "{unknown}");
-    }
-}
-
-/// A provider whose credentials are numbered, and end `lifetime` after the epoch.
-#[derive(Debug)]
-struct Numbered {
-    asked: Arc<AtomicUsize>,
-    end: Option<SystemTime>,
-}
-
-impl ProvideCredentials for Numbered {
-    fn provide_credentials<'a>(&'a self) -> future::ProvideCredentials<'a>
-    where
-        Self: 'a,
-    {
-        let number = self.asked.fetch_add(1, SeqCst) + 1;
-        future::ProvideCredentials::ready(Ok(Credentials::new(
-            format!("key {number}"),
-            "secret",
-            None,
-            self.end,
-            "numbered",
-        )))
-    }
-}
-
-#[tokio::test]
-async fn credentials_are_asked_for_again_just_before_they_end() {
-    let at = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
-    for (end, last) in [(Some(at(3600)), 3589), (None, 889)] {
-        let asked = Arc::new(AtomicUsize::new(0));
-        let provider = SharedCredentialsProvider::new(Numbered { asked: Arc::clone(&asked), end });
-        let credentials = RoleCredentials::new(Some(provider));
-        let mut keys = Vec::new();
-        for now in [0, last, last + 1] {
-            keys.push(credentials.at(at(now)).await.unwrap().access_key_id().to_owned());
-        }
-        assert_eq!(keys, ["key 1", "key 1", "key 2"], "{end:?}");
     }
 }
 

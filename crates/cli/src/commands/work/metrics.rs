@@ -182,6 +182,9 @@ const fn help(metric: Metric) -> &'static str {
         Metric::ReceiveFailed => "Receives that failed",
         Metric::BatchBrokenOff => "Batches that panicked or ran out of time; they come back",
         Metric::NotDeleted => "Messages that are done and could not be deleted; copies of them come back",
+        Metric::ArchiveRefused => "Final records that could not be written to the archive; they come back",
+        Metric::Notices => "Notices about causes of dead letters",
+        Metric::NoticeRefused => "Notices that were dropped, since they could not be published",
         Metric::HeadersNotRefreshed => {
             "Times that the secret of the target's headers could not be read again"
         }

@@ -89,7 +89,8 @@ pub(crate) fn unchecked_members(text: &str) -> serde_json::Result<Vec<NameAndVal
     serde_json::from_str(text).map(|Object(members)| members)
 }
 
-type NameAndValue<'a> = (Cow<'a, [u8]>, &'a RawValue);
+/// An unescaped name, and its value.
+pub(crate) type NameAndValue<'a> = (Cow<'a, [u8]>, &'a RawValue);
 
 struct Object<'a>(Vec<NameAndValue<'a>>);
 

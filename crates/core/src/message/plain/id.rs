@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 use thiserror::Error;
 use uuid::Uuid;
 
+use crate::json::pointer::Pointer;
 use crate::message::envelope::unchecked_members;
 use crate::message::reserved::{FAILURE, REDELIVER};
 use crate::message::{Attributes, NotSendable, check_attribute_name};
@@ -22,7 +23,7 @@ pub struct IdSources {
     /// `MESSAGE_ID_ATTRIBUTE`: a message attribute.
     pub attribute: Option<IdAttribute>,
     /// `MESSAGE_ID_POINTER`: a place in a JSON body.
-    pub pointer: Option<IdPointer>,
+    pub pointer: Option<Pointer>,
 }
 
 /// The name of a message attribute.
@@ -52,17 +53,6 @@ impl IdAttribute {
     }
 }
 
-/// A JSON Pointer (RFC 6901).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IdPointer(Vec<String>);
-
-/// A text is not a JSON Pointer to an id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error(
-    "is not a JSON Pointer to a member: it begins with `/`, and `~` is written ~0, `/` in a name ~1, such as /detail/id"
-)]
-pub struct IdPointerError;
-
 /// The id of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Id {
@@ -71,24 +61,6 @@ pub(super) struct Id {
     pub(super) text: String,
     /// The producer's id, if it is not a UUID and is valid as a key.
     pub(super) key: Option<String>,
-}
-
-impl IdPointer {
-    /// Parses the pointer.
-    ///
-    /// # Errors
-    /// It is not a JSON Pointer, or it points to the whole document.
-    pub fn new(text: &str) -> Result<Self, IdPointerError> {
-        let names = text.strip_prefix('/').ok_or(IdPointerError)?;
-        names.split('/').map(unescaped).collect::<Option<_>>().map(Self).ok_or(IdPointerError)
-    }
-}
-
-/// Unescapes a name of a pointer; `None` if a `~` is not followed by 0 or 1.
-fn unescaped(name: &str) -> Option<String> {
-    let is_sound = name.split('~').skip(1).all(|rest| rest.starts_with(['0', '1']));
-    // In this order, or `~01` would become `/`.
-    is_sound.then(|| name.replace("~1", "/").replace("~0", "~"))
 }
 
 impl IdSources {
@@ -107,9 +79,7 @@ impl IdSources {
     }
 
     fn in_body(&self, body: &str) -> Option<String> {
-        let IdPointer(names) = self.pointer.as_ref()?;
-        let body: &RawValue = serde_json::from_str(body).ok()?;
-        let value = names.iter().try_fold(body, |value, name| child(value, name))?.get();
+        let value = self.pointer.as_ref()?.last(serde_json::from_str(body).ok()?)?.get();
         match value.as_bytes().first()? {
             b'"' => string(value),
             // The text as written: a float would not keep 12345678901234567890.
@@ -117,19 +87,6 @@ impl IdSources {
             _ => None,
         }
     }
-}
-
-/// A member of an object, the last one of that name, or an element of an array.
-fn child<'a>(value: &'a RawValue, name: &str) -> Option<&'a RawValue> {
-    let text = value.get();
-    if text.starts_with('{') {
-        return member(&unchecked_members(text).ok()?, name);
-    }
-    let is_index = name == "0" || (name.bytes().all(|byte| byte.is_ascii_digit()) && !name.starts_with('0'));
-    let index: usize = is_index.then(|| name.parse().ok()).flatten()?;
-    let elements: Vec<&RawValue> =
-        text.starts_with('[').then(|| serde_json::from_str(text).ok()).flatten()?;
-    elements.get(index).copied()
 }
 
 fn member<'a>(members: &[(Cow<'_, [u8]>, &'a RawValue)], name: &str) -> Option<&'a RawValue> {

@@ -1,12 +1,13 @@
 use serde_json::json;
 
 use super::*;
+use crate::json::pointer::{Pointer, PointerError};
 use crate::message::plain::id::Id;
 
 fn sources(attribute: Option<&str>, pointer: Option<&str>) -> IdSources {
     IdSources {
         attribute: attribute.map(|name| IdAttribute::new(name.to_owned()).unwrap()),
-        pointer: pointer.map(|text| IdPointer::new(text).unwrap()),
+        pointer: pointer.map(|text| Pointer::new(text).unwrap()),
     }
 }
 
@@ -99,9 +100,9 @@ fn a_pointer_finds_strings_and_numbers() {
 #[test]
 fn a_pointer_that_is_none_is_refused() {
     for wrong in ["", "id", "#/id", "$.id", "/a~", "/a~2", "/~/b"] {
-        assert_eq!(IdPointer::new(wrong), Err(IdPointerError), "{wrong}");
+        assert_eq!(Pointer::new(wrong), Err(PointerError), "{wrong}");
     }
-    assert_eq!(IdPointer::new("/~01/a"), Ok(IdPointer::new("/~01/a").unwrap()));
+    assert_eq!(Pointer::new("/~01/a"), Ok(Pointer::new("/~01/a").unwrap()));
     assert_eq!(
         id(&sources(None, Some("/~01")), r#"{"~1":"x","/":"y"}"#, &Attributes::new()).key.unwrap(),
         "x"

@@ -74,8 +74,7 @@ async fn work(world: &World, topology: &Topology<EmbeddedQueue>, policy: &Policy
             policy: policy.clone(),
             resenders: topology.resenders.clone(),
         });
-    let final_dlq_annotator =
-        FinalDlqAnnotator { final_dlq: slow(&topology.final_dlq), clock, observer: seen };
+    let final_dlq_annotator = FinalDlqAnnotator::new(slow(&topology.final_dlq), clock, seen);
     let limits = Limits {
         concurrency: NonZeroUsize::new(2).unwrap(),
         wait: Duration::from_secs(20),

@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use redeliver_core::message::metadata::{parse_rfc3339, rfc3339};
-use redeliver_core::message::{Attribute, AttributeValue, ReceivedMessage};
 use serde::{Deserialize, Serialize};
 
-use crate::plain;
+use crate::message::metadata::{parse_rfc3339, rfc3339};
+use crate::message::{Attribute, AttributeValue, Content, ReceivedMessage, Timestamp};
 
 /// A line of an archive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,7 +32,11 @@ pub struct ArchivedMessage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace_header: Option<String>,
     pub attributes: BTreeMap<String, ArchivedAttribute>,
-    /// The body as it was, byte for byte.
+    /// JSON Pointers to the values of the body that were replaced by `"omitted"`; an empty one stands for the whole body.
+    /// Such a message cannot be sent again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub omitted: Vec<String>,
+    /// The body as it was, byte for byte, except for what was omitted.
     pub body: String,
 }
 
@@ -68,8 +71,24 @@ impl ArchivedMessage {
             attributes: attributes
                 .map(|(name, attribute)| (name.clone(), ArchivedAttribute::new(attribute)))
                 .collect(),
+            omitted: Vec::new(),
             body: message.body.clone(),
         }
+    }
+
+    /// A final record before it is sent: its content, with the facts of the record that it was made from.
+    #[must_use]
+    pub fn of_final_record(received: ReceivedMessage, content: &Content, died_at: Timestamp) -> Self {
+        let Content { body, attributes, message_group_id, trace_header, .. } = content.clone();
+        let sent = ReceivedMessage {
+            body,
+            attributes,
+            message_group_id,
+            trace_header,
+            sent_at: died_at,
+            ..received
+        };
+        Self::new(&sent)
     }
 
     /// The message as it was received, except for its receipt handle; `None` if the line was changed since, so that a
@@ -102,9 +121,10 @@ impl ArchivedMessage {
 
 impl ArchivedAttribute {
     fn new(attribute: &Attribute) -> Self {
-        let is_binary = matches!(attribute.value, AttributeValue::Binary(_));
-        let value = plain(&attribute.value);
-        let (string_value, binary_value) = if is_binary { (None, Some(value)) } else { (Some(value), None) };
+        let (string_value, binary_value) = match &attribute.value {
+            AttributeValue::Text(text) => (Some(text.clone()), None),
+            AttributeValue::Binary(bytes) => (None, Some(STANDARD.encode(bytes))),
+        };
         Self { data_type: attribute.data_type.clone(), string_value, binary_value }
     }
 

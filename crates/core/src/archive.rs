@@ -1,0 +1,115 @@
+//! The archive: dead letters that outlive their queue. Each final record is an object in a bucket before it is sent to
+//! the final DLQ, which deletes it after 14 days ("Amazon SQS message quotas").
+
+mod layout;
+mod line;
+mod omit;
+
+use std::io::Write as _;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use futures_util::future::join_all;
+
+use crate::deliver::{Outgoing, settle_one};
+use crate::events::Event;
+use crate::message::{Content, ReceivedMessage, Timestamp};
+use crate::ports::{Clock, EntryError, ObjectStore, Observer};
+pub(crate) use layout::digest;
+pub use layout::{Death, Folder, Layout, Prefix, PrefixError, deployment_of};
+pub use line::{ArchivedAttribute, ArchivedMessage};
+pub use omit::{OMITTED, Omit, OmitError};
+
+/// The archive of a deployment.
+#[derive(Clone, Debug)]
+pub struct Archive<S> {
+    pub store: S,
+    pub layout: Layout,
+    /// Values that the archive must not hold.
+    pub omit: Omit,
+}
+
+/// A final record on its way to the archive and to the final DLQ.
+#[derive(Debug)]
+#[must_use = "the record is received again unless it is kept and sent"]
+pub struct FinalRecord {
+    pub outgoing: Outgoing,
+    pub death: Death,
+    /// The record that it was made from: its ids, times and counts are in the archive, too.
+    pub received: ReceivedMessage,
+}
+
+/// A final record that may be sent to the final DLQ: it is in the archive, or there is none.
+#[derive(Debug)]
+#[must_use = "the record is received again unless it is sent"]
+pub struct Kept(Outgoing);
+
+impl Kept {
+    /// A record of a deployment without an archive.
+    pub fn without_archive(record: FinalRecord) -> Self {
+        Self(record.outgoing)
+    }
+
+    /// The record to send.
+    pub fn into_outgoing(self) -> Outgoing {
+        self.0
+    }
+}
+
+impl<S: ObjectStore> Archive<S> {
+    /// Writes all records at the same time, until `end`. Returns those that are in the archive; the others must not be
+    /// sent, so that they come back, and `observer` gets an event for each.
+    ///
+    /// A repeated write finds its object there, and is a success: the first one is the same death.
+    pub async fn keep(
+        &self,
+        clock: &impl Clock,
+        observer: &impl Observer,
+        end: Timestamp,
+        records: Vec<FinalRecord>,
+    ) -> Vec<Kept> {
+        let writes = records.into_iter().map(|FinalRecord { outgoing, death, received }| async move {
+            // SQS would refuse it: it is reported with the others, and comes back.
+            let written = match &outgoing.message {
+                Err(_) => Ok(()),
+                Ok(message) => self.write(clock, end, &death, received, message.content()).await,
+            };
+            match written {
+                Ok(()) => Ok(Kept(outgoing)),
+                Err(error) => Err((outgoing.receipt.sqs_message_id().to_owned(), error)),
+            }
+        });
+        let report = |(sqs_message_id, EntryError { code, .. })| {
+            observer.observe(&Event::ArchiveRefused { sqs_message_id, code });
+        };
+        join_all(writes).await.into_iter().filter_map(|written| written.map_err(report).ok()).collect()
+    }
+
+    async fn write(
+        &self,
+        clock: &impl Clock,
+        end: Timestamp,
+        death: &Death,
+        received: ReceivedMessage,
+        content: &Content,
+    ) -> Result<(), EntryError> {
+        let line = self.omit.applied(ArchivedMessage::of_final_record(received, content, death.at));
+        let key = self.layout.key(Folder::DeadLetters, death);
+        let object = gzip(&line);
+        // Written, or there before: both are the same death.
+        settle_one(|| self.store.create(&key, object.clone()), clock, end).await.map(drop)
+    }
+}
+
+/// The line with its line break, compressed. The same line gives the same bytes.
+fn gzip(line: &ArchivedMessage) -> Vec<u8> {
+    const IN_MEMORY: &str = "writing to memory does not fail";
+    let mut text = serde_json::to_vec(line).expect("strings and maps with string keys always serialise");
+    text.push(b'\n');
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(&text).expect(IN_MEMORY);
+    encoder.finish().expect(IN_MEMORY)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,170 @@
+//! Keys of the archive's objects, written and read:
+//!
+//! ```text
+//! PREFIXdead-letters/deployment=NAME/date=2026-11-27/cause=FINGERPRINT/142233.123456Z-ID.jsonl.gz
+//! PREFIXsent-back/deployment=NAME/date=2026-11-27/cause=FINGERPRINT/142233.123456Z-ID
+//! PREFIXcauses/deployment=NAME/FINGERPRINT.json
+//! ```
+
+use chrono::{NaiveDate, NaiveDateTime};
+use sha2::{Digest as _, Sha256};
+use strum::IntoStaticStr;
+use thiserror::Error;
+
+use crate::message::Timestamp;
+
+/// Size limit of a prefix; S3 limits a whole key to 1,024 bytes ("Naming Amazon S3 objects").
+const PREFIX_BYTES_MAX: usize = 256;
+const DATE: &str = "%Y-%m-%d";
+const TIME: &str = "%H%M%S%.6fZ";
+const EXTENSION: &str = ".jsonl.gz";
+
+/// The beginning of all keys: empty, or ending with `/`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Prefix(String);
+
+/// The reason why a text is not a prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum PrefixError {
+    #[error("has more than {PREFIX_BYTES_MAX} characters")]
+    TooLong,
+    #[error("begins with `/`, which would be a folder without a name; leave it out")]
+    Slash,
+    #[error("has a character other than A-Z a-z 0-9 ! _ . * ' ( ) / = -")]
+    Character,
+}
+
+impl Prefix {
+    /// Checks the text, and ends it with `/`. The characters are those that S3 calls safe, and `=`.
+    ///
+    /// # Errors
+    /// It is too long, or has another character.
+    pub fn new(text: &str) -> Result<Self, PrefixError> {
+        let is_safe = |byte: u8| byte.is_ascii_alphanumeric() || b"!_.*'()/=-".contains(&byte);
+        match text {
+            "" => Ok(Self::default()),
+            _ if text.len() > PREFIX_BYTES_MAX => Err(PrefixError::TooLong),
+            _ if text.starts_with('/') => Err(PrefixError::Slash),
+            _ if !text.bytes().all(is_safe) => Err(PrefixError::Character),
+            _ => Ok(Self(format!("{}/", text.trim_end_matches('/')))),
+        }
+    }
+
+    /// The text: empty, or ending with `/`.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// The two folders that have a place for each death.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
+pub enum Folder {
+    /// The dead letters themselves.
+    DeadLetters,
+    /// Empty objects, for dead letters that were sent back.
+    SentBack,
+}
+
+/// The identity of a death: the same for all copies and all receives of its verdict.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Death {
+    /// Time of the last failure.
+    pub at: Timestamp,
+    /// The cause's fingerprint.
+    pub fingerprint: String,
+    /// SQS's id of the delivery that failed.
+    pub id: String,
+}
+
+impl Death {
+    /// A death with texts that are safe in a key: anything else is replaced by its hash.
+    #[must_use]
+    pub fn new(at: Timestamp, fingerprint: &str, id: &str) -> Self {
+        Self { at, fingerprint: safe(fingerprint), id: safe(id) }
+    }
+}
+
+/// The text, if it is safe in a key and not long; else 32 hexadecimal digits of its hash.
+fn safe(text: &str) -> String {
+    let is_safe = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+    if (1..=64).contains(&text.len()) && text.bytes().all(is_safe) {
+        return text.to_owned();
+    }
+    digest(text)
+}
+
+/// 32 hexadecimal digits of the text's SHA-256.
+pub(crate) fn digest(text: &str) -> String {
+    Sha256::digest(text).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The places of a deployment's objects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    pub prefix: Prefix,
+    /// The name of the final DLQ.
+    pub deployment: String,
+}
+
+/// The deployment's name in keys: that of its final DLQ, the last part of the queue's URL.
+#[must_use]
+pub fn deployment_of(final_dlq_url: &str) -> String {
+    let name = final_dlq_url.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    safe(name)
+}
+
+impl Layout {
+    /// The folder with the deployment's days.
+    #[must_use]
+    pub fn days(&self, folder: Folder) -> String {
+        let folder: &str = folder.into();
+        format!("{}{folder}/deployment={}/", self.prefix.as_str(), self.deployment)
+    }
+
+    /// The folder of a day with its causes.
+    #[must_use]
+    pub fn day(&self, folder: Folder, date: NaiveDate) -> String {
+        format!("{}date={}/", self.days(folder), date.format(DATE))
+    }
+
+    /// The folder of a cause's deaths on a day.
+    #[must_use]
+    pub fn day_of_cause(&self, folder: Folder, date: NaiveDate, fingerprint: &str) -> String {
+        format!("{}cause={fingerprint}/", self.day(folder, date))
+    }
+
+    /// The key of a death.
+    #[must_use]
+    pub fn key(&self, folder: Folder, death: &Death) -> String {
+        let extension = if folder == Folder::DeadLetters { EXTENSION } else { "" };
+        let place = self.day_of_cause(folder, death.at.date_naive(), &death.fingerprint);
+        format!("{place}{}-{}{extension}", death.at.format(TIME), death.id)
+    }
+
+    /// The death with this key; `None` if the key is no death's in this folder.
+    #[must_use]
+    pub fn death(&self, folder: Folder, key: &str) -> Option<Death> {
+        let (date, rest) = key.strip_prefix(&self.days(folder))?.strip_prefix("date=")?.split_once('/')?;
+        let (fingerprint, rest) = rest.strip_prefix("cause=")?.split_once('/')?;
+        let rest = if folder == Folder::DeadLetters { rest.strip_suffix(EXTENSION)? } else { rest };
+        let (time, id) = rest.split_once('-')?;
+        let at = NaiveDateTime::parse_from_str(&format!("{date}T{time}"), &format!("{DATE}T{TIME}")).ok()?;
+        let death = Death { at: at.and_utc(), fingerprint: fingerprint.to_owned(), id: id.to_owned() };
+        // A key in another spelling is not ours.
+        (self.key(folder, &death) == key).then_some(death)
+    }
+
+    /// The folder with the states of the deployment's causes.
+    #[must_use]
+    pub fn causes(&self) -> String {
+        format!("{}causes/deployment={}/", self.prefix.as_str(), self.deployment)
+    }
+
+    /// The key of a cause's state.
+    #[must_use]
+    pub fn cause(&self, fingerprint: &str) -> String {
+        format!("{}{fingerprint}.json", self.causes())
+    }
+}

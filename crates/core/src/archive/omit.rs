@@ -1,0 +1,89 @@
+//! Values that the archive must not hold, such as personal data: `ARCHIVE_OMIT`.
+
+use std::cmp::Reverse;
+
+use serde_json::value::RawValue;
+use thiserror::Error;
+
+use super::ArchivedMessage;
+use crate::json::pointer::{Pointer, PointerError};
+
+/// The text in place of an omitted value.
+pub const OMITTED: &str = "omitted";
+/// Limit on the pointers.
+const POINTERS_MAX: usize = 50;
+
+/// Places in a body whose values are replaced in the archive.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Omit(Vec<(String, Pointer)>);
+
+/// The reason why a list of places is refused.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum OmitError {
+    /// The position, counted from 1.
+    #[error("entry {0} {1}")]
+    Pointer(usize, PointerError),
+    #[error("has more than {POINTERS_MAX} entries")]
+    TooMany,
+}
+
+impl Omit {
+    /// Parses a comma-separated list of JSON Pointers into the body; white space around each is ignored.
+    ///
+    /// # Errors
+    /// An entry is not a JSON Pointer to a member, or there are too many.
+    pub fn parse(text: &str) -> Result<Self, OmitError> {
+        let entries: Vec<_> = text.split(',').map(str::trim).collect();
+        if entries.len() > POINTERS_MAX {
+            return Err(OmitError::TooMany);
+        }
+        let pointer = |(index, text): (usize, &&str)| {
+            let pointer = Pointer::new(text).map_err(|error| OmitError::Pointer(index + 1, error))?;
+            Ok(((*text).to_owned(), pointer))
+        };
+        entries.iter().enumerate().map(pointer).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// The line without the values; it names the places that had one. A body that is not JSON is omitted as a whole:
+    /// nobody can tell where in it a value stands.
+    #[must_use]
+    pub(super) fn applied(&self, line: ArchivedMessage) -> ArchivedMessage {
+        let Self(pointers) = self;
+        if pointers.is_empty() {
+            return line;
+        }
+        let (body, omitted) =
+            self.without_values(&line.body).unwrap_or_else(|| (OMITTED.to_owned(), vec![String::new()]));
+        ArchivedMessage { body, omitted, ..line }
+    }
+
+    /// The body without the values, and the places that had one; `None` if it cannot be taken apart.
+    fn without_values(&self, body: &str) -> Option<(String, Vec<String>)> {
+        let document: &RawValue = serde_json::from_str(body).ok()?;
+        let mut omitted = Vec::new();
+        let mut values = Vec::new();
+        for (text, pointer) in &self.0 {
+            let found = pointer.all(document)?;
+            if !found.is_empty() {
+                omitted.push(text.clone());
+            }
+            values.extend(found.into_iter().map(|value| {
+                let start = value.get().as_ptr() as usize - body.as_ptr() as usize;
+                start..start + value.get().len()
+            }));
+        }
+        // Of two values one may be inside the other: the outer one comes first, and covers it.
+        values.sort_by_key(|value| (value.start, Reverse(value.end)));
+        let mut without = String::with_capacity(body.len());
+        let mut end = 0;
+        for value in values {
+            if value.start >= end {
+                without.push_str(&body[end..value.start]);
+                without.extend(["\"", OMITTED, "\""]);
+                end = value.end;
+            }
+        }
+        without.push_str(&body[end..]);
+        Some((without, omitted))
+    }
+}

@@ -1,0 +1,64 @@
+//! JSON Pointers (RFC 6901) to a member or an element.
+
+use serde_json::value::RawValue;
+use thiserror::Error;
+
+use crate::message::envelope::{NameAndValue, unchecked_members};
+
+/// A JSON Pointer to a place inside a document, never to the whole of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pointer(Vec<String>);
+
+/// A text is not such a pointer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error(
+    "is not a JSON Pointer to a member: it begins with `/`, and `~` is written ~0, `/` in a name ~1, such as /detail/id"
+)]
+pub struct PointerError;
+
+impl Pointer {
+    /// Parses the pointer.
+    ///
+    /// # Errors
+    /// It is not a JSON Pointer, or it points to the whole document.
+    pub fn new(text: &str) -> Result<Self, PointerError> {
+        let names = text.strip_prefix('/').ok_or(PointerError)?;
+        names.split('/').map(unescaped).collect::<Option<_>>().map(Self).ok_or(PointerError)
+    }
+
+    /// The value there; of several members with the same name the last one, as most parsers have it.
+    pub(crate) fn last<'a>(&self, document: &'a RawValue) -> Option<&'a RawValue> {
+        let Self(names) = self;
+        names.iter().try_fold(document, |value, name| children(value, name)?.pop())
+    }
+
+    /// All values there: each of several members with the same name. `None` if the document cannot be taken apart.
+    pub(crate) fn all<'a>(&self, document: &'a RawValue) -> Option<Vec<&'a RawValue>> {
+        let Self(names) = self;
+        names.iter().try_fold(vec![document], |values, name| {
+            let below: Option<Vec<_>> = values.into_iter().map(|value| children(value, name)).collect();
+            below.map(|below| below.concat())
+        })
+    }
+}
+
+/// Unescapes a name of a pointer; `None` if a `~` is not followed by 0 or 1.
+fn unescaped(name: &str) -> Option<String> {
+    let is_sound = name.split('~').skip(1).all(|rest| rest.starts_with(['0', '1']));
+    // In this order, or `~01` would become `/`.
+    is_sound.then(|| name.replace("~1", "/").replace("~0", "~"))
+}
+
+/// The members of an object with this name, or an element of an array.
+fn children<'a>(value: &'a RawValue, name: &str) -> Option<Vec<&'a RawValue>> {
+    let text = value.get();
+    if text.starts_with('{') {
+        let is_named = |(other, value): NameAndValue<'a>| (*other == *name.as_bytes()).then_some(value);
+        return Some(unchecked_members(text).ok()?.into_iter().filter_map(is_named).collect());
+    }
+    let is_index = name == "0" || (name.bytes().all(|byte| byte.is_ascii_digit()) && !name.starts_with('0'));
+    let index: Option<usize> = is_index.then(|| name.parse().ok()).flatten();
+    let (true, Some(index)) = (text.starts_with('['), index) else { return Some(Vec::new()) };
+    let elements: Vec<&RawValue> = serde_json::from_str(text).ok()?;
+    Some(elements.get(index).copied().into_iter().collect())
+}

@@ -1,0 +1,146 @@
+//! S3 in memory, as far as the archive needs it: conditional writes, reads and listings, with injected faults.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::{Arc, Mutex};
+
+use redeliver_core::lock;
+use redeliver_core::ports::{EntryError, Listing, ObjectStore, Page, StoredObject};
+
+use crate::Injection;
+
+/// Keys of a page ("ListObjectsV2", Amazon S3 API Reference).
+const PAGE: usize = 1000;
+
+/// A request to the bucket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BucketRequest {
+    Create(String),
+    Replace(String),
+    Read(String),
+    List(String),
+}
+
+/// Decides the fault of each request.
+type Faults = Box<dyn FnMut(&BucketRequest) -> Option<Injection> + Send>;
+
+/// A bucket; clones are the same bucket.
+#[derive(Clone, Default)]
+pub struct MemoryBucket {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    objects: BTreeMap<String, StoredObject>,
+    writes: u64,
+    requests: Vec<BucketRequest>,
+    faults: Option<Faults>,
+}
+
+impl MemoryBucket {
+    /// A bucket whose requests fail as `faults` says.
+    #[must_use]
+    pub fn with_faults(faults: impl FnMut(&BucketRequest) -> Option<Injection> + Send + 'static) -> Self {
+        let state = State { faults: Some(Box::new(faults)), ..State::default() };
+        Self { state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// All objects, by key.
+    #[must_use]
+    pub fn objects(&self) -> BTreeMap<String, Vec<u8>> {
+        let objects = &lock(&self.state).objects;
+        objects.iter().map(|(key, object)| (key.clone(), object.content.clone())).collect()
+    }
+
+    /// All requests so far, refused ones included.
+    #[must_use]
+    pub fn requests(&self) -> Vec<BucketRequest> {
+        lock(&self.state).requests.clone()
+    }
+
+    /// Carries out a request unless its fault prevents it; the answer may be lost all the same.
+    fn request<T>(
+        &self,
+        request: BucketRequest,
+        carry_out: impl FnOnce(&mut State) -> T,
+    ) -> Result<T, EntryError> {
+        let mut state = lock(&self.state);
+        let fault = state.faults.as_mut().and_then(|faults| faults(&request));
+        state.requests.push(request);
+        match fault {
+            None => Ok(carry_out(&mut state)),
+            Some(fault) => {
+                if fault.is_done() {
+                    carry_out(&mut state);
+                }
+                Err(fault.error())
+            }
+        }
+    }
+}
+
+impl State {
+    fn write(&mut self, key: &str, content: Vec<u8>) -> bool {
+        self.writes += 1;
+        let version = format!("\"{}\"", self.writes);
+        self.objects.insert(key.to_owned(), StoredObject { content, version });
+        true
+    }
+
+    fn page(&self, listing: &Listing<'_>) -> Page {
+        let start = listing.page.or(listing.after).map_or(Bound::Unbounded, Bound::Excluded);
+        let prefix = listing.prefix;
+        let keys = self.objects.range::<str, _>((start, Bound::Unbounded)).map(|(key, _)| key);
+        let keys = keys.skip_while(|key| key.as_str() < prefix).take_while(|key| key.starts_with(prefix));
+        let mut page = Page::default();
+        let mut last = None;
+        for key in keys {
+            let folder = key[prefix.len()..].find('/').filter(|_| listing.by_folder);
+            let folder = folder.map(|end| key[..=prefix.len() + end].to_owned());
+            if folder.is_some() && page.folders.last() == folder.as_ref() {
+                last = Some(key);
+                continue;
+            }
+            if page.keys.len() + page.folders.len() == PAGE {
+                page.next = last.cloned();
+                break;
+            }
+            match folder {
+                Some(folder) => page.folders.push(folder),
+                None => page.keys.push(key.clone()),
+            }
+            last = Some(key);
+        }
+        page
+    }
+}
+
+impl ObjectStore for MemoryBucket {
+    async fn create(&self, key: &str, content: Vec<u8>) -> Result<bool, EntryError> {
+        self.request(BucketRequest::Create(key.to_owned()), |state| {
+            !state.objects.contains_key(key) && state.write(key, content)
+        })
+    }
+
+    async fn replace(&self, key: &str, version: &str, content: Vec<u8>) -> Result<bool, EntryError> {
+        self.request(BucketRequest::Replace(key.to_owned()), |state| {
+            state.objects.get(key).is_some_and(|object| object.version == version)
+                && state.write(key, content)
+        })
+    }
+
+    async fn read(&self, key: &str) -> Result<Option<StoredObject>, EntryError> {
+        self.request(BucketRequest::Read(key.to_owned()), |state| state.objects.get(key).cloned())
+    }
+
+    async fn list(&self, listing: Listing<'_>) -> Result<Page, EntryError> {
+        self.request(BucketRequest::List(listing.prefix.to_owned()), |state| state.page(&listing))
+    }
+}
+
+impl std::fmt::Debug for MemoryBucket {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MemoryBucket").finish_non_exhaustive()
+    }
+}
