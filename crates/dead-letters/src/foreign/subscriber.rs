@@ -1,4 +1,4 @@
-//! What a subscriber of a custom event bus could not deliver ("Retry policies and dead-letter queues", Amazon EventBridge
+//! The record of events that a subscriber of a custom event bus could not deliver ("Retry policies and dead-letter queues", Amazon EventBridge
 //! User Guide): one record for a batch of events, which stay on the bus.
 
 use serde::Deserialize;
