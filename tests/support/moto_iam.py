@@ -11,6 +11,7 @@ whether that is allowed, is decided here, since moto's own decision (each tried 
   kms:Decrypt ("Key management", Amazon SQS Developer Guide).
 - It does not look at a queue's own policy. What that denies is denied.
 - A deny with a condition that does not hold denies all the same.
+- It checks the signature of a form that it has written anew, with + for a space; redeliver writes %20.
 - S3 answers 404 for an object that is not there to anybody who may read it; AWS says so only to those who may list the
   bucket, too ("GetObject", Amazon S3 API Reference).
 
@@ -127,6 +128,11 @@ class EnforcedRequest(access_control.IAMRequest):
     def _create_auth(self, credentials):
         kind = access_control.S3IAMRequest if self._service == "s3" else access_control.IAMRequest
         return kind._create_auth(self, credentials)
+
+    def check_signature(self):
+        if self._service == "sns":
+            self._body = urllib.parse.urlencode(self._data, doseq=True, quote_via=urllib.parse.quote).encode()
+        super().check_signature()
 
     def check_action_permitted(self, resource):
         user = self._access_key.arn.rsplit("/", 1)[-1]
