@@ -1,5 +1,5 @@
-//! The conformance suite on the embedded SQS, in virtual time, and on ministack, in real time; that of buckets on the one in
-//! memory and on moto's S3.
+//! The conformance suite on the embedded SQS, in virtual time, and on ministack, in real time; that of buckets on the
+//! one in memory and on moto's S3.
 
 use redeliver_aws::SystemClock;
 use redeliver_aws::archive::S3Bucket;

@@ -14,8 +14,8 @@ macro_rules! rules {
         /// The names of all rules of buckets.
         pub const OBJECT_RULES: &[&str] = &[$(stringify!($rule)),+];
 
-        /// Runs all rules on an empty bucket, each in a folder of its own. `departs` says which rules are known not to hold
-        /// there.
+        /// Runs all rules on an empty bucket, each in a folder of its own. `departs` says which rules are known not to
+        /// hold there.
         pub async fn run_all_on_objects(store: &impl ObjectStore, departs: impl Fn(&str) -> bool) -> Report {
             let mut report = Report::default();
             $(

@@ -104,7 +104,8 @@ impl SignedClient {
         let mut signed = HttpRequest::new(SdkBody::from(request.body));
         signed.set_method(request.method).map_err(|_| not_built())?;
         if request.method != "GET" {
-            // The HTTP client sends none for an empty body, and S3 refuses a write without one (`MissingContentLength`).
+            // The HTTP client sends none for an empty body, and S3 refuses a write without one
+            // (`MissingContentLength`).
             signed.headers_mut().insert("content-length", content_length);
         }
         signed.set_uri(request.url).map_err(|_| not_built())?;
