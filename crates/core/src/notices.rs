@@ -287,13 +287,17 @@ impl<S: ObjectStore> Archive<S> {
         };
         let told_at = state.told_at;
         let ours = Claim { state, kind, since };
-        match written {
+        // Another environment was faster; or our own write, whose answer was lost, is what stands in our way.
+        let failed = match written {
             Ok(true) => return Ok((Some(ours), told_at)),
-            Err(error) if !error.fault.may_be_done() => return Err(error),
-            // Another environment was faster; or our own write, whose answer was lost, is what stands in our way.
-            Ok(false) | Err(_) => {}
-        }
+            Ok(false) => None,
+            Err(error) if error.fault.is_retryable() => Some(error),
+            Err(error) => return Err(error),
+        };
         let standing = self.state(fingerprint).await?.map(|(state, _)| state);
+        if let (None, Some(error)) = (&standing, failed) {
+            return Err(error);
+        }
         let is_ours =
             standing.as_ref().is_some_and(|standing| standing.claim == claim && *standing == ours.state);
         Ok((is_ours.then_some(ours), standing.map_or(told_at, |standing| standing.told_at)))
