@@ -183,6 +183,7 @@ fn explain(
         redrive_count: metadata.map(|metadata| metadata.redrive_count).filter(|count| *count > 0),
         first_sent_time: Some(rfc3339(first_sent)),
         dead_lettered_at: rfc3339(now),
+        died_at: Some(rfc3339(died_at)),
         source_queue_arn: source_queue_arn.or_else(|| received.redriven_from.clone()),
         sqs_message_id: source_message_id.unwrap_or_else(|| received.sqs_message_id.clone()),
         fingerprint: fingerprint(code.as_str(), &error_type, &message),
