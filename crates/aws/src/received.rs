@@ -52,6 +52,7 @@ impl RawMessage {
             sender_id: text("SenderId"),
             redriven_from: text("DeadLetterQueueSourceArn"),
             queue_arn: present(self.queue_arn, "queue ARN")?,
+            omitted: Vec::new(),
         })
     }
 }

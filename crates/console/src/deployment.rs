@@ -6,6 +6,7 @@ use std::sync::Arc;
 use redeliver_core::ports::Queue as _;
 use redeliver_core::strategy::Role;
 use redeliver_operator::Failure;
+use redeliver_operator::archive::{ArchiveUri, PeriodArgs};
 use redeliver_operator::dead_letter_source::{DeadLetterSource, open_file};
 use redeliver_operator::files::FileError;
 use redeliver_operator::message_file::is_standard_input;
@@ -59,7 +60,7 @@ impl Deployment {
         let queues = which.with(source);
         Ok(Self {
             name: which.name().unwrap_or_else(|| name_in(&from).to_owned()),
-            source: DeadLetterSource { file: None, queue },
+            source: DeadLetterSource { file: None, period: PeriodArgs::default(), queue },
             queues,
             from,
             to,
@@ -70,8 +71,35 @@ impl Deployment {
         })
     }
 
-    /// Opens a file, which is only shown.
-    pub(crate) fn of_file(path: &Path, connection: Connection, folder: &Path) -> Result<Self, Failure> {
+    /// Opens a file or an archive, which is only shown.
+    pub(crate) async fn of_file(
+        path: &Path,
+        period: PeriodArgs,
+        connection: Connection,
+        folder: &Path,
+    ) -> Result<Self, Failure> {
+        let (name, from) = match ArchiveUri::of(path).transpose()? {
+            Some(archive) => {
+                archive.check(&connection).await?;
+                (archive.as_str().to_owned(), archive.as_str().to_owned())
+            }
+            None => Self::name_and_arn(path)?,
+        };
+        let queue = DeadLetterQueue::new(OneQueue::default(), connection.clone());
+        Ok(Self {
+            name,
+            source: DeadLetterSource { file: Some(path.to_owned()), period, queue },
+            queues: Queues::default(),
+            from,
+            to: None,
+            connection,
+            reading: Arc::new(Reading::new(folder.to_owned())),
+            runner: Arc::new(PlanRunner::new(folder.to_owned())),
+            status: Arc::default(),
+        })
+    }
+
+    fn name_and_arn(path: &Path) -> Result<(String, String), Failure> {
         // Opening it reports a missing file or a folder.
         let is_pipe = path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir());
         if is_standard_input(path) || is_pipe {
@@ -79,18 +107,7 @@ impl Deployment {
             return Err(FileError::new(path, why).into());
         }
         let file = open_file(path)?;
-        let queue = DeadLetterQueue::new(OneQueue::default(), connection.clone());
-        Ok(Self {
-            name: path.file_name().unwrap_or_default().display().to_string(),
-            source: DeadLetterSource { file: Some(path.to_owned()), queue },
-            queues: Queues::default(),
-            from: file.arn().to_owned(),
-            to: None,
-            connection,
-            reading: Arc::new(Reading::new(folder.to_owned())),
-            runner: Arc::new(PlanRunner::new(folder.to_owned())),
-            status: Arc::default(),
-        })
+        Ok((path.file_name().unwrap_or_default().display().to_string(), file.arn().to_owned()))
     }
 
     pub(crate) const fn is_file(&self) -> bool {

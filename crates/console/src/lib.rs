@@ -27,6 +27,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
+use redeliver_operator::archive::PeriodArgs;
 use redeliver_operator::files::read_schema;
 use redeliver_operator::plain_args::PlainArguments;
 use redeliver_operator::queues::{Connection, OneQueue, QueueAddress};
@@ -59,6 +60,7 @@ Examples:
   redeliver console --prefix orders --stage prod --profile operations
   redeliver console --queue orders-dlq --to orders
   redeliver console dead-letters.jsonl
+  redeliver console s3://my-archive/redeliver --since 7d
   redeliver console --fleet --region eu-central-1
   redeliver console --stack orders-queues --metrics http://10.0.0.7:8080/metrics
 
@@ -72,9 +74,12 @@ Exit codes:
   0  ended with Ctrl-C
   2  bad usage, or the deployment, its queues, the folder or the port cannot be used")]
 pub struct Arguments {
-    /// A file of dead letters to show, written by `audit --archive`, `purge --backup` or `local --final-dlq`
+    /// A file of dead letters to show, written by `audit --archive`, `purge --backup` or `local --final-dlq`; or an
+    /// archive, s3://BUCKET[/PREFIX]
     #[arg(value_name = "FILE", conflicts_with_all = ["stacks", "prefix", "stage", "queue", "fleet", "folder"])]
     file: Option<PathBuf>,
+    #[command(flatten)]
+    period: PeriodArgs,
     /// The name of a redeliver stack; may be given several times
     #[arg(long = "stack", value_name = "NAME", conflicts_with_all = ["prefix", "stage", "queue"])]
     stacks: Vec<String>,
@@ -198,7 +203,8 @@ async fn open(arguments: &Arguments, guard: Guard) -> Result<Site, Failure> {
     }
     let mut deployments = Vec::new();
     if let Some(path) = &arguments.file {
-        deployments.push(Deployment::of_file(path, arguments.connection.clone(), &folder)?);
+        deployments
+            .push(Deployment::of_file(path, arguments.period, arguments.connection.clone(), &folder).await?);
     }
     let containers = containers(arguments)?;
     for which in named_deployments(arguments)? {

@@ -35,7 +35,7 @@ pub struct Archive<S> {
 pub struct FinalRecord {
     pub outgoing: Outgoing,
     pub death: Death,
-    /// The record that it was made from: its ids, times and counts are in the archive, too.
+    /// The receive that it was made from, without its content.
     pub received: ReceivedMessage,
 }
 
@@ -102,7 +102,8 @@ impl<S: ObjectStore> Archive<S> {
 }
 
 /// The line with its line break, compressed. The same line gives the same bytes.
-fn gzip(line: &ArchivedMessage) -> Vec<u8> {
+#[must_use]
+pub fn gzip(line: &ArchivedMessage) -> Vec<u8> {
     const IN_MEMORY: &str = "writing to memory does not fail";
     let mut text = serde_json::to_vec(line).expect("strings and maps with string keys always serialise");
     text.push(b'\n');

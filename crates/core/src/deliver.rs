@@ -78,7 +78,10 @@ pub async fn change_visibility(
 }
 
 /// Repeats an idempotent request, alone in its batch, until it succeeds, another try cannot help, or the deadline.
-pub(crate) async fn settle_one<R, F: Future<Output = EntryOutcome<R>>>(
+///
+/// # Errors
+/// The last one, if none of the requests succeeded.
+pub async fn settle_one<R, F: Future<Output = EntryOutcome<R>>>(
     request: impl Fn() -> F,
     clock: &impl Clock,
     deadline: Timestamp,

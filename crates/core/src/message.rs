@@ -104,4 +104,28 @@ pub struct ReceivedMessage {
     pub redriven_from: Option<String>,
     /// The ARN of the queue it was received from.
     pub queue_arn: String,
+    /// Places of the body whose values an archive has left out; none in a message of a queue.
+    pub omitted: Vec<String>,
+}
+
+impl ReceivedMessage {
+    /// The receive's ids, times and counts, without the message itself.
+    #[must_use]
+    pub fn without_content(&self) -> Self {
+        Self {
+            sqs_message_id: self.sqs_message_id.clone(),
+            receipt_handle: self.receipt_handle.clone(),
+            body: String::new(),
+            attributes: Attributes::new(),
+            sent_at: self.sent_at,
+            first_received_at: self.first_received_at,
+            receive_count: self.receive_count,
+            message_group_id: None,
+            trace_header: None,
+            sender_id: None,
+            redriven_from: self.redriven_from.clone(),
+            queue_arn: self.queue_arn.clone(),
+            omitted: Vec::new(),
+        }
+    }
 }

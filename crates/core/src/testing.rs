@@ -117,5 +117,6 @@ pub(crate) fn received(redriven_from: Option<&str>) -> ReceivedMessage {
         sender_id: None,
         redriven_from: redriven_from.map(str::to_owned),
         queue_arn: "arn:aws:sqs:eu-central-1:000000000000:intermediate".to_owned(),
+        omitted: Vec::new(),
     }
 }

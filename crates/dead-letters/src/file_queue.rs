@@ -131,6 +131,14 @@ impl FileQueue {
         }
     }
 
+    /// Counts what could not be read into the file, by names that are unique.
+    #[must_use]
+    pub fn with_unreadable(self, names: impl IntoIterator<Item = String>) -> Self {
+        let unreadable = |sqs_message_id| Unreadable { sqs_message_id, receipt_handle: String::new() };
+        self.state().unreadable.extend(names.into_iter().map(unreadable));
+        self
+    }
+
     /// The name that is shown to users.
     #[must_use]
     pub fn name(&self) -> &str {

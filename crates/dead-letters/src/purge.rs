@@ -26,6 +26,21 @@ pub struct Purged {
     pub max_reached: bool,
 }
 
+/// Where messages go before they are deleted.
+pub trait BackupWriter {
+    /// Returns once all of them are safely kept.
+    ///
+    /// # Errors
+    /// If one of them is not: none of them may be deleted then.
+    fn keep(&mut self, records: &[DeadLetterRecord]) -> impl Future<Output = Result<(), Failure>>;
+}
+
+impl BackupWriter for Archive {
+    async fn keep(&mut self, records: &[DeadLetterRecord]) -> Result<(), Failure> {
+        Ok(self.write(records.iter().map(|record| &record.message))?)
+    }
+}
+
 /// Stop after this many deletions in a row without a confirmed one.
 const DELETIONS_FAILED_MAX: u64 = 10;
 
@@ -39,7 +54,7 @@ pub async fn purge<Q: Queue, C: Clock>(
     clock: &C,
     pick: &Pick,
     max: u64,
-    mut backup: Option<&mut Archive>,
+    mut backup: Option<&mut impl BackupWriter>,
     interrupted: &dyn Fn() -> bool,
     progress: &dyn Fn(u64),
 ) -> Result<Purged, Failure> {
@@ -66,11 +81,11 @@ pub async fn purge<Q: Queue, C: Clock>(
             // them is deleted.
             picked.iter().for_each(|record| groups.add(record));
             purged.picked += picked.len() as u64;
-            let picked: Vec<_> = picked.iter().map(|record| &record.message).collect();
             if let Some(backup) = &mut backup {
-                // On disk first. If the process dies between the two, messages are in the backup and in the queue;
+                // Kept first. If the process dies between the two, messages are in the backup and in the queue;
                 // never in neither.
-                backup.write(picked.iter().copied())?;
+                backup.keep(&picked).await?;
+                let picked: Vec<_> = picked.iter().map(|record| &record.message).collect();
                 for outcome in reader.delete(&picked).await {
                     match outcome {
                         Ok(()) => {

@@ -146,6 +146,13 @@ impl DeadLetterRecord {
         ours.or_else(foreign).filter(|name| !name.is_empty())
     }
 
+    /// The places that an archive has left out: `/data/email, /data/name`, or `body`; empty if there are none.
+    #[must_use]
+    pub fn omitted(&self) -> String {
+        let place = |pointer: &String| if pointer.is_empty() { "body".to_owned() } else { pointer.clone() };
+        self.message.omitted.iter().map(place).collect::<Vec<_>>().join(", ")
+    }
+
     /// Retries made, if that is known.
     #[must_use]
     pub fn attempts(&self) -> Option<u32> {

@@ -218,6 +218,7 @@ impl QueueState {
             sender_id: Some(message.sender_id.to_string()),
             redriven_from: message.redriven_from.clone(),
             queue_arn: self.arn.clone(),
+            omitted: Vec::new(),
         }
     }
 

@@ -100,7 +100,7 @@ impl<Q: QueueSender, C: Clock, O: Observer, S: ObjectStore, N: Notifier> FinalDl
 
     /// The final record; and its SQS message id, with what a notice says about it.
     fn final_record(&self, record: ReceivedMessage, now: Timestamp) -> (FinalRecord, (String, Told)) {
-        let received = record.clone();
+        let received = record.without_content();
         let mut arrival = Arrival::open(record, now);
         let came_back = arrival.came_back_before_it_failed();
         // Even an invalid body gets its record, without what cannot be read.

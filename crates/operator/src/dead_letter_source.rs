@@ -17,6 +17,7 @@ use redeliver_core::ports::{
 use redeliver_dead_letters::{BadLines, FileQueue, Retention};
 
 use crate::Failure;
+use crate::archive::{ArchiveUri, PeriodArgs};
 use crate::files::{check_encoding, unreadable};
 use crate::message_file::{is_standard_input, named, open};
 use crate::queues::{Counts, DeadLetterQueue, KnownQueue, name_in};
@@ -27,13 +28,15 @@ use crate::terminal::units::{counted, grouped};
 #[derive(Clone, Debug, Args)]
 pub struct DeadLetterSource {
     /// A file of dead letters instead of a DLQ, written by `audit --archive`, `purge --backup` or `local --final-dlq`;
-    /// `-` is standard input
+    /// `-` is standard input, and s3://BUCKET[/PREFIX] an archive
     #[arg(
         value_name = "FILE",
         group = "OneQueue",
         conflicts_with_all = ["queue", "stack", "prefix", "stage", "force"]
     )]
     pub file: Option<PathBuf>,
+    #[command(flatten)]
+    pub period: PeriodArgs,
     #[command(flatten)]
     pub queue: DeadLetterQueue,
 }
@@ -57,6 +60,19 @@ pub enum DeadLetters {
 
 impl DeadLetterSource {
     pub async fn open(&self) -> Result<OpenSource, Failure> {
+        let archive = self.file.as_deref().and_then(ArchiveUri::of).transpose()?;
+        if archive.is_none() && !self.period.is_everything() {
+            return Err(
+                "--since and --until are for an archive, s3://BUCKET[/PREFIX]; for others select by \
+                        `--where '.sent_at >= \"2026-11-27\"'`"
+                    .into(),
+            );
+        }
+        if let Some(archive) = archive {
+            let queue = archive.read(self.period, &self.queue.connection).await?;
+            let name = queue.name().to_owned();
+            return Ok(OpenSource { dead_letters: DeadLetters::File(queue), name, retention: None });
+        }
         if let Some(path) = &self.file {
             let queue = open_file(path)?;
             tell_what_is_left_out(&queue);

@@ -6,6 +6,7 @@
 //! DLQs. [`sending`] sends a file of messages. [`dead_letter_source`] is a DLQ or a file, [`dead_letter`] shows one message. [`permissions`] has the
 //! rights of each command. Output goes to the [`terminal`] or becomes a page ([`markup`]).
 
+pub mod archive;
 pub mod dead_letter;
 pub mod dead_letter_source;
 pub mod files;

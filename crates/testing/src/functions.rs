@@ -62,6 +62,7 @@ pub fn record(n: usize, body: impl Into<String>) -> ReceivedMessage {
         sender_id: None,
         redriven_from: None,
         queue_arn: SOURCE_ARN.to_owned(),
+        omitted: Vec::new(),
     }
 }
 

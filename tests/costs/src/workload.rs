@@ -141,6 +141,7 @@ impl Workload {
             sender_id: None,
             redriven_from: None,
             queue_arn: "arn:aws:sqs:eu-central-1:123456789012:orders-intermediate-dlq".to_owned(),
+            omitted: Vec::new(),
         }
     }
 

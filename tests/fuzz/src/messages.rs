@@ -59,6 +59,7 @@ pub(crate) fn record(
         sender_id: None,
         redriven_from: None,
         queue_arn: "arn:aws:sqs:eu-central-1:000000000000:queue".to_owned(),
+        omitted: Vec::new(),
     }
 }
 

@@ -50,10 +50,10 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     not_judged_in_words(&report.not_judged).iter().for_each(stderr::warning);
     // The table on standard output has the sentence already.
     let says_it_itself =
-        arguments.is_table_on_stdout() && arguments.show.is_none() && arguments.since.is_none();
+        arguments.is_table_on_stdout() && arguments.show.is_none() && arguments.known_causes.is_none();
     let is_known = says_it_itself || *output_closed;
-    // With --since it is printed once a day, since cron mails what is printed.
-    if let Some(sentence) = report.deleted_soon().filter(|_| !is_known && arguments.since.is_none()) {
+    // With --known-causes it is printed once a day, since cron mails what is printed.
+    if let Some(sentence) = report.deleted_soon().filter(|_| !is_known && arguments.known_causes.is_none()) {
         stderr::warning(sentence);
     }
     if let Some(sentence) = report.incompleteness().filter(|_| !is_known) {
@@ -112,8 +112,11 @@ async fn run(arguments: &Arguments) -> Result<Audited, Failure> {
         now: SystemClock.now(),
         filter: arguments.selection.filter.clone(),
     };
-    let known =
-        arguments.since.as_deref().map(|path| KnownCauses::read(path, dead_letters.arn())).transpose()?;
+    let known = arguments
+        .known_causes
+        .as_deref()
+        .map(|path| KnownCauses::read(path, dead_letters.arn()))
+        .transpose()?;
     let archive = arguments.archive.as_deref().map(Archive::create).transpose()?;
     let mut output = output(arguments)?;
     let template = "{bar:40} {human_pos}/{human_len} messages read, {elapsed}";
@@ -140,7 +143,7 @@ async fn run(arguments: &Arguments) -> Result<Audited, Failure> {
         let _nothing_is_in_it = std::fs::remove_file(ours);
     }
     let mut audited = audited?;
-    if let (Some(path), Some(known)) = (&arguments.since, known) {
+    if let (Some(path), Some(known)) = (&arguments.known_causes, known) {
         audited.has_new_causes = remember(arguments, known, path, &audited)?;
     }
     Ok(audited)

@@ -6,10 +6,15 @@ use std::process::ExitCode;
 use clap::Args;
 use indicatif::ProgressBar;
 use redeliver_aws::SystemClock;
+use redeliver_aws::archive::S3Bucket;
+use redeliver_core::archive::deployment_of;
 use redeliver_core::ports::Queue as _;
-use redeliver_dead_letters::Archive;
-use redeliver_dead_letters::purge::{Purged, purge};
+use redeliver_dead_letters::archive_bucket::BucketBackup;
+use redeliver_dead_letters::files::check_new;
+use redeliver_dead_letters::purge::{BackupWriter, Purged, purge};
+use redeliver_dead_letters::{Archive, DeadLetterRecord};
 use redeliver_operator::Failure;
+use redeliver_operator::archive::ArchiveUri;
 use redeliver_operator::queues::{DeadLetterQueue, account};
 use redeliver_operator::sentences::{
     incompleteness, not_judged_in_words, picked_without_members, still_hidden,
@@ -33,6 +38,8 @@ Examples:
     --ids 0191f3a2-7b1c-7d3e-8f00-000000000001
   redeliver purge --stack redeliver-prod --backup expired.jsonl --apply \\
     --where '.error_type == \"MESSAGE_EXPIRED\"'
+  redeliver purge --stack redeliver-prod --backup s3://my-archive/redeliver \\
+    --group 21d708b3fca00092
 
 `redeliver send --backup expired.jsonl` sends the messages of a backup again. Select messages with --group, --ids or \
 --where; `--where true` selects all messages.
@@ -49,7 +56,7 @@ pub struct Arguments {
     queue: DeadLetterQueue,
     #[command(flatten)]
     selection: SelectionArgs,
-    /// The file for deleted messages; it must not exist yet
+    /// The file for deleted messages; it must not exist yet. Or an archive, s3://BUCKET[/PREFIX]
     #[arg(long, value_name = "FILE")]
     backup: PathBuf,
     #[command(flatten)]
@@ -62,6 +69,21 @@ impl Arguments {
     /// The backup of deleted messages; `None` without `--apply`.
     fn written(&self) -> Option<&Path> {
         self.apply.is_wanted().then_some(self.backup.as_path())
+    }
+}
+
+/// The place of deleted messages.
+enum Backup {
+    File(Archive),
+    Bucket(Box<BucketBackup<S3Bucket, SystemClock>>),
+}
+
+impl BackupWriter for Backup {
+    async fn keep(&mut self, records: &[DeadLetterRecord]) -> Result<(), Failure> {
+        match self {
+            Self::File(file) => file.keep(records).await,
+            Self::Bucket(bucket) => bucket.keep(records).await,
+        }
     }
 }
 
@@ -81,8 +103,18 @@ async fn run(arguments: &Arguments) -> Result<(Purged, Vec<String>), Failure> {
     arguments.printing.check()?;
     let pick = arguments.selection.pick()?;
     // Also before a plan: the same command with --apply must not be refused for its file.
-    let mut backup = Archive::on_demand(&arguments.backup)?;
+    let archive = ArchiveUri::of(&arguments.backup).transpose()?;
+    if archive.is_none() {
+        check_new(&arguments.backup)?;
+    }
     let queue = arguments.queue.open().await?.queue;
+    let mut backup = match archive {
+        None => Backup::File(Archive::on_demand(&arguments.backup)?),
+        Some(archive) => {
+            let bucket = archive.open(&arguments.queue.connection).await?;
+            Backup::Bucket(Box::new(BucketBackup::new(bucket, deployment_of(queue.url()))))
+        }
+    };
     let stop = interrupted("interrupted: finishing what is under way; Ctrl-C again does not wait")?;
     let verb = arguments.apply.verb("deleting", "would delete");
     let what = format_args!("{verb} from {}", queue.arn());

@@ -42,6 +42,7 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
 /// Returns the result, and sentences about ids and groups that were named and not found.
 async fn run(arguments: &Arguments) -> Result<(RedriveReport, Vec<String>), Failure> {
     arguments.printing.check()?;
+    arguments.check_destination()?;
     let plan = plan_of(arguments)?;
     let from = arguments.from.open().await?.dead_letters;
     if let Some(path) = arguments.written()? {

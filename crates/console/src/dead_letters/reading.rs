@@ -195,7 +195,7 @@ mod tests {
         let messages = [1, 2, 3].map(|number| record("NON_RETRYABLE_ERROR", "no such user", number));
         redeliver_dead_letters::Archive::create(&path).unwrap().write(&messages).unwrap();
         let queue = DeadLetterQueue::new(OneQueue::default(), Connection::at(None, None, None));
-        let source = DeadLetterSource { file: Some(path), queue };
+        let source = DeadLetterSource { file: Some(path), period: Default::default(), queue };
         for stops in [false, true] {
             let reading = Reading::new(folder.path().to_owned());
             assert!(stops.then(|| reading.stop()).is_none_or(|is_running| !is_running));

@@ -262,7 +262,7 @@ async fn the_dead_letters_of_a_file_are_shown_by_cause_and_each_cause_has_a_page
     ];
     redeliver_dead_letters::Archive::create(&path).unwrap().write(&messages).unwrap();
     let connection = Connection::at(None, Some("eu-central-1".to_owned()), None);
-    let deployment = Deployment::of_file(&path, connection, folder.path()).unwrap();
+    let deployment = Deployment::of_file(&path, Default::default(), connection, folder.path()).await.unwrap();
     let address = serving(deployment, folder.path()).await;
     let shown = async |path: &str| loop {
         let (status, _, page) = answered(address, "GET", path, "").await;

@@ -116,6 +116,13 @@ pub fn deployment_of(final_dlq_url: &str) -> String {
 }
 
 impl Layout {
+    /// The folder with the deployments of an archive.
+    #[must_use]
+    pub fn deployments(prefix: &Prefix) -> String {
+        let folder: &str = Folder::DeadLetters.into();
+        format!("{}{folder}/", prefix.as_str())
+    }
+
     /// The folder with the deployment's days.
     #[must_use]
     pub fn days(&self, folder: Folder) -> String {

@@ -71,7 +71,7 @@ impl ArchivedMessage {
             attributes: attributes
                 .map(|(name, attribute)| (name.clone(), ArchivedAttribute::new(attribute)))
                 .collect(),
-            omitted: Vec::new(),
+            omitted: message.omitted.clone(),
             body: message.body.clone(),
         }
     }
@@ -115,6 +115,7 @@ impl ArchivedMessage {
             sender_id: None,
             redriven_from: self.redriven_from,
             queue_arn: self.queue_arn,
+            omitted: self.omitted,
         })
     }
 }

@@ -16,6 +16,7 @@ fn received(body: &str, attributes: Attributes) -> ReceivedMessage {
         sender_id: None,
         redriven_from: Some("arn:source".to_owned()),
         queue_arn: "arn:dlq".to_owned(),
+        omitted: Vec::new(),
     }
 }
 

@@ -123,6 +123,7 @@ impl FinalRecord {
             sender_id: None,
             redriven_from: None,
             queue_arn: String::new(),
+            omitted: Vec::new(),
         })
     }
 }

@@ -61,6 +61,9 @@ pub enum Reason {
     NotJudged(String),
     #[error("would be dead-lettered again at once: {0}")]
     NotAMessage(String),
+    /// The places, joined.
+    #[error("its {0} was omitted in the archive: it cannot be sent again")]
+    Omitted(String),
     #[error("parked: was sent back {0} times already (--max-generation)")]
     Parked(u32),
     #[error("the edit is refused: {0}")]
@@ -88,6 +91,9 @@ impl Plan {
             Choice::Picked => {}
             Choice::NotPicked => return Ok(Verdict::NotSelected),
             Choice::NotJudged(why) => return Ok(Verdict::Stays(Reason::NotJudged(why))),
+        }
+        if !record.message.omitted.is_empty() {
+            return Ok(Verdict::Stays(Reason::Omitted(record.omitted())));
         }
         // Checked before the edit and the schema, which cost more. An invalid message may have its generation only in
         // its final record.

@@ -193,7 +193,7 @@ async fn each_new_cause_is_told_once_to_a_cron_job() {
         request.set_message_attributes(Some(attributes)).send().await.unwrap();
     };
     let file = super::journal();
-    let since = ["audit", "--queue", &topology.final_dlq.url, "--since", file.to_str().unwrap()];
+    let since = ["audit", "--queue", &topology.final_dlq.url, "--known-causes", file.to_str().unwrap()];
     assert_eq!(run(&since).await, (Some(0), String::new()));
     put(0).await;
     put(4).await;

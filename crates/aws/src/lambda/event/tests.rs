@@ -98,6 +98,7 @@ fn a_record_is_read_with_all_that_sqs_says_of_it() {
         sender_id: Some("AROASENDER0000000000X:session".to_owned()),
         redriven_from: Some("arn:aws:sqs:eu-central-1:123456789012:elsewhere".to_owned()),
         queue_arn: SOURCE.to_owned(),
+        omitted: Vec::new(),
     };
     let records = read(std::slice::from_ref(&full)).unwrap();
     assert_eq!(records.readable, std::slice::from_ref(&expected));

@@ -53,6 +53,7 @@ async fn a_received_message_has_all_that_sqs_says_of_it() {
         sender_id: Some("AIDA".to_owned()),
         redriven_from: Some("arn:aws:sqs:eu-central-1:123456789012:elsewhere".to_owned()),
         queue_arn: ARN.to_owned(),
+        omitted: Vec::new(),
     };
     assert_eq!(received, [expected]);
     let request = server.request();

@@ -283,6 +283,7 @@ fn record(group: Option<&str>) -> ReceivedMessage {
         sender_id: None,
         redriven_from: None,
         queue_arn: String::new(),
+        omitted: Vec::new(),
     }
 }
 

@@ -135,6 +135,7 @@ fn given(n: u32) -> Given {
         sender_id: Some("AIDA".to_owned()),
         redriven_from: None,
         queue_arn: "arn:aws:sqs:eu-west-1:123456789012:orders".to_owned(),
+        omitted: Vec::new(),
     };
     Given { body: format!(r#"{{"n":{n}}}"#), message_id: format!("id-{n}"), attributes, record }
 }

@@ -8,7 +8,7 @@ use redeliver_operator::terminal::output::Output;
 
 use crate::commands::selection_args::SelectionArgs;
 
-/// Show what died, why and when, by reading a DLQ without consuming it, or a file of dead letters.
+/// Show what died, why and when, by reading a DLQ without consuming it, a file of dead letters, or an archive in S3.
 ///
 /// Works on the final DLQ of a redeliver stack, on any other standard queue, and on files of `audit --archive`, `purge
 /// --backup` and `local --final-dlq`. Messages are hidden from other readers
@@ -25,7 +25,8 @@ Examples:
   redeliver audit --stack redeliver-prod --reveal \\
     --show 0191f3a2-7b1c-7d3e-8f00-0123456789ab
   redeliver audit --stack redeliver-prod --archive dead-letters.jsonl
-  redeliver audit --stack redeliver-prod --since known-causes.jsonl
+  redeliver audit --stack redeliver-prod --known-causes causes.jsonl
+  redeliver audit s3://my-archive/redeliver --since 2026-11-27
 
 A filter is jq, on one object a message: {message_id, sent_at, error_type, error_details, attempts, fingerprint, attributes, \
 body}. Attributes are plain values. A body that is not JSON is text: write `.body.data?.amount? > 100` if there are \
@@ -49,7 +50,7 @@ Exit codes:
   3  dead letters were found
   4  not all of the queue was seen, unless --max ended it; a line of the file is not a
      dead letter; or the filter could not judge a message
-  6  with --since: there is a new cause; also if 1, 3, 4 or 7 is true, since it is
+  6  with --known-causes: there is a new cause; also if 1, 3, 4 or 7 is true, since it is
      reported only once, and 7 again by the next run
   7  SQS deletes at least one of them soon; also if 1, 3 or 4 is true")]
 pub struct Arguments {
@@ -72,7 +73,7 @@ pub struct Arguments {
     /// remembers both. Without --format or --output nothing else is printed, so a cron job is silent until there is
     /// something new
     #[arg(long, value_name = "FILE", conflicts_with = "show")]
-    pub(super) since: Option<PathBuf>,
+    pub(super) known_causes: Option<PathBuf>,
     /// Write all that is needed to restore each message to this new file, as JSON Lines; an existing file is not
     /// overwritten
     #[arg(long, value_name = "FILE")]
@@ -80,7 +81,7 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// True if the report, or with `--since` the new causes, are printed for people on standard output.
+    /// True if the report, or with `--known-causes` the new causes, are printed for people on standard output.
     pub(super) fn is_table_on_stdout(&self) -> bool {
         self.format == Format::Table && self.output.file().is_none()
     }

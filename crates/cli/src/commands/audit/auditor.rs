@@ -32,7 +32,7 @@ pub(super) struct Audited {
     pub(super) output_closed: bool,
     pub(super) still_hidden: u64,
     pub(super) remark: Option<String>,
-    /// With `--since`: true if there is a new cause.
+    /// With `--known-causes`: true if there is a new cause.
     pub(super) has_new_causes: bool,
 }
 

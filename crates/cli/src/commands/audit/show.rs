@@ -56,6 +56,9 @@ fn whole(record: &DeadLetterRecord, reveal: bool, heading: &Style) -> String {
     if let Some(metadata) = record.metadata.as_ref().filter(|metadata| metadata.generation() > 0) {
         line("generation", &metadata.generation().to_string());
     }
+    if !message.omitted.is_empty() {
+        line("omitted", &format!("{} (in the archive: it cannot be sent again)", record.omitted()));
+    }
     let optional = [
         ("message group", &message.message_group_id),
         ("trace", &message.trace_header),

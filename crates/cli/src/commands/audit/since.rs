@@ -1,4 +1,4 @@
-//! `--since FILE`: once a day what SQS deletes soon, then new causes, a line each, and nothing else.
+//! `--known-causes FILE`: once a day what SQS deletes soon, then new causes, a line each, and nothing else.
 
 use std::io::{self, Write};
 

@@ -74,7 +74,7 @@ fn what_is_picked_is_deleted_and_is_whole_in_the_backup() {
 fn without_a_backup_nothing_is_deleted() {
     let (clock, _, queue) = world();
     let pick = picked("true");
-    let purged = purge(&queue, &clock, &pick, u64::MAX, None, &|| false, &|_| {});
+    let purged = purge(&queue, &clock, &pick, u64::MAX, None::<&mut Archive>, &|| false, &|_| {});
     let purged = clock.block_on(purged).unwrap();
     assert_eq!((purged.picked, purged.deleted), (60, 0));
     assert_eq!(clock.block_on(queue.depth()).unwrap().visible, 60);
@@ -116,7 +116,8 @@ fn no_more_are_deleted_than_were_asked_for_and_the_others_are_given_back() {
 fn a_preview_that_max_has_ended_says_so_too() {
     let (clock, _, queue) = world();
     let pick = picked("true");
-    let purged = clock.block_on(purge(&queue, &clock, &pick, 7, None, &|| false, &|_| {})).unwrap();
+    let purged =
+        clock.block_on(purge(&queue, &clock, &pick, 7, None::<&mut Archive>, &|| false, &|_| {})).unwrap();
     assert_eq!((purged.picked, purged.deleted, exit_code(&purged, false)), (7, 0, 0));
     let told = words(&purged, None, false);
     assert!(told.starts_with("7 dead letters would be deleted\n"), "{told}");
@@ -163,7 +164,9 @@ fn a_backup_is_never_overwritten() {
 fn what_would_be_deleted_is_shown_in_groups_with_an_example_of_each() {
     let (clock, _, queue) = world();
     let pick = picked(".body.n < 2");
-    let purged = clock.block_on(purge(&queue, &clock, &pick, u64::MAX, None, &|| false, &|_| {})).unwrap();
+    let purged = clock
+        .block_on(purge(&queue, &clock, &pick, u64::MAX, None::<&mut Archive>, &|| false, &|_| {}))
+        .unwrap();
     let [group] = purged.groups.as_slice() else { panic!("{purged:?}") };
     assert_eq!((group.count, group.error_type.as_str()), (2, "UNANNOTATED"));
     let expected = format!(

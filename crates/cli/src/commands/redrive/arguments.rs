@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use redeliver_operator::archive::ArchiveUri;
 use redeliver_operator::dead_letter_source::DeadLetterSource;
 use redeliver_operator::plain_args::PlainArguments;
 use redeliver_operator::queues::QueueAddress;
@@ -112,6 +113,17 @@ pub struct Arguments {
 }
 
 impl Arguments {
+    /// Another run of any command must see what was sent back, and a journal on this machine would not tell it.
+    pub(super) fn check_destination(&self) -> Result<(), &'static str> {
+        let is_archive = self.from.file.as_deref().and_then(ArchiveUri::of).is_some();
+        if is_archive && self.to.is_some() {
+            return Err(
+                "an archive cannot be redriven to a queue: write its messages to a file with -o, and send that",
+            );
+        }
+        Ok(())
+    }
+
     /// The file that messages are written to, if they come from a file and go to no queue.
     pub(super) fn written(&self) -> Result<Option<&Path>, &'static str> {
         match (&self.from.file, &self.to) {

@@ -123,6 +123,7 @@ fn message(place: usize, receive_count: u32) -> ReceivedMessage {
         sender_id: None,
         redriven_from: None,
         queue_arn: String::new(),
+        omitted: Vec::new(),
     }
 }
 

@@ -1,0 +1,322 @@
+//! An archive of dead letters in a bucket: found by listing, without a request for what a period excludes; read; and
+//! written by a purge.
+
+mod backup;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::io::{self, Read as _, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::NaiveDate;
+use flate2::read::GzDecoder;
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use redeliver_core::archive::{Death, Folder, Layout, Prefix};
+use redeliver_core::deliver::settle_one;
+use redeliver_core::message::Timestamp;
+use redeliver_core::ports::{Clock, EntryError, Listing, ObjectStore, StoredObject};
+use thiserror::Error;
+
+use crate::file_queue::{BadLine, read_line};
+use crate::{Failure, LINE_BYTES_MAX};
+
+pub use backup::BucketBackup;
+
+/// The time for a request and its repetitions.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+/// Objects that are read at the same time.
+const CONCURRENT_READS: usize = 32;
+/// Days that are listed at the same time.
+const CONCURRENT_LISTINGS: usize = 8;
+
+/// An archive, or the part of a deployment in it.
+#[derive(Clone, Debug)]
+pub struct ArchiveBucket<S, C> {
+    pub store: S,
+    pub clock: C,
+    pub prefix: Prefix,
+    /// Only the dead letters of this one.
+    pub deployment: Option<String>,
+}
+
+/// Deaths from `since` on and before `until`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Period {
+    pub since: Option<Timestamp>,
+    pub until: Option<Timestamp>,
+}
+
+/// A dead letter of an archive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArchivedDeath {
+    pub layout: Arc<Layout>,
+    pub death: Death,
+}
+
+/// The dead letters of a period.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// The earliest first.
+    pub deaths: Vec<ArchivedDeath>,
+    /// Dead letters that were sent back, and are left out.
+    pub sent_back: u64,
+    /// Keys beside them that are not an archive's.
+    pub not_ours: Vec<String>,
+}
+
+/// Dead letters that were read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReadDeaths {
+    /// Those whose lines were written, in their order.
+    pub deaths: Vec<ArchivedDeath>,
+    /// Keys of the others, with the reason, which has no value of theirs.
+    pub bad: Vec<(String, String)>,
+}
+
+/// A request that S3 did not carry out.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{key}: {error}{}", advice(error, right))]
+pub struct ArchiveError {
+    /// A key, or the folder that was listed.
+    key: String,
+    error: EntryError,
+    /// The right that the request needs.
+    right: &'static str,
+}
+
+fn advice(error: &EntryError, right: &str) -> String {
+    match error.code.as_str() {
+        "PermanentRedirect" | "AuthorizationHeaderMalformed" => {
+            ": the bucket is in another region, which --region names".to_owned()
+        }
+        "NoSuchBucket" => ": check the bucket's name, and the account".to_owned(),
+        "AccessDenied" => {
+            let on_key = if right == "s3:PutObject" { "kms:GenerateDataKey" } else { "kms:Decrypt" };
+            let key = if right == "s3:ListBucket" {
+                String::new()
+            } else {
+                format!(", and {on_key} on the bucket's own key if it has one")
+            };
+            format!(": you need {right} there{key}")
+        }
+        _ => String::new(),
+    }
+}
+
+/// The reason why an object is not a dead letter.
+#[derive(Debug, Error)]
+enum BadObject {
+    #[error("it is gone since it was listed")]
+    Gone,
+    #[error("it is in a storage class that cannot be read; restore it first")]
+    NotRestored,
+    #[error("it is not gzip, or is cut off")]
+    NotGzip,
+    #[error("it has more than one line")]
+    SeveralLines,
+    #[error("it has more than {LINE_BYTES_MAX} bytes, and a dead letter has not")]
+    TooLong,
+    #[error(transparent)]
+    Line(BadLine),
+}
+
+impl Period {
+    fn contains(&self, at: Timestamp) -> bool {
+        self.since.is_none_or(|since| since <= at) && self.until.is_none_or(|until| at < until)
+    }
+
+    /// True if a part of the day is in it.
+    fn touches(&self, day: NaiveDate) -> bool {
+        let start = day.and_hms_opt(0, 0, 0).map(|midnight| midnight.and_utc());
+        self.since.is_none_or(|since| since.date_naive() <= day)
+            && self.until.is_none_or(|until| start.is_some_and(|start| start < until))
+    }
+}
+
+impl ArchivedDeath {
+    /// The key of its object in a folder.
+    #[must_use]
+    pub fn key(&self, folder: Folder) -> String {
+        self.layout.key(folder, &self.death)
+    }
+}
+
+impl<S: ObjectStore, C: Clock> ArchiveBucket<S, C> {
+    /// The deployments in the archive: those that have a dead letter.
+    ///
+    /// # Errors
+    /// If S3 refuses to list.
+    pub async fn deployments(&self) -> Result<Vec<Arc<Layout>>, ArchiveError> {
+        let layout = |deployment: &str| {
+            Arc::new(Layout { prefix: self.prefix.clone(), deployment: deployment.to_owned() })
+        };
+        if let Some(deployment) = &self.deployment {
+            return Ok(vec![layout(deployment)]);
+        }
+        let place = Layout::deployments(&self.prefix);
+        let folders = self.list(&place, true).await?;
+        let names = folders
+            .iter()
+            .filter_map(|folder| folder.strip_prefix(&place)?.strip_prefix("deployment=")?.strip_suffix('/'));
+        Ok(names.map(layout).collect())
+    }
+
+    /// Lists the dead letters of a period that were not sent back. Lists no day that is not in it.
+    ///
+    /// # Errors
+    /// If S3 refuses to list.
+    pub async fn find(&self, period: Period) -> Result<Found, ArchiveError> {
+        let mut found = Found::default();
+        for layout in self.deployments().await? {
+            let sent_back: BTreeSet<_> =
+                self.deaths(&layout, Folder::SentBack, period).await?.0.into_iter().collect();
+            let (deaths, not_ours) = self.deaths(&layout, Folder::DeadLetters, period).await?;
+            found.not_ours.extend(not_ours);
+            for death in deaths {
+                if sent_back.contains(&death) {
+                    found.sent_back += 1;
+                } else {
+                    found.deaths.push(ArchivedDeath { layout: Arc::clone(&layout), death });
+                }
+            }
+        }
+        found.deaths.sort_by(|one, other| one.death.cmp(&other.death));
+        Ok(found)
+    }
+
+    /// The deaths of a folder in a period, and the keys there that are not an archive's.
+    async fn deaths(
+        &self,
+        layout: &Layout,
+        folder: Folder,
+        period: Period,
+    ) -> Result<(Vec<Death>, Vec<String>), ArchiveError> {
+        let place = layout.days(folder);
+        let days = self.list(&place, true).await?;
+        let days = days.iter().filter(|day| {
+            let date = day.strip_prefix(&place).and_then(|day| day.strip_prefix("date="));
+            let date = date.and_then(|date| date.strip_suffix('/')).and_then(|date| date.parse().ok());
+            date.is_some_and(|date| period.touches(date))
+        });
+        let listings = days.map(|day| self.list(day, false));
+        let keys: Vec<_> = stream::iter(listings).buffered(CONCURRENT_LISTINGS).try_concat().await?;
+        let (mut deaths, mut not_ours) = (Vec::new(), Vec::new());
+        for key in keys {
+            match layout.death(folder, &key) {
+                Some(death) if period.contains(death.at) => deaths.push(death),
+                // The S3 console makes an empty object for a folder.
+                None if folder == Folder::DeadLetters && !key.ends_with('/') => not_ours.push(key),
+                _ => {}
+            }
+        }
+        Ok((deaths, not_ours))
+    }
+
+    /// Writes the line of each dead letter, in order. Tells how many are done.
+    ///
+    /// # Errors
+    /// If S3 refuses to give one, or the output cannot be written. An object that is not a dead letter is no error.
+    pub async fn read(
+        &self,
+        deaths: Vec<ArchivedDeath>,
+        output: &mut impl Write,
+        progress: &dyn Fn(u64),
+    ) -> Result<ReadDeaths, Failure> {
+        let mut read = ReadDeaths::default();
+        let reads = deaths.into_iter().map(|death| async move {
+            let key = death.key(Folder::DeadLetters);
+            let line = self.line(&key).await;
+            (death, key, line)
+        });
+        let mut reads = stream::iter(reads).buffered(CONCURRENT_READS);
+        let mut done = 0;
+        while let Some((death, key, line)) = reads.next().await {
+            match line? {
+                Ok(line) => {
+                    output.write_all(&line)?;
+                    output.write_all(b"\n")?;
+                    read.deaths.push(death);
+                }
+                Err(why) => read.bad.push((key, why.to_string())),
+            }
+            done += 1;
+            progress(done);
+        }
+        output.flush()?;
+        Ok(read)
+    }
+
+    /// The line of an object, without its line break.
+    async fn line(&self, key: &str) -> Result<Result<Vec<u8>, BadObject>, ArchiveError> {
+        match self.get(key).await {
+            Ok(Some(object)) => Ok(line_of(&object.content)),
+            Ok(None) => Ok(Err(BadObject::Gone)),
+            // Of Glacier and the like ("GetObject", Amazon S3 API Reference).
+            Err(ArchiveError { error, .. }) if error.code == "InvalidObjectState" => {
+                Ok(Err(BadObject::NotRestored))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// All keys with a prefix, or all folders.
+    async fn list(&self, prefix: &str, by_folder: bool) -> Result<Vec<String>, ArchiveError> {
+        let mut all = Vec::new();
+        let mut next: Option<String> = None;
+        loop {
+            let listing = Listing { prefix, by_folder, page: next.as_deref(), ..Listing::default() };
+            let page = self.settled(prefix, "s3:ListBucket", || self.store.list(listing)).await?;
+            all.extend(if by_folder { page.folders } else { page.keys });
+            next = page.next;
+            if next.is_none() {
+                return Ok(all);
+            }
+        }
+    }
+
+    /// An object; `None` if there is none.
+    ///
+    /// # Errors
+    /// If S3 refuses.
+    pub async fn get(&self, key: &str) -> Result<Option<StoredObject>, ArchiveError> {
+        self.settled(key, "s3:GetObject", || self.store.read(key)).await
+    }
+
+    /// Writes an object; false if there is one.
+    ///
+    /// # Errors
+    /// If S3 refuses. It may be there nevertheless if there was no answer.
+    pub async fn create(&self, key: &str, content: &[u8]) -> Result<bool, ArchiveError> {
+        self.settled(key, "s3:PutObject", || self.store.create(key, content.to_vec())).await
+    }
+
+    async fn settled<R, F: Future<Output = Result<R, EntryError>>>(
+        &self,
+        key: &str,
+        right: &'static str,
+        request: impl Fn() -> F,
+    ) -> Result<R, ArchiveError> {
+        let settled = settle_one(request, &self.clock, self.clock.now() + REQUEST_TIMEOUT).await;
+        settled.map_err(|error| ArchiveError { key: key.to_owned(), error, right })
+    }
+}
+
+/// The one line of an object, if it is a dead letter.
+fn line_of(content: &[u8]) -> Result<Vec<u8>, BadObject> {
+    let mut text = Vec::new();
+    GzDecoder::new(content)
+        .take(LINE_BYTES_MAX as u64 + 1)
+        .read_to_end(&mut text)
+        .map_err(|_: io::Error| BadObject::NotGzip)?;
+    if text.len() > LINE_BYTES_MAX {
+        return Err(BadObject::TooLong);
+    }
+    let line = text.trim_ascii();
+    if line.contains(&b'\n') {
+        return Err(BadObject::SeveralLines);
+    }
+    read_line(line, Timestamp::UNIX_EPOCH).map_err(BadObject::Line)?;
+    Ok(line.to_vec())
+}

@@ -1,0 +1,50 @@
+//! The backup of a purge in an archive.
+
+use futures_util::future::try_join_all;
+use redeliver_core::archive::{Folder, Layout, gzip};
+use redeliver_core::ports::{Clock, ObjectStore};
+
+use super::{ArchiveBucket, line_of};
+use crate::purge::BackupWriter;
+use crate::{ArchivedMessage, DeadLetterRecord, Failure};
+
+/// Writes dead letters to an archive. One that the annotator has written is not written again.
+#[derive(Debug)]
+pub struct BucketBackup<S, C> {
+    bucket: ArchiveBucket<S, C>,
+    layout: Layout,
+}
+
+impl<S: ObjectStore, C: Clock> BucketBackup<S, C> {
+    /// For the dead letters of this deployment.
+    #[must_use]
+    pub fn new(bucket: ArchiveBucket<S, C>, deployment: String) -> Self {
+        let layout = Layout { prefix: bucket.prefix.clone(), deployment };
+        Self { bucket, layout }
+    }
+
+    async fn write(&self, record: &DeadLetterRecord) -> Result<(), Failure> {
+        let key = self.layout.key(Folder::DeadLetters, &record.death());
+        if self.bucket.create(&key, &gzip(&ArchivedMessage::new(&record.message))).await? {
+            return Ok(());
+        }
+        // The message is deleted next, and an object that cannot be sent again is no backup of it.
+        let there = self.bucket.get(&key).await?.and_then(|object| line_of(&object.content).ok());
+        match there.and_then(|line| serde_json::from_slice::<ArchivedMessage>(&line).ok()) {
+            Some(there) if there.omitted.is_empty() => Ok(()),
+            Some(_) => Err(format!(
+                "{key} is in the archive without values that it leaves out, and could not be sent again from there: \
+                 name a file with --backup"
+            )
+            .into()),
+            None => Err(format!("{key} is there and is not a dead letter: name a file with --backup").into()),
+        }
+    }
+}
+
+impl<S: ObjectStore, C: Clock> BackupWriter for BucketBackup<S, C> {
+    async fn keep(&mut self, records: &[DeadLetterRecord]) -> Result<(), Failure> {
+        let writes = records.iter().map(|record| self.write(record));
+        try_join_all(writes).await.map(drop)
+    }
+}

@@ -1,0 +1,224 @@
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use redeliver_core::archive::gzip;
+use redeliver_core::message::metadata::parse_rfc3339;
+use redeliver_embedded::{BucketRequest, Injection, MemoryBucket, VirtualClock};
+use redeliver_testing::dead_letters::{foreign, record};
+
+use super::*;
+use crate::purge::BackupWriter as _;
+use crate::{ArchivedMessage, DeadLetterRecord};
+
+const DLQ: &str = "orders-final-dlq";
+
+fn at(text: &str) -> Timestamp {
+    parse_rfc3339(text).unwrap()
+}
+
+fn archive(store: &MemoryBucket, clock: &VirtualClock) -> ArchiveBucket<MemoryBucket, VirtualClock> {
+    let prefix = Prefix::new("kept").unwrap();
+    ArchiveBucket { store: store.clone(), clock: clock.clone(), prefix, deployment: None }
+}
+
+fn layout(deployment: &str) -> Layout {
+    Layout { prefix: Prefix::new("kept").unwrap(), deployment: deployment.to_owned() }
+}
+
+fn clock() -> VirtualClock {
+    VirtualClock::new(at("2026-11-28T00:00:00Z"))
+}
+
+/// The line of a dead letter with this number.
+fn line(number: u32) -> ArchivedMessage {
+    ArchivedMessage::new(&record("NON_RETRYABLE_ERROR", "x", number))
+}
+
+fn put(clock: &VirtualClock, store: &MemoryBucket, key: &str, content: Vec<u8>) {
+    assert_eq!(clock.block_on(store.create(key, content)), Ok(true), "{key}");
+}
+
+/// A dead letter of this moment; returns its key.
+fn die(clock: &VirtualClock, store: &MemoryBucket, deployment: &str, moment: &str, number: u32) -> String {
+    let death = Death::new(at(moment), "0123456789abcdef", &format!("id-{number}"));
+    let key = layout(deployment).key(Folder::DeadLetters, &death);
+    put(clock, store, &key, gzip(&line(number)));
+    key
+}
+
+fn ids(found: &Found) -> Vec<&str> {
+    found.deaths.iter().map(|death| death.death.id.as_str()).collect()
+}
+
+#[test]
+fn only_days_of_the_period_are_listed_and_only_its_deaths_are_read() {
+    let (clock, store) = (clock(), MemoryBucket::default());
+    die(&clock, &store, DLQ, "2026-11-25T23:59:59.999999Z", 1);
+    die(&clock, &store, DLQ, "2026-11-26T07:59:59Z", 2);
+    die(&clock, &store, DLQ, "2026-11-27T09:00:00Z", 4);
+    die(&clock, &store, "another-dlq", "2026-11-26T08:00:00Z", 3);
+    die(&clock, &store, DLQ, "2026-11-27T10:00:00Z", 5);
+    die(&clock, &store, DLQ, "2026-11-28T00:00:00Z", 6);
+    let before = store.requests().len();
+    let archive = archive(&store, &clock);
+    let period = Period { since: Some(at("2026-11-26T08:00:00Z")), until: Some(at("2026-11-27T10:00:00Z")) };
+    let found = clock.block_on(archive.find(period)).unwrap();
+    assert_eq!(ids(&found), ["id-3", "id-4"]);
+    let mut output = Vec::new();
+    let read = clock.block_on(archive.read(found.deaths.clone(), &mut output, &|_| {})).unwrap();
+    assert_eq!(read, ReadDeaths { deaths: found.deaths, bad: Vec::new() });
+    let lines: Vec<ArchivedMessage> =
+        output.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect();
+    assert_eq!(lines, [line(3), line(4)]);
+    let asked: Vec<_> = store.requests().split_off(before);
+    let is_excluded = |request: &BucketRequest| {
+        let text = format!("{request:?}");
+        ["2026-11-25", "2026-11-28", "id-2", "id-5"].iter().any(|excluded| text.contains(excluded))
+    };
+    assert_eq!(asked.iter().find(|request| is_excluded(request)), None, "{asked:?}");
+    let reads = asked.iter().filter(|request| matches!(request, BucketRequest::Read(_)));
+    assert_eq!(reads.count(), 2);
+    let only = ArchiveBucket { deployment: Some("another-dlq".to_owned()), ..archive };
+    assert_eq!(ids(&clock.block_on(only.find(Period::default())).unwrap()), ["id-3"]);
+}
+
+#[test]
+fn thousands_of_keys_are_listed_over_pages_and_what_was_sent_back_is_left_out() {
+    let (clock, store) = (clock(), MemoryBucket::default());
+    for number in 0..2500 {
+        let death = Death::new(
+            at("2026-11-27T00:00:00Z") + TimeDelta::seconds(number),
+            "0123456789abcdef",
+            &format!("id-{number:04}"),
+        );
+        put(&clock, &store, &layout(DLQ).key(Folder::DeadLetters, &death), Vec::new());
+        if number % 2 == 0 {
+            put(&clock, &store, &layout(DLQ).key(Folder::SentBack, &death), Vec::new());
+        }
+    }
+    let found = clock.block_on(archive(&store, &clock).find(Period::default())).unwrap();
+    assert_eq!((found.deaths.len(), found.sent_back), (1250, 1250));
+    assert_eq!(ids(&found)[..2], ["id-0001", "id-0003"]);
+}
+
+#[test]
+fn what_is_no_dead_letter_is_named_and_the_others_are_read() {
+    let (clock, store) = (clock(), MemoryBucket::default());
+    let good = die(&clock, &store, DLQ, "2026-11-27T00:00:00Z", 1);
+    let layout = layout(DLQ);
+    let key = |second: i64| {
+        let death = Death::new(at("2026-11-27T00:00:10Z") + TimeDelta::seconds(second), "c", "bad");
+        layout.key(Folder::DeadLetters, &death)
+    };
+    let mut two = gzip(&line(2));
+    two.extend(gzip(&line(3)));
+    let foreign_json = {
+        use flate2::{Compression, write::GzEncoder};
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(br#"{"card":"CANARY"}"#).unwrap();
+        encoder.finish().unwrap()
+    };
+    put(&clock, &store, &key(0), b"CANARY".to_vec());
+    put(&clock, &store, &key(1), gzip(&line(2))[..40].to_vec());
+    put(&clock, &store, &key(2), foreign_json);
+    let other =
+        format!("{}README.txt", layout.day(Folder::DeadLetters, at("2026-11-27T00:00:00Z").date_naive()));
+    put(&clock, &store, &other, b"CANARY".to_vec());
+    let archive = archive(&store, &clock);
+    let found = clock.block_on(archive.find(Period::default())).unwrap();
+    assert_eq!(found.not_ours, [other]);
+    let mut output = Vec::new();
+    let read = clock.block_on(archive.read(found.deaths, &mut output, &|_| {})).unwrap();
+    assert_eq!(read.deaths.iter().map(|death| death.key(Folder::DeadLetters)).collect::<Vec<_>>(), [good]);
+    let not_gzip = "it is not gzip, or is cut off".to_owned();
+    assert_eq!(
+        read.bad,
+        [(key(0), not_gzip.clone()), (key(1), not_gzip), (key(2), "it is JSON of another kind".to_owned())]
+    );
+}
+
+#[test]
+fn a_refused_request_ends_it_and_names_the_right_and_a_lost_answer_does_not() {
+    let clock = clock();
+    let error = |is_refused: fn(&BucketRequest) -> bool| {
+        let store =
+            MemoryBucket::with_faults(move |request| is_refused(request).then_some(Injection::Sender));
+        let store = {
+            die(&clock, &store, DLQ, "2026-11-27T00:00:00Z", 1);
+            store
+        };
+        let archive = archive(&store, &clock);
+        clock.block_on(async {
+            let found = archive.find(Period::default()).await.map_err(|error| error.to_string())?;
+            archive.read(found.deaths, &mut Vec::new(), &|_| {}).await.map_err(|error| error.to_string())
+        })
+    };
+    assert_eq!(
+        error(|request| matches!(request, BucketRequest::List(_))),
+        Err("kept/dead-letters/: refused (InvalidParameterValue)".to_owned())
+    );
+    let refused = error(|request| matches!(request, BucketRequest::Read(_))).unwrap_err();
+    assert!(refused.ends_with("-id-1.jsonl.gz: refused (InvalidParameterValue)"), "{refused}");
+    let denied = |right| {
+        let error = EntryError::new(redeliver_core::ports::Fault::Sender, "AccessDenied");
+        ArchiveError { key: "k".to_owned(), error, right }.to_string()
+    };
+    assert_eq!(denied("s3:ListBucket"), "k: refused (AccessDenied): you need s3:ListBucket there");
+    assert_eq!(
+        denied("s3:GetObject"),
+        "k: refused (AccessDenied): you need s3:GetObject there, and kms:Decrypt on the bucket's own key if it has one"
+    );
+
+    let mut requests = 0;
+    let store = MemoryBucket::with_faults(move |_| {
+        requests += 1;
+        (requests > 1 && requests % 2 == 0).then_some(Injection::LostAnswer)
+    });
+    die(&clock, &store, DLQ, "2026-11-27T00:00:00Z", 1);
+    let archive = archive(&store, &clock);
+    let found = clock.block_on(archive.find(Period::default())).unwrap();
+    let read = clock.block_on(archive.read(found.deaths, &mut Vec::new(), &|_| {})).unwrap();
+    assert_eq!((read.deaths.len(), read.bad.len()), (1, 0));
+    assert!(clock.now() - at("2026-11-28T00:00:00Z") < TimeDelta::from_std(Duration::from_secs(60)).unwrap());
+}
+
+#[test]
+fn a_purged_message_is_written_once_and_not_beside_the_annotators_object() {
+    let (clock, store) = (clock(), MemoryBucket::default());
+    let ours = DeadLetterRecord::new(record("NON_RETRYABLE_ERROR", "x", 1));
+    let key = layout(DLQ).key(Folder::DeadLetters, &ours.death());
+    put(&clock, &store, &key, gzip(&line(1)));
+    let foreign = DeadLetterRecord::new(foreign("text", 2));
+    let new = DeadLetterRecord::new(record("NON_RETRYABLE_ERROR", "x", 3));
+    let mut backup = BucketBackup::new(archive(&store, &clock), DLQ.to_owned());
+    let records = [ours, foreign.clone(), new];
+    for _again in 0..2 {
+        clock.block_on(backup.keep(&records)).unwrap();
+    }
+    let keys: Vec<_> = store.objects().into_keys().collect();
+    assert_eq!(keys.len(), 3, "{keys:?}");
+    let foreign_death =
+        Death::new(foreign.message.sent_at, &foreign.fingerprint, &foreign.message.sqs_message_id);
+    assert!(keys.contains(&key) && keys.contains(&layout(DLQ).key(Folder::DeadLetters, &foreign_death)));
+}
+
+#[test]
+fn nothing_may_be_deleted_whose_object_was_refused_or_leaves_values_out() {
+    let clock = clock();
+    let message = foreign("text", 1);
+    let record = DeadLetterRecord::new(message.clone());
+    let kept = |store: &MemoryBucket| {
+        let mut backup = BucketBackup::new(archive(store, &clock), DLQ.to_owned());
+        clock.block_on(backup.keep(std::slice::from_ref(&record))).map_err(|error| error.to_string())
+    };
+    let store = MemoryBucket::with_faults(|_| Some(Injection::Sender));
+    assert!(kept(&store).unwrap_err().ends_with(".jsonl.gz: refused (InvalidParameterValue)"));
+    let store = MemoryBucket::default();
+    let death = Death::new(message.sent_at, &record.fingerprint, &message.sqs_message_id);
+    let omitted =
+        ArchivedMessage { omitted: vec!["/data/email".to_owned()], ..ArchivedMessage::new(&message) };
+    put(&clock, &store, &layout(DLQ).key(Folder::DeadLetters, &death), gzip(&omitted));
+    assert!(
+        kept(&store).unwrap_err().ends_with("could not be sent again from there: name a file with --backup")
+    );
+}

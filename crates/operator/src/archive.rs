@@ -1,0 +1,230 @@
+//! `s3://BUCKET[/PREFIX]`: an archive of dead letters that is read like a file.
+
+use std::path::Path;
+
+use chrono::{NaiveDate, TimeDelta};
+use clap::Args;
+use indicatif::ProgressBar;
+use redeliver_aws::SystemClock;
+use redeliver_aws::archive::{S3Bucket, bucket_of_uri};
+use redeliver_core::archive::{Folder, Layout, Prefix};
+use redeliver_core::message::Timestamp;
+use redeliver_core::message::metadata::parse_rfc3339;
+use redeliver_core::ports::Clock as _;
+use redeliver_dead_letters::FileQueue;
+use redeliver_dead_letters::archive_bucket::{ArchiveBucket, Found, Period, ReadDeaths};
+
+use crate::Failure;
+use crate::queues::Connection;
+use crate::terminal::stderr;
+use crate::terminal::units::{counted, grouped};
+
+/// Bad objects that are named; the others are counted.
+const NAMED_MAX: usize = 20;
+
+/// The period of an archive to read.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub struct PeriodArgs {
+    /// With s3://: only what died at this time or later: a day, such as 2026-11-27 (UTC), a time, such as
+    /// 2026-11-27T08:30:00Z, or a span back from now, such as 2d
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    pub since: Option<Moment>,
+    /// With s3://: only what died before this time; written as --since
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    pub until: Option<Moment>,
+}
+
+/// A time on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    At(Timestamp),
+    Ago(TimeDelta),
+}
+
+/// Parses a day, a time, or a span back from now.
+fn moment(text: &str) -> Result<Moment, String> {
+    let day = text.parse::<NaiveDate>().ok().and_then(|day| day.and_hms_opt(0, 0, 0));
+    let at = day.map(|midnight| midnight.and_utc()).or_else(|| parse_rfc3339(text));
+    let span = || humantime::parse_duration(text).ok().and_then(|span| TimeDelta::from_std(span).ok());
+    at.map(Moment::At).or_else(|| span().map(Moment::Ago)).ok_or_else(|| {
+        "write a day such as 2026-11-27, a time such as 2026-11-27T08:30:00Z, or a span such as 2d".to_owned()
+    })
+}
+
+impl PeriodArgs {
+    /// True if all is meant.
+    pub const fn is_everything(&self) -> bool {
+        self.since.is_none() && self.until.is_none()
+    }
+
+    fn period(&self, now: Timestamp) -> Result<Period, Failure> {
+        let at = |moment| match moment {
+            Moment::At(at) => at,
+            Moment::Ago(span) => now.checked_sub_signed(span).unwrap_or(Timestamp::UNIX_EPOCH),
+        };
+        let (since, until) = (self.since.map(at), self.until.map(at));
+        match (since, until) {
+            (Some(since), Some(until)) if since >= until => {
+                Err("--since is not before --until: nothing is in between".into())
+            }
+            _ => Ok(Period { since, until }),
+        }
+    }
+}
+
+/// `s3://BUCKET[/PREFIX]`, or a deployment's folder in an archive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArchiveUri {
+    uri: String,
+    bucket: String,
+    prefix: Prefix,
+    /// `s3://BUCKET/PREFIXdead-letters/deployment=NAME`
+    deployment: Option<String>,
+}
+
+impl ArchiveUri {
+    /// `None` if it is the name of a file.
+    pub fn of(path: &Path) -> Option<Result<Self, Failure>> {
+        let uri = path.to_str().filter(|uri| uri.starts_with("s3://"))?;
+        Some(
+            Self::parse(uri)
+                .map_err(|why| format!("{uri}: {why}; write s3://BUCKET or s3://BUCKET/PREFIX").into()),
+        )
+    }
+
+    fn parse(uri: &str) -> Result<Self, String> {
+        let (bucket, path) = bucket_of_uri(uri).ok_or("has no bucket")?;
+        let path = path.trim_end_matches('/');
+        let (prefix, deployment) = match path.rsplit_once("dead-letters/deployment=") {
+            Some((prefix, name)) if (prefix.is_empty() || prefix.ends_with('/')) && !name.contains('/') => {
+                (prefix, Some(name.to_owned()))
+            }
+            _ => (path, None),
+        };
+        let prefix = Prefix::new(prefix).map_err(|why| format!("the prefix {why}"))?;
+        Ok(Self { uri: uri.to_owned(), bucket: bucket.to_owned(), prefix, deployment })
+    }
+
+    /// The address, as it was written.
+    pub fn as_str(&self) -> &str {
+        &self.uri
+    }
+
+    /// The archive, in the region of the connection.
+    pub async fn open(
+        &self,
+        connection: &Connection,
+    ) -> Result<ArchiveBucket<S3Bucket, SystemClock>, Failure> {
+        Ok(ArchiveBucket {
+            store: S3Bucket::new(&connection.sdk_config(None).await?, &self.bucket),
+            clock: SystemClock,
+            prefix: self.prefix.clone(),
+            deployment: self.deployment.clone(),
+        })
+    }
+
+    /// Refuses an address without an archive, such as a misspelt prefix.
+    pub async fn check(&self, connection: &Connection) -> Result<(), Failure> {
+        let deployments = self.open(connection).await?.deployments().await;
+        match deployments.map_err(|error| self.failed(error))?.is_empty() {
+            true => Err(self.without_archive()),
+            false => Ok(()),
+        }
+    }
+
+    /// Reads the dead letters of a period into a file without a name.
+    pub async fn read(&self, period: PeriodArgs, connection: &Connection) -> Result<FileQueue, Failure> {
+        let now = SystemClock.now();
+        let bounds = period.period(now)?;
+        let archive = self.open(connection).await?;
+        let Found { deaths, sent_back, not_ours } =
+            archive.find(bounds).await.map_err(|error| self.failed(error))?;
+        let is_empty = deaths.is_empty() && sent_back == 0 && not_ours.is_empty();
+        if is_empty && archive.deployments().await.map_err(|error| self.failed(error))?.is_empty() {
+            return Err(self.without_archive());
+        }
+        let objects = counted(deaths.len() as u64, "object");
+        let hint = if period.is_everything() { "; --since and --until read only a part" } else { "" };
+        stderr::remark(format_args!("reading {objects} of {}{hint}", self.uri));
+        if sent_back > 0 {
+            let left_out = counted(sent_back, "dead letter");
+            stderr::remark(format_args!("{}: {left_out} left out: sent back before", self.uri));
+        }
+        let bar = ProgressBar::new(deaths.len() as u64);
+        let bar = stderr::progress(bar, "{bar:40} {human_pos}/{human_len} objects read, {elapsed}");
+        let mut file = tempfile::tempfile()?;
+        let mut output = std::io::BufWriter::new(&mut file);
+        let read = archive.read(deaths, &mut output, &|done| bar.set_position(done)).await;
+        drop(output);
+        bar.finish_and_clear();
+        let ReadDeaths { bad, .. } = read.map_err(|error| self.failed(error))?;
+        let not_ours = not_ours.into_iter().map(|key| (key, "its key is not one of an archive".to_owned()));
+        let bad: Vec<_> = not_ours.chain(bad).collect();
+        for (key, why) in bad.iter().take(NAMED_MAX) {
+            stderr::warning(format_args!("s3://{}/{key}: left out: {why}", self.bucket));
+        }
+        if bad.len() > NAMED_MAX {
+            stderr::warning(format_args!("{}: {} objects are left out", self.uri, grouped(bad.len() as u64)));
+        }
+        let queue = FileQueue::open(file, &self.uri, &self.uri, now)?;
+        Ok(queue.with_unreadable(bad.into_iter().map(|(key, _)| key)))
+    }
+
+    fn failed(&self, error: impl std::fmt::Display) -> Failure {
+        format!("s3://{}/{error}", self.bucket).into()
+    }
+
+    fn without_archive(&self) -> Failure {
+        let folder: &str = Folder::DeadLetters.into();
+        let place = Layout::deployments(&self.prefix);
+        format!(
+            "{}: there is no archive: no object is in {place}; check the prefix, which is the part before {folder}/",
+            self.uri
+        )
+        .into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn uri(text: &str) -> Result<(String, String, Option<String>), String> {
+        let parsed = ArchiveUri::parse(text)?;
+        Ok((parsed.bucket, parsed.prefix.as_str().to_owned(), parsed.deployment))
+    }
+
+    #[test]
+    fn an_address_has_a_bucket_perhaps_a_prefix_and_perhaps_a_deployment() {
+        let of = |bucket: &str, prefix: &str, deployment: Option<&str>| {
+            Ok((bucket.to_owned(), prefix.to_owned(), deployment.map(str::to_owned)))
+        };
+        for same in ["s3://kept", "s3://kept/"] {
+            assert_eq!(uri(same), of("kept", "", None));
+        }
+        for same in ["s3://kept/a/b", "s3://kept/a/b/"] {
+            assert_eq!(uri(same), of("kept", "a/b/", None));
+        }
+        let orders = Some("orders-final-dlq");
+        let folder = "dead-letters/deployment=orders-final-dlq";
+        assert_eq!(uri(&format!("s3://kept/a/{folder}/")), of("kept", "a/", orders));
+        assert_eq!(uri(&format!("s3://kept/{folder}")), of("kept", "", orders));
+        assert_eq!(uri("s3://"), Err("has no bucket".to_owned()));
+        assert!(uri("s3://kept/a b").unwrap_err().starts_with("the prefix has a character other than"));
+        assert!(ArchiveUri::of(Path::new("dead.jsonl")).is_none());
+    }
+
+    #[test]
+    fn a_time_is_a_day_a_moment_or_a_span() {
+        let at = |text| Ok(Moment::At(parse_rfc3339(text).unwrap()));
+        assert_eq!(moment("2026-11-27"), at("2026-11-27T00:00:00Z"));
+        assert_eq!(moment("2026-11-27T08:30:00Z"), at("2026-11-27T08:30:00Z"));
+        assert_eq!(moment("2d"), Ok(Moment::Ago(TimeDelta::days(2))));
+        for wrong in ["", "yesterday", "2026-13-01", "27.11.2026"] {
+            assert!(moment(wrong).unwrap_err().starts_with("write a day such as"), "{wrong}");
+        }
+        let backwards = PeriodArgs { since: moment("1d").ok(), until: moment("2d").ok() };
+        let error = backwards.period(Timestamp::UNIX_EPOCH + TimeDelta::days(9)).unwrap_err();
+        assert_eq!(error.to_string(), "--since is not before --until: nothing is in between");
+    }
+}
