@@ -10,7 +10,7 @@ use crate::tools::Failure;
 const LIMITS: [(&str, usize, &[&str]); 4] = [
     ("message-processor", 11_640_000, &[]),
     ("failed-message-processor", 10_480_000, &["reqwest"]),
-    ("final-dlq-annotator", 6_330_000, &["jsonschema", "reqwest"]),
+    ("final-dlq-annotator", 6_800_000, &["jsonschema", "reqwest"]),
     ("async-retry-handler", 10_210_000, &["reqwest"]),
 ];
 
