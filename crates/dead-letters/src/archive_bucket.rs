@@ -25,7 +25,7 @@ use crate::{Failure, LINE_BYTES_MAX};
 pub use backup::BucketBackup;
 
 /// The time for a request and its repetitions.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 /// Objects that are read at the same time.
 const CONCURRENT_READS: usize = 32;
 /// Days that are listed at the same time.
@@ -217,7 +217,7 @@ impl<S: ObjectStore, C: Clock> ArchiveBucket<S, C> {
     /// Writes the line of each dead letter, in order. Tells how many are done.
     ///
     /// # Errors
-    /// If S3 refuses to give one, or the output cannot be written. An object that is not a dead letter is no error.
+    /// If S3 refuses to give one, or the output cannot be written. Objects that are not dead letters are returned, not errors.
     pub async fn read(
         &self,
         deaths: Vec<ArchivedDeath>,

@@ -32,7 +32,13 @@ pub fn check_encoding(path: &Path, beginning: &[u8]) -> Result<(), FileError> {
 }
 
 pub fn unreadable(path: &Path, error: &io::Error) -> FileError {
-    FileError::new(path, format_args!("cannot be read: {error}"))
+    // A command that reads archives does not look for a file of that name.
+    let hint = if path.starts_with("s3:/") {
+        "; this command does not read an archive: write its messages to a file with `redeliver redrive s3://… -o FILE`"
+    } else {
+        ""
+    };
+    FileError::new(path, format_args!("cannot be read: {error}{hint}"))
 }
 
 pub fn unwritable(path: &Path, error: &io::Error) -> FileError {

@@ -28,7 +28,7 @@ impl<S: ObjectStore, C: Clock> BucketBackup<S, C> {
         if self.bucket.create(&key, &gzip(&ArchivedMessage::new(&record.message))).await? {
             return Ok(());
         }
-        // The message is deleted next, and an object that cannot be sent again is no backup of it.
+        // The message is deleted next, and cannot be restored from an object that leaves values out.
         let there = self.bucket.get(&key).await?.and_then(|object| line_of(&object.content).ok());
         match there.and_then(|line| serde_json::from_slice::<ArchivedMessage>(&line).ok()) {
             Some(there) if there.omitted.is_empty() => Ok(()),

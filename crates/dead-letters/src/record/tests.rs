@@ -149,7 +149,7 @@ fn the_reason_of_a_full_message_is_read_in_its_trace_header() {
     assert_eq!(moved.error_type, "SQS_REDRIVE");
 }
 
-/// Otherwise a watch would archive a final record under a second key, and tell of it again.
+/// Otherwise a purge would archive a final record under a second key.
 #[test]
 fn a_death_is_the_annotators_and_without_its_document_that_of_sqs() {
     let died_at = parse_rfc3339("2026-07-25T17:20:05.000007Z").unwrap();
