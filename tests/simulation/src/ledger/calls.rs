@@ -11,7 +11,7 @@ use super::{Ledger, Place, Subject, Violation, hash};
 use crate::messages::{Expected, Produced, number};
 
 /// Text that occurs in each body (its marker), in attributes, and in the target's answers.
-const SECRETS: [&str; 3] = ["⟦", "acm", "simulated target"];
+pub(super) const SECRETS: [&str; 3] = ["⟦", "acm", "simulated target"];
 
 /// The target's answer to a call.
 #[derive(Clone, Debug)]
