@@ -3,6 +3,7 @@ import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import type { Construct } from 'constructs';
 
 import { addAlarms, type Alarm, deadLetterAlarms, readerAlarms, WAITING_SECONDS_MAX } from './alarm';
+import { annotatorAlarms } from './annotator';
 import { redeliverMetric } from './metrics';
 import type { NormalizedProps } from './normalized-props';
 import { INNER_RETENTION, type Plan, RETENTION_SHARE } from './plan';
@@ -19,6 +20,7 @@ export function createAlarms(
 ): cloudwatch.Alarm[] {
   return addAlarms(scope, plan.names.prefix, props, [
     ...deadLetterAlarms(loop),
+    ...annotatorAlarms(plan, loop.finalDlqAnnotator),
     ...loop.alarms,
     ...messageAgeAlarms(plan, loop),
     ...readers(loop).flatMap(({ name, reader }) => readerAlarms(name, reader)),

@@ -3,11 +3,13 @@ import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import type { Construct } from 'constructs';
 
 import { topicProblems } from './alarm-topic';
+import { archiveProblems } from './archive';
 import { type CommonSettings, commonSettingsOf } from './common-settings';
 import { bytesInEnvironment, ENVIRONMENT_BYTES_MAX } from './environment';
 import { innerConcurrencyProblems } from './function';
 import { type AsyncNames, asyncNamesOf, duplicateNameProblems, nameProblems } from './names';
 import { normalizeAsyncProps } from './normalized-props';
+import { notifyProblems } from './notify';
 import type { PolicyDocument } from './policy';
 import { withPropNames } from './policy-document';
 import type { AsyncRetryProps } from './props';
@@ -45,6 +47,8 @@ export function asyncPlanOf(given: AsyncRetryProps, scope: Construct): AsyncPlan
     ...nameProblems(names),
     ...duplicateNameProblems(names, Stack.of(scope)),
     ...topicProblems(props, Stack.of(scope)),
+    ...archiveProblems(props, Stack.of(scope)),
+    ...notifyProblems(props.notify, Stack.of(scope)),
     ...keyProblems('encryptionKey', props.encryptionKey),
     ...innerConcurrencyProblems(settings),
     ...regionProblems(props, Stack.of(scope)),

@@ -7,8 +7,9 @@ import * as sqs from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 
 import { addAlarms, type Alarm, deadLetterAlarms, readerAlarms, waitsTooLong } from './alarm';
+import { annotatorAlarms, createAnnotator } from './annotator';
 import { type AsyncPlan, asyncPlanOf } from './async-plan';
-import { allowSend, createAnnotator, createFunction, innerEventSource } from './function';
+import { allowSend, createFunction, innerEventSource } from './function';
 import { lambdaMetric } from './metrics';
 import { addQueueUrls } from './outputs';
 import type { AsyncRetryProps } from './props';
@@ -67,6 +68,7 @@ export class AsyncRetry extends Construct {
     denyOtherSenders(dead.finalDlq, [this.finalDlqAnnotator]);
     this.alarms = addAlarms(this, plan.names.prefix, props, [
       ...deadLetterAlarms(dead),
+      ...annotatorAlarms(plan, this.finalDlqAnnotator),
       // Long delays do not raise the queue's age: each hop is a new message.
       waitsTooLong('retry-queue', this.retryQueue, 'async-retry-handler'),
       waitsTooLong('annotation-queue', dead.annotation, 'final-dlq-annotator'),

@@ -3,12 +3,14 @@ import * as lambda from 'aws-cdk-lib/aws-lambda';
 import { isIPv4 } from 'node:net';
 
 import { topicProblems } from './alarm-topic';
+import { archiveProblems } from './archive';
 import { existingQueueProblems } from './existing-queue-checks';
 import { innerConcurrencyProblems } from './function';
 import { functionProblems } from './function-target';
 import { messageProblems } from './messages';
 import { duplicateNameProblems, nameProblems } from './names';
 import type { NormalizedProps } from './normalized-props';
+import { notifyProblems } from './notify';
 import { deliverySeconds, INNER_RETENTION, type Plan, RETENTION_SHARE, VISIBILITY_FACTOR } from './plan';
 import { maxAttempts, worstCaseSpanSeconds } from './policy';
 import { producerProblems } from './producers';
@@ -54,6 +56,8 @@ export function problemsOf(props: NormalizedProps, plan: Plan, stack: Stack): st
     ...longDelaysProblems(props),
     ...strategy.propProblems(props),
     ...topicProblems(props, stack),
+    ...archiveProblems(props, stack),
+    ...notifyProblems(props.notify, stack),
     ...keyProblems('encryptionKey', props.encryptionKey),
     ...keyProblems("existingSourceQueue's key", keyOf(props.existingSourceQueue)),
     ...producerProblems(props),

@@ -3,7 +3,9 @@ import type * as kms from 'aws-cdk-lib/aws-kms';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 
+import { type Archive, archiveOf } from './archive';
 import type { LogDetail, LogLevel } from './choices';
+import type { GivenNotify } from './notify';
 import type { CommonProps } from './props';
 import { mayTrace } from './region';
 
@@ -24,6 +26,10 @@ export interface CommonSettings {
   readonly innerConcurrency: number;
   /** For each function except the message-processor. */
   readonly innerReservedConcurrency: number | undefined;
+  /** The annotator's. */
+  readonly archive: Archive | undefined;
+  /** The destination of the annotator's notices. */
+  readonly notify: GivenNotify | undefined;
   readonly removalPolicy: RemovalPolicy;
 }
 
@@ -40,6 +46,8 @@ export function commonSettingsOf(props: CommonProps, stack: Stack): CommonSettin
     logEncryptionKey: props.logEncryptionKey,
     innerConcurrency: props.innerConcurrency ?? 10,
     innerReservedConcurrency: props.innerReservedConcurrency,
+    archive: archiveOf(props),
+    notify: props.notify?._given,
     removalPolicy:
       props.removalPolicy === RemovalPolicy.DESTROY
         ? RemovalPolicy.DESTROY

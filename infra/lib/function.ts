@@ -11,7 +11,6 @@ import type { CommonSettings } from './common-settings';
 import { refuseTooLarge } from './environment';
 import { createLogGroup } from './log-group';
 import type { VpcPlacement } from './props';
-import { INNER_TIMEOUT } from './queues';
 import { wholeNumberProblems } from './range';
 import { allowLoop, trace } from './region';
 import { allowNetworkInterfaces } from './vpc';
@@ -19,26 +18,6 @@ import { allowNetworkInterfaces } from './vpc';
 /** Enough for a few copies of a 10 MiB batch; more memory also means more CPU. */
 const MEMORY_MIB = 256;
 const INNER_BATCH = 10;
-
-/** Creates the final-dlq-annotator, subscribed to the annotation queue. */
-export function createAnnotator(
-  scope: Construct,
-  plan: CommonSettings,
-  functionName: string,
-  { annotation, finalDlq }: { readonly annotation: sqs.IQueue; readonly finalDlq: sqs.IQueue },
-): lambda.Function {
-  const annotator = createFunction(scope, 'FinalDlqAnnotator', plan, {
-    functionName,
-    description: 'Puts each message that was given up into the final DLQ, with the reason.',
-    program: 'final-dlq-annotator',
-    timeout: INNER_TIMEOUT,
-    reservedConcurrency: plan.innerReservedConcurrency,
-    environment: { FINAL_DLQ_URL: finalDlq.queueUrl },
-  });
-  allowSend(annotator, plan.encryptionKey, finalDlq);
-  annotator.addEventSource(innerEventSource(annotation, plan));
-  return annotator;
-}
 
 /** Throttled messages are received again, but each throttle counts against the queue's `maxReceiveCount`. */
 export function innerConcurrencyProblems({ innerConcurrency, innerReservedConcurrency: reserved }: CommonSettings): string[] {

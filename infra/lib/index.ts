@@ -4,6 +4,7 @@ export type { ExponentialOptions, JitterOptions, UniformOptions } from './backof
 export { AlarmPreset, Envelope, HandlerEvent, LogDetail, LogLevel, Preset } from './choices';
 export { SourceQueue } from './existing-queue';
 export type { SourceQueueOptions } from './existing-queue';
+export { Notify } from './notify';
 export { Producer } from './producers';
 export type { AlarmSetting, AsyncRetryProps, CommonProps, ProvisionedPollers, RedeliverProps, VpcPlacement } from './props';
 export { Redeliver } from './redeliver';

@@ -70,6 +70,6 @@ function attributeProblems(name: string): string[] {
 }
 
 /** True for a JSON Pointer (RFC 6901) to a member, not to the whole document. */
-function isPointer(text: string): boolean {
+export function isPointer(text: string): boolean {
   return /^(\/([^~/]|~[01])*)+$/u.test(text);
 }

@@ -11,6 +11,7 @@ const NAMESPACE = 'Redeliver';
 export const PERIOD = Duration.minutes(5);
 
 export type RedeliverMetric =
+  | 'ArchiveRefused'
   | 'ArrivedByRedrive'
   | 'CircuitOpen'
   | 'DeadLettered'
@@ -20,6 +21,7 @@ export type RedeliverMetric =
   | 'MessageAgeSeconds'
   | 'NotConfirmed'
   | 'NotCounted'
+  | 'NoticeRefused'
   | 'PacedRetries'
   | 'Probes'
   | 'Processed'

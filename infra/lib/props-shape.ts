@@ -3,6 +3,7 @@ import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 
 import { AlarmPreset, Envelope, HandlerEvent, LogDetail, LogLevel } from './choices';
 import type { SourceQueueOptions } from './existing-queue';
+import type { GivenNotify } from './notify';
 import { policy } from './policy-shape';
 import type { GivenProducer } from './producers';
 import type { AlarmSetting, AsyncRetryProps, CommonProps, ProvisionedPollers, RedeliverProps, VpcPlacement } from './props';
@@ -16,6 +17,7 @@ export const REMOVAL_POLICIES = { retain: RemovalPolicy.RETAIN, destroy: Removal
 
 const key = withMember('keyArn', 'a KMS key');
 const topic = withMember('topicArn', 'an SNS topic');
+const bucket = withMember('bucketArn', 'a bucket of S3');
 const lambdaFunction = withMember('functionArn', 'a Lambda function');
 
 const COMMON = {
@@ -36,6 +38,10 @@ const COMMON = {
   alarmSettings,
   innerConcurrency: number,
   innerReservedConcurrency: number,
+  archive: bucket,
+  archivePrefix: text,
+  archiveOmit: listOf(text, 'a list of strings'),
+  notify,
 } satisfies Shape<CommonProps>;
 
 const secret = withMember('secretArn', 'a secret of Secrets Manager');
@@ -50,6 +56,12 @@ const TARGETS = {
   function: { function: needed(lambdaFunction), handlerEvent: oneOf(Object.values(HandlerEvent)) },
 } satisfies { [K in GivenTarget['kind']]: Shape<Omit<Extract<GivenTarget, { kind: K }>, 'kind'>> };
 const FACTORIES = { http: 'Target.http', httpFromSecret: 'Target.httpFromSecret', lambda: 'Target.lambdaFunction', handler: 'Target.handler', function: 'Target.ownFunction' };
+
+/** The members of each kind of {@link Notify}. */
+const NOTIFY = {
+  topic: { topic: needed(topic) },
+  eventBus: { bus: needed(withMember('eventBusArn', 'an event bus')) },
+} satisfies { [K in GivenNotify['kind']]: Shape<Omit<Extract<GivenNotify, { kind: K }>, 'kind'>> };
 
 /** The members of each kind of {@link Producer}. */
 const PRODUCERS = {
@@ -138,6 +150,13 @@ function producer(value: unknown, name: string): string[] {
   const factory = (kind: string): string => `Producer.${kind}`;
   return fromFactory(Object.keys(PRODUCERS).map((kind) => `${factory(kind)}(…)`), ({ kind, ...rest }: GivenProducer) =>
     members(PRODUCERS[kind], factory(kind))(rest, name),
+  )(value, name);
+}
+
+function notify(value: unknown, name: string): string[] {
+  const factory = (kind: string): string => `Notify.${kind}`;
+  return fromFactory(Object.keys(NOTIFY).map((kind) => `${factory(kind)}(…)`), ({ kind, ...rest }: GivenNotify) =>
+    members(NOTIFY[kind], factory(kind))(rest, name),
   )(value, name);
 }
 

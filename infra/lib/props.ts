@@ -3,10 +3,12 @@ import type * as ec2 from 'aws-cdk-lib/aws-ec2';
 import type * as kms from 'aws-cdk-lib/aws-kms';
 import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import type { RetentionDays } from 'aws-cdk-lib/aws-logs';
+import type * as s3 from 'aws-cdk-lib/aws-s3';
 import type * as sns from 'aws-cdk-lib/aws-sns';
 
 import type { AlarmPreset, Envelope, LogDetail, LogLevel } from './choices';
 import type { SourceQueue } from './existing-queue';
+import type { Notify } from './notify';
 import type { Producer } from './producers';
 import type { RetryPolicy } from './retry-policy';
 import type { Strategy } from './strategy/index';
@@ -104,6 +106,26 @@ export interface CommonProps {
    * Reserved concurrency of each function except the message-processor, at least `innerConcurrency`. Default: none.
    */
   readonly innerReservedConcurrency?: number;
+  /**
+   * The archive: a bucket in the stack's region that the final-dlq-annotator stores each dead letter in, before it sends
+   * it to the final DLQ, where SQS deletes it after 14 days. Default: none.
+   */
+  readonly archive?: s3.IBucket;
+  /**
+   * The first part of the archive's keys: at most 256 of `A-Z a-z 0-9 ! _ . * ' ( ) / = -`, not starting with `/`.
+   * Without `/` at its end it gets one; a value that is only known at deployment must have it. Default: none.
+   */
+  readonly archivePrefix?: string;
+  /**
+   * JSON Pointers into the body, such as `/customer/email`, whose values are replaced by `"omitted"` in the archive,
+   * never in the queues. At most 50, none with a comma. Default: none.
+   */
+  readonly archiveOmit?: string[];
+  /**
+   * The topic or event bus that gets one notice for each new cause of dead letters. With `archive` also when a cause
+   * continues for a day, and when it is over; a rule then invokes the final-dlq-annotator each hour. Default: none.
+   */
+  readonly notify?: Notify;
 }
 
 /** Props of `Redeliver`. Only the target is required. */

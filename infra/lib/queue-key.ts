@@ -2,7 +2,7 @@ import { FeatureFlags } from 'aws-cdk-lib';
 import type * as kms from 'aws-cdk-lib/aws-kms';
 import { KMS_APPLY_IMPORTED_ALIAS_PERMISSIONS_TO_PRINCIPAL as GRANTS_ON_ALIASES } from 'aws-cdk-lib/cx-api';
 
-/** Refuses a key that the functions could not use: they could not send, and SQS would keep what they cannot read. */
+/** Refuses a key that the functions could not use: they could neither send nor store, and SQS would keep what they cannot read. */
 export function keyProblems(prop: string, key: kms.IKey | undefined): string[] {
   return key && ignoresGrants(key)
     ? [
@@ -12,10 +12,10 @@ export function keyProblems(prop: string, key: kms.IKey | undefined): string[] {
     : [];
 }
 
-/** True for `kms.Alias.fromAliasName`, except for AWS's own key, which lets the whole account in. */
+/** True for `kms.Alias.fromAliasName`, except for AWS's own keys, which let the whole account in. */
 function ignoresGrants(key: kms.IKey): boolean {
   const { aliasName } = key as Partial<kms.IAlias>;
-  if (aliasName === undefined || aliasName === 'alias/aws/sqs' || FeatureFlags.of(key).isEnabled(GRANTS_ON_ALIASES)) {
+  if (aliasName === undefined || /^alias\/aws\/(sqs|s3|sns)$/.test(aliasName) || FeatureFlags.of(key).isEnabled(GRANTS_ON_ALIASES)) {
     return false;
   }
   try {

@@ -1,4 +1,4 @@
-import { Aws, CfnCondition, Fn, Stack, Token } from 'aws-cdk-lib';
+import { Aws, CfnCondition, Fn, type IResource, Stack, Token, TokenComparison } from 'aws-cdk-lib';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 import { RegionInfo } from 'aws-cdk-lib/region-info';
 import type { Construct } from 'constructs';
@@ -53,6 +53,13 @@ export function regionProblems(
       ? [`provisionedPollers do not exist in ${region}; remove them, and use maxConcurrency.`]
       : []),
   ];
+}
+
+/** Refuses a resource of another region, which the functions' clients do not reach. */
+export function elsewhereProblems(prop: string, what: string, { env: { region } }: IResource, stack: Stack): string[] {
+  return Token.compareStrings(stack.region, region) === TokenComparison.DIFFERENT
+    ? [`${prop} is ${what} of ${region}, but the functions are in ${stack.region}; use one of ${stack.region}.`]
+    : [];
 }
 
 /** One of two values: now if the stack's region is known, otherwise by a condition at deployment. */

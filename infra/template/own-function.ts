@@ -45,6 +45,10 @@ export const PARAMETERS = {
   InnerConcurrency: SHARED.InnerConcurrency,
   KmsKeyArn: SHARED.KmsKeyArn,
   ProducerPrincipals: SHARED.ProducerPrincipals,
+  ArchiveBucket: SHARED.ArchiveBucket,
+  ArchivePrefix: SHARED.ArchivePrefix,
+  ArchiveOmit: SHARED.ArchiveOmit,
+  NotifyArn: SHARED.NotifyArn,
   PermissionsBoundaryArn: SHARED.PermissionsBoundaryArn,
   Tracing: SHARED.Tracing,
   AlarmTopicArn: SHARED.AlarmTopicArn,
@@ -52,7 +56,7 @@ export const PARAMETERS = {
 } satisfies JsonObject;
 
 /** The options that do not depend on the function or its target. */
-export const OWN_OPTIONS: readonly OptionName[] = ['HasKey', 'HasProducers', 'HasBoundary', 'IsTraced', 'TellsTopic'];
+export const OWN_OPTIONS: readonly OptionName[] = ['HasKey', 'HasProducers', 'HasBoundary', 'IsTraced', 'TellsTopic', 'HasArchive', 'HasNotices'];
 
 /** Conditions of the resources. */
 export const CONDITIONS: JsonObject = { IsRead: is('ReadsQueue', 'true'), ...conditionsOf(OWN_OPTIONS) };
@@ -65,7 +69,7 @@ const ADDED_TYPES = ['AWS::IAM::Policy', 'AWS::Lambda::EventSourceMapping'];
 /** The template file for an existing function, with everything but the function. */
 export function ownFunctionTemplateFile(from: Package): string {
   const { Conditions, ...rest } = withConditions(ownFunctionTemplate(from, OWN_OPTIONS));
-  const Rules = { PointersAreForAnyBody: RULES.PointersAreForAnyBody };
+  const Rules = { PointersAreForAnyBody: RULES.PointersAreForAnyBody, ArchiveHasBucket: RULES.ArchiveHasBucket };
   return asFile({ ...HEAD, Parameters: PARAMETERS, Rules, Conditions: { ...CONDITIONS, ...Conditions }, ...rest });
 }
 

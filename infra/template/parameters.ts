@@ -7,6 +7,9 @@ export const PREFIX = 'prefix-of-the-template';
 /** Limited by the longest function name: 64 characters ("CreateFunction"). */
 const PREFIX_CHARACTERS_MAX = 64 - '-failed-message-processor'.length;
 
+/** A JSON Pointer to a member, without a comma. */
+const POINTER = '(/([^~/,]|~[01])*)+';
+
 /** The template's parameters. */
 export const PARAMETERS = {
   Prefix: {
@@ -112,6 +115,33 @@ export const PARAMETERS = {
     AllowedPattern: '(sg-[0-9a-f]+(,sg-[0-9a-f]+)*)?',
     Description: "The message-processor's security groups, comma-separated. Give these and VpcSubnetIds, or neither.",
   },
+  ArchiveBucket: {
+    Type: 'String',
+    Default: '',
+    AllowedPattern: '([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])?',
+    Description: "The name of a bucket in this region that keeps each dead letter. '': none.",
+  },
+  ArchivePrefix: {
+    Type: 'String',
+    Default: '',
+    // With its slash, and without `*`, which is a wildcard in the role's policy.
+    AllowedPattern: "([A-Za-z0-9!_.'()=-][A-Za-z0-9!_.'()/=-]*/)?",
+    MaxLength: 256,
+    Description: "The first part of the keys in ArchiveBucket, with / at its end. '': none.",
+  },
+  ArchiveOmit: {
+    Type: 'String',
+    Default: '',
+    AllowedPattern: `(${POINTER}(,${POINTER}){0,49})?`,
+    MaxLength: 1024,
+    Description: "JSON Pointers into the body, comma-separated, whose values are left out of ArchiveBucket. '': none.",
+  },
+  NotifyArn: {
+    Type: 'String',
+    Default: '',
+    AllowedPattern: '(arn:[^:]+:(sns:[^:]+:\\d{12}:[A-Za-z0-9_-]+|events:[^:]+:\\d{12}:event-bus/[A-Za-z0-9_./-]+))?',
+    Description: "The standard SNS topic or the event bus in this region that is told of each new cause of dead letters. '': none.",
+  },
   PermissionsBoundaryArn: {
     Type: 'String',
     Default: '',
@@ -181,6 +211,15 @@ export const RULES = {
       },
     ],
   },
+  ArchiveHasBucket: {
+    RuleCondition: isEmpty('ArchiveBucket'),
+    Assertions: [
+      {
+        Assert: { 'Fn::And': [isEmpty('ArchivePrefix'), isEmpty('ArchiveOmit')] },
+        AssertDescription: 'Give ArchiveBucket, or remove ArchivePrefix and ArchiveOmit.',
+      },
+    ],
+  },
   VpcIsComplete: {
     Assertions: [
       {
@@ -197,10 +236,12 @@ export const RULES = {
 };
 
 /** Parts of the template that a parameter adds. */
-interface Option {
+export interface Option {
   readonly condition: JsonObject;
   /** Texts in the parts' JSON, by which they are found. */
   readonly marks: readonly string[];
+  /** Texts in the JSON of whole resources. */
+  readonly resources?: readonly string[];
 }
 
 /**
@@ -215,10 +256,25 @@ export const OPTIONS = {
   HasBoundary: ifGiven('PermissionsBoundaryArn'),
   IsTraced: { condition: is('Tracing', 'true'), marks: ['{"Mode":', '"xray:'] },
   TellsTopic: ifGiven('AlarmTopicArn'),
+  HasArchive: {
+    ...ifGiven('ArchiveBucket', '{"Ref":"ArchivePrefix"}', '{"Ref":"ArchiveOmit"}'),
+    resources: ['"MetricName":"ArchiveRefused"'],
+  },
+  HasNotices: { ...ifGiven('NotifyArn'), resources: ['"MetricName":"NoticeRefused"'] },
 } satisfies Readonly<Record<string, Option>>;
 
 export type OptionName = keyof typeof OPTIONS;
 export const OPTION_NAMES = Object.keys(OPTIONS) as OptionName[];
+
+/** Parts that two options add together: the state of notices in the archive. */
+export const BOTH = {
+  ArchiveHasCauses: {
+    condition: { 'Fn::And': [{ Condition: 'HasArchive' }, { Condition: 'HasNotices' }] },
+    of: ['HasArchive', 'HasNotices'],
+    marks: ['"s3:GetObject"', '"s3:ListBucket"'],
+    resources: ['"Type":"AWS::Events::Rule"', '"Principal":"events.amazonaws.com"'],
+  },
+} satisfies Readonly<Record<string, Option & { readonly of: readonly OptionName[] }>>;
 
 /** Conditions of the resources. */
 export const CONDITIONS: JsonObject = {
@@ -228,7 +284,8 @@ export const CONDITIONS: JsonObject = {
 };
 
 export function conditionsOf(options: readonly OptionName[]): JsonObject {
-  return Object.fromEntries(options.map((name) => [name, OPTIONS[name].condition]));
+  const both = Object.entries(BOTH).filter(([, { of }]) => of.every((name) => options.includes(name)));
+  return Object.fromEntries([...options.map((name) => [name, OPTIONS[name].condition]), ...both.map(([name, { condition }]) => [name, condition])]);
 }
 
 /** Parts with a reference to the parameter, or with one of these texts. */

@@ -3,15 +3,16 @@ import * as ec2 from 'aws-cdk-lib/aws-ec2';
 import * as iam from 'aws-cdk-lib/aws-iam';
 import * as kms from 'aws-cdk-lib/aws-kms';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
+import * as s3 from 'aws-cdk-lib/aws-s3';
 import * as secretsmanager from 'aws-cdk-lib/aws-secretsmanager';
 import * as sns from 'aws-cdk-lib/aws-sns';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
 
-import { Envelope, Producer, Redeliver, type RedeliverProps, RetryPolicy, Strategy, Target, type VpcPlacement } from '../lib/index';
+import { Envelope, Notify, Producer, Redeliver, type RedeliverProps, RetryPolicy, Strategy, Target, type VpcPlacement } from '../lib/index';
 import { ifElse, type Json, type JsonObject, mergeTemplates, NO_VALUE, type Template } from './merge';
-import { CONDITIONS, OPTION_NAMES, type OptionName, OPTIONS, PARAMETERS, PREFIX, RULES } from './parameters';
+import { BOTH, CONDITIONS, OPTION_NAMES, type Option, type OptionName, OPTIONS, PARAMETERS, PREFIX, RULES } from './parameters';
 
 /** A combination of the choices that change resources; all else is an option. */
 export interface Variant {
@@ -102,6 +103,13 @@ export function constructTemplate(from: Package, options: readonly OptionName[],
     ...(has('HasKey') && { encryptionKey: kms.Key.fromKeyArn(stack, 'Key', valueOf(stack, 'KmsKeyArn')) }),
     ...(has('HasProducers') && { producers: [Producer.principal(Token.asString(listIn(valueOf(stack, 'ProducerPrincipals'))))] }),
     ...(has('TellsTopic') && { ticketTopic: sns.Topic.fromTopicArn(stack, 'AlarmTopic', valueOf(stack, 'AlarmTopicArn')) }),
+    ...(has('HasArchive') && {
+      archive: s3.Bucket.fromBucketName(stack, 'Archive', valueOf(stack, 'ArchiveBucket')),
+      archivePrefix: valueOf(stack, 'ArchivePrefix'),
+      archiveOmit: [valueOf(stack, 'ArchiveOmit')],
+    }),
+    // Or an event bus: see policyParameters.
+    ...(has('HasNotices') && { notify: Notify.topic(sns.Topic.fromTopicArn(stack, 'Notices', valueOf(stack, 'NotifyArn'))) }),
   });
   if (has('HasBoundary')) {
     const boundary = iam.ManagedPolicy.fromManagedPolicyArn(stack, 'Boundary', valueOf(stack, 'PermissionsBoundaryArn'));
@@ -145,11 +153,38 @@ function listIn(text: Json): JsonObject {
 
 /** Puts the parts that belong to an option under its condition. */
 export function withConditions({ Resources, ...rest }: Template): Template {
+  const conditions = Object.fromEntries(Object.entries(Resources).flatMap(([id, resource]) => {
+    const option = optionOf(resource, ({ resources = [] }) => resources);
+    return option === undefined ? [] : [[id, option]];
+  }));
   const resources = Object.entries(Resources).map(([id, resource]): [string, Json] => {
-    const properties = Object.entries((resource as JsonObject)['Properties'] as JsonObject).map(conditionalProperty);
-    return [id, { ...(resource as JsonObject), Properties: withoutKey(Object.fromEntries(properties)) }];
+    const properties = Object.entries((resource as JsonObject)['Properties'] as JsonObject).map(([name, value]): [string, Json] =>
+      name === 'DashboardBody' ? [name, conditionalText(value as JsonObject, conditions)] : conditionalProperty([name, value]),
+    );
+    const Condition = conditions[id];
+    return [id, { ...(resource as JsonObject), ...(Condition && { Condition }), Properties: withoutKey(Object.fromEntries(properties)) }];
   });
   return { ...rest, Resources: Object.fromEntries(resources) };
+}
+
+/** Puts each reference to a resource with a condition, and the separator after it, under that condition. */
+function conditionalText({ 'Fn::Join': join }: JsonObject, conditions: Readonly<Record<string, string>>): JsonObject {
+  const [, parts] = join as [string, readonly Json[]];
+  const optionAt = (index: number): string | undefined => {
+    const [id] = ((parts[index] as JsonObject | undefined)?.['Fn::GetAtt'] ?? []) as string[];
+    return id === undefined ? undefined : conditions[id];
+  };
+  const conditional = parts.flatMap((part, index): Json[] => {
+    const option = optionAt(index);
+    if (option === undefined) {
+      return optionAt(index - 1) === undefined ? [part] : [];
+    }
+    if (parts[index + 1] !== '","') {
+      throw new Error(`${JSON.stringify(part)} is not followed by another element of its list`);
+    }
+    return [ifElse(option, { 'Fn::Join': ['', [part, '","']] }, '')];
+  });
+  return { 'Fn::Join': ['', conditional] };
 }
 
 /** A property, a statement of a policy, or a variable is there or not, as a whole. */
@@ -168,12 +203,22 @@ function conditionalProperty([name, value]: [string, Json]): [string, Json] {
 }
 
 function conditional(part: Json): Json {
+  const option = optionOf(part, ({ marks }) => marks);
+  return option === undefined ? part : ifElse(option, part, NO_VALUE);
+}
+
+/** The option, or the two together, whose texts the part has. */
+function optionOf(part: Json, textsOf: (option: Option) => readonly string[]): string | undefined {
   const text = JSON.stringify(part);
-  const [option, ...others] = OPTION_NAMES.filter((name) => OPTIONS[name].marks.some((mark) => text.includes(mark)));
+  const hasText = (option: Option): boolean => textsOf(option).some((mark) => text.includes(mark));
+  const both = Object.entries(BOTH).filter(([, option]) => hasText(option));
+  const covered: readonly string[] = both.flatMap(([, { of }]) => of);
+  const single = OPTION_NAMES.filter((name) => !covered.includes(name) && hasText(OPTIONS[name]));
+  const [option, ...others] = [...both.map(([name]) => name), ...single];
   if (others.length > 0) {
     throw new Error(`${text} belongs to ${option} and ${others.join(', ')}, which no single condition expresses`);
   }
-  return option === undefined ? part : ifElse(option, part, NO_VALUE);
+  return option;
 }
 
 /** A queue without the key is encrypted by SQS: the only part that an option takes away. */
@@ -191,6 +236,8 @@ function withParameters(resource: JsonObject, architecture: lambda.Architecture)
       return { ...resource, Properties: { ...properties, ...alarmParameters(properties) } };
     case 'AWS::Lambda::EventSourceMapping':
       return { ...resource, Properties: { ...properties, ...mappingParameters(properties) } };
+    case 'AWS::IAM::Policy':
+      return { ...resource, Properties: { ...properties, ...policyParameters(properties) } };
     default:
       return resource;
   }
@@ -221,6 +268,16 @@ function functionParameters(properties: JsonObject, architecture: lambda.Archite
 function mappingParameters({ EventSourceArn }: JsonObject): JsonObject {
   const isSource = JSON.stringify(EventSourceArn).includes('SourceQueue');
   return { ScalingConfig: { MaximumConcurrency: { Ref: isSource ? 'MaxConcurrency' : 'InnerConcurrency' } } };
+}
+
+/**
+ * The right to publish to `NotifyArn`, whose service is not known: an action has no effect on a resource of another
+ * service.
+ */
+function policyParameters({ PolicyDocument }: JsonObject): JsonObject {
+  const { Statement, ...rest } = PolicyDocument as { readonly Statement: readonly JsonObject[] };
+  const statements = Statement.map((statement) => (statement['Action'] === 'sns:Publish' ? { ...statement, Action: ['events:PutEvents', 'sns:Publish'] } : statement));
+  return { PolicyDocument: { ...rest, Statement: statements } };
 }
 
 /** The name of the zip next to the template, from `cargo xtask dist functions`. */

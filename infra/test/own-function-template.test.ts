@@ -19,7 +19,7 @@ const properties = (type: string): any[] => ofType(type).map(({ Properties }) =>
 
 /** The parameters that add all options, or none but these. */
 function parametersOf(all: boolean, others: Record<string, string> = {}): Record<string, string> {
-  const given = ['AlarmTopicArn', 'KmsKeyArn', 'ProducerPrincipals', 'PermissionsBoundaryArn'].map((name) => [name, all ? 'given' : '']);
+  const given = ['AlarmTopicArn', 'KmsKeyArn', 'ProducerPrincipals', 'PermissionsBoundaryArn', 'ArchiveBucket', 'NotifyArn'].map((name) => [name, all ? 'given' : '']);
   return { ...Object.fromEntries(given), Tracing: String(all), ReadsQueue: 'false', ...others };
 }
 

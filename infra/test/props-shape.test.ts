@@ -6,7 +6,7 @@ import * as sqs from 'aws-cdk-lib/aws-sqs';
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { AsyncRetry, type AsyncRetryProps, Backoff, Redeliver, type RedeliverProps, RetryPolicy, SigV4, SourceQueue, Target } from '../lib/index';
+import { AsyncRetry, type AsyncRetryProps, Backoff, Notify, Redeliver, type RedeliverProps, RetryPolicy, SigV4, SourceQueue, Target } from '../lib/index';
 import { RedeliverPropsError } from '../lib/props-error';
 import { fakeBundles, HTTP } from './stack-support';
 import { userFunction } from './stack-variants';
@@ -48,6 +48,8 @@ const handler: (...given: any[]) => Target = Target.handler;
 const ownFunction: (...given: any[]) => Target = Target.ownFunction;
 const fromQueue: (...given: any[]) => SourceQueue = SourceQueue.fromQueue;
 const fromArn: (...given: any[]) => SourceQueue = SourceQueue.fromArn;
+const notifyTopic: (...given: any[]) => Notify = Notify.topic;
+const notifyBus: (...given: any[]) => Notify = Notify.eventBus;
 const of: (...given: any[]) => RetryPolicy = RetryPolicy.of;
 const exponential: (...given: any[]) => Backoff = Backoff.exponential;
 const fixed: (...given: any[]) => Backoff = Backoff.fixed;
@@ -105,7 +107,7 @@ describe('a prop that TypeScript would refuse is refused with one sentence, sinc
       "AsyncRetry's prop",
       () => ({ functions: [] }),
       'functions is not a prop of Redeliver; the props are stage, encryptionKey, removalPolicy, architecture, bundles, logRetention, logDetail, logLevel, tracing, logEncryptionKey, ' +
-        'ticketTopic, pageTopic, okActions, alarmPreset, alarmSettings, innerConcurrency, innerReservedConcurrency, target, policy, strategy, ' +
+        'ticketTopic, pageTopic, okActions, alarmPreset, alarmSettings, innerConcurrency, innerReservedConcurrency, archive, archivePrefix, archiveOmit, notify, target, policy, strategy, ' +
         'longDelays, dataSchema, envelope, messageIdAttribute, messageIdPointer, bodySchema, prefix, producers, existingSourceQueue, maxReceiveCount, sourceRetention, sourceVisibilityTimeout, batchSize, maxBatchingWindow, maxConcurrentCalls, ' +
         'maxConcurrency, provisionedPollers, reservedConcurrency, memorySize, timeout, dashboard, vpc.',
     ],
@@ -132,6 +134,12 @@ describe('a prop that TypeScript would refuse is refused with one sentence, sinc
     ['a queue for a topic', (stack) => ({ pageTopic: new sqs.Queue(stack, 'Queue') }), 'pageTopic is the construct Test/Queue; give an SNS topic.'],
     ['the topic of an earlier version', (stack) => ({ alarmTopic: new sns.Topic(stack, 'Topic') }), ALARM_TOPIC('Redeliver')],
     ['an unknown preset of alarms', () => ({ alarmPreset: 'few' }), 'alarmPreset is "few"; use all or essential.'],
+    ["a bucket's name", () => ({ archive: 'dead-letters' }), 'archive is a string; give a bucket of S3.'],
+    ['a pointer alone', () => ({ archiveOmit: '/card' }), 'archiveOmit is a string; give a list of strings.'],
+    ['a number as pointer', () => ({ archiveOmit: [1] }), 'archiveOmit[0] is a number; give a string.'],
+    ['a topic that is not wrapped', (stack) => ({ notify: new sns.Topic(stack, 'Topic') }), 'notify is the construct Test/Topic; give Notify.topic(…) or Notify.eventBus(…).'],
+    ["a topic's ARN for notices", () => ({ notify: notifyTopic('arn:…') }), 'notify.topic is a string; give an SNS topic.'],
+    ['a topic for a bus', (stack) => ({ notify: notifyBus(new sns.Topic(stack, 'Topic')) }), 'notify.bus is the construct Test/Topic; give an event bus.'],
     ['text for no dashboard', () => ({ dashboard: 'false' }), 'dashboard is a string; give true or false.'],
     ['a snapshot of a queue', () => ({ removalPolicy: RemovalPolicy.SNAPSHOT }), 'removalPolicy is "snapshot"; use retain or destroy.'],
     ['the name of an architecture', () => ({ architecture: 'arm64' }), 'architecture is a string; give lambda.Architecture.ARM_64 or lambda.Architecture.X86_64.'],

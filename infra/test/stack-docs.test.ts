@@ -1,12 +1,13 @@
 import { App, Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
+import * as s3 from 'aws-cdk-lib/aws-s3';
 import * as sns from 'aws-cdk-lib/aws-sns';
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 
-import { AlarmPreset, AsyncRetry, Redeliver, RetryPolicy, Strategy, Target } from '../lib/index';
+import { AlarmPreset, AsyncRetry, Notify, Redeliver, RetryPolicy, Strategy, Target } from '../lib/index';
 import { asyncNamesOf, namesOf } from '../lib/names';
 import { resources } from './stack-exact';
 import { fakeBundles, HTTP, templateWith } from './stack-support';
@@ -50,7 +51,9 @@ test("the page has each alarm's severity, and whether it is essential", () => {
       ticketTopic: sns.Topic.fromTopicArn(stack, 'Desk', 'arn:aws:sns:eu-west-1:111122223333:ticket'),
     };
     const target = Target.lambdaFunction(userFunction(stack, 'Target'));
-    new Redeliver(stack, 'Retries', { ...props, target, policy: RetryPolicy.fromJson({ max_redelivery_per_second: 1 }) });
+    const archive = s3.Bucket.fromBucketName(stack, 'Archive', 'dead-letters');
+    const notify = Notify.topic(props.ticketTopic);
+    new Redeliver(stack, 'Retries', { ...props, target, archive, notify, policy: RetryPolicy.fromJson({ max_redelivery_per_second: 1 }) });
     new Redeliver(stack, 'Hidden', { ...props, target, stage: 'hidden', strategy: Strategy.VISIBILITY });
     new AsyncRetry(stack, 'Async', { ...props, functions: [userFunction(stack, 'Report')] });
     const found = Object.values(resources(Template.fromStack(stack), 'AWS::CloudWatch::Alarm'));
@@ -62,7 +65,7 @@ test("the page has each alarm's severity, and whether it is essential", () => {
   const told = (alarm: string): (typeof rows)[number] | undefined =>
     rows.find(({ name }) => (name.startsWith('…') ? alarm.endsWith(name.slice(1)) : alarm === name));
   const [every, essential] = [severities(AlarmPreset.ALL), severities(AlarmPreset.ESSENTIAL)];
-  assert.equal(Object.keys(every).length, 31);
+  assert.equal(Object.keys(every).length, 33);
   for (const [alarm, severity] of Object.entries(every)) {
     const { severity: ofPage, essential: mark } = told(alarm) ?? assert.fail(alarm);
     assert.deepEqual([ofPage, mark], [severity, alarm in essential ? 'yes' : ''], alarm);

@@ -1,13 +1,15 @@
 import { App, Duration, Stack, Validations } from 'aws-cdk-lib';
 import * as ec2 from 'aws-cdk-lib/aws-ec2';
+import * as events from 'aws-cdk-lib/aws-events';
 import * as kms from 'aws-cdk-lib/aws-kms';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
+import * as s3 from 'aws-cdk-lib/aws-s3';
 import * as secretsmanager from 'aws-cdk-lib/aws-secretsmanager';
 import * as sns from 'aws-cdk-lib/aws-sns';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 
-import { AsyncRetry, Envelope, LogDetail, LogLevel, Redeliver, type RedeliverProps, RetryPolicy, SourceQueue, Strategy, Target } from '../lib/index';
+import { AsyncRetry, Envelope, LogDetail, LogLevel, Notify, Redeliver, type RedeliverProps, RetryPolicy, SourceQueue, Strategy, Target } from '../lib/index';
 import { cdkJson } from './fakes';
 
 /** Stacks that together cover everything, with the props of `Redeliver`. */
@@ -63,6 +65,19 @@ const VARIANTS: Record<string, (stack: Stack) => RedeliverProps> = {
     target: Target.http('https://orders.example.com/hook'),
     strategy: Strategy.DIRECT_RESEND,
     existingSourceQueue: SourceQueue.fromArn('arn:aws:sqs:eu-west-1:111122223333:orders'),
+  }),
+  archive: (stack) => ({
+    target: Target.http('https://orders.example.com/hook'),
+    archive: new s3.Bucket(stack, 'Archive', { enforceSSL: true, encryptionKey: new kms.Key(stack, 'ArchiveKey', { enableKeyRotation: true }), serverAccessLogsPrefix: 'logs/' }),
+    archivePrefix: 'redeliver',
+    archiveOmit: ['/customer/email', '/card'],
+    notify: Notify.topic(new sns.Topic(stack, 'Notices', { enforceSSL: true, masterKey: new kms.Key(stack, 'NoticesKey', { enableKeyRotation: true }) })),
+  }),
+  'archive-elsewhere': (stack) => ({
+    target: Target.http('https://orders.example.com/hook'),
+    strategy: Strategy.DIRECT_RESEND,
+    archive: s3.Bucket.fromBucketName(stack, 'Archive', 'dead-letters-of-the-shop'),
+    notify: Notify.eventBus(events.EventBus.fromEventBusArn(stack, 'Bus', 'arn:aws:events:eu-west-1:111122223333:event-bus/ops')),
   }),
   visibility: (stack) => ({
     target: Target.http('https://orders.example.com/hook'),

@@ -1,13 +1,14 @@
 import type { Template } from 'aws-cdk-lib/assertions';
 import * as kms from 'aws-cdk-lib/aws-kms';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
+import * as s3 from 'aws-cdk-lib/aws-s3';
 import * as sns from 'aws-cdk-lib/aws-sns';
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
-import { RetryPolicy, SourceQueue, Strategy, Target } from '../lib/index';
+import { Notify, RetryPolicy, SourceQueue, Strategy, Target } from '../lib/index';
 import { plain, resources } from './stack-exact';
 import { HTTP, templateWith } from './stack-support';
 
@@ -154,8 +155,13 @@ describe('what is watched is what the functions write', () => {
     );
 
   const direct = templateWith(() => ({ ...HTTP, strategy: Strategy.DIRECT_RESEND, longDelays: true, policy: RetryPolicy.fromJson({ max_redelivery_per_second: 50 }) }));
-  for (const [strategy, of] of Object.entries({ 'delayed-resend': template, 'direct-resend': direct })) {
-    test(`each metric, by the function that it is asked of: ${strategy}`, () => assertWritten(of));
+  const archived = templateWith((stack) => ({
+    ...HTTP,
+    archive: s3.Bucket.fromBucketName(stack, 'Archive', 'dead-letters'),
+    notify: Notify.topic(sns.Topic.fromTopicArn(stack, 'Notices', 'arn:aws:sns:eu-west-1:111122223333:notices')),
+  }));
+  for (const [variant, of] of Object.entries({ 'delayed-resend': template, 'direct-resend': direct, 'an archive and notices': archived })) {
+    test(`each metric, by the function that it is asked of: ${variant}`, () => assertWritten(of));
   }
 
   function assertWritten(of: Template): void {

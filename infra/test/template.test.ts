@@ -12,6 +12,7 @@ import { OPTION_NAMES, type OptionName, PARAMETERS, RULES } from '../template/pa
 import { PARAMETERS as OWN_FUNCTION_PARAMETERS } from '../template/own-function';
 import { templateFile, type Variant, variantTemplate } from '../template/template';
 import { holds, resolved } from './cloudformation';
+import { plain } from './stack-exact';
 import { fakeBundles } from './stack-support';
 
 const FROM = { architecture: lambda.Architecture.ARM_64, bundles: fakeBundles() };
@@ -31,9 +32,11 @@ const GIVEN: Record<OptionName, Record<string, string>> = {
   HasBoundary: { PermissionsBoundaryArn: 'arn:aws:iam::111122223333:policy/boundary' },
   IsTraced: { Tracing: 'true' },
   TellsTopic: { AlarmTopicArn: 'arn:aws:sns:eu-west-1:111122223333:alarms' },
+  HasArchive: { ArchiveBucket: 'dead-letters-of-the-shop', ArchivePrefix: 'redeliver/', ArchiveOmit: '/customer/email,/card' },
+  HasNotices: { NotifyArn: 'arn:aws:sns:eu-west-1:111122223333:notices' },
 };
 
-/** Each variant without options and with all, and one variant with each option alone. */
+/** Each variant without options and with all, and one variant with each option alone, and with those that belong together. */
 function* choices(): Generator<readonly [Variant, readonly OptionName[]]> {
   for (const strategy of [Strategy.DELAYED_RESEND, Strategy.DIRECT_RESEND]) {
     for (const target of ['url', 'function'] as const) {
@@ -44,6 +47,7 @@ function* choices(): Generator<readonly [Variant, readonly OptionName[]]> {
   for (const name of OPTION_NAMES) {
     yield [{ strategy: Strategy.DELAYED_RESEND, target: 'url' }, [name]];
   }
+  yield [{ strategy: Strategy.DELAYED_RESEND, target: 'url' }, ['HasArchive', 'HasNotices']];
 }
 
 test('with each choice of parameters, the template is what the construct makes of them', () => {
@@ -59,7 +63,7 @@ test('with each choice of parameters, the template is what the construct makes o
     assert.deepEqual(resolved(Resources, Conditions, parameters), resolved(made.Resources, made.Conditions, parameters), named);
     assert.deepEqual(resolved(Outputs, Conditions, parameters), made.Outputs, named);
   }
-  assert.equal(different.size, 8 + OPTION_NAMES.length, 'each is another one');
+  assert.equal(different.size, 8 + OPTION_NAMES.length + 1, 'each is another one');
 });
 
 test('with every option, each part is that of the parameter', () => {
@@ -76,6 +80,45 @@ test('with every option, each part is that of the parameter', () => {
   const producers = statements.filter(({ Effect }) => Effect === 'Allow').map(({ Sid, Principal, Action, Resource }) => [Sid, Principal, Action, Resource['Fn::GetAtt'][0]]);
   const [source] = Object.keys(made.Resources).filter((id) => id.includes('SourceQueue') && !id.includes('Policy') && !id.includes('Event'));
   assert.deepEqual(producers, [['ProducersSend', { AWS: { 'Fn::Split': [',', { Ref: 'ProducerPrincipals' }] } }, 'sqs:SendMessage', source]]);
+});
+
+test('an archive, notices and both add what they need, and no more', () => {
+  const { Conditions, Resources } = parse(FILE, { version: '1.1' });
+  const plainly = resolved(Resources, Conditions, withDefaults({ ...TARGETS.url })) as Record<string, any>;
+  const added = (given: Record<string, string>): unknown => {
+    const made = resolved(Resources, Conditions, withDefaults({ ...TARGETS.url, ...given })) as Record<string, any>;
+    const [annotator, role] = ['AWS::Lambda::Function', 'AWS::IAM::Policy'].map((type) =>
+      Object.keys(made).find((id) => made[id].Type === type && id.includes('FinalDlqAnnotator')) ?? assert.fail(type),
+    ) as [string, string];
+    const statements: any[] = made[role].Properties.PolicyDocument.Statement;
+    return {
+      resources: Object.keys(made).filter((id) => !(id in plainly)).map((id) => made[id].Type),
+      variables: Object.entries(made[annotator].Properties.Environment.Variables).slice(1),
+      rights: plain(statements.filter(({ Action }) => !/^(sqs|logs|xray):/.test([Action].flat()[0]))),
+      onDashboard: JSON.stringify(made).match(/"Fn::GetAtt":\["\w*Alarm\w*(?=","Arn")/g)?.length,
+    };
+  };
+  const bucket = 'arn:{AWS::Partition}:s3:::{ArchiveBucket}';
+  const allow = (Action: unknown, Resource: string): unknown => ({ Action, Effect: 'Allow', Resource });
+  const put = allow('s3:PutObject', `${bucket}/{ArchivePrefix}*`);
+  const publish = allow(['events:PutEvents', 'sns:Publish'], '{NotifyArn}');
+  const alarm = 'AWS::CloudWatch::Alarm';
+  const archived = ['ARCHIVE_BUCKET', 'ARCHIVE_PREFIX', 'ARCHIVE_OMIT'].map((name, index) => [name, { Ref: ['ArchiveBucket', 'ArchivePrefix', 'ArchiveOmit'][index] }]);
+  const notified = ['NOTIFY_ARN', { Ref: 'NotifyArn' }];
+  assert.deepEqual(added({}), { resources: [], variables: [], rights: [], onDashboard: 24 });
+  assert.deepEqual(added(GIVEN.HasArchive), { resources: [alarm], variables: archived, rights: [put], onDashboard: 25 });
+  assert.deepEqual(added(GIVEN.HasNotices), { resources: [alarm], variables: [notified], rights: [publish], onDashboard: 25 });
+  assert.deepEqual(added({ ...GIVEN.HasArchive, ...GIVEN.HasNotices }), {
+    resources: ['AWS::Events::Rule', 'AWS::Lambda::Permission', alarm, alarm],
+    variables: [...archived, notified],
+    rights: [
+      put,
+      allow('s3:GetObject', `${bucket}/{ArchivePrefix}causes/*`),
+      { ...(allow('s3:ListBucket', bucket) as object), Condition: { StringLike: { 's3:prefix': '{ArchivePrefix}*' } } },
+      publish,
+    ],
+    onDashboard: 26,
+  });
 });
 
 test('the policy that is given is that of every function that has one, and no name is fixed', () => {
@@ -155,6 +198,16 @@ const PATTERNS: Record<string, { readonly takes: readonly string[]; readonly ref
     takes: ['', '111122223333', '111122223333,arn:aws:iam::444455556666:role/team/shop'],
     refuses: ['*', 'sns.amazonaws.com', '111122223333,', '111122223333, 444455556666', 'arn:aws:iam::444455556666:role/*'],
   },
+  ArchiveBucket: { takes: ['', 'dead-letters', 'a.b-3'], refuses: ['s3://dead-letters', 'Dead', 'ab', 'arn:aws:s3:::dead-letters', 'dead-letters/'] },
+  ArchivePrefix: { takes: ['', 'redeliver/', 'a/b=c/', "!_.'()-/"], refuses: ['redeliver', '/redeliver/', '/', 'a*/', 'a b/'] },
+  ArchiveOmit: {
+    takes: ['', '/card', '/customer/email,/a~1b', Array(50).fill('/a').join()],
+    refuses: ['card', '/a,', '/a, /b', '/a~2', Array(51).fill('/a').join()],
+  },
+  NotifyArn: {
+    takes: ['', 'arn:aws:sns:eu-west-1:111122223333:notices', 'arn:aws-cn:events:cn-north-1:111122223333:event-bus/default', 'arn:aws:events:eu-west-1:111122223333:event-bus/team/ops.1'],
+    refuses: ['notices', 'arn:aws:sns:eu-west-1:111122223333:notices.fifo', 'arn:aws:events:eu-west-1:111122223333:rule/notices', 'arn:aws:sqs:eu-west-1:111122223333:notices'],
+  },
   VpcSubnetIds: { takes: ['', 'subnet-0a', 'subnet-0a,subnet-0b'], refuses: ['vpc-0a', 'subnet-0a, subnet-0b'] },
   VpcSecurityGroupIds: { takes: ['', 'sg-0a,sg-0b'], refuses: ['default', 'sg-0a,'] },
   PermissionsBoundaryArn: {
@@ -196,6 +249,16 @@ test('exactly one target, headers only for a URL, and modes only for a function'
     assert.deepEqual(refusals({ ...TARGETS.function, ...mode }), []);
     assert.deepEqual(refusals({ ...url, ...mode }), [noModes]);
     assert.deepEqual(refusals({ ...secret, ...mode }), [noModes]);
+  }
+});
+
+test('a prefix and what is left out need a bucket', () => {
+  const { url } = TARGETS;
+  const bucket = 'Give ArchiveBucket, or remove ArchivePrefix and ArchiveOmit.';
+  const { ArchiveBucket, ...others } = GIVEN.HasArchive;
+  for (const [name, value] of Object.entries(others)) {
+    assert.deepEqual(refusals({ ...url, [name]: value }), [bucket]);
+    assert.deepEqual(refusals({ ...url, [name]: value, ArchiveBucket: ArchiveBucket ?? '' }), []);
   }
 });
 

@@ -1,4 +1,5 @@
-//! What every SQS must do, whoever wrote it: one suite for the embedded one, for an emulator and for AWS.
+//! What every SQS must do, whoever wrote it: one suite for the embedded one, for an emulator and for AWS. A second suite
+//! has the rules of buckets.
 //!
 //! A rule is a function over the ports; it makes its own queues and says what is broken. All rules run at the same time.
 //! Where an implementation departs from SQS and is known to, the rule still runs there: its failure is expected, and its
@@ -7,6 +8,7 @@
 mod bench;
 mod content;
 mod deleting;
+mod objects;
 mod polling;
 mod redrive;
 mod refused;
@@ -20,6 +22,7 @@ use futures_util::future::{Either, LocalBoxFuture, join_all, select};
 use redeliver_core::ports::{Clock, QueueService};
 
 pub use bench::{Bench, Broken};
+pub use objects::{OBJECT_RULES, run_all_on_objects};
 
 /// No rule takes so long, even on AWS.
 const RULE_SECONDS_MAX: u64 = 180;
@@ -40,7 +43,7 @@ pub enum Outcome {
 /// What came of all rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Each rule, in the order of [`RULES`].
+    /// Each rule, in the order of [`RULES`] or [`OBJECT_RULES`].
     pub outcomes: Vec<(&'static str, Outcome)>,
     /// Queues that could not be deleted, by URL: somebody must.
     pub left_behind: Vec<String>,
@@ -92,16 +95,19 @@ pub async fn run_all<S: QueueService, C: Clock>(
             Either::Left((verdict, _)) => verdict,
             Either::Right(((), _)) => Err(Broken::new(format!("not done after {RULE_SECONDS_MAX} s"))),
         };
-        let outcome = match (verdict, departs(rule)) {
-            (Ok(()), false) => Outcome::Holds,
-            (Ok(()), true) => Outcome::HoldsAfterAll,
-            (Err(broken), false) => Outcome::Broken(broken.to_string()),
-            (Err(broken), true) => Outcome::KnownDeparture(broken.to_string()),
-        };
-        (rule, outcome)
+        (rule, outcome(verdict, departs(rule)))
     });
     let outcomes = join_all(runs).await;
     Report { outcomes, left_behind: bench.clean_up().await }
+}
+
+fn outcome(verdict: Result<(), Broken>, departs: bool) -> Outcome {
+    match (verdict, departs) {
+        (Ok(()), false) => Outcome::Holds,
+        (Ok(()), true) => Outcome::HoldsAfterAll,
+        (Err(broken), false) => Outcome::Broken(broken.to_string()),
+        (Err(broken), true) => Outcome::KnownDeparture(broken.to_string()),
+    }
 }
 
 macro_rules! rules {

@@ -11,8 +11,9 @@ use std::sync::{LazyLock, Mutex};
 use std::thread::sleep;
 use std::time::Duration;
 
+use aws_config::SdkConfig;
 use aws_sdk_sqs::Client;
-use aws_sdk_sqs::config::{BehaviorVersion, Config, Credentials, Region};
+use aws_sdk_sqs::config::{BehaviorVersion, Config, Credentials, Region, SharedCredentialsProvider};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -200,6 +201,56 @@ impl Account {
         created["ARN"].as_str().expect("a secret has an ARN").to_owned()
     }
 
+    /// An empty bucket.
+    ///
+    /// # Panics
+    /// If it is not created.
+    pub async fn bucket(&self, name: &str) {
+        let place = format!(
+            "<CreateBucketConfiguration><LocationConstraint>{REGION}</LocationConstraint></CreateBucketConfiguration>"
+        );
+        self.send("s3", self.http.put(format!("{}/{name}", self.endpoint_url())).body(place)).await;
+    }
+
+    /// Deletes an empty bucket.
+    ///
+    /// # Panics
+    /// If it is not deleted.
+    pub async fn delete_bucket(&self, name: &str) {
+        self.send("s3", self.http.delete(format!("{}/{name}", self.endpoint_url()))).await;
+    }
+
+    /// The keys of a bucket, in order.
+    ///
+    /// # Panics
+    /// If they are not listed.
+    pub async fn keys(&self, bucket: &str) -> Vec<String> {
+        let url = format!("{}/{bucket}?list-type=2", self.endpoint_url());
+        let listed = self.send("s3", self.http.get(url)).await;
+        let keys = listed.split("<Key>").skip(1).filter_map(|rest| rest.split_once("</Key>"));
+        keys.map(|(key, _)| key.to_owned()).collect()
+    }
+
+    /// A topic; its ARN.
+    ///
+    /// # Panics
+    /// If it is not created.
+    pub async fn topic(&self, name: &str) -> String {
+        let form = [("Action", "CreateTopic"), ("Version", "2010-03-31"), ("Name", name)];
+        let url = reqwest::Url::parse_with_params(&self.endpoint_url(), form);
+        self.send("sns", self.http.post(url.expect("a URL with parameters"))).await;
+        format!("arn:aws:sns:{REGION}:{}:{name}", self.id)
+    }
+
+    /// An event bus; its ARN.
+    ///
+    /// # Panics
+    /// If it is not created.
+    pub async fn event_bus(&self, name: &str) -> String {
+        let created = self.json("events", "AWSEvents.CreateEventBus", &json!({ "Name": name })).await;
+        created["EventBusArn"].as_str().expect("a bus has an ARN").to_owned()
+    }
+
     /// A user without rights, and its access key. `path` says which function it is, if it is one.
     ///
     /// # Panics
@@ -225,6 +276,18 @@ impl Account {
         let policy = [("PolicyName", "of-the-template"), ("PolicyDocument", document.as_str())];
         let request = [("Action", "PutUserPolicy"), ("UserName", user)];
         self.iam(&[request.as_slice(), &policy].concat()).await;
+    }
+
+    /// The configuration of clients that sign with these.
+    #[must_use]
+    pub fn sdk_config(&self, credentials: Credentials) -> SdkConfig {
+        SdkConfig::builder()
+            .http_client(redeliver_aws::http_client())
+            .behavior_version(BehaviorVersion::latest())
+            .region(Region::new(REGION))
+            .credentials_provider(SharedCredentialsProvider::new(credentials))
+            .endpoint_url(self.endpoint_url())
+            .build()
     }
 
     /// A client that signs with these.

@@ -11,6 +11,9 @@ whether that is allowed, is decided here, since moto's own decision (each tried 
   kms:Decrypt ("Key management", Amazon SQS Developer Guide).
 - It does not look at a queue's own policy. What that denies is denied.
 - A deny with a condition that does not hold denies all the same.
+- It checks the signature of a form that it has written anew, with + for a space; redeliver writes %20.
+- S3 answers 404 for an object that is not there to anybody who may read it; AWS says so only to those who may list the
+  bucket, too ("GetObject", Amazon S3 API Reference).
 
 Left out here, too: key policies, grants, permission boundaries, session and service control policies.
 
@@ -32,6 +35,8 @@ from moto.awslambda_simple.models import LambdaSimpleBackend
 from moto.core.authorization import ActionAuthenticatorMixin
 from moto.core.exceptions import AccessDeniedError
 from moto.iam import access_control, models
+from moto.s3.exceptions import S3AccessDeniedError
+from moto.s3.models import s3_backends
 from moto.sqs.models import Message, sqs_backends
 from werkzeug.serving import run_simple
 
@@ -40,7 +45,7 @@ WRITING = threading.Lock()
 ACCOUNT_OF = models.get_account_id_from
 
 
-def needed(service, operation, path, body, resource, account, region):
+def needed(service, operation, path, body, data, resource, account, region):
     """The actions that a request needs, each with its resource."""
     if service == "sqs":
         action = operation.removesuffix("Batch")
@@ -52,6 +57,16 @@ def needed(service, operation, path, body, resource, account, region):
             yield key_action, key
     elif service == "secretsmanager":
         yield f"secretsmanager:{operation}", json.loads(body)["SecretId"]
+    elif service == "s3":
+        yield f"s3:{operation}", resource
+        bucket, _, key = resource.rpartition(":")[2].partition("/")
+        if operation == "GetObject" and not s3_backends[account]["aws"].get_object(bucket, key):
+            yield "s3:ListBucket", f"arn:aws:s3:::{bucket}"
+    elif service == "sns":
+        yield f"sns:{operation}", data["TopicArn"][0]
+    elif service == "events":
+        for entry in json.loads(body)["Entries"]:
+            yield f"events:{operation}", entry["EventBusName"]
     elif service == "lambda":
         yield "lambda:InvokeFunction", urllib.parse.unquote(path.split("/")[-2])
     elif service == "logs":
@@ -110,6 +125,15 @@ class Denied(AccessDeniedError):
 
 
 class EnforcedRequest(access_control.IAMRequest):
+    def _create_auth(self, credentials):
+        kind = access_control.S3IAMRequest if self._service == "s3" else access_control.IAMRequest
+        return kind._create_auth(self, credentials)
+
+    def check_signature(self):
+        if self._service == "sns":
+            self._body = urllib.parse.urlencode(self._data, doseq=True, quote_via=urllib.parse.quote).encode()
+        super().check_signature()
+
     def check_action_permitted(self, resource):
         user = self._access_key.arn.rsplit("/", 1)[-1]
         account, region = self.account_id, self._region
@@ -122,13 +146,16 @@ class EnforcedRequest(access_control.IAMRequest):
         statements = [statement for policy in policies for statement in policy["Statement"]]
         operation = self._action.split(":")[1]
         path = self._path.split("?")[0]
-        for action, on in needed(self._service, operation, path, self._body, resource, account, region):
+        request = (path, self._body, self._data)
+        for action, on in needed(self._service, operation, *request, resource, account, region):
             policy = self._service == "sqs" and queue_attribute(on, account, region, "policy")
             denials = json.loads(policy)["Statement"] if policy and action.startswith("sqs:") else []
             allowed = is_allowed(statements, denials, action, on, context)
             tell({"account": account, "user": user, "action": action, "resource": on, "allowed": allowed})
+            if not allowed and self._service == "s3":
+                raise S3AccessDeniedError()
             if not allowed:
-                error = AccessDeniedError if self._service == "ec2" else Denied
+                error = AccessDeniedError if self._service in ("ec2", "sns") else Denied
                 raise error(user_arn=self._access_key.arn, action=action)
 
 

@@ -1,12 +1,16 @@
-//! The conformance suite on the embedded SQS, in virtual time, and on ministack, in real time.
+//! The conformance suite on the embedded SQS, in virtual time, and on ministack, in real time; that of buckets on the
+//! one in memory and on moto's S3.
 
 use redeliver_aws::SystemClock;
+use redeliver_aws::archive::S3Bucket;
 use redeliver_aws::sqs::SqsService;
 use redeliver_core::message::Timestamp;
-use redeliver_embedded::{EmbeddedSqs, VirtualClock};
-use redeliver_tests::conformance::{Bench, RULES, run_all};
+use redeliver_embedded::{EmbeddedSqs, MemoryBucket, VirtualClock};
+use redeliver_tests::conformance::{Bench, OBJECT_RULES, RULES, run_all, run_all_on_objects};
 use redeliver_tests::ministack::Ministack;
+use redeliver_tests::moto::Account;
 use redeliver_tests::{skips, sqs};
+use serde_json::json;
 
 const ON_MINISTACK: &str = "conformance on ministack: ";
 
@@ -32,6 +36,28 @@ async fn ministack_keeps_every_rule_but_those_it_is_known_to_break() {
     for rule in report.known_departures() {
         skips::skip(&format!("{ON_MINISTACK}{rule}"));
     }
+}
+
+#[tokio::test]
+async fn the_bucket_in_memory_keeps_every_rule() {
+    let report = run_all_on_objects(&MemoryBucket::default(), |_| false).await;
+    assert!(report.is_good(), "\n{report}");
+    assert_eq!(report.outcomes.len(), OBJECT_RULES.len());
+}
+
+/// With signatures that moto checks, and with these rights only.
+#[tokio::test]
+#[ignore = "needs Python: cargo xtask test"]
+async fn s3_on_moto_keeps_every_rule() {
+    let account = Account::new();
+    account.bucket("letters").await;
+    let key = account.user("Archive", "/").await;
+    let allow = |actions: &[&str], on: &str| json!({ "Effect": "Allow", "Action": actions, "Resource": on });
+    let objects = allow(&["s3:PutObject", "s3:GetObject"], "arn:aws:s3:::letters/*");
+    account.allow("Archive", &[objects, allow(&["s3:ListBucket"], "arn:aws:s3:::letters")]).await;
+    let bucket = S3Bucket::new(&account.sdk_config(key), "letters");
+    let report = run_all_on_objects(&bucket, |_| false).await;
+    assert!(report.is_good(), "\n{report}");
 }
 
 #[test]

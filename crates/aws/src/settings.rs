@@ -314,25 +314,34 @@ impl AsyncRetryHandlerSettings {
 /// `ARCHIVE_BUCKET` and its settings; without the bucket there must be none of these.
 #[cfg(feature = "archive")]
 fn archive(reader: &mut Reader<'_>) -> Option<Option<ArchiveSettings>> {
-    let bucket = reader.optional("ARCHIVE_BUCKET");
-    let mut setting = |name| {
-        let value = reader.optional(name);
-        match (&bucket, &value) {
-            (None, Some(_)) => {
-                reader.check(name, Err::<(), _>("is set, but ARCHIVE_BUCKET is not; set both or none"))
-            }
-            _ => Some(()),
+    const BUCKET: &str = "ARCHIVE_BUCKET";
+    const PREFIX: &str = "ARCHIVE_PREFIX";
+    const OMIT: &str = "ARCHIVE_OMIT";
+    let (prefix, omit) = (reader.optional(PREFIX), reader.optional(OMIT));
+    let Some(bucket) = reader.optional(BUCKET) else {
+        for (name, value) in [(PREFIX, prefix), (OMIT, omit)] {
+            let unset = value.map_or(Ok(()), |_| Err("is set, but ARCHIVE_BUCKET is not; set both or none"));
+            reader.check(name, unset);
         }
-        .map(|()| value.unwrap_or_default())
+        return Some(None);
     };
-    let (prefix, omit) = (setting("ARCHIVE_PREFIX")?, setting("ARCHIVE_OMIT")?);
-    let Some(bucket) = bucket else { return Some(None) };
-    let prefix = reader.check("ARCHIVE_PREFIX", Prefix::new(&prefix));
-    let omit = match omit.is_empty() {
-        true => Some(Omit::default()),
-        false => reader.check("ARCHIVE_OMIT", Omit::parse(&omit)),
-    };
-    Some(Some(ArchiveSettings { bucket, prefix: prefix?, omit: omit? }))
+    let bucket = is_bucket_name(&bucket).then_some(bucket).ok_or(
+        "is not the name of a bucket: 3 to 63 characters of a-z 0-9 . -, without s3:// and without a prefix",
+    );
+    let bucket = reader.check(BUCKET, bucket);
+    let prefix = reader.check(PREFIX, prefix.map_or(Ok(Prefix::default()), |text| Prefix::new(&text)));
+    let omit = reader.check(OMIT, omit.map_or(Ok(Omit::default()), |text| Omit::parse(&text)));
+    Some(Some(ArchiveSettings { bucket: bucket?, prefix: prefix?, omit: omit? }))
+}
+
+/// True for a name that fits into a host ("Bucket naming rules", Amazon S3 User Guide).
+#[cfg(feature = "archive")]
+fn is_bucket_name(name: &str) -> bool {
+    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b".-".contains(&byte);
+    (3..=63).contains(&name.len())
+        && name.bytes().all(is_inner)
+        && !name.starts_with(['.', '-'])
+        && !name.ends_with(['.', '-'])
 }
 
 #[cfg(feature = "archive")]

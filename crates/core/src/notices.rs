@@ -1,8 +1,7 @@
-//! Notices: each cause of dead letters is told once when it appears, once a day while it lasts, and once when it has been
-//! quiet for a day.
+//! Notices: one when a cause of dead letters appears, one a day while it lasts, and one when it has been quiet for a day.
 //!
-//! With an archive its state is an object beside it, changed by conditional writes, so that of all environments one
-//! tells. Without one, each environment tells of a cause at most once an hour.
+//! With an archive the cause's state is an object in the bucket. Environments change it by conditional writes, so that one
+//! of them sends the notice. Without an archive, each environment sends at most one notice an hour for a cause.
 
 mod notice;
 mod state;
@@ -23,9 +22,9 @@ use crate::ports::{Clock, EntryError, Fault, Listing, Notifier, ObjectStore, Obs
 pub use notice::{Count, Notice, NoticeKind, SUBJECT_CHARACTERS_MAX, own_name};
 use state::CauseState;
 
-/// A cause is told again when it has lasted this long since the last notice; without a death for this long it is quiet.
+/// Time between two notices of a cause that lasts, and the time without a death after which it is quiet.
 const DAY: TimeDelta = TimeDelta::days(1);
-/// Without an archive, an environment tells of a cause again after this time.
+/// Time between two notices of a cause in one environment, without an archive.
 const HOUR: TimeDelta = TimeDelta::hours(1);
 /// Causes that an environment remembers. Above it all are forgotten: each then costs one more read of its state.
 const CAUSES_MAX: usize = 10_000;
@@ -39,7 +38,7 @@ const PAGES_MAX: usize = 10;
 pub struct Notices<N> {
     notifier: N,
     about: About,
-    /// Until when nothing is to be told of a cause, by its fingerprint, as far as this environment knows.
+    /// The time until which no notice of a cause is due, by its fingerprint, as far as this environment knows.
     silent_until: Mutex<HashMap<String, Timestamp>>,
 }
 
@@ -52,7 +51,7 @@ pub struct About {
     pub source: String,
 }
 
-/// A death in the final DLQ, as a notice tells of it.
+/// A death in the final DLQ, with what a notice says about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Told {
     pub death: Death,
@@ -85,8 +84,8 @@ impl<N: Notifier> Notices<N> {
         Self { notifier, about, silent_until: Mutex::default() }
     }
 
-    /// Tells of the causes of these deaths what is to be told. `invocation` is a text that no other invocation has, such
-    /// as a receipt handle. Never fails: what cannot be told is dropped, and the observer gets it.
+    /// Sends the notices that these deaths make due. `invocation` is a text that no other invocation has, such as a receipt
+    /// handle. Never fails: a notice that cannot be sent is dropped and reported to the observer.
     pub async fn tell<S: ObjectStore, C: Clock, O: Observer>(
         &self,
         archive: Option<&Archive<S>>,
@@ -109,8 +108,7 @@ impl<N: Notifier> Notices<N> {
         }
     }
 
-    /// Looks at all causes: tells of those that last, and of those that have been quiet for a day. Without an archive
-    /// there is nothing to look at.
+    /// Sends the notices that are due without a new death: of causes that last, and of causes that are quiet.
     pub async fn review<S: ObjectStore, C: Clock, O: Observer>(
         &self,
         archive: &Archive<S>,
@@ -151,7 +149,7 @@ impl<N: Notifier> Notices<N> {
         silent_until.insert(fingerprint.to_owned(), until);
     }
 
-    /// Tells of one cause's deaths.
+    /// Sends the notice of one cause if it is due.
     async fn tell_of<S: ObjectStore>(
         &self,
         archive: Option<&Archive<S>>,
@@ -265,14 +263,19 @@ impl<S: ObjectStore> Archive<S> {
     }
 
     /// Changes the state of a cause as `change` says, unless another environment has changed it meanwhile. Returns the
-    /// change if it is ours, and when the cause was told last.
+    /// change if it is ours, and the time of the last notice.
     async fn claim(
         &self,
         fingerprint: &str,
         claim: &str,
         change: impl Fn(Option<&CauseState>) -> Option<(CauseState, NoticeKind, Timestamp)>,
     ) -> Result<(Option<Claim>, Timestamp), EntryError> {
-        let known = self.state(fingerprint).await?;
+        let known = match self.state(fingerprint).await {
+            // S3's answer for an object that is absent, to a role that may not list it ("GetObject"). The write that
+            // follows is conditional, so nothing depends on it.
+            Err(error) if error.code == "AccessDenied" => None,
+            known => known?,
+        };
         let Some((state, kind, since)) = change(known.as_ref().map(|(state, _)| state)) else {
             let told_at = known.map_or(Timestamp::MIN_UTC, |(state, _)| state.told_at);
             return Ok((None, told_at));
@@ -284,13 +287,17 @@ impl<S: ObjectStore> Archive<S> {
         };
         let told_at = state.told_at;
         let ours = Claim { state, kind, since };
-        match written {
+        // Another environment was faster; or our own write, whose answer was lost, is what stands in our way.
+        let failed = match written {
             Ok(true) => return Ok((Some(ours), told_at)),
-            Err(error) if !error.fault.may_be_done() => return Err(error),
-            // Another environment was faster; or our own write, whose answer was lost, is what stands in our way.
-            Ok(false) | Err(_) => {}
-        }
+            Ok(false) => None,
+            Err(error) if error.fault.is_retryable() => Some(error),
+            Err(error) => return Err(error),
+        };
         let standing = self.state(fingerprint).await?.map(|(state, _)| state);
+        if let (None, Some(error)) = (&standing, failed) {
+            return Err(error);
+        }
         let is_ours =
             standing.as_ref().is_some_and(|standing| standing.claim == claim && *standing == ours.state);
         Ok((is_ours.then_some(ours), standing.map_or(told_at, |standing| standing.told_at)))
@@ -346,3 +353,6 @@ impl<S: ObjectStore> Archive<S> {
         Ok((Count { number, is_minimum: false }, last))
     }
 }
+
+#[cfg(test)]
+mod tests;

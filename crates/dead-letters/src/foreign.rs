@@ -5,6 +5,7 @@
 mod attributes;
 mod name;
 mod record;
+mod subscriber;
 #[cfg(test)]
 mod tests;
 mod topic;
@@ -24,8 +25,8 @@ const ARN_BYTES_MAX: usize = 2048;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Foreign {
     pub writer: Writer,
-    /// The ARN of the function, rule, schedule, pipe, topic or queue that failed or that the message comes from. Empty
-    /// if unknown.
+    /// The ARN of the function, rule, subscriber, schedule, pipe, topic or queue that failed or that the message comes
+    /// from. Empty if unknown.
     pub source: String,
     /// The error's name; empty if there is none.
     pub error_type: String,
@@ -39,6 +40,8 @@ pub struct Foreign {
     pub failed_at: Option<Timestamp>,
     /// The records that it points to: they are not in the message.
     pub batch: Option<Batch>,
+    /// The events that it points to: they are not in the message.
+    pub events: Option<Events>,
     /// True if the body is only a part of the original.
     pub truncated: bool,
 }
@@ -54,6 +57,8 @@ pub enum Writer {
     LambdaStream,
     /// The DLQ of a rule's target, or of an event bus.
     EventBridge,
+    /// The DLQ of a subscriber of a custom event bus (`eventsv2`).
+    EventBridgeSubscriber,
     Scheduler,
     /// The DLQ of a pipe that reads a stream.
     Pipes,
@@ -76,6 +81,16 @@ pub struct Batch {
     pub first_arrival: Option<Timestamp>,
 }
 
+/// Events of a custom event bus, which keeps them for a while only.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Events {
+    pub bus_arn: String,
+    pub events: u64,
+    /// The times of the earliest and the latest of them.
+    pub first_at: Option<Timestamp>,
+    pub last_at: Option<Timestamp>,
+}
+
 /// Which kind of stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
@@ -92,6 +107,7 @@ impl Writer {
             Self::LambdaDlq => "LAMBDA_DLQ",
             Self::LambdaStream => "LAMBDA_STREAM_BATCH",
             Self::EventBridge => "EVENTBRIDGE_DLQ",
+            Self::EventBridgeSubscriber => "EVENTBRIDGE_SUBSCRIBER_BATCH",
             Self::Scheduler => "SCHEDULER_DLQ",
             Self::Pipes => "PIPES_STREAM_BATCH",
             Self::Sns => "SNS_DLQ",
@@ -104,7 +120,8 @@ impl Foreign {
     /// Reads a message; `None` if it has no shape that AWS documents.
     #[must_use]
     pub fn read(message: &ReceivedMessage) -> Option<Self> {
-        let found = attributes::read(message)
+        let found = subscriber::read(&message.body)
+            .or_else(|| attributes::read(message))
             .or_else(|| record::read(&message.body))
             // SQS moved it from a queue whose reader failed, so it was delivered: SNS is not to blame.
             .or_else(|| moved(message))
@@ -128,6 +145,7 @@ impl Foreign {
             attempts: None,
             failed_at: None,
             batch: None,
+            events: None,
             truncated: false,
         }
     }
@@ -147,6 +165,9 @@ impl Foreign {
                 last_sequence_number: name(&batch.last_sequence_number),
                 ..batch
             }),
+            events: self
+                .events
+                .map(|events| Events { bus_arn: clean(&events.bus_arn, ARN_BYTES_MAX), ..events }),
             ..self
         }
     }
@@ -155,7 +176,8 @@ impl Foreign {
     #[must_use]
     pub fn details(&self) -> String {
         let batch = self.batch.as_ref().map(Batch::in_words).unwrap_or_default();
-        let parts = [self.source_name(), &self.error_type, &self.message, &batch];
+        let events = self.events.as_ref().map(Events::in_words).unwrap_or_default();
+        let parts = [self.source_name(), &self.error_type, &self.message, &batch, &events];
         let said: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         let condition = self.condition.as_ref().map(|condition| format!(" ({condition})"));
         clean_without_middle(&(said.join(": ") + &condition.unwrap_or_default()), ERROR_DETAILS_BYTES_MAX)
@@ -175,7 +197,9 @@ impl Foreign {
     pub fn remarks(&self) -> Vec<String> {
         let truncated =
             self.truncated.then(|| "Its body was cut: what was sent is not all there.".to_owned());
-        self.batch.as_ref().map(Batch::remark).into_iter().chain(truncated).collect()
+        let elsewhere =
+            self.batch.as_ref().map(Batch::remark).or_else(|| self.events.as_ref().map(Events::remark));
+        elsewhere.into_iter().chain(truncated).collect()
     }
 }
 
@@ -205,6 +229,38 @@ impl Batch {
         format!(
             "Its records are not in this message but in {}, {}, sequence numbers {} to {}: {until}.",
             self.stream_arn, self.shard, self.first_sequence_number, self.last_sequence_number
+        )
+    }
+}
+
+impl Events {
+    /// A bus keeps events for a day, or for up to 365 if it is told so ("Creating a bus", Amazon EventBridge User Guide).
+    #[must_use]
+    pub fn expires_at(&self) -> Option<Timestamp> {
+        self.first_at?.checked_add_signed(chrono::TimeDelta::hours(24))
+    }
+
+    fn in_words(&self) -> String {
+        let events = if self.events == 1 { "event" } else { "events" };
+        format!("{} {events} of {}", self.events, resource(&self.bus_arn))
+    }
+
+    /// A subscriber of their own is AWS's way to deliver them again ("Retry policies and dead-letter queues").
+    fn remark(&self) -> String {
+        let (range, until) = match (self.first_at, self.last_at, self.expires_at()) {
+            (Some(first), Some(last), Some(end)) => (
+                format!(", from {} to {}", written(first), written(last)),
+                format!(
+                    "the bus deletes them from {} on, unless it keeps them longer than 24 hours",
+                    written(end)
+                ),
+            ),
+            _ => (String::new(), "the bus keeps them for 24 hours unless it is told otherwise".to_owned()),
+        };
+        format!(
+            "Its events are not in this message but on {}{range}: {until}. To deliver them again, create a subscriber \
+             that starts at the first and filters by their `aws:EventId`, which the body names (`--reveal`).",
+            self.bus_arn
         )
     }
 }

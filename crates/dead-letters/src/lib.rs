@@ -31,7 +31,7 @@ pub use archive::{Archive, ArchivedAttribute, ArchivedMessage};
 pub use backup::{Backup, LINE_BYTES_MAX};
 pub use file_queue::{BadLines, FileQueue};
 pub use filter::{Filter, FilterError, MissingMembers, serve_filter};
-pub use foreign::{Batch, Foreign, Stream, Writer};
+pub use foreign::{Batch, Events, Foreign, Stream, Writer};
 pub use known_causes::{KnownCauses, Note};
 pub use pick::{Choice, NotJudged, Pick};
 pub use reader::{Coverage, HIDDEN, NotDeleted, Reader, ReaderError, SEND_KEY_RIGHTS, with_right};

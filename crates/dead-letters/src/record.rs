@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use redeliver_core::archive::Death;
 use redeliver_core::arrival::{producers_attributes, trace_header_and_verdict};
 use redeliver_core::failure::annotation::{DEAD_LETTER, DeadLetter, ERROR_DETAILS, ERROR_TYPE, fingerprint};
 use redeliver_core::failure::reason::Code;
 use redeliver_core::failure::{FAILURE, LastError, Verdict};
-use redeliver_core::message::metadata::Metadata;
+use redeliver_core::message::metadata::{Metadata, parse_rfc3339};
 use redeliver_core::message::origin::Origin;
 use redeliver_core::message::schema::{MessageSchema, Parsed};
 use redeliver_core::message::{AttributeValue, ReceivedMessage, Timestamp};
@@ -176,7 +177,7 @@ impl DeadLetterRecord {
     #[must_use]
     pub fn first_sent(&self) -> Timestamp {
         let ours = self.dead_letter.as_ref().and_then(|ours| ours.first_sent_time.as_deref());
-        ours.and_then(redeliver_core::message::metadata::parse_rfc3339).unwrap_or(self.message.sent_at)
+        ours.and_then(parse_rfc3339).unwrap_or(self.message.sent_at)
     }
 
     /// The message's id: its own if it has one, else SQS's id of its first delivery, as [`Self::first_id`] says.
@@ -190,6 +191,19 @@ impl DeadLetterRecord {
     #[must_use]
     pub fn first_id(&self) -> &str {
         first_id(&self.message, self.dead_letter.as_ref())
+    }
+
+    /// The identity of the death in an archive. For a final record it is the annotator's: the time of the last failure,
+    /// the fingerprint, and SQS's id of the delivery that failed.
+    ///
+    /// Without its document that time and that id are not known, and an AWS service may name the time. SQS's own take
+    /// their place: they are the same at every receive.
+    #[must_use]
+    pub fn death(&self) -> Death {
+        let ours = self.dead_letter.as_ref().and_then(|ours| ours.died_at.as_deref());
+        let foreign = || self.foreign.as_ref().and_then(|foreign| foreign.failed_at);
+        let at = ours.and_then(parse_rfc3339).or_else(foreign).unwrap_or(self.message.sent_at);
+        Death::new(at, &self.fingerprint, self.first_id())
     }
 
     /// The JSON document for `--where` and `--edit`: `{message_id, sent_at, error_type, error_details, attempts,

@@ -38,7 +38,7 @@ pub struct FinalDlqAnnotator<Q, C, O, S = NoStore, N = NoNotifier> {
     pub final_dlq: Q,
     /// Where final records are kept first.
     pub archive: Option<Archive<S>>,
-    /// Tells people and machines of each cause.
+    /// Notices of each cause, for people and machines.
     pub notices: Option<Notices<N>>,
     pub clock: C,
     pub observer: O,
@@ -77,7 +77,7 @@ impl<Q: QueueSender, C: Clock, O: Observer, S: ObjectStore, N: Notifier> Functio
 }
 
 impl<Q: QueueSender, C: Clock, O: Observer, S: ObjectStore, N: Notifier> FinalDlqAnnotator<Q, C, O, S, N> {
-    /// Looks for causes that last or are quiet, once an hour: no death says so. `invocation` is a text that no other
+    /// Sends the notices that are due without a new death; to be called once an hour. `invocation` is a text that no other
     /// invocation has.
     pub async fn review_causes(&self, invocation: &str, deadline: Timestamp) {
         let _flushed_at_the_end = FlushOnDrop(&self.observer);
@@ -98,7 +98,7 @@ impl<Q: QueueSender, C: Clock, O: Observer, S: ObjectStore, N: Notifier> FinalDl
         }
     }
 
-    /// The final record; and its SQS message id, with what a notice tells of it.
+    /// The final record; and its SQS message id, with what a notice says about it.
     fn final_record(&self, record: ReceivedMessage, now: Timestamp) -> (FinalRecord, (String, Told)) {
         let received = record.clone();
         let mut arrival = Arrival::open(record, now);
@@ -183,6 +183,7 @@ fn explain(
         redrive_count: metadata.map(|metadata| metadata.redrive_count).filter(|count| *count > 0),
         first_sent_time: Some(rfc3339(first_sent)),
         dead_lettered_at: rfc3339(now),
+        died_at: Some(rfc3339(died_at)),
         source_queue_arn: source_queue_arn.or_else(|| received.redriven_from.clone()),
         sqs_message_id: source_message_id.unwrap_or_else(|| received.sqs_message_id.clone()),
         fingerprint: fingerprint(code.as_str(), &error_type, &message),

@@ -1,6 +1,8 @@
+mod archive;
 mod attributes;
 mod failing_sends;
 mod later_version;
+mod notices;
 mod records;
 mod redriven;
 
@@ -26,6 +28,10 @@ impl Setup {
     fn new() -> Self {
         let world = World::new();
         Self { final_dlq: world.queue("final-dlq"), world }
+    }
+
+    fn sleep(&self, seconds: u64) {
+        self.world.clock.block_on(self.world.clock.sleep(Duration::from_secs(seconds)));
     }
 
     /// Processes with 30 s until the deadline; returns the ids of the records reported as failed.

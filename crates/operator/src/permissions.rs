@@ -67,6 +67,8 @@ const RIGHTS: &[(&str, On, &[Command])] = &[
     ("cloudwatch:GetMetricData", On::Everything, &[Redrive, Pause, Resume, Status, Fleet, Console]),
     ("cloudwatch:DescribeAlarms", On::Everything, &[Fleet, Console]),
     ("lambda:ListFunctions", On::Everything, &[Fleet]),
+    ("events:ListSubscribers", On::Everything, &[Fleet]),
+    ("events:DescribeSubscriber", On::Everything, &[Fleet]),
     ("sqs:ListQueues", On::Everything, &[Fleet]),
     ("sqs:GetQueueAttributes", On::Everything, &[Fleet]),
     ("lambda:GetAccountSettings", On::Everything, &[Preflight, Deploy]),

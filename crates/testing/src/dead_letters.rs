@@ -49,6 +49,7 @@ pub fn annotated(body: &str, code: &str, details: &str, number: u32) -> Received
         redrive_count: None,
         first_sent_time: Some("1970-01-01T00:00:00.000000Z".to_owned()),
         dead_lettered_at: "1970-01-01T00:10:00.000000Z".to_owned(),
+        died_at: None,
         source_queue_arn: None,
         sqs_message_id: format!("source-{number}"),
         fingerprint: fingerprint(code, "HttpStatus.503", details),

@@ -12,9 +12,10 @@ macro_rules! fixtures {
 }
 
 /// By file name.
-pub const FIXTURES: [(&str, &str); 10] = fixtures![
+pub const FIXTURES: [(&str, &str); 11] = fixtures![
     "eventbridge-bus",
     "eventbridge-rule",
+    "eventbridge-subscriber",
     "lambda-destination",
     "lambda-dlq",
     "lambda-dynamodb",

@@ -3,7 +3,8 @@ import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 
-import { allowSend, createAnnotator, createFunction, innerEventSource } from '../function';
+import { createAnnotator } from '../annotator';
+import { allowSend, createFunction, innerEventSource } from '../function';
 import { createMessageProcessor } from '../message-processor';
 import { messageEnvironment, schemaFiles } from '../messages';
 import type { NormalizedProps } from '../normalized-props';

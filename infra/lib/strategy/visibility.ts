@@ -4,7 +4,7 @@ import type * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 
 import { type Alarm, WAITING_SECONDS_MAX, waitsTooLong } from '../alarm';
-import { createAnnotator } from '../function';
+import { createAnnotator } from '../annotator';
 import { createMessageProcessor } from '../message-processor';
 import { PERIOD } from '../metrics';
 import type { NormalizedProps } from '../normalized-props';

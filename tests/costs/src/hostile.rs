@@ -248,6 +248,7 @@ fn annotation() -> Annotation {
             redrive_count: None,
             first_sent_time: None,
             dead_lettered_at: "2026-01-01T00:00:00Z".to_owned(),
+            died_at: None,
             source_queue_arn: None,
             sqs_message_id: "f5b9a7f4-6a0b-4a26-9a0f-2f4f3f2c1d00".to_owned(),
             fingerprint: "e3ef5b81ad470f60".to_owned(),

@@ -1,6 +1,7 @@
 //! Rights, enforced: each function with its own role's statements, as they are in the template, and with each of them taken
 //! away. What moto checks of IAM, and what not, is in `tests/support/moto_iam.py`.
 
+mod archive;
 mod commands;
 mod expected;
 mod mapping;

@@ -253,6 +253,7 @@ fn every_dead_letter_that_the_code_writes_is_valid() {
                     redrive_count: known.then_some(1000),
                     first_sent_time: known.then(|| "2026-07-25T17:20:00.000000Z".to_owned()),
                     dead_lettered_at: "2026-07-25T18:20:00.000000Z".to_owned(),
+                    died_at: None,
                     source_queue_arn: known
                         .then(|| "arn:aws:sqs:eu-central-1:000000000000:source".to_owned()),
                     sqs_message_id: "m".to_owned(),

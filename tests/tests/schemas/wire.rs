@@ -133,6 +133,7 @@ fn dead_letter(known: bool) -> DeadLetter {
         redrive_count: None,
         first_sent_time: Some("2026-07-25T17:20:00.000000Z".to_owned()),
         dead_lettered_at: "2026-07-25T18:20:00.000000Z".to_owned(),
+        died_at: Some("2026-07-25T17:20:05.000000Z".to_owned()),
         source_queue_arn: Some("arn:aws:sqs:eu-central-1:000000000000:source".to_owned()),
         sqs_message_id: "5fea7756-0ea4-451a-a703-a558b933e274".to_owned(),
         fingerprint: "0123456789abcdef".to_owned(),

@@ -100,8 +100,14 @@ impl SignedClient {
         let not_built = || EntryError::new(Fault::Sender, "RequestNotBuilt");
         let credentials = self.credentials.at(now).await.map_err(|_| no_credentials())?;
         let signature = self.signature(&request, credentials, now).map_err(|_| not_built())?;
+        let content_length = request.body.len().to_string();
         let mut signed = HttpRequest::new(SdkBody::from(request.body));
         signed.set_method(request.method).map_err(|_| not_built())?;
+        if request.method != "GET" {
+            // The HTTP client sends none for an empty body, and S3 refuses a write without one
+            // (`MissingContentLength`).
+            signed.headers_mut().insert("content-length", content_length);
+        }
         signed.set_uri(request.url).map_err(|_| not_built())?;
         for (name, value) in request.headers {
             signed.headers_mut().insert(name, value.to_owned());
@@ -151,7 +157,7 @@ impl SignedClient {
 
 impl Endpoint {
     /// A service's own variable takes precedence over that of all services, and both over AWS's host.
-    fn of(config: &SdkConfig, service: &str, region: &str) -> Self {
+    pub(super) fn of(config: &SdkConfig, service: &str, region: &str) -> Self {
         let own = config.service_config().and_then(|of_service| {
             let service_id = if service == "events" { "eventbridge" } else { service };
             let key = ServiceConfigKey::builder().service_id(service_id).env("AWS_ENDPOINT_URL");

@@ -30,7 +30,7 @@ impl S3Bucket {
     }
 
     /// The URL of a key. A bucket with a dot has no certificate as a host, and an emulator has no such hosts.
-    fn url(&self, key: &str) -> String {
+    pub(super) fn url(&self, key: &str) -> String {
         let (name, key) = (&self.name, encoded_path(key));
         match &self.client.endpoint {
             Endpoint::Aws(host) if !name.contains('.') => format!("https://{name}.{host}/{key}"),
@@ -47,8 +47,8 @@ impl S3Bucket {
         let request = Request { method: "PUT", url: self.url(key), headers: vec![condition], body };
         match self.client.send(request).await? {
             Response { status: 200, .. } => Ok(true),
-            // 404: the object to replace is gone.
             Response { status: 412, .. } => Ok(false),
+            // The object to replace is gone; the bucket is not.
             answer if answer.status == 404 && condition.0 == "if-match" && code(&answer) == "NoSuchKey" => {
                 Ok(false)
             }
@@ -72,8 +72,10 @@ impl ObjectStore for S3Bucket {
 
     async fn read(&self, key: &str) -> Result<Option<StoredObject>, EntryError> {
         match self.get(self.url(key)).await? {
+            // Without a version, a replacement would have no condition.
             Response { status: 200, etag, body } => {
-                Ok(Some(StoredObject { content: body, version: etag.unwrap_or_default() }))
+                let version = etag.ok_or_else(unreadable)?;
+                Ok(Some(StoredObject { content: body, version }))
             }
             answer if answer.status == 404 && code(&answer) == "NoSuchKey" => Ok(None),
             answer => Err(refused(&answer)),
@@ -115,11 +117,14 @@ fn code(answer: &Response) -> String {
 }
 
 fn refused(answer: &Response) -> EntryError {
-    let code = code(answer);
+    let code = Some(code(answer)).filter(|code| !code.is_empty());
+    let code = code.unwrap_or_else(|| format!("HTTP {}", answer.status));
     match answer.status {
-        // A concurrent write of the same object; the next try finds it written.
+        // The bucket is in another region: nothing was done, and another try gets the same answer.
+        300..=399 => EntryError::new(Fault::Sender, code),
+        // `ConditionalRequestConflict`, a concurrent write of the same object: the next try finds it written.
         409 => EntryError::new(Fault::Throttled, code),
-        status => by_status(status, Some(code.as_str()).filter(|code| !code.is_empty())),
+        status => by_status(status, Some(&code)),
     }
 }
 
@@ -141,14 +146,20 @@ fn page_of(text: &str) -> Result<Page, XmlDecodeError> {
         return Err(XmlDecodeError::custom("not a listing"));
     }
     let mut page = Page::default();
+    let mut is_truncated = false;
     while let Some(mut tag) = root.next_tag() {
         let name = tag.start_el().local().to_owned();
         match &*name {
             "Contents" => page.keys.extend(member(&mut tag, "Key")?),
             "CommonPrefixes" => page.folders.extend(member(&mut tag, "Prefix")?),
+            "IsTruncated" => is_truncated = try_data(&mut tag)? == "true",
             "NextContinuationToken" => page.next = Some(try_data(&mut tag)?.into_owned()),
             _ => {}
         }
     }
-    Ok(page)
+    match page.next {
+        // A listing without its end would pass for a whole one.
+        None if is_truncated => Err(XmlDecodeError::custom("truncated without a token")),
+        _ => Ok(page),
+    }
 }

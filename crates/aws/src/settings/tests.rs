@@ -714,3 +714,118 @@ fn beside_a_users_own_function_its_variables_are_its_own() {
          - LOG_DETAIL is neither batches nor messages; set it to one of them"
     );
 }
+
+fn annotator(variables: &[(&str, &str)]) -> Result<FinalDlqAnnotatorSettings, String> {
+    let url = queue("redeliver-prod-final-dlq");
+    let all: Vec<_> =
+        [("FINAL_DLQ_URL", url.as_str())].into_iter().chain(variables.iter().copied()).collect();
+    let lines = |error: SettingsError| error.0.join("\n");
+    reader(&all).read(FinalDlqAnnotatorSettings::read).map_err(lines)
+}
+
+#[test]
+fn an_archive_is_a_bucket_with_an_optional_prefix_and_optional_places_to_omit() {
+    assert_eq!(annotator(&[]).unwrap().archive, None);
+    assert_eq!(annotator(&[("ARCHIVE_BUCKET", ""), ("ARCHIVE_PREFIX", "")]).unwrap().archive, None);
+    let bare = annotator(&[("ARCHIVE_BUCKET", "dead.letters-1")]).unwrap().archive.unwrap();
+    assert_eq!(
+        (bare.bucket.as_str(), bare.prefix.as_str(), bare.omit),
+        ("dead.letters-1", "", Omit::default())
+    );
+    let whole = [
+        ("ARCHIVE_BUCKET", "letters"),
+        ("ARCHIVE_PREFIX", "team=orders/redeliver"),
+        ("ARCHIVE_OMIT", "/data/email, /data/items/0/name"),
+    ];
+    let whole = annotator(&whole).unwrap().archive.unwrap();
+    assert_eq!(whole.prefix.as_str(), "team=orders/redeliver/");
+    assert_eq!(whole.omit, Omit::parse("/data/email,/data/items/0/name").unwrap());
+}
+
+#[test]
+fn each_wrong_setting_of_an_archive_is_named() {
+    let wrong = |variables: &[(&str, &str)]| annotator(variables).unwrap_err();
+    assert_eq!(
+        wrong(&[("ARCHIVE_PREFIX", "x"), ("ARCHIVE_OMIT", "/data")]),
+        "- ARCHIVE_PREFIX is set, but ARCHIVE_BUCKET is not; set both or none\n\
+         - ARCHIVE_OMIT is set, but ARCHIVE_BUCKET is not; set both or none"
+    );
+    for name in [
+        "ab",
+        &"a".repeat(64),
+        "Letters",
+        "s3://letters",
+        "letters/prod",
+        "arn:aws:s3:::letters",
+        "-letters",
+        "letters.",
+    ] {
+        assert_eq!(
+            wrong(&[("ARCHIVE_BUCKET", name)]),
+            "- ARCHIVE_BUCKET is not the name of a bucket: 3 to 63 characters of a-z 0-9 . -, without s3:// and without a \
+             prefix",
+            "{name}"
+        );
+    }
+    let with = |name: &str, value: &str| wrong(&[("ARCHIVE_BUCKET", "letters"), (name, value)]);
+    assert_eq!(with("ARCHIVE_PREFIX", &"x".repeat(257)), "- ARCHIVE_PREFIX has more than 256 characters");
+    assert_eq!(
+        with("ARCHIVE_PREFIX", "/x"),
+        "- ARCHIVE_PREFIX begins with `/`, which would be a folder without a name; leave it out"
+    );
+    for prefix in ["a b", "a\u{e4}", "a&b", "a+b", "a%20b", "a,b", "a:b"] {
+        assert_eq!(
+            with("ARCHIVE_PREFIX", prefix),
+            "- ARCHIVE_PREFIX has a character other than A-Z a-z 0-9 ! _ . * ' ( ) / = -",
+            "{prefix}"
+        );
+    }
+    for (omit, place) in [("data", 1), ("/data,,/x", 2), ("/data,/a~2b", 2), ("/data,", 2)] {
+        assert_eq!(
+            with("ARCHIVE_OMIT", omit),
+            format!(
+                "- ARCHIVE_OMIT entry {place} is not a JSON Pointer to a member: it begins with `/`, and `~` is written ~0, \
+                 `/` in a name ~1, such as /detail/id"
+            )
+        );
+    }
+    assert!(annotator(&[("ARCHIVE_BUCKET", "letters"), ("ARCHIVE_OMIT", &vec!["/x"; 50].join(","))]).is_ok());
+    assert_eq!(with("ARCHIVE_OMIT", &vec!["/x"; 51].join(",")), "- ARCHIVE_OMIT has more than 50 entries");
+}
+
+#[test]
+fn notices_go_to_a_standard_topic_or_an_event_bus() {
+    let notify = |arn| annotator(&[("NOTIFY_ARN", arn)]).map(|settings| settings.notify);
+    assert_eq!(notify(""), Ok(None));
+    for arn in [
+        "arn:aws:sns:eu-central-1:123456789012:letters",
+        "arn:aws-cn:sns:cn-north-1:123456789012:letters",
+        "arn:aws:events:eu-central-1:123456789012:event-bus/default",
+        "arn:aws:events:eu-central-1:123456789012:event-bus/partner/of/a/bus",
+    ] {
+        assert_eq!(notify(arn), Ok(Some(arn.parse().unwrap())));
+    }
+    assert_eq!(
+        notify("arn:aws:sns:eu-central-1:123456789012:letters.fifo"),
+        Err("- NOTIFY_ARN is the ARN of a FIFO topic, which sends no mail; use a standard topic".to_owned())
+    );
+    for arn in [
+        "letters",
+        "arn:aws:sns:eu-central-1:123456789012:",
+        "arn:aws:sns:eu-central-1:12345678901:letters",
+        "arn:aws:sns::123456789012:letters",
+        "arn:gcp:sns:eu-central-1:123456789012:letters",
+        "arn:aws:sns:eu-central-1:123456789012:letters:6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01",
+        "arn:aws:events:eu-central-1:123456789012:rule/letters",
+        "arn:aws:events:eu-central-1:123456789012:event-bus/",
+        "arn:aws:sqs:eu-central-1:123456789012:letters",
+    ] {
+        assert_eq!(
+            notify(arn),
+            Err("- NOTIFY_ARN is not the ARN of an SNS topic (arn:aws:sns:REGION:ACCOUNT:NAME) or of an event bus \
+                 (arn:aws:events:REGION:ACCOUNT:event-bus/NAME)"
+                .to_owned()),
+            "{arn}"
+        );
+    }
+}

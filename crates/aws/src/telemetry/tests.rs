@@ -399,7 +399,42 @@ fn all() -> Vec<Event> {
     .chain(of_a_poller())
     .chain(of_a_batch())
     .chain(of_an_outage())
+    .chain(of_the_archive())
     .collect()
+}
+
+fn of_the_archive() -> [Event; 3] {
+    let (code, fingerprint) = ("AccessDenied".to_owned(), "0a1b".to_owned());
+    [
+        Event::ArchiveRefused { sqs_message_id: "sqs".to_owned(), code: code.clone() },
+        Event::NoticePublished { kind: "appeared", fingerprint: fingerprint.clone() },
+        Event::NoticeRefused { fingerprint, code },
+    ]
+}
+
+#[test]
+fn the_lines_of_the_archive_and_of_notices() {
+    let expected = [
+        expected(
+            "WARN",
+            "archive_refused",
+            json!({ "sqs_message_id": "sqs", "code": "AccessDenied", "ArchiveRefused": 1 }),
+            &json!([count("ArchiveRefused")]),
+        ),
+        expected(
+            "INFO",
+            "notice_published",
+            json!({ "kind": "appeared", "fingerprint": "0a1b", "Notices": 1 }),
+            &json!([count("Notices")]),
+        ),
+        expected(
+            "WARN",
+            "notice_refused",
+            json!({ "fingerprint": "0a1b", "code": "AccessDenied", "NoticeRefused": 1 }),
+            &json!([count("NoticeRefused")]),
+        ),
+    ];
+    assert_eq!(of_the_archive().map(line), expected);
 }
 
 fn of_an_outage() -> [Event; 4] {

@@ -143,7 +143,7 @@ impl Layout {
         format!("{place}{}-{}{extension}", death.at.format(TIME), death.id)
     }
 
-    /// The death with this key; `None` if the key is no death's in this folder.
+    /// The death with this key; `None` for any other key.
     #[must_use]
     pub fn death(&self, folder: Folder, key: &str) -> Option<Death> {
         let (date, rest) = key.strip_prefix(&self.days(folder))?.strip_prefix("date=")?.split_once('/')?;

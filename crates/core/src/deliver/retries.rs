@@ -112,7 +112,8 @@ impl<R> Retries<R> {
     /// unanswered; surplus answers confirm nothing.
     fn answered(&mut self, places: Vec<usize>, answers: Vec<EntryOutcome<R>>, now: Timestamp) {
         let mut answers = answers.into_iter();
-        let last = LONGEST_WAIT.min(until(now, self.deadline) / 2);
+        // Never less than the first wait: halves of what remains would never reach the deadline.
+        let last = LONGEST_WAIT.min(until(now, self.deadline) / 2).max(FIRST_WAIT);
         let (soon, last) = (wait(wait_before(self.refusals + 1), now), wait(last, now));
         let (soon, last) = (self.in_time(now + soon), self.in_time(now + last));
         for place in places {

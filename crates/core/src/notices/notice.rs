@@ -23,7 +23,7 @@ pub enum NoticeKind {
     Quiet,
 }
 
-/// The number of deaths that a notice tells of.
+/// The number of deaths in a notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Count {
     pub number: u64,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::Told;
 use crate::message::Timestamp;
 
-/// What was told of a cause.
+/// The last notice of a cause.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct CauseState {
     /// `redeliver.cause/1`; the number changes when the meaning of a member changes.

@@ -43,8 +43,12 @@ fn scheduler(said: &Said<'_>) -> Option<Foreign> {
 }
 
 /// "Using dead-letter queues to process undelivered events", Amazon EventBridge User Guide. An event bus has no rule and
-/// no target, so there the event in the body must say that it is one.
+/// no target, so there the event in the body must say that it is one. A subscriber's record says the same in its body
+/// ([`super::subscriber`]); this reads one whose body is something else.
 fn event_bridge(said: &Said<'_>) -> Option<Foreign> {
+    if let Some(subscriber) = said.text("SUBSCRIBER_ARN") {
+        return said.delivery(Writer::EventBridgeSubscriber, subscriber);
+    }
     match said.text("RULE_ARN").or_else(|| said.text("TARGET_ARN")) {
         Some(source) => said.delivery(Writer::EventBridge, source),
         None => {

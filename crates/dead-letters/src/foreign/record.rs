@@ -131,6 +131,6 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for Object<T> {
     }
 }
 
-fn moment(text: &str) -> Option<Timestamp> {
+pub(super) fn moment(text: &str) -> Option<Timestamp> {
     parse_rfc3339(text).filter(|moment| moment.timestamp() >= 0)
 }

@@ -32,6 +32,13 @@ fn each_documented_shape_is_understood() {
              (MaximumRetryAttempts)",
         ),
         (
+            "eventbridge-subscriber",
+            "EVENTBRIDGE_SUBSCRIBER_BATCH",
+            "subscriber/large-orders/abcdef1234567890abcdef123: ACCESS_DENIED: The delivery role is not authorized to \
+             perform sqs:SendMessage on the target.: 2 events of event-busv2/shop/1234567890abcdef1234567ab \
+             (MaximumEventAgeInSeconds)",
+        ),
+        (
             "lambda-destination",
             "LAMBDA_DESTINATION",
             "orders: OrderLocked: order 7 is locked (RetriesExhausted)",
@@ -82,6 +89,7 @@ fn tries_and_times_are_told_if_the_message_has_them() {
     let expected = [
         ("eventbridge-bus", None, None),
         ("eventbridge-rule", Some(185), None),
+        ("eventbridge-subscriber", Some(4), None),
         ("lambda-destination", Some(2), at("2026-11-14T18:16:05.568Z")),
         ("lambda-dlq", None, None),
         ("lambda-dynamodb", Some(0), at("2026-11-14T00:13:49.717Z")),
@@ -110,6 +118,90 @@ fn it_is_said_until_when_the_records_of_a_stream_can_be_read() {
     ));
     assert_eq!(read("scheduler").remarks(), ["Its body was cut: what was sent is not all there."]);
     assert_eq!(read("lambda-destination").remarks(), [""; 0]);
+}
+
+/// The events of a subscriber's record are those of no message: without the remark an operator does not know that they
+/// can still be had, or until when.
+#[test]
+fn it_is_said_until_when_the_events_of_a_bus_can_be_delivered_again() {
+    let record = message("eventbridge-subscriber");
+    let remark = |body: String| Foreign::read(&foreign(&body, 1)).unwrap().remarks();
+    let again = "To deliver them again, create a subscriber that starts at the first and filters by their `aws:EventId`, which \
+                 the body names (`--reveal`).";
+    let bus = "arn:aws:events:us-east-2:123456789012:event-busv2/shop/1234567890abcdef1234567ab";
+    assert_eq!(
+        remark(record.body.clone()),
+        [format!(
+            "Its events are not in this message but on {bus}, from 2026-11-14T18:40:12.768Z to \
+             2026-11-14T18:40:13.000Z: the bus deletes them from 2026-11-15T18:40:12.768Z on, unless it keeps them \
+             longer than 24 hours. {again}"
+        )]
+    );
+    assert_eq!(
+        remark(record.body.replace("timestamp", "time")),
+        [format!(
+            "Its events are not in this message but on {bus}: the bus keeps them for 24 hours unless it is told \
+             otherwise. {again}"
+        )]
+    );
+}
+
+#[test]
+fn a_subscribers_record_is_read_from_its_body_or_its_attributes() {
+    let whole = read("eventbridge-subscriber");
+    let record = message("eventbridge-subscriber");
+    let without_attributes = foreign(&record.body, 1);
+    assert_eq!(Foreign::read(&without_attributes), Some(whole.clone()));
+    let mut without_document = record.clone();
+    without_document.body = "not the document".to_owned();
+    let expected = Foreign { events: None, ..whole.clone() };
+    assert_eq!(Foreign::read(&without_document), Some(expected));
+
+    // What AWS may leave out, or add later.
+    let mut later = record.clone();
+    later.body = later.body.replace("\"version\":\"1.0\"", "\"version\":\"1.1\",\"replayId\":{\"of\":[1]}");
+    assert_ne!(later.body, record.body);
+    later.attributes.insert("REPLAY_ID".to_owned(), Attribute::string("1"));
+    assert_eq!(Foreign::read(&later), Some(whole));
+    let least =
+        r#"{"busArn":"b","subscriberArn":"s","errorCode":"THROTTLING","failedMessages":[{"eventId":"e"}]}"#;
+    let read = Foreign::read(&foreign(least, 1)).unwrap();
+    assert_eq!((read.details().as_str(), read.attempts), ("s: THROTTLING: 1 event of b", None));
+}
+
+/// The attributes that EventBridge's pages name may be fewer, and others may come: what is there is read.
+#[test]
+fn an_undelivered_event_is_read_with_the_attributes_that_it_has() {
+    for (name, missing, expected) in [
+        (
+            "eventbridge-rule",
+            &["RULE_ARN"][..],
+            "orders: NO_PERMISSIONS: Lambda does not allow this rule to invoke the function (MaximumRetryAttempts)",
+        ),
+        (
+            "eventbridge-rule",
+            &["TARGET_ARN", "ERROR_MESSAGE", "EXHAUSTED_RETRY_CONDITION", "RETRY_ATTEMPTS"],
+            "rule/shop/new-orders: NO_PERMISSIONS",
+        ),
+        (
+            "eventbridge-rule",
+            &["RULE_ARN", "TARGET_ARN", "ERROR_MESSAGE"],
+            "com.example.shop (Order placed): NO_PERMISSIONS (MaximumRetryAttempts)",
+        ),
+        ("eventbridge-bus", &["ERROR_MESSAGE"], "com.example.shop (Order placed): NO_PERMISSIONS"),
+    ] {
+        let mut message = message(name);
+        for attribute in missing {
+            message.attributes.remove(*attribute);
+        }
+        message.attributes.insert("SOMETHING_NEW".to_owned(), Attribute::string("1"));
+        let read = Foreign::read(&message).unwrap();
+        assert_eq!(
+            (read.writer, read.details().as_str()),
+            (Writer::EventBridge, expected),
+            "{name} {missing:?}"
+        );
+    }
 }
 
 #[test]
@@ -148,6 +240,9 @@ fn what_has_no_documented_shape_is_not_guessed() {
         r#"{"requestContext":{"functionArn":"f"}}"#,
         r#"{"requestContext":["f","RetriesExhausted",1]}"#,
         r#"{"context":{"partnerResourceArn":"p","condition":"c"}}"#,
+        r#"{"busArn":"b","subscriberArn":"s","errorCode":"e"}"#,
+        r#"{"busArn":"b","subscriberArn":"s","errorCode":"e","failedMessages":[{}]}"#,
+        r#"["b","subscriberArn","s","e",[]]"#,
         r#"{"Type":"SubscriptionConfirmation","TopicArn":"arn:aws:sns:a:b:c","MessageId":"m","Message":"x"}"#,
         r#"{"Type":"Notification","TopicArn":"orders","MessageId":"m","Message":"x"}"#,
         r#"["Notification","arn:aws:sns:a:b:c","m","x"]"#,
@@ -159,6 +254,7 @@ fn what_has_no_documented_shape_is_not_guessed() {
         &[("ERROR_CODE", "x")][..],
         &[("RULE_ARN", "x")],
         &[("SCHEDULE_ARN", "x"), ("ERROR_MESSAGE", "x")],
+        &[("SUBSCRIBER_ARN", "x"), ("BUS_ARN", "x")],
         &[("RequestID", "x"), ("ErrorMessage", "x")],
         &[("RequestID", "x"), ("ErrorCode", "E17")],
         &[("ErrorCode", "200")],

@@ -42,6 +42,7 @@ fn a_fingerprint_that_cannot_be_ours_does_not_count() {
             redrive_count: None,
             first_sent_time: None,
             dead_lettered_at: "1970-01-01T00:00:00Z".to_owned(),
+            died_at: None,
             source_queue_arn: None,
             sqs_message_id: "m".to_owned(),
             fingerprint: fingerprint.to_owned(),
@@ -146,4 +147,25 @@ fn the_reason_of_a_full_message_is_read_in_its_trace_header() {
     // SQS moves what a producer wrote.
     let moved = DeadLetterRecord::new(ReceivedMessage { redriven_from: Some("arn".to_owned()), ..full });
     assert_eq!(moved.error_type, "SQS_REDRIVE");
+}
+
+/// Otherwise a watch would archive a final record under a second key, and tell of it again.
+#[test]
+fn a_death_is_the_annotators_and_without_its_document_that_of_sqs() {
+    let died_at = parse_rfc3339("2026-07-25T17:20:05.000007Z").unwrap();
+    let ours = |members: &str| {
+        let document = format!(
+            r#"{{"stage":"message-processor","cause":{{"type":"A","message":"b"}},"dead_lettered_at":"2026-07-25T18:20:00Z","sqs_message_id":"m","fingerprint":"0123456789abcdef"{members}}}"#
+        );
+        record("{}", [(DEAD_LETTER.to_owned(), Attribute::string(document))].into()).death()
+    };
+    assert_eq!(
+        ours(r#","died_at":"2026-07-25T17:20:05.000007Z""#),
+        Death::new(died_at, "0123456789abcdef", "m")
+    );
+    assert_eq!(ours("").at, Timestamp::UNIX_EPOCH, "an older version: SentTimestamp");
+    let foreign = record("x", Attributes::new());
+    let death =
+        Death::new(Timestamp::UNIX_EPOCH, &fingerprint(UNANNOTATED, "", ""), &foreign.message.sqs_message_id);
+    assert_eq!(foreign.death(), death);
 }

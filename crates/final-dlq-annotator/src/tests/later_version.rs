@@ -24,6 +24,7 @@ fn a_verdict_of_a_later_version_is_one() {
         "attempts": 5,
         "first_sent_time": moment(-3600),
         "dead_lettered_at": moment(0),
+        "died_at": moment(-2),
         "source_queue_arn": SOURCE_ARN,
         "sqs_message_id": "source-1",
         "fingerprint": fingerprint("TARGET_GONE", "HttpStatus.503", "HTTP 503"),

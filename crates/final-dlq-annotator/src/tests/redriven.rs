@@ -18,6 +18,7 @@ fn a_redriven_message_is_an_orchestration_failure_whatever_its_failure_says() {
         "attempts": 5,
         "first_sent_time": moment(-3600),
         "dead_lettered_at": moment(0),
+        "died_at": moment(-10),
         "source_queue_arn": INTERMEDIATE_ARN,
         "sqs_message_id": "sqs-1",
         "fingerprint": fingerprint("ORCHESTRATION_FAILED", "HttpStatus.503", "HTTP 503"),

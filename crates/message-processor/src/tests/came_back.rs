@@ -22,6 +22,7 @@ fn final_attributes(producer: &Attributes) -> Attributes {
         redrive_count: None,
         first_sent_time: None,
         dead_lettered_at: moment(-1000),
+        died_at: None,
         source_queue_arn: Some(SOURCE_ARN.to_owned()),
         sqs_message_id: "sqs-0".to_owned(),
         fingerprint: "0123456789abcdef".to_owned(),

@@ -28,6 +28,8 @@ pub(super) struct Survey {
     pub(super) functions: Vec<Sender>,
     /// Event source mappings whose destination for failures is a queue.
     pub(super) mappings: Vec<Sender>,
+    /// Subscribers of custom event buses whose queue for failures is known.
+    pub(super) subscribers: Vec<Sender>,
     /// Functions that read queues; `None` if they could not be listed.
     pub(super) readers: Option<Vec<Reader>>,
     /// `None` if they could not be read.
@@ -59,10 +61,10 @@ pub(super) struct Attributes {
     pub(super) redrives_to: Option<QueueId>,
 }
 
-/// A function or mapping that sends its failures to a queue.
+/// A function, mapping or subscriber that sends its failures to a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Sender {
-    /// The function's name.
+    /// The function's or subscriber's name.
     pub(super) name: String,
     pub(super) to: QueueId,
 }

@@ -1,10 +1,11 @@
-//! Reads from AWS: queues and their attributes, functions, event source mappings, alarms, and the ages of the oldest
-//! messages. An error is reported with its region and profile, and the rest is read nevertheless.
+//! Reads from AWS: queues and their attributes, functions, event source mappings, subscribers, alarms, and the ages of
+//! the oldest messages. An error is reported with its region and profile, and the rest is read nevertheless.
 
 mod ages;
 mod alarms;
 mod functions;
 mod queues;
+mod subscribers;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -38,6 +39,9 @@ struct Region<'a> {
     sqs: aws_sdk_sqs::Client,
     lambda: aws_sdk_lambda::Client,
     cloudwatch: aws_sdk_cloudwatch::Client,
+    events: aws_sdk_eventbridgev2::Client,
+    /// False with an endpoint such as an emulator's.
+    is_aws: bool,
 }
 
 /// Every dead-letter queue that these connections lead to.
@@ -98,23 +102,37 @@ impl<'a> Region<'a> {
         let sqs = aws_sdk_sqs::config::Builder::from(config).interceptor(Requests).build();
         let lambda = aws_sdk_lambda::config::Builder::from(config).interceptor(Requests).build();
         let cloudwatch = aws_sdk_cloudwatch::config::Builder::from(config).interceptor(Requests).build();
+        let is_aws = config.endpoint_url().is_none();
+        let mut events = aws_sdk_eventbridgev2::config::Builder::from(config).interceptor(Requests);
+        if !is_aws {
+            // An emulator that does not know the service may answer with status 500, each time.
+            events = events.retry_config(RetryConfig::disabled());
+        }
         Self {
             connection,
             name: config.region().map(ToString::to_string).unwrap_or_default(),
             sqs: aws_sdk_sqs::Client::from_conf(sqs),
             lambda: aws_sdk_lambda::Client::from_conf(lambda),
             cloudwatch: aws_sdk_cloudwatch::Client::from_conf(cloudwatch),
+            events: aws_sdk_eventbridgev2::Client::from_conf(events.build()),
+            is_aws,
         }
     }
 
     async fn survey(&self, progress: &ProgressBar) -> Survey {
-        let (queues, functions, mappings, alarms) =
-            join!(self.queues(progress), self.functions(), self.mappings(), self.alarms());
+        let (queues, functions, mappings, subscribers, alarms) = join!(
+            self.queues(progress),
+            self.functions(),
+            self.mappings(),
+            self.subscribers(),
+            self.alarms()
+        );
         let mut problems = Vec::new();
         let queues = or_problem(queues, &mut problems);
         let functions = or_problem(functions, &mut problems).unwrap_or_default();
         let (mapping_senders, readers) = or_problem(mappings, &mut problems)
             .map_or_else(Default::default, |mappings| (mappings.senders, Some(mappings.readers)));
+        let subscribers = subscribers.into_iter().filter_map(|one| or_problem(one, &mut problems)).collect();
         let alarms = or_problem(alarms, &mut problems);
         problems.extend(queues.iter().flatten().filter_map(|queue| self.unread(queue)));
         let of_queues = queues.iter().flatten().next().map(|queue| queue.id.account.clone());
@@ -126,6 +144,7 @@ impl<'a> Region<'a> {
             queues,
             functions: functions.senders,
             mappings: mapping_senders,
+            subscribers,
             readers,
             alarms,
             problems,

@@ -33,9 +33,10 @@ impl<'a> Surveyed<'a> {
         for queue in surveys.iter().flat_map(|survey| survey.queues.iter().flatten()) {
             known.add(&queue.id, &queue.state);
         }
-        for Survey { functions, mappings, .. } in surveys {
+        for Survey { functions, mappings, subscribers, .. } in surveys {
             known.add_feeders(FeederKind::Function, functions);
             known.add_feeders(FeederKind::EventSourceMapping, mappings);
+            known.add_feeders(FeederKind::Subscriber, subscribers);
         }
         known
     }
@@ -58,7 +59,7 @@ impl<'a> Surveyed<'a> {
         }
     }
 
-    /// Queues that a redrive policy, a function or a mapping points to, and queues with a DLQ's name.
+    /// Queues that a redrive policy, a function, a mapping or a subscriber points to, and queues with a DLQ's name.
     pub(super) fn dlqs(&self) -> BTreeSet<&'a QueueId> {
         let named =
             self.queues.iter().filter(|(id, state)| is_named_like_one(&id.name) && ***state != State::Gone);

@@ -84,6 +84,8 @@ pub enum FeederKind {
     Function,
     /// By an event source mapping's destination for failures, of a stream.
     EventSourceMapping,
+    /// By the queue for failures of a subscriber of a custom event bus.
+    Subscriber,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

@@ -70,10 +70,33 @@ fn ages() -> Answer {
     Some((200, Body::cbor(cbor.into_writer())))
 }
 
-fn denied() -> Answer {
+const SUBSCRIBER: &str =
+    "arn:aws:events:eu-central-1:123456789012:subscriber/large-orders/abcdef1234567890abcdef123";
+
+/// One subscriber of a custom event bus.
+fn subscribers() -> Answer {
     let mut cbor = Encoder::new(Vec::new());
-    cbor.map(2).str("__type").str("com.amazonaws.cloudwatch#AccessDenied").str("message").str("no");
-    Some((403, Body::cbor(cbor.into_writer())))
+    cbor.map(1).str("Subscribers").array(1).map(2);
+    cbor.str("SubscriberArn").str(SUBSCRIBER).str("Name").str("large-orders");
+    Some((200, Body::cbor(cbor.into_writer())))
+}
+
+/// Its failures go to the DLQ.
+fn subscriber() -> Answer {
+    let mut cbor = Encoder::new(Vec::new());
+    cbor.map(3).str("SubscriberArn").str(SUBSCRIBER).str("Name").str("large-orders");
+    cbor.str("OnFailureConfiguration").map(1).str("Arn").str(&arn("orders-dlq"));
+    Some((200, Body::cbor(cbor.into_writer())))
+}
+
+fn error_in_cbor(status: u16, code: &str) -> Answer {
+    let mut cbor = Encoder::new(Vec::new());
+    cbor.map(2).str("__type").str(code).str("message").str("no");
+    Some((status, Body::cbor(cbor.into_writer())))
+}
+
+fn denied() -> Answer {
+    error_in_cbor(403, "com.amazonaws.cloudwatch#AccessDenied")
 }
 
 fn refused() -> Answer {
@@ -81,7 +104,14 @@ fn refused() -> Answer {
 }
 
 fn service(request: &Request) -> &'static str {
-    let services = ["DescribeAlarms", "GetMetricData", "/functions", "/event-source-mappings"];
+    let services = [
+        "DescribeAlarms",
+        "DescribeSubscriber",
+        "GetMetricData",
+        "ListSubscribers",
+        "/functions",
+        "/event-source-mappings",
+    ];
     let named = services.into_iter().find(|service| request.0.contains(service));
     named.unwrap_or(if request.1.contains("QueueUrl") { "GetQueueAttributes" } else { "ListQueues" })
 }
@@ -91,6 +121,8 @@ fn well(request: &Request) -> Answer {
     match service(request) {
         "DescribeAlarms" => alarms(),
         "GetMetricData" => ages(),
+        "ListSubscribers" => subscribers(),
+        "DescribeSubscriber" => subscriber(),
         "/functions" => json(json!({ "Functions": [{
             "FunctionName": "mailer",
             "FunctionArn": "arn:aws:lambda:eu-central-1:123456789012:function:mailer",
@@ -125,7 +157,11 @@ async fn all_is_asked_for_once_and_put_together() {
             "account": "123456789012",
             "region": "eu-central-1",
             "state": "there",
-            "fed_by": [{ "kind": "queue", "name": "orders" }, { "kind": "function", "name": "mailer" }],
+            "fed_by": [
+                { "kind": "queue", "name": "orders" },
+                { "kind": "function", "name": "mailer" },
+                { "kind": "subscriber", "name": "large-orders" },
+            ],
             "read_by": ["sweeper"],
             "readers": null,
             "visible": 2,
@@ -151,9 +187,11 @@ async fn all_is_asked_for_once_and_put_together() {
         ("/event-source-mappings", 1),
         ("/functions", 1),
         ("DescribeAlarms", 1),
+        ("DescribeSubscriber", 1),
         ("GetMetricData", 1),
         ("GetQueueAttributes", 2),
         ("ListQueues", 2),
+        ("ListSubscribers", 1),
     ];
     assert_eq!(counts, BTreeMap::from(expected));
     for (_, list) in requests.iter().filter(|request| service(request) == "ListQueues") {
@@ -170,6 +208,8 @@ async fn what_one_service_refuses_is_told_with_its_place_and_hides_nothing_else(
     for (refuses, answer, problem) in [
         ("DescribeAlarms", denied as fn() -> Answer, "cloudwatch:DescribeAlarms: AccessDenied: no"),
         ("GetMetricData", denied, "cloudwatch:GetMetricData: AccessDenied: no"),
+        ("ListSubscribers", denied, "events:ListSubscribers: AccessDenied: no"),
+        ("DescribeSubscriber", denied, "events:DescribeSubscriber: AccessDenied: no"),
         ("/functions", refused, "lambda:ListFunctions: AccessDeniedException: no"),
         ("/event-source-mappings", refused, "lambda:ListEventSourceMappings: AccessDeniedException: no"),
     ] {
@@ -185,6 +225,25 @@ async fn what_one_service_refuses_is_told_with_its_place_and_hides_nothing_else(
         assert_eq!((dlq.name.as_str(), dlq.counts.visible), ("orders-dlq", Some(2)));
         assert_eq!(dlq.alarms.is_none(), refuses == "DescribeAlarms");
         assert_eq!(dlq.oldest_seconds.is_none(), refuses == "GetMetricData");
+    }
+}
+
+/// An emulator, or whatever answers in the place of a service that a region lacks, knows nothing of subscribers; one
+/// that was deleted since it was listed sends nothing any more.
+#[tokio::test]
+async fn no_custom_event_buses_and_a_deleted_subscriber_are_no_problem() {
+    let unsupported: fn() -> Answer = || Some((400, json!({ "error": "Unsupported service" }).into()));
+    let gone: fn() -> Answer = || error_in_cbor(400, "com.amazonaws.eventbridgev2#ResourceNotFoundException");
+    for (asked, answer) in [("ListSubscribers", unsupported), ("DescribeSubscriber", gone)] {
+        let server = Loopback::answering(
+            move |request| {
+                if service(request) == asked { answer() } else { well(request) }
+            },
+        );
+        let fleet = looked(&[&server]).await;
+        assert_eq!((fleet.problems.as_slice(), fleet.exit_code()), (&[][..], 0), "{asked}");
+        let feeders: Vec<_> = fleet.dlqs[0].fed_by.iter().map(|feeder| feeder.name.as_str()).collect();
+        assert_eq!(feeders, ["orders", "mailer"], "{asked}");
     }
 }
 
@@ -286,12 +345,12 @@ async fn a_request_that_is_throttled_is_made_again() {
 #[tokio::test]
 async fn a_region_that_lets_nobody_in_does_not_hide_the_others() {
     let closed = Loopback::answering(|request| match service(request) {
-        "DescribeAlarms" | "GetMetricData" => denied(),
+        "DescribeAlarms" | "GetMetricData" | "ListSubscribers" => denied(),
         _ => refused(),
     });
     let open = Loopback::answering(well);
     let fleet = looked(&[&closed, &open]).await;
-    assert_eq!((fleet.dlqs.len(), fleet.regions.len(), fleet.problems.len()), (1, 1, 4));
+    assert_eq!((fleet.dlqs.len(), fleet.regions.len(), fleet.problems.len()), (1, 1, 5));
     assert_eq!(fleet.exit_code(), 1);
     let nothing = looked(&[&closed]).await;
     assert_eq!(nothing.regions, [], "which is an error, with exit code 2");
@@ -315,6 +374,7 @@ async fn the_printed_rights_are_those_that_are_used() {
         "/functions" => "lambda:ListFunctions".to_owned(),
         "/event-source-mappings" => "lambda:ListEventSourceMappings".to_owned(),
         of_cloudwatch @ ("DescribeAlarms" | "GetMetricData") => format!("cloudwatch:{of_cloudwatch}"),
+        of_events @ ("ListSubscribers" | "DescribeSubscriber") => format!("events:{of_events}"),
         of_sqs => format!("sqs:{of_sqs}"),
     });
     let policy = permissions::policy(permissions::Command::Fleet, &permissions::Names::placeholders());

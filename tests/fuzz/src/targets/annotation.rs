@@ -46,6 +46,7 @@ fn annotation(bytes: &mut Unstructured<'_>) -> Result<Annotation> {
         first_sent_time: Some("2026-07-25T17:20:00.000000Z".to_owned())
             .filter(|_| reason.as_str().len() > 20),
         dead_lettered_at: "2026-07-25T18:20:00.000000Z".to_owned(),
+        died_at: None,
         source_queue_arn: Some("arn:aws:sqs:eu-central-1:000000000000:source".to_owned()),
         sqs_message_id: "0191f3a2-7b1c-7d3e-8f00-0123456789ab".to_owned(),
         fingerprint: fingerprint(reason.as_str(), &cause.error_type, &cause.message),

@@ -174,7 +174,7 @@ fn each_event_has_the_lines_that_the_settings_ask_for() {
             Logging { level: LogLevel::Warn, .. } => assert_eq!(found, at_once),
             Logging { detail: LogDetail::Messages, .. } => assert_eq!(found, everything),
             Logging { detail: LogDetail::Batches, .. } => {
-                let rare = ["probe_failed", "circuit_closed"];
+                let rare = ["probe_failed", "circuit_closed", "notice_published"];
                 let is_own = |name: &&String| at_once.contains(name) || rare.contains(&name.as_str());
                 assert_eq!(found, everything.iter().filter(is_own).cloned().collect::<Vec<_>>());
             }

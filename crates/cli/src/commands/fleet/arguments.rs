@@ -8,8 +8,9 @@ use redeliver_operator::terminal::output::Output;
 /// with it.
 ///
 /// It reads the attributes of all queues of each region, receives no message and changes nothing. A DLQ is a queue that
-/// a redrive policy, a Lambda function's DLQ or an event source mapping's failure destination points to. A queue with
-/// the name of one (dlq, dead-letter) that nothing points to is shown as perhaps an orphan.
+/// a redrive policy, a Lambda function's DLQ, or the failure destination of an event source mapping or of a custom event
+/// bus's subscriber points to. A queue with the name of one (dlq, dead-letter) that nothing points to is shown as perhaps
+/// an orphan.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -31,7 +32,8 @@ JSON: {schema, at, regions: [{account, region, profile, queues}], dlqs: [{name, 
 read_by, readers: {state, ...}, visible, in_flight, delayed, retention_seconds, oldest_seconds, first_deleted_by, alarms: [{name, state}], findings: \
 [{code, sentence}], error}], problems}
 
-It takes one request for 1,000 queues and one for each queue, one for 50 functions, 100 event source mappings and 100 alarms, \
+It takes one request for 1,000 queues and one for each queue, one for 100 subscribers of custom event buses and one for each, one \
+for 50 functions, 100 event source mappings and 100 alarms, \
 and one for the ages of 500 DLQs that are not empty, and for the receives of 250 of those that no function reads ($0.01 \
 for 1,000 metrics; a queue's receives are two). `redeliver permissions fleet` prints the IAM policy.
 

@@ -24,6 +24,7 @@ fn annotation() -> Annotation {
             redrive_count: None,
             first_sent_time: Some("2026-07-25T17:20:00.000000Z".to_owned()),
             dead_lettered_at: "2026-07-25T18:20:00.000000Z".to_owned(),
+            died_at: None,
             source_queue_arn: Some("arn:aws:sqs:eu-central-1:000000000000:source".to_owned()),
             sqs_message_id: "m".to_owned(),
             fingerprint: "0123456789abcdef".to_owned(),

@@ -179,6 +179,7 @@ fn dead_in_generation(n: usize, generation: &str) -> Content {
         redrive_count: None,
         first_sent_time: None,
         dead_lettered_at: "1970-01-01T00:00:00.000000Z".to_owned(),
+        died_at: None,
         source_queue_arn: None,
         sqs_message_id: "m".to_owned(),
         fingerprint: if n.is_multiple_of(2) { "0000000000000000" } else { "1111111111111111" }.to_owned(),

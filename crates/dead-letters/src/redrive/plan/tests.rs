@@ -126,6 +126,7 @@ fn a_record_without_room_for_its_document_keeps_its_producers_own_details() {
             redrive_count: None,
             first_sent_time: None,
             dead_lettered_at: "2026-07-25T18:20:00.000000Z".to_owned(),
+            died_at: None,
             source_queue_arn: None,
             sqs_message_id: "m".to_owned(),
             fingerprint: "0123456789abcdef".to_owned(),

@@ -61,18 +61,20 @@ fn wrong(queues: Vec<Queue>) -> Vec<(Code, String)> {
 }
 
 #[test]
-fn a_dlq_is_what_a_redrive_policy_a_function_or_a_destination_names_whatever_it_is_called() {
+fn a_dlq_is_what_a_redrive_policy_a_function_a_destination_or_a_subscriber_names_whatever_it_is_called() {
     let mut survey = survey(vec![
         queue("orders", 5, 4, Some("dead")),
         queue("bills", 0, 4, Some("dead")),
         queue("dead", 0, 14, None),
         queue("mails", 0, 14, None),
         queue("clicks", 0, 14, None),
+        queue("shop", 0, 14, None),
         queue("other", 9, 4, None),
     ]);
     let sender = |name: &str, to| Sender { name: name.to_owned(), to: id(to) };
     survey.functions = vec![sender("mailer", "mails")];
     survey.mappings = vec![sender("counter:live", "clicks")];
+    survey.subscribers = vec![sender("large-orders", "shop")];
     let dlqs = judged(survey);
     let fed =
         |dlq: &Dlq| dlq.fed_by.iter().map(|feeder| (feeder.kind, feeder.name.clone())).collect::<Vec<_>>();
@@ -84,6 +86,7 @@ fn a_dlq_is_what_a_redrive_policy_a_function_or_a_destination_names_whatever_it_
             ("clicks", vec![(FeederKind::EventSourceMapping, "counter:live".to_owned())], vec![]),
             ("dead", vec![by_queue("bills"), by_queue("orders")], vec![]),
             ("mails", vec![(FeederKind::Function, "mailer".to_owned())], vec![]),
+            ("shop", vec![(FeederKind::Subscriber, "large-orders".to_owned())], vec![]),
         ]
     );
 }

@@ -135,6 +135,7 @@ fn dead(n: usize, text: &str) -> Content {
         redrive_count: None,
         first_sent_time: None,
         dead_lettered_at: "1970-01-01T00:00:00.000000Z".to_owned(),
+        died_at: None,
         source_queue_arn: None,
         sqs_message_id: "m".to_owned(),
         fingerprint: "0000000000000000".to_owned(),

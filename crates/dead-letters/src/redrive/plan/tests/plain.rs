@@ -33,6 +33,7 @@ fn annotation() -> Annotation {
             redrive_count: None,
             first_sent_time: None,
             dead_lettered_at: "2026-07-25T17:20:00.000000Z".to_owned(),
+            died_at: None,
             source_queue_arn: None,
             sqs_message_id: "m".to_owned(),
             fingerprint: "0123456789abcdef".to_owned(),

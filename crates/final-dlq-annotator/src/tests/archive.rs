@@ -1,0 +1,158 @@
+//! Final records in the archive: before they are sent, once, and not at all in the queue if they cannot be kept.
+
+use std::io::Read as _;
+
+use redeliver_core::archive::{ArchivedMessage, Folder, Layout, Omit, Prefix};
+use redeliver_core::ports::Fault;
+use redeliver_embedded::{BucketRequest, Injection, MemoryBucket, Scope, When};
+
+use super::*;
+
+type Keeper = FinalDlqAnnotator<Spy, redeliver_embedded::VirtualClock, Recorder, MemoryBucket>;
+
+pub(super) fn archive(store: MemoryBucket) -> Archive<MemoryBucket> {
+    let layout = Layout { prefix: Prefix::default(), deployment: "final-dlq".to_owned() };
+    Archive { store, layout, omit: Omit::default() }
+}
+
+impl Setup {
+    fn keeper(&self, bucket: &MemoryBucket) -> Keeper {
+        FinalDlqAnnotator {
+            final_dlq: self.final_dlq.clone(),
+            archive: Some(archive(bucket.clone())),
+            notices: None,
+            clock: self.world.clock.clone(),
+            observer: self.world.seen.clone(),
+        }
+    }
+
+    fn keep(&self, bucket: &MemoryBucket, records: Vec<ReceivedMessage>) -> Vec<String> {
+        self.world.invoke(&self.keeper(bucket), records, Duration::from_secs(30))
+    }
+
+    fn not_archived(&self) -> Vec<(String, String)> {
+        let refused = self.world.seen.events().into_iter().filter_map(|event| match event {
+            Event::ArchiveRefused { sqs_message_id, code } => Some((sqs_message_id, code)),
+            _ => None,
+        });
+        refused.collect()
+    }
+}
+
+/// The n-th record, given up after five retries.
+pub(super) fn died(n: usize) -> ReceivedMessage {
+    let failure = failure("RETRY_ATTEMPT_EXCEEDED", json!({ "source_message_id": format!("source-{n}") }));
+    given_up(n, spent(n), &failure)
+}
+
+fn key(n: usize) -> String {
+    let fingerprint = fingerprint("RETRY_ATTEMPT_EXCEEDED", "HttpStatus.503", "HTTP 503");
+    let day = "dead-letters/deployment=final-dlq/date=2026-07-25";
+    format!("{day}/cause={fingerprint}/171958.000000Z-source-{n}.jsonl.gz")
+}
+
+fn line(object: &[u8]) -> ArchivedMessage {
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(object).read_to_string(&mut text).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+#[test]
+fn a_final_record_is_kept_as_it_is_sent() {
+    let (setup, bucket) = (Setup::new(), MemoryBucket::default());
+    assert_eq!(setup.keep(&bucket, vec![died(1)]), [""; 0]);
+    let sent = setup.final_dlq.only();
+    let objects = bucket.objects();
+    assert_eq!(objects.keys().collect::<Vec<_>>(), [&key(1)]);
+    let line = line(&objects[&key(1)]);
+    assert_eq!((&*line.sqs_message_id, &*line.queue_arn), ("sqs-1", ANNOTATION_ARN));
+    assert_eq!((&*line.sent_at, line.receive_count), (&*moment(-2), 1), "the time of the last failure");
+    let kept = line.restored().unwrap();
+    assert_eq!((kept.body, kept.attributes), (sent.body, sent.attributes));
+}
+
+#[test]
+fn a_record_that_the_archive_refuses_is_not_sent_and_comes_back_and_the_others_go_on() {
+    let refuses = |request: &BucketRequest| match request {
+        BucketRequest::Create(key) if key.contains("source-2") => Some(Injection::Sender),
+        _ => None,
+    };
+    let (setup, bucket) = (Setup::new(), MemoryBucket::with_faults(refuses));
+    assert_eq!(setup.keep(&bucket, vec![died(1), died(2), died(3)]), ["sqs-2"]);
+    assert_eq!(setup.final_dlq.sent().len(), 2);
+    assert_eq!(bucket.objects().keys().collect::<Vec<_>>(), [&key(1), &key(3)]);
+    let code = Injection::Sender.error().code;
+    assert_eq!(setup.not_archived(), [("sqs-2".to_owned(), code)]);
+    assert_eq!(setup.world.elapsed(), 0, "what is refused for good is not tried again here");
+}
+
+#[test]
+fn an_archive_that_does_not_answer_leaves_time_to_send_the_others() {
+    let hangs = |request: &BucketRequest| match request {
+        BucketRequest::Create(key) if key.contains("source-2") => Some(Injection::LostRequest),
+        _ => None,
+    };
+    let (setup, bucket) = (Setup::new(), MemoryBucket::with_faults(hangs));
+    assert_eq!(setup.keep(&bucket, vec![died(1), died(2)]), ["sqs-2"]);
+    assert_eq!(setup.final_dlq.sent().len(), 1);
+    assert_eq!(setup.world.elapsed(), 24, "5 s are left for the sends");
+    assert_eq!(setup.not_archived().len(), 1);
+    assert!(bucket.requests().len() > 2, "it was tried again");
+    assert_eq!(Injection::LostRequest.error().fault, Fault::NoAnswer);
+}
+
+#[test]
+fn a_write_whose_answer_is_lost_is_found_by_the_next_one() {
+    let mut answers = [Some(Injection::LostAnswer)].into_iter();
+    let (setup, bucket) = (Setup::new(), MemoryBucket::with_faults(move |_| answers.next().flatten()));
+    assert_eq!(setup.keep(&bucket, vec![died(1)]), [""; 0]);
+    assert_eq!(bucket.requests().len(), 2);
+    assert_eq!((bucket.objects().len(), setup.final_dlq.sent().len()), (1, 1));
+}
+
+/// The process died before it answered: the same record, received again, is the same death.
+#[test]
+fn a_record_that_is_received_again_is_the_same_object() {
+    let (setup, bucket) = (Setup::new(), MemoryBucket::default());
+    let first = died(1);
+    let again = ReceivedMessage { receipt_handle: "another".to_owned(), receive_count: 2, ..first.clone() };
+    assert_eq!(setup.keep(&bucket, vec![first]), [""; 0]);
+    let object = bucket.objects();
+    setup.sleep(3600);
+    assert_eq!(setup.keep(&bucket, vec![again]), [""; 0]);
+    assert_eq!(bucket.objects(), object, "the first one stays");
+    assert_eq!(setup.final_dlq.sent().len(), 2, "at least once");
+}
+
+#[test]
+fn a_kept_record_that_cannot_be_sent_comes_back_and_is_kept_once() {
+    let (setup, bucket) = (Setup::new(), MemoryBucket::default());
+    setup.world.fail_sends(&setup.final_dlq, Scope::Request, When::Chance(1.0), Injection::Sender);
+    assert_eq!(setup.keep(&bucket, vec![died(1)]), ["sqs-1"]);
+    assert_eq!((bucket.objects().len(), setup.final_dlq.sent().len()), (1, 1), "refused");
+    setup.world.sqs.set_faults(redeliver_embedded::FaultPlan::new(1));
+    assert_eq!(setup.keep(&bucket, vec![died(1)]), [""; 0]);
+    assert_eq!((bucket.objects().len(), setup.final_dlq.sent().len()), (1, 2), "accepted");
+}
+
+#[test]
+fn what_sqs_moved_to_the_annotation_queue_is_kept_by_its_own_time() {
+    let (setup, bucket) = (Setup::new(), MemoryBucket::default());
+    assert_eq!(setup.keep(&bucket, vec![redriven(1, "not json")]), [""; 0]);
+    let objects = bucket.objects();
+    let death = archive(bucket).layout.death(Folder::DeadLetters, objects.keys().next().unwrap()).unwrap();
+    assert_eq!((death.at, &*death.id), (start() - chrono::TimeDelta::seconds(10), "sqs-1"));
+    assert_eq!(line(&objects.into_values().next().unwrap()).redriven_from.as_deref(), Some(INTERMEDIATE_ARN));
+}
+
+#[test]
+fn omitted_values_are_in_the_queue_and_not_in_the_archive() {
+    let (setup, bucket) = (Setup::new(), MemoryBucket::default());
+    let mut keeper = setup.keeper(&bucket);
+    keeper.archive.as_mut().unwrap().omit = Omit::parse("/data/é").unwrap();
+    assert_eq!(setup.world.invoke(&keeper, vec![died(1)], Duration::from_secs(30)), [""; 0]);
+    assert_eq!(setup.final_dlq.only().body, spent(1));
+    let line = line(&bucket.objects()[&key(1)]);
+    assert_eq!(line.body, spent(1).replace("1e400", "\"omitted\""));
+    assert_eq!(line.omitted, ["/data/é"]);
+}

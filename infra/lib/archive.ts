@@ -1,0 +1,110 @@
+import { Stack, Token, Validations } from 'aws-cdk-lib';
+import * as iam from 'aws-cdk-lib/aws-iam';
+import type * as lambda from 'aws-cdk-lib/aws-lambda';
+import type * as s3 from 'aws-cdk-lib/aws-s3';
+
+import { isPointer } from './messages';
+import type { CommonProps } from './props';
+import { keyProblems } from './queue-key';
+import { elsewhereProblems } from './region';
+
+/** The archive of final records. */
+export interface Archive {
+  readonly bucket: s3.IBucket;
+  /** Empty, or with a slash at its end. */
+  readonly prefix: string;
+  readonly omit: readonly string[];
+}
+
+type ArchiveProps = Pick<CommonProps, 'archive' | 'archivePrefix' | 'archiveOmit'>;
+
+/** The same limits as in the function. */
+const PREFIX_CHARACTERS_MAX = 256;
+const POINTERS_MAX = 50;
+/** The characters that S3 calls safe ("Naming Amazon S3 objects"), and `=` for partitions. */
+const PREFIX = /^(?!\/)[A-Za-z0-9!_.*'()/=-]*$/;
+
+export function archiveOf({ archive: bucket, archivePrefix: prefix = '', archiveOmit: omit = [] }: ArchiveProps): Archive | undefined {
+  return bucket && { bucket, prefix: withSlash(prefix), omit };
+}
+
+/** The function adds the same slash. A token's value is not known, so it must have one. */
+function withSlash(prefix: string): string {
+  return prefix === '' || prefix.endsWith('/') || Token.isUnresolved(prefix) ? prefix : `${prefix}/`;
+}
+
+/** Problems of these props, a sentence each. */
+export function archiveProblems(props: ArchiveProps, stack: Stack): string[] {
+  const { archive, archivePrefix, archiveOmit = [] } = props;
+  const unused = (['archivePrefix', 'archiveOmit'] as const).filter((name) => archive === undefined && props[name] !== undefined);
+  return [
+    ...unused.map((name) => `${name} only applies to an archive; set archive to its bucket, or remove ${name}.`),
+    ...(archive ? [...elsewhereProblems('archive', 'a bucket', archive, stack), ...keyProblems("archive's key", archive.encryptionKey)] : []),
+    ...(archivePrefix === undefined || isPrefix(archivePrefix)
+      ? []
+      : [
+          `archivePrefix is "${archivePrefix}"; use at most ${PREFIX_CHARACTERS_MAX} of A-Z a-z 0-9 ! _ . * ' ( ) / = and -, with a / at the end, but not at the start.`,
+        ]),
+    ...(archiveOmit.length > POINTERS_MAX
+      ? [`archiveOmit has ${archiveOmit.length} entries; give at most ${POINTERS_MAX}: the pointer to an object omits all its members.`]
+      : []),
+    ...archiveOmit.flatMap((pointer, index) => pointerProblems(pointer, `archiveOmit[${index}]`)),
+  ];
+}
+
+function isPrefix(prefix: string): boolean {
+  return Token.isUnresolved(prefix) || (withSlash(prefix).length <= PREFIX_CHARACTERS_MAX && PREFIX.test(prefix));
+}
+
+function pointerProblems(pointer: string, name: string): string[] {
+  if (Token.isUnresolved(pointer)) {
+    return [];
+  }
+  if (!isPointer(pointer)) {
+    return [`${name} is "${pointer}", which is not a JSON Pointer to a member; it must start with /, such as /customer/email.`];
+  }
+  return pointer.includes(',')
+    ? [`${name} is "${pointer}", but commas separate the pointers in the function's environment; give the pointer to a member above it.`]
+    : [];
+}
+
+/** The annotator's variables. */
+export function archiveEnvironment({ bucket, prefix, omit }: Archive): Record<string, string> {
+  return {
+    ARCHIVE_BUCKET: bucket.bucketName,
+    ...(prefix !== '' && { ARCHIVE_PREFIX: prefix }),
+    ...(omit.length > 0 && { ARCHIVE_OMIT: omit.join(',') }),
+  };
+}
+
+/**
+ * Allows writing the archive, without reading it. The state of notices is read, too, and S3 says 403 instead of 404
+ * about a missing object to those who may not list it ("GetObject").
+ */
+export function allowArchive(annotator: lambda.Function, { bucket, prefix }: Archive, { hasNotices }: { readonly hasNotices: boolean }): void {
+  // In a policy, `*` is a wildcard and `${*}` is the character.
+  const literal = prefix.replace(/\*/g, '${*}');
+  const allow = (action: string, resource: string, conditions: Record<string, Record<string, string>> = {}): void => {
+    annotator.addToRolePolicy(new iam.PolicyStatement({ actions: [action], resources: [resource], conditions }));
+  };
+  const [objects, causes] = [`${literal}*`, `${literal}causes/*`].map((keys) => bucket.arnForObjects(keys)) as [string, string];
+  allow('s3:PutObject', objects);
+  acknowledgeKeys(annotator, objects);
+  if (hasNotices) {
+    allow('s3:GetObject', causes);
+    acknowledgeKeys(annotator, causes);
+    allow('s3:ListBucket', bucket.bucketArn, { StringLike: { 's3:prefix': `${literal}*` } });
+  }
+  bucket.encryptionKey?.grant(annotator, 'kms:GenerateDataKey', ...(hasNotices ? ['kms:Decrypt'] : []));
+}
+
+/** Acknowledges AwsSolutions' finding about keys that are only known when a message dies. */
+function acknowledgeKeys(annotator: lambda.Function, objects: string): void {
+  const arn: string | { 'Fn::Join': [string, (string | object)[]] } = Stack.of(annotator).resolve(objects);
+  const parts = typeof arn === 'string' ? [arn] : arn['Fn::Join'][1];
+  const named = parts.map((part) => (typeof part === 'string' ? part : `<${Object.values(part).flat().join('.')}>`)).join('');
+  Validations.of(annotator.role as iam.Role).acknowledge({
+    id: `AwsSolutions-IAM5[Resource::${named}]`,
+    reason: "An object's key has the cause and the id of its message, which are only known when the message dies.",
+  });
+}

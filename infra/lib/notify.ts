@@ -1,0 +1,63 @@
+import type { Stack } from 'aws-cdk-lib';
+import type * as events from 'aws-cdk-lib/aws-events';
+import * as iam from 'aws-cdk-lib/aws-iam';
+import type * as sns from 'aws-cdk-lib/aws-sns';
+
+import { keyProblems } from './queue-key';
+import { elsewhereProblems } from './region';
+
+/** The destination of notices, one for each new cause of dead letters. */
+export class Notify {
+  /** A standard topic of SNS: its e-mail subscribers get a text, all others the JSON document. */
+  public static topic(topic: sns.ITopic): Notify {
+    return new Notify({ kind: 'topic', topic });
+  }
+
+  /** An event bus of EventBridge; rules on it match the source `redeliver`. */
+  public static eventBus(bus: events.IEventBus): Notify {
+    return new Notify({ kind: 'eventBus', bus });
+  }
+
+  /** @internal */
+  public readonly _given: GivenNotify;
+
+  private constructor(given: GivenNotify) {
+    this._given = given;
+  }
+}
+
+/** A destination by its kind. */
+export type GivenNotify =
+  | { readonly kind: 'topic'; readonly topic: sns.ITopic }
+  | { readonly kind: 'eventBus'; readonly bus: events.IEventBus };
+
+/** Reasons why no notice could be published, a sentence each. */
+export function notifyProblems(notify: Notify | undefined, stack: Stack): string[] {
+  if (!notify) {
+    return [];
+  }
+  const { _given: given } = notify;
+  if (given.kind === 'eventBus') {
+    return elsewhereProblems('notify', 'an event bus', given.bus, stack);
+  }
+  const { topic } = given;
+  return [
+    ...(topic.fifo ? ['notify is a FIFO topic, which takes no message without a group; use a standard topic or an event bus.'] : []),
+    ...elsewhereProblems('notify', 'a topic', topic, stack),
+    ...keyProblems("notify's key", topic.masterKey),
+  ];
+}
+
+export function notifyArn(notify: GivenNotify): string {
+  return notify.kind === 'topic' ? notify.topic.topicArn : notify.bus.eventBusArn;
+}
+
+/** Allows publishing only; the CDK's grants allow key actions by wildcard. */
+export function allowNotices(sender: iam.IGrantable, notify: GivenNotify): void {
+  const actions = [notify.kind === 'topic' ? 'sns:Publish' : 'events:PutEvents'];
+  iam.Grant.addToPrincipal({ grantee: sender, actions, resourceArns: [notifyArn(notify)] });
+  if (notify.kind === 'topic') {
+    // "Securing Amazon SNS data with server-side encryption": a publisher needs both.
+    notify.topic.masterKey?.grant(sender, 'kms:Decrypt', 'kms:GenerateDataKey');
+  }
+}

@@ -1,0 +1,284 @@
+import { App, Stack } from 'aws-cdk-lib';
+import { Template } from 'aws-cdk-lib/assertions';
+import * as events from 'aws-cdk-lib/aws-events';
+import * as kms from 'aws-cdk-lib/aws-kms';
+import * as s3 from 'aws-cdk-lib/aws-s3';
+import * as sns from 'aws-cdk-lib/aws-sns';
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+
+import { AlarmPreset, AsyncRetry, type CommonProps, Notify, Redeliver, Strategy } from '../lib/index';
+import { RedeliverPropsError } from '../lib/props-error';
+import { cdkJson } from './fakes';
+import { grants, plain, resources, short } from './stack-exact';
+import { fakeBundles, HTTP } from './stack-support';
+import { userFunction } from './stack-variants';
+
+const bundles = fakeBundles();
+const ACCOUNT = 'eu-west-1:111122223333';
+const KEY = `arn:aws:kms:${ACCOUNT}:key/0191f3a2-7b1c-7d3e-8f00-00000000000a`;
+const BUS = `arn:aws:events:${ACCOUNT}:event-bus/ops`;
+const TOPIC = `arn:aws:sns:${ACCOUNT}:notices`;
+
+type Given = (stack: Stack) => Partial<CommonProps>;
+
+const bucket: Given = (stack) => ({ archive: new s3.Bucket(stack, 'Archive') });
+const ownKey: Given = (stack) => ({ archive: new s3.Bucket(stack, 'Archive', { encryptionKey: new kms.Key(stack, 'ArchiveKey') }) });
+const byName: Given = (stack) => ({ archive: s3.Bucket.fromBucketName(stack, 'Archive', 'dead-letters') });
+const withKeyArn: Given = (stack) => ({
+  archive: s3.Bucket.fromBucketAttributes(stack, 'Archive', { bucketName: 'dead-letters', encryptionKey: kms.Key.fromKeyArn(stack, 'ArchiveKey', KEY) }),
+});
+const topic: Given = (stack) => ({ notify: Notify.topic(new sns.Topic(stack, 'Notices')) });
+const topicWithKey: Given = (stack) => ({ notify: Notify.topic(new sns.Topic(stack, 'Notices', { masterKey: new kms.Key(stack, 'NoticesKey') })) });
+const bus: Given = (stack) => ({ notify: Notify.eventBus(events.EventBus.fromEventBusArn(stack, 'Bus', BUS)) });
+const all = (...given: Given[]): Given => (stack) => Object.assign({}, ...given.map((each) => each(stack)));
+
+function made(given: Given, strategy = Strategy.DELAYED_RESEND): Template {
+  const stack = new Stack(new App({ context: cdkJson().context }), 'Test');
+  new Redeliver(stack, 'Retries', { ...HTTP, bundles, strategy, ...given(stack) });
+  return Template.fromStack(stack);
+}
+
+function asyncRetry(given: Given): Template {
+  const stack = new Stack(new App({ context: cdkJson().context }), 'Test');
+  new AsyncRetry(stack, 'Retries', { functions: [userFunction(stack, 'Report')], bundles, ...given(stack) });
+  return Template.fromStack(stack);
+}
+
+/** The rights of each role beyond those without an archive and notices. */
+function added(template: Template, usual: Template): Record<string, string[]> {
+  const roles = Object.keys(resources(usual, 'AWS::IAM::Role'));
+  const more = roles.map((role) => [role, grants(template, role).filter((right) => !grants(usual, role).includes(right))] as const);
+  return Object.fromEntries(more.filter(([, rights]) => rights.length > 0));
+}
+
+const NOTHING = made(() => ({}));
+const listed = (arn: string, prefix: string): string => `Allow s3:ListBucket on ${arn} if {"StringLike":{"s3:prefix":"${prefix}*"}}`;
+const IMPORTED = 'arn:{AWS::Partition}:s3:::dead-letters';
+
+describe('the annotator alone gets rights, and exactly these', () => {
+  const cases: [string, Given, string[]][] = [
+    ['on a bucket: only to write below the prefix', all(bucket, () => ({ archivePrefix: 'redeliver' })), ['Allow s3:PutObject on {Archive.Arn}/redeliver/*']],
+    ['on a whole bucket, which is imported', byName, [`Allow s3:PutObject on ${IMPORTED}/*`]],
+    ['on the key of a bucket', ownKey, ['Allow kms:GenerateDataKey on {ArchiveKey.Arn}', 'Allow s3:PutObject on {Archive.Arn}/*']],
+    ['on the key of an imported bucket', withKeyArn, [`Allow kms:GenerateDataKey on ${KEY}`, `Allow s3:PutObject on ${IMPORTED}/*`]],
+    ['on a topic', topic, ['Allow sns:Publish on {Notices}']],
+    ['on a topic and its key', topicWithKey, ['Allow kms:Decrypt on {NoticesKey.Arn}', 'Allow kms:GenerateDataKey on {NoticesKey.Arn}', 'Allow sns:Publish on {Notices}']],
+    ['on a bus', bus, [`Allow events:PutEvents on ${BUS}`]],
+    [
+      'on a bucket, its key and a bus: also to read the state of notices',
+      all(withKeyArn, bus, () => ({ archivePrefix: 'a/b/' })),
+      [
+        `Allow events:PutEvents on ${BUS}`,
+        `Allow kms:Decrypt on ${KEY}`,
+        `Allow kms:GenerateDataKey on ${KEY}`,
+        `Allow s3:GetObject on ${IMPORTED}/a/b/causes/*`,
+        listed(IMPORTED, 'a/b/'),
+        `Allow s3:PutObject on ${IMPORTED}/a/b/*`,
+      ],
+    ],
+    [
+      'on a bucket with a prefix whose * is no wildcard',
+      all(bucket, topic, () => ({ archivePrefix: 'a*b/' })),
+      [
+        'Allow s3:GetObject on {Archive.Arn}/a${*}b/causes/*',
+        listed('{Archive.Arn}', 'a${*}b/'),
+        'Allow s3:PutObject on {Archive.Arn}/a${*}b/*',
+        'Allow sns:Publish on {Notices}',
+      ],
+    ],
+  ];
+  for (const [name, given, rights] of cases) {
+    test(name, () => assert.deepEqual(added(made(given), NOTHING), { FinalDlqAnnotatorRole: rights.sort() }));
+  }
+
+  test('with each strategy, and with AsyncRetry', () => {
+    const given = all(bucket, topic);
+    const { FinalDlqAnnotatorRole: rights = [] } = added(made(given), NOTHING);
+    assert.equal(rights.length, 4);
+    for (const strategy of [Strategy.DIRECT_RESEND, Strategy.VISIBILITY]) {
+      assert.deepEqual(added(made(given, strategy), made(() => ({}), strategy)), { FinalDlqAnnotatorRole: rights });
+    }
+    assert.deepEqual(added(asyncRetry(given), asyncRetry(() => ({}))), { FinalDlqAnnotatorRole: rights });
+  });
+});
+
+describe('the annotator alone gets variables', () => {
+  function variables(template: Template): Record<string, unknown> {
+    const functions = Object.entries(resources(template, 'AWS::Lambda::Function'));
+    const found = functions.map(([id, { Properties }]): [string, [string, unknown][]] => [id, Object.entries(plain(Properties['Environment']?.Variables ?? {}))]);
+    const ours = found.map(([id, all]) => [id, Object.fromEntries(all.filter(([name]) => /^(ARCHIVE|NOTIFY)_/.test(name)))] as const);
+    return Object.fromEntries(ours.filter(([, some]) => Object.keys(some).length > 0));
+  }
+
+  test('with the slash that a prefix lacks, and without those that are not given', () => {
+    assert.deepEqual(variables(NOTHING), {});
+    assert.deepEqual(variables(made(all(bucket, () => ({ archivePrefix: '', archiveOmit: [] })))), { FinalDlqAnnotator: { ARCHIVE_BUCKET: '{Archive}' } });
+    const prefix = (archivePrefix: string): unknown => variables(made(all(byName, () => ({ archivePrefix }))));
+    for (const given of ['a/b', 'a/b/']) {
+      assert.deepEqual(prefix(given), { FinalDlqAnnotator: { ARCHIVE_BUCKET: 'dead-letters', ARCHIVE_PREFIX: 'a/b/' } });
+    }
+    const everything = { FinalDlqAnnotator: { ARCHIVE_BUCKET: '{Archive}', ARCHIVE_OMIT: '/customer/email,/a~1b', NOTIFY_ARN: '{Notices}' } };
+    const given = all(bucket, topic, () => ({ archiveOmit: ['/customer/email', '/a~1b'] }));
+    assert.deepEqual(variables(made(given)), everything);
+    assert.deepEqual(variables(asyncRetry(given)), everything);
+    assert.deepEqual(variables(made(bus)), { FinalDlqAnnotator: { NOTIFY_ARN: BUS } });
+  });
+});
+
+describe('a rule invokes the annotator each hour', () => {
+  const types = ['AWS::Events::Rule', 'AWS::Lambda::Permission'];
+
+  test('only with an archive and notices', () => {
+    for (const template of [NOTHING, made(bucket), made(topic), made(bus)]) {
+      types.forEach((type) => template.resourceCountIs(type, 0));
+    }
+  });
+
+  test('which it is allowed to do, and an event that comes late is dropped', () => {
+    for (const template of [made(all(bucket, bus)), made(all(byName, topic), Strategy.VISIBILITY), asyncRetry(all(bucket, topic))]) {
+      const [rules, permissions] = types.map((type) => Object.entries(resources(template, type)).map(([id, { Properties }]) => [id, plain(Properties)] as const)) as any;
+      assert.deepEqual(rules, [
+        [
+          'NoticeSchedule',
+          {
+            Description: 'Invokes the final-dlq-annotator for notices of causes that continue or are over.',
+            ScheduleExpression: 'rate(1 hour)',
+            State: 'ENABLED',
+            Targets: [{ Id: 'Target0', Arn: '{FinalDlqAnnotator.Arn}', RetryPolicy: { MaximumRetryAttempts: 2, MaximumEventAgeInSeconds: 3600 } }],
+          },
+        ],
+      ]);
+      assert.deepEqual(permissions.map(([, properties]: [string, unknown]) => properties), [
+        { Action: 'lambda:InvokeFunction', FunctionName: '{FinalDlqAnnotator.Arn}', Principal: 'events.amazonaws.com', SourceArn: '{NoticeSchedule.Arn}' },
+      ]);
+    }
+  });
+});
+
+describe('alarms', () => {
+  function addedAlarms(template: Template, usual: Template): unknown[] {
+    const before = Object.keys(resources(usual, 'AWS::CloudWatch::Alarm'));
+    const more = Object.entries(resources(template, 'AWS::CloudWatch::Alarm')).filter(([id]) => !before.includes(id));
+    return more.map(([, { Properties }]) => {
+      const { AlarmName, Namespace, MetricName, Dimensions, Statistic, Threshold } = plain(Properties);
+      return [AlarmName.replace(/^redeliver-(async-)?prod-/, ''), Namespace, MetricName, Dimensions, Statistic, Threshold];
+    });
+  }
+  const ofAnnotator = [{ Name: 'Function', Value: '{FinalDlqAnnotator}' }];
+  const archive = ['archive-refused', 'Redeliver', 'ArchiveRefused', ofAnnotator, 'Sum', 0];
+  const notices = ['notices-refused', 'Redeliver', 'NoticeRefused', ofAnnotator, 'Sum', 0];
+
+  test('watch what is there', () => {
+    assert.deepEqual(addedAlarms(made(bucket), NOTHING), [archive]);
+    assert.deepEqual(addedAlarms(made(bus), NOTHING), [notices]);
+    assert.deepEqual(addedAlarms(made(all(bucket, bus)), NOTHING), [archive, notices]);
+    assert.deepEqual(addedAlarms(asyncRetry(all(bucket, topic)), asyncRetry(() => ({}))), [archive, notices]);
+  });
+
+  test('of the essential ones, the one without which a record would be missing unseen', () => {
+    const essential = (given: Given): Template => made(all(given, () => ({ alarmPreset: AlarmPreset.ESSENTIAL })));
+    assert.deepEqual(addedAlarms(essential(all(bucket, topic)), essential(() => ({}))), [archive]);
+  });
+
+  test('a record is refused its archive at once, a notice in working hours', () => {
+    const topicOf = (stack: Stack, name: string): sns.ITopic => sns.Topic.fromTopicArn(stack, name, `arn:aws:sns:${ACCOUNT}:${name}`);
+    const template = made(all(bucket, bus, (stack) => ({ pageTopic: topicOf(stack, 'page'), ticketTopic: topicOf(stack, 'ticket') })));
+    const severities = Object.entries(resources(template, 'AWS::CloudWatch::Alarm')).filter(([id]) => id.includes('refused'));
+    assert.deepEqual(severities.map(([id, { Properties }]) => [short(id), Properties['AlarmActions'][0].replace(/.*:/, '')]), [
+      ['Alarmarchiverefused', 'page'],
+      ['Alarmnoticesrefused', 'ticket'],
+    ]);
+  });
+});
+
+describe('a wrong prop is refused with one sentence', () => {
+  /** The problems that both constructs find; they must be the same. */
+  function refused(given: Given, env = {}): string[] {
+    const [ofRedeliver, ofAsyncRetry] = [Redeliver, AsyncRetry].map((construct) => {
+      const stack = new Stack(new App(), 'Test', { env });
+      try {
+        new construct(stack, 'Retries', {
+          ...(construct === Redeliver ? HTTP : { functions: [userFunction(stack, 'Report')] }), bundles, ...given(stack),
+        } as any);
+        return [];
+      } catch (error) {
+        assert.ok(error instanceof RedeliverPropsError, String(error));
+        return error.message.replaceAll('redeliver-async-prod', 'redeliver-prod').split('\n');
+      }
+    });
+    assert.deepEqual(ofRedeliver, ofAsyncRetry);
+    return ofRedeliver ?? [];
+  }
+  const prefix = (archivePrefix: string): string[] => refused(all(bucket, () => ({ archivePrefix })));
+  const omit = (...archiveOmit: string[]): string[] => refused(all(bucket, () => ({ archiveOmit })));
+
+  test('a setting of no archive', () => {
+    const sentence = (name: string): string => `${name} only applies to an archive; set archive to its bucket, or remove ${name}.`;
+    assert.deepEqual(refused(() => ({ archivePrefix: 'a/' })), [sentence('archivePrefix')]);
+    assert.deepEqual(refused(() => ({ archiveOmit: ['/a'] })), [sentence('archiveOmit')]);
+  });
+
+  test('a prefix that S3 or the function would not take', () => {
+    const sentence = (given: string): string =>
+      `archivePrefix is "${given}"; use at most 256 of A-Z a-z 0-9 ! _ . * ' ( ) / = and -, with a / at the end, but not at the start.`;
+    for (const wrong of ['/a', '/', 'a b', 'ä', 'a\\b', 'a:b', 'a'.repeat(256), `${'a'.repeat(256)}/`]) {
+      assert.deepEqual(prefix(wrong), [sentence(wrong)]);
+    }
+    for (const right of ['a', "A1!_.*'()=-/b//", 'a'.repeat(255), `${'a'.repeat(255)}/`]) {
+      assert.deepEqual(prefix(right), []);
+    }
+  });
+
+  test('a pointer that is none, or that the variable cannot hold', () => {
+    const no = (given: string): string =>
+      `archiveOmit[1] is "${given}", which is not a JSON Pointer to a member; it must start with /, such as /customer/email.`;
+    for (const wrong of ['', 'a', '/a~', '/a~2', 'a/b']) {
+      assert.deepEqual(omit('/a', wrong), [no(wrong)]);
+    }
+    assert.deepEqual(omit('/a,b'), [
+      'archiveOmit[0] is "/a,b", but commas separate the pointers in the function\'s environment; give the pointer to a member above it.',
+    ]);
+    assert.deepEqual(omit('/a', '/', '/a~0b~1c/0', '/ä b'), []);
+  });
+
+  test('more pointers than the function takes', () => {
+    const pointers = Array.from({ length: 51 }, (_, index) => `/${index}`);
+    assert.deepEqual(omit(...pointers), ['archiveOmit has 51 entries; give at most 50: the pointer to an object omits all its members.']);
+    assert.deepEqual(omit(...pointers.slice(1)), []);
+  });
+
+  test('pointers that do not fit into the environment', () => {
+    const pointers = Array.from({ length: 50 }, (_, index) => `/${index}`.padEnd(90, 'x'));
+    const [sentence = '', ...others] = refused(all(byName, () => ({ archiveOmit: pointers })));
+    assert.deepEqual(others, []);
+    assert.match(sentence, /^the environment variables of redeliver-prod-final-dlq-annotator have at least \d+ bytes as JSON, but Lambda allows 4096; shorten ARCHIVE_OMIT, which has 4551\.$/);
+  });
+
+  test('a FIFO topic, whether it is created or imported', () => {
+    const sentence = 'notify is a FIFO topic, which takes no message without a group; use a standard topic or an event bus.';
+    assert.deepEqual(refused((stack) => ({ notify: Notify.topic(new sns.Topic(stack, 'Notices', { fifo: true })) })), [sentence]);
+    assert.deepEqual(refused((stack) => ({ notify: Notify.topic(sns.Topic.fromTopicArn(stack, 'Notices', `${TOPIC}.fifo`)) })), [sentence]);
+  });
+
+  test('a place that the functions do not reach', () => {
+    const env = { account: '111122223333', region: 'us-east-1' };
+    const elsewhere = (prop: string, what: string): string => `${prop} is ${what} of eu-west-1, but the functions are in us-east-1; use one of us-east-1.`;
+    const imported: Given = (stack) => ({ archive: s3.Bucket.fromBucketAttributes(stack, 'Archive', { bucketName: 'dead-letters', region: 'eu-west-1' }) });
+    assert.deepEqual(refused(imported, env), [elsewhere('archive', 'a bucket')]);
+    assert.deepEqual(refused(bus, env), [elsewhere('notify', 'an event bus')]);
+    assert.deepEqual(refused((stack) => ({ notify: Notify.topic(sns.Topic.fromTopicArn(stack, 'Notices', TOPIC)) }), env), [elsewhere('notify', 'a topic')]);
+    assert.deepEqual(refused(all(imported, bus), { ...env, region: 'eu-west-1' }), []);
+    assert.deepEqual(refused(all(imported, bus)), [], 'the region is known at deployment');
+  });
+
+  test('a key that the annotator could not use', () => {
+    const alias = (name: string): Given => (stack) => ({
+      archive: s3.Bucket.fromBucketAttributes(stack, 'Archive', { bucketName: 'dead-letters', encryptionKey: kms.Alias.fromAliasName(stack, 'Alias', name) }),
+    });
+    const [sentence = '', ...others] = refused(alias('alias/mine'));
+    assert.deepEqual(others, []);
+    assert.match(sentence, /^archive's key is an alias that was imported by its name, /);
+    assert.deepEqual(refused(alias('alias/aws/s3')), []);
+  });
+});

@@ -1,0 +1,183 @@
+//! The rights of the archive and of notices: they are enough, each is needed, and without one nothing is lost.
+
+use std::sync::{Arc, Mutex};
+
+use aws_sdk_sqs::config::Credentials;
+use chrono::TimeDelta;
+use redeliver_aws::SystemClock;
+use redeliver_aws::settings::{ArchiveSettings, FinalDlqAnnotatorSettings, Logging};
+use redeliver_core::archive::{Omit, Prefix};
+use redeliver_core::events::Event;
+use redeliver_core::ports::{Clock as _, Function as _, Observer};
+use redeliver_final_dlq_annotator::FinalDlqAnnotator;
+use redeliver_testing::functions::record;
+use redeliver_tests::moto::Account;
+use redeliver_tests::sqs::REGION;
+use serde_json::{Value, json};
+
+const ROLE: &str = "FinalDlqAnnotator";
+
+/// One action on one resource.
+type Right = (&'static str, String);
+
+/// A deployment with an archive and notices, of which only the final-dlq-annotator is there.
+struct Case {
+    account: Account,
+    key: Credentials,
+    /// Its name is no other account's.
+    bucket: String,
+    final_dlq_url: String,
+    notify: String,
+}
+
+/// The events of a function.
+#[derive(Clone, Default)]
+struct Recorder(Arc<Mutex<Vec<Event>>>);
+
+impl Observer for Recorder {
+    fn observe(&self, event: &Event) {
+        self.0.lock().unwrap().push(event.clone());
+    }
+}
+
+impl Case {
+    async fn new(service: &str) -> Self {
+        let account = Account::new();
+        let bucket = format!("letters-{}", account.id);
+        account.bucket(&bucket).await;
+        let notify = match service {
+            "sns" => account.topic("letters").await,
+            _ => account.event_bus("letters").await,
+        };
+        let queue = json!({ "QueueName": "redeliver-test-final-dlq" });
+        let final_dlq_url = account.sqs("CreateQueue", &queue).await["QueueUrl"].as_str().unwrap().to_owned();
+        let key = account.user(ROLE, "/").await;
+        let case = Self { account, key, bucket, final_dlq_url, notify };
+        case.allow_all_but(None).await;
+        case
+    }
+
+    /// All that the role may do.
+    fn rights(&self) -> Vec<Right> {
+        let bucket = &self.bucket;
+        let publish = if self.notify.contains(":sns:") { "sns:Publish" } else { "events:PutEvents" };
+        vec![
+            ("sqs:SendMessage", format!("arn:aws:sqs:{REGION}:{}:redeliver-test-final-dlq", self.account.id)),
+            ("s3:PutObject", format!("arn:aws:s3:::{bucket}/prod/*")),
+            ("s3:GetObject", format!("arn:aws:s3:::{bucket}/prod/causes/*")),
+            ("s3:ListBucket", format!("arn:aws:s3:::{bucket}")),
+            (publish, self.notify.clone()),
+        ]
+    }
+
+    async fn allow_all_but(&self, missing: Option<&str>) {
+        let rights = self.rights().into_iter().filter(|(action, _)| Some(*action) != missing);
+        let statement = |(action, on)| json!({ "Effect": "Allow", "Action": action, "Resource": on });
+        self.account.allow(ROLE, &rights.map(statement).collect::<Vec<_>>()).await;
+    }
+
+    /// Whether the same record is done by a new environment, and how the archive and the notices went.
+    async fn receive(&self) -> (bool, Vec<String>) {
+        let recorder = Recorder::default();
+        let settings = FinalDlqAnnotatorSettings {
+            final_dlq_url: self.final_dlq_url.clone(),
+            archive: Some(ArchiveSettings {
+                bucket: self.bucket.clone(),
+                prefix: Prefix::new("prod").unwrap(),
+                omit: Omit::default(),
+            }),
+            notify: Some(self.notify.parse().unwrap()),
+            logging: Logging::default(),
+        };
+        let config = self.account.sdk_config(self.key.clone());
+        let annotator = FinalDlqAnnotator::on_aws(settings, &config, recorder.clone());
+        let deadline = SystemClock.now() + TimeDelta::minutes(5);
+        let failed = annotator.batch_item_failures(vec![record(1, "a dead letter")], deadline).await;
+        let events = recorder.0.lock().unwrap();
+        let told = events.iter().filter_map(|event| match event {
+            Event::ArchiveRefused { code, .. } => Some(format!("archive refused: {code}")),
+            Event::NoticePublished { kind, .. } => Some(format!("notice: {kind}")),
+            Event::NoticeRefused { code, .. } => Some(format!("notice refused: {code}")),
+            _ => None,
+        });
+        (failed.is_empty(), told.collect())
+    }
+
+    async fn final_records(&self) -> usize {
+        let request = json!({ "QueueUrl": self.final_dlq_url, "AttributeNames": ["All"] });
+        let answer = self.account.sqs("GetQueueAttributes", &request).await;
+        let count: &Value = &answer["Attributes"]["ApproximateNumberOfMessages"];
+        count.as_str().unwrap().parse().unwrap()
+    }
+
+    /// The folders of the archive's objects.
+    async fn archived(&self) -> Vec<String> {
+        let keys = self.account.keys(&self.bucket).await;
+        let folder = |key: &String| key.split('/').take(2).collect::<Vec<_>>().join("/");
+        keys.iter().map(folder).collect()
+    }
+
+    fn is_denied(&self, action: &str) -> bool {
+        self.account.decisions().iter().any(|decision| !decision.allowed && decision.action == action)
+    }
+}
+
+fn told(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|text| (*text).to_owned()).collect()
+}
+
+#[tokio::test]
+async fn the_rights_of_an_archive_with_notices_are_enough_and_all_used() {
+    for service in ["sns", "events"] {
+        let case = Case::new(service).await;
+        assert_eq!(case.receive().await, (true, told(&["notice: appeared"])));
+        // The record is received again, in another environment: neither its object nor its notice is a second one.
+        assert_eq!(case.receive().await, (true, told(&[])));
+        assert_eq!(case.archived().await, ["prod/causes", "prod/dead-letters"]);
+        let decisions = case.account.decisions();
+        assert!(decisions.iter().all(|decision| decision.allowed), "{decisions:?}");
+        for (action, _) in case.rights() {
+            assert!(decisions.iter().any(|decision| decision.action == action), "{action} is not used");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_record_that_the_archive_refuses_waits_until_the_right_is_back() {
+    let case = Case::new("sns").await;
+    case.allow_all_but(Some("s3:PutObject")).await;
+    assert_eq!(case.receive().await, (false, told(&["archive refused: AccessDenied"])));
+    assert_eq!((case.final_records().await, case.archived().await), (0, Vec::new()));
+    case.allow_all_but(None).await;
+    assert_eq!(case.receive().await, (true, told(&["notice: appeared"])));
+    assert_eq!(case.final_records().await, 1);
+    assert_eq!(case.archived().await, ["prod/causes", "prod/dead-letters"]);
+}
+
+#[tokio::test]
+async fn a_notice_that_is_refused_is_dropped_and_its_record_arrives() {
+    for (service, action, code) in [
+        ("sns", "s3:GetObject", "AccessDenied"),
+        ("sns", "s3:ListBucket", "AccessDenied"),
+        ("sns", "sns:Publish", "AccessDenied"),
+        ("events", "events:PutEvents", "AccessDeniedException"),
+    ] {
+        let case = Case::new(service).await;
+        case.allow_all_but(Some(action)).await;
+        assert_eq!(case.receive().await, (true, vec![format!("notice refused: {code}")]), "{action}");
+        assert!(case.is_denied(action), "{action}");
+        assert_eq!(case.final_records().await, 1, "{action}");
+        assert!(case.archived().await.contains(&"prod/dead-letters".to_owned()), "{action}");
+    }
+}
+
+#[tokio::test]
+async fn a_record_waits_while_its_bucket_is_deleted() {
+    let case = Case::new("events").await;
+    case.account.delete_bucket(&case.bucket).await;
+    assert_eq!(case.receive().await, (false, told(&["archive refused: NoSuchBucket"])));
+    assert_eq!(case.final_records().await, 0);
+    case.account.bucket(&case.bucket).await;
+    assert_eq!(case.receive().await, (true, told(&["notice: appeared"])));
+    assert_eq!(case.final_records().await, 1);
+}
