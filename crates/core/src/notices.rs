@@ -96,7 +96,11 @@ impl<N: Notifier> Notices<N> {
         let claim = &digest(invocation);
         let mut causes: BTreeMap<&str, Vec<&Told>> = BTreeMap::new();
         for told in deaths {
-            causes.entry(&told.death.fingerprint).or_default().push(told);
+            let of_cause = causes.entry(&told.death.fingerprint).or_default();
+            // Two copies of a verdict in one batch are the same death.
+            if !of_cause.iter().any(|other| other.death == told.death) {
+                of_cause.push(told);
+            }
         }
         let now = until.clock.now();
         for (fingerprint, deaths) in causes {

@@ -1,6 +1,7 @@
 //! The knobs of a run, drawn from its seed.
 
 use std::num::NonZeroUsize;
+use std::ops::Range;
 
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
@@ -55,6 +56,8 @@ pub struct Knobs {
     pub silences: Silences,
     /// The functions know the sender of re-sends: `RESEND_SENDER_IDS`.
     pub senders_known: bool,
+    /// The archive and the notices of the final-dlq-annotator.
+    pub archiving: Option<Archiving>,
 }
 
 /// Chances per request or per entry.
@@ -161,6 +164,52 @@ impl Capacity {
             calls: rng.random_range(1..=5),
             seconds: rng.random_range(1..=10),
             asks: asks[rng.random_range(0..asks.len())],
+        }
+    }
+}
+
+/// The archive and the notices, with their faults: chances per request.
+#[derive(Clone, Debug)]
+pub struct Archiving {
+    /// There is a bucket; else there are only notices.
+    pub has_bucket: bool,
+    pub has_notices: bool,
+    /// The bucket refuses.
+    pub refused: f64,
+    /// The request was lost.
+    pub request_lost: f64,
+    /// Carried out, but the answer was lost.
+    pub answer_lost: f64,
+    /// Carried out, and answered after up to twice the functions' timeout.
+    pub answer_late: f64,
+    /// Carried out, and never answered.
+    pub answer_never: f64,
+    /// The topic refuses.
+    pub notice_refused: f64,
+    /// The bucket refuses all requests during these seconds of the run.
+    pub outage_seconds: Option<Range<u64>>,
+}
+
+impl Archiving {
+    fn random(fault_seconds: u64, rng: &mut impl Rng) -> Self {
+        let faulty = rng.random_bool(0.85);
+        let mut some = |most: f64| chance(rng, if faulty { most } else { 0.0 });
+        let (refused, request_lost, answer_lost) = (some(0.4), some(0.2), some(0.3));
+        let (answer_late, answer_never, notice_refused) = (some(0.3), some(0.1), some(0.3));
+        let outage = rng.random_range(0..fault_seconds);
+        let outage = outage..outage + rng.random_range(60..=fault_seconds);
+        let (has_bucket, has_notices) =
+            [(true, true), (true, true), (true, true), (true, false), (false, true)][rng.random_range(0..5)];
+        Self {
+            has_bucket,
+            has_notices,
+            refused,
+            request_lost,
+            answer_lost,
+            answer_late,
+            answer_never,
+            notice_refused,
+            outage_seconds: Some(outage).filter(|_| faulty && rng.random_bool(0.3)),
         }
     }
 }
@@ -395,6 +444,7 @@ impl Knobs {
                 Silences::default()
             },
             senders_known: true,
+            archiving: None,
         };
         // The last draws, so that without plain messages a seed's run stays the same as before they existed.
         let plain = chance(rng, 1.0);
@@ -443,6 +493,16 @@ impl Knobs {
             let per_group = BreakerModel { hold_seconds_max, ..BreakerModel::default() };
             knobs.policy.breaker = BreakerKnob::On(per_group);
             knobs.messages = knobs.messages.min(300);
+        }
+        // Drawn from a generator of its own: runs without an archive and notices stay the same as before these existed.
+        let rng = &mut StdRng::seed_from_u64(seed ^ 0xa7c4_17e5);
+        if rng.random_bool(0.3) {
+            // Days are long enough for a cause to last and to become quiet.
+            if rng.random_bool(0.3) {
+                knobs.fault_seconds = rng.random_range(86_400..=3 * 86_400);
+                knobs.messages = knobs.messages.min(200);
+            }
+            knobs.archiving = Some(Archiving::random(knobs.fault_seconds, rng));
         }
         knobs
     }

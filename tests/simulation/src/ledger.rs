@@ -2,6 +2,7 @@
 //! target, and reports a broken rule at once. It shares only the types and sizes of messages with the code that it
 //! audits; the tracker of `redeliver local` runs beside it for comparison.
 
+mod archive;
 pub(crate) mod arrivals;
 mod asynchronous;
 mod balance;
@@ -35,6 +36,7 @@ use redeliver_sim::Tracker;
 use crate::knobs::{Knobs, Operator};
 use crate::messages::{Expected, Produced, number};
 use crate::policy::{Asked, Key};
+use archive::Kept;
 pub use balance::Balance;
 use body::{Body, Retries};
 pub use breaker::CallId;
@@ -112,6 +114,8 @@ pub struct Ledger {
     /// The tracker of `redeliver local`, which must arrive at the same sums.
     local: Tracker,
     by_error_type: BTreeMap<String, u64>,
+    /// The archive and the notices.
+    kept: Kept,
     /// The last computed delay and its key: one re-send is compared with many cases of the same retry.
     last_delay: Cell<Option<(DelayOf, u64)>>,
 }
@@ -138,6 +142,8 @@ struct Subject {
     cases: Vec<Case>,
     processed: u32,
     final_records: u32,
+    /// Those of them that SQS moved, which nobody could annotate.
+    moved_unannotated: u32,
     /// Events that Lambda has accepted and not executed.
     in_lambda: u32,
     /// Lambda's reports of its failures.
@@ -208,6 +214,7 @@ impl Ledger {
             cases: Vec::new(),
             processed: 0,
             final_records: 0,
+            moved_unannotated: 0,
             in_lambda: 0,
             records: Vec::new(),
             answers: Vec::new(),
@@ -235,6 +242,7 @@ impl Ledger {
             changes: 0,
             local: Tracker::default(),
             by_error_type: BTreeMap::new(),
+            kept: Kept::default(),
             last_delay: Cell::new(None),
         }
     }

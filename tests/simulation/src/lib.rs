@@ -7,6 +7,7 @@
 //!
 //! `cargo xtask faults` runs any number of seeds; `--seed N` replays one.
 
+pub mod archive;
 pub mod event_source;
 mod forgeries;
 pub mod knobs;

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use futures_util::future::{BoxFuture, FutureExt as _, join_all, join4};
+use futures_util::future::{BoxFuture, FutureExt as _, join, join_all, join4};
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 use redeliver_async_retry_handler::AsyncRetryHandler;
@@ -26,9 +26,9 @@ use redeliver_core::redelivery::Redelivery;
 use redeliver_core::strategy::{OnFailure, Role, Strategy, Wiring};
 use redeliver_embedded::{EmbeddedQueue, EmbeddedSqs, VirtualClock};
 use redeliver_failed_message_processor::FailedMessageProcessor;
-use redeliver_final_dlq_annotator::FinalDlqAnnotator;
 use redeliver_message_processor::{MessageProcessor, SharedBreaker};
 
+use crate::archive::{annotator, review_hourly, review_until_quiet};
 use crate::event_source::EventSource;
 use crate::knobs::{DATA_SCHEMA, Knobs};
 use crate::lambda::{EventQueue, FUNCTION_ARN, Lambda, execute};
@@ -166,6 +166,9 @@ fn run_all(knobs: Knobs, schemas: &Schemas) -> Result<Passed, Box<Failed>> {
     sqs.set_counts_lag(Duration::from_secs(60));
     let world = World::new(knobs, messages, sqs, ledger);
     clock.block_on(act(&world, &queues, schema));
+    if world.ledger().violation().is_none() {
+        clock.block_on(review_until_quiet(&world, &queues.final_dlq));
+    }
     let seconds = (clock.now() - start).as_seconds_f64();
     let ledger = world.ledger();
     let outcome = match ledger.violation() {
@@ -216,8 +219,8 @@ async fn act(world: &World, queues: &Queues, schema: &MessageSchema) {
     let events = EventQueue::default();
     let produce = produce_all(world, source, &events);
     let functions = join_all(functions(world, queues, schema, &events));
-    join4(produce, functions, operate(world, schema, source, final_dlq), heal_and_settle(world, queues))
-        .await;
+    let people_and_rules = join(operate(world, schema, source, final_dlq), review_hourly(world, final_dlq));
+    join4(produce, functions, people_and_rules, heal_and_settle(world, queues)).await;
 }
 
 /// All processes with their event source mappings.
@@ -291,10 +294,10 @@ fn functions<'a>(
         all.push(async move { source.run().await }.boxed());
     }
     for _ in 0..annotators {
-        let probe = |queue| Probe { world, queue, actor: Actor::Annotator };
+        let queue = Probe { world, queue: annotation, actor: Actor::Annotator };
         let clock = world.skewed_clock();
-        let process = move |clock| FinalDlqAnnotator::new(probe(final_dlq), clock, observer);
-        let source = EventSource { queue: probe(annotation), process, clock };
+        let process = move |clock| annotator(world, final_dlq, clock);
+        let source = EventSource { queue, process, clock };
         all.push(async move { source.run().await }.boxed());
     }
     all

@@ -10,7 +10,7 @@ use rand::{RngExt, SeedableRng};
 use redeliver_core::events::Event;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Clock, Fault, Observer};
-use redeliver_embedded::{EmbeddedSqs, FaultPlan, VirtualClock};
+use redeliver_embedded::{EmbeddedSqs, FaultPlan, MemoryBucket, VirtualClock};
 
 use crate::knobs::{Asks, Capacity, Down, Knobs, Outage, Shape, Silences};
 use crate::ledger::Ledger;
@@ -25,6 +25,7 @@ pub struct World {
     pub messages: Vec<Produced>,
     pub clock: VirtualClock,
     pub sqs: EmbeddedSqs,
+    pub bucket: MemoryBucket,
     ledger: Mutex<Ledger>,
     rng: Mutex<StdRng>,
     invocations: AtomicU64,
@@ -55,6 +56,7 @@ impl World {
             clock: sqs.clock().clone(),
             start: sqs.clock().now(),
             sqs,
+            bucket: MemoryBucket::default(),
             ledger: Mutex::new(ledger),
             rng: Mutex::new(StdRng::seed_from_u64(knobs.seed ^ 0x5eed)),
             invocations: AtomicU64::new(0),
@@ -155,6 +157,13 @@ impl World {
             Shape::SomeTenants => ["tenant-1", "tenant-3", "tenant-5"].map(Some).contains(&tenant),
         };
         is_down.then_some(down)
+    }
+
+    /// True if the bucket refuses everything now.
+    pub fn bucket_is_down(&self) -> bool {
+        let outage = self.knobs.archiving.as_ref().and_then(|archiving| archiving.outage_seconds.clone());
+        let since = (self.clock.now() - self.start).num_seconds().unsigned_abs();
+        !self.is_healed() && outage.is_some_and(|outage| outage.contains(&since))
     }
 
     /// The `Retry-After` of a call that is refused now, if it is refused.

@@ -115,6 +115,14 @@ fn a_cause_is_told_once_across_batches_and_environments() {
 }
 
 #[test]
+fn two_copies_of_a_verdict_in_a_batch_are_told_as_one_death() {
+    let (setup, topic, bucket) = (Setup::new(), Topic::default(), MemoryBucket::default());
+    let copy = ReceivedMessage { sqs_message_id: "copy".to_owned(), ..died(1) };
+    setup.tell(&setup.of_bucket(&topic, &bucket), vec![died(1), copy, died(2)]);
+    assert_eq!(topic.told(), [(NoticeKind::Appeared, 2)]);
+}
+
+#[test]
 fn a_cause_that_lasts_is_told_once_a_day_with_the_deaths_since_then() {
     let (setup, topic, bucket) = (Setup::new(), Topic::default(), MemoryBucket::default());
     let environments = [0, 1].map(|_| setup.of_bucket(&topic, &bucket));

@@ -12,6 +12,10 @@ pub struct Balance {
     pub processed: u64,
     /// Final records, copies included.
     pub final_records: u64,
+    /// Those of them that SQS moved to the final DLQ: without an annotation, and not archived by that.
+    pub moved_unannotated: u64,
+    /// Deaths in the archive.
+    pub archived: u64,
     /// Everything that came out more often than it went in.
     pub copies: u64,
 }
@@ -49,6 +53,8 @@ impl Ledger {
             balance.messages += u64::from(subject.sends);
             balance.processed += u64::from(processed);
             balance.final_records += u64::from(records);
+            balance.moved_unannotated += u64::from(subject.moved_unannotated);
+            balance.archived += u64::from(self.archived(n)?);
             balance.copies += u64::from(subject.out().saturating_sub(subject.sends));
         }
         let local = &self.local;
@@ -57,6 +63,7 @@ impl Ledger {
             processed: local.total_processed(),
             final_records: local.dead_letters().values().sum(),
             copies: local.copies(),
+            ..balance
         };
         let settled: u32 = self.subjects.iter().map(|subject| subject.out().min(subject.sends)).sum();
         let same = local.settled() == u64::from(settled) && *local.dead_letters() == self.by_error_type;

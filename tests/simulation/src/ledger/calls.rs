@@ -11,7 +11,7 @@ use super::{Ledger, Place, Subject, Violation, hash};
 use crate::messages::{Expected, Produced, number};
 
 /// Text that occurs in each body (its marker), in attributes, and in the target's answers.
-const SECRETS: [&str; 3] = ["⟦", "acm", "simulated target"];
+pub(super) const SECRETS: [&str; 3] = ["⟦", "acm", "simulated target"];
 
 /// The target's answer to a call.
 #[derive(Clone, Debug)]
@@ -95,16 +95,16 @@ impl Ledger {
             attempt_fits && retries.generation.unwrap_or(0) == message.redrive_generation
         };
         let fitting = candidates.into_iter().map(|index| &copies[index]).filter(|copy| fits(copy));
+        // A message that came back from the final DLQ starts afresh.
+        let retries =
+            |copy: &super::Copy| copy.retries.clone().filter(|_| !copy.came_back).unwrap_or_default();
         // Of several copies the one that has failed the least: only its failure may open a circuit.
-        let copy = fitting.min_by_key(|copy| copy.retries.as_ref().map(Retries::failures));
-        let Some(copy) = copy else {
+        let Some(retries) = fitting.map(retries).min_by_key(Retries::failures) else {
             return Err(format!(
                 "message {n}, attempt {}, generation {}: no such copy was in the source queue",
                 message.retry_attempt, message.redrive_generation
             ));
         };
-        // A message that came back from the final DLQ starts afresh.
-        let retries = copy.retries.clone().filter(|_| !copy.came_back).unwrap_or_default();
         // A number that the producer wrote itself may be greater.
         let written = subject.body.as_ref().map_or(0, |body| body.retries.attempt);
         let most = self.max_attempts(n).0;

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use chrono::{DateTime, Utc};
 use redeliver_core::message::ReceivedMessage;
 
+use super::archive::NoticeWork;
 use super::breaker::Begun;
 use super::{Ledger, Violation};
 use crate::messages::number;
@@ -14,6 +15,8 @@ use crate::messages::number;
 pub(crate) struct Invocation {
     of: BTreeMap<usize, Work>,
     begun: Option<Begun>,
+    /// Its requests for notices.
+    pub(super) notices: NoticeWork,
 }
 
 /// The work of an invocation for one message, of which it may have received several copies.

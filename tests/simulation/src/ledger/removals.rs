@@ -24,6 +24,7 @@ impl Ledger {
         let (receives, body) = (copy.receives, subject.produced.content.body.clone());
         if to == Place::Final {
             self.final_record(n, &copy, &body);
+            self.subjects[n].moved_unannotated += 1;
         }
         self.put(n, to, id.to_owned(), copy);
         if to != expected || receives < limit {

@@ -302,6 +302,7 @@ impl Ledger {
 
     fn annotated(&self, send: Send<'_>) -> Result<(), Violation> {
         no_delay(send)?;
+        self.check_archived(send.n, send.content, send.hash)?;
         let subject = &self.subjects[send.n];
         let Some((record, _)) = dead_letter(&send.content.attributes) else {
             return self.annotated_in_trace_header(send);

@@ -2,6 +2,7 @@
 
 use std::hash::{Hash as _, Hasher as _};
 
+use chrono::{DateTime, Utc};
 use redeliver_embedded::{Change, What};
 
 use super::{Actor, Ledger};
@@ -49,7 +50,16 @@ impl Ledger {
         };
         let seconds = (change.at - self.start).as_seconds_f64();
         let (_, queue) = change.queue_arn.rsplit_once(':').unwrap_or_default();
-        let line = format!("{seconds:>12.3} {actor:?} {queue} {} {what}", change.sqs_message_id);
+        self.keep(format!("{seconds:>12.3} {actor:?} {queue} {} {what}", change.sqs_message_id));
+    }
+
+    /// An event that is not a change of a queue.
+    pub(super) fn note(&mut self, now: DateTime<Utc>, what: &str) {
+        let seconds = (now - self.start).as_seconds_f64();
+        self.keep(format!("{seconds:>12.3} {what}"));
+    }
+
+    fn keep(&mut self, line: String) {
         line.hash(&mut self.digest);
         if self.trace.len() == TRACE {
             self.trace.pop_front();

@@ -1,0 +1,313 @@
+//! The archive and the notices, read by the documentation instead of the code. Each death that the annotator sends to the
+//! final DLQ is in the archive before, as one object; each cause is told once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read as _;
+
+use chrono::{DateTime, NaiveDateTime, SubsecRound as _, TimeDelta, Utc};
+use flate2::read::GzDecoder;
+use redeliver_core::archive::ArchivedMessage;
+use redeliver_core::message::{Attributes, Content};
+use redeliver_core::notices::{Notice, NoticeKind};
+use serde_json::Value;
+
+use super::arrivals::dead_letter;
+use super::calls::SECRETS;
+use super::copies::Copy;
+use super::{Ledger, Place, Violation, hash, seconds, trace_header};
+use crate::archive::PREFIX;
+use crate::messages::number;
+
+const DAY: TimeDelta = TimeDelta::days(1);
+/// The longest time that an invocation spends on notices.
+const NOTICES_SECONDS_MAX: i64 = 5;
+
+/// The archive and the notices so far.
+#[derive(Default)]
+pub(super) struct Kept {
+    objects: BTreeMap<String, Object>,
+    /// By the verdict's own SQS id: the key of its object.
+    of_verdict: BTreeMap<String, String>,
+    /// By cause.
+    causes: BTreeMap<String, ToldOf>,
+    /// Without a bucket: the last notice by process and cause.
+    told_by: BTreeMap<(u64, String), DateTime<Utc>>,
+}
+
+/// An object with a death.
+struct Object {
+    /// The message's number.
+    n: usize,
+    death: Death,
+    cause: String,
+    written_at: DateTime<Utc>,
+}
+
+/// Time of the last failure, and SQS's id of the delivery that failed.
+type Death = (DateTime<Utc>, String);
+
+/// All that is told of a cause.
+#[derive(Default)]
+struct ToldOf {
+    /// Its appearance was told, and it was not quiet since.
+    has_appeared: bool,
+    is_quiet: bool,
+    /// The last notice.
+    told_at: Option<DateTime<Utc>>,
+}
+
+/// An invocation's work for notices.
+#[derive(Debug, Default)]
+pub(super) struct NoticeWork {
+    began_at: Option<DateTime<Utc>>,
+    pending: u32,
+}
+
+impl Ledger {
+    /// A conditional write was answered; `is_done` if it was the first one, or of the latest version.
+    pub fn written(&mut self, key: &str, content: &[u8], is_done: bool, now: DateTime<Utc>) {
+        self.note(now, &format!("archive: {key} {}", if is_done { "written" } else { "stands already" }));
+        if let Err(violation) = self.check_written(key, content, is_done, now) {
+            self.report(format!("the object {key}: {violation}"));
+        }
+    }
+
+    fn check_written(
+        &mut self,
+        key: &str,
+        content: &[u8],
+        is_done: bool,
+        now: DateTime<Utc>,
+    ) -> Result<(), Violation> {
+        let cause = key.strip_prefix(&format!("{PREFIX}causes/deployment=final-dlq/"));
+        let Some(cause) = cause else { return self.death_written(key, content, is_done, now) };
+        let cause = cause.strip_suffix(".json").ok_or("its name does not end with `.json`")?;
+        let state: Value = serde_json::from_slice(content).map_err(|error| error.to_string())?;
+        if state["schema"] != "redeliver.cause/1" || state["fingerprint"] != cause {
+            return Err(format!("it is not the state of its cause: {state}"));
+        }
+        if is_done {
+            let told = self.kept.causes.entry(cause.to_owned()).or_default();
+            told.is_quiet = state["is_quiet"] == true;
+            told.has_appeared &= !told.is_quiet;
+        }
+        Ok(())
+    }
+
+    /// Only what the annotator has received is written, at the place of its death; and once.
+    fn death_written(
+        &mut self,
+        key: &str,
+        content: &[u8],
+        is_done: bool,
+        now: DateTime<Utc>,
+    ) -> Result<(), Violation> {
+        let (death, cause) = self.place_of_death(key)?;
+        let line = unpacked(content)?;
+        let record = line.restored().ok_or("it cannot be read")?;
+        let n = number(&record.body).filter(|n| *n < self.subjects.len()).ok_or("its body is nobody's")?;
+        let content = Content {
+            body: record.body,
+            attributes: record.attributes,
+            message_group_id: record.message_group_id,
+            trace_header: record.trace_header,
+            ..Content::default()
+        };
+        if record.sent_at != death.0 {
+            return Err(format!("its `sent_at` is {}, not the time of the death", record.sent_at));
+        }
+        let subject = &self.subjects[n];
+        let attached = trace_header::attached(&content);
+        let content = &*subject.as_envelope(&attached);
+        let body_hash = hash(&content.body);
+        let verdict = record.sqs_message_id;
+        let mut received = subject.copies[Place::Annotation as usize].iter().filter(|copy| copy.receives > 0);
+        let copy = received.find(|copy| copy.id == verdict).ok_or("its verdict was never received")?;
+        if copy.body_hash != body_hash || !deaths_of(copy).contains(&death) {
+            return Err(format!("it is not of the verdict {verdict} on message {n}"));
+        }
+        if fingerprint(&content.attributes).is_some_and(|fingerprint| fingerprint != cause) {
+            return Err("its record has another fingerprint".to_owned());
+        }
+        if !self.has_attributes_of(n, &super::copies::unfolded(&content.attributes, "DeadLetter"))
+            && !subject.is_oversize()
+        {
+            return Err("its attributes are not the producer's".to_owned());
+        }
+        let is_there = self.kept.objects.contains_key(key);
+        if is_there == is_done {
+            return Err("it was written twice, or never".to_owned());
+        }
+        let before = self.kept.of_verdict.insert(verdict, key.to_owned());
+        if let Some(before) = before.filter(|before| before != key) {
+            return Err(format!("the death has another object already: {before}"));
+        }
+        if is_done {
+            self.kept.objects.insert(key.to_owned(), Object { n, death, cause, written_at: now });
+        }
+        Ok(())
+    }
+
+    fn place_of_death(&self, key: &str) -> Result<(Death, String), Violation> {
+        let read = || {
+            let folder = format!("{PREFIX}dead-letters/deployment=final-dlq/");
+            let (date, rest) = key.strip_prefix(&folder)?.strip_prefix("date=")?.split_once("/cause=")?;
+            let (cause, rest) = rest.split_once('/')?;
+            let (time, id) = rest.strip_suffix(".jsonl.gz")?.split_once("Z-")?;
+            let at = NaiveDateTime::parse_from_str(&format!("{date} {time}"), "%Y-%m-%d %H%M%S%.f").ok()?;
+            Some(((at.and_utc(), id.to_owned()), cause.to_owned()))
+        };
+        read().ok_or_else(|| "its key is not that of a death".to_owned())
+    }
+
+    /// A final record is sent only once its death is in the archive.
+    pub(super) fn check_archived(
+        &self,
+        n: usize,
+        content: &Content,
+        body_hash: u64,
+    ) -> Result<(), Violation> {
+        if !self.knobs.archiving.as_ref().is_some_and(|archiving| archiving.has_bucket) {
+            return Ok(());
+        }
+        let fingerprint = fingerprint(&content.attributes);
+        let copies = self.subjects[n].copies[Place::Annotation as usize].iter();
+        let received = copies.filter(|copy| copy.receives > 0 && copy.body_hash == body_hash);
+        let deaths: BTreeSet<_> = received.flat_map(deaths_of).collect();
+        let is_this = |object: &Object| {
+            object.n == n
+                && deaths.contains(&object.death)
+                && fingerprint.as_ref().is_none_or(|fingerprint| *fingerprint == object.cause)
+        };
+        if self.kept.objects.values().any(is_this) {
+            return Ok(());
+        }
+        Err(format!("its death is not in the archive: one of {deaths:?} with {fingerprint:?}"))
+    }
+
+    /// At the end: the message's deaths in the archive. Each has come to the final DLQ.
+    pub(super) fn archived(&self, n: usize) -> Result<u32, Violation> {
+        let objects = self.kept.objects.values().filter(|object| object.n == n);
+        let archived = u32::try_from(objects.count()).unwrap_or(u32::MAX);
+        let records = self.subjects[n].final_records;
+        if archived > records {
+            return Err(format!("message {n}: {archived} deaths in the archive, {records} final records"));
+        }
+        Ok(archived)
+    }
+
+    /// A notice is about to be published by this process.
+    pub fn notice(&mut self, process: u64, notice: &Notice, now: DateTime<Utc>) {
+        let kind = notice.kind;
+        self.note(now, &format!("notice: process {process}, {kind:?} {}", notice.fingerprint));
+        if let Err(violation) = self.check_notice(process, notice, now) {
+            self.report(format!("the notice {kind:?} of {}: {violation}", notice.fingerprint));
+        }
+    }
+
+    fn check_notice(&mut self, process: u64, notice: &Notice, now: DateTime<Utc>) -> Result<(), Violation> {
+        let texts = [notice.subject(), notice.text(), notice.document()];
+        if SECRETS.iter().any(|secret| texts.iter().any(|text| text.contains(secret))) {
+            return Err(format!("it holds a payload, an attribute or a target's text: {texts:?}"));
+        }
+        // Two clocks, and the time between reading one and publishing.
+        let tolerance = self.skew() + self.skew() + seconds(self.knobs.invocation_seconds);
+        let cause = &notice.fingerprint;
+        if !self.knobs.archiving.as_ref().is_some_and(|archiving| archiving.has_bucket) {
+            let told_at = self.kept.told_by.insert((process, cause.clone()), now);
+            let is_early = told_at.is_some_and(|told_at| now - told_at + tolerance < TimeDelta::hours(1));
+            return match notice.kind {
+                NoticeKind::Appeared if !is_early => Ok(()),
+                _ => Err(format!("the last one was at {told_at:?}")),
+            };
+        }
+        let of_cause = || self.kept.objects.values().filter(|object| object.cause == *cause);
+        let number = of_cause().count() as u64;
+        if number == 0 || notice.count.number > number {
+            return Err(format!("it tells of {:?} deaths, {number} are in the archive", notice.count));
+        }
+        let late = now - seconds(self.knobs.invocation_seconds);
+        let is_seen = |object: &&Object| object.written_at < late && object.death.0 > now - DAY + tolerance;
+        let goes_on = of_cause().find(is_seen).map(|object| object.death.clone());
+        let told = self.kept.causes.get_mut(cause).ok_or("it has no state")?;
+        let told_at = told.told_at.replace(now);
+        let is_early = told_at.is_some_and(|told_at| now - told_at + tolerance < DAY);
+        match notice.kind {
+            NoticeKind::Appeared if std::mem::replace(&mut told.has_appeared, true) => {
+                Err(format!("it was told already, last at {told_at:?}"))
+            }
+            NoticeKind::Continues if is_early => Err(format!("the last one was at {told_at:?}")),
+            NoticeKind::Quiet if is_early => Err(format!("the last one was at {told_at:?}")),
+            NoticeKind::Quiet if let Some((at, id)) = goes_on => {
+                Err(format!("deaths go on: {id} died at {at}"))
+            }
+            NoticeKind::Appeared | NoticeKind::Continues if notice.count.number == 0 => {
+                Err("it tells of no death".to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Long after the last death.
+    pub fn all_are_quiet(&mut self) {
+        let loud = self.kept.causes.iter().find(|(_, told)| !told.is_quiet);
+        if let Some(cause) = loud.map(|(cause, _)| cause.clone()) {
+            self.report(format!("days after the last death, the cause {cause} is not quiet"));
+        }
+    }
+
+    /// A request for a notice begins. Returns its invocation.
+    pub fn notice_work_begins(&mut self, now: DateTime<Utc>) -> Option<u64> {
+        let invocation = self.invocations.get_mut(&self.turn?)?;
+        invocation.notices.began_at.get_or_insert(now);
+        invocation.notices.pending += 1;
+        self.turn
+    }
+
+    /// It is answered or given up: soon enough for all notices of the invocation together.
+    pub fn notice_work_ends(&mut self, invocation: u64, now: DateTime<Utc>) {
+        let Some(invocation) = self.invocations.get_mut(&invocation) else { return };
+        invocation.notices.pending -= 1;
+        let began_at = invocation.notices.began_at;
+        let took = began_at.map_or(TimeDelta::zero(), |began_at| now - began_at);
+        if took > TimeDelta::seconds(NOTICES_SECONDS_MAX) {
+            self.report(format!("the notices of one invocation took {took}"));
+        }
+    }
+
+    /// An invocation's time is up. It is not because of a notice.
+    pub fn timed_out(&mut self, invocation: u64) {
+        let invocation = self.invocations.get(&invocation);
+        if invocation.is_some_and(|invocation| invocation.notices.pending > 0) {
+            self.report("a notice held up the answer of its invocation".to_owned());
+        }
+    }
+}
+
+/// The deaths that an object made from this copy may tell of: one, unless the time of the failure had no room.
+fn deaths_of(copy: &Copy) -> Vec<Death> {
+    let failure = copy.failure().filter(|failure| !failure.text("verdict").is_empty());
+    let id = failure.map(|failure| failure.text("source_message_id")).filter(|id| !id.is_empty());
+    let id = id.unwrap_or(&copy.id).to_owned();
+    let times = match failure {
+        None => vec![copy.sent_at],
+        Some(failure) => match failure.time("failed_at") {
+            Some(failed_at) => vec![failed_at],
+            None => copy.first_received.into_iter().chain([copy.sent_at]).collect(),
+        },
+    };
+    times.into_iter().map(|at| (at.trunc_subsecs(6), id.clone())).collect()
+}
+
+fn fingerprint(attributes: &Attributes) -> Option<String> {
+    let (record, _) = dead_letter(attributes)?;
+    record["fingerprint"].as_str().map(str::to_owned)
+}
+
+/// The only line of an object.
+fn unpacked(content: &[u8]) -> Result<ArchivedMessage, Violation> {
+    let mut text = String::new();
+    GzDecoder::new(content).read_to_string(&mut text).map_err(|error| error.to_string())?;
+    let line = text.strip_suffix('\n').filter(|line| !line.contains('\n')).ok_or("it is not one line")?;
+    serde_json::from_str(line).map_err(|error| error.to_string())
+}
