@@ -78,7 +78,10 @@ static TEMPLATES: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
 
 #[tokio::test]
 async fn every_variant_of_the_stack_is_tested() {
-    let written: BTreeSet<_> = TEMPLATES.keys().map(String::as_str).collect();
+    // The module `archive` takes away the rights that these two add.
+    let has_archive = |variant: &&str| variant.starts_with("archive");
+    let written: BTreeSet<_> =
+        TEMPLATES.keys().map(String::as_str).filter(|variant| !has_archive(variant)).collect();
     assert_eq!(written, VARIANTS.iter().copied().collect());
 }
 

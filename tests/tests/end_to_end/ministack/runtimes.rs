@@ -257,8 +257,11 @@ async fn a_handler_whose_process_ends_costs_its_own_message_an_attempt_and_no_ot
     let ends = ["0 0 exit -", "1 0 exit Runtime.Exited", "2 0 exit Runtime.Exited"];
     assert_eq!(calls(&journal, 4), ends);
     let [record] = &final_records(&topology).await[..] else { panic!("one has spent its attempts") };
-    let cause =
-        json!({ "type": "Runtime.Exited", "message": "the function's process ended: exit status: 3" });
+    let cause = json!({
+        "type": "Runtime.Exited",
+        "message": "the function's process ended: exit status: 3",
+        "function": "message-processor:$LATEST",
+    });
     assert_eq!(
         (record.error_type.as_str(), &record.dead_letter["cause"]),
         ("RETRY_ATTEMPT_EXCEEDED", &cause)
