@@ -1,5 +1,5 @@
-//! What every SQS must do, whoever wrote it: one suite for the embedded one, for an emulator and for AWS. A second suite
-//! has the rules of buckets.
+//! The rules of SQS, as one suite for the embedded queues, for an emulator and for AWS; and a second suite with the rules
+//! of buckets.
 //!
 //! A rule is a function over the ports; it makes its own queues and says what is broken. All rules run at the same time.
 //! Where an implementation departs from SQS and is known to, the rule still runs there: its failure is expected, and its

@@ -207,8 +207,6 @@ pub struct StoredObject {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Listing<'a> {
     pub prefix: &'a str,
-    /// Only keys after this one.
-    pub after: Option<&'a str>,
     /// Keys with a further `/` are listed as folders.
     pub by_folder: bool,
     /// [`Page::next`] of the page before.

@@ -266,7 +266,7 @@ impl<S: ObjectStore, C: Clock> ArchiveBucket<S, C> {
         let mut all = Vec::new();
         let mut next: Option<String> = None;
         loop {
-            let listing = Listing { prefix, by_folder, page: next.as_deref(), ..Listing::default() };
+            let listing = Listing { prefix, by_folder, page: next.as_deref() };
             let page = self.settled(prefix, "s3:ListBucket", || self.store.list(listing)).await?;
             all.extend(if by_folder { page.folders } else { page.keys });
             next = page.next;

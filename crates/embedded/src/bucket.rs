@@ -89,7 +89,7 @@ impl State {
     }
 
     fn page(&self, listing: &Listing<'_>) -> Page {
-        let start = listing.page.or(listing.after).map_or(Bound::Unbounded, Bound::Excluded);
+        let start = listing.page.map_or(Bound::Unbounded, Bound::Excluded);
         let prefix = listing.prefix;
         let keys = self.objects.range::<str, _>((start, Bound::Unbounded)).map(|(key, _)| key);
         let keys = keys.skip_while(|key| key.as_str() < prefix).take_while(|key| key.starts_with(prefix));

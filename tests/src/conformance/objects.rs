@@ -34,7 +34,6 @@ rules![
     an_empty_object_is_kept,
     all_characters_of_a_key_are_kept,
     a_listing_has_pages_of_1000_keys_in_order,
-    a_listing_begins_after_a_key,
     a_listing_by_folder_has_each_folder_once,
 ];
 
@@ -123,18 +122,6 @@ async fn a_listing_has_pages_of_1000_keys_in_order(
     let listing = Listing { prefix: folder, page: first.next.as_deref(), ..Listing::default() };
     let expected = Page { keys: keys[1000..].to_vec(), ..Page::default() };
     ensure_eq!(store.list(listing).await?, expected, "the second page");
-    Ok(())
-}
-
-async fn a_listing_begins_after_a_key(store: &impl ObjectStore, folder: &str) -> Result<(), Broken> {
-    create(store, folder, &["a", "b", "c"]).await?;
-    // The key need not be there.
-    for (after, rest) in [("", &["a", "b", "c"][..]), ("a", &["b", "c"]), ("aa", &["b", "c"]), ("c", &[])] {
-        let after = format!("{folder}{after}");
-        let page = store.list(Listing { prefix: folder, after: Some(&after), ..Listing::default() }).await?;
-        let expected = Page { keys: in_folder(folder, rest), ..Page::default() };
-        ensure_eq!(page, expected, after);
-    }
     Ok(())
 }
 

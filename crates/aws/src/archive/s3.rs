@@ -84,10 +84,9 @@ impl ObjectStore for S3Bucket {
 
     async fn list(&self, listing: Listing<'_>) -> Result<Page, EntryError> {
         let mut url = format!("{}?list-type=2&prefix={}", self.url(""), encoded(listing.prefix));
-        let after = listing.after.map(|after| ("start-after", after));
         let page = listing.page.map(|page| ("continuation-token", page));
         let by_folder = listing.by_folder.then_some(("delimiter", "/"));
-        for (name, value) in [after, page, by_folder].into_iter().flatten() {
+        for (name, value) in [page, by_folder].into_iter().flatten() {
             url += &format!("&{name}={}", encoded(value));
         }
         let answer = self.get(url).await?;

@@ -9,10 +9,10 @@ mod csv;
 #[cfg(test)]
 pub(crate) mod examples;
 mod html;
+mod known_causes;
 mod over_time;
 mod report;
 mod show;
-mod since;
 mod table;
 mod view;
 
@@ -157,7 +157,7 @@ fn remember(
     audited: &Audited,
 ) -> Result<bool, Failure> {
     let groups = &audited.report.groups;
-    let lines = since::lines(&known, &audited.report);
+    let lines = known_causes::lines(&known, &audited.report);
     let has_new_causes = !known.new_among(groups).is_empty();
     causes_beyond_the_table(groups).iter().for_each(stderr::warning);
     // If the output was closed, nobody has read them.
@@ -177,7 +177,7 @@ fn remember(
 fn view(arguments: &Arguments, known: Option<&KnownCauses>) -> Box<dyn View> {
     // Nothing else is printed then: a cron job is silent as long as there is nothing new.
     if let Some(known) = known.filter(|_| arguments.is_table_on_stdout()) {
-        return Box::new(since::NewCauses { known: known.clone() });
+        return Box::new(known_causes::NewCauses { known: known.clone() });
     }
     let on_stdout = arguments.output.file().is_none();
     let colours = on_stdout && console::colors_enabled();

@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
+use futures_util::future::Either;
 use indicatif::ProgressBar;
 use redeliver_aws::SystemClock;
 use redeliver_aws::archive::S3Bucket;
 use redeliver_core::archive::deployment_of;
 use redeliver_core::ports::Queue as _;
 use redeliver_dead_letters::archive_bucket::BucketBackup;
-use redeliver_dead_letters::files::check_new;
 use redeliver_dead_letters::purge::{BackupWriter, Purged, purge};
 use redeliver_dead_letters::{Archive, DeadLetterRecord};
 use redeliver_operator::Failure;
@@ -103,14 +103,14 @@ async fn run(arguments: &Arguments) -> Result<(Purged, Vec<String>), Failure> {
     arguments.printing.check()?;
     let pick = arguments.selection.pick()?;
     // Also before a plan: the same command with --apply must not be refused for its file.
-    let archive = ArchiveUri::of(&arguments.backup).transpose()?;
-    if archive.is_none() {
-        check_new(&arguments.backup)?;
-    }
+    let backup = match ArchiveUri::of(&arguments.backup) {
+        None => Either::Left(Archive::on_demand(&arguments.backup)?),
+        Some(archive) => Either::Right(archive?),
+    };
     let queue = arguments.queue.open().await?.queue;
-    let mut backup = match archive {
-        None => Backup::File(Archive::on_demand(&arguments.backup)?),
-        Some(archive) => {
+    let mut backup = match backup {
+        Either::Left(file) => Backup::File(file),
+        Either::Right(archive) => {
             let bucket = archive.open(&arguments.queue.connection).await?;
             Backup::Bucket(Box::new(BucketBackup::new(bucket, deployment_of(queue.url()))))
         }

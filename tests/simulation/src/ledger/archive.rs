@@ -224,7 +224,7 @@ impl Ledger {
         let of_cause = || self.kept.objects.values().filter(|object| object.cause == *cause);
         let number = of_cause().count() as u64;
         if number == 0 || notice.count.number > number {
-            return Err(format!("it tells of {:?} deaths, {number} are in the archive", notice.count));
+            return Err(format!("it counts {:?} deaths, but {number} are in the archive", notice.count));
         }
         let late = now - seconds(self.knobs.invocation_seconds);
         let is_seen = |object: &&Object| object.written_at < late && object.death.0 > now - DAY + tolerance;
@@ -242,7 +242,7 @@ impl Ledger {
                 Err(format!("deaths go on: {id} died at {at}"))
             }
             NoticeKind::Appeared | NoticeKind::Continues if notice.count.number == 0 => {
-                Err("it tells of no death".to_owned())
+                Err("it counts no death".to_owned())
             }
             _ => Ok(()),
         }
@@ -284,7 +284,7 @@ impl Ledger {
     }
 }
 
-/// The deaths that an object made from this copy may tell of: one, unless the time of the failure had no room.
+/// The possible deaths of an object made from this copy: one, unless the time of the failure had no room.
 fn deaths_of(copy: &Copy) -> Vec<Death> {
     let failure = copy.failure().filter(|failure| !failure.text("verdict").is_empty());
     let id = failure.map(|failure| failure.text("source_message_id")).filter(|id| !id.is_empty());

@@ -76,7 +76,7 @@ impl Case {
         self.account.allow(ROLE, &rights.map(statement).collect::<Vec<_>>()).await;
     }
 
-    /// Whether the same record is done by a new environment, and how the archive and the notices went.
+    /// Gives the same record to a new environment. Returns true if it is done, and the events of archive and notices.
     async fn receive(&self) -> (bool, Vec<String>) {
         let recorder = Recorder::default();
         let settings = FinalDlqAnnotatorSettings {

@@ -105,7 +105,7 @@ fn every_view_shows_hostile_text_in_the_same_way() {
         Box::new(show::Show { reveal: true, colours: false, printed: 0 }),
         Box::new(csv::Csv { reveal: true }),
         Box::new(html::Page::new(true)),
-        Box::new(since::NewCauses { known: KnownCauses::nothing(arn) }),
+        Box::new(known_causes::NewCauses { known: KnownCauses::nothing(arn) }),
     ];
     for (index, view) in for_people.into_iter().enumerate() {
         let printed = printed(view);
