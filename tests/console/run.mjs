@@ -60,21 +60,32 @@ function watch(page) {
   });
 }
 
+/** What a script finds on a page. A page that is told of a change loads itself again: then it is asked again. */
+async function ask(page, script) {
+  for (;;) {
+    try {
+      return await page.evaluate(script);
+    } catch (error) {
+      if (!error.message.includes('Execution context was destroyed')) throw error;
+      await page.waitForLoadState();
+    }
+  }
+}
+
 /** Nothing keeps anybody out, as far as axe-core sees. (A page's policy forbids scripts in it, so axe is evaluated.) */
 async function isAccessible(page, where) {
-  await page.evaluate(axe);
-  const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
+  const { violations } = await ask(page, `${axe}\naxe.run(document, { resultTypes: ['violations'] });`);
   for (const { id, nodes } of violations) alarms.push(`${where}: ${id}: ${nodes.map((node) => node.html).join(' ')}`);
 }
 
 async function isNarrowEnough(page, where) {
-  const [needed, there] = await page.evaluate(() => [document.scrollingElement.scrollWidth, window.innerWidth]);
+  const [needed, there] = await ask(page, () => [document.scrollingElement.scrollWidth, window.innerWidth]);
   if (needed > there) alarms.push(`${where} needs ${needed} of ${there} pixels`);
 }
 
 /** For people to look at; docs/console.md shows some of them. */
 async function picture(page, name) {
-  const { width, height } = await page.evaluate(() => ({
+  const { width, height } = await ask(page, () => ({
     width: window.innerWidth,
     height: Math.min(document.documentElement.scrollHeight, 1300),
   }));
