@@ -14,6 +14,7 @@ mod poller;
 mod prepared;
 mod queue_name;
 mod queues;
+mod reviews;
 mod server;
 mod settings;
 

@@ -114,6 +114,32 @@ fn a_cause_is_told_once_across_batches_and_environments() {
     assert_eq!(topic.told(), [(NoticeKind::Appeared, 1)], "another cause");
 }
 
+/// docs/deploy/cost.md prices these requests.
+#[test]
+fn a_flood_of_seven_causes_costs_a_write_for_each_death_and_seven_notices() {
+    const DEATHS: usize = 2_000;
+    let (setup, topic, bucket) = (Setup::new(), Topic::default(), MemoryBucket::default());
+    let environments = [(); 10].map(|()| setup.of_bucket(&topic, &bucket));
+    for (batch, annotator) in (0..DEATHS / 10).zip(environments.iter().cycle()) {
+        let records = (0..10).map(|place| {
+            let n = batch * 10 + place;
+            let more = json!({ "type": format!("HttpStatus.50{}", n % 7), "source_message_id": format!("source-{n}") });
+            given_up(n, spent(n), &failure("RETRY_ATTEMPT_EXCEEDED", more))
+        });
+        setup.tell(annotator, records.collect());
+        if batch == 0 {
+            assert_eq!(topic.take().len(), 7, "with the batch of the first");
+        }
+    }
+    assert_eq!(topic.take(), []);
+    let requests = bucket.requests();
+    let count = |is_one: fn(&&BucketRequest) -> bool| requests.iter().filter(is_one).count();
+    assert_eq!(bucket.objects().len(), DEATHS + 7);
+    assert_eq!(count(|request| matches!(request, BucketRequest::Create(_))), DEATHS + 7);
+    assert_eq!(count(|request| matches!(request, BucketRequest::Read(_))), 7 * environments.len());
+    assert_eq!(requests.len(), DEATHS + 7 + 70);
+}
+
 #[test]
 fn two_copies_of_a_verdict_in_a_batch_are_told_as_one_death() {
     let (setup, topic, bucket) = (Setup::new(), Topic::default(), MemoryBucket::default());

@@ -35,6 +35,9 @@ pub struct PriceList {
     pub traces_million: Price,
     pub kms_key_month: Price,
     pub kms_million_requests: Price,
+    pub s3_thousand_writes: Price,
+    pub s3_gb_month: Price,
+    pub sns_hundred_thousand_mails: Price,
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -111,7 +114,7 @@ mod tests {
         assert_eq!(read_on.len(), "2026-01-01".len());
         let shipped: Value = serde_json::from_str(SHIPPED).unwrap();
         let prices = shipped["prices"].as_object().unwrap();
-        assert_eq!(prices.len(), 11);
+        assert_eq!(prices.len(), 14);
         for (name, price) in prices {
             let Price { dollars, per, page } = serde_json::from_value(price.clone()).unwrap();
             assert!(dollars > 0.0 && !per.is_empty() && page.ends_with("pricing"), "{name}");

@@ -81,6 +81,8 @@ pub struct PerMillion {
     pub log_gb: f64,
     pub dollars: Bill,
     pub total_dollars: f64,
+    /// The price of writing the dead letters to an archive, if there is one; not in the total.
+    pub archive_dollars: f64,
 }
 
 impl Forecast {
@@ -128,7 +130,9 @@ impl Forecast {
     }
 
     fn outcome(&self, measured: Measurements) -> Outcome {
-        let usage = measured.usage.times(MILLION / float(measured.sent.max(1)));
+        let to_a_million = MILLION / float(measured.sent.max(1));
+        let usage = measured.usage.times(to_a_million);
+        let dead_letters = float(measured.dead_lettered.values().sum()) * to_a_million;
         let dollars = usage.bill(&self.prices.prices, self.architecture);
         let per_million = PerMillion {
             sqs_requests: usage.sqs_requests,
@@ -137,6 +141,7 @@ impl Forecast {
             log_gb: usage.log_gb(),
             dollars,
             total_dollars: dollars.total(),
+            archive_dollars: dead_letters / 1e3 * self.prices.prices.s3_thousand_writes.dollars,
         };
         Outcome { measured, per_million }
     }

@@ -379,7 +379,7 @@ fn never_opened(forecast: &Forecast) -> Option<String> {
 
 fn costs(forecast: &Forecast) -> Section {
     type Value = fn(&PerMillion) -> String;
-    let values: [(&str, Value); 8] = [
+    let values: [(&str, Value); 9] = [
         ("SQS requests", |needs| rounded(needs.sqs_requests)),
         ("Lambda invocations", |needs| rounded(needs.invocations)),
         ("Lambda GB-seconds", |needs| rounded(needs.gb_seconds)),
@@ -388,11 +388,16 @@ fn costs(forecast: &Forecast) -> Section {
         ("Lambda", |needs| dollars(needs.dollars.lambda_requests + needs.dollars.lambda_duration)),
         ("CloudWatch Logs", |needs| dollars(needs.dollars.logs)),
         ("together", |needs| dollars(needs.total_dollars)),
+        ("an archive of the dead letters", |needs| dollars(needs.archive_dollars)),
     ];
-    let rows = values.map(|(name, value)| row(name, forecast, |policy| value(&policy.outcome.per_million)));
+    let dead_letters: u64 =
+        forecast.outcomes().flat_map(|outcome| outcome.measured.dead_lettered.values()).sum();
+    let shown = if dead_letters == 0 { &values[..values.len() - 1] } else { &values };
+    let rows =
+        shown.iter().map(|(name, value)| row(name, forecast, |policy| value(&policy.outcome.per_million)));
     let title = format!(
         "A million such messages, at the prices of {} as of {}",
         forecast.prices.region, forecast.prices.read_on
     );
-    by_policy(title, "", forecast, rows.to_vec())
+    by_policy(title, "", forecast, rows.collect())
 }

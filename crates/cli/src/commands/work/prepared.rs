@@ -22,12 +22,13 @@ use super::log;
 use super::metrics::{MeteredObserver, Metrics};
 use super::poller::Poller;
 use super::queues::Queues;
+use super::reviews::review_hourly;
 use super::settings::{CallTarget, Settings, target_timeout};
 use crate::commands::exec;
 use redeliver_operator::queues::{KnownQueue, QueueAddress};
 
 pub(super) struct Prepared {
-    /// Each ends when the stop is requested and everything that it has received is handled.
+    /// Each ends when the stop is requested and everything that it has begun is finished.
     pub(super) pollers: Vec<LocalBoxFuture<'static, ()>>,
     pub(super) health: Health,
     pub(super) metrics: Arc<Metrics>,
@@ -88,7 +89,11 @@ pub(super) async fn prepare(arguments: &Arguments, stop: &Stop) -> Result<Prepar
     }
     if let Some((settings, _)) = settings.final_dlq_annotator {
         let observer = observer(FunctionName::FinalDlqAnnotator, settings.logging);
-        let function = FinalDlqAnnotator::on_aws(settings, &config, Arc::clone(&observer));
+        let function = Arc::new(FinalDlqAnnotator::on_aws(settings, &config, Arc::clone(&observer)));
+        let (reviewed, stop) = (Arc::clone(&function), stop.clone());
+        prepared
+            .pollers
+            .push(async move { review_hourly(&reviewed, &SystemClock, &stop).await }.boxed_local());
         prepared.add(FunctionName::FinalDlqAnnotator, function, observer, arguments);
     }
     Ok(prepared)
