@@ -37,6 +37,7 @@ pub mod policy;
 pub mod ports;
 pub mod redelivery;
 pub mod strategy;
+pub mod trace;
 pub mod truncate;
 mod yield_now;
 

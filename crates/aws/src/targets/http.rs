@@ -12,7 +12,8 @@ use redeliver_core::handler::{ErrorType, FailureKind, Form, Handler, HandlerErro
 use redeliver_core::json::value;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Clock;
-use reqwest::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
+use redeliver_core::trace::{TRACEPARENT, TRACESTATE, TraceContext};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use reqwest::redirect::Policy;
 use reqwest::{Client, ClientBuilder, Response, StatusCode, tls};
 
@@ -29,6 +30,13 @@ pub struct HttpTarget<C = SystemClock> {
     endpoint: EndpointSource<C>,
     clock: C,
     drains: Drains<C>,
+}
+
+/// A message to call the endpoint with.
+#[derive(Clone, Copy)]
+struct Called<'a> {
+    message: &'a Message<'a>,
+    trace: Option<&'a TraceContext>,
 }
 
 /// The source of the endpoint.
@@ -67,7 +75,8 @@ impl<C: Clock + Clone + 'static> HttpTarget<C> {
     }
 
     /// Makes one request. The head of the response decides the outcome.
-    async fn call(&self, message: &Message<'_>, endpoint: &Endpoint) -> Result<(), HandlerError> {
+    async fn call(&self, called: Called<'_>, endpoint: &Endpoint) -> Result<(), HandlerError> {
+        let Called { message, trace } = called;
         settle_connections().await;
         let request = self
             .client
@@ -76,6 +85,7 @@ impl<C: Clock + Clone + 'static> HttpTarget<C> {
             .header(CONTENT_TYPE, content_type(message))
             .header("Idempotency-Key", message.idempotency_key())
             .header("X-Redeliver-Attempt", message.retry_attempt)
+            .headers(trace_headers(trace, &endpoint.headers))
             .body(message.body.to_owned());
         let request = endpoint.sign(request, message, self.clock.now()).await?;
         let response = self.client.execute(request).await.map_err(|error| no_response(&error))?;
@@ -90,7 +100,7 @@ impl<C: Clock + Clone + 'static> HttpTarget<C> {
     /// cuts off the call.
     async fn call_again(
         &self,
-        message: &Message<'_>,
+        called: Called<'_>,
         secret: &SecretEndpoint<C>,
         refused: &Endpoint,
         error: &HandlerError,
@@ -104,17 +114,32 @@ impl<C: Clock + Clone + 'static> HttpTarget<C> {
         let again = pin!(async {
             let endpoint = secret.other_than(refused).await?;
             secret.observer().observe(&Event::RetriedImmediately {
-                message_id: message.message_id.to_owned(),
-                retry_attempt: message.retry_attempt,
+                message_id: called.message.message_id.to_owned(),
+                retry_attempt: called.message.retry_attempt,
                 error_type: error.error_type.loggable().into_owned(),
             });
-            Some(self.call(message, &endpoint).await)
+            Some(self.call(called, &endpoint).await)
         });
         match select(again, pin!(self.clock.sleep(time))).await {
             Either::Left((newer, _)) => newer,
             Either::Right(_) => None,
         }
     }
+}
+
+/// The headers of a trace context, except for those that the endpoint's secret sets.
+fn trace_headers(trace: Option<&TraceContext>, of_endpoint: &HeaderMap) -> HeaderMap {
+    let Some(trace) = trace else { return HeaderMap::new() };
+    let headers = [
+        (TRACEPARENT, Some(trace.traceparent())),
+        (TRACESTATE, trace.tracestate().map(str::to_owned)),
+        ("x-amzn-trace-id", Some(trace.xray_header())),
+    ];
+    let headers = headers.into_iter().filter(|(name, _)| !of_endpoint.contains_key(*name));
+    let header = |(name, value): (_, Option<String>)| {
+        Some((HeaderName::from_static(name), HeaderValue::try_from(value?).ok()?))
+    };
+    headers.filter_map(header).collect()
 }
 
 /// A client that only connects to the URL, without redirects, the environment's proxies or retries, and with timeouts.
@@ -147,26 +172,27 @@ impl<C> fmt::Debug for HttpTarget<C> {
 
 impl<C: Clock + Clone + 'static> Handler for HttpTarget<C> {
     async fn handle(&self, message: &Message<'_>) -> Result<(), HandlerError> {
-        self.call_until(message, Timestamp::MAX_UTC).await
+        self.call_until(Called { message, trace: None }, Timestamp::MAX_UTC).await
     }
 
     async fn invoke(&self, invocation: Invocation<'_>) -> Result<(), HandlerError> {
-        self.call_until(invocation.message, invocation.end).await
+        let trace = invocation.trace_context();
+        self.call_until(Called { message: invocation.message, trace: trace.as_ref() }, invocation.end).await
     }
 }
 
 impl<C: Clock + Clone + 'static> HttpTarget<C> {
-    async fn call_until(&self, message: &Message<'_>, end: Timestamp) -> Result<(), HandlerError> {
+    async fn call_until(&self, called: Called<'_>, end: Timestamp) -> Result<(), HandlerError> {
         let secret = match &self.endpoint {
-            EndpointSource::Fixed(endpoint) => return self.call(message, endpoint).await,
+            EndpointSource::Fixed(endpoint) => return self.call(called, endpoint).await,
             EndpointSource::Secret(secret) => secret,
         };
         let endpoint = secret.current();
-        let error = match self.call(message, &endpoint).await {
+        let error = match self.call(called, &endpoint).await {
             Err(error) if is_refusal(&error) => error,
             outcome => return outcome,
         };
-        self.call_again(message, secret, &endpoint, &error, end).await.unwrap_or(Err(error))
+        self.call_again(called, secret, &endpoint, &error, end).await.unwrap_or(Err(error))
     }
 }
 

@@ -16,6 +16,7 @@ use redeliver_core::handler::{ErrorType, Form, Handler, HandlerError, Invocation
 use redeliver_core::json::value;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Clock;
+use redeliver_core::trace::TraceContext;
 use serde::Deserialize;
 
 use super::drain::settle_connections;
@@ -23,6 +24,9 @@ use super::lambda_client::{LambdaClient, region_of};
 use super::refused_payload::RefusedPayload;
 use super::retry_after;
 use crate::SystemClock;
+
+/// The header with the trace of an invocation.
+const TRACE_ID: &str = "x-amzn-trace-id";
 
 /// A Lambda function, invoked with the body's bytes (`RequestResponse`).
 #[derive(Debug)]
@@ -65,7 +69,12 @@ impl<C: Clock + Clone + fmt::Debug + 'static> LambdaTarget<C> {
         Self { modes, ..self }
     }
 
-    async fn call(&self, message: &Message<'_>, group: Option<&str>) -> Result<(), HandlerError> {
+    async fn call(
+        &self,
+        message: &Message<'_>,
+        group: Option<&str>,
+        trace: Option<TraceContext>,
+    ) -> Result<(), HandlerError> {
         let tenant_id = self.modes.tenant_isolation.then(|| tenant_id(group)).transpose()?;
         settle_connections().await;
         let answer = self
@@ -78,6 +87,14 @@ impl<C: Clock + Clone + fmt::Debug + 'static> LambdaTarget<C> {
             .set_client_context(client_context(message).map(|context| STANDARD.encode(context)))
             .set_tenant_id(tenant_id.map(str::to_owned))
             .set_durable_execution_name(self.modes.durable.then(|| execution_name(message)))
+            .customize()
+            .mutate_request(move |request| {
+                if let Some(trace) = &trace {
+                    let headers = request.headers_mut();
+                    // The SDK has set that of this invocation.
+                    headers.insert(TRACE_ID, trace.xray_header_for_lambda(headers.get(TRACE_ID)));
+                }
+            })
             .send()
             .await
             .map_err(|error| not_invoked(&error, self.client.now()))?;
@@ -94,11 +111,12 @@ impl<C: Clock + Clone + fmt::Debug + 'static> LambdaTarget<C> {
 
 impl<C: Clock + Clone + fmt::Debug + 'static> Handler for LambdaTarget<C> {
     async fn handle(&self, message: &Message<'_>) -> Result<(), HandlerError> {
-        self.call(message, None).await
+        self.call(message, None, None).await
     }
 
     async fn invoke(&self, invocation: Invocation<'_>) -> Result<(), HandlerError> {
-        self.call(invocation.message, invocation.record.message_group_id.as_deref()).await
+        let group = invocation.record.message_group_id.as_deref();
+        self.call(invocation.message, group, invocation.trace_context()).await
     }
 }
 

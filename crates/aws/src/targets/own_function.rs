@@ -146,8 +146,9 @@ impl<R: Runtime> OwnFunction<R> {
 
     async fn call_one(&self, invocation: &Invocation<'_>) -> Result<(), HandlerError> {
         let client_context = client_context(invocation.message);
+        let trace = invocation.trace_context().map(|trace| trace.xray_header_for_lambda(None));
         let event = Event {
-            trace_id: invocation.record.trace_header.as_deref(),
+            trace_id: trace.as_deref().or(invocation.record.trace_header.as_deref()),
             client_context: client_context.as_deref(),
             ..Event::new(event::event([&*event::record(invocation)]), invocation.end)
         };

@@ -1,9 +1,10 @@
-use redeliver_core::message::Attributes;
+use redeliver_core::message::{Attribute, Attributes};
 
 use super::*;
 use crate::clock::manual::ManualClock;
 use crate::targets::{EndpointSettings, TargetUrl, UrlSetting, drain};
 use crate::tests::loopback::{Answer, ClosingServer, Loopback, REFUSED_URL, timeouts};
+use crate::tests::record;
 
 /// Never reached.
 const LONG: Duration = Duration::from_secs(60);
@@ -117,6 +118,32 @@ async fn the_request_is_the_body_byte_for_byte_with_its_headers() {
     assert_eq!(request.header("authorization"), ["Bearer key"]);
     assert_eq!(request.header("x-tenant"), ["a"]);
     assert_eq!(request.header("content-length"), [body.len().to_string()]);
+}
+
+#[tokio::test]
+async fn the_target_gets_the_messages_trace_context_and_a_secrets_header_stays() {
+    let attributes = Attributes::from([
+        (
+            "traceparent".to_owned(),
+            Attribute::string("00-5759e988bd862e3fe1be46a994272793-53995c3f42cd8ad8-01"),
+        ),
+        ("tracestate".to_owned(), Attribute::string("vendor=a")),
+    ]);
+    let own = Message { attributes: &attributes, ..message("{}") };
+    let record = record(None);
+    let sent = async |secret: &str, message: &Message<'_>| {
+        let server = Loopback::start([Answer::new(200, &[], "")]).await;
+        let target = HttpTarget::new(with_secret(server.url(), secret), None, LONG).unwrap();
+        let end = Timestamp::MAX_UTC;
+        target.invoke(Invocation { message, record: &record, end }).await.unwrap();
+        let request = server.request();
+        ["traceparent", "tracestate", "x-amzn-trace-id"].map(|name| request.header(name).join("|"))
+    };
+    let parent = "00-5759e988bd862e3fe1be46a994272793-53995c3f42cd8ad8-01";
+    let xray = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1";
+    assert_eq!(sent("{}", &own).await, [parent, "vendor=a", xray]);
+    assert_eq!(sent(r#"{"TraceParent":"fixed"}"#, &own).await, ["fixed", "vendor=a", xray]);
+    assert_eq!(sent("{}", &message("{}")).await, [""; 3]);
 }
 
 #[tokio::test]

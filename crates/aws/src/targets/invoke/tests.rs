@@ -4,6 +4,7 @@ use redeliver_core::message::{Attributes, ReceivedMessage};
 use super::*;
 use crate::clock::manual::ManualClock;
 use crate::tests::loopback::{Answer, ClosingServer, Loopback, sdk_config, timeouts};
+use crate::tests::record;
 
 const LONG: Duration = Duration::from_secs(60);
 const ARN: &str = "arn:aws:lambda:eu-central-1:123456789012:function:orders:live";
@@ -44,6 +45,19 @@ async fn the_function_is_invoked_with_the_body_byte_for_byte_and_waited_for() {
     assert_eq!(request.header("x-amz-invocation-type"), ["RequestResponse"]);
     let path = format!("/2015-03-31/functions/{}/invocations", ARN.replace(':', "%3A"));
     assert_eq!(request.line, format!("POST {path} HTTP/1.1"));
+}
+
+#[tokio::test]
+async fn the_function_gets_the_messages_trace() {
+    let xray = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1;Lineage=a:1";
+    for (trace_header, sent) in [(Some(xray), vec![xray]), (None, vec![])] {
+        let server = Loopback::start([Answer::new(200, &[], "null")]).await;
+        let target = LambdaTarget::new(&server.sdk_config(), ARN.to_owned(), LONG);
+        let record = ReceivedMessage { trace_header: trace_header.map(str::to_owned), ..record(None) };
+        let invocation = Invocation { message: &message("{}"), record: &record, end: Timestamp::MAX_UTC };
+        assert_eq!(target.invoke(invocation).await, Ok(()));
+        assert_eq!(server.request().header("x-amzn-trace-id"), sent);
+    }
 }
 
 #[tokio::test]
@@ -266,25 +280,6 @@ async fn a_plain_message_arrives_as_json_with_its_key_in_the_client_context() {
     let server = Loopback::start([Answer::new(200, &[], "null")]).await;
     assert_eq!(call(&server, LONG, "{}").await, Ok(()));
     assert!(server.request().header("x-amz-client-context").is_empty(), "an envelope says it itself");
-}
-
-/// A record of the message's group. Nothing else of it is read.
-fn record(group: Option<&str>) -> ReceivedMessage {
-    ReceivedMessage {
-        sqs_message_id: String::new(),
-        receipt_handle: String::new(),
-        body: String::new(),
-        attributes: Attributes::new(),
-        sent_at: Timestamp::UNIX_EPOCH,
-        first_received_at: None,
-        receive_count: 1,
-        message_group_id: group.map(str::to_owned),
-        trace_header: None,
-        sender_id: None,
-        redriven_from: None,
-        queue_arn: String::new(),
-        omitted: Vec::new(),
-    }
 }
 
 async fn call_with(

@@ -240,6 +240,26 @@ async fn a_handler_gets_the_record_as_sqs_made_it_and_the_messages_own_headers()
     assert_eq!(error.error_type.name(), "E");
 }
 
+#[tokio::test]
+async fn a_handler_gets_the_trace_of_a_messages_traceparent() {
+    let function = Own::new(HandlerEvent::Record);
+    let mut one = given(1);
+    let parent = Attribute::string("00-5759e988bd862e3fe1be46a994272793-53995c3f42cd8ad8-01");
+    one.attributes.insert("traceparent".to_owned(), parent);
+    let (message, record) = one.parts();
+    let called = function.invoke(Invocation { message: &message, record: &record, end: end() });
+    let served = async {
+        let runtime = function.runtime(1).await;
+        let (headers, _) = runtime.next().await;
+        let id = &headers["lambda-runtime-aws-request-id"];
+        runtime.post(&format!("runtime/invocation/{id}/response"), "null").await;
+        headers["lambda-runtime-trace-id"].clone()
+    };
+    let (outcome, trace) = tokio::join!(called, served);
+    assert_eq!(outcome, Ok(()));
+    assert_eq!(trace, "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1");
+}
+
 #[test]
 fn a_record_says_which_dlq_it_was_redriven_from_and_nothing_that_sqs_has_not_said() {
     let one = given(1);

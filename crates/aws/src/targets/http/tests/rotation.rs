@@ -97,7 +97,9 @@ impl Setup {
 
     async fn call_until(&self, end: Timestamp) -> Result<(), ErrorType> {
         let message = message("{}");
-        soon(self.target.call_until(&message, end)).await.map_err(|error| error.error_type)
+        soon(self.target.call_until(Called { message: &message, trace: None }, end))
+            .await
+            .map_err(|error| error.error_type)
     }
 
     /// Waits until no reading is in progress.

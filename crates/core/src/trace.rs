@@ -1,0 +1,179 @@
+//! The producer's trace context of a message, and how the target gets it.
+
+use crate::handler::{Form, Invocation};
+use crate::message::plain::texts_of_cloud_event;
+use crate::message::{Attribute, Attributes};
+
+/// Names of the two parts in headers, message attributes and CloudEvents ("Trace Context", W3C; "Distributed Tracing
+/// Extension", CloudEvents).
+pub const TRACEPARENT: &str = "traceparent";
+pub const TRACESTATE: &str = "tracestate";
+/// Size limit of a `tracestate` that is passed on, which every receiver must take ("Trace Context", W3C).
+const STATE_CHARACTERS_MAX: usize = 512;
+/// Members of a valid `tracestate`.
+const STATE_MEMBERS_MAX: usize = 32;
+
+/// A span of somebody's trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceContext {
+    /// 32 hexadecimal digits, not all 0.
+    trace_id: String,
+    /// 16 hexadecimal digits, not all 0.
+    span_id: String,
+    is_sampled: bool,
+    /// Empty if there is none.
+    state: String,
+    /// `Lineage` of the X-Ray header, by which Lambda finds endless loops.
+    lineage: Option<String>,
+}
+
+impl Invocation<'_> {
+    /// The trace context of the message. The first valid one counts: the attribute `traceparent`, a CloudEvent's
+    /// `traceparent`, the system attribute `AWSTraceHeader`.
+    #[must_use]
+    pub fn trace_context(&self) -> Option<TraceContext> {
+        let xray = self.record.trace_header.as_deref();
+        let context = of_attributes(self.message.attributes)
+            .or_else(|| match self.message.form {
+                Form::Plain { .. } => of_cloud_event(self.message.body),
+                Form::Envelope => None,
+            })
+            .or_else(|| TraceContext::of_xray_header(xray?))?;
+        Some(TraceContext { lineage: xray.and_then(lineage), ..context })
+    }
+}
+
+fn of_attributes(attributes: &Attributes) -> Option<TraceContext> {
+    let text = |name| attributes.get(name).and_then(Attribute::text);
+    TraceContext::of_headers(text(TRACEPARENT)?, text(TRACESTATE))
+}
+
+fn of_cloud_event(body: &str) -> Option<TraceContext> {
+    // Most bodies have none, and need not be parsed.
+    if !body.contains(TRACEPARENT) {
+        return None;
+    }
+    let [parent, state] = texts_of_cloud_event(body, [TRACEPARENT, TRACESTATE])?;
+    TraceContext::of_headers(&parent?, state.as_deref())
+}
+
+impl TraceContext {
+    /// Parses W3C's headers. An invalid `tracestate` counts as absent.
+    fn of_headers(parent: &str, state: Option<&str>) -> Option<Self> {
+        let (version, rest) = parent.split_once('-')?;
+        let (trace_id, rest) = rest.split_once('-')?;
+        let (span_id, rest) = rest.split_once('-')?;
+        let (flags, more) = rest.split_once('-').map_or((rest, None), |(flags, more)| (flags, Some(more)));
+        let is_known = version != "00" || more.is_none();
+        let is_valid = is_id(trace_id, 32) && is_id(span_id, 16);
+        if !(is_hex(version, 2) && version != "ff" && is_hex(flags, 2) && is_known && is_valid) {
+            return None;
+        }
+        Some(Self {
+            trace_id: trace_id.to_owned(),
+            span_id: span_id.to_owned(),
+            is_sampled: u8::from_str_radix(flags, 16).is_ok_and(|flags| flags & 1 == 1),
+            state: state.and_then(valid_state).unwrap_or_default(),
+            lineage: None,
+        })
+    }
+
+    /// Parses `Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1` ("Tracing header", AWS X-Ray
+    /// Developer Guide). Without a parent there is no span.
+    fn of_xray_header(header: &str) -> Option<Self> {
+        let (seconds, random) = field(header, "Root")?.strip_prefix("1-")?.split_once('-')?;
+        let span_id = field(header, "Parent")?.to_owned();
+        let trace_id = format!("{seconds}{random}");
+        let is_valid = seconds.len() == 8 && is_id(&trace_id, 32) && is_id(&span_id, 16);
+        let is_sampled = field(header, "Sampled") == Some("1");
+        is_valid.then_some(Self { trace_id, span_id, is_sampled, state: String::new(), lineage: None })
+    }
+
+    /// The header `traceparent`.
+    #[must_use]
+    pub fn traceparent(&self) -> String {
+        let Self { trace_id, span_id, is_sampled, .. } = self;
+        format!("00-{trace_id}-{span_id}-0{}", u8::from(*is_sampled))
+    }
+
+    /// The header `tracestate`, if there is one.
+    #[must_use]
+    pub fn tracestate(&self) -> Option<&str> {
+        Some(self.state.as_str()).filter(|state| !state.is_empty())
+    }
+
+    /// The header `X-Amzn-Trace-Id`.
+    #[must_use]
+    pub fn xray_header(&self) -> String {
+        let Self { trace_id, span_id, is_sampled, .. } = self;
+        let (seconds, random) = trace_id.split_at(8);
+        format!("Root=1-{seconds}-{random};Parent={span_id};Sampled={}", u8::from(*is_sampled))
+    }
+
+    /// The header `X-Amzn-Trace-Id` for Lambda, which counts the functions on the way in `Lineage` and so ends endless
+    /// loops: that of `current`, the header of this invocation, or else the message's.
+    #[must_use]
+    pub fn xray_header_for_lambda(&self, current: Option<&str>) -> String {
+        match current.and_then(lineage).or_else(|| self.lineage.clone()) {
+            Some(lineage) => format!("{};Lineage={lineage}", self.xray_header()),
+            None => self.xray_header(),
+        }
+    }
+}
+
+/// A field of an X-Ray header.
+fn field<'a>(header: &'a str, name: &str) -> Option<&'a str> {
+    let mut fields = header.split(';').filter_map(|field| field.trim().split_once('='));
+    fields.find_map(|(field, value)| (field == name).then_some(value))
+}
+
+/// The `Lineage` of an X-Ray header, if it has only what Lambda writes there.
+fn lineage(header: &str) -> Option<String> {
+    let is_expected = |byte: u8| byte.is_ascii_alphanumeric() || b":,|".contains(&byte);
+    field(header, "Lineage")
+        .filter(|text| !text.is_empty() && text.bytes().all(is_expected))
+        .map(str::to_owned)
+}
+
+fn is_hex(text: &str, digits: usize) -> bool {
+    text.len() == digits && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+fn is_id(text: &str, digits: usize) -> bool {
+    is_hex(text, digits) && text.bytes().any(|byte| byte != b'0')
+}
+
+/// The `tracestate` without empty members, and without the last ones if it is too long; `None` if it is invalid.
+fn valid_state(state: &str) -> Option<String> {
+    let members: Vec<_> = state.split(',').map(|member| member.trim_matches([' ', '\t'])).collect();
+    let members: Vec<_> = members.into_iter().filter(|member| !member.is_empty()).collect();
+    let keys = members.iter().map(|member| valid_key(member)).collect::<Option<Vec<_>>>()?;
+    let is_repeated = (1..keys.len()).any(|place| keys[..place].contains(&keys[place]));
+    if members.len() > STATE_MEMBERS_MAX || is_repeated {
+        return None;
+    }
+    let mut kept = String::new();
+    for member in members {
+        let comma = if kept.is_empty() { "" } else { "," };
+        if kept.len() + comma.len() + member.len() > STATE_CHARACTERS_MAX {
+            break;
+        }
+        kept.push_str(comma);
+        kept.push_str(member);
+    }
+    Some(kept)
+}
+
+/// The key of a valid member.
+fn valid_key(member: &str) -> Option<&str> {
+    let (key, value) = member.split_once('=')?;
+    let is_key_byte = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-' | b'*' | b'/' | b'@');
+    let begins_well = key.starts_with(|first: char| first.is_ascii_lowercase() || first.is_ascii_digit());
+    let is_key = key.len() <= 256 && begins_well && key.bytes().all(is_key_byte);
+    let is_value_byte = |byte: u8| matches!(byte, b' '..=b'~') && byte != b'=';
+    let is_value = (1..=256).contains(&value.len()) && value.bytes().all(is_value_byte);
+    (is_key && is_value).then_some(key)
+}
+
+#[cfg(test)]
+mod tests;

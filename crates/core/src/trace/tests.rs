@@ -1,0 +1,147 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::handler::Message;
+use crate::message::{ReceivedMessage, Timestamp};
+use crate::testing::received;
+
+const PARENT: &str = "00-5759e988bd862e3fe1be46a994272793-53995c3f42cd8ad8-01";
+const XRAY: &str = "Root=1-00000001-000000000000000000000002;Parent=0000000000000003;Sampled=0;Lineage=a87bd80c:0|68fd508a:5";
+const CLOUD_EVENT: &str = r#"{"specversion":"1.0","traceparent":"00-0000000000000000000000000000000a-000000000000000b-00","tracestate":"x=1"}"#;
+
+/// The context of a message with these attributes, this body and this header.
+fn context(attributes: &[(&str, &str)], body: &str, trace_header: Option<&str>) -> Option<TraceContext> {
+    let attributes =
+        attributes.iter().map(|(name, text)| ((*name).to_owned(), Attribute::string(*text))).collect();
+    let record = ReceivedMessage { trace_header: trace_header.map(str::to_owned), ..received(None) };
+    let form = match body {
+        "" => Form::Envelope,
+        _ => Form::Plain { idempotency_key: None },
+    };
+    let message = Message {
+        body,
+        message_id: "0191f3a2-7b1c-7d3e-8f00-000000000001",
+        form: &form,
+        retry_attempt: 0,
+        redrive_generation: 0,
+        attributes: &attributes,
+    };
+    Invocation { message: &message, record: &record, end: Timestamp::MAX_UTC }.trace_context()
+}
+
+fn parent(attributes: &[(&str, &str)], body: &str, trace_header: Option<&str>) -> Option<String> {
+    context(attributes, body, trace_header).map(|context| context.traceparent())
+}
+
+#[test]
+fn the_attribute_counts_before_the_cloud_event_and_that_before_the_x_ray_header() {
+    let of_event = "00-0000000000000000000000000000000a-000000000000000b-00";
+    let of_xray = "00-00000001000000000000000000000002-0000000000000003-00";
+    let own = [(TRACEPARENT, PARENT)];
+    assert_eq!(parent(&own, CLOUD_EVENT, Some(XRAY)).as_deref(), Some(PARENT));
+    assert_eq!(parent(&[], CLOUD_EVENT, Some(XRAY)).as_deref(), Some(of_event));
+    assert_eq!(parent(&[], "", Some(XRAY)).as_deref(), Some(of_xray));
+    assert_eq!(parent(&[], "", None), None);
+    let wrong = [(TRACEPARENT, "00-5759E988BD862E3FE1BE46A994272793-53995c3f42cd8ad8-01")];
+    assert_eq!(
+        parent(&wrong, CLOUD_EVENT, Some(XRAY)).as_deref(),
+        Some(of_event),
+        "an invalid one does nothing"
+    );
+    let not_an_event = CLOUD_EVENT.replace("specversion", "version");
+    assert_eq!(parent(&[], &not_an_event, None), None);
+}
+
+#[test]
+fn only_a_valid_traceparent_counts() {
+    for (text, written) in [
+        (PARENT, Some(PARENT)),
+        (
+            "00-5759e988bd862e3fe1be46a994272793-53995c3f42cd8ad8-02",
+            Some("00-5759e988bd862e3fe1be46a994272793-53995c3f42cd8ad8-00"),
+        ),
+        ("01-5759e988bd862e3fe1be46a994272793-53995c3f42cd8ad8-03-later", Some(PARENT)),
+        ("00-5759e988bd862e3fe1be46a994272793-53995c3f42cd8ad8-01-more", None),
+        ("ff-5759e988bd862e3fe1be46a994272793-53995c3f42cd8ad8-01", None),
+        ("00-00000000000000000000000000000000-53995c3f42cd8ad8-01", None),
+        ("00-5759e988bd862e3fe1be46a994272793-0000000000000000-01", None),
+        ("00-5759e988bd862e3fe1be46a99427279-53995c3f42cd8ad8-01", None),
+        ("00-5759e988bd862e3fe1be46a994272793-53995c3f42cd8ad8-1", None),
+        ("", None),
+    ] {
+        assert_eq!(parent(&[(TRACEPARENT, text)], "", None).as_deref(), written, "{text}");
+    }
+}
+
+#[test]
+fn an_x_ray_header_needs_a_parent() {
+    for text in [
+        "Root=1-5759e988-bd862e3fe1be46a994272793;Sampled=1",
+        "Root=1-5759e988bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1",
+        "Root=1-00000000-000000000000000000000000;Sampled=0",
+        "Root=2-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8",
+        "Parent=53995c3f42cd8ad8",
+    ] {
+        assert_eq!(parent(&[], "", Some(text)), None, "{text}");
+    }
+    let header = "Self=1-1-1; Root=1-5759e988-bd862e3fe1be46a994272793; Parent=53995c3f42cd8ad8;Sampled=1";
+    assert_eq!(parent(&[], "", Some(header)).as_deref(), Some(PARENT));
+}
+
+#[test]
+fn lambda_gets_the_lineage_of_the_invocation_or_else_of_the_message() {
+    let of_parent = context(&[(TRACEPARENT, PARENT)], "", Some(XRAY)).unwrap();
+    let start = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1";
+    assert_eq!(of_parent.xray_header(), start);
+    let lineage = |current| of_parent.xray_header_for_lambda(current);
+    assert_eq!(lineage(None), format!("{start};Lineage=a87bd80c:0|68fd508a:5"));
+    assert_eq!(lineage(Some("Root=1;Lineage=25:7")), format!("{start};Lineage=25:7"));
+    let forged = context(&[], "", Some(&format!("{start};Lineage=a\u{e9}"))).unwrap();
+    assert_eq!(forged.xray_header_for_lambda(None), start);
+}
+
+#[test]
+fn a_tracestate_is_passed_on_within_its_limits() {
+    let state = |text: &str| {
+        let both = [(TRACEPARENT, PARENT), (TRACESTATE, text)];
+        context(&both, "", None).unwrap().tracestate().map(str::to_owned)
+    };
+    let is = |text: &str| Some(text.to_owned());
+    assert_eq!(
+        state("rojo=00f067aa0ba902b7, congo=t61rcWkgMzE ,,"),
+        is("rojo=00f067aa0ba902b7,congo=t61rcWkgMzE")
+    );
+    assert_eq!(state("1a_-*/@z=v v"), is("1a_-*/@z=v v"));
+    for wrong in ["", "a", "A=1", "a=1,a=2", "a=b=c", "a=\u{e9}", "=1", "a=", " =1", "a=1\r\nX-Admin: 1"] {
+        assert_eq!(state(wrong), None, "{wrong}");
+    }
+    let members = |count: usize, width: usize| {
+        let members = (0..count).map(|n| format!("k{n:02}={}", "v".repeat(width)));
+        members.collect::<Vec<_>>().join(",")
+    };
+    assert_eq!(state(&members(32, 4)), is(&members(32, 4)));
+    assert_eq!(state(&members(33, 4)), None);
+    assert_eq!(state(&members(6, 100)), is(&members(4, 100)), "at most 512 characters");
+    assert_eq!(state(&format!("a={}", "v".repeat(257))), None);
+}
+
+proptest! {
+    /// Whatever a producer writes, nothing else than these headers comes of it.
+    #[test]
+    fn what_is_passed_on_has_no_other_characters(
+        parent in "(00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}|\\PC{0,60}|[0-9a-fA-F-]{50,60})",
+        state in "([a-z]{1,3}=[ -~]{0,9},){0,4}\\PC{0,9}",
+        xray in "(Root=1-[0-9a-f]{8}-[0-9a-f]{24};Parent=[0-9a-f]{16};Sampled=[01?])?;?\\PC{0,40}",
+    ) {
+        let attributes = [(TRACEPARENT, &*parent), (TRACESTATE, &*state)];
+        let Some(context) = context(&attributes, "", Some(&xray)) else { return Ok(()) };
+        let printable = |text: &str| text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+        prop_assert_eq!(context.traceparent().len(), 55);
+        prop_assert!(printable(&context.traceparent()) && printable(&context.xray_header_for_lambda(Some(&xray))));
+        prop_assert!(context.tracestate().is_none_or(|state| printable(state) && state.len() <= 512));
+        let again = TraceContext::of_headers(&context.traceparent(), context.tracestate());
+        prop_assert_eq!(again.map(|again| again.traceparent()), Some(context.traceparent()));
+        let of_xray = TraceContext::of_xray_header(&context.xray_header()).map(|again| again.traceparent());
+        prop_assert_eq!(of_xray, Some(context.traceparent()));
+    }
+}
