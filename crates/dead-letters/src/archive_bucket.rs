@@ -66,11 +66,19 @@ pub struct Found {
     pub not_ours: Vec<String>,
 }
 
+/// A dead letter that was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadDeath {
+    pub death: ArchivedDeath,
+    /// The id in its line; several deaths may have the same.
+    pub sqs_message_id: String,
+}
+
 /// Dead letters that were read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadDeaths {
     /// Those whose lines were written, in their order.
-    pub deaths: Vec<ArchivedDeath>,
+    pub deaths: Vec<ReadDeath>,
     /// Keys of the others, with the reason, which has no value of theirs.
     pub bad: Vec<(String, String)>,
 }
@@ -84,6 +92,14 @@ pub struct ArchiveError {
     error: EntryError,
     /// The right that the request needs.
     right: &'static str,
+}
+
+impl ArchiveError {
+    /// S3's error.
+    #[must_use]
+    pub fn into_error(self) -> EntryError {
+        self.error
+    }
 }
 
 fn advice(error: &EntryError, right: &str) -> String {
@@ -120,6 +136,12 @@ enum BadObject {
     TooLong,
     #[error(transparent)]
     Line(BadLine),
+}
+
+/// A line without its line break.
+struct Line {
+    text: Vec<u8>,
+    sqs_message_id: String,
 }
 
 impl Period {
@@ -234,10 +256,10 @@ impl<S: ObjectStore, C: Clock> ArchiveBucket<S, C> {
         let mut done = 0;
         while let Some((death, key, line)) = reads.next().await {
             match line? {
-                Ok(line) => {
-                    output.write_all(&line)?;
+                Ok(Line { text, sqs_message_id }) => {
+                    output.write_all(&text)?;
                     output.write_all(b"\n")?;
-                    read.deaths.push(death);
+                    read.deaths.push(ReadDeath { death, sqs_message_id });
                 }
                 Err(why) => read.bad.push((key, why.to_string())),
             }
@@ -248,8 +270,8 @@ impl<S: ObjectStore, C: Clock> ArchiveBucket<S, C> {
         Ok(read)
     }
 
-    /// The line of an object, without its line break.
-    async fn line(&self, key: &str) -> Result<Result<Vec<u8>, BadObject>, ArchiveError> {
+    /// The line of an object.
+    async fn line(&self, key: &str) -> Result<Result<Line, BadObject>, ArchiveError> {
         match self.get(key).await {
             Ok(Some(object)) => Ok(line_of(&object.content)),
             Ok(None) => Ok(Err(BadObject::Gone)),
@@ -292,6 +314,14 @@ impl<S: ObjectStore, C: Clock> ArchiveBucket<S, C> {
         self.settled(key, "s3:PutObject", || self.store.create(key, content.to_vec())).await
     }
 
+    /// Replaces this version of an object; false if there is another version, or none.
+    ///
+    /// # Errors
+    /// If S3 refuses. It may be replaced nevertheless if there was no answer.
+    pub async fn replace(&self, key: &str, version: &str, content: &[u8]) -> Result<bool, ArchiveError> {
+        self.settled(key, "s3:PutObject", || self.store.replace(key, version, content.to_vec())).await
+    }
+
     async fn settled<R, F: Future<Output = Result<R, EntryError>>>(
         &self,
         key: &str,
@@ -304,7 +334,7 @@ impl<S: ObjectStore, C: Clock> ArchiveBucket<S, C> {
 }
 
 /// The one line of an object, if it is a dead letter.
-fn line_of(content: &[u8]) -> Result<Vec<u8>, BadObject> {
+fn line_of(content: &[u8]) -> Result<Line, BadObject> {
     let mut text = Vec::new();
     GzDecoder::new(content)
         .take(LINE_BYTES_MAX as u64 + 1)
@@ -317,6 +347,6 @@ fn line_of(content: &[u8]) -> Result<Vec<u8>, BadObject> {
     if line.contains(&b'\n') {
         return Err(BadObject::SeveralLines);
     }
-    read_line(line, Timestamp::UNIX_EPOCH).map_err(BadObject::Line)?;
-    Ok(line.to_vec())
+    let message = read_line(line, Timestamp::UNIX_EPOCH).map_err(BadObject::Line)?;
+    Ok(Line { text: line.to_vec(), sqs_message_id: message.sqs_message_id })
 }

@@ -1,6 +1,7 @@
 //! `s3://BUCKET[/PREFIX]`: an archive of dead letters that is read like a file.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use chrono::{NaiveDate, TimeDelta};
 use clap::Args;
@@ -12,15 +13,21 @@ use redeliver_core::message::Timestamp;
 use redeliver_core::message::metadata::parse_rfc3339;
 use redeliver_core::ports::Clock as _;
 use redeliver_dead_letters::FileQueue;
-use redeliver_dead_letters::archive_bucket::{ArchiveBucket, Found, Period, ReadDeaths};
+use redeliver_dead_letters::archive_bucket::{ArchiveBucket, Found, Period, ReadDeath, ReadDeaths};
+use redeliver_dead_letters::archive_queue::{ArchiveQueue, Lease};
+use uuid::Uuid;
 
 use crate::Failure;
+use crate::dead_letter_source::DeadLetters;
 use crate::queues::Connection;
 use crate::terminal::stderr;
 use crate::terminal::units::{counted, grouped};
 
 /// Bad objects that are named; the others are counted.
 const NAMED_MAX: usize = 20;
+
+/// The time for which the final DLQ keeps a dead letter: SQS's longest.
+const FINAL_DLQ_KEEPS: TimeDelta = TimeDelta::days(14);
 
 /// The period of an archive to read.
 #[derive(Clone, Copy, Debug, Default, Args)]
@@ -134,9 +141,94 @@ impl ArchiveUri {
 
     /// Reads the dead letters of a period into a file without a name.
     pub async fn read(&self, period: PeriodArgs, connection: &Connection) -> Result<FileQueue, Failure> {
+        let archive = self.open(connection).await?;
+        Ok(self.read_from(&archive, period, &self.uri).await?.0)
+    }
+
+    /// Reads the dead letters that are to be sent back, perhaps of one group. With `applied` it takes the lease: no other
+    /// run may send from this archive until it is released.
+    pub async fn read_to_send(
+        &self,
+        period: PeriodArgs,
+        group: Option<&str>,
+        connection: &Connection,
+        applied: bool,
+    ) -> Result<DeadLetters, Failure> {
+        let archive = self.open(connection).await?;
+        let layout = self.one_deployment(&archive).await?;
+        let archive = ArchiveBucket { deployment: Some(layout.deployment.clone()), ..archive };
+        // However the address was written: the journal is named after it.
+        let arn = format!("s3://{}/{}", self.bucket, layout.days(Folder::DeadLetters));
+        if !applied {
+            let (lines, read) = self.read_from(&archive, period, &arn).await?;
+            self.tell_what_is_in_the_queue(&read, group);
+            return Ok(DeadLetters::File(lines));
+        }
+        let run = Uuid::new_v4().to_string();
+        let lease = Lease::acquire(archive.clone(), &layout, run).await;
+        let lease = lease.map_err(|error| self.failed(error))?;
+        match lease.during(self.read_from(&archive, period, &arn)).await {
+            Ok((lines, read)) => {
+                self.tell_what_is_in_the_queue(&read, group);
+                Ok(DeadLetters::Archive(Box::new(ArchiveQueue::new(lines, read, lease))))
+            }
+            Err(error) => {
+                lease.release(None).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Warns of dead letters that the final DLQ still has.
+    fn tell_what_is_in_the_queue(&self, read: &[ReadDeath], group: Option<&str>) {
+        let since = SystemClock.now() - FINAL_DLQ_KEEPS;
+        let deaths = read.iter().map(|read| &read.death.death);
+        let of_group = deaths.filter(|death| group.is_none_or(|group| death.fingerprint == group));
+        let count = of_group.filter(|death| since <= death.at).count() as u64;
+        if count > 0 {
+            stderr::warning(format_args!(
+                "{}: {} of the last 14 days: unless it was purged, each is in the final DLQ, too, and would exist twice. \
+                 Redrive those from there, and the others from here with --until {}",
+                self.uri,
+                counted(count, "dead letter"),
+                since.format("%Y-%m-%d")
+            ));
+        }
+    }
+
+    /// A lease is of one deployment, and so is a queue to send back to.
+    async fn one_deployment(
+        &self,
+        archive: &ArchiveBucket<S3Bucket, SystemClock>,
+    ) -> Result<Arc<Layout>, Failure> {
+        let deployments = archive.deployments().await.map_err(|error| self.failed(error))?;
+        match &deployments[..] {
+            [one] => Ok(Arc::clone(one)),
+            [] => Err(self.without_archive()),
+            several => {
+                let address = |layout: &Arc<Layout>| {
+                    let folder = layout.days(Folder::DeadLetters);
+                    format!("s3://{}/{}", self.bucket, folder.trim_end_matches('/'))
+                };
+                let addresses: Vec<_> = several.iter().map(address).collect();
+                Err(format!(
+                    "{}: it has the dead letters of several deployments; name one of {}",
+                    self.uri,
+                    addresses.join(", ")
+                )
+                .into())
+            }
+        }
+    }
+
+    async fn read_from(
+        &self,
+        archive: &ArchiveBucket<S3Bucket, SystemClock>,
+        period: PeriodArgs,
+        arn: &str,
+    ) -> Result<(FileQueue, Vec<ReadDeath>), Failure> {
         let now = SystemClock.now();
         let bounds = period.period(now)?;
-        let archive = self.open(connection).await?;
         let Found { deaths, sent_back, not_ours } =
             archive.find(bounds).await.map_err(|error| self.failed(error))?;
         let is_empty = deaths.is_empty() && sent_back == 0 && not_ours.is_empty();
@@ -157,7 +249,7 @@ impl ArchiveUri {
         let read = archive.read(deaths, &mut output, &|done| bar.set_position(done)).await;
         drop(output);
         bar.finish_and_clear();
-        let ReadDeaths { bad, .. } = read.map_err(|error| self.failed(error))?;
+        let ReadDeaths { bad, deaths } = read.map_err(|error| self.failed(error))?;
         let not_ours = not_ours.into_iter().map(|key| (key, "its key is not one of an archive".to_owned()));
         let bad: Vec<_> = not_ours.chain(bad).collect();
         for (key, why) in bad.iter().take(NAMED_MAX) {
@@ -166,8 +258,8 @@ impl ArchiveUri {
         if bad.len() > NAMED_MAX {
             stderr::warning(format_args!("{}: {} objects are left out", self.uri, grouped(bad.len() as u64)));
         }
-        let queue = FileQueue::open(file, &self.uri, &self.uri, now)?;
-        Ok(queue.with_unreadable(bad.into_iter().map(|(key, _)| key)))
+        let queue = FileQueue::open(file, &self.uri, arn, now)?;
+        Ok((queue.with_unreadable(bad.into_iter().map(|(key, _)| key)), deaths))
     }
 
     fn failed(&self, error: impl std::fmt::Display) -> Failure {

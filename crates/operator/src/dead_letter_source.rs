@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use redeliver_aws::SystemClock;
+use redeliver_aws::archive::S3Bucket;
 use redeliver_aws::sqs::SqsQueue;
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::ReceivedMessage;
@@ -14,6 +15,7 @@ use redeliver_core::ports::{
     Clock as _, Depth, EntryError, EntryOutcome, Queue, QueueDepth, QueueSender, Receive, Unreadable,
     VisibilityControl,
 };
+use redeliver_dead_letters::archive_queue::{ArchiveQueue, Lease};
 use redeliver_dead_letters::{BadLines, FileQueue, Retention};
 
 use crate::Failure;
@@ -51,11 +53,33 @@ pub struct OpenSource {
     pub retention: Option<Retention>,
 }
 
-/// The dead letters of a queue or of a file.
+/// The dead letters of a queue, a file or an archive.
 #[derive(Debug)]
 pub enum DeadLetters {
     Queue(SqsQueue),
+    /// Or what was read from an archive, which stays as it is.
     File(FileQueue),
+    /// They are sent back, and marked.
+    Archive(Box<ArchiveQueue<S3Bucket, SystemClock>>),
+}
+
+impl DeadLetters {
+    /// The lines, if they were read from a file or an archive.
+    pub fn lines(&self) -> Option<&FileQueue> {
+        match self {
+            Self::Queue(_) => None,
+            Self::File(file) => Some(file),
+            Self::Archive(archive) => Some(archive.lines()),
+        }
+    }
+
+    /// The lease, if they are sent back from an archive.
+    pub fn lease(&self) -> Option<&Lease<S3Bucket, SystemClock>> {
+        match self {
+            Self::Archive(archive) => Some(archive.lease()),
+            _ => None,
+        }
+    }
 }
 
 impl DeadLetterSource {
@@ -144,6 +168,7 @@ impl QueueSender for DeadLetters {
         match self {
             Self::Queue(queue) => queue.send_batch(batch).await,
             Self::File(file) => file.send_batch(batch).await,
+            Self::Archive(archive) => archive.send_batch(batch).await,
         }
     }
 }
@@ -156,6 +181,7 @@ impl VisibilityControl for DeadLetters {
         match self {
             Self::Queue(queue) => queue.change_visibility_batch(entries).await,
             Self::File(file) => file.change_visibility_batch(entries).await,
+            Self::Archive(archive) => archive.change_visibility_batch(entries).await,
         }
     }
 }
@@ -165,6 +191,7 @@ impl QueueDepth for DeadLetters {
         match self {
             Self::Queue(queue) => queue.depth().await,
             Self::File(file) => file.depth().await,
+            Self::Archive(archive) => archive.depth().await,
         }
     }
 }
@@ -174,6 +201,7 @@ impl Queue for DeadLetters {
         match self {
             Self::Queue(queue) => queue.receive(request).await,
             Self::File(file) => file.receive(request).await,
+            Self::Archive(archive) => archive.receive(request).await,
         }
     }
 
@@ -181,6 +209,7 @@ impl Queue for DeadLetters {
         match self {
             Self::Queue(queue) => queue.take_unreadable(),
             Self::File(file) => file.take_unreadable(),
+            Self::Archive(archive) => archive.take_unreadable(),
         }
     }
 
@@ -188,6 +217,7 @@ impl Queue for DeadLetters {
         match self {
             Self::Queue(queue) => queue.delete_batch(handles).await,
             Self::File(file) => file.delete_batch(handles).await,
+            Self::Archive(archive) => archive.delete_batch(handles).await,
         }
     }
 
@@ -195,6 +225,7 @@ impl Queue for DeadLetters {
         match self {
             Self::Queue(queue) => queue.arn(),
             Self::File(file) => file.arn(),
+            Self::Archive(archive) => archive.arn(),
         }
     }
 
@@ -202,6 +233,7 @@ impl Queue for DeadLetters {
         match self {
             Self::Queue(queue) => queue.url(),
             Self::File(file) => file.url(),
+            Self::Archive(archive) => archive.url(),
         }
     }
 }

@@ -112,6 +112,10 @@ fn what_cannot_be_a_file_of_dead_letters_is_refused_with_what_to_do() {
         (&["redrive", dead.name()], "name the destination: --to QUEUE, or -o FILE"),
         (&["redrive", dead.name(), "-o", dead.name()], "it is there already"),
         (&["redrive", dead.name(), "--stack", "s"], "cannot be used with"),
+        (
+            &["send", "s3://letters/prod", "--backup", "--queue", "orders"],
+            "send its messages back by `redeliver redrive s3://letters/prod --to orders`",
+        ),
         (&["console", "absent.jsonl"], "absent.jsonl: cannot be read: No such file"),
         (&["console", "-"], "can be read only once"),
         (&["console", orders.name()], "no line is a dead letter"),

@@ -2,6 +2,7 @@
 //! away. What moto checks of IAM, and what not, is in `tests/support/moto_iam.py`.
 
 mod archive;
+mod archive_redrive;
 mod commands;
 mod expected;
 mod mapping;

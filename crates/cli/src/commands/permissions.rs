@@ -20,7 +20,9 @@ Examples:
   redeliver permissions pause --prefix orders --stage prod
 
 A queue's own key needs rights, too: they are in the policy of a deployment whose queues have one. The key's policy must \
-let its account's IAM policies in. `--queue NAME` also needs sqs:GetQueueUrl on that queue.
+let its account's IAM policies in. `--queue NAME` also needs sqs:GetQueueUrl on that queue. An archive, s3://BUCKET/PREFIX, \
+also needs s3:ListBucket on the bucket and s3:GetObject on its objects; `redrive --to` and `purge --backup`, which write \
+to it, s3:PutObject.
 
 Exit codes:
   0  the policy is printed

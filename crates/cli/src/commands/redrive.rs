@@ -14,6 +14,7 @@ pub use arguments::Arguments;
 use indicatif::ProgressBar;
 use redeliver_aws::SystemClock;
 use redeliver_core::ports::Queue as _;
+use redeliver_dead_letters::archive_queue::{Lease, Leased};
 use redeliver_dead_letters::files::sync_directory_of;
 use redeliver_dead_letters::redrive::{
     Early, Edit, Ending, Journal, Limits, Plan, Progress, Redrive, RedriveReport, plan_id,
@@ -31,6 +32,10 @@ use redeliver_operator::terminal::stderr;
 use redeliver_operator::terminal::units::span;
 use report_text::Way;
 
+const UNFINISHED_ELSEWHERE: &str = "the last run that sent from this archive was killed, or could not mark all that it sent, \
+    and its journal is not here. Run its command in its directory, which sends none twice; or name a new journal with \
+    --journal, and up to 160 messages may be sent twice";
+
 /// Prints the plan, or with `--apply` the report of its run.
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let (report, missing) = run(arguments).await?;
@@ -42,12 +47,35 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
 /// Returns the result, and sentences about ids and groups that were named and not found.
 async fn run(arguments: &Arguments) -> Result<(RedriveReport, Vec<String>), Failure> {
     arguments.printing.check()?;
-    arguments.check_destination()?;
     let plan = plan_of(arguments)?;
-    let from = arguments.from.open().await?.dead_letters;
     if let Some(path) = arguments.written()? {
+        let from = arguments.from.open().await?.dead_letters;
         return write(arguments, &plan, &from, path).await;
     }
+    let from = open_to_send(arguments).await?;
+    let sent = send(arguments, &plan, &from).await;
+    if let Some(lease) = from.lease() {
+        lease.release(sent.as_ref().ok().map(|(report, _)| report)).await;
+    }
+    sent
+}
+
+async fn open_to_send(arguments: &Arguments) -> Result<DeadLetters, Failure> {
+    match arguments.archive()? {
+        Some(archive) => {
+            let (from, group) = (&arguments.from, arguments.selection.group.as_deref());
+            let applied = arguments.apply.is_wanted();
+            archive.read_to_send(from.period, group, &from.queue.connection, applied).await
+        }
+        None => Ok(arguments.from.open().await?.dead_letters),
+    }
+}
+
+async fn send(
+    arguments: &Arguments,
+    plan: &Plan,
+    from: &DeadLetters,
+) -> Result<(RedriveReport, Vec<String>), Failure> {
     let connection = &arguments.from.queue.connection;
     let to = match &arguments.to {
         Some(address) => connection.source_queue(address).await?,
@@ -57,7 +85,7 @@ async fn run(arguments: &Arguments) -> Result<(RedriveReport, Vec<String>), Fail
     if to.queue.arn() == from.arn() {
         return Err("--to names the DLQ itself; name the source queue".into());
     }
-    if let DeadLetters::File(file) = &from
+    if let Some(file) = from.lines()
         && file.was_read_from(to.queue.arn())
     {
         let name = file.name();
@@ -72,10 +100,10 @@ async fn run(arguments: &Arguments) -> Result<(RedriveReport, Vec<String>), Fail
     // A steady tick, since a round may take a minute, and watching the pilot longer.
     bar.enable_steady_tick(Duration::from_millis(100));
     let redrive = Redrive {
-        dlq: &from,
-        source: &to.queue,
+        dlq: from,
+        source: &Leased { queue: &to.queue, lease: from.lease() },
         clock: &SystemClock,
-        plan: &plan,
+        plan,
         can_come_back,
         limits: Limits {
             rate: arguments.rate,
@@ -86,6 +114,7 @@ async fn run(arguments: &Arguments) -> Result<(RedriveReport, Vec<String>), Fail
         interrupted: &|| stop.is_requested(),
         progress: &|progress| show(&bar, progress),
     };
+    let follows_unfinished = from.lease().is_some_and(Lease::follows_unfinished);
     let (from, to) = (from.arn(), to.queue.arn());
     let verb = arguments.apply.verb("sending back", "would send back");
     account::announce(connection, to, format_args!("{verb} from {from} to {to}")).await;
@@ -96,8 +125,15 @@ async fn run(arguments: &Arguments) -> Result<(RedriveReport, Vec<String>), Fail
             .journal
             .clone()
             .unwrap_or_else(|| PathBuf::from(format!("redeliver-redrive-{id}.jsonl")));
-        stderr::remark(format_args!("journal: {}", path.display()));
+        let needs_its_journal = arguments.journal.is_none() && follows_unfinished;
+        if needs_its_journal && !path.exists() {
+            return Err(UNFINISHED_ELSEWHERE.into());
+        }
         let mut journal = Journal::open(&path, &id, from, to)?;
+        if needs_its_journal && !journal.is_unfinished() {
+            return Err(UNFINISHED_ELSEWHERE.into());
+        }
+        stderr::remark(format_args!("journal: {}", path.display()));
         let is_first_run = journal.is_new();
         (redrive.apply(&mut journal).await?, is_first_run)
     } else {

@@ -3,6 +3,7 @@
 //! ```text
 //! PREFIXdead-letters/deployment=NAME/date=2026-11-27/cause=FINGERPRINT/142233.123456Z-ID.jsonl.gz
 //! PREFIXsent-back/deployment=NAME/date=2026-11-27/cause=FINGERPRINT/142233.123456Z-ID
+//! PREFIXsent-back/deployment=NAME/sending.json
 //! PREFIXcauses/deployment=NAME/FINGERPRINT.json
 //! ```
 
@@ -161,6 +162,12 @@ impl Layout {
         let death = Death { at: at.and_utc(), fingerprint: fingerprint.to_owned(), id: id.to_owned() };
         // A key in another spelling is not ours.
         (self.key(folder, &death) == key).then_some(death)
+    }
+
+    /// The key of the lease that the run holds which sends dead letters back.
+    #[must_use]
+    pub fn sending(&self) -> String {
+        format!("{}sending.json", self.days(Folder::SentBack))
     }
 
     /// The folder with the states of the deployment's causes.

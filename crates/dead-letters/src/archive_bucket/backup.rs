@@ -30,7 +30,7 @@ impl<S: ObjectStore, C: Clock> BucketBackup<S, C> {
         }
         // The message is deleted next, and cannot be restored from an object that leaves values out.
         let there = self.bucket.get(&key).await?.and_then(|object| line_of(&object.content).ok());
-        match there.and_then(|line| serde_json::from_slice::<ArchivedMessage>(&line).ok()) {
+        match there.and_then(|line| serde_json::from_slice::<ArchivedMessage>(&line.text).ok()) {
             Some(there) if there.omitted.is_empty() => Ok(()),
             Some(_) => Err(format!(
                 "{key} is in the archive without values that it leaves out, and could not be sent again from there: \

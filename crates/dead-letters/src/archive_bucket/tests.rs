@@ -46,6 +46,10 @@ fn die(clock: &VirtualClock, store: &MemoryBucket, deployment: &str, moment: &st
     key
 }
 
+fn deaths_of(read: &ReadDeaths) -> Vec<ArchivedDeath> {
+    read.deaths.iter().map(|read| read.death.clone()).collect()
+}
+
 fn ids(found: &Found) -> Vec<&str> {
     found.deaths.iter().map(|death| death.death.id.as_str()).collect()
 }
@@ -66,7 +70,7 @@ fn only_days_of_the_period_are_listed_and_only_its_deaths_are_read() {
     assert_eq!(ids(&found), ["id-3", "id-4"]);
     let mut output = Vec::new();
     let read = clock.block_on(archive.read(found.deaths.clone(), &mut output, &|_| {})).unwrap();
-    assert_eq!(read, ReadDeaths { deaths: found.deaths, bad: Vec::new() });
+    assert_eq!((deaths_of(&read), &read.bad), (found.deaths, &Vec::new()));
     let lines: Vec<ArchivedMessage> =
         output.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect();
     assert_eq!(lines, [line(3), line(4)]);
@@ -129,7 +133,8 @@ fn what_is_no_dead_letter_is_named_and_the_others_are_read() {
     assert_eq!(found.not_ours, [other]);
     let mut output = Vec::new();
     let read = clock.block_on(archive.read(found.deaths, &mut output, &|_| {})).unwrap();
-    assert_eq!(read.deaths.iter().map(|death| death.key(Folder::DeadLetters)).collect::<Vec<_>>(), [good]);
+    let keys = deaths_of(&read).iter().map(|death| death.key(Folder::DeadLetters)).collect::<Vec<_>>();
+    assert_eq!(keys, [good]);
     let not_gzip = "it is not gzip, or is cut off".to_owned();
     assert_eq!(
         read.bad,

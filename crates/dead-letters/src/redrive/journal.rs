@@ -12,6 +12,8 @@ use thiserror::Error;
 use crate::files::{keep_private, open_own, sync_directory_of};
 use crate::filter::while_none_starts;
 
+use super::ending::Ending;
+
 mod entry;
 mod letter;
 
@@ -32,6 +34,8 @@ pub struct Journal {
     copies_not_reported: u64,
     /// The generation in which this run sent a message back; by the message's own id.
     generations: HashMap<String, u32>,
+    /// The exit code of the last run; `None` if it was killed, or is under way.
+    last_exit_code: Option<u8>,
 }
 
 /// The progress of a redrive over all of its runs.
@@ -101,6 +105,7 @@ impl Journal {
             letters: HashMap::new(),
             copies_not_reported: 0,
             generations: HashMap::new(),
+            last_exit_code: None,
         }
     }
 
@@ -141,6 +146,16 @@ impl Journal {
     #[must_use]
     pub fn is_new(&self) -> bool {
         self.letters.values().all(|letter| letter.step == Step::NotSent)
+    }
+
+    /// True if its last run was killed after it had begun to send, or ended before it was through.
+    #[must_use]
+    pub fn is_unfinished(&self) -> bool {
+        let through = [Ending::Done, Ending::Left, Ending::NotSeen].map(Ending::code);
+        match self.last_exit_code {
+            Some(code) => !through.contains(&code),
+            None => !self.letters.is_empty(),
+        }
     }
 
     /// True if a dead letter was sent back before. It only needs to be deleted.
@@ -239,6 +254,8 @@ impl Journal {
     }
 
     fn note(&mut self, entry: &Entry) {
+        self.last_exit_code =
+            if let Entry::Ended { exit_code, .. } = entry { Some(*exit_code) } else { None };
         match entry {
             Entry::Plan { .. } => {}
             Entry::Run { .. } => {

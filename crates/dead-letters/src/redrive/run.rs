@@ -143,7 +143,7 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
         self.report.coverage = Some(reader.finish().await);
         // Only who has seen all of the DLQ may conclude from a message's absence that it is deleted.
         if matches!(outcome, Ok(Pass::AllSeen)) && self.report.is_covered() {
-            self.deletions.forget_what_is_gone(self.journal)?;
+            self.deletions.forget_what_is_gone(self.journal, self.redrive.can_come_back)?;
         }
         outcome
     }

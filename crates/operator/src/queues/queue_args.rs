@@ -73,6 +73,11 @@ impl OneQueue {
         Queues { queues, deployment: self.deployment.clone() }
     }
 
+    /// The queue, if it is named.
+    pub const fn queue(&self) -> Option<&QueueAddress> {
+        self.queue.as_ref()
+    }
+
     /// A deployment's name; `None` if a queue is named.
     pub fn name(&self) -> Option<String> {
         self.deployment.name()

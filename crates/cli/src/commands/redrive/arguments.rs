@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use redeliver_operator::Failure;
 use redeliver_operator::archive::ArchiveUri;
 use redeliver_operator::dead_letter_source::DeadLetterSource;
 use redeliver_operator::plain_args::PlainArguments;
@@ -38,6 +39,7 @@ Examples:
   redeliver redrive dead.jsonl --where '.error_type | startswith(\"INVALID\")' \\
     --edit '.body = .body + \"}\"' -o mended.jsonl --apply
   redeliver redrive expired.jsonl --to orders --apply
+  redeliver redrive s3://letters/prod --until 2026-11-13 --to orders --apply
 
 A message that is sent back keeps its message_id, its idempotency key. An API that remembers the keys of its calls \
 may ignore or refuse an edited body. Use --new-id there, and only if the API did nothing under the old id.
@@ -45,6 +47,10 @@ may ignore or refuse an edited body. Use --new-id there, and only if the API did
 With FILE nothing is deleted or watched. Its messages go to the queue of --to, with a journal, or to the new file of \
 --output, one body a line, as `check`, `local` and `send` read it; the report is then on standard output. Messages \
 that are still in the DLQ, as after `audit --archive`, would exist twice: redrive them from there instead.
+
+From an archive, s3://BUCKET[/PREFIX], a message that is sent to the queue of --to gets a mark there, so that no other \
+run sends it again, on whatever machine; one run at a time sends. After a kill, run the same command in the same \
+directory: its journal knows what was sent and not marked.
 
 An edit of a message that was found invalid may change all of it, also its id; the result must be a valid message. A \
 body that is not JSON is text.
@@ -61,8 +67,8 @@ Exit codes:
   4    not all of the DLQ was seen: run it again; what a killed run held is visible
        again within two minutes. Or a line of FILE is not a dead letter
   5    stopped, because too much of what was sent failed again
-  6    sent, not deleted: messages are in both queues, and the same command here
-       deletes them
+  6    sent, not deleted: messages are in both queues, or not marked in the archive;
+       the same command here deletes or marks them
   130  interrupted: run it again to finish")]
 pub struct Arguments {
     #[command(flatten)]
@@ -113,15 +119,9 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// Another run of any command must see what was sent back, and a journal on this machine would not tell it.
-    pub(super) fn check_destination(&self) -> Result<(), &'static str> {
-        let is_archive = self.from.file.as_deref().and_then(ArchiveUri::of).is_some();
-        if is_archive && self.to.is_some() {
-            return Err(
-                "an archive cannot be redriven to a queue: write its messages to a file with -o, and send that",
-            );
-        }
-        Ok(())
+    /// The archive, if they come from one.
+    pub(super) fn archive(&self) -> Result<Option<ArchiveUri>, Failure> {
+        self.from.file.as_deref().and_then(ArchiveUri::of).transpose()
     }
 
     /// The file that messages are written to, if they come from a file and go to no queue.

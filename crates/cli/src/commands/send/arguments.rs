@@ -36,7 +36,8 @@ same message_id. Standard input has no journal.
 With --backup the file is one of `audit --archive` or `purge --backup`. Each message is sent as by `redeliver \
 redrive`: with the producer's attributes and their types, without redeliver's own, with all its attempts again, in a \
 new generation. \
-Messages that are still in the DLQ, as after `audit --archive`, would exist twice: redrive them instead.
+Messages that are still in the DLQ, as after `audit --archive`, would exist twice: redrive them instead. Those of an \
+archive in S3 are sent by `redeliver redrive s3://BUCKET --to QUEUE`.
 
 Ctrl-C waits for the batches under way and records them; a second Ctrl-C does not wait.
 
@@ -82,6 +83,18 @@ pub struct Arguments {
 }
 
 impl Arguments {
+    /// An archive in S3 has marks, which only `redrive` writes and knows.
+    pub(super) fn check_file(&self) -> Result<(), String> {
+        let Some(uri) = self.file.to_str().filter(|uri| uri.starts_with("s3://")) else {
+            return Ok(());
+        };
+        let queue = self.queue.queue().map_or_else(|| "QUEUE".to_owned(), ToString::to_string);
+        Err(format!(
+            "{uri} is an archive: send its messages back by `redeliver redrive {uri} --to {queue}`, which marks there what \
+             was sent"
+        ))
+    }
+
     /// The journal's name; standard input and pipes have none, since they cannot be read a second time.
     pub(super) fn journal(&self) -> Result<Option<PathBuf>, String> {
         if is_standard_input(&self.file) || !self.file.is_file() {

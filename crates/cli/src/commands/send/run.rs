@@ -28,6 +28,7 @@ use super::problems::Problems;
 const READ_AHEAD: usize = 32;
 
 pub(super) async fn run(arguments: &Arguments) -> Result<Summary, Failure> {
+    arguments.check_file()?;
     let schema = read_schema(arguments.data_schema.as_deref(), &arguments.plain)?;
     let journal_path = arguments.journal()?;
     let input = message_file::open(&arguments.file)?;

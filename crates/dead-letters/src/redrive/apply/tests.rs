@@ -1,3 +1,4 @@
+mod archives;
 mod copies;
 mod deletions;
 mod edits;

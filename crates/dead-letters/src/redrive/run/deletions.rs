@@ -69,13 +69,27 @@ impl Deletions {
     }
 
     /// After a complete pass: a sent message that is no longer in the DLQ was deleted, although the answer was lost.
-    pub(super) fn forget_what_is_gone(&mut self, journal: &mut Journal) -> Result<(), JournalError> {
+    ///
+    /// A file, or the part of an archive that is read, may be another one than an earlier run had: the absence of a
+    /// message of that run says nothing.
+    pub(super) fn forget_what_is_gone(
+        &mut self,
+        journal: &mut Journal,
+        is_queue: bool,
+    ) -> Result<(), JournalError> {
         // Messages that this pass could not delete came out of the queue in it. Those of an earlier pass that this one
         // did not meet are gone.
         let pass = self.pass;
-        self.left.retain(|_, tried| *tried == pass);
-        let gone = journal.not_deleted().filter(|id| !self.left.contains_key(*id));
-        let gone = gone.map(|id| Entry::Deleted { sqs_message_id: id.to_owned() }).collect::<Vec<_>>();
+        let gone_here: Vec<_> =
+            self.left.extract_if(.., |_, tried| *tried != pass).map(|(id, _)| id).collect();
+        let gone = match is_queue {
+            true => {
+                let gone = journal.not_deleted().filter(|id| !self.left.contains_key(*id));
+                gone.map(str::to_owned).collect()
+            }
+            false => gone_here,
+        };
+        let gone: Vec<_> = gone.into_iter().map(|sqs_message_id| Entry::Deleted { sqs_message_id }).collect();
         journal.write(&gone)
     }
 }
