@@ -36,6 +36,7 @@ use redeliver_operator::terminal::output::Output;
 use redeliver_operator::terminal::signals::Signals;
 use redeliver_operator::terminal::stderr;
 use redeliver_operator::terminal::units::number;
+use redeliver_operator::trace_url::TraceUrlArgs;
 use redeliver_operator::{Failure, http_server};
 use sha2::{Digest as _, Sha256};
 use tokio::net::TcpListener;
@@ -109,6 +110,8 @@ pub struct Arguments {
     /// A JSON Schema that the `data` of a message must match to be sent back
     #[arg(long, value_name = "FILE")]
     data_schema: Option<PathBuf>,
+    #[command(flatten)]
+    traces: TraceUrlArgs,
     #[command(flatten)]
     plain: PlainArguments,
     /// Leave messages that were already sent back this many times
@@ -217,6 +220,7 @@ async fn open(arguments: &Arguments, guard: Guard) -> Result<Site, Failure> {
         guard,
         deployments,
         schema,
+        traces: arguments.traces.clone(),
         max_generation: arguments.max_generation,
         fleet: arguments.fleet.then(Arc::default),
         connection: arguments.connection.clone(),

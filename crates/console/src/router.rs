@@ -246,8 +246,11 @@ async fn note_cause(
     to(&path)
 }
 
-async fn show_dead_letter(one: AtDeadLetter, InQuery(showing): InQuery<dead_letter::Showing>) -> Answer {
-    one.at.page(Place::DeadLetters, "A dead letter", &dead_letter::body(&one, &showing)?)
+async fn show_dead_letter(
+    one: AtDeadLetter,
+    InQuery(parameters): InQuery<dead_letter::Parameters>,
+) -> Answer {
+    one.at.page(Place::DeadLetters, "A dead letter", &dead_letter::body(&one, &parameters)?)
 }
 
 async fn edit_dead_letter(one: AtDeadLetter) -> Answer {

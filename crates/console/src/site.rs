@@ -8,6 +8,7 @@ use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::ports::Clock as _;
 use redeliver_operator::fleet::Fleet;
 use redeliver_operator::queues::Connection;
+use redeliver_operator::trace_url::TraceUrlArgs;
 use tokio::sync::Mutex;
 
 use crate::background::LastSeen;
@@ -24,6 +25,7 @@ pub(crate) struct Site {
     pub(crate) session: Session,
     pub(crate) deployments: Vec<Deployment>,
     pub(crate) schema: MessageSchema,
+    pub(crate) traces: TraceUrlArgs,
     pub(crate) max_generation: u32,
     /// Every DLQ of the account, with `--fleet`.
     pub(crate) fleet: Option<FleetSeen>,

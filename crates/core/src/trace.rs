@@ -32,14 +32,11 @@ impl Invocation<'_> {
     /// `traceparent`, the system attribute `AWSTraceHeader`.
     #[must_use]
     pub fn trace_context(&self) -> Option<TraceContext> {
-        let xray = self.record.trace_header.as_deref();
-        let context = of_attributes(self.message.attributes)
-            .or_else(|| match self.message.form {
-                Form::Plain { .. } => of_cloud_event(self.message.body),
-                Form::Envelope => None,
-            })
-            .or_else(|| TraceContext::of_xray_header(xray?))?;
-        Some(TraceContext { lineage: xray.and_then(lineage), ..context })
+        let body = match self.message.form {
+            Form::Plain { .. } => self.message.body,
+            Form::Envelope => "",
+        };
+        TraceContext::of(self.message.attributes, body, self.record.trace_header.as_deref())
     }
 }
 
@@ -58,6 +55,29 @@ fn of_cloud_event(body: &str) -> Option<TraceContext> {
 }
 
 impl TraceContext {
+    /// The context of a message with these attributes of its producer, this body, which may be a CloudEvent, and this
+    /// X-Ray header.
+    #[must_use]
+    pub fn of(attributes: &Attributes, body: &str, xray: Option<&str>) -> Option<Self> {
+        let context = of_attributes(attributes)
+            .or_else(|| of_cloud_event(body))
+            .or_else(|| Self::of_xray_header(xray?))?;
+        Some(Self { lineage: xray.and_then(lineage), ..context })
+    }
+
+    /// 32 hexadecimal digits.
+    #[must_use]
+    pub fn trace_id(&self) -> &str {
+        &self.trace_id
+    }
+
+    /// The trace's id as X-Ray writes it.
+    #[must_use]
+    pub fn xray_trace_id(&self) -> String {
+        let (seconds, random) = self.trace_id.split_at(8);
+        format!("1-{seconds}-{random}")
+    }
+
     /// Parses W3C's headers. An invalid `tracestate` counts as absent.
     fn of_headers(parent: &str, state: Option<&str>) -> Option<Self> {
         let (version, rest) = parent.split_once('-')?;
@@ -105,9 +125,8 @@ impl TraceContext {
     /// The header `X-Amzn-Trace-Id`.
     #[must_use]
     pub fn xray_header(&self) -> String {
-        let Self { trace_id, span_id, is_sampled, .. } = self;
-        let (seconds, random) = trace_id.split_at(8);
-        format!("Root=1-{seconds}-{random};Parent={span_id};Sampled={}", u8::from(*is_sampled))
+        let Self { span_id, is_sampled, .. } = self;
+        format!("Root={};Parent={span_id};Sampled={}", self.xray_trace_id(), u8::from(*is_sampled))
     }
 
     /// The header `X-Amzn-Trace-Id` for Lambda, which counts the functions on the way in `Lineage` and so ends endless

@@ -12,6 +12,7 @@ use redeliver_core::message::metadata::{Metadata, parse_rfc3339};
 use redeliver_core::message::origin::Origin;
 use redeliver_core::message::schema::{MessageSchema, Parsed};
 use redeliver_core::message::{AttributeValue, ReceivedMessage, Timestamp};
+use redeliver_core::trace::TraceContext;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -198,6 +199,14 @@ impl DeadLetterRecord {
     #[must_use]
     pub fn first_id(&self) -> &str {
         first_id(&self.message, self.dead_letter.as_ref())
+    }
+
+    /// The trace context that its producer gave it.
+    #[must_use]
+    pub fn trace_context(&self) -> Option<TraceContext> {
+        let (attributes, _) = producers_attributes(self.message.attributes.clone());
+        let (trace_header, _) = trace_header_and_verdict(&self.message);
+        TraceContext::of(&attributes, &self.message.body, trace_header.as_deref())
     }
 
     /// The identity of the death in an archive. For a final record it is the annotator's: the time of the last failure,

@@ -7,7 +7,7 @@ mod timeline;
 
 pub use body::body_for_people;
 pub use json_text::{LaidOut, Layout, Mask, lay_out};
-pub use story::{STYLE, details, is_long, story};
+pub use story::{STYLE, Showing, details, is_long, story};
 pub use timeline::{Event, Kind, Timeline, skipped_attempts};
 
 #[cfg(test)]

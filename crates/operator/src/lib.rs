@@ -25,6 +25,7 @@ pub mod status;
 pub mod terminal;
 #[cfg(test)]
 mod tests;
+pub mod trace_url;
 
 /// The error of a command or a page, as a sentence.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;

@@ -33,6 +33,7 @@ use view::View;
 
 use redeliver_dead_letters::{Archive, KnownCauses, Pick};
 use redeliver_operator::Failure;
+use redeliver_operator::dead_letter::Showing;
 use redeliver_operator::dead_letter_source::OpenSource;
 use redeliver_operator::sentences::{
     causes_beyond_the_table, not_judged_in_words, still_hidden as still_hidden_in_words,
@@ -182,8 +183,9 @@ fn view(arguments: &Arguments, known: Option<&KnownCauses>) -> Box<dyn View> {
     let on_stdout = arguments.output.file().is_none();
     let colours = on_stdout && console::colors_enabled();
     let reveal = arguments.reveal;
+    let showing = Showing { reveal, traces: arguments.traces.clone() };
     if arguments.show.is_some() {
-        return Box::new(show::Show { reveal, colours, printed: 0 });
+        return Box::new(show::Show { showing, colours, printed: 0 });
     }
     match arguments.format {
         Format::Table => {
@@ -192,7 +194,7 @@ fn view(arguments: &Arguments, known: Option<&KnownCauses>) -> Box<dyn View> {
         Format::Json => Box::new(view::Json),
         Format::Jsonl => Box::new(view::JsonLines),
         Format::Csv => Box::new(csv::Csv { reveal }),
-        Format::Html => Box::new(html::Page::new(reveal)),
+        Format::Html => Box::new(html::Page::new(showing)),
     }
 }
 

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use redeliver_dead_letters::groups::Group;
 use redeliver_operator::Failure;
-use redeliver_operator::dead_letter::story;
+use redeliver_operator::dead_letter::{Showing, story};
 use redeliver_operator::markup::chart::columns_only;
 use redeliver_operator::markup::moment;
 use redeliver_operator::terminal::escape::shortened;
@@ -154,11 +154,12 @@ fn trend(letters: &[&DeadLetter]) -> Markup {
 fn examples(at: &AtDeployment, snapshot: &Snapshot, letters: &[&DeadLetter]) -> Result<Markup, Failure> {
     let oldest = letters.last().filter(|_| letters.len() > 1);
     let examples = [("The newest message", letters.first()), ("The oldest message", oldest)];
+    let showing = Showing { reveal: false, traces: at.site.traces.clone() };
     let mut shown = Vec::new();
     for (words, letter) in examples {
         let Some(letter) = letter else { continue };
         let address = at.letter_path(&letter.sqs_message_id);
-        shown.push((words, address, story(&snapshot.record(letter)?, false)));
+        shown.push((words, address, story(&snapshot.record(letter)?, &showing)));
     }
     Ok(html! {
         @if !shown.is_empty() { h2 { "Examples" } }

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 use redeliver_operator::Failure;
-use redeliver_operator::dead_letter::details;
+use redeliver_operator::dead_letter::{Showing, details};
 use redeliver_operator::terminal::escape::shortened;
 use serde::Deserialize;
 
@@ -14,7 +14,7 @@ use crate::pages::selected::plan_forms;
 /// The parameters of the page.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Showing {
+pub(crate) struct Parameters {
     /// Any value: show masked values.
     reveal: Option<String>,
 }
@@ -23,17 +23,17 @@ const DETAILS_MAX: usize = 2000;
 /// The largest body that SQS takes.
 const BODY_BYTES_MAX: usize = 1_048_576;
 
-pub(crate) fn body(one: &AtDeadLetter, showing: &Showing) -> Result<Markup, Failure> {
+pub(crate) fn body(one: &AtDeadLetter, parameters: &Parameters) -> Result<Markup, Failure> {
     let AtDeadLetter { at, letter, .. } = one;
     let record = one.record()?;
-    let reveal = showing.reveal.is_some();
+    let showing = Showing { reveal: parameters.reveal.is_some(), traces: at.site.traces.clone() };
     let of_message = Selection::of_message(&letter.sqs_message_id);
     Ok(html! {
         p { strong { (letter.headline) } }
         p class="remark" { code { (record.error_type) } " " code { (letter.message_id) } }
         @if !record.error_details.is_empty() { p class="details" { (shortened(&record.error_details, DETAILS_MAX)) } }
         div class="actions" {
-            @if reveal { a href=(one.path()) { "Mask values" } }
+            @if showing.reveal { a href=(one.path()) { "Mask values" } }
             @else { a href={(one.path()) "?reveal=1"} { "Reveal values" } }
             a href=(cause::path(at, &letter.fingerprint)) { "Its cause" }
             @if !at.site.guard.read_only {
@@ -41,6 +41,6 @@ pub(crate) fn body(one: &AtDeadLetter, showing: &Showing) -> Result<Markup, Fail
                 a href={(one.path()) "/edit"} { "Edit and send back" }
             }
         }
-        (details(&record, reveal, BODY_BYTES_MAX, true))
+        (details(&record, &showing, BODY_BYTES_MAX, true))
     })
 }

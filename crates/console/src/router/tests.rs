@@ -6,6 +6,7 @@ use std::path::Path;
 use redeliver_core::message::schema::MessageSchema;
 use redeliver_operator::http_server;
 use redeliver_operator::queues::{Connection, OneQueue};
+use redeliver_operator::trace_url::TraceUrlArgs;
 use redeliver_testing::loopback::Loopback;
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -52,6 +53,7 @@ async fn serving(deployment: Deployment, folder: &Path) -> SocketAddr {
         session: Session::kept_in(Some(folder), 1, "the same".to_owned()),
         deployments: vec![deployment],
         schema: MessageSchema::new(None),
+        traces: TraceUrlArgs::default(),
         max_generation: 3,
         fleet: None,
         connection,
@@ -197,6 +199,7 @@ async fn the_end_waits_for_a_deployment_that_is_being_paused() {
         session: Session::new(String::new()),
         deployments: Vec::new(),
         schema: MessageSchema::new(None),
+        traces: TraceUrlArgs::default(),
         max_generation: 3,
         fleet: None,
         connection: Connection::at(

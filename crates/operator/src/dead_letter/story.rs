@@ -11,6 +11,7 @@ use super::timeline::{Event, Kind, Timeline};
 use crate::markup::moment;
 use crate::terminal::escape::shortened;
 use crate::terminal::units::{about, counted, float};
+use crate::trace_url::{Trace, TraceUrlArgs};
 
 /// The style of a page that has stories.
 pub const STYLE: &str = include_str!("story.css");
@@ -24,8 +25,16 @@ const MARGIN: f64 = 14.0;
 /// The smallest distance of two marks, so that they do not overlap.
 const DISTANCE: f64 = 24.0;
 
+/// How dead letters are shown.
+#[derive(Clone, Debug, Default)]
+pub struct Showing {
+    /// With the values of bodies and attributes.
+    pub reveal: bool,
+    pub traces: TraceUrlArgs,
+}
+
 /// A summary line and the details behind it.
-pub fn story(record: &DeadLetterRecord, reveal: bool) -> Markup {
+pub fn story(record: &DeadLetterRecord, showing: &Showing) -> Markup {
     let retries = match record.attempts() {
         None => "retries unknown".to_owned(),
         Some(1) => "1 retry".to_owned(),
@@ -35,12 +44,13 @@ pub fn story(record: &DeadLetterRecord, reveal: bool) -> Markup {
         summary {
             code class="id" { (shortened(record.message_id(), 128)) } " " span { (retries) } " " (moment(record.message.sent_at))
         }
-        (details(record, reveal, BODY_BYTES_MAX, false))
+        (details(record, showing, BODY_BYTES_MAX, false))
     }
 }
 
 /// The timeline, the attributes and about `body_bytes_max` bytes of the body.
-pub fn details(record: &DeadLetterRecord, reveal: bool, body_bytes_max: usize, is_open: bool) -> Markup {
+pub fn details(record: &DeadLetterRecord, showing: &Showing, body_bytes_max: usize, is_open: bool) -> Markup {
+    let reveal = showing.reveal;
     let timeline = Timeline::of(record);
     let message = &record.message;
     let body = body_for_people(record, reveal, body_bytes_max);
@@ -52,6 +62,11 @@ pub fn details(record: &DeadLetterRecord, reveal: bool, body_bytes_max: usize, i
                 "SQS message id " code { (message.sqs_message_id) }
                 ", received " (counted(message.receive_count.into(), "time"))
                 @if let Some(arn) = &message.redriven_from { ", moved from " (arn) }
+                @if let Some(Trace { id, url }) = showing.traces.of(record) {
+                    ", trace "
+                    @if let Some(url) = url { a href=(url) rel="noreferrer" { code { (id) } } }
+                    @else { code { (id) } }
+                }
             }
             (attributes(record, reveal))
             details class="body" open[is_open] {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use redeliver_operator::dead_letter_source::DeadLetterSource;
 use redeliver_operator::terminal::output::Output;
+use redeliver_operator::trace_url::TraceUrlArgs;
 
 use crate::commands::selection_args::SelectionArgs;
 
@@ -69,6 +70,8 @@ pub struct Arguments {
     /// Do not mask the values of bodies (--show, html) and attributes (html); with csv: add the bodies
     #[arg(long)]
     pub(super) reveal: bool,
+    #[command(flatten)]
+    pub(super) traces: TraceUrlArgs,
     /// Print each new cause once, on a line of its own, and once a day that SQS deletes dead letters soon; this file
     /// remembers both. Without --format or --output nothing else is printed, so a cron job is silent until there is
     /// something new

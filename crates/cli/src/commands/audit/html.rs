@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use maud::{Markup, html};
 use redeliver_dead_letters::DeadLetterRecord;
 use redeliver_dead_letters::groups::Group;
-use redeliver_operator::dead_letter::{self, is_long};
+use redeliver_operator::dead_letter::{self, Showing, is_long};
 use redeliver_operator::markup::{self, Fact, figure, moment, page};
 use redeliver_operator::terminal::escape::shortened;
 use redeliver_operator::terminal::units::{about, counted, grouped};
@@ -28,18 +28,18 @@ const HEADLINE_MAX: usize = 80;
 #[derive(Debug)]
 pub(super) struct Page {
     messages: Messages,
-    reveal: bool,
+    showing: Showing,
 }
 
 impl Page {
-    pub(super) fn new(reveal: bool) -> Self {
-        Self { messages: Messages::default(), reveal }
+    pub(super) fn new(showing: Showing) -> Self {
+        Self { messages: Messages::default(), showing }
     }
 }
 
 impl View for Page {
     fn add(&mut self, record: &DeadLetterRecord, _output: &mut dyn Write) -> io::Result<()> {
-        self.messages.add(record, self.reveal);
+        self.messages.add(record, &self.showing);
         Ok(())
     }
 
@@ -55,7 +55,7 @@ impl View for Page {
             }
             footer {
                 "Made by " code { "redeliver audit" } ". Times are UTC. "
-                (if self.reveal { "Bodies are shown as they are." } else { "Values in bodies are masked." })
+                (if self.showing.reveal { "Bodies are shown as they are." } else { "Values in bodies are masked." })
             }
         };
         let title = format!("{} in {}", counted(report.total, "dead letter"), report.context.queue);

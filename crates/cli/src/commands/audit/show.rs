@@ -6,9 +6,10 @@ use std::io::{self, Write};
 use console::Style;
 use redeliver_dead_letters::groups::written;
 use redeliver_dead_letters::{DeadLetterRecord, plain};
-use redeliver_operator::dead_letter::{Timeline, body_for_people};
+use redeliver_operator::dead_letter::{Showing, Timeline, body_for_people};
 use redeliver_operator::terminal::escape::{escaped, escaped_lines};
 use redeliver_operator::terminal::units::counted;
+use redeliver_operator::trace_url::Trace;
 
 use super::view::View;
 
@@ -17,7 +18,7 @@ const COPIES_MAX: u64 = 10;
 
 /// One message whole, and its copies.
 pub(super) struct Show {
-    pub(super) reveal: bool,
+    pub(super) showing: Showing,
     pub(super) colours: bool,
     pub(super) printed: u64,
 }
@@ -31,11 +32,12 @@ impl View for Show {
             _ => return Ok(()),
         }
         let heading = Style::new().force_styling(self.colours).bold();
-        output.write_all(whole(record, self.reveal, &heading).as_bytes())
+        output.write_all(whole(record, &self.showing, &heading).as_bytes())
     }
 }
 
-fn whole(record: &DeadLetterRecord, reveal: bool, heading: &Style) -> String {
+fn whole(record: &DeadLetterRecord, showing: &Showing, heading: &Style) -> String {
+    let reveal = showing.reveal;
     let message = &record.message;
     let mut text = String::new();
     let mut line = |name: &str, value: &str| {
@@ -59,15 +61,14 @@ fn whole(record: &DeadLetterRecord, reveal: bool, heading: &Style) -> String {
     if !message.omitted.is_empty() {
         line("omitted", &format!("{} (in the archive: it cannot be sent again)", record.omitted()));
     }
-    let optional = [
-        ("message group", &message.message_group_id),
-        ("trace", &message.trace_header),
-        ("redriven from", &message.redriven_from),
-    ];
+    let optional = [("message group", &message.message_group_id), ("redriven from", &message.redriven_from)];
     for (name, value) in optional {
         if let Some(value) = value {
             line(name, value);
         }
+    }
+    if let Some(Trace { id, url }) = showing.traces.of(record) {
+        line("trace", &url.map_or_else(|| id.clone(), |url| format!("{id} {url}")));
     }
     let _ = writeln!(text, "\n{}", heading.apply_to("Timeline"));
     let timeline = Timeline::of(record);
@@ -107,13 +108,17 @@ mod tests {
 
     fn shown(record: &DeadLetterRecord, reveal: bool) -> String {
         let mut output = Vec::new();
-        Show { reveal, colours: false, printed: 0 }.add(record, &mut output).unwrap();
+        Show { showing: Showing { reveal, ..Showing::default() }, colours: false, printed: 0 }
+            .add(record, &mut output)
+            .unwrap();
         String::from_utf8(output).unwrap()
     }
 
     #[test]
     fn a_message_is_printed_whole_with_its_data_masked() {
-        let record = record("RETRY_ATTEMPT_EXCEEDED", "too\u{1b} often", 1);
+        let mut record = record("RETRY_ATTEMPT_EXCEEDED", "too\u{1b} often", 1);
+        record.message.trace_header =
+            Some("Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8".to_owned());
         let text = shown(&record, false);
         assert!(
             text.starts_with(&format!("message_id         {}\nSQS message id     sqs-1\n", id(1))),
@@ -121,6 +126,7 @@ mod tests {
         );
         for expected in [
             "error type         RETRY_ATTEMPT_EXCEEDED\n",
+            "trace              5759e988bd862e3fe1be46a994272793 https://console.aws.amazon.com/",
             "  1970-01-01T00:01:00.000Z  attempt 1 failed   Http.Timeout: slow 0\n",
             "  1970-01-01T00:10:00.000Z  given up           HttpStatus.503: too",
             "  ErrorType (String): RETRY_ATTEMPT_EXCEEDED\n",
@@ -136,7 +142,7 @@ mod tests {
     #[test]
     fn no_more_than_ten_copies_are_printed() {
         let mut output = Vec::new();
-        let mut show = Show { reveal: false, colours: false, printed: 0 };
+        let mut show = Show { showing: Showing::default(), colours: false, printed: 0 };
         for _ in 0..12 {
             show.add(&record("NON_RETRYABLE_ERROR", "x", 1), &mut output).unwrap();
         }

@@ -102,9 +102,13 @@ fn every_view_shows_hostile_text_in_the_same_way() {
     let arn = "arn:aws:sqs:eu-central-1:1:q";
     let for_people: [Box<dyn View>; 5] = [
         Box::new(table::Table { colours: false, on_terminal: false }),
-        Box::new(show::Show { reveal: true, colours: false, printed: 0 }),
+        Box::new(show::Show {
+            showing: Showing { reveal: true, ..Showing::default() },
+            colours: false,
+            printed: 0,
+        }),
         Box::new(csv::Csv { reveal: true }),
-        Box::new(html::Page::new(true)),
+        Box::new(html::Page::new(Showing { reveal: true, ..Showing::default() })),
         Box::new(known_causes::NewCauses { known: KnownCauses::nothing(arn) }),
     ];
     for (index, view) in for_people.into_iter().enumerate() {

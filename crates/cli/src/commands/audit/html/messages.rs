@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use redeliver_core::message::Timestamp;
 use redeliver_dead_letters::DeadLetterRecord;
 use redeliver_dead_letters::groups::{Group, OTHER};
-use redeliver_operator::dead_letter::story;
+use redeliver_operator::dead_letter::{Showing, story};
 use redeliver_operator::terminal::escape::shortened;
 use redeliver_operator::terminal::units::{counted, grouped};
 
@@ -34,13 +34,13 @@ pub(super) struct Messages {
 }
 
 impl Messages {
-    pub(super) fn add(&mut self, record: &DeadLetterRecord, reveal: bool) {
+    pub(super) fn add(&mut self, record: &DeadLetterRecord, showing: &Showing) {
         let shown = self.groups.get(&record.fingerprint).map_or(0, Vec::len);
         let has_place = self.count < MESSAGES_OF_ANY_GROUP || (self.count < MESSAGES_MAX && shown < FEW);
         if !has_place || self.bytes > BYTES_MAX {
             return;
         }
-        let markup = story(record, reveal);
+        let markup = story(record, showing);
         self.count += 1;
         self.bytes += markup.0.len();
         self.groups.entry(record.fingerprint.clone()).or_default().push((record.message.sent_at, markup));
@@ -103,10 +103,10 @@ mod tests {
         let mut small = large.clone();
         small.fingerprint = "small".to_owned();
         for _ in 0..MESSAGES_MAX {
-            messages.add(&large, false);
+            messages.add(&large, &Showing::default());
         }
         for _ in 0..FEW + 5 {
-            messages.add(&small, false);
+            messages.add(&small, &Showing::default());
         }
         assert_eq!(messages.groups[&large.fingerprint].len(), MESSAGES_OF_ANY_GROUP);
         assert_eq!(messages.groups["small"].len(), FEW);
@@ -117,7 +117,7 @@ mod tests {
         let mut messages = Messages::default();
         let mut lost = record("NON_RETRYABLE_ERROR", "x", 1);
         lost.fingerprint = "none".to_owned();
-        messages.add(&lost, false);
+        messages.add(&lost, &Showing::default());
         let text = messages.section(&report(&[record("NON_RETRYABLE_ERROR", "x", 1)])).into_string();
         assert!(text.contains("<h3 id=\"g-other\">Of other groups</h3><details open>"), "{text}");
     }

@@ -11,7 +11,7 @@ mod chromium;
 
 fn page_of(records: &[DeadLetterRecord], report: &AuditReport, reveal: bool) -> String {
     let mut output = Vec::new();
-    let mut page = Page::new(reveal);
+    let mut page = Page::new(Showing { reveal, ..Showing::default() });
     for record in records {
         page.add(record, &mut output).unwrap();
     }

@@ -1,0 +1,119 @@
+//! The address that shows the trace of a dead letter.
+
+use std::str::FromStr;
+
+use clap::Args;
+use redeliver_core::trace::TraceContext;
+use redeliver_dead_letters::DeadLetterRecord;
+
+/// The option for the address of traces.
+#[derive(Clone, Debug, Default, Args)]
+pub struct TraceUrlArgs {
+    /// The address that shows a trace, with {trace_id} (32 hexadecimal digits) or {xray_trace_id}, and perhaps {region}
+    /// [default: CloudWatch's page of X-Ray]
+    #[arg(long, value_name = "URL")]
+    pub trace_url: Option<TraceUrl>,
+}
+
+/// An address with places for a trace's id and its region.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceUrl(String);
+
+impl FromStr for TraceUrl {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let is_web = ["https://", "http://"].iter().any(|scheme| text.starts_with(scheme));
+        let has_id = ["{trace_id}", "{xray_trace_id}"].iter().any(|place| text.contains(place));
+        match (is_web, has_id) {
+            (false, _) => Err("it does not begin with https:// or http://"),
+            (_, false) => Err("it has neither {trace_id} nor {xray_trace_id}: \
+                               write https://jaeger.example.com/trace/{trace_id}"),
+            (true, true) => Ok(Self(text.to_owned())),
+        }
+    }
+}
+
+/// The trace of a dead letter, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trace {
+    /// 32 hexadecimal digits.
+    pub id: String,
+    /// `None` if the region is not known.
+    pub url: Option<String>,
+}
+
+impl TraceUrlArgs {
+    /// The trace of a dead letter, if its producer named one.
+    pub fn of(&self, record: &DeadLetterRecord) -> Option<Trace> {
+        let context = record.trace_context()?;
+        let url = self.url(&context, &record.message.queue_arn);
+        Some(Trace { id: context.trace_id().to_owned(), url })
+    }
+
+    fn url(&self, context: &TraceContext, queue_arn: &str) -> Option<String> {
+        let mut parts = queue_arn.split(':').skip(1);
+        let (partition, region) = (parts.next(), parts.nth(1).unwrap_or_default());
+        let is_region = !region.is_empty()
+            && region.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
+        let template = match &self.trace_url {
+            Some(TraceUrl(template)) => template.clone(),
+            None => {
+                let host = match partition? {
+                    "aws" => "console.aws.amazon.com",
+                    "aws-cn" => "console.amazonaws.cn",
+                    "aws-us-gov" => "console.amazonaws-us-gov.com",
+                    _ => return None,
+                };
+                format!("https://{host}/cloudwatch/home?region={{region}}#xray:traces/{{xray_trace_id}}")
+            }
+        };
+        if template.contains("{region}") && !is_region {
+            return None;
+        }
+        let url = template.replace("{trace_id}", context.trace_id());
+        Some(url.replace("{xray_trace_id}", &context.xray_trace_id()).replace("{region}", region))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use redeliver_testing::dead_letters;
+
+    use super::*;
+
+    /// The trace of a message with this trace header, read from this queue.
+    fn trace(url: Option<&str>, header: Option<&str>, queue_arn: &str) -> Option<Trace> {
+        let mut message = dead_letters::record("NON_RETRYABLE_ERROR", "x", 1);
+        message.trace_header = header.map(str::to_owned);
+        queue_arn.clone_into(&mut message.queue_arn);
+        let trace_url = url.map(|url| url.parse().unwrap());
+        TraceUrlArgs { trace_url }.of(&DeadLetterRecord::new(message))
+    }
+
+    const HEADER: Option<&str> =
+        Some("Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1");
+
+    #[test]
+    fn a_trace_is_shown_by_x_ray_unless_one_says_otherwise() {
+        let url = |template, arn| trace(template, HEADER, arn).unwrap().url;
+        let arn = "arn:aws:sqs:eu-central-1:000000000000:final-dlq";
+        let xray = "https://console.aws.amazon.com/cloudwatch/home?region=eu-central-1#xray:traces/1-5759e988-bd862e3fe1be46a994272793";
+        assert_eq!(url(None, arn).as_deref(), Some(xray));
+        let jaeger = "http://127.0.0.1:16686/trace/{trace_id}";
+        let shown = "http://127.0.0.1:16686/trace/5759e988bd862e3fe1be46a994272793";
+        assert_eq!(url(Some(jaeger), "file:dead.jsonl").as_deref(), Some(shown));
+        for unknown in ["file:dead.jsonl", "arn:aws:sqs:<b>:0:q", "arn:other:sqs:eu-central-1:0:q", ""] {
+            assert_eq!(url(None, unknown), None, "{unknown}");
+        }
+        assert_eq!(trace(None, HEADER, "").unwrap().id, "5759e988bd862e3fe1be46a994272793");
+        assert_eq!(trace(None, None, arn), None);
+    }
+
+    #[test]
+    fn an_address_has_a_scheme_and_a_place_for_the_id() {
+        let refused = |text: &str| text.parse::<TraceUrl>().unwrap_err();
+        assert_eq!(refused("javascript:{trace_id}"), "it does not begin with https:// or http://");
+        assert!(refused("https://traces.example.com/").starts_with("it has neither {trace_id} nor"));
+    }
+}
