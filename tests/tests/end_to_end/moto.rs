@@ -11,6 +11,7 @@ mod queues;
 mod rights;
 mod setter;
 mod stack;
+mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
