@@ -18,4 +18,5 @@ mod selection_args;
 pub mod send;
 pub mod simulate;
 pub mod status;
+pub mod watch;
 pub mod work;

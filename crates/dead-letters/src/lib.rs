@@ -25,6 +25,7 @@ mod record;
 pub mod redrive;
 mod retention;
 mod surrogates;
+pub mod watch;
 
 /// The error of a queue, a file or a filter that ends a purge or a redrive early. The backup or the journal has
 /// everything that was done.

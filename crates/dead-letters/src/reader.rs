@@ -396,7 +396,7 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
     }
 }
 
-fn at<Q: Queue>(queue: &Q, error: EntryError, right: &'static str) -> ReaderError {
+pub(crate) fn at<Q: Queue>(queue: &Q, error: EntryError, right: &'static str) -> ReaderError {
     ReaderError { url: queue.url().to_owned(), error, right }
 }
 

@@ -12,6 +12,7 @@ mod queues;
 mod rights;
 mod setter;
 mod stack;
+mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

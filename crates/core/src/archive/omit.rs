@@ -47,7 +47,7 @@ impl Omit {
     /// The line without the values; it names the places that had one. A body that is not JSON is omitted as a whole:
     /// nobody can tell where in it a value stands.
     #[must_use]
-    pub(super) fn applied(&self, line: ArchivedMessage) -> ArchivedMessage {
+    pub fn applied(&self, line: ArchivedMessage) -> ArchivedMessage {
         let Self(pointers) = self;
         if pointers.is_empty() {
             return line;

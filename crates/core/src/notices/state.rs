@@ -1,5 +1,7 @@
 //! The state of a cause, an object beside the archive.
 
+use std::ops::Not;
+
 use serde::{Deserialize, Serialize};
 
 use super::Told;
@@ -20,6 +22,9 @@ pub(super) struct CauseState {
     pub(super) told_at: Timestamp,
     /// True if the last notice was that it is quiet.
     pub(super) is_quiet: bool,
+    /// True if the notice that it appeared was refused: nobody has been told yet.
+    #[serde(default, skip_serializing_if = "Not::not")]
+    pub(super) is_refused: bool,
     /// Identifies the invocation that wrote this.
     pub(super) claim: String,
 }
@@ -35,6 +40,7 @@ impl CauseState {
             first_at,
             told_at: now,
             is_quiet: false,
+            is_refused: false,
             claim: claim.to_owned(),
         }
     }
@@ -47,6 +53,11 @@ impl CauseState {
     /// The cause, quiet from now on.
     pub(super) fn quiet(&self, now: Timestamp, claim: &str) -> Self {
         Self { is_quiet: true, ..self.told(now, claim) }
+    }
+
+    /// The cause, as if it had not appeared: its next death is told.
+    pub(super) fn refused(&self) -> Self {
+        Self { is_quiet: true, is_refused: true, ..self.clone() }
     }
 
     pub(super) fn json(&self) -> Vec<u8> {

@@ -229,6 +229,10 @@ fn a_refused_notice_is_dropped_and_counted_and_its_record_is_done() {
     setup.tell(&annotator, vec![died(2)]);
     assert_eq!(setup.refused(), ["AuthorizationError"], "no storm of tries");
     assert_eq!(setup.final_dlq.sent().len(), 2);
+    let works = Topic::default();
+    setup.tell(&setup.of_bucket(&works, &bucket), vec![died(3)]);
+    setup.tell(&setup.of_bucket(&works, &bucket), vec![died(4)]);
+    assert_eq!(works.told(), [(NoticeKind::Appeared, 1)], "nobody knew of it");
 }
 
 #[test]
