@@ -25,7 +25,7 @@ const MARGIN: f64 = 14.0;
 /// The smallest distance of two marks, so that they do not overlap.
 const DISTANCE: f64 = 24.0;
 
-/// How dead letters are shown.
+/// The options for showing dead letters.
 #[derive(Clone, Debug, Default)]
 pub struct Showing {
     /// With the values of bodies and attributes.
