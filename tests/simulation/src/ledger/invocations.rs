@@ -96,6 +96,11 @@ impl Ledger {
     pub(super) fn work(&mut self, n: usize) -> Option<&mut Work> {
         Some(self.invocations.get_mut(&self.turn?)?.of.entry(n).or_default())
     }
+
+    /// True if the invocation received only one copy of this message.
+    pub(super) fn is_one_copy(&self, n: usize) -> bool {
+        self.turn.and_then(|turn| self.invocations.get(&turn)).is_some_and(|invocation| invocation.is_one(n))
+    }
 }
 
 impl Reading {
@@ -110,8 +115,7 @@ impl Invocation {
         self.begun
     }
 
-    /// True if it received only one copy of this message.
-    pub(super) fn is_one(&self, n: usize) -> bool {
+    fn is_one(&self, n: usize) -> bool {
         self.of.get(&n).is_some_and(|work| work.given.len() == 1)
     }
 }

@@ -190,8 +190,7 @@ impl Ledger {
 
     /// Checks that the call of this invocation spends an attempt by right, if it is clear which one it is.
     pub(super) fn check_attempt_spent(&self, n: usize) -> Result<(), Violation> {
-        let is_one =
-            self.turn.and_then(|turn| self.invocations.get(&turn)).is_some_and(|work| work.is_one(n));
+        let is_one = self.is_one_copy(n);
         let mut calls = self.subjects[n].answers.iter().filter(|answer| answer.invocation == self.turn);
         match (calls.next().and_then(|answer| answer.outcome.as_ref()), calls.next()) {
             (Some(call), None) if is_one => self.check_spent(call),

@@ -70,6 +70,8 @@ impl Ledger {
         let Some(attempt) = refusals.iter().find_map(|refusal| refusal.as_ref().ok()).copied() else {
             return Err(wrong(format!("that does not follow: {refusals:?}")));
         };
+        // Beside another copy, the answer may be that one's.
+        let is_one = self.is_one_copy(n);
         let subject = &mut self.subjects[n];
         let allowed = refusals.iter().filter_map(|refusal| refusal.as_ref().ok());
         subject.resent.extend(allowed.map(|attempt| attempt + 1));
@@ -77,7 +79,8 @@ impl Ledger {
         let [answer] = &answers[..] else { return Ok(()) };
         let is_clear = answer.after.is_none() && answer.attempt == attempt && answer.kind == "transient";
         // Held copies are hidden for different times.
-        let is_clear = is_clear && answer.outcome.as_ref().is_none_or(|outcome| outcome.met == Met::Answer);
+        let is_clear =
+            is_clear && is_one && answer.outcome.as_ref().is_none_or(|outcome| outcome.met == Met::Answer);
         let seconds = u64::from(seconds);
         let key = Retry { generation, attempt: attempt + 1, ..Retry::default() };
         if is_clear && *subject.delays.entry(key).or_insert(seconds) != seconds {
