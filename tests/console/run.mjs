@@ -60,7 +60,7 @@ function watch(page) {
   });
 }
 
-/** What a script finds on a page. A page that is told of a change loads itself again: then it is asked again. */
+/** Evaluates a script in a page, again if the page loads itself anew meanwhile. */
 async function ask(page, script) {
   for (;;) {
     try {

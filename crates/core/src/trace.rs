@@ -8,12 +8,14 @@ use crate::message::{Attribute, Attributes};
 /// Extension", CloudEvents).
 pub const TRACEPARENT: &str = "traceparent";
 pub const TRACESTATE: &str = "tracestate";
+/// X-Ray's header ("Tracing header", AWS X-Ray Developer Guide).
+pub const XRAY_TRACE_ID: &str = "x-amzn-trace-id";
 /// Size limit of a `tracestate` that is passed on, which every receiver must take ("Trace Context", W3C).
 const STATE_CHARACTERS_MAX: usize = 512;
 /// Members of a valid `tracestate`.
 const STATE_MEMBERS_MAX: usize = 32;
 
-/// A span of somebody's trace.
+/// The producer's span, which the target continues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceContext {
     /// 32 hexadecimal digits, not all 0.

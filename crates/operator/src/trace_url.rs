@@ -34,7 +34,7 @@ impl FromStr for TraceUrl {
     }
 }
 
-/// The trace of a dead letter, for people.
+/// The trace of a dead letter, with its link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
     /// 32 hexadecimal digits.

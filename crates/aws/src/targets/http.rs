@@ -12,7 +12,7 @@ use redeliver_core::handler::{ErrorType, FailureKind, Form, Handler, HandlerErro
 use redeliver_core::json::value;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Clock;
-use redeliver_core::trace::{TRACEPARENT, TRACESTATE, TraceContext};
+use redeliver_core::trace::{TRACEPARENT, TRACESTATE, TraceContext, XRAY_TRACE_ID};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use reqwest::redirect::Policy;
 use reqwest::{Client, ClientBuilder, Response, StatusCode, tls};
@@ -32,7 +32,7 @@ pub struct HttpTarget<C = SystemClock> {
     drains: Drains<C>,
 }
 
-/// A message to call the endpoint with.
+/// The message of a call, and its trace context.
 #[derive(Clone, Copy)]
 struct Called<'a> {
     message: &'a Message<'a>,
@@ -133,7 +133,7 @@ fn trace_headers(trace: Option<&TraceContext>, of_endpoint: &HeaderMap) -> Heade
     let headers = [
         (TRACEPARENT, Some(trace.traceparent())),
         (TRACESTATE, trace.tracestate().map(str::to_owned)),
-        ("x-amzn-trace-id", Some(trace.xray_header())),
+        (XRAY_TRACE_ID, Some(trace.xray_header())),
     ];
     let headers = headers.into_iter().filter(|(name, _)| !of_endpoint.contains_key(*name));
     let header = |(name, value): (_, Option<String>)| {

@@ -16,7 +16,7 @@ use redeliver_core::handler::{ErrorType, Form, Handler, HandlerError, Invocation
 use redeliver_core::json::value;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Clock;
-use redeliver_core::trace::TraceContext;
+use redeliver_core::trace::{TraceContext, XRAY_TRACE_ID};
 use serde::Deserialize;
 
 use super::drain::settle_connections;
@@ -24,9 +24,6 @@ use super::lambda_client::{LambdaClient, region_of};
 use super::refused_payload::RefusedPayload;
 use super::retry_after;
 use crate::SystemClock;
-
-/// The header with the trace of an invocation.
-const TRACE_ID: &str = "x-amzn-trace-id";
 
 /// A Lambda function, invoked with the body's bytes (`RequestResponse`).
 #[derive(Debug)]
@@ -92,7 +89,7 @@ impl<C: Clock + Clone + fmt::Debug + 'static> LambdaTarget<C> {
                 if let Some(trace) = &trace {
                     let headers = request.headers_mut();
                     // The SDK has set that of this invocation.
-                    headers.insert(TRACE_ID, trace.xray_header_for_lambda(headers.get(TRACE_ID)));
+                    headers.insert(XRAY_TRACE_ID, trace.xray_header_for_lambda(headers.get(XRAY_TRACE_ID)));
                 }
             })
             .send()

@@ -126,9 +126,9 @@ fn a_tracestate_is_passed_on_within_its_limits() {
 }
 
 proptest! {
-    /// Whatever a producer writes, nothing else than these headers comes of it.
+    /// No input makes a header with anything but printable ASCII.
     #[test]
-    fn what_is_passed_on_has_no_other_characters(
+    fn trace_headers_of_any_input_are_valid_and_printable_ascii(
         parent in "(00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}|\\PC{0,60}|[0-9a-fA-F-]{50,60})",
         state in "([a-z]{1,3}=[ -~]{0,9},){0,4}\\PC{0,9}",
         xray in "(Root=1-[0-9a-f]{8}-[0-9a-f]{24};Parent=[0-9a-f]{16};Sampled=[01?])?;?\\PC{0,40}",

@@ -1,4 +1,4 @@
-//! The hourly look for notices that are due without a new dead letter; in Lambda a rule invokes the function for it.
+//! The hourly check for notices that no new dead letter triggers; in Lambda a rule invokes the function for it.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use redeliver_final_dlq_annotator::FinalDlqAnnotator;
 use uuid::Uuid;
 
 const HOUR: Duration = Duration::from_secs(3600);
-/// The time for one look, as long as the stack's function has.
-const LOOK_MAX: Duration = Duration::from_secs(60);
+/// The time for one check, as long as the stack's function has.
+const REVIEW_MAX: Duration = Duration::from_secs(30);
 
-/// Looks once an hour until `stop` is requested.
+/// Checks once an hour until `stop` is requested.
 pub(super) async fn review_hourly<Q, C, O, S, N>(
     annotator: &FinalDlqAnnotator<Q, C, O, S, N>,
     clock: &C,
@@ -28,7 +28,7 @@ pub(super) async fn review_hourly<Q, C, O, S, N>(
     while !stop.is_requested() {
         select(pin!(clock.sleep(HOUR)), pin!(stop.requested())).await;
         if !stop.is_requested() {
-            annotator.review_causes(&Uuid::new_v4().to_string(), clock.now() + LOOK_MAX).await;
+            annotator.review_causes(&Uuid::new_v4().to_string(), clock.now() + REVIEW_MAX).await;
         }
     }
 }
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn it_looks_once_an_hour_until_it_is_asked_to_stop() {
+    fn it_checks_once_an_hour_until_it_is_asked_to_stop() {
         let (world, bucket, stop) = (World::new(), MemoryBucket::default(), Stop::default());
         let clock = &world.clock;
         let deployment = "final-dlq".to_owned();
@@ -71,7 +71,7 @@ mod tests {
             stop.request();
         };
         clock.block_on(join(review_hourly(&annotator, clock, &stop), stopping));
-        let look = BucketRequest::List("causes/deployment=final-dlq/".to_owned());
-        assert_eq!(bucket.requests(), vec![look; 3]);
+        let check = BucketRequest::List("causes/deployment=final-dlq/".to_owned());
+        assert_eq!(bucket.requests(), vec![check; 3]);
     }
 }
