@@ -167,7 +167,23 @@ impl Output {
     }
 }
 
+/// Standard output and standard error.
+#[must_use]
+pub fn printed(output: &std::process::Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
 impl Account {
+    /// The program `redeliver` as a user with this key.
+    pub fn redeliver(&self, key: &Credentials) -> tokio::process::Command {
+        let mut command = tokio::process::Command::new(settings::tested_program("redeliver"));
+        command.env_clear().stdin(Stdio::null()).kill_on_drop(true);
+        command.env("AWS_ENDPOINT_URL", self.endpoint_url()).env("AWS_REGION", REGION);
+        command.env("AWS_ACCESS_KEY_ID", key.access_key_id());
+        command.env("AWS_SECRET_ACCESS_KEY", key.secret_access_key());
+        command
+    }
+
     /// One that nobody else has.
     #[must_use]
     pub fn new() -> Self {

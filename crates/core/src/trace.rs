@@ -1,7 +1,7 @@
 //! The producer's trace context of a message, and how the target gets it.
 
 use crate::handler::{Form, Invocation};
-use crate::message::plain::texts_of_cloud_event;
+use crate::message::plain::cloud_event_strings;
 use crate::message::{Attribute, Attributes};
 
 /// Names of the two parts in headers, message attributes and CloudEvents ("Trace Context", W3C; "Distributed Tracing
@@ -52,7 +52,7 @@ fn of_cloud_event(body: &str) -> Option<TraceContext> {
     if !body.contains(TRACEPARENT) {
         return None;
     }
-    let [parent, state] = texts_of_cloud_event(body, [TRACEPARENT, TRACESTATE])?;
+    let [parent, state] = cloud_event_strings(body, [TRACEPARENT, TRACESTATE])?;
     TraceContext::of_headers(&parent?, state.as_deref())
 }
 

@@ -83,8 +83,8 @@ impl<S: ObjectStore, C: Clock> VisibilityControl for ArchiveQueue<S, C> {
         &self,
         entries: &[(String, VisibilitySeconds)],
     ) -> Vec<EntryOutcome<()>> {
-        // As long as messages are held, this comes every minute, also while nothing is sent.
-        let _checked_before_each_send = self.lease.hold().await;
+        // As long as messages are held, this comes every minute, also while nothing is sent. A failure stops the next send.
+        drop(self.lease.hold().await);
         self.lines.change_visibility_batch(entries).await
     }
 }

@@ -26,14 +26,15 @@ use crate::archive_bucket::{ArchiveBucket, ArchiveError};
 use crate::reader::at;
 use crate::{Coverage, DeadLetterRecord, Failure, Reader, UNANNOTATED};
 
-/// The queue is read again although its count has not changed.
-const DAY: TimeDelta = TimeDelta::days(1);
-/// Time until the queue is read again after a notice was refused or not all of it was seen, and between reviews.
-const HOUR: TimeDelta = TimeDelta::hours(1);
+/// Time until the queue is read again although its count has not changed.
+const READ_AGAIN_AFTER: TimeDelta = TimeDelta::days(1);
+/// Time until the queue is read again after a notice was refused or not all of it was seen.
+const RETRY_AFTER: TimeDelta = TimeDelta::hours(1);
+const REVIEW_EVERY: TimeDelta = TimeDelta::hours(1);
 /// The time for the notices of a turn.
-const NOTICES_MAX: TimeDelta = TimeDelta::minutes(5);
-/// Deaths that are remembered. Beyond it each costs another request to the archive at each reading; without an archive
-/// all are forgotten, and told again at most once an hour for each cause.
+const TURN_NOTICES_MAX: TimeDelta = TimeDelta::minutes(5);
+/// Above this number of deaths no more days are listed, and those that the last reading did not see are forgotten. A queue
+/// with more messages costs a request to the archive for each.
 const KNOWN_MAX: usize = 500_000;
 
 /// A DLQ that is watched.
@@ -41,7 +42,7 @@ const KNOWN_MAX: usize = 500_000;
 pub struct Watch<Q, S, N, C> {
     queue: Q,
     clock: C,
-    archive: Option<Kept<S, C>>,
+    archive: Option<WatchedArchive<S, C>>,
     notices: Option<Notices<N>>,
     /// A text that no other process has.
     process: String,
@@ -52,7 +53,7 @@ pub struct Watch<Q, S, N, C> {
 
 /// The archive, for notices and for dead letters.
 #[derive(Debug)]
-struct Kept<S, C> {
+struct WatchedArchive<S, C> {
     archive: Archive<S>,
     bucket: ArchiveBucket<S, C>,
     listed_days: BTreeSet<NaiveDate>,
@@ -110,7 +111,7 @@ impl<Q: Queue, S: ObjectStore + Clone, N: Notifier, C: Clock + Clone> Watch<Q, S
         notices: Option<Notices<N>>,
         process: String,
     ) -> Self {
-        let archive = archive.map(|archive| Kept {
+        let archive = archive.map(|archive| WatchedArchive {
             bucket: ArchiveBucket {
                 store: archive.store.clone(),
                 clock: clock.clone(),
@@ -205,13 +206,13 @@ impl<Q: Queue, S: ObjectStore + Clone, N: Notifier, C: Clock + Clone> Watch<Q, S
         let Some(notices) = &self.notices else { return };
         let now = self.clock.now();
         let recorder = Recorder::default();
-        let until = || Until { clock: &self.clock, observer: &recorder, end: now + NOTICES_MAX };
+        let until = || Until { clock: &self.clock, observer: &recorder, end: now + TURN_NOTICES_MAX };
         let archive = self.archive.as_ref().map(|kept| &kept.archive);
         let invocation = format!("{} {now}", self.process);
         notices.tell(archive, &deaths.new, &invocation, until()).await;
         if let Some(archive) = archive {
             notices.tell_untold(archive, &deaths.known, &invocation, until()).await;
-            if self.reviewed_at.is_none_or(|reviewed_at| now - reviewed_at >= HOUR) {
+            if self.reviewed_at.is_none_or(|reviewed_at| now - reviewed_at >= REVIEW_EVERY) {
                 notices.review(archive, &invocation, until()).await;
                 self.reviewed_at = Some(now);
             }
@@ -240,13 +241,13 @@ impl<Q: Queue, S: ObjectStore + Clone, N: Notifier, C: Clock + Clone> Watch<Q, S
         };
         let deaths = new.into_iter().filter(|told| !is_untold(told)).chain(known);
         self.known.extend(deaths.map(|told| told.death));
-        let again_after = if is_whole && turn.refused.is_empty() { DAY } else { HOUR };
+        let again_after = if is_whole && turn.refused.is_empty() { READ_AGAIN_AFTER } else { RETRY_AFTER };
         let is_read = turn.failure.is_none() && !turn.is_interrupted;
         self.last_reading = is_read.then(|| Reading { count, again_at: self.clock.now() + again_after });
     }
 }
 
-impl<S: ObjectStore, C: Clock> Kept<S, C> {
+impl<S: ObjectStore, C: Clock> WatchedArchive<S, C> {
     /// Adds the deaths that are in the archive to those that are known: all of a day, once a process.
     async fn list_days_of(
         &mut self,
@@ -282,8 +283,8 @@ impl<S: ObjectStore, C: Clock> Kept<S, C> {
 
 /// The facts for a notice about a dead letter: the same as the annotator has.
 fn told(record: &DeadLetterRecord) -> Told {
-    let is_fixed = record.foreign.is_some() || record.error_type == UNANNOTATED;
-    let code = Code::read(&record.error_type).filter(|_| !is_fixed);
+    let is_own_code = record.foreign.is_some() || record.error_type == UNANNOTATED;
+    let code = Code::read(&record.error_type).filter(|_| !is_own_code);
     let last_error = record.dead_letter.as_ref().and_then(|ours| own_name(&ours.cause.error_type));
     Told {
         death: record.death(),

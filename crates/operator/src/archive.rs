@@ -161,7 +161,7 @@ impl ArchiveUri {
         let arn = format!("s3://{}/{}", self.bucket, layout.days(Folder::DeadLetters));
         if !applied {
             let (lines, read) = self.read_from(&archive, period, &arn).await?;
-            self.tell_what_is_in_the_queue(&read, group);
+            self.warn_of_letters_still_queued(&read, group);
             return Ok(DeadLetters::File(lines));
         }
         let run = Uuid::new_v4().to_string();
@@ -169,7 +169,7 @@ impl ArchiveUri {
         let lease = lease.map_err(|error| self.failed(error))?;
         match lease.during(self.read_from(&archive, period, &arn)).await {
             Ok((lines, read)) => {
-                self.tell_what_is_in_the_queue(&read, group);
+                self.warn_of_letters_still_queued(&read, group);
                 Ok(DeadLetters::Archive(Box::new(ArchiveQueue::new(lines, read, lease))))
             }
             Err(error) => {
@@ -180,7 +180,7 @@ impl ArchiveUri {
     }
 
     /// Warns of dead letters that the final DLQ still has.
-    fn tell_what_is_in_the_queue(&self, read: &[ReadDeath], group: Option<&str>) {
+    fn warn_of_letters_still_queued(&self, read: &[ReadDeath], group: Option<&str>) {
         let since = SystemClock.now() - FINAL_DLQ_KEEPS;
         let deaths = read.iter().map(|read| &read.death.death);
         let of_group = deaths.filter(|death| group.is_none_or(|group| death.fingerprint == group));
@@ -196,7 +196,7 @@ impl ArchiveUri {
         }
     }
 
-    /// A lease is of one deployment, and so is a queue to send back to.
+    /// The archive's only deployment; an error names them if there are several.
     async fn one_deployment(
         &self,
         archive: &ArchiveBucket<S3Bucket, SystemClock>,

@@ -11,9 +11,10 @@ use futures_util::future::{join_all, select};
 use redeliver_aws::archive::{AwsNotifier, S3Bucket};
 use redeliver_aws::sqs::SqsQueue;
 use redeliver_aws::{Stop, SystemClock};
-use redeliver_core::archive::{Archive, Layout, Omit, Prefix, deployment_of};
+use redeliver_core::archive::{Archive, Layout, Omit, deployment_of};
 use redeliver_core::notices::{About, Notices};
 use redeliver_core::ports::{Clock as _, Queue as _};
+use redeliver_dead_letters::archive_bucket::ArchiveBucket;
 use redeliver_dead_letters::watch::{Turn, Watch};
 use redeliver_operator::Failure;
 use redeliver_operator::queues::{KnownQueue, account};
@@ -27,17 +28,8 @@ pub use arguments::Arguments;
 
 type Watched = Watch<SqsQueue, S3Bucket, AwsNotifier, SystemClock>;
 
-/// The archive that all queues share.
-struct Place {
-    store: S3Bucket,
-    prefix: Prefix,
-    /// As on the command line.
-    uri: String,
-}
-
 /// Watches the queues until a signal comes, or once.
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    arguments.check()?;
     let stop = interrupted("stopping: giving the messages back; a second signal does not wait")?;
     let watches = open(arguments).await?;
     let every = (!arguments.once).then_some(arguments.every);
@@ -51,7 +43,7 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
 
 async fn open(arguments: &Arguments) -> Result<Vec<Watched>, Failure> {
     let connection = &arguments.connection;
-    let place = match arguments.archive()? {
+    let archive = match &arguments.archive {
         None => None,
         Some(uri) => {
             let bucket = uri.open(connection).await?;
@@ -59,7 +51,7 @@ async fn open(arguments: &Arguments) -> Result<Vec<Watched>, Failure> {
                 let why = "names one queue's folder: write s3://BUCKET or s3://BUCKET/PREFIX";
                 return Err(format!("{}: {why}", uri.as_str()).into());
             }
-            Some(Place { store: bucket.store, prefix: bucket.prefix, uri: uri.as_str().to_owned() })
+            Some((uri.as_str(), bucket))
         }
     };
     let notifier = match &arguments.notify {
@@ -87,7 +79,7 @@ async fn open(arguments: &Arguments) -> Result<Vec<Watched>, Failure> {
             .into());
         }
         account::announce(connection, queue.arn(), format_args!("watching {}", queue.arn())).await;
-        watches.push(watch(queue, name, place.as_ref(), notifier.clone(), arguments.omit.as_ref()));
+        watches.push(watch(queue, name, archive.as_ref(), notifier.clone(), arguments.omit.as_ref()));
     }
     Ok(watches)
 }
@@ -95,14 +87,14 @@ async fn open(arguments: &Arguments) -> Result<Vec<Watched>, Failure> {
 fn watch(
     queue: SqsQueue,
     deployment: String,
-    place: Option<&Place>,
+    archive: Option<&(&str, ArchiveBucket<S3Bucket, SystemClock>)>,
     notifier: Option<AwsNotifier>,
     omit: Option<&Omit>,
 ) -> Watched {
-    let source = place.map_or_else(|| format!("--queue {deployment}"), |place| place.uri.clone());
-    let archive = place.map(|Place { store, prefix, .. }| Archive {
-        store: store.clone(),
-        layout: Layout { prefix: prefix.clone(), deployment: deployment.clone() },
+    let source = archive.map_or_else(|| format!("--queue {deployment}"), |(uri, _)| (*uri).to_owned());
+    let archive = archive.map(|(_, bucket)| Archive {
+        store: bucket.store.clone(),
+        layout: Layout { prefix: bucket.prefix.clone(), deployment: deployment.clone() },
         omit: omit.cloned().unwrap_or_default(),
     });
     let notices = notifier.map(|notifier| Notices::new(notifier, About { deployment, source }));
@@ -126,9 +118,8 @@ async fn run(mut watch: Watched, every: Option<Duration>, stop: &Stop) -> bool {
 fn print(name: &str, turn: &Turn) -> bool {
     let Turn { coverage, told, refused, failure, .. } = turn;
     match coverage {
-        Some(_) => stderr::remark(format_args!("{name}: {}", in_words(turn))),
         None if told.is_empty() => stderr::detail(format_args!("{name}: not read")),
-        None => stderr::remark(format_args!("{name}: {}", in_words(turn))),
+        _ => stderr::remark(format_args!("{name}: {}", in_words(turn))),
     }
     if let Some(failure) = failure {
         stderr::error(format_args!("{name}: {failure}"));

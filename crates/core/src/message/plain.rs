@@ -15,7 +15,7 @@ use crate::message::metadata::{Metadata, RetryMetadata, fresh_members};
 use crate::message::validation::{DataSchema, Invalid, well_formed};
 use crate::message::{Attribute, Attributes, attributes_size};
 use document::Document;
-pub(crate) use id::texts_of_cloud_event;
+pub(crate) use id::cloud_event_strings;
 pub use id::{IdAttribute, IdAttributeError, IdSources, KEY_CHARACTERS_MAX, NAMESPACE};
 
 use crate::message::reserved::DEAD_LETTER;

@@ -19,13 +19,13 @@ use crate::archive_bucket::{ArchiveBucket, ArchiveError};
 use crate::groups::written;
 use crate::redrive::{Early, RedriveReport};
 
-/// Short, so that a killed run soon lets another one in.
+/// The length of a lease: short, so that a killed run soon lets another one in.
 const LEASE: Duration = Duration::from_secs(5 * 60);
+/// The age at which a lease is renewed.
 const RENEWED_AFTER: Duration = Duration::from_secs(60);
-/// Before its end nothing is sent any more: a send takes a minute at most, and two machines' clocks may differ by as
-/// much.
+/// Time before its end in which nothing is sent: a send takes at most a minute, and two clocks may differ by another.
 const MARGIN: Duration = Duration::from_secs(2 * 60);
-/// Before a renewal that failed is tried again.
+/// Time until a failed renewal is tried again.
 const PAUSE: Duration = Duration::from_secs(10);
 
 /// The lease of a run, from its start to [`Lease::release`].
@@ -51,7 +51,7 @@ struct State {
     is_unmarked: bool,
 }
 
-/// The object.
+/// The lease as an object in the archive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Document {
     run: String,
@@ -69,7 +69,7 @@ pub enum LeaseError {
         written(*until)
     )]
     Taken { key: String, until: Timestamp },
-    #[error("{key}: it is not as redeliver writes it: see who did, and delete it")]
+    #[error("{key}: not a lease of redeliver: find out who wrote it, then delete it")]
     Foreign { key: String },
     #[error(transparent)]
     Archive(#[from] ArchiveError),
@@ -177,7 +177,8 @@ impl<S: ObjectStore, C: Clock> Lease<S, C> {
         let renewals = async {
             loop {
                 self.bucket.clock.sleep(RENEWED_AFTER).await;
-                let _checked_before_each_send = self.hold().await;
+                // A failure stops the next send.
+                drop(self.hold().await);
             }
         };
         match select(pin!(work), pin!(renewals)).await {

@@ -247,6 +247,6 @@ fn an_object_that_is_no_lease_is_not_touched() {
     let (clock, store) = (clock(), MemoryBucket::default());
     assert_eq!(clock.block_on(store.create(KEY, b"CANARY".to_vec())), Ok(true));
     let refused = acquire(&clock, &store, "one").unwrap_err();
-    assert_eq!(refused, format!("{KEY}: it is not as redeliver writes it: see who did, and delete it"));
+    assert_eq!(refused, format!("{KEY}: not a lease of redeliver: find out who wrote it, then delete it"));
     assert_eq!(there(&store), "CANARY");
 }

@@ -148,12 +148,12 @@ impl Journal {
         self.letters.values().all(|letter| letter.step == Step::NotSent)
     }
 
-    /// True if its last run was killed after it had begun to send, or ended before it was through.
+    /// True if the last run was killed after its first send, or did not finish.
     #[must_use]
     pub fn is_unfinished(&self) -> bool {
-        let through = [Ending::Done, Ending::Left, Ending::NotSeen].map(Ending::code);
+        let finished = [Ending::Done, Ending::Left, Ending::NotSeen].map(Ending::code);
         match self.last_exit_code {
-            Some(code) => !through.contains(&code),
+            Some(code) => !finished.contains(&code),
             None => !self.letters.is_empty(),
         }
     }

@@ -27,27 +27,33 @@ const DLQ: &str = "orders-dlq";
 
 /// A topic that records notices, and refuses the first ones.
 #[derive(Clone, Default)]
-struct Topic(Arc<Mutex<(usize, Vec<Notice>)>>);
+struct Topic(Arc<Mutex<TopicState>>);
+
+#[derive(Default)]
+struct TopicState {
+    refusals: usize,
+    published: Vec<Notice>,
+}
 
 impl Notifier for Topic {
     async fn publish(&self, notice: &Notice) -> Result<(), EntryError> {
         let mut state = self.0.lock().unwrap();
-        if state.0 > 0 {
-            state.0 -= 1;
+        if state.refusals > 0 {
+            state.refusals -= 1;
             return Err(EntryError::new(Fault::Sender, "AuthorizationError"));
         }
-        state.1.push(notice.clone());
+        state.published.push(notice.clone());
         Ok(())
     }
 }
 
 impl Topic {
     fn refusing(times: usize) -> Self {
-        Self(Arc::new(Mutex::new((times, Vec::new()))))
+        Self(Arc::new(Mutex::new(TopicState { refusals: times, published: Vec::new() })))
     }
 
     fn take(&self) -> Vec<(NoticeKind, String, u64)> {
-        let notices = std::mem::take(&mut self.0.lock().unwrap().1);
+        let notices = std::mem::take(&mut self.0.lock().unwrap().published);
         notices.into_iter().map(|notice| (notice.kind, notice.error_type, notice.count.number)).collect()
     }
 }
@@ -128,10 +134,6 @@ impl World {
         };
         objects.map(|(key, object)| (key, line(object))).collect()
     }
-
-    fn requests(&self) -> BTreeMap<&'static str, u64> {
-        self.sqs.requests()
-    }
 }
 
 fn read(turn: &Turn) -> Option<(u64, u64)> {
@@ -182,7 +184,7 @@ fn an_unchanged_queue_costs_one_request_a_turn_and_is_read_once_a_day() {
     world.send([foreign("x", 1)]);
     let mut watch = world.watch("one");
     world.turn(&mut watch);
-    let before = world.requests();
+    let before = world.sqs.requests();
     for _ in 0..287 {
         world.sleep(300);
         // The world asks for the counts twice for each turn, too.
@@ -190,7 +192,7 @@ fn an_unchanged_queue_costs_one_request_a_turn_and_is_read_once_a_day() {
     }
     let mut expected = before;
     *expected.get_mut("GetQueueAttributes").unwrap() += 3 * 287;
-    assert_eq!(world.requests(), expected);
+    assert_eq!(world.sqs.requests(), expected);
     world.sleep(300);
     assert_eq!(read(&world.turn(&mut watch)), Some((1, 0)));
 }
@@ -329,7 +331,7 @@ fn a_message_that_was_sent_before_the_last_notice_and_moved_after_it_counts() {
     );
     let told = Told { death, error_type: UNANNOTATED.to_owned(), last_error: None };
     let recorder = Recorder::default();
-    let until = Until { clock: &world.clock, observer: &recorder, end: world.clock.now() + HOUR };
+    let until = Until { clock: &world.clock, observer: &recorder, end: world.clock.now() + RETRY_AFTER };
     world.clock.block_on(notices.tell(Some(&kept.archive), &[told], "now", until));
     assert_eq!(world.topic.take(), [(NoticeKind::Continues, UNANNOTATED.to_owned(), 1)]);
 }
@@ -428,7 +430,7 @@ fn values_to_omit_are_in_no_object_and_no_notice() {
         lines.contains(&(r#"{"data":{"email":"omitted","n":1}}"#.to_owned(), vec!["/data/email".to_owned()]))
     );
     assert!(lines.contains(&("omitted".to_owned(), vec![String::new()])));
-    let notices = world.topic.0.lock().unwrap().1.clone();
+    let notices = world.topic.0.lock().unwrap().published.clone();
     assert!(!notices.iter().any(|notice| notice.document().contains("CANARY")));
 }
 
@@ -459,11 +461,11 @@ fn a_stop_and_an_error_give_all_messages_back_and_the_next_turn_reads_again() {
 fn reading_a_thousand_messages_takes_219_requests() {
     let world = World::new();
     world.send((1..=1000).map(|n| foreign("x", n)));
-    let before = world.requests();
+    let before = world.sqs.requests();
     world.clock.block_on(world.watch("one").turn(pending()));
-    let made = |name: &str| world.requests()[name] - before.get(name).copied().unwrap_or(0);
+    let made = |name: &str| world.sqs.requests()[name] - before.get(name).copied().unwrap_or(0);
     assert_eq!(made("GetQueueAttributes"), 3);
     assert_eq!(made("ReceiveMessage"), 116);
     assert_eq!(made("ChangeMessageVisibilityBatch"), 100);
-    assert_eq!(world.requests().get("DeleteMessageBatch"), None);
+    assert_eq!(world.sqs.requests().get("DeleteMessageBatch"), None);
 }

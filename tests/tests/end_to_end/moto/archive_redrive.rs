@@ -1,8 +1,8 @@
 //! Dead letters of an archive go back to a queue, once, with exactly the rights that docs/archive.md names.
 
-use std::process::{Output, Stdio};
+use std::process::Output;
 
-use aws_sdk_sqs::config::{Credentials, ProvideCredentials as _};
+use aws_sdk_sqs::config::Credentials;
 use chrono::TimeDelta;
 use redeliver_aws::SystemClock;
 use redeliver_aws::archive::S3Bucket;
@@ -10,11 +10,9 @@ use redeliver_core::archive::{ArchivedMessage, Death, Folder, Layout, Prefix, gz
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Clock as _, ObjectStore as _};
 use redeliver_testing::dead_letters::record;
-use redeliver_tests::moto::Account;
-use redeliver_tests::settings::tested_program;
+use redeliver_tests::moto::{Account, printed};
 use redeliver_tests::sqs::REGION;
 use serde_json::{Value, json};
-use tokio::process::Command;
 
 const DEAD_LETTERS: u32 = 25;
 const MARKS: &str = "prod/sent-back/deployment=orders-final-dlq/date=*";
@@ -73,13 +71,9 @@ impl Case {
     }
 
     async fn redrive(&self, folder: &tempfile::TempDir, arguments: &[&str]) -> Output {
-        let key = self.key.provide_credentials().await.unwrap();
-        let mut command = Command::new(tested_program("redeliver"));
+        let mut command = self.account.redeliver(&self.key);
         command.args(["redrive", &format!("s3://{}/prod", self.bucket), "--to", "orders", "--into-paused"]);
-        command.args(arguments).current_dir(folder.path()).env_clear().stdin(Stdio::null());
-        command.env("AWS_ENDPOINT_URL", self.account.endpoint_url()).env("AWS_REGION", REGION);
-        command.env("AWS_ACCESS_KEY_ID", key.access_key_id());
-        command.env("AWS_SECRET_ACCESS_KEY", key.secret_access_key());
+        command.args(arguments).current_dir(folder.path());
         command.output().await.unwrap()
     }
 
@@ -102,8 +96,7 @@ fn folder() -> tempfile::TempDir {
 
 /// Asserts the exit code, and returns what was printed.
 fn ended(output: &Output, code: i32) -> String {
-    let text =
-        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let text = printed(output);
     assert_eq!(output.status.code(), Some(code), "{text}");
     text
 }

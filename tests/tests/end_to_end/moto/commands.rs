@@ -2,15 +2,13 @@
 //! it that moto enforces, and names each right that is missing.
 
 use std::collections::BTreeSet;
-use std::process::{Output, Stdio};
+use std::process::Output;
 
-use aws_sdk_sqs::config::{Credentials, ProvideCredentials as _};
+use aws_sdk_sqs::config::Credentials;
 use futures_util::{StreamExt as _, stream};
-use redeliver_tests::moto::Account;
-use redeliver_tests::settings::tested_program;
+use redeliver_tests::moto::{Account, printed};
 use redeliver_tests::sqs::REGION;
 use serde_json::{Value, json};
-use tokio::process::Command;
 
 use super::CASES_AT_ONCE;
 
@@ -47,28 +45,20 @@ impl Case {
     }
 
     async fn run(&self, arguments: &[&str]) -> Output {
-        let key = self.key.provide_credentials().await.unwrap();
-        let mut command = Command::new(tested_program("redeliver"));
+        let mut command = self.account.redeliver(&self.key);
         command.args(arguments).args(["--prefix", "orders", "--stage", "test"]);
-        command.current_dir(self.folder.path()).env_clear().stdin(Stdio::null());
-        command.env("AWS_ENDPOINT_URL", self.account.endpoint_url()).env("AWS_REGION", REGION);
-        command.env("AWS_ACCESS_KEY_ID", key.access_key_id());
-        command.env("AWS_SECRET_ACCESS_KEY", key.secret_access_key());
+        command.current_dir(self.folder.path());
         command.output().await.unwrap()
     }
 
     /// The statements that the program prints for somebody who may do everything.
     async fn statements(&self, command: &str) -> Vec<Value> {
         self.account.allow("Operator", &[json!({ "Effect": "Allow", "Action": "*", "Resource": "*" })]).await;
-        let printed = self.run(&["permissions", command]).await;
+        let policy = self.run(&["permissions", command]).await;
         let policy: Value =
-            serde_json::from_slice(&printed.stdout).unwrap_or_else(|_| panic!("{}", said(&printed)));
+            serde_json::from_slice(&policy.stdout).unwrap_or_else(|_| panic!("{}", printed(&policy)));
         policy["Statement"].as_array().unwrap().clone()
     }
-}
-
-fn said(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
 /// As in a policy: each action with each resource.
@@ -97,7 +87,7 @@ async fn each_right_is_needed_and_enough(command: &str, arguments: &[&str], exit
     case.account.allow("Operator", &statements).await;
     let before = case.account.decisions().len();
     let done = case.run(arguments).await;
-    assert_eq!(done.status.code(), Some(exit_code), "{command}: {}", said(&done));
+    assert_eq!(done.status.code(), Some(exit_code), "{command}: {}", printed(&done));
     let decisions = case.account.decisions().split_off(before);
     let denied: Vec<_> =
         decisions.iter().filter(|one| !one.allowed && !one.action.starts_with("sts:")).collect();
@@ -113,7 +103,7 @@ async fn each_right_is_needed_and_enough(command: &str, arguments: &[&str], exit
         let right = (right.0.clone(), in_account(&right.1, &case.account.id));
         case.account.allow("Operator", &without(&statements, &right)).await;
         let done = case.run(arguments).await;
-        assert!(said(&done).contains(&right.0), "{command} without {right:?}: {}", said(&done));
+        assert!(printed(&done).contains(&right.0), "{command} without {right:?}: {}", printed(&done));
     });
     stream::iter(cases).buffer_unordered(CASES_AT_ONCE).collect::<()>().await;
 }

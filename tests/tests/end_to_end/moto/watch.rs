@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
-use aws_sdk_sqs::config::{Credentials, ProvideCredentials as _};
+use aws_sdk_sqs::config::Credentials;
 use chrono::TimeDelta;
 use redeliver_aws::SystemClock;
 use redeliver_aws::settings::{ArchiveSettings, FinalDlqAnnotatorSettings, Logging};
@@ -15,8 +15,7 @@ use redeliver_core::ports::{Clock as _, Function as _, Observer};
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
 use redeliver_testing::foreign::message;
 use redeliver_testing::functions::record;
-use redeliver_tests::moto::Account;
-use redeliver_tests::settings::tested_program;
+use redeliver_tests::moto::{Account, printed};
 use redeliver_tests::sqs::REGION;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -65,18 +64,14 @@ impl Case {
         self.account.allow("Watch", statements).await;
     }
 
-    async fn command(&self, arguments: &[&str]) -> Command {
-        let key = self.key.provide_credentials().await.unwrap();
-        let mut command = Command::new(tested_program("redeliver"));
-        command.args(arguments).env_clear().stdin(Stdio::null()).kill_on_drop(true);
-        command.env("AWS_ENDPOINT_URL", self.account.endpoint_url()).env("AWS_REGION", REGION);
-        command.env("AWS_ACCESS_KEY_ID", key.access_key_id());
-        command.env("AWS_SECRET_ACCESS_KEY", key.secret_access_key());
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.account.redeliver(&self.key);
+        command.args(arguments);
         command
     }
 
     async fn run(&self, arguments: &[&str]) -> Output {
-        self.command(arguments).await.output().await.unwrap()
+        self.command(arguments).output().await.unwrap()
     }
 
     async fn watch(&self) -> Output {
@@ -87,8 +82,8 @@ impl Case {
 
     /// The printed policy, with the names of this case.
     async fn statements(&self) -> Vec<Value> {
-        let printed = self.run(&["permissions", "watch"]).await;
-        let policy = String::from_utf8(printed.stdout).unwrap();
+        let policy = self.run(&["permissions", "watch"]).await;
+        let policy = String::from_utf8(policy.stdout).unwrap();
         let names = [
             ("BUCKET", self.bucket.as_str()),
             ("PREFIX", "prod"),
@@ -174,10 +169,6 @@ impl Case {
     }
 }
 
-fn said(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
-}
-
 #[tokio::test]
 async fn dead_letters_of_anybody_are_archived_once_and_each_cause_is_told_once() {
     let case = Case::new().await;
@@ -191,8 +182,8 @@ async fn dead_letters_of_anybody_are_archived_once_and_each_cause_is_told_once()
     let before = case.account.decisions().len();
 
     let first = case.watch().await;
-    assert_eq!(first.status.code(), Some(0), "{}", said(&first));
-    assert!(said(&first).contains("orders-dlq: 5 messages read, 4 new; notices: "), "{}", said(&first));
+    assert_eq!(first.status.code(), Some(0), "{}", printed(&first));
+    assert!(printed(&first).contains("orders-dlq: 5 messages read, 4 new; notices: "), "{}", printed(&first));
     let folders = BTreeMap::from([
         (format!("prod/causes/deployment={DLQ}"), 4),
         (format!("prod/dead-letters/deployment={DLQ}"), 5),
@@ -204,8 +195,8 @@ async fn dead_letters_of_anybody_are_archived_once_and_each_cause_is_told_once()
 
     let keys = case.account.keys(&case.bucket).await;
     let second = case.watch().await;
-    assert_eq!(second.status.code(), Some(0), "{}", said(&second));
-    assert!(said(&second).contains("orders-dlq: 5 messages read, 0 new\n"), "{}", said(&second));
+    assert_eq!(second.status.code(), Some(0), "{}", printed(&second));
+    assert!(printed(&second).contains("orders-dlq: 5 messages read, 0 new\n"), "{}", printed(&second));
     assert_eq!(case.account.keys(&case.bucket).await, keys);
     assert_eq!(case.notices().await, []);
     assert_eq!(case.depth().await, ("5".into(), "0".into()));
@@ -226,7 +217,8 @@ async fn dead_letters_of_anybody_are_archived_once_and_each_cause_is_told_once()
 
     case.allow(&[json!({ "Effect": "Allow", "Action": "*", "Resource": "*" })]).await;
     let audit = case.run(&["audit", &format!("s3://{}/prod", case.bucket), "--format", "json"]).await;
-    let report: Value = serde_json::from_slice(&audit.stdout).unwrap_or_else(|_| panic!("{}", said(&audit)));
+    let report: Value =
+        serde_json::from_slice(&audit.stdout).unwrap_or_else(|_| panic!("{}", printed(&audit)));
     assert_eq!(report["total"], 5);
     assert_eq!(
         report["by_error_type"],
@@ -235,7 +227,7 @@ async fn dead_letters_of_anybody_are_archived_once_and_each_cause_is_told_once()
 }
 
 #[tokio::test]
-async fn a_queue_that_would_lose_messages_and_a_single_turn_without_a_memory_are_refused() {
+async fn a_queue_with_a_redrive_policy_and_two_queues_of_one_name_are_refused() {
     let case = Case::new().await;
     let request = json!({ "QueueName": "chained", "Attributes": { "RedrivePolicy": json!({
         "deadLetterTargetArn": format!("arn:aws:sqs:{REGION}:{}:{DLQ}", case.account.id), "maxReceiveCount": 3,
@@ -245,11 +237,10 @@ async fn a_queue_that_would_lose_messages_and_a_single_turn_without_a_memory_are
     for (arguments, why) in [
         (&["watch", "--queue", "chained"][..], "has a redrive policy"),
         (&["watch", "--queue", DLQ, "--queue", DLQ], "two queues have the name orders-dlq"),
-        (&["watch", "--queue", DLQ, "--once"], "--once needs --archive"),
     ] {
         let refused = case.run(&[arguments, &to[..]].concat()).await;
-        assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
-        assert!(said(&refused).contains(why), "{}", said(&refused));
+        assert_eq!(refused.status.code(), Some(2), "{}", printed(&refused));
+        assert!(printed(&refused).contains(why), "{}", printed(&refused));
     }
 }
 
@@ -271,13 +262,13 @@ async fn without_a_right_nothing_is_lost_and_the_next_run_makes_up_for_it() {
         fewer.retain(|statement| !statement["Action"].as_array().unwrap().is_empty());
         case.allow(&fewer).await;
         let refused = case.watch().await;
-        assert_eq!(refused.status.code(), Some(1), "{missing}: {}", said(&refused));
-        assert!(said(&refused).contains(why), "{missing}: {}", said(&refused));
+        assert_eq!(refused.status.code(), Some(1), "{missing}: {}", printed(&refused));
+        assert!(printed(&refused).contains(why), "{missing}: {}", printed(&refused));
         assert_eq!(case.notices().await, [], "{missing}");
 
         case.allow(&statements).await;
         let made_up = case.watch().await;
-        assert_eq!(made_up.status.code(), Some(0), "{missing}: {}", said(&made_up));
+        assert_eq!(made_up.status.code(), Some(0), "{missing}: {}", printed(&made_up));
         assert_eq!(case.notices().await, [("UNANNOTATED".to_owned(), 1)], "{missing}");
         assert_eq!(case.folders().await[&format!("prod/dead-letters/deployment={DLQ}")], 1);
         assert_eq!(case.depth().await, ("1".into(), "0".into()));
@@ -290,7 +281,7 @@ async fn a_watch_that_goes_on_ends_at_a_signal_and_leaves_every_message_visible(
     case.send(record(1, "a dead letter")).await;
     let archive = format!("s3://{}", case.bucket);
     let arguments = ["watch", "--queue", &case.dlq_url, "--archive", &archive, "--notify", &case.topic];
-    let mut command = case.command(&arguments).await;
+    let mut command = case.command(&arguments);
     let watch = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let notices = loop {
         let notices = case.notices().await;
@@ -303,7 +294,7 @@ async fn a_watch_that_goes_on_ends_at_a_signal_and_leaves_every_message_visible(
     let id = Pid::from_raw(watch.id().unwrap().try_into().unwrap()).unwrap();
     kill_process(id, Signal::TERM).unwrap();
     let ended = watch.wait_with_output().await.unwrap();
-    assert_eq!(ended.status.code(), Some(0), "{}", said(&ended));
-    assert!(said(&ended).contains("stopping: giving the messages back"), "{}", said(&ended));
+    assert_eq!(ended.status.code(), Some(0), "{}", printed(&ended));
+    assert!(printed(&ended).contains("stopping: giving the messages back"), "{}", printed(&ended));
     assert_eq!(case.depth().await, ("1".into(), "0".into()));
 }

@@ -6,7 +6,6 @@ use std::time::Duration;
 use clap::Args;
 use redeliver_aws::archive::NotifyArn;
 use redeliver_core::archive::Omit;
-use redeliver_operator::Failure;
 use redeliver_operator::archive::ArchiveUri;
 use redeliver_operator::queues::{Connection, QueueAddress};
 use redeliver_operator::terminal::units::{DAY, MINUTE, seconds};
@@ -41,8 +40,8 @@ pub struct Arguments {
     #[arg(long = "queue", value_name = "QUEUE", required = true)]
     pub(super) queues: Vec<QueueAddress>,
     /// Write each new dead letter there: s3://BUCKET or s3://BUCKET/PREFIX
-    #[arg(long, value_name = "S3_URI", required_unless_present = "notify")]
-    archive: Option<String>,
+    #[arg(long, value_name = "S3_URI", required_unless_present = "notify", value_parser = archive_uri)]
+    pub(super) archive: Option<ArchiveUri>,
     /// Send notices there: the ARN of an SNS topic or of an event bus
     #[arg(long, value_name = "ARN")]
     pub(super) notify: Option<NotifyArn>,
@@ -52,35 +51,16 @@ pub struct Arguments {
     /// The time between two requests for the counts
     #[arg(long, value_name = "SPAN", default_value = "5m", value_parser = seconds(MINUTE..=DAY), conflicts_with = "once")]
     pub(super) every: Duration,
-    /// Read the queue once and end, for a scheduled task
-    #[arg(long)]
+    /// Read each queue once and end, for a scheduled task. Needs --archive, which remembers what was told
+    #[arg(long, requires = "archive")]
     pub(super) once: bool,
     #[command(flatten)]
     pub(super) connection: Connection,
 }
 
-impl Arguments {
-    /// Refuses what cannot work.
-    pub(super) fn check(&self) -> Result<(), Failure> {
-        if self.once && self.archive.is_none() {
-            return Err(
-                "--once needs --archive: without it nothing remembers which causes were told, and each run \
-                        would tell all of them"
-                    .into(),
-            );
-        }
-        self.archive().map(drop)
-    }
-
-    /// The archive, if one is named.
-    pub(super) fn archive(&self) -> Result<Option<ArchiveUri>, Failure> {
-        let Some(uri) = &self.archive else { return Ok(None) };
-        let parsed = ArchiveUri::of(Path::new(uri)).transpose()?;
-        match parsed {
-            Some(archive) => Ok(Some(archive)),
-            None => Err(format!("{uri}: write s3://BUCKET or s3://BUCKET/PREFIX").into()),
-        }
-    }
+fn archive_uri(text: &str) -> Result<ArchiveUri, String> {
+    let uri = ArchiveUri::of(Path::new(text)).transpose().map_err(|error| error.to_string())?;
+    uri.ok_or_else(|| "write s3://BUCKET or s3://BUCKET/PREFIX".to_owned())
 }
 
 #[cfg(test)]
@@ -99,10 +79,7 @@ mod tests {
 
     fn refused(arguments: &[&str]) -> Option<String> {
         let all = ["program", "--queue", "orders-dlq"].iter().chain(arguments);
-        match Program::try_parse_from(all) {
-            Ok(program) => program.arguments.check().err().map(|error| error.to_string()),
-            Err(error) => Some(error.to_string()),
-        }
+        Program::try_parse_from(all).err().map(|error| error.to_string())
     }
 
     #[test]
@@ -116,8 +93,8 @@ mod tests {
         }
         for (wrong, why) in [
             (&[][..], "--archive <S3_URI>"),
-            (&["--notify", TOPIC, "--once"], "--once needs --archive: without it nothing remembers"),
-            (&["--archive", "kept"], "kept: write s3://BUCKET or s3://BUCKET/PREFIX"),
+            (&["--notify", TOPIC, "--once"], "--archive <S3_URI>"),
+            (&["--archive", "kept"], "write s3://BUCKET or s3://BUCKET/PREFIX"),
             (&["--archive", "s3://"], "s3://: has no bucket"),
             (&["--notify", "orders"], "is not the ARN of an SNS topic"),
             (&["--archive", "s3://kept", "--omit", "email"], "entry 1 is not a JSON Pointer to a member"),

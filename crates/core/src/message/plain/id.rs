@@ -101,13 +101,13 @@ fn string(value: &str) -> Option<String> {
 /// `source` and `id`, which are unique together ("CloudEvents", version 1.0.2). No URI reference has a space, so no two
 /// pairs look the same.
 fn of_cloud_event(body: &str) -> Option<String> {
-    let [id, source] = texts_of_cloud_event(body, ["id", "source"])?;
+    let [id, source] = cloud_event_strings(body, ["id", "source"])?;
     let (id, source) = (id?, source?);
     (!source.contains(' ')).then(|| format!("{source} {id}"))
 }
 
 /// The members of a CloudEvent that are strings and not empty; `None` if the body is not one.
-pub(crate) fn texts_of_cloud_event<const N: usize>(
+pub(crate) fn cloud_event_strings<const N: usize>(
     body: &str,
     names: [&str; N],
 ) -> Option<[Option<String>; N]> {

@@ -75,19 +75,17 @@ impl Deletions {
     pub(super) fn forget_what_is_gone(
         &mut self,
         journal: &mut Journal,
-        is_queue: bool,
+        can_come_back: bool,
     ) -> Result<(), JournalError> {
         // Messages that this pass could not delete came out of the queue in it. Those of an earlier pass that this one
         // did not meet are gone.
         let pass = self.pass;
         let gone_here: Vec<_> =
             self.left.extract_if(.., |_, tried| *tried != pass).map(|(id, _)| id).collect();
-        let gone = match is_queue {
-            true => {
-                let gone = journal.not_deleted().filter(|id| !self.left.contains_key(*id));
-                gone.map(str::to_owned).collect()
-            }
-            false => gone_here,
+        let gone: Vec<_> = if can_come_back {
+            journal.not_deleted().filter(|id| !self.left.contains_key(*id)).map(str::to_owned).collect()
+        } else {
+            gone_here
         };
         let gone: Vec<_> = gone.into_iter().map(|sqs_message_id| Entry::Deleted { sqs_message_id }).collect();
         journal.write(&gone)
