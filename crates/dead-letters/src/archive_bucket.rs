@@ -60,8 +60,8 @@ pub struct ArchivedDeath {
 pub struct Found {
     /// The earliest first.
     pub deaths: Vec<ArchivedDeath>,
-    /// Dead letters that were sent back, and are left out.
-    pub sent_back: u64,
+    /// Dead letters that were sent back.
+    pub sent_back: Vec<ArchivedDeath>,
     /// Keys beside them that are not an archive's.
     pub not_ours: Vec<String>,
 }
@@ -166,7 +166,7 @@ impl ArchivedDeath {
 }
 
 impl<S: ObjectStore, C: Clock> ArchiveBucket<S, C> {
-    /// The deployments in the archive: those that have a dead letter.
+    /// The deployments in the archive that have a dead letter, or the one of them that this is the part of.
     ///
     /// # Errors
     /// If S3 refuses to list.
@@ -174,18 +174,16 @@ impl<S: ObjectStore, C: Clock> ArchiveBucket<S, C> {
         let layout = |deployment: &str| {
             Arc::new(Layout { prefix: self.prefix.clone(), deployment: deployment.to_owned() })
         };
-        if let Some(deployment) = &self.deployment {
-            return Ok(vec![layout(deployment)]);
-        }
         let place = Layout::deployments(&self.prefix);
         let folders = self.list(&place, true).await?;
         let names = folders
             .iter()
             .filter_map(|folder| folder.strip_prefix(&place)?.strip_prefix("deployment=")?.strip_suffix('/'));
-        Ok(names.map(layout).collect())
+        let is_meant = |name: &&str| self.deployment.as_ref().is_none_or(|deployment| deployment == name);
+        Ok(names.filter(is_meant).map(layout).collect())
     }
 
-    /// Lists the dead letters of a period that were not sent back. Lists no day that is not in it.
+    /// Lists the dead letters of a period. Lists no day that is not in it.
     ///
     /// # Errors
     /// If S3 refuses to list.
@@ -197,11 +195,8 @@ impl<S: ObjectStore, C: Clock> ArchiveBucket<S, C> {
             let (deaths, not_ours) = self.deaths(&layout, Folder::DeadLetters, period).await?;
             found.not_ours.extend(not_ours);
             for death in deaths {
-                if sent_back.contains(&death) {
-                    found.sent_back += 1;
-                } else {
-                    found.deaths.push(ArchivedDeath { layout: Arc::clone(&layout), death });
-                }
+                let place = if sent_back.contains(&death) { &mut found.sent_back } else { &mut found.deaths };
+                place.push(ArchivedDeath { layout: Arc::clone(&layout), death });
             }
         }
         found.deaths.sort_by(|one, other| one.death.cmp(&other.death));

@@ -39,6 +39,9 @@ pub struct PeriodArgs {
     /// With s3://: only what died before this time; written as --since
     #[arg(long, value_name = "TIME", value_parser = moment)]
     pub until: Option<Moment>,
+    /// With s3://: also the dead letters that were sent back
+    #[arg(long)]
+    pub sent_back: bool,
 }
 
 /// A time on the command line.
@@ -59,8 +62,12 @@ fn moment(text: &str) -> Result<Moment, String> {
 }
 
 impl PeriodArgs {
-    /// True if all is meant.
-    pub const fn is_everything(&self) -> bool {
+    /// True if no option is given.
+    pub const fn is_default(&self) -> bool {
+        self.is_everything() && !self.sent_back
+    }
+
+    const fn is_everything(&self) -> bool {
         self.since.is_none() && self.until.is_none()
     }
 
@@ -130,6 +137,16 @@ impl ArchiveUri {
         })
     }
 
+    /// The archive, perhaps an empty one, if S3 lists it.
+    pub async fn reach(
+        &self,
+        connection: &Connection,
+    ) -> Result<ArchiveBucket<S3Bucket, SystemClock>, Failure> {
+        let archive = self.open(connection).await?;
+        archive.deployments().await.map_err(|error| self.failed(error))?;
+        Ok(archive)
+    }
+
     /// Refuses an address without an archive, such as a misspelt prefix.
     pub async fn check(&self, connection: &Connection) -> Result<(), Failure> {
         let deployments = self.open(connection).await?.deployments().await;
@@ -154,6 +171,11 @@ impl ArchiveUri {
         connection: &Connection,
         applied: bool,
     ) -> Result<DeadLetters, Failure> {
+        if period.sent_back {
+            return Err("--sent-back cannot send: to send a message once more, delete its mark below sent-back/, and \
+                        name a new journal"
+                .into());
+        }
         let archive = self.open(connection).await?;
         let layout = self.one_deployment(&archive).await?;
         let archive = ArchiveBucket { deployment: Some(layout.deployment.clone()), ..archive };
@@ -187,8 +209,8 @@ impl ArchiveUri {
         let count = of_group.filter(|death| since <= death.at).count() as u64;
         if count > 0 {
             stderr::warning(format_args!(
-                "{}: {} of the last 14 days: unless it was purged, each is in the final DLQ, too, and would exist twice. \
-                 Redrive those from there, and the others from here with --until {}",
+                "{}: {} of the last 14 days: unless it was purged or redriven, each is in the final DLQ, too, and would \
+                 exist twice. Redrive those from there, and the others from here with --until {}",
                 self.uri,
                 counted(count, "dead letter"),
                 since.format("%Y-%m-%d")
@@ -229,19 +251,22 @@ impl ArchiveUri {
     ) -> Result<(FileQueue, Vec<ReadDeath>), Failure> {
         let now = SystemClock.now();
         let bounds = period.period(now)?;
-        let Found { deaths, sent_back, not_ours } =
+        let Found { mut deaths, sent_back, not_ours } =
             archive.find(bounds).await.map_err(|error| self.failed(error))?;
-        let is_empty = deaths.is_empty() && sent_back == 0 && not_ours.is_empty();
+        let is_empty = deaths.is_empty() && sent_back.is_empty() && not_ours.is_empty();
         if is_empty && archive.deployments().await.map_err(|error| self.failed(error))?.is_empty() {
             return Err(self.without_archive());
+        }
+        if period.sent_back {
+            deaths.extend(sent_back);
+            deaths.sort_by(|one, other| one.death.cmp(&other.death));
+        } else if !sent_back.is_empty() {
+            let left_out = counted(sent_back.len() as u64, "dead letter");
+            stderr::remark(format_args!("{}: {left_out} left out: sent back before (--sent-back)", self.uri));
         }
         let objects = counted(deaths.len() as u64, "object");
         let hint = if period.is_everything() { "; --since and --until read only a part" } else { "" };
         stderr::remark(format_args!("reading {objects} of {}{hint}", self.uri));
-        if sent_back > 0 {
-            let left_out = counted(sent_back, "dead letter");
-            stderr::remark(format_args!("{}: {left_out} left out: sent back before", self.uri));
-        }
         let bar = ProgressBar::new(deaths.len() as u64);
         let bar = stderr::progress(bar, "{bar:40} {human_pos}/{human_len} objects read, {elapsed}");
         let mut file = tempfile::tempfile()?;
@@ -269,11 +294,13 @@ impl ArchiveUri {
     fn without_archive(&self) -> Failure {
         let folder: &str = Folder::DeadLetters.into();
         let place = Layout::deployments(&self.prefix);
-        format!(
-            "{}: there is no archive: no object is in {place}; check the prefix, which is the part before {folder}/",
-            self.uri
-        )
-        .into()
+        let (place, what) = match &self.deployment {
+            Some(deployment) => {
+                (format!("{place}deployment={deployment}/"), "deployment's name: the final DLQ's".to_owned())
+            }
+            None => (place, format!("prefix, which is the part before {folder}/")),
+        };
+        format!("{}: there is no archive: no object is in {place}; check the {what}", self.uri).into()
     }
 }
 
@@ -315,7 +342,7 @@ mod tests {
         for wrong in ["", "yesterday", "2026-13-01", "27.11.2026"] {
             assert!(moment(wrong).unwrap_err().starts_with("write a day such as"), "{wrong}");
         }
-        let backwards = PeriodArgs { since: moment("1d").ok(), until: moment("2d").ok() };
+        let backwards = PeriodArgs { since: moment("1d").ok(), until: moment("2d").ok(), sent_back: false };
         let error = backwards.period(Timestamp::UNIX_EPOCH + TimeDelta::days(9)).unwrap_err();
         assert_eq!(error.to_string(), "--since is not before --until: nothing is in between");
     }

@@ -85,9 +85,9 @@ impl DeadLetters {
 impl DeadLetterSource {
     pub async fn open(&self) -> Result<OpenSource, Failure> {
         let archive = self.file.as_deref().and_then(ArchiveUri::of).transpose()?;
-        if archive.is_none() && !self.period.is_everything() {
+        if archive.is_none() && !self.period.is_default() {
             return Err(
-                "--since and --until are for an archive, s3://BUCKET[/PREFIX]; for others select by \
+                "--since, --until and --sent-back are for an archive, s3://BUCKET[/PREFIX]; for others select by \
                         `--where '.sent_at >= \"2026-11-27\"'`"
                     .into(),
             );

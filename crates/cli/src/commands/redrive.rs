@@ -33,8 +33,8 @@ use redeliver_operator::terminal::units::span;
 use report_text::Way;
 
 const UNFINISHED_ELSEWHERE: &str = "the last run that sent from this archive was killed, or could not mark all that it sent, \
-    and its journal is not here. Run its command in its directory, which sends none twice; or name a new journal with \
-    --journal, and up to 160 messages may be sent twice";
+    and its journal is not here. Run its command in its directory, which repeats at most 100 messages; or name a new journal \
+    with --journal, which repeats at most 160";
 
 /// Prints the plan, or with `--apply` the report of its run.
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {

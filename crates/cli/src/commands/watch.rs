@@ -46,7 +46,7 @@ async fn open(arguments: &Arguments) -> Result<Vec<Watched>, Failure> {
     let archive = match &arguments.archive {
         None => None,
         Some(uri) => {
-            let bucket = uri.open(connection).await?;
+            let bucket = uri.reach(connection).await?;
             if bucket.deployment.is_some() {
                 let why = "names one queue's folder: write s3://BUCKET or s3://BUCKET/PREFIX";
                 return Err(format!("{}: {why}", uri.as_str()).into());

@@ -65,7 +65,7 @@ struct Document {
 #[derive(Debug, Error)]
 pub enum LeaseError {
     #[error(
-        "{key}: another run sends from this archive, or was killed. Run it again after {}",
+        "{key}: another run sends from this archive, or was killed. Run it again once it has ended, or after {}",
         written(*until)
     )]
     Taken { key: String, until: Timestamp },

@@ -52,7 +52,7 @@ fn a_second_run_is_refused_until_the_first_one_ends() {
     assert_eq!(
         acquire(&clock, &store, "two").unwrap_err(),
         format!(
-            "{KEY}: another run sends from this archive, or was killed. Run it again after 2026-11-28T00:05:00.000Z"
+            "{KEY}: another run sends from this archive, or was killed. Run it again once it has ended, or after 2026-11-28T00:05:00.000Z"
         )
     );
     assert_eq!(code(clock.block_on(first.hold_to_send())), Ok(()));

@@ -77,6 +77,16 @@ impl Case {
         command.output().await.unwrap()
     }
 
+    /// The dead letters that an audit of the archive counts.
+    async fn audited(&self, arguments: &[&str]) -> u32 {
+        let mut command = self.account.redeliver(&self.key);
+        command.args(["audit", &format!("s3://{}/prod", self.bucket), "--format", "json"]).args(arguments);
+        let audit = command.output().await.unwrap();
+        let report: Value =
+            serde_json::from_slice(&audit.stdout).unwrap_or_else(|_| panic!("{}", printed(&audit)));
+        report["total"].as_u64().unwrap().try_into().unwrap()
+    }
+
     async fn in_queue(&self) -> u32 {
         let request = json!({ "QueueUrl": self.source_url, "AttributeNames": ["All"] });
         let answer = self.account.sqs("GetQueueAttributes", &request).await;
@@ -127,6 +137,9 @@ async fn an_archive_is_sent_back_once_and_a_second_machine_finds_the_marks() {
     assert_eq!(count(&again, "sent back"), Some(0), "{again}");
     assert!(again.contains("25 dead letters left out: sent back before"), "{again}");
     assert_eq!((case.in_queue().await, case.marks().await), (DEAD_LETTERS, DEAD_LETTERS as usize));
+
+    assert_eq!(case.audited(&[]).await, 0);
+    assert_eq!(case.audited(&["--sent-back"]).await, DEAD_LETTERS);
 
     let decisions = case.account.decisions().split_off(before);
     let denied = |action: &str| decisions.iter().any(|one| !one.allowed && one.action.starts_with(action));

@@ -77,8 +77,9 @@ impl<C: Clock> Handler for TrackedTarget<'_, C> {
 
     async fn invoke(&self, invocation: Invocation<'_>) -> Result<(), HandlerError> {
         match self.target {
+            Target::Http(target) => self.call_real(target.invoke(invocation)).await?,
             Target::OwnFunction(target) => self.call_real(target.invoke(invocation)).await?,
-            Target::BuiltIn(_) | Target::Http(_) => return self.handle(invocation.message).await,
+            Target::BuiltIn(_) => return self.handle(invocation.message).await,
         }
         self.processed(invocation.message);
         Ok(())

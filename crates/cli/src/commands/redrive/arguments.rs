@@ -50,7 +50,8 @@ that are still in the DLQ, as after `audit --archive`, would exist twice: redriv
 
 From an archive, s3://BUCKET[/PREFIX], a message that is sent to the queue of --to gets a mark there, so that no other \
 run sends it again, on whatever machine; one run at a time sends. After a kill, run the same command in the same \
-directory: its journal knows what was sent and not marked.
+directory: its journal knows what was sent and not marked, except for at most 100 messages. What was redriven from the \
+DLQ has no mark.
 
 An edit of a message that was found invalid may change all of it, also its id; the result must be a valid message. A \
 body that is not JSON is text.

@@ -48,7 +48,7 @@ pub struct Arguments {
     /// JSON Pointers into the body, separated by commas: these values are not archived
     #[arg(long, value_name = "POINTERS", requires = "archive", value_parser = Omit::parse)]
     pub(super) omit: Option<Omit>,
-    /// The time between two requests for the counts
+    /// The time between two requests for the counts, from 1m to 1d
     #[arg(long, value_name = "SPAN", default_value = "5m", value_parser = seconds(MINUTE..=DAY), conflicts_with = "once")]
     pub(super) every: Duration,
     /// Read each queue once and end, for a scheduled task. Needs --archive, which remembers what was told
