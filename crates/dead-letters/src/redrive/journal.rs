@@ -148,12 +148,13 @@ impl Journal {
         self.letters.values().all(|letter| letter.step == Step::NotSent)
     }
 
-    /// True if its last run was killed after it had begun to send, or ended before it was through.
+    /// True if its last run was killed after it had begun to send, or ended before it was through; or something that was
+    /// sent is still to be deleted.
     #[must_use]
     pub fn is_unfinished(&self) -> bool {
         let through = [Ending::Done, Ending::Left, Ending::NotSeen].map(Ending::code);
         match self.last_exit_code {
-            Some(code) => !through.contains(&code),
+            Some(code) => !through.contains(&code) || self.not_deleted().next().is_some(),
             None => !self.letters.is_empty(),
         }
     }
