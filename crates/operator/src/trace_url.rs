@@ -100,6 +100,14 @@ mod tests {
         let arn = "arn:aws:sqs:eu-central-1:000000000000:final-dlq";
         let xray = "https://console.aws.amazon.com/cloudwatch/home?region=eu-central-1#xray:traces/1-5759e988-bd862e3fe1be46a994272793";
         assert_eq!(url(None, arn).as_deref(), Some(xray));
+        for (partition, host) in [
+            ("aws-cn", "https://console.amazonaws.cn/cloudwatch/home?region=cn-north-1#"),
+            ("aws-us-gov", "https://console.amazonaws-us-gov.com/cloudwatch/home?region=cn-north-1#"),
+        ] {
+            let arn = format!("arn:{partition}:sqs:cn-north-1:0:q");
+            let shown = trace(None, HEADER, &arn).unwrap().url.unwrap();
+            assert!(shown.starts_with(host), "{shown}");
+        }
         let jaeger = "http://127.0.0.1:16686/trace/{trace_id}";
         let shown = "http://127.0.0.1:16686/trace/5759e988bd862e3fe1be46a994272793";
         assert_eq!(url(Some(jaeger), "file:dead.jsonl").as_deref(), Some(shown));

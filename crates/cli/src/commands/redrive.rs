@@ -126,13 +126,7 @@ async fn send(
             .clone()
             .unwrap_or_else(|| PathBuf::from(format!("redeliver-redrive-{id}.jsonl")));
         let needs_its_journal = arguments.journal.is_none() && follows_unfinished;
-        if needs_its_journal && !path.exists() {
-            return Err(UNFINISHED_ELSEWHERE.into());
-        }
-        let mut journal = Journal::open(&path, &id, from, to)?;
-        if needs_its_journal && !journal.is_unfinished() {
-            return Err(UNFINISHED_ELSEWHERE.into());
-        }
+        let mut journal = open_journal(&path, [&id, from, to], needs_its_journal)?;
         stderr::remark(format_args!("journal: {}", path.display()));
         let is_first_run = journal.is_new();
         (redrive.apply(&mut journal).await?, is_first_run)
@@ -148,6 +142,18 @@ async fn send(
     let knows = report.is_covered() && is_first_run;
     let missing = if knows { plan.pick.missing() } else { Vec::new() };
     Ok((report, missing))
+}
+
+/// Opens the journal; if it must be that of the unfinished run before, nothing is started without it.
+fn open_journal(path: &Path, [id, from, to]: [&str; 3], is_of_unfinished: bool) -> Result<Journal, Failure> {
+    if is_of_unfinished && !path.exists() {
+        return Err(UNFINISHED_ELSEWHERE.into());
+    }
+    let journal = Journal::open(path, id, from, to)?;
+    if is_of_unfinished && !journal.is_unfinished() {
+        return Err(UNFINISHED_ELSEWHERE.into());
+    }
+    Ok(journal)
 }
 
 /// Writes the messages to a new file instead of sending them. A run that fails or is interrupted removes the file; one
@@ -287,4 +293,39 @@ fn print(arguments: &Arguments, report: &RedriveReport, missing: &[String]) -> R
         Ending::Done if !missing.is_empty() => Ending::Left.code(),
         ending => ending.code(),
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use redeliver_dead_letters::redrive::Entry;
+
+    use super::*;
+
+    /// Any other journal does not know what the run before has sent, so all of that would be sent twice.
+    #[test]
+    fn an_unfinished_run_is_followed_only_with_its_journal() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("redrive.jsonl");
+        let open = |is_of_unfinished| {
+            open_journal(&path, ["id", "s3://kept", "orders"], is_of_unfinished)
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(open(true).unwrap_err(), UNFINISHED_ELSEWHERE);
+        assert!(!path.exists(), "or the same command would find it");
+        let mut finished = open(false).unwrap();
+        finished.write(&[Entry::Ended { sent: 0, not_deleted: 0, exit_code: 0 }]).unwrap();
+        drop(finished);
+        for _ in 0..2 {
+            assert_eq!(open(true).unwrap_err(), UNFINISHED_ELSEWHERE);
+        }
+        let killed = Entry::Intent {
+            sqs_message_id: "s".to_owned(),
+            message_id: "m".to_owned(),
+            old_message_id: None,
+            generation: 1,
+            original_body: None,
+        };
+        open(false).unwrap().write(&[killed]).unwrap();
+        assert!(open(true).is_ok());
+    }
 }

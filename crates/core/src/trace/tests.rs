@@ -48,8 +48,25 @@ fn the_attribute_counts_before_the_cloud_event_and_that_before_the_x_ray_header(
         Some(of_event),
         "an invalid one does nothing"
     );
+    assert_eq!(context(&[], CLOUD_EVENT, None).unwrap().tracestate(), Some("x=1"));
     let not_an_event = CLOUD_EVENT.replace("specversion", "version");
     assert_eq!(parent(&[], &not_an_event, None), None);
+}
+
+#[test]
+fn an_envelope_is_no_cloud_event_whatever_it_has() {
+    let attributes = Attributes::new();
+    let message = Message {
+        body: CLOUD_EVENT,
+        message_id: "0191f3a2-7b1c-7d3e-8f00-000000000001",
+        form: &Form::Envelope,
+        retry_attempt: 0,
+        redrive_generation: 0,
+        attributes: &attributes,
+    };
+    let record = received(None);
+    let invocation = Invocation { message: &message, record: &record, end: Timestamp::MAX_UTC };
+    assert_eq!(invocation.trace_context(), None);
 }
 
 #[test]
@@ -78,6 +95,7 @@ fn an_x_ray_header_needs_a_parent() {
     for text in [
         "Root=1-5759e988-bd862e3fe1be46a994272793;Sampled=1",
         "Root=1-5759e988bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1",
+        "Root=1-5759e988b-d862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1",
         "Root=1-00000000-000000000000000000000000;Sampled=0",
         "Root=2-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8",
         "Parent=53995c3f42cd8ad8",
@@ -86,6 +104,8 @@ fn an_x_ray_header_needs_a_parent() {
     }
     let header = "Self=1-1-1; Root=1-5759e988-bd862e3fe1be46a994272793; Parent=53995c3f42cd8ad8;Sampled=1";
     assert_eq!(parent(&[], "", Some(header)).as_deref(), Some(PARENT));
+    let undecided = header.replace("Sampled=1", "Sampled=?");
+    assert_eq!(parent(&[], "", Some(&undecided)), Some(PARENT.replace("-01", "-00")));
 }
 
 #[test]
@@ -96,8 +116,10 @@ fn lambda_gets_the_lineage_of_the_invocation_or_else_of_the_message() {
     let lineage = |current| of_parent.xray_header_for_lambda(current);
     assert_eq!(lineage(None), format!("{start};Lineage=a87bd80c:0|68fd508a:5"));
     assert_eq!(lineage(Some("Root=1;Lineage=25:7")), format!("{start};Lineage=25:7"));
-    let forged = context(&[], "", Some(&format!("{start};Lineage=a\u{e9}"))).unwrap();
-    assert_eq!(forged.xray_header_for_lambda(None), start);
+    for forged in ["a\u{e9}", ""] {
+        let forged = context(&[], "", Some(&format!("{start};Lineage={forged}"))).unwrap();
+        assert_eq!(forged.xray_header_for_lambda(None), start);
+    }
 }
 
 #[test]
@@ -122,7 +144,14 @@ fn a_tracestate_is_passed_on_within_its_limits() {
     assert_eq!(state(&members(32, 4)), is(&members(32, 4)));
     assert_eq!(state(&members(33, 4)), None);
     assert_eq!(state(&members(6, 100)), is(&members(4, 100)), "at most 512 characters");
+    let pair = |width: usize| format!("{}=v,a={}", "k".repeat(width), "v".repeat(width));
+    assert_eq!((state(&pair(253)), state(&pair(257))), (is(&pair(253)), None));
     assert_eq!(state(&format!("a={}", "v".repeat(257))), None);
+    let long = format!("a={},", "v".repeat(256));
+    let filled = |width: usize| format!("{long}b={}", "v".repeat(width));
+    assert_eq!(state(&filled(251)), is(&filled(251)), "512 characters with the comma");
+    assert_eq!(state(&format!("{},c=1", filled(252))), is(long.trim_end_matches(',')), "nothing after a gap");
+    assert_eq!(state(&format!("{}=1", "k".repeat(256))), is(&format!("{}=1", "k".repeat(256))));
 }
 
 proptest! {

@@ -192,6 +192,7 @@ impl<S: ObjectStore, C: Clock> Lease<S, C> {
     pub async fn release(&self, report: Option<&RedriveReport>) {
         let is_all_marked = report.is_some_and(|report| {
             report.not_deleted == 0
+                && report.not_met == 0
                 && match &report.early {
                     None => true,
                     // It may not have come to what the run before it left.

@@ -1,11 +1,14 @@
+use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use redeliver_core::archive::{Layout, Prefix};
+use chrono::TimeDelta;
+use redeliver_core::archive::{ArchivedMessage, Death, Layout, Prefix};
 use redeliver_core::message::metadata::parse_rfc3339;
 use redeliver_core::ports::{Listing, Page, StoredObject};
 use redeliver_embedded::{BucketRequest, Injection, MemoryBucket, VirtualClock};
+use redeliver_testing::dead_letters::foreign;
 
 use super::*;
 use crate::archive_bucket::ArchiveBucket;
@@ -92,6 +95,7 @@ fn what_is_not_marked_is_known_until_a_run_has_marked_it() {
         (true, not_marked()),
         (false, None),
         (false, ended(Some(Early::Interrupted))),
+        (false, ended(Some(Early::Stopped))),
         (true, ended(None)),
         (false, None),
         (true, ended(Some(Early::Interrupted))),
@@ -109,7 +113,7 @@ fn what_is_not_marked_is_known_until_a_run_has_marked_it() {
         clock.block_on(lease.release(report.as_ref()));
     }
     let f = false;
-    assert_eq!(follows, [f, true, true, true, f, f, f, true, f, true, f]);
+    assert_eq!(follows, [f, true, true, true, true, f, f, f, true, f, true, f]);
 }
 
 #[test]
@@ -123,6 +127,16 @@ fn it_is_renewed_each_minute_and_a_run_that_slept_goes_on_if_nobody_came() {
         assert_eq!(replaced(), renewals, "after {seconds} s more");
     }
     assert!(acquire(&clock, &store, "two").is_err());
+}
+
+#[test]
+fn a_renewal_still_says_that_messages_may_be_sent_and_not_marked() {
+    let (clock, store) = (clock(), MemoryBucket::default());
+    let lease = acquire(&clock, &store, "one").unwrap();
+    assert_eq!(code(clock.block_on(lease.hold_to_send())), Ok(()));
+    pass(&clock, 60);
+    assert_eq!(code(clock.block_on(lease.hold())), Ok(()));
+    assert_eq!(there(&store), r#"{"run":"one","until":"2026-11-28T00:06:00.000000Z","unmarked":true}"#);
 }
 
 #[test]
@@ -153,6 +167,56 @@ fn a_write_whose_answer_is_lost_is_known_as_ours() {
         pass(&clock, 60);
         assert_eq!(code(clock.block_on(lease.hold_to_send())), Ok(()));
     }
+}
+
+/// Until another run may begin, by the object and not by the time at which it was read.
+#[test]
+fn a_renewal_whose_every_answer_was_lost_lasts_as_long_as_the_object_says() {
+    let clock = clock();
+    let fault = Arc::new(Mutex::new(None));
+    let present = Arc::clone(&fault);
+    let store = MemoryBucket::with_faults(move |request| {
+        let is_renewal = matches!(request, BucketRequest::Replace(_));
+        if is_renewal { *lock(&present) } else { None }
+    });
+    let lease = acquire(&clock, &store, "one").unwrap();
+    pass(&clock, 60);
+    *lock(&fault) = Some(Injection::LostAnswer);
+    assert_eq!(code(clock.block_on(lease.hold())), Ok(()), "that of its start");
+    let renewed = there(&store);
+    let until = parse_rfc3339(renewed.split('"').nth(7).unwrap()).unwrap();
+    assert!(until > clock.now() + Duration::from_secs(240), "{renewed}");
+    // The object is not of the version that this run knows, and is its own.
+    *lock(&fault) = None;
+    pass(&clock, 100);
+    assert_eq!(code(clock.block_on(lease.hold())), Ok(()));
+    assert_eq!(there(&store), renewed, "only read");
+    *lock(&fault) = Some(Injection::Sender);
+    let left = until - Duration::from_secs(120) - clock.now();
+    clock.block_on(clock.sleep((left - TimeDelta::milliseconds(1)).to_std().unwrap()));
+    assert_eq!(code(clock.block_on(lease.hold())), Ok(()));
+    clock.block_on(clock.sleep(Duration::from_millis(1)));
+    assert_eq!(code(clock.block_on(lease.hold())), Err("LeaseOfTheArchiveNotRenewed".to_owned()));
+}
+
+/// If this run were killed then, nobody would know that it had sent.
+#[test]
+fn nothing_is_sent_if_the_object_is_this_runs_and_does_not_say_that_it_sends() {
+    let clock = clock();
+    let loses = Arc::new(AtomicBool::new(true));
+    let lost = Arc::clone(&loses);
+    let store = MemoryBucket::with_faults(move |request| {
+        let is_renewal = matches!(request, BucketRequest::Replace(_));
+        (is_renewal && lost.load(Ordering::Relaxed)).then_some(Injection::LostAnswer)
+    });
+    let lease = acquire(&clock, &store, "one").unwrap();
+    pass(&clock, 60);
+    assert_eq!(code(clock.block_on(lease.hold())), Ok(()));
+    loses.store(false, Ordering::Relaxed);
+    assert_eq!(code(clock.block_on(lease.hold_to_send())), Err("LeaseOfTheArchiveNotRenewed".to_owned()));
+    assert!(there(&store).contains(r#""unmarked":false"#), "{}", there(&store));
+    assert_eq!(code(clock.block_on(lease.hold_to_send())), Ok(()));
+    assert!(there(&store).contains(r#""unmarked":true"#), "{}", there(&store));
 }
 
 #[test]
@@ -249,4 +313,83 @@ fn an_object_that_is_no_lease_is_not_touched() {
     let refused = acquire(&clock, &store, "one").unwrap_err();
     assert_eq!(refused, format!("{KEY}: not a lease of redeliver: find out who wrote it, then delete it"));
     assert_eq!(there(&store), "CANARY");
+}
+
+#[test]
+fn a_lease_that_somebody_has_overwritten_is_lost_for_good() {
+    let (clock, store) = (clock(), MemoryBucket::default());
+    let lease = acquire(&clock, &store, "one").unwrap();
+    let version = clock.block_on(store.read(KEY)).unwrap().unwrap().version;
+    assert_eq!(clock.block_on(store.replace(KEY, &version, b"CANARY".to_vec())), Ok(true));
+    pass(&clock, 60);
+    assert_eq!(code(clock.block_on(lease.hold())), lost());
+    clock.block_on(lease.release(None));
+    assert_eq!(there(&store), "CANARY");
+}
+
+/// An archive of one message that died twice, and its queue.
+fn of_two_deaths(clock: &VirtualClock, store: &MemoryBucket) -> ArchiveQueue<MemoryBucket, VirtualClock> {
+    let prefix = Prefix::new("kept").unwrap();
+    let layout = Arc::new(Layout { prefix, deployment: "orders-final-dlq".to_owned() });
+    let line = ArchivedMessage::new(&foreign("x", 1));
+    let read = ["first", "second"].map(|id| {
+        let death = Death::new(clock.now(), "0123456789abcdef", id);
+        let death = ArchivedDeath { layout: Arc::clone(&layout), death };
+        ReadDeath { death, sqs_message_id: line.sqs_message_id.clone() }
+    });
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(&serde_json::to_vec(&line).unwrap()).unwrap();
+    let lines = FileQueue::open(file, "s3://kept", "s3://kept", clock.now()).unwrap();
+    ArchiveQueue::new(lines, read.into(), acquire(clock, store, "one").unwrap())
+}
+
+const ONE: Receive = Receive { max_messages: 1, wait: Duration::ZERO, visibility: None };
+
+fn marks(store: &MemoryBucket) -> usize {
+    store.objects().keys().filter(|key| key.contains("/date=2026-11-28/")).count()
+}
+
+#[test]
+fn a_message_is_marked_once_all_its_deaths_are() {
+    let clock = clock();
+    let mut refusals = 1;
+    let store = MemoryBucket::with_faults(move |request| match request {
+        BucketRequest::Create(key) if key.contains("-second") && refusals > 0 => {
+            refusals -= 1;
+            Some(Injection::Sender)
+        }
+        _ => None,
+    });
+    let queue = of_two_deaths(&clock, &store);
+    let received = clock.block_on(queue.receive(ONE)).unwrap();
+    let handle = received[0].receipt_handle.clone();
+    let delete = || clock.block_on(queue.delete_batch(&[handle.clone()])).remove(0);
+    assert_eq!(delete().map_err(|error| error.code), Err("InvalidParameterValue".to_owned()));
+    assert_eq!(clock.block_on(queue.depth()).unwrap().in_flight, 1);
+    assert_eq!(delete(), Ok(()));
+    assert_eq!((marks(&store), clock.block_on(queue.depth()).unwrap().total()), (2, 0));
+    assert_eq!(delete().map_err(|error| error.code), Err("NotOfTheArchive".to_owned()));
+}
+
+#[test]
+fn without_the_lease_nothing_comes_out_and_what_was_sent_is_marked() {
+    let (clock, store) = (clock(), MemoryBucket::default());
+    let queue = of_two_deaths(&clock, &store);
+    let received = clock.block_on(queue.receive(ONE)).unwrap();
+    pass(&clock, 300);
+    drop(acquire(&clock, &store, "two").unwrap());
+    assert_eq!(code(clock.block_on(queue.receive(ONE)).map(drop)), lost());
+    assert_eq!(clock.block_on(queue.delete_batch(&[received[0].receipt_handle.clone()])), [Ok(())]);
+    assert_eq!(marks(&store), 2);
+}
+
+#[test]
+fn the_lease_is_renewed_while_messages_are_held() {
+    let (clock, store) = (clock(), MemoryBucket::default());
+    let queue = of_two_deaths(&clock, &store);
+    for _ in 0..10 {
+        pass(&clock, 60);
+        assert_eq!(clock.block_on(queue.change_visibility_batch(&[])), []);
+    }
+    assert_eq!(there(&store), r#"{"run":"one","until":"2026-11-28T00:15:00.000000Z","unmarked":false}"#);
 }

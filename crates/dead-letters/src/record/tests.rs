@@ -1,4 +1,4 @@
-use redeliver_core::failure::annotation::Cause;
+use redeliver_core::failure::annotation::{Annotation, Cause, annotate};
 use redeliver_core::failure::reason::DeadLetterReason;
 use redeliver_core::failure::{Answer, Case, Delivery, Failure, Kind, Stage};
 use redeliver_core::json::forward_compatible::UnknownMembers;
@@ -168,4 +168,33 @@ fn a_death_is_the_annotators_and_without_its_document_that_of_sqs() {
     let death =
         Death::new(Timestamp::UNIX_EPOCH, &fingerprint(UNANNOTATED, "", ""), &foreign.message.sqs_message_id);
     assert_eq!(foreign.death(), death);
+}
+
+/// Of ten attributes the annotator folds some, and `traceparent` may be among them.
+#[test]
+fn a_dead_letter_has_the_trace_of_its_producer_also_from_a_folded_attribute() {
+    let ours = DeadLetter {
+        stage: Stage::FailedMessageProcessor.into(),
+        cause: Cause { error_type: "A".to_owned(), message: "b".to_owned(), ..Cause::default() },
+        attempts: None,
+        redrive_generation: None,
+        held_seconds: None,
+        redrive_count: None,
+        first_sent_time: None,
+        dead_lettered_at: "1970-01-01T00:00:00.000000Z".to_owned(),
+        died_at: None,
+        source_queue_arn: None,
+        sqs_message_id: "m".to_owned(),
+        fingerprint: "0123456789abcdef".to_owned(),
+        folded_attributes: Default::default(),
+    };
+    let reason = DeadLetterReason::MessageExpired;
+    let annotation = Annotation { reason: reason.into(), details: "d".to_owned(), record: ours };
+    let parent = "00-5759e988bd862e3fe1be46a994272793-53995c3f42cd8ad8-01";
+    let mut producer: Attributes =
+        (1..=9).map(|n| (format!("name-{n}"), Attribute::string("v".repeat(90)))).collect();
+    producer.insert("traceparent".to_owned(), Attribute::string(parent));
+    let attributes = annotate(&producer, 2, &annotation);
+    let trace = record("{}", attributes).trace_context().unwrap();
+    assert_eq!(trace.traceparent(), parent);
 }

@@ -148,12 +148,13 @@ impl Journal {
         self.letters.values().all(|letter| letter.step == Step::NotSent)
     }
 
-    /// True if the last run was killed after its first send, or did not finish.
+    /// True if the last run was killed after its first send, or did not finish, or something that was sent is still to be
+    /// deleted.
     #[must_use]
     pub fn is_unfinished(&self) -> bool {
         let finished = [Ending::Done, Ending::Left, Ending::NotSeen].map(Ending::code);
         match self.last_exit_code {
-            Some(code) => !finished.contains(&code),
+            Some(code) => !finished.contains(&code) || self.not_deleted().next().is_some(),
             None => !self.letters.is_empty(),
         }
     }

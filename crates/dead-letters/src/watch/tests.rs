@@ -2,11 +2,13 @@ use std::collections::BTreeMap;
 use std::future::{pending, ready};
 use std::io::Read as _;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use flate2::read::GzDecoder;
 use redeliver_core::archive::{Layout, Omit, Prefix};
 use redeliver_core::failure::annotation::DEAD_LETTER;
+use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::metadata::parse_rfc3339;
 use redeliver_core::message::packing::pack;
 use redeliver_core::message::{Attribute, AttributeValue, Content, OutgoingMessage, ReceivedMessage};
@@ -146,6 +148,7 @@ fn a_cause_is_archived_and_told_once_over_turns_and_processes() {
     world.send([1, 2].map(|n| record("NON_RETRYABLE_ERROR", "x", n)));
     let mut watch = world.watch("one");
     assert_eq!(read(&world.turn(&mut watch)), Some((2, 2)));
+    assert_eq!(world.topic.0.lock().unwrap().published[0].last_error.as_deref(), Some("HttpStatus.503"));
     assert_eq!(world.topic.take(), [appeared("NON_RETRYABLE_ERROR", 2)]);
     let writes = |world: &World| {
         let is_write = |request: &&BucketRequest| matches!(request, BucketRequest::Create(_));
@@ -184,6 +187,8 @@ fn an_unchanged_queue_costs_one_request_a_turn_and_is_read_once_a_day() {
     world.send([foreign("x", 1)]);
     let mut watch = world.watch("one");
     world.turn(&mut watch);
+    let looks = || world.bucket.requests().into_iter().filter(is_look).count();
+    assert_eq!(looks(), 1);
     let before = world.sqs.requests();
     for _ in 0..287 {
         world.sleep(300);
@@ -193,8 +198,13 @@ fn an_unchanged_queue_costs_one_request_a_turn_and_is_read_once_a_day() {
     let mut expected = before;
     *expected.get_mut("GetQueueAttributes").unwrap() += 3 * 287;
     assert_eq!(world.sqs.requests(), expected);
+    assert_eq!(looks(), 1 + 23, "an hour apart");
     world.sleep(300);
     assert_eq!(read(&world.turn(&mut watch)), Some((1, 0)));
+}
+
+fn is_look(request: &BucketRequest) -> bool {
+    *request == BucketRequest::List("causes/deployment=orders-dlq/".to_owned())
 }
 
 #[test]
@@ -215,6 +225,98 @@ fn one_that_came_while_another_one_left_is_found_within_a_day() {
     world.sleep(86_100);
     assert_eq!(read(&world.turn(&mut watch)), Some((1, 1)));
     assert_eq!(world.archived().len(), 2);
+}
+
+#[test]
+fn one_that_came_while_two_left_is_found_at_the_next_turn() {
+    let world = World::new();
+    world.send([1, 2].map(|n| foreign("x", n)));
+    let mut watch = world.watch("one");
+    world.turn(&mut watch);
+    let left = world.clock.block_on(async {
+        let request = Receive { max_messages: 2, wait: Duration::ZERO, visibility: None };
+        let received = world.dlq.receive(request).await.unwrap();
+        let handles: Vec<_> = received.into_iter().map(|message| message.receipt_handle).collect();
+        world.dlq.delete_batch(&handles).await
+    });
+    assert_eq!(left, [Ok(()), Ok(())]);
+    world.send([foreign("y", 3)]);
+    assert_eq!(read(&world.turn(&mut watch)), Some((1, 1)));
+}
+
+/// Somebody else has a message in hand, and SQS counts it all the time.
+#[test]
+fn one_that_is_hidden_while_the_queue_is_read_is_found_an_hour_later_and_told_once() {
+    for has_archive in [true, false] {
+        let world = World::new();
+        world.send([foreign("x", 1)]);
+        let mut watch = if has_archive { world.watch("one") } else { world.without_archive() };
+        let turn = |watch: &mut Watched| read(&world.clock.block_on(watch.turn(pending())));
+        let hide = || {
+            let visibility = VisibilitySeconds::new(300);
+            let request = Receive { max_messages: 1, wait: Duration::ZERO, visibility };
+            assert_eq!(world.clock.block_on(world.dlq.receive(request)).unwrap().len(), 1);
+        };
+        hide();
+        assert_eq!(turn(&mut watch), Some((0, 0)));
+        world.sleep(3599);
+        assert_eq!(turn(&mut watch), None);
+        world.sleep(1);
+        assert_eq!(turn(&mut watch), Some((1, 1)));
+        assert_eq!(world.topic.take(), [appeared(UNANNOTATED, 1)]);
+        // It is known, also after a reading that did not see it.
+        world.sleep(86_100);
+        hide();
+        world.sleep(300 - 1);
+        assert_eq!(turn(&mut watch), None, "it is still counted");
+        world.sleep(1);
+        hide();
+        assert_eq!(turn(&mut watch), Some((0, 0)));
+        world.sleep(3600);
+        assert_eq!(turn(&mut watch), Some((1, 0)));
+        let kinds: Vec<_> = world.topic.take().into_iter().map(|(kind, ..)| kind).collect();
+        assert_eq!(kinds, if has_archive { vec![NoticeKind::Quiet] } else { vec![] });
+    }
+}
+
+#[test]
+fn without_an_archive_a_reading_that_fails_or_is_stopped_forgets_nothing() {
+    for fails in [true, false] {
+        let world = World::new();
+        world.send((1..=200).map(|n| foreign("x", n)));
+        let mut watch = world.without_archive();
+        assert_eq!(read(&world.turn(&mut watch)), Some((200, 200)));
+        assert_eq!(world.topic.take(), [appeared(UNANNOTATED, 200)]);
+        world.sleep(86_400);
+        if fails {
+            world.sqs.set_faults(FaultPlan::new(1).with(FaultRule {
+                action: Action::ReceiveMessage,
+                queue: None,
+                scope: Scope::Request,
+                when: When::Numbers(vec![1]),
+                injection: Injection::Sender,
+            }));
+            assert!(world.turn(&mut watch).failure.is_some());
+        } else {
+            assert!(world.clock.block_on(watch.turn(ready(()))).is_interrupted);
+        }
+        assert_eq!(read(&world.turn(&mut watch)), Some((200, 0)));
+        assert_eq!(world.topic.take(), []);
+    }
+}
+
+#[test]
+fn a_turn_that_is_stopped_while_it_reads_gives_all_messages_back() {
+    let world = World::new();
+    world.send((1..=200).map(|n| foreign("x", n)));
+    let mut watch = world.watch("one");
+    let received = || world.sqs.requests().get("ReceiveMessage").copied().unwrap_or(0);
+    let stop = std::future::poll_fn(|_| if received() < 5 { Poll::Pending } else { Poll::Ready(()) });
+    let stopped = world.clock.block_on(watch.turn(stop));
+    assert!(stopped.is_interrupted && stopped.coverage.unwrap().seen > 0, "{stopped:?}");
+    assert_eq!(world.clock.block_on(world.dlq.depth()).unwrap().visible, 200);
+    assert_eq!(world.turn(&mut watch).coverage.unwrap().seen, 200);
+    assert_eq!(world.archived().len(), 200);
 }
 
 #[test]
@@ -313,6 +415,34 @@ fn a_cause_that_is_quiet_is_told_and_its_old_dead_letters_do_not_make_it_appear_
     assert_eq!(world.topic.take(), [appeared(UNANNOTATED, 1)]);
 }
 
+#[test]
+fn a_cause_that_is_quiet_appears_with_a_new_dead_letter_whoever_has_archived_it() {
+    for is_silent in [false, true] {
+        let world = World::new();
+        world.send([foreign("x", 1)]);
+        let mut watch = world.watch("one");
+        world.turn(&mut watch);
+        world.sleep(86_400);
+        world.turn(&mut watch);
+        world.topic.take();
+        // It sees the old dead letter of a cause that is quiet.
+        let mut other = world.watch("two");
+        assert_eq!(read(&world.turn(&mut other)), Some((1, 0)));
+        assert_eq!(world.topic.take(), []);
+        world.sleep(3600);
+        world.send([foreign("y", 2)]);
+        if is_silent {
+            let mut silent = world.watch("three");
+            silent.notices = None;
+            assert_eq!(read(&world.turn(&mut silent)), Some((2, 1)));
+            other = world.watch("four");
+        }
+        world.turn(&mut other);
+        let told: Vec<_> = world.topic.take().into_iter().map(|(kind, ..)| kind).collect();
+        assert_eq!(told, [NoticeKind::Appeared]);
+    }
+}
+
 /// SQS says when a message was first sent, and not when it was moved.
 #[test]
 fn a_message_that_was_sent_before_the_last_notice_and_moved_after_it_counts() {
@@ -333,6 +463,8 @@ fn a_message_that_was_sent_before_the_last_notice_and_moved_after_it_counts() {
     let recorder = Recorder::default();
     let until = Until { clock: &world.clock, observer: &recorder, end: world.clock.now() + RETRY_AFTER };
     world.clock.block_on(notices.tell(Some(&kept.archive), &[told], "now", until));
+    let last_at = world.topic.0.lock().unwrap().published[0].last_at;
+    assert_eq!(last_at, world.clock.now() - TimeDelta::days(2));
     assert_eq!(world.topic.take(), [(NoticeKind::Continues, UNANNOTATED.to_owned(), 1)]);
 }
 

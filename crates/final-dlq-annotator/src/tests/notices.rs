@@ -22,6 +22,7 @@ struct Topic {
 #[derive(Clone, Copy)]
 enum Fails {
     Refuses,
+    AnswersNothing,
     Hangs,
 }
 
@@ -33,6 +34,7 @@ impl Notifier for Topic {
                 Ok(())
             }
             Some(Fails::Refuses) => Err(EntryError::new(Fault::Sender, "AuthorizationError")),
+            Some(Fails::AnswersNothing) => Err(EntryError::new(Fault::NoAnswer, "Timeout")),
             Some(Fails::Hangs) => pending().await,
         }
     }
@@ -233,6 +235,77 @@ fn a_refused_notice_is_dropped_and_counted_and_its_record_is_done() {
     setup.tell(&setup.of_bucket(&works, &bucket), vec![died(3)]);
     setup.tell(&setup.of_bucket(&works, &bucket), vec![died(4)]);
     assert_eq!(works.told(), [(NoticeKind::Appeared, 1)], "nobody knew of it");
+}
+
+#[test]
+fn a_refused_notice_is_tried_again_with_the_first_death_an_hour_later() {
+    let (setup, bucket) = (Setup::new(), MemoryBucket::default());
+    let topic = Topic { fails: Some(Fails::Refuses), ..Topic::default() };
+    let annotator = setup.of_bucket(&topic, &bucket);
+    for (n, seconds, refused) in [(1, 0, 1), (2, 3599, 1), (3, 1, 2)] {
+        setup.sleep(seconds);
+        setup.tell(&annotator, vec![died_now(&setup, n)]);
+        assert_eq!(setup.refused().len(), refused, "after {seconds} s more");
+    }
+}
+
+#[test]
+fn a_notice_that_was_perhaps_sent_is_not_sent_again() {
+    let (setup, topic, bucket) = (Setup::new(), Topic::default(), MemoryBucket::default());
+    let silent = Topic { fails: Some(Fails::AnswersNothing), ..Topic::default() };
+    setup.tell(&setup.of_bucket(&silent, &bucket), vec![died(1)]);
+    assert_eq!(setup.refused(), ["Timeout"]);
+    setup.tell(&setup.of_bucket(&topic, &bucket), vec![died(2)]);
+    assert_eq!(topic.told(), []);
+}
+
+#[test]
+fn a_cause_that_lasts_does_not_appear_again_since_a_notice_of_it_was_refused() {
+    let (setup, topic, bucket) = (Setup::new(), Topic::default(), MemoryBucket::default());
+    setup.tell(&setup.of_bucket(&topic, &bucket), vec![died_now(&setup, 1)]);
+    assert_eq!(topic.told(), [(NoticeKind::Appeared, 1)]);
+    setup.sleep(DAY);
+    let refuses = Topic { fails: Some(Fails::Refuses), ..Topic::default() };
+    setup.tell(&setup.of_bucket(&refuses, &bucket), vec![died_now(&setup, 2)]);
+    assert_eq!(setup.refused(), ["AuthorizationError"]);
+    setup.sleep(1);
+    setup.tell(&setup.of_bucket(&topic, &bucket), vec![died_now(&setup, 3)]);
+    assert_eq!(topic.told(), []);
+    setup.sleep(DAY - 1);
+    setup.tell(&setup.of_bucket(&topic, &bucket), vec![died_now(&setup, 4)]);
+    assert_eq!(topic.told(), [(NoticeKind::Continues, 2)]);
+}
+
+#[test]
+fn a_refused_notice_takes_back_only_its_own_claim() {
+    let (setup, bucket) = (Setup::new(), MemoryBucket::default());
+    let about = About { deployment: "final-dlq".to_owned(), source: "s3://bucket/".to_owned() };
+    let annotator = FinalDlqAnnotator {
+        final_dlq: setup.final_dlq.clone(),
+        archive: Some(archive(bucket.clone())),
+        notices: Some(Notices::new(Overtaken(bucket.clone()), about)),
+        clock: setup.world.clock.clone(),
+        observer: setup.world.seen.clone(),
+    };
+    assert_eq!(setup.world.invoke(&annotator, vec![died(1)], Duration::from_secs(30)), [""; 0]);
+    assert_eq!(setup.refused(), ["AuthorizationError"]);
+    let state = bucket.objects().into_iter().find(|(key, _)| key.starts_with("causes/")).unwrap().1;
+    let state: Value = serde_json::from_slice(&state).unwrap();
+    assert_eq!((&state["claim"], &state["is_quiet"]), (&json!("another"), &json!(false)));
+}
+
+/// A topic that refuses, after another environment has changed the cause's state.
+struct Overtaken(MemoryBucket);
+
+impl Notifier for Overtaken {
+    async fn publish(&self, notice: &Notice) -> Result<(), EntryError> {
+        let key = format!("causes/deployment=final-dlq/{}.json", notice.fingerprint);
+        let there = self.0.read(&key).await?.unwrap();
+        let mut state: Value = serde_json::from_slice(&there.content).unwrap();
+        state["claim"] = json!("another");
+        assert_eq!(self.0.replace(&key, &there.version, state.to_string().into_bytes()).await, Ok(true));
+        Err(EntryError::new(Fault::Sender, "AuthorizationError"))
+    }
 }
 
 #[test]

@@ -176,11 +176,39 @@ mod vectors;
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use redeliver_core::strategy::Strategy;
+
+    use super::super::run::run;
+    use super::super::scenario::{Concurrency, TargetFault};
     use super::*;
 
     fn worst_case(policy: &str, retention_seconds: u64) -> WorstCase {
         let policy = Policy::from_json(policy).unwrap();
         WorstCase::of(&policy, Schedule::of(&policy).longest_seconds, retention_seconds)
+    }
+
+    #[test]
+    fn a_million_messages_of_which_each_dies_are_a_million_writes_to_the_archive() {
+        let scenario = Scenario {
+            strategy: Strategy::DelayedResend,
+            messages: 20,
+            fault: TargetFault::FailureRate(1.0),
+            groups: None,
+            capacity: None,
+            over: Duration::from_secs(10),
+            invocations: Concurrency::Unlimited { environments: 10 },
+            inner_concurrency: 10,
+            batching_window: Duration::ZERO,
+            seed: 0,
+        };
+        let policy = Policy::from_json(r#"{"max_attempts":0,"circuit_breaker":false}"#).unwrap();
+        let measured = run(&policy, &scenario, &|_| {}).unwrap();
+        assert_eq!(measured.dead_lettered.values().sum::<u64>(), 20);
+        let forecast = Forecast::new(scenario, 604_800, Architecture::Arm64, Prices::list());
+        // $0.005 a thousand
+        assert_eq!(forecast.outcome(measured).per_million.archive_dollars, 5.0);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-use redeliver_core::message::{Attribute, Attributes};
+use redeliver_core::message::{Attribute, Attributes, ReceivedMessage};
 
 use super::*;
 use crate::clock::manual::ManualClock;
@@ -130,7 +130,8 @@ async fn the_target_gets_the_messages_trace_context_and_a_secrets_header_stays()
         ("tracestate".to_owned(), Attribute::string("vendor=a")),
     ]);
     let own = Message { attributes: &attributes, ..message("{}") };
-    let record = record(None);
+    let looped = "Root=1-00000001-000000000000000000000002;Parent=0000000000000003;Sampled=0;Lineage=a:1";
+    let record = ReceivedMessage { trace_header: Some(looped.to_owned()), ..record(None) };
     let sent = async |secret: &str, message: &Message<'_>| {
         let server = Loopback::start([Answer::new(200, &[], "")]).await;
         let target = HttpTarget::new(with_secret(server.url(), secret), None, LONG).unwrap();
@@ -143,7 +144,12 @@ async fn the_target_gets_the_messages_trace_context_and_a_secrets_header_stays()
     let xray = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1";
     assert_eq!(sent("{}", &own).await, [parent, "vendor=a", xray]);
     assert_eq!(sent(r#"{"TraceParent":"fixed"}"#, &own).await, ["fixed", "vendor=a", xray]);
-    assert_eq!(sent("{}", &message("{}")).await, [""; 3]);
+    let of_header = [
+        "00-00000001000000000000000000000002-0000000000000003-00",
+        "",
+        "Root=1-00000001-000000000000000000000002;Parent=0000000000000003;Sampled=0",
+    ];
+    assert_eq!(sent("{}", &message("{}")).await, of_header, "a lineage is for Lambda alone");
 }
 
 #[tokio::test]

@@ -246,6 +246,7 @@ async fn a_handler_gets_the_trace_of_a_messages_traceparent() {
     let mut one = given(1);
     let parent = Attribute::string("00-5759e988bd862e3fe1be46a994272793-53995c3f42cd8ad8-01");
     one.attributes.insert("traceparent".to_owned(), parent);
+    one.record.trace_header = Some("Root=1-a;Sampled=1;Lineage=a:1".to_owned());
     let (message, record) = one.parts();
     let called = function.invoke(Invocation { message: &message, record: &record, end: end() });
     let served = async {
@@ -257,7 +258,10 @@ async fn a_handler_gets_the_trace_of_a_messages_traceparent() {
     };
     let (outcome, trace) = tokio::join!(called, served);
     assert_eq!(outcome, Ok(()));
-    assert_eq!(trace, "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1");
+    assert_eq!(
+        trace,
+        "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1;Lineage=a:1"
+    );
 }
 
 #[test]

@@ -126,6 +126,19 @@ async fn a_rotated_key_is_read_again_and_spends_no_attempt() {
     assert_eq!((setup.secrets.requests().len(), setup.noted.events()), (2, vec![again()]));
 }
 
+#[tokio::test]
+async fn the_call_with_the_new_key_has_the_same_trace() {
+    let setup = Setup::new([secret("old"), secret("new")], Loopback::answering(only("new")).await).await;
+    let parent = "00-5759e988bd862e3fe1be46a994272793-53995c3f42cd8ad8-01";
+    let attributes = Attributes::from([("traceparent".to_owned(), Attribute::string(parent))]);
+    let message = Message { attributes: &attributes, ..message("{}") };
+    let invocation = Invocation { message: &message, record: &record(None), end: Timestamp::MAX_UTC };
+    assert_eq!(soon(setup.target.invoke(invocation)).await, Ok(()));
+    let parents: Vec<_> =
+        setup.server.requests().iter().map(|one| one.header("traceparent").join("|")).collect();
+    assert_eq!(parents, [parent; 2]);
+}
+
 /// The target would be called sooner than it asked for.
 #[tokio::test]
 async fn a_refusal_that_asks_for_a_delay_is_not_called_again_at_once() {

@@ -45,6 +45,15 @@ impl World {
     }
 
     async fn open(&self, store: &MemoryBucket, run: &str) -> Result<TestQueue, LeaseError> {
+        self.open_period(store, run, Period::default()).await
+    }
+
+    async fn open_period(
+        &self,
+        store: &MemoryBucket,
+        run: &str,
+        period: Period,
+    ) -> Result<TestQueue, LeaseError> {
         let bucket = ArchiveBucket {
             store: store.clone(),
             clock: self.clock.clone(),
@@ -52,7 +61,7 @@ impl World {
             deployment: Some("dlq".to_owned()),
         };
         let lease = Lease::acquire(bucket.clone(), &layout(), run.to_owned()).await?;
-        let found = bucket.find(Period::default()).await?;
+        let found = bucket.find(period).await?;
         let mut file = tempfile::tempfile().unwrap();
         let read = bucket.read(found.deaths, &mut file, &|_| {}).await.unwrap();
         let lines = FileQueue::open(file, "s3://kept", "s3://kept", Timestamp::UNIX_EPOCH).unwrap();
@@ -218,6 +227,30 @@ fn what_was_sent_and_is_not_in_the_next_runs_period_is_not_taken_for_marked() {
     let report = world.clock.block_on(world.run(&other, "two")).unwrap();
     assert_eq!(told(&report), (0, 0, 0, 0));
     assert_eq!(world.journal().not_deleted().count(), 5, "they are still to be marked");
+}
+
+/// The journal is the same for each period.
+#[test]
+fn what_a_run_of_another_period_has_not_marked_is_not_sent_again_elsewhere() {
+    let is_denied = Arc::new(AtomicBool::new(true));
+    let denied = Arc::clone(&is_denied);
+    let store = MemoryBucket::with_faults(move |request| {
+        let is_mark =
+            matches!(request, BucketRequest::Create(key) if key.contains("sent-back/deployment=dlq/date="));
+        (is_mark && denied.load(Ordering::Relaxed)).then_some(Injection::Sender)
+    });
+    let world = archived(5, &store);
+    assert_eq!(told(&world.clock.block_on(world.run(&store, "one")).unwrap()), (5, 0, 5, 6));
+    is_denied.store(false, Ordering::Relaxed);
+    let later = Period { since: Timestamp::from_timestamp(3, 0), until: None };
+    let from = world.clock.block_on(world.open_period(&store, "two", later)).unwrap();
+    assert_eq!(told(&world.clock.block_on(world.send_back(&from, UNWATCHED)).unwrap()), (0, 2, 0, 0));
+    assert!(world.journal().is_unfinished());
+    let from = world.clock.block_on(world.open(&store, "three")).unwrap();
+    assert!(from.lease().follows_unfinished(), "three messages are sent and have no mark");
+    assert_eq!(told(&world.clock.block_on(world.send_back(&from, UNWATCHED)).unwrap()), (0, 3, 0, 0));
+    assert!(!world.journal().is_unfinished());
+    assert!(!world.clock.block_on(world.open(&store, "four")).unwrap().lease().follows_unfinished());
 }
 
 #[test]
