@@ -363,7 +363,7 @@ fn a_message_is_marked_once_all_its_deaths_are() {
     let queue = of_two_deaths(&clock, &store);
     let received = clock.block_on(queue.receive(ONE)).unwrap();
     let handle = received[0].receipt_handle.clone();
-    let delete = || clock.block_on(queue.delete_batch(&[handle.clone()])).remove(0);
+    let delete = || clock.block_on(queue.delete_batch(std::slice::from_ref(&handle))).remove(0);
     assert_eq!(delete().map_err(|error| error.code), Err("InvalidParameterValue".to_owned()));
     assert_eq!(clock.block_on(queue.depth()).unwrap().in_flight, 1);
     assert_eq!(delete(), Ok(()));

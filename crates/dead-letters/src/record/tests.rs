@@ -170,7 +170,7 @@ fn a_death_is_the_annotators_and_without_its_document_that_of_sqs() {
     assert_eq!(foreign.death(), death);
 }
 
-/// Of ten attributes the annotator folds some, and `traceparent` may be among them.
+/// The annotator folds some of ten attributes, and `traceparent` may be among them.
 #[test]
 fn a_dead_letter_has_the_trace_of_its_producer_also_from_a_folded_attribute() {
     let ours = DeadLetter {
