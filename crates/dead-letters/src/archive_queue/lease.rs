@@ -206,7 +206,7 @@ impl<S: ObjectStore, C: Clock> Lease<S, C> {
         let now = self.bucket.clock.now();
         if !self.state().is_lost {
             let ours = Document { run: self.run.clone(), until: rfc3339(now), unmarked };
-            let _best_effort = self.bucket.replace(&self.key, &version, &bytes(&ours)).await;
+            drop(self.bucket.replace(&self.key, &version, &bytes(&ours)).await);
         }
     }
 
