@@ -125,6 +125,12 @@ impl Console {
     fn origin(&self) -> String {
         reqwest::Url::parse(&self.link).unwrap().origin().ascii_serialization()
     }
+
+    fn allocated_kibibytes(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id().unwrap())).unwrap();
+        let allocated = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+        allocated.trim().trim_end_matches(" kB").parse().unwrap()
+    }
 }
 
 /// A new folder for plans, journals and backups.
@@ -281,9 +287,10 @@ async fn what_it_reads_when_it_ends_is_given_back() {
     assert_eq!(topology.final_dlq.depth(&topology.client).await, [500, 0, 0]);
 }
 
-/// What docs/console.md promises of its size.
+/// The size that docs/console.md states, with room for another allocator. The program's code is not counted: how much of
+/// it is in memory is the system's to decide.
 #[tokio::test]
-async fn ten_thousand_dead_letters_fit_into_64_mebibytes() {
+async fn ten_thousand_dead_letters_take_at_most_40_mebibytes() {
     const COUNT: u32 = 10_000;
     let topology = topology().await;
     fill(&topology, &(0..COUNT).filter(|n| *n != LARGE).collect::<Vec<_>>()).await;
@@ -291,8 +298,11 @@ async fn ten_thousand_dead_letters_fit_into_64_mebibytes() {
     let console = Console::start(&topology, &folder(), &[]).await;
     let visitor = Visitor::enter(&console).await;
     let cookie = (COOKIE, visitor.cookie.as_str());
-    let page = async |path: &str| {
-        visitor.answer(Method::GET, console.url(path), std::slice::from_ref(&cookie)).await.1
+    let mut most = 0;
+    let mut page = async |path: &str| {
+        let page = visitor.answer(Method::GET, console.url(path), std::slice::from_ref(&cookie)).await.1;
+        most = most.max(console.allocated_kibibytes());
+        page
     };
     let looked = async {
         while !page("/0/letters").await.contains("<h2>10,000 messages") {
@@ -302,10 +312,7 @@ async fn ten_thousand_dead_letters_fit_into_64_mebibytes() {
     timeout(PATIENCE, looked).await.expect("all of them are seen");
     assert!(page("/0/letters?q=turned&type=MESSAGE_EXPIRED").await.contains("<h2>333 messages"));
     assert!(page("/0/letters?where=.body.data%3F.n%20%3D%3D%209999").await.contains("<h2>1 message<"));
-    let status = std::fs::read_to_string(format!("/proc/{}/status", console.process.id().unwrap())).unwrap();
-    let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    let kibibytes: u64 = most.trim().trim_end_matches(" kB").parse().unwrap();
-    assert!(kibibytes < 64 * 1024, "{kibibytes} KiB");
+    assert!((1..40 * 1024).contains(&most), "{most} KiB");
 }
 
 /// What the page of dead letters says is wrong.
