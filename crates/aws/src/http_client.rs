@@ -40,7 +40,6 @@ pub fn http_client() -> SharedHttpClient {
 }
 
 /// A connection for requests without an SDK client.
-#[cfg(feature = "archive")]
 pub(crate) fn connector(
     settings: Option<&HttpConnectorSettings>,
     sleep_impl: Option<SharedAsyncSleep>,

@@ -22,6 +22,8 @@ use serde_json::value::RawValue;
 pub(crate) use event::Object;
 pub use event::{NotAnSqsEvent, Records, records};
 
+use crate::otlp::Exporter;
+
 /// The user's own function in the same Lambda environment, which needs the data of each invocation.
 pub trait Guest: Send + Sync + 'static {
     /// Takes the ARN and the trace id of the invocation that begins.
@@ -60,6 +62,7 @@ impl Guest for () {
 pub async fn run_function(
     function: impl Function,
     observer: impl Observer,
+    exporter: Option<Exporter>,
     guest: Arc<impl Guest>,
 ) -> Result<(), Error> {
     struct Hooks<G>(Arc<G>);
@@ -71,12 +74,16 @@ pub async fn run_function(
             })
         }
     }
-    let (function, observer) = (&function, &observer);
+    let (function, observer, exporter) = (&function, &observer, exporter.as_ref());
     let hooks = Arc::new(Hooks(Arc::clone(&guest)));
     let service = service_fn(async |event: LambdaEvent<Box<RawValue>>| {
         let LambdaEvent { payload, context } = event;
         guest.invoked(&context.invoked_function_arn, context.xray_trace_id.as_deref());
-        invoke(function, observer, &*guest, payload.get(), &context).await
+        let answer = invoke(function, observer, &*guest, payload.get(), &context).await;
+        if let Some((exporter, tracer)) = exporter.zip(function.tracer()) {
+            exporter.export_spans(tracer, deadline(&context)).await;
+        }
+        answer
     });
     Runtime::new(service).layer(TracingLayer::new()).register_snapstart_resource(hooks).run().await
 }
@@ -89,9 +96,7 @@ async fn invoke(
     event: &str,
     context: &Context,
 ) -> Result<Answer, Failed> {
-    let millis = i64::try_from(context.deadline).unwrap_or(i64::MAX);
-    let deadline = DateTime::from_timestamp_millis(millis)
-        .ok_or_else(|| failed("the invocation's deadline is not a time"))?;
+    let deadline = deadline(context);
     // An error fails the invocation, so SQS delivers the whole batch again.
     let Records { readable, unreadable } = match records(event) {
         Ok(records) => records,
@@ -113,6 +118,11 @@ async fn invoke(
     let panicked = |_| failed("the function panicked; SQS delivers the whole batch again");
     let not_done = processed.map_err(panicked)?;
     Ok(Answer::Batch(Response::new(not_done.into_iter().chain(unreadable))))
+}
+
+fn deadline(context: &Context) -> Timestamp {
+    let millis = i64::try_from(context.deadline).unwrap_or(i64::MAX);
+    DateTime::from_timestamp_millis(millis).unwrap_or(Timestamp::MAX_UTC)
 }
 
 /// The error of a failed invocation.

@@ -13,6 +13,7 @@
 #[cfg(feature = "archive")]
 pub mod archive;
 pub mod lambda;
+pub mod otlp;
 pub mod settings;
 pub mod sqs;
 pub mod start;

@@ -23,10 +23,10 @@ use redeliver_core::strategy::{OnFailure, Role, Strategy, Wiring};
 
 #[cfg(feature = "archive")]
 use crate::archive::NotifyArn;
-pub use logging::{LogDetail, LogLevel, Logging};
+pub use logging::{LogDetail, LogLevel, Logging, Tracing};
 use messages::schema;
 use reader::Reader;
-pub use reader::SettingsError;
+pub use reader::{SettingsError, Variables};
 #[cfg(feature = "targets")]
 pub use target::{Called, EndpointSetting, HttpSettings, OwnFunctionSettings, TargetSettings};
 

@@ -77,6 +77,10 @@ impl QueueSender for SqsQueue {
             Err(error) => vec![Err(entry_error(&error)); count],
         }
     }
+
+    fn name(&self) -> &str {
+        self.url.rsplit('/').next().unwrap_or_default()
+    }
 }
 
 impl VisibilityControl for SqsQueue {

@@ -11,7 +11,8 @@ use redeliver_core::ports::Function;
 
 pub use crate::environment::sdk_config;
 use crate::lambda::{Guest, run_function};
-use crate::settings::{Logging, started_by_lambda};
+use crate::otlp::{Exporter, OtlpSettings, Signal};
+use crate::settings::{Logging, Variables, started_by_lambda};
 use crate::sqs::{SqsQueue, client_config};
 use crate::stderr;
 use crate::telemetry::{self, JsonLines};
@@ -50,8 +51,15 @@ pub async fn run_beside<F: Function, G: Guest>(
     let outcome = async {
         let (function, guest) = prepare.await?;
         started_by_lambda()?;
+        let exporter = match OtlpSettings::read(&Variables::of_environment(), Signal::Traces, name) {
+            Ok(settings) => settings.map(Exporter::new),
+            Err(error) => {
+                stderr::line(format_args!("warning: no spans are exported: {error}"));
+                None
+            }
+        };
         // Used for unreadable records only, which are logged with any settings.
-        run_function(function, JsonLines::stdout(name, Logging::default()), guest).await
+        run_function(function, JsonLines::stdout(name, Logging::default()), exporter, guest).await
     };
     match outcome.await {
         Ok(()) => ExitCode::SUCCESS,

@@ -14,10 +14,11 @@ use std::sync::{Mutex, MutexGuard};
 use redeliver_core::events::Event;
 use redeliver_core::lock;
 use redeliver_core::ports::{Clock, Observer};
+use redeliver_core::trace::Tracer;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::SystemClock;
-use crate::settings::{LogDetail, LogLevel, Logging, function_name};
+use crate::settings::{LogDetail, LogLevel, Logging, Tracing, function_name};
 use batch_totals::BatchTotals;
 use log_line::LogLines;
 use metrics::{LinePolicy, Observed};
@@ -30,6 +31,7 @@ pub struct JsonLines<C, W> {
     clock: C,
     writer: Mutex<W>,
     totals: Mutex<BatchTotals>,
+    tracer: Option<Tracer>,
 }
 
 impl JsonLines<SystemClock, std::io::Stdout> {
@@ -46,7 +48,8 @@ impl<C: Clock, W: Write + Send> JsonLines<C, W> {
     /// Writes to `writer`; `function` is the metrics' dimension.
     pub fn new(function: impl Into<String>, logging: Logging, clock: C, writer: W) -> Self {
         let (function, writer, totals) = (function.into(), Mutex::new(writer), Mutex::default());
-        Self { function, logging, clock, writer, totals }
+        let tracer = logging.tracing.map(|Tracing { continues }| Tracer::new(random_seed, continues));
+        Self { function, logging, clock, writer, totals, tracer }
     }
 
     fn totals(&self) -> MutexGuard<'_, BatchTotals> {
@@ -75,7 +78,7 @@ impl<C: Clock, W: Write + Send> Observer for JsonLines<C, W> {
         if events.is_empty() {
             return;
         }
-        let Logging { detail, level } = self.logging;
+        let Logging { detail, level, .. } = self.logging;
         self.write(|lines| {
             for event in events {
                 let observed = Observed::of(event);
@@ -96,8 +99,19 @@ impl<C: Clock, W: Write + Send> Observer for JsonLines<C, W> {
 
     fn flush(&self) {
         let totals = std::mem::take(&mut *self.totals());
-        self.write(|lines| totals.write(lines));
+        let trace = self.tracer.as_ref().and_then(Tracer::take_batch);
+        self.write(|lines| totals.write(lines, trace));
     }
+
+    fn tracer(&self) -> Option<&Tracer> {
+        self.tracer.as_ref()
+    }
+}
+
+fn random_seed() -> [u8; 32] {
+    let mut seed = [0; 32];
+    getrandom::fill(&mut seed).expect("Linux and macOS always have random bytes for a process");
+    seed
 }
 
 /// Sets up the process: logs of dependencies as JSON from WARN upwards, whatever the environment says (some log whole

@@ -12,6 +12,7 @@ use crate::message::metadata::{Metadata, RetryMetadata};
 use crate::message::plain::Plain;
 use crate::message::schema::{Invalid, MessageSchema, Parsed, Rewritten};
 use crate::message::{Receipt, ReceivedMessage, Timestamp, attributes_size};
+use crate::trace::SpanContext;
 
 /// A record with a valid message: it can be called, sent again or given up.
 #[derive(Debug)]
@@ -51,6 +52,8 @@ pub struct FailedMessage {
     pub stage: Stage,
     /// Our name of the error, or `FromTarget`; `None` if an event has already reported it.
     pub error_type: Option<String>,
+    /// The span of its call, or of the decision on it, if spans are written.
+    pub span: Option<SpanContext>,
 }
 
 impl Arrival {
@@ -186,18 +189,18 @@ impl Refused {
 impl FailedMessage {
     /// A verdict for the annotation queue. `attempts` is the number of retries made, if the body does not have it.
     pub fn give_up(self, attempts: Option<u32>, give_up: GiveUp) -> Outgoing {
-        let Self { accepted, hand_off, stage, .. } = self;
+        let Self { accepted, hand_off, stage, span, .. } = self;
         let Accepted { arrival, metadata, place, .. } = accepted;
         let arrival = match place {
             Place::Plain(plain) => arrival.with_attributes(plain.with_id_if_sendable()),
             Place::Envelope(_) => arrival,
         };
         let failure = Failure { attempts, ..hand_off.into() };
-        arrival.give_up(Some(metadata.message_id_text), stage, failure, give_up)
+        arrival.give_up(Some(metadata.message_id_text), stage, failure, give_up).within(span)
     }
 
     /// The unchanged message for the intermediate DLQ, delayed for as long as `DelaySeconds` allows.
     pub(crate) fn hop(self, due_at: Timestamp) -> Outgoing {
-        self.accepted.into_arrival().hop(self.hand_off, due_at)
+        self.accepted.into_arrival().hop(self.hand_off, due_at).within(self.span)
     }
 }

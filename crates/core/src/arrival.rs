@@ -244,8 +244,7 @@ fn unannotated(attributes: &Attributes) -> Option<(Attributes, CameBack)> {
     others.retain(|name, _| ![DEAD_LETTER, ERROR_TYPE, ERROR_DETAILS].contains(&name.as_str()));
     let whole = unfold(others, &record.folded_attributes)?;
     // The annotator never annotates a message that still has an annotation.
-    let came_back = CameBack { generation_before: record.redrive_generation };
-    unannotated(&whole).is_none().then_some((whole, came_back))
+    unannotated(&whole).is_none().then_some((whole, record.came_back()))
 }
 
 #[cfg(test)]

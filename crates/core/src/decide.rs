@@ -180,6 +180,7 @@ fn next_retry(
         held_seconds: held_before.min(HELD_SECONDS_MAX),
         redrive_count: before.redrive_count,
         redrive_count_at_answer: before.redrive_count - redrives_unanswered,
+        last_attempt: delivery.last_attempt.or(before.last_attempt),
     };
     match spends {
         Budget::Attempt => metadata.retry_attempt += 1,

@@ -13,6 +13,8 @@ use crate::limits::{BATCH_ENTRIES_MAX, VisibilitySeconds};
 use crate::message::packing::{Batch, pack};
 use crate::message::{Confirmed, Content, NotSendable, OutgoingMessage, Receipt, Timestamp};
 use crate::ports::{Clock, EntryOutcome, Observer, QueueSender, VisibilityControl};
+use crate::trace::SpanContext;
+use crate::trace::messaging::Send;
 
 /// Batches in flight at the same time.
 const CONCURRENT_BATCHES: usize = 8;
@@ -135,12 +137,19 @@ pub struct Outgoing {
     pub message: Result<OutgoingMessage, NotSendable>,
     /// Reported once SQS has confirmed the send; `None` if the send has no event of its own.
     pub confirmed: Option<Event>,
+    /// The span that the send is part of, if spans are written.
+    pub span: Option<SpanContext>,
 }
 
 impl Outgoing {
     /// The message made of the record that `receipt` belongs to.
     pub fn new(receipt: Receipt, content: Content, confirmed: impl Into<Option<Event>>) -> Self {
-        Self { receipt, message: OutgoingMessage::new(content), confirmed: confirmed.into() }
+        Self { receipt, message: OutgoingMessage::new(content), confirmed: confirmed.into(), span: None }
+    }
+
+    /// The send as part of a span.
+    pub fn within(self, span: Option<SpanContext>) -> Self {
+        Self { span, ..self }
     }
 }
 
@@ -181,9 +190,13 @@ impl<'a, C: Clock, O: Observer> Outbox<'a, C, O> {
     ) -> Vec<Confirmed> {
         let mut messages = Vec::with_capacity(outgoing.len());
         let mut waiting = Vec::with_capacity(outgoing.len());
-        for Outgoing { receipt, message, confirmed } in outgoing {
+        let tracer = self.observer.tracer();
+        let started = tracer.map(|_| self.clock.now());
+        let mut sends = Vec::new();
+        for Outgoing { receipt, message, confirmed, span } in outgoing {
             match message {
                 Ok(message) => {
+                    sends.extend(span.map(|parent| (messages.len(), parent, message.content().delay)));
                     messages.push(message);
                     waiting.push((receipt, confirmed));
                 }
@@ -194,6 +207,13 @@ impl<'a, C: Clock, O: Observer> Outbox<'a, C, O> {
             }
         }
         let outcomes = deliver(queue, self.clock, self.answer_by, messages).await;
+        if let Some((tracer, started)) = tracer.zip(started) {
+            let ended = self.clock.now();
+            for (place, parent, delay) in sends {
+                let send = Send { queue: queue.name(), name, delay, started, ended };
+                tracer.record(send.span(tracer.child(parent), parent, &outcomes[place]));
+            }
+        }
         let mut done = Vec::with_capacity(waiting.len());
         let mut events = Vec::with_capacity(waiting.len());
         for ((receipt, confirmed), outcome) in waiting.into_iter().zip(outcomes) {

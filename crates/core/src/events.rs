@@ -158,6 +158,9 @@ pub enum Event {
         /// Since the first send, or since SQS's `SentTimestamp` if that is unknown.
         #[serde(serialize_with = "milliseconds")]
         age_seconds: f64,
+        /// The trace of its last attempt, or else its producer's.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        trace_id: Option<String>,
     },
     /// A message reached the intermediate DLQ by SQS's redrive, not by hand-off: crash, timeout or throttle.
     ArrivedByRedrive {

@@ -28,6 +28,7 @@ use crate::message::metadata::{Metadata, rfc3339};
 use crate::message::origin::Origin;
 pub use crate::message::reserved::FAILURE;
 use crate::message::{ReceivedMessage, Timestamp};
+use crate::trace::SpanContext;
 use crate::truncate;
 
 /// Error type of a message that came by redrive: the cause is unknown.
@@ -229,6 +230,16 @@ impl HandOff {
         Self { answer, ..Self::unexplained(details, delivery) }
     }
 
+    /// True if the target was called in this delivery; `None` if that is unknown.
+    #[must_use]
+    pub fn was_called(&self) -> Option<bool> {
+        match self.answer.kind() {
+            Kind::Unanswered => None,
+            Kind::NotStarted => Some(false),
+            _ => Some(!self.error.was_not_called()),
+        }
+    }
+
     /// A message that failed for an unknown reason.
     #[must_use]
     pub fn unexplained(details: &str, delivery: Delivery) -> Self {
@@ -334,13 +345,17 @@ pub struct Delivery {
     pub came_back: Option<CameBack>,
     /// Its sender.
     pub origin: Origin,
+    /// The span of its call, or of the attempt before it if that is known; only if spans are written.
+    pub last_attempt: Option<SpanContext>,
 }
 
 /// A message's unchanged return from the final DLQ. Ordered by generation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CameBack {
     /// The generation in its final record, if it has one.
     pub generation_before: Option<u32>,
+    /// The span of the last attempt in its final record, if it has one.
+    pub last_attempt: Option<SpanContext>,
 }
 
 impl Delivery {
@@ -359,6 +374,7 @@ impl Delivery {
             sent_at: record.sent_at,
             came_back,
             origin,
+            last_attempt: came_back.and_then(|came_back| came_back.last_attempt),
         }
     }
 
@@ -373,7 +389,7 @@ impl Delivery {
 #[must_use]
 pub fn in_its_generation(metadata: Metadata, came_back: Option<CameBack>) -> Metadata {
     match came_back {
-        Some(CameBack { generation_before }) => metadata.into_next_generation(generation_before),
+        Some(came_back) => metadata.into_next_generation(came_back),
         None => metadata,
     }
 }

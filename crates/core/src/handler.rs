@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 
 use crate::message::envelope::skim;
 use crate::message::{Attributes, ReceivedMessage, Timestamp};
+use crate::trace::{CallSpan, TraceContext};
 
 /// Calls the user's target for one message. HTTP endpoints and Lambda functions are handlers, too.
 ///
@@ -24,6 +25,11 @@ pub trait Handler: Send + Sync {
     /// The version of the user's function that every call goes to, `NAME:VERSION`, if the target is one and it is known.
     fn function(&self) -> Option<&str> {
         None
+    }
+
+    /// The span of each call, if spans are written.
+    fn call_span(&self) -> CallSpan {
+        CallSpan::default()
     }
 
     /// [`Self::handle`] as the message-processor calls it: for handlers that need details of the receive, or that call
@@ -42,6 +48,8 @@ pub struct Invocation<'a> {
     pub record: &'a ReceivedMessage,
     /// The handler must answer by then, with what it knows. Soon afterwards it is cut off, and its answer is lost.
     pub end: Timestamp,
+    /// The span of this call, if spans are written; see [`Self::trace_context`].
+    pub trace: Option<&'a TraceContext>,
 }
 
 /// A valid message, for a handler.

@@ -13,6 +13,7 @@ use crate::limits::VisibilitySeconds;
 use crate::message::packing::Batch;
 use crate::message::{Confirmed, Receipt, ReceivedMessage, Timestamp};
 use crate::notices::Notice;
+use crate::trace::Tracer;
 
 /// The clock: the only source of time.
 pub trait Clock: Send + Sync {
@@ -31,6 +32,10 @@ pub trait Observer: Send + Sync {
     }
     /// Ends a batch: writes the events gathered so far.
     fn flush(&self) {}
+    /// The recorder of spans, if spans are written.
+    fn tracer(&self) -> Option<&Tracer> {
+        None
+    }
 }
 
 /// Ends a batch when dropped, even if the function panics or is cut off.
@@ -105,6 +110,10 @@ impl Fault {
 pub trait QueueSender: Send + Sync {
     /// Sends one batch, one request. One outcome per entry, in order: the SQS message id of each confirmed one.
     fn send_batch(&self, batch: Batch<'_>) -> impl Future<Output = Vec<EntryOutcome<String>>> + Send;
+    /// The queue's name, for spans; empty if it is unknown.
+    fn name(&self) -> &str {
+        ""
+    }
 }
 
 /// Control over a received message's visibility timeout.
@@ -343,6 +352,11 @@ pub trait Function: Send + Sync {
         deadline: Timestamp,
     ) -> impl Future<Output = Vec<Confirmed>> + Send;
 
+    /// The recorder of its spans, if it writes any.
+    fn tracer(&self) -> Option<&Tracer> {
+        None
+    }
+
     /// [`Self::process`] with the answer for an event source mapping: `batchItemFailures`, the SQS message ids of the
     /// unconfirmed records.
     fn batch_item_failures(
@@ -392,6 +406,10 @@ impl<F: Function> Function for Arc<F> {
     ) -> impl Future<Output = Vec<Confirmed>> + Send {
         (**self).process(records, deadline)
     }
+
+    fn tracer(&self) -> Option<&Tracer> {
+        (**self).tracer()
+    }
 }
 
 impl<T: AsyncInvoker> AsyncInvoker for &T {
@@ -416,6 +434,10 @@ impl<P: Deref<Target: Observer> + Send + Sync> Observer for P {
 
     fn flush(&self) {
         (**self).flush();
+    }
+
+    fn tracer(&self) -> Option<&Tracer> {
+        (**self).tracer()
     }
 }
 

@@ -98,12 +98,23 @@ pub struct Routes {
 }
 
 impl Routes {
-    /// Decides on a message, and adds it.
-    pub fn add(&mut self, policy: &Policy, failed: FailedMessage, now: Timestamp) {
+    /// Decides on a message, and adds it. Returns the decision for its span: `resend`, `hop`, or the reason why it is
+    /// given up.
+    pub fn add(&mut self, policy: &Policy, failed: FailedMessage, now: Timestamp) -> &'static str {
         match decide(policy, &failed, self.pace.map(|(window, _)| window), now) {
-            Decision::Resend(retry) => self.resend(failed, retry, now),
-            Decision::Hop(due_at) => self.hop(failed.hop(due_at)),
-            Decision::GiveUp(give_up) => self.give_up(failed.give_up(None, give_up)),
+            Decision::Resend(retry) => {
+                self.resend(failed, retry, now);
+                "resend"
+            }
+            Decision::Hop(due_at) => {
+                self.hop(failed.hop(due_at));
+                "hop"
+            }
+            Decision::GiveUp(give_up) => {
+                let reason = give_up.reason.as_str();
+                self.give_up(failed.give_up(None, give_up));
+                reason
+            }
         }
     }
 
@@ -118,7 +129,7 @@ impl Routes {
     }
 
     fn resend(&mut self, failed: FailedMessage, retry: Resend, now: Timestamp) {
-        let FailedMessage { accepted, error_type, .. } = failed;
+        let FailedMessage { accepted, error_type, span, .. } = failed;
         // A message may be held a hundred times, and the message-processor reports the holds of each batch.
         let scheduled = (retry.spends != Budget::Hold).then(|| Event::RetryScheduled {
             message_id: accepted.metadata().message_id_text.clone(),
@@ -132,6 +143,7 @@ impl Routes {
             self.paced.push(accepted.record().sqs_message_id.clone());
         }
         self.exceeds_rate |= retry.pace == Pace::NotHeld;
-        self.resends.push(accepted.into_arrival().rewritten(retry.rewritten).pass_on(retry.delay, scheduled));
+        let resend = accepted.into_arrival().rewritten(retry.rewritten).pass_on(retry.delay, scheduled);
+        self.resends.push(resend.within(span));
     }
 }

@@ -93,6 +93,7 @@ pub(crate) fn at(second: i64) -> Timestamp {
 /// A first delivery, sent at second 0, that failed at second 5.
 pub(crate) fn delivery() -> Delivery {
     Delivery {
+        last_attempt: None,
         failed_at: at(5),
         source_message_id: "m".to_owned(),
         source_queue_arn: SOURCE_ARN.to_owned(),

@@ -1,8 +1,14 @@
-//! The producer's trace context of a message, and how the target gets it.
+//! Trace contexts: a message's own, how the target gets it, and the spans of its attempts.
 
-use crate::handler::{Form, Invocation};
+pub mod messaging;
+mod span;
+mod tracer;
+
+use crate::handler::{Form, Invocation, Message};
 use crate::message::plain::cloud_event_strings;
-use crate::message::{Attribute, Attributes};
+use crate::message::{Attribute, Attributes, ReceivedMessage};
+pub use span::{AttributeValue, CallSpan, Link, Span, SpanContext, SpanEvent, SpanKind};
+pub use tracer::{Attempt, SPANS_MAX, Tracer};
 
 /// Names of the two parts in headers, message attributes and CloudEvents ("Trace Context", W3C; "Distributed Tracing
 /// Extension", CloudEvents).
@@ -15,14 +21,11 @@ const STATE_CHARACTERS_MAX: usize = 512;
 /// Members of a valid `tracestate`.
 const STATE_MEMBERS_MAX: usize = 32;
 
-/// The producer's span, which the target continues.
+/// A span to continue: the producer's, or that of redeliver's call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceContext {
-    /// 32 hexadecimal digits, not all 0.
-    trace_id: String,
-    /// 16 hexadecimal digits, not all 0.
-    span_id: String,
-    is_sampled: bool,
+    /// The span itself.
+    pub span: SpanContext,
     /// Empty if there is none.
     state: String,
     /// `Lineage` of the X-Ray header, by which Lambda finds endless loops.
@@ -30,15 +33,11 @@ pub struct TraceContext {
 }
 
 impl Invocation<'_> {
-    /// The trace context of the message. The first valid one counts: the attribute `traceparent`, a CloudEvent's
-    /// `traceparent`, the system attribute `AWSTraceHeader`.
+    /// The trace context for the target: that of redeliver's own span if it writes spans, or else
+    /// [`TraceContext::of_message`].
     #[must_use]
     pub fn trace_context(&self) -> Option<TraceContext> {
-        let body = match self.message.form {
-            Form::Plain { .. } => self.message.body,
-            Form::Envelope => "",
-        };
-        TraceContext::of(self.message.attributes, body, self.record.trace_header.as_deref())
+        self.trace.cloned().or_else(|| TraceContext::of_message(self.message, self.record))
     }
 }
 
@@ -57,6 +56,17 @@ fn of_cloud_event(body: &str) -> Option<TraceContext> {
 }
 
 impl TraceContext {
+    /// The producer's context. The first valid one counts: the attribute `traceparent`, a CloudEvent's `traceparent`, the
+    /// system attribute `AWSTraceHeader`.
+    #[must_use]
+    pub fn of_message(message: &Message<'_>, record: &ReceivedMessage) -> Option<Self> {
+        let body = match message.form {
+            Form::Plain { .. } => message.body,
+            Form::Envelope => "",
+        };
+        Self::of(message.attributes, body, record.trace_header.as_deref())
+    }
+
     /// The context of a message with these attributes of its producer, this body, which may be a CloudEvent, and this
     /// X-Ray header.
     #[must_use]
@@ -67,55 +77,42 @@ impl TraceContext {
         Some(Self { lineage: xray.and_then(lineage), ..context })
     }
 
-    /// 32 hexadecimal digits.
-    #[must_use]
-    pub fn trace_id(&self) -> &str {
-        &self.trace_id
-    }
-
-    /// The trace's id as X-Ray writes it.
-    #[must_use]
-    pub fn xray_trace_id(&self) -> String {
-        let (seconds, random) = self.trace_id.split_at(8);
-        format!("1-{seconds}-{random}")
-    }
-
     /// Parses W3C's headers. An invalid `tracestate` counts as absent.
     fn of_headers(parent: &str, state: Option<&str>) -> Option<Self> {
-        let (version, rest) = parent.split_once('-')?;
-        let (trace_id, rest) = rest.split_once('-')?;
-        let (span_id, rest) = rest.split_once('-')?;
-        let (flags, more) = rest.split_once('-').map_or((rest, None), |(flags, more)| (flags, Some(more)));
-        let is_known = version != "00" || more.is_none();
-        let is_valid = is_id(trace_id, 32) && is_id(span_id, 16);
-        if !(is_hex(version, 2) && version != "ff" && is_hex(flags, 2) && is_known && is_valid) {
-            return None;
-        }
-        Some(Self {
-            trace_id: trace_id.to_owned(),
-            span_id: span_id.to_owned(),
-            is_sampled: u8::from_str_radix(flags, 16).is_ok_and(|flags| flags & 1 == 1),
-            state: state.and_then(valid_state).unwrap_or_default(),
-            lineage: None,
-        })
+        let span = SpanContext::of_traceparent(parent)?;
+        Some(Self { span, state: state.and_then(valid_state).unwrap_or_default(), lineage: None })
+    }
+
+    /// The context of a span without a producer's.
+    fn of_span(span: SpanContext) -> Self {
+        Self { span, state: String::new(), lineage: None }
+    }
+
+    /// The context of another span, which continues this one's trace or begins its own.
+    #[must_use]
+    pub fn with_span(&self, span: SpanContext) -> Self {
+        // Vendors' notes belong to one trace.
+        let state = if span.trace_id == self.span.trace_id { self.state.clone() } else { String::new() };
+        Self { span, state, lineage: self.lineage.clone() }
     }
 
     /// Parses `Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1` ("Tracing header", AWS X-Ray
     /// Developer Guide). Without a parent there is no span.
     fn of_xray_header(header: &str) -> Option<Self> {
         let (seconds, random) = field(header, "Root")?.strip_prefix("1-")?.split_once('-')?;
-        let span_id = field(header, "Parent")?.to_owned();
         let trace_id = format!("{seconds}{random}");
-        let is_valid = seconds.len() == 8 && is_id(&trace_id, 32) && is_id(&span_id, 16);
-        let is_sampled = field(header, "Sampled") == Some("1");
-        is_valid.then_some(Self { trace_id, span_id, is_sampled, state: String::new(), lineage: None })
+        let span = SpanContext {
+            trace_id: span::id(&trace_id, 32).filter(|_| seconds.len() == 8)?,
+            span_id: u64::try_from(span::id(field(header, "Parent")?, 16)?).ok()?,
+            is_sampled: field(header, "Sampled") == Some("1"),
+        };
+        Some(Self { span, state: String::new(), lineage: None })
     }
 
     /// The header `traceparent`.
     #[must_use]
     pub fn traceparent(&self) -> String {
-        let Self { trace_id, span_id, is_sampled, .. } = self;
-        format!("00-{trace_id}-{span_id}-0{}", u8::from(*is_sampled))
+        self.span.traceparent()
     }
 
     /// The header `tracestate`, if there is one.
@@ -127,8 +124,8 @@ impl TraceContext {
     /// The header `X-Amzn-Trace-Id`.
     #[must_use]
     pub fn xray_header(&self) -> String {
-        let Self { span_id, is_sampled, .. } = self;
-        format!("Root={};Parent={span_id};Sampled={}", self.xray_trace_id(), u8::from(*is_sampled))
+        let SpanContext { span_id, is_sampled, .. } = self.span;
+        format!("Root={};Parent={span_id:016x};Sampled={}", self.span.xray_trace_id(), u8::from(is_sampled))
     }
 
     /// The header `X-Amzn-Trace-Id` for Lambda, which counts the functions on the way in `Lineage` and so ends endless
@@ -154,14 +151,6 @@ fn lineage(header: &str) -> Option<String> {
     field(header, "Lineage")
         .filter(|text| !text.is_empty() && text.bytes().all(is_expected))
         .map(str::to_owned)
-}
-
-fn is_hex(text: &str, digits: usize) -> bool {
-    text.len() == digits && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
-}
-
-fn is_id(text: &str, digits: usize) -> bool {
-    is_hex(text, digits) && text.bytes().any(|byte| byte != b'0')
 }
 
 /// The `tracestate` without empty members, and without the last ones if it is too long; `None` if it is invalid.

@@ -2,18 +2,20 @@
 
 mod on_aws;
 
-use redeliver_core::accepted::FailedMessage;
+use redeliver_core::accepted::{Accepted, FailedMessage};
 use redeliver_core::arrival::Arrival;
 use redeliver_core::decide::next_hop;
 use redeliver_core::deliver::{Outbox, until};
 use redeliver_core::events::Event;
-use redeliver_core::failure::Stage;
+use redeliver_core::failure::{HandOff, Stage};
 use redeliver_core::message::origin::Resenders;
 use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::message::{Confirmed, ReceivedMessage, Timestamp};
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::{Clock, FlushOnDrop, Function, Observer, QueueDepth, QueueSender};
 use redeliver_core::redelivery::{Redelivery, Routes};
+use redeliver_core::trace::messaging::Process;
+use redeliver_core::trace::{Span, TraceContext, Tracer};
 
 pub use on_aws::{NAME, run};
 
@@ -48,6 +50,10 @@ impl<Q: QueueSender + QueueDepth, C: Clock, O: Observer> Function for FailedMess
         }
         self.redelivery.send(&outbox, &self.annotation_queue, routes).await
     }
+
+    fn tracer(&self) -> Option<&Tracer> {
+        self.observer.tracer()
+    }
 }
 
 impl<Q, C, O: Observer> FailedMessageProcessor<Q, C, O> {
@@ -62,12 +68,38 @@ impl<Q, C, O: Observer> FailedMessageProcessor<Q, C, O> {
         let stage = Stage::FailedMessageProcessor;
         match arrival.accept(&self.schema, Some(&hand_off.delivery)) {
             Ok(accepted) => {
+                let span = self.decision_span(&accepted, &hand_off, now);
+                let context = span.as_ref().map(|span| span.context);
                 // The error of a message that SQS moved is unknown; the message-processor has reported all others.
-                let failed = FailedMessage { accepted, hand_off, due_at, stage, error_type: None };
-                routes.add(&self.policy, failed, now);
+                let failed =
+                    FailedMessage { accepted, hand_off, due_at, stage, error_type: None, span: context };
+                let decision = routes.add(&self.policy, failed, now);
+                if let Some((tracer, mut span)) = self.observer.tracer().zip(span) {
+                    span.attributes.push(("redeliver.decision", decision.into()));
+                    tracer.record(span);
+                }
             }
             Err(refused) => routes.give_up(refused.give_up(stage, Some(hand_off), now)),
         }
+    }
+
+    /// Part of the attempt that failed. A message that SQS moved has none, so the decision begins a trace; one that was
+    /// not called has no span.
+    fn decision_span(&self, accepted: &Accepted, hand_off: &HandOff, now: Timestamp) -> Option<Span> {
+        let tracer = self.observer.tracer()?;
+        let record = accepted.record();
+        let (context, parent, links) = match (hand_off.was_called(), hand_off.delivery.last_attempt) {
+            (Some(true), Some(attempt)) => (tracer.child(attempt), Some(attempt), Vec::new()),
+            (None, last) => {
+                let metadata = accepted.metadata();
+                let producer = TraceContext::of_message(&accepted.message(metadata.retry_attempt), record);
+                let unanswered = tracer.attempt(producer, last.or(metadata.last_attempt), now);
+                (unanswered.context.span, unanswered.parent, unanswered.links)
+            }
+            _ => return None,
+        };
+        let message_id = Some(accepted.metadata().message_id_text.as_str());
+        Some(Process { record, message_id, parent, links, start: now, end: now }.span(context))
     }
 
     fn report_arrival(&self, record: &ReceivedMessage, now: Timestamp) {

@@ -21,6 +21,9 @@ use redeliver_core::ports::{
     Clock, FlushOnDrop, Function, NoNotifier, NoStore, Notifier, ObjectStore, Observer, QueueSender,
 };
 
+use redeliver_core::trace::messaging::Process;
+use redeliver_core::trace::{TraceContext, Tracer};
+
 pub use on_aws::{NAME, run};
 
 /// `ErrorDetails` of a message without a reason.
@@ -74,6 +77,10 @@ impl<Q: QueueSender, C: Clock, O: Observer, S: ObjectStore, N: Notifier> Functio
         }
         confirmed
     }
+
+    fn tracer(&self) -> Option<&Tracer> {
+        self.observer.tracer()
+    }
 }
 
 impl<Q: QueueSender, C: Clock, O: Observer, S: ObjectStore, N: Notifier> FinalDlqAnnotator<Q, C, O, S, N> {
@@ -118,17 +125,41 @@ impl<Q: QueueSender, C: Clock, O: Observer, S: ObjectStore, N: Notifier> FinalDl
             error_type: annotation.reason.loggable().to_owned(),
             last_error: own_name(&cause.error_type).map(str::to_owned),
         };
+        let last_attempt = annotation.record.last_attempt();
+        let producers = || producers_context(&arrival.record);
+        let span = self.observer.tracer().map(|tracer| {
+            let (context, parent, links) = match last_attempt {
+                Some(attempt) => (tracer.child(attempt), Some(attempt), Vec::new()),
+                None => {
+                    let first = tracer.attempt(producers(), None, now);
+                    (first.context.span, first.parent, first.links)
+                }
+            };
+            let message_id = metadata.as_ref().map(|metadata| metadata.message_id_text.as_str());
+            let process =
+                Process { record: &arrival.record, message_id, parent, links, start: now, end: now };
+            let mut span = process.span(context);
+            span.attributes.push(("redeliver.dead_letter", annotation.reason.loggable().into()));
+            tracer.record(span);
+            context
+        });
+        let trace = last_attempt.or_else(|| producers().map(|context| context.span));
         let dead_lettered = Event::DeadLettered {
+            trace_id: trace.map(|trace| trace.trace_id()),
             message_id: metadata.map(|metadata| metadata.message_id_text),
             sqs_message_id: sqs_message_id.clone(),
             error_type: annotation.reason.loggable(),
             retry_attempt: attempts.unwrap_or(0),
             age_seconds: until(first_sent, now).as_secs_f64(),
         };
-        let outgoing = arrival.annotated(&annotation, &kept_verdict, dead_lettered);
+        let outgoing = arrival.annotated(&annotation, &kept_verdict, dead_lettered).within(span);
         let id = received.sqs_message_id.clone();
         (FinalRecord { outgoing, death: told.death.clone(), received }, (id, told))
     }
+}
+
+fn producers_context(record: &ReceivedMessage) -> Option<TraceContext> {
+    TraceContext::of(&record.attributes, &record.body, record.trace_header.as_deref())
 }
 
 /// The annotation of a message that is given up, with the times of its first send and of its last failure.
@@ -166,6 +197,8 @@ fn explain(
     let sent_at = delivery.as_ref().map_or(received.sent_at, |delivery| delivery.sent_at);
     // Every receive of this record must give the same time: it identifies the death.
     let died_at = delivery.as_ref().map_or(received.sent_at, |delivery| delivery.failed_at);
+    let last_attempt = delivery.as_ref().and_then(|delivery| delivery.last_attempt);
+    let last_attempt = last_attempt.or_else(|| metadata.and_then(|metadata| metadata.last_attempt));
     let first_sent = metadata.map_or(sent_at, |metadata| metadata.first_sent(sent_at));
     let (source_message_id, source_queue_arn) =
         delivery.map(|delivery| (delivery.source_message_id, delivery.source_queue_arn)).unzip();
@@ -186,6 +219,7 @@ fn explain(
         died_at: Some(rfc3339(died_at)),
         source_queue_arn: source_queue_arn.or_else(|| received.redriven_from.clone()),
         sqs_message_id: source_message_id.unwrap_or_else(|| received.sqs_message_id.clone()),
+        last_attempt_traceparent: last_attempt.map(|span| span.traceparent()),
         fingerprint: fingerprint(code.as_str(), &error_type, &message),
         folded_attributes: Default::default(),
         cause: Cause { error_type, message, function, unverified },

@@ -130,6 +130,11 @@ impl<H, Q, C: Clock, O: Observer> Permitted<'_, H, Q, C, O> {
         self.permit.as_ref().is_some_and(Permit::may_be_held)
     }
 
+    /// True if it checks if the target is back.
+    pub(super) fn is_probe(&self) -> bool {
+        self.permit.as_ref().is_some_and(Permit::is_probe)
+    }
+
     /// Records the outcome of the call.
     pub(super) fn record(mut self, met: Result<(), HandlerError>) -> Outcome {
         let permit = self.permit.take();

@@ -17,9 +17,11 @@ use redeliver_core::failure::{HandOff, NOT_STARTED, Stage};
 use redeliver_core::handler::{FailureKind, Handler, HandlerError, Invocation};
 use redeliver_core::message::{Confirmed, Timestamp};
 use redeliver_core::ports::{Clock, Observer};
+use redeliver_core::trace::SpanContext;
 
 use super::MessageProcessor;
 use super::breaker::{Asked, Permitted};
+use super::spans::{CallUnderWay, Spans, Traced};
 
 /// The outcome of one call.
 #[derive(Debug)]
@@ -46,12 +48,18 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(super) struct Call {
     pub(super) outcome: Outcome,
+    /// `None` if the target was not called.
+    pub(super) started: Option<Timestamp>,
     pub(super) seconds: f64,
 }
 
 impl Call {
     fn not_made(outcome: Outcome) -> Self {
-        Self { outcome, seconds: 0.0 }
+        Self { outcome, started: None, seconds: 0.0 }
+    }
+
+    pub(super) fn duration(&self) -> Duration {
+        Duration::from_secs_f64(self.seconds)
     }
 }
 
@@ -65,7 +73,12 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
     /// failing, panicking or hanging call does not affect the others. At `end` running calls are cut off as `Timeout`,
     /// and no more are started: a handler that blocks its thread cannot be cut off, but it must not use up the time of
     /// the hand-offs.
-    pub(super) async fn call_all(&self, end: Timestamp, accepted: &[Accepted]) -> Vec<Call> {
+    pub(super) async fn call_all(
+        &self,
+        end: Timestamp,
+        accepted: &[Accepted],
+        spans: Option<&Spans<'_>>,
+    ) -> Vec<Call> {
         // A loop of its own, since `buffer_unordered` does not tell which calls had started when time ran out. A
         // started call is a `Timeout` and spends an attempt; one that was not started is handed off as such, and spends
         // none.
@@ -73,14 +86,17 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         let mut calls: Vec<Option<Call>> = accepted.iter().map(|_| None).collect();
         let start = |index: usize, permitted| async move {
             let started = clock.now();
-            let outcome = self.call(&accepted[index], permitted, end).await;
-            (index, Call { outcome, seconds: until(started, clock.now()).as_secs_f64() })
+            let traced = spans.map(|spans| spans.of(index));
+            let outcome = self.call(&accepted[index], permitted, end, traced).await;
+            let seconds = until(started, clock.now()).as_secs_f64();
+            let was_called = !matches!(outcome, Outcome::NotStarted);
+            (index, Call { outcome, started: was_called.then_some(started), seconds })
         };
         let keys: Vec<_> = accepted.iter().map(|message| self.key(message)).collect();
         let mut waiting: VecDeque<_> = (0..accepted.len()).collect();
         let mut running = FuturesUnordered::new();
         // A call that was cut off may have had an effect, so it is told apart from one that never started.
-        let mut started_may_be_held = vec![None; accepted.len()];
+        let mut began = vec![None; accepted.len()];
         let started_at = clock.now();
         let time_is_up = clock.sleep(until(started_at, end)).fuse();
         pin_mut!(time_is_up);
@@ -103,7 +119,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
                 };
                 match self.ask(&accepted[index], patience) {
                     Asked::Call(permitted) => {
-                        started_may_be_held[index] = Some(permitted.may_be_held());
+                        began[index] = Some((clock.now(), permitted.may_be_held()));
                         running.push(start(index, permitted));
                     }
                     Asked::Hold(hold) => {
@@ -136,20 +152,20 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         }
         // Stops all handlers: nothing would wait for their outcomes.
         drop(running);
-        let seconds = until(started_at, clock.now()).as_secs_f64();
-        let ended = |(index, call): (usize, Option<Call>)| match (call, started_may_be_held[index]) {
-            (Some(Call { outcome: Outcome::Outage(error), seconds }), _) => {
-                Call { outcome: self.held_or_failed(&accepted[index], error), seconds }
+        let ended_at = clock.now();
+        let ended = |(index, call): (usize, Option<Call>)| match (call, began[index]) {
+            (Some(Call { outcome: Outcome::Outage(error), started, seconds }), _) => {
+                Call { outcome: self.held_or_failed(&accepted[index], error), started, seconds }
             }
             (Some(call), _) => call,
-            (None, Some(may_be_held)) => {
+            (None, Some((started, may_be_held))) => {
                 let error = timeout();
                 let is_trouble = may_be_held && self.is_trouble(&error);
                 let outcome = match is_trouble {
                     true => self.held_or_failed(&accepted[index], error),
                     false => Outcome::Failure(error),
                 };
-                Call { outcome, seconds }
+                Call { outcome, started: Some(started), seconds: until(started, ended_at).as_secs_f64() }
             }
             (None, None) => Call::not_made(match self.ask(&accepted[index], Patience::Over) {
                 Asked::Hold(hold) => Outcome::Held { hold, error: None },
@@ -195,6 +211,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         &self,
         accepted: Accepted,
         call: &Call,
+        span: Option<SpanContext>,
         now: Timestamp,
     ) -> Result<(Confirmed, Event), Box<FailedMessage>> {
         let delivery = || accepted.delivery(now);
@@ -225,8 +242,9 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         {
             hand_off.error = hand_off.error.of_function(self.handler.function());
         }
+        hand_off.delivery.last_attempt = span.or(hand_off.delivery.last_attempt);
         let (stage, error_type) = (Stage::MessageProcessor, Some(error_type));
-        Err(Box::new(FailedMessage { accepted, hand_off, due_at: None, stage, error_type }))
+        Err(Box::new(FailedMessage { accepted, hand_off, due_at: None, stage, error_type, span }))
     }
 
     /// Calls the target until it succeeds, the policy's immediate retries are used up, or no time remains. An immediate
@@ -236,6 +254,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         accepted: &Accepted,
         permitted: Permitted<'_, H, Q, C, O>,
         end: Timestamp,
+        traced: Option<Traced<'_>>,
     ) -> Outcome {
         let end = end - CUT_OFF;
         // A call started too late would be cut off at once, and spend an attempt for nothing.
@@ -243,7 +262,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
             permitted.give_back();
             return Outcome::NotStarted;
         }
-        let mut outcome = self.guarded(accepted, permitted, end).await;
+        let mut outcome = self.guarded(accepted, permitted, end, traced).await;
         // For this delivery only: an immediate retry is not written to the message, and spends nothing.
         let mut made = 0;
         loop {
@@ -265,7 +284,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
             });
             made += 1;
             let time_is_up = self.clock.sleep(until(self.clock.now(), end)).fuse();
-            let call = self.guarded(accepted, permitted, end).fuse();
+            let call = self.guarded(accepted, permitted, end, traced).fuse();
             pin_mut!(time_is_up, call);
             select_biased! {
                 newer = call => match newer {
@@ -284,16 +303,23 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         accepted: &Accepted,
         permitted: Permitted<'_, H, Q, C, O>,
         end: Timestamp,
+        traced: Option<Traced<'_>>,
     ) -> Outcome {
+        let span = traced.map(|traced| traced.call(&self.handler, &self.clock, permitted.is_probe()));
         let message = accepted.message(self.retries_made(accepted));
-        let invocation = Invocation { message: &message, record: accepted.record(), end };
+        let trace = span.as_ref().map(|span| &span.context);
+        let invocation = Invocation { message: &message, record: accepted.record(), end, trace };
         let call = AssertUnwindSafe(async { self.handler.invoke(invocation).await });
         let met = call.catch_unwind().await;
         let met = met.unwrap_or_else(|_| Err(HandlerError::transient("Panic", "the handler panicked")));
         if met.as_ref().is_err_and(|error| error.kind == FailureKind::NotStarted) {
             // It has no outcome for the target.
             permitted.give_back();
+            span.into_iter().for_each(CallUnderWay::not_made);
             return Outcome::NotStarted;
+        }
+        if let Some(span) = span {
+            span.answered(&met);
         }
         permitted.record(met)
     }

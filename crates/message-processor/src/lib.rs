@@ -24,6 +24,7 @@
 mod breaker;
 mod calls;
 mod on_aws;
+mod spans;
 mod strategy;
 
 use std::num::NonZeroUsize;
@@ -41,6 +42,8 @@ use redeliver_core::ports::{
     Clock, FlushOnDrop, Function, Observer, QueueDepth, QueueSender, VisibilityControl,
 };
 
+use redeliver_core::trace::Tracer;
+use spans::Spans;
 use strategy::Unsent;
 
 pub use breaker::SharedBreaker;
@@ -94,14 +97,19 @@ impl<H: Handler, Q: QueueSender + QueueDepth + VisibilityControl, C: Clock, O: O
         // Fixed before the calls begin: a hanging target must leave time to send its messages on.
         let calls_end = keep_free(SEND_RESERVE, now, deadline);
         self.learn(&accepted, now);
-        let calls = self.call_all(calls_end, &accepted).await;
+        let spans = Spans::begin(self, &accepted, now);
+        let calls = self.call_all(calls_end, &accepted, spans.as_ref()).await;
 
         let now = self.clock.now();
         let mut events = Vec::from_iter(self.held(&calls));
         let mut done = Vec::with_capacity(accepted.len());
         let mut failed = Vec::new();
-        for (message, call) in accepted.into_iter().zip(calls) {
-            match self.answered(message, &call, now) {
+        if let Some(spans) = &spans {
+            spans.end(self, &accepted, &calls, now);
+        }
+        for (index, (message, call)) in accepted.into_iter().zip(calls).enumerate() {
+            let span = spans.as_ref().and_then(|spans| spans.attempt(index, &call));
+            match self.answered(message, &call, span, now) {
                 Ok((confirmed, processed)) => {
                     done.push(confirmed);
                     events.push(processed);
@@ -113,6 +121,10 @@ impl<H: Handler, Q: QueueSender + QueueDepth + VisibilityControl, C: Clock, O: O
         self.observer.observe_all(&events);
         done.extend(self.keep(Unsent { failed, verdicts, deadline }).await);
         done
+    }
+
+    fn tracer(&self) -> Option<&Tracer> {
+        self.observer.tracer()
     }
 }
 

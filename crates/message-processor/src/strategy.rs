@@ -119,7 +119,7 @@ impl<H, Q: QueueSender + QueueDepth + VisibilityControl, C: Clock, O: Observer> 
 
 impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
     fn hand_off(&self, failed: FailedMessage, now: Timestamp) -> Outgoing {
-        let FailedMessage { accepted, hand_off, error_type, .. } = failed;
+        let FailedMessage { accepted, hand_off, error_type, span, .. } = failed;
         let kind = hand_off.answer.kind();
         // A message may be held a hundred times, so one event reports all holds of a batch.
         let handed_off = (kind != Kind::Held).then(|| Event::HandedOff {
@@ -129,7 +129,7 @@ impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
             kind: kind.as_str(),
             age_seconds: until(accepted.first_sent(), now).as_secs_f64(),
         });
-        accepted.with_id().handed_off(&hand_off).pass_on(DelaySeconds::ZERO, handed_off)
+        accepted.with_id().handed_off(&hand_off).pass_on(DelaySeconds::ZERO, handed_off).within(span)
     }
 
     /// Retries made so far: counted by the queue or by the message.
@@ -165,11 +165,11 @@ impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
         let attempts = self.retries_made(&accepted);
         let hand_off = HandOff::unanswered(RECEIVED_AGAIN, accepted.delivery(now));
         let (stage, due_at, error_type) = (Stage::MessageProcessor, None, None);
-        let failed = FailedMessage { accepted, hand_off, due_at, stage, error_type };
+        let failed = FailedMessage { accepted, hand_off, due_at, stage, error_type, span: None };
         Err(Box::new(failed.give_up(Some(attempts), give_up)))
     }
 
-    fn attempts_are_receives(&self) -> bool {
+    pub(super) fn attempts_are_receives(&self) -> bool {
         self.on_failure.strategy().definition().attempts_are_receives
     }
 }

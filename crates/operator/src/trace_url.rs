@@ -48,7 +48,7 @@ impl TraceUrlArgs {
     pub fn of(&self, record: &DeadLetterRecord) -> Option<Trace> {
         let context = record.trace_context()?;
         let url = self.url(&context, &record.message.queue_arn);
-        Some(Trace { id: context.trace_id().to_owned(), url })
+        Some(Trace { id: context.span.trace_id(), url })
     }
 
     fn url(&self, context: &TraceContext, queue_arn: &str) -> Option<String> {
@@ -71,8 +71,8 @@ impl TraceUrlArgs {
         if template.contains("{region}") && !is_region {
             return None;
         }
-        let url = template.replace("{trace_id}", context.trace_id());
-        Some(url.replace("{xray_trace_id}", &context.xray_trace_id()).replace("{region}", region))
+        let url = template.replace("{trace_id}", &context.span.trace_id());
+        Some(url.replace("{xray_trace_id}", &context.span.xray_trace_id()).replace("{region}", region))
     }
 }
 

@@ -37,6 +37,7 @@ pub fn foreign(body: &str, number: u32) -> ReceivedMessage {
 pub fn annotated(body: &str, code: &str, details: &str, number: u32) -> ReceivedMessage {
     let reason = Code::read(code).and_then(|code| code.known()).expect("one of our codes");
     let record = DeadLetter {
+        last_attempt_traceparent: None,
         stage: Stage::FailedMessageProcessor.into(),
         cause: Cause {
             error_type: "HttpStatus.503".to_owned(),

@@ -107,7 +107,7 @@ pub fn failed(body: &str, hand_off: &HandOff, due_at: Option<Timestamp>) -> Fail
     let arrival = Arrival::open(record(1, body), start());
     let accepted = arrival.accept(&MessageSchema::default(), Some(&hand_off.delivery)).unwrap();
     let (hand_off, stage) = (hand_off.clone(), Stage::FailedMessageProcessor);
-    FailedMessage { accepted, hand_off, due_at, stage, error_type: None }
+    FailedMessage { accepted, hand_off, due_at, stage, error_type: None, span: None }
 }
 
 /// A body whose `data` fills it to this size.

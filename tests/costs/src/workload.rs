@@ -96,6 +96,7 @@ impl Workload {
         let details = "the target answered 503 after 1.2 s";
         let past = |attempt| PastFailure::new(attempt, self.now, "HttpStatus.503", details);
         let retry = RetryMetadata {
+            last_attempt: None,
             retry_attempt: 2,
             next_retry_time: self.now,
             first_sent_time: self.now,
@@ -117,6 +118,7 @@ impl Workload {
 
     fn record(&self, body: String) -> ReceivedMessage {
         let delivery = Delivery {
+            last_attempt: None,
             failed_at: self.now,
             source_message_id: "f5b9a7f4-6a0b-4a26-9a0f-2f4f3f2c1d00".to_owned(),
             source_queue_arn: "arn:aws:sqs:eu-central-1:123456789012:orders".to_owned(),
@@ -160,7 +162,7 @@ impl Workload {
         let (hand_off, due_at) = arrival.take_hand_off(self.now);
         let accepted = arrival.accept(schema, Some(&hand_off.delivery)).expect("the bodies are valid");
         let stage = Stage::FailedMessageProcessor;
-        let failed = FailedMessage { accepted, hand_off, due_at, stage, error_type: None };
+        let failed = FailedMessage { span: None, accepted, hand_off, due_at, stage, error_type: None };
         let Decision::Resend(resend) = decide(&self.policy, &failed, None, self.now) else {
             panic!("a first failure is sent again")
         };

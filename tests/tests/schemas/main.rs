@@ -181,11 +181,12 @@ fn texts() -> [String; 4] {
 
 fn hand_offs() -> Vec<HandOff> {
     let delivery = Delivery {
+        last_attempt: None,
         failed_at: parse_rfc3339("2026-07-25T17:20:05Z").unwrap(),
         source_message_id: "5fea7756-0ea4-451a-a703-a558b933e274".to_owned(),
         source_queue_arn: "arn:aws:sqs:eu-central-1:000000000000:source".to_owned(),
         sent_at: parse_rfc3339("2026-07-25T17:20:00Z").unwrap(),
-        came_back: Some(CameBack { generation_before: Some(3) }),
+        came_back: Some(CameBack { last_attempt: None, generation_before: Some(3) }),
         origin: Origin::Producer,
     };
     let errors = texts().into_iter().flat_map(|text| {
@@ -240,6 +241,7 @@ fn every_dead_letter_that_the_code_writes_is_valid() {
                 reason: DeadLetterReason::NonRetryableError.into(),
                 details: text.clone(),
                 record: DeadLetter {
+                    last_attempt_traceparent: None,
                     stage: stage.into(),
                     cause: Cause {
                         error_type: text.clone(),

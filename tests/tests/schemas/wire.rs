@@ -44,6 +44,7 @@ fn at(seconds: i64) -> Timestamp {
 
 fn delivery(came_back: Option<CameBack>) -> Delivery {
     Delivery {
+        last_attempt: None,
         failed_at: at(5),
         source_message_id: "5fea7756-0ea4-451a-a703-a558b933e274".to_owned(),
         source_queue_arn: "arn:aws:sqs:eu-central-1:000000000000:source".to_owned(),
@@ -65,7 +66,7 @@ fn held(delivery: Delivery) -> HandOff {
 fn hand_offs() -> Vec<(&'static str, HandOff)> {
     let of = |error: HandlerError| HandOff::of_handler(&error, delivery(None));
     let minute = std::time::Duration::from_secs(60);
-    let told = Some(CameBack { generation_before: Some(2) });
+    let told = Some(CameBack { last_attempt: None, generation_before: Some(2) });
     vec![
         ("hand-off-transient", of(busy())),
         ("hand-off-transient-after", of(busy().retry_after(minute))),
@@ -120,6 +121,7 @@ fn verdicts() -> Vec<(String, Verdict)> {
 
 fn dead_letter(known: bool) -> DeadLetter {
     DeadLetter {
+        last_attempt_traceparent: None,
         stage: if known { Stage::FailedMessageProcessor } else { Stage::FinalDlqAnnotator }.into(),
         cause: Cause {
             error_type: "HttpStatus.503".to_owned(),
@@ -161,6 +163,7 @@ fn body() -> (String, Metadata) {
     let past = |attempt, details: &str, name: &str| PastFailure::new(attempt, at(5), name, details);
     let busy = |attempt| past(attempt, "HTTP 503: \"busy\", é", "HttpStatus.503");
     let metadata = Metadata {
+        last_attempt: None,
         message_id: "0191f3a2-7b1c-7d3e-8f00-0123456789ab".parse().unwrap(),
         message_id_text: "0191f3a2-7b1c-7d3e-8f00-0123456789ab".to_owned(),
         retry_attempt: 3,

@@ -1,12 +1,22 @@
 //! `LOG_DETAIL` and `LOG_LEVEL`.
 
 use super::reader::Reader;
+use crate::otlp::{OtlpSettings, Signal};
 
 /// The logging settings. Metrics are always written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Logging {
     pub detail: LogDetail,
     pub level: LogLevel,
+    /// Set if spans are written.
+    pub tracing: Option<Tracing>,
+}
+
+/// The settings of spans. OpenTelemetry's own variables switch them on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tracing {
+    /// `TRACE_CONTINUE`: an attempt is part of its producer's trace. Otherwise it begins a trace, with links.
+    pub continues: bool,
 }
 
 /// `LOG_DETAIL`.
@@ -37,7 +47,8 @@ impl Logging {
             Some(_) => Err("is neither INFO nor WARN (in capitals); set it to one of them"),
         };
         let level = reader.check("LOG_LEVEL", level);
-        Some(Self { detail: detail?, level: level? })
+        let tracing = tracing(reader);
+        Some(Self { detail: detail?, level: level?, tracing })
     }
 
     /// Reads the settings with the user's own function, whose logger may use other levels.
@@ -46,8 +57,15 @@ impl Logging {
             Some("WARN") => LogLevel::Warn,
             _ => LogLevel::Info,
         };
-        Some(Self { detail: detail(reader)?, level })
+        let tracing = tracing(reader);
+        Some(Self { detail: detail(reader)?, level, tracing })
     }
+}
+
+fn tracing(reader: &mut Reader<'_>) -> Option<Tracing> {
+    let continues = reader.flag("TRACE_CONTINUE");
+    let is_on = matches!(OtlpSettings::read(&reader.variables, Signal::Traces, ""), Ok(Some(_)));
+    is_on.then_some(Tracing { continues })
 }
 
 fn detail(reader: &mut Reader<'_>) -> Option<LogDetail> {

@@ -26,24 +26,43 @@ impl SettingsError {
 /// Looks up a variable's value.
 type Lookup<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
+/// The variables of a process.
+pub struct Variables<'a>(Box<Lookup<'a>>);
+
+impl<'a> Variables<'a> {
+    #[expect(clippy::disallowed_methods, reason = "only this function reads the environment")]
+    pub fn of_environment() -> Self {
+        Self::new(|name| std::env::var(name).ok())
+    }
+
+    pub(crate) fn new(lookup: impl Fn(&str) -> Option<String> + 'a) -> Self {
+        Self(Box::new(lookup))
+    }
+
+    /// The value, if it is set and not empty.
+    pub(crate) fn optional(&self, name: &str) -> Option<String> {
+        (self.0)(name).filter(|value| !value.is_empty())
+    }
+}
+
 pub(super) struct Reader<'a> {
-    lookup: Box<Lookup<'a>>,
+    pub(super) variables: Variables<'a>,
     problems: Vec<String>,
 }
 
 impl<'a> Reader<'a> {
-    #[expect(clippy::disallowed_methods, reason = "only this function reads the environment")]
     pub(super) fn of_environment() -> Self {
-        Self::new(|name| std::env::var(name).ok())
+        Self { variables: Variables::of_environment(), problems: Vec::new() }
     }
 
+    #[cfg(test)]
     pub(super) fn new(lookup: impl Fn(&str) -> Option<String> + 'a) -> Self {
-        Self { lookup: Box::new(lookup), problems: Vec::new() }
+        Self { variables: Variables::new(lookup), problems: Vec::new() }
     }
 
     /// The value, if it is set and not empty.
     pub(super) fn optional(&self, name: &str) -> Option<String> {
-        (self.lookup)(name).filter(|value| !value.is_empty())
+        self.variables.optional(name)
     }
 
     pub(super) fn required(&mut self, name: &str, remedy: &str) -> Option<String> {
@@ -83,7 +102,6 @@ impl<'a> Reader<'a> {
         )
     }
 
-    #[cfg(feature = "targets")]
     pub(super) fn flag(&mut self, name: &str) -> bool {
         let value = match self.optional(name).as_deref() {
             None | Some("false") => Ok(false),

@@ -263,7 +263,7 @@ fn what_is_logged_is_said_by_two_settings_and_a_wrong_one_is_refused() {
     };
     assert_eq!(with("", ""), Ok(Logging::default()));
     assert_eq!(with("batches", "INFO"), Ok(Logging::default()));
-    let quiet = Logging { detail: LogDetail::Messages, level: LogLevel::Warn };
+    let quiet = Logging { tracing: None, detail: LogDetail::Messages, level: LogLevel::Warn };
     assert_eq!(with("messages", "WARN"), Ok(quiet));
     assert!(with("", "info").is_err());
     let error = with("all", "warn").unwrap_err().to_string();

@@ -12,7 +12,7 @@ use redeliver_core::handler::{ErrorType, FailureKind, Form, Handler, HandlerErro
 use redeliver_core::json::value;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Clock;
-use redeliver_core::trace::{TRACEPARENT, TRACESTATE, TraceContext, XRAY_TRACE_ID};
+use redeliver_core::trace::{CallSpan, SpanKind, TRACEPARENT, TRACESTATE, TraceContext, XRAY_TRACE_ID};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use reqwest::redirect::Policy;
 use reqwest::{Client, ClientBuilder, Response, StatusCode, tls};
@@ -171,6 +171,18 @@ impl<C> fmt::Debug for HttpTarget<C> {
 }
 
 impl<C: Clock + Clone + 'static> Handler for HttpTarget<C> {
+    /// Names the host, but nothing else of the URL, which may hold a key; nor an endpoint from a secret.
+    fn call_span(&self) -> CallSpan {
+        let mut attributes = vec![("http.request.method", "POST".into())];
+        if let EndpointSource::Fixed(endpoint) = &self.endpoint {
+            let url = &endpoint.url.0;
+            attributes.extend(url.host_str().map(|host| ("server.address", host.to_owned().into())));
+            let port = url.port_or_known_default().map(u32::from);
+            attributes.extend(port.map(|port| ("server.port", port.into())));
+        }
+        CallSpan { name: "POST".into(), kind: SpanKind::Client, attributes }
+    }
+
     async fn handle(&self, message: &Message<'_>) -> Result<(), HandlerError> {
         self.call_until(Called { message, trace: None }, Timestamp::MAX_UTC).await
     }

@@ -16,7 +16,7 @@ use redeliver_core::handler::{ErrorType, Form, Handler, HandlerError, Invocation
 use redeliver_core::json::value;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Clock;
-use redeliver_core::trace::{TraceContext, XRAY_TRACE_ID};
+use redeliver_core::trace::{CallSpan, SpanKind, TraceContext, XRAY_TRACE_ID};
 use serde::Deserialize;
 
 use super::drain::settle_connections;
@@ -107,6 +107,17 @@ impl<C: Clock + Clone + fmt::Debug + 'static> LambdaTarget<C> {
 }
 
 impl<C: Clock + Clone + fmt::Debug + 'static> Handler for LambdaTarget<C> {
+    fn call_span(&self) -> CallSpan {
+        let parts: Vec<_> = self.arn.split(':').collect();
+        let [region, name] = [3, 6].map(|place| parts.get(place).copied().unwrap_or_default().to_owned());
+        let attributes = vec![
+            ("faas.invoked_name", name.clone().into()),
+            ("faas.invoked_provider", "aws".into()),
+            ("faas.invoked_region", region.into()),
+        ];
+        CallSpan { name: name.into(), kind: SpanKind::Client, attributes }
+    }
+
     async fn handle(&self, message: &Message<'_>) -> Result<(), HandlerError> {
         self.call(message, None, None).await
     }

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use redeliver_core::handler::{Handler, HandlerError, Invocation, Message};
 
+use redeliver_core::trace::CallSpan;
+
 use super::{HttpTarget, LambdaTarget, OwnFunction};
 
 /// The default of `TARGET_TIMEOUT_SECONDS`.
@@ -22,6 +24,14 @@ impl Handler for Target {
         match self {
             Self::Http(_) | Self::Lambda(_) => None,
             Self::OwnFunction(target) => target.function(),
+        }
+    }
+
+    fn call_span(&self) -> CallSpan {
+        match self {
+            Self::Http(target) => target.call_span(),
+            Self::Lambda(target) => target.call_span(),
+            Self::OwnFunction(target) => target.call_span(),
         }
     }
 

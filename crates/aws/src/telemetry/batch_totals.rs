@@ -1,6 +1,7 @@
 //! The counts and measurements of a batch, in as few lines as CloudWatch can read them from.
 
 use redeliver_core::events::Event;
+use redeliver_core::trace::SpanContext;
 
 use super::log_line::{Directive, LogLines, VALUES_MAX};
 use super::metrics::{Measure, Measured, Metric, Number, Observed};
@@ -57,10 +58,11 @@ impl BatchTotals {
 
     /// Writes the lines. A line holds one value of each dimension, one error, and [`VALUES_MAX`] values of each metric;
     /// the rest goes to further lines.
-    pub(super) fn write(self, lines: &mut LogLines<'_>) {
+    pub(super) fn write(self, lines: &mut LogLines<'_>, trace: Option<SpanContext>) {
+        let trace_id = trace.map(|trace| trace.trace_id());
         let Self { counts, values, failures } = self;
         for number in 0.. {
-            let mut line = BatchLine::default();
+            let mut line = BatchLine { trace_id: trace_id.as_deref(), ..BatchLine::default() };
             for metric in Metric::ALL {
                 let mut of_metric = counts.iter().filter(|count| count.metric == *metric);
                 if let Some(count) = of_metric.nth(number) {
@@ -89,6 +91,7 @@ pub(super) struct BatchLine<'a> {
     /// Dimensions of counters, with their values.
     pub(super) by: Vec<(Metric, &'static str, &'static str)>,
     pub(super) failure: Option<(&'a str, u32)>,
+    pub(super) trace_id: Option<&'a str>,
 }
 
 impl BatchLine<'_> {

@@ -102,6 +102,9 @@ impl Serialize for BatchLine<'_> {
             fields.serialize_entry("error_type", error_type)?;
             fields.serialize_entry("failures", &failures)?;
         }
+        if let Some(trace_id) = self.trace_id {
+            fields.serialize_entry("trace_id", trace_id)?;
+        }
         for (metric, values) in &self.values {
             match values {
                 [value] => fields.serialize_entry(metric, value)?,

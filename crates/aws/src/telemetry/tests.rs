@@ -150,6 +150,7 @@ fn given_up(message_id: Option<String>) -> Event {
 
 fn dead_lettered() -> Event {
     Event::DeadLettered {
+        trace_id: None,
         message_id: Some(message_id()),
         sqs_message_id: "sqs".to_owned(),
         error_type: "RETRY_ATTEMPT_EXCEEDED",

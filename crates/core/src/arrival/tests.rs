@@ -11,7 +11,7 @@ use crate::testing::{SOURCE_ARN, at, delivery, received};
 
 const DOCUMENT: &str = r#"{"stage":"message-processor","cause":{"type":"T","message":"m"},"dead_lettered_at":"2026-07-25T17:20:00.000000Z","sqs_message_id":"m","fingerprint":"0123456789abcdef"}"#;
 
-const CAME_BACK: Option<CameBack> = Some(CameBack { generation_before: None });
+const CAME_BACK: Option<CameBack> = Some(CameBack { last_attempt: None, generation_before: None });
 
 /// Opens a message with these attributes on the intermediate DLQ.
 fn opened(attributes: Attributes) -> (Arrival, Option<Document>) {
@@ -79,7 +79,7 @@ fn a_dead_letter_of_a_later_version_is_ours() {
         .replace(r#""type":"T""#, r#""type":"T","code":7"#)
         .replacen('{', r#"{"since":{"a":[1e400]},"redrive_generation":2,"#, 1);
     let with = strings(&[("a", "1"), ("DeadLetter", &later), ("ErrorType", "TARGET_GONE")]);
-    let came_back = Some(CameBack { generation_before: Some(2) });
+    let came_back = Some(CameBack { last_attempt: None, generation_before: Some(2) });
     assert_eq!(producers_attributes(with), (strings(&[("a", "1")]), came_back));
 }
 
@@ -208,6 +208,7 @@ fn a_record_dead_lettered_twice_has_one_annotation() {
         reason: DeadLetterReason::NonRetryableError.into(),
         details: "d".to_owned(),
         record: DeadLetter {
+            last_attempt_traceparent: None,
             stage: Stage::FailedMessageProcessor.into(),
             cause: Cause { error_type: "T".to_owned(), message: "m".to_owned(), ..Cause::default() },
             attempts: Some(0),
@@ -260,6 +261,7 @@ fn a_failure_on_a_redriven_message_is_a_forgery() {
     assert_eq!(error.error_type, REDRIVE);
     assert_eq!(answer, Answer::just(Kind::Unanswered));
     let expected = Delivery {
+        last_attempt: None,
         failed_at: at(9),
         source_message_id: "n".to_owned(),
         source_queue_arn: SOURCE_ARN.to_owned(),
@@ -298,7 +300,7 @@ fn nothing_of_a_failure_on_a_redriven_message_is_believed() {
 
 #[test]
 fn a_verdict_counts_and_what_it_says_of_the_generation_too() {
-    let again = |generation_before| Some(CameBack { generation_before });
+    let again = |generation_before| Some(CameBack { last_attempt: None, generation_before });
     let delivery = Delivery { came_back: again(Some(2)), ..hand_off().delivery };
     let failure = Failure::from(HandOff { delivery, ..hand_off() });
     let case = Case { stage: None, explanation: String::new(), failure };
@@ -319,7 +321,7 @@ fn a_redriven_message_that_came_back_begins_a_new_generation() {
 #[test]
 fn of_two_generations_that_were_told_the_later_one_counts() {
     let after = |before: Option<u32>, recorded: Option<u32>| {
-        let of = |generation_before| Some(CameBack { generation_before });
+        let of = |generation_before| Some(CameBack { last_attempt: None, generation_before });
         let delivery = Delivery { came_back: of(before), ..hand_off().delivery };
         let document = Document::HandOff(HandOff { delivery, ..hand_off() });
         believed(None, Some(document), of(recorded)).delivery.came_back.unwrap().generation_before

@@ -43,7 +43,8 @@ fn failure(error: &HandlerError) -> HandOff {
 
 /// The same after a return from the final DLQ.
 fn came_back(generation_before: Option<u32>) -> HandOff {
-    let delivery = Delivery { came_back: Some(CameBack { generation_before }), ..delivery() };
+    let delivery =
+        Delivery { came_back: Some(CameBack { last_attempt: None, generation_before }), ..delivery() };
     HandOff { delivery, ..transient() }
 }
 
@@ -80,7 +81,7 @@ fn failed_record(record: ReceivedMessage, hand_off: &HandOff, due_at: Option<Tim
     let arrival = Arrival::open(record, at(10));
     let accepted = arrival.accept(&MessageSchema::default(), Some(&hand_off.delivery)).unwrap();
     let (hand_off, stage) = (hand_off.clone(), Stage::FailedMessageProcessor);
-    FailedMessage { accepted, hand_off, due_at, stage, error_type: None }
+    FailedMessage { accepted, hand_off, due_at, stage, error_type: None, span: None }
 }
 
 /// The same with `attributes_bytes` of attributes.

@@ -4,12 +4,13 @@ mod fingerprint;
 
 use serde::{Deserialize, Serialize};
 
-use crate::failure::Stage;
 use crate::failure::reason::Code;
+use crate::failure::{CameBack, Stage};
 use crate::json::forward_compatible::OpenEnum;
 use crate::limits::{ATTRIBUTES_MAX, MESSAGE_BYTES_MAX};
 use crate::message::folding::{FoldedAttributes, fold};
 use crate::message::{Attribute, Attributes, attributes_size};
+use crate::trace::SpanContext;
 use crate::truncate;
 pub use fingerprint::fingerprint;
 
@@ -66,6 +67,9 @@ pub struct DeadLetter {
     pub source_queue_arn: Option<String>,
     /// SQS's id of the last delivery.
     pub sqs_message_id: String,
+    /// The span of the last attempt, as W3C's `traceparent`, if spans are written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_attempt_traceparent: Option<String>,
     /// See [`fingerprint()`].
     pub fingerprint: String,
     /// The producer's attributes that had no room.
@@ -93,6 +97,18 @@ impl DeadLetter {
         // Serde would read a struct from an array too.
         let text = attribute.text().filter(|text| text.starts_with('{'))?;
         serde_json::from_str(text).ok()
+    }
+
+    /// The span of the last attempt.
+    #[must_use]
+    pub fn last_attempt(&self) -> Option<SpanContext> {
+        self.last_attempt_traceparent.as_deref().and_then(SpanContext::of_traceparent)
+    }
+
+    /// What the message takes with it when it is sent back.
+    #[must_use]
+    pub fn came_back(&self) -> CameBack {
+        CameBack { generation_before: self.redrive_generation, last_attempt: self.last_attempt() }
     }
 
     fn json(&self) -> String {

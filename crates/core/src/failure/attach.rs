@@ -100,7 +100,8 @@ fn wire<'a>(
     delivery: &'a Delivery,
     unknown: &'a UnknownMembers,
 ) -> Wire<'a> {
-    let Delivery { failed_at, source_message_id, source_queue_arn, sent_at, came_back, origin } = delivery;
+    let Delivery { failed_at, source_message_id, source_queue_arn, sent_at, came_back, origin, last_attempt } =
+        delivery;
     Wire {
         error_type: non_empty(error_type),
         details: non_empty(details),
@@ -112,8 +113,9 @@ fn wire<'a>(
         source_queue_arn: Some(source_queue_arn.into()),
         first_sent_time: Some(Time::At(*sent_at)),
         new_generation: came_back.map(|_| true),
-        generation_before: came_back.and_then(|CameBack { generation_before }| generation_before),
+        generation_before: came_back.and_then(|CameBack { generation_before, .. }| generation_before),
         from_producer: (*origin == Origin::Producer).then_some(true),
+        last_attempt: last_attempt.map(|span| span.traceparent().into()),
         unknown: Cow::Borrowed(unknown),
         ..Wire::default()
     }
@@ -121,7 +123,7 @@ fn wire<'a>(
 
 /// Members to drop once the texts are gone, the least needed first. The receiver fills in what the message itself has.
 const DROP_ORDER: [fn(&mut Wire<'_>); 6] = [
-    |wire| (wire.unknown, wire.function) = (Cow::default(), None),
+    |wire| (wire.unknown, wire.function, wire.last_attempt) = (Cow::default(), None, None),
     |wire| (wire.stage, wire.source_queue_arn) = (None, None),
     // The decision has been made.
     |wire| {

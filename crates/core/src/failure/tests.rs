@@ -124,7 +124,8 @@ fn the_function_that_failed_is_carried_cut_and_never_replaced() {
 #[test]
 fn a_message_that_came_back_begins_a_new_generation() {
     let written = |generation_before| {
-        let delivery = Delivery { came_back: Some(CameBack { generation_before }), ..delivery() };
+        let delivery =
+            Delivery { came_back: Some(CameBack { last_attempt: None, generation_before }), ..delivery() };
         let hand_off = HandOff { delivery, ..hand_off() };
         let attributes = hand_off.attach_to(&producer(0), 1, None).attributes;
         assert_eq!(read(text(&attributes)), Some(Document::HandOff(hand_off)));
@@ -164,6 +165,7 @@ fn what_a_hand_off_does_not_say_the_record_says() {
     let Some(Document::HandOff(hand_off)) = read(r#"{"type":"T"}"#) else { panic!("a hand-off") };
     assert_eq!(hand_off.answer, Answer::just(Kind::Transient));
     let expected = Delivery {
+        last_attempt: None,
         failed_at: at(9),
         source_message_id: "n".to_owned(),
         source_queue_arn: received(None).queue_arn,

@@ -13,9 +13,10 @@ use crate::failure::reason::Code;
 use crate::json::forward_compatible::{Borrowed, OpenEnum, UnknownMembers};
 use crate::limits::first_illegal;
 use crate::message::folding::FoldedAttributes;
-use crate::message::metadata::{parse_rfc3339, rfc3339};
+use crate::message::metadata::{LAST_ATTEMPT, parse_rfc3339, rfc3339};
 use crate::message::origin::Origin;
 use crate::message::{Attribute, ReceivedMessage, Timestamp};
+use crate::trace::SpanContext;
 
 /// Absent members are not written.
 #[derive(Clone, Default, PartialEq, Serialize)]
@@ -44,6 +45,8 @@ pub(super) struct Wire<'a> {
     pub(super) generation_before: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) from_producer: Option<bool>,
+    #[serde(rename = "last_attempt_traceparent", skip_serializing_if = "Option::is_none")]
+    pub(super) last_attempt: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) due_at: Option<Time>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -136,6 +139,7 @@ impl<'de> Visitor<'de> for Members {
                 "new_generation" => once(&mut wire.new_generation, &mut map)?,
                 "generation_before" => once(&mut wire.generation_before, &mut map)?,
                 "from_producer" => once(&mut wire.from_producer, &mut map)?,
+                LAST_ATTEMPT => once(&mut wire.last_attempt, &mut map)?,
                 "due_at" => once(&mut wire.due_at, &mut map)?,
                 "attempts" => once(&mut wire.attempts, &mut map)?,
                 "verdict" => once(&mut wire.verdict, &mut map)?,
@@ -226,9 +230,10 @@ impl Wire<'static> {
                 source_queue_arn: text_or(self.source_queue_arn, &record.queue_arn),
                 sent_at: moment(self.first_sent_time).unwrap_or(record.sent_at),
                 came_back: (self.new_generation == Some(true))
-                    .then_some(CameBack { generation_before: self.generation_before }),
+                    .then_some(CameBack { generation_before: self.generation_before, last_attempt: None }),
                 // Absent in documents of older versions, and if the origin was unknown.
                 origin: if self.from_producer == Some(true) { Origin::Producer } else { Origin::Unknown },
+                last_attempt: self.last_attempt.as_deref().and_then(SpanContext::of_traceparent),
             },
             attempts: self.attempts,
             unknown: self.unknown.into_owned(),

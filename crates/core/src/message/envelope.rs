@@ -8,6 +8,7 @@ pub use members::{Member, members};
 pub(crate) use members::{NameAndValue, unchecked_members};
 use thiserror::Error;
 
+use crate::failure::CameBack;
 use crate::message::metadata::{Metadata, OurMembers, RetryMetadata, fresh_members};
 
 /// Limit on nested objects and arrays, the body's own object included.
@@ -45,9 +46,9 @@ impl<'a> Envelope<'a> {
     /// The body for sending the message back from the final DLQ: a fresh start, in the generation after its own and its
     /// final record's; every other byte is unchanged.
     #[must_use]
-    pub fn with_next_generation(&self, of_final_record: Option<u32>) -> String {
-        let generation = self.metadata.clone().into_next_generation(of_final_record).generation();
-        with_metadata(self.body, &self.inside, fresh_members(generation))
+    pub fn with_next_generation(&self, came_back: CameBack) -> String {
+        let fresh = self.metadata.clone().into_next_generation(came_back);
+        with_metadata(self.body, &self.inside, fresh_members(&fresh))
     }
 
     pub(crate) fn into_metadata(self) -> (Metadata, Range<usize>) {

@@ -2,18 +2,19 @@
 
 mod holds;
 
-use crate::failure::{CIRCUIT_OPEN, NOT_STARTED, RATE_LIMITED, REDRIVE};
+use crate::failure::{CIRCUIT_OPEN, CameBack, NOT_STARTED, RATE_LIMITED, REDRIVE};
 use chrono::{DateTime, SecondsFormat, SubsecRound as _, TimeDelta};
 use serde::Serialize;
 use uuid::Uuid;
 
 use crate::json::forward_compatible::UnknownMembers;
 use crate::message::Timestamp;
+use crate::trace::SpanContext;
 use crate::truncate;
 pub use holds::Holds;
 
 /// The members that redeliver writes; all others are the producer's.
-pub const OUR_MEMBERS: [&str; 10] = [
+pub const OUR_MEMBERS: [&str; 11] = [
     "retry_attempt",
     "next_retry_time",
     "first_sent_time",
@@ -24,7 +25,11 @@ pub const OUR_MEMBERS: [&str; 10] = [
     "held_seconds",
     "redrive_count",
     "redrive_count_at_answer",
+    LAST_ATTEMPT,
 ];
+
+/// The name of the last attempt's span, in W3C's form, here and in redeliver's documents. Anything else counts as absent.
+pub(crate) const LAST_ATTEMPT: &str = "last_attempt_traceparent";
 
 /// Failures kept in `retry_history`: less than 5 KB in all, of a message's 1 MiB.
 pub const HISTORY_MAX: usize = 5;
@@ -64,6 +69,8 @@ pub struct Metadata {
     pub redrive_count: u32,
     /// The part of `redrive_count` before its last answer; see [`Metadata::redrives_since_answer`].
     pub redrive_count_at_answer: u32,
+    /// The span of its last attempt, if spans are written.
+    pub last_attempt: Option<SpanContext>,
     /// The producer's own expiry.
     pub expires_at: Option<Timestamp>,
     /// The producer's own limit on retries: counts if it is lower than the policy's.
@@ -84,6 +91,7 @@ impl Metadata {
             holds: Holds::default(),
             redrive_count: 0,
             redrive_count_at_answer: 0,
+            last_attempt: None,
             expires_at: None,
             max_attempts: None,
         }
@@ -127,15 +135,16 @@ impl Metadata {
     /// The metadata after a return from the final DLQ, with no retries spent. A message that was given up without a
     /// re-send does not have that generation in its body: then the one in its final record counts.
     #[must_use]
-    pub fn into_next_generation(self, of_final_record: Option<u32>) -> Self {
+    pub fn into_next_generation(self, CameBack { generation_before, last_attempt }: CameBack) -> Self {
         // Copies of a message may come back with different bodies. The greater number is the newer one, and a
         // generation that is used twice would repeat the delays of its first use.
-        let before = self.generation().max(of_final_record.unwrap_or(0));
+        let before = self.generation().max(generation_before.unwrap_or(0));
         Self {
             redrive_generation: Some(before.saturating_add(1).min(GENERATION_MAX)),
+            last_attempt: last_attempt.or(self.last_attempt),
             expires_at: self.expires_at,
             max_attempts: self.max_attempts,
-            // All our members are reset. The age, too: it counts from the new start, or `max_age_seconds` would expire
+            // All our other members are reset. The age, too: it counts from the new start, or `max_age_seconds` would expire
             // the message at once.
             ..Self::first(self.message_id, self.message_id_text)
         }
@@ -209,14 +218,23 @@ pub struct RetryMetadata {
     pub redrive_count: u32,
     /// Omitted if 0.
     pub redrive_count_at_answer: u32,
+    /// The span of its last attempt, if spans are written.
+    pub last_attempt: Option<SpanContext>,
 }
 
 /// Each of our members with its JSON text; `None` to remove it from the body.
 pub(crate) type OurMembers = [(&'static str, Option<String>); OUR_MEMBERS.len()];
 
 /// The members for a fresh start.
-pub(crate) fn fresh_members(generation: u32) -> OurMembers {
-    OUR_MEMBERS.map(|name| (name, (name == "redrive_generation").then(|| generation.to_string())))
+pub(crate) fn fresh_members(fresh: &Metadata) -> OurMembers {
+    OUR_MEMBERS.map(|name| {
+        let value = match name {
+            "redrive_generation" => fresh.redrive_generation.map(|generation| generation.to_string()),
+            LAST_ATTEMPT => fresh.last_attempt.map(traceparent),
+            _ => None,
+        };
+        (name, value)
+    })
 }
 
 impl RetryMetadata {
@@ -233,6 +251,7 @@ impl RetryMetadata {
             held_seconds,
             redrives,
             redrives_at_answer,
+            last_attempt,
         ] = OUR_MEMBERS;
         let unless_0 = |count: u32| (count > 0).then(|| count.to_string());
         [
@@ -246,12 +265,17 @@ impl RetryMetadata {
             (held_seconds, unless_0(self.held_seconds)),
             (redrives, unless_0(self.redrive_count)),
             (redrives_at_answer, unless_0(self.redrive_count_at_answer)),
+            (last_attempt, self.last_attempt.map(traceparent)),
         ]
     }
 }
 
 fn history_text(history: &[PastFailure]) -> String {
     serde_json::to_string(history).expect("strings and numbers always serialise")
+}
+
+fn traceparent(span: SpanContext) -> String {
+    format!("\"{}\"", span.traceparent())
 }
 
 fn quoted(moment: Timestamp) -> String {
@@ -364,6 +388,7 @@ mod tests {
             held_seconds: 0,
             redrive_count: 0,
             redrive_count_at_answer: 0,
+            last_attempt: None,
         };
         let written = |retry: &RetryMetadata| {
             let members = retry.members();
@@ -378,6 +403,9 @@ mod tests {
             held_seconds: 1,
             redrive_count: 1,
             redrive_count_at_answer: 1,
+            last_attempt: SpanContext::of_traceparent(
+                "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+            ),
             ..retry
         };
         assert_eq!(written(&all), OUR_MEMBERS);

@@ -7,6 +7,7 @@ use std::ops::Not;
 
 use uuid::Uuid;
 
+use crate::failure::CameBack;
 use crate::handler::Form;
 use crate::limits::{ATTRIBUTES_MAX, MESSAGE_BYTES_MAX};
 use crate::message::envelope::check_nesting;
@@ -107,9 +108,9 @@ impl Plain {
     /// The attributes for sending the message back from the final DLQ, as
     /// [`crate::message::envelope::Envelope::with_next_generation`].
     #[must_use]
-    pub(crate) fn with_next_generation(&self, of_final_record: Option<u32>) -> Option<Attributes> {
-        let generation = self.metadata().clone().into_next_generation(of_final_record).generation();
-        self.with(self.document.spliced(fresh_members(generation)))
+    pub(crate) fn with_next_generation(&self, came_back: CameBack) -> Option<Attributes> {
+        let fresh = self.metadata().clone().into_next_generation(came_back);
+        self.with(self.document.spliced(fresh_members(&fresh)))
     }
 
     /// The attributes with another id; `None` if there is no room for `Redeliver`.

@@ -1,5 +1,6 @@
 //! Schemas of messages: envelopes and plain messages that are accepted.
 
+use crate::failure::CameBack;
 use crate::message::Attributes;
 use crate::message::envelope::Envelope;
 use crate::message::metadata::Metadata;
@@ -47,10 +48,10 @@ impl Parsed<'_> {
 
     /// The message for sending it back from the final DLQ; `None` if a plain message has no room for `Redeliver`.
     #[must_use]
-    pub fn with_next_generation(&self, of_final_record: Option<u32>) -> Option<Rewritten> {
+    pub fn with_next_generation(&self, came_back: CameBack) -> Option<Rewritten> {
         match self {
-            Self::Envelope(envelope) => Some(Rewritten::Body(envelope.with_next_generation(of_final_record))),
-            Self::Plain(plain) => plain.with_next_generation(of_final_record).map(Rewritten::Attributes),
+            Self::Envelope(envelope) => Some(Rewritten::Body(envelope.with_next_generation(came_back))),
+            Self::Plain(plain) => plain.with_next_generation(came_back).map(Rewritten::Attributes),
         }
     }
 }

@@ -4,6 +4,7 @@ mod data;
 mod fast_path;
 mod readable;
 
+use std::borrow::Cow;
 #[cfg(feature = "validator")]
 use std::sync::LazyLock;
 
@@ -21,7 +22,8 @@ use crate::json::forward_compatible::UnknownMembers;
 use crate::json::value;
 use crate::message::Timestamp;
 use crate::message::envelope::{Envelope, Malformed, Member, Skimmed, skim, unchecked_members};
-use crate::message::metadata::{Holds, Metadata, PastFailure, parse_rfc3339};
+use crate::message::metadata::{Holds, LAST_ATTEMPT, Metadata, PastFailure, parse_rfc3339};
+use crate::trace::SpanContext;
 pub use data::{DataSchema, DataSchemaError};
 pub use readable::readable_metadata;
 
@@ -135,8 +137,7 @@ fn validate(skimmed: &Skimmed<'_>, by_user: Vec<Violation>) -> Result<Metadata, 
     if !found.is_empty() {
         return Err(Invalid::Schema(found));
     }
-    let history = find(&skimmed.metadata, "retry_history").map(|member| &skimmed.body[member.value.clone()]);
-    metadata_of(&instance["metadata"], history).map_err(|violation| Invalid::Schema(vec![violation]))
+    metadata_of(&instance["metadata"], skimmed).map_err(|violation| Invalid::Schema(vec![violation]))
 }
 
 #[cfg(feature = "validator")]
@@ -205,7 +206,8 @@ fn placeholder(text: &str) -> Value {
 }
 
 /// Reads metadata that the schema found valid, unless a value is well-formed but meaningless.
-fn metadata_of(metadata: &Value, history: Option<&str>) -> Result<Metadata, Violation> {
+fn metadata_of(metadata: &Value, skimmed: &Skimmed<'_>) -> Result<Metadata, Violation> {
+    let text = |name: &str| find(&skimmed.metadata, name).map(|member| &skimmed.body[member.value.clone()]);
     let number = |name: &str| metadata[name].as_u64().and_then(|number| u32::try_from(number).ok());
     let time = |name: &str| {
         let text = metadata[name].as_str();
@@ -220,15 +222,21 @@ fn metadata_of(metadata: &Value, history: Option<&str>) -> Result<Metadata, Viol
         message_id_text,
         retry_attempt: number("retry_attempt").unwrap_or(0),
         first_sent_time: time("first_sent_time")?,
-        retry_history: history_of(&metadata["retry_history"], history)?,
+        retry_history: history_of(&metadata["retry_history"], text("retry_history"))?,
         snooze_count: number("snooze_count").unwrap_or(0),
         redrive_generation: number("redrive_generation"),
         holds: Holds::written(time("held_since")?, number("held_seconds").unwrap_or(0)),
         redrive_count: number("redrive_count").unwrap_or(0),
         redrive_count_at_answer: number("redrive_count_at_answer").unwrap_or(0),
+        last_attempt: text(LAST_ATTEMPT).and_then(span_context),
         expires_at: time("expires_at")?,
         max_attempts: number("max_attempts"),
     })
+}
+
+/// Anything but a `traceparent` counts as absent: a broken link must not cost a message.
+fn span_context(text: &str) -> Option<SpanContext> {
+    SpanContext::of_traceparent(&serde_json::from_str::<Cow<'_, str>>(text).ok()?)
 }
 
 /// The entries, with their texts: members from a later version are preserved.

@@ -26,7 +26,7 @@ fn context(attributes: &[(&str, &str)], body: &str, trace_header: Option<&str>) 
         redrive_generation: 0,
         attributes: &attributes,
     };
-    Invocation { message: &message, record: &record, end: Timestamp::MAX_UTC }.trace_context()
+    Invocation { trace: None, message: &message, record: &record, end: Timestamp::MAX_UTC }.trace_context()
 }
 
 fn parent(attributes: &[(&str, &str)], body: &str, trace_header: Option<&str>) -> Option<String> {
@@ -65,7 +65,7 @@ fn an_envelope_is_no_cloud_event_whatever_it_has() {
         attributes: &attributes,
     };
     let record = received(None);
-    let invocation = Invocation { message: &message, record: &record, end: Timestamp::MAX_UTC };
+    let invocation = Invocation { trace: None, message: &message, record: &record, end: Timestamp::MAX_UTC };
     assert_eq!(invocation.trace_context(), None);
 }
 

@@ -4,7 +4,7 @@ mod edit;
 mod new_id;
 
 use redeliver_core::arrival::{producers_attributes, trace_header_and_verdict};
-use redeliver_core::failure::annotation::{ERROR_DETAILS, ERROR_TYPE};
+use redeliver_core::failure::annotation::{DeadLetter, ERROR_DETAILS, ERROR_TYPE};
 use redeliver_core::failure::reason::DeadLetterReason;
 use redeliver_core::limits::DelaySeconds;
 use redeliver_core::message::metadata::{GENERATION_MAX, Metadata};
@@ -161,8 +161,8 @@ impl Plan {
             Ok(parsed) => parsed,
             Err(invalid) => return Verdict::Stays(Reason::NotAMessage(invalid.to_string())),
         };
-        let given_up_in = record.dead_letter.as_ref().and_then(|ours| ours.redrive_generation);
-        let (new_body, attributes) = match parsed.with_next_generation(given_up_in) {
+        let came_back = record.dead_letter.as_ref().map(DeadLetter::came_back).unwrap_or_default();
+        let (new_body, attributes) = match parsed.with_next_generation(came_back) {
             Some(Rewritten::Body(body)) => (body, attributes),
             Some(Rewritten::Attributes(attributes)) => (body.to_owned(), attributes),
             None => return Verdict::Stays(Reason::NotSendable(NO_PLACE.to_owned())),
@@ -182,7 +182,7 @@ impl Plan {
                 message,
                 message_id: parsed.metadata().message_id_text.clone(),
                 old_message_id,
-                generation: parsed.metadata().clone().into_next_generation(given_up_in).generation(),
+                generation: parsed.metadata().clone().into_next_generation(came_back).generation(),
                 edited: body != record.message.body,
             })),
             Err(error) => Verdict::Stays(Reason::NotSendable(error.to_string())),

@@ -217,7 +217,14 @@ fn the_event_is_told_with_exact_values_and_no_text_of_the_targets() {
     let dead_lettered = |n: usize, message_id, retry_attempt, age_seconds| {
         let sqs_message_id = format!("source-{n}");
         let error_type = "RETRY_ATTEMPT_EXCEEDED";
-        Event::DeadLettered { message_id, sqs_message_id, error_type, retry_attempt, age_seconds }
+        Event::DeadLettered {
+            trace_id: None,
+            message_id,
+            sqs_message_id,
+            error_type,
+            retry_attempt,
+            age_seconds,
+        }
     };
     let expected = [dead_lettered(1, Some(id(1)), 5, 3600.0), dead_lettered(1, None, 0, 100.0)];
     assert_eq!(setup.world.seen.events(), expected);

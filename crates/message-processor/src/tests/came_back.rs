@@ -10,6 +10,7 @@ use super::*;
 /// The attributes of a final record of a message with these.
 fn final_attributes(producer: &Attributes) -> Attributes {
     let record = DeadLetter {
+        last_attempt_traceparent: None,
         stage: Stage::FailedMessageProcessor.into(),
         cause: Cause {
             error_type: "Db.Busy".to_owned(),

@@ -33,6 +33,7 @@ fn annotation(bytes: &mut Unstructured<'_>) -> Result<Annotation> {
     };
     let details = generators::text(bytes)?;
     let record = DeadLetter {
+        last_attempt_traceparent: None,
         stage: OpenEnum::from(*bytes.choose(&[
             Stage::MessageProcessor,
             Stage::FailedMessageProcessor,

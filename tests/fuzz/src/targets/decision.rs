@@ -51,7 +51,7 @@ fn failed(
     let record = ReceivedMessage { body: body.to_owned(), ..record(attributes, None, moment()) };
     let accepted = Arrival::open(record, moment()).accept(schema(), Some(&hand_off.delivery)).ok()?;
     let (hand_off, stage) = (hand_off.clone(), Stage::FailedMessageProcessor);
-    Some(FailedMessage { accepted, hand_off, due_at, stage, error_type: None })
+    Some(FailedMessage { span: None, accepted, hand_off, due_at, stage, error_type: None })
 }
 
 /// The body of the re-send, if there is one.

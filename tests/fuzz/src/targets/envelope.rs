@@ -1,5 +1,6 @@
 //! The message body: the parser accepts exactly what the rules accept, and a splice only changes our members.
 
+use redeliver_core::failure::CameBack;
 use redeliver_core::failure::reason::DeadLetterReason;
 use redeliver_core::json::pointer::Pointer;
 use redeliver_core::message::envelope::{Envelope, Malformed};
@@ -7,6 +8,7 @@ use redeliver_core::message::metadata::{Holds, OUR_MEMBERS, PastFailure, RetryMe
 use redeliver_core::message::plain::{IdSources, PlainMessages, REDELIVER};
 use redeliver_core::message::schema::{Invalid, MessageSchema, Parsed, Rewritten};
 use redeliver_core::message::{Attribute, Attributes};
+use redeliver_core::trace::SpanContext;
 use serde_json::value::RawValue;
 
 use crate::json::{self, Kind, Node, Wrong};
@@ -71,7 +73,9 @@ fn check_plain(body: &str) {
     }
     let attributes = Attributes::from([(REDELIVER.to_owned(), Attribute::string(body))]);
     if let Ok(parsed) = optional.read("x", &attributes, first_id) {
-        let Some(Rewritten::Attributes(next)) = parsed.with_next_generation(None) else { return };
+        let Some(Rewritten::Attributes(next)) = parsed.with_next_generation(CameBack::default()) else {
+            return;
+        };
         let again =
             optional.read("x", &next, first_id).unwrap_or_else(|invalid| panic!("{invalid}: {body:?}"));
         assert_eq!(again.metadata().message_id, parsed.metadata().message_id, "{body:?}");
@@ -224,6 +228,8 @@ fn check_metadata(body: &str, node: &Node, envelope: &Envelope<'_>) {
     assert_eq!(read.redrive_count_at_answer, number("redrive_count_at_answer").unwrap_or(0));
     let held_since = text("held_since").as_deref().and_then(parse_rfc3339);
     assert_eq!(read.holds, Holds::written(held_since, number("held_seconds").unwrap_or(0)));
+    let span = text("last_attempt_traceparent").as_deref().and_then(SpanContext::of_traceparent);
+    assert_eq!(read.last_attempt, span);
     assert_eq!(read.redrive_generation, number("redrive_generation"));
     assert_eq!(read.expires_at, text("expires_at").as_deref().and_then(parse_rfc3339));
     assert_eq!(read.first_sent_time, text("first_sent_time").as_deref().and_then(parse_rfc3339));
@@ -232,10 +238,13 @@ fn check_metadata(body: &str, node: &Node, envelope: &Envelope<'_>) {
     assert_eq!(envelope.body(), body);
 }
 
+const SPAN: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
 fn check_splices(body: &str, node: &Node, envelope: &Envelope<'_>) {
     let generation = (envelope.metadata.redrive_generation.unwrap_or(0) + 1).min(100);
-    let fresh = [None, None, None, None, None, Some(generation.to_string()), None, None, None, None];
-    check_splice(body, node, &fresh, &envelope.with_next_generation(None));
+    let attempt = envelope.metadata.last_attempt.map(|span| format!("\"{}\"", span.traceparent()));
+    let fresh = [None, None, None, None, None, Some(generation.to_string()), None, None, None, None, attempt];
+    check_splice(body, node, &fresh, &envelope.with_next_generation(CameBack::default()));
 
     let full = RetryMetadata {
         retry_attempt: 1000,
@@ -248,6 +257,7 @@ fn check_splices(body: &str, node: &Node, envelope: &Envelope<'_>) {
         held_seconds: 1000,
         redrive_count: 1000,
         redrive_count_at_answer: 999,
+        last_attempt: SpanContext::of_traceparent(SPAN),
     };
     let time = Some("\"2026-07-25T17:20:00.000000Z\"".to_owned());
     let history = r#"[{"attempt":7,"failed_at":"2026-07-25T17:20:00.000000Z","error_type":"T","error_details":"a \"quoted\" text, with {} and ,"}]"#;
@@ -263,6 +273,7 @@ fn check_splices(body: &str, node: &Node, envelope: &Envelope<'_>) {
         most.clone(),
         most,
         Some("999".to_owned()),
+        Some(format!("\"{SPAN}\"")),
     ];
     check_splice(body, node, &ours, &envelope.with_retry_metadata(&full));
     let again = MessageSchema::parse(schema(), &envelope.with_retry_metadata(&full)).map(|again| {
@@ -280,9 +291,10 @@ fn check_splices(body: &str, node: &Node, envelope: &Envelope<'_>) {
         held_seconds: 0,
         redrive_count: 0,
         redrive_count_at_answer: 0,
+        last_attempt: None,
         ..full
     };
-    let ours = [Some("0".to_owned()), time.clone(), time, None, None, None, None, None, None, None];
+    let ours = [Some("0".to_owned()), time.clone(), time, None, None, None, None, None, None, None, None];
     check_splice(body, node, &ours, &envelope.with_retry_metadata(&least));
 }
 

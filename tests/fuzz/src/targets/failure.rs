@@ -32,9 +32,13 @@ fn verdict(bytes: &mut Unstructured<'_>) -> Result<Verdict> {
     let explanation = generators::text(bytes)?;
     let kind = *bytes.choose(&[Kind::Transient, Kind::Permanent, Kind::Snooze, Kind::NotStarted])?;
     let answer = Some(Answer { kind: kind.into(), retry_after_seconds: bytes.arbitrary()? });
-    let came_back =
-        if bytes.arbitrary()? { Some(CameBack { generation_before: bytes.arbitrary()? }) } else { None };
+    let came_back = if bytes.arbitrary()? {
+        Some(CameBack { last_attempt: None, generation_before: bytes.arbitrary()? })
+    } else {
+        None
+    };
     let delivery = Delivery {
+        last_attempt: None,
         failed_at: moment(),
         source_message_id: "0191f3a2-7b1c-7d3e-8f00-0123456789ab".to_owned(),
         source_queue_arn: "arn:aws:sqs:eu-central-1:000000000000:source".to_owned(),

@@ -9,7 +9,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 /// The members of `metadata` that redeliver writes, by its documentation.
-const OURS: [&str; 10] = [
+const OURS: [&str; 11] = [
     "retry_attempt",
     "next_retry_time",
     "first_sent_time",
@@ -20,6 +20,7 @@ const OURS: [&str; 10] = [
     "held_seconds",
     "redrive_count",
     "redrive_count_at_answer",
+    "last_attempt_traceparent",
 ];
 
 /// The retry members of a body.

@@ -54,7 +54,8 @@ async fn the_function_gets_the_messages_trace() {
         let server = Loopback::start([Answer::new(200, &[], "null")]).await;
         let target = LambdaTarget::new(&server.sdk_config(), ARN.to_owned(), LONG);
         let record = ReceivedMessage { trace_header: trace_header.map(str::to_owned), ..record(None) };
-        let invocation = Invocation { message: &message("{}"), record: &record, end: Timestamp::MAX_UTC };
+        let invocation =
+            Invocation { trace: None, message: &message("{}"), record: &record, end: Timestamp::MAX_UTC };
         assert_eq!(target.invoke(invocation).await, Ok(()));
         assert_eq!(server.request().header("x-amzn-trace-id"), sent);
     }
@@ -290,7 +291,7 @@ async fn call_with(
 ) -> Result<(), HandlerError> {
     let target = LambdaTarget::new(&server.sdk_config(), ARN.to_owned(), LONG).with_modes(modes);
     let record = record(group);
-    target.invoke(Invocation { message, record: &record, end: Timestamp::UNIX_EPOCH }).await
+    target.invoke(Invocation { trace: None, message, record: &record, end: Timestamp::UNIX_EPOCH }).await
 }
 
 const ISOLATED: FunctionModes = FunctionModes { tenant_isolation: true, durable: false };

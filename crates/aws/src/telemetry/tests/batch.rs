@@ -65,7 +65,7 @@ fn said(events: &[Event]) -> Extracted {
 fn settings() -> impl Iterator<Item = Logging> {
     let details = [LogDetail::Batches, LogDetail::Messages];
     let levels = [LogLevel::Info, LogLevel::Warn];
-    details.into_iter().flat_map(move |detail| levels.map(|level| Logging { detail, level }))
+    details.into_iter().flat_map(move |detail| levels.map(|level| Logging { tracing: None, detail, level }))
 }
 
 #[test]

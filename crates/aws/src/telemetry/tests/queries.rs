@@ -44,7 +44,8 @@ fn words(query: &str) -> (BTreeSet<&str>, Vec<&str>) {
 /// All possible lines.
 fn all_lines() -> Vec<Value> {
     let details = [LogDetail::Batches, LogDetail::Messages];
-    let written = details.map(|detail| written_with(Logging { detail, level: LogLevel::Info }, &all()));
+    let written =
+        details.map(|detail| written_with(Logging { tracing: None, detail, level: LogLevel::Info }, &all()));
     written.iter().flat_map(|text| lines_of(text)).collect()
 }
 

@@ -15,6 +15,7 @@ use prometheus_client::registry::Registry;
 use redeliver_aws::telemetry::metrics::{Measure, Measured, Metric, NAMESPACE, Number, Observed};
 use redeliver_core::events::Event;
 use redeliver_core::ports::Observer;
+use redeliver_core::trace::Tracer;
 
 use super::health::HealthReport;
 
@@ -140,6 +141,10 @@ impl<O: Observer> Observer for MeteredObserver<O> {
 
     fn flush(&self) {
         self.observer.flush();
+    }
+
+    fn tracer(&self) -> Option<&Tracer> {
+        self.observer.tracer()
     }
 }
 

@@ -152,7 +152,8 @@ fn a_hold_ends_with_the_message() {
 
 #[test]
 fn a_message_that_comes_back_from_the_final_dlq_has_all_its_budgets_again() {
-    let delivery = Delivery { came_back: Some(CameBack { generation_before: None }), ..delivery() };
+    let delivery =
+        Delivery { came_back: Some(CameBack { last_attempt: None, generation_before: None }), ..delivery() };
     let members = format!(r#""held_since":"{}","held_seconds":86400,"redrive_count":20"#, rfc3339(at(-4000)));
     let again =
         resend(&Policy::default(), &body(&members), &HandOff { delivery: delivery.clone(), ..held() });

@@ -18,6 +18,7 @@ impl Observer for Observed {
 /// The event of a confirmed send, identified by the record's id.
 fn confirmed(record: &str) -> Event {
     Event::DeadLettered {
+        trace_id: None,
         message_id: None,
         sqs_message_id: record.to_owned(),
         error_type: "NON_RETRYABLE_ERROR",

@@ -11,6 +11,7 @@ fn annotation() -> Annotation {
         reason: DeadLetterReason::RetryAttemptExceeded.into(),
         details: "Max retry attempts 5 exceeded; last error HttpStatus.503: HTTP 503".to_owned(),
         record: DeadLetter {
+            last_attempt_traceparent: None,
             stage: Stage::FailedMessageProcessor.into(),
             cause: Cause {
                 error_type: "HttpStatus.503".to_owned(),

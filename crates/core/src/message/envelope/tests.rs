@@ -11,6 +11,7 @@ const ID: &str = "6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01";
 
 fn retry() -> RetryMetadata {
     RetryMetadata {
+        last_attempt: None,
         retry_attempt: 3,
         next_retry_time: at(60),
         first_sent_time: at(0),

@@ -52,7 +52,7 @@ fn decided(body: &str, attributes: &Attributes) -> Decision {
     let record = ReceivedMessage { body: body.to_owned(), attributes: attributes.clone(), ..received(None) };
     let accepted = Arrival::open(record, at(5)).accept(&schema(), Some(&hand_off.delivery)).unwrap();
     let stage = Stage::FailedMessageProcessor;
-    let failed = FailedMessage { accepted, hand_off, due_at: None, stage, error_type: None };
+    let failed = FailedMessage { span: None, accepted, hand_off, due_at: None, stage, error_type: None };
     decide(&Policy::default(), &failed, None, at(5))
 }
 
@@ -166,7 +166,11 @@ fn a_re_send_counts_in_the_attribute() {
 fn the_next_generation_starts_afresh_with_the_same_id() {
     let attributes = resent("x", &resent("x", &small(9)));
     let message = schema().read("x", &attributes, "another").unwrap();
-    let Some(Rewritten::Attributes(next)) = message.with_next_generation(Some(4)) else { panic!() };
+    let Some(Rewritten::Attributes(next)) =
+        message.with_next_generation(CameBack { generation_before: Some(4), last_attempt: None })
+    else {
+        panic!()
+    };
     let text = redeliver(&next);
     assert!(
         text.starts_with(&format!(

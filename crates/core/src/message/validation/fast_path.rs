@@ -9,6 +9,7 @@ use serde::de::{Deserialize, Deserializer, Error};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
+use super::span_context;
 use crate::json::forward_compatible::UnknownMembers;
 use crate::json::value::not_null;
 use crate::message::Timestamp;
@@ -52,6 +53,8 @@ struct TypedMetadata<'a> {
     redrive_count: Count<REDRIVES_MAX>,
     #[serde(default)]
     redrive_count_at_answer: Count<REDRIVES_MAX>,
+    #[serde(default, rename = "last_attempt_traceparent", borrow)]
+    last_attempt: Option<&'a RawValue>,
 }
 
 /// `None` if the schema has to decide.
@@ -75,6 +78,7 @@ pub(super) fn metadata_of(skimmed: &Skimmed<'_>) -> Option<Metadata> {
         holds: Holds::written(typed.held_since.map(|time| time.0), typed.held_seconds.0),
         redrive_count: typed.redrive_count.0,
         redrive_count_at_answer: typed.redrive_count_at_answer.0,
+        last_attempt: typed.last_attempt.and_then(|text| span_context(text.get())),
         expires_at: typed.expires_at.map(|time| time.0),
         max_attempts: typed.max_attempts.map(|count| count.0),
     })

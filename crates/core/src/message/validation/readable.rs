@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use super::fast_path::{self, ATTEMPTS_MAX, ERROR_DETAILS_CHARACTERS_MAX, ERROR_TYPE_CHARACTERS_MAX};
-use super::{find, instance_of, looks_like_envelope, metadata_of, well_formed};
+use super::{instance_of, looks_like_envelope, metadata_of, well_formed};
 use crate::message::Attributes;
 use crate::message::envelope::{Skimmed, skim};
 use crate::message::metadata::{
@@ -30,10 +30,8 @@ pub fn readable_metadata(body: &str, attributes: &Attributes) -> Option<Metadata
 fn readable(skimmed: &Skimmed<'_>) -> Option<Metadata> {
     fast_path::metadata_of(skimmed).or_else(|| {
         let (instance, wrong) = instance_of(skimmed);
-        let history =
-            find(&skimmed.metadata, "retry_history").map(|member| &skimmed.body[member.value.clone()]);
         let is_readable = wrong.is_empty() && is_message(&instance);
-        is_readable.then(|| metadata_of(&instance["metadata"], history).ok()).flatten()
+        is_readable.then(|| metadata_of(&instance["metadata"], skimmed).ok()).flatten()
     })
 }
 

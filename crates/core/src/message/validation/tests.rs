@@ -3,6 +3,7 @@ mod message_id;
 
 use super::*;
 use crate::failure::reason::DeadLetterReason;
+use crate::message::Attributes;
 use crate::message::schema::MessageSchema;
 
 const ID: &str = "6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01";
@@ -44,12 +45,43 @@ fn each_code_of_an_invalid_message_is_that_of_its_kind() {
 #[test]
 fn every_member_that_the_schema_rules_is_read() {
     let schema: Value = serde_json::from_str(MESSAGE_SCHEMA).unwrap();
+    let members = schema["properties"]["metadata"]["properties"].as_object().unwrap();
+    let has_rule = |rules: &Value| rules.as_object().unwrap().keys().any(|name| name != "description");
     let mut ruled: Vec<_> =
-        schema["properties"]["metadata"]["properties"].as_object().unwrap().keys().collect();
+        members.iter().filter(|(_, rules)| has_rule(rules)).map(|(name, _)| name).collect();
     let mut read = RULED_MEMBERS.to_vec();
     ruled.sort();
     read.sort_unstable();
     assert_eq!(ruled, read);
+}
+
+/// A producer's own text there must not cost a message, however the rest is written.
+#[test]
+fn a_last_attempt_that_is_no_traceparent_counts_as_absent() {
+    let span = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let quoted = format!("\"{span}\"");
+    let upper = quoted.to_uppercase();
+    for (value, expected) in [
+        (quoted.as_str(), Some(span)),
+        ("\"\\u00300-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\"", Some(span)),
+        (&upper, None),
+        ("\"\\ud800\"", None),
+        ("1e999", None),
+        ("null", None),
+        ("{}", None),
+    ] {
+        // With an offset in a time the schema decides, else the fast path.
+        for time in ["2026-07-25T17:20:00Z", "2026-07-25T19:20:00+02:00"] {
+            let body = format!(
+                r#"{{"metadata":{{"message_id":"{ID}","first_sent_time":"{time}","last_attempt_traceparent":{value}}},"data":{{}}}}"#
+            );
+            let metadata = MessageSchema::default().parse(&body).unwrap().metadata;
+            let read = metadata.last_attempt.map(|span| span.traceparent());
+            assert_eq!(read.as_deref(), expected, "{body}");
+            let readable = readable_metadata(&body, &Attributes::new()).unwrap();
+            assert_eq!(readable.last_attempt, metadata.last_attempt, "{body}");
+        }
+    }
 }
 
 #[test]
@@ -151,6 +183,7 @@ fn what_is_read_of_metadata_is_what_stands_there() {
     assert_eq!(
         metadata,
         Metadata {
+            last_attempt: None,
             message_id: Uuid::parse_str(ID).unwrap(),
             message_id_text: ID.to_owned(),
             retry_attempt: 3,

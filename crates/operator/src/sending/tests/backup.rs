@@ -127,6 +127,7 @@ fn dead(n: usize, text: &str) -> Content {
         ("bytes".to_owned(), attribute("Binary.png", AttributeValue::Binary(vec![0, 255, 10]))),
     ]);
     let record = DeadLetter {
+        last_attempt_traceparent: None,
         stage: Stage::FailedMessageProcessor.into(),
         cause: Cause { error_type: "Panic".to_owned(), message: "down".to_owned(), ..Cause::default() },
         attempts: Some(5),

@@ -156,6 +156,7 @@ fn any_retry() -> impl Strategy<Value = RetryMetadata> {
         (prop::option::of(-900..=900_i64), 0..=HELD_SECONDS_MAX, 0..=REDRIVES_MAX, 0..=REDRIVES_MAX);
     (1..=1000_u32, 0..=900_i64, history, 0..=100_u32, prop::option::of(0..=100_u32), unspent).prop_map(
         |(retry_attempt, delay, history, snooze_count, redrive_generation, unspent)| RetryMetadata {
+            last_attempt: None,
             retry_attempt,
             next_retry_time: at(delay),
             first_sent_time: at(-delay),

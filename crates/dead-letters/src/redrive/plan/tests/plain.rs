@@ -21,6 +21,7 @@ fn annotation() -> Annotation {
         reason: DeadLetterReason::RetryAttemptExceeded.into(),
         details: "Max retry attempts 5 exceeded".to_owned(),
         record: DeadLetter {
+            last_attempt_traceparent: None,
             stage: Stage::FailedMessageProcessor.into(),
             cause: Cause {
                 error_type: "Db.Busy".to_owned(),

@@ -1,0 +1,145 @@
+//! Export by OpenTelemetry's protocol, OTLP over HTTP with Protobuf, where the standard variables say so ("OpenTelemetry
+//! Protocol Exporter", OpenTelemetry Specification).
+
+mod encode;
+mod settings;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use aws_smithy_runtime_api::client::http::{HttpConnector as _, SharedHttpConnector};
+use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
+use aws_smithy_types::body::SdkBody;
+use chrono::TimeDelta;
+use prost::Message as _;
+use redeliver_core::lock;
+use redeliver_core::message::Timestamp;
+use redeliver_core::ports::Clock as _;
+use redeliver_core::trace::Tracer;
+use thiserror::Error;
+use tokio::time::timeout;
+
+use crate::SystemClock;
+use crate::http_client::connector;
+use crate::stderr;
+pub use encode::{exported_spans, resource, scope};
+pub use settings::{OtlpSettings, Signal};
+
+/// The longest time that the end of an invocation waits for its export. The export goes on afterwards, as far as Lambda
+/// lets it.
+const WAIT_MAX: Duration = Duration::from_millis(50);
+/// The timeout of one request ("OTLP Exporter Configuration", OpenTelemetry).
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// Exports at the same time; a collector that is slower loses the others.
+const UNDER_WAY_MAX: usize = 4;
+/// The shortest time between two warnings.
+const WARNING_INTERVAL: TimeDelta = TimeDelta::minutes(1);
+
+/// The reason why an export is lost.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum NotExported {
+    #[error("the collector did not answer within {REQUEST_TIMEOUT:?}")]
+    NoAnswer,
+    #[error("the collector cannot be reached")]
+    NotReached,
+    #[error("the collector answered {0}; look into its own log")]
+    Refused(u16),
+    #[error("{UNDER_WAY_MAX} exports are under way; the collector is too slow")]
+    TooSlow,
+    #[error("the endpoint or a header is not valid in HTTP; check OTEL_EXPORTER_OTLP_ENDPOINT and _HEADERS")]
+    NotBuilt,
+}
+
+/// Sends one signal (traces, metrics or logs) to an endpoint.
+#[derive(Clone, Debug)]
+pub struct Exporter {
+    settings: Arc<OtlpSettings>,
+    connector: SharedHttpConnector,
+    under_way: Arc<AtomicUsize>,
+    warned_at: Arc<Mutex<Option<Timestamp>>>,
+}
+
+impl Exporter {
+    #[must_use]
+    pub fn new(settings: OtlpSettings) -> Self {
+        Self {
+            settings: Arc::new(settings),
+            connector: connector(None, None),
+            under_way: Arc::default(),
+            warned_at: Arc::default(),
+        }
+    }
+
+    /// The settings that it was made from.
+    #[must_use]
+    pub fn settings(&self) -> &OtlpSettings {
+        &self.settings
+    }
+
+    /// Exports the spans that have ended, and waits for it at most 50 ms, and at most half of the time until `deadline`.
+    /// A failure loses the spans, and nothing else.
+    pub async fn export_spans(&self, tracer: &Tracer, deadline: Timestamp) {
+        let (spans, dropped) = tracer.take();
+        if dropped > 0 {
+            self.warn(format_args!("{dropped} spans of one batch had no room and are lost"));
+        }
+        if spans.is_empty() {
+            return;
+        }
+        let left = (deadline - SystemClock.now()).to_std().unwrap_or_default() / 2;
+        let body = exported_spans(&self.settings.resource, spans).encode_to_vec();
+        let exporter = self.clone();
+        let export = tokio::spawn(async move {
+            if let Err(error) = exporter.post(body).await {
+                exporter.warn(format_args!("spans are lost: {error}"));
+            }
+        });
+        // A task that is not awaited goes on.
+        let _still_under_way = timeout(left.min(WAIT_MAX), export).await;
+    }
+
+    /// Sends one request.
+    ///
+    /// # Errors
+    /// If the collector did not take it: it is lost.
+    pub async fn post(&self, body: Vec<u8>) -> Result<(), NotExported> {
+        if self.under_way.fetch_add(1, Ordering::Relaxed) >= UNDER_WAY_MAX {
+            self.under_way.fetch_sub(1, Ordering::Relaxed);
+            return Err(NotExported::TooSlow);
+        }
+        let posted = match timeout(REQUEST_TIMEOUT, self.request(body)).await {
+            Ok(posted) => posted,
+            Err(_) => Err(NotExported::NoAnswer),
+        };
+        self.under_way.fetch_sub(1, Ordering::Relaxed);
+        posted
+    }
+
+    async fn request(&self, body: Vec<u8>) -> Result<(), NotExported> {
+        let content_length = body.len().to_string();
+        let mut request = HttpRequest::new(SdkBody::from(body));
+        let not_built = |_| NotExported::NotBuilt;
+        request.set_method("POST").map_err(|_| NotExported::NotBuilt)?;
+        request.set_uri(self.settings.endpoint.clone()).map_err(|_| NotExported::NotBuilt)?;
+        let ours = [("content-type", "application/x-protobuf"), ("content-length", &content_length)];
+        let users = self.settings.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        for (name, value) in users.chain(ours) {
+            let (name, value) = (name.to_owned(), value.to_owned());
+            request.headers_mut().try_insert(name, value).map_err(not_built)?;
+        }
+        let answer = self.connector.call(request).await.map_err(|_| NotExported::NotReached)?;
+        let status = answer.status().as_u16();
+        if answer.status().is_success() { Ok(()) } else { Err(NotExported::Refused(status)) }
+    }
+
+    /// Warns once a minute: a collector that is gone must not fill the log.
+    pub fn warn(&self, text: std::fmt::Arguments<'_>) {
+        let now = SystemClock.now();
+        let mut warned_at = lock(&self.warned_at);
+        if warned_at.is_none_or(|before| now - before >= WARNING_INTERVAL) {
+            *warned_at = Some(now);
+            stderr::line(format_args!("warning: OpenTelemetry: {text}"));
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! OpenTelemetry's variables ("Environment Variable Specification", OpenTelemetry).
+
+use percent_encoding::percent_decode_str;
+
+use crate::settings::Variables;
+
+/// What is exported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    Traces,
+    Metrics,
+    Logs,
+}
+
+impl Signal {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Traces => "TRACES",
+            Self::Metrics => "METRICS",
+            Self::Logs => "LOGS",
+        }
+    }
+
+    const fn path(self) -> &'static str {
+        match self {
+            Self::Traces => "v1/traces",
+            Self::Metrics => "v1/metrics",
+            Self::Logs => "v1/logs",
+        }
+    }
+}
+
+/// Where a signal is exported to, and from what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OtlpSettings {
+    pub endpoint: String,
+    /// May hold keys.
+    pub headers: Vec<(String, String)>,
+    /// The resource's attributes.
+    pub resource: Vec<(String, String)>,
+}
+
+impl OtlpSettings {
+    /// `None` if the signal is not exported: there is no endpoint, or the variables switch it off. `default_name` is the
+    /// service's name outside Lambda.
+    ///
+    /// # Errors
+    /// The protocol is gRPC, which a user's own function may want for itself: nothing is exported then.
+    pub fn read(
+        variables: &Variables<'_>,
+        signal: Signal,
+        default_name: &str,
+    ) -> Result<Option<Self>, String> {
+        let read = |name: &str| variables.optional(name);
+        let of_signal = |name: &str| read(&format!("OTEL_EXPORTER_OTLP_{}_{name}", signal.name()));
+        let is_disabled = read("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"));
+        let is_none = read(&format!("OTEL_{}_EXPORTER", signal.name())).as_deref() == Some("none");
+        let endpoint = of_signal("ENDPOINT").or_else(|| {
+            let base = read("OTEL_EXPORTER_OTLP_ENDPOINT")?;
+            Some(format!("{}/{}", base.trim_end_matches('/'), signal.path()))
+        });
+        let Some(endpoint) = endpoint.filter(|_| !is_disabled && !is_none) else { return Ok(None) };
+        let protocol = of_signal("PROTOCOL").or_else(|| read("OTEL_EXPORTER_OTLP_PROTOCOL"));
+        if protocol.as_deref() == Some("grpc") {
+            return Err(
+                "redeliver exports by http/protobuf, not by grpc: set OTEL_EXPORTER_OTLP_PROTOCOL to \
+                        http/protobuf, and the endpoint to port 4318"
+                    .to_owned(),
+            );
+        }
+        let headers = of_signal("HEADERS").or_else(|| read("OTEL_EXPORTER_OTLP_HEADERS"));
+        Ok(Some(Self {
+            endpoint,
+            headers: pairs(&headers.unwrap_or_default()),
+            resource: resource(variables, default_name),
+        }))
+    }
+}
+
+/// A later attribute replaces an earlier one of its name.
+fn resource(variables: &Variables<'_>, default_name: &str) -> Vec<(String, String)> {
+    let read = |name: &str| variables.optional(name);
+    let function = read("AWS_LAMBDA_FUNCTION_NAME");
+    let cloud = function.clone().map(|function| {
+        [
+            ("cloud.provider", Some("aws".to_owned())),
+            ("cloud.platform", Some("aws_lambda".to_owned())),
+            ("cloud.region", read("AWS_REGION")),
+            ("faas.name", Some(function)),
+            ("faas.version", read("AWS_LAMBDA_FUNCTION_VERSION")),
+        ]
+    });
+    let cloud = cloud.into_iter().flatten().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    let default_name = function.unwrap_or_else(|| format!("redeliver-{default_name}"));
+    let named = |name: String| ("service.name".to_owned(), name);
+    let all = std::iter::once(named(default_name))
+        .chain(cloud)
+        .chain(pairs(&read("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default()))
+        .chain(read("OTEL_SERVICE_NAME").map(named));
+    let mut resource: Vec<(String, String)> = Vec::new();
+    for (name, value) in all {
+        resource.retain(|(before, _)| *before != name);
+        resource.push((name, value));
+    }
+    resource
+}
+
+/// `NAME=VALUE,…` with values in percent-encoding, as W3C's Baggage has them. What is not a pair is left out.
+fn pairs(text: &str) -> Vec<(String, String)> {
+    let pair = |pair: &str| {
+        let (name, value) = pair.split_once('=')?;
+        let value = percent_decode_str(value.trim()).decode_utf8().ok()?.into_owned();
+        Some((name.trim().to_owned(), value)).filter(|(name, _)| !name.is_empty())
+    };
+    text.split(',').filter_map(pair).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(signal: Signal, variables: &[(&str, &str)]) -> Result<Option<OtlpSettings>, String> {
+        let lookup = |name: &str| {
+            let found = variables.iter().find(|(variable, _)| *variable == name);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        OtlpSettings::read(&Variables::new(lookup), signal, "message-processor")
+    }
+
+    fn owned(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    const ENDPOINT: (&str, &str) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318/");
+
+    #[test]
+    fn without_an_endpoint_and_if_it_is_switched_off_nothing_is_exported() {
+        assert_eq!(read(Signal::Traces, &[]), Ok(None));
+        for off in [("OTEL_SDK_DISABLED", "True"), ("OTEL_TRACES_EXPORTER", "none")] {
+            assert_eq!(read(Signal::Traces, &[ENDPOINT, off]), Ok(None), "{off:?}");
+        }
+        assert!(read(Signal::Logs, &[ENDPOINT, ("OTEL_TRACES_EXPORTER", "none")]).unwrap().is_some());
+        assert!(read(Signal::Traces, &[ENDPOINT, ("OTEL_SDK_DISABLED", "1")]).unwrap().is_some());
+    }
+
+    #[test]
+    fn each_signal_has_its_path_and_its_own_variables_count_as_they_are() {
+        let endpoint = |signal, variables: &[_]| read(signal, variables).unwrap().unwrap().endpoint;
+        assert_eq!(endpoint(Signal::Traces, &[ENDPOINT]), "http://127.0.0.1:4318/v1/traces");
+        assert_eq!(endpoint(Signal::Metrics, &[ENDPOINT]), "http://127.0.0.1:4318/v1/metrics");
+        assert_eq!(endpoint(Signal::Logs, &[ENDPOINT]), "http://127.0.0.1:4318/v1/logs");
+        let own = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "https://example.com/in/");
+        assert_eq!(endpoint(Signal::Traces, &[ENDPOINT, own]), "https://example.com/in/");
+        assert_eq!(endpoint(Signal::Logs, &[ENDPOINT, own]), "http://127.0.0.1:4318/v1/logs");
+    }
+
+    #[test]
+    fn grpc_is_refused_with_what_to_do() {
+        for name in ["OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"] {
+            let error = read(Signal::Traces, &[ENDPOINT, (name, "grpc")]).unwrap_err();
+            assert!(error.contains("set OTEL_EXPORTER_OTLP_PROTOCOL to http/protobuf"), "{error}");
+        }
+    }
+
+    #[test]
+    fn headers_and_resource_are_pairs_in_percent_encoding() {
+        let headers = ("OTEL_EXPORTER_OTLP_HEADERS", "api-key=a%20b%3D, x = y ,nothing,=z");
+        let resource = ("OTEL_RESOURCE_ATTRIBUTES", "service.name=before,team=payments");
+        let settings = read(Signal::Traces, &[ENDPOINT, headers, resource]).unwrap().unwrap();
+        assert_eq!(settings.headers, owned(&[("api-key", "a b="), ("x", "y")]));
+        assert_eq!(settings.resource, owned(&[("service.name", "before"), ("team", "payments")]));
+        let named = ("OTEL_SERVICE_NAME", "orders");
+        let lambda = [("AWS_LAMBDA_FUNCTION_NAME", "prod-mp"), ("AWS_REGION", "eu-west-1")];
+        let settings =
+            read(Signal::Traces, &[ENDPOINT, resource, named, lambda[0], lambda[1]]).unwrap().unwrap();
+        assert_eq!(
+            settings.resource,
+            owned(&[
+                ("cloud.provider", "aws"),
+                ("cloud.platform", "aws_lambda"),
+                ("cloud.region", "eu-west-1"),
+                ("faas.name", "prod-mp"),
+                ("team", "payments"),
+                ("service.name", "orders"),
+            ])
+        );
+        let settings = read(Signal::Traces, &[ENDPOINT]).unwrap().unwrap();
+        assert_eq!(settings.resource, owned(&[("service.name", "redeliver-message-processor")]));
+    }
+}

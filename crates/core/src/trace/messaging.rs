@@ -1,0 +1,130 @@
+//! The spans of a message, by OpenTelemetry's conventions ("Semantic conventions for AWS SQS").
+
+use std::borrow::Cow;
+
+use super::{AttributeValue, Link, Span, SpanContext, SpanKind};
+use crate::limits::DelaySeconds;
+use crate::message::{ReceivedMessage, Timestamp};
+use crate::ports::EntryOutcome;
+
+/// The version of the semantic conventions.
+pub const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.37.0";
+
+/// What is done with a message on a queue: name and type are the same for SQS.
+fn on_queue(operation: &'static str, queue: &str) -> Vec<(&'static str, AttributeValue)> {
+    vec![
+        ("messaging.system", "aws_sqs".into()),
+        ("messaging.operation.name", operation.into()),
+        ("messaging.operation.type", operation.into()),
+        ("messaging.destination.name", queue.to_owned().into()),
+    ]
+}
+
+/// The name of the queue with this ARN.
+fn queue_name(arn: &str) -> &str {
+    arn.rsplit(':').next().unwrap_or_default()
+}
+
+/// One message that is sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Send<'a> {
+    pub(crate) queue: &'a str,
+    /// `hand-off`, `re-send`, `verdict`, `hop` or `final record`.
+    pub(crate) name: &'static str,
+    pub(crate) delay: DelaySeconds,
+    pub(crate) started: Timestamp,
+    pub(crate) ended: Timestamp,
+}
+
+impl Send<'_> {
+    pub(crate) fn span(
+        self,
+        context: SpanContext,
+        parent: SpanContext,
+        outcome: &EntryOutcome<String>,
+    ) -> Span {
+        let mut attributes = on_queue("send", self.queue);
+        attributes.push(("redeliver.send", self.name.into()));
+        if self.delay != DelaySeconds::ZERO {
+            attributes.push(("redeliver.delay_seconds", u32::from(self.delay.get()).into()));
+        }
+        if let Ok(id) = outcome {
+            attributes.push(("messaging.message.id", id.clone().into()));
+        }
+        Span {
+            context,
+            parent: Some(parent),
+            links: Vec::new(),
+            name: format!("send {}", self.queue).into(),
+            kind: SpanKind::Producer,
+            start: self.started,
+            end: self.ended,
+            attributes,
+            events: Vec::new(),
+            error: outcome.as_ref().err().map(|error| Cow::Owned(error.code.clone())),
+        }
+    }
+}
+
+/// A batch that was received from the queue with this ARN.
+#[must_use]
+pub fn receive(
+    context: SpanContext,
+    queue_arn: &str,
+    messages: u32,
+    start: Timestamp,
+    end: Timestamp,
+) -> Span {
+    let queue = queue_name(queue_arn);
+    let mut attributes = on_queue("receive", queue);
+    attributes.push(("messaging.batch.message_count", messages.into()));
+    Span {
+        context,
+        parent: None,
+        links: Vec::new(),
+        name: format!("receive {queue}").into(),
+        kind: SpanKind::Client,
+        start,
+        end,
+        attributes,
+        events: Vec::new(),
+        error: None,
+    }
+}
+
+/// One message that is processed: an attempt, a decision or a dead letter.
+#[derive(Clone, Debug)]
+pub struct Process<'a> {
+    pub record: &'a ReceivedMessage,
+    /// `metadata.message_id`: the same for all attempts of a message.
+    pub message_id: Option<&'a str>,
+    pub parent: Option<SpanContext>,
+    pub links: Vec<Link>,
+    pub start: Timestamp,
+    pub end: Timestamp,
+}
+
+impl Process<'_> {
+    /// Its span, without what came of it.
+    #[must_use]
+    pub fn span(self, context: SpanContext) -> Span {
+        let queue = queue_name(&self.record.queue_arn);
+        let mut attributes = on_queue("process", queue);
+        attributes.push(("messaging.message.id", self.record.sqs_message_id.clone().into()));
+        if let Some(id) = self.message_id {
+            attributes.push(("messaging.message.conversation_id", id.to_owned().into()));
+        }
+        Span {
+            context,
+            parent: self.parent,
+            links: self.links,
+            name: format!("process {queue}").into(),
+            kind: SpanKind::Consumer,
+            start: self.start,
+            end: self.end,
+            attributes,
+            events: Vec::new(),
+            error: None,
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Spans, as OpenTelemetry defines them ("Tracing API", OpenTelemetry Specification).
+
+use std::borrow::Cow;
+
+use crate::message::Timestamp;
+
+/// The identity of a span, as small as it can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SpanContext {
+    /// Not 0.
+    pub trace_id: u128,
+    /// Not 0.
+    pub span_id: u64,
+    /// False for a trace that nobody records.
+    pub is_sampled: bool,
+}
+
+impl SpanContext {
+    /// Parses W3C's `traceparent`; `None` if it is invalid ("Trace Context", W3C).
+    #[must_use]
+    pub fn of_traceparent(text: &str) -> Option<Self> {
+        let (version, rest) = text.split_once('-')?;
+        let (trace_id, rest) = rest.split_once('-')?;
+        let (span_id, rest) = rest.split_once('-')?;
+        let (flags, more) = rest.split_once('-').map_or((rest, None), |(flags, more)| (flags, Some(more)));
+        let is_known = version != "00" || more.is_none();
+        if !(is_hex(version, 2) && version != "ff" && is_hex(flags, 2) && is_known) {
+            return None;
+        }
+        Some(Self {
+            trace_id: id(trace_id, 32)?,
+            span_id: u64::try_from(id(span_id, 16)?).ok()?,
+            is_sampled: u8::from_str_radix(flags, 16).is_ok_and(|flags| flags & 1 == 1),
+        })
+    }
+
+    /// The header `traceparent`.
+    #[must_use]
+    pub fn traceparent(&self) -> String {
+        let Self { trace_id, span_id, is_sampled } = self;
+        format!("00-{trace_id:032x}-{span_id:016x}-0{}", u8::from(*is_sampled))
+    }
+
+    /// The trace's id: 32 hexadecimal digits.
+    #[must_use]
+    pub fn trace_id(&self) -> String {
+        format!("{:032x}", self.trace_id)
+    }
+
+    /// The trace's id as X-Ray writes it.
+    #[must_use]
+    pub fn xray_trace_id(&self) -> String {
+        format!("1-{:08x}-{:024x}", self.trace_id >> 96, self.trace_id & ((1 << 96) - 1))
+    }
+}
+
+/// An id of this many lower-case hexadecimal digits, not all 0.
+pub(super) fn id(text: &str, digits: usize) -> Option<u128> {
+    let id = is_hex(text, digits).then(|| u128::from_str_radix(text, 16).ok()).flatten();
+    id.filter(|id| *id != 0)
+}
+
+fn is_hex(text: &str, digits: usize) -> bool {
+    text.len() == digits && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// A span that has ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Span {
+    pub context: SpanContext,
+    /// The span that it is part of, in the same trace; `None` for a trace's first span.
+    pub parent: Option<SpanContext>,
+    pub links: Vec<Link>,
+    pub name: Cow<'static, str>,
+    pub kind: SpanKind,
+    pub start: Timestamp,
+    pub end: Timestamp,
+    /// By their names in the semantic conventions, or `redeliver.…`. No payload, no text of a target.
+    pub attributes: Vec<(&'static str, AttributeValue)>,
+    pub events: Vec<SpanEvent>,
+    /// `error.type`, if it failed.
+    pub error: Option<Cow<'static, str>>,
+}
+
+/// Another span that a span follows from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    pub to: SpanContext,
+    /// The attribute `redeliver.link`: `producer`, `last_attempt` or `receive`.
+    pub role: &'static str,
+}
+
+/// A moment within a span.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SpanEvent {
+    pub name: &'static str,
+    pub at: Timestamp,
+    pub attributes: Vec<(&'static str, AttributeValue)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpanKind {
+    /// Work of our own.
+    Internal,
+    /// A call whose answer we wait for.
+    Client,
+    /// A message that is sent.
+    Producer,
+    /// A message that is processed.
+    Consumer,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum AttributeValue {
+    Text(Cow<'static, str>),
+    Number(i64),
+}
+
+impl From<String> for AttributeValue {
+    fn from(text: String) -> Self {
+        Self::Text(text.into())
+    }
+}
+
+impl From<&'static str> for AttributeValue {
+    fn from(text: &'static str) -> Self {
+        Self::Text(text.into())
+    }
+}
+
+impl From<u32> for AttributeValue {
+    fn from(number: u32) -> Self {
+        Self::Number(number.into())
+    }
+}
+
+/// The span of a handler's calls, as far as it is the same for all of them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CallSpan {
+    pub name: Cow<'static, str>,
+    pub kind: SpanKind,
+    pub attributes: Vec<(&'static str, AttributeValue)>,
+}
+
+/// For a handler in this process.
+impl Default for CallSpan {
+    fn default() -> Self {
+        Self { name: "handle".into(), kind: SpanKind::Internal, attributes: Vec::new() }
+    }
+}

@@ -1,0 +1,178 @@
+//! Begins traces, and keeps the spans that have ended until they are exported.
+
+use std::mem;
+use std::sync::Mutex;
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use sha2::{Digest as _, Sha256};
+
+use super::{Link, Span, SpanContext, TraceContext};
+use crate::lock;
+use crate::message::{ReceivedMessage, Timestamp};
+
+/// Spans kept until the next export. A batch of 10,000 messages has more; the others are dropped and counted.
+pub const SPANS_MAX: usize = 8192;
+
+/// Records spans, for one process.
+#[derive(Debug)]
+pub struct Tracer {
+    /// True if an attempt continues its producer's trace (`TRACE_CONTINUE`); else it begins a trace of its own, with
+    /// links.
+    continues: bool,
+    seed: fn() -> [u8; 32],
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Seeded by the first span, not before: environments that Lambda restores from one snapshot must not have the same
+    /// ids.
+    random: Option<ChaCha8Rng>,
+    ended: Vec<Span>,
+    dropped: u64,
+    /// The last batch that began.
+    batch: Option<SpanContext>,
+}
+
+/// One attempt of a message, before it has ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Attempt {
+    /// Its own span, with what the producer's context has besides.
+    pub context: TraceContext,
+    pub parent: Option<SpanContext>,
+    pub links: Vec<Link>,
+}
+
+impl Tracer {
+    /// `seed` must be random: ids of spans are derived from it.
+    #[must_use]
+    pub fn new(seed: fn() -> [u8; 32], continues: bool) -> Self {
+        Self { continues, seed, state: Mutex::default() }
+    }
+
+    fn random<const N: usize>(&self) -> [u64; N] {
+        let mut state = lock(&self.state);
+        let random = state.random.get_or_insert_with(|| ChaCha8Rng::from_seed((self.seed)()));
+        std::array::from_fn(|_| random.next_u64())
+    }
+
+    /// The first span of a new trace. The id begins with the time, as X-Ray has it.
+    #[must_use]
+    pub fn begin(&self, now: Timestamp, is_sampled: bool) -> SpanContext {
+        trace_of(now, self.random(), is_sampled)
+    }
+
+    /// A span within the trace of `parent`.
+    #[must_use]
+    pub fn child(&self, parent: SpanContext) -> SpanContext {
+        let [span_id] = self.random();
+        SpanContext { span_id: span_id.max(1), ..parent }
+    }
+
+    /// Notes a batch, for the line that is logged of it.
+    pub fn batch_began(&self, batch: SpanContext) {
+        lock(&self.state).batch = Some(batch);
+    }
+
+    /// Takes the last batch that began.
+    #[must_use]
+    pub fn take_batch(&self) -> Option<SpanContext> {
+        lock(&self.state).batch.take()
+    }
+
+    /// The attempt of a message whose producer has this context, and whose last attempt was `last`: linked to both. It
+    /// is sampled if the producer's span is.
+    #[must_use]
+    pub fn attempt(
+        &self,
+        producer: Option<TraceContext>,
+        last: Option<SpanContext>,
+        now: Timestamp,
+    ) -> Attempt {
+        let (of_producer, is_sampled) = sampled(producer.as_ref(), last);
+        let parent = of_producer.or(last).filter(|_| self.continues);
+        let span = match parent {
+            Some(parent) => SpanContext { is_sampled, ..self.child(parent) },
+            None => self.begin(now, is_sampled),
+        };
+        attempt(span, parent, producer, last)
+    }
+
+    /// [`Self::attempt`] of a message that stays on its queue. It cannot carry its last attempt, so its spans are derived
+    /// from SQS's message id and the number of the receive.
+    #[must_use]
+    pub fn attempt_on_queue(
+        &self,
+        producer: Option<TraceContext>,
+        last: Option<SpanContext>,
+        record: &ReceivedMessage,
+    ) -> Attempt {
+        let (of_producer, is_sampled) = sampled(producer.as_ref(), last);
+        let received = |count: u32| {
+            let hash = Sha256::new().chain_update(&record.sqs_message_id).chain_update(count.to_be_bytes());
+            let hash = hash.finalize();
+            let word = |place: usize| {
+                hash[place * 8..][..8].iter().fold(0_u64, |word, byte| word << 8 | u64::from(*byte))
+            };
+            trace_of(record.sent_at, [word(0), word(1), word(2)], is_sampled)
+        };
+        let last = record.receive_count.checked_sub(1).filter(|count| *count > 0).map(received).or(last);
+        let own = received(record.receive_count);
+        let parent = of_producer.or(last).filter(|_| self.continues);
+        let span = match parent {
+            Some(parent) => SpanContext { span_id: own.span_id, is_sampled, ..parent },
+            None => own,
+        };
+        attempt(span, parent, producer, last)
+    }
+
+    /// Keeps a span that has ended, unless nobody records its trace.
+    pub fn record(&self, span: Span) {
+        if !span.context.is_sampled {
+            return;
+        }
+        let mut state = lock(&self.state);
+        if state.ended.len() < SPANS_MAX {
+            state.ended.push(span);
+        } else {
+            state.dropped += 1;
+        }
+    }
+
+    /// Takes the spans that have ended, and the number of those that had no room.
+    #[must_use]
+    pub fn take(&self) -> (Vec<Span>, u64) {
+        let mut state = lock(&self.state);
+        (mem::take(&mut state.ended), mem::take(&mut state.dropped))
+    }
+}
+
+/// The producer's span, and its sampling decision: without a producer that of the last attempt, or else yes.
+fn sampled(producer: Option<&TraceContext>, last: Option<SpanContext>) -> (Option<SpanContext>, bool) {
+    let of_producer = producer.map(|context| context.span);
+    (of_producer, of_producer.or(last).is_none_or(|span| span.is_sampled))
+}
+
+fn attempt(
+    span: SpanContext,
+    parent: Option<SpanContext>,
+    producer: Option<TraceContext>,
+    last: Option<SpanContext>,
+) -> Attempt {
+    let producers = producer.as_ref().map(|context| Link { to: context.span, role: "producer" });
+    let last = last.map(|to| Link { to, role: "last_attempt" });
+    // The parent needs no link.
+    let links = producers.into_iter().chain(last).filter(|link| Some(link.to) != parent).collect();
+    let context = match producer {
+        Some(producer) => producer.with_span(span),
+        None => TraceContext::of_span(span),
+    };
+    Attempt { context, parent, links }
+}
+
+fn trace_of(began: Timestamp, [first, second, third]: [u64; 3], is_sampled: bool) -> SpanContext {
+    let seconds = u32::try_from(began.timestamp()).unwrap_or_default();
+    let random = u128::from(first) << 32 | u128::from(second >> 32);
+    SpanContext { trace_id: u128::from(seconds) << 96 | random, span_id: third.max(1), is_sampled }
+}
