@@ -10,6 +10,7 @@ mod plain;
 mod redriven;
 mod resends;
 mod silences;
+mod spans;
 mod verdicts;
 
 use std::time::Duration;

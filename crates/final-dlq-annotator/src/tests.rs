@@ -5,6 +5,7 @@ mod later_version;
 mod notices;
 mod records;
 mod redriven;
+mod spans;
 
 use std::time::Duration;
 

@@ -10,6 +10,7 @@ mod on_aws;
 mod outcomes;
 mod plain;
 mod reserved;
+mod spans;
 mod visibility;
 
 use std::cell::OnceCell;

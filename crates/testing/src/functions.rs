@@ -19,6 +19,7 @@ use redeliver_core::ports::{
     Clock, Depth, EntryError, EntryOutcome, Function, Observer, Queue, QueueDepth, QueueSender, QueueService,
     QueueSettings, Receive, VisibilityControl,
 };
+use redeliver_core::trace::{Span, Tracer};
 use redeliver_embedded::{
     Action, EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, Injection, Scope, VirtualClock, When,
 };
@@ -135,7 +136,8 @@ impl World {
     pub fn new() -> Self {
         let clock = VirtualClock::new(start());
         let sqs = EmbeddedSqs::new(clock.clone(), 1);
-        let seen = Recorder { clock: clock.clone(), events: Arc::default(), flushed: Arc::default() };
+        let seen =
+            Recorder { clock: clock.clone(), events: Arc::default(), flushed: Arc::default(), tracer: None };
         Self { clock, sqs, seen }
     }
 
@@ -183,6 +185,8 @@ pub struct Recorder {
     events: Arc<Mutex<Vec<(Timestamp, Event)>>>,
     /// The number of events at the last flush.
     flushed: Arc<AtomicUsize>,
+    /// Set if spans are written.
+    pub tracer: Option<Arc<Tracer>>,
 }
 
 impl Observer for Recorder {
@@ -193,9 +197,23 @@ impl Observer for Recorder {
     fn flush(&self) {
         self.flushed.store(self.events.lock().unwrap().len(), Ordering::Relaxed);
     }
+
+    fn tracer(&self) -> Option<&Tracer> {
+        self.tracer.as_deref()
+    }
 }
 
 impl Recorder {
+    /// Writes spans; `continues` is `TRACE_CONTINUE`.
+    pub fn trace(&mut self, continues: bool) {
+        self.tracer = Some(Arc::new(Tracer::new(|| [7; 32], continues)));
+    }
+
+    /// The spans that have ended since the last call.
+    pub fn spans(&self) -> Vec<Span> {
+        self.tracer.as_ref().map(|tracer| tracer.take().0).unwrap_or_default()
+    }
+
     pub fn events(&self) -> Vec<Event> {
         self.timed().into_iter().map(|(_, event)| event).collect()
     }

@@ -176,3 +176,59 @@ fn trace_of(began: Timestamp, [first, second, third]: [u64; 3], is_sampled: bool
     let random = u128::from(first) << 32 | u128::from(second >> 32);
     SpanContext { trace_id: u128::from(seconds) << 96 | random, span_id: third.max(1), is_sampled }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{at, received};
+    use crate::trace::messaging::receive;
+
+    fn tracer() -> Tracer {
+        Tracer::new(|| [1; 32], false)
+    }
+
+    #[test]
+    fn no_more_spans_are_kept_than_have_room_and_the_others_are_counted() {
+        let tracer = tracer();
+        for _ in 0..SPANS_MAX + 3 {
+            tracer.record(receive(tracer.begin(at(0), true), "", 1, at(0), at(1)));
+        }
+        tracer.record(receive(tracer.begin(at(0), false), "", 1, at(0), at(1)));
+        let (spans, dropped) = tracer.take();
+        assert_eq!((spans.len(), dropped), (SPANS_MAX, 3));
+        assert_eq!(tracer.take(), (Vec::new(), 0));
+    }
+
+    #[test]
+    fn an_attempt_is_sampled_as_its_producers_span_or_else_as_the_attempt_before() {
+        let tracer = tracer();
+        let span = |is_sampled| SpanContext { trace_id: 1, span_id: 2, is_sampled };
+        let producer = |is_sampled| Some(TraceContext::of_span(span(is_sampled)));
+        for (producer, last, expected) in [
+            (None, None, true),
+            (producer(false), None, false),
+            (producer(true), Some(span(false)), true),
+            (producer(false), Some(span(true)), false),
+            (None, Some(span(false)), false),
+        ] {
+            for continues in [false, true] {
+                let tracer = Tracer::new(tracer.seed, continues);
+                let attempt = tracer.attempt(producer.clone(), last, at(0));
+                assert_eq!(attempt.context.span.is_sampled, expected, "{producer:?} {last:?}");
+                let on_queue = tracer.attempt_on_queue(producer.clone(), last, &received(None));
+                assert_eq!(on_queue.context.span.is_sampled, expected, "{producer:?} {last:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn ids_differ_and_are_never_zero() {
+        let tracer = tracer();
+        let spans: Vec<_> = (0..1000).map(|_| tracer.begin(at(0), true)).collect();
+        let children: Vec<_> = spans.iter().map(|span| tracer.child(*span)).collect();
+        let ids: std::collections::HashSet<_> =
+            spans.iter().chain(&children).map(|span| span.span_id).collect();
+        assert_eq!((ids.len(), ids.contains(&0)), (2000, false));
+        assert!(spans.iter().zip(&children).all(|(span, child)| span.trace_id == child.trace_id));
+    }
+}

@@ -1,0 +1,89 @@
+//! The spans of decisions, and the last attempt that a message takes with it.
+
+use redeliver_core::trace::{AttributeValue, Span, SpanContext};
+
+use super::*;
+
+const ATTEMPT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+const BEFORE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+fn traced(policy: &str) -> Setup {
+    let mut setup = Setup::with_policy(policy);
+    setup.world.seen.trace(false);
+    setup
+}
+
+fn attempted(n: usize, kind: &str) -> Value {
+    with(busy(n), json!({ "kind": kind, "last_attempt_traceparent": ATTEMPT }))
+}
+
+fn context(text: &str) -> Option<SpanContext> {
+    SpanContext::of_traceparent(text)
+}
+
+fn decision(span: &Span) -> &AttributeValue {
+    let decision = span.attributes.iter().find(|(name, _)| *name == "redeliver.decision");
+    &decision.unwrap_or_else(|| panic!("{span:#?}")).1
+}
+
+fn last_attempt(body: &str) -> Value {
+    let body: Value = serde_json::from_str(body).unwrap();
+    body["metadata"]["last_attempt_traceparent"].clone()
+}
+
+#[test]
+fn a_decision_is_part_of_the_attempt_and_its_send_is_part_of_it() {
+    let long = r#"{"backoff":{"kind":"fixed","delay_seconds":1000,"jitter":"none"},"long_delays":true}"#;
+    for (policy, kind, expected, delay) in [
+        (FIXED, "transient", "resend", 100),
+        (FIXED, "permanent", "NON_RETRYABLE_ERROR", 0),
+        (long, "transient", "hop", 900),
+    ] {
+        let setup = traced(policy);
+        let body = body_with(1, &format!(r#""last_attempt_traceparent":"{BEFORE}""#));
+        assert_eq!(setup.process(vec![handed_off(1, body, &attempted(1, kind))]), [""; 0]);
+        let spans = setup.world.seen.spans();
+        let [decided, sent] = &spans[..] else { panic!("{spans:#?}") };
+        assert_eq!((decided.parent, &*decided.name), (context(ATTEMPT), "process intermediate"));
+        assert_eq!(decided.links, []);
+        assert_eq!(*decision(decided), AttributeValue::from(expected));
+        assert_eq!(sent.parent, Some(decided.context));
+        let delayed = sent.attributes.iter().find(|(name, _)| *name == "redeliver.delay_seconds");
+        let delayed = delayed.map_or(AttributeValue::Number(0), |(_, delay)| delay.clone());
+        assert_eq!(delayed, AttributeValue::Number(delay));
+    }
+}
+
+#[test]
+fn the_re_sent_message_has_its_last_attempt_also_if_this_function_writes_no_spans() {
+    for failure in [attempted(1, "transient"), attempted(1, "snooze")] {
+        let setup = Setup::with_policy(FIXED);
+        setup.process(vec![handed_off(1, body(1), &failure)]);
+        assert_eq!(last_attempt(&setup.source.only().body), ATTEMPT);
+    }
+}
+
+#[test]
+fn a_message_that_was_not_called_has_no_span_and_keeps_the_attempt_before() {
+    for (kind, name) in [("held", "CircuitOpen"), ("held", "RateLimited"), ("not_started", "NotStarted")] {
+        let setup = traced(FIXED);
+        let held = with(busy(1), json!({ "kind": kind, "type": name, "retry_after_seconds": 60 }));
+        let body = body_with(1, &format!(r#""last_attempt_traceparent":"{BEFORE}""#));
+        setup.process(vec![handed_off(1, body, &held)]);
+        assert_eq!(setup.world.seen.spans(), [], "{name}");
+        assert_eq!(last_attempt(&setup.source.only().body), BEFORE, "{name}");
+    }
+}
+
+#[test]
+fn the_decision_on_a_message_that_sqs_moved_begins_a_trace_with_a_link_to_the_attempt_before() {
+    let setup = traced(FIXED);
+    let body = body_with(1, &format!(r#""last_attempt_traceparent":"{BEFORE}""#));
+    setup.process(vec![redriven(1, body)]);
+    let spans = setup.world.seen.spans();
+    let [decided, sent] = &spans[..] else { panic!("{spans:#?}") };
+    assert_eq!((decided.parent, decided.links.len()), (None, 1));
+    assert_eq!(Some(decided.links[0].to), context(BEFORE));
+    assert_eq!(sent.parent, Some(decided.context));
+    assert_eq!(last_attempt(&setup.source.only().body), BEFORE, "no attempt is known");
+}

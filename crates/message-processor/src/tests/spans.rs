@@ -1,0 +1,208 @@
+//! The spans of a batch.
+
+use redeliver_core::failure::FAILURE;
+use redeliver_core::message::Attribute;
+use redeliver_core::trace::{AttributeValue, Span, SpanContext, SpanKind, TRACEPARENT};
+use serde_json::json;
+
+use super::*;
+
+const PRODUCER: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+const UNSAMPLED: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00";
+const LAST: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+fn traced() -> Setup {
+    let mut setup = Setup::new();
+    setup.world.seen.trace(false);
+    setup
+}
+
+fn from_producer(traceparent: &str, record: ReceivedMessage) -> ReceivedMessage {
+    let attributes = Attributes::from([(TRACEPARENT.to_owned(), Attribute::string(traceparent))]);
+    ReceivedMessage { attributes, ..record }
+}
+
+/// The n-th body after an attempt with this span.
+fn tried_before(n: usize) -> String {
+    body(n).replace(
+        r#""},"data"#,
+        &format!(r#"","retry_attempt":2,"last_attempt_traceparent":"{LAST}"}},"data"#),
+    )
+}
+
+fn named<'a>(spans: &'a [Span], name: &str) -> Vec<&'a Span> {
+    spans.iter().filter(|span| span.name == name).collect()
+}
+
+fn only<'a>(spans: &'a [Span], name: &str) -> &'a Span {
+    let [span] = named(spans, name)[..] else { panic!("{name}: {spans:#?}") };
+    span
+}
+
+/// Each link as its role and what it leads to.
+fn links(span: &Span) -> Vec<(&'static str, String)> {
+    span.links.iter().map(|link| (link.role, link.to.traceparent())).collect()
+}
+
+fn attributes(span: &Span) -> Vec<String> {
+    let text = |(name, value): &(&str, AttributeValue)| match value {
+        AttributeValue::Text(text) => format!("{name}={text}"),
+        AttributeValue::Number(number) => format!("{name}={number}"),
+    };
+    span.attributes.iter().map(text).collect()
+}
+
+#[test]
+fn an_attempt_is_linked_to_its_producer_the_attempt_before_and_its_batch() {
+    let mut setup = traced().on(1, Step::FailLate(3, busy()));
+    setup.max_concurrency = 1;
+    let records = vec![record(0, body(0)), from_producer(PRODUCER, record(1, tried_before(1)))];
+    assert!(setup.process(records, 30).is_empty());
+    let spans = setup.world.seen.spans();
+    assert_eq!(spans.len(), 6, "a batch, two attempts with their calls, and a hand-off: {spans:#?}");
+
+    let batch = only(&spans, "receive source");
+    assert_eq!((batch.parent, batch.kind), (None, SpanKind::Client));
+    assert_eq!((batch.start, batch.end), (start(), start() + chrono::TimeDelta::seconds(3)));
+    assert_eq!(
+        attributes(batch),
+        [
+            "messaging.system=aws_sqs",
+            "messaging.operation.name=receive",
+            "messaging.operation.type=receive",
+            "messaging.destination.name=source",
+            "messaging.batch.message_count=2"
+        ]
+    );
+    let [first, second] = named(&spans, "process source")[..] else { panic!("{spans:#?}") };
+    let received = ("receive", batch.context.traceparent());
+    assert_eq!(links(first), [received.clone()], "nothing was before it");
+    assert_eq!(
+        links(second),
+        [("producer", PRODUCER.to_owned()), ("last_attempt", LAST.to_owned()), received]
+    );
+    assert_eq!((second.parent, second.kind), (None, SpanKind::Consumer));
+    assert_eq!(second.error.as_deref(), Some("Db.Busy"));
+    assert_eq!((second.start, second.end), (start(), start() + chrono::TimeDelta::seconds(3)));
+    assert_eq!(
+        attributes(second),
+        [
+            "messaging.system=aws_sqs",
+            "messaging.operation.name=process",
+            "messaging.operation.type=process",
+            "messaging.destination.name=source",
+            "messaging.message.id=sqs-1",
+            "messaging.message.conversation_id=0191f3a2-7b1c-7d3e-8f00-000000000001",
+            "redeliver.retry_attempt=2",
+            "redeliver.generation=0",
+            "redeliver.verdict=transient"
+        ]
+    );
+    assert!(attributes(first).contains(&"redeliver.verdict=processed".to_owned()), "{first:#?}");
+    let traces = [first, second, batch].map(|span| span.context.trace_id);
+    assert!(traces[0] != traces[1] && traces[1] != traces[2] && traces[0] != traces[2], "{traces:?}");
+    let seconds = u128::try_from(start().timestamp()).unwrap();
+    assert!(traces.iter().all(|trace| trace >> 96 == seconds), "{traces:x?}");
+
+    let [call, again] = named(&spans, "handle")[..] else { panic!("{spans:#?}") };
+    assert_eq!(call.parent, Some(first.context));
+    assert_eq!(again.parent, Some(second.context));
+    assert_eq!((again.error.as_deref(), again.kind), (Some("Db.Busy"), SpanKind::Internal));
+    let send = spans.iter().find(|span| span.name.starts_with("send ")).unwrap();
+    assert_eq!((send.parent, send.kind), (Some(second.context), SpanKind::Producer));
+    let failure = document(&setup.intermediate.only().attributes, FAILURE);
+    assert_eq!(failure["last_attempt_traceparent"], json!(second.context.traceparent()));
+}
+
+#[test]
+fn without_a_recorder_a_message_goes_on_as_it_came() {
+    let setup = Setup::new().failing(1, busy());
+    setup.process(vec![from_producer(PRODUCER, record(1, tried_before(1)))], 30);
+    let sent = setup.intermediate.only();
+    assert_eq!(document(&sent.attributes, FAILURE).get("last_attempt_traceparent"), None);
+    assert_eq!(sent.body, tried_before(1), "which has the last attempt that was recorded");
+}
+
+#[test]
+fn a_trace_that_continues_is_the_producers_or_else_the_last_attempts() {
+    let mut setup = Setup::new();
+    setup.world.seen.trace(true);
+    let records = vec![from_producer(PRODUCER, record(1, tried_before(1))), record(2, tried_before(2))];
+    setup.process(records, 30);
+    let spans = setup.world.seen.spans();
+    let [first, second] = named(&spans, "process source")[..] else { panic!("{spans:#?}") };
+    let [producer, last] = [PRODUCER, LAST].map(|text| SpanContext::of_traceparent(text).unwrap());
+    assert_eq!((first.parent, first.context.trace_id), (Some(producer), producer.trace_id));
+    assert_eq!(first.links.iter().map(|link| link.to).collect::<Vec<_>>()[0], last, "a parent needs no link");
+    assert_eq!((second.parent, second.context.trace_id), (Some(last), last.trace_id));
+    assert_eq!(second.links.len(), 1, "only the batch");
+}
+
+#[test]
+fn what_the_producer_does_not_sample_is_not_recorded_but_known() {
+    let setup = traced().failing(1, busy());
+    setup.process(vec![from_producer(UNSAMPLED, record(1, body(1)))], 30);
+    assert_eq!(setup.world.seen.spans(), []);
+    let failure = document(&setup.intermediate.only().attributes, FAILURE);
+    let last = failure["last_attempt_traceparent"].as_str().unwrap();
+    assert!(last.ends_with("-00"), "{last}");
+    assert!(!last.contains("0af7651916cd43dd8448eb211c80319c"), "a trace of its own: {last}");
+}
+
+/// The target has its context, whatever became of it.
+#[test]
+fn each_call_that_began_has_a_span_also_if_it_was_cut_off_or_made_again() {
+    let policy = r#"{"immediate":{"max_attempts":2,"delay_ms":100}}"#;
+    let mut setup = Setup::with_policy(policy).on(1, Step::Blip(2)).on(2, Step::Hang);
+    setup.world.seen.trace(false);
+    setup.process(vec![record(1, body(1)), record(2, body(2))], 30);
+    let spans = setup.world.seen.spans();
+    let [blip, hang] = named(&spans, "process source")[..] else { panic!("{spans:#?}") };
+    let calls = |of: &Span| {
+        let calls = named(&spans, "handle").into_iter().filter(|call| call.parent == Some(of.context));
+        calls.map(|call| call.error.clone().unwrap_or_default().into_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(calls(blip), ["Db.Busy", "Db.Busy", ""]);
+    assert_eq!(calls(hang), ["Timeout"]);
+    assert_eq!(hang.error.as_deref(), Some("Timeout"));
+}
+
+#[test]
+fn a_message_that_is_not_called_has_no_span_and_a_hold_is_an_event_of_the_batch() {
+    let unavailable = HandlerError::unavailable("Db.Down", "down");
+    let mut setup = (0..20).fold(traced(), |setup, n| setup.failing(n, unavailable.clone()));
+    setup.max_concurrency = 1;
+    setup.process((0..20).map(|n| record(n, body(n))).collect(), 30);
+    let spans = setup.world.seen.spans();
+    let attempts = named(&spans, "process source").len();
+    assert!(attempts < 20, "the circuit opened after {attempts}");
+    assert_eq!(named(&spans, "handle").len(), attempts);
+    let batch = only(&spans, "receive source");
+    let [held] = &batch.events[..] else { panic!("{batch:#?}") };
+    assert_eq!(held.name, "redeliver.held");
+    let messages = i64::try_from(20 - attempts).unwrap();
+    assert_eq!(held.attributes[0], ("redeliver.messages", AttributeValue::Number(messages)));
+    let not_called = setup
+        .intermediate
+        .sent()
+        .into_iter()
+        .filter(|sent| document(&sent.attributes, FAILURE).get("last_attempt_traceparent").is_none());
+    assert_eq!(not_called.count(), 20 - attempts);
+}
+
+/// The message does not change, so its spans are derived from its receives.
+#[test]
+fn on_a_queue_that_counts_attempts_each_receive_is_linked_to_the_one_before() {
+    let mut setup = traced().failing(1, busy());
+    setup.strategy = Strategy::Visibility;
+    let attempt = |receive_count| {
+        setup.process(vec![ReceivedMessage { receive_count, ..record(1, body(1)) }], 30);
+        let spans = setup.world.seen.spans();
+        only(&spans, "process source").clone()
+    };
+    let [first, second, third] = [1, 2, 3].map(attempt);
+    assert_eq!(first.links.len(), 1, "only the batch");
+    assert_eq!(links(&second)[0], ("last_attempt", first.context.traceparent()));
+    assert_eq!(links(&third)[0], ("last_attempt", second.context.traceparent()));
+    assert_ne!(first.context.trace_id, second.context.trace_id);
+}
