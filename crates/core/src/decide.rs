@@ -240,8 +240,12 @@ fn fit(accepted: &Accepted, mut retry: Retry, delay: DelaySeconds) -> Result<Res
             let waited = due.delay;
             return Ok(Resend { rewritten, delay, waited, pace, retry_attempt, spends, first_sent });
         }
-        // The history is for humans, so its oldest entries are dropped before the message is given up for its size.
+        // The history is for humans, so its oldest entries are dropped before the message is given up for its size; then
+        // the link to its last attempt.
         if retry.metadata.retry_history.is_empty() {
+            if retry.metadata.last_attempt.take().is_some() {
+                continue;
+            }
             return Err(GiveUp {
                 reason: DeadLetterReason::MessageTooLarge,
                 explanation: format!(

@@ -163,6 +163,26 @@ fn history_is_shed_where_size_is_short_and_then_the_message_is_too_large() {
     assert_eq!(sent(1000, MESSAGE_BYTES_MAX - 1000), Err(DeadLetterReason::MessageTooLarge));
 }
 
+/// A trace must not cost a message.
+#[test]
+fn the_link_to_the_last_attempt_is_shed_before_a_message_is_too_large() {
+    const LAST: &str =
+        r#","last_attempt_traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01""#;
+    let sent = |bytes| match decided_with(0, &body_of(bytes, LAST)) {
+        Decision::Resend(resend) => {
+            let metadata = metadata(&resend);
+            Ok((metadata.retry_history.len(), metadata.last_attempt.is_some()))
+        }
+        Decision::GiveUp(give_up) => Err(give_up.reason),
+        Decision::Hop(_) => panic!("no delay is long"),
+    };
+    assert_eq!(sent(MESSAGE_BYTES_MAX - FIRST_RETRY.len()), Ok((1, true)));
+    assert_eq!(sent(MESSAGE_BYTES_MAX - BARE_RETRY), Ok((0, true)));
+    assert_eq!(sent(MESSAGE_BYTES_MAX - BARE_RETRY + 1), Ok((0, false)));
+    assert_eq!(sent(MESSAGE_BYTES_MAX - BARE_RETRY + LAST.len()), Ok((0, false)));
+    assert_eq!(sent(MESSAGE_BYTES_MAX - BARE_RETRY + LAST.len() + 1), Err(DeadLetterReason::MessageTooLarge));
+}
+
 #[test]
 fn history_is_shed_oldest_first() {
     let entry = |attempt: u32| {
