@@ -23,7 +23,7 @@ use tokio::time::timeout;
 use crate::SystemClock;
 use crate::http_client::connector;
 use crate::stderr;
-pub use encode::{exported_spans, resource, scope};
+pub use encode::{exported_spans, nanoseconds, resource, scope};
 pub use settings::{OtlpSettings, Signal};
 
 /// The longest time that the end of an invocation waits for its export. The export goes on afterwards, as far as Lambda
@@ -133,13 +133,21 @@ impl Exporter {
         if answer.status().is_success() { Ok(()) } else { Err(NotExported::Refused(status)) }
     }
 
-    /// Warns once a minute: a collector that is gone must not fill the log.
-    pub fn warn(&self, text: std::fmt::Arguments<'_>) {
-        let now = SystemClock.now();
-        let mut warned_at = lock(&self.warned_at);
-        if warned_at.is_none_or(|before| now - before >= WARNING_INTERVAL) {
-            *warned_at = Some(now);
+    fn warn(&self, text: std::fmt::Arguments<'_>) {
+        if self.may_warn() {
             stderr::line(format_args!("warning: OpenTelemetry: {text}"));
         }
+    }
+
+    /// True once a minute: a collector that is gone must not fill the log.
+    #[must_use]
+    pub fn may_warn(&self) -> bool {
+        let now = SystemClock.now();
+        let mut warned_at = lock(&self.warned_at);
+        let may_warn = warned_at.is_none_or(|before| now - before >= WARNING_INTERVAL);
+        if may_warn {
+            *warned_at = Some(now);
+        }
+        may_warn
     }
 }

@@ -34,6 +34,16 @@ pub fn sqs_client(config: &SdkConfig) -> aws_sdk_sqs::Client {
     aws_sdk_sqs::Client::from_conf(client_config(config, None).build())
 }
 
+/// The exporter of a signal, if OpenTelemetry's variables ask for one. `default_name` is the service's name outside Lambda,
+/// after `redeliver-`.
+///
+/// # Errors
+/// If they ask for what there is not. Telemetry stops no function, so this is a warning.
+pub fn exporter(signal: Signal, default_name: &str) -> Result<Option<Exporter>, String> {
+    let settings = OtlpSettings::read(&Variables::of_environment(), signal, default_name)?;
+    Ok(settings.map(Exporter::new))
+}
+
 /// Runs the function from `prepare` until the process is stopped, or prints the error of `prepare`.
 pub async fn run<F: Function>(
     name: &'static str,
@@ -51,13 +61,10 @@ pub async fn run_beside<F: Function, G: Guest>(
     let outcome = async {
         let (function, guest) = prepare.await?;
         started_by_lambda()?;
-        let exporter = match OtlpSettings::read(&Variables::of_environment(), Signal::Traces, name) {
-            Ok(settings) => settings.map(Exporter::new),
-            Err(error) => {
-                stderr::line(format_args!("warning: no spans are exported: {error}"));
-                None
-            }
-        };
+        let exporter = exporter(Signal::Traces, name).unwrap_or_else(|error| {
+            stderr::line(format_args!("warning: no spans are exported: {error}"));
+            None
+        });
         // Used for unreadable records only, which are logged with any settings.
         run_function(function, JsonLines::stdout(name, Logging::default()), exporter, guest).await
     };

@@ -94,7 +94,9 @@ fn span_id(context: SpanContext) -> Vec<u8> {
     context.span_id.to_be_bytes().to_vec()
 }
 
-fn nanoseconds(moment: Timestamp) -> u64 {
+/// A moment, as OTLP writes it.
+#[must_use]
+pub fn nanoseconds(moment: Timestamp) -> u64 {
     moment.timestamp_nanos_opt().and_then(|nanoseconds| u64::try_from(nanoseconds).ok()).unwrap_or(0)
 }
 

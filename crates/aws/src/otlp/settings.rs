@@ -1,5 +1,7 @@
 //! OpenTelemetry's variables ("Environment Variable Specification", OpenTelemetry).
 
+use std::time::Duration;
+
 use percent_encoding::percent_decode_str;
 
 use crate::settings::Variables;
@@ -27,6 +29,19 @@ impl Signal {
             Self::Metrics => "v1/metrics",
             Self::Logs => "v1/logs",
         }
+    }
+
+    /// The time between two exports of a process that runs for long.
+    #[must_use]
+    pub fn interval(self, variables: &Variables<'_>) -> Duration {
+        let (name, default) = match self {
+            Self::Traces => ("OTEL_BSP_SCHEDULE_DELAY", 5000),
+            Self::Metrics => ("OTEL_METRIC_EXPORT_INTERVAL", 60_000),
+            Self::Logs => ("OTEL_BLRP_SCHEDULE_DELAY", 1000),
+        };
+        // "The implementation SHOULD … treat the value as not set" if it is invalid.
+        let set = variables.optional(name).and_then(|value| value.parse().ok()).filter(|value| *value > 0);
+        Duration::from_millis(set.unwrap_or(default))
     }
 }
 
@@ -152,6 +167,19 @@ mod tests {
         let own = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "https://example.com/in/");
         assert_eq!(endpoint(Signal::Traces, &[ENDPOINT, own]), "https://example.com/in/");
         assert_eq!(endpoint(Signal::Logs, &[ENDPOINT, own]), "http://127.0.0.1:4318/v1/logs");
+    }
+
+    #[test]
+    fn an_interval_is_in_milliseconds_and_one_that_is_invalid_counts_as_not_set() {
+        let interval = |signal: Signal, value: &str| {
+            let value = value.to_owned();
+            signal.interval(&Variables::new(move |_| Some(value.clone()))).as_millis()
+        };
+        let all = [Signal::Traces, Signal::Metrics, Signal::Logs];
+        assert_eq!(all.map(|signal| interval(signal, "250")), [250; 3]);
+        for invalid in ["", "0", "-1", "1s"] {
+            assert_eq!(all.map(|signal| interval(signal, invalid)), [5000, 60_000, 1000], "{invalid:?}");
+        }
     }
 
     #[test]

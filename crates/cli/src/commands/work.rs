@@ -10,6 +10,7 @@ mod arguments;
 mod health;
 mod log;
 mod metrics;
+mod otlp;
 mod poller;
 mod prepared;
 mod queue_name;
@@ -20,6 +21,7 @@ mod settings;
 
 use std::pin::pin;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{Either, join_all, select};
@@ -30,6 +32,8 @@ use serde_json::json;
 
 pub use arguments::Arguments;
 
+use log::Log;
+use otlp::Exports;
 use prepared::{Prepared, prepare};
 use redeliver_operator::terminal::signals::Signals;
 use redeliver_operator::terminal::stderr;
@@ -40,14 +44,14 @@ pub fn main(arguments: &Arguments) -> ExitCode {
     telemetry::init();
     // Standard error has JSON lines.
     stderr::be_quiet();
-    match run(arguments) {
-        Ok(Ending::Finished) => ExitCode::SUCCESS,
-        Ok(Ending::Cancelled) => ExitCode::from(1),
-        Err(error) => {
-            log::error("not_started", &error.to_string());
-            ExitCode::from(2)
-        }
-    }
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return not_started(&Log::default(), &error),
+    };
+    let ended = runtime.block_on(run(arguments));
+    // A DNS lookup must not delay the end of the process.
+    runtime.shutdown_background();
+    ended
 }
 
 enum Ending {
@@ -57,15 +61,25 @@ enum Ending {
     Cancelled,
 }
 
-fn run(arguments: &Arguments) -> Result<Ending, StartError> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let ended = runtime.block_on(start(arguments));
-    // A DNS lookup must not delay the end of the process.
-    runtime.shutdown_background();
+async fn run(arguments: &Arguments) -> ExitCode {
+    let mut exports = Exports::of_environment(&arguments.service());
+    let ended = match start(arguments, &mut exports).await {
+        Ok(Ending::Finished) => ExitCode::SUCCESS,
+        // At once: without the last exports.
+        Ok(Ending::Cancelled) => return ExitCode::from(1),
+        Err(error) => not_started(&exports.log, &error),
+    };
+    exports.finish(&SystemClock).await;
     ended
 }
 
-async fn start(arguments: &Arguments) -> Result<Ending, StartError> {
+fn not_started(log: &Log, error: &impl ToString) -> ExitCode {
+    log.error("not_started", &error.to_string());
+    ExitCode::from(2)
+}
+
+async fn start(arguments: &Arguments, exports: &mut Exports) -> Result<Ending, StartError> {
+    let log = exports.log.clone();
     // Before the first receive, so that no signal kills a process that has received a message.
     let mut signals = Signals::listen()?;
     let stop = Stop::default();
@@ -73,21 +87,22 @@ async fn start(arguments: &Arguments) -> Result<Ending, StartError> {
         Some(address) => Some(HealthServer::bind(address).await?),
         None => None,
     };
-    let prepared = match select(pin!(prepare(arguments, &stop)), pin!(signals.next())).await {
+    let prepared = match select(pin!(prepare(arguments, &stop, &log)), pin!(signals.next())).await {
         Either::Left((prepared, _)) => prepared?,
         Either::Right(_) => return Ok(Ending::Finished),
     };
-    log::info(
+    log.info(
         "started",
         json!({
             "functions": arguments.functions().iter().map(|name| name.as_str()).collect::<Vec<_>>(),
             "health": server.as_ref().map(HealthServer::address),
         }),
     );
-    let Prepared { pollers, health, metrics, own_function, .. } = prepared;
+    let Prepared { pollers, health, metrics, functions, own_function, .. } = prepared;
+    exports.begin(functions, Arc::clone(&metrics), health.clone());
     let served = Shown { health, metrics };
     let serving = server.map(|server| tokio::spawn(server.serve(served, SystemClock)));
-    let ending = poll_until_signal(join_all(pollers), &mut signals, &stop, arguments.shutdown()).await;
+    let ending = poll_until_signal(join_all(pollers), &mut signals, &stop, arguments.shutdown(), &log).await;
     if let Some(function) = own_function {
         function.runtime.end().await;
     }
@@ -103,11 +118,12 @@ async fn poll_until_signal(
     signals: &mut Signals,
     stop: &Stop,
     shutdown: Duration,
+    log: &Log,
 ) -> Ending {
     let mut pollers = pin!(pollers);
     match select(pollers.as_mut(), pin!(signals.next())).await {
         Either::Left(_) => return Ending::Finished,
-        Either::Right((name, _)) => log::info("stopping", json!({ "signal": name })),
+        Either::Right((name, _)) => log.info("stopping", json!({ "signal": name })),
     }
     // From here on nothing is received. A poller ends when its receive is answered and its batch is handled and deleted.
     stop.request();
@@ -119,13 +135,13 @@ async fn poll_until_signal(
     };
     match select(pollers, pin!(cancelled)).await {
         Either::Left(_) => {
-            log::info("stopped", json!({}));
+            log.info("stopped", json!({}));
             Ending::Finished
         }
         // The pollers are dropped. Nothing is lost: messages that are not deleted become visible again, and SQS counts
         // their receive.
         Either::Right((reason, _)) => {
-            log::info(
+            log.info(
                 "broken_off",
                 json!({ "by": reason, "remark": "messages that were not handled come back when their visibility timeout ends" }),
             );

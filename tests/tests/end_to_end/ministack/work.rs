@@ -2,6 +2,7 @@
 
 mod image;
 mod manifests;
+mod otlp;
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -125,6 +125,14 @@ impl Arguments {
         }
     }
 
+    /// The name of this process as a service, after `redeliver-`.
+    pub(super) fn service(&self) -> String {
+        match self.functions()[..] {
+            [function] => self.name(function),
+            _ => "work".to_owned(),
+        }
+    }
+
     /// Concurrent batches of each function.
     pub(super) fn concurrency(&self) -> NonZeroU16 {
         NonZeroU16::new(self.concurrency).unwrap_or(NonZeroU16::MIN)
@@ -141,4 +149,28 @@ impl Arguments {
 
 fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| "an IP address with a port, such as 127.0.0.1:8080 or [::1]:8080".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct CommandLine {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    #[test]
+    fn a_process_of_one_function_is_the_service_of_its_name() {
+        let service = |arguments: &[&str]| {
+            let line = CommandLine::try_parse_from([&["work"], arguments].concat()).unwrap();
+            line.arguments.service()
+        };
+        assert_eq!(service(&["message-processor", "message-processor"]), "message-processor");
+        assert_eq!(service(&["message-processor", "--name", "orders"]), "orders-message-processor");
+        assert_eq!(service(&["message-processor", "final-dlq-annotator", "--name", "orders"]), "work");
+    }
 }

@@ -57,7 +57,7 @@ impl Heartbeat {
 }
 
 /// The health of the whole process.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Health {
     pub pollers: Vec<Arc<Heartbeat>>,
     pub stop: Stop,

@@ -1,6 +1,7 @@
 //! From settings to pollers. Everything is checked before anything is received.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
@@ -18,8 +19,9 @@ use redeliver_message_processor::MessageProcessor;
 
 use super::arguments::{Arguments, FunctionName};
 use super::health::{Health, Heartbeat};
-use super::log;
+use super::log::Log;
 use super::metrics::{MeteredObserver, Metrics};
+use super::otlp::Traced;
 use super::poller::Poller;
 use super::queues::Queues;
 use super::reviews::review_hourly;
@@ -32,13 +34,14 @@ pub(super) struct Prepared {
     pub(super) pollers: Vec<LocalBoxFuture<'static, ()>>,
     pub(super) health: Health,
     pub(super) metrics: Arc<Metrics>,
+    pub(super) functions: Vec<Traced>,
     /// The function of `--exec`, which ends after the pollers.
     pub(super) own_function: Option<Arc<OwnFunction>>,
     /// The queues without a poller yet.
     queues: BTreeMap<Role, KnownQueue>,
 }
 
-pub(super) async fn prepare(arguments: &Arguments, stop: &Stop) -> Result<Prepared, StartError> {
+pub(super) async fn prepare(arguments: &Arguments, stop: &Stop, log: &Log) -> Result<Prepared, StartError> {
     // Checks that need no request come first: settings, queue names, queue attributes. A process that cannot work must not
     // receive a single message, since each message on the source queue has only one receive.
     if arguments.exec.is_some() && !arguments.functions().contains(&FunctionName::MessageProcessor) {
@@ -51,25 +54,31 @@ pub(super) async fn prepare(arguments: &Arguments, stop: &Stop) -> Result<Prepar
     }
     let named = settings.queues(invocation);
     named.check_distinct()?;
-    let queues = find_queues(arguments, &named).await?;
+    let queues = find_queues(arguments, &named, log).await?;
 
     let config = arguments.connection.sdk_config(None).await?;
     let metrics = Arc::new(Metrics::new(arguments.functions().iter().map(|name| arguments.name(*name))));
     let observer = |function, logging| {
         let name = arguments.name(function);
-        let lines = JsonLines::stdout(&name, logging);
+        let lines = JsonLines::new(&name, logging, SystemClock, log.tee(io::stdout()));
         Arc::new(MeteredObserver::new(lines, name, Arc::clone(&metrics))) as Arc<dyn Observer>
     };
     let health = Health { pollers: Vec::new(), stop: stop.clone() };
     let metrics_of_all = Arc::clone(&metrics);
-    let mut prepared =
-        Prepared { pollers: Vec::new(), health, metrics: metrics_of_all, own_function: None, queues };
+    let mut prepared = Prepared {
+        pollers: Vec::new(),
+        health,
+        metrics: metrics_of_all,
+        functions: Vec::new(),
+        own_function: None,
+        queues,
+    };
     if let Some((settings, called, _)) = settings.message_processor {
         let observer = observer(FunctionName::MessageProcessor, settings.logging);
         let target = match called {
             CallTarget::Target(target) => {
                 if let Some(remark) = target.remark() {
-                    log::warn("target", &remark);
+                    log.warn("target", &remark);
                 }
                 start::target(&config, target, Arc::clone(&observer)).await?
             }
@@ -116,6 +125,7 @@ async fn start_own_function(
 async fn find_queues(
     arguments: &Arguments,
     named: &Queues,
+    log: &Log,
 ) -> Result<BTreeMap<Role, KnownQueue>, StartError> {
     let mut queues = BTreeMap::new();
     for function in arguments.functions() {
@@ -125,7 +135,7 @@ async fn find_queues(
     }
     let attributes = queues.iter().map(|(role, queue)| (*role, queue.attributes.clone())).collect();
     for warning in named.check(&attributes)? {
-        log::warn("queue", &warning);
+        log.warn("queue", &warning);
     }
     Ok(queues)
 }
@@ -141,6 +151,7 @@ impl Prepared {
         let queue = self.queues.remove(&name.polls()).expect("each function polls a queue of its own");
         let heartbeat = Arc::new(Heartbeat::new(arguments.name(name), SystemClock.now()));
         self.health.pollers.push(Arc::clone(&heartbeat));
+        self.functions.push((arguments.name(name), Arc::clone(&observer)));
         let clock = SystemClock;
         let limits = arguments.limits();
         let poller = Poller { queue: queue.queue, function, clock, observer, limits, heartbeat };

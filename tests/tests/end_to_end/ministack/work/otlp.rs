@@ -1,0 +1,158 @@
+//! What `redeliver work` exports by OTLP.
+
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::common::v1::any_value::Value as Encoded;
+use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value::AsInt;
+use opentelemetry_proto::tonic::metrics::v1::{Metric, NumberDataPoint};
+use opentelemetry_proto::tonic::trace::v1::Span;
+use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
+use redeliver_tests::otlp::Receiver;
+use tokio::net::TcpListener;
+
+use super::*;
+
+const PROCESSOR: &str = "message-processor";
+const RETRIER: &str = "failed-message-processor";
+
+/// An attribute's value, as text.
+fn attribute(attributes: &[KeyValue], name: &str) -> Option<String> {
+    let found = attributes.iter().find(|attribute| attribute.key == name)?;
+    Some(match found.value.as_ref()?.value.as_ref()? {
+        Encoded::StringValue(text) => text.clone(),
+        Encoded::IntValue(number) => number.to_string(),
+        other => format!("{other:?}"),
+    })
+}
+
+fn of<'a>(spans: &'a [Span], function: &str, kind: SpanKind) -> Vec<&'a Span> {
+    let is_of = |span: &&Span| {
+        span.kind == i32::from(kind)
+            && attribute(&span.attributes, "redeliver.function").as_deref() == Some(function)
+    };
+    spans.iter().filter(is_of).collect()
+}
+
+/// The counts that are not 0, with their labels after the function.
+fn counts(metrics: &[Metric], name: &str) -> Vec<(String, i64)> {
+    let metric = metrics.iter().find(|metric| metric.name == name).unwrap_or_else(|| panic!("{name}"));
+    let Some(Data::Sum(sum)) = &metric.data else { panic!("{metric:?}") };
+    let count = |point: &NumberDataPoint| {
+        let labels: Vec<_> =
+            point.attributes.iter().filter_map(|label| attribute(&point.attributes, &label.key)).collect();
+        let Some(AsInt(count)) = point.value else { panic!("{point:?}") };
+        (labels.join(","), count)
+    };
+    sum.data_points.iter().map(count).filter(|(_, count)| *count > 0).collect()
+}
+
+#[tokio::test]
+async fn a_message_that_fails_once_can_be_followed_through_its_traces_metrics_and_logs() {
+    let (topology, target, receiver) = (topology().await, HttpTarget::start().await, Receiver::start().await);
+    target.script(&id(0), [Reply::Status(503)]);
+    let mut command = command(&topology, target.url(), &[&ALL[..], &["--wait", "2s"]].concat());
+    command.env("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.endpoint()).env("OTEL_BSP_SCHEDULE_DELAY", "100");
+    let mut working = Working::start(command).await;
+    topology.send([message(0, &json!({}))]).await;
+    let give_up = Instant::now() + PATIENCE;
+    // Spans come while it works, not only at its end.
+    while of(&receiver.spans(), PROCESSOR, SpanKind::Consumer).len() < 2 {
+        assert!(Instant::now() < give_up, "{:?}", receiver.spans());
+        sleep(Duration::from_millis(20)).await;
+    }
+    settle(&topology).await;
+    working.signal("TERM", "stopping").await;
+    let (code, lines) = working.end().await;
+    assert_eq!(code, Some(0));
+
+    let spans = receiver.spans();
+    let mut attempts = of(&spans, PROCESSOR, SpanKind::Consumer);
+    attempts.sort_by_key(|attempt| attempt.start_time_unix_nano);
+    let [first, second] = attempts[..] else { panic!("{spans:?}") };
+    let of_attempt = |attempt: &Span, name| attribute(&attempt.attributes, name).unwrap();
+    let numbers = [first, second].map(|attempt| of_attempt(attempt, "redeliver.retry_attempt"));
+    assert_eq!(numbers, ["0", "1"]);
+    let verdicts = [first, second].map(|attempt| of_attempt(attempt, "redeliver.verdict"));
+    assert_eq!(verdicts, ["transient", "processed"]);
+    let is_last =
+        |attributes: &[KeyValue]| attribute(attributes, "redeliver.link").as_deref() == Some("last_attempt");
+    let links: Vec<_> = second.links.iter().filter(|link| is_last(&link.attributes)).collect();
+    let [link] = links[..] else { panic!("{second:?}") };
+    assert_eq!((&link.trace_id, &link.span_id), (&first.trace_id, &first.span_id));
+    assert!(!first.links.iter().any(|link| is_last(&link.attributes)), "{first:?}");
+    for attempt in [first, second] {
+        let calls = of(&spans, PROCESSOR, SpanKind::Client);
+        let calls = calls.iter().filter(|call| call.parent_span_id == attempt.span_id);
+        assert_eq!(calls.map(|call| call.name.as_str()).collect::<Vec<_>>(), ["POST"]);
+    }
+    let sends = |function| {
+        let sends = of(&spans, function, SpanKind::Producer).into_iter();
+        sends.map(|send| (attribute(&send.attributes, "redeliver.send").unwrap(), &send.parent_span_id))
+    };
+    assert_eq!(sends(PROCESSOR).collect::<Vec<_>>(), [("hand-off".to_owned(), &first.span_id)]);
+    let [decision] = of(&spans, RETRIER, SpanKind::Consumer)[..] else { panic!("{spans:?}") };
+    assert_eq!(decision.parent_span_id, first.span_id);
+    assert_eq!(sends(RETRIER).collect::<Vec<_>>(), [("re-send".to_owned(), &decision.span_id)]);
+
+    let metrics = receiver.metrics();
+    let count = |name: &str| counts(&metrics, name);
+    assert_eq!(count("redeliver_processed"), [(PROCESSOR.to_owned(), 1)]);
+    assert_eq!(count("redeliver_handed_off"), [(format!("{PROCESSOR},transient"), 1)]);
+    assert_eq!(count("redeliver_retries_scheduled"), [(format!("{RETRIER},1"), 1)]);
+    assert_eq!(count("redeliver_dead_lettered"), []);
+
+    let logs = receiver.logs();
+    let exported = |function: Option<&str>| {
+        let of_function = logs
+            .iter()
+            .filter(|record| attribute(&record.attributes, "redeliver.function").as_deref() == function);
+        of_function.map(|record| record.event_name.as_str()).collect::<Vec<_>>()
+    };
+    assert_eq!(exported(None), ["started", "stopping", "stopped"], "the process's own log");
+    for function in ALL {
+        let printed = lines.iter().filter(|line| line["Function"] == function);
+        let printed: Vec<_> = printed.map(|line| line["event"].as_str().unwrap()).collect();
+        assert_eq!(exported(Some(function)), printed);
+    }
+    assert!(exported(Some(PROCESSOR)).contains(&"handed_off"), "{logs:?}");
+    let traces = logs.iter().filter(|record| !record.trace_id.is_empty());
+    let mut traces = traces.map(|record| &record.trace_id).peekable();
+    assert!(traces.peek().is_some(), "{logs:?}");
+    assert!(traces.all(|trace| spans.iter().any(|span| span.trace_id == *trace)), "{logs:?}");
+}
+
+#[tokio::test]
+async fn a_collector_that_never_answers_costs_no_message_and_the_process_ends() {
+    let (topology, target) = (topology().await, HttpTarget::start().await);
+    // Nobody accepts: the kernel takes connections and requests, and no answer comes.
+    let collector = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", collector.local_addr().unwrap());
+    let mut command = command(&topology, target.url(), &[PROCESSOR, "--wait", "1s"]);
+    command.env("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint).env("OTEL_BSP_SCHEDULE_DELAY", "1");
+    let mut working = Working::start(command).await;
+    topology.send([message(0, &json!({}))]).await;
+    until_called(&target).await;
+    topology.send([message(1, &json!({}))]).await;
+    settle(&topology).await;
+    working.signal("TERM", "stopping").await;
+    let (code, events) = working.end().await;
+    assert_eq!(code, Some(0));
+    assert_eq!(events.iter().filter(|line| line["event"] == "processed").count(), 2, "{events:?}");
+}
+
+#[tokio::test]
+async fn a_protocol_that_there_is_not_is_one_warning() {
+    let (topology, target) = (topology().await, HttpTarget::start().await);
+    let mut command = command(&topology, target.url(), &[PROCESSOR, "--health", "127.0.0.1:0"]);
+    command
+        .env("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
+        .env("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc");
+    let mut process = command.spawn().unwrap();
+    let mut stderr = BufReader::new(process.stderr.take().unwrap()).lines();
+    let warning = next_line(&mut stderr).await;
+    assert_eq!((&warning["level"], &warning["event"]), (&json!("WARN"), &json!("otlp")));
+    let remark = warning["remark"].as_str().unwrap();
+    assert!(remark.contains("set OTEL_EXPORTER_OTLP_PROTOCOL to http/protobuf"), "{warning}");
+    assert_eq!(next_line(&mut stderr).await["event"], "started");
+    process.kill().await.unwrap();
+}
