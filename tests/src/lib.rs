@@ -17,6 +17,7 @@ pub mod full_batch;
 pub mod http_target;
 pub mod ministack;
 pub mod moto;
+pub mod otlp;
 pub mod runtime_api;
 pub mod runtimes;
 pub mod script;

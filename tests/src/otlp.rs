@@ -1,0 +1,172 @@
+//! A collector on loopback: it reads OTLP by OpenTelemetry's own definitions, and keeps what it receives.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::routing::post;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::common::v1::any_value::Value as AnyValue;
+use opentelemetry_proto::tonic::trace::v1::Span as Encoded;
+use prost::Message as _;
+use serde::Serialize;
+use serde_json::Value;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+
+use crate::settings::PATIENCE;
+use crate::wire::serve;
+
+/// A running collector; dropping it ends it.
+pub struct Receiver {
+    endpoint: String,
+    spans: Arc<Mutex<Vec<Span>>>,
+    server: JoinHandle<()>,
+}
+
+/// A span as it was received. Ids are hexadecimal.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Span {
+    /// `service.name` of its resource.
+    pub service: String,
+    /// What it is called.
+    pub name: String,
+    /// As the protocol calls it: `SPAN_KIND_CLIENT`.
+    pub kind: &'static str,
+    /// 32 digits.
+    pub trace_id: String,
+    /// 16 digits.
+    pub span_id: String,
+    /// 16 digits, or none for the first span of a trace.
+    pub parent_span_id: String,
+    /// In the span's order.
+    pub links: Vec<Link>,
+    /// By name.
+    pub attributes: BTreeMap<String, Value>,
+    /// Whether its status is an error.
+    pub is_error: bool,
+    /// Nanoseconds since 1970.
+    #[serde(skip)]
+    pub start_nanos: u64,
+    /// Nanoseconds since 1970.
+    #[serde(skip)]
+    pub end_nanos: u64,
+}
+
+/// A span that another follows from.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Link {
+    /// 32 digits.
+    pub trace_id: String,
+    /// 16 digits.
+    pub span_id: String,
+    /// By name.
+    pub attributes: BTreeMap<String, Value>,
+}
+
+impl Receiver {
+    /// Starts it.
+    pub async fn start() -> Self {
+        let spans = Arc::default();
+        let router = Router::new().route("/v1/traces", post(traces)).with_state(Arc::clone(&spans));
+        let (address, server) = serve(router).await;
+        Self { endpoint: format!("http://{address}"), spans, server }
+    }
+
+    /// For `OTEL_EXPORTER_OTLP_ENDPOINT`.
+    #[must_use]
+    pub fn endpoint(&self) -> &str {
+        &self.endpoint
+    }
+
+    /// All spans that it has received, in order of arrival.
+    ///
+    /// # Panics
+    /// Never.
+    #[must_use]
+    pub fn spans(&self) -> Vec<Span> {
+        self.spans.lock().expect("no holder panics").clone()
+    }
+
+    /// The same, once there are at least `count`: an export may outlive its invocation.
+    ///
+    /// # Panics
+    /// If they do not come.
+    pub async fn at_least(&self, count: usize) -> Vec<Span> {
+        let give_up = Instant::now() + PATIENCE;
+        loop {
+            let spans = self.spans();
+            if spans.len() >= count {
+                return spans;
+            }
+            assert!(Instant::now() < give_up, "{} of {count} spans: {spans:#?}", spans.len());
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+/// The protocol's one success is 200 with an empty response ("OTLP/HTTP Response", OpenTelemetry).
+async fn traces(State(spans): State<Arc<Mutex<Vec<Span>>>>, headers: HeaderMap, body: Bytes) -> StatusCode {
+    if headers.get("content-type").is_none_or(|kind| kind != "application/x-protobuf") {
+        return StatusCode::UNSUPPORTED_MEDIA_TYPE;
+    }
+    let Ok(request) = ExportTraceServiceRequest::decode(body) else { return StatusCode::BAD_REQUEST };
+    let mut spans = spans.lock().expect("no holder panics");
+    for of_resource in request.resource_spans {
+        let resource = by_name(of_resource.resource.map(|resource| resource.attributes).unwrap_or_default());
+        let service = resource.get("service.name").and_then(Value::as_str).unwrap_or_default();
+        let of_scopes = of_resource.scope_spans.into_iter().flat_map(|of_scope| of_scope.spans);
+        spans.extend(of_scopes.map(|span| received(service, span)));
+    }
+    StatusCode::OK
+}
+
+fn received(service: &str, span: Encoded) -> Span {
+    Span {
+        service: service.to_owned(),
+        kind: span.kind().as_str_name(),
+        name: span.name,
+        trace_id: hexadecimal(&span.trace_id),
+        span_id: hexadecimal(&span.span_id),
+        parent_span_id: hexadecimal(&span.parent_span_id),
+        links: span
+            .links
+            .into_iter()
+            .map(|link| Link {
+                trace_id: hexadecimal(&link.trace_id),
+                span_id: hexadecimal(&link.span_id),
+                attributes: by_name(link.attributes),
+            })
+            .collect(),
+        attributes: by_name(span.attributes),
+        is_error: span.status.is_some_and(|status| status.code().as_str_name() == "STATUS_CODE_ERROR"),
+        start_nanos: span.start_time_unix_nano,
+        end_nanos: span.end_time_unix_nano,
+    }
+}
+
+fn hexadecimal(id: &[u8]) -> String {
+    id.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn by_name(attributes: Vec<KeyValue>) -> BTreeMap<String, Value> {
+    let value = |attribute: KeyValue| match attribute.value.and_then(|value| value.value) {
+        Some(AnyValue::StringValue(text)) => text.into(),
+        Some(AnyValue::IntValue(number)) => number.into(),
+        Some(AnyValue::DoubleValue(number)) => number.into(),
+        Some(AnyValue::BoolValue(is_set)) => is_set.into(),
+        _ => Value::Null,
+    };
+    attributes.into_iter().map(|attribute| (attribute.key.clone(), value(attribute))).collect()
+}
