@@ -13,6 +13,7 @@ use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use aws_smithy_types::body::SdkBody;
 use chrono::TimeDelta;
 use prost::Message as _;
+use redeliver_core::deliver::until;
 use redeliver_core::lock;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Clock as _;
@@ -87,7 +88,6 @@ impl Exporter {
         if spans.is_empty() {
             return;
         }
-        let left = (deadline - SystemClock.now()).to_std().unwrap_or_default() / 2;
         let body = exported_spans(&self.settings.resource, spans).encode_to_vec();
         let exporter = self.clone();
         let export = tokio::spawn(async move {
@@ -96,7 +96,7 @@ impl Exporter {
             }
         });
         // A task that is not awaited goes on.
-        let _still_under_way = timeout(left.min(WAIT_MAX), export).await;
+        let _still_under_way = timeout(wait(SystemClock.now(), deadline), export).await;
     }
 
     /// Sends one request.
@@ -143,3 +143,11 @@ impl Exporter {
         }
     }
 }
+
+/// The time that the end of an invocation waits for its export.
+fn wait(now: Timestamp, deadline: Timestamp) -> Duration {
+    WAIT_MAX.min(until(now, deadline) / 2)
+}
+
+#[cfg(test)]
+mod tests;
