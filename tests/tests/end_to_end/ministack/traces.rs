@@ -293,7 +293,9 @@ async fn a_function_continues(function: impl Fn() -> Program) {
         topology.settle(&running).await;
 
         // The batch, the attempt and the call; and the function's own.
-        let received = Received(receiver.at_least(if writes_spans { 4 } else { 1 }).await);
+        let count = if writes_spans { 4 } else { 1 };
+        let received = Received(receiver.at_least(count).await);
+        assert_eq!(received.0.len(), count, "{received:#?}");
         let own = received.one(|span| span.name == "charge");
         assert_eq!(own.kind, CONSUMER, "{}", running.log());
         let (trace, parent) = if writes_spans {
