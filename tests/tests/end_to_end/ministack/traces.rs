@@ -1,6 +1,6 @@
 //! Attempts as a collector receives them, and as OpenTelemetry's own SDKs continue them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use aws_sdk_sqs::types::MessageAttributeValue;
 use axum::Router;
@@ -57,7 +57,8 @@ async fn a_message_that_fails_three_times(continues: bool) {
 
     // For each attempt its batch, itself, its call, the hand-off, the decision and what it sends; and the dead letter.
     let received = Received(receiver.at_least(3 * 6 + 2).await);
-    assert_eq!(received.0.len(), 20, "{received:#?}");
+    let ids: BTreeSet<_> = received.0.iter().map(|span| &span.span_id).collect();
+    assert_eq!((received.0.len(), ids.len()), (20, 20), "each span once, with its own id: {received:#?}");
     let [source, intermediate, annotation, final_dlq] =
         [&topology.source, &topology.intermediate, &topology.annotation, &topology.final_dlq]
             .map(|queue| queue.url.rsplit('/').next().unwrap());
