@@ -1,20 +1,28 @@
-//! A collector on loopback that keeps what is exported to it by OTLP over HTTP.
+//! A collector on loopback: it reads OTLP by OpenTelemetry's own definitions, and keeps what it receives.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::{StatusCode, Uri};
+use axum::http::{HeaderMap, StatusCode, Uri};
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::common::v1::any_value::Value as AnyValue;
 use opentelemetry_proto::tonic::logs::v1::LogRecord;
 use opentelemetry_proto::tonic::metrics::v1::Metric;
-use opentelemetry_proto::tonic::trace::v1::Span;
-use prost::Message as _;
+use opentelemetry_proto::tonic::trace::v1::Span as Encoded;
+use prost::{DecodeError, Message as _};
+use serde::Serialize;
+use serde_json::Value;
 use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
 
+use crate::settings::PATIENCE;
 use crate::wire::serve;
 
 /// A running collector; dropping it ends it.
@@ -26,9 +34,49 @@ pub struct Receiver {
 
 #[derive(Default)]
 struct Received {
-    traces: Vec<ExportTraceServiceRequest>,
-    metrics: Vec<ExportMetricsServiceRequest>,
-    logs: Vec<ExportLogsServiceRequest>,
+    spans: Vec<Span>,
+    metrics: Vec<Metric>,
+    logs: Vec<LogRecord>,
+}
+
+/// A span as it was received. Ids are hexadecimal.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Span {
+    /// `service.name` of its resource.
+    pub service: String,
+    /// What it is called.
+    pub name: String,
+    /// As the protocol calls it: `SPAN_KIND_CLIENT`.
+    pub kind: &'static str,
+    /// 32 digits.
+    pub trace_id: String,
+    /// 16 digits.
+    pub span_id: String,
+    /// 16 digits, or none for the first span of a trace.
+    pub parent_span_id: String,
+    /// In the span's order.
+    pub links: Vec<Link>,
+    /// By name.
+    pub attributes: BTreeMap<String, Value>,
+    /// Whether its status is an error.
+    pub is_error: bool,
+    /// Nanoseconds since 1970.
+    #[serde(skip)]
+    pub start_nanos: u64,
+    /// Nanoseconds since 1970.
+    #[serde(skip)]
+    pub end_nanos: u64,
+}
+
+/// A span that another follows from.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Link {
+    /// 32 digits.
+    pub trace_id: String,
+    /// 16 digits.
+    pub span_id: String,
+    /// By name.
+    pub attributes: BTreeMap<String, Value>,
 }
 
 impl Receiver {
@@ -46,15 +94,13 @@ impl Receiver {
         &self.endpoint
     }
 
-    /// All spans so far.
+    /// All spans that it has received, in order of arrival.
     ///
     /// # Panics
     /// Never.
     #[must_use]
     pub fn spans(&self) -> Vec<Span> {
-        let received = self.received.lock().expect("no holder panics");
-        let resources = received.traces.iter().flat_map(|request| &request.resource_spans);
-        resources.flat_map(|resource| &resource.scope_spans).flat_map(|scope| scope.spans.clone()).collect()
+        self.received.lock().expect("no holder panics").spans.clone()
     }
 
     /// The metrics of the last export.
@@ -63,12 +109,7 @@ impl Receiver {
     /// Never.
     #[must_use]
     pub fn metrics(&self) -> Vec<Metric> {
-        let received = self.received.lock().expect("no holder panics");
-        let resources = received.metrics.last().into_iter().flat_map(|request| &request.resource_metrics);
-        resources
-            .flat_map(|resource| &resource.scope_metrics)
-            .flat_map(|scope| scope.metrics.clone())
-            .collect()
+        self.received.lock().expect("no holder panics").metrics.clone()
     }
 
     /// All log records so far.
@@ -77,12 +118,23 @@ impl Receiver {
     /// Never.
     #[must_use]
     pub fn logs(&self) -> Vec<LogRecord> {
-        let received = self.received.lock().expect("no holder panics");
-        let resources = received.logs.iter().flat_map(|request| &request.resource_logs);
-        resources
-            .flat_map(|resource| &resource.scope_logs)
-            .flat_map(|scope| scope.log_records.clone())
-            .collect()
+        self.received.lock().expect("no holder panics").logs.clone()
+    }
+
+    /// The same, once there are at least `count`: an export may outlive its invocation.
+    ///
+    /// # Panics
+    /// If they do not come.
+    pub async fn at_least(&self, count: usize) -> Vec<Span> {
+        let give_up = Instant::now() + PATIENCE;
+        loop {
+            let spans = self.spans();
+            if spans.len() >= count {
+                return spans;
+            }
+            assert!(Instant::now() < give_up, "{} of {count} spans: {spans:#?}", spans.len());
+            sleep(Duration::from_millis(20)).await;
+        }
     }
 }
 
@@ -92,15 +144,83 @@ impl Drop for Receiver {
     }
 }
 
-async fn receive(State(received): State<Arc<Mutex<Received>>>, uri: Uri, body: Bytes) -> StatusCode {
+/// The protocol's one success is 200 with an empty response ("OTLP/HTTP Response", OpenTelemetry).
+async fn receive(
+    State(received): State<Arc<Mutex<Received>>>,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> StatusCode {
+    if headers.get("content-type").is_none_or(|kind| kind != "application/x-protobuf") {
+        return StatusCode::UNSUPPORTED_MEDIA_TYPE;
+    }
     let mut received = received.lock().expect("no holder panics");
     let decoded = match uri.path() {
-        "/v1/traces" => ExportTraceServiceRequest::decode(body).map(|request| received.traces.push(request)),
-        "/v1/metrics" => {
-            ExportMetricsServiceRequest::decode(body).map(|request| received.metrics.push(request))
-        }
-        "/v1/logs" => ExportLogsServiceRequest::decode(body).map(|request| received.logs.push(request)),
+        "/v1/traces" => spans(body).map(|spans| received.spans.extend(spans)),
+        "/v1/metrics" => ExportMetricsServiceRequest::decode(body).map(|request| {
+            let resources = request.resource_metrics.into_iter();
+            let scopes = resources.flat_map(|resource| resource.scope_metrics);
+            received.metrics = scopes.flat_map(|scope| scope.metrics).collect();
+        }),
+        "/v1/logs" => ExportLogsServiceRequest::decode(body).map(|request| {
+            let scopes = request.resource_logs.into_iter().flat_map(|resource| resource.scope_logs);
+            received.logs.extend(scopes.flat_map(|scope| scope.log_records));
+        }),
         _ => return StatusCode::NOT_FOUND,
     };
     decoded.map_or(StatusCode::BAD_REQUEST, |()| StatusCode::OK)
+}
+
+fn spans(body: Bytes) -> Result<Vec<Span>, DecodeError> {
+    let mut spans = Vec::new();
+    for of_resource in ExportTraceServiceRequest::decode(body)?.resource_spans {
+        let resource = by_name(of_resource.resource.map(|resource| resource.attributes).unwrap_or_default());
+        let service = resource.get("service.name").and_then(Value::as_str).unwrap_or_default();
+        let of_scopes = of_resource.scope_spans.into_iter().flat_map(|of_scope| of_scope.spans);
+        spans.extend(of_scopes.map(|span| decoded(service, span)));
+    }
+    Ok(spans)
+}
+
+fn decoded(service: &str, span: Encoded) -> Span {
+    Span {
+        service: service.to_owned(),
+        kind: span.kind().as_str_name(),
+        name: span.name,
+        trace_id: hexadecimal(&span.trace_id),
+        span_id: hexadecimal(&span.span_id),
+        parent_span_id: hexadecimal(&span.parent_span_id),
+        links: span
+            .links
+            .into_iter()
+            .map(|link| Link {
+                trace_id: hexadecimal(&link.trace_id),
+                span_id: hexadecimal(&link.span_id),
+                attributes: by_name(link.attributes),
+            })
+            .collect(),
+        attributes: by_name(span.attributes),
+        is_error: span.status.is_some_and(|status| status.code().as_str_name() == "STATUS_CODE_ERROR"),
+        start_nanos: span.start_time_unix_nano,
+        end_nanos: span.end_time_unix_nano,
+    }
+}
+
+/// Lower-case digits of an id.
+#[must_use]
+pub fn hexadecimal(id: &[u8]) -> String {
+    id.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Attributes as JSON.
+#[must_use]
+pub fn by_name(attributes: Vec<KeyValue>) -> BTreeMap<String, Value> {
+    let value = |attribute: KeyValue| match attribute.value.and_then(|value| value.value) {
+        Some(AnyValue::StringValue(text)) => text.into(),
+        Some(AnyValue::IntValue(number)) => number.into(),
+        Some(AnyValue::DoubleValue(number)) => number.into(),
+        Some(AnyValue::BoolValue(is_set)) => is_set.into(),
+        _ => Value::Null,
+    };
+    attributes.into_iter().map(|attribute| (attribute.key.clone(), value(attribute))).collect()
 }

@@ -2,6 +2,7 @@
 //! Protocol Exporter", OpenTelemetry Specification).
 
 mod encode;
+mod protobuf;
 mod settings;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +13,7 @@ use aws_smithy_runtime_api::client::http::{HttpConnector as _, SharedHttpConnect
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use aws_smithy_types::body::SdkBody;
 use chrono::TimeDelta;
-use prost::Message as _;
+use redeliver_core::deliver::until;
 use redeliver_core::lock;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Clock as _;
@@ -23,7 +24,7 @@ use tokio::time::timeout;
 use crate::SystemClock;
 use crate::http_client::connector;
 use crate::stderr;
-pub use encode::{exported_spans, nanoseconds, resource, scope};
+pub use encode::{SCOPE_NAME, SCOPE_VERSION, encoded_spans, nanoseconds};
 pub use settings::{OtlpSettings, Signal};
 
 /// The longest time that the end of an invocation waits for its export. The export goes on afterwards, as far as Lambda
@@ -87,8 +88,7 @@ impl Exporter {
         if spans.is_empty() {
             return;
         }
-        let left = (deadline - SystemClock.now()).to_std().unwrap_or_default() / 2;
-        let body = exported_spans(&self.settings.resource, spans).encode_to_vec();
+        let body = encoded_spans(&self.settings.resource, &spans);
         let exporter = self.clone();
         let export = tokio::spawn(async move {
             if let Err(error) = exporter.post(body).await {
@@ -96,7 +96,7 @@ impl Exporter {
             }
         });
         // A task that is not awaited goes on.
-        let _still_under_way = timeout(left.min(WAIT_MAX), export).await;
+        let _still_under_way = timeout(wait(SystemClock.now(), deadline), export).await;
     }
 
     /// Sends one request.
@@ -151,3 +151,11 @@ impl Exporter {
         may_warn
     }
 }
+
+/// The time that the end of an invocation waits for its export.
+fn wait(now: Timestamp, deadline: Timestamp) -> Duration {
+    WAIT_MAX.min(until(now, deadline) / 2)
+}
+
+#[cfg(test)]
+mod tests;

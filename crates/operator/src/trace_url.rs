@@ -3,7 +3,8 @@
 use std::str::FromStr;
 
 use clap::Args;
-use redeliver_core::trace::TraceContext;
+use redeliver_core::failure::annotation::DeadLetter;
+use redeliver_core::trace::SpanContext;
 use redeliver_dead_letters::DeadLetterRecord;
 
 /// The option for the address of traces.
@@ -34,9 +35,11 @@ impl FromStr for TraceUrl {
     }
 }
 
-/// The trace of a dead letter, with its link.
+/// A trace of a dead letter, with its link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
+    /// `trace` if there is one only.
+    pub name: &'static str,
     /// 32 hexadecimal digits.
     pub id: String,
     /// `None` if the region is not known.
@@ -44,14 +47,25 @@ pub struct Trace {
 }
 
 impl TraceUrlArgs {
-    /// The trace of a dead letter, if its producer named one.
-    pub fn of(&self, record: &DeadLetterRecord) -> Option<Trace> {
-        let context = record.trace_context()?;
-        let url = self.url(&context, &record.message.queue_arn);
-        Some(Trace { id: context.span.trace_id(), url })
+    /// The traces of a dead letter: that of its last attempt, which says why it failed, and its producer's.
+    pub fn of(&self, record: &DeadLetterRecord) -> Vec<Trace> {
+        let last_attempt = record.dead_letter.as_ref().and_then(DeadLetter::last_attempt);
+        let producers = record.trace_context().map(|context| context.span);
+        let named = match (last_attempt, producers) {
+            (Some(last), Some(producers)) if last.trace_id != producers.trace_id => {
+                vec![("trace of the last attempt", last), ("producer's trace", producers)]
+            }
+            (last, producers) => last.or(producers).map(|span| ("trace", span)).into_iter().collect(),
+        };
+        let trace = |(name, span): (_, SpanContext)| Trace {
+            name,
+            id: span.trace_id(),
+            url: self.url(span, &record.message.queue_arn),
+        };
+        named.into_iter().map(trace).collect()
     }
 
-    fn url(&self, context: &TraceContext, queue_arn: &str) -> Option<String> {
+    fn url(&self, span: SpanContext, queue_arn: &str) -> Option<String> {
         let mut parts = queue_arn.split(':').skip(1);
         let (partition, region) = (parts.next(), parts.nth(1).unwrap_or_default());
         let is_region = !region.is_empty()
@@ -71,8 +85,8 @@ impl TraceUrlArgs {
         if template.contains("{region}") && !is_region {
             return None;
         }
-        let url = template.replace("{trace_id}", &context.span.trace_id());
-        Some(url.replace("{xray_trace_id}", &context.span.xray_trace_id()).replace("{region}", region))
+        let url = template.replace("{trace_id}", &span.trace_id());
+        Some(url.replace("{xray_trace_id}", &span.xray_trace_id()).replace("{region}", region))
     }
 }
 
@@ -84,11 +98,26 @@ mod tests {
 
     /// The trace of a message with this trace header, read from this queue.
     fn trace(url: Option<&str>, header: Option<&str>, queue_arn: &str) -> Option<Trace> {
+        let mut traces = traces(url, header, queue_arn, None);
+        assert!(traces.len() <= 1, "{traces:?}");
+        traces.pop()
+    }
+
+    /// The same, with this span of the last attempt.
+    fn traces(
+        url: Option<&str>,
+        header: Option<&str>,
+        queue_arn: &str,
+        last_attempt: Option<&str>,
+    ) -> Vec<Trace> {
         let mut message = dead_letters::record("NON_RETRYABLE_ERROR", "x", 1);
         message.trace_header = header.map(str::to_owned);
         queue_arn.clone_into(&mut message.queue_arn);
         let trace_url = url.map(|url| url.parse().unwrap());
-        TraceUrlArgs { trace_url }.of(&DeadLetterRecord::new(message))
+        let mut record = DeadLetterRecord::new(message);
+        let dead_letter = record.dead_letter.as_mut().unwrap();
+        dead_letter.last_attempt_traceparent = last_attempt.map(str::to_owned);
+        TraceUrlArgs { trace_url }.of(&record)
     }
 
     const HEADER: Option<&str> =
@@ -116,6 +145,28 @@ mod tests {
         }
         assert_eq!(trace(None, HEADER, "").unwrap().id, "5759e988bd862e3fe1be46a994272793");
         assert_eq!(trace(None, None, arn), None);
+    }
+
+    #[test]
+    fn the_last_attempts_trace_comes_before_its_producers_and_one_trace_is_shown_once() {
+        let shown = |header, last_attempt| {
+            let jaeger = Some("https://jaeger.example.com/{trace_id}");
+            let traces = traces(jaeger, header, "arn:aws:sqs:eu-central-1:0:q", last_attempt);
+            let line = |trace: Trace| [trace.name, &trace.id, &trace.url.unwrap()].join(" ");
+            traces.into_iter().map(line).collect::<Vec<_>>()
+        };
+        let producers = "5759e988bd862e3fe1be46a994272793";
+        let last = "0af7651916cd43dd8448eb211c80319c";
+        let line = |name: &str, id: &str| format!("{name} {id} https://jaeger.example.com/{id}");
+        let [of_last, of_producers] = [last, producers].map(|id| format!("00-{id}-b7ad6b7169203331-01"));
+        assert_eq!(
+            shown(HEADER, Some(&*of_last)),
+            [line("trace of the last attempt", last), line("producer's trace", producers)]
+        );
+        assert_eq!(shown(None, Some(&*of_last)), [line("trace", last)]);
+        for one in [Some(&*of_producers), Some("00-forged"), None] {
+            assert_eq!(shown(HEADER, one), [line("trace", producers)], "{one:?}");
+        }
     }
 
     #[test]

@@ -22,6 +22,7 @@ mod runtimes;
 mod secrets;
 mod status;
 mod target_safety;
+mod traces;
 mod work;
 
 use std::path::{Path, PathBuf};

@@ -6,7 +6,7 @@ use percent_encoding::percent_decode_str;
 
 use crate::settings::Variables;
 
-/// What is exported.
+/// One of the kinds of telemetry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     Traces,

@@ -105,7 +105,7 @@ impl DeadLetter {
         self.last_attempt_traceparent.as_deref().and_then(SpanContext::of_traceparent)
     }
 
-    /// What the message takes with it when it is sent back.
+    /// The facts that the message takes with it when it is sent back.
     #[must_use]
     pub fn came_back(&self) -> CameBack {
         CameBack { generation_before: self.redrive_generation, last_attempt: self.last_attempt() }

@@ -10,14 +10,17 @@ use crate::ports::EntryOutcome;
 /// The version of the semantic conventions.
 pub const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.37.0";
 
-/// What is done with a message on a queue: name and type are the same for SQS.
+/// An operation on a queue: its name and its type are the same for SQS.
 fn on_queue(operation: &'static str, queue: &str) -> Vec<(&'static str, AttributeValue)> {
-    vec![
+    // Room for those that follow.
+    let mut attributes = Vec::with_capacity(10);
+    attributes.extend([
         ("messaging.system", "aws_sqs".into()),
         ("messaging.operation.name", operation.into()),
         ("messaging.operation.type", operation.into()),
         ("messaging.destination.name", queue.to_owned().into()),
-    ]
+    ]);
+    attributes
 }
 
 /// The name of the queue with this ARN.

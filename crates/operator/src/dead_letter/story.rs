@@ -62,8 +62,8 @@ pub fn details(record: &DeadLetterRecord, showing: &Showing, body_bytes_max: usi
                 "SQS message id " code { (message.sqs_message_id) }
                 ", received " (counted(message.receive_count.into(), "time"))
                 @if let Some(arn) = &message.redriven_from { ", moved from " (arn) }
-                @if let Some(Trace { id, url }) = showing.traces.of(record) {
-                    ", trace "
+                @for Trace { name, id, url } in showing.traces.of(record) {
+                    ", " (name) " "
                     @if let Some(url) = url { a href=(url) rel="noreferrer" { code { (id) } } }
                     @else { code { (id) } }
                 }
@@ -171,4 +171,33 @@ fn attributes(record: &DeadLetterRecord, reveal: bool) -> Markup {
 pub fn is_long(text: &str) -> Option<&'static str> {
     const SHOWN_AT_ONCE: usize = 300;
     (text.len() > SHOWN_AT_ONCE).then_some("0")
+}
+
+#[cfg(test)]
+mod tests {
+    use redeliver_testing::dead_letters;
+
+    use super::*;
+
+    #[test]
+    fn a_page_links_the_traces_of_the_last_attempt_and_of_the_producer() {
+        let mut message = dead_letters::record("RETRY_ATTEMPT_EXCEEDED", "x", 1);
+        message.trace_header =
+            Some("Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8".to_owned());
+        let mut record = DeadLetterRecord::new(message);
+        let last = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        record.dead_letter.as_mut().unwrap().last_attempt_traceparent = Some(last.to_owned());
+        let trace_url = Some("https://jaeger.example.com/{trace_id}".parse().unwrap());
+        let showing = Showing { traces: TraceUrlArgs { trace_url }, ..Showing::default() };
+        let page = details(&record, &showing, BODY_BYTES_MAX, false).into_string();
+        let link =
+            |id| format!(r#"<a href="https://jaeger.example.com/{id}" rel="noreferrer"><code>{id}</code>"#);
+        for (name, id) in [
+            ("trace of the last attempt", "0af7651916cd43dd8448eb211c80319c"),
+            ("producer's trace", "5759e988bd862e3fe1be46a994272793"),
+        ] {
+            let expected = format!(", {name} {}", link(id));
+            assert!(page.contains(&expected), "{expected} in {page}");
+        }
+    }
 }

@@ -67,8 +67,8 @@ fn whole(record: &DeadLetterRecord, showing: &Showing, heading: &Style) -> Strin
             line(name, value);
         }
     }
-    if let Some(Trace { id, url }) = showing.traces.of(record) {
-        line("trace", &url.map_or_else(|| id.clone(), |url| format!("{id} {url}")));
+    for Trace { name, id, url } in showing.traces.of(record) {
+        line(name, &url.map_or_else(|| id.clone(), |url| format!("{id} {url}")));
     }
     let _ = writeln!(text, "\n{}", heading.apply_to("Timeline"));
     let timeline = Timeline::of(record);
@@ -137,6 +137,22 @@ mod tests {
         }
         assert!(!text.contains('\u{1b}') && !text.contains("secret"), "{text}");
         assert!(shown(&record, true).contains("    \"card\": \"secret-1\"\n"));
+    }
+
+    #[test]
+    fn the_traces_of_the_last_attempt_and_of_the_producer_are_named() {
+        let mut record = record("RETRY_ATTEMPT_EXCEEDED", "x", 1);
+        record.message.trace_header =
+            Some("Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8".to_owned());
+        let last = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        record.dead_letter.as_mut().unwrap().last_attempt_traceparent = Some(last.to_owned());
+        let text = shown(&record, false);
+        for expected in [
+            "trace of the last attempt 0af7651916cd43dd8448eb211c80319c https://console.aws.amazon.com/",
+            "producer's trace   5759e988bd862e3fe1be46a994272793 https://console.aws.amazon.com/",
+        ] {
+            assert!(text.contains(expected), "{expected} in {text}");
+        }
     }
 
     #[test]

@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use futures_util::future::{join_all, select};
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
-use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
+use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue};
+use opentelemetry_proto::tonic::resource::v1::Resource;
 use prost::Message as _;
-use redeliver_aws::otlp::{Exporter, Signal, exported_spans};
+use redeliver_aws::otlp::{Exporter, SCOPE_NAME, SCOPE_VERSION, Signal, encoded_spans};
 use redeliver_aws::settings::Variables;
 use redeliver_aws::start::exporter;
 use redeliver_aws::{Stop, SystemClock};
@@ -103,8 +104,7 @@ impl Exports {
             let resource = export.exporter.settings().resource.clone();
             self.spawn(export, "spans", move || {
                 let (spans, dropped) = take_spans(&functions);
-                let request = |spans| exported_spans(&resource, spans).encode_to_vec();
-                (!spans.is_empty()).then(|| Gathered { request: request(spans), dropped })
+                (!spans.is_empty()).then(|| Gathered { request: encoded_spans(&resource, &spans), dropped })
             });
         }
         if let Some(export) = self.metrics.take() {
@@ -174,6 +174,19 @@ fn take_spans(functions: &[Traced]) -> (Vec<Span>, u64) {
         all_dropped += dropped;
     }
     (all, all_dropped)
+}
+
+/// The resource that telemetry comes from.
+pub(super) fn resource(attributes: &[(String, String)]) -> Resource {
+    let attribute =
+        |(name, value): &(String, String)| key_value(name.clone(), Value::StringValue(value.clone()));
+    Resource { attributes: attributes.iter().map(attribute).collect(), ..Resource::default() }
+}
+
+/// The program that writes telemetry.
+pub(super) fn scope() -> InstrumentationScope {
+    let (name, version) = (SCOPE_NAME.to_owned(), SCOPE_VERSION.to_owned());
+    InstrumentationScope { name, version, ..InstrumentationScope::default() }
 }
 
 pub(super) fn key_value(key: String, value: Value) -> KeyValue {

@@ -1,13 +1,11 @@
 //! What `redeliver work` exports by OTLP.
 
-use opentelemetry_proto::tonic::common::v1::KeyValue;
-use opentelemetry_proto::tonic::common::v1::any_value::Value as Encoded;
+use std::collections::BTreeMap;
+
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value::AsInt;
 use opentelemetry_proto::tonic::metrics::v1::{Metric, NumberDataPoint};
-use opentelemetry_proto::tonic::trace::v1::Span;
-use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
-use redeliver_tests::otlp::Receiver;
+use redeliver_tests::otlp::{Receiver, Span, by_name, hexadecimal};
 use tokio::net::TcpListener;
 
 use super::*;
@@ -16,19 +14,14 @@ const PROCESSOR: &str = "message-processor";
 const RETRIER: &str = "failed-message-processor";
 
 /// An attribute's value, as text.
-fn attribute(attributes: &[KeyValue], name: &str) -> Option<String> {
-    let found = attributes.iter().find(|attribute| attribute.key == name)?;
-    Some(match found.value.as_ref()?.value.as_ref()? {
-        Encoded::StringValue(text) => text.clone(),
-        Encoded::IntValue(number) => number.to_string(),
-        other => format!("{other:?}"),
-    })
+fn attribute(attributes: &BTreeMap<String, Value>, name: &str) -> Option<String> {
+    let value = attributes.get(name)?;
+    Some(value.as_str().map_or_else(|| value.to_string(), str::to_owned))
 }
 
-fn of<'a>(spans: &'a [Span], function: &str, kind: SpanKind) -> Vec<&'a Span> {
+fn of<'a>(spans: &'a [Span], function: &str, kind: &str) -> Vec<&'a Span> {
     let is_of = |span: &&Span| {
-        span.kind == i32::from(kind)
-            && attribute(&span.attributes, "redeliver.function").as_deref() == Some(function)
+        span.kind == kind && attribute(&span.attributes, "redeliver.function").as_deref() == Some(function)
     };
     spans.iter().filter(is_of).collect()
 }
@@ -38,8 +31,10 @@ fn counts(metrics: &[Metric], name: &str) -> Vec<(String, i64)> {
     let metric = metrics.iter().find(|metric| metric.name == name).unwrap_or_else(|| panic!("{name}"));
     let Some(Data::Sum(sum)) = &metric.data else { panic!("{metric:?}") };
     let count = |point: &NumberDataPoint| {
-        let labels: Vec<_> =
-            point.attributes.iter().filter_map(|label| attribute(&point.attributes, &label.key)).collect();
+        let labels: Vec<_> = by_name(point.attributes.clone())
+            .into_values()
+            .filter_map(|label| Some(label.as_str()?.to_owned()))
+            .collect();
         let Some(AsInt(count)) = point.value else { panic!("{point:?}") };
         (labels.join(","), count)
     };
@@ -56,7 +51,7 @@ async fn a_message_that_fails_once_can_be_followed_through_its_traces_metrics_an
     topology.send([message(0, &json!({}))]).await;
     let give_up = Instant::now() + PATIENCE;
     // Spans come while it works, not only at its end.
-    while of(&receiver.spans(), PROCESSOR, SpanKind::Consumer).len() < 2 {
+    while of(&receiver.spans(), PROCESSOR, "SPAN_KIND_CONSUMER").len() < 2 {
         assert!(Instant::now() < give_up, "{:?}", receiver.spans());
         sleep(Duration::from_millis(20)).await;
     }
@@ -66,31 +61,32 @@ async fn a_message_that_fails_once_can_be_followed_through_its_traces_metrics_an
     assert_eq!(code, Some(0));
 
     let spans = receiver.spans();
-    let mut attempts = of(&spans, PROCESSOR, SpanKind::Consumer);
-    attempts.sort_by_key(|attempt| attempt.start_time_unix_nano);
+    let mut attempts = of(&spans, PROCESSOR, "SPAN_KIND_CONSUMER");
+    attempts.sort_by_key(|attempt| attempt.start_nanos);
     let [first, second] = attempts[..] else { panic!("{spans:?}") };
     let of_attempt = |attempt: &Span, name| attribute(&attempt.attributes, name).unwrap();
     let numbers = [first, second].map(|attempt| of_attempt(attempt, "redeliver.retry_attempt"));
     assert_eq!(numbers, ["0", "1"]);
     let verdicts = [first, second].map(|attempt| of_attempt(attempt, "redeliver.verdict"));
     assert_eq!(verdicts, ["transient", "processed"]);
-    let is_last =
-        |attributes: &[KeyValue]| attribute(attributes, "redeliver.link").as_deref() == Some("last_attempt");
+    let is_last = |attributes: &BTreeMap<String, Value>| {
+        attribute(attributes, "redeliver.link").as_deref() == Some("last_attempt")
+    };
     let links: Vec<_> = second.links.iter().filter(|link| is_last(&link.attributes)).collect();
     let [link] = links[..] else { panic!("{second:?}") };
     assert_eq!((&link.trace_id, &link.span_id), (&first.trace_id, &first.span_id));
     assert!(!first.links.iter().any(|link| is_last(&link.attributes)), "{first:?}");
     for attempt in [first, second] {
-        let calls = of(&spans, PROCESSOR, SpanKind::Client);
+        let calls = of(&spans, PROCESSOR, "SPAN_KIND_CLIENT");
         let calls = calls.iter().filter(|call| call.parent_span_id == attempt.span_id);
         assert_eq!(calls.map(|call| call.name.as_str()).collect::<Vec<_>>(), ["POST"]);
     }
     let sends = |function| {
-        let sends = of(&spans, function, SpanKind::Producer).into_iter();
+        let sends = of(&spans, function, "SPAN_KIND_PRODUCER").into_iter();
         sends.map(|send| (attribute(&send.attributes, "redeliver.send").unwrap(), &send.parent_span_id))
     };
     assert_eq!(sends(PROCESSOR).collect::<Vec<_>>(), [("hand-off".to_owned(), &first.span_id)]);
-    let [decision] = of(&spans, RETRIER, SpanKind::Consumer)[..] else { panic!("{spans:?}") };
+    let [decision] = of(&spans, RETRIER, "SPAN_KIND_CONSUMER")[..] else { panic!("{spans:?}") };
     assert_eq!(decision.parent_span_id, first.span_id);
     assert_eq!(sends(RETRIER).collect::<Vec<_>>(), [("re-send".to_owned(), &decision.span_id)]);
 
@@ -103,9 +99,9 @@ async fn a_message_that_fails_once_can_be_followed_through_its_traces_metrics_an
 
     let logs = receiver.logs();
     let exported = |function: Option<&str>| {
-        let of_function = logs
-            .iter()
-            .filter(|record| attribute(&record.attributes, "redeliver.function").as_deref() == function);
+        let of_function = logs.iter().filter(|record| {
+            attribute(&by_name(record.attributes.clone()), "redeliver.function").as_deref() == function
+        });
         of_function.map(|record| record.event_name.as_str()).collect::<Vec<_>>()
     };
     assert_eq!(exported(None), ["started", "stopping", "stopped"], "the process's own log");
@@ -116,9 +112,9 @@ async fn a_message_that_fails_once_can_be_followed_through_its_traces_metrics_an
     }
     assert!(exported(Some(PROCESSOR)).contains(&"handed_off"), "{logs:?}");
     let traces = logs.iter().filter(|record| !record.trace_id.is_empty());
-    let mut traces = traces.map(|record| &record.trace_id).peekable();
+    let mut traces = traces.map(|record| hexadecimal(&record.trace_id)).peekable();
     assert!(traces.peek().is_some(), "{logs:?}");
-    assert!(traces.all(|trace| spans.iter().any(|span| span.trace_id == *trace)), "{logs:?}");
+    assert!(traces.all(|trace| spans.iter().any(|span| span.trace_id == trace)), "{logs:?}");
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use opentelemetry_proto::tonic::metrics::v1::{
     AggregationTemporality, Gauge, Histogram as Histograms, HistogramDataPoint, Metric as Encoded,
     NumberDataPoint, ResourceMetrics, ScopeMetrics, Sum,
 };
-use redeliver_aws::otlp::{nanoseconds, resource, scope};
+use redeliver_aws::otlp::nanoseconds;
 use redeliver_aws::telemetry::metrics::{Measure, NAMESPACE};
 use redeliver_core::message::Timestamp;
 
@@ -21,7 +21,7 @@ use super::{
     all_labels, help, labels,
 };
 use crate::commands::work::health::{FunctionHealth, HealthReport};
-use crate::commands::work::otlp::key_value;
+use crate::commands::work::otlp::{key_value, resource, scope};
 
 /// The time in which was counted.
 #[derive(Clone, Copy)]

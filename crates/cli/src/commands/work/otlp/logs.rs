@@ -4,12 +4,12 @@ use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as Encoded;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue};
 use opentelemetry_proto::tonic::logs::v1::{LogRecord, ResourceLogs, ScopeLogs, SeverityNumber};
-use redeliver_aws::otlp::{nanoseconds, resource, scope};
+use redeliver_aws::otlp::nanoseconds;
 use redeliver_core::message::Timestamp;
 use redeliver_core::message::metadata::parse_rfc3339;
 use serde_json::{Map, Value};
 
-use super::{FUNCTION, key_value};
+use super::{FUNCTION, key_value, resource, scope};
 
 /// The request with these lines.
 pub(super) fn exported(

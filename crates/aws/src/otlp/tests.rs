@@ -1,0 +1,180 @@
+use std::time::Duration;
+
+use aws_smithy_runtime_api::client::http::{HttpConnector, HttpConnectorFuture};
+use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
+use aws_smithy_runtime_api::client::result::ConnectorError;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use prost::Message as _;
+use redeliver_core::trace::messaging;
+use tokio::sync::Semaphore;
+use tokio::task::yield_now;
+
+use super::*;
+use crate::tests::loopback::{Answer, Loopback, REFUSED_URL};
+
+/// Only a hang takes so long.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A collector that counts its requests, and answers one for each permit.
+#[derive(Clone, Debug)]
+struct Collector {
+    requests: Arc<AtomicUsize>,
+    answers: Arc<Semaphore>,
+}
+
+impl Collector {
+    fn silent() -> Self {
+        Self { requests: Arc::default(), answers: Arc::new(Semaphore::new(0)) }
+    }
+
+    fn requests(&self) -> usize {
+        self.requests.load(Ordering::Relaxed)
+    }
+
+    fn exporter(&self) -> Exporter {
+        let connector = SharedHttpConnector::new(self.clone());
+        Exporter { connector, ..exporter("http://collector.example.com/v1/traces") }
+    }
+}
+
+impl HttpConnector for Collector {
+    fn call(&self, _: HttpRequest) -> HttpConnectorFuture {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        let answers = Arc::clone(&self.answers);
+        HttpConnectorFuture::new(async move {
+            let closed = |error| ConnectorError::io(Box::new(error));
+            answers.acquire().await.map_err(closed)?.forget();
+            Ok(HttpResponse::new(200.try_into().unwrap(), SdkBody::empty()))
+        })
+    }
+}
+
+fn exporter(endpoint: &str) -> Exporter {
+    Exporter::new(OtlpSettings {
+        endpoint: endpoint.to_owned(),
+        headers: vec![("api-key".to_owned(), "k".to_owned())],
+        resource: vec![("service.name".to_owned(), "orders".to_owned())],
+    })
+}
+
+/// With one span to export.
+fn tracer() -> Tracer {
+    let tracer = Tracer::new(|| [7; 32], false);
+    let now = Timestamp::UNIX_EPOCH;
+    let batch = tracer.begin(now, true);
+    tracer.record(messaging::receive(batch, "arn:aws:sqs:eu-central-1:0:orders", 1, now, now));
+    tracer
+}
+
+fn in_an_hour() -> Timestamp {
+    SystemClock.now() + TimeDelta::hours(1)
+}
+
+fn under_way(exporter: &Exporter) -> usize {
+    exporter.under_way.load(Ordering::Relaxed)
+}
+
+fn warned_at(exporter: &Exporter) -> Option<Timestamp> {
+    *lock(&exporter.warned_at)
+}
+
+async fn until_it(is_so: impl Fn() -> bool) {
+    let seen = async {
+        while !is_so() {
+            yield_now().await;
+        }
+    };
+    timeout(PATIENCE, seen).await.expect("it becomes so");
+}
+
+#[test]
+fn the_end_of_an_invocation_waits_at_most_50_ms_and_never_until_its_deadline() {
+    let now = Timestamp::UNIX_EPOCH;
+    let waited = |left_ms| wait(now, now + TimeDelta::milliseconds(left_ms)).as_millis();
+    assert_eq!([30_000, 100, 60, 2, 0, -1000].map(waited), [50, 50, 30, 1, 0, 0]);
+}
+
+#[tokio::test]
+async fn without_spans_no_request_is_made() {
+    let collector = Collector::silent();
+    let exporter = collector.exporter();
+    let tracer = tracer();
+    drop(tracer.take());
+    exporter.export_spans(&tracer, in_an_hour()).await;
+    yield_now().await;
+    assert_eq!((collector.requests(), under_way(&exporter)), (0, 0));
+}
+
+#[tokio::test]
+async fn an_export_that_is_no_longer_awaited_goes_on() {
+    let collector = Collector::silent();
+    let exporter = collector.exporter();
+    exporter.export_spans(&tracer(), in_an_hour()).await;
+    assert_eq!((collector.requests(), under_way(&exporter)), (1, 1), "the invocation has ended before it");
+    collector.answers.add_permits(1);
+    until_it(|| under_way(&exporter) == 0).await;
+    assert_eq!((collector.answers.available_permits(), warned_at(&exporter)), (0, None));
+}
+
+#[tokio::test]
+async fn a_collector_that_is_too_slow_gets_four_exports_at_once_and_no_more() {
+    let collector = Collector::silent();
+    let exporter = collector.exporter();
+    for _ in 0..5 {
+        exporter.export_spans(&tracer(), Timestamp::UNIX_EPOCH).await;
+    }
+    until_it(|| warned_at(&exporter).is_some()).await;
+    assert_eq!((collector.requests(), under_way(&exporter)), (UNDER_WAY_MAX, UNDER_WAY_MAX));
+    assert_eq!(exporter.post(Vec::new()).await, Err(NotExported::TooSlow));
+
+    collector.answers.add_permits(UNDER_WAY_MAX + 1);
+    until_it(|| under_way(&exporter) == 0).await;
+    assert_eq!(exporter.post(Vec::new()).await, Ok(()), "the next one has room again");
+}
+
+#[tokio::test]
+async fn spans_are_posted_with_the_users_headers_and_decoded_by_others() {
+    let server = Loopback::start([Answer::new(200, &[], "")]).await;
+    let exporter = exporter(server.url());
+    exporter.export_spans(&tracer(), in_an_hour()).await;
+    until_it(|| under_way(&exporter) == 0).await;
+    let request = server.request();
+    assert_eq!(request.header("api-key"), ["k"]);
+    assert_eq!(request.header("content-type"), ["application/x-protobuf"]);
+    assert_eq!(request.header("content-length"), [request.body.len().to_string()]);
+    let decoded = ExportTraceServiceRequest::decode(&request.body[..]).unwrap();
+    let [of_resource] = &decoded.resource_spans[..] else { panic!("{decoded:?}") };
+    assert_eq!(of_resource.scope_spans[0].spans[0].name, "receive orders");
+    assert_eq!(warned_at(&exporter), None);
+}
+
+#[tokio::test]
+async fn a_lost_export_says_why() {
+    let refusing = Loopback::start([Answer::new(503, &[], "")]).await;
+    let closing = Loopback::start([Answer::closed()]).await;
+    for (endpoint, error) in [
+        (refusing.url(), NotExported::Refused(503)),
+        (closing.url(), NotExported::NotReached),
+        (REFUSED_URL, NotExported::NotReached),
+        ("no URL", NotExported::NotBuilt),
+    ] {
+        let exporter = exporter(endpoint);
+        assert_eq!(exporter.post(Vec::new()).await, Err(error), "{endpoint}");
+        assert_eq!(under_way(&exporter), 0, "{endpoint}");
+    }
+    let settings = exporter(REFUSED_URL).settings().clone();
+    let headers = vec![("x".to_owned(), "a\nb".to_owned())];
+    let exporter = Exporter::new(OtlpSettings { headers, ..settings });
+    assert_eq!(exporter.post(Vec::new()).await, Err(NotExported::NotBuilt));
+}
+
+#[tokio::test]
+async fn a_collector_that_is_gone_is_named_once() {
+    let exporter = exporter(REFUSED_URL);
+    exporter.export_spans(&tracer(), in_an_hour()).await;
+    until_it(|| warned_at(&exporter).is_some()).await;
+    let first = warned_at(&exporter);
+    exporter.export_spans(&tracer(), in_an_hour()).await;
+    until_it(|| under_way(&exporter) == 0).await;
+    assert_eq!(warned_at(&exporter), first, "a minute has not passed");
+}

@@ -1,0 +1,313 @@
+//! Attempts as a collector receives them, and as OpenTelemetry's own SDKs continue them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use aws_sdk_sqs::types::MessageAttributeValue;
+use axum::Router;
+use axum::http::StatusCode;
+use futures_util::future::join_all;
+use redeliver_tests::http_target::{HttpTarget, Reply};
+use redeliver_tests::otlp::{Link, Receiver, Span};
+use redeliver_tests::runtime_api::Outcome;
+use redeliver_tests::runtimes::{Program, node, python, runtimes};
+use redeliver_tests::settings::free_address;
+use redeliver_tests::topology::{Setup, Topology};
+use redeliver_tests::wire::serve;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+use super::{final_records, id, message, topology};
+
+/// The producer's span.
+const TRACE: &str = "5759e988bd862e3fe1be46a994272793";
+const SPAN: &str = "53995c3f42cd8ad8";
+const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+const CLIENT: &str = "SPAN_KIND_CLIENT";
+const PRODUCER: &str = "SPAN_KIND_PRODUCER";
+const CONSUMER: &str = "SPAN_KIND_CONSUMER";
+
+/// Sends a message with the attribute `traceparent`; its SQS message id.
+async fn send(topology: &Topology) -> String {
+    let parent = MessageAttributeValue::builder().data_type("String");
+    let parent = parent.string_value(format!("00-{TRACE}-{SPAN}-01")).build().unwrap();
+    let request = topology.client.send_message().queue_url(&topology.source.url);
+    let request = request.message_body(message(0, &json!({}))).message_attributes("traceparent", parent);
+    request.send().await.unwrap().message_id.unwrap()
+}
+
+#[tokio::test]
+async fn each_attempt_has_a_trace_that_is_linked_to_the_producer_and_to_the_attempt_before() {
+    a_message_that_fails_three_times(false).await;
+}
+
+#[tokio::test]
+async fn all_attempts_are_in_the_producers_trace_if_it_is_continued() {
+    a_message_that_fails_three_times(true).await;
+}
+
+async fn a_message_that_fails_three_times(continues: bool) {
+    let (topology, target, receiver) = (topology().await, HttpTarget::start().await, Receiver::start().await);
+    target.script(&id(0), [Reply::Status(503), Reply::Status(503), Reply::Status(500)]);
+    let mut setup = Setup::http(target.url());
+    setup.variables.push((ENDPOINT, receiver.endpoint().to_owned()));
+    setup.variables.push(("TRACE_CONTINUE", continues.to_string()));
+    let mut sqs_message_id = send(&topology).await;
+    let running = topology.run(&setup);
+    topology.settle(&running).await;
+
+    // For each attempt its batch, itself, its call, the hand-off, the decision and what it sends; and the dead letter.
+    let received = Received(receiver.at_least(3 * 6 + 2).await);
+    let ids: BTreeSet<_> = received.0.iter().map(|span| &span.span_id).collect();
+    assert_eq!((received.0.len(), ids.len()), (20, 20), "each span once, with its own id: {received:#?}");
+    let [source, intermediate, annotation, final_dlq] =
+        [&topology.source, &topology.intermediate, &topology.annotation, &topology.final_dlq]
+            .map(|queue| queue.url.rsplit('/').next().unwrap());
+    let requests = target.requests(&id(0));
+    let port: u16 = target.url().split(&[':', '/'][..]).nth(4).unwrap().parse().unwrap();
+    let mut last_attempt = None;
+    let mut traces = vec![TRACE.to_owned()];
+    for (n, status) in [503, 503, 500].into_iter().enumerate() {
+        let error = format!("HttpStatus.{status}");
+        let attempt = received.attempt(n);
+        assert_eq!((attempt.name.clone(), attempt.kind), (format!("process {source}"), CONSUMER));
+        let batch = received.linked(attempt, "receive");
+        assert_eq!(
+            (batch.name.clone(), batch.kind, &batch.parent_span_id),
+            (format!("receive {source}"), CLIENT, &String::new())
+        );
+        attributes(batch, on(source, "receive", json!({ "messaging.batch.message_count": 1 })));
+        let mut links = vec![format!("receive {}-{}", batch.trace_id, batch.span_id)];
+        links.extend(last_attempt.replace(format!("last_attempt {}-{}", attempt.trace_id, attempt.span_id)));
+        if continues {
+            assert_eq!((attempt.trace_id.as_str(), attempt.parent_span_id.as_str()), (TRACE, SPAN));
+        } else {
+            links.push(format!("producer {TRACE}-{SPAN}"));
+            assert!(!traces.contains(&attempt.trace_id), "{traces:?}");
+            assert_eq!(attempt.parent_span_id, "");
+        }
+        traces.push(attempt.trace_id.clone());
+        links.sort();
+        assert_eq!(in_words(attempt), links);
+        attributes(
+            attempt,
+            on(
+                source,
+                "process",
+                json!({
+                    "messaging.message.id": sqs_message_id,
+                    "messaging.message.conversation_id": id(0),
+                    "redeliver.retry_attempt": n,
+                    "redeliver.generation": 0,
+                    "redeliver.verdict": "transient",
+                    "error.type": error,
+                }),
+            ),
+        );
+        assert!(attempt.is_error);
+
+        let call = received.child(attempt, "POST", CLIENT, "message-processor");
+        attributes(
+            call,
+            json!({
+                "http.request.method": "POST",
+                "http.response.status_code": status,
+                "server.address": "127.0.0.1",
+                "server.port": port,
+                "error.type": error,
+            }),
+        );
+        assert_eq!(requests[n].headers["traceparent"], format!("00-{}-{}-01", call.trace_id, call.span_id));
+        assert!(call.is_error);
+
+        let hand_off = received.send(attempt, intermediate, "hand-off", 0, "message-processor");
+        let decision =
+            received.child(attempt, &format!("process {intermediate}"), CONSUMER, "failed-message-processor");
+        let is_last = n == 2;
+        let decided = json!({
+            "messaging.message.id": hand_off,
+            "messaging.message.conversation_id": id(0),
+            "redeliver.decision": if is_last { "RETRY_ATTEMPT_EXCEEDED" } else { "resend" },
+        });
+        attributes(decision, on(intermediate, "process", decided));
+        let (queue, name, delay) = if is_last { (annotation, "verdict", 0) } else { (source, "re-send", 1) };
+        sqs_message_id = received.send(decision, queue, name, delay, "failed-message-processor");
+    }
+
+    let last = received.attempt(2);
+    let dead = received.child(last, &format!("process {annotation}"), CONSUMER, "final-dlq-annotator");
+    let died = json!({
+        "messaging.message.id": sqs_message_id,
+        "messaging.message.conversation_id": id(0),
+        "redeliver.dead_letter": "RETRY_ATTEMPT_EXCEEDED",
+    });
+    attributes(dead, on(annotation, "process", died));
+    let final_id = received.send(dead, final_dlq, "final record", 0, "final-dlq-annotator");
+    let [record] = &final_records(&topology).await[..] else { panic!("one record\n{}", running.log()) };
+    assert_eq!(record.message.message_id(), Some(final_id.as_str()));
+    let traceparent = format!("00-{}-{}-01", last.trace_id, last.span_id);
+    assert_eq!(record.dead_letter["last_attempt_traceparent"], traceparent);
+    assert_eq!(
+        super::attribute(&record.message, "traceparent"),
+        format!("00-{TRACE}-{SPAN}-01"),
+        "as it came"
+    );
+}
+
+/// The spans of one message.
+#[derive(Debug)]
+struct Received(Vec<Span>);
+
+impl Received {
+    fn one(&self, is_it: impl Fn(&Span) -> bool) -> &Span {
+        let found: Vec<_> = self.0.iter().filter(|span| is_it(span)).collect();
+        let [one] = found[..] else { panic!("{found:#?} in {self:#?}") };
+        one
+    }
+
+    fn attempt(&self, n: usize) -> &Span {
+        self.one(|span| span.attributes.get("redeliver.retry_attempt") == Some(&json!(n)))
+    }
+
+    fn linked(&self, span: &Span, role: &str) -> &Span {
+        let link = span.links.iter().find(|link| link.attributes["redeliver.link"] == role).unwrap();
+        self.one(|span| (&span.trace_id, &span.span_id) == (&link.trace_id, &link.span_id))
+    }
+
+    fn child(&self, parent: &Span, name: &str, kind: &str, service: &str) -> &Span {
+        let child = self.one(|span| span.parent_span_id == parent.span_id && span.name == name);
+        let of = (child.trace_id.as_str(), child.kind, child.service.as_str());
+        assert_eq!(of, (parent.trace_id.as_str(), kind, service), "{child:?}");
+        child
+    }
+
+    /// The SQS message id of what was sent.
+    fn send(&self, parent: &Span, queue: &str, name: &str, delay: u32, service: &str) -> String {
+        let send = self.child(parent, &format!("send {queue}"), PRODUCER, service);
+        let sqs_message_id = send.attributes["messaging.message.id"].as_str().unwrap();
+        let mut expected = json!({ "messaging.message.id": sqs_message_id, "redeliver.send": name });
+        if delay > 0 {
+            expected["redeliver.delay_seconds"] = delay.into();
+        }
+        attributes(send, on(queue, "send", expected));
+        assert!(!send.is_error);
+        sqs_message_id.to_owned()
+    }
+}
+
+/// The links of a span, sorted.
+fn in_words(span: &Span) -> Vec<String> {
+    let link = |link: &Link| {
+        let role = link.attributes["redeliver.link"].as_str().unwrap();
+        format!("{role} {}-{}", link.trace_id, link.span_id)
+    };
+    let mut links: Vec<_> = span.links.iter().map(link).collect();
+    links.sort();
+    links
+}
+
+/// All attributes of a span.
+fn attributes(span: &Span, expected: Value) {
+    let expected: BTreeMap<String, Value> = serde_json::from_value(expected).unwrap();
+    assert_eq!(span.attributes, expected, "{}", span.name);
+}
+
+/// With what every span of a message has.
+fn on(queue: &str, operation: &str, more: Value) -> Value {
+    let Value::Object(mut attributes) = more else { panic!("an object") };
+    for (name, value) in [
+        ("system", "aws_sqs"),
+        ("operation.name", operation),
+        ("operation.type", operation),
+        ("destination.name", queue),
+    ] {
+        attributes.insert(format!("messaging.{name}"), value.into());
+    }
+    attributes.into()
+}
+
+#[tokio::test]
+async fn a_collector_that_does_not_work_costs_no_message_and_is_named_at_most_once() {
+    let gone = format!("http://{}", free_address());
+    // Connections are made, and nobody reads.
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let silent = (format!("http://{}", silent.local_addr().unwrap()), silent);
+    let refuses = Router::new().fallback(async || StatusCode::SERVICE_UNAVAILABLE);
+    let (refusing, _server) = serve(refuses).await;
+    let refusing = format!("http://{refusing}");
+    let warnings = [
+        (&gone, "warning: OpenTelemetry: spans are lost: the collector cannot be reached"),
+        (&silent.0, "warning: OpenTelemetry: spans are lost: the collector did not answer within 10s"),
+        (
+            &refusing,
+            "warning: OpenTelemetry: spans are lost: the collector answered 503; look into its own log",
+        ),
+    ];
+    join_all(warnings.map(|(endpoint, warning)| without_a_collector(endpoint, warning))).await;
+}
+
+async fn without_a_collector(endpoint: &str, warning: &str) {
+    let (topology, target) = (topology().await, HttpTarget::start().await);
+    target.script(&id(0), [Reply::Status(503), Reply::Status(404)]);
+    let mut setup = Setup::http(target.url());
+    setup.variables.push((ENDPOINT, endpoint.to_owned()));
+    send(&topology).await;
+    let running = topology.run(&setup);
+    topology.settle(&running).await;
+
+    assert_eq!(target.requests(&id(0)).len(), 2, "{}", running.log());
+    let [record] = &final_records(&topology).await[..] else { panic!("one record\n{}", running.log()) };
+    assert_eq!(record.error_type, "NON_RETRYABLE_ERROR");
+    for mapping in running.mappings() {
+        for invocation in mapping.invocations() {
+            let all_kept = Outcome::Response(json!({ "batchItemFailures": [] }));
+            assert_eq!(invocation.outcome, all_kept, "{}", running.log());
+        }
+        let output = mapping.function().output();
+        let said: Vec<_> =
+            output.iter().filter(|line| line.is_stderr).map(|line| line.text.as_str()).collect();
+        assert!(said.is_empty() || said == [warning], "{said:?}");
+    }
+}
+
+#[tokio::test]
+async fn opentelemetrys_sdk_for_python_continues_the_trace_of_the_call() {
+    a_function_continues(|| python(&runtimes(), "traced.handler")).await;
+}
+
+#[tokio::test]
+async fn opentelemetrys_sdk_for_node_continues_the_trace_of_the_call() {
+    a_function_continues(|| node(&runtimes(), "traced.handler")).await;
+}
+
+/// A function that knows nothing of redeliver, with redeliver's spans and without them.
+async fn a_function_continues(function: impl Fn() -> Program) {
+    for writes_spans in [true, false] {
+        let (topology, receiver) = (topology().await, Receiver::start().await);
+        let Program { path, variables } = function().layered();
+        let mut setup = Setup { processor: path, processor_variables: variables, ..Setup::http("") };
+        setup.variables.push((ENDPOINT, receiver.endpoint().to_owned()));
+        if !writes_spans {
+            setup.variables.push(("OTEL_TRACES_EXPORTER", "none".to_owned()));
+        }
+        send(&topology).await;
+        let running = topology.run(&setup);
+        topology.settle(&running).await;
+
+        // The batch, the attempt and the call; and the function's own.
+        let count = if writes_spans { 4 } else { 1 };
+        let received = Received(receiver.at_least(count).await);
+        assert_eq!(received.0.len(), count, "{received:#?}");
+        let own = received.one(|span| span.name == "charge");
+        assert_eq!(own.kind, CONSUMER, "{}", running.log());
+        let (trace, parent) = if writes_spans {
+            let call = received.one(|span| span.parent_span_id == received.attempt(0).span_id);
+            (call.trace_id.as_str(), call.span_id.as_str())
+        } else {
+            (TRACE, SPAN)
+        };
+        assert_eq!((own.trace_id.as_str(), own.parent_span_id.as_str()), (trace, parent), "{received:#?}");
+        let [link] = &own.links[..] else { panic!("{own:?}") };
+        assert_eq!((link.trace_id.as_str(), link.span_id.as_str()), (TRACE, SPAN), "the record's attribute");
+        assert!(final_records(&topology).await.is_empty());
+    }
+}
