@@ -167,6 +167,7 @@ async fn in_turn<T>(world: &World, id: u64, future: impl Future<Output = T>) -> 
     poll_fn(|context| {
         world.ledger().turn(Some(id));
         let polled = future.as_mut().poll(context);
+        world.enter_spans();
         world.ledger().turn(None);
         polled
     })

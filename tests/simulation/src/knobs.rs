@@ -58,6 +58,15 @@ pub struct Knobs {
     pub senders_known: bool,
     /// The archive and the notices of the final-dlq-annotator.
     pub archiving: Option<Archiving>,
+    /// The functions write spans.
+    pub tracing: Option<Tracing>,
+}
+
+/// The functions' spans.
+#[derive(Clone, Copy, Debug)]
+pub struct Tracing {
+    /// `TRACE_CONTINUE`.
+    pub continues: bool,
 }
 
 /// Chances per request or per entry.
@@ -445,6 +454,7 @@ impl Knobs {
             },
             senders_known: true,
             archiving: None,
+            tracing: None,
         };
         // The last draws, so that without plain messages a seed's run stays the same as before they existed.
         let plain = chance(rng, 1.0);
@@ -504,6 +514,10 @@ impl Knobs {
             }
             knobs.archiving = Some(Archiving::random(knobs.fault_seconds, rng));
         }
+        // From a generator of its own, for the same reason.
+        let rng = &mut StdRng::seed_from_u64(seed ^ 0x7ace_5eed);
+        let continues = rng.random_bool(0.5);
+        knobs.tracing = rng.random_bool(0.7).then_some(Tracing { continues });
         knobs
     }
 

@@ -17,6 +17,7 @@ mod oracle;
 mod plain;
 mod removals;
 mod sends;
+mod spans;
 mod trace;
 mod trace_header;
 mod visibility;
@@ -45,6 +46,8 @@ use calls::Answer;
 use copies::Copy;
 use invocations::Invocation;
 use oracle::{Case, Retry, Unspent};
+pub use spans::SpanCounts;
+use spans::Spans;
 
 /// The four queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -118,6 +121,7 @@ pub struct Ledger {
     kept: Kept,
     /// The last computed delay and its key: one re-send is compared with many cases of the same retry.
     last_delay: Cell<Option<(DelayOf, u64)>>,
+    spans: Spans,
 }
 
 /// A message's number, its retry, and the delay that the target asked for.
@@ -244,6 +248,7 @@ impl Ledger {
             by_error_type: BTreeMap::new(),
             kept: Kept::default(),
             last_delay: Cell::new(None),
+            spans: Spans::default(),
         }
     }
 
@@ -364,6 +369,7 @@ impl Ledger {
             checked => checked,
         };
         let mut copy = Copy::new(content, hash, body.as_ref(), at);
+        let checked = checked.and_then(|()| self.check_last_attempt(actor, place, n, &copy));
         let sender = self.sender(actor);
         // A producer's claims about holds do not count.
         if place == Place::Source && sender == Sender::Producer {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Parser;
 use redeliver_core::ports::Clock as _;
 use redeliver_simulation::knobs::Knobs;
+use redeliver_simulation::ledger::SpanCounts;
 use redeliver_simulation::run::{Schemas, run};
 
 /// Runs seeds through the simulator.
@@ -95,6 +96,7 @@ struct Sums {
     changes: u64,
     copies: u64,
     virtual_seconds: f64,
+    spans: SpanCounts,
     last_digest: u64,
 }
 
@@ -104,12 +106,13 @@ impl Sums {
         self.copies += passed.balance.copies;
         self.changes += passed.changes;
         self.virtual_seconds += passed.seconds;
+        self.spans += passed.spans;
         self.last_digest = passed.digest;
     }
 
     #[expect(clippy::cast_precision_loss, reason = "for humans")]
     fn print(&self, first: u64, seeds: u64, seconds: f64) {
-        let Self { messages, changes, copies, virtual_seconds, last_digest } = self;
+        let Self { messages, changes, copies, virtual_seconds, spans, last_digest } = self;
         let hours = virtual_seconds / 3600.0;
         println!("seeds {first}..={}: {seeds} passed, in {seconds:.1} s", first + seeds.saturating_sub(1));
         println!(
@@ -119,6 +122,10 @@ impl Sums {
         );
         println!(
             "{messages} messages, {copies} copies came out, {changes} changes checked, {hours:.0} virtual hours"
+        );
+        let SpanCounts { attempts, after_another, linked } = spans;
+        println!(
+            "{attempts} attempts with spans, {after_another} of them after another one, {linked} linked to it"
         );
         println!("digest of the last run, the same when it was run again: {last_digest:016x}");
     }

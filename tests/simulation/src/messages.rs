@@ -6,6 +6,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
 use redeliver_core::message::{Attribute, AttributeValue, Attributes, Content, attributes_size};
+use redeliver_core::trace::SpanContext;
 use serde_json::value::RawValue;
 
 use crate::forgeries::{forged, forged_trace_field, metadata_members};
@@ -39,6 +40,8 @@ pub struct Produced {
     pub twice: bool,
     /// The target's final answer to it.
     pub destiny: Destiny,
+    /// Its producer's span, as the functions must read it.
+    pub trace: Option<SpanContext>,
 }
 
 /// The target's final answer to a message.
@@ -142,7 +145,54 @@ pub fn produce(
         ..Content::default()
     };
     let twice = rng.random_bool(mix.sent_twice);
-    Produced { content, expected, message_id, expires_after_seconds, max_attempts, plain, twice, destiny }
+    let trace = None;
+    Produced {
+        content,
+        expected,
+        message_id,
+        expires_after_seconds,
+        max_attempts,
+        plain,
+        twice,
+        destiny,
+        trace,
+    }
+}
+
+/// The message with trace contexts of its producer, sampled or not, valid or not, in the attribute and in the trace
+/// header.
+#[must_use]
+pub fn with_trace(mut message: Produced, n: usize, seed: u64) -> Produced {
+    let rng = &mut StdRng::seed_from_u64(seed ^ (n as u64) << 40);
+    let [of_attribute, of_header] = [0, 0].map(|_| SpanContext {
+        trace_id: u128::from(rng.random_range(1..=u64::MAX)) << 64 | u128::from(rng.random::<u64>()),
+        span_id: rng.random_range(1..=u64::MAX),
+        is_sampled: rng.random_bool(0.8),
+    });
+    let Content { body, attributes, trace_header, .. } = &mut message.content;
+    // One more attribute may decide whether a forged `DeadLetter` is valid.
+    let has_room = attributes.len() < 10 && body.len() < MESSAGE_BYTES_MAX / 2;
+    if has_room && !attributes.contains_key("DeadLetter") && rng.random_bool(0.5) {
+        let SpanContext { trace_id, span_id, is_sampled } = of_attribute;
+        let (version, is_valid) = if rng.random_bool(0.8) { ("00", true) } else { ("ff", false) };
+        let text = format!("{version}-{trace_id:032x}-{span_id:016x}-0{}", u8::from(is_sampled));
+        attributes.insert("traceparent".to_owned(), Attribute::string(text));
+        message.trace = Some(of_attribute).filter(|_| is_valid);
+    }
+    if let Some(header) = trace_header
+        && rng.random_bool(0.5)
+    {
+        let SpanContext { trace_id, span_id, is_sampled } = of_header;
+        let (began, random) = (trace_id >> 96, trace_id & ((1 << 96) - 1));
+        let field = header.find(";Redeliver=").map(|at| header.split_off(at)).unwrap_or_default();
+        *header = format!(
+            "Root=1-{began:08x}-{random:024x};Parent={span_id:016x};Sampled={}",
+            u8::from(is_sampled)
+        );
+        header.push_str(&field);
+        message.trace.get_or_insert(of_header);
+    }
+    message
 }
 
 fn plain_body_of(body: &str, bytes: usize) -> String {

@@ -23,7 +23,7 @@ impl QueueSender for Probe<'_> {
     async fn send_batch(&self, batch: Batch<'_>) -> Vec<EntryOutcome<String>> {
         self.world.travel().await;
         let answer = self.queue.send_batch(batch).await;
-        self.world.ledger().enter(self.actor, self.world.sqs.take_changes());
+        self.world.enter(self.actor);
         self.world.travel().await;
         if !self.actor.has_deadlines() || !self.world.is_silent() {
             return answer;
@@ -42,7 +42,7 @@ impl VisibilityControl for Probe<'_> {
     ) -> Vec<EntryOutcome<()>> {
         self.world.travel().await;
         let answer = self.queue.change_visibility_batch(entries).await;
-        self.world.ledger().enter(self.actor, self.world.sqs.take_changes());
+        self.world.enter(self.actor);
         self.world.travel().await;
         answer
     }
@@ -58,7 +58,7 @@ impl Queue for Probe<'_> {
     async fn receive(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
         self.world.travel().await;
         let answer = self.queue.receive(request).await;
-        self.world.ledger().enter(self.actor, self.world.sqs.take_changes());
+        self.world.enter(self.actor);
         self.world.travel().await;
         answer
     }
@@ -70,7 +70,7 @@ impl Queue for Probe<'_> {
     async fn delete_batch(&self, handles: &[String]) -> Vec<EntryOutcome<()>> {
         self.world.travel().await;
         let answer = self.queue.delete_batch(handles).await;
-        self.world.ledger().enter(self.actor, self.world.sqs.take_changes());
+        self.world.enter(self.actor);
         self.world.travel().await;
         answer
     }

@@ -32,8 +32,8 @@ use crate::archive::{annotator, review_hourly, review_until_quiet};
 use crate::event_source::EventSource;
 use crate::knobs::{DATA_SCHEMA, Knobs};
 use crate::lambda::{EventQueue, FUNCTION_ARN, Lambda, execute};
-use crate::ledger::{Actor, Balance, Ledger, Violation};
-use crate::messages::{Destiny, ID_ATTRIBUTE, Produced, number, produce};
+use crate::ledger::{Actor, Balance, Ledger, SpanCounts, Violation};
+use crate::messages::{Destiny, ID_ATTRIBUTE, Produced, number, produce, with_trace};
 use crate::operator::operate;
 use crate::probe::Probe;
 use crate::target::Target;
@@ -53,6 +53,7 @@ pub struct Passed {
     pub changes: u64,
     /// Virtual seconds.
     pub seconds: f64,
+    pub spans: SpanCounts,
 }
 
 /// A run that failed.
@@ -153,8 +154,11 @@ fn run_all(knobs: Knobs, schemas: &Schemas) -> Result<Passed, Box<Failed>> {
         None if ungrouped_fail => Produced { destiny: Destiny::AlwaysTransient, ..message },
         _ => message,
     };
+    let messages =
+        messages.map(|message| if asynchronous { bare(message) } else { with_destiny(message) }).enumerate();
+    let is_traced = knobs.tracing.is_some() && !asynchronous;
     let messages: Vec<_> =
-        messages.map(|message| if asynchronous { bare(message) } else { with_destiny(message) }).collect();
+        messages.map(|(n, message)| if is_traced { with_trace(message, n, seed) } else { message }).collect();
     let clock = VirtualClock::new(start);
     let sqs = EmbeddedSqs::new(clock.clone(), seed);
     let queues = clock.block_on(create(&sqs, &knobs));
@@ -176,7 +180,10 @@ fn run_all(knobs: Knobs, schemas: &Schemas) -> Result<Passed, Box<Failed>> {
         None => ledger.balance(),
     };
     match outcome {
-        Ok(balance) => Ok(Passed { digest: ledger.digest(), balance, changes: ledger.changes(), seconds }),
+        Ok(balance) => {
+            let (digest, changes, spans) = (ledger.digest(), ledger.changes(), ledger.span_counts());
+            Ok(Passed { digest, balance, changes, seconds, spans })
+        }
         Err(violation) => {
             Err(Box::new(Failed { knobs: world.knobs.clone(), violation, trace: ledger.trace() }))
         }

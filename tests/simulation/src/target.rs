@@ -102,6 +102,7 @@ impl Handler for Target<'_> {
     }
 
     async fn invoke(&self, invocation: Invocation<'_>) -> Result<(), HandlerError> {
+        self.world.ledger().called_within(&invocation);
         let Some(function) = &self.own_function else { return self.handle(invocation.message).await };
         let calling = Calling::new(self.world, invocation.message);
         own_function::call(function, invocation, calling, self.act(invocation.message)).await

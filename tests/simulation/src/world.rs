@@ -10,10 +10,11 @@ use rand::{RngExt, SeedableRng};
 use redeliver_core::events::Event;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Clock, Fault, Observer};
+use redeliver_core::trace::Tracer;
 use redeliver_embedded::{EmbeddedSqs, FaultPlan, MemoryBucket, VirtualClock};
 
-use crate::knobs::{Asks, Capacity, Down, Knobs, Outage, Shape, Silences};
-use crate::ledger::Ledger;
+use crate::knobs::{Asks, Capacity, Down, Knobs, Outage, Shape, Silences, Tracing};
+use crate::ledger::{Actor, Ledger};
 use crate::messages::Produced;
 
 /// Changes of queues after which a run is healed, whatever its knobs are.
@@ -26,6 +27,7 @@ pub struct World {
     pub clock: VirtualClock,
     pub sqs: EmbeddedSqs,
     pub bucket: MemoryBucket,
+    tracer: Option<Tracer>,
     ledger: Mutex<Ledger>,
     rng: Mutex<StdRng>,
     invocations: AtomicU64,
@@ -57,6 +59,8 @@ impl World {
             start: sqs.clock().now(),
             sqs,
             bucket: MemoryBucket::default(),
+            // One for all processes, so that no two spans of a run have the same id.
+            tracer: knobs.tracing.map(|Tracing { continues }| Tracer::new(|| [7; 32], continues)),
             ledger: Mutex::new(ledger),
             rng: Mutex::new(StdRng::seed_from_u64(knobs.seed ^ 0x5eed)),
             invocations: AtomicU64::new(0),
@@ -72,6 +76,21 @@ impl World {
     /// The ledger. Everything runs on one thread, so it is never contended.
     pub fn ledger(&self) -> MutexGuard<'_, Ledger> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Shows the ledger the latest changes of the queues.
+    pub fn enter(&self, actor: Actor) {
+        // A span of what is sent was recorded before.
+        self.enter_spans();
+        self.ledger().enter(actor, self.sqs.take_changes());
+    }
+
+    /// Shows the ledger the latest spans.
+    pub fn enter_spans(&self) {
+        if let Some(tracer) = &self.tracer {
+            let (spans, dropped) = tracer.take();
+            self.ledger().enter_spans(&spans, dropped);
+        }
     }
 
     /// True with this probability during the faults, and never afterwards.
@@ -269,5 +288,9 @@ pub struct Witness<'a>(pub &'a World);
 impl Observer for Witness<'_> {
     fn observe(&self, event: &Event) {
         self.0.ledger().observed(event, self.0.clock.now());
+    }
+
+    fn tracer(&self) -> Option<&Tracer> {
+        self.0.tracer.as_ref()
     }
 }

@@ -154,6 +154,29 @@ fn a_tracestate_is_passed_on_within_its_limits() {
     assert_eq!(state(&format!("{}=1", "k".repeat(256))), is(&format!("{}=1", "k".repeat(256))));
 }
 
+/// The link to an attempt that nobody recorded leads nowhere.
+#[test]
+fn the_attempts_of_a_message_that_stays_on_its_queue_are_linked_to_the_receive_before() {
+    let producer = SpanContext::of_traceparent(PARENT).map(TraceContext::of_span);
+    for (continues, producer) in
+        [(false, None), (false, producer.clone()), (true, None), (true, producer.clone())]
+    {
+        let tracer = Tracer::new(|| [0; 32], continues);
+        let attempt = |receive_count| {
+            let record = ReceivedMessage { receive_count, ..received(None) };
+            tracer.attempt_on_queue(producer.clone(), None, &record)
+        };
+        for receive_count in 2..=4 {
+            let last = attempt(receive_count - 1).context.span;
+            let Attempt { context, parent, links } = attempt(receive_count);
+            let is_linked = links.contains(&Link { to: last, role: "last_attempt" });
+            assert!(is_linked || parent == Some(last), "{continues} {producer:?} {links:?}");
+            assert_eq!(parent.is_some(), continues);
+            assert!(parent.is_none_or(|parent| parent.trace_id == context.span.trace_id));
+        }
+    }
+}
+
 proptest! {
     /// No input makes a header with anything but printable ASCII.
     #[test]

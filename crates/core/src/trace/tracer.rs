@@ -109,7 +109,8 @@ impl Tracer {
         record: &ReceivedMessage,
     ) -> Attempt {
         let (of_producer, is_sampled) = sampled(producer.as_ref(), last);
-        let received = |count: u32| {
+        let continued = of_producer.or(last).filter(|_| self.continues);
+        let derived = |count: u32| {
             let hash = Sha256::new().chain_update(&record.sqs_message_id).chain_update(count.to_be_bytes());
             let hash = hash.finalize();
             let word = |place: usize| {
@@ -117,14 +118,18 @@ impl Tracer {
             };
             trace_of(record.sent_at, [word(0), word(1), word(2)], is_sampled)
         };
-        let last = record.receive_count.checked_sub(1).filter(|count| *count > 0).map(received).or(last);
-        let own = received(record.receive_count);
-        let parent = of_producer.or(last).filter(|_| self.continues);
-        let span = match parent {
-            Some(parent) => SpanContext { span_id: own.span_id, is_sampled, ..parent },
-            None => own,
+        // All receives are within the trace that is continued: without an earlier span, that of the first receive.
+        let received = |count| match self.continues {
+            true => SpanContext {
+                span_id: derived(count).span_id,
+                is_sampled,
+                ..continued.unwrap_or_else(|| derived(1))
+            },
+            false => derived(count),
         };
-        attempt(span, parent, producer, last)
+        let last = record.receive_count.checked_sub(1).filter(|count| *count > 0).map(received).or(last);
+        let parent = of_producer.or(last).filter(|_| self.continues);
+        attempt(received(record.receive_count), parent, producer, last)
     }
 
     /// Keeps a span that has ended, unless nobody records its trace.

@@ -3,10 +3,13 @@
 use std::fmt;
 
 use chrono::{DateTime, Utc};
+use redeliver_core::trace::SpanContext;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
+
+use super::spans::span_context;
 
 /// The members of `metadata` that redeliver writes, by its documentation.
 const OURS: [&str; 11] = [
@@ -92,6 +95,7 @@ impl Retries {
 pub(crate) struct Body {
     kept: Vec<(String, String)>,
     pub(crate) retries: Retries,
+    pub(crate) last_attempt: Option<SpanContext>,
 }
 
 impl Body {
@@ -101,7 +105,7 @@ impl Body {
     /// `metadata`, where members come and go, that is each name as written up to its value.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut kept = Vec::new();
-        let mut retries = None;
+        let (mut retries, mut last_attempt) = (None, None);
         let mut end = 0;
         for (name, value) in members(text)? {
             let start = offset(text, value);
@@ -120,6 +124,9 @@ impl Body {
                 end = start + member.len();
                 if OURS.contains(&name.as_str()) {
                     read.set(&name, member);
+                    if name == "last_attempt_traceparent" {
+                        last_attempt = serde_json::from_str(member).ok().and_then(span_context);
+                    }
                 } else {
                     kept.push((before[before.find('"')?..].to_owned(), member.to_owned()));
                 }
@@ -127,7 +134,7 @@ impl Body {
             retries = Some(read);
         }
         kept.push((text[end..].to_owned(), String::new()));
-        Some(Self { kept, retries: retries? })
+        Some(Self { kept, retries: retries?, last_attempt })
     }
 
     /// True if both have the same bytes wherever nothing may change.

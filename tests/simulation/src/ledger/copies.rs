@@ -4,11 +4,15 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use chrono::{DateTime, Utc};
 use redeliver_core::message::{Attribute, AttributeValue, Attributes, Content};
+use redeliver_core::trace::SpanContext;
 use serde_json::Value;
 
-use super::Violation;
 use super::arrivals::{self, Arrival};
 use super::body::{Body, Retries};
+use super::spans::span_context;
+use super::{Place, Violation};
+
+const LAST_ATTEMPT: &str = "last_attempt_traceparent";
 
 /// A copy that is or was in a queue.
 #[derive(Clone, Debug)]
@@ -24,6 +28,10 @@ pub(crate) struct Copy {
     pub(crate) came_back: bool,
     /// The generation in its final record.
     pub(crate) recorded_generation: Option<u32>,
+    /// The last attempt in its final record.
+    pub(crate) recorded_attempt: Option<SpanContext>,
+    /// The last attempt in its metadata.
+    written_attempt: Option<SpanContext>,
     pub(crate) sent_at: DateTime<Utc>,
     pub(crate) receives: u32,
     pub(crate) first_received: Option<DateTime<Utc>>,
@@ -46,7 +54,9 @@ impl Copy {
             attributes: content.attributes.clone(),
             failure: Failure::of(&content.attributes),
             came_back: record.is_some(),
-            recorded_generation: record.and_then(|record| number(&record["redrive_generation"])),
+            recorded_generation: record.as_ref().and_then(|record| number(&record["redrive_generation"])),
+            recorded_attempt: record.and_then(|record| span_context(record[LAST_ATTEMPT].as_str()?)),
+            written_attempt: body.and_then(|body| body.last_attempt),
             sent_at: DateTime::from_timestamp_millis(milliseconds).unwrap_or(at),
             receives: 0,
             first_received: None,
@@ -59,6 +69,13 @@ impl Copy {
     /// `Failure`, which is trusted unless the message came by redrive.
     pub(crate) fn failure(&self) -> Option<&Failure> {
         self.failure.as_ref().filter(|_| !self.redriven)
+    }
+
+    /// The last attempt before this copy, as its reader in this queue must find it.
+    pub(crate) fn last_attempt(&self, place: Place) -> Option<SpanContext> {
+        let failure = self.failure().filter(|_| place != Place::Source);
+        let failed = failure.and_then(|failure| span_context(failure.text(LAST_ATTEMPT)));
+        failed.or(self.recorded_attempt).or(self.written_attempt)
     }
 }
 

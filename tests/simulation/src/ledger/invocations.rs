@@ -7,6 +7,7 @@ use redeliver_core::message::ReceivedMessage;
 
 use super::archive::NoticeWork;
 use super::breaker::Begun;
+use super::spans::Delivered;
 use super::{Ledger, Violation};
 use crate::messages::number;
 
@@ -15,6 +16,8 @@ use crate::messages::number;
 pub(crate) struct Invocation {
     of: BTreeMap<usize, Work>,
     begun: Option<Begun>,
+    /// Its deliveries, if the functions write spans.
+    pub(super) delivered: Vec<Delivered>,
     /// Its requests for notices.
     pub(super) notices: NoticeWork,
 }
@@ -63,7 +66,8 @@ impl Ledger {
     /// An invocation begins, with these records.
     pub fn invoked(&mut self, id: u64, environment: u64, records: &[ReceivedMessage], now: DateTime<Utc>) {
         let begun = self.begun(environment, records, now);
-        let mut invocation = Invocation { begun, ..Invocation::default() };
+        let delivered = self.delivered(records);
+        let mut invocation = Invocation { begun, delivered, ..Invocation::default() };
         for record in records {
             if let Some(n) = number(&record.body) {
                 invocation.of.entry(n).or_default().given.push(record.sqs_message_id.clone());

@@ -1,0 +1,390 @@
+//! Spans: each attempt is linked to the last one before it. What a copy carries is compared with the attempts that its
+//! sender has made, at each send, so a copy says the right one whatever ways it takes.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::Hash as _;
+use std::ops::AddAssign;
+
+use redeliver_core::handler::Invocation;
+use redeliver_core::message::ReceivedMessage;
+use redeliver_core::strategy::Strategy;
+use redeliver_core::trace::{AttributeValue, Span, SpanContext, SpanKind};
+
+use super::body::Retries;
+use super::copies::{Copy, Failure};
+use super::oracle::NOT_CALLED;
+use super::{Actor, Ledger, Place, Violation};
+use crate::knobs::Tracing;
+use crate::messages::{Expected, number};
+
+/// Spans so far. A message whose producer's span is not sampled has none.
+#[derive(Default)]
+pub(super) struct Spans {
+    /// The messages of all attempts.
+    attempts: HashMap<SpanContext, usize>,
+    /// Decisions, and final records.
+    decisions: HashSet<SpanContext>,
+    /// With strategy `visibility`: by SQS's id and the receive count.
+    of_receives: HashMap<(String, u32), SpanContext>,
+    counts: SpanCounts,
+}
+
+/// Numbers of recorded attempts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SpanCounts {
+    pub attempts: u64,
+    /// Those of messages that were attempted before.
+    pub after_another: u64,
+    /// Those of them that are linked to the attempt before, or part of it.
+    pub linked: u64,
+}
+
+impl AddAssign for SpanCounts {
+    fn add_assign(&mut self, other: Self) {
+        self.attempts += other.attempts;
+        self.after_another += other.after_another;
+        self.linked += other.linked;
+    }
+}
+
+/// A delivery of an invocation.
+#[derive(Clone, Debug)]
+pub(crate) struct Delivered {
+    id: String,
+    subject: usize,
+    place: Place,
+    /// Its number among the copies there.
+    copy: usize,
+    receive_count: u32,
+    /// The last attempt before it.
+    last: Option<SpanContext>,
+    /// Its calls, as the target sees them.
+    calls: Vec<SpanContext>,
+    /// The parents of the calls' spans.
+    parents: Vec<SpanContext>,
+    attempts: Vec<SpanContext>,
+    has_decision: bool,
+}
+
+/// Parses `traceparent` as the functions write it.
+pub(super) fn span_context(text: &str) -> Option<SpanContext> {
+    let parts: Vec<_> = text.split('-').collect();
+    let [_, trace_id, span_id, flags] = parts[..] else { return None };
+    Some(SpanContext {
+        trace_id: u128::from_str_radix(trace_id, 16).ok()?,
+        span_id: u64::from_str_radix(span_id, 16).ok()?,
+        is_sampled: flags == "01",
+    })
+}
+
+impl Ledger {
+    /// Numbers of the run's attempts with spans.
+    #[must_use]
+    pub fn span_counts(&self) -> SpanCounts {
+        self.spans.counts
+    }
+
+    /// The deliveries of a new invocation.
+    pub(super) fn delivered(&self, records: &[ReceivedMessage]) -> Vec<Delivered> {
+        let delivered = |record: &ReceivedMessage| {
+            let place = *self.queues.get(&record.queue_arn)?;
+            let subject = number(&record.body).filter(|n| *n < self.subjects.len())?;
+            let copies = &self.subjects[subject].copies[place as usize];
+            let copy = copies.iter().rposition(|copy| copy.id == record.sqs_message_id)?;
+            Some(Delivered {
+                id: record.sqs_message_id.clone(),
+                subject,
+                place,
+                copy,
+                receive_count: record.receive_count,
+                last: copies[copy].last_attempt(place),
+                calls: Vec::new(),
+                parents: Vec::new(),
+                attempts: Vec::new(),
+                has_decision: false,
+            })
+        };
+        match self.knobs.tracing {
+            Some(_) => records.iter().filter_map(delivered).collect(),
+            None => Vec::new(),
+        }
+    }
+
+    /// The target is called, within the trace context that it sees.
+    pub fn called_within(&mut self, invocation: &Invocation<'_>) {
+        let context = invocation.trace_context().map(|context| context.span);
+        if let Some(Tracing { continues }) = self.knobs.tracing
+            && let Err(violation) = self.check_context(&invocation.record.sqs_message_id, context, continues)
+        {
+            self.report(format!("a call of the target within {context:?}: {violation}"));
+        }
+    }
+
+    fn check_context(
+        &mut self,
+        id: &str,
+        context: Option<SpanContext>,
+        continues: bool,
+    ) -> Result<(), Violation> {
+        let context = context.ok_or("there is none")?;
+        let delivered = self.delivery(id)?;
+        delivered.calls.push(context);
+        let n = delivered.subject;
+        let producer = self.subjects[n].produced.trace;
+        // The handler of an attempt sees its producer's decision.
+        let is_right = context.is_sampled == producer.is_none_or(|producer| producer.is_sampled)
+            && producer.is_none_or(|producer| (producer.trace_id == context.trace_id) == continues);
+        if is_right { Ok(()) } else { Err(format!("the producer of message {n} says {producer:?}")) }
+    }
+
+    /// Records and checks spans of the current invocation.
+    pub fn enter_spans(&mut self, spans: &[Span], dropped: u64) {
+        if dropped > 0 {
+            self.report(format!("{dropped} spans had no room"));
+        }
+        for span in spans {
+            span.context.hash(&mut self.digest);
+            if let Err(violation) = self.check_span(span) {
+                self.report(format!("{violation}: {span:?}"));
+            }
+        }
+    }
+
+    fn check_span(&mut self, span: &Span) -> Result<(), Violation> {
+        if !span.context.is_sampled {
+            return Err("a span of a trace that nobody records".to_owned());
+        }
+        if span.parent.is_some_and(|parent| parent.trace_id != span.context.trace_id) {
+            return Err("a span with its parent in another trace".to_owned());
+        }
+        let is_attempt = span.attributes.iter().any(|(name, _)| *name == "redeliver.retry_attempt");
+        match span.kind {
+            SpanKind::Client => Ok(()),
+            SpanKind::Internal => self.call_span(span),
+            SpanKind::Consumer if is_attempt => self.attempt_span(span),
+            SpanKind::Consumer => self.decision_span(span),
+            SpanKind::Producer => match span.parent {
+                Some(of) if self.spans.attempts.contains_key(&of) || self.spans.decisions.contains(&of) => {
+                    Ok(())
+                }
+                _ => Err("a send within no attempt and no decision".to_owned()),
+            },
+        }
+    }
+
+    /// A delivery of the current invocation.
+    fn delivery(&mut self, id: &str) -> Result<&mut Delivered, Violation> {
+        let invocation = self.turn.and_then(|turn| self.invocations.get_mut(&turn));
+        let delivered = invocation.into_iter().flat_map(|invocation| &mut invocation.delivered);
+        let mut delivered = delivered.filter(|delivered| delivered.id == id);
+        delivered.next().ok_or_else(|| format!("{id} was not delivered to this invocation"))
+    }
+
+    fn call_span(&mut self, span: &Span) -> Result<(), Violation> {
+        let invocation = self.turn.and_then(|turn| self.invocations.get_mut(&turn));
+        let mut delivered = invocation.into_iter().flat_map(|invocation| &mut invocation.delivered);
+        let of_call = delivered.find(|delivered| delivered.calls.contains(&span.context));
+        let of_call = of_call.ok_or("the target has not seen this span of its call")?;
+        of_call.parents.push(span.parent.ok_or("a call within no attempt")?);
+        Ok(())
+    }
+
+    fn attempt_span(&mut self, span: &Span) -> Result<(), Violation> {
+        let delivered = self.delivery(message_id(span))?;
+        delivered.attempts.push(span.context);
+        let Delivered { id, subject: n, copy, receive_count, last, calls, parents, .. } = delivered.clone();
+        let is_own = calls.iter().all(|call| call.trace_id == span.context.trace_id);
+        if calls.is_empty() || !is_own || parents.iter().any(|parent| *parent != span.context) {
+            return Err(format!(
+                "it is not the attempt of its calls {calls:?}, which are within {parents:?}"
+            ));
+        }
+        let by_receives = self.knobs.strategy == Strategy::Visibility;
+        // Unless the message was held then, or its process died.
+        let of_receive = self.spans.of_receives.get(&(id.clone(), receive_count.saturating_sub(1)));
+        let last = match of_receive {
+            Some(of_receive) => Some(*of_receive),
+            None if by_receives && receive_count > 1 => link(span, "last_attempt").or(span.parent),
+            None => last,
+        };
+        let is_known = last.is_some_and(|last| self.spans.attempts.get(&last) == Some(&n));
+        if last.is_some() && !is_known && !by_receives {
+            return Err(format!("the attempt before it, {last:?}, is none of message {n}"));
+        }
+        self.check_origins(span, n, last)?;
+        let copy = &self.subjects[n].copies[Place::Source as usize][copy];
+        if last.is_none() && !by_receives && self.was_attempted(n, copy) {
+            return Err(format!("message {n} was attempted before, and does not say so"));
+        }
+        let is_new = self.spans.attempts.insert(span.context, n).is_none();
+        if !is_new && !by_receives {
+            return Err("two attempts have the same id".to_owned());
+        }
+        if by_receives {
+            self.spans.of_receives.insert((id, receive_count), span.context);
+        }
+        self.spans.counts += SpanCounts {
+            attempts: 1,
+            after_another: u64::from(is_known),
+            linked: u64::from(is_known && is_linked(span, "last_attempt", last)),
+        };
+        Ok(())
+    }
+
+    /// Checks the parent and the links of a span that begins anew.
+    fn check_origins(&self, span: &Span, n: usize, last: Option<SpanContext>) -> Result<(), Violation> {
+        let producer = self.subjects[n].produced.trace;
+        let continues = self.knobs.tracing.is_some_and(|tracing| tracing.continues);
+        let parent = producer.or(last).filter(|_| continues);
+        if span.parent != parent {
+            return Err(format!("message {n}: its parent should be {parent:?}"));
+        }
+        for (role, to) in [("producer", producer), ("last_attempt", last)] {
+            if !is_linked(span, role, to) {
+                return Err(format!("message {n}: its link `{role}` should be {to:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// True if the newest failure in the copy's history is that of a call, and not its producer's forgery.
+    fn was_attempted(&self, n: usize, copy: &Copy) -> bool {
+        let subject = &self.subjects[n];
+        let (Some(now), Some(body)) = (&copy.retries, &subject.body) else { return false };
+        let newest = |retries: &Retries| Some(retries.history.last()?.error_type.clone());
+        let newest = newest(now).filter(|error_type| newest(&body.retries).as_ref() != Some(error_type));
+        let is_call = |error_type: String| {
+            !["Redrive", "NotStarted"].into_iter().chain(NOT_CALLED).any(|other| other == error_type)
+        };
+        !subject.is_oversize() && newest.is_some_and(is_call)
+    }
+
+    /// The decision on a failed message, or its final record.
+    fn decision_span(&mut self, span: &Span) -> Result<(), Violation> {
+        let delivered = self.delivery(message_id(span))?;
+        delivered.has_decision = true;
+        let Delivered { subject: n, place, copy, last, .. } = *delivered;
+        self.spans.decisions.insert(span.context);
+        let copy = &self.subjects[n].copies[place as usize][copy];
+        let is_part = match place {
+            Place::Annotation => last.is_some(),
+            _ => !copy.redriven,
+        };
+        match (is_part, last) {
+            (true, Some(last)) if span.parent == Some(last) && self.spans.attempts.get(&last) == Some(&n) => {
+                Ok(())
+            }
+            (true, _) => Err(format!("message {n}: it is not part of the attempt {last:?}")),
+            (false, last) => self.check_origins(span, n, last),
+        }
+    }
+
+    /// Checks that a copy carries the last attempt before it: of its sender, or what was carried there.
+    pub(super) fn check_last_attempt(
+        &self,
+        actor: Actor,
+        place: Place,
+        n: usize,
+        copy: &Copy,
+    ) -> Result<(), Violation> {
+        let subject = &self.subjects[n];
+        // Without room a document has only what must not be lost.
+        if self.knobs.tracing.is_none() || self.expected(n) != Expected::Handled || subject.is_oversize() {
+            return Ok(());
+        }
+        let carried = match place {
+            Place::Final if copy.came_back => copy.recorded_attempt,
+            _ => copy.last_attempt(place),
+        };
+        let invocation = self.turn.and_then(|turn| self.invocations.get(&turn));
+        let delivered = invocation.into_iter().flat_map(|invocation| &invocation.delivered);
+        let mut delivered = delivered.filter(|delivered| delivered.subject == n);
+        let of_one = copy.failure().map_or("", |failure| failure.text("source_message_id"));
+        let is_right = match actor {
+            Actor::Redrive => {
+                let records = &subject.copies[Place::Final as usize];
+                records.iter().any(|record| record.last_attempt(Place::Final) == carried)
+            }
+            Actor::MessageProcessor => delivered
+                .any(|from| (of_one.is_empty() || from.id == of_one) && self.may_leave(from, carried)),
+            Actor::FailedMessageProcessor | Actor::Annotator => {
+                delivered.any(|from| from.last == carried && self.is_decided(from))
+            }
+            Actor::Producer | Actor::Console | Actor::Lambda | Actor::AsyncRetryHandler => true,
+        };
+        if is_right { Ok(()) } else { Err(format!("the attempt before it is not {carried:?}")) }
+    }
+
+    /// True if a failed delivery may leave a message with this last attempt.
+    fn may_leave(&self, from: &Delivered, carried: Option<SpanContext>) -> bool {
+        let Delivered { last, calls, parents, attempts, .. } = from;
+        if !attempts.is_empty() {
+            return carried.is_some_and(|carried| attempts.contains(&carried));
+        }
+        // The attempt itself is not recorded, only the context of its calls is seen.
+        let Some(call) = calls.iter().find(|call| !call.is_sampled) else {
+            return parents.is_empty() && carried == *last;
+        };
+        let is_of_call = carried.is_some_and(|carried| {
+            carried.trace_id == call.trace_id && !carried.is_sampled && carried.span_id != call.span_id
+        });
+        // A process of the user's own may not have been ready.
+        let was_made = self.knobs.own_function.is_none();
+        (is_of_call && carried != *last) || (!was_made && carried == *last)
+    }
+
+    /// True if there is a span of the decision, if there must be one: of a failed call, and of a final record.
+    fn is_decided(&self, from: &Delivered) -> bool {
+        let Delivered { subject: n, place, copy, last, has_decision, .. } = from;
+        let is_recorded = last.or(self.subjects[*n].produced.trace).is_none_or(|trace| trace.is_sampled);
+        let failure = self.subjects[*n].copies[*place as usize][*copy].failure();
+        let has_hopped = || failure.is_some_and(|failure| failure.time("due_at").is_some());
+        let was_called = |failure: &Failure| {
+            failure.text("kind") != "not_started" && !NOT_CALLED.contains(&failure.text("type"))
+        };
+        let must_be = match place {
+            Place::Annotation => true,
+            _ => !has_hopped() && failure.is_some_and(was_called),
+        };
+        *has_decision || !must_be || !is_recorded
+    }
+}
+
+/// SQS's id of its message.
+fn message_id(span: &Span) -> &str {
+    let mut attributes = span.attributes.iter();
+    match attributes.find(|(name, _)| *name == "messaging.message.id") {
+        Some((_, AttributeValue::Text(id))) => id,
+        _ => "",
+    }
+}
+
+fn link(span: &Span, role: &str) -> Option<SpanContext> {
+    span.links.iter().find(|link| link.role == role).map(|link| link.to)
+}
+
+/// True if the span has only this link of the role. A parent needs none.
+fn is_linked(span: &Span, role: &str, to: Option<SpanContext>) -> bool {
+    let links = span.links.iter().filter(|link| link.role == role).count();
+    match link(span, role) {
+        Some(link) => links == 1 && Some(link) == to,
+        None => to.is_none() || span.parent == to,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SpanCounts;
+    use crate::knobs::{Knobs, Tracing};
+    use crate::run::{Schemas, run};
+
+    /// The same ids and the same numbers each time, or what is replayed would not be what failed.
+    #[test]
+    fn each_attempt_after_another_one_is_linked_to_it() {
+        let tracing = Some(Tracing { continues: false });
+        let passed = || run(Knobs { messages: 20, tracing, ..Knobs::of(4) }, &Schemas::default()).unwrap();
+        let (one, other) = (passed(), passed());
+        assert_eq!(one.spans, SpanCounts { attempts: 82, after_another: 67, linked: 67 });
+        assert_eq!((one.digest, one.spans), (other.digest, other.spans));
+    }
+}
