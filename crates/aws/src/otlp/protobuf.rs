@@ -65,8 +65,17 @@ impl Encoder {
         self.varint(u64::from(field << 3 | kind));
     }
 
+    // Most are small: tags and lengths.
+    #[inline(always)]
+    fn varint(&mut self, number: u64) {
+        match u8::try_from(number) {
+            Ok(small @ ..0x80) => self.0.push(small),
+            _ => self.large_varint(number),
+        }
+    }
+
     /// Seven bits a byte, the lowest first; all but the last have the highest bit set.
-    fn varint(&mut self, mut number: u64) {
+    fn large_varint(&mut self, mut number: u64) {
         while number >= 0x80 {
             self.0.push(number.to_le_bytes()[0] | 0x80);
             number >>= 7;
