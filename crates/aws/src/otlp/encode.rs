@@ -10,7 +10,7 @@ use super::protobuf::Encoder;
 /// A sampled span's flags, and the code of an error.
 const SAMPLED: u32 = 1;
 const STATUS_CODE_ERROR: u64 = 2;
-/// What a span takes, or a little less.
+/// The usual size of a span, or a little less.
 const SPAN_BYTES: usize = 400;
 
 /// An `ExportTraceServiceRequest` with these spans, of a resource with these attributes.
