@@ -193,9 +193,12 @@ impl<C: Clock> Drop for CallUnderWay<'_, C> {
     fn drop(&mut self) {
         let CallSpan { name, kind, attributes } = std::mem::take(&mut self.span);
         let mut attributes = attributes;
-        let status = self.error.as_deref().and_then(|error| error.strip_prefix("HttpStatus."));
+        let mut error = self.error.take();
+        let status = error.as_deref().and_then(|error| error.strip_prefix("HttpStatus."));
         if let Some(status) = status.and_then(|status| status.parse::<u32>().ok()) {
             attributes.push(("http.response.status_code", status.into()));
+            // Named so by the conventions for HTTP.
+            error = Some(status.to_string().into());
         }
         self.traced.tracer.record(Span {
             context: self.context.span,
@@ -207,7 +210,7 @@ impl<C: Clock> Drop for CallUnderWay<'_, C> {
             end: self.clock.now(),
             attributes,
             events: std::mem::take(&mut self.events),
-            error: self.error.take(),
+            error,
         });
     }
 }

@@ -113,7 +113,7 @@ async fn a_message_that_fails_three_times(continues: bool) {
                 "http.response.status_code": status,
                 "server.address": "127.0.0.1",
                 "server.port": port,
-                "error.type": error,
+                "error.type": status.to_string(),
             }),
         );
         assert_eq!(requests[n].headers["traceparent"], format!("00-{}-{}-01", call.trace_id, call.span_id));

@@ -58,6 +58,36 @@ fn an_edit_changes_what_it_says_and_keeps_numbers_that_no_tool_can_hold() {
 }
 
 #[test]
+fn a_message_takes_its_last_attempt_with_it_also_if_it_is_edited() {
+    let span = |digit: &str| format!("00-{}-{}-01", digit.repeat(32), digit.repeat(16));
+    let document = |last_attempt: Option<String>| {
+        let mut document = serde_json::json!({
+            "stage": "failed-message-processor", "cause": { "type": "T", "message": "" },
+            "dead_lettered_at": "2026-07-25T17:20:00Z", "sqs_message_id": "1", "fingerprint": "0000000000000000",
+        });
+        if let Some(last_attempt) = last_attempt {
+            document["last_attempt_traceparent"] = last_attempt.into();
+        }
+        Attribute::string(document.to_string())
+    };
+    let body = valid().message.body.replace(
+        r#""retry_attempt""#,
+        &format!(r#""last_attempt_traceparent":"{}","retry_attempt""#, span("1")),
+    );
+    for (of_record, expected) in [(Some(span("2")), span("2")), (None, span("1"))] {
+        let mut attributes = record(&body).message.attributes;
+        attributes.insert("DeadLetter".to_owned(), document(of_record));
+        let dead = DeadLetterRecord::new(received(&body, attributes, 1));
+        for plan in [plan(".body.data.fixed = 1"), Plan { max_generation: 3, ..Plan::default() }] {
+            let body = sent(plan.decide(&dead).unwrap()).body;
+            let body: serde_json::Value = serde_json::from_str(&body.replace("1e400", "1")).unwrap();
+            assert_eq!(body["metadata"]["last_attempt_traceparent"], expected);
+            assert_eq!(body["metadata"]["redrive_generation"], 1);
+        }
+    }
+}
+
+#[test]
 fn a_body_that_was_written_anew_changes_what_differs_and_keeps_all_other_bytes() {
     let with = |body: &str| Plan { edit: Some(Edit::body(body)), max_generation: 3, ..Plan::default() };
     let rewritten = valid().message.body.replace("\"n\":-0", "\"n\" : 7").replace(':', " :\n ");
