@@ -34,7 +34,8 @@ enum Unreadable {
 #[must_use]
 pub fn http_client() -> SharedHttpClient {
     let client = Builder::new().build_with_connector_fn(|settings, components| {
-        https(settings, components.and_then(RuntimeComponents::sleep_impl))
+        let sleep_impl = components.and_then(RuntimeComponents::sleep_impl);
+        https(settings, sleep_impl, ProxyConfig::from_env())
     });
     SharedHttpClient::new(Bounded(client))
 }
@@ -43,16 +44,21 @@ pub fn http_client() -> SharedHttpClient {
 pub(crate) fn connector(
     settings: Option<&HttpConnectorSettings>,
     sleep_impl: Option<SharedAsyncSleep>,
+    proxy: ProxyConfig,
 ) -> SharedHttpConnector {
-    SharedHttpConnector::new(Bounded(SharedHttpConnector::new(https(settings, sleep_impl))))
+    SharedHttpConnector::new(Bounded(SharedHttpConnector::new(https(settings, sleep_impl, proxy))))
 }
 
 /// Set up like the SDK's default client.
-fn https(settings: Option<&HttpConnectorSettings>, sleep_impl: Option<SharedAsyncSleep>) -> Connector {
+fn https(
+    settings: Option<&HttpConnectorSettings>,
+    sleep_impl: Option<SharedAsyncSleep>,
+    proxy: ProxyConfig,
+) -> Connector {
     let mut connector = ConnectorBuilder::default().tls_provider(Provider::Rustls(CryptoMode::AwsLc));
     connector.set_connector_settings(settings.cloned());
     connector.set_sleep_impl(sleep_impl);
-    connector.set_proxy_config(Some(ProxyConfig::from_env()));
+    connector.set_proxy_config(Some(proxy));
     connector.build()
 }
 

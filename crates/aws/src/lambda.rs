@@ -81,7 +81,7 @@ pub async fn run_function(
         guest.invoked(&context.invoked_function_arn, context.xray_trace_id.as_deref());
         let answer = invoke(function, observer, &*guest, payload.get(), &context).await;
         if let Some((exporter, tracer)) = exporter.zip(function.tracer()) {
-            exporter.export_spans(tracer, deadline(&context)).await;
+            exporter.export_spans(tracer, deadline(&context).unwrap_or_default()).await;
         }
         answer
     });
@@ -96,7 +96,7 @@ async fn invoke(
     event: &str,
     context: &Context,
 ) -> Result<Answer, Failed> {
-    let deadline = deadline(context);
+    let deadline = deadline(context).ok_or_else(|| failed("the invocation's deadline is not a time"))?;
     // An error fails the invocation, so SQS delivers the whole batch again.
     let Records { readable, unreadable } = match records(event) {
         Ok(records) => records,
@@ -120,9 +120,8 @@ async fn invoke(
     Ok(Answer::Batch(Response::new(not_done.into_iter().chain(unreadable))))
 }
 
-fn deadline(context: &Context) -> Timestamp {
-    let millis = i64::try_from(context.deadline).unwrap_or(i64::MAX);
-    DateTime::from_timestamp_millis(millis).unwrap_or(Timestamp::MAX_UTC)
+fn deadline(context: &Context) -> Option<Timestamp> {
+    DateTime::from_timestamp_millis(i64::try_from(context.deadline).unwrap_or(i64::MAX))
 }
 
 /// The error of a failed invocation.

@@ -5,10 +5,12 @@ mod encode;
 mod protobuf;
 mod settings;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::fmt;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use aws_smithy_http_client::proxy::ProxyConfig;
 use aws_smithy_runtime_api::client::http::{HttpConnector as _, SharedHttpConnector};
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use aws_smithy_types::body::SdkBody;
@@ -19,6 +21,7 @@ use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Clock as _;
 use redeliver_core::trace::Tracer;
 use thiserror::Error;
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::SystemClock;
@@ -53,21 +56,33 @@ pub enum NotExported {
 }
 
 /// Sends one signal (traces, metrics or logs) to an endpoint.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Exporter {
     settings: Arc<OtlpSettings>,
     connector: SharedHttpConnector,
-    under_way: Arc<AtomicUsize>,
+    under_way: Arc<Semaphore>,
     warned_at: Arc<Mutex<Option<Timestamp>>>,
+}
+
+/// Shows no settings, which may be secrets.
+impl fmt::Debug for Exporter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Exporter").finish_non_exhaustive()
+    }
 }
 
 impl Exporter {
     #[must_use]
     pub fn new(settings: OtlpSettings) -> Self {
+        // A collector beside the function is not behind the proxy that leads to AWS.
+        let proxy = match is_local(&settings.endpoint) {
+            true => ProxyConfig::disabled(),
+            false => ProxyConfig::from_env(),
+        };
         Self {
             settings: Arc::new(settings),
-            connector: connector(None, None),
-            under_way: Arc::default(),
+            connector: connector(None, None, proxy),
+            under_way: Arc::new(Semaphore::new(UNDER_WAY_MAX)),
             warned_at: Arc::default(),
         }
     }
@@ -104,16 +119,8 @@ impl Exporter {
     /// # Errors
     /// If the collector did not take it: it is lost.
     pub async fn post(&self, body: Vec<u8>) -> Result<(), NotExported> {
-        if self.under_way.fetch_add(1, Ordering::Relaxed) >= UNDER_WAY_MAX {
-            self.under_way.fetch_sub(1, Ordering::Relaxed);
-            return Err(NotExported::TooSlow);
-        }
-        let posted = match timeout(REQUEST_TIMEOUT, self.request(body)).await {
-            Ok(posted) => posted,
-            Err(_) => Err(NotExported::NoAnswer),
-        };
-        self.under_way.fetch_sub(1, Ordering::Relaxed);
-        posted
+        let _under_way = self.under_way.try_acquire().map_err(|_| NotExported::TooSlow)?;
+        timeout(REQUEST_TIMEOUT, self.request(body)).await.unwrap_or(Err(NotExported::NoAnswer))
     }
 
     async fn request(&self, body: Vec<u8>) -> Result<(), NotExported> {
@@ -155,6 +162,17 @@ impl Exporter {
 /// The time that the end of an invocation waits for its export.
 fn wait(now: Timestamp, deadline: Timestamp) -> Duration {
     WAIT_MAX.min(until(now, deadline) / 2)
+}
+
+/// True for an endpoint on this machine.
+fn is_local(endpoint: &str) -> bool {
+    let Some((_, rest)) = endpoint.split_once("://") else { return false };
+    let authority = rest.split('/').next().unwrap_or_default();
+    let host = match authority.strip_prefix('[') {
+        Some(ipv6) => ipv6.split(']').next().unwrap_or_default(),
+        None => authority.split(':').next().unwrap_or_default(),
+    };
+    host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
 #[cfg(test)]

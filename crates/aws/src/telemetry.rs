@@ -99,7 +99,7 @@ impl<C: Clock, W: Write + Send> Observer for JsonLines<C, W> {
 
     fn flush(&self) {
         let totals = std::mem::take(&mut *self.totals());
-        let trace = self.tracer.as_ref().and_then(Tracer::take_batch);
+        let trace = self.tracer.as_ref().and_then(Tracer::batch_of_line);
         self.write(|lines| totals.write(lines, trace));
     }
 
@@ -108,7 +108,7 @@ impl<C: Clock, W: Write + Send> Observer for JsonLines<C, W> {
     }
 }
 
-fn random_seed() -> [u8; 32] {
+pub(crate) fn random_seed() -> [u8; 32] {
     let mut seed = [0; 32];
     getrandom::fill(&mut seed).expect("Linux and macOS always have random bytes for a process");
     seed

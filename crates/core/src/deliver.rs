@@ -14,7 +14,7 @@ use crate::message::packing::{Batch, pack};
 use crate::message::{Confirmed, Content, NotSendable, OutgoingMessage, Receipt, Timestamp};
 use crate::ports::{Clock, EntryOutcome, Observer, QueueSender, VisibilityControl};
 use crate::trace::SpanContext;
-use crate::trace::messaging::Send;
+use crate::trace::messaging::SendSpan;
 
 /// Batches in flight at the same time.
 const CONCURRENT_BATCHES: usize = 8;
@@ -210,7 +210,7 @@ impl<'a, C: Clock, O: Observer> Outbox<'a, C, O> {
         if let Some((tracer, started)) = tracer.zip(started) {
             let ended = self.clock.now();
             for (place, parent, delay) in sends {
-                let send = Send { queue: queue.name(), name, delay, started, ended };
+                let send = SendSpan { queue: queue.name(), name, delay, started, ended };
                 tracer.record(send.span(tracer.child(parent), parent, &outcomes[place]));
             }
         }

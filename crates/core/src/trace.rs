@@ -30,6 +30,9 @@ pub struct TraceContext {
     state: String,
     /// `Lineage` of the X-Ray header, by which Lambda finds endless loops.
     lineage: Option<String>,
+    /// True for an X-Ray header without `Sampled=1`: X-Ray records nothing, as in each function whose tracing is off, and
+    /// nobody has decided for OpenTelemetry.
+    is_undecided: bool,
 }
 
 impl Invocation<'_> {
@@ -80,12 +83,17 @@ impl TraceContext {
     /// Parses W3C's headers. An invalid `tracestate` counts as absent.
     fn of_headers(parent: &str, state: Option<&str>) -> Option<Self> {
         let span = SpanContext::of_traceparent(parent)?;
-        Some(Self { span, state: state.and_then(valid_state).unwrap_or_default(), lineage: None })
+        Some(Self {
+            span,
+            state: state.and_then(valid_state).unwrap_or_default(),
+            lineage: None,
+            is_undecided: false,
+        })
     }
 
     /// The context of a span without a producer's.
     fn of_span(span: SpanContext) -> Self {
-        Self { span, state: String::new(), lineage: None }
+        Self { span, state: String::new(), lineage: None, is_undecided: false }
     }
 
     /// The context of another span, which continues this one's trace or begins its own.
@@ -93,7 +101,7 @@ impl TraceContext {
     pub fn with_span(&self, span: SpanContext) -> Self {
         // Vendors' notes belong to one trace.
         let state = if span.trace_id == self.span.trace_id { self.state.clone() } else { String::new() };
-        Self { span, state, lineage: self.lineage.clone() }
+        Self { span, state, lineage: self.lineage.clone(), is_undecided: false }
     }
 
     /// Parses `Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1` ("Tracing header", AWS X-Ray
@@ -106,7 +114,7 @@ impl TraceContext {
             span_id: u64::try_from(span::id(field(header, "Parent")?, 16)?).ok()?,
             is_sampled: field(header, "Sampled") == Some("1"),
         };
-        Some(Self { span, state: String::new(), lineage: None })
+        Some(Self { is_undecided: !span.is_sampled, ..Self::of_span(span) })
     }
 
     /// The header `traceparent`.

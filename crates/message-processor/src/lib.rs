@@ -51,6 +51,7 @@ pub use on_aws::{Command, NAME, run, run_around, run_with_target};
 pub use redeliver_core::handler::{ErrorType, FailureKind, Form, Handler, HandlerError, Invocation, Message};
 pub use redeliver_core::message::{ReceivedMessage, Timestamp};
 pub use redeliver_core::strategy::OnFailure;
+pub use redeliver_core::trace::{AttributeValue, CallSpan, SpanKind};
 
 /// Time at the end of an invocation that is reserved for the sends and the answer.
 const SEND_RESERVE: Duration = Duration::from_secs(5);

@@ -31,6 +31,12 @@ pub(super) struct Traced<'a> {
     attempt: &'a Attempt,
 }
 
+impl Drop for Spans<'_> {
+    fn drop(&mut self) {
+        self.tracer.batch_ended(self.batch);
+    }
+}
+
 impl<'a> Spans<'a> {
     pub(super) fn begin<H, Q, C, O: Observer>(
         processor: &'a MessageProcessor<H, Q, C, O>,
@@ -194,7 +200,9 @@ impl<C: Clock> Drop for CallUnderWay<'_, C> {
         let CallSpan { name, kind, attributes } = std::mem::take(&mut self.span);
         let mut attributes = attributes;
         let mut error = self.error.take();
+        let is_http = attributes.iter().any(|(name, _)| *name == "http.request.method");
         let status = error.as_deref().and_then(|error| error.strip_prefix("HttpStatus."));
+        let status = status.filter(|_| is_http);
         if let Some(status) = status.and_then(|status| status.parse::<u32>().ok()) {
             attributes.push(("http.response.status_code", status.into()));
             // Named so by the conventions for HTTP.

@@ -42,6 +42,8 @@ pub struct Produced {
     pub destiny: Destiny,
     /// Its producer's span, as the functions must read it.
     pub trace: Option<SpanContext>,
+    /// Its producer's sampling decision. That X-Ray records nothing is none.
+    pub is_sampled: Option<bool>,
 }
 
 /// The target's final answer to a message.
@@ -145,7 +147,7 @@ pub fn produce(
         ..Content::default()
     };
     let twice = rng.random_bool(mix.sent_twice);
-    let trace = None;
+    let (trace, is_sampled) = (None, None);
     Produced {
         content,
         expected,
@@ -156,6 +158,7 @@ pub fn produce(
         twice,
         destiny,
         trace,
+        is_sampled,
     }
 }
 
@@ -178,6 +181,7 @@ pub fn with_trace(mut message: Produced, n: usize, seed: u64) -> Produced {
         let text = format!("{version}-{trace_id:032x}-{span_id:016x}-0{}", u8::from(is_sampled));
         attributes.insert("traceparent".to_owned(), Attribute::string(text));
         message.trace = Some(of_attribute).filter(|_| is_valid);
+        message.is_sampled = is_valid.then_some(is_sampled);
     }
     if let Some(header) = trace_header
         && rng.random_bool(0.5)
@@ -190,7 +194,10 @@ pub fn with_trace(mut message: Produced, n: usize, seed: u64) -> Produced {
             u8::from(is_sampled)
         );
         header.push_str(&field);
-        message.trace.get_or_insert(of_header);
+        if message.trace.is_none() {
+            message.trace = Some(of_header);
+            message.is_sampled = is_sampled.then_some(true);
+        }
     }
     message
 }

@@ -10,6 +10,7 @@ use aws_sigv4::http_request::{
     UriPathNormalizationMode, sign,
 };
 use aws_sigv4::sign::v4::SigningParams;
+use aws_smithy_http_client::proxy::ProxyConfig;
 use aws_smithy_runtime_api::client::http::{HttpConnector as _, HttpConnectorSettings, SharedHttpConnector};
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use aws_smithy_types::body::SdkBody;
@@ -89,7 +90,7 @@ impl SignedClient {
             endpoint: Endpoint::of(config, service, &region),
             service,
             region,
-            connector: connector(Some(&settings.build()), config.sleep_impl()),
+            connector: connector(Some(&settings.build()), config.sleep_impl(), ProxyConfig::from_env()),
             credentials: Arc::new(RoleCredentials::new(config.credentials_provider())),
         }
     }

@@ -28,8 +28,8 @@ pub fn encoded_spans(resource: &[(String, String)], spans: &[Span]) -> Vec<u8> {
                 scope.text(1, SCOPE_NAME);
                 scope.text(2, SCOPE_VERSION);
             });
-            for of_scope in spans {
-                scope_spans.message(2, |encoded| span(encoded, of_scope));
+            for span in spans {
+                scope_spans.message(2, |encoded| encode_span(encoded, span));
             }
             scope_spans.text(3, SCHEMA_URL);
         });
@@ -48,7 +48,7 @@ pub fn nanoseconds(moment: Timestamp) -> u64 {
     moment.timestamp_nanos_opt().and_then(|nanoseconds| u64::try_from(nanoseconds).ok()).unwrap_or(0)
 }
 
-fn span(encoded: &mut Encoder, span: &Span) {
+fn encode_span(encoded: &mut Encoder, span: &Span) {
     let Span { context, parent, links, name, kind, start, end, attributes: own, events, error } = span;
     ids(encoded, *context);
     if let Some(parent) = parent {
@@ -60,7 +60,6 @@ fn span(encoded: &mut Encoder, span: &Span) {
         match kind {
             SpanKind::Internal => 1,
             SpanKind::Client => 3,
-            SpanKind::Producer => 4,
             SpanKind::Consumer => 5,
         },
     );

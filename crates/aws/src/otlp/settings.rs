@@ -2,9 +2,13 @@
 
 use std::time::Duration;
 
+use std::fmt;
+use std::sync::LazyLock;
+
 use percent_encoding::percent_decode_str;
 
 use crate::settings::Variables;
+use crate::telemetry::random_seed;
 
 /// One of the kinds of telemetry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,8 +50,9 @@ impl Signal {
 }
 
 /// Where a signal is exported to, and from what.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct OtlpSettings {
+    /// May hold a key.
     pub endpoint: String,
     /// May hold keys.
     pub headers: Vec<(String, String)>,
@@ -55,12 +60,19 @@ pub struct OtlpSettings {
     pub resource: Vec<(String, String)>,
 }
 
+/// Shows no endpoint and no header, which may be secrets.
+impl fmt::Debug for OtlpSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OtlpSettings").field("resource", &self.resource).finish_non_exhaustive()
+    }
+}
+
 impl OtlpSettings {
     /// `None` if the signal is not exported: there is no endpoint, or the variables switch it off. `default_name` is the
     /// service's name outside Lambda.
     ///
     /// # Errors
-    /// The protocol is gRPC, which a user's own function may want for itself: nothing is exported then.
+    /// The variables ask for another protocol, which a user's own function may want for itself: nothing is exported then.
     pub fn read(
         variables: &Variables<'_>,
         signal: Signal,
@@ -69,19 +81,18 @@ impl OtlpSettings {
         let read = |name: &str| variables.optional(name);
         let of_signal = |name: &str| read(&format!("OTEL_EXPORTER_OTLP_{}_{name}", signal.name()));
         let is_disabled = read("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"));
-        let is_none = read(&format!("OTEL_{}_EXPORTER", signal.name())).as_deref() == Some("none");
+        let exporters = read(&format!("OTEL_{}_EXPORTER", signal.name()));
+        let is_otlp = exporters.is_none_or(|names| names.split(',').any(|name| name.trim() == "otlp"));
         let endpoint = of_signal("ENDPOINT").or_else(|| {
             let base = read("OTEL_EXPORTER_OTLP_ENDPOINT")?;
             Some(format!("{}/{}", base.trim_end_matches('/'), signal.path()))
         });
-        let Some(endpoint) = endpoint.filter(|_| !is_disabled && !is_none) else { return Ok(None) };
+        let Some(endpoint) = endpoint.filter(|_| !is_disabled && is_otlp) else { return Ok(None) };
         let protocol = of_signal("PROTOCOL").or_else(|| read("OTEL_EXPORTER_OTLP_PROTOCOL"));
-        if protocol.as_deref() == Some("grpc") {
-            return Err(
-                "redeliver exports by http/protobuf, not by grpc: set OTEL_EXPORTER_OTLP_PROTOCOL to \
-                        http/protobuf, and the endpoint to port 4318"
-                    .to_owned(),
-            );
+        if protocol.is_some_and(|protocol| protocol != "http/protobuf") {
+            return Err("redeliver exports by http/protobuf alone: set OTEL_EXPORTER_OTLP_PROTOCOL to http/protobuf, \
+                        and the endpoint to port 4318"
+                .to_owned());
         }
         let headers = of_signal("HEADERS").or_else(|| read("OTEL_EXPORTER_OTLP_HEADERS"));
         Ok(Some(Self {
@@ -91,6 +102,12 @@ impl OtlpSettings {
         }))
     }
 }
+
+/// A random id of this process.
+static INSTANCE: LazyLock<String> = LazyLock::new(|| {
+    let seed = random_seed();
+    seed[..16].iter().map(|byte| format!("{byte:02x}")).collect()
+});
 
 /// A later attribute replaces an earlier one of its name.
 fn resource(variables: &Variables<'_>, default_name: &str) -> Vec<(String, String)> {
@@ -103,13 +120,17 @@ fn resource(variables: &Variables<'_>, default_name: &str) -> Vec<(String, Strin
             ("cloud.region", read("AWS_REGION")),
             ("faas.name", Some(function)),
             ("faas.version", read("AWS_LAMBDA_FUNCTION_VERSION")),
+            ("faas.instance", read("AWS_LAMBDA_LOG_STREAM_NAME")),
         ]
     });
     let cloud = cloud.into_iter().flatten().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    // Processes of one service count for themselves.
+    let instance = function.is_none().then(|| ("service.instance.id".to_owned(), INSTANCE.clone()));
     let default_name = function.unwrap_or_else(|| format!("redeliver-{default_name}"));
     let named = |name: String| ("service.name".to_owned(), name);
     let all = std::iter::once(named(default_name))
         .chain(cloud)
+        .chain(instance)
         .chain(pairs(&read("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default()))
         .chain(read("OTEL_SERVICE_NAME").map(named));
     let mut resource: Vec<(String, String)> = Vec::new();
@@ -151,11 +172,14 @@ mod tests {
     #[test]
     fn without_an_endpoint_and_if_it_is_switched_off_nothing_is_exported() {
         assert_eq!(read(Signal::Traces, &[]), Ok(None));
-        for off in [("OTEL_SDK_DISABLED", "True"), ("OTEL_TRACES_EXPORTER", "none")] {
+        let exporters = ["none", "console", "jaeger, zipkin"].map(|names| ("OTEL_TRACES_EXPORTER", names));
+        for off in exporters.into_iter().chain([("OTEL_SDK_DISABLED", "True")]) {
             assert_eq!(read(Signal::Traces, &[ENDPOINT, off]), Ok(None), "{off:?}");
         }
         assert!(read(Signal::Logs, &[ENDPOINT, ("OTEL_TRACES_EXPORTER", "none")]).unwrap().is_some());
-        assert!(read(Signal::Traces, &[ENDPOINT, ("OTEL_SDK_DISABLED", "1")]).unwrap().is_some());
+        for on in [("OTEL_SDK_DISABLED", "1"), ("OTEL_TRACES_EXPORTER", "console, otlp")] {
+            assert!(read(Signal::Traces, &[ENDPOINT, on]).unwrap().is_some(), "{on:?}");
+        }
     }
 
     #[test]
@@ -183,9 +207,11 @@ mod tests {
     }
 
     #[test]
-    fn grpc_is_refused_with_what_to_do() {
-        for name in ["OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"] {
-            let error = read(Signal::Traces, &[ENDPOINT, (name, "grpc")]).unwrap_err();
+    fn other_protocols_are_refused_with_what_to_do() {
+        let names = ["OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"];
+        for (name, protocol) in names.map(|name| (name, "grpc")).into_iter().chain([(names[0], "http/json")])
+        {
+            let error = read(Signal::Traces, &[ENDPOINT, (name, protocol)]).unwrap_err();
             assert!(error.contains("set OTEL_EXPORTER_OTLP_PROTOCOL to http/protobuf"), "{error}");
         }
     }
@@ -196,7 +222,8 @@ mod tests {
         let resource = ("OTEL_RESOURCE_ATTRIBUTES", "service.name=before,team=payments");
         let settings = read(Signal::Traces, &[ENDPOINT, headers, resource]).unwrap().unwrap();
         assert_eq!(settings.headers, owned(&[("api-key", "a b="), ("x", "y")]));
-        assert_eq!(settings.resource, owned(&[("service.name", "before"), ("team", "payments")]));
+        let instance = ("service.instance.id", INSTANCE.as_str());
+        assert_eq!(settings.resource, owned(&[instance, ("service.name", "before"), ("team", "payments")]));
         let named = ("OTEL_SERVICE_NAME", "orders");
         let lambda = [("AWS_LAMBDA_FUNCTION_NAME", "prod-mp"), ("AWS_REGION", "eu-west-1")];
         let settings =
@@ -213,6 +240,7 @@ mod tests {
             ])
         );
         let settings = read(Signal::Traces, &[ENDPOINT]).unwrap().unwrap();
-        assert_eq!(settings.resource, owned(&[("service.name", "redeliver-message-processor")]));
+        assert_eq!(settings.resource, owned(&[("service.name", "redeliver-message-processor"), instance]));
+        assert_eq!(INSTANCE.len(), 32);
     }
 }

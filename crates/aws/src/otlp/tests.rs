@@ -1,3 +1,4 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use aws_smithy_runtime_api::client::http::{HttpConnector, HttpConnectorFuture};
@@ -71,7 +72,7 @@ fn in_an_hour() -> Timestamp {
 }
 
 fn under_way(exporter: &Exporter) -> usize {
-    exporter.under_way.load(Ordering::Relaxed)
+    UNDER_WAY_MAX - exporter.under_way.available_permits()
 }
 
 fn warned_at(exporter: &Exporter) -> Option<Timestamp> {
@@ -177,4 +178,23 @@ async fn a_collector_that_is_gone_is_named_once() {
     exporter.export_spans(&tracer(), in_an_hour()).await;
     until_it(|| under_way(&exporter) == 0).await;
     assert_eq!(warned_at(&exporter), first, "a minute has not passed");
+}
+
+#[test]
+fn an_endpoint_on_this_machine_is_not_behind_the_proxy() {
+    for local in ["localhost:4318/v1/traces", "127.0.0.1:4318", "127.9.9.9", "[::1]:4318/"] {
+        assert!(is_local(&format!("http://{local}")), "{local}");
+    }
+    for other in ["localhost.example.com", "10.0.0.1:4318", "[2001:db8::1]:4318", "api.example.com/localhost"]
+    {
+        assert!(!is_local(&format!("https://{other}")), "{other}");
+    }
+}
+
+#[test]
+fn no_endpoint_and_no_header_is_shown() {
+    let exporter = exporter("http://127.0.0.1/secret");
+    let shown = format!("{exporter:?} {:?}", exporter.settings());
+    assert!(!shown.contains("secret") && !shown.contains("api-key"), "{shown}");
+    assert!(shown.contains("service.name"), "{shown}");
 }

@@ -2,7 +2,8 @@
 
 mod fingerprint;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
 
 use crate::failure::reason::Code;
 use crate::failure::{CameBack, Stage};
@@ -68,13 +69,18 @@ pub struct DeadLetter {
     /// SQS's id of the last delivery.
     pub sqs_message_id: String,
     /// The span of the last attempt, as W3C's `traceparent`, if spans are written.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "traceparent", skip_serializing_if = "Option::is_none")]
     pub last_attempt_traceparent: Option<String>,
     /// See [`fingerprint()`].
     pub fingerprint: String,
     /// The producer's attributes that had no room.
     #[serde(default, skip_serializing_if = "FoldedAttributes::is_empty")]
     pub folded_attributes: FoldedAttributes,
+}
+
+fn traceparent<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let text: Box<RawValue> = Deserialize::deserialize(deserializer)?;
+    Ok(SpanContext::of_json(text.get()).map(|span| span.traceparent()))
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

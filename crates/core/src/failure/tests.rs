@@ -178,6 +178,11 @@ fn what_a_hand_off_does_not_say_the_record_says() {
         panic!("no time that can be read, so no hop")
     };
     assert_eq!(odd.delivery, expected);
+    for no_span in ["7", "{}", "null", r#""""#, r#""\ud800""#] {
+        let text = format!(r#"{{"type":"T","last_attempt_traceparent":{no_span}}}"#);
+        let Some(Document::HandOff(odd)) = read(&text) else { panic!("{no_span}") };
+        assert_eq!(odd.delivery, expected);
+    }
 }
 
 #[test]

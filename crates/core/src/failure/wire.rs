@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
 
 use super::{
     Answer, CameBack, Case, Delivery, Document, Failure, HandOff, Hop, Kind, LastError, Stage, Verdict,
@@ -139,7 +140,11 @@ impl<'de> Visitor<'de> for Members {
                 "new_generation" => once(&mut wire.new_generation, &mut map)?,
                 "generation_before" => once(&mut wire.generation_before, &mut map)?,
                 "from_producer" => once(&mut wire.from_producer, &mut map)?,
-                LAST_ATTEMPT => once(&mut wire.last_attempt, &mut map)?,
+                LAST_ATTEMPT => {
+                    let text: Box<RawValue> = map.next_value()?;
+                    wire.last_attempt =
+                        SpanContext::of_json(text.get()).map(|span| span.traceparent().into());
+                }
                 "due_at" => once(&mut wire.due_at, &mut map)?,
                 "attempts" => once(&mut wire.attempts, &mut map)?,
                 "verdict" => once(&mut wire.verdict, &mut map)?,

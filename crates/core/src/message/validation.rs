@@ -4,7 +4,6 @@ mod data;
 mod fast_path;
 mod readable;
 
-use std::borrow::Cow;
 #[cfg(feature = "validator")]
 use std::sync::LazyLock;
 
@@ -228,15 +227,10 @@ fn metadata_of(metadata: &Value, skimmed: &Skimmed<'_>) -> Result<Metadata, Viol
         holds: Holds::written(time("held_since")?, number("held_seconds").unwrap_or(0)),
         redrive_count: number("redrive_count").unwrap_or(0),
         redrive_count_at_answer: number("redrive_count_at_answer").unwrap_or(0),
-        last_attempt: text(LAST_ATTEMPT).and_then(span_context),
+        last_attempt: text(LAST_ATTEMPT).and_then(SpanContext::of_json),
         expires_at: time("expires_at")?,
         max_attempts: number("max_attempts"),
     })
-}
-
-/// Anything but a `traceparent` counts as absent: a broken link must not cost a message.
-fn span_context(text: &str) -> Option<SpanContext> {
-    SpanContext::of_traceparent(&serde_json::from_str::<Cow<'_, str>>(text).ok()?)
 }
 
 /// The entries, with their texts: members from a later version are preserved.

@@ -30,7 +30,7 @@ fn queue_name(arn: &str) -> &str {
 
 /// One message that is sent.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Send<'a> {
+pub(crate) struct SendSpan<'a> {
     pub(crate) queue: &'a str,
     /// `hand-off`, `re-send`, `verdict`, `hop` or `final record`.
     pub(crate) name: &'static str,
@@ -39,7 +39,7 @@ pub(crate) struct Send<'a> {
     pub(crate) ended: Timestamp,
 }
 
-impl Send<'_> {
+impl SendSpan<'_> {
     pub(crate) fn span(
         self,
         context: SpanContext,
@@ -59,7 +59,8 @@ impl Send<'_> {
             parent: Some(parent),
             links: Vec::new(),
             name: format!("send {}", self.queue).into(),
-            kind: SpanKind::Producer,
+            // Not a producer: the message keeps its own producer's context.
+            kind: SpanKind::Client,
             start: self.started,
             end: self.ended,
             attributes,

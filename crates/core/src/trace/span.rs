@@ -34,6 +34,11 @@ impl SpanContext {
         })
     }
 
+    /// Parses `traceparent` as a JSON string. Anything else counts as absent: a broken link must not cost a message.
+    pub(crate) fn of_json(text: &str) -> Option<Self> {
+        Self::of_traceparent(&serde_json::from_str::<Cow<'_, str>>(text).ok()?)
+    }
+
     /// The header `traceparent`.
     #[must_use]
     pub fn traceparent(&self) -> String {
@@ -104,8 +109,6 @@ pub enum SpanKind {
     Internal,
     /// A call whose answer we wait for.
     Client,
-    /// A message that is sent.
-    Producer,
     /// A message that is processed.
     Consumer,
 }

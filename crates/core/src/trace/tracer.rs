@@ -31,8 +31,9 @@ struct State {
     random: Option<ChaCha8Rng>,
     ended: Vec<Span>,
     dropped: u64,
-    /// The last batch that began.
-    batch: Option<SpanContext>,
+    /// Batches that run now, and those that ran since the last line of a batch.
+    running: Vec<SpanContext>,
+    since_line: Vec<SpanContext>,
 }
 
 /// One attempt of a message, before it has ended.
@@ -72,13 +73,26 @@ impl Tracer {
 
     /// Notes a batch, for the line that is logged of it.
     pub fn batch_began(&self, batch: SpanContext) {
-        lock(&self.state).batch = Some(batch);
+        let mut state = lock(&self.state);
+        state.running.push(batch);
+        state.since_line.push(batch);
     }
 
-    /// Takes the last batch that began.
+    /// Ends a batch, before its line is logged.
+    pub fn batch_ended(&self, batch: SpanContext) {
+        lock(&self.state).running.retain(|running| *running != batch);
+    }
+
+    /// The batch of the line that is logged now: `None` if several ran since the line before, whose counts it has
+    /// together, or if nobody records it.
     #[must_use]
-    pub fn take_batch(&self) -> Option<SpanContext> {
-        lock(&self.state).batch.take()
+    pub fn batch_of_line(&self) -> Option<SpanContext> {
+        let mut state = lock(&self.state);
+        let running = state.running.clone();
+        match std::mem::replace(&mut state.since_line, running)[..] {
+            [batch] if batch.is_sampled => Some(batch),
+            _ => None,
+        }
     }
 
     /// The attempt of a message whose producer has this context, and whose last attempt was `last`: linked to both. It
@@ -153,10 +167,10 @@ impl Tracer {
     }
 }
 
-/// The producer's span, and its sampling decision: without a producer that of the last attempt, or else yes.
+/// The producer's span, and its sampling decision: without one that of the last attempt, or else yes.
 fn sampled(producer: Option<&TraceContext>, last: Option<SpanContext>) -> (Option<SpanContext>, bool) {
-    let of_producer = producer.map(|context| context.span);
-    (of_producer, of_producer.or(last).is_none_or(|span| span.is_sampled))
+    let decided = producer.filter(|context| !context.is_undecided).map(|context| context.span);
+    (producer.map(|context| context.span), decided.or(last).is_none_or(|span| span.is_sampled))
 }
 
 fn attempt(
@@ -224,6 +238,44 @@ mod tests {
                 assert_eq!(on_queue.context.span.is_sampled, expected, "{producer:?} {last:?}");
             }
         }
+    }
+
+    /// A function whose tracing is off, as it is by default, sends its header with `Sampled=0`.
+    #[test]
+    fn that_x_ray_records_nothing_decides_nothing() {
+        let header = |sampled| {
+            let header = format!("Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8{sampled}");
+            TraceContext::of(&crate::message::Attributes::new(), "", Some(&header))
+        };
+        let tracer = tracer();
+        for sampled in [";Sampled=0", ";Sampled=1", ";Sampled=?", ""] {
+            let attempt = tracer.attempt(header(sampled), None, at(0));
+            assert!(attempt.context.span.is_sampled, "{sampled}");
+            assert_eq!(attempt.links[0].role, "producer");
+        }
+        let last = SpanContext { trace_id: 1, span_id: 2, is_sampled: false };
+        assert!(!tracer.attempt(header(";Sampled=0"), Some(last), at(0)).context.span.is_sampled);
+        assert!(tracer.attempt(header(";Sampled=1"), Some(last), at(0)).context.span.is_sampled);
+    }
+
+    #[test]
+    fn a_line_names_its_batch_if_no_other_one_is_in_it() {
+        let tracer = tracer();
+        let [first, second, unsampled] = [true, true, false].map(|sampled| tracer.begin(at(0), sampled));
+        assert_eq!(tracer.batch_of_line(), None);
+        tracer.batch_began(first);
+        tracer.batch_ended(first);
+        assert_eq!(tracer.batch_of_line(), Some(first));
+        assert_eq!(tracer.batch_of_line(), None, "once");
+        tracer.batch_began(first);
+        tracer.batch_began(second);
+        tracer.batch_ended(first);
+        assert_eq!(tracer.batch_of_line(), None, "its counts are of both");
+        tracer.batch_ended(second);
+        assert_eq!(tracer.batch_of_line(), Some(second), "only its own are left");
+        tracer.batch_began(unsampled);
+        tracer.batch_ended(unsampled);
+        assert_eq!(tracer.batch_of_line(), None);
     }
 
     #[test]

@@ -109,7 +109,7 @@ fn an_attempt_is_linked_to_its_producer_the_attempt_before_and_its_batch() {
     assert_eq!(again.parent, Some(second.context));
     assert_eq!((again.error.as_deref(), again.kind), (Some("Db.Busy"), SpanKind::Internal));
     let send = spans.iter().find(|span| span.name.starts_with("send ")).unwrap();
-    assert_eq!((send.parent, send.kind), (Some(second.context), SpanKind::Producer));
+    assert_eq!((send.parent, send.kind), (Some(second.context), SpanKind::Client));
     let failure = document(&setup.intermediate.only().attributes, FAILURE);
     assert_eq!(failure["last_attempt_traceparent"], json!(second.context.traceparent()));
 }

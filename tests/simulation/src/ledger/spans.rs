@@ -132,7 +132,7 @@ impl Ledger {
         let n = delivered.subject;
         let producer = self.subjects[n].produced.trace;
         // The handler of an attempt sees its producer's decision.
-        let is_right = context.is_sampled == producer.is_none_or(|producer| producer.is_sampled)
+        let is_right = context.is_sampled == self.subjects[n].produced.is_sampled.unwrap_or(true)
             && producer.is_none_or(|producer| (producer.trace_id == context.trace_id) == continues);
         if is_right { Ok(()) } else { Err(format!("the producer of message {n} says {producer:?}")) }
     }
@@ -336,7 +336,10 @@ impl Ledger {
     /// True if there is a span of the decision, if there must be one: of a failed call, and of a final record.
     fn is_decided(&self, from: &Delivered) -> bool {
         let Delivered { subject: n, place, copy, last, has_decision, .. } = from;
-        let is_recorded = last.or(self.subjects[*n].produced.trace).is_none_or(|trace| trace.is_sampled);
+        let is_recorded = match last {
+            Some(last) => last.is_sampled,
+            None => self.subjects[*n].produced.is_sampled.unwrap_or(true),
+        };
         let failure = self.subjects[*n].copies[*place as usize][*copy].failure();
         let has_hopped = || failure.is_some_and(|failure| failure.time("due_at").is_some());
         let was_called = |failure: &Failure| {

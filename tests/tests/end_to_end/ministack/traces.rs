@@ -23,7 +23,6 @@ const TRACE: &str = "5759e988bd862e3fe1be46a994272793";
 const SPAN: &str = "53995c3f42cd8ad8";
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 const CLIENT: &str = "SPAN_KIND_CLIENT";
-const PRODUCER: &str = "SPAN_KIND_PRODUCER";
 const CONSUMER: &str = "SPAN_KIND_CONSUMER";
 
 /// Sends a message with the attribute `traceparent`; its SQS message id.
@@ -182,7 +181,7 @@ impl Received {
 
     /// The SQS message id of what was sent.
     fn send(&self, parent: &Span, queue: &str, name: &str, delay: u32, service: &str) -> String {
-        let send = self.child(parent, &format!("send {queue}"), PRODUCER, service);
+        let send = self.child(parent, &format!("send {queue}"), CLIENT, service);
         let sqs_message_id = send.attributes["messaging.message.id"].as_str().unwrap();
         let mut expected = json!({ "messaging.message.id": sqs_message_id, "redeliver.send": name });
         if delay > 0 {

@@ -129,7 +129,7 @@ impl Arguments {
     pub(super) fn service(&self) -> String {
         match self.functions()[..] {
             [function] => self.name(function),
-            _ => "work".to_owned(),
+            _ => self.name.clone().unwrap_or_else(|| "work".to_owned()),
         }
     }
 

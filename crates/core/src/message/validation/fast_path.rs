@@ -9,7 +9,6 @@ use serde::de::{Deserialize, Deserializer, Error};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use super::span_context;
 use crate::json::forward_compatible::UnknownMembers;
 use crate::json::value::not_null;
 use crate::message::Timestamp;
@@ -18,6 +17,7 @@ use crate::message::metadata::{
     GENERATION_MAX, HELD_SECONDS_MAX, HISTORY_MAX, Holds, Metadata, PastFailure, REDRIVES_MAX, SNOOZES_MAX,
     parse_rfc3339,
 };
+use crate::trace::SpanContext;
 
 /// The schema's limit of attempts.
 pub(super) const ATTEMPTS_MAX: u32 = 1000;
@@ -78,7 +78,7 @@ pub(super) fn metadata_of(skimmed: &Skimmed<'_>) -> Option<Metadata> {
         holds: Holds::written(typed.held_since.map(|time| time.0), typed.held_seconds.0),
         redrive_count: typed.redrive_count.0,
         redrive_count_at_answer: typed.redrive_count_at_answer.0,
-        last_attempt: typed.last_attempt.and_then(|text| span_context(text.get())),
+        last_attempt: typed.last_attempt.and_then(|text| SpanContext::of_json(text.get())),
         expires_at: typed.expires_at.map(|time| time.0),
         max_attempts: typed.max_attempts.map(|count| count.0),
     })
