@@ -158,12 +158,13 @@ impl Ledger {
             return Err("a span with its parent in another trace".to_owned());
         }
         let is_attempt = span.attributes.iter().any(|(name, _)| *name == "redeliver.retry_attempt");
+        let is_send = span.attributes.iter().any(|(name, _)| *name == "redeliver.send");
         match span.kind {
-            SpanKind::Client => Ok(()),
+            SpanKind::Client if !is_send => Ok(()),
             SpanKind::Internal => self.call_span(span),
             SpanKind::Consumer if is_attempt => self.attempt_span(span),
             SpanKind::Consumer => self.decision_span(span),
-            SpanKind::Producer => match span.parent {
+            SpanKind::Client => match span.parent {
                 Some(of) if self.spans.attempts.contains_key(&of) || self.spans.decisions.contains(&of) => {
                     Ok(())
                 }
