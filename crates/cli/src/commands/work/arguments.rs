@@ -171,6 +171,7 @@ mod tests {
         };
         assert_eq!(service(&["message-processor", "message-processor"]), "message-processor");
         assert_eq!(service(&["message-processor", "--name", "orders"]), "orders-message-processor");
-        assert_eq!(service(&["message-processor", "final-dlq-annotator", "--name", "orders"]), "work");
+        assert_eq!(service(&["message-processor", "final-dlq-annotator", "--name", "orders"]), "orders");
+        assert_eq!(service(&["message-processor", "final-dlq-annotator"]), "work");
     }
 }
