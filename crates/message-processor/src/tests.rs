@@ -22,10 +22,11 @@ use futures_util::future::{BoxFuture, FutureExt as _};
 use redeliver_core::arrival::producers_attributes;
 use redeliver_core::decide::QueueTimes;
 use redeliver_core::events::Event;
-use redeliver_core::handler::HandlerError;
+use redeliver_core::handler::{HandlerError, Invocation};
 use redeliver_core::limits::{DelaySeconds, VisibilitySeconds};
 use redeliver_core::message::{Attributes, Content};
 use redeliver_core::strategy::{Role, Strategy, Wiring};
+use redeliver_core::trace::{CallSpan, TraceContext};
 use redeliver_embedded::VirtualClock;
 
 use super::*;
@@ -57,6 +58,8 @@ impl Setup {
             steps: BTreeMap::new(),
             function: None,
             calls: Arc::default(),
+            traces: Arc::default(),
+            span: CallSpan::default(),
         };
         Self {
             intermediate: world.queue("intermediate"),
@@ -193,6 +196,9 @@ struct Scripted {
     steps: BTreeMap<String, Step>,
     function: Option<&'static str>,
     calls: Arc<Mutex<Vec<Seen>>>,
+    /// The `traceparent` of each call.
+    traces: Arc<Mutex<Vec<Option<String>>>>,
+    span: CallSpan,
 }
 
 impl Scripted {
@@ -208,6 +214,15 @@ impl Scripted {
 impl Handler for Scripted {
     fn function(&self) -> Option<&str> {
         self.function
+    }
+
+    fn call_span(&self) -> CallSpan {
+        self.span.clone()
+    }
+
+    fn invoke(&self, invocation: Invocation<'_>) -> impl Future<Output = Result<(), HandlerError>> + Send {
+        self.traces.lock().unwrap().push(invocation.trace.map(TraceContext::traceparent));
+        self.handle(invocation.message)
     }
 
     fn handle(&self, message: &Message<'_>) -> impl Future<Output = Result<(), HandlerError>> + Send {

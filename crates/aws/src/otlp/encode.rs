@@ -219,4 +219,39 @@ mod tests {
             assert_eq!(ExportTraceServiceRequest::decode(&encoded[..]), Ok(expected), "{length}");
         }
     }
+
+    #[test]
+    fn a_span_without_an_error_has_its_kind_and_does_not_end_before_its_start() {
+        let at = parse_rfc3339("2026-07-25T17:20:00.000001Z").unwrap();
+        let context = |is_sampled| SpanContext { trace_id: 1, span_id: 2, is_sampled };
+        for (kind, expected) in [
+            (SpanKind::Internal, span::SpanKind::Internal),
+            (SpanKind::Client, span::SpanKind::Client),
+            (SpanKind::Producer, span::SpanKind::Producer),
+            (SpanKind::Consumer, span::SpanKind::Consumer),
+        ] {
+            let encoded = encoded_spans(
+                &[],
+                &[Span {
+                    context: context(true),
+                    parent: None,
+                    links: vec![Link { to: context(false), role: "producer" }],
+                    name: "x".into(),
+                    kind,
+                    start: at,
+                    end: at - chrono::TimeDelta::seconds(1),
+                    attributes: Vec::new(),
+                    events: Vec::new(),
+                    error: None,
+                }],
+            );
+            let decoded = ExportTraceServiceRequest::decode(&encoded[..]).unwrap();
+            let decoded = &decoded.resource_spans[0].scope_spans[0].spans[0];
+            assert_eq!((decoded.kind(), &decoded.status, decoded.links[0].flags), (expected, &None, 0));
+            assert_eq!(
+                (decoded.start_time_unix_nano, decoded.end_time_unix_nano),
+                (NANOSECONDS, NANOSECONDS)
+            );
+        }
+    }
 }

@@ -225,9 +225,13 @@ mod tests {
         let instance = ("service.instance.id", INSTANCE.as_str());
         assert_eq!(settings.resource, owned(&[instance, ("service.name", "before"), ("team", "payments")]));
         let named = ("OTEL_SERVICE_NAME", "orders");
-        let lambda = [("AWS_LAMBDA_FUNCTION_NAME", "prod-mp"), ("AWS_REGION", "eu-west-1")];
-        let settings =
-            read(Signal::Traces, &[ENDPOINT, resource, named, lambda[0], lambda[1]]).unwrap().unwrap();
+        let lambda = [
+            ("AWS_LAMBDA_FUNCTION_NAME", "prod-mp"),
+            ("AWS_REGION", "eu-west-1"),
+            ("AWS_LAMBDA_FUNCTION_VERSION", "7"),
+        ];
+        let variables = [&[ENDPOINT, resource, named], &lambda[..]].concat();
+        let settings = read(Signal::Traces, &variables).unwrap().unwrap();
         assert_eq!(
             settings.resource,
             owned(&[
@@ -235,6 +239,7 @@ mod tests {
                 ("cloud.platform", "aws_lambda"),
                 ("cloud.region", "eu-west-1"),
                 ("faas.name", "prod-mp"),
+                ("faas.version", "7"),
                 ("team", "payments"),
                 ("service.name", "orders"),
             ])
@@ -242,5 +247,30 @@ mod tests {
         let settings = read(Signal::Traces, &[ENDPOINT]).unwrap().unwrap();
         assert_eq!(settings.resource, owned(&[("service.name", "redeliver-message-processor"), instance]));
         assert_eq!(INSTANCE.len(), 32);
+    }
+
+    #[test]
+    fn a_signals_own_headers_and_protocol_count_before_those_of_all() {
+        let all = [("OTEL_EXPORTER_OTLP_HEADERS", "x=all"), ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")];
+        let own = [
+            ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "x=own"),
+            ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/protobuf"),
+        ];
+        let variables = [&[ENDPOINT], &all[..], &own].concat();
+        let settings = read(Signal::Traces, &variables).unwrap().unwrap();
+        assert_eq!(settings.headers, owned(&[("x", "own")]));
+        assert!(read(Signal::Logs, &variables).is_err());
+    }
+
+    #[test]
+    fn each_signal_has_a_variable_of_its_own_for_its_interval() {
+        for (signal, variable) in [
+            (Signal::Traces, "OTEL_BSP_SCHEDULE_DELAY"),
+            (Signal::Metrics, "OTEL_METRIC_EXPORT_INTERVAL"),
+            (Signal::Logs, "OTEL_BLRP_SCHEDULE_DELAY"),
+        ] {
+            let lookup = |name: &str| (name == variable).then(|| "250".to_owned());
+            assert_eq!(signal.interval(&Variables::new(lookup)), Duration::from_millis(250));
+        }
     }
 }

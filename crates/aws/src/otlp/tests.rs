@@ -6,7 +6,7 @@ use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::result::ConnectorError;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use prost::Message as _;
-use redeliver_core::trace::messaging;
+use redeliver_core::trace::{SPANS_MAX, messaging};
 use tokio::sync::Semaphore;
 use tokio::task::yield_now;
 
@@ -197,4 +197,27 @@ fn no_endpoint_and_no_header_is_shown() {
     let shown = format!("{exporter:?} {:?}", exporter.settings());
     assert!(!shown.contains("secret") && !shown.contains("api-key"), "{shown}");
     assert!(shown.contains("service.name"), "{shown}");
+}
+
+#[tokio::test]
+async fn spans_that_had_no_room_are_told_of() {
+    let collector = Collector::silent();
+    let exporter = collector.exporter();
+    let tracer = tracer();
+    let (span, _) = tracer.take();
+    for _ in 0..=SPANS_MAX {
+        tracer.record(span[0].clone());
+    }
+    exporter.export_spans(&tracer, Timestamp::UNIX_EPOCH).await;
+    assert!(warned_at(&exporter).is_some());
+}
+
+#[tokio::test]
+async fn the_users_headers_do_not_replace_those_of_the_protocol() {
+    let server = Loopback::start([Answer::new(200, &[], "")]).await;
+    let settings = exporter(server.url()).settings().clone();
+    let headers = vec![("Content-Type".to_owned(), "text/plain".to_owned())];
+    let exporter = Exporter::new(OtlpSettings { headers, ..settings });
+    assert_eq!(exporter.post(Vec::new()).await, Ok(()));
+    assert_eq!(server.request().header("content-type"), ["application/x-protobuf"]);
 }

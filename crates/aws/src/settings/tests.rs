@@ -277,6 +277,27 @@ fn what_is_logged_is_said_by_two_settings_and_a_wrong_one_is_refused() {
 }
 
 #[test]
+fn spans_are_written_if_they_are_exported_also_beside_a_users_own_function() {
+    let [intermediate, annotation] = ["intermediate", "annotation"].map(queue);
+    let queues = [("INTERMEDIATE_DLQ_URL", &*intermediate), ("ANNOTATION_QUEUE_URL", &*annotation)];
+    let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318");
+    let continued = ("TRACE_CONTINUE", "true");
+    let target = ("TARGET", "https://example.com/orders");
+    for (variables, expected) in [
+        (vec![continued], None),
+        (vec![endpoint], Some(Tracing { continues: false })),
+        (vec![endpoint, continued], Some(Tracing { continues: true })),
+    ] {
+        let all = [&queues[..], &variables, &[target]].concat();
+        let (settings, _) = reader(&all).read(MessageProcessorSettings::with_target).unwrap();
+        assert_eq!(settings.logging.tracing, expected, "{variables:?}");
+        let (settings, _) =
+            reader(&all[..all.len() - 1]).read(MessageProcessorSettings::with_own_function).unwrap();
+        assert_eq!(settings.logging.tracing, expected, "{variables:?}");
+    }
+}
+
+#[test]
 fn who_sends_again_itself_needs_both_queues() {
     let [source, intermediate, annotation] = ["source", "intermediate", "annotation"].map(queue);
     let with = |variables: &[(&str, &str)]| {

@@ -286,11 +286,18 @@ fn details_give_way_to_members_of_a_later_version() {
 
 #[test]
 fn members_of_a_later_version_that_have_no_room_leave_it_to_the_details() {
-    let written = format!(r#"{{"more":"{}","details":"{}"}}"#, "m".repeat(900), "d".repeat(400));
+    let span = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let written = format!(
+        r#"{{"more":"{}","details":"{}","last_attempt_traceparent":"{span}"}}"#,
+        "m".repeat(900),
+        "d".repeat(400)
+    );
     let Some(Document::HandOff(hand_off)) = read(&written) else { panic!("a hand-off") };
+    assert_eq!(hand_off.delivery.last_attempt.map(|span| span.traceparent()).as_deref(), Some(span));
     let attributes = hand_off.attach_to(&producer(0), 1, None).attributes;
     assert!(text(&attributes).starts_with(&format!(r#"{{"details":"{}","kind":"#, "d".repeat(400))));
     assert!(!text(&attributes).contains("more"), "{attributes:?}");
+    assert!(!text(&attributes).contains("last_attempt"), "nor the link to its last attempt: {attributes:?}");
 }
 
 /// An escape in a name can hide such a character, and names are re-encoded.

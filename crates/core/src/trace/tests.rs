@@ -177,6 +177,35 @@ fn the_attempts_of_a_message_that_stays_on_its_queue_are_linked_to_the_receive_b
     }
 }
 
+#[test]
+fn vendors_notes_stay_in_their_trace_and_the_lineage_goes_on() {
+    let producer = context(&[(TRACEPARENT, PARENT), (TRACESTATE, "x=1")], "", Some(XRAY)).unwrap();
+    let child = producer.with_span(SpanContext { span_id: 5, ..producer.span });
+    assert_eq!((child.span.span_id, child.tracestate()), (5, Some("x=1")));
+    let other = producer.with_span(SpanContext { trace_id: 5, ..producer.span });
+    assert_eq!((other.span.trace_id, other.tracestate()), (5, None));
+    for next in [child, other] {
+        assert!(next.xray_header_for_lambda(None).ends_with(";Lineage=a87bd80c:0|68fd508a:5"), "{next:?}");
+    }
+}
+
+#[test]
+fn the_target_gets_the_span_of_its_call_before_the_messages_own() {
+    let attributes = Attributes::from([(TRACEPARENT.to_owned(), Attribute::string(PARENT))]);
+    let message = Message {
+        body: "",
+        message_id: "0191f3a2-7b1c-7d3e-8f00-000000000001",
+        form: &Form::Envelope,
+        retry_attempt: 0,
+        redrive_generation: 0,
+        attributes: &attributes,
+    };
+    let call = TraceContext::of_span(SpanContext { trace_id: 1, span_id: 2, is_sampled: true });
+    let (record, end) = (received(None), Timestamp::MAX_UTC);
+    let invocation = Invocation { trace: Some(&call), message: &message, record: &record, end };
+    assert_eq!(invocation.trace_context(), Some(call.clone()));
+}
+
 proptest! {
     /// No input makes a header with anything but printable ASCII.
     #[test]

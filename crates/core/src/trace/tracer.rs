@@ -278,6 +278,28 @@ mod tests {
         assert_eq!(tracer.batch_of_line(), None);
     }
 
+    /// A snapshot is made before the first span.
+    #[test]
+    fn the_ids_are_seeded_by_the_first_span() {
+        let tracer = Tracer::new(|| panic!("seeded"), false);
+        assert!(std::panic::catch_unwind(|| tracer.begin(at(0), true)).is_err());
+    }
+
+    #[test]
+    fn a_receive_has_ids_of_its_own_message_and_the_first_one_is_linked_to_the_attempt_before() {
+        let tracer = tracer();
+        let last = SpanContext { trace_id: 1, span_id: 2, is_sampled: true };
+        let attempt = |id: &str| {
+            let record = ReceivedMessage { sqs_message_id: id.to_owned(), sent_at: at(7), ..received(None) };
+            tracer.attempt_on_queue(None, Some(last), &record)
+        };
+        let [first, second] = ["a", "b"].map(attempt);
+        assert_eq!(first.links, [Link { to: last, role: "last_attempt" }]);
+        let [first, second] = [first, second].map(|attempt| attempt.context.span);
+        assert!(first.trace_id != second.trace_id && first.span_id != second.span_id, "{first:?}");
+        assert_eq!(first.trace_id >> 96, u128::try_from(at(7).timestamp()).unwrap());
+    }
+
     #[test]
     fn ids_differ_and_are_never_zero() {
         let tracer = tracer();

@@ -1,10 +1,11 @@
 //! The spans of decisions, and the last attempt that a message takes with it.
 
-use redeliver_core::trace::{AttributeValue, Span, SpanContext};
+use redeliver_core::trace::{AttributeValue, Span, SpanContext, TRACEPARENT};
 
 use super::*;
 
 const ATTEMPT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+const PRODUCER: &str = "00-5759e988bd862e3fe1be46a994272793-53995c3f42cd8ad8-01";
 const BEFORE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 fn traced(policy: &str) -> Setup {
@@ -46,6 +47,8 @@ fn a_decision_is_part_of_the_attempt_and_its_send_is_part_of_it() {
         let [decided, sent] = &spans[..] else { panic!("{spans:#?}") };
         assert_eq!((decided.parent, &*decided.name), (context(ATTEMPT), "process intermediate"));
         assert_eq!(decided.links, []);
+        assert_eq!((decided.start, decided.end), (start(), start()));
+        assert_eq!(decided.attributes[5], ("messaging.message.conversation_id", id(1).into()));
         assert_eq!(*decision(decided), AttributeValue::from(expected));
         assert_eq!(sent.parent, Some(decided.context));
         let delayed = sent.attributes.iter().find(|(name, _)| *name == "redeliver.delay_seconds");
@@ -58,7 +61,8 @@ fn a_decision_is_part_of_the_attempt_and_its_send_is_part_of_it() {
 fn the_re_sent_message_has_its_last_attempt_also_if_this_function_writes_no_spans() {
     for failure in [attempted(1, "transient"), attempted(1, "snooze")] {
         let setup = Setup::with_policy(FIXED);
-        setup.process(vec![handed_off(1, body(1), &failure)]);
+        let body = body_with(1, &format!(r#""last_attempt_traceparent":"{BEFORE}""#));
+        setup.process(vec![handed_off(1, body, &failure)]);
         assert_eq!(last_attempt(&setup.source.only().body), ATTEMPT);
     }
 }
@@ -79,11 +83,29 @@ fn a_message_that_was_not_called_has_no_span_and_keeps_the_attempt_before() {
 fn the_decision_on_a_message_that_sqs_moved_begins_a_trace_with_a_link_to_the_attempt_before() {
     let setup = traced(FIXED);
     let body = body_with(1, &format!(r#""last_attempt_traceparent":"{BEFORE}""#));
-    setup.process(vec![redriven(1, body)]);
+    let mut record = redriven(1, body);
+    record.attributes.insert(TRACEPARENT.to_owned(), Attribute::string(PRODUCER));
+    setup.process(vec![record]);
     let spans = setup.world.seen.spans();
     let [decided, sent] = &spans[..] else { panic!("{spans:#?}") };
-    assert_eq!((decided.parent, decided.links.len()), (None, 1));
-    assert_eq!(Some(decided.links[0].to), context(BEFORE));
+    let links: Vec<_> = decided.links.iter().map(|link| (link.role, Some(link.to))).collect();
+    assert_eq!(links, [("producer", context(PRODUCER)), ("last_attempt", context(BEFORE))]);
+    assert_eq!(decided.parent, None);
     assert_eq!(sent.parent, Some(decided.context));
     assert_eq!(last_attempt(&setup.source.only().body), BEFORE, "no attempt is known");
+}
+
+#[test]
+fn the_decision_on_an_attempt_that_nobody_records_is_not_recorded_either() {
+    let setup = traced(FIXED);
+    let unsampled = ATTEMPT.replace("-01", "-00");
+    let failure = with(busy(1), json!({ "kind": "transient", "last_attempt_traceparent": unsampled }));
+    setup.process(vec![handed_off(1, body(1), &failure)]);
+    assert_eq!(setup.world.seen.spans(), []);
+    assert_eq!(last_attempt(&setup.source.only().body), unsampled);
+}
+
+#[test]
+fn the_recorder_of_spans_is_told_to_who_exports_them() {
+    assert!(traced(FIXED).processor().tracer().is_some());
 }

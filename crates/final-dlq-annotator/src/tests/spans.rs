@@ -38,6 +38,7 @@ fn a_dead_letter_is_in_the_trace_of_its_last_attempt_and_names_it() {
                 (dead.parent, &*dead.name),
                 (SpanContext::of_traceparent(ATTEMPT), "process annotation")
             );
+            assert_eq!(dead.attributes[5], ("messaging.message.conversation_id", id(1).into()));
             let (name, reason) = dead.attributes.last().unwrap();
             assert_eq!((*name, reason), ("redeliver.dead_letter", &"RETRY_ATTEMPT_EXCEEDED".into()));
             assert_eq!(sent.parent, Some(dead.context));
@@ -71,4 +72,49 @@ fn a_message_that_was_never_called_has_the_producers_trace() {
         (dead.links[0].role, Some(dead.links[0].to)),
         ("producer", SpanContext::of_traceparent(PRODUCER))
     );
+}
+
+#[test]
+fn a_dead_letter_of_an_attempt_that_nobody_records_has_its_trace_but_no_span() {
+    let mut setup = Setup::new();
+    setup.world.seen.trace(false);
+    let unsampled = ATTEMPT.replace("-01", "-00");
+    let verdict = failure("RETRY_ATTEMPT_EXCEEDED", json!({ "last_attempt_traceparent": unsampled }));
+    setup.process(vec![given_up(1, spent(1), &verdict)]);
+    assert_eq!(trace_id(&setup).as_deref(), Some("4bf92f3577b34da6a3ce929d0e0e4736"));
+    assert_eq!(setup.world.seen.spans(), []);
+}
+
+#[test]
+fn the_attempt_of_the_verdict_counts_before_that_of_the_metadata() {
+    let setup = Setup::new();
+    let verdict = failure("RETRY_ATTEMPT_EXCEEDED", json!({ "last_attempt_traceparent": ATTEMPT }));
+    let body = spent(1).replace(
+        r#""retry_attempt""#,
+        &format!(r#""last_attempt_traceparent":"{PRODUCER}","retry_attempt""#),
+    );
+    setup.process(vec![given_up(1, body, &verdict)]);
+    let attributes = setup.final_dlq.only().attributes;
+    assert_eq!(document(&attributes, DEAD_LETTER)["last_attempt_traceparent"], ATTEMPT);
+}
+
+#[test]
+fn a_producers_trace_may_be_in_its_cloud_event_or_its_x_ray_header() {
+    let event = format!(r#"{{"specversion":"1.0","traceparent":"{PRODUCER}"}}"#);
+    let xray = "Root=1-0af76519-16cd43dd8448eb211c80319c;Parent=b7ad6b7169203331;Sampled=1";
+    let verdict = failure("INVALID_MESSAGE_SCHEMA", json!({ "kind": null, "stage": "message-processor" }));
+    for (body, trace_header) in [(event.as_str(), None), ("{}", Some(xray.to_owned()))] {
+        let setup = Setup::new();
+        setup.process(vec![ReceivedMessage { trace_header, ..given_up(1, body, &verdict) }]);
+        assert_eq!(trace_id(&setup).as_deref(), Some("0af7651916cd43dd8448eb211c80319c"), "{body}");
+    }
+}
+
+#[test]
+fn the_recorder_of_spans_is_told_to_who_exports_them() {
+    let mut world = World::new();
+    world.seen.trace(false);
+    let queue = world.queue("final-dlq");
+    let annotator = FinalDlqAnnotator::new(queue, world.clock.clone(), world.seen.clone());
+    assert!(annotator.tracer().is_some());
 }

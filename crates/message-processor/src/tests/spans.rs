@@ -1,8 +1,9 @@
 //! The spans of a batch.
 
 use redeliver_core::failure::FAILURE;
+use redeliver_core::handler::ErrorType;
 use redeliver_core::message::Attribute;
-use redeliver_core::trace::{AttributeValue, Span, SpanContext, SpanKind, TRACEPARENT};
+use redeliver_core::trace::{AttributeValue, Span, SpanContext, SpanEvent, SpanKind, TRACEPARENT};
 use serde_json::json;
 
 use super::*;
@@ -205,4 +206,165 @@ fn on_a_queue_that_counts_attempts_each_receive_is_linked_to_the_one_before() {
     assert_eq!(links(&second)[0], ("last_attempt", first.context.traceparent()));
     assert_eq!(links(&third)[0], ("last_attempt", second.context.traceparent()));
     assert_ne!(first.context.trace_id, second.context.trace_id);
+}
+
+/// The error and the seconds from the start of each span of this name.
+fn times(spans: &[Span], name: &str) -> Vec<(Option<String>, i64, i64)> {
+    let seconds = |time: Timestamp| (time - start()).num_seconds();
+    let of =
+        |span: &&Span| (span.error.as_deref().map(str::to_owned), seconds(span.start), seconds(span.end));
+    named(spans, name).iter().map(of).collect()
+}
+
+#[test]
+fn an_attempt_and_its_call_have_their_own_times_also_if_they_were_cut_off() {
+    let mut setup = traced().on(1, Step::Take(3)).on(2, Step::FailLate(2, busy())).on(3, Step::Hang);
+    setup.max_concurrency = 1;
+    setup.process((1..5).map(|n| record(n, body(n))).collect(), 30);
+    let spans = setup.world.seen.spans();
+    let [.., (timeout, began, ended)] = &times(&spans, "process source")[..] else { panic!("{spans:#?}") };
+    assert_eq!((timeout.as_deref(), *began), (Some("Timeout"), 5));
+    assert!(*ended > 20, "{ended}");
+    let expected =
+        [(None, 0, 3), (Some("Db.Busy".to_owned()), 3, 5), (Some("Timeout".to_owned()), 5, *ended)];
+    assert_eq!(times(&spans, "process source"), expected, "the last one was not called");
+    assert_eq!(times(&spans, "handle"), expected);
+}
+
+#[test]
+fn the_target_has_the_span_of_each_of_its_calls() {
+    let setup = traced().failing(1, busy());
+    setup.process(vec![from_producer(PRODUCER, record(1, body(1)))], 30);
+    let spans = setup.world.seen.spans();
+    let [attempt, call] = ["process source", "handle"].map(|name| only(&spans, name).context.traceparent());
+    assert_ne!(call, attempt);
+    assert_eq!(*setup.handler.traces.lock().unwrap(), [Some(call)]);
+}
+
+#[test]
+fn a_call_has_the_span_of_its_target_with_the_status_as_its_error() {
+    let mut setup = traced().failing(1, HandlerError::transient(ErrorType::HttpStatus(503), "HTTP 503"));
+    let method = ("http.request.method", "POST".into());
+    setup.handler.span = CallSpan { name: "POST".into(), kind: SpanKind::Client, attributes: vec![method] };
+    setup.process(vec![record(1, body(1))], 30);
+    let spans = setup.world.seen.spans();
+    let call = only(&spans, "POST");
+    assert_eq!((call.kind, call.error.as_deref()), (SpanKind::Client, Some("503")));
+    assert_eq!(attributes(call), ["http.request.method=POST", "http.response.status_code=503"]);
+    assert_eq!(only(&spans, "process source").error.as_deref(), Some("HttpStatus.503"));
+}
+
+#[test]
+fn a_targets_own_error_type_is_in_no_span() {
+    let error = ErrorType::FromTarget(CANARY.to_owned());
+    let setup = traced().failing(1, HandlerError::transient(error, CANARY));
+    setup.process(vec![record(1, body(1))], 30);
+    let spans = setup.world.seen.spans();
+    assert_eq!(only(&spans, "handle").error.as_deref(), Some("FromTarget"));
+    assert!(!format!("{spans:?}").contains(CANARY), "{spans:#?}");
+}
+
+#[test]
+fn a_call_that_did_not_start_has_no_span() {
+    let setup = traced().failing(1, HandlerError::not_started());
+    setup.process(vec![record(1, tried_before(1))], 30);
+    let spans = setup.world.seen.spans();
+    assert_eq!(spans.iter().map(|span| &*span.name).collect::<Vec<_>>(), ["receive source"]);
+    let failure = document(&setup.intermediate.only().attributes, FAILURE);
+    assert_eq!(failure.get("last_attempt_traceparent"), None);
+}
+
+#[test]
+fn a_batch_is_recorded_if_anybody_records_one_of_its_messages_and_its_line_has_its_trace() {
+    let setup = traced();
+    let records = vec![from_producer(UNSAMPLED, record(1, body(1))), record(2, body(2))];
+    setup.process(records, 30);
+    let spans = setup.world.seen.spans();
+    assert_eq!(named(&spans, "process source").len(), 1);
+    let batch = only(&spans, "receive source").context;
+    assert_eq!(setup.world.seen.tracer.as_ref().unwrap().batch_of_line(), Some(batch));
+}
+
+#[test]
+fn an_attempt_that_a_target_refused_was_held_and_the_others_wait_for_their_turn() {
+    let refused = HandlerError::transient(ErrorType::HttpStatus(429), "HTTP 429");
+    let setup = traced().failing(1, refused.clone()).failing(2, refused);
+    setup.process(vec![record(1, body(1)), record(2, body(2))], 30);
+    let spans = setup.world.seen.spans();
+    for attempt in named(&spans, "process source") {
+        assert_eq!(attempt.error.as_deref(), Some("HttpStatus.429"));
+        assert!(attributes(attempt).contains(&"redeliver.verdict=held".to_owned()), "{attempt:#?}");
+    }
+    assert_eq!(only(&spans, "receive source").events, [], "they were called");
+    setup.process(vec![record(3, body(3))], 30);
+    let spans = setup.world.seen.spans();
+    let [waits] = &only(&spans, "receive source").events[..] else { panic!("{spans:#?}") };
+    assert_eq!((spans.len(), waits.name), (1, "redeliver.rate_limited"), "{spans:#?}");
+}
+
+#[test]
+fn a_probe_is_an_event_of_its_call() {
+    let down = HandlerError::unavailable("Db.Down", "down");
+    let mut setup = (0..30).fold(traced(), |setup, n| setup.failing(n, down.clone()));
+    setup.process(ten(), 30);
+    let before = setup.world.seen.spans();
+    assert!(before.iter().all(|span| span.name != "handle" || span.events.is_empty()), "{before:#?}");
+    setup.sleep(15);
+    setup.max_concurrency = 1;
+    setup.process((20..22).map(|n| record(n, body(n))).collect(), 30);
+    let spans = setup.world.seen.spans();
+    let probe = only(&spans, "handle");
+    assert_eq!(
+        probe.events,
+        [SpanEvent { name: "redeliver.probe", at: probe.start, attributes: Vec::new() }]
+    );
+}
+
+#[test]
+fn an_attempt_says_its_generation_and_how_long_it_was_held() {
+    let setup = traced();
+    let since = moment(-2000);
+    let held = format!(
+        r#"{{"metadata":{{"message_id":"{}","redrive_generation":2,"held_since":"{since}","held_seconds":700}},"data":{{}}}}"#,
+        id(1)
+    );
+    setup.process(vec![resent(record(1, held))], 30);
+    let spans = setup.world.seen.spans();
+    let attempt = attributes(only(&spans, "process source"));
+    assert_eq!(
+        attempt[6..],
+        [
+            "redeliver.retry_attempt=0",
+            "redeliver.generation=2",
+            "redeliver.held_seconds=700",
+            "redeliver.verdict=processed"
+        ]
+    );
+}
+
+#[test]
+fn the_recorder_of_spans_is_told_to_who_exports_them() {
+    let setup = traced();
+    assert!(setup.processor().tracer().is_some());
+}
+
+#[test]
+fn a_message_that_came_back_is_linked_to_the_attempt_in_its_final_record() {
+    let setup = traced().failing(1, busy());
+    let mut record = came_back::came_back(&Attributes::new());
+    record.body = record.body.replace(
+        r#""retry_attempt""#,
+        &format!(r#""last_attempt_traceparent":"{UNSAMPLED}","retry_attempt""#),
+    );
+    let final_record = record.attributes["DeadLetter"]
+        .text()
+        .unwrap()
+        .replace(r#""sqs_message_id""#, &format!(r#""last_attempt_traceparent":"{LAST}","sqs_message_id""#));
+    record.attributes.insert("DeadLetter".to_owned(), Attribute::string(final_record));
+    setup.process(vec![record], 30);
+    let spans = setup.world.seen.spans();
+    let attempt = only(&spans, "process source");
+    assert_eq!(links(attempt)[0], ("last_attempt", LAST.to_owned()));
+    let failure = document(&setup.intermediate.only().attributes, FAILURE);
+    assert_eq!(failure["last_attempt_traceparent"], json!(attempt.context.traceparent()));
 }

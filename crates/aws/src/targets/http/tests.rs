@@ -2,7 +2,7 @@ use redeliver_core::message::{Attribute, Attributes, ReceivedMessage};
 
 use super::*;
 use crate::clock::manual::ManualClock;
-use crate::targets::{EndpointSettings, TargetUrl, UrlSetting, drain};
+use crate::targets::{EndpointSettings, Target, TargetUrl, UrlSetting, drain};
 use crate::tests::loopback::{Answer, ClosingServer, Loopback, REFUSED_URL, timeouts};
 use crate::tests::record;
 
@@ -222,5 +222,20 @@ async fn a_plain_message_is_sent_as_what_it_is_with_its_own_key() {
         assert_eq!(request.body, body.as_bytes());
         assert_eq!(request.header("content-type"), [content_type]);
         assert_eq!(request.header("idempotency-key"), ["order 17"]);
+    }
+}
+
+#[test]
+fn a_calls_span_has_the_host_of_the_target_and_nothing_else_of_its_url() {
+    for (url, host, port) in
+        [("https://example.com", "example.com", 443_u32), ("http://127.0.0.1:8080", "127.0.0.1", 8080)]
+    {
+        let attributes = vec![
+            ("http.request.method", "POST".into()),
+            ("server.address", host.to_owned().into()),
+            ("server.port", port.into()),
+        ];
+        let expected = CallSpan { name: "POST".into(), kind: SpanKind::Client, attributes };
+        assert_eq!(Target::Http(target(url, LONG)).call_span(), expected);
     }
 }

@@ -3,6 +3,7 @@ use redeliver_core::message::{Attributes, ReceivedMessage};
 
 use super::*;
 use crate::clock::manual::ManualClock;
+use crate::targets::Target;
 use crate::tests::loopback::{Answer, ClosingServer, Loopback, sdk_config, timeouts};
 use crate::tests::record;
 
@@ -356,4 +357,16 @@ async fn an_execution_that_is_there_already_is_retried_and_no_outage() {
     assert_eq!((error.error_type, error.kind), ("ExecutionAlreadyStarted".into(), FailureKind::Transient));
     let outages = redeliver_core::policy::CircuitBreaker::default().opens_on;
     assert!(!outages.matches("ExecutionAlreadyStarted") && outages.matches("Lambda.Service"));
+}
+
+#[tokio::test]
+async fn a_calls_span_names_the_function_and_its_region() {
+    let target = LambdaTarget::new(&sdk_config("http://127.0.0.1:1"), ARN.to_owned(), LONG);
+    let attributes = vec![
+        ("faas.invoked_name", "orders".into()),
+        ("faas.invoked_provider", "aws".into()),
+        ("faas.invoked_region", "eu-central-1".into()),
+    ];
+    let expected = CallSpan { name: "orders".into(), kind: SpanKind::Client, attributes };
+    assert_eq!(Target::Lambda(target).call_span(), expected);
 }

@@ -181,3 +181,38 @@ fn each_event_has_the_lines_that_the_settings_ask_for() {
         }
     }
 }
+
+#[test]
+fn each_line_of_a_batch_has_its_trace_and_the_next_batch_has_another() {
+    let tracing = Some(Tracing { continues: true });
+    let lines =
+        JsonLines::new("message-processor", Logging { tracing, ..Logging::default() }, Fixed, Vec::new());
+    let tracer = lines.tracer().unwrap();
+    let batch = tracer.begin(Fixed.now(), true);
+    tracer.batch_began(batch);
+    for _ in 0..150 {
+        lines.observe(&retry_scheduled(3));
+    }
+    tracer.batch_ended(batch);
+    lines.flush();
+    lines.observe(&retry_scheduled(3));
+    lines.flush();
+    let written = String::from_utf8(lines.writer.into_inner().unwrap()).unwrap();
+    let traces: Vec<_> = lines_of(&written).iter().map(|line| line["trace_id"].clone()).collect();
+    let trace_id = Value::from(batch.trace_id());
+    assert_eq!(traces, [trace_id.clone(), trace_id, Value::Null]);
+}
+
+/// Two environments from one snapshot.
+#[test]
+fn two_observers_have_different_ids_and_continue_a_trace_if_they_are_told_to() {
+    let attempt = |continues| {
+        let logging = Logging { tracing: Some(Tracing { continues }), ..Logging::default() };
+        let lines = JsonLines::new("message-processor", logging, Fixed, Vec::new());
+        let last = lines.tracer().unwrap().begin(Fixed.now(), true);
+        (last, lines.tracer().unwrap().attempt(None, Some(last), Fixed.now()).parent)
+    };
+    let [(first, parent), (second, none)] = [true, false].map(attempt);
+    assert_ne!(first, second);
+    assert_eq!((parent, none), (Some(first), None));
+}

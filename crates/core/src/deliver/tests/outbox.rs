@@ -5,6 +5,7 @@ use crate::events::Event;
 use crate::message::{Receipt, ReceivedMessage};
 use crate::ports::Observer;
 use crate::testing::received;
+use crate::trace::Tracer;
 
 #[derive(Default)]
 struct Observed(Mutex<Vec<Event>>);
@@ -125,4 +126,44 @@ fn the_code_of_an_unsendable_message_names_no_attribute() {
     let content = Content { body: "b".to_owned(), attributes, ..Content::default() };
     let outgoing = Outgoing::new(receipt("r"), content, confirmed("r"));
     assert_eq!(outgoing.message.unwrap_err().code(), "EmptyAttribute");
+}
+
+struct Traced(Tracer);
+
+impl Observer for Traced {
+    fn observe(&self, _: &Event) {}
+
+    fn tracer(&self) -> Option<&Tracer> {
+        Some(&self.0)
+    }
+}
+
+#[test]
+fn each_send_has_a_span_with_its_own_outcome_from_the_first_try_to_the_last() {
+    let queue = FakeQueue::new([Answer::After(2, Box::new(Answer::Failing(vec![("b", Fault::Sender)])))]);
+    let parent = |span_id| SpanContext { trace_id: 1, span_id, is_sampled: true };
+    let bodies = ["\u{FFFE}", "a", "b", "not traced"];
+    let outgoing = bodies.iter().zip(1..).map(|(body, number)| {
+        let content = Content { body: (*body).to_owned(), ..Content::default() };
+        Outgoing::new(receipt(body), content, None).within((number < 4).then(|| parent(number)))
+    });
+    let observer = Traced(Tracer::new(|| [1; 32], false));
+    let outbox = Outbox::new(&queue.clock, &observer, at(10));
+    let done = queue.clock.block_on(outbox.send(&queue, "final record", outgoing.collect()));
+    assert_eq!(done.len(), 2);
+
+    let (spans, _) = observer.0.take();
+    let seen: Vec<_> = spans
+        .iter()
+        .map(|span| (span.parent, span.start, span.end, span.error.as_deref(), &span.attributes[4..]))
+        .collect();
+    let named = ("redeliver.send", "final record".into());
+    let sent = [named.clone(), ("messaging.message.id", "id of a".into())];
+    assert_eq!(
+        seen,
+        [
+            (Some(parent(2)), at(0), at(2), None, &sent[..]),
+            (Some(parent(3)), at(0), at(2), Some("SenderCode"), &[named][..])
+        ]
+    );
 }

@@ -354,3 +354,12 @@ async fn a_secret_that_loses_its_url_keeps_the_known_one_in_use() {
     }
     assert_eq!(setup.noted.events(), [not_refreshed("NoUrl")]);
 }
+
+#[tokio::test]
+async fn a_calls_span_has_nothing_of_a_secret() {
+    let server = Loopback::start([Answer::new(200, &[], "")]).await;
+    let setup = Setup::new([secret("k")], server).await;
+    let attributes = vec![("http.request.method", "POST".into())];
+    let expected = CallSpan { name: "POST".into(), kind: SpanKind::Client, attributes };
+    assert_eq!(setup.target.call_span(), expected);
+}
