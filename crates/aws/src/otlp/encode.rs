@@ -227,7 +227,6 @@ mod tests {
         for (kind, expected) in [
             (SpanKind::Internal, span::SpanKind::Internal),
             (SpanKind::Client, span::SpanKind::Client),
-            (SpanKind::Producer, span::SpanKind::Producer),
             (SpanKind::Consumer, span::SpanKind::Consumer),
         ] {
             let encoded = encoded_spans(
