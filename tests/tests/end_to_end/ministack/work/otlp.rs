@@ -26,7 +26,7 @@ fn of<'a>(spans: &'a [Span], function: &str, kind: &str) -> Vec<&'a Span> {
     spans.iter().filter(is_of).collect()
 }
 
-/// The counts that are not 0, with their labels after the function.
+/// The counts that are not 0, with the values of their labels, in the order of the labels' names.
 fn counts(metrics: &[Metric], name: &str) -> Vec<(String, i64)> {
     let metric = metrics.iter().find(|metric| metric.name == name).unwrap_or_else(|| panic!("{name}"));
     let Some(Data::Sum(sum)) = &metric.data else { panic!("{metric:?}") };
@@ -95,7 +95,7 @@ async fn a_message_that_fails_once_can_be_followed_through_its_traces_metrics_an
     let metrics = receiver.metrics();
     let count = |name: &str| counts(&metrics, name);
     assert_eq!(count("redeliver_processed"), [(PROCESSOR.to_owned(), 1)]);
-    assert_eq!(count("redeliver_handed_off"), [(format!("{PROCESSOR},transient"), 1)]);
+    assert_eq!(count("redeliver_handed_off"), [(format!("transient,{PROCESSOR}"), 1)]);
     assert_eq!(count("redeliver_retries_scheduled"), [(format!("{RETRIER},1"), 1)]);
     assert_eq!(count("redeliver_dead_lettered"), []);
 
