@@ -44,7 +44,7 @@ struct Received {
 pub struct Span {
     /// `service.name` of its resource.
     pub service: String,
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// As the protocol calls it: `SPAN_KIND_CLIENT`.
     pub kind: &'static str,
@@ -58,7 +58,7 @@ pub struct Span {
     pub links: Vec<Link>,
     /// By name.
     pub attributes: BTreeMap<String, Value>,
-    /// Whether its status is an error.
+    /// True if its status is an error.
     pub is_error: bool,
     /// Nanoseconds since 1970.
     #[serde(skip)]

@@ -1,4 +1,4 @@
-//! What `redeliver work` exports by OTLP.
+//! The exports of `redeliver work` by OTLP.
 
 use std::collections::BTreeMap;
 
