@@ -110,7 +110,7 @@ impl<C: Clock, W: Write + Send> Observer for JsonLines<C, W> {
 
 pub(crate) fn random_seed() -> [u8; 32] {
     let mut seed = [0; 32];
-    getrandom::fill(&mut seed).expect("Linux and macOS always have random bytes for a process");
+    getrandom::fill(&mut seed).expect("the system has random bytes for every process");
     seed
 }
 

@@ -232,7 +232,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Checks the parent and the links of a span that begins anew.
+    /// Checks the parent and the links of an attempt, or of a decision without one.
     fn check_origins(&self, span: &Span, n: usize, last: Option<SpanContext>) -> Result<(), Violation> {
         let producer = self.subjects[n].produced.trace;
         let continues = self.knobs.tracing.is_some_and(|tracing| tracing.continues);
