@@ -44,6 +44,11 @@ async function open(options = {}) {
   return page;
 }
 
+/** Clicks, and waits for the page that comes of it: the form asks for the console first, so the old page is still there. */
+async function submits(page, button) {
+  await Promise.all([page.waitForEvent('domcontentloaded'), button.click()]);
+}
+
 function watch(page) {
   page.on('dialog', (dialog) => {
     alarms.push(`a script of a message ran: ${dialog.message()}`);
@@ -277,7 +282,7 @@ async function restores() {
   const outcomes = [];
   for (let times = 0; times < 2; times++) {
     await page.goto(`${base}${given.plan}`);
-    await page.getByRole('button', { name: 'Restore to the source queue' }).click();
+    await submits(page, page.getByRole('button', { name: 'Restore to the source queue' }));
     const restore = page.getByRole('button', { name: /^Restore \d/ });
     const done = page.getByText('done', { exact: true });
     await restore.or(done).waitFor();
@@ -342,7 +347,7 @@ async function goesOn() {
   for (let times = 0; times < 12; times++) {
     await page.getByLabel(/^Messages a second/).fill('');
     await page.getByLabel(/^Watch the first 50/).fill('0');
-    await goOn.click();
+    await submits(page, goOn);
     await done.or(goOn).waitFor();
     if (await done.isVisible()) {
       await isAccessible(page, 'finished');

@@ -261,7 +261,7 @@ async fn a_cause_is_mended_with_one_edit_and_what_was_deleted_is_restored_once()
 #[tokio::test]
 async fn a_redrive_that_was_killed_is_finished_by_the_next_console() {
     let topology = topology().await;
-    fill(&topology, &(0..100).filter(|n| (1..6).contains(&(n % 10))).collect::<Vec<_>>()).await;
+    fill(&topology, &(0..500).filter(|n| (1..6).contains(&(n % 10))).collect::<Vec<_>>()).await;
     let folder = folder();
     let mut console = Console::start(&topology, &folder, &[]).await;
     // It must not end before it is killed, however slow the browser is.
@@ -279,11 +279,11 @@ async fn a_redrive_that_was_killed_is_finished_by_the_next_console() {
     assert_eq!(finished["state"], "interrupted: open it to go on");
     let outcome = finished["outcome"].as_str().unwrap();
     assert!(
-        outcome.starts_with("sent back\t50\n") && outcome.ends_with("\nin the plan\t50"),
+        outcome.starts_with("sent back\t250\n") && outcome.ends_with("\nin the plan\t250"),
         "both runs: {outcome}"
     );
     let found = sent_back(&topology).await;
-    assert_eq!(found.len(), 50);
+    assert_eq!(found.len(), 250);
     let copies: u32 = found.values().map(|(count, _)| count - 1).sum();
     assert!(copies <= 10, "at most one round of intents: {copies}");
     assert_eq!(topology.final_dlq.depth(&topology.client).await, [0, 0, 0]);
