@@ -181,6 +181,7 @@ impl Loop {
                 body: sent_body(n),
                 attributes: sent_attributes(n),
                 message_group_id: Some(format!("tenant-{n}")),
+                deduplication_id: None,
                 trace_header: Some(format!("Root={n}")),
                 delay: DelaySeconds::ZERO,
             };

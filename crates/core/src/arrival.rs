@@ -159,7 +159,8 @@ impl Arrival {
             trace_header,
             ..
         } = self.record;
-        let content = Content { body, attributes, message_group_id, trace_header, delay };
+        let deduplication_id = None; // the queues are standard queues
+        let content = Content { body, attributes, message_group_id, deduplication_id, trace_header, delay };
         Outgoing::new(Receipt::new(sqs_message_id, receipt_handle), content, confirmed)
     }
 

@@ -297,10 +297,20 @@ pub enum NotInvoked {
     },
 }
 
+/// True for the name, the ARN and the URL of a FIFO queue. "Amazon SQS FIFO queue quotas": "To determine whether a queue is
+/// FIFO, you can check whether the queue name ends with the suffix."
+#[must_use]
+pub fn is_fifo(queue: &str) -> bool {
+    queue.ends_with(FIFO_SUFFIX)
+}
+
+/// The end of the names of FIFO queues, and of no others.
+pub const FIFO_SUFFIX: &str = ".fifo";
+
 /// Creates and deletes queues: `redeliver local` and the tests.
 pub trait QueueService: Send + Sync {
     type Queue: Queue + Clone;
-    /// Creates a standard queue.
+    /// Creates a queue: a FIFO queue if its name [ends so](is_fifo), otherwise a standard queue.
     fn create_queue(
         &self,
         name: &str,

@@ -6,6 +6,7 @@ use aws_sdk_sqs::types::{
     Message, MessageAttributeValue, MessageSystemAttributeName, MessageSystemAttributeNameForSends,
     MessageSystemAttributeValue, SendMessageBatchRequestEntry,
 };
+use redeliver_core::limits::DelaySeconds;
 use redeliver_core::message::packing::Batch;
 use redeliver_core::message::{Attribute, AttributeValue, Content, ReceivedMessage};
 use redeliver_core::ports::{EntryError, Fault, Unreadable};
@@ -22,11 +23,14 @@ pub(super) fn send_entries(batch: Batch<'_>) -> Result<Vec<SendMessageBatchReque
 }
 
 fn send_entry(index: usize, content: &Content) -> Result<SendMessageBatchRequestEntry, BuildError> {
+    // "SendMessage", Amazon SQS API Reference: "When you set FifoQueue, you can't set DelaySeconds per message."
+    let is_for_fifo = content.deduplication_id.is_some() && content.delay == DelaySeconds::ZERO;
     let mut entry = SendMessageBatchRequestEntry::builder()
         .id(index.to_string())
         .message_body(&content.body)
-        .delay_seconds(content.delay.get().into())
-        .set_message_group_id(content.message_group_id.clone());
+        .set_delay_seconds((!is_for_fifo).then(|| content.delay.get().into()))
+        .set_message_group_id(content.message_group_id.clone())
+        .set_message_deduplication_id(content.deduplication_id.clone());
     for (name, attribute) in &content.attributes {
         entry = entry.message_attributes(name, attribute_value(attribute)?);
     }

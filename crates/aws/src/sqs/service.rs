@@ -2,7 +2,7 @@
 
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::QueueAttributeName;
-use redeliver_core::ports::{EntryError, Fault, QueueService, QueueSettings};
+use redeliver_core::ports::{EntryError, Fault, QueueService, QueueSettings, is_fifo};
 
 use super::SqsQueue;
 use crate::failed_request::entry_error;
@@ -30,6 +30,9 @@ impl QueueService for SqsService {
             .queue_name(name)
             .attributes(QueueAttributeName::VisibilityTimeout, settings.visibility.get().to_string())
             .attributes(QueueAttributeName::MessageRetentionPeriod, settings.retention.as_secs().to_string());
+        if is_fifo(name) {
+            request = request.attributes(QueueAttributeName::FifoQueue, "true");
+        }
         if let Some(redrive) = &settings.redrive {
             let policy = serde_json::json!({
                 "deadLetterTargetArn": redrive.target_arn,

@@ -3,7 +3,7 @@
 use strum::IntoStaticStr;
 use thiserror::Error;
 
-use super::sqs_rules::{check_attribute, check_message_group_id, check_text};
+use super::sqs_rules::{check_attribute, check_deduplication_id, check_message_group_id, check_text};
 use super::{Attributes, attributes_size};
 use crate::limits::{ATTRIBUTES_MAX, DelaySeconds, MESSAGE_BYTES_MAX};
 
@@ -24,6 +24,8 @@ pub struct Content {
     pub body: String,
     pub attributes: Attributes,
     pub message_group_id: Option<String>,
+    /// `MessageDeduplicationId`: required by FIFO queues, refused by standard queues.
+    pub deduplication_id: Option<String>,
     /// The system attribute `AWSTraceHeader`; it does not count towards the size.
     pub trace_header: Option<String>,
     /// The queue's delay.
@@ -87,6 +89,11 @@ pub enum NotSendable {
         /// The rule that is broken.
         rule: &'static str,
     },
+    #[error("the deduplication id {rule}; SQS takes 1 to 128 letters, digits and punctuation characters")]
+    DeduplicationId {
+        /// The rule that is broken.
+        rule: &'static str,
+    },
     #[error("the trace header is empty; leave it out")]
     EmptyTraceHeader,
 }
@@ -119,6 +126,7 @@ impl OutgoingMessage {
         check_text(&content.body, || "body".to_owned())?;
         content.attributes.iter().try_for_each(|(name, attribute)| check_attribute(name, attribute))?;
         content.message_group_id.as_deref().map_or(Ok(()), check_message_group_id)?;
+        content.deduplication_id.as_deref().map_or(Ok(()), check_deduplication_id)?;
         match content.trace_header.as_deref() {
             Some("") => return Err(NotSendable::EmptyTraceHeader),
             Some(header) => check_text(header, || "trace header".to_owned())?,

@@ -11,8 +11,8 @@ use crate::limits::first_illegal;
 
 /// Length of a name, and of a type. (SQS's own error message says "must be shorter than 256 bytes".)
 const CHARACTERS_MAX: usize = 256;
-/// Length of a `MessageGroupId`.
-const GROUP_CHARACTERS_MAX: usize = 128;
+/// Length of a `MessageGroupId` or a `MessageDeduplicationId`.
+const ID_CHARACTERS_MAX: usize = 128;
 /// "A number can have up to 38 digits of precision, and it can be between 10^-128 and 10^+126."
 const NUMBER_DIGITS_MAX: usize = 38;
 const NUMBER_POWERS: std::ops::RangeInclusive<isize> = -128..=126;
@@ -76,14 +76,26 @@ pub(crate) fn is_certainly_accepted(name: &str, attribute: &Attribute) -> bool {
 /// # Errors
 /// The rule that is broken.
 pub(super) fn check_message_group_id(id: &str) -> Result<(), NotSendable> {
+    broken_id_rule(id).map_or(Ok(()), |rule| Err(NotSendable::MessageGroupId { rule }))
+}
+
+/// Checks that SQS may accept this `MessageDeduplicationId`.
+///
+/// # Errors
+/// The rule that is broken.
+pub(super) fn check_deduplication_id(id: &str) -> Result<(), NotSendable> {
+    broken_id_rule(id).map_or(Ok(()), |rule| Err(NotSendable::DeduplicationId { rule }))
+}
+
+/// The broken rule of both kinds of ids: "SendMessage", Amazon SQS API Reference, has the same one for both.
+fn broken_id_rule(id: &str) -> Option<&'static str> {
     let is_legal = |character: char| character.is_ascii_graphic() || is_letter_beyond_ascii(character);
-    let rule = match id.chars().count() {
-        0 => "is empty",
-        1..=GROUP_CHARACTERS_MAX if id.chars().all(is_legal) => return Ok(()),
-        1..=GROUP_CHARACTERS_MAX => "has a space or a control character in it",
-        _ => "has more than 128 characters",
-    };
-    Err(NotSendable::MessageGroupId { rule })
+    match id.chars().count() {
+        0 => Some("is empty"),
+        1..=ID_CHARACTERS_MAX if id.chars().all(is_legal) => None,
+        1..=ID_CHARACTERS_MAX => Some("has a space or a control character in it"),
+        _ => Some("has more than 128 characters"),
+    }
 }
 
 /// # Errors

@@ -174,6 +174,7 @@ impl Plan {
             body: new_body,
             attributes,
             message_group_id: record.message.message_group_id.clone(),
+            deduplication_id: None,
             trace_header: trace_header_and_verdict(&record.message).0,
             delay: DelaySeconds::ZERO,
         };

@@ -83,6 +83,7 @@ fn a_resend_keeps_the_bytes_attributes_group_and_trace() {
             body: record.body,
             attributes: record.attributes,
             message_group_id: Some("tenant-7".to_owned()),
+            deduplication_id: None,
             trace_header: Some("Root=1".to_owned()),
             delay: DelaySeconds::ZERO,
         },

@@ -176,6 +176,7 @@ fn a_hand_off_keeps_body_attributes_group_and_trace() {
             body: body.clone(),
             attributes: producer_attributes(),
             message_group_id: Some("tenant-7".to_owned()),
+            deduplication_id: None,
             trace_header: Some("Root=1-5e1b4151-0123456789abcdef01234567".to_owned()),
             delay: DelaySeconds::ZERO,
         },

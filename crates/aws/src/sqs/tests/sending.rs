@@ -219,11 +219,13 @@ async fn a_message_is_sent_with_its_delay_its_attributes_and_its_system_attribut
         ]
         .into(),
         message_group_id: Some("tenant".to_owned()),
+        deduplication_id: None,
         trace_header: Some("Root=1-5759e988".to_owned()),
         delay: redeliver_core::limits::DelaySeconds::MAX,
     };
     let plain = Content { body: "x".to_owned(), ..Content::default() };
-    let messages = [full, plain].map(|content| OutgoingMessage::new(content).unwrap());
+    let ordered = Content { deduplication_id: Some("once".to_owned()), ..plain.clone() };
+    let messages = [full, plain, ordered].map(|content| OutgoingMessage::new(content).unwrap());
     let server = Loopback::start([answer(&json!({}))]).await;
     queue(&server, LONG).send_batch(pack(&messages)[0]).await;
     let request = server.request();
@@ -249,6 +251,8 @@ async fn a_message_is_sent_with_its_delay_its_attributes_and_its_system_attribut
                 },
                 // A missing `DelaySeconds` would mean the queue's own delay.
                 { "Id": "1", "MessageBody": "x", "DelaySeconds": 0 },
+                // A FIFO queue takes none.
+                { "Id": "2", "MessageBody": "x", "MessageDeduplicationId": "once" },
             ],
         })
     );

@@ -74,3 +74,14 @@ async fn a_queue_is_deleted_by_its_url() {
     assert_eq!(operation(&requests[0]), "AmazonSQS.DeleteQueue");
     assert_eq!(requests[0].json(), json!({ "QueueUrl": queue_url(&server) }));
 }
+
+#[tokio::test]
+async fn a_name_with_the_suffix_makes_a_fifo_queue() {
+    let url = json!({ "QueueUrl": "http://127.0.0.1/1/orders.fifo" });
+    let server = Loopback::start([answer(&url), answer(&json!({ "Attributes": { "QueueArn": ARN } }))]).await;
+    let settings = QueueSettings::default();
+    SqsService::new(client(&server, LONG)).create_queue("orders.fifo", &settings).await.unwrap();
+    let request = server.requests()[0].json();
+    assert_eq!(request["QueueName"], "orders.fifo");
+    assert_eq!(request["Attributes"]["FifoQueue"], "true");
+}

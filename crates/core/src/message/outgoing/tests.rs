@@ -79,6 +79,10 @@ fn what_is_wrong_is_said_with_its_place_and_what_to_do_and_in_logs_without_a_nam
         let content = Content { message_group_id: Some(id.to_owned()), ..content("b", &[]) };
         OutgoingMessage::new(content).unwrap_err()
     };
+    let ordered = |id: &str| {
+        let content = Content { deduplication_id: Some(id.to_owned()), ..content("b", &[]) };
+        OutgoingMessage::new(content).unwrap_err()
+    };
     let traced = |header: &str| {
         let content = Content { trace_header: Some(header.to_owned()), ..content("b", &[]) };
         OutgoingMessage::new(content).unwrap_err()
@@ -118,6 +122,11 @@ fn what_is_wrong_is_said_with_its_place_and_what_to_do_and_in_logs_without_a_nam
             grouped("acme corp"),
             "MessageGroupId",
             "the message group id has a space or a control character in it; SQS takes 1 to 128 letters, digits and punctuation characters",
+        ),
+        (
+            ordered(""),
+            "DeduplicationId",
+            "the deduplication id is empty; SQS takes 1 to 128 letters, digits and punctuation characters",
         ),
         (traced(""), "EmptyTraceHeader", "the trace header is empty; leave it out"),
         (

@@ -96,10 +96,11 @@ fn a_number_surely_has_38_digits_at_most_and_may_be_whatever_reads_as_one() {
 }
 
 #[test]
-fn a_message_group_id_is_1_to_128_letters_digits_and_punctuation_characters() {
+fn a_message_group_id_and_a_deduplication_id_are_1_to_128_letters_digits_and_punctuation_characters() {
     let graphic: String = ('!'..='~').collect();
     for right in [&*graphic, "tenant-1", "größe", &"g".repeat(128)] {
         assert_eq!(check_message_group_id(right), Ok(()), "{right}");
+        assert_eq!(check_deduplication_id(right), Ok(()), "{right}");
     }
     for (wrong, rule) in [
         ("", "is empty"),
@@ -108,5 +109,6 @@ fn a_message_group_id_is_1_to_128_letters_digits_and_punctuation_characters() {
         (&*"g".repeat(129), "has more than 128 characters"),
     ] {
         assert_eq!(check_message_group_id(wrong), Err(NotSendable::MessageGroupId { rule }), "{wrong}");
+        assert_eq!(check_deduplication_id(wrong), Err(NotSendable::DeduplicationId { rule }), "{wrong}");
     }
 }
