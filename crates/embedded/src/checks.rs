@@ -4,9 +4,10 @@ mod content;
 
 use std::time::Duration;
 
-use redeliver_core::ports::{EntryError, Fault, QueueSettings};
+use redeliver_core::ports::{EntryError, FIFO_SUFFIX, Fault, QueueSettings};
 
 pub use content::accepts;
+pub(crate) use content::check_queue_type;
 
 /// "Amazon SQS message quotas": retention is 60 seconds to 14 days.
 const RETENTION_SECONDS: std::ops::RangeInclusive<u64> = 60..=14 * 24 * 3600;
@@ -16,11 +17,12 @@ pub(crate) fn sender_fault(code: &str) -> EntryError {
     EntryError::new(Fault::Sender, code)
 }
 
-/// "CreateQueue", Amazon SQS API Reference: 1..=80 alphanumeric characters, hyphens and underscores. FIFO queues
-/// cannot delay single messages, so their suffix (its dot) is refused here.
+/// "CreateQueue", Amazon SQS API Reference: 1..=80 alphanumeric characters, hyphens and underscores; a FIFO queue has a suffix
+/// of its own, which "counts towards the 80-character queue name quota" ("Amazon SQS FIFO queue quotas").
 pub(crate) fn check_name(name: &str) -> Result<(), EntryError> {
     let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-    let is_valid = (1..=80).contains(&name.len()) && name.bytes().all(is_legal);
+    let stem = name.strip_suffix(FIFO_SUFFIX).unwrap_or(name);
+    let is_valid = !stem.is_empty() && name.len() <= 80 && stem.bytes().all(is_legal);
     if is_valid { Ok(()) } else { Err(sender_fault("InvalidParameterValue")) }
 }
 
@@ -38,10 +40,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fifo_queue_is_refused() {
-        assert!(check_name("orders").is_ok());
-        assert_eq!(check_name("orders.fifo"), Err(sender_fault("InvalidParameterValue")));
-        assert!(check_name("").is_err());
-        assert!(check_name(&"x".repeat(81)).is_err());
+    fn a_name_has_80_characters_and_no_dot_but_that_of_its_suffix() {
+        for right in ["orders", "orders.fifo", &"x".repeat(80), &format!("{}.fifo", "x".repeat(75))] {
+            assert_eq!(check_name(right), Ok(()), "{right}");
+        }
+        for wrong in
+            ["", ".fifo", "a.b", "a.b.fifo", "a.FIFO", &"x".repeat(81), &format!("{}.fifo", "x".repeat(76))]
+        {
+            assert_eq!(check_name(wrong), Err(sender_fault("InvalidParameterValue")), "{wrong}");
+        }
     }
 }

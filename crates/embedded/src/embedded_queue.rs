@@ -155,7 +155,7 @@ impl Queue for EmbeddedQueue {
         let now = self.sqs.clock().now();
         self.sqs.request(|state| {
             state.batch(Action::DeleteMessageBatch, &self.arn, handles, |state, handle| {
-                state.queue(&self.arn)?.delete(now, handle)
+                state.delete_message(now, &self.arn, handle)
             })
         })
     }

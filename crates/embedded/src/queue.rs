@@ -1,5 +1,7 @@
 //! The state of one queue: a pure state machine, which gets the time as a value.
 
+mod deduplication;
+mod groups;
 mod store;
 
 use std::sync::Arc;
@@ -8,16 +10,17 @@ use std::time::Duration;
 use chrono::SubsecRound;
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::{Content, ReceivedMessage, Timestamp};
-use redeliver_core::ports::{Depth, EntryError, Fault, QueueSettings};
+use redeliver_core::ports::{Depth, EntryError, Fault, QueueSettings, is_fifo};
 use tokio::sync::Notify;
 
 use crate::changes::{Change, ChangeLog, What};
 use crate::checks::sender_fault;
 use crate::clock::later;
+use deduplication::Deduplication;
 pub(crate) use store::{Key, Stored};
-use store::{Lease, Store};
+use store::{Lease, Place, Store};
 
-/// "Amazon SQS message quotas": a standard queue has at most about 120,000 messages in flight.
+/// "Amazon SQS standard queue quotas" and "Amazon SQS FIFO queue quotas": a queue has at most about 120,000 messages in flight.
 const IN_FLIGHT_MAX: u64 = 120_000;
 
 /// The result of one attempt to receive.
@@ -34,6 +37,9 @@ pub(crate) struct QueueState {
     number: u32,
     settings: QueueSettings,
     messages: Store,
+    arrived: Place,
+    /// `None` for a standard queue.
+    deduplication: Option<Deduplication>,
     /// The last count of its messages, and the time of it.
     last_counted: Option<(Timestamp, Depth)>,
     log: ChangeLog,
@@ -44,8 +50,22 @@ pub(crate) struct QueueState {
 impl QueueState {
     /// An empty queue. `number` makes its receipt handles differ from those of other queues.
     pub(crate) fn new(arn: String, number: u32, settings: QueueSettings, log: ChangeLog) -> Self {
-        let messages = Store::new(settings.retention);
-        Self { arn, number, settings, messages, last_counted: None, log, arrivals: Arc::default() }
+        let is_fifo = is_fifo(&arn);
+        Self {
+            arn,
+            number,
+            messages: Store::new(settings.retention, is_fifo),
+            arrived: 0,
+            deduplication: is_fifo.then(Deduplication::default),
+            settings,
+            last_counted: None,
+            log,
+            arrivals: Arc::default(),
+        }
+    }
+
+    pub(crate) fn is_fifo(&self) -> bool {
+        self.deduplication.is_some()
     }
 
     /// The settings that it was created with.
@@ -58,6 +78,11 @@ impl QueueState {
         Arc::clone(&self.arrivals)
     }
 
+    /// SQS's id of the message that a FIFO queue took with this deduplication id in the last five minutes.
+    pub(crate) fn duplicate_of(&mut self, now: Timestamp, deduplication_id: Option<&str>) -> Option<&String> {
+        self.deduplication.as_mut()?.find(now, deduplication_id?)
+    }
+
     /// Adds a message from a producer.
     pub(crate) fn send(
         &mut self,
@@ -67,12 +92,19 @@ impl QueueState {
         content: Content,
     ) {
         self.note(now, &id, || What::Sent(content.clone()));
+        if let (Some(deduplication), Some(token)) = (&mut self.deduplication, &content.deduplication_id) {
+            deduplication.remember(now, token.clone(), id.clone());
+        }
+        let place = self.next_place();
+        let sent_at = now.trunc_subsecs(3); // `SentTimestamp` is in milliseconds
         self.messages.insert(Stored {
             key,
+            place,
             id,
             visible_at: later(now, content.delay.duration()),
             content,
-            sent_at: now.trunc_subsecs(3), // `SentTimestamp` is in milliseconds
+            sent_at,
+            enqueued_at: sent_at,
             sender_id,
             first_received_at: None,
             receive_count: 0,
@@ -83,14 +115,26 @@ impl QueueState {
     }
 
     /// Adds a message that another queue's redrive policy moves here: visible at once, and with its original send time.
+    ///
+    /// "Setting-up dead-letter queue retention in Amazon SQS": "For FIFO queues, the enqueue timestamp resets when the message is
+    /// moved to a dead-letter queue"; for standard queues it is unchanged.
     pub(crate) fn accept(&mut self, now: Timestamp, message: Stored, source_arn: &str) {
         let redriven_from = Some(source_arn.to_owned());
-        self.messages.insert(Stored { redriven_from, visible_at: now, lease: None, ..message });
+        let enqueued_at = if self.is_fifo() { now } else { message.enqueued_at };
+        let place = self.next_place();
+        self.messages.insert(Stored {
+            place,
+            enqueued_at,
+            redriven_from,
+            visible_at: now,
+            lease: None,
+            ..message
+        });
         self.settle(now);
     }
 
-    /// Up to `max` visible messages, the longest visible first. Messages that have been received `redrive_limit` times are
-    /// moved instead.
+    /// Up to `max` visible messages, the longest visible first, or in the order of their groups. Messages that have been
+    /// received `redrive_limit` times are moved instead.
     pub(crate) fn receive(
         &mut self,
         now: Timestamp,
@@ -100,13 +144,18 @@ impl QueueState {
         mut nonce: impl FnMut() -> u64,
     ) -> Result<Received, EntryError> {
         self.settle(now);
-        if self.messages.depth().in_flight >= IN_FLIGHT_MAX {
-            return Err(EntryError::new(Fault::Throttled, "OverLimit"));
+        let mut received = Received { messages: Vec::new(), exhausted: Vec::new() };
+        if self.is_full() {
+            // "Amazon SQS FIFO queue quotas": "If this limit is reached, Amazon SQS does not return an error".
+            let over_limit = || EntryError::new(Fault::Throttled, "OverLimit");
+            return if self.is_fifo() { Ok(received) } else { Err(over_limit()) };
         }
         let until = later(now, visibility.unwrap_or(self.settings.visibility).duration());
-        let mut received = Received { messages: Vec::new(), exhausted: Vec::new() };
+        let mut scan = self.messages.scan();
+        // Hidden only after the last one, since a receive may give several messages of one group.
+        let mut hidden = Vec::new();
         while received.messages.len() < max {
-            let Some(mut message) = self.messages.take_visible() else {
+            let Some(mut message) = self.messages.take_visible(&mut scan) else {
                 break;
             };
             // As in SQS, the message moves on the receive after the last one.
@@ -124,8 +173,9 @@ impl QueueState {
             let nonce = nonce();
             message.lease = Some(Lease { nonce, received_at: now });
             received.messages.push(self.delivered(&message, nonce));
-            self.messages.insert(message);
+            hidden.push(message);
         }
+        hidden.into_iter().for_each(|message| self.messages.insert(message));
         self.settle(now);
         Ok(received)
     }
@@ -135,9 +185,15 @@ impl QueueState {
     /// As "DeleteMessage" in the Amazon SQS API Reference says, an old handle of a message that was received again
     /// since "succeeds, but the message will not be deleted"; so does one of a message that is gone. A handle works
     /// until the next receive, even after the visibility timeout.
+    ///
+    /// Not so in a FIFO queue. "ReceiveMessage": "if a consumer whose message processing time is longer than the
+    /// visibility timeout tries to delete the processed messages, the action fails with an error".
     pub(crate) fn delete(&mut self, now: Timestamp, handle: &str) -> Result<(), EntryError> {
         self.settle(now);
         let (key, nonce) = self.parse_handle(handle)?;
+        if self.is_fifo() && self.messages.has_expired(key, nonce) {
+            return Err(sender_fault("ReceiptHandleIsInvalid"));
+        }
         if self.messages.leased(key, nonce).is_some()
             && let Some(message) = self.messages.remove(key)
         {
@@ -191,9 +247,18 @@ impl QueueState {
         self.messages.depth()
     }
 
-    /// The time at which the next message is or becomes visible.
+    /// The time at which the next message can be received, or since when.
     pub(crate) fn next_visible(&self) -> Option<Timestamp> {
-        self.messages.next_visible()
+        if self.is_full() { self.messages.next_shown() } else { self.messages.next_visible() }
+    }
+
+    fn is_full(&self) -> bool {
+        self.messages.depth().in_flight >= IN_FLIGHT_MAX
+    }
+
+    fn next_place(&mut self) -> Place {
+        self.arrived += 1;
+        self.arrived
     }
 
     /// Applies the passing of time: drops expired messages, and shows those that are due.

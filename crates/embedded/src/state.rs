@@ -8,11 +8,11 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use redeliver_core::limits::{BATCH_ENTRIES_MAX, VisibilitySeconds};
 use redeliver_core::message::{Content, ReceivedMessage, Timestamp};
-use redeliver_core::ports::{Depth, EntryError, EntryOutcome, QueueSettings, Receive};
+use redeliver_core::ports::{Depth, EntryError, EntryOutcome, QueueSettings, Receive, is_fifo};
 use tokio::sync::Notify;
 
 use crate::changes::ChangeLog;
-use crate::checks::{accepts, check_name, check_settings, sender_fault};
+use crate::checks::{accepts, check_name, check_queue_type, check_settings, sender_fault};
 use crate::faults::{Action, FaultPlan, Injection, Scope};
 use crate::queue::{Key, QueueState};
 
@@ -129,7 +129,10 @@ impl State {
             let is_same = existing.settings() == settings;
             return if is_same { Ok(()) } else { Err(sender_fault("QueueNameExists")) };
         }
-        if settings.redrive.as_ref().is_some_and(|redrive| !self.exists(&redrive.target_arn)) {
+        // "Using dead-letter queues in Amazon SQS": the dead-letter queue of a FIFO queue must also be a FIFO queue, that of
+        // a standard queue a standard queue.
+        let fits = |target: &str| self.exists(target) && is_fifo(target) == is_fifo(name);
+        if settings.redrive.as_ref().is_some_and(|redrive| !fits(&redrive.target_arn)) {
             return Err(sender_fault("InvalidParameterValue"));
         }
         self.queues_created += 1;
@@ -145,7 +148,7 @@ impl State {
         Ok(())
     }
 
-    /// Sends one message; returns its SQS message id.
+    /// Sends one message; returns its SQS message id, or that of the message which it repeats.
     pub(crate) fn send(
         &mut self,
         now: Timestamp,
@@ -154,6 +157,11 @@ impl State {
         content: &Content,
     ) -> EntryOutcome<String> {
         accepts(content)?;
+        let queue = self.queue(arn)?;
+        check_queue_type(queue.is_fifo(), content)?;
+        if let Some(id) = queue.duplicate_of(now, content.deduplication_id.as_deref()) {
+            return Ok(id.clone());
+        }
         let id = uuid::Builder::from_random_bytes(self.rng.random()).into_uuid().to_string();
         let key = self.messages_sent;
         let queue = self.queue(arn)?;
@@ -162,6 +170,17 @@ impl State {
         self.arrivals.push(arrivals);
         self.messages_sent += 1;
         Ok(id)
+    }
+
+    /// Deletes a message; in a FIFO queue, its group may go on.
+    pub(crate) fn delete_message(&mut self, now: Timestamp, arn: &str, handle: &str) -> EntryOutcome<()> {
+        let queue = self.queue(arn)?;
+        queue.delete(now, handle)?;
+        if queue.is_fifo() {
+            let arrivals = queue.arrivals();
+            self.arrivals.push(arrivals);
+        }
+        Ok(())
     }
 
     /// Changes a message's visibility; a long poll may see it sooner.

@@ -19,7 +19,7 @@ const NAME_BYTES: std::ops::RangeInclusive<usize> = 1..=255;
 /// # Errors
 /// The sender fault that SQS answers.
 pub fn accepts(content: &Content) -> Result<(), EntryError> {
-    let Content { body, attributes, message_group_id, trace_header, .. } = content;
+    let Content { body, attributes, message_group_id, deduplication_id, trace_header, .. } = content;
     if body.is_empty() {
         return Err(sender_fault("MissingParameter"));
     }
@@ -29,9 +29,26 @@ pub fn accepts(content: &Content) -> Result<(), EntryError> {
     let is_valid = body.len() + bytes_of(attributes) <= BYTES_MAX
         && attributes.len() <= ATTRIBUTES_MAX
         && attributes.iter().all(|(name, attribute)| is_name(name) && is_typed(attribute))
-        && message_group_id.as_deref().is_none_or(is_group)
+        && message_group_id.as_deref().is_none_or(is_id)
+        && deduplication_id.as_deref().is_none_or(is_id)
         && trace_header.as_deref().is_none_or(|header| !header.is_empty() && is_text(header));
     if is_valid { Ok(()) } else { Err(sender_fault("InvalidParameterValue")) }
+}
+
+/// Checks that a queue of this type takes a message: "SendMessage", Amazon SQS API Reference. A FIFO queue here has no
+/// content-based deduplication.
+pub(crate) fn check_queue_type(is_fifo: bool, content: &Content) -> Result<(), EntryError> {
+    let Content { message_group_id, deduplication_id, delay, .. } = content;
+    match (is_fifo, message_group_id, deduplication_id) {
+        (true, None, _) => Err(sender_fault("MissingParameter")),
+        // "The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided explicitly".
+        (true, Some(_), None) => Err(sender_fault("InvalidParameterValue")),
+        // "When you set FifoQueue, you can't set DelaySeconds per message."
+        (true, Some(_), Some(_)) if delay.get() > 0 => Err(sender_fault("InvalidParameterValue")),
+        // "The request include parameter that is not valid for this queue type".
+        (false, _, Some(_)) => Err(sender_fault("InvalidParameterValue")),
+        _ => Ok(()),
+    }
 }
 
 /// `#x9 | #xA | #xD | #x20 to #xD7FF | #xE000 to #xFFFD | #x10000 to #x10FFFF`.
@@ -95,12 +112,14 @@ fn is_number(text: &str) -> bool {
 }
 
 /// "Alphanumeric characters and punctuation", up to 128.
-fn is_group(id: &str) -> bool {
+fn is_id(id: &str) -> bool {
     (1..=128).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 #[cfg(test)]
 mod tests {
+    use redeliver_core::limits::DelaySeconds;
+
     use super::*;
 
     fn text(data_type: &str, value: &str) -> Attribute {
@@ -206,6 +225,28 @@ mod tests {
     }
 
     #[test]
+    fn a_fifo_queue_needs_both_ids_and_takes_no_delay() {
+        let of = |group: Option<&str>, id: Option<&str>, delay: u64| Content {
+            message_group_id: group.map(str::to_owned),
+            deduplication_id: id.map(str::to_owned),
+            delay: DelaySeconds::new(delay).unwrap(),
+            ..Content::default()
+        };
+        let refused = |code| Err(sender_fault(code));
+        for (content, on_fifo, on_standard) in [
+            (of(Some("g"), Some("i"), 0), Ok(()), refused("InvalidParameterValue")),
+            (of(Some("g"), Some("i"), 1), refused("InvalidParameterValue"), refused("InvalidParameterValue")),
+            (of(Some("g"), None, 0), refused("InvalidParameterValue"), Ok(())),
+            (of(None, Some("i"), 0), refused("MissingParameter"), refused("InvalidParameterValue")),
+            (of(None, None, 0), refused("MissingParameter"), Ok(())),
+            (of(None, None, 900), refused("MissingParameter"), Ok(())),
+        ] {
+            assert_eq!(check_queue_type(true, &content), on_fifo, "{content:?}");
+            assert_eq!(check_queue_type(false, &content), on_standard, "{content:?}");
+        }
+    }
+
+    #[test]
     fn a_body_a_group_and_a_trace_are_those_of_the_api_reference() {
         let of = |body: &str| Content { body: body.to_owned(), ..Content::default() };
         assert_eq!(accepts(&of("\t\n\r \u{D7FF}\u{E000}\u{FFFD}\u{10000}\u{10FFFF}")), Ok(()));
@@ -222,6 +263,10 @@ mod tests {
         );
         let eleven = (0..11).map(|n| (n.to_string(), Attribute::string("x"))).collect();
         assert_eq!(accepts(&Content { attributes: eleven, ..of("-") }), refused);
+        for (id, expected) in [("a!~", Ok(())), ("", refused.clone()), ("a b", refused.clone())] {
+            let content = Content { deduplication_id: Some(id.to_owned()), ..of("-") };
+            assert_eq!(accepts(&content), expected, "{id}");
+        }
         for (group, expected) in
             [("a!~", Ok(())), ("", refused.clone()), ("a b", refused.clone()), ("ü", refused.clone())]
         {

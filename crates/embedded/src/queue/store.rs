@@ -1,7 +1,8 @@
 //! The messages of a queue.
 //!
 //! A message is in one of two sets, visible or hidden, ordered by the time at which it is or becomes visible. It does not
-//! matter whether a delay or a receive hides it. All operations take O(log n).
+//! matter whether a delay or a receive hides it. In a FIFO queue, [`Groups`] say which visible message comes next. All
+//! operations take O(log n).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,18 +11,25 @@ use std::time::Duration;
 use redeliver_core::message::{Content, Timestamp};
 use redeliver_core::ports::Depth;
 
+use super::groups::{Groups, Scan};
 use crate::clock::later;
 
 /// A message's number, unique in the service.
 pub(crate) type Key = u64;
 
+/// A message's place in its queue: the number of its arrival there.
+pub(super) type Place = u64;
+
 /// A message in the queue.
 #[derive(Debug)]
 pub(crate) struct Stored {
     pub(super) key: Key,
+    pub(super) place: Place,
     pub(super) id: String,
     pub(super) content: Content,
     pub(super) sent_at: Timestamp,
+    /// Retention counts from here.
+    pub(super) enqueued_at: Timestamp,
     pub(super) sender_id: Arc<str>,
     pub(super) first_received_at: Option<Timestamp>,
     pub(super) receive_count: u32,
@@ -47,13 +55,16 @@ pub(super) struct Store {
     expiries: BTreeSet<(Timestamp, Key)>,
     /// The number of hidden messages that were not received: `DelaySeconds`.
     delayed: usize,
+    /// `None` for a standard queue.
+    groups: Option<Groups>,
 }
 
 impl Store {
-    pub(super) fn new(retention: Duration) -> Self {
+    pub(super) fn new(retention: Duration, is_fifo: bool) -> Self {
         let (messages, delayed) = (BTreeMap::new(), 0);
         let [visible, hidden, expiries] = [const { BTreeSet::new() }; 3];
-        Self { retention, messages, visible, hidden, expiries, delayed }
+        let groups = is_fifo.then(Groups::default);
+        Self { retention, messages, visible, hidden, expiries, delayed, groups }
     }
 
     /// Adds a message, which is hidden until [`show`](Self::show) finds it due.
@@ -61,6 +72,9 @@ impl Store {
         self.hidden.insert((message.visible_at, message.key));
         self.expiries.insert((self.expiry(&message), message.key));
         self.delayed += usize::from(message.lease.is_none());
+        if let Some(groups) = &mut self.groups {
+            groups.insert(message.group(), message.place);
+        }
         self.messages.insert(message.key, Box::new(message));
     }
 
@@ -73,13 +87,27 @@ impl Store {
         }
         self.visible.remove(&place);
         self.expiries.remove(&(self.expiry(&message), key));
+        if let Some(groups) = &mut self.groups {
+            groups.remove(message.group(), message.place);
+        }
         Some(*message)
     }
 
-    /// Removes the message that has been visible for the longest time.
-    pub(super) fn take_visible(&mut self) -> Option<Stored> {
-        let (_, key) = *self.visible.first()?;
-        self.remove(key)
+    /// Begins a receive.
+    pub(super) fn scan(&self) -> Scan {
+        self.groups.as_ref().map_or_else(Scan::default, Groups::scan)
+    }
+
+    /// Removes the message that is received next: the one that has been visible for the longest time, or the next one of the
+    /// message groups.
+    pub(super) fn take_visible(&mut self, scan: &mut Scan) -> Option<Stored> {
+        let key = match &self.groups {
+            Some(groups) => groups.next(scan)?,
+            None => self.visible.first()?.1,
+        };
+        let message = self.remove(key)?;
+        scan.stay_in(message.content.message_group_id.as_ref());
+        Some(message)
     }
 
     /// Removes one message whose retention is over.
@@ -93,14 +121,31 @@ impl Store {
         while let Some(due) = self.hidden.first().copied().filter(|(at, _)| *at <= now) {
             self.hidden.remove(&due);
             self.visible.insert(due);
-            let is_unreceived = self.messages.get(&due.1).is_some_and(|message| message.lease.is_none());
-            self.delayed -= usize::from(is_unreceived);
+            let Some(message) = self.messages.get(&due.1) else {
+                continue;
+            };
+            self.delayed -= usize::from(message.lease.is_none());
+            if let Some(groups) = &mut self.groups {
+                groups.show(message.group(), message.place, message.key);
+            }
         }
     }
 
-    /// The time at which the next message is or becomes visible.
+    /// The time at which the next message can be received, or since when. A message of a FIFO queue may have to wait for
+    /// others of its group even then.
     pub(super) fn next_visible(&self) -> Option<Timestamp> {
-        self.visible.first().or_else(|| self.hidden.first()).map(|(at, _)| *at)
+        let visible = match &self.groups {
+            Some(groups) => {
+                groups.next(&groups.scan()).and_then(|key| Some(self.messages.get(&key)?.visible_at))
+            }
+            None => self.visible.first().map(|(at, _)| *at),
+        };
+        visible.or_else(|| self.next_shown())
+    }
+
+    /// The time at which the next hidden message becomes visible.
+    pub(super) fn next_shown(&self) -> Option<Timestamp> {
+        self.hidden.first().map(|(at, _)| *at)
     }
 
     pub(super) fn depth(&self) -> Depth {
@@ -115,13 +160,24 @@ impl Store {
         self.messages.get(&key).is_some_and(|message| self.hidden.contains(&(message.visible_at, key)))
     }
 
+    /// True for the handle of an old receive, or of one whose visibility timeout is over; false if the message is gone.
+    pub(super) fn has_expired(&self, key: Key, nonce: u64) -> bool {
+        self.messages.contains_key(&key) && (self.leased(key, nonce).is_none() || !self.is_hidden(key))
+    }
+
     /// The receive with this handle, if it is the message's latest.
     pub(super) fn leased(&self, key: Key, nonce: u64) -> Option<Lease> {
         self.messages.get(&key)?.lease.filter(|lease| lease.nonce == nonce)
     }
 
-    /// "Amazon SQS dead-letter queues": retention counts from the original enqueue time, also after a redrive.
     fn expiry(&self, message: &Stored) -> Timestamp {
-        later(message.sent_at, self.retention)
+        later(message.enqueued_at, self.retention)
+    }
+}
+
+impl Stored {
+    /// The message group; every message of a FIFO queue has one.
+    fn group(&self) -> &str {
+        self.content.message_group_id.as_deref().unwrap_or_default()
     }
 }

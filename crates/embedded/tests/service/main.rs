@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
 
 mod faults;
+mod fifo;
 mod model;
 mod semantics;
 mod support;

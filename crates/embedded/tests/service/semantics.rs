@@ -256,7 +256,7 @@ fn queues_are_created_once_found_by_arn_and_gone_when_deleted() {
         let orphan = QueueSettings { redrive, ..settings.clone() };
         assert_eq!(sqs.create_queue("o", &orphan).await.unwrap_err(), sender_fault("InvalidParameterValue"));
         assert_eq!(
-            sqs.create_queue("q.fifo", &settings).await.unwrap_err(),
+            sqs.create_queue("q.a", &settings).await.unwrap_err(),
             sender_fault("InvalidParameterValue")
         );
 

@@ -1,0 +1,37 @@
+//! The deduplication ids of a FIFO queue.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use redeliver_core::message::Timestamp;
+
+use crate::clock::later;
+
+/// "Exactly-once processing in Amazon SQS": the deduplication interval is five minutes.
+const INTERVAL: Duration = Duration::from_secs(5 * 60);
+
+/// The ids of the last five minutes, also those of messages that are deleted.
+#[derive(Debug, Default)]
+pub(super) struct Deduplication {
+    /// SQS's message id by deduplication id.
+    sqs_ids: HashMap<String, String>,
+    /// In order of time.
+    ends: VecDeque<(Timestamp, String)>,
+}
+
+impl Deduplication {
+    /// SQS's id of the message that was sent with this id in the last five minutes.
+    pub(super) fn find(&mut self, now: Timestamp, id: &str) -> Option<&String> {
+        while self.ends.front().is_some_and(|(end, _)| *end <= now) {
+            if let Some((_, over)) = self.ends.pop_front() {
+                self.sqs_ids.remove(&over);
+            }
+        }
+        self.sqs_ids.get(id)
+    }
+
+    pub(super) fn remember(&mut self, now: Timestamp, id: String, sqs_id: String) {
+        self.ends.push_back((later(now, INTERVAL), id.clone()));
+        self.sqs_ids.insert(id, sqs_id);
+    }
+}

@@ -1,0 +1,139 @@
+//! The message groups of a FIFO queue: the message that may be received next. All operations take O(log n).
+//!
+//! "FIFO queue delivery logic in Amazon SQS": while a message of a group is in flight, no further message of that group is
+//! given out; other groups go on.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::store::{Key, Place};
+
+/// "Avoid large message backlogs with the same message group ID in Amazon SQS": "FIFO queues scan the first 120,000 messages to
+/// determine available message groups."
+const SCANNED_MAX: usize = 120_000;
+
+#[derive(Debug, Default)]
+pub(super) struct Groups {
+    groups: HashMap<String, Group>,
+    /// The first message of each group that has none in flight.
+    ready: BTreeMap<Place, Key>,
+    places: Places,
+}
+
+/// The messages of one group.
+#[derive(Debug, Default)]
+struct Group {
+    visible: BTreeMap<Place, Key>,
+    in_flight: usize,
+}
+
+/// One receive: the places that it looks at, and the group that it has taken the last message of.
+#[derive(Debug, Default)]
+pub(super) struct Scan {
+    end: Place,
+    group: Option<String>,
+}
+
+impl Groups {
+    /// Adds a message, which is hidden.
+    pub(super) fn insert(&mut self, group: &str, place: Place) {
+        self.places.insert(place);
+        self.change(group, |group| group.in_flight += 1);
+    }
+
+    /// Makes a hidden message visible at its own place, before the later ones of its group.
+    pub(super) fn show(&mut self, group: &str, place: Place, key: Key) {
+        self.change(group, |group| {
+            group.in_flight -= 1;
+            group.visible.insert(place, key);
+        });
+    }
+
+    pub(super) fn remove(&mut self, group: &str, place: Place) {
+        self.places.remove(place);
+        self.change(group, |group| {
+            if group.visible.remove(&place).is_none() {
+                group.in_flight -= 1;
+            }
+        });
+    }
+
+    pub(super) fn scan(&self) -> Scan {
+        Scan { end: self.places.scan_end(), group: None }
+    }
+
+    /// The next message of this scan: as many of one group as possible, then of the group whose first message is the oldest.
+    pub(super) fn next(&self, scan: &Scan) -> Option<Key> {
+        let same_group = scan.group.as_ref().and_then(|group| self.groups.get(group)?.next());
+        let place_and_key = same_group.filter(|(place, _)| *place < scan.end).or_else(|| {
+            let (place, key) = self.ready.first_key_value()?;
+            (*place < scan.end).then_some((*place, *key))
+        });
+        place_and_key.map(|(_, key)| key)
+    }
+
+    /// Changes a group, and keeps `ready` and the set of groups in step.
+    fn change(&mut self, id: &str, change: impl FnOnce(&mut Group)) {
+        if !self.groups.contains_key(id) {
+            self.groups.insert(id.to_owned(), Group::default());
+        }
+        let Some(group) = self.groups.get_mut(id) else {
+            return;
+        };
+        if let Some((place, _)) = group.next() {
+            self.ready.remove(&place);
+        }
+        change(group);
+        if let Some((place, key)) = group.next() {
+            self.ready.insert(place, key);
+        }
+        if group.visible.is_empty() && group.in_flight == 0 {
+            self.groups.remove(id);
+        }
+    }
+}
+
+impl Group {
+    /// Its first message, unless one is in flight.
+    fn next(&self) -> Option<(Place, Key)> {
+        let (place, key) = self.visible.first_key_value()?;
+        (self.in_flight == 0).then_some((*place, *key))
+    }
+}
+
+impl Scan {
+    /// Goes on with this group.
+    pub(super) fn stay_in(&mut self, group: Option<&String>) {
+        if self.group.as_ref() != group {
+            self.group = group.cloned();
+        }
+    }
+}
+
+/// The places of all messages; those that a receive looks at are apart from the others.
+#[derive(Debug, Default)]
+struct Places {
+    scanned: BTreeSet<Place>,
+    beyond: BTreeSet<Place>,
+}
+
+impl Places {
+    fn insert(&mut self, place: Place) {
+        self.scanned.insert(place);
+        if self.scanned.len() > SCANNED_MAX || self.beyond.first().is_some_and(|first| *first < place) {
+            self.beyond.extend(self.scanned.pop_last());
+        }
+    }
+
+    fn remove(&mut self, place: Place) {
+        if self.scanned.remove(&place) {
+            self.scanned.extend(self.beyond.pop_first());
+        } else {
+            self.beyond.remove(&place);
+        }
+    }
+
+    /// The first place that a receive does not look at.
+    fn scan_end(&self) -> Place {
+        self.beyond.first().copied().unwrap_or(Place::MAX)
+    }
+}
