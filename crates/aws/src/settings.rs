@@ -26,7 +26,7 @@ use crate::archive::NotifyArn;
 pub use logging::{LogDetail, LogLevel, Logging, Tracing};
 use messages::schema;
 use reader::Reader;
-pub use reader::{SettingsError, Variables};
+pub use reader::{QueueKind, SettingsError, Variables};
 #[cfg(feature = "targets")]
 pub use target::{Called, EndpointSetting, HttpSettings, OwnFunctionSettings, TargetSettings};
 
@@ -77,9 +77,9 @@ pub(crate) fn aws_variable(name: &str) -> Option<String> {
 /// The URL of a queue that a program polls itself, without an event source mapping.
 ///
 /// # Errors
-/// If the variable `name` is missing or is not the URL of a standard queue.
-pub fn polled_queue_url(name: &str) -> Result<String, SettingsError> {
-    Reader::of_environment().read(|reader| reader.queue_url(name))
+/// If the variable `name` is missing or is not the URL of a queue of this kind.
+pub fn polled_queue_url(name: &str, kind: QueueKind) -> Result<String, SettingsError> {
+    Reader::of_environment().read(|reader| reader.queue_url_of(name, kind))
 }
 
 /// The variable `name` if it is set, unchecked, for a program that inspects queues without polling them.
@@ -210,6 +210,17 @@ impl Wiring for &mut Reader<'_> {
 
     fn queue(&mut self, role: Role) -> Option<String> {
         self.queue_url(role.setting())
+    }
+
+    fn fifo_queue(&mut self, role: Role) -> Option<String> {
+        self.queue_url_of(role.setting(), QueueKind::Fifo)
+    }
+
+    fn batch_size(&mut self) -> Option<u16> {
+        const NAME: &str = "BATCH_SIZE";
+        let is_set = self.optional(NAME).is_some();
+        // FIFO queues have no larger batches ("Using Lambda with Amazon SQS").
+        if is_set { self.number(NAME, 1..=10) } else { Some(1) }
     }
 
     fn queue_times(&mut self) -> Option<QueueTimes> {

@@ -160,8 +160,8 @@ pub struct Hiding {
     pub receipt: Receipt,
     /// Counted from the change.
     pub visibility: VisibilitySeconds,
-    /// Reported once SQS has confirmed the change.
-    pub confirmed: Event,
+    /// Reported once SQS has confirmed the change; `None` if nothing has happened to the message.
+    pub confirmed: Option<Event>,
 }
 
 /// The sends of one invocation.
@@ -248,7 +248,7 @@ impl<'a, C: Clock, O: Observer> Outbox<'a, C, O> {
         let outcomes = change_visibility(queue, self.clock, self.answer_by, receives.collect()).await;
         for (Hiding { receipt, confirmed, .. }, outcome) in hidings.into_iter().zip(outcomes) {
             match outcome {
-                Ok(()) => self.observer.observe(&confirmed),
+                Ok(()) => confirmed.iter().for_each(|event| self.observer.observe(event)),
                 Err(error) => self.report_not_confirmed(&receipt, "visibility", error.code),
             }
         }

@@ -3,6 +3,7 @@
 mod async_retry;
 mod delayed_resend;
 mod direct_resend;
+mod ordered;
 mod queues;
 mod visibility;
 
@@ -10,7 +11,7 @@ use std::fmt;
 
 use strum::VariantArray;
 
-use crate::decide::QueueTimes;
+use crate::decide::{AttemptCounter, QueueTimes};
 use crate::message::schema::Violation;
 use crate::policy::{Policy, PolicyError};
 use crate::redelivery::Redelivery;
@@ -26,6 +27,8 @@ pub enum Strategy {
     DirectResend,
     /// It stays on the source queue, hidden for the delay; each retry is a receive.
     Visibility,
+    /// It stays on the source queue, a FIFO queue, hidden for the delay: the rest of its group waits behind it.
+    Ordered,
     /// The failure is that of an asynchronous Lambda invocation, whose record Lambda sends to the retry queue.
     AsyncRetry,
 }
@@ -42,8 +45,10 @@ pub struct Definition {
     queues: fn(max_attempts: u32) -> Vec<NeededQueue>,
     /// True if a message-processor reads the source queue. [`OnFailure`] is its way to handle failures.
     pub has_message_processor: bool,
-    /// True if each receive from the source queue is an attempt: SQS counts them, and the message does not.
-    pub attempts_are_receives: bool,
+    /// True if a failed message stays on the source queue: nothing is written into it, and nobody re-sends it.
+    pub stays_on_queue: bool,
+    /// True if the source queue is a FIFO queue.
+    pub is_fifo: bool,
 }
 
 impl Strategy {
@@ -55,6 +60,7 @@ impl Strategy {
             Self::DelayedResend => &delayed_resend::DEFINITION,
             Self::DirectResend => &direct_resend::DEFINITION,
             Self::Visibility => &visibility::DEFINITION,
+            Self::Ordered => &ordered::DEFINITION,
             Self::AsyncRetry => &async_retry::DEFINITION,
         }
     }
@@ -120,6 +126,13 @@ pub enum OnFailure<Q> {
         source_queue: Q,
         queue_times: QueueTimes,
     },
+    /// Hidden on its FIFO queue for the policy's delay, and its group with it.
+    Ordered {
+        /// The queue on which it stays.
+        source_queue: Q,
+        queue_times: QueueTimes,
+        attempts: AttemptCounter,
+    },
 }
 
 /// The source of a strategy's queues: settings, or existing queues.
@@ -129,8 +142,16 @@ pub trait Wiring {
     /// `None` if there is none. Settings record what is missing.
     fn queue(&mut self, role: Role) -> Option<Self::Queue>;
 
+    /// The same for a FIFO queue.
+    fn fifo_queue(&mut self, role: Role) -> Option<Self::Queue> {
+        self.queue(role)
+    }
+
     /// The times of the source queue.
     fn queue_times(&mut self) -> Option<QueueTimes>;
+
+    /// The largest batch from an ordered source queue.
+    fn batch_size(&mut self) -> Option<u16>;
 }
 
 impl<Q> OnFailure<Q> {
@@ -150,6 +171,15 @@ impl<Q> OnFailure<Q> {
                 let (source_queue, queue_times) = (wiring.queue(Role::Source), wiring.queue_times());
                 Some(Self::Visibility { source_queue: source_queue?, queue_times: queue_times? })
             }
+            Strategy::Ordered => {
+                let (source_queue, queue_times) = (wiring.fifo_queue(Role::Source), wiring.queue_times());
+                let attempts = wiring.batch_size().map(AttemptCounter::for_batches_of);
+                Some(Self::Ordered {
+                    source_queue: source_queue?,
+                    queue_times: queue_times?,
+                    attempts: attempts?,
+                })
+            }
             Strategy::AsyncRetry => None,
         }
     }
@@ -166,6 +196,9 @@ impl<Q> OnFailure<Q> {
             Self::Visibility { source_queue, queue_times } => {
                 OnFailure::Visibility { source_queue: queue(source_queue), queue_times }
             }
+            Self::Ordered { source_queue, queue_times, attempts } => {
+                OnFailure::Ordered { source_queue: queue(source_queue), queue_times, attempts }
+            }
         }
     }
 
@@ -175,6 +208,16 @@ impl<Q> OnFailure<Q> {
             Self::DelayedResend { .. } => Strategy::DelayedResend,
             Self::DirectResend(_) => Strategy::DirectResend,
             Self::Visibility { .. } => Strategy::Visibility,
+            Self::Ordered { .. } => Strategy::Ordered,
+        }
+    }
+
+    /// The largest batch that the counting of attempts allows.
+    #[must_use]
+    pub const fn batch_size_max(&self) -> u8 {
+        match self {
+            Self::Ordered { attempts: AttemptCounter::Receives, .. } => 1,
+            _ => 10,
         }
     }
 
@@ -182,7 +225,7 @@ impl<Q> OnFailure<Q> {
     #[must_use]
     pub const fn queue_times(&self) -> Option<QueueTimes> {
         match self {
-            Self::Visibility { queue_times, .. } => Some(*queue_times),
+            Self::Visibility { queue_times, .. } | Self::Ordered { queue_times, .. } => Some(*queue_times),
             _ => None,
         }
     }

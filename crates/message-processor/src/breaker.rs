@@ -15,6 +15,7 @@ use redeliver_core::lock;
 use redeliver_core::message::Timestamp;
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::{Clock, Observer};
+use redeliver_core::strategy::OnFailure;
 
 use super::MessageProcessor;
 use super::calls::{Outcome, timeout};
@@ -69,7 +70,11 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
 
     fn caller(&self, accepted: &Accepted) -> Caller {
         let metadata = accepted.metadata();
-        let failures = metadata.failures().max(self.retries_made(accepted));
+        let failures = match self.on_failure {
+            // The messages at the heads of their groups are all that a target that is down ever gets.
+            OnFailure::Ordered { .. } => 0,
+            _ => metadata.failures().max(self.retries_made(accepted)),
+        };
         Caller { message_id: metadata.message_id, key: self.key(accepted), failures }
     }
 
@@ -87,11 +92,12 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
             return permitted(None);
         };
         let caller = self.caller(accepted);
+        let now = self.clock.now();
         // A message at its hold limit is called in any state: its failures spend its attempts.
-        if !may_be_held(&self.policy, accepted.held_seconds()) {
+        if !may_be_held(&self.policy, self.held_seconds(accepted, now)) {
             return permitted(Some(breaker.call_overdue(caller)));
         }
-        match breaker.ask(caller, patience, self.clock.now()) {
+        match breaker.ask(caller, patience, now) {
             Permission::Call(permit) => permitted(Some(permit)),
             Permission::Wait => Asked::Wait,
             Permission::Hold(hold) => Asked::Hold(hold),

@@ -93,6 +93,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
             (index, Call { outcome, started: was_called.then_some(started), seconds })
         };
         let keys: Vec<_> = accepted.iter().map(|message| self.key(message)).collect();
+        let mut order = self.order(accepted);
         let mut waiting: VecDeque<_> = (0..accepted.len()).collect();
         let mut running = FuturesUnordered::new();
         // A call that was cut off may have had an effect, so it is told apart from one that never started.
@@ -103,12 +104,21 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         loop {
             // Fills the concurrency limit; each call that ends makes room for the next.
             let mut waiting_keys = BTreeSet::new();
+            let mut groups_before = order.running();
             let mut next = 0;
             while running.len() < self.max_concurrency.get()
                 && let Some(&index) = waiting.get(next)
             {
-                // Messages further back may have other keys.
-                if waiting_keys.contains(&keys[index]) {
+                if order.is_stopped(index) {
+                    calls[index] = Some(Call::not_made(Outcome::NotStarted));
+                    waiting.remove(next);
+                    continue;
+                }
+                // Messages further back may have other keys and other groups.
+                let group = order.group(index);
+                let is_behind = group.is_some_and(|group| groups_before.contains(group));
+                if is_behind || waiting_keys.contains(&keys[index]) {
+                    groups_before.extend(group);
                     next += 1;
                     continue;
                 }
@@ -121,9 +131,12 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
                     Asked::Call(permitted) => {
                         began[index] = Some((clock.now(), permitted.may_be_held()));
                         running.push(start(index, permitted));
+                        order.starts(index);
+                        groups_before.extend(group);
                     }
                     Asked::Hold(hold) => {
                         calls[index] = Some(Call::not_made(Outcome::Held { hold, error: None }));
+                        order.stops(index);
                     }
                     Asked::Wait => {
                         waiting_keys.insert(keys[index]);
@@ -145,7 +158,10 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
             pin_mut!(checks_again);
             // A completed call counts even at the very end: answers are checked before the time.
             select_biased! {
-                (index, call) = running.select_next_some() => calls[index] = Some(call),
+                (index, call) = running.select_next_some() => {
+                    order.ended(index, &call.outcome);
+                    calls[index] = Some(call);
+                }
                 () = time_is_up => break,
                 () = checks_again => {}
             }
@@ -167,6 +183,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
                 };
                 Call { outcome, started: Some(started), seconds: until(started, ended_at).as_secs_f64() }
             }
+            (None, None) if order.is_unfinished(index) => Call::not_made(Outcome::NotStarted),
             (None, None) => Call::not_made(match self.ask(&accepted[index], Patience::Over) {
                 Asked::Hold(hold) => Outcome::Held { hold, error: None },
                 Asked::Wait => Outcome::NotStarted,
@@ -217,6 +234,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         let delivery = || accepted.delivery(now);
         let (mut hand_off, error_type) = match &call.outcome {
             Outcome::Success => {
+                self.forget(&accepted);
                 let processed = Event::Processed {
                     message_id: accepted.metadata().message_id_text.clone(),
                     retry_attempt: self.retries_made(&accepted),

@@ -24,6 +24,7 @@
 mod breaker;
 mod calls;
 mod on_aws;
+mod order;
 mod spans;
 mod strategy;
 

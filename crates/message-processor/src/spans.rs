@@ -48,7 +48,7 @@ impl<'a> Spans<'a> {
             let record = accepted.record();
             let producer = TraceContext::of_message(&accepted.message(0), record);
             let last = accepted.metadata().last_attempt;
-            if processor.attempts_are_receives() {
+            if processor.stays_on_queue() {
                 tracer.attempt_on_queue(producer, last, record)
             } else {
                 tracer.attempt(producer, last, now)

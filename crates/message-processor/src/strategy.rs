@@ -3,11 +3,14 @@
 use futures_util::join;
 use redeliver_core::accepted::{Accepted, FailedMessage};
 use redeliver_core::arrival::Arrival;
-use redeliver_core::decide::{QueueTimes, decide_on_queue, may_be_called};
+use redeliver_core::decide::{
+    AttemptCounter, Attempts, QueueTimes, decide_in_order, decide_on_queue, may_be_called,
+};
 use redeliver_core::deliver::{Hiding, Outbox, Outgoing, until};
 use redeliver_core::events::Event;
+use redeliver_core::failure::reason::GiveUp;
 use redeliver_core::failure::{HandOff, Kind, Stage};
-use redeliver_core::limits::{DelaySeconds, RetryDelay};
+use redeliver_core::limits::{DelaySeconds, RetryDelay, VisibilitySeconds};
 use redeliver_core::message::origin::Resenders;
 use redeliver_core::message::{Confirmed, Timestamp};
 use redeliver_core::ports::{Clock, Observer, QueueDepth, QueueSender, VisibilityControl};
@@ -36,7 +39,16 @@ impl<H, Q: QueueSender + QueueDepth + VisibilityControl, C: Clock, O: Observer> 
             }
             OnFailure::DirectResend(redelivery) => self.send_all_again(redelivery, &outbox, unsent).await,
             OnFailure::Visibility { source_queue, queue_times } => {
-                self.hide_all(source_queue, *queue_times, &outbox, unsent).await
+                let decide = |message: &FailedMessage, now| {
+                    let attempts = Attempts::of_receives(&message.accepted);
+                    decide_on_queue(&self.policy, message, attempts, *queue_times, now)
+                };
+                self.hide_all(source_queue, decide, &outbox, unsent).await
+            }
+            OnFailure::Ordered { source_queue, queue_times, attempts } => {
+                let decide =
+                    |message: &FailedMessage, now| self.decide_in_order(attempts, *queue_times, message, now);
+                self.hide_all(source_queue, decide, &outbox, unsent).await
             }
         }
     }
@@ -78,35 +90,36 @@ impl<H, Q: QueueSender + QueueDepth + VisibilityControl, C: Clock, O: Observer> 
         redelivery.send(outbox, &self.annotation_queue, routes).await
     }
 
-    /// `visibility`: decided here, since no other function sees a message that stays on its queue.
+    /// `visibility` and `ordered`: decided here, since no other function sees a message that stays on its queue.
     async fn hide_all(
         &self,
         source_queue: &Q,
-        queue_times: QueueTimes,
+        decide: impl Fn(&FailedMessage, Timestamp) -> Result<VisibilitySeconds, GiveUp>,
         outbox: &Outbox<'_, C, O>,
         Unsent { failed, mut verdicts, .. }: Unsent,
     ) -> Vec<Confirmed> {
         let now = self.clock.now();
         let mut hidings = Vec::with_capacity(failed.len());
         for message in failed {
-            match decide_on_queue(&self.policy, &message, queue_times, now) {
+            let retries_made = self.retries_made(&message.accepted);
+            match decide(&message, now) {
                 Ok(visibility) => {
-                    let FailedMessage { accepted, error_type, .. } = message;
-                    let confirmed = Event::RetryScheduled {
+                    let spends_attempt = self.spends_attempt(&message.hand_off);
+                    let retry_attempt = retries_made + u32::from(spends_attempt);
+                    let FailedMessage { accepted, hand_off, error_type, .. } = message;
+                    // A message that was not called is as it was before.
+                    let is_retry = spends_attempt || hand_off.answer.kind() == Kind::Held;
+                    let confirmed = is_retry.then(|| Event::RetryScheduled {
                         message_id: accepted.metadata().message_id_text.clone(),
-                        retry_attempt: accepted.record().receive_count,
-                        // The queue counts every receive.
-                        spends_attempt: true,
+                        retry_attempt,
+                        spends_attempt,
                         delay_seconds: RetryDelay::saturating(visibility.get().into()),
                         age_seconds: until(accepted.first_sent(), now).as_secs_f64(),
                         error_type,
-                    };
+                    });
                     hidings.push(Hiding { receipt: accepted.into_receipt(), visibility, confirmed });
                 }
-                Err(give_up) => {
-                    let attempts = self.retries_made(&message.accepted);
-                    verdicts.push(message.give_up(Some(attempts), give_up));
-                }
+                Err(give_up) => verdicts.push(message.give_up(Some(retries_made), give_up)),
             }
         }
         let ((), verdicts) = join!(
@@ -134,16 +147,32 @@ impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
 
     /// Retries made so far: counted by the queue or by the message.
     pub(super) fn retries_made(&self, accepted: &Accepted) -> u32 {
-        if self.attempts_are_receives() {
-            accepted.record().receive_count.saturating_sub(1)
-        } else {
-            accepted.metadata().retry_attempt
+        match &self.on_failure {
+            OnFailure::DelayedResend { .. } | OnFailure::DirectResend(_) => accepted.metadata().retry_attempt,
+            OnFailure::Visibility { .. } => accepted.record().receive_count.saturating_sub(1),
+            OnFailure::Ordered { attempts, .. } => attempts.retries_made(accepted.record()),
+        }
+    }
+
+    /// Seconds since the message may have been held for the first time.
+    pub(super) fn held_seconds(&self, accepted: &Accepted, now: Timestamp) -> u32 {
+        if !matches!(self.on_failure, OnFailure::Ordered { .. }) {
+            return accepted.held_seconds();
+        }
+        let first = accepted.record().first_received_at.unwrap_or(now);
+        u32::try_from(until(first, now).as_secs()).unwrap_or(u32::MAX)
+    }
+
+    /// A message that the target has processed needs no count any more.
+    pub(super) fn forget(&self, accepted: &Accepted) {
+        if let OnFailure::Ordered { attempts, .. } = &self.on_failure {
+            attempts.forget(&accepted.record().sqs_message_id);
         }
     }
 
     /// The record with its origin: on a queue where failed messages stay, nothing is re-sent.
     pub(super) fn with_origin(&self, arrival: Arrival) -> Arrival {
-        if self.attempts_are_receives() {
+        if self.stays_on_queue() {
             return arrival.resolve_origin(&Resenders::nobody());
         }
         arrival.resolve_origin(&self.resenders)
@@ -155,9 +184,9 @@ impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
         accepted: Accepted,
         now: Timestamp,
     ) -> Result<Accepted, Box<Outgoing>> {
-        if !self.attempts_are_receives() {
+        let OnFailure::Visibility { .. } = self.on_failure else {
             return Ok(accepted);
-        }
+        };
         let Err(give_up) = may_be_called(&self.policy, accepted.metadata(), accepted.record().receive_count)
         else {
             return Ok(accepted);
@@ -169,7 +198,34 @@ impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
         Err(Box::new(failed.give_up(Some(attempts), give_up)))
     }
 
-    pub(super) fn attempts_are_receives(&self) -> bool {
-        self.on_failure.strategy().definition().attempts_are_receives
+    pub(super) fn stays_on_queue(&self) -> bool {
+        self.on_failure.strategy().definition().stays_on_queue
+    }
+
+    /// `ordered`: counts the call, if there was one, and decides.
+    fn decide_in_order(
+        &self,
+        counter: &AttemptCounter,
+        queue_times: QueueTimes,
+        message: &FailedMessage,
+        now: Timestamp,
+    ) -> Result<VisibilitySeconds, GiveUp> {
+        let record = message.accepted.record();
+        let attempts = if self.spends_attempt(&message.hand_off) {
+            counter.failed(record, now)
+        } else {
+            Attempts { made: counter.retries_made(record), since: now }
+        };
+        let decided = decide_in_order(&self.policy, message, attempts, queue_times, now);
+        if decided.is_err() {
+            counter.forget(&record.sqs_message_id);
+        }
+        decided
+    }
+
+    /// False for a message of an ordered queue that was not called, or was held.
+    fn spends_attempt(&self, hand_off: &HandOff) -> bool {
+        let is_ordered = matches!(self.on_failure, OnFailure::Ordered { .. });
+        !(is_ordered && matches!(hand_off.answer.kind(), Kind::NotStarted | Kind::Held))
     }
 }

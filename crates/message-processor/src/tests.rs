@@ -7,6 +7,7 @@ mod failing_sends;
 mod immediate;
 mod invalid;
 mod on_aws;
+mod ordered;
 mod outcomes;
 mod plain;
 mod reserved;
@@ -42,6 +43,8 @@ struct Setup {
     annotation: Spy,
     source: Spy,
     strategy: Strategy,
+    /// Of an ordered queue.
+    batch_size: u16,
     policy: Policy,
     /// The breaker of one environment, kept from batch to batch.
     breaker: OnceCell<SharedBreaker>,
@@ -66,6 +69,7 @@ impl Setup {
             annotation: world.queue("annotation"),
             source: world.queue("source"),
             strategy: Strategy::DelayedResend,
+            batch_size: 10,
             policy: Policy::default(),
             breaker: OnceCell::new(),
             handler,
@@ -121,13 +125,17 @@ impl Wiring for &Setup {
         match role {
             Role::Source => Some(self.source.clone()),
             Role::IntermediateDlq => Some(self.intermediate.clone()),
-            Role::Annotation | Role::FinalDlq => None,
+            Role::SourceDlq | Role::Annotation | Role::FinalDlq => None,
         }
     }
 
     fn queue_times(&mut self) -> Option<QueueTimes> {
         let visibility_timeout = VisibilitySeconds::new(180).unwrap();
         Some(QueueTimes { visibility_timeout, retention: Duration::from_secs(7 * 24 * 3600) })
+    }
+
+    fn batch_size(&mut self) -> Option<u16> {
+        Some(self.batch_size)
     }
 }
 

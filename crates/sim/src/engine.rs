@@ -71,10 +71,11 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         stop: impl Future<Output = ()>,
     ) -> Result<(), LoopError> {
         let done = Cell::new(self.tracker().is_settled());
-        let Topology { source, intermediate, annotation, .. } = self.topology;
+        let Topology { source, intermediate, source_dlq, annotation, .. } = self.topology;
         let work = async {
             // Not `try_join!`: when one fails, `done` ends the others, after the batch that they are working on.
-            let (messages, failed, annotated, collected) = join!(
+            let annotator = &functions.final_dlq_annotator;
+            let (messages, failed, moved, annotated, collected) = join!(
                 self.poll(source, &functions.on_source, self.concurrency, self.batching_window, &done),
                 async {
                     match (intermediate, &functions.failed_message_processor) {
@@ -82,10 +83,16 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
                         _ => Ok(()),
                     }
                 },
-                self.poll_inner(annotation, &functions.final_dlq_annotator, &done),
+                async {
+                    match source_dlq {
+                        Some(queue) => self.poll_inner(queue, annotator, &done).await,
+                        None => Ok(()),
+                    }
+                },
+                self.poll_inner(annotation, annotator, &done),
                 self.read_final_dlq(output, &done),
             );
-            messages.and(failed).and(annotated).and(collected)
+            messages.and(failed).and(moved).and(annotated).and(collected)
         };
         let interrupted = async {
             pin_mut!(stop);
@@ -142,7 +149,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
             if done.get() {
                 return Ok(());
             }
-            let received = receive(queue, self.wait).await;
+            let received = receive(queue, 10, self.wait).await;
             drop(turn);
             let mut records = received.map_err(LoopError::sqs("receiving messages"))?;
             self.fill_batch(queue, &mut records, batching_window).await;

@@ -7,12 +7,16 @@ use redeliver_core::deliver::deletion::delete;
 use redeliver_core::message::ReceivedMessage;
 use redeliver_core::ports::{Clock, EntryError, Function, Queue, Receive};
 
-/// Receives up to ten records, or none if none arrives within `wait`.
+/// Receives up to `max_messages` records, or none if none arrives within `wait`.
 ///
 /// # Errors
 /// If the receive fails. If only its answer was lost, its records come back.
-pub async fn receive<Q: Queue>(queue: &Q, wait: Duration) -> Result<Vec<ReceivedMessage>, EntryError> {
-    queue.receive(Receive { max_messages: 10, wait, visibility: None }).await
+pub async fn receive<Q: Queue>(
+    queue: &Q,
+    max_messages: u8,
+    wait: Duration,
+) -> Result<Vec<ReceivedMessage>, EntryError> {
+    queue.receive(Receive { max_messages, wait, visibility: None }).await
 }
 
 /// Invokes the function, with a deadline `timeout` from now, and deletes the records that it does not report as failed.

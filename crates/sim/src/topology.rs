@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use redeliver_core::decide::QueueTimes;
-use redeliver_core::limits::VisibilitySeconds;
+use redeliver_core::limits::{BATCH_ENTRIES_MAX, VisibilitySeconds};
 use redeliver_core::message::origin::Resenders;
 use redeliver_core::ports::{EntryError, Queue, QueueService, QueueSettings, Redrive};
-use redeliver_core::strategy::{NeededQueue, Role, SOURCE_RETENTION, Strategy, Wiring};
+use redeliver_core::strategy::{NeededQueue, Role, Strategy, Wiring};
 use redeliver_embedded::EmbeddedQueue;
 
 /// The functions' timeout.
@@ -23,6 +23,8 @@ pub struct Topology<Q> {
     pub source: Q,
     /// Where failed messages wait for the failed-message-processor; `None` if they stay on the source queue.
     pub intermediate: Option<Q>,
+    /// Where SQS moves messages of an ordered source queue; `None` with other strategies.
+    pub source_dlq: Option<Q>,
     /// Where verdicts wait for the final-dlq-annotator.
     pub annotation: Q,
     pub final_dlq: Q,
@@ -40,6 +42,7 @@ impl Topology<EmbeddedQueue> {
             resenders,
             source: queue(&self.source),
             intermediate: self.intermediate.as_ref().map(queue),
+            source_dlq: self.source_dlq.as_ref().map(queue),
             annotation: queue(&self.annotation),
             final_dlq: queue(&self.final_dlq),
         }
@@ -53,13 +56,19 @@ impl<'a, Q> Wiring for &'a Topology<Q> {
         match role {
             Role::Source => Some(&self.source),
             Role::IntermediateDlq => self.intermediate.as_ref(),
+            Role::SourceDlq => self.source_dlq.as_ref(),
             Role::Annotation => Some(&self.annotation),
             Role::FinalDlq => Some(&self.final_dlq),
         }
     }
 
     fn queue_times(&mut self) -> Option<QueueTimes> {
-        Some(QueueTimes { visibility_timeout: visibility_timeout(), retention: SOURCE_RETENTION })
+        let source = self.strategy.queues(0).into_iter().find(|queue| queue.role == Role::Source)?;
+        Some(QueueTimes { visibility_timeout: visibility_timeout(), retention: source.retention })
+    }
+
+    fn batch_size(&mut self) -> Option<u16> {
+        u16::try_from(BATCH_ENTRIES_MAX).ok()
     }
 }
 
@@ -99,6 +108,7 @@ impl<Q: Queue + Clone> Topology<Q> {
             resenders: Resenders::default(),
             source: take(Role::Source).expect(every),
             intermediate: take(Role::IntermediateDlq),
+            source_dlq: take(Role::SourceDlq),
             annotation: take(Role::Annotation).expect(every),
             final_dlq: take(Role::FinalDlq).expect(every),
         })

@@ -551,6 +551,7 @@ impl Knobs {
         match self.strategy {
             Strategy::Visibility => self.policy.max_attempts + 10,
             Strategy::AsyncRetry => 100,
+            Strategy::Ordered => 1000,
             Strategy::DelayedResend | Strategy::DirectResend => self.source_receives.into(),
         }
     }

@@ -109,6 +109,7 @@ impl<'a> Wiring for &'a Queues {
         Some(match role {
             Role::Source => &self.resent,
             Role::IntermediateDlq => &self.intermediate,
+            Role::SourceDlq => return None,
             Role::Annotation => &self.annotation,
             Role::FinalDlq => &self.final_dlq,
         })
@@ -116,6 +117,10 @@ impl<'a> Wiring for &'a Queues {
 
     fn queue_times(&mut self) -> Option<QueueTimes> {
         Some(self.times)
+    }
+
+    fn batch_size(&mut self) -> Option<u16> {
+        None
     }
 }
 

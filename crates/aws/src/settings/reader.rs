@@ -23,6 +23,13 @@ impl SettingsError {
     }
 }
 
+/// The kind of queue that a setting must name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueKind {
+    Standard,
+    Fifo,
+}
+
 /// Looks up a variable's value.
 type Lookup<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
@@ -79,9 +86,19 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn queue_url(&mut self, name: &str) -> Option<String> {
+        self.queue_url_of(name, QueueKind::Standard)
+    }
+
+    /// The URL of a FIFO queue or of a standard queue.
+    pub(super) fn queue_url_of(&mut self, name: &str, kind: QueueKind) -> Option<String> {
         let url = self.required(name, "set it to the queue's URL")?;
-        let checked = if url.ends_with(".fifo") {
-            Err("is a FIFO queue's URL: FIFO queues cannot delay individual messages; use a standard queue")
+        let checked = if kind == QueueKind::Fifo && !url.ends_with(".fifo") {
+            Err("is not a FIFO queue's URL, whose name ends in .fifo: only such a queue keeps an order")
+        } else if kind == QueueKind::Standard && url.ends_with(".fifo") {
+            Err(
+                "is a FIFO queue's URL: FIFO queues cannot delay individual messages; use a standard queue, or \
+                 set STRATEGY=ordered for a FIFO source queue",
+            )
         } else if !(url.starts_with("https://") || url.starts_with("http://")) {
             Err("is not a queue's URL (https://sqs.REGION.amazonaws.com/ACCOUNT/NAME)")
         } else {

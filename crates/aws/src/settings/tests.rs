@@ -245,10 +245,34 @@ fn each_strategy_has_settings_of_its_own() {
         ),
         "{error}"
     );
+    let fifo = queue("source.fifo");
+    let ordered = [
+        ("STRATEGY", "ordered"),
+        ("SOURCE_QUEUE_URL", fifo.as_str()),
+        ("VISIBILITY_TIMEOUT_SECONDS", "360"),
+        ("RETENTION_SECONDS", "1209600"),
+        ("BATCH_SIZE", "10"),
+    ];
+    let settings = with(&ordered[..4]).unwrap();
+    assert_eq!((settings.policy.max_attempts, settings.policy.max_age_seconds), (980, Some(86_400)));
+    assert_eq!(
+        (settings.on_failure.strategy(), settings.on_failure.batch_size_max()),
+        (Strategy::Ordered, 1)
+    );
+    assert_eq!(with(&ordered).unwrap().on_failure.batch_size_max(), 10);
+    let mut wrong = ordered;
+    (wrong[1].1, wrong[4].1) = (&source, "11");
+    let error = with(&wrong).unwrap_err().to_string();
+    for line in [
+        "- SOURCE_QUEUE_URL is not a FIFO queue's URL, whose name ends in .fifo: only such a queue keeps an order",
+        "- BATCH_SIZE is not a whole number from 1 to 10",
+    ] {
+        assert!(error.contains(line), "{error}");
+    }
     let error = with(&[("STRATEGY", "hope")]).unwrap_err().to_string();
     assert!(
         error.contains(
-            "- STRATEGY is none of delayed-resend, direct-resend and visibility; set it to one of them"
+            "- STRATEGY is none of delayed-resend, direct-resend, visibility and ordered; set it to one of them"
         ),
         "{error}"
     );

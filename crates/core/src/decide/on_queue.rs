@@ -1,11 +1,12 @@
-//! The decision on a failed message that stays on its queue (strategy `visibility`): its next visibility timeout, or a
-//! verdict.
+//! The decision on a failed message that stays on its queue (strategies `visibility` and `ordered`): its next visibility
+//! timeout, or a verdict.
 
 use std::time::Duration;
 
 use super::{AgeLimit, FlooredBackoff, check_age, check_attempts, classify};
-use crate::accepted::FailedMessage;
+use crate::accepted::{Accepted, FailedMessage};
 use crate::decide::backoff::Key;
+use crate::deliver::until;
 use crate::failure::reason::{DeadLetterReason, GiveUp};
 use crate::failure::{HandOff, Kind};
 use crate::limits::{RetryDelay, VisibilitySeconds};
@@ -22,6 +23,31 @@ pub struct QueueTimes {
     pub retention: Duration,
 }
 
+/// The attempts of a message that stays on its queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attempts {
+    /// Calls made, the one that failed included.
+    pub made: u32,
+    /// The start of `max_age_seconds`.
+    pub since: Timestamp,
+}
+
+impl Attempts {
+    /// Each receive is an attempt, and the age counts from the first send.
+    #[must_use]
+    pub fn of_receives(accepted: &Accepted) -> Self {
+        Self { made: accepted.record().receive_count, since: accepted.first_sent() }
+    }
+}
+
+impl QueueTimes {
+    /// The latest time for a retry. It must also have time to fail: a message that is received but not yet hidden again
+    /// when the retention ends is lost.
+    fn retained_until(self, sent_at: Timestamp) -> Timestamp {
+        sent_at + self.retention - self.visibility_timeout.duration()
+    }
+}
+
 /// Returns the visibility timeout for the message's retry. Pure, like [`super::decide`].
 ///
 /// # Errors
@@ -29,6 +55,7 @@ pub struct QueueTimes {
 pub fn decide_on_queue(
     policy: &Policy,
     failed: &FailedMessage,
+    attempts: Attempts,
     queue_times: QueueTimes,
     now: Timestamp,
 ) -> Result<VisibilitySeconds, GiveUp> {
@@ -37,20 +64,16 @@ pub fn decide_on_queue(
     if classify(policy, &error.error_type, answer.kind()) == Kind::Permanent {
         return Err(DeadLetterReason::NonRetryableError.into());
     }
-    // The queue counts all receives alike, snoozes included. The first was not a retry, so the next retry has the
-    // number of this receive.
-    let receive_count = accepted.record().receive_count;
-    check_attempts(policy, metadata.max_attempts, receive_count.saturating_sub(1))?;
-    let key =
-        Key { message_id: metadata.message_id, generation: metadata.generation(), attempt: receive_count };
+    // The first call was not a retry, so the next retry has the number of this call.
+    let Attempts { made, since } = attempts;
+    check_attempts(policy, metadata.max_attempts, made.saturating_sub(1))?;
+    let key = Key { message_id: metadata.message_id, generation: metadata.generation(), attempt: made };
     // 12 hours in all, from the receive ("ChangeMessageVisibility", Amazon SQS API Reference). The call may have taken
     // as long as the visibility timeout, so that much is reserved.
     let left = VisibilitySeconds::MAX.get() - queue_times.visibility_timeout.get();
     let backoff = FlooredBackoff::before(policy, answer, key).at_most(RetryDelay::saturating(left.into()));
-    let age_limit = AgeLimit::of(policy, metadata.expires_at, accepted.first_sent());
-    // The retry must also have time to fail: a message that is received but not yet hidden again when the retention
-    // ends is lost.
-    let retained_until = delivery.sent_at + queue_times.retention - queue_times.visibility_timeout.duration();
+    let age_limit = AgeLimit::of(policy, metadata.expires_at, since);
+    let retained_until = queue_times.retained_until(delivery.sent_at);
     let limit = age_limit.map_or(retained_until, |age_limit| age_limit.at.min(retained_until));
     // From now, not from the failure: the new timeout counts from the request that sets it.
     let due = backoff.due(now, Some(limit), now);
@@ -59,6 +82,36 @@ pub fn decide_on_queue(
         return Err(not_retained(queue_times, delivery.sent_at, due.at));
     }
     Ok(due.delay)
+}
+
+/// Returns the visibility timeout of a message of an ordered queue, which keeps its whole group back. Pure. A message that
+/// was not called is never given up for its attempts or its age.
+///
+/// # Errors
+/// The message is given up, with the reason.
+pub fn decide_in_order(
+    policy: &Policy,
+    failed: &FailedMessage,
+    attempts: Attempts,
+    queue_times: QueueTimes,
+    now: Timestamp,
+) -> Result<VisibilitySeconds, GiveUp> {
+    let HandOff { answer, delivery, .. } = &failed.hand_off;
+    match answer.kind() {
+        // It comes back as soon as the messages before it are done: SQS keeps it until then.
+        Kind::NotStarted => Ok(VisibilitySeconds::ZERO),
+        Kind::Held => {
+            let retained_until = queue_times.retained_until(delivery.sent_at);
+            let left = until(now, retained_until).as_secs();
+            if left == 0 {
+                return Err(not_retained(queue_times, delivery.sent_at, now));
+            }
+            // With little time left, it is looked at again before that ends.
+            let delay = answer.retry_after_seconds.unwrap_or(0).min(left / 2).max(1);
+            Ok(VisibilitySeconds::saturating(delay))
+        }
+        _ => decide_on_queue(policy, failed, attempts, queue_times, now),
+    }
 }
 
 /// Checks that the target may be called for this receive. If the previous receive was the last one allowed and nobody

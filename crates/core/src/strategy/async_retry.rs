@@ -14,7 +14,8 @@ pub(super) const DEFINITION: Definition = Definition {
     refusals: &[held, immediate, paced, redriven],
     queues: |_| ending_with(Role::Source, "retry", RETENTION, RECEIVES),
     has_message_processor: false,
-    attempts_are_receives: false,
+    stays_on_queue: false,
+    is_fifo: false,
 };
 
 fn immediate(policy: &Policy) -> Option<Violation> {

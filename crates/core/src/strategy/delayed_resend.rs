@@ -10,7 +10,8 @@ pub(super) const DEFINITION: Definition = Definition {
     refusals: &[],
     queues,
     has_message_processor: true,
-    attempts_are_receives: false,
+    stays_on_queue: false,
+    is_fifo: false,
 };
 
 fn queues(_: u32) -> Vec<NeededQueue> {

@@ -11,6 +11,8 @@ pub enum Role {
     Source,
     /// Holds failed messages until their retry is scheduled.
     IntermediateDlq,
+    /// Holds messages of an ordered source queue that SQS moved, for the annotator.
+    SourceDlq,
     /// Holds verdicts for the annotator.
     Annotation,
     /// Holds the final records.
@@ -27,6 +29,7 @@ impl Role {
         match self {
             Self::Source => "source",
             Self::IntermediateDlq => "intermediate DLQ",
+            Self::SourceDlq => "source DLQ",
             Self::Annotation => "annotation",
             Self::FinalDlq => "final DLQ",
         }
@@ -38,6 +41,7 @@ impl Role {
         match self {
             Self::Source => "SOURCE_QUEUE_URL",
             Self::IntermediateDlq => "INTERMEDIATE_DLQ_URL",
+            Self::SourceDlq => "SOURCE_DLQ_URL",
             Self::Annotation => "ANNOTATION_QUEUE_URL",
             Self::FinalDlq => "FINAL_DLQ_URL",
         }
@@ -86,12 +90,18 @@ pub(super) fn ending_with(
     retention: Duration,
     receives: u16,
 ) -> Vec<NeededQueue> {
-    let moved = |to, receives| Some(Redrive { to, receives });
-    // A moved message brings its receives along. After ten more, the raw message is better than none.
-    let annotated = moved(Role::FinalDlq, receives + SPARE_RECEIVES);
+    let mut queues = dead_letter_queues(receives);
+    let redrive = Some(Redrive { to: Role::Annotation, receives });
+    queues.push(NeededQueue { role, name, retention, redrive });
+    queues
+}
+
+/// The final DLQ and the annotation queue, whose messages bring up to `brought` receives along.
+pub(super) fn dead_letter_queues(brought: u16) -> Vec<NeededQueue> {
+    // After ten more, the raw message is better than none.
+    let redrive = Some(Redrive { to: Role::FinalDlq, receives: brought + SPARE_RECEIVES });
     vec![
         NeededQueue { role: Role::FinalDlq, name: "final-dlq", retention: RETENTION, redrive: None },
-        NeededQueue { role: Role::Annotation, name: "annotation", retention: RETENTION, redrive: annotated },
-        NeededQueue { role, name, retention, redrive: moved(Role::Annotation, receives) },
+        NeededQueue { role: Role::Annotation, name: "annotation", retention: RETENTION, redrive },
     ]
 }

@@ -31,6 +31,10 @@ fn each_strategy_has_its_queues_and_a_moved_message_has_receives_left_in_the_nex
         "source -15-> annotation, annotation -25-> final-dlq, final-dlq"
     );
     assert_eq!(
+        way_of(Strategy::Ordered),
+        "source.fifo -1000-> source-dlq.fifo, source-dlq.fifo, annotation -110-> final-dlq, final-dlq"
+    );
+    assert_eq!(
         way_of(Strategy::AsyncRetry),
         "retry -100-> annotation, annotation -110-> final-dlq, final-dlq"
     );
@@ -117,6 +121,10 @@ impl Wiring for Everything {
 
     fn queue_times(&mut self) -> Option<QueueTimes> {
         Some(QueueTimes { visibility_timeout: VisibilitySeconds::MAX, retention: SOURCE_RETENTION })
+    }
+
+    fn batch_size(&mut self) -> Option<u16> {
+        Some(1)
     }
 }
 

@@ -13,7 +13,8 @@ pub(super) const DEFINITION: Definition = Definition {
     refusals: &[uncountable, paced, redriven],
     queues,
     has_message_processor: true,
-    attempts_are_receives: true,
+    stays_on_queue: true,
+    is_fifo: false,
 };
 
 fn queues(max_attempts: u32) -> Vec<NeededQueue> {

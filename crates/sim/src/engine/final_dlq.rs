@@ -25,7 +25,8 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
     ) -> Result<(), LoopError> {
         let queue = &self.topology.final_dlq;
         self.repeat(done, async || {
-            let records = receive(queue, self.wait).await.map_err(LoopError::sqs("reading the final DLQ"))?;
+            let records =
+                receive(queue, 10, self.wait).await.map_err(LoopError::sqs("reading the final DLQ"))?;
             for record in &records {
                 let (_, verdict) = trace_header_and_verdict(record);
                 writeln!(output, "{}", final_record(record, verdict.is_some()))?;

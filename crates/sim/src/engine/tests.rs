@@ -144,7 +144,7 @@ fn messages_are_lost_after_several_empty_counts_in_a_row() {
             clock.sleep(COUNT_PAUSE * 3 / 2).await;
             queue.send_batch(pack(&[message("{}")])[0]).await;
             clock.sleep(COUNT_PAUSE).await;
-            let taken = receive(queue, Duration::ZERO).await.unwrap();
+            let taken = receive(queue, 10, Duration::ZERO).await.unwrap();
             queue.delete_batch(&[taken[0].receipt_handle.clone()]).await;
         };
         let lost = async {

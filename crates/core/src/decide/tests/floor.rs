@@ -18,7 +18,9 @@ fn hidden(policy: &Policy, body: &str, hand_off: &HandOff, retention: u64) -> Re
         visibility_timeout: VisibilitySeconds::new(180).unwrap(),
         retention: Duration::from_secs(retention),
     };
-    decide_on_queue(policy, &failed(body, hand_off, None), queue_times, at(10)).map(VisibilitySeconds::get)
+    let failed = failed(body, hand_off, None);
+    decide_on_queue(policy, &failed, Attempts::of_receives(&failed.accepted), queue_times, at(10))
+        .map(VisibilitySeconds::get)
 }
 
 /// The first retry by both strategies, which must agree.

@@ -30,7 +30,8 @@ fn first_retry(
         Decision::GiveUp(give_up) => Err(give_up.reason),
         Decision::Hop(_) => panic!("no delay is long"),
     };
-    let hidden = decide_on_queue(policy, &failed, a_week(), now).map(VisibilitySeconds::get);
+    let hidden = decide_on_queue(policy, &failed, Attempts::of_receives(&failed.accepted), a_week(), now)
+        .map(VisibilitySeconds::get);
     assert_eq!(hidden.map_err(|give_up| give_up.reason), resent, "both strategies keep the same limits");
     resent
 }
@@ -113,7 +114,9 @@ fn a_hidden_message_has_the_delay_of_its_generation_and_of_its_receive_however_m
         let body = body(&format!(r#""redrive_generation":{generation}"#));
         let record = ReceivedMessage { body, receive_count, ..received(None) };
         let failed = failed_record(record, &transient(), None);
-        decide_on_queue(&policy, &failed, a_week(), at(10)).map(VisibilitySeconds::get).unwrap()
+        decide_on_queue(&policy, &failed, Attempts::of_receives(&failed.accepted), a_week(), at(10))
+            .map(VisibilitySeconds::get)
+            .unwrap()
     };
     assert_eq!([1, 2, 3].map(|receive| hidden(0, receive)), [601, 250, 604]);
     assert_eq!([1, 2, 3].map(|receive| hidden(1, receive)), [29, 532, 374]);
@@ -130,9 +133,15 @@ fn a_hidden_messages_age_counts_from_its_first_send_and_its_retention_from_the_l
         let hand_off = HandOff { delivery: Delivery { sent_at, ..delivery() }, ..transient() };
         let record = ReceivedMessage { body: body(""), sent_at: at(-100), ..received(None) };
         let failed = failed_record(record, &hand_off, None);
-        decide_on_queue(policy, &failed, QueueTimes { retention, ..a_week() }, at(10))
-            .map(VisibilitySeconds::get)
-            .map_err(|give_up| give_up.reason)
+        decide_on_queue(
+            policy,
+            &failed,
+            Attempts::of_receives(&failed.accepted),
+            QueueTimes { retention, ..a_week() },
+            at(10),
+        )
+        .map(VisibilitySeconds::get)
+        .map_err(|give_up| give_up.reason)
     };
     let week = Duration::from_secs(7 * 24 * 3600);
     assert_eq!(decided(&uniform(r#","max_age_seconds":711"#), at(0), week), Ok(601));

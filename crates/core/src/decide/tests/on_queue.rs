@@ -10,7 +10,8 @@ use crate::policy::Immediate;
 fn on_queue(policy: &Policy, body: &str, hand_off: &HandOff, receive_count: u32) -> Result<u16, GiveUp> {
     let record = ReceivedMessage { body: body.to_owned(), sent_at: at(0), receive_count, ..received(None) };
     let failed = failed_record(record, hand_off, None);
-    decide_on_queue(policy, &failed, queue_times(100_000), at(10)).map(VisibilitySeconds::get)
+    decide_on_queue(policy, &failed, Attempts::of_receives(&failed.accepted), queue_times(100_000), at(10))
+        .map(VisibilitySeconds::get)
 }
 
 #[test]
@@ -87,7 +88,14 @@ fn a_retry_that_the_queues_retention_would_not_leave_time_for_is_given_up_and_no
     let decided = |sent_at, retention| {
         let hand_off = HandOff { delivery: Delivery { sent_at, ..delivery() }, ..transient() };
         let failed = failed(&body(""), &hand_off, None);
-        decide_on_queue(&minutes(), &failed, queue_times(retention), at(10)).map(VisibilitySeconds::get)
+        decide_on_queue(
+            &minutes(),
+            &failed,
+            Attempts::of_receives(&failed.accepted),
+            queue_times(retention),
+            at(10),
+        )
+        .map(VisibilitySeconds::get)
     };
     // At second 10, for 60 s, and 180 s of visibility timeout after it.
     assert_eq!(decided(at(0), 250), Ok(60));

@@ -48,7 +48,7 @@ fn given_up(strategy: Strategy, content: Content, error: &HandlerError) -> (usiz
         engine.send(vec![message], pending()).await.unwrap();
         let record = async {
             loop {
-                let received = receive(&topology.final_dlq, Duration::from_secs(1)).await.unwrap();
+                let received = receive(&topology.final_dlq, 10, Duration::from_secs(1)).await.unwrap();
                 if let [record] = &received[..] {
                     return record.clone();
                 }

@@ -1,0 +1,90 @@
+//! The attempts of messages on an ordered queue. Nothing can be written into a waiting message, so they are counted by
+//! SQS, or remembered.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+
+use super::Attempts;
+use crate::lock;
+use crate::message::{ReceivedMessage, Timestamp};
+
+/// Messages whose calls an environment remembers; the one whose last call is the oldest goes first. At most some 3 MB.
+const REMEMBERED_MAX: usize = 10_000;
+
+/// Counts the attempts of messages on an ordered queue.
+#[derive(Debug)]
+pub enum AttemptCounter {
+    /// Each batch has one message, so a receive is a call: `ApproximateReceiveCount` and
+    /// `ApproximateFirstReceiveTimestamp` say all. Holds and crashes count, too.
+    Receives,
+    /// In a larger batch a message is also received while it waits behind a failed one, so this environment counts its own
+    /// calls. A new environment begins anew: no message is given up without its calls, but it may get more.
+    Calls(Mutex<RememberedCalls>),
+}
+
+impl AttemptCounter {
+    /// The counter for batches of at most this many messages.
+    #[must_use]
+    pub fn for_batches_of(messages: u16) -> Self {
+        if messages <= 1 { Self::Receives } else { Self::Calls(Mutex::default()) }
+    }
+
+    /// The retries made so far, before the call of this receive.
+    #[must_use]
+    pub fn retries_made(&self, record: &ReceivedMessage) -> u32 {
+        match self {
+            Self::Receives => record.receive_count.saturating_sub(1),
+            Self::Calls(remembered) => lock(remembered).made(&record.sqs_message_id),
+        }
+    }
+
+    /// Counts a call that failed, and returns all attempts of its message.
+    pub fn failed(&self, record: &ReceivedMessage, now: Timestamp) -> Attempts {
+        match self {
+            Self::Receives => {
+                let since = record.first_received_at.unwrap_or(record.sent_at);
+                Attempts { made: record.receive_count, since }
+            }
+            Self::Calls(remembered) => lock(remembered).failed(&record.sqs_message_id, now),
+        }
+    }
+
+    /// Forgets a message that is done.
+    pub fn forget(&self, sqs_message_id: &str) {
+        if let Self::Calls(remembered) = self {
+            lock(remembered).forget(sqs_message_id);
+        }
+    }
+}
+
+/// Failed calls, by SQS message id.
+#[derive(Debug, Default)]
+pub struct RememberedCalls {
+    calls: BTreeMap<String, (Attempts, Timestamp)>,
+    by_last_call: BTreeSet<(Timestamp, String)>,
+}
+
+impl RememberedCalls {
+    fn made(&self, id: &str) -> u32 {
+        self.calls.get(id).map_or(0, |(attempts, _)| attempts.made)
+    }
+
+    fn failed(&mut self, id: &str, now: Timestamp) -> Attempts {
+        let before = self.forget(id).unwrap_or(Attempts { made: 0, since: now });
+        let attempts = Attempts { made: before.made.saturating_add(1), ..before };
+        if self.calls.len() >= REMEMBERED_MAX
+            && let Some((_, oldest)) = self.by_last_call.pop_first()
+        {
+            self.calls.remove(&oldest);
+        }
+        self.calls.insert(id.to_owned(), (attempts, now));
+        self.by_last_call.insert((now, id.to_owned()));
+        attempts
+    }
+
+    fn forget(&mut self, id: &str) -> Option<Attempts> {
+        let (id, (attempts, last)) = self.calls.remove_entry(id)?;
+        self.by_last_call.remove(&(last, id));
+        Some(attempts)
+    }
+}

@@ -1,0 +1,67 @@
+//! The order of calls within a batch of an ordered queue.
+
+use std::collections::BTreeSet;
+
+use redeliver_core::accepted::Accepted;
+use redeliver_core::strategy::OnFailure;
+
+use super::MessageProcessor;
+use super::calls::Outcome;
+
+/// The groups of a batch. A message is called only after the target has processed all that come before it in its group:
+/// after the first failure or hold, the rest of the group goes back to the queue. With other strategies there are none.
+pub(super) struct Order<'a> {
+    /// The group of each message, by its place in the batch.
+    groups: Vec<&'a str>,
+    running: BTreeSet<&'a str>,
+    stopped: BTreeSet<&'a str>,
+}
+
+impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
+    pub(super) fn order<'a>(&self, accepted: &'a [Accepted]) -> Order<'a> {
+        let group = |message: &'a Accepted| message.record().message_group_id.as_deref().unwrap_or_default();
+        let groups = match self.on_failure {
+            OnFailure::Ordered { .. } => accepted.iter().map(group).collect(),
+            _ => Vec::new(),
+        };
+        Order { groups, running: BTreeSet::new(), stopped: BTreeSet::new() }
+    }
+}
+
+impl<'a> Order<'a> {
+    /// The groups of messages that others wait for; a scan of the waiting messages adds those that it passes.
+    pub(super) fn running(&self) -> BTreeSet<&'a str> {
+        self.running.clone()
+    }
+
+    pub(super) fn group(&self, index: usize) -> Option<&'a str> {
+        self.groups.get(index).copied()
+    }
+
+    /// True if a message before this one failed, was held or was not started.
+    pub(super) fn is_stopped(&self, index: usize) -> bool {
+        self.group(index).is_some_and(|group| self.stopped.contains(group))
+    }
+
+    /// True if a message before this one was not processed before time was up.
+    pub(super) fn is_unfinished(&self, index: usize) -> bool {
+        self.group(index).is_some_and(|group| self.stopped.contains(group) || self.running.contains(group))
+    }
+
+    pub(super) fn starts(&mut self, index: usize) {
+        self.running.extend(self.group(index));
+    }
+
+    pub(super) fn stops(&mut self, index: usize) {
+        self.stopped.extend(self.group(index));
+    }
+
+    pub(super) fn ended(&mut self, index: usize, outcome: &Outcome) {
+        if let Some(group) = self.group(index) {
+            self.running.remove(group);
+        }
+        if !matches!(outcome, Outcome::Success) {
+            self.stops(index);
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! The strategy `ordered`: the calls of a group, and its place on the FIFO queue.
+
+use redeliver_core::failure::FAILURE;
+use redeliver_core::handler::ErrorType;
+use redeliver_core::message::OutgoingMessage;
+use redeliver_core::message::packing::pack;
+use redeliver_core::ports::{Queue as _, QueueSettings, Receive};
+use serde_json::json;
+
+use super::*;
+
+const DELAYS: &str = r#"{"circuit_breaker":false,"max_age_seconds":3600,"max_attempts":3,
+    "backoff":{"kind":"schedule","delays_seconds":[5,10,20],"jitter":"none"}}"#;
+
+/// An environment with batches of this size.
+fn setup(batch_size: u16) -> Setup {
+    let setup = Setup { strategy: Strategy::Ordered, batch_size, ..Setup::with_policy(DELAYS) };
+    let settings =
+        QueueSettings { retention: Duration::from_secs(14 * 24 * 3600), ..QueueSettings::default() };
+    Setup { source: setup.world.queue_with("source.fifo", &settings), ..setup }
+}
+
+type Environment = MessageProcessor<Scripted, Spy, VirtualClock, Recorder>;
+
+impl Setup {
+    /// Sends messages of this group.
+    fn produce_in(&self, group: &str, numbers: impl IntoIterator<Item = usize>) {
+        let message = |n| {
+            let content = Content {
+                body: body(n),
+                message_group_id: Some(group.to_owned()),
+                deduplication_id: Some(n.to_string()),
+                ..Content::default()
+            };
+            OutgoingMessage::new(content).unwrap()
+        };
+        let messages: Vec<_> = numbers.into_iter().map(message).collect();
+        let sent = async {
+            for batch in pack(&messages) {
+                for outcome in self.source.queue.send_batch(batch).await {
+                    outcome.unwrap();
+                }
+            }
+        };
+        self.world.clock.block_on(sent);
+    }
+
+    fn receive_batch(&self) -> Vec<ReceivedMessage> {
+        let max_messages = self.batch_size.try_into().unwrap();
+        let request = Receive { max_messages, wait: Duration::ZERO, visibility: VisibilitySeconds::new(180) };
+        self.world.clock.block_on(self.source.queue.receive(request)).unwrap()
+    }
+
+    /// Receives a batch, processes it, and deletes what is done. The numbers of its messages.
+    fn turn(&self, environment: &Environment) -> Vec<usize> {
+        let records = self.receive_batch();
+        let of = |record: &ReceivedMessage| {
+            let body: serde_json::Value = serde_json::from_str(&record.body).unwrap();
+            usize::try_from(body["data"]["n"].as_u64().unwrap()).unwrap()
+        };
+        let numbers = records.iter().map(of).collect();
+        let handles: Vec<_> =
+            records.iter().map(|one| (one.sqs_message_id.clone(), one.receipt_handle.clone())).collect();
+        let failed = self.world.invoke(environment, records, Duration::from_secs(30));
+        let done: Vec<_> =
+            handles.into_iter().filter(|(id, _)| !failed.contains(id)).map(|(_, handle)| handle).collect();
+        self.world.clock.block_on(self.source.queue.delete_batch(&done));
+        numbers
+    }
+
+    /// The next turn that brings messages, and the seconds until then.
+    fn next_turn(&self, environment: &Environment) -> (u64, Vec<usize>) {
+        for seconds in 0..100_000 {
+            match self.turn(environment) {
+                numbers if numbers.is_empty() => self.sleep(1),
+                numbers => return (seconds, numbers),
+            }
+        }
+        panic!("nothing comes any more");
+    }
+
+    /// The next turn that brings messages, if one comes in time.
+    fn next_turn_within(&self, environment: &Environment, seconds: u64) -> Option<Vec<usize>> {
+        for _ in 0..seconds {
+            let numbers = self.turn(environment);
+            if !numbers.is_empty() {
+                return Some(numbers);
+            }
+            self.sleep(1);
+        }
+        None
+    }
+
+    /// The numbers of the calls so far.
+    fn calls_of(&self, n: usize) -> Vec<u32> {
+        let calls = self.handler.calls();
+        calls.iter().filter(|call| call.message_id == id(n)).map(|call| call.retry_attempt).collect()
+    }
+}
+
+#[test]
+fn a_group_is_called_one_after_the_other_and_groups_at_the_same_time() {
+    let setup = (0..4).fold(setup(10), |setup, n| setup.on(n, Step::Take(3)));
+    setup.produce_in("a", [0, 1]);
+    setup.produce_in("b", [2, 3]);
+    assert_eq!(setup.turn(&setup.processor()), [0, 1, 2, 3]);
+    assert_eq!(setup.handler.called(), [id(0), id(2), id(1), id(3)]);
+    assert_eq!(setup.world.elapsed(), 6);
+    assert_eq!(setup.next_turn_within(&setup.processor(), 600), None, "all are deleted");
+}
+
+#[test]
+fn one_call_at_a_time_is_in_order_too() {
+    let setup = Setup { max_concurrency: 1, ..setup(10).failing(0, busy()) };
+    setup.produce_in("a", [0, 1]);
+    setup.produce_in("b", [2, 3]);
+    setup.turn(&setup.processor());
+    assert_eq!(setup.handler.called(), [id(0), id(2), id(3)]);
+}
+
+#[test]
+fn the_first_failure_stops_its_group_which_comes_back_in_order_after_the_delay() {
+    let setup = setup(10).on(1, Step::Blip(1));
+    setup.produce_in("a", [0, 1, 2, 3]);
+    setup.produce_in("b", [4, 5]);
+    let environment = setup.processor();
+    assert_eq!(setup.turn(&environment), [0, 1, 2, 3, 4, 5]);
+    assert_eq!(setup.handler.called(), [id(0), id(4), id(1), id(5)]);
+    assert_eq!(setup.next_turn(&environment), (5, vec![1, 2, 3]));
+    assert_eq!(setup.handler.called()[4..], [id(1), id(2), id(3)]);
+}
+
+#[test]
+fn a_message_that_waited_in_batches_has_all_its_attempts_when_its_turn_comes() {
+    let setup = setup(10).on(0, Step::Blip(3)).failing(1, busy());
+    setup.produce_in("a", [0, 1, 2]);
+    let environment = setup.processor();
+    let waits: Vec<_> = (0..7).map(|_| setup.next_turn(&environment)).collect();
+    let all = vec![0, 1, 2];
+    let expected = [(0, all.clone()), (5, all.clone()), (10, all.clone()), (20, all)];
+    assert_eq!(waits[..4], expected, "message 0 has its retries, and succeeds");
+    let rest = vec![1, 2];
+    assert_eq!(waits[4..], [(5, rest.clone()), (10, rest.clone()), (20, rest)], "message 1 has its own");
+    assert_eq!(setup.calls_of(1), [0, 1, 2, 3]);
+    let verdict = document(&setup.annotation.only().attributes, FAILURE);
+    assert_eq!((&verdict["verdict"], &verdict["attempts"]), (&json!("RETRY_ATTEMPT_EXCEEDED"), &json!(3)));
+    assert_eq!(setup.next_turn(&environment), (0, vec![2]), "the group goes on");
+    assert_eq!(setup.calls_of(2), [0]);
+}
+
+#[test]
+fn a_new_environment_counts_batches_of_ten_anew_and_batches_of_one_on() {
+    let calls = |batch_size| {
+        let setup = setup(batch_size).failing(0, busy());
+        setup.produce_in("a", [0]);
+        let waits: Vec<_> = (0..3).map(|_| setup.next_turn(&setup.processor()).0).collect();
+        (waits, setup.calls_of(0))
+    };
+    assert_eq!(calls(10), (vec![0, 5, 5], vec![0, 0, 0]));
+    assert_eq!(calls(1), (vec![0, 5, 10], vec![0, 1, 2]));
+}
+
+#[test]
+fn an_hour_counts_from_the_first_receive_not_from_the_send() {
+    let hour = r#"{"circuit_breaker":false,"max_age_seconds":3600,
+        "backoff":{"kind":"fixed","delay_seconds":900,"jitter":"none"}}"#;
+    let setup = Setup { policy: Policy::from_json(hour).unwrap(), ..setup(1).failing(0, busy()) };
+    let setup = setup.failing(1, busy());
+    setup.produce_in("a", [0, 1]);
+    let environment = setup.processor();
+    let waits: Vec<_> = (0..10).map(|_| setup.next_turn(&environment)).collect();
+    let expected = |n, first| [first, 900, 900, 900, 900].map(|seconds| (seconds, vec![n]));
+    assert_eq!(waits[..5], expected(0, 0));
+    assert_eq!(waits[5..], expected(1, 0), "the one behind has its own hour");
+    let verdicts = setup.annotation.sent();
+    let verdict = |n: usize| document(&verdicts[n].attributes, FAILURE)["verdict"].clone();
+    assert_eq!([verdict(0), verdict(1)], ["MESSAGE_EXPIRED", "MESSAGE_EXPIRED"]);
+}
+
+#[test]
+fn a_permanent_error_is_given_up_at_once_and_the_group_goes_on() {
+    let setup = setup(10).failing(0, HandlerError::permanent("Gone", "for good"));
+    setup.produce_in("a", [0, 1]);
+    let environment = setup.processor();
+    assert_eq!(setup.turn(&environment), [0, 1]);
+    assert_eq!(setup.handler.called(), [id(0)], "message 1 waits until the verdict is surely sent");
+    assert_eq!(setup.annotation.only().body, body(0));
+    assert_eq!(setup.next_turn(&environment), (0, vec![1]));
+    assert_eq!(setup.handler.called(), [id(0), id(1)]);
+}
+
+#[test]
+fn what_the_deadline_cuts_off_is_called_before_what_comes_after_it() {
+    let setup = setup(10).on(0, Step::Hang);
+    setup.produce_in("a", [0, 1]);
+    let environment = setup.processor();
+    assert_eq!(setup.turn(&environment), [0, 1]);
+    assert_eq!(setup.next_turn(&environment), (5, vec![0, 1]));
+    assert_eq!(setup.handler.called(), [id(0), id(0)]);
+}
+
+#[test]
+fn a_target_that_is_down_holds_each_group_spends_no_attempt_and_kills_nothing() {
+    let down = HandlerError::transient(ErrorType::HttpStatus(503), "HTTP 503");
+    let failing = (0..40).fold(setup(1), |setup, n| setup.failing(n, down.clone()));
+    let policy = Strategy::Ordered.policy("{}").unwrap();
+    let mut setup = Setup { policy, ..failing };
+    for n in 0..20 {
+        setup.produce_in(&format!("group-{n}"), [n, n + 20]);
+    }
+    let environment = setup.processor();
+    let mut turns = 0;
+    while setup.world.elapsed() < 12 * 3600 {
+        turns += setup.next_turn(&environment).1.len();
+    }
+    let calls = setup.handler.calls().len();
+    assert!(calls < turns / 3, "{calls} calls in {turns} turns: most are holds");
+    assert!(setup.handler.called().iter().all(|called| (0..20).any(|n| *called == id(n))), "in order");
+    assert_eq!(setup.annotation.sent(), []);
+
+    setup.handler.steps.clear();
+    let environment = setup.processor();
+    while setup.next_turn_within(&environment, 2000).is_some() {}
+    let last: Vec<_> = setup.handler.called()[calls..].to_vec();
+    assert_eq!(last.len(), 40, "each is done, once");
+}
+
+#[test]
+fn a_message_is_held_no_longer_than_a_day_and_then_called_before_it_is_given_up() {
+    let down = HandlerError::transient(ErrorType::HttpStatus(503), "HTTP 503");
+    let failing = (0..20).fold(setup(1), |setup, n| setup.failing(n, down.clone()));
+    let setup = Setup { policy: Strategy::Ordered.policy("{}").unwrap(), ..failing };
+    (0..20).for_each(|n| setup.produce_in(&format!("group-{n}"), [n]));
+    let environment = setup.processor();
+    while setup.next_turn_within(&environment, 2000).is_some() {}
+    let verdicts = setup.annotation.sent();
+    assert_eq!(verdicts.len(), 20);
+    for verdict in verdicts {
+        let failure = document(&verdict.attributes, FAILURE);
+        assert_eq!(
+            (&failure["verdict"], &failure["type"]),
+            (&json!("MESSAGE_EXPIRED"), &json!("HttpStatus.503"))
+        );
+    }
+    assert!((86_400..90_000).contains(&setup.world.elapsed()), "{}", setup.world.elapsed());
+}
