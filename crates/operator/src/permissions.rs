@@ -122,7 +122,8 @@ impl Names {
             partition: "aws".to_owned(),
             region: "REGION".to_owned(),
             account: "ACCOUNT".to_owned(),
-            queues: Role::ALL.iter().map(queue).collect(),
+            // Of the default strategy.
+            queues: Role::ALL.iter().filter(|role| **role != Role::SourceDlq).map(queue).collect(),
             keys: BTreeMap::new(),
             by: By::Stack("STACK".to_owned()),
         }

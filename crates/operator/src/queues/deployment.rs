@@ -109,10 +109,15 @@ impl Deployed {
             .into());
         };
         let intermediate = find("intermediate-dlq").await?;
-        // `retry` is the source of the strategy async-retry; an existing queue has a name of its own.
-        let mut source = find("source").await?;
+        // `retry` is the source of the strategy async-retry, `source.fifo` that of ordered; an existing queue has a name
+        // of its own.
+        let (mut source, mut source_dlq) = (find("source").await?, None);
         if source.is_none() {
             source = find("retry").await?;
+        }
+        if source.is_none() {
+            source = find("source.fifo").await?;
+            source_dlq = if source.is_some() { find("source-dlq.fifo").await? } else { None };
         }
         if source.is_none() {
             source = source_of(&client, intermediate.as_ref().unwrap_or(annotation)).await;
@@ -120,6 +125,7 @@ impl Deployed {
         let urls = [
             (Role::Source, source),
             (Role::IntermediateDlq, intermediate),
+            (Role::SourceDlq, source_dlq),
             (Role::Annotation, Some(annotation.clone())),
             (Role::FinalDlq, Some(final_dlq.clone())),
         ];
@@ -151,6 +157,7 @@ const fn output(role: Role) -> &'static str {
     match role {
         Role::Source => "SourceQueueUrl",
         Role::IntermediateDlq => "IntermediateDlqUrl",
+        Role::SourceDlq => "SourceDlqUrl",
         Role::Annotation => "AnnotationQueueUrl",
         Role::FinalDlq => "FinalDlqUrl",
     }
@@ -208,9 +215,18 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_fifo_source_queue_is_found_with_its_dlq() {
+        let names = ["annotation", "final-dlq"].map(url).into_iter().chain([missing(), missing(), missing()]);
+        let stack = deployment(names.chain(["source.fifo", "source-dlq.fifo"].map(url))).await.unwrap();
+        assert_eq!(stack.url(Role::Source).unwrap(), "http://127.0.0.1:1/0/source.fifo");
+        assert_eq!(stack.url(Role::SourceDlq).unwrap(), "http://127.0.0.1:1/0/source-dlq.fifo");
+    }
+
+    #[tokio::test]
     async fn an_existing_source_queue_is_found_by_the_dlq_that_it_has() {
         let sources = (200, json!({ "queueUrls": ["http://127.0.0.1:1/0/my-orders"] }));
-        let answers = [url("annotation"), url("final-dlq"), missing(), missing(), missing(), sources];
+        let answers =
+            [url("annotation"), url("final-dlq"), missing(), missing(), missing(), missing(), sources];
         let stack = deployment(answers).await.unwrap();
         assert_eq!(stack.url(Role::Source).unwrap(), "http://127.0.0.1:1/0/my-orders");
         assert!(stack.url(Role::IntermediateDlq).is_err(), "as with the strategy visibility");
@@ -219,8 +235,15 @@ mod tests {
     #[tokio::test]
     async fn without_the_source_queue_the_final_dlq_can_be_read_all_the_same() {
         let refused = (400, json!({ "__type": "InvalidAction", "message": "no" }));
-        let answers =
-            [url("annotation"), url("final-dlq"), url("intermediate-dlq"), missing(), missing(), refused];
+        let answers = [
+            url("annotation"),
+            url("final-dlq"),
+            url("intermediate-dlq"),
+            missing(),
+            missing(),
+            missing(),
+            refused,
+        ];
         let stack = deployment(answers).await.unwrap();
         assert!(stack.url(Role::FinalDlq).is_ok() && stack.url(Role::Source).is_err());
     }

@@ -118,8 +118,8 @@ impl Queues {
                 for &role in Role::ALL {
                     match deployed.url(role) {
                         Ok(url) => addresses.push((Some(role), QueueAddress::Url(url.to_owned()))),
-                        // Not every strategy has an intermediate DLQ, and an existing source queue may not be found.
-                        Err(_) if matches!(role, Role::Source | Role::IntermediateDlq) => {}
+                        // Not every strategy has these DLQs, and an existing source queue may not be found.
+                        Err(_) if matches!(role, Role::Source | Role::IntermediateDlq | Role::SourceDlq) => {}
                         Err(missing) => return Err(missing),
                     }
                 }

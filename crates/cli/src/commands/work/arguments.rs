@@ -30,7 +30,8 @@ Examples:
     --endpoint-url http://127.0.0.1:4566
 
 The settings are the functions' environment variables. Also, each function needs the queue that it polls: message-processor \
-SOURCE_QUEUE_URL, failed-message-processor INTERMEDIATE_DLQ_URL, final-dlq-annotator ANNOTATION_QUEUE_URL.
+SOURCE_QUEUE_URL, failed-message-processor INTERMEDIATE_DLQ_URL, final-dlq-annotator ANNOTATION_QUEUE_URL and, with \
+STRATEGY=ordered, SOURCE_DLQ_URL.
 
 SIGTERM and Ctrl-C stop it: it finishes receives under way, handles what they bring, and deletes what is done. Give it \
 the time --shutdown before you kill it. A second signal ends it at once. Nothing is lost either way: messages that were not \
@@ -98,7 +99,7 @@ impl FunctionName {
         }
     }
 
-    /// The queue that it polls.
+    /// The queue that it polls, and with the strategy `ordered` the annotator a second one.
     pub(super) const fn polls(self) -> Role {
         match self {
             Self::MessageProcessor => Role::Source,
@@ -139,7 +140,8 @@ impl Arguments {
     }
 
     pub(super) fn limits(&self) -> Limits {
-        Limits { concurrency: self.concurrency().into(), wait: self.wait, invocation: self.invocation }
+        let concurrency = self.concurrency().into();
+        Limits { concurrency, batch_size: 10, wait: self.wait, invocation: self.invocation }
     }
 
     pub(super) fn shutdown(&self) -> Duration {

@@ -38,6 +38,8 @@ pub struct Poller<Q, F, C, O> {
 pub struct Limits {
     /// The number of concurrent batches.
     pub concurrency: NonZeroUsize,
+    /// The largest batch, 1..=10.
+    pub batch_size: u8,
     /// The longest long poll, 1..=20 s.
     pub wait: Duration,
     /// The time for one batch; not longer than the queue's visibility timeout.
@@ -56,7 +58,7 @@ impl<Q: Queue, F: Function, C: Clock, O: Observer> Poller<Q, F, C, O> {
         let mut pauses = pauses();
         while !stop.is_requested() {
             // Never cancelled: messages that SQS hands out in that moment would be hidden for a whole visibility timeout.
-            match receive(&self.queue, self.limits.wait).await {
+            match receive(&self.queue, self.limits.batch_size, self.limits.wait).await {
                 Ok(records) => {
                     pauses = self::pauses();
                     self.heartbeat.polled(self.clock.now());

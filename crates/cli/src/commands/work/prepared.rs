@@ -22,7 +22,7 @@ use super::health::{Health, Heartbeat};
 use super::log::Log;
 use super::metrics::{MeteredObserver, Metrics};
 use super::otlp::Traced;
-use super::poller::Poller;
+use super::poller::{Limits, Poller};
 use super::queues::Queues;
 use super::reviews::review_hourly;
 use super::settings::{CallTarget, Settings, target_timeout};
@@ -88,13 +88,21 @@ pub(super) async fn prepare(arguments: &Arguments, stop: &Stop, log: &Log) -> Re
                 Target::OwnFunction(function)
             }
         };
+        let limits = Limits { batch_size: settings.on_failure.batch_size_max(), ..arguments.limits() };
         let function = MessageProcessor::on_aws(target, settings, &config, Arc::clone(&observer));
-        prepared.add(FunctionName::MessageProcessor, function, observer, arguments);
+        prepared.add(FunctionName::MessageProcessor, Role::Source, function, observer, (arguments, limits));
     }
     if let Some(settings) = settings.failed_message_processor {
         let observer = observer(FunctionName::FailedMessageProcessor, settings.logging);
         let function = FailedMessageProcessor::on_aws(settings, &config, Arc::clone(&observer));
-        prepared.add(FunctionName::FailedMessageProcessor, function, observer, arguments);
+        let limited = (arguments, arguments.limits());
+        prepared.add(
+            FunctionName::FailedMessageProcessor,
+            Role::IntermediateDlq,
+            function,
+            observer,
+            limited,
+        );
     }
     if let Some((settings, _)) = settings.final_dlq_annotator {
         let observer = observer(FunctionName::FinalDlqAnnotator, settings.logging);
@@ -103,7 +111,13 @@ pub(super) async fn prepare(arguments: &Arguments, stop: &Stop, log: &Log) -> Re
         prepared
             .pollers
             .push(async move { review_hourly(&reviewed, &SystemClock, &stop).await }.boxed_local());
-        prepared.add(FunctionName::FinalDlqAnnotator, function, observer, arguments);
+        for role in [Role::Annotation, Role::SourceDlq] {
+            if prepared.queues.contains_key(&role) {
+                let (function, observer) = (Arc::clone(&function), Arc::clone(&observer));
+                let limited = (arguments, arguments.limits());
+                prepared.add(FunctionName::FinalDlqAnnotator, role, function, observer, limited);
+            }
+        }
     }
     Ok(prepared)
 }
@@ -129,9 +143,14 @@ async fn find_queues(
 ) -> Result<BTreeMap<Role, KnownQueue>, StartError> {
     let mut queues = BTreeMap::new();
     for function in arguments.functions() {
-        let role = function.polls();
-        let url = named.urls.get(&role).map_or("", String::as_str);
-        queues.insert(role, arguments.connection.find(&QueueAddress::Url(url.to_owned())).await?);
+        let mut roles = vec![function.polls()];
+        if function == FunctionName::FinalDlqAnnotator && named.urls.contains_key(&Role::SourceDlq) {
+            roles.push(Role::SourceDlq);
+        }
+        for role in roles {
+            let url = named.urls.get(&role).map_or("", String::as_str);
+            queues.insert(role, arguments.connection.find(&QueueAddress::Url(url.to_owned())).await?);
+        }
     }
     let attributes = queues.iter().map(|(role, queue)| (*role, queue.attributes.clone())).collect();
     for warning in named.check(&attributes)? {
@@ -144,16 +163,19 @@ impl Prepared {
     fn add(
         &mut self,
         name: FunctionName,
+        role: Role,
         function: impl Function + 'static,
         observer: Arc<dyn Observer>,
-        arguments: &Arguments,
+        (arguments, limits): (&Arguments, Limits),
     ) {
-        let queue = self.queues.remove(&name.polls()).expect("each function polls a queue of its own");
+        let queue = self.queues.remove(&role).expect("each function polls a queue of its own");
         let heartbeat = Arc::new(Heartbeat::new(arguments.name(name), SystemClock.now()));
         self.health.pollers.push(Arc::clone(&heartbeat));
-        self.functions.push((arguments.name(name), Arc::clone(&observer)));
+        // The annotator's second queue has no spans of its own.
+        if role != Role::SourceDlq {
+            self.functions.push((arguments.name(name), Arc::clone(&observer)));
+        }
         let clock = SystemClock;
-        let limits = arguments.limits();
         let poller = Poller { queue: queue.queue, function, clock, observer, limits, heartbeat };
         let stop = self.health.stop.clone();
         self.pollers.push(async move { poller.run(&stop).await }.boxed_local());

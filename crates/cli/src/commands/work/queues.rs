@@ -123,6 +123,10 @@ impl Queues {
 
     /// Checks where and when SQS moves messages that a function could not handle.
     fn check_redrive(&self, role: Role, attributes: &BTreeMap<String, String>, findings: &mut Findings) {
+        // It has no DLQ: that would have to be a FIFO queue, too.
+        if role == Role::SourceDlq {
+            return;
+        }
         let url = self.url(role);
         if !attributes.contains_key("RedrivePolicy") {
             findings.warnings.push(format!(
@@ -178,6 +182,7 @@ impl Queues {
         let Redrive { to, receives } = queues.iter().find(|queue| queue.role == role)?.redrive?;
         let why = match (role, to) {
             (Role::Source, Role::IntermediateDlq) => String::new(),
+            (Role::Source, Role::SourceDlq) => "each retry and each hold is one".to_owned(),
             (Role::Source, _) => {
                 "each retry is one, and ten more than the policy's max_attempts are for what goes wrong"
                     .to_owned()
@@ -185,7 +190,7 @@ impl Queues {
             (Role::IntermediateDlq, _) => {
                 "a failed-message-processor that is broken for a while would end its retries".to_owned()
             }
-            (Role::Annotation | Role::FinalDlq, _) => {
+            (Role::SourceDlq | Role::Annotation | Role::FinalDlq, _) => {
                 let before =
                     queues.iter().filter_map(|queue| queue.redrive.filter(|redrive| redrive.to == role));
                 let brought = before.map(|redrive| redrive.receives).max().unwrap_or(0);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redeliver_aws::settings::{
     FailedMessageProcessorSettings, FinalDlqAnnotatorSettings, MessageProcessorSettings, OwnFunctionSettings,
-    SettingsError, TargetSettings, polled_queue_url, queue_url_if_set,
+    QueueKind, SettingsError, TargetSettings, polled_queue_url, queue_url_if_set,
 };
 use redeliver_aws::targets::{Command, DEFAULT_TIMEOUT};
 use redeliver_core::strategy::Role;
@@ -50,7 +50,11 @@ impl Settings {
             match function {
                 FunctionName::MessageProcessor => {
                     let own = errors.note(CallTarget::from_env(exec));
-                    let queue = errors.note(polled_queue_url(function.polls().setting()));
+                    let is_fifo = own
+                        .as_ref()
+                        .is_some_and(|(settings, _)| settings.on_failure.strategy().definition().is_fifo);
+                    let kind = if is_fifo { QueueKind::Fifo } else { QueueKind::Standard };
+                    let queue = errors.note(polled_queue_url(function.polls().setting(), kind));
                     settings.message_processor =
                         own.zip(queue).map(|((processor, target), queue)| (processor, target, queue));
                 }
@@ -60,7 +64,8 @@ impl Settings {
                 }
                 FunctionName::FinalDlqAnnotator => {
                     let own = errors.note(FinalDlqAnnotatorSettings::from_env());
-                    let queue = errors.note(polled_queue_url(function.polls().setting()));
+                    let queue =
+                        errors.note(polled_queue_url(function.polls().setting(), QueueKind::Standard));
                     settings.final_dlq_annotator = own.zip(queue);
                 }
             }

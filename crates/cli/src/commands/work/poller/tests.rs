@@ -130,6 +130,7 @@ impl World {
             clock: self.clock.clone(),
             observer: self.seen.clone(),
             limits: Limits {
+                batch_size: 10,
                 concurrency: NonZeroUsize::new(concurrency).unwrap(),
                 wait: Duration::from_secs(20),
                 invocation: Duration::from_secs(30),

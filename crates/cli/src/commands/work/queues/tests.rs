@@ -17,7 +17,8 @@ const ELSEWHERE: Option<RetrySetup> = None;
 
 fn named(retrying: Option<RetrySetup>) -> Queues {
     let names = ["source", "intermediate", "annotation", "final"];
-    let urls = Role::ALL.iter().copied().zip(names.map(url)).collect();
+    let roles = [Role::Source, Role::IntermediateDlq, Role::Annotation, Role::FinalDlq];
+    let urls = roles.into_iter().zip(names.map(url)).collect();
     Queues { urls, retrying, invocation: 30 }
 }
 
@@ -65,6 +66,23 @@ fn queues_that_are_wired_as_in_the_stack_are_taken_without_a_word() {
     for (role, next, receives) in [(Role::Source, "annotation", 15), (Role::Annotation, "final", 25)] {
         assert_eq!(said(hidden(5), role, moved_to(&arn(next), receives)), Ok(vec![]), "{role:?}");
     }
+    let ordered = RetrySetup { strategy: Strategy::Ordered, max_attempts: 980, queue_times: None };
+    let urls = [(Role::Source, url("source.fifo")), (Role::SourceDlq, url("source-dlq.fifo"))].into();
+    let ordered = Queues { urls, retrying: Some(ordered), invocation: 30 };
+    let attributes = [
+        (Role::Source, moved_to(&arn("source-dlq.fifo"), 1000)),
+        (Role::SourceDlq, with(&[("VisibilityTimeout", "180")])),
+    ];
+    assert_eq!(ordered.check(&attributes.into()), Ok(vec![]), "the source DLQ has no DLQ");
+    let fewer = [(Role::Source, moved_to(&arn("source-dlq.fifo"), 5))];
+    assert_eq!(
+        ordered.check(&fewer.into()).unwrap_err().to_string(),
+        format!(
+            "- {}: SQS moves a message out of it after 5 receives, and each retry and each hold is one; set the \
+             maxReceiveCount of its redrive policy to 1000",
+            url("source.fifo")
+        )
+    );
     for (role, next, receives) in [(Role::Source, "annotation", 990), (Role::Annotation, "final", 1000)] {
         assert_eq!(
             said(hidden(1000), role, moved_to(&arn(next), receives)),

@@ -76,6 +76,7 @@ async fn work(world: &World, topology: &Topology<EmbeddedQueue>, policy: &Policy
         });
     let final_dlq_annotator = FinalDlqAnnotator::new(slow(&topology.final_dlq), clock, seen);
     let limits = Limits {
+        batch_size: 10,
         concurrency: NonZeroUsize::new(2).unwrap(),
         wait: Duration::from_secs(20),
         invocation: Duration::from_secs(30),
