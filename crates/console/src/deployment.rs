@@ -50,7 +50,7 @@ impl Deployment {
             (None, Some(_)) => which.address(&connection, Role::Source).await.ok(),
         };
         let to = match source {
-            Some(address) => Some(connection.source_queue(&address).await?.queue.arn().to_owned()),
+            Some(address) => Some(connection.find(&address).await?.queue.arn().to_owned()),
             None => None,
         };
         if to.as_ref() == Some(&from) {

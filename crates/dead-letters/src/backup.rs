@@ -28,7 +28,8 @@ impl Backup {
     #[must_use]
     pub fn new(schema: MessageSchema, to: &str) -> Self {
         // A file contains only selected messages, so nothing is parked.
-        let plan = Plan { schema, max_generation: GENERATION_MAX, ..Plan::default() };
+        let to_fifo = to.ends_with(".fifo");
+        let plan = Plan { schema, to_fifo, max_generation: GENERATION_MAX, ..Plan::default() };
         Self { plan, to: to.to_owned() }
     }
 

@@ -53,7 +53,7 @@ async fn run(arguments: &Arguments) -> Result<(RedriveReport, Vec<String>), Fail
         return write(arguments, &plan, &from, path).await;
     }
     let from = open_to_send(arguments).await?;
-    let sent = send(arguments, &plan, &from).await;
+    let sent = send(arguments, plan, &from).await;
     if let Some(lease) = from.lease() {
         lease.release(sent.as_ref().ok().map(|(report, _)| report)).await;
     }
@@ -73,14 +73,21 @@ async fn open_to_send(arguments: &Arguments) -> Result<DeadLetters, Failure> {
 
 async fn send(
     arguments: &Arguments,
-    plan: &Plan,
+    plan: Plan,
     from: &DeadLetters,
 ) -> Result<(RedriveReport, Vec<String>), Failure> {
     let connection = &arguments.from.queue.connection;
     let to = match &arguments.to {
-        Some(address) => connection.source_queue(address).await?,
-        None => connection.source_queue(&arguments.from.queue.source().await?).await?,
+        Some(address) => connection.find(address).await?,
+        None => connection.find(&arguments.from.queue.source().await?).await?,
     };
+    let plan = &Plan { to_fifo: to.queue.arn().ends_with(".fifo"), ..plan };
+    if plan.to_fifo {
+        stderr::remark(
+            "the source queue is a FIFO queue: each dead letter goes to the end of its group, after messages that were sent \
+             later, and those of one group in any order",
+        );
+    }
     // By ARN: one queue may have several URLs.
     if to.queue.arn() == from.arn() {
         return Err("--to names the DLQ itself; name the source queue".into());
@@ -235,6 +242,7 @@ fn plan_of(arguments: &Arguments) -> Result<Plan, Failure> {
         edit: arguments.edit.as_deref().map(Edit::new).transpose()?,
         new_id: arguments.new_id,
         into_lines: arguments.written()?.is_some(),
+        to_fifo: false,
         max_generation: arguments.max_generation,
         schema: read_schema(arguments.data_schema.as_deref(), &arguments.plain)?,
     })

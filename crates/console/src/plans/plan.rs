@@ -100,6 +100,7 @@ impl Action {
             },
             new_id: *new_id,
             into_lines: false,
+            to_fifo: to.ends_with(".fifo"),
             max_generation: *max_generation,
             schema: schema.clone(),
         };

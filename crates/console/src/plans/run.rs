@@ -83,7 +83,7 @@ impl Run {
     ) -> Result<(RedriveReport, JournalCounts), Failure> {
         let StartedPlan { plan, pace, .. } = &self.started;
         let from = self.queue.open().await?;
-        let to = self.queue.connection.source_queue(&to.parse::<QueueAddress>()?).await?;
+        let to = self.queue.connection.find(&to.parse::<QueueAddress>()?).await?;
         let is_consumed = self.is_consumed(to.queue.arn()).await?;
         let limits = Limits {
             rate: pace.rate,
@@ -125,7 +125,7 @@ impl Run {
 
     async fn restore(&self, to: &str, progress: &dyn Fn(Progress)) -> Result<Outcome, Failure> {
         let StartedPlan { plan, pace, .. } = &self.started;
-        let to = self.queue.connection.source_queue(&to.parse::<QueueAddress>()?).await?;
+        let to = self.queue.connection.find(&to.parse::<QueueAddress>()?).await?;
         let largest = to.attributes.get("MaximumMessageSize").and_then(|text| text.parse().ok());
         let watcher = RestoreWatcher { progress, problems: RefCell::default() };
         let rate = pace.rate.and_then(NonZeroU32::new);

@@ -28,6 +28,8 @@ pub struct Plan {
     pub max_generation: u32,
     /// Messages are written to a file, a body a line.
     pub into_lines: bool,
+    /// Messages are sent to a FIFO queue: each to the end of its group.
+    pub to_fifo: bool,
     /// The schema that an edited message must match.
     pub schema: MessageSchema,
 }
@@ -74,6 +76,8 @@ pub enum Reason {
         "a line of a file has no place for its attributes or its message group: send it to a queue with --to"
     )]
     NotALine,
+    #[error("it has no message group, without which a FIFO queue takes no message")]
+    WithoutGroup,
     #[error(
         "the edit gives it another message_id than in an earlier run, which may have sent it: it must come to the same one each \
          time"
@@ -170,11 +174,16 @@ impl Plan {
         if self.into_lines && !(attributes.is_empty() && record.message.message_group_id.is_none()) {
             return Verdict::Stays(Reason::NotALine);
         }
+        if self.to_fifo && record.message.message_group_id.is_none() {
+            return Verdict::Stays(Reason::WithoutGroup);
+        }
+        // Of this death: a send that is repeated within five minutes adds no copy.
+        let deduplication_id = self.to_fifo.then(|| record.message.sqs_message_id.clone());
         let content = Content {
             body: new_body,
             attributes,
             message_group_id: record.message.message_group_id.clone(),
-            deduplication_id: None,
+            deduplication_id,
             trace_header: trace_header_and_verdict(&record.message).0,
             delay: DelaySeconds::ZERO,
         };

@@ -161,17 +161,6 @@ impl Connection {
         }
     }
 
-    /// A queue to send messages to.
-    pub async fn source_queue(&self, address: &QueueAddress) -> Result<KnownQueue, Failure> {
-        if address.is_fifo() {
-            return Err(format!(
-                "{address} is a FIFO queue, which cannot delay single messages; the source queue is a standard queue"
-            )
-            .into());
-        }
-        self.find(address).await
-    }
-
     /// `None` if the queue does not exist.
     pub(super) async fn url_of(
         &self,

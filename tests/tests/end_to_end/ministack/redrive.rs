@@ -197,7 +197,6 @@ async fn wrong_use_is_told_in_a_sentence_and_changes_nothing() {
         ),
         (dlq, source, &["--where", ".body + 1"], "fails on message "),
         (dlq, source, &["--edit", "env"], "there is no filter of this name"),
-        (dlq, "http://127.0.0.1:1/0/orders.fifo", &[], "is a FIFO queue, which cannot delay single messages"),
         (dlq, dlq, &[], "--to names the DLQ itself; name the source queue"),
         (&topology.intermediate.url, source, &[], "has a redrive policy: each read counts as a receive"),
         (

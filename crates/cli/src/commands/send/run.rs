@@ -35,7 +35,13 @@ pub(super) async fn run(arguments: &Arguments) -> Result<Summary, Failure> {
     arguments.printing.check()?;
     let connection = &arguments.connection;
     let address = arguments.queue.address(connection, Role::Source).await?;
-    let KnownQueue { queue, attributes } = connection.source_queue(&address).await?;
+    if address.is_fifo() && !arguments.backup {
+        return Err(format!(
+            "{address} is a FIFO queue, and a line has no message group: let your producer send it"
+        )
+        .into());
+    }
+    let KnownQueue { queue, attributes } = connection.find(&address).await?;
     let largest = attributes.get("MaximumMessageSize").and_then(|text| text.parse().ok());
     let form = match arguments.backup {
         true => Form::Backup(Box::new(Backup::new(schema, queue.arn()))),

@@ -88,6 +88,19 @@ fn a_message_takes_its_last_attempt_with_it_also_if_it_is_edited() {
 }
 
 #[test]
+fn a_fifo_queue_gets_each_death_once_and_nothing_without_a_group() {
+    let plan = Plan { to_fifo: true, max_generation: 3, ..Plan::default() };
+    assert_eq!(plan.decide(&valid()).unwrap(), Verdict::Stays(Reason::WithoutGroup));
+    let mut grouped = valid();
+    grouped.message.message_group_id = Some("account-7".to_owned());
+    let content = sent(plan.decide(&grouped).unwrap());
+    assert_eq!(content.message_group_id.as_deref(), Some("account-7"));
+    assert_eq!(content.deduplication_id, Some(grouped.message.sqs_message_id.clone()));
+    let standard = Plan { to_fifo: false, ..plan };
+    assert_eq!(sent(standard.decide(&grouped).unwrap()).deduplication_id, None, "SQS would refuse it");
+}
+
+#[test]
 fn a_body_that_was_written_anew_changes_what_differs_and_keeps_all_other_bytes() {
     let with = |body: &str| Plan { edit: Some(Edit::body(body)), max_generation: 3, ..Plan::default() };
     let rewritten = valid().message.body.replace("\"n\":-0", "\"n\" : 7").replace(':', " :\n ");
