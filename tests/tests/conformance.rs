@@ -1,18 +1,19 @@
-//! The conformance suite on the embedded SQS, in virtual time, and on ministack, in real time; that of buckets on the
-//! one in memory and on moto's S3.
+//! The conformance suite on the embedded SQS, in virtual time, and on ministack, in real time; its rules of FIFO queues
+//! also on moto; the suite of buckets on the one in memory and on moto's S3.
 
 use redeliver_aws::SystemClock;
 use redeliver_aws::archive::S3Bucket;
 use redeliver_aws::sqs::SqsService;
 use redeliver_core::message::Timestamp;
 use redeliver_embedded::{EmbeddedSqs, MemoryBucket, VirtualClock};
-use redeliver_tests::conformance::{Bench, OBJECT_RULES, RULES, run_all, run_all_on_objects};
+use redeliver_tests::conformance::{Bench, OBJECT_RULES, RULES, run_all, run_all_on_objects, run_fifo};
 use redeliver_tests::ministack::Ministack;
 use redeliver_tests::moto::Account;
 use redeliver_tests::{skips, sqs};
 use serde_json::json;
 
 const ON_MINISTACK: &str = "conformance on ministack: ";
+const ON_MOTO: &str = "conformance on moto: ";
 
 #[test]
 fn the_embedded_sqs_keeps_every_rule() {
@@ -35,6 +36,22 @@ async fn ministack_keeps_every_rule_but_those_it_is_known_to_break() {
     assert!(report.is_good(), "\n{report}");
     for rule in report.known_departures() {
         skips::skip(&format!("{ON_MINISTACK}{rule}"));
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs Python: cargo xtask test"]
+async fn moto_keeps_every_rule_of_fifo_queues_but_those_it_is_known_to_break() {
+    let account = Account::new();
+    let key = account.user("Conformance", "/").await;
+    account.allow("Conformance", &[json!({ "Effect": "Allow", "Action": "sqs:*", "Resource": "*" })]).await;
+    let service = SqsService::new(account.client(key));
+    let bench = Bench::new(&service, &SystemClock, "conformance");
+    let known = skips::names();
+    let report = run_fifo(&bench, |rule| known.contains(&format!("{ON_MOTO}{rule}"))).await;
+    assert!(report.is_good(), "\n{report}");
+    for rule in report.known_departures() {
+        skips::skip(&format!("{ON_MOTO}{rule}"));
     }
 }
 

@@ -3,7 +3,8 @@
 //! - [`VirtualClock`] is the time. It stands still while anything can run, and then jumps to the next timer: an hour of
 //!   waiting takes no time. [`VirtualClock::run`] drives a future on it, under any runtime.
 //! - [`EmbeddedSqs`] is the service, [`EmbeddedQueue`] one of its queues: delays, visibility, long polls, redrive and
-//!   retention as in SQS. The same seed and the same calls give the same run.
+//!   retention as in SQS; message groups and deduplication, too, if its name ends in `.fifo`. The same seed and the same
+//!   calls give the same run.
 //! - [`MemoryBucket`] is a bucket of S3 for the archive.
 //! - [`FaultPlan`] makes requests and entries fail as SQS does, by number or by chance.
 //!

@@ -12,7 +12,8 @@ use redeliver_core::message::{
     Attribute, AttributeValue, Content, OutgoingMessage, ReceivedMessage, Timestamp,
 };
 use redeliver_core::ports::{
-    Clock, EntryOutcome, Fault, Queue, QueueSender, QueueService, QueueSettings, Receive,
+    Clock, EntryError, EntryOutcome, FIFO_SUFFIX, Fault, Queue, QueueSender, QueueService, QueueSettings,
+    Receive,
 };
 
 use crate::settings::PATIENCE;
@@ -106,8 +107,27 @@ impl<'a, S: QueueService, C: Clock> Bench<'a, S, C> {
 
     /// A new queue; its name ends with a number of its own.
     pub(super) async fn queue_with(&self, settings: &QueueSettings) -> Result<S::Queue, Broken> {
+        Ok(self.try_queue("", settings).await?)
+    }
+
+    /// A new FIFO queue with SQS's defaults and this visibility timeout.
+    pub(super) async fn fifo_queue(&self, visibility_seconds: u64) -> Result<S::Queue, Broken> {
+        self.fifo_queue_with(&settings(visibility_seconds)).await
+    }
+
+    /// A new FIFO queue.
+    pub(super) async fn fifo_queue_with(&self, settings: &QueueSettings) -> Result<S::Queue, Broken> {
+        Ok(self.try_queue(FIFO_SUFFIX, settings).await?)
+    }
+
+    /// A new queue whose name has this suffix, or the service's error.
+    pub(super) async fn try_queue(
+        &self,
+        suffix: &str,
+        settings: &QueueSettings,
+    ) -> Result<S::Queue, EntryError> {
         let number = self.next_number();
-        let queue = self.service.create_queue(&format!("{}-{number}", self.prefix), settings).await?;
+        let queue = self.service.create_queue(&format!("{}-{number}{suffix}", self.prefix), settings).await?;
         self.created.lock().expect("no rule panics with the lock").push(queue.clone());
         // "CreateQueue", Amazon SQS API Reference: "you must wait at least one second after the queue is created".
         self.clock.sleep(Duration::from_secs(1)).await;
@@ -136,14 +156,24 @@ impl<'a, S: QueueService, C: Clock> Bench<'a, S, C> {
         Ok(outcomes)
     }
 
-    /// Sends each of these messages beside one that is right: it must fail as the sender's fault, and what failed must not be in
-    /// the queue. Whether the right one is taken then is the service's choice; its outcome must tell.
+    /// [`Self::must_refuse_on`] a standard queue.
     pub(super) async fn must_refuse(&self, all: Vec<(String, Content)>) -> Result<(), Broken> {
         let queue = self.queue(30).await?;
+        self.must_refuse_on(&queue, &plain("right"), all).await
+    }
+
+    /// Sends each of these messages beside one that is right: it must fail as the sender's fault, and what failed must not be in
+    /// the queue. Whether the right one is taken then is the service's choice; its outcome must tell.
+    pub(super) async fn must_refuse_on(
+        &self,
+        queue: &S::Queue,
+        right: &Content,
+        all: Vec<(String, Content)>,
+    ) -> Result<(), Broken> {
         let mut confirmed = Vec::new();
         let mut taken = Vec::new();
         for (what, wrong) in all {
-            let outcomes = self.try_send(&queue, vec![plain("right"), wrong]).await?;
+            let outcomes = self.try_send(queue, vec![right.clone(), wrong]).await?;
             let fault = outcomes[1].as_ref().err().map(|error| error.fault);
             if fault != Some(Fault::Sender) {
                 taken.push(format!("{what}: {:?}", outcomes[1]));
@@ -152,11 +182,11 @@ impl<'a, S: QueueService, C: Clock> Bench<'a, S, C> {
         }
         ensure!(taken.is_empty(), "not the sender's fault: {}", taken.join(", "));
         let mut ids: Vec<_> =
-            self.receive(&queue, confirmed.len()).await?.into_iter().map(|one| one.sqs_message_id).collect();
+            self.receive(queue, confirmed.len()).await?.into_iter().map(|one| one.sqs_message_id).collect();
         ids.sort();
         confirmed.sort();
         ensure_eq!(ids, confirmed, "messages in the queue");
-        ensure!(self.poll(&queue, 1).await?.is_empty(), "what failed is in the queue all the same");
+        ensure!(self.poll(queue, 1).await?.is_empty(), "what failed is in the queue all the same");
         Ok(())
     }
 
