@@ -11,6 +11,8 @@ import type { DeadLetterQueues } from '../queues';
 
 /** A way to bring failed messages back, and the parts of the stack that depend on it. */
 export interface StrategyDefinition {
+  /** True if the source queue is a FIFO queue. */
+  readonly isFifo: boolean;
   /** Receives of a message on the source queue before SQS moves it. */
   maxReceiveCount(props: NormalizedProps, policy: PolicyDocument): number;
   /** Defaults of policy members; `Strategy::default_policy` in the functions. */
