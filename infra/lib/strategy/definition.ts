@@ -52,6 +52,8 @@ export interface Loop extends DeadLetterQueues {
   readonly source: sqs.IQueue;
   /** SQS moves messages here after too many receives. */
   readonly sourceDlq: sqs.Queue;
+  /** The source queue's DLQ if the final-dlq-annotator reads it itself; only with strategy `ordered`. */
+  readonly annotatedDlq?: sqs.Queue;
   /** Queues between the source queue and the annotation queue, with their readers. */
   readonly stages: readonly Stage[];
   readonly messageProcessor: lambda.Function;
