@@ -2,10 +2,11 @@ import { Duration } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
 import * as kms from 'aws-cdk-lib/aws-kms';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
+import * as sqs from 'aws-cdk-lib/aws-sqs';
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { AlarmPreset, Producer, type RedeliverProps, RetryPolicy, Strategy, Target } from '../lib/index';
+import { AlarmPreset, Producer, type RedeliverProps, RetryPolicy, SourceQueue, Strategy, Target } from '../lib/index';
 import { RedeliverPropsError } from '../lib/props-error';
 import { grants, plain, resources } from './stack-exact';
 import { fakeBundles, HTTP, stackWith, templateWith } from './stack-support';
@@ -13,6 +14,7 @@ import { userFunction } from './stack-variants';
 
 const ORDERED = { ...HTTP, strategy: Strategy.ORDERED } as const;
 const BUNDLES = fakeBundles();
+const ARN = 'arn:aws:sqs:eu-west-1:111122223333:orders.fifo';
 const hour = 3600;
 const day = 24 * hour;
 
@@ -250,6 +252,51 @@ describe('strategy ordered', () => {
     const [found] = Object.values(resources(template, 'AWS::SQS::QueuePolicy')).filter(({ Properties }) => plain(Properties['Queues'])[0] === '{SourceQueue}');
     const sends = found?.Properties['PolicyDocument'].Statement.filter(({ Action }: any) => Action === 'sqs:SendMessage');
     assert.equal(sends.length, 2);
+  });
+});
+
+describe('an existing FIFO queue', () => {
+  test('of another stack moves its messages to the new DLQ', () => {
+    const template = made({ existingSourceQueue: SourceQueue.fromArn(ARN) });
+    assert.deepEqual(Object.keys(queues(template)).sort(), ['AnnotationQueue', 'FinalDlq', 'SourceDlq']);
+    assert.deepEqual(queues(template)['SourceDlq'].RedriveAllowPolicy, { redrivePermission: 'byQueue', sourceQueueArns: [ARN] });
+    const set = Object.values(resources(template, 'Custom::RedeliverSourceQueue')).map(({ Properties }) => plain(Properties));
+    assert.deepEqual(
+      set.map(({ RedrivePolicy, MessageRetentionPeriod }) => [RedrivePolicy, MessageRetentionPeriod]),
+      Array.from({ length: 2 }, () => ['{"deadLetterTargetArn":"{SourceDlq.Arn}","maxReceiveCount":1000}', '1209600']),
+    );
+    assert.equal(variables(template)['SOURCE_QUEUE_URL'], 'https://sqs.eu-west-1.{AWS::URLSuffix}/111122223333/orders.fifo');
+  });
+
+  test('of the same stack keeps what it says itself, and may keep messages as long as its DLQ', () => {
+    const template = templateWith((stack) => {
+      const orders = new sqs.Queue(stack, 'Orders', { fifo: true, queueName: 'orders.fifo', contentBasedDeduplication: true, retentionPeriod: Duration.days(14) });
+      return { ...ORDERED, bundles: BUNDLES, existingSourceQueue: SourceQueue.fromQueue(orders) };
+    });
+    assert.deepEqual(queues(template)['Orders'], {
+      FifoQueue: true,
+      QueueName: 'orders.fifo',
+      ContentBasedDeduplication: true,
+      RedrivePolicy: { deadLetterTargetArn: '{SourceDlq.Arn}', maxReceiveCount: 1000 },
+      VisibilityTimeout: 360,
+      MessageRetentionPeriod: 1_209_600,
+      MaximumMessageSize: 1_048_576,
+    });
+  });
+
+  test('a standard queue keeps no order', () => {
+    const sentence = 'a standard queue, which keeps no order; use a FIFO queue with strategy ordered, or another strategy.';
+    assert.deepEqual(refused({ existingSourceQueue: SourceQueue.fromArn(ARN.replace('.fifo', '')) }), [`existingSourceQueue.queueArn names ${sentence}`]);
+    assert.throws(
+      () => templateWith((stack) => ({ ...ORDERED, bundles: BUNDLES, existingSourceQueue: SourceQueue.fromQueue(new sqs.Queue(stack, 'Orders')) })),
+      { message: `existingSourceQueue (Test/Orders) is ${sentence}` },
+    );
+  });
+
+  test('its own DLQ is no source queue', () => {
+    assert.deepEqual(refused({ existingSourceQueue: SourceQueue.fromArn('arn:aws:sqs:eu-west-1:111122223333:redeliver-prod-source-dlq.fifo') }), [
+      "existingSourceQueue.queueArn is named redeliver-prod-source-dlq.fifo, which is the name of one of redeliver's own queues; change it, or change prefix or stage.",
+    ]);
   });
 });
 

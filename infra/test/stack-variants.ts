@@ -94,6 +94,11 @@ const VARIANTS: Record<string, (stack: Stack) => RedeliverProps> = {
     strategy: Strategy.ORDERED,
     encryptionKey: new kms.Key(stack, 'Key', { enableKeyRotation: true }),
   }),
+  'ordered-existing-queue': () => ({
+    target: Target.http('https://orders.example.com/hook'),
+    strategy: Strategy.ORDERED,
+    existingSourceQueue: SourceQueue.fromArn('arn:aws:sqs:eu-west-1:111122223333:orders.fifo'),
+  }),
   'existing-queue': () => ({
     target: Target.http('https://orders.example.com/hook'),
     existingSourceQueue: SourceQueue.fromArn('arn:aws:sqs:eu-west-1:111122223333:orders'),
