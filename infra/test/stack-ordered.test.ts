@@ -293,7 +293,7 @@ describe('an existing FIFO queue', () => {
     );
   });
 
-  test('its own DLQ is no source queue', () => {
+  test('its own DLQ cannot be the source queue', () => {
     assert.deepEqual(refused({ existingSourceQueue: SourceQueue.fromArn('arn:aws:sqs:eu-west-1:111122223333:redeliver-prod-source-dlq.fifo') }), [
       "existingSourceQueue.queueArn is named redeliver-prod-source-dlq.fifo, which is the name of one of redeliver's own queues; change it, or change prefix or stage.",
     ]);

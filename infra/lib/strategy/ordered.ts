@@ -176,8 +176,8 @@ function movedBySqs(sourceDlq: sqs.IQueue): Alarm {
     description:
       `SQS moved messages to the source queue's DLQ after ${RECEIVES_MAX} receives: the message-processor could neither process them nor give them up, and ` +
       'their groups went on without them. Look at its errors, timeouts, throttles and not_confirmed. The final-dlq-annotator passes them on to the final DLQ.',
-    // A move is no send, and the annotator empties the queue between two samples of its size ("Available CloudWatch
-    // metrics for Amazon SQS"), but it receives every message.
+    // SQS does not count a move as a send ("Available CloudWatch metrics for Amazon SQS"), and the annotator may empty the
+    // queue between two samples of its size, but it receives every message.
     metric: sourceDlq.metricNumberOfMessagesReceived({ period: PERIOD, statistic: cloudwatch.Stats.SUM }),
     threshold: 0,
   };
