@@ -163,10 +163,14 @@ function pollerProblems({ minimum, maximum }: Required<ProvisionedPollers>): str
 function timeProblems(plan: Plan, names: SettingNames): string[] {
   const within = durationProblems;
   const { sourceDlqTitle, minRetention } = STRATEGIES[plan.strategy];
-  const retention = within(
-    names.retention, plan.sourceRetention, 60, INNER_RETENTION.toSeconds() - 1,
-    `: less than the 14 days of the ${sourceDlqTitle}, where a moved message keeps its age`,
-  );
+  const longest = INNER_RETENTION.toSeconds();
+  // When SQS moves a message of a FIFO queue, its age restarts ("Setting-up dead-letter queue retention in Amazon SQS").
+  const retention = plan.isFifo
+    ? within(names.retention, plan.sourceRetention, 60, longest, ', the range of SQS')
+    : within(
+        names.retention, plan.sourceRetention, 60, longest - 1,
+        `: less than the 14 days of the ${sourceDlqTitle}, where a moved message keeps its age`,
+      );
   return [
     ...(plan.userFunction
       ? within(names.timeout, plan.timeout, 11, 900, ": the last five are reserved for hand-offs. Lambda's default is 3 s")
@@ -214,15 +218,18 @@ function batchProblems(plan: Plan): string[] {
     return [];
   }
   const [timeout, target] = [plan.timeout.toSeconds(), plan.targetTimeout.toSeconds()];
-  const rounds = Math.ceil(plan.batchSize / plan.maxConcurrentCalls);
+  const calls = plan.isFifo ? 1 : plan.maxConcurrentCalls;
+  const rounds = Math.ceil(plan.batchSize / calls);
   const needed = rounds * target + 5;
   if (needed <= timeout) {
     return [];
   }
+  const [howCalled, whatToRaise] = plan.isFifo
+    ? ['that is one message group, called one after the other,', 'timeout']
+    : [`with ${calls} calls at a time`, 'timeout or maxConcurrentCalls'];
   return [
-    `timeout is ${timeout} s, but a batch of ${plan.batchSize} with ${plan.maxConcurrentCalls} calls at a time may take ` +
-      `${rounds} × ${target} s + 5 s = ${needed} s; raise timeout or maxConcurrentCalls, or lower batchSize or ` +
-      'target.timeout.',
+    `timeout is ${timeout} s, but a batch of ${plan.batchSize} ${howCalled} may take ` +
+      `${rounds} × ${target} s + 5 s = ${needed} s; raise ${whatToRaise}, or lower batchSize or target.timeout.`,
   ];
 }
 
@@ -232,7 +239,7 @@ function batchProblems(plan: Plan): string[] {
  * period, and the alarm allows for them.
  */
 function spanProblems(plan: Plan, names: SettingNames): string[] {
-  const { strategy, policy, sourceRetention } = plan;
+  const { strategy, fullPolicy: policy, sourceRetention } = plan;
   const attempts = maxAttempts(policy);
   const mayOutlast = STRATEGIES[strategy].mayOutlastRetention(policy);
   const span = worstCaseSpanSeconds(policy, deliverySeconds(plan));

@@ -115,7 +115,7 @@ function deadLettersByErrorType({ finalDlqAnnotator }: Loop): cloudwatch.IWidget
   });
 }
 
-function waiting({ policy }: Plan, { source, stages, annotation, finalDlq }: Loop): cloudwatch.IWidget {
+function waiting({ policy }: Plan, { source, stages, annotatedDlq, annotation, finalDlq }: Loop): cloudwatch.IWidget {
   const visible = { period: PERIOD, statistic: MAXIMUM };
   return new cloudwatch.GraphWidget({
     ...HALF,
@@ -127,6 +127,7 @@ function waiting({ policy }: Plan, { source, stages, annotation, finalDlq }: Loo
         queue.metricApproximateNumberOfMessagesVisible({ ...visible, label: title }),
         ...(policy.long_delays ? [queue.metricApproximateNumberOfMessagesDelayed({ ...visible, label: `${title}, hopping` })] : []),
       ]),
+      ...(annotatedDlq ? [annotatedDlq.metricApproximateNumberOfMessagesVisible({ ...visible, label: 'source DLQ' })] : []),
       annotation.metricApproximateNumberOfMessagesVisible({ ...visible, label: 'annotation' }),
       finalDlq.metricApproximateNumberOfMessagesVisible({ ...visible, label: 'final DLQ' }),
     ],
@@ -147,7 +148,7 @@ function messageAges({ messageProcessor, stages, finalDlqAnnotator }: Loop): clo
   });
 }
 
-function queueAges({ source, stages, annotation, finalDlq }: Loop): cloudwatch.IWidget {
+function queueAges({ source, stages, annotatedDlq, annotation, finalDlq }: Loop): cloudwatch.IWidget {
   const oldest = { period: PERIOD, statistic: MAXIMUM };
   return new cloudwatch.GraphWidget({
     ...HALF,
@@ -155,6 +156,7 @@ function queueAges({ source, stages, annotation, finalDlq }: Loop): cloudwatch.I
     left: [
       source.metricApproximateAgeOfOldestMessage({ ...oldest, label: 'source' }),
       ...stages.map(({ queue, title }) => queue.metricApproximateAgeOfOldestMessage({ ...oldest, label: title })),
+      ...(annotatedDlq ? [annotatedDlq.metricApproximateAgeOfOldestMessage({ ...oldest, label: 'source DLQ' })] : []),
       annotation.metricApproximateAgeOfOldestMessage({ ...oldest, label: 'annotation' }),
     ],
     // Dead letters stay for days and would flatten the other lines on the same axis.

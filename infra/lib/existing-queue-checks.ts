@@ -12,7 +12,7 @@ import { durationsInTemplate, ownerOf, queueOfThisStack } from './source-queue';
 export function existingQueueProblems(
   props: NormalizedProps,
   existing: GivenSourceQueue,
-  { names }: Plan,
+  { names, isFifo }: Plan,
   stack: Stack,
 ): string[] {
   const { queueArn } = existing;
@@ -22,11 +22,12 @@ export function existingQueueProblems(
     return [`${label} is already the source queue of ${other.node.path}; give each Redeliver its own queue.`];
   }
   if (!Token.isUnresolved(queueArn)) {
-    if (queueArn.endsWith('.fifo')) {
-      return ['existingSourceQueue.queueArn names a FIFO queue, which cannot delay individual messages; use a standard queue.'];
-    }
-    if (!/^arn:[^:]+:sqs:[^:]+:[^:]+:[\w-]{1,80}$/.test(queueArn)) {
+    if (!/^arn:[^:]+:sqs:[^:]+:[^:]+:[\w-]{1,80}(\.fifo)?$/.test(queueArn)) {
       return [`existingSourceQueue.queueArn is "${queueArn}"; give a queue's ARN: arn:aws:sqs:REGION:ACCOUNT:NAME.`];
+    }
+    const problems = kindProblems('existingSourceQueue.queueArn names', queueArn.endsWith('.fifo'), isFifo);
+    if (problems.length > 0) {
+      return problems;
     }
   }
   const { account, region, name } = locationOf(existing);
@@ -34,10 +35,20 @@ export function existingQueueProblems(
   if (elsewhere(stack.region, region) || elsewhere(stack.account, account)) {
     return [`${label} is in ${account}, ${region}, but the stack is in ${stack.account}, ${stack.region}; a DLQ must be in the account and region of its queue.`];
   }
-  if ([names.intermediateDlq, names.annotationQueue, names.finalDlq].some((inner) => inner === name)) {
+  if ([names.intermediateDlq, names.sourceDlq, names.annotationQueue, names.finalDlq].some((inner) => inner === name)) {
     return [`${label} is named ${name}, which is the name of one of redeliver's own queues; change it, or change prefix or stage.`];
   }
-  return existing instanceof sqs.Queue ? queueOfTheAppProblems(props, existing, label, stack) : [];
+  return existing instanceof sqs.Queue ? queueOfTheAppProblems(props, existing, label, isFifo, stack) : [];
+}
+
+/** The wrong kind of queue for the strategy. */
+function kindProblems(label: string, isFifo: boolean, needsFifo: boolean): string[] {
+  if (isFifo === needsFifo) {
+    return [];
+  }
+  return isFifo
+    ? [`${label} a FIFO queue, which cannot delay individual messages; use a standard queue, or strategy ordered.`]
+    : [`${label} a standard queue, which keeps no order; use a FIFO queue with strategy ordered, or another strategy.`];
 }
 
 /** A queue's account, region and name, as far as they are known. */
@@ -50,11 +61,8 @@ function locationOf(existing: GivenSourceQueue): Place & { readonly name: string
 }
 
 /** Settings in the queue's template that redeliver cannot work with. */
-function queueOfTheAppProblems(props: NormalizedProps, queue: sqs.Queue, label: string, stack: Place): string[] {
-  const problems: string[] = [];
-  if (queue.fifo) {
-    problems.push(`${label} is a FIFO queue, which cannot delay individual messages; use a standard queue.`);
-  }
+function queueOfTheAppProblems(props: NormalizedProps, queue: sqs.Queue, label: string, needsFifo: boolean, stack: Place): string[] {
+  const problems = kindProblems(`${label} is`, queue.fifo, needsFifo);
   const template = queueOfThisStack(queue, stack);
   if (queue.deadLetterQueue || template?.redrivePolicy !== undefined) {
     problems.push(`${label} already has a dead-letter queue; remove it there: redeliver's replaces it, and messages in the old one stay there.`);

@@ -2,9 +2,9 @@ import type * as kms from 'aws-cdk-lib/aws-kms';
 import type * as sqs from 'aws-cdk-lib/aws-sqs';
 
 /**
- * An existing source queue: a standard queue in the stack's account and region. Redeliver sets its attributes, above
- * all its redrive policy: in the template for a queue of this stack, at deployment for any other
- * (docs/deploy/existing-queue.md).
+ * An existing source queue in the stack's account and region: a standard queue, or a FIFO queue with strategy
+ * `ordered`. Redeliver sets its attributes, above all its redrive policy: in the template for a queue of this stack, at
+ * deployment for any other (docs/deploy/existing-queue.md).
  */
 export class SourceQueue {
   /** A queue of the app. */

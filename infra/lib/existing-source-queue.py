@@ -47,8 +47,11 @@ def refuse(wanted):
     if wanted["QueueArn"].split(":")[3:5] != dlq(wanted).split(":")[3:5]:
         raise Refused("is in another account or region than the stack: a DLQ must be in the account and region of its queue")
     found = attributes_of(wanted)
-    if found.get("FifoQueue") == "true":
-        raise Refused("is a FIFO queue, which cannot delay individual messages: use a standard queue")
+    is_fifo, needs_fifo = found.get("FifoQueue") == "true", dlq(wanted).endswith(".fifo")
+    if is_fifo and not needs_fifo:
+        raise Refused("is a FIFO queue, which cannot delay individual messages: use a standard queue, or strategy ordered")
+    if needs_fifo and not is_fifo:
+        raise Refused("is a standard queue, which keeps no order: use a FIFO queue with strategy ordered, or another strategy")
     key = found.get("KmsMasterKeyId", "alias/aws/sqs")
     if not key.endswith("alias/aws/sqs") and wanted["HasKey"] != "true":
         raise Refused(f"is encrypted with the key {key}: set existingSourceQueue.encryptionKey to it")
@@ -56,7 +59,8 @@ def refuse(wanted):
     if dlq(found) not in (None, dlq(wanted)):
         remedy = f"""if it is no longer needed, run {run} '{{"RedrivePolicy":""}}' and deploy again"""
         raise Refused(f"already has a redrive policy, to {dlq(found)}: {remedy}")
-    if int(found["MessageRetentionPeriod"]) >= DLQ_RETENTION:
+    # In a FIFO DLQ, the age starts again ("Setting-up dead-letter queue retention in Amazon SQS").
+    if int(found["MessageRetentionPeriod"]) >= DLQ_RETENTION and not is_fifo:
         remedy = f"run {run} MessageRetentionPeriod={DLQ_RETENTION - DAY}, which deletes older messages, and deploy again"
         raise Refused(f"keeps messages as long as its DLQ does, where they keep their age: {remedy}")
 

@@ -61,7 +61,13 @@ export function functionProblems(props: NormalizedProps, stack: Stack): string[]
 
 /** Settings in the function's template that redeliver needs for itself or must know at synth. */
 function templateProblems(own: UserFunction, props: NormalizedProps): string[] {
-  const reserved = [...RESERVED_VARIABLES, ...(props.logDetail ? ['LOG_DETAIL'] : []), ...(props.logLevel ? ['LOG_LEVEL'] : [])];
+  const reserved = [
+    ...RESERVED_VARIABLES,
+    // A frequent name, which redeliver's program reads only with this strategy.
+    ...(props.strategy === Strategy.ORDERED ? ['BATCH_SIZE'] : []),
+    ...(props.logDetail ? ['LOG_DETAIL'] : []),
+    ...(props.logLevel ? ['LOG_LEVEL'] : []),
+  ];
   const taken = Object.entries(variablesOf(own)).flatMap(([name, value]) => (reserved.includes(name) || value === WRAPPER ? [name] : []));
   return [
     ...(taken.length > 0

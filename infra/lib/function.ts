@@ -17,7 +17,8 @@ import { allowNetworkInterfaces } from './vpc';
 
 /** Enough for a few copies of a 10 MiB batch; more memory also means more CPU. */
 const MEMORY_MIB = 256;
-const INNER_BATCH = 10;
+/** The largest batch, also of FIFO queues ("Lambda parameters for Amazon SQS event source mappings"). */
+export const INNER_BATCH = 10;
 
 /** Throttled messages are received again, but each throttle counts against the queue's `maxReceiveCount`. */
 export function innerConcurrencyProblems({ innerConcurrency, innerReservedConcurrency: reserved }: CommonSettings): string[] {

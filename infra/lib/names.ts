@@ -5,6 +5,8 @@ import * as sqs from 'aws-cdk-lib/aws-sqs';
 export interface Names {
   readonly prefix: string;
   readonly sourceQueue: string;
+  /** The DLQ of a FIFO source queue, which must be a FIFO queue, too. */
+  readonly sourceDlq: string;
   readonly intermediateDlq: string;
   readonly annotationQueue: string;
   readonly finalDlq: string;
@@ -13,12 +15,13 @@ export interface Names {
   readonly finalDlqAnnotator: string;
 }
 
-/** The names of one deployment. */
-export function namesOf(prefix = 'redeliver', stage = 'prod'): Names {
+/** The names of one deployment; that of a FIFO queue must end with `.fifo`. */
+export function namesOf(prefix = 'redeliver', stage = 'prod', isFifo = false): Names {
   const common = `${prefix}-${stage}`;
   return {
     prefix: common,
-    sourceQueue: `${common}-source`,
+    sourceQueue: `${common}-source${isFifo ? '.fifo' : ''}`,
+    sourceDlq: `${common}-source-dlq.fifo`,
     intermediateDlq: `${common}-intermediate-dlq`,
     annotationQueue: `${common}-annotation`,
     finalDlq: `${common}-final-dlq`,

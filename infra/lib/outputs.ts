@@ -8,6 +8,7 @@ import { RedeliverPropsError } from './props-error';
 export interface Queues {
   readonly source: { readonly queue: sqs.IQueue; readonly description: string };
   readonly intermediateDlq: sqs.IQueue | undefined;
+  readonly sourceDlq?: sqs.IQueue | undefined;
   readonly annotation: sqs.IQueue;
   readonly finalDlq: sqs.IQueue;
 }
@@ -18,7 +19,7 @@ export interface Queues {
  *
  * @throws RedeliverPropsError if the stack has them already.
  */
-export function addQueueUrls(scope: Construct, { source, intermediateDlq, annotation, finalDlq }: Queues): void {
+export function addQueueUrls(scope: Construct, { source, intermediateDlq, sourceDlq, annotation, finalDlq }: Queues): void {
   const stack = Stack.of(scope);
   const other = stack.node.findAll().find((found) => found instanceof CfnOutput && stack.resolve(found.logicalId) === 'SourceQueueUrl');
   if (other) {
@@ -33,6 +34,9 @@ export function addQueueUrls(scope: Construct, { source, intermediateDlq, annota
   add('SourceQueueUrl', source.queue, source.description);
   if (intermediateDlq) {
     add('IntermediateDlqUrl', intermediateDlq, 'Failed, until their retry is scheduled.');
+  }
+  if (sourceDlq) {
+    add('SourceDlqUrl', sourceDlq, 'Moved by SQS, until annotated.');
   }
   add('AnnotationQueueUrl', annotation, 'Given up, until annotated.');
   add('FinalDlqUrl', finalDlq, 'Given up, with the reason. Read it.');

@@ -12,6 +12,10 @@ export interface Plan extends CommonSettings {
   readonly names: Names;
   readonly strategy: Strategy;
   readonly policy: PolicyDocument;
+  /** The policy with the strategy's defaults. */
+  readonly fullPolicy: PolicyDocument;
+  /** True if the source queue is a FIFO queue. */
+  readonly isFifo: boolean;
   /** True if messages are held while the target is down. */
   readonly hasCircuitBreaker: boolean;
   /** The source queue's. */

@@ -5,8 +5,8 @@ import { commonSettingsOf } from './common-settings';
 import { readerOf } from './function-target';
 import { namesOf } from './names';
 import type { NormalizedProps } from './normalized-props';
-import { type Plan, VISIBILITY_FACTOR } from './plan';
-import type { PolicyDocument } from './policy';
+import { INNER_RETENTION, type Plan, VISIBILITY_FACTOR } from './plan';
+import { type PolicyDocument, withDefaultsOf } from './policy';
 import { withPropNames } from './policy-document';
 import { refuse } from './props-error';
 import { durationsInTemplate, keyOf, queueOfThisStack } from './source-queue';
@@ -33,24 +33,30 @@ function withDefaults(props: NormalizedProps, stack: Stack): Plan {
   const reader = readerOf(props, stack);
   const timeout = reader.timeout ?? Duration.seconds(60);
   const strategy = props.strategy ?? Strategy.DELAYED_RESEND;
+  const { isFifo, defaultPolicy } = STRATEGIES[strategy];
   const policy = withLongDelays(props.policy ?? {}, props.longDelays);
+  const fullPolicy = withDefaultsOf(defaultPolicy, policy);
   const maxBatchingWindow = props.maxBatchingWindow ?? Duration.seconds(0);
   const { provisionedPollers } = props;
   const pollers = provisionedPollers && { minimum: provisionedPollers.minimum ?? 2, maximum: provisionedPollers.maximum };
   const inTemplate = durationsInTemplate(queueOfThisStack(props.existingSourceQueue, stack));
   return {
-    names: namesOf(props.prefix, props.stage),
+    names: namesOf(props.prefix, props.stage, isFifo),
     strategy,
     policy,
-    hasCircuitBreaker: { ...STRATEGIES[strategy].defaultPolicy, ...policy }.circuit_breaker !== false,
+    fullPolicy,
+    isFifo,
+    hasCircuitBreaker: fullPolicy.circuit_breaker !== false,
     maxReceiveCount: STRATEGIES[strategy].maxReceiveCount(props, policy),
-    sourceRetention: props.sourceRetention ?? inTemplate.retention ?? Duration.days(7),
+    // In a FIFO queue messages wait behind a failed one of their group.
+    sourceRetention: props.sourceRetention ?? inTemplate.retention ?? (isFifo ? INNER_RETENTION : Duration.days(7)),
     sourceVisibilityTimeout:
       props.sourceVisibilityTimeout ??
       inTemplate.visibilityTimeout ??
       // Rounded up, so that a timeout or window with a fraction is reported once, for itself.
       Duration.seconds(Math.ceil((VISIBILITY_FACTOR * timeout.toMilliseconds() + maxBatchingWindow.toMilliseconds()) / 1000)),
-    batchSize: props.batchSize ?? 10,
+    // In a larger batch, a FIFO queue also counts a receive of messages that wait behind a failed one.
+    batchSize: props.batchSize ?? (isFifo ? 1 : 10),
     maxBatchingWindow,
     userFunction: reader.userFunction,
     maxConcurrentCalls: reader.maxConcurrentCalls ?? 10,

@@ -88,6 +88,12 @@ const PRESETS = {
   durable_critical: preset(9, 1, 60, 1.5),
 };
 
+/** The policy with a strategy's defaults. A preset stands for its own retries and backoff. */
+export function withDefaultsOf(defaults: PolicyDocument, policy: PolicyDocument): PolicyDocument {
+  // The schema reports an unknown preset.
+  return { ...defaults, ...(policy.preset && PRESETS[policy.preset]), ...policy };
+}
+
 /** Retries that the policy allows. */
 export function maxAttempts({ preset, max_attempts }: PolicyDocument): number {
   // The schema reports an unknown preset.

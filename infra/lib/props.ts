@@ -103,7 +103,8 @@ export interface CommonProps {
    */
   readonly innerConcurrency?: number;
   /**
-   * Reserved concurrency of each function except the message-processor, at least `innerConcurrency`. Default: none.
+   * Reserved concurrency of each function except the message-processor, at least `innerConcurrency`, and 2 more with
+   * strategy `ordered`. Default: none.
    */
   readonly innerReservedConcurrency?: number;
   /**
@@ -134,7 +135,8 @@ export interface RedeliverProps extends CommonProps {
   readonly target: Target;
   /**
    * The retry policy: when a failed message comes back, and when it is given up. Default: five retries, each after 0 s
-   * to 900 s; an outage of the target spends none of them.
+   * to 900 s; an outage of the target spends none of them. With strategy `ordered`: for a day, each after 0 s to 5 s,
+   * 10 s, 20 s and so on up to 900 s.
    */
   readonly policy?: RetryPolicy;
   /** The way that failed messages come back. Default: `Strategy.DELAYED_RESEND`. */
@@ -163,17 +165,22 @@ export interface RedeliverProps extends CommonProps {
 
   /**
    * Senders that need a statement in the source queue's policy, and in that of `encryptionKey`: other accounts, and
-   * services whose topic, bucket or rule is not in the app. Cannot be set with `existingSourceQueue`. Default: none.
+   * services whose topic, bucket or rule is not in the app. Buckets and rules cannot send to the queue of strategy
+   * `ordered`. Cannot be set with `existingSourceQueue`. Default: none.
    */
   readonly producers?: Producer[];
   /** An existing queue to use as the source queue. Default: a new queue. */
   readonly existingSourceQueue?: SourceQueue;
   /**
    * Receives of a message on the source queue before SQS moves it, 1 to 10. Default: 1. Cannot be set with strategy
-   * `visibility`, where each retry is a receive and the number is the policy's `maxAttempts` + 10.
+   * `visibility`, where each retry is a receive and the number is the policy's `maxAttempts` + 10, and with strategy
+   * `ordered`, where it is 1000.
    */
   readonly maxReceiveCount?: number;
-  /** The source queue's retention; an existing queue may keep a longer one. Default: 7 days. */
+  /**
+   * The source queue's retention; an existing queue may keep a longer one. Default: 7 days, or 14 days with strategy
+   * `ordered`, where messages wait behind a failed one.
+   */
   readonly sourceRetention?: Duration;
   /**
    * The source queue's visibility timeout; an existing queue may keep a longer one. Default: six times the function's
@@ -181,19 +188,24 @@ export interface RedeliverProps extends CommonProps {
    */
   readonly sourceVisibilityTimeout?: Duration;
 
-  /** Maximum number of messages in one invocation of the message-processor, 1 to 10. Default: 10. */
+  /**
+   * Maximum number of messages in one invocation of the message-processor, 1 to 10. With strategy `ordered`, attempts are
+   * counted exactly only if it is 1. Default: 10, or 1 with strategy `ordered`.
+   */
   readonly batchSize?: number;
   /**
    * The time that Lambda waits for a batch from the source queue to fill, 0 s to 300 s. With little traffic it makes
    * fewer, fuller invocations, which saves invocations and log lines, but delays every message and every retry by up to
-   * that time. The default of `sourceVisibilityTimeout` includes it; the readers of the other queues never wait.
+   * that time. The default of `sourceVisibilityTimeout` includes it; the readers of the other queues never wait. Cannot
+   * be set with strategy `ordered`, since Lambda has no batching window for FIFO queues.
    * Default: 0 s.
    */
   readonly maxBatchingWindow?: Duration;
   /** Concurrent calls to the target within one invocation. Cannot be set with your own function. Default: 10. */
   readonly maxConcurrentCalls?: number;
   /**
-   * Concurrent invocations of the message-processor, 2 to 1000. Cannot be set with `provisionedPollers`. Default: 10.
+   * Concurrent invocations of the message-processor, 2 to 1000. With strategy `ordered`, there are at most as many as
+   * message groups that have something to deliver. Cannot be set with `provisionedPollers`. Default: 10.
    */
   readonly maxConcurrency?: number;
   /**
@@ -203,8 +215,8 @@ export interface RedeliverProps extends CommonProps {
   readonly provisionedPollers?: ProvisionedPollers;
   /**
    * Reserved concurrency of the message-processor, at least `maxConcurrency`: a throttled message spends one of the
-   * policy's `maxRedrives`, or an attempt with strategy `visibility`. Lambda keeps 100 of the account's concurrency
-   * unreserved. For your own function, set it there. Default: none.
+   * policy's `maxRedrives`, or an attempt with strategies `visibility` and `ordered`. Lambda keeps 100 of the account's
+   * concurrency unreserved. For your own function, set it there. Default: none.
    */
   readonly reservedConcurrency?: number;
   /** The message-processor's memory in MiB, 128 to 10240. For your own function, set it there. Default: 256. */

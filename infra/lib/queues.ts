@@ -73,6 +73,16 @@ export function commonQueueProps({ encryptionKey, removalPolicy }: CommonSetting
   };
 }
 
+/**
+ * Props of a FIFO queue, with high throughput. Without content-based deduplication, which would drop a message that is
+ * meant to be sent twice.
+ */
+export const FIFO_PROPS: sqs.QueueProps = {
+  fifo: true,
+  deduplicationScope: sqs.DeduplicationScope.MESSAGE_GROUP,
+  fifoThroughputLimit: sqs.FifoThroughputLimit.PER_MESSAGE_GROUP_ID,
+};
+
 /** Props of a queue that only our functions read. */
 export function innerQueueProps(plan: CommonSettings): sqs.QueueProps {
   return {

@@ -18,23 +18,25 @@ import { STRATEGIES } from './strategy/index';
 
 /**
  * Delayed, jittered retries for the messages of an SQS queue, with a reason on every dead letter: four queues, three
- * functions, alarms and a dashboard. Strategy `visibility` needs three queues and two functions. With
- * `Target.ownFunction`, your function replaces the message-processor.
+ * functions, alarms and a dashboard. Strategy `visibility` needs three queues and two functions, `ordered` four queues
+ * and two functions. With `Target.ownFunction`, your function replaces the message-processor.
  *
  * @throws an error named RedeliverPropsError if props are invalid, with a sentence for each that says what to change.
  */
 export class Redeliver extends Construct {
   /** Producers send messages here. */
   readonly sourceQueue: sqs.IQueue;
-  /** Failed messages whose retry is not scheduled yet; `undefined` with strategy `visibility`. */
+  /** Failed messages whose retry is not scheduled yet; `undefined` with strategies `visibility` and `ordered`. */
   readonly intermediateDlq?: sqs.Queue;
+  /** Messages that SQS moved after 1000 receives; only with strategy `ordered`. */
+  readonly sourceDlq?: sqs.Queue;
   /** Messages that were given up and await annotation. */
   readonly annotationQueue: sqs.Queue;
   /** Messages that were given up, with the reason, for you to read. */
   readonly finalDlq: sqs.Queue;
   /** Calls the target, or is your function with `Target.ownFunction`. */
   readonly messageProcessor: lambda.Function;
-  /** Schedules retries; `undefined` with strategy `visibility`. */
+  /** Schedules retries; `undefined` with strategies `visibility` and `ordered`. */
   readonly failedMessageProcessor?: lambda.Function;
   /** Adds the reason to messages that were given up. */
   readonly finalDlqAnnotator: lambda.Function;
@@ -59,6 +61,7 @@ export class Redeliver extends Construct {
 
     this.sourceQueue = loop.source;
     this.intermediateDlq = loop.intermediateDlq;
+    this.sourceDlq = loop.annotatedDlq;
     this.annotationQueue = loop.annotation;
     this.finalDlq = loop.finalDlq;
     this.messageProcessor = loop.messageProcessor;
@@ -72,6 +75,7 @@ export class Redeliver extends Construct {
     addQueueUrls(this, {
       source: { queue: this.sourceQueue, description: 'Send messages here.' },
       intermediateDlq: this.intermediateDlq,
+      sourceDlq: this.sourceDlq,
       annotation: this.annotationQueue,
       finalDlq: this.finalDlq,
     });

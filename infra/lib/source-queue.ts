@@ -7,7 +7,7 @@ import type { GivenSourceQueue } from './existing-queue';
 import type { NormalizedProps } from './normalized-props';
 import type { Place, Plan } from './plan';
 import { allowProducers } from './producers';
-import { allowRedriveFrom, commonQueueProps, MESSAGE_BYTES_MAX } from './queues';
+import { allowRedriveFrom, commonQueueProps, FIFO_PROPS, MESSAGE_BYTES_MAX } from './queues';
 
 /**
  * The resource of an existing queue in this stack, whose attributes can be set in the template; otherwise `undefined`.
@@ -60,6 +60,7 @@ export function createSourceQueue(scope: Construct, props: NormalizedProps, plan
   }
   const source = new sqs.Queue(scope, 'SourceQueue', {
     ...commonQueueProps(plan),
+    ...(plan.isFifo && FIFO_PROPS),
     queueName: plan.names.sourceQueue,
     retentionPeriod: plan.sourceRetention,
     visibilityTimeout: plan.sourceVisibilityTimeout,

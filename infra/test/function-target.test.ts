@@ -503,13 +503,16 @@ describe("what a function of a user's own cannot do fails the synth with one sen
       );
       return Object.keys(environmentOf(template));
     });
-    const [others, logs] = [new Set(names), { logDetail: LogDetail.MESSAGES, logLevel: LogLevel.WARN }];
+    const [others, given] = [new Set(names), { strategy: Strategy.ORDERED, logDetail: LogDetail.MESSAGES, logLevel: LogLevel.WARN }];
     others.delete('AWS_LAMBDA_EXEC_WRAPPER');
     for (const name of others) {
       const sentence = `target.function (Test/Own) has ${name} in its environment already; remove it there: Redeliver sets it, and one function serves one source queue.`;
-      assert.deepEqual(refused(own({ environment: { [name]: 'x' } }, logs)), [sentence]);
+      assert.deepEqual(refused(own({ environment: { [name]: 'x' } }, given)), [sentence]);
     }
   });
 
   test('a log level of its own is its own business', () => assert.deepEqual(refused(own({ environment: { LOG_LEVEL: 'DEBUG' } })), []));
+
+  test('and so is the size of its batches, if redeliver does not need to know that of its own', () =>
+    assert.deepEqual(refused(own({ environment: { BATCH_SIZE: '100' } })), []));
 });

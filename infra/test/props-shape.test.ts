@@ -91,7 +91,7 @@ describe('a prop that TypeScript would refuse is refused with one sentence, sinc
     ],
     ['a misspelt prop of the target', () => ({ target: http(URL, { timout: Duration.seconds(1) }) }), 'target.timout is not a prop of Target.http; did you mean target.timeout?'],
     ['an option that would make it another target', () => ({ target: http('http://a.example/', { kind: 'handler', url: URL }) }), 'target.url is http://, which is not encrypted; use https://, or set target.allowHttp: true.'],
-    ['a strategy that there is not', () => ({ strategy: 'visible' }), 'strategy is "visible"; use delayed-resend, direct-resend or visibility.'],
+    ['a strategy that there is not', () => ({ strategy: 'visible' }), 'strategy is "visible"; use delayed-resend, direct-resend, visibility or ordered.'],
     ['a log of what there is not', () => ({ logDetail: 'all' }), 'logDetail is "all"; use batches or messages.'],
     ['a level that there is not', () => ({ logLevel: 'DEBUG' }), 'logLevel is "DEBUG"; use INFO or WARN.'],
     ['an envelope that there is not', () => ({ envelope: 'none' }), 'envelope is "none"; use required or optional.'],
@@ -161,7 +161,7 @@ describe('a prop that TypeScript would refuse is refused with one sentence, sinc
       'prefx is not a prop of Redeliver; did you mean prefix?',
       'target.url is a number; give a string.',
       'target.timeout is a number; give a Duration.',
-      'strategy is "hide"; use delayed-resend, direct-resend or visibility.',
+      'strategy is "hide"; use delayed-resend, direct-resend, visibility or ordered.',
     ]);
   });
 

@@ -103,7 +103,7 @@ describe('the app', () => {
     );
     assert.equal(refused({ ...lambda, ...secret }), 'headersSecretArn needs a URL as target; remove it: a Lambda function gets no headers.');
     assert.equal(refused({ ...TARGET, architecture: 'x86' }), 'architecture is "x86"; use arm64 or x86-64.');
-    assert.equal(refused({ ...TARGET, strategy: 'hide' }), 'strategy is "hide"; use delayed-resend, direct-resend or visibility.');
+    assert.equal(refused({ ...TARGET, strategy: 'hide' }), 'strategy is "hide"; use delayed-resend, direct-resend, visibility or ordered.');
     assert.equal(refused({ ...TARGET, longDelays: 'yes' }), 'longDelays is "yes"; use true or false.');
     assert.equal(refused({ ...TARGET, removalPolicy: 'keep' }), 'removalPolicy is "keep"; use retain or destroy.');
     assert.match(refused({ ...TARGET, policy: 'nowhere.json' }), /^policy cannot be read from .*nowhere\.json: ENOENT.*; name a JSON file\.$/);

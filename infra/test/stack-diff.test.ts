@@ -39,6 +39,15 @@ describe('`cargo xtask cdk deploy` finds queues that would go by these words of 
     assert.deepEqual(told, [`[-] AWS::SQS::Queue ${ids.IntermediateDlq} orphan`, '✨  Number of stacks with differences: 1']);
   });
 
+  test('a FIFO queue replaces the source queue, which SQS cannot turn into one', () => {
+    const [, ...told] = diff('strategy=ordered');
+    assert.deepEqual(told.sort(), [
+      `[-] AWS::SQS::Queue ${ids.IntermediateDlq} orphan`,
+      `[~] AWS::SQS::Queue Redeliver/SourceQueue ${ids.SourceQueue} replace`,
+      '✨  Number of stacks with differences: 1',
+    ]);
+  });
+
   test('direct re-sends have the queues of delayed ones', () => {
     const [, ...told] = diff('strategy=direct-resend');
     assert.deepEqual(told, ['✨  Number of stacks with differences: 1']);

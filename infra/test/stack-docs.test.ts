@@ -55,17 +55,18 @@ test("the page has each alarm's severity, and whether it is essential", () => {
     const notify = Notify.topic(props.ticketTopic);
     new Redeliver(stack, 'Retries', { ...props, target, archive, notify, policy: RetryPolicy.fromJson({ max_redelivery_per_second: 1 }) });
     new Redeliver(stack, 'Hidden', { ...props, target, stage: 'hidden', strategy: Strategy.VISIBILITY });
+    new Redeliver(stack, 'Ordered', { ...props, target, stage: 'ordered', strategy: Strategy.ORDERED });
     new AsyncRetry(stack, 'Async', { ...props, functions: [userFunction(stack, 'Report')] });
     const found = Object.values(resources(Template.fromStack(stack), 'AWS::CloudWatch::Alarm'));
     return Object.fromEntries(found.map(({ Properties }) => [
-      Properties['AlarmName'].replace(/^redeliver-(async-prod|prod|hidden)-/, ''),
+      Properties['AlarmName'].replace(/^redeliver-(async-prod|prod|hidden|ordered)-/, ''),
       Properties['AlarmActions'][0].replace(/.*:/, ''),
     ]));
   };
   const told = (alarm: string): (typeof rows)[number] | undefined =>
     rows.find(({ name }) => (name.startsWith('…') ? alarm.endsWith(name.slice(1)) : alarm === name));
   const [every, essential] = [severities(AlarmPreset.ALL), severities(AlarmPreset.ESSENTIAL)];
-  assert.equal(Object.keys(every).length, 33);
+  assert.equal(Object.keys(every).length, 36);
   for (const [alarm, severity] of Object.entries(every)) {
     const { severity: ofPage, essential: mark } = told(alarm) ?? assert.fail(alarm);
     assert.deepEqual([ofPage, mark], [severity, alarm in essential ? 'yes' : ''], alarm);

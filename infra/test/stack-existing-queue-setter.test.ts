@@ -20,6 +20,8 @@ function redrive(deadLetterTargetArn: string, maxReceiveCount: number | string =
 
 /** SQS's defaults. */
 const FRESH = { VisibilityTimeout: '30', MessageRetentionPeriod: '345600', MaximumMessageSize: '262144' };
+/** A FIFO queue's DLQ is a FIFO queue. */
+const ORDERED = { RedrivePolicy: redrive(OURS.replace('intermediate', 'source').concat('.fifo'), 1000) };
 const WANTED = { VisibilityTimeout: '360', MessageRetentionPeriod: '604800', MaximumMessageSize: '1048576', RedrivePolicy: redrive(OURS) };
 
 /** The scripted behaviour of SQS, and the changes it received in `sets`. */
@@ -125,6 +127,13 @@ describe('what it sets', { skip: withoutPython }, () => {
     assert.deepEqual((await run({ attributes: { ...WANTED, RedrivePolicy: redrive(OURS, '1') } }, create)).queue.sets, []);
   });
 
+  test('a FIFO queue too, which may keep messages as long as its DLQ', async () => {
+    const fifo = { ...FRESH, FifoQueue: 'true', MessageRetentionPeriod: '1209600' };
+    const { answer, queue } = await run({ attributes: fifo }, create, { ...ORDERED, MessageRetentionPeriod: '1209600' });
+    assert.equal(answer.Status, 'SUCCESS', answer.Reason);
+    assert.deepEqual(queue.sets, [{ VisibilityTimeout: '360', MaximumMessageSize: '1048576', ...ORDERED }]);
+  });
+
   test('never less than there is: that would delete, refuse or hand out twice', async () => {
     const more = { VisibilityTimeout: '900', MessageRetentionPeriod: '1209599', MaximumMessageSize: '1048576' };
     assert.deepEqual((await run({ attributes: more }, create)).queue.sets, [{ RedrivePolicy: redrive(OURS) }]);
@@ -180,7 +189,14 @@ describe('what it refuses, and then changes nothing', { skip: withoutPython }, (
   test('a FIFO queue', async () => {
     assert.equal(
       await refused({ FifoQueue: 'true' }),
-      'The source queue https://sqs/orders is a FIFO queue, which cannot delay individual messages: use a standard queue.',
+      'The source queue https://sqs/orders is a FIFO queue, which cannot delay individual messages: use a standard queue, or strategy ordered.',
+    );
+  });
+
+  test('a standard queue, if its messages are to be kept in order', async () => {
+    assert.equal(
+      await refused({}, ORDERED),
+      'The source queue https://sqs/orders is a standard queue, which keeps no order: use a FIFO queue with strategy ordered, or another strategy.',
     );
   });
 

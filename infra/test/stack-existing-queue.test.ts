@@ -181,7 +181,7 @@ describe("a queue of the same stack has its attributes in the stack's template",
     assert.deepEqual(refused({ deadLetterQueue: { queue: dlq, maxReceiveCount: 3 } }), [
       `${what} already has a dead-letter queue; remove it there: redeliver's replaces it, and messages in the old one stay there.`,
     ]);
-    assert.deepEqual(refused({ fifo: true }), [`${what} is a FIFO queue, which cannot delay individual messages; use a standard queue.`]);
+    assert.deepEqual(refused({ fifo: true }), [`${what} is a FIFO queue, which cannot delay individual messages; use a standard queue, or strategy ordered.`]);
     assert.deepEqual(refused({ maxMessageSizeBytes: 262_144 }), [
       `${what} has maxMessageSizeBytes 262144; use 1048576, or remove it: a re-sent message may be larger than the original.`,
     ]);

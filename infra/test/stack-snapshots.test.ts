@@ -23,6 +23,7 @@ const SNAPSHOTS: Record<string, () => App> = {
   'redeliver': app({}),
   'redeliver-direct-resend': app({ strategy: Strategy.DIRECT_RESEND }),
   'redeliver-visibility': app({ strategy: Strategy.VISIBILITY }),
+  'redeliver-ordered': app({ strategy: Strategy.ORDERED }),
   'redeliver-function': () => variant('function', fakeBundles()).app,
   'async-retry': () => variant('async-retry', fakeBundles()).app,
 };

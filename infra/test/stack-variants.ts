@@ -89,6 +89,16 @@ const VARIANTS: Record<string, (stack: Stack) => RedeliverProps> = {
     strategy: Strategy.VISIBILITY,
     existingSourceQueue: SourceQueue.fromArn('arn:aws:sqs:eu-west-1:111122223333:orders'),
   }),
+  ordered: (stack) => ({
+    target: Target.http('https://orders.example.com/hook'),
+    strategy: Strategy.ORDERED,
+    encryptionKey: new kms.Key(stack, 'Key', { enableKeyRotation: true }),
+  }),
+  'ordered-existing-queue': () => ({
+    target: Target.http('https://orders.example.com/hook'),
+    strategy: Strategy.ORDERED,
+    existingSourceQueue: SourceQueue.fromArn('arn:aws:sqs:eu-west-1:111122223333:orders.fifo'),
+  }),
   'existing-queue': () => ({
     target: Target.http('https://orders.example.com/hook'),
     existingSourceQueue: SourceQueue.fromArn('arn:aws:sqs:eu-west-1:111122223333:orders'),
@@ -115,6 +125,7 @@ const VARIANTS: Record<string, (stack: Stack) => RedeliverProps> = {
     messageIdPointer: '/detail/id',
   }),
   'function-direct-resend': (stack) => ({ target: Target.ownFunction(ownFunction(stack)), strategy: Strategy.DIRECT_RESEND }),
+  'function-ordered': (stack) => ({ target: Target.ownFunction(ownFunction(stack)), strategy: Strategy.ORDERED }),
   'function-visibility': (stack) => ({ target: Target.ownFunction(ownFunction(stack)), strategy: Strategy.VISIBILITY }),
 };
 

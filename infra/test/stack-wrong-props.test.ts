@@ -94,7 +94,7 @@ describe('a wrong prop fails the synth with one sentence', () => {
     [
       'a FIFO queue',
       { existingSourceQueue: SourceQueue.fromArn('arn:aws:sqs:eu-west-1:111122223333:orders.fifo') },
-      'existingSourceQueue.queueArn names a FIFO queue, which cannot delay individual messages; use a standard queue.',
+      'existingSourceQueue.queueArn names a FIFO queue, which cannot delay individual messages; use a standard queue, or strategy ordered.',
     ],
     [
       "a queue's URL for its ARN",

@@ -11,6 +11,8 @@ import type { DeadLetterQueues } from '../queues';
 
 /** A way to bring failed messages back, and the parts of the stack that depend on it. */
 export interface StrategyDefinition {
+  /** True if the source queue is a FIFO queue. */
+  readonly isFifo: boolean;
   /** Receives of a message on the source queue before SQS moves it. */
   maxReceiveCount(props: NormalizedProps, policy: PolicyDocument): number;
   /** Defaults of policy members; `Strategy::default_policy` in the functions. */
@@ -50,6 +52,8 @@ export interface Loop extends DeadLetterQueues {
   readonly source: sqs.IQueue;
   /** SQS moves messages here after too many receives. */
   readonly sourceDlq: sqs.Queue;
+  /** The source queue's DLQ if the final-dlq-annotator reads it itself; only with strategy `ordered`. */
+  readonly annotatedDlq?: sqs.Queue;
   /** Queues between the source queue and the annotation queue, with their readers. */
   readonly stages: readonly Stage[];
   readonly messageProcessor: lambda.Function;

@@ -11,6 +11,7 @@ const { SUM } = cloudwatch.Stats;
 
 /** Hands failed messages off to another function, which re-sends them with a delay. */
 export const delayedResend: StrategyDefinition = {
+  isFifo: false,
   // 1, although AWS advises 5 or more: that advice keeps unprocessed messages out of a DLQ without a reader. The reader
   // of this DLQ schedules the next retry; more receives would be unscheduled retries, one visibility timeout apart.
   // Throttled receives are rare, since the event source mapping has its own maxConcurrency; they spend one of

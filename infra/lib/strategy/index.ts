@@ -1,6 +1,7 @@
 import type { StrategyDefinition } from './definition';
 import { delayedResend } from './delayed-resend';
 import { directResend } from './direct-resend';
+import { ordered } from './ordered';
 import { visibility } from './visibility';
 
 /** The way that failed messages come back. */
@@ -19,6 +20,13 @@ export enum Strategy {
    * failed-message-processor.
    */
   VISIBILITY = 'visibility',
+  /**
+   * The source queue is a FIFO queue. A failed message stays on it, hidden for the delay, and the rest of its message
+   * group waits behind it, so the order within the group is kept. Producers send a `MessageGroupId` and a
+   * `MessageDeduplicationId`. The queue has high throughput: both the deduplication and the quota of requests are per
+   * message group.
+   */
+  ORDERED = 'ordered',
 }
 
 /** Strategies by name. */
@@ -26,4 +34,5 @@ export const STRATEGIES: { readonly [S in Strategy]: StrategyDefinition } = {
   [Strategy.DELAYED_RESEND]: delayedResend,
   [Strategy.DIRECT_RESEND]: directResend,
   [Strategy.VISIBILITY]: visibility,
+  [Strategy.ORDERED]: ordered,
 };

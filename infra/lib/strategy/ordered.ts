@@ -1,0 +1,184 @@
+import { Validations } from 'aws-cdk-lib';
+import * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
+import * as sqs from 'aws-cdk-lib/aws-sqs';
+import type { Construct } from 'constructs';
+
+import { type Alarm, WAITING_SECONDS_MAX, waitsTooLong } from '../alarm';
+import { createAnnotator } from '../annotator';
+import { eventSource, INNER_BATCH } from '../function';
+import { createMessageProcessor } from '../message-processor';
+import { PERIOD } from '../metrics';
+import type { NormalizedProps } from '../normalized-props';
+import { deliverySeconds, type Plan } from '../plan';
+import { maxAttempts, worstCaseSpanSeconds } from '../policy';
+import { createDeadLetterQueues, denyOtherSenders, FIFO_PROPS, INNER_MAX_RECEIVE_COUNT, innerQueueProps } from '../queues';
+import { allowSource, createSourceQueue } from '../source-queue';
+import type { Loop, StrategyDefinition } from './definition';
+import { hidingProcessor, inFlight, onQueueGraphs, onQueueProblems, QUOTA_SHARE, RECEIVES_MAX } from './on-queue';
+
+/** Receives that are not retries: the first one, crashes, throttles and holds. */
+const SPARE_RECEIVES = 20;
+/**
+ * The messages in which SQS looks for groups with something to deliver ("Avoid large message backlogs with the same
+ * message group ID in Amazon SQS").
+ */
+const LOOK_AHEAD = 120_000;
+/** Invocations for the source queue's DLQ, which is usually empty: the least that a mapping accepts. */
+const SOURCE_DLQ_CONCURRENCY = 2;
+
+/** Keeps failed messages on a FIFO source queue, hidden until their retry, and the rest of their group behind them. */
+export const ordered: StrategyDefinition = {
+  isFifo: true,
+  maxReceiveCount: () => RECEIVES_MAX,
+  // By time: a receive need not be a call.
+  defaultPolicy: { max_attempts: 980, max_age_seconds: 86_400, backoff: { kind: 'exponential', initial_delay_seconds: 5 } },
+  sourceDlqTitle: 'source DLQ',
+  // All retries share one retention period, after which SQS deletes the message.
+  mayOutlastRetention: () => false,
+  minRetention: { seconds: 60, why: 'the minimum of SQS' },
+  expectedAgeSecondsMax: () => 0,
+  holdAdvice:
+    'A held message is not given up, and the rest of its group waits behind it; all are processed within 15 minutes of its return, group by ' +
+    'group: leave them alone.',
+  unansweredCost: 'an attempt',
+  propProblems,
+  rangeProblems: () => [],
+  planProblems,
+  create,
+};
+
+function propProblems({ maxReceiveCount, maxBatchingWindow, producers = [] }: NormalizedProps): string[] {
+  return [
+    ...(maxReceiveCount === undefined
+      ? []
+      : [
+          'maxReceiveCount only applies to the strategies delayed-resend and direct-resend; remove it: with ordered each retry is a receive, and SQS moves a ' +
+            `message after ${RECEIVES_MAX} of them.`,
+        ]),
+    // "Lambda parameters for Amazon SQS event source mappings"
+    ...(maxBatchingWindow === undefined ? [] : ['maxBatchingWindow cannot be used with strategy ordered; remove it: Lambda has no batching window for FIFO queues.']),
+    ...producers.flatMap(({ _given: { kind } }, index) => {
+      const why = CANNOT_SEND[kind];
+      return why === undefined ? [] : [`producers[${index}] (Producer.${kind}) cannot be used with strategy ordered: ${why}; remove it, or use another strategy.`];
+    }),
+  ];
+}
+
+/** Why a kind of producer cannot send to a FIFO queue without content-based deduplication. */
+const CANNOT_SEND: Readonly<Record<string, string>> = {
+  // "AWS::S3::Bucket QueueConfiguration"
+  bucket: 'S3 sends no event notifications to FIFO queues',
+  // "Target", Amazon EventBridge API Reference
+  rule: 'a rule sends only to FIFO queues with content-based deduplication',
+};
+
+function planProblems(plan: Plan): string[] {
+  const { fullPolicy, innerConcurrency, innerReservedConcurrency: reserved } = plan;
+  const [attempts, most] = [maxAttempts(fullPolicy), RECEIVES_MAX - SPARE_RECEIVES];
+  const needed = innerConcurrency + SOURCE_DLQ_CONCURRENCY;
+  return [
+    ...(attempts <= most
+      ? []
+      : [
+          `policy/max_attempts is ${attempts}; use at most ${most} with strategy ordered: each retry is a receive, ${SPARE_RECEIVES} are to spare, and SQS counts ` +
+            `to ${RECEIVES_MAX}.`,
+        ]),
+    ...onQueueProblems(plan),
+    // Below innerConcurrency, it is refused whatever the strategy.
+    ...(reserved !== undefined && reserved >= innerConcurrency && reserved < needed
+      ? [
+          `innerReservedConcurrency is ${reserved}; use at least innerConcurrency + ${SOURCE_DLQ_CONCURRENCY} = ${needed} with strategy ordered, where the ` +
+            'final-dlq-annotator also reads the DLQ of the source queue.',
+        ]
+      : []),
+  ];
+}
+
+function create(scope: Construct, props: NormalizedProps, plan: Plan): Loop {
+  // A FIFO queue's DLQ must be a FIFO queue, so SQS cannot move messages to the annotation queue.
+  const allow = { redrivePermission: sqs.RedrivePermission.DENY_ALL };
+  const dead = createDeadLetterQueues(scope, plan, plan.names, { allow, maxReceiveCount: INNER_MAX_RECEIVE_COUNT });
+  const sourceDlq = new sqs.Queue(scope, 'SourceDlq', {
+    ...innerQueueProps(plan),
+    ...FIFO_PROPS,
+    queueName: plan.names.sourceDlq,
+    redriveAllowPolicy: allowSource(scope, props, plan),
+  });
+  if (props.existingSourceQueue) {
+    const reason = 'It is the DLQ of the source queue, whose redrive policy may not be in this template.';
+    Validations.of(sourceDlq).acknowledge({ id: 'AwsSolutions-SQS3', reason });
+  }
+  const source = createSourceQueue(scope, props, plan, sourceDlq);
+
+  const processor = hidingProcessor(plan, source, dead.annotation);
+  const messageProcessor = createMessageProcessor(scope, props, plan, {
+    ...processor,
+    description: 'Validates each message and calls the target; hides failures on the FIFO queue until their retry, and their groups with them.',
+    // Decides how attempts are counted: only in batches of one is each receive a call.
+    environment: { ...processor.environment, BATCH_SIZE: String(plan.batchSize) },
+  });
+  const finalDlqAnnotator = createAnnotator(scope, plan, plan.names.finalDlqAnnotator, dead);
+  finalDlqAnnotator.addEventSource(eventSource(sourceDlq, { batchSize: INNER_BATCH, maxConcurrency: SOURCE_DLQ_CONCURRENCY }));
+  denyOtherSenders(dead.annotation, [messageProcessor]);
+  denyOtherSenders(dead.finalDlq, [finalDlqAnnotator]);
+
+  return {
+    ...dead,
+    source,
+    sourceDlq,
+    annotatedDlq: sourceDlq,
+    stages: [],
+    messageProcessor,
+    finalDlqAnnotator,
+    schedulers: [messageProcessor],
+    alarms: [
+      groupWaitsTooLong(plan, source),
+      waitsTooLong('source-dlq', sourceDlq, 'final-dlq-annotator'),
+      waitsTooLong('annotation-queue', dead.annotation, 'final-dlq-annotator'),
+      inFlight(source, 'The rest of their groups waits behind them. Look at the target; shorten the delays, or ask AWS Support for a higher quota.'),
+      backlog(source),
+      movedBySqs(sourceDlq),
+    ],
+    graphs: onQueueGraphs(source),
+  };
+}
+
+function groupWaitsTooLong(plan: Plan, source: sqs.IQueue): Alarm {
+  const span = Math.ceil(worstCaseSpanSeconds(plan.fullPolicy, deliverySeconds(plan)));
+  return {
+    ...waitsTooLong('source-queue', source, 'message-processor', WAITING_SECONDS_MAX + span),
+    description:
+      `A message has waited for an hour more than the retries of a message may take (${span} s). This age includes its own retries and those of the ` +
+      'messages before it in its group. Look whether the target is down, or the message-processor does not run, fails or is too slow; if not, several ' +
+      'messages of one group fail in turn.',
+  };
+}
+
+/** The messages of a group that wait behind its first one count as visible. */
+function backlog(source: sqs.IQueue): Alarm {
+  return {
+    name: 'source-queue-backlog',
+    severity: 'page',
+    isEssential: true,
+    description:
+      `More than ${QUOTA_SHARE * 100} % of the first ${LOOK_AHEAD} messages, in which SQS looks for message groups that can be delivered, wait. Beyond them, groups ` +
+      'that have not failed wait, too. Look at the target, and for a group with many messages behind a failing one: mend the cause, or give that message up ' +
+      'earlier (maxAttempts, maxAge, nonRetryable). If nothing fails, raise maxConcurrency, or have more and smaller groups.',
+    metric: source.metricApproximateNumberOfMessagesVisible({ period: PERIOD }),
+    threshold: QUOTA_SHARE * LOOK_AHEAD,
+  };
+}
+
+function movedBySqs(sourceDlq: sqs.IQueue): Alarm {
+  return {
+    name: 'source-dlq-arrivals',
+    severity: 'ticket',
+    description:
+      `SQS moved messages to the source queue's DLQ after ${RECEIVES_MAX} receives: the message-processor could neither process them nor give them up, and ` +
+      'their groups went on without them. Look at its errors, timeouts, throttles and not_confirmed. The final-dlq-annotator passes them on to the final DLQ.',
+    // SQS does not count a move as a send ("Available CloudWatch metrics for Amazon SQS"), and the annotator may empty the
+    // queue between two samples of its size, but it receives every message.
+    metric: sourceDlq.metricNumberOfMessagesReceived({ period: PERIOD, statistic: cloudwatch.Stats.SUM }),
+    threshold: 0,
+  };
+}

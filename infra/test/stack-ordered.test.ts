@@ -1,0 +1,376 @@
+import { Duration } from 'aws-cdk-lib';
+import { Template } from 'aws-cdk-lib/assertions';
+import * as kms from 'aws-cdk-lib/aws-kms';
+import * as lambda from 'aws-cdk-lib/aws-lambda';
+import * as sqs from 'aws-cdk-lib/aws-sqs';
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+
+import { AlarmPreset, Producer, type RedeliverProps, RetryPolicy, SourceQueue, Strategy, Target } from '../lib/index';
+import { RedeliverPropsError } from '../lib/props-error';
+import { grants, plain, resources } from './stack-exact';
+import { fakeBundles, HTTP, stackWith, templateWith } from './stack-support';
+import { userFunction } from './stack-variants';
+
+const ORDERED = { ...HTTP, strategy: Strategy.ORDERED } as const;
+const BUNDLES = fakeBundles();
+const ARN = 'arn:aws:sqs:eu-west-1:111122223333:orders.fifo';
+const hour = 3600;
+const day = 24 * hour;
+
+function made(props: Partial<RedeliverProps> = {}): Template {
+  return templateWith(() => ({ ...ORDERED, bundles: BUNDLES, ...props }));
+}
+
+function variables(template: Template, id = 'MessageProcessor'): Record<string, unknown> {
+  return plain(resources(template, 'AWS::Lambda::Function')[id]?.Properties['Environment'].Variables);
+}
+
+/** The properties of each alarm by the end of its name. */
+function alarms(template: Template): Record<string, Record<string, any>> {
+  const found = Object.values(resources(template, 'AWS::CloudWatch::Alarm')).map(({ Properties }) => Properties);
+  return Object.fromEntries(found.map((alarm) => [alarm['AlarmName'].replace('redeliver-prod-', ''), alarm]));
+}
+
+function queues(template: Template): Record<string, any> {
+  return Object.fromEntries(Object.entries(resources(template, 'AWS::SQS::Queue')).map(([id, { Properties }]) => [id, plain(Properties)]));
+}
+
+function take(queue: string): string[] {
+  const actions = ['ChangeMessageVisibility', 'DeleteMessage', 'GetQueueAttributes', 'GetQueueUrl', 'ReceiveMessage'];
+  return actions.map((action) => `Allow sqs:${action} on ${queue}`);
+}
+
+function own(id: string): string[] {
+  return [
+    `Allow logs:CreateLogStream on {${id}Logs.Arn}`,
+    `Allow logs:PutLogEvents on {${id}Logs.Arn}`,
+    'Allow xray:PutTelemetryRecords on *',
+    'Allow xray:PutTraceSegments on *',
+  ];
+}
+
+/** The problems of invalid props, a sentence each. */
+function refused(props: Partial<RedeliverProps>): string[] {
+  try {
+    made(props);
+    return [];
+  } catch (error) {
+    assert.ok(error instanceof RedeliverPropsError, String(error));
+    return error.message.split('\n');
+  }
+}
+
+const policy = (document: Record<string, unknown>): Partial<RedeliverProps> => ({ policy: RetryPolicy.fromJson(document) });
+
+describe('strategy ordered', () => {
+  const template = made();
+
+  test('the source queue and its DLQ keep the order, and the queues of dead letters need none', () => {
+    const fifo = { FifoQueue: true, DeduplicationScope: 'messageGroup', FifoThroughputLimit: 'perMessageGroupId' };
+    const common = { MaximumMessageSize: 1_048_576, MessageRetentionPeriod: 1_209_600, SqsManagedSseEnabled: true };
+    const allowed = (name: string): object => ({
+      redrivePermission: 'byQueue',
+      sourceQueueArns: [`arn:{AWS::Partition}:sqs:{AWS::Region}:{AWS::AccountId}:redeliver-prod-${name}`],
+    });
+    assert.deepEqual(queues(template), {
+      SourceQueue: {
+        ...common,
+        ...fifo,
+        QueueName: 'redeliver-prod-source.fifo',
+        VisibilityTimeout: 360,
+        RedrivePolicy: { deadLetterTargetArn: '{SourceDlq.Arn}', maxReceiveCount: 1000 },
+        RedriveAllowPolicy: { redrivePermission: 'denyAll' },
+      },
+      SourceDlq: { ...common, ...fifo, QueueName: 'redeliver-prod-source-dlq.fifo', VisibilityTimeout: 180, RedriveAllowPolicy: allowed('source.fifo') },
+      AnnotationQueue: {
+        ...common,
+        QueueName: 'redeliver-prod-annotation',
+        VisibilityTimeout: 180,
+        RedrivePolicy: { deadLetterTargetArn: '{FinalDlq.Arn}', maxReceiveCount: 110 },
+        RedriveAllowPolicy: { redrivePermission: 'denyAll' },
+      },
+      FinalDlq: { ...common, QueueName: 'redeliver-prod-final-dlq', VisibilityTimeout: 180, RedriveAllowPolicy: allowed('annotation') },
+    });
+  });
+
+  test('the annotator also reads the DLQ of the source queue, and no mapping of a FIFO queue has a batching window', () => {
+    const mappings = Object.values(resources(template, 'AWS::Lambda::EventSourceMapping')).map(({ Properties }) => plain(Properties));
+    const mapping = (queue: string, reader: string, BatchSize: number, MaximumConcurrency: number): object => ({
+      EventSourceArn: `{${queue}.Arn}`,
+      FunctionName: `{${reader}}`,
+      BatchSize,
+      FunctionResponseTypes: ['ReportBatchItemFailures'],
+      ScalingConfig: { MaximumConcurrency },
+    });
+    const byQueue = (one: any, other: any): number => (one.EventSourceArn < other.EventSourceArn ? -1 : 1);
+    assert.deepEqual(mappings.sort(byQueue), [
+      mapping('AnnotationQueue', 'FinalDlqAnnotator', 10, 10),
+      mapping('SourceDlq', 'FinalDlqAnnotator', 10, 2),
+      mapping('SourceQueue', 'MessageProcessor', 1, 10),
+    ]);
+  });
+
+  test('has two functions, and nothing speaks of a queue or function that is not there', () => {
+    assert.deepEqual(Object.keys(resources(template, 'AWS::Lambda::Function')).sort(), ['FinalDlqAnnotator', 'MessageProcessor']);
+    assert.equal(JSON.stringify(template.toJSON()).match(/intermediate|failed-message-processor|FailedMessageProcessor/i), null);
+    const { redeliver } = stackWith(() => ({ ...ORDERED, bundles: BUNDLES }));
+    assert.deepEqual([redeliver.intermediateDlq, redeliver.failedMessageProcessor], [undefined, undefined]);
+    assert.ok(redeliver.sourceDlq?.fifo);
+    assert.equal(stackWith(() => ({ ...HTTP, bundles: BUNDLES })).redeliver.sourceDlq, undefined);
+  });
+
+  test('the message-processor knows the size of its batches, since it decides how attempts are counted', () => {
+    const settings = {
+      STRATEGY: 'ordered',
+      SOURCE_QUEUE_URL: '{SourceQueue}',
+      VISIBILITY_TIMEOUT_SECONDS: '360',
+      RETENTION_SECONDS: '1209600',
+      RETRY_POLICY: '{}',
+      ANNOTATION_QUEUE_URL: '{AnnotationQueue}',
+      BATCH_SIZE: '1',
+      MAX_CONCURRENCY: '10',
+      TARGET: 'https://orders.example.com/hook',
+      TARGET_TIMEOUT_SECONDS: '30',
+    };
+    assert.deepEqual(variables(template), settings);
+    const larger = made({ batchSize: 10, timeout: Duration.seconds(305), sourceRetention: Duration.days(4), longDelays: true });
+    assert.deepEqual(variables(larger), {
+      ...settings,
+      BATCH_SIZE: '10',
+      VISIBILITY_TIMEOUT_SECONDS: '1830',
+      RETENTION_SECONDS: '345600',
+      RETRY_POLICY: '{"long_delays":true}',
+    });
+    const mapped = Object.values(resources(larger, 'AWS::Lambda::EventSourceMapping')).map(({ Properties }) => [plain(Properties['EventSourceArn']), Properties['BatchSize']]);
+    assert.equal(Object.fromEntries(mapped)['{SourceQueue.Arn}'], 10);
+  });
+
+  test("a user's own function has the same settings", () => {
+    const ours = templateWith((stack) => {
+      const target = userFunction(stack, 'Orders', { timeout: Duration.seconds(60), architecture: lambda.Architecture.ARM_64 });
+      return { target: Target.ownFunction(target), strategy: Strategy.ORDERED, bundles: BUNDLES };
+    });
+    const { STRATEGY, BATCH_SIZE, RETENTION_SECONDS } = variables(ours, 'Orders');
+    assert.deepEqual([STRATEGY, BATCH_SIZE, RETENTION_SECONDS], ['ordered', '1', '1209600']);
+  });
+
+  test('roles and queue policies are exactly these', () => {
+    const keyed = templateWith((stack) => ({ ...ORDERED, bundles: BUNDLES, encryptionKey: new kms.Key(stack, 'Key') }));
+    const key = ['Allow kms:Decrypt on {Key.Arn}', 'Allow kms:GenerateDataKey on {Key.Arn}'];
+    const processor = [...own('MessageProcessor'), ...take('{SourceQueue.Arn}'), 'Allow sqs:SendMessage on {AnnotationQueue.Arn}'];
+    const annotator = [...own('FinalDlqAnnotator'), ...take('{AnnotationQueue.Arn}'), ...take('{SourceDlq.Arn}'), 'Allow sqs:SendMessage on {FinalDlq.Arn}'];
+    for (const [found, more] of [[template, []], [keyed, key]] as const) {
+      assert.deepEqual(grants(found, 'MessageProcessorRole'), [...processor, ...more].sort());
+      assert.deepEqual(grants(found, 'FinalDlqAnnotatorRole'), [...annotator, ...more].sort());
+    }
+    assert.deepEqual(Object.values(queues(keyed)).map(({ KmsMasterKeyId }) => KmsMasterKeyId), Array.from({ length: 4 }, () => '{Key.Arn}'));
+    const policies = Object.values(resources(template, 'AWS::SQS::QueuePolicy')).map(({ Properties }) => plain(Properties));
+    const senders = policies.map(({ Queues, PolicyDocument }) => [
+      Queues[0],
+      PolicyDocument.Statement.find(({ Sid }: any) => Sid === 'OnlyTheFunctionsSend')?.Condition.ArnNotEquals['aws:PrincipalArn'],
+    ]);
+    assert.deepEqual(Object.fromEntries(senders), {
+      '{SourceQueue}': undefined,
+      '{SourceDlq}': undefined,
+      '{AnnotationQueue}': ['{MessageProcessorRole.Arn}'],
+      '{FinalDlq}': ['{FinalDlqAnnotatorRole.Arn}'],
+    });
+  });
+
+  test('alarms know that a group waits behind its first message, and how far SQS looks', () => {
+    assert.deepEqual(Object.fromEntries(Object.entries(alarms(template)).map(([name, { Threshold }]) => [name, Threshold])), {
+      'target-down': 0,
+      'final-dlq-not-empty': 0,
+      'final-dlq-arrivals': 0,
+      'final-dlq-about-to-expire': 967_680,
+      'source-queue-waits-too-long': hour + day,
+      'source-dlq-waits-too-long': hour,
+      'annotation-queue-waits-too-long': hour,
+      'source-queue-in-flight': 96_000,
+      'source-queue-backlog': 96_000,
+      'source-dlq-arrivals': 0,
+      'message-processor-sees-old-messages': 967_680,
+      'final-dlq-annotator-sees-old-messages': 967_680,
+      ...Object.fromEntries(
+        ['message-processor', 'final-dlq-annotator'].flatMap((name) => ['errors', 'throttles', 'not-confirmed'].map((what) => [`${name}-${what}`, 0])),
+      ),
+    });
+    const metric = (name: string): string => {
+      const { MetricName, Dimensions, Statistic } = alarms(template)[name] ?? assert.fail(name);
+      return `${Statistic} ${MetricName} of ${plain(Dimensions[0].Value)}`;
+    };
+    assert.deepEqual(['source-queue-in-flight', 'source-queue-backlog', 'source-dlq-arrivals', 'source-dlq-waits-too-long'].map(metric), [
+      'Maximum ApproximateNumberOfMessagesNotVisible of {SourceQueue.QueueName}',
+      'Maximum ApproximateNumberOfMessagesVisible of {SourceQueue.QueueName}',
+      'Sum NumberOfMessagesReceived of {SourceDlq.QueueName}',
+      'Maximum ApproximateAgeOfOldestMessage of {SourceDlq.QueueName}',
+    ]);
+    assert.match(alarms(template)['target-down']?.['AlarmDescription'], /A held message is not given up, and the rest of its group waits behind it/);
+    assert.equal('target-down' in alarms(made(policy({ circuit_breaker: false }))), false);
+  });
+
+  test('a message may wait for an hour more than all retries of the policy take, since the age leaves none out', () => {
+    const waits = (document: Record<string, unknown>): number => alarms(made(policy(document)))['source-queue-waits-too-long']?.['Threshold'];
+    assert.equal(waits({ max_attempts: 2, backoff: { kind: 'fixed', delay_seconds: 100, jitter: 'none' } }), hour + 2 * 100 + 3 * 60);
+    assert.equal(waits({ preset: 'durable_transient' }), hour + 5 + 10 + 3 * 60, 'a preset takes the place of the default retries');
+    assert.equal(waits({ max_attempts: 0 }), hour + 60);
+    assert.equal(waits({ max_age_seconds: 2 * day }), hour + 2 * day);
+    assert.match(alarms(template)['source-queue-waits-too-long']?.['AlarmDescription'], /\(86400 s\)\. This age includes its own retries and those of the messages before it/);
+  });
+
+  test('the essential alarms are those without which messages could wait unseen', () => {
+    assert.deepEqual(Object.keys(alarms(made({ alarmPreset: AlarmPreset.ESSENTIAL }))).sort(), [
+      'annotation-queue-waits-too-long', 'final-dlq-about-to-expire', 'final-dlq-annotator-errors', 'final-dlq-not-empty', 'message-processor-errors',
+      'source-dlq-waits-too-long', 'source-queue-backlog', 'source-queue-in-flight', 'source-queue-waits-too-long', 'target-down',
+    ]);
+  });
+
+  test('the dashboard shows what is hidden, and the DLQ of the source queue', () => {
+    const body = plain(resources(template, 'AWS::CloudWatch::Dashboard')['Dashboard']?.Properties['DashboardBody']);
+    const titles = JSON.parse(body).widgets.map(({ properties }: any) => properties.title);
+    assert.ok(titles.includes('Received and not deleted: hidden until their retry, or worked on (at most 120,000)'));
+    assert.ok(titles.includes('Outages of the target') && !titles.includes('Failures by kind'));
+    const ofDlq = [...body.matchAll(/"AWS\/SQS","(\w+)","QueueName","\{SourceDlq\.QueueName\}",\{"label":"source DLQ"/g)].map(([, metric]) => metric);
+    assert.deepEqual(ofDlq, ['ApproximateNumberOfMessagesVisible', 'ApproximateAgeOfOldestMessage']);
+  });
+
+  test('its DLQ is one of the outputs', () => {
+    const { stack, redeliver } = stackWith(() => ({ ...ORDERED, bundles: BUNDLES }));
+    redeliver.addOutputs();
+    const outputs = Object.entries(Template.fromStack(stack).findOutputs('*')).map(([name, { Value }]) => [name, plain(Value)]);
+    assert.deepEqual(Object.fromEntries(outputs), {
+      SourceQueueUrl: '{SourceQueue}',
+      SourceDlqUrl: '{SourceDlq}',
+      AnnotationQueueUrl: '{AnnotationQueue}',
+      FinalDlqUrl: '{FinalDlq}',
+    });
+  });
+
+  test('producers outside the app may send', () => {
+    const template = made({ producers: [Producer.principal('444455556666'), Producer.topic('arn:aws:sns:eu-west-1:111122223333:orders.fifo')] });
+    const [found] = Object.values(resources(template, 'AWS::SQS::QueuePolicy')).filter(({ Properties }) => plain(Properties['Queues'])[0] === '{SourceQueue}');
+    const sends = found?.Properties['PolicyDocument'].Statement.filter(({ Action }: any) => Action === 'sqs:SendMessage');
+    assert.equal(sends.length, 2);
+  });
+});
+
+describe('an existing FIFO queue', () => {
+  test('of another stack moves its messages to the new DLQ', () => {
+    const template = made({ existingSourceQueue: SourceQueue.fromArn(ARN) });
+    assert.deepEqual(Object.keys(queues(template)).sort(), ['AnnotationQueue', 'FinalDlq', 'SourceDlq']);
+    assert.deepEqual(queues(template)['SourceDlq'].RedriveAllowPolicy, { redrivePermission: 'byQueue', sourceQueueArns: [ARN] });
+    const set = Object.values(resources(template, 'Custom::RedeliverSourceQueue')).map(({ Properties }) => plain(Properties));
+    assert.deepEqual(
+      set.map(({ RedrivePolicy, MessageRetentionPeriod }) => [RedrivePolicy, MessageRetentionPeriod]),
+      Array.from({ length: 2 }, () => ['{"deadLetterTargetArn":"{SourceDlq.Arn}","maxReceiveCount":1000}', '1209600']),
+    );
+    assert.equal(variables(template)['SOURCE_QUEUE_URL'], 'https://sqs.eu-west-1.{AWS::URLSuffix}/111122223333/orders.fifo');
+  });
+
+  test('of the same stack keeps what it says itself, and may keep messages as long as its DLQ', () => {
+    const template = templateWith((stack) => {
+      const orders = new sqs.Queue(stack, 'Orders', { fifo: true, queueName: 'orders.fifo', contentBasedDeduplication: true, retentionPeriod: Duration.days(14) });
+      return { ...ORDERED, bundles: BUNDLES, existingSourceQueue: SourceQueue.fromQueue(orders) };
+    });
+    assert.deepEqual(queues(template)['Orders'], {
+      FifoQueue: true,
+      QueueName: 'orders.fifo',
+      ContentBasedDeduplication: true,
+      RedrivePolicy: { deadLetterTargetArn: '{SourceDlq.Arn}', maxReceiveCount: 1000 },
+      VisibilityTimeout: 360,
+      MessageRetentionPeriod: 1_209_600,
+      MaximumMessageSize: 1_048_576,
+    });
+  });
+
+  test('a standard queue keeps no order', () => {
+    const sentence = 'a standard queue, which keeps no order; use a FIFO queue with strategy ordered, or another strategy.';
+    assert.deepEqual(refused({ existingSourceQueue: SourceQueue.fromArn(ARN.replace('.fifo', '')) }), [`existingSourceQueue.queueArn names ${sentence}`]);
+    assert.throws(
+      () => templateWith((stack) => ({ ...ORDERED, bundles: BUNDLES, existingSourceQueue: SourceQueue.fromQueue(new sqs.Queue(stack, 'Orders')) })),
+      { message: `existingSourceQueue (Test/Orders) is ${sentence}` },
+    );
+  });
+
+  test('its own DLQ cannot be the source queue', () => {
+    assert.deepEqual(refused({ existingSourceQueue: SourceQueue.fromArn('arn:aws:sqs:eu-west-1:111122223333:redeliver-prod-source-dlq.fifo') }), [
+      "existingSourceQueue.queueArn is named redeliver-prod-source-dlq.fifo, which is the name of one of redeliver's own queues; change it, or change prefix or stage.",
+    ]);
+  });
+});
+
+describe('a wrong combination is one sentence', () => {
+  const fixed = (delay_seconds: number): Partial<RedeliverProps> => policy({ long_delays: true, max_attempts: 1, backoff: { kind: 'fixed', delay_seconds } });
+  const cases: [string, Partial<RedeliverProps>, string[]][] = [
+    [
+      'maxReceiveCount',
+      { maxReceiveCount: 3 },
+      ['maxReceiveCount only applies to the strategies delayed-resend and direct-resend; remove it: with ordered each retry is a receive, and SQS moves a message after 1000 of them.'],
+    ],
+    ['a batching window', { maxBatchingWindow: Duration.seconds(0) }, ['maxBatchingWindow cannot be used with strategy ordered; remove it: Lambda has no batching window for FIFO queues.']],
+    [
+      'more receives than SQS counts',
+      policy({ max_attempts: 981 }),
+      ['policy/max_attempts is 981; use at most 980 with strategy ordered: each retry is a receive, 20 are to spare, and SQS counts to 1000.'],
+    ],
+    ['as many as it counts', policy({ max_attempts: 980 }), []],
+    [
+      'a rate',
+      policy({ max_redelivery_per_second: 5 }),
+      ['policy/max_redelivery_per_second only applies to the strategies delayed-resend and direct-resend; remove it: with ordered nothing is re-sent.'],
+    ],
+    ['redrives', policy({ max_redrives: 20 }), ['policy/max_redrives only applies to the strategies delayed-resend and direct-resend: remove it.']],
+    ['the longest delay that SQS can hide', fixed(42_840), []],
+    [
+      'a second more, which would come too early',
+      fixed(42_841),
+      [
+        'policy has a delay of 42841 s; use at most 42840 s with strategy ordered: SQS hides a message for at most 43200 s (12 hours) from its receive, ' +
+          'of which the visibility timeout (360 s) may have passed.',
+      ],
+    ],
+    [
+      'a batch of one group that the function has no time for',
+      { batchSize: 10, timeout: Duration.seconds(304) },
+      [
+        'timeout is 304 s, but a batch of 10 that is one message group, called one after the other, may take 10 × 30 s + 5 s = 305 s; raise timeout, or lower ' +
+          'batchSize or target.timeout.',
+      ],
+    ],
+    ['more than a mapping of a FIFO queue takes', { batchSize: 11 }, ['batchSize is 11; use a whole number from 1 to 10 (also with a batching window: the functions are built for ten).']],
+    ['the longest retention', { sourceRetention: Duration.days(14) }, []],
+    ['a longer one', { sourceRetention: Duration.days(15) }, ['sourceRetention is 1296000 s; use 60 s to 1209600 s, in whole seconds, the range of SQS.']],
+    [
+      'retries that outlast the retention',
+      { ...policy({ max_age_seconds: 4 * day }), sourceRetention: Duration.days(4) },
+      [
+        'policy allows 980 retries over 4.0 days at worst, more than 80 % of the time that the source queue keeps a message (4.0 days); lower max_attempts or the ' +
+          'delays, set max_age_seconds, or raise sourceRetention.',
+      ],
+    ],
+    [
+      'producers that cannot send to it',
+      { producers: [Producer.principal('444455556666'), Producer.bucket('arn:aws:s3:::orders', '111122223333'), Producer.rule('arn:aws:events:eu-west-1:111122223333:rule/orders')] },
+      [
+        'producers[1] (Producer.bucket) cannot be used with strategy ordered: S3 sends no event notifications to FIFO queues; remove it, or use another strategy.',
+        'producers[2] (Producer.rule) cannot be used with strategy ordered: a rule sends only to FIFO queues with content-based deduplication; remove it, or use another strategy.',
+      ],
+    ],
+    [
+      'concurrency that is kept for one of two mappings',
+      { innerReservedConcurrency: 11 },
+      ['innerReservedConcurrency is 11; use at least innerConcurrency + 2 = 12 with strategy ordered, where the final-dlq-annotator also reads the DLQ of the source queue.'],
+    ],
+    ['concurrency that is kept for neither', { innerReservedConcurrency: 9 }, ['innerReservedConcurrency is 9; use a whole number of at least innerConcurrency = 10.']],
+    ['concurrency that is kept for both', { innerReservedConcurrency: 12 }, []],
+    [
+      'less concurrency than invocations',
+      { reservedConcurrency: 9 },
+      ['reservedConcurrency is 9; use a whole number of at least maxConcurrency = 10: Lambda would throttle the other invocations, and each throttled message spends an attempt.'],
+    ],
+  ];
+  for (const [name, props, sentences] of cases) {
+    test(name, () => assert.deepEqual(refused(props), sentences));
+  }
+});
