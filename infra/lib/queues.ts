@@ -109,7 +109,8 @@ export function denyOtherRoles(queue: sqs.Queue, roleArns: readonly (string | un
       principals: [new iam.AnyPrincipal()],
       actions: ['sqs:SendMessage'],
       resources: [queue.queueArn],
-      conditions: { ArnNotEquals: { 'aws:PrincipalArn': roleArns } },
+      // Nobody sends to a queue without senders.
+      conditions: roleArns.length === 0 ? {} : { ArnNotEquals: { 'aws:PrincipalArn': roleArns } },
     }),
   );
 }

@@ -119,6 +119,7 @@ function create(scope: Construct, props: NormalizedProps, plan: Plan): Loop {
   });
   const finalDlqAnnotator = createAnnotator(scope, plan, plan.names.finalDlqAnnotator, dead);
   finalDlqAnnotator.addEventSource(eventSource(sourceDlq, { batchSize: INNER_BATCH, maxConcurrency: SOURCE_DLQ_CONCURRENCY }));
+  denyOtherSenders(sourceDlq, []);
   denyOtherSenders(dead.annotation, [messageProcessor]);
   denyOtherSenders(dead.finalDlq, [finalDlqAnnotator]);
 

@@ -255,10 +255,7 @@ fn each_strategy_has_settings_of_its_own() {
     ];
     let settings = with(&ordered[..4]).unwrap();
     assert_eq!((settings.policy.max_attempts, settings.policy.max_age_seconds), (980, Some(86_400)));
-    assert_eq!(
-        (settings.on_failure.strategy().name(), settings.on_failure.batch_size_max()),
-        (\"ordered\", 1)
-    );
+    assert_eq!((settings.on_failure.strategy().name(), settings.on_failure.batch_size_max()), ("ordered", 1));
     assert_eq!(with(&ordered).unwrap().on_failure.batch_size_max(), 10);
     let mut wrong = ordered;
     (wrong[1].1, wrong[4].1) = (&source, "11");
