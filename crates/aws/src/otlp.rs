@@ -1,8 +1,6 @@
 //! Export by OpenTelemetry's protocol, OTLP over HTTP with Protobuf, where the standard variables say so ("OpenTelemetry
 //! Protocol Exporter", OpenTelemetry Specification).
 
-mod encode;
-mod protobuf;
 mod settings;
 
 use std::fmt;
@@ -27,7 +25,6 @@ use tokio::time::timeout;
 use crate::SystemClock;
 use crate::http_client::connector;
 use crate::stderr;
-pub use encode::{SCOPE_NAME, SCOPE_VERSION, encoded_spans, nanoseconds};
 pub use settings::{OtlpSettings, Signal};
 
 /// The longest time that the end of an invocation waits for its export. The export goes on afterwards, as far as Lambda
@@ -96,14 +93,11 @@ impl Exporter {
     /// Exports the spans that have ended, and waits for it at most 50 ms, and at most half of the time until `deadline`.
     /// A failure loses the spans, and nothing else.
     pub async fn export_spans(&self, tracer: &Tracer, deadline: Timestamp) {
-        let (spans, dropped) = tracer.take();
+        let (request, dropped) = tracer.take_request(&self.settings.resource);
         if dropped > 0 {
             self.warn(format_args!("{dropped} spans of one batch had no room and are lost"));
         }
-        if spans.is_empty() {
-            return;
-        }
-        let body = encoded_spans(&self.settings.resource, &spans);
+        let Some(body) = request else { return };
         let exporter = self.clone();
         let export = tokio::spawn(async move {
             if let Err(error) = exporter.post(body).await {
