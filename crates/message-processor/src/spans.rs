@@ -13,7 +13,7 @@ use redeliver_core::trace::messaging::{self, Process};
 use redeliver_core::trace::{Attempt, CallSpan, Link, Span, SpanContext, SpanEvent, TraceContext, Tracer};
 
 use super::MessageProcessor;
-use super::calls::{Call, Outcome};
+use super::calls::{Call, Outcome, held_for};
 
 /// The spans of a batch, if spans are written.
 pub(super) struct Spans<'a> {
@@ -126,13 +126,11 @@ fn describe<'a>(span: &mut Span<'a>, accepted: &Accepted, call: &'a Call, retry_
 
 /// The messages of a batch that were held without a call, one event for each reason.
 fn held(calls: &[Call], now: Timestamp) -> Vec<SpanEvent> {
+    let is_without_call = |outcome: &&Outcome| matches!(outcome, Outcome::Held { error: None, .. });
     let event = |name, reason| {
-        let since = calls.iter().filter_map(|call| match &call.outcome {
-            Outcome::Held { hold, error: None } if hold.reason == reason => Some(hold.since),
-            _ => None,
-        });
-        let messages = u32::try_from(since.clone().count()).unwrap_or(u32::MAX);
-        let seconds = u32::try_from(until(since.min()?, now).as_secs()).unwrap_or(u32::MAX);
+        let (messages, since) =
+            held_for(reason, calls.iter().map(|call| &call.outcome).filter(is_without_call))?;
+        let seconds = u32::try_from(until(since, now).as_secs()).unwrap_or(u32::MAX);
         let attributes =
             vec![("redeliver.messages", messages.into()), ("redeliver.trouble_seconds", seconds.into())];
         Some(SpanEvent { name, at: now, attributes })
