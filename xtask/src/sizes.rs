@@ -9,8 +9,8 @@ use crate::tools::Failure;
 /// compiled for the others. The layer's program is the message-processor's.
 const LIMITS: [(&str, usize, &[&str]); 4] = [
     ("message-processor", 11_790_000, &[]),
-    ("failed-message-processor", 10_550_000, &["reqwest"]),
-    ("final-dlq-annotator", 6_940_000, &["jsonschema", "reqwest"]),
+    ("failed-message-processor", 10_540_000, &["reqwest"]),
+    ("final-dlq-annotator", 6_920_000, &["jsonschema", "reqwest"]),
     ("async-retry-handler", 10_230_000, &["reqwest"]),
 ];
 

@@ -1,8 +1,6 @@
 //! Export by OpenTelemetry's protocol, OTLP over HTTP with Protobuf, where the standard variables say so ("OpenTelemetry
 //! Protocol Exporter", OpenTelemetry Specification).
 
-mod encode;
-mod protobuf;
 mod settings;
 
 use std::fmt;
@@ -15,6 +13,7 @@ use aws_smithy_runtime_api::client::http::{HttpConnector as _, SharedHttpConnect
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use aws_smithy_types::body::SdkBody;
 use chrono::TimeDelta;
+use http_body_util::BodyExt as _;
 use redeliver_core::deliver::until;
 use redeliver_core::lock;
 use redeliver_core::message::Timestamp;
@@ -27,7 +26,6 @@ use tokio::time::timeout;
 use crate::SystemClock;
 use crate::http_client::connector;
 use crate::stderr;
-pub use encode::{SCOPE_NAME, SCOPE_VERSION, encoded_spans, nanoseconds};
 pub use settings::{OtlpSettings, Signal};
 
 /// The longest time that the end of an invocation waits for its export. The export goes on afterwards, as far as Lambda
@@ -49,6 +47,8 @@ pub enum NotExported {
     NotReached,
     #[error("the collector answered {0}; look into its own log")]
     Refused(u16),
+    #[error("the collector rejected some of them; look into its own log")]
+    Rejected,
     #[error("{UNDER_WAY_MAX} exports are under way; the collector is too slow")]
     TooSlow,
     #[error("the endpoint or a header is not valid in HTTP; check OTEL_EXPORTER_OTLP_ENDPOINT and _HEADERS")]
@@ -96,14 +96,11 @@ impl Exporter {
     /// Exports the spans that have ended, and waits for it at most 50 ms, and at most half of the time until `deadline`.
     /// A failure loses the spans, and nothing else.
     pub async fn export_spans(&self, tracer: &Tracer, deadline: Timestamp) {
-        let (spans, dropped) = tracer.take();
+        let (request, dropped) = tracer.take_request(&self.settings.resource);
         if dropped > 0 {
             self.warn(format_args!("{dropped} spans of one batch had no room and are lost"));
         }
-        if spans.is_empty() {
-            return;
-        }
-        let body = encoded_spans(&self.settings.resource, &spans);
+        let Some(body) = request else { return };
         let exporter = self.clone();
         let export = tokio::spawn(async move {
             if let Err(error) = exporter.post(body).await {
@@ -136,8 +133,15 @@ impl Exporter {
             request.headers_mut().try_insert(name, value).map_err(not_built)?;
         }
         let answer = self.connector.call(request).await.map_err(|_| NotExported::NotReached)?;
-        let status = answer.status().as_u16();
-        if answer.status().is_success() { Ok(()) } else { Err(NotExported::Refused(status)) }
+        if !answer.status().is_success() {
+            return Err(NotExported::Refused(answer.status().as_u16()));
+        }
+        let body = answer.into_body();
+        if body.content_length() == Some(0) {
+            return Ok(());
+        }
+        let body = body.collect().await.map_err(|_| NotExported::NoAnswer)?.to_bytes();
+        if has_rejected(&body) { Err(NotExported::Rejected) } else { Ok(()) }
     }
 
     fn warn(&self, text: std::fmt::Arguments<'_>) {
@@ -157,6 +161,14 @@ impl Exporter {
         }
         may_warn
     }
+}
+
+/// True for an `Export…ServiceResponse` whose `partial_success`, field 1, begins with a number of rejected items, its own
+/// field 1, which is not written if it is 0.
+fn has_rejected(response: &[u8]) -> bool {
+    let [0x0a, partial_success @ ..] = response else { return false };
+    // After its length.
+    partial_success.iter().skip_while(|byte| **byte >= 0x80).nth(1) == Some(&0x08)
 }
 
 /// The time that the end of an invocation waits for its export.

@@ -28,7 +28,7 @@ pub trait Handler: Send + Sync {
     }
 
     /// The span of each call, if spans are written.
-    fn call_span(&self) -> CallSpan {
+    fn call_span(&self) -> CallSpan<'_> {
         CallSpan::default()
     }
 

@@ -1,6 +1,7 @@
 //! Trace contexts: a message's own, how the target gets it, and the spans of its attempts.
 
 pub mod messaging;
+pub mod otlp;
 mod span;
 mod tracer;
 

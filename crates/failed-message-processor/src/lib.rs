@@ -85,7 +85,12 @@ impl<Q, C, O: Observer> FailedMessageProcessor<Q, C, O> {
 
     /// Part of the attempt that failed. A message that SQS moved has none, so the decision begins a trace; one that was
     /// not called has no span.
-    fn decision_span(&self, accepted: &Accepted, hand_off: &HandOff, now: Timestamp) -> Option<Span> {
+    fn decision_span(
+        &self,
+        accepted: &Accepted,
+        hand_off: &HandOff,
+        now: Timestamp,
+    ) -> Option<Span<'static>> {
         let tracer = self.observer.tracer()?;
         let record = accepted.record();
         let (context, parent, links) = match (hand_off.was_called(), hand_off.delivery.last_attempt) {
@@ -94,12 +99,13 @@ impl<Q, C, O: Observer> FailedMessageProcessor<Q, C, O> {
                 let metadata = accepted.metadata();
                 let producer = TraceContext::of_message(&accepted.message(metadata.retry_attempt), record);
                 let unanswered = tracer.attempt(producer, last.or(metadata.last_attempt), now);
-                (unanswered.context.span, unanswered.parent, unanswered.links)
+                (unanswered.context.span, unanswered.parent, unanswered.links())
             }
             _ => return None,
         };
         let message_id = Some(accepted.metadata().message_id_text.as_str());
-        Some(Process { record, message_id, parent, links, start: now, end: now }.span(context))
+        let process = Process { record, message_id, parent, links, start: now, end: now };
+        Some(process.span(context).into_owned())
     }
 
     fn report_arrival(&self, record: &ReceivedMessage, now: Timestamp) {

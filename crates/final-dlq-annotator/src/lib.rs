@@ -132,7 +132,7 @@ impl<Q: QueueSender, C: Clock, O: Observer, S: ObjectStore, N: Notifier> FinalDl
                 Some(attempt) => (tracer.child(attempt), Some(attempt), Vec::new()),
                 None => {
                     let first = tracer.attempt(producers(), None, now);
-                    (first.context.span, first.parent, first.links)
+                    (first.context.span, first.parent, first.links())
                 }
             };
             let message_id = metadata.as_ref().map(|metadata| metadata.message_id_text.as_str());

@@ -68,6 +68,19 @@ pub(super) fn timeout() -> HandlerError {
     HandlerError::transient("Timeout", "the target did not answer before the invocation's end")
 }
 
+/// The number of messages that were held for this reason, and the earliest time of it.
+pub(super) fn held_for<'a>(
+    reason: HoldReason,
+    outcomes: impl Iterator<Item = &'a Outcome> + Clone,
+) -> Option<(u32, Timestamp)> {
+    let since = outcomes.filter_map(|outcome| match outcome {
+        Outcome::Held { hold, .. } if hold.reason == reason => Some(hold.since),
+        _ => None,
+    });
+    let messages = u32::try_from(since.clone().count()).unwrap_or(u32::MAX);
+    Some((messages, since.min()?))
+}
+
 impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
     /// Calls the handler for every message, `max_concurrency` at a time, as far as the circuit breaker permits. A
     /// failing, panicking or hanging call does not affect the others. At `end` running calls are cut off as `Timeout`,
@@ -207,13 +220,8 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
     /// The events for held messages, one for each reason: the target is down, or it takes no more calls now.
     pub(super) fn held(&self, calls: &[Call]) -> impl Iterator<Item = Event> {
         let event = |reason, of: fn(u32, f64) -> Event| {
-            let since = calls.iter().filter_map(|call| match &call.outcome {
-                Outcome::Held { hold, .. } if hold.reason == reason => Some(hold.since),
-                _ => None,
-            });
-            let earliest = since.clone().min()?;
-            let messages = u32::try_from(since.count()).unwrap_or(u32::MAX);
-            Some(of(messages, until(earliest, self.clock.now()).as_secs_f64()))
+            let (messages, since) = held_for(reason, calls.iter().map(|call| &call.outcome))?;
+            Some(of(messages, until(since, self.clock.now()).as_secs_f64()))
         };
         let down = event(HoldReason::Down, |messages, open_seconds| Event::Held { messages, open_seconds });
         let limited = event(HoldReason::RateLimited, |messages, limited_seconds| Event::RateLimited {

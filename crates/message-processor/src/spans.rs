@@ -13,7 +13,7 @@ use redeliver_core::trace::messaging::{self, Process};
 use redeliver_core::trace::{Attempt, CallSpan, Link, Span, SpanContext, SpanEvent, TraceContext, Tracer};
 
 use super::MessageProcessor;
-use super::calls::{Call, Outcome};
+use super::calls::{Call, Outcome, held_for};
 
 /// The spans of a batch, if spans are written.
 pub(super) struct Spans<'a> {
@@ -82,8 +82,19 @@ impl<'a> Spans<'a> {
         let Some(first) = accepted.first() else { return };
         for ((accepted, call), attempt) in accepted.iter().zip(calls).zip(&self.attempts) {
             if let Some(start) = call.started {
-                let retry_attempt = processor.retries_made(accepted);
-                self.tracer.record(self.attempt_span(accepted, call, attempt, retry_attempt, start));
+                let mut links = attempt.links();
+                links.push(Link { to: self.batch, role: "receive" });
+                let process = Process {
+                    record: accepted.record(),
+                    message_id: Some(&accepted.metadata().message_id_text),
+                    parent: attempt.parent,
+                    links,
+                    start,
+                    end: start + call.duration(),
+                };
+                let mut span = process.span(attempt.context.span);
+                describe(&mut span, accepted, call, processor.retries_made(accepted));
+                self.tracer.record(span);
             }
         }
         let messages = u32::try_from(accepted.len()).unwrap_or(u32::MAX);
@@ -91,55 +102,35 @@ impl<'a> Spans<'a> {
         span.events = held(calls, now);
         self.tracer.record(span);
     }
+}
 
-    fn attempt_span(
-        &self,
-        accepted: &Accepted,
-        call: &Call,
-        attempt: &Attempt,
-        retry_attempt: u32,
-        start: Timestamp,
-    ) -> Span {
-        let metadata = accepted.metadata();
-        let received = Link { to: self.batch, role: "receive" };
-        let process = Process {
-            record: accepted.record(),
-            message_id: Some(&metadata.message_id_text),
-            parent: attempt.parent,
-            links: attempt.links.iter().copied().chain([received]).collect(),
-            start,
-            end: start + call.duration(),
-        };
-        let mut span = process.span(attempt.context.span);
-        span.attributes.push(("redeliver.retry_attempt", retry_attempt.into()));
-        span.attributes.push(("redeliver.generation", metadata.generation().into()));
-        let held_seconds = accepted.held_seconds();
-        if held_seconds > 0 {
-            span.attributes.push(("redeliver.held_seconds", held_seconds.into()));
-        }
-        let (verdict, error) = match &call.outcome {
-            Outcome::Success => ("processed", None),
-            Outcome::Failure(error) | Outcome::Outage(error) => {
-                (Answer::of(error.kind).kind().as_str(), Some(error))
-            }
-            Outcome::Held { error, .. } => ("held", error.as_ref()),
-            Outcome::NotStarted => ("not_started", None),
-        };
-        span.attributes.push(("redeliver.verdict", verdict.into()));
-        span.error = error.map(error_type);
-        span
+/// Adds what came of an attempt to its span.
+fn describe<'a>(span: &mut Span<'a>, accepted: &Accepted, call: &'a Call, retry_attempt: u32) {
+    span.attributes.push(("redeliver.retry_attempt", retry_attempt.into()));
+    span.attributes.push(("redeliver.generation", accepted.metadata().generation().into()));
+    let held_seconds = accepted.held_seconds();
+    if held_seconds > 0 {
+        span.attributes.push(("redeliver.held_seconds", held_seconds.into()));
     }
+    let (verdict, error) = match &call.outcome {
+        Outcome::Success => ("processed", None),
+        Outcome::Failure(error) | Outcome::Outage(error) => {
+            (Answer::of(error.kind).kind().as_str(), Some(error))
+        }
+        Outcome::Held { error, .. } => ("held", error.as_ref()),
+        Outcome::NotStarted => ("not_started", None),
+    };
+    span.attributes.push(("redeliver.verdict", verdict.into()));
+    span.error = error.map(|error| error.error_type.loggable());
 }
 
 /// The messages of a batch that were held without a call, one event for each reason.
 fn held(calls: &[Call], now: Timestamp) -> Vec<SpanEvent> {
+    let is_without_call = |outcome: &&Outcome| matches!(outcome, Outcome::Held { error: None, .. });
     let event = |name, reason| {
-        let since = calls.iter().filter_map(|call| match &call.outcome {
-            Outcome::Held { hold, error: None } if hold.reason == reason => Some(hold.since),
-            _ => None,
-        });
-        let messages = u32::try_from(since.clone().count()).unwrap_or(u32::MAX);
-        let seconds = u32::try_from(until(since.min()?, now).as_secs()).unwrap_or(u32::MAX);
+        let (messages, since) =
+            held_for(reason, calls.iter().map(|call| &call.outcome).filter(is_without_call))?;
+        let seconds = u32::try_from(until(since, now).as_secs()).unwrap_or(u32::MAX);
         let attributes =
             vec![("redeliver.messages", messages.into()), ("redeliver.trouble_seconds", seconds.into())];
         Some(SpanEvent { name, at: now, attributes })
@@ -148,66 +139,61 @@ fn held(calls: &[Call], now: Timestamp) -> Vec<SpanEvent> {
     down.into_iter().chain(event("redeliver.rate_limited", HoldReason::RateLimited)).collect()
 }
 
-fn error_type(error: &HandlerError) -> Cow<'static, str> {
-    Cow::Owned(error.error_type.loggable().into_owned())
-}
-
 /// A call under way. If it is dropped before its answer, the end of the invocation has cut it off.
-pub(super) struct CallUnderWay<'a, C: Clock> {
+pub(super) struct CallUnderWay<'a, H: Handler, C: Clock> {
     traced: Traced<'a>,
+    handler: &'a H,
     clock: &'a C,
     pub(super) context: TraceContext,
     start: Timestamp,
-    span: CallSpan,
+    /// True once it is recorded, or if the call was not made.
+    is_over: bool,
     events: Vec<SpanEvent>,
-    error: Option<Cow<'static, str>>,
 }
 
 impl<'a> Traced<'a> {
     pub(super) fn call<H: Handler, C: Clock>(
         self,
-        handler: &H,
+        handler: &'a H,
         clock: &'a C,
         is_probe: bool,
-    ) -> CallUnderWay<'a, C> {
+    ) -> CallUnderWay<'a, H, C> {
         let start = clock.now();
         let probe = || SpanEvent { name: "redeliver.probe", at: start, attributes: Vec::new() };
         CallUnderWay {
             traced: self,
+            handler,
             clock,
             context: self.attempt.context.with_span(self.tracer.child(self.attempt.context.span)),
             start,
-            span: handler.call_span(),
+            is_over: false,
             events: is_probe.then(probe).into_iter().collect(),
-            error: Some("Timeout".into()),
         }
     }
 }
 
-impl<C: Clock> CallUnderWay<'_, C> {
+impl<H: Handler, C: Clock> CallUnderWay<'_, H, C> {
     pub(super) fn answered(mut self, met: &Result<(), HandlerError>) {
-        self.error = met.as_ref().err().map(error_type);
+        let error = met.as_ref().err().map(|error| error.error_type.loggable());
+        self.record(error.as_deref());
     }
 
     /// The call was not made.
     pub(super) fn not_made(mut self) {
-        self.context.span.is_sampled = false;
+        self.is_over = true;
     }
-}
 
-impl<C: Clock> Drop for CallUnderWay<'_, C> {
-    fn drop(&mut self) {
-        let CallSpan { name, kind, attributes } = std::mem::take(&mut self.span);
-        let mut attributes = attributes;
-        let mut error = self.error.take();
-        let is_http = attributes.iter().any(|(name, _)| *name == "http.request.method");
-        let status = error.as_deref().and_then(|error| error.strip_prefix("HttpStatus."));
-        let status = status.filter(|_| is_http);
-        if let Some(status) = status.and_then(|status| status.parse::<u32>().ok()) {
-            attributes.push(("http.response.status_code", status.into()));
-            // Named so by the conventions for HTTP.
-            error = Some(status.to_string().into());
+    fn record(&mut self, error: Option<&str>) {
+        if std::mem::replace(&mut self.is_over, true) {
+            return;
         }
+        let CallSpan { name, kind, mut attributes } = self.handler.call_span();
+        let is_http = attributes.iter().any(|(name, _)| *name == "http.request.method");
+        let status = error.filter(|_| is_http).and_then(|error| error.strip_prefix("HttpStatus."));
+        let code = status.and_then(|status| status.parse::<u32>().ok());
+        attributes.extend(code.map(|code| ("http.response.status_code", code.into())));
+        // Named so by the conventions for HTTP.
+        let error = status.filter(|_| code.is_some()).or(error).map(Cow::Borrowed);
         self.traced.tracer.record(Span {
             context: self.context.span,
             parent: Some(self.traced.attempt.context.span),
@@ -220,5 +206,11 @@ impl<C: Clock> Drop for CallUnderWay<'_, C> {
             events: std::mem::take(&mut self.events),
             error,
         });
+    }
+}
+
+impl<H: Handler, C: Clock> Drop for CallUnderWay<'_, H, C> {
+    fn drop(&mut self) {
+        self.record(Some("Timeout"));
     }
 }

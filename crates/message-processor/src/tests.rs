@@ -206,7 +206,7 @@ struct Scripted {
     calls: Arc<Mutex<Vec<Seen>>>,
     /// The `traceparent` of each call.
     traces: Arc<Mutex<Vec<Option<String>>>>,
-    span: CallSpan,
+    span: CallSpan<'static>,
 }
 
 impl Scripted {
@@ -224,7 +224,7 @@ impl Handler for Scripted {
         self.function
     }
 
-    fn call_span(&self) -> CallSpan {
+    fn call_span(&self) -> CallSpan<'_> {
         self.span.clone()
     }
 

@@ -210,7 +210,7 @@ impl Recorder {
     }
 
     /// The spans that have ended since the last call.
-    pub fn spans(&self) -> Vec<Span> {
+    pub fn spans(&self) -> Vec<Span<'static>> {
         self.tracer.as_ref().map(|tracer| tracer.take().0).unwrap_or_default()
     }
 

@@ -4,7 +4,9 @@ use std::time::Duration;
 use aws_smithy_runtime_api::client::http::{HttpConnector, HttpConnectorFuture};
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::result::ConnectorError;
-use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::collector::trace::v1::{
+    ExportTracePartialSuccess, ExportTraceServiceRequest, ExportTraceServiceResponse,
+};
 use prost::Message as _;
 use redeliver_core::trace::{SPANS_MAX, messaging};
 use tokio::sync::Semaphore;
@@ -167,6 +169,31 @@ async fn a_lost_export_says_why() {
     let headers = vec![("x".to_owned(), "a\nb".to_owned())];
     let exporter = Exporter::new(OtlpSettings { headers, ..settings });
     assert_eq!(exporter.post(Vec::new()).await, Err(NotExported::NotBuilt));
+}
+
+#[tokio::test]
+async fn spans_that_the_collector_rejects_are_lost_though_it_answers_200() {
+    let answer = |rejected_spans, message: &str| {
+        let partial_success = ExportTracePartialSuccess { rejected_spans, error_message: message.to_owned() };
+        ExportTraceServiceResponse { partial_success: Some(partial_success) }.encode_to_vec()
+    };
+    let long = "x".repeat(300);
+    for (answer, expected) in [
+        (answer(1, ""), true),
+        (answer(300, "no room"), true),
+        (answer(300, &long), true),
+        (answer(0, ""), false),
+        (answer(0, &long), false),
+        (Vec::new(), false),
+        (b"{}".to_vec(), false),
+    ] {
+        assert_eq!(has_rejected(&answer), expected, "{answer:?}");
+    }
+    for (rejected, expected) in [(1, Err(NotExported::Rejected)), (0, Ok(()))] {
+        let body = String::from_utf8(answer(rejected, "no room")).unwrap();
+        let server = Loopback::start([Answer::new(200, &[], &body)]).await;
+        assert_eq!(exporter(server.url()).post(Vec::new()).await, expected);
+    }
 }
 
 #[tokio::test]

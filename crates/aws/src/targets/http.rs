@@ -172,11 +172,12 @@ impl<C> fmt::Debug for HttpTarget<C> {
 
 impl<C: Clock + Clone + 'static> Handler for HttpTarget<C> {
     /// Names the host, but nothing else of the URL, which may hold a key; nor an endpoint from a secret.
-    fn call_span(&self) -> CallSpan {
-        let mut attributes = vec![("http.request.method", "POST".into())];
+    fn call_span(&self) -> CallSpan<'_> {
+        let mut attributes = Vec::with_capacity(4);
+        attributes.push(("http.request.method", "POST".into()));
         if let EndpointSource::Fixed(endpoint) = &self.endpoint {
             let url = &endpoint.url.0;
-            attributes.extend(url.host_str().map(|host| ("server.address", host.to_owned().into())));
+            attributes.extend(url.host_str().map(|host| ("server.address", host.into())));
             let port = url.port_or_known_default().map(u32::from);
             attributes.extend(port.map(|port| ("server.port", port.into())));
         }

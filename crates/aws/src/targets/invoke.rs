@@ -107,11 +107,11 @@ impl<C: Clock + Clone + fmt::Debug + 'static> LambdaTarget<C> {
 }
 
 impl<C: Clock + Clone + fmt::Debug + 'static> Handler for LambdaTarget<C> {
-    fn call_span(&self) -> CallSpan {
-        let parts: Vec<_> = self.arn.split(':').collect();
-        let [region, name] = [3, 6].map(|place| parts.get(place).copied().unwrap_or_default().to_owned());
+    fn call_span(&self) -> CallSpan<'_> {
+        let part = |place| self.arn.split(':').nth(place).unwrap_or_default();
+        let [region, name] = [3, 6].map(part);
         let attributes = vec![
-            ("faas.invoked_name", name.clone().into()),
+            ("faas.invoked_name", name.into()),
             ("faas.invoked_provider", "aws".into()),
             ("faas.invoked_region", region.into()),
         ];

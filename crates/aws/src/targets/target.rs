@@ -27,7 +27,7 @@ impl Handler for Target {
         }
     }
 
-    fn call_span(&self) -> CallSpan {
+    fn call_span(&self) -> CallSpan<'_> {
         match self {
             Self::Http(target) => target.call_span(),
             Self::Lambda(target) => target.call_span(),

@@ -115,7 +115,7 @@ fn wire<'a>(
         new_generation: came_back.map(|_| true),
         generation_before: came_back.and_then(|CameBack { generation_before, .. }| generation_before),
         from_producer: (*origin == Origin::Producer).then_some(true),
-        last_attempt: last_attempt.map(|span| span.traceparent().into()),
+        last_attempt: *last_attempt,
         unknown: Cow::Borrowed(unknown),
         ..Wire::default()
     }

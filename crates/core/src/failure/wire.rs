@@ -47,7 +47,7 @@ pub(super) struct Wire<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) from_producer: Option<bool>,
     #[serde(rename = "last_attempt_traceparent", skip_serializing_if = "Option::is_none")]
-    pub(super) last_attempt: Option<Cow<'a, str>>,
+    pub(super) last_attempt: Option<SpanContext>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) due_at: Option<Time>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -142,8 +142,7 @@ impl<'de> Visitor<'de> for Members {
                 "from_producer" => once(&mut wire.from_producer, &mut map)?,
                 LAST_ATTEMPT => {
                     let text: Box<RawValue> = map.next_value()?;
-                    wire.last_attempt =
-                        SpanContext::of_json(text.get()).map(|span| span.traceparent().into());
+                    wire.last_attempt = SpanContext::of_json(text.get());
                 }
                 "due_at" => once(&mut wire.due_at, &mut map)?,
                 "attempts" => once(&mut wire.attempts, &mut map)?,
@@ -238,7 +237,7 @@ impl Wire<'static> {
                     .then_some(CameBack { generation_before: self.generation_before, last_attempt: None }),
                 // Absent in documents of older versions, and if the origin was unknown.
                 origin: if self.from_producer == Some(true) { Origin::Producer } else { Origin::Unknown },
-                last_attempt: self.last_attempt.as_deref().and_then(SpanContext::of_traceparent),
+                last_attempt: self.last_attempt,
             },
             attempts: self.attempts,
             unknown: self.unknown.into_owned(),

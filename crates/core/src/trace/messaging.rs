@@ -11,21 +11,22 @@ use crate::ports::EntryOutcome;
 pub const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.37.0";
 
 /// An operation on a queue: its name and its type are the same for SQS.
-fn on_queue(operation: &'static str, queue: &str) -> Vec<(&'static str, AttributeValue)> {
+fn on_queue<'a>(operation: &'static str, queue: &'a str) -> Vec<(&'static str, AttributeValue<'a>)> {
     // Room for those that follow.
     let mut attributes = Vec::with_capacity(10);
     attributes.extend([
         ("messaging.system", "aws_sqs".into()),
         ("messaging.operation.name", operation.into()),
         ("messaging.operation.type", operation.into()),
-        ("messaging.destination.name", queue.to_owned().into()),
+        ("messaging.destination.name", queue.into()),
     ]);
     attributes
 }
 
 /// The name of the queue with this ARN.
 fn queue_name(arn: &str) -> &str {
-    arn.rsplit(':').next().unwrap_or_default()
+    let begin = arn.bytes().rposition(|byte| byte == b':').map_or(0, |colon| colon + 1);
+    &arn[begin..]
 }
 
 /// One message that is sent.
@@ -39,33 +40,33 @@ pub(crate) struct SendSpan<'a> {
     pub(crate) ended: Timestamp,
 }
 
-impl SendSpan<'_> {
+impl<'a> SendSpan<'a> {
     pub(crate) fn span(
         self,
         context: SpanContext,
         parent: SpanContext,
-        outcome: &EntryOutcome<String>,
-    ) -> Span {
+        outcome: &'a EntryOutcome<String>,
+    ) -> Span<'a> {
         let mut attributes = on_queue("send", self.queue);
         attributes.push(("redeliver.send", self.name.into()));
         if self.delay != DelaySeconds::ZERO {
             attributes.push(("redeliver.delay_seconds", u32::from(self.delay.get()).into()));
         }
         if let Ok(id) = outcome {
-            attributes.push(("messaging.message.id", id.clone().into()));
+            attributes.push(("messaging.message.id", id.as_str().into()));
         }
         Span {
             context,
             parent: Some(parent),
             links: Vec::new(),
-            name: format!("send {}", self.queue).into(),
+            name: ["send ", self.queue].concat().into(),
             // Not a producer: the message keeps its own producer's context.
             kind: SpanKind::Client,
             start: self.started,
             end: self.ended,
             attributes,
             events: Vec::new(),
-            error: outcome.as_ref().err().map(|error| Cow::Owned(error.code.clone())),
+            error: outcome.as_ref().err().map(|error| Cow::Borrowed(error.code.as_str())),
         }
     }
 }
@@ -78,7 +79,7 @@ pub fn receive(
     messages: u32,
     start: Timestamp,
     end: Timestamp,
-) -> Span {
+) -> Span<'_> {
     let queue = queue_name(queue_arn);
     let mut attributes = on_queue("receive", queue);
     attributes.push(("messaging.batch.message_count", messages.into()));
@@ -86,7 +87,7 @@ pub fn receive(
         context,
         parent: None,
         links: Vec::new(),
-        name: format!("receive {queue}").into(),
+        name: ["receive ", queue].concat().into(),
         kind: SpanKind::Client,
         start,
         end,
@@ -108,21 +109,21 @@ pub struct Process<'a> {
     pub end: Timestamp,
 }
 
-impl Process<'_> {
+impl<'a> Process<'a> {
     /// Its span, without what came of it.
     #[must_use]
-    pub fn span(self, context: SpanContext) -> Span {
+    pub fn span(self, context: SpanContext) -> Span<'a> {
         let queue = queue_name(&self.record.queue_arn);
         let mut attributes = on_queue("process", queue);
-        attributes.push(("messaging.message.id", self.record.sqs_message_id.clone().into()));
+        attributes.push(("messaging.message.id", self.record.sqs_message_id.as_str().into()));
         if let Some(id) = self.message_id {
-            attributes.push(("messaging.message.conversation_id", id.to_owned().into()));
+            attributes.push(("messaging.message.conversation_id", id.into()));
         }
         Span {
             context,
             parent: self.parent,
             links: self.links,
-            name: format!("process {queue}").into(),
+            name: ["process ", queue].concat().into(),
             kind: SpanKind::Consumer,
             start: self.start,
             end: self.end,

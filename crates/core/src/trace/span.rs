@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use serde::{Serialize, Serializer};
+
 use crate::message::Timestamp;
 
 /// The identity of a span, as small as it can be.
@@ -42,8 +44,13 @@ impl SpanContext {
     /// The header `traceparent`.
     #[must_use]
     pub fn traceparent(&self) -> String {
-        let Self { trace_id, span_id, is_sampled } = self;
-        format!("00-{trace_id:032x}-{span_id:016x}-0{}", u8::from(*is_sampled))
+        let mut text = String::with_capacity(55);
+        text.push_str("00-");
+        push_hex(&mut text, &self.trace_id.to_be_bytes());
+        text.push('-');
+        push_hex(&mut text, &self.span_id.to_be_bytes());
+        text.push_str(if self.is_sampled { "-01" } else { "-00" });
+        text
     }
 
     /// The trace's id: 32 hexadecimal digits.
@@ -59,6 +66,19 @@ impl SpanContext {
     }
 }
 
+/// As the header `traceparent`.
+impl Serialize for SpanContext {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.traceparent())
+    }
+}
+
+/// Faster than the standard library's formatting, which took a fifth of what a span costs a failure.
+fn push_hex(text: &mut String, bytes: &[u8]) {
+    let digit = |value: u8| char::from(b"0123456789abcdef"[usize::from(value)]);
+    text.extend(bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]));
+}
+
 /// An id of this many lower-case hexadecimal digits, not all 0.
 pub(super) fn id(text: &str, digits: usize) -> Option<u128> {
     let id = is_hex(text, digits).then(|| u128::from_str_radix(text, 16).ok()).flatten();
@@ -71,20 +91,44 @@ fn is_hex(text: &str, digits: usize) -> bool {
 
 /// A span that has ended.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Span {
+pub struct Span<'a> {
     pub context: SpanContext,
     /// The span that it is part of, in the same trace; `None` for a trace's first span.
     pub parent: Option<SpanContext>,
     pub links: Vec<Link>,
-    pub name: Cow<'static, str>,
+    pub name: Cow<'a, str>,
     pub kind: SpanKind,
     pub start: Timestamp,
     pub end: Timestamp,
     /// By their names in the semantic conventions, or `redeliver.…`. No payload, no text of a target.
-    pub attributes: Vec<(&'static str, AttributeValue)>,
+    pub attributes: Vec<(&'static str, AttributeValue<'a>)>,
     pub events: Vec<SpanEvent>,
     /// `error.type`, if it failed.
-    pub error: Option<Cow<'static, str>>,
+    pub error: Option<Cow<'a, str>>,
+}
+
+impl Span<'_> {
+    /// The span with texts of its own.
+    #[must_use]
+    pub fn into_owned(self) -> Span<'static> {
+        let Self { context, parent, links, name, kind, start, end, attributes, events, error } = self;
+        let value = |value| match value {
+            AttributeValue::Text(text) => AttributeValue::Text(Cow::Owned(text.into_owned())),
+            AttributeValue::Number(number) => AttributeValue::Number(number),
+        };
+        Span {
+            context,
+            parent,
+            links,
+            name: Cow::Owned(name.into_owned()),
+            kind,
+            start,
+            end,
+            attributes: attributes.into_iter().map(|(name, of)| (name, value(of))).collect(),
+            events,
+            error: error.map(|error| Cow::Owned(error.into_owned())),
+        }
+    }
 }
 
 /// Another span that a span follows from.
@@ -100,7 +144,7 @@ pub struct Link {
 pub struct SpanEvent {
     pub name: &'static str,
     pub at: Timestamp,
-    pub attributes: Vec<(&'static str, AttributeValue)>,
+    pub attributes: Vec<(&'static str, AttributeValue<'static>)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,24 +158,24 @@ pub enum SpanKind {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum AttributeValue {
-    Text(Cow<'static, str>),
+pub enum AttributeValue<'a> {
+    Text(Cow<'a, str>),
     Number(i64),
 }
 
-impl From<String> for AttributeValue {
+impl From<String> for AttributeValue<'_> {
     fn from(text: String) -> Self {
         Self::Text(text.into())
     }
 }
 
-impl From<&'static str> for AttributeValue {
-    fn from(text: &'static str) -> Self {
+impl<'a> From<&'a str> for AttributeValue<'a> {
+    fn from(text: &'a str) -> Self {
         Self::Text(text.into())
     }
 }
 
-impl From<u32> for AttributeValue {
+impl From<u32> for AttributeValue<'_> {
     fn from(number: u32) -> Self {
         Self::Number(number.into())
     }
@@ -139,14 +183,14 @@ impl From<u32> for AttributeValue {
 
 /// The span of a handler's calls, as far as it is the same for all of them.
 #[derive(Clone, Debug, PartialEq)]
-pub struct CallSpan {
-    pub name: Cow<'static, str>,
+pub struct CallSpan<'a> {
+    pub name: Cow<'a, str>,
     pub kind: SpanKind,
-    pub attributes: Vec<(&'static str, AttributeValue)>,
+    pub attributes: Vec<(&'static str, AttributeValue<'a>)>,
 }
 
 /// For a handler in this process.
-impl Default for CallSpan {
+impl Default for CallSpan<'_> {
     fn default() -> Self {
         Self { name: "handle".into(), kind: SpanKind::Internal, attributes: Vec::new() }
     }

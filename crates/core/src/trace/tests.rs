@@ -168,7 +168,8 @@ fn the_attempts_of_a_message_that_stays_on_its_queue_are_linked_to_the_receive_b
         };
         for receive_count in 2..=4 {
             let last = attempt(receive_count - 1).context.span;
-            let Attempt { context, parent, links } = attempt(receive_count);
+            let attempt = attempt(receive_count);
+            let (context, parent, links) = (&attempt.context, attempt.parent, attempt.links());
             let is_linked = links.contains(&Link { to: last, role: "last_attempt" });
             assert!(is_linked || parent == Some(last), "{continues} {producer:?} {links:?}");
             assert_eq!(parent.is_some(), continues);

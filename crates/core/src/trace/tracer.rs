@@ -7,6 +7,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use sha2::{Digest as _, Sha256};
 
+use super::otlp::Request;
 use super::{Link, Span, SpanContext, TraceContext};
 use crate::lock;
 use crate::message::{ReceivedMessage, Timestamp};
@@ -29,7 +30,10 @@ struct State {
     /// Seeded by the first span, not before: environments that Lambda restores from one snapshot must not have the same
     /// ids.
     random: Option<ChaCha8Rng>,
-    ended: Vec<Span>,
+    ended: Vec<Span<'static>>,
+    /// The next request, with the spans that ended after the first [`Tracer::take_request`].
+    request: Option<Request>,
+    kept: usize,
     dropped: u64,
     /// Batches that run now, and those that ran since the last line of a batch.
     running: Vec<SpanContext>,
@@ -42,7 +46,18 @@ pub struct Attempt {
     /// Its own span, with what the producer's context has besides.
     pub context: TraceContext,
     pub parent: Option<SpanContext>,
-    pub links: Vec<Link>,
+    producer: Option<SpanContext>,
+    last: Option<SpanContext>,
+}
+
+impl Attempt {
+    /// Links to the producer's span and to the last attempt. The parent needs none.
+    #[must_use]
+    pub fn links(&self) -> Vec<Link> {
+        let origins = [(self.producer, "producer"), (self.last, "last_attempt")];
+        let link = |(to, role): (Option<SpanContext>, _)| Some(Link { to: to?, role });
+        origins.into_iter().filter_map(link).filter(|link| Some(link.to) != self.parent).collect()
+    }
 }
 
 impl Tracer {
@@ -147,23 +162,45 @@ impl Tracer {
     }
 
     /// Keeps a span that has ended, unless nobody records its trace.
-    pub fn record(&self, span: Span) {
+    pub fn record(&self, span: Span<'_>) {
         if !span.context.is_sampled {
             return;
         }
         let mut state = lock(&self.state);
-        if state.ended.len() < SPANS_MAX {
-            state.ended.push(span);
-        } else {
+        if state.kept == SPANS_MAX {
             state.dropped += 1;
+            return;
+        }
+        state.kept += 1;
+        match &mut state.request {
+            Some(request) => request.push(&span),
+            None => state.ended.push(span.into_owned()),
         }
     }
 
     /// Takes the spans that have ended, and the number of those that had no room.
     #[must_use]
-    pub fn take(&self) -> (Vec<Span>, u64) {
+    pub fn take(&self) -> (Vec<Span<'static>>, u64) {
         let mut state = lock(&self.state);
+        state.kept = 0;
         (mem::take(&mut state.ended), mem::take(&mut state.dropped))
+    }
+
+    /// [`Self::take`] as the request of an export, if there are spans. From then on each span is encoded when it ends,
+    /// so that no text of its message has to be copied.
+    #[must_use]
+    pub fn take_request(&self, resource: &[(String, String)]) -> (Option<Vec<u8>>, u64) {
+        let mut state = lock(&self.state);
+        let dropped = mem::take(&mut state.dropped);
+        if mem::take(&mut state.kept) == 0 {
+            return (None, dropped);
+        }
+        let mut request = state.request.take().unwrap_or_else(|| Request::begin(resource, 0));
+        mem::take(&mut state.ended).iter().for_each(|span| request.push(span));
+        let request = request.end();
+        // The next batch has about as many spans.
+        state.request = Some(Request::begin(resource, request.len() / 4 * 5));
+        (Some(request), dropped)
     }
 }
 
@@ -179,15 +216,11 @@ fn attempt(
     producer: Option<TraceContext>,
     last: Option<SpanContext>,
 ) -> Attempt {
-    let producers = producer.as_ref().map(|context| Link { to: context.span, role: "producer" });
-    let last = last.map(|to| Link { to, role: "last_attempt" });
-    // The parent needs no link.
-    let links = producers.into_iter().chain(last).filter(|link| Some(link.to) != parent).collect();
-    let context = match producer {
-        Some(producer) => producer.with_span(span),
-        None => TraceContext::of_span(span),
+    let (producer, context) = match producer {
+        Some(producer) => (Some(producer.span), producer.with_span(span)),
+        None => (None, TraceContext::of_span(span)),
     };
-    Attempt { context, parent, links }
+    Attempt { context, parent, producer, last }
 }
 
 fn trace_of(began: Timestamp, [first, second, third]: [u64; 3], is_sampled: bool) -> SpanContext {
@@ -216,6 +249,26 @@ mod tests {
         let (spans, dropped) = tracer.take();
         assert_eq!((spans.len(), dropped), (SPANS_MAX, 3));
         assert_eq!(tracer.take(), (Vec::new(), 0));
+    }
+
+    #[test]
+    fn each_request_has_the_spans_since_the_last_one_whether_they_were_kept_or_encoded() {
+        let tracer = tracer();
+        let resource = [("service.name".to_owned(), "orders".to_owned())];
+        assert_eq!(tracer.take_request(&resource), (None, 0), "there are none");
+        for ended in [1, 2, SPANS_MAX + 3, 1] {
+            let spans: Vec<_> = (0..ended)
+                .map(|_| {
+                    receive(tracer.begin(at(0), true), "arn:aws:sqs:eu-west-1:0:orders", 1, at(0), at(1))
+                })
+                .collect();
+            let mut expected = Request::begin(&resource, 0);
+            spans.iter().take(SPANS_MAX).for_each(|span| expected.push(span));
+            spans.into_iter().for_each(|span| tracer.record(span));
+            let dropped = ended.saturating_sub(SPANS_MAX) as u64;
+            assert!(tracer.take_request(&resource) == (Some(expected.end()), dropped), "{ended}");
+            assert_eq!(tracer.take_request(&resource), (None, 0), "they are taken");
+        }
     }
 
     #[test]
@@ -251,7 +304,7 @@ mod tests {
         for sampled in [";Sampled=0", ";Sampled=1", ";Sampled=?", ""] {
             let attempt = tracer.attempt(header(sampled), None, at(0));
             assert!(attempt.context.span.is_sampled, "{sampled}");
-            assert_eq!(attempt.links[0].role, "producer");
+            assert_eq!(attempt.links()[0].role, "producer");
         }
         let last = SpanContext { trace_id: 1, span_id: 2, is_sampled: false };
         assert!(!tracer.attempt(header(";Sampled=0"), Some(last), at(0)).context.span.is_sampled);
@@ -294,7 +347,7 @@ mod tests {
             tracer.attempt_on_queue(None, Some(last), &record)
         };
         let [first, second] = ["a", "b"].map(attempt);
-        assert_eq!(first.links, [Link { to: last, role: "last_attempt" }]);
+        assert_eq!(first.links(), [Link { to: last, role: "last_attempt" }]);
         let [first, second] = [first, second].map(|attempt| attempt.context.span);
         assert!(first.trace_id != second.trace_id && first.span_id != second.span_id, "{first:?}");
         assert_eq!(first.trace_id >> 96, u128::try_from(at(7).timestamp()).unwrap());

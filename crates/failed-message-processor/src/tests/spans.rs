@@ -22,7 +22,7 @@ fn context(text: &str) -> Option<SpanContext> {
     SpanContext::of_traceparent(text)
 }
 
-fn decision(span: &Span) -> &AttributeValue {
+fn decision<'a>(span: &'a Span<'a>) -> &'a AttributeValue<'a> {
     let decision = span.attributes.iter().find(|(name, _)| *name == "redeliver.decision");
     &decision.unwrap_or_else(|| panic!("{span:#?}")).1
 }

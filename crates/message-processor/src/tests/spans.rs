@@ -31,11 +31,11 @@ fn tried_before(n: usize) -> String {
     )
 }
 
-fn named<'a>(spans: &'a [Span], name: &str) -> Vec<&'a Span> {
+fn named<'a>(spans: &'a [Span<'static>], name: &str) -> Vec<&'a Span<'static>> {
     spans.iter().filter(|span| span.name == name).collect()
 }
 
-fn only<'a>(spans: &'a [Span], name: &str) -> &'a Span {
+fn only<'a>(spans: &'a [Span<'static>], name: &str) -> &'a Span<'static> {
     let [span] = named(spans, name)[..] else { panic!("{name}: {spans:#?}") };
     span
 }
@@ -209,7 +209,7 @@ fn on_a_queue_that_counts_attempts_each_receive_is_linked_to_the_one_before() {
 }
 
 /// The error and the seconds from the start of each span of this name.
-fn times(spans: &[Span], name: &str) -> Vec<(Option<String>, i64, i64)> {
+fn times(spans: &[Span<'static>], name: &str) -> Vec<(Option<String>, i64, i64)> {
     let seconds = |time: Timestamp| (time - start()).num_seconds();
     let of =
         |span: &&Span| (span.error.as_deref().map(str::to_owned), seconds(span.start), seconds(span.end));

@@ -355,7 +355,7 @@ impl Ledger {
 }
 
 /// SQS's id of its message.
-fn message_id(span: &Span) -> &str {
+fn message_id<'a>(span: &'a Span<'_>) -> &'a str {
     let mut attributes = span.attributes.iter();
     match attributes.find(|(name, _)| *name == "messaging.message.id") {
         Some((_, AttributeValue::Text(id))) => id,

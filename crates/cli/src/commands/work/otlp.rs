@@ -13,12 +13,13 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue};
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use prost::Message as _;
-use redeliver_aws::otlp::{Exporter, SCOPE_NAME, SCOPE_VERSION, Signal, encoded_spans};
+use redeliver_aws::otlp::{Exporter, Signal};
 use redeliver_aws::settings::Variables;
 use redeliver_aws::start::exporter;
 use redeliver_aws::{Stop, SystemClock};
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Clock, Observer};
+use redeliver_core::trace::otlp::{Request, SCOPE_NAME, SCOPE_VERSION};
 use redeliver_core::trace::{Span, Tracer};
 use tokio::task::{JoinHandle, spawn_blocking};
 
@@ -104,7 +105,9 @@ impl Exports {
             let resource = export.exporter.settings().resource.clone();
             self.spawn(export, "spans", move || {
                 let (spans, dropped) = take_spans(&functions);
-                (!spans.is_empty()).then(|| Gathered { request: encoded_spans(&resource, &spans), dropped })
+                let mut request = Request::begin(&resource, 0);
+                spans.iter().for_each(|span| request.push(span));
+                (!spans.is_empty()).then(|| Gathered { request: request.end(), dropped })
             });
         }
         if let Some(export) = self.metrics.take() {
@@ -163,7 +166,7 @@ impl Export {
     }
 }
 
-fn take_spans(functions: &[Traced]) -> (Vec<Span>, u64) {
+fn take_spans(functions: &[Traced]) -> (Vec<Span<'static>>, u64) {
     let (mut all, mut all_dropped) = (Vec::new(), 0);
     for (function, observer) in functions {
         let (mut spans, dropped) = observer.tracer().map(Tracer::take).unwrap_or_default();

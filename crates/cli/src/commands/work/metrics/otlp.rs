@@ -11,9 +11,9 @@ use opentelemetry_proto::tonic::metrics::v1::{
     AggregationTemporality, Gauge, Histogram as Histograms, HistogramDataPoint, Metric as Encoded,
     NumberDataPoint, ResourceMetrics, ScopeMetrics, Sum,
 };
-use redeliver_aws::otlp::nanoseconds;
 use redeliver_aws::telemetry::metrics::{Measure, NAMESPACE};
 use redeliver_core::message::Timestamp;
+use redeliver_core::trace::otlp::nanoseconds;
 
 use super::histogram::{Histogram, Values};
 use super::{

@@ -4,9 +4,9 @@ use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as Encoded;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue};
 use opentelemetry_proto::tonic::logs::v1::{LogRecord, ResourceLogs, ScopeLogs, SeverityNumber};
-use redeliver_aws::otlp::nanoseconds;
 use redeliver_core::message::Timestamp;
 use redeliver_core::message::metadata::parse_rfc3339;
+use redeliver_core::trace::otlp::nanoseconds;
 use serde_json::{Map, Value};
 
 use super::{FUNCTION, key_value, resource, scope};

@@ -1,46 +1,67 @@
 //! Spans as OTLP has them ("opentelemetry/proto/trace/v1/trace.proto"). Written without the types of
 //! `opentelemetry-proto`, which the tests read it with: with those, spans took 20 % of a batch's instructions.
 
-use redeliver_core::message::Timestamp;
-use redeliver_core::trace::messaging::SCHEMA_URL;
-use redeliver_core::trace::{AttributeValue, Link, Span, SpanContext, SpanEvent, SpanKind};
+mod protobuf;
 
-use super::protobuf::Encoder;
+use super::messaging::SCHEMA_URL;
+use super::{AttributeValue, Link, Span, SpanContext, SpanEvent, SpanKind};
+use crate::message::Timestamp;
+use protobuf::{Begun, Encoder, content_bytes, number_bytes};
 
-/// A sampled span's flags, and the code of an error.
+/// A sampled span's flags.
 const SAMPLED: u32 = 1;
-const STATUS_CODE_ERROR: u64 = 2;
-/// The usual size of a span, or a little less.
-const SPAN_BYTES: usize = 400;
-
-/// An `ExportTraceServiceRequest` with these spans, of a resource with these attributes.
-#[must_use]
-pub fn encoded_spans(resource: &[(String, String)], spans: &[Span]) -> Vec<u8> {
-    let mut request = Encoder::with_capacity(SPAN_BYTES * (spans.len() + 2));
-    request.message(1, |resource_spans| {
-        resource_spans.message(1, |encoded| {
-            for (name, value) in resource {
-                attribute(encoded, 1, name, |any| any.text(1, value));
-            }
-        });
-        resource_spans.message(2, |scope_spans| {
-            scope_spans.message(1, |scope| {
-                scope.text(1, SCOPE_NAME);
-                scope.text(2, SCOPE_VERSION);
-            });
-            for span in spans {
-                scope_spans.message(2, |encoded| encode_span(encoded, span));
-            }
-            scope_spans.text(3, SCHEMA_URL);
-        });
-        resource_spans.text(3, SCHEMA_URL);
-    });
-    request.into_bytes()
-}
+/// The `Status` of an error: field 3 is its code, 2.
+const STATUS_ERROR: [u8; 2] = [3 << 3, 2];
+/// The attribute of a link.
+const ROLE: &str = "redeliver.link";
 
 /// The instrumentation scope of all that redeliver exports.
 pub const SCOPE_NAME: &str = "redeliver";
 pub const SCOPE_VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// An `ExportTraceServiceRequest`, to which spans are added as they end.
+#[derive(Debug)]
+pub struct Request {
+    encoder: Encoder,
+    resource_spans: Begun,
+    scope_spans: Begun,
+}
+
+impl Request {
+    /// A request of about this size, of a resource with these attributes.
+    #[must_use]
+    pub fn begin(resource: &[(String, String)], bytes: usize) -> Self {
+        let mut encoder = Encoder::with_capacity(bytes);
+        let resource_spans = encoder.begin(1);
+        let of = encoder.begin(1);
+        resource.iter().for_each(|(name, value)| text_attribute(&mut encoder, 1, name, value));
+        encoder.end(of);
+        let scope_spans = encoder.begin(2);
+        let scope = encoder.begin(1);
+        encoder.text(1, SCOPE_NAME);
+        encoder.text(2, SCOPE_VERSION);
+        encoder.end(scope);
+        Self { encoder, resource_spans, scope_spans }
+    }
+
+    /// Adds a span.
+    pub fn push(&mut self, span: &Span<'_>) {
+        let begun = self.encoder.begin(2);
+        encode_span(&mut self.encoder, span);
+        self.encoder.end(begun);
+    }
+
+    /// The request with its spans.
+    #[must_use]
+    pub fn end(self) -> Vec<u8> {
+        let Self { mut encoder, resource_spans, scope_spans } = self;
+        encoder.text(3, SCHEMA_URL);
+        encoder.end(scope_spans);
+        encoder.text(3, SCHEMA_URL);
+        encoder.end(resource_spans);
+        encoder.into_bytes()
+    }
+}
 
 /// A time as OTLP has it.
 #[must_use]
@@ -48,7 +69,7 @@ pub fn nanoseconds(moment: Timestamp) -> u64 {
     moment.timestamp_nanos_opt().and_then(|nanoseconds| u64::try_from(nanoseconds).ok()).unwrap_or(0)
 }
 
-fn encode_span(encoded: &mut Encoder, span: &Span) {
+fn encode_span(encoded: &mut Encoder, span: &Span<'_>) {
     let Span { context, parent, links, name, kind, start, end, attributes: own, events, error } = span;
     ids(encoded, *context);
     if let Some(parent) = parent {
@@ -67,24 +88,24 @@ fn encode_span(encoded: &mut Encoder, span: &Span) {
     encoded.fixed64(8, nanoseconds((*end).max(*start)));
     attributes(encoded, 9, own);
     if let Some(error) = error {
-        attribute(encoded, 9, "error.type", |any| any.text(1, error));
+        text_attribute(encoded, 9, "error.type", error);
     }
     for SpanEvent { name, at, attributes: own } in events {
-        encoded.message(11, |event| {
-            event.fixed64(1, nanoseconds(*at));
-            event.text(2, name);
-            attributes(event, 3, own);
-        });
+        let event = encoded.begin(11);
+        encoded.fixed64(1, nanoseconds(*at));
+        encoded.text(2, name);
+        attributes(encoded, 3, own);
+        encoded.end(event);
     }
     for Link { to, role } in links {
-        encoded.message(13, |link| {
-            ids(link, *to);
-            attribute(link, 4, "redeliver.link", |any| any.text(1, role));
-            link.fixed32(6, u32::from(to.is_sampled));
-        });
+        let link = encoded.begin(13);
+        ids(encoded, *to);
+        text_attribute(encoded, 4, ROLE, role);
+        encoded.fixed32(6, u32::from(to.is_sampled));
+        encoded.end(link);
     }
     if error.is_some() {
-        encoded.message(15, |status| status.number(3, STATUS_CODE_ERROR));
+        encoded.bytes(15, &STATUS_ERROR);
     }
     encoded.fixed32(16, SAMPLED);
 }
@@ -94,21 +115,31 @@ fn ids(encoded: &mut Encoder, SpanContext { trace_id, span_id, .. }: SpanContext
     encoded.bytes(2, &span_id.to_be_bytes());
 }
 
-fn attributes(encoded: &mut Encoder, field: u32, attributes: &[(&'static str, AttributeValue)]) {
+fn attributes(encoded: &mut Encoder, field: u64, attributes: &[(&'static str, AttributeValue<'_>)]) {
     for (name, value) in attributes {
-        attribute(encoded, field, name, |any| match value {
-            AttributeValue::Text(text) => any.text(1, text),
-            AttributeValue::Number(number) => any.number(3, number.cast_unsigned()),
-        });
+        match value {
+            AttributeValue::Text(text) => text_attribute(encoded, field, name, text),
+            AttributeValue::Number(number) => {
+                let number = number.cast_unsigned();
+                key(encoded, field, name, number_bytes(number));
+                encoded.sized(2, number_bytes(number));
+                encoded.number(3, number);
+            }
+        }
     }
 }
 
-/// A `KeyValue`; `value` writes its `AnyValue`.
-fn attribute(encoded: &mut Encoder, field: u32, name: &str, value: impl FnOnce(&mut Encoder)) {
-    encoded.message(field, |pair| {
-        pair.text(1, name);
-        pair.message(2, value);
-    });
+fn text_attribute(encoded: &mut Encoder, field: u64, name: &str, text: &str) {
+    let value_bytes = content_bytes(text.len() as u64);
+    key(encoded, field, name, value_bytes);
+    encoded.message_with_text(2, value_bytes, 1, text);
+}
+
+/// A `KeyValue` up to its `AnyValue`, which has this size.
+#[inline]
+fn key(encoded: &mut Encoder, field: u64, name: &str, value_bytes: u64) {
+    let bytes = content_bytes(name.len() as u64) + content_bytes(value_bytes);
+    encoded.message_with_text(field, bytes, 1, name);
 }
 
 #[cfg(test)]
@@ -121,11 +152,17 @@ mod tests {
         ResourceSpans, ScopeSpans, Span as Decoded, Status, span, status,
     };
     use prost::Message as _;
-    use redeliver_core::message::metadata::parse_rfc3339;
 
     use super::*;
+    use crate::message::metadata::parse_rfc3339;
 
     const NANOSECONDS: u64 = 1_785_000_000_000_001_000;
+
+    fn request(resource: &[(String, String)], span: &Span<'_>) -> Vec<u8> {
+        let mut request = Request::begin(resource, 0);
+        request.push(span);
+        request.end()
+    }
 
     fn pair(key: &str, value: Value) -> KeyValue {
         let value = Some(AnyValue { value: Some(value) });
@@ -144,9 +181,9 @@ mod tests {
         let context = |span_id| SpanContext { trace_id: 1 << 120 | 7, span_id, is_sampled: true };
         for length in [0, 100, 127, 128, 300, 16_383, 16_384, 70_000] {
             let long = "é".repeat(length / 2) + if length % 2 == 1 { "x" } else { "" };
-            let encoded = encoded_spans(
+            let encoded = request(
                 &[("service.name".to_owned(), long.clone())],
-                &[Span {
+                &Span {
                     context: context(2),
                     parent: Some(context(1)),
                     links: vec![Link { to: context(3), role: "producer" }],
@@ -161,7 +198,7 @@ mod tests {
                     ],
                     events: vec![SpanEvent { name: "held", at, attributes: vec![("n", 300.into())] }],
                     error: Some("HttpStatus.503".into()),
-                }],
+                },
             );
             let id = |span_id: u64| {
                 (vec![1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7], span_id.to_be_bytes().to_vec())
@@ -229,9 +266,9 @@ mod tests {
             (SpanKind::Client, span::SpanKind::Client),
             (SpanKind::Consumer, span::SpanKind::Consumer),
         ] {
-            let encoded = encoded_spans(
+            let encoded = request(
                 &[],
-                &[Span {
+                &Span {
                     context: context(true),
                     parent: None,
                     links: vec![Link { to: context(false), role: "producer" }],
@@ -242,7 +279,7 @@ mod tests {
                     attributes: Vec::new(),
                     events: Vec::new(),
                     error: None,
-                }],
+                },
             );
             let decoded = ExportTraceServiceRequest::decode(&encoded[..]).unwrap();
             let decoded = &decoded.resource_spans[0].scope_spans[0].spans[0];
