@@ -19,6 +19,10 @@ pub struct PlainArguments {
     pub body_schema: Option<PathBuf>,
 }
 
-fn pointer(text: &str) -> Result<Pointer, PointerError> {
+/// Parses a JSON Pointer.
+///
+/// # Errors
+/// As [`Pointer::new`].
+pub fn pointer(text: &str) -> Result<Pointer, PointerError> {
     Pointer::new(text)
 }

@@ -26,8 +26,21 @@ impl Pointer {
         names.split('/').map(unescaped).collect::<Option<_>>().map(Self).ok_or(PointerError)
     }
 
+    /// The string or the number there, as written; `None` if there is neither, or an empty string.
+    #[must_use]
+    pub fn text(&self, document: &str) -> Option<String> {
+        let value = self.last(serde_json::from_str(document).ok()?)?.get();
+        match value.as_bytes().first()? {
+            // Not one with a lone surrogate, which no string can hold.
+            b'"' => serde_json::from_str(value).ok().filter(|text: &String| !text.is_empty()),
+            // A float would not keep 12345678901234567890.
+            b'-' | b'0'..=b'9' => Some(value.to_owned()),
+            _ => None,
+        }
+    }
+
     /// The value there; of several members with the same name the last one, as most parsers have it.
-    pub(crate) fn last<'a>(&self, document: &'a RawValue) -> Option<&'a RawValue> {
+    fn last<'a>(&self, document: &'a RawValue) -> Option<&'a RawValue> {
         let Self(names) = self;
         names.iter().try_fold(document, |value, name| children(value, name)?.pop())
     }

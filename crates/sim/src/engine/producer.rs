@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 use futures_util::pin_mut;
 use redeliver_core::deliver::deliver;
+use redeliver_core::limits::BATCH_ENTRIES_MAX;
 use redeliver_core::message::OutgoingMessage;
 use redeliver_core::ports::{AsyncInvoker, Clock, Queue};
 
@@ -61,7 +62,10 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
     ) -> Result<(), LoopError> {
         let mut messages = messages.into_iter().peekable();
         while messages.peek().is_some() {
-            let chunk: Vec<_> = messages.by_ref().take(CHUNK).collect();
+            // Batches of one chunk are sent side by side, which would break the order.
+            let is_fifo = self.topology.strategy.definition().is_fifo;
+            let size = if is_fifo { BATCH_ENTRIES_MAX } else { CHUNK };
+            let chunk: Vec<_> = messages.by_ref().take(size).collect();
             // Tracked before they are sent: the target may be done with one before SQS has answered.
             for message in &chunk {
                 self.tracker().sent(&message.content().body);

@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use redeliver_aws::targets::{Command, HandlerEvent};
+use redeliver_core::json::pointer::Pointer;
 use redeliver_core::strategy::Strategy;
 
 use crate::commands::exec;
 use crate::commands::run_args::{probability, strategies};
-use redeliver_operator::plain_args::PlainArguments;
+use redeliver_operator::plain_args::{PlainArguments, pointer};
 use redeliver_operator::terminal::output::Printing;
 use redeliver_operator::terminal::units::number;
 
@@ -20,6 +21,8 @@ Examples:
   redeliver local examples/messages.jsonl --fail-rate 0.3
   redeliver local orders.jsonl --policy policy.json --final-dlq dead.jsonl
   redeliver local orders.jsonl --strategy visibility
+  redeliver local bookings.jsonl --strategy ordered \
+    --group-pointer /data/account
   redeliver local events.jsonl --strategy async-retry --fail-first 3
   redeliver local orders.jsonl --target http://127.0.0.1:8080/orders
   redeliver local orders.jsonl --exec 'python3 -m awslambdaric app.handler'
@@ -47,6 +50,10 @@ pub struct Arguments {
     /// The strategy for failed messages
     #[arg(long, value_parser = strategies(Strategy::ALL), default_value_t)]
     pub strategy: Strategy,
+    /// With --strategy ordered: a JSON Pointer to the message group in each body, a string or a number; without it all
+    /// messages are one group
+    #[arg(long, value_name = "POINTER", value_parser = pointer)]
+    pub group_pointer: Option<Pointer>,
     /// A JSON Schema for `data`
     #[arg(long, value_name = "FILE")]
     pub data_schema: Option<PathBuf>,

@@ -3,7 +3,8 @@
 use std::io::{self, BufRead};
 use std::path::Path;
 
-use redeliver_core::message::OutgoingMessage;
+use redeliver_core::json::pointer::Pointer;
+use redeliver_core::message::{Content, OutgoingMessage};
 
 use redeliver_operator::files::FileError;
 use redeliver_operator::message_file::{Form, Lines, dead_letter, open, unreadable};
@@ -38,11 +39,36 @@ impl ChunkSize {
     pub(super) const WHOLE: Self = Self { messages: usize::MAX, bytes: usize::MAX };
 }
 
+/// The message groups of a FIFO queue.
+#[derive(Clone, Debug)]
+pub(super) struct Groups {
+    /// The place of a message's group in its body; `None` if all messages are one group.
+    pub(super) pointer: Option<Pointer>,
+}
+
+impl Groups {
+    /// The message with its group, and its line as the deduplication id.
+    fn grouped(&self, message: OutgoingMessage, line: usize) -> Result<OutgoingMessage, String> {
+        let content = message.into_content();
+        let group = match &self.pointer {
+            None => "all".to_owned(),
+            Some(pointer) => {
+                pointer.text(&content.body).ok_or("it has no message group at --group-pointer")?
+            }
+        };
+        let (message_group_id, deduplication_id) = (Some(group), Some(line.to_string()));
+        OutgoingMessage::new(Content { message_group_id, deduplication_id, ..content })
+            .map_err(|error| error.to_string())
+    }
+}
+
 /// Reads a file, or standard input, one chunk ahead.
 pub(super) struct Chunks {
     pub(super) path: Box<Path>,
     lines: Lines<Box<dyn BufRead + Send>>,
     form: Form,
+    /// `None` if the source queue is a standard queue.
+    groups: Option<Groups>,
     size: ChunkSize,
     next: Option<Chunk>,
     has_dead_letters: bool,
@@ -50,18 +76,24 @@ pub(super) struct Chunks {
 
 impl Chunks {
     /// Reads the first chunk, so that an unreadable input is known before the run begins.
-    pub(super) fn open(path: &Path, form: Form, size: ChunkSize) -> Result<Self, FileError> {
-        Self::of(path, open(path)?, form, size)
+    pub(super) fn open(
+        path: &Path,
+        form: Form,
+        groups: Option<Groups>,
+        size: ChunkSize,
+    ) -> Result<Self, FileError> {
+        Self::of(path, open(path)?, form, groups, size)
     }
 
     fn of(
         path: &Path,
         input: Box<dyn BufRead + Send>,
         form: Form,
+        groups: Option<Groups>,
         size: ChunkSize,
     ) -> Result<Self, FileError> {
-        let lines = form.lines(input);
-        let mut chunks = Self { path: path.into(), lines, form, size, next: None, has_dead_letters: false };
+        let (lines, path) = (form.lines(input), path.into());
+        let mut chunks = Self { path, lines, form, groups, size, next: None, has_dead_letters: false };
         chunks.next()?;
         Ok(chunks)
     }
@@ -91,8 +123,17 @@ impl Chunks {
                         chunk.dead_letter = hint.map(|hint| (number, hint));
                         self.has_dead_letters = chunk.dead_letter.is_some();
                     }
-                    bytes += message.sendable.size();
-                    chunk.messages.push(message.sendable);
+                    let grouped = match &self.groups {
+                        None => Ok(message.sendable),
+                        Some(groups) => groups.grouped(message.sendable, number),
+                    };
+                    match grouped {
+                        Ok(message) => {
+                            bytes += message.size();
+                            chunk.messages.push(message);
+                        }
+                        Err(reason) => chunk.refused.push(RefusedLine { line: number, reason }),
+                    }
                 }
                 Err(findings) => chunk
                     .refused
@@ -108,7 +149,7 @@ mod tests {
     use super::*;
 
     fn chunks(text: &'static [u8], size: ChunkSize) -> Chunks {
-        Chunks::of(Path::new("-"), Box::new(text), Form::Anything(|_| Ok(())), size).unwrap()
+        Chunks::of(Path::new("-"), Box::new(text), Form::Anything(|_| Ok(())), None, size).unwrap()
     }
 
     fn bodies(input: &Chunk) -> Vec<&str> {
@@ -159,7 +200,8 @@ mod tests {
     #[test]
     fn a_message_that_fails_the_check_is_refused_too() {
         let too_short = Form::Anything(|_| Err("too short".to_owned()));
-        let mut input = Chunks::of(Path::new("-"), Box::new(&b"1"[..]), too_short, ChunkSize::WHOLE).unwrap();
+        let mut input =
+            Chunks::of(Path::new("-"), Box::new(&b"1"[..]), too_short, None, ChunkSize::WHOLE).unwrap();
         let input = input.next().unwrap().unwrap();
         assert_eq!(input.refused, [RefusedLine { line: 1, reason: "too short".to_owned() }]);
     }

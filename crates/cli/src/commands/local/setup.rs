@@ -14,7 +14,7 @@ use redeliver_core::strategy::Strategy;
 use redeliver_sim::{BuiltInTarget, Failures, check_payload};
 
 use super::arguments::Arguments;
-use super::input::{ChunkSize, Chunks};
+use super::input::{ChunkSize, Chunks, Groups};
 use super::target::Target;
 use redeliver_operator::files::{FileError, create_output, read_policy, read_schema, unwritable};
 use redeliver_operator::message_file::Form;
@@ -41,6 +41,12 @@ impl Setup {
             let reason = "--strategy async-retry takes payloads instead of messages: leave it out";
             return Err(FileError::new(Path::new("--plain"), reason));
         }
+        let is_fifo = strategy.definition().is_fifo;
+        if arguments.group_pointer.is_some() && !is_fifo {
+            let reason = "only --strategy ordered has message groups: leave it out";
+            return Err(FileError::new(Path::new("--group-pointer"), reason));
+        }
+        let groups = is_fifo.then(|| Groups { pointer: arguments.group_pointer.clone() });
         let schema = read_schema(arguments.data_schema.as_deref(), &arguments.plain)?;
         let target = match (&arguments.target, &arguments.exec) {
             (Some(url), _) => Target::Http(Box::new(http_target(url)?)),
@@ -58,7 +64,7 @@ impl Setup {
             Form::Anything(if strategy == Strategy::AsyncRetry { check_payload } else { |_: &_| Ok(()) });
         // On an endpoint the first retries come after real minutes, so the whole input is sent first.
         let size = if arguments.endpoint_url.is_some() { ChunkSize::WHOLE } else { ChunkSize::SMALL };
-        let chunks = Chunks::open(&arguments.file, form, size)?;
+        let chunks = Chunks::open(&arguments.file, form, groups, size)?;
         let output: Box<dyn Write> = match &arguments.final_dlq {
             Some(path) => {
                 let file = create_output(path).map_err(|error| unwritable(path, &error))?;

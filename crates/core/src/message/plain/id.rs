@@ -79,13 +79,7 @@ impl IdSources {
     }
 
     fn in_body(&self, body: &str) -> Option<String> {
-        let value = self.pointer.as_ref()?.last(serde_json::from_str(body).ok()?)?.get();
-        match value.as_bytes().first()? {
-            b'"' => string(value),
-            // The text as written: a float would not keep 12345678901234567890.
-            b'-' | b'0'..=b'9' => Some(value.to_owned()),
-            _ => None,
-        }
+        self.pointer.as_ref()?.text(body)
     }
 }
 
