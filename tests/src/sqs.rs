@@ -31,7 +31,7 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Creates a queue; `redrive` names its DLQ and the `maxReceiveCount`.
+    /// Creates a queue, a FIFO queue if its name ends so; `redrive` names its DLQ and the `maxReceiveCount`.
     ///
     /// # Panics
     /// If the emulator refuses it.
@@ -41,6 +41,9 @@ impl Queue {
             let policy =
                 serde_json::json!({"deadLetterTargetArn": dlq.arn, "maxReceiveCount": count.to_string()});
             request = request.attributes(QueueAttributeName::RedrivePolicy, policy.to_string());
+        }
+        if name.ends_with(".fifo") {
+            request = request.attributes(QueueAttributeName::FifoQueue, "true");
         }
         let created = request.send().await.expect("the queue is created");
         let url = created.queue_url.expect("a created queue has a URL");

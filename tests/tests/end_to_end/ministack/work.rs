@@ -2,6 +2,7 @@
 
 mod image;
 mod manifests;
+mod ordered;
 mod otlp;
 
 use std::collections::BTreeSet;
