@@ -120,14 +120,14 @@ impl Stack {
     }
 
     fn hides_messages(&self) -> bool {
-        self.has_strategy("visibility")
+        self.has_strategy("visibility") || self.has_strategy("ordered")
     }
 
     fn sends_again_itself(&self) -> bool {
         self.has_strategy("direct-resend")
     }
 
-    fn has_strategy(&self, strategy: &str) -> bool {
+    pub(super) fn has_strategy(&self, strategy: &str) -> bool {
         let mut functions = self.template.of_type("AWS::Lambda::Function");
         functions.any(|(_, function)| function["Environment"]["Variables"]["STRATEGY"] == strategy)
     }

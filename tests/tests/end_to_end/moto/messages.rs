@@ -8,6 +8,7 @@ use redeliver_tests::settings::epoch_millis;
 use redeliver_tests::sqs::REGION;
 use serde_json::{Value, json};
 
+use super::queues::set;
 use super::rights::{of_lambda, unless_denied};
 use super::stack::Stack;
 
@@ -84,6 +85,9 @@ impl<'a> Messages<'a> {
         if is_resent {
             self.one(stack, End::Processed, 0, true);
         }
+        if stack.has_strategy("ordered") {
+            self.one(stack, End::Final("ORCHESTRATION_FAILED"), 0, true);
+        }
         self.invalid(stack, false);
         if is_resent {
             self.invalid(stack, true);
@@ -154,11 +158,30 @@ impl<'a> Messages<'a> {
                 continue;
             }
             let url = &stack.source().queue_url;
-            stack.account.sqs("SendMessage", &json!({ "QueueUrl": url, "MessageBody": sent.body })).await;
+            let mut message = json!({ "QueueUrl": url, "MessageBody": sent.body });
+            if url.ends_with(".fifo") {
+                // A group each: none waits for another.
+                let id = sent.id.replace(' ', "-");
+                (message["MessageGroupId"], message["MessageDeduplicationId"]) = (json!(id), json!(id));
+            }
+            stack.account.sqs("SendMessage", &message).await;
             if sent.is_moved {
                 let request = json!({ "QueueUrl": url, "MaxNumberOfMessages": 10, "VisibilityTimeout": 0 });
                 let received = stack.account.sqs("ReceiveMessage", &request).await;
                 assert!(received["Messages"].is_array(), "a message to die with");
+                if let Some(dlq) = stack.queue("-source-dlq.fifo") {
+                    // After its last receive, of a thousand.
+                    let arn = format!(
+                        "arn:aws:sqs:{REGION}:{}:{}",
+                        stack.account.id,
+                        dlq.rsplit('/').next().unwrap()
+                    );
+                    for count in [1, 1000] {
+                        let policy = json!({ "deadLetterTargetArn": arn, "maxReceiveCount": count });
+                        set(&stack.account, url, "RedrivePolicy", &policy).await;
+                        stack.account.sqs("ReceiveMessage", &request).await;
+                    }
+                }
             }
         }
     }

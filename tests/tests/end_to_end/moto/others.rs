@@ -38,8 +38,9 @@ async fn nobody_else_sends_to_the_inner_queues(stack: &Stack, queues: &BTreeSet<
     let client = stack.account.client(key);
     for url in queues {
         let sent = client.send_message().queue_url(url).message_body("x").send().await;
-        let is_inner =
-            ["-intermediate-dlq", "-retry", "-annotation", "-final-dlq"].iter().any(|end| url.ends_with(end));
+        let is_inner = ["-intermediate-dlq", "-retry", "-annotation", "-final-dlq", "-source-dlq.fifo"]
+            .iter()
+            .any(|end| url.ends_with(end));
         assert_eq!(unless_denied(sent).is_none(), is_inner, "an operator sends to {url}");
         assert!(client.receive_message().queue_url(url).send().await.is_ok(), "an operator reads {url}");
     }
@@ -53,7 +54,7 @@ fn sends_to(stack: &Stack, role: &str) -> BTreeSet<String> {
     let hops = variables["RETRY_POLICY"].as_str().is_some_and(|policy| policy.contains("long_delays"));
     let is_retrier = function["Handler"] == "failed-message-processor";
     let is_told = |name: &str| match name {
-        "SOURCE_QUEUE_URL" => variables["STRATEGY"] != "visibility",
+        "SOURCE_QUEUE_URL" => variables["STRATEGY"] != "visibility" && variables["STRATEGY"] != "ordered",
         "INTERMEDIATE_DLQ_URL" => !is_retrier || hops,
         _ => name.ends_with("_QUEUE_URL") || name == "FINAL_DLQ_URL",
     };

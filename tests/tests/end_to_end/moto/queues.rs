@@ -15,6 +15,9 @@ pub(super) async fn create(account: &Account, template: &Template) {
         if let Some(key) = queue.1["KmsMasterKeyId"].as_str() {
             attributes["KmsMasterKeyId"] = key.into();
         }
+        if queue.1["FifoQueue"] == true {
+            attributes["FifoQueue"] = "true".into();
+        }
         account.sqs("CreateQueue", &json!({ "QueueName": name(queue), "Attributes": attributes })).await;
     }
     for queue in &queues {
@@ -50,7 +53,7 @@ fn account_key(template: &Template, setter: &Value) -> Value {
     json!({ "KmsMasterKeyId": keys.next().unwrap().1 })
 }
 
-async fn set(account: &Account, url: &str, attribute: &str, value: &Value) {
+pub(super) async fn set(account: &Account, url: &str, attribute: &str, value: &Value) {
     let request = json!({ "QueueUrl": url, "Attributes": { attribute: value.to_string() } });
     account.sqs("SetQueueAttributes", &request).await;
 }
