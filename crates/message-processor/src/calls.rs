@@ -242,7 +242,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         let delivery = || accepted.delivery(now);
         let (mut hand_off, error_type) = match &call.outcome {
             Outcome::Success => {
-                self.forget(&accepted);
+                self.forget(&accepted.record().sqs_message_id);
                 let processed = Event::Processed {
                     message_id: accepted.metadata().message_id_text.clone(),
                     retry_attempt: self.retries_made(&accepted),

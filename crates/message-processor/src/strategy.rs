@@ -126,6 +126,8 @@ impl<H, Q: QueueSender + QueueDepth + VisibilityControl, C: Clock, O: Observer> 
             outbox.hide(source_queue, hidings),
             outbox.send(&self.annotation_queue, "verdict", verdicts),
         );
+        // Not before: a message whose verdict was refused comes back, and must not begin its attempts anew.
+        verdicts.iter().for_each(|given_up| self.forget(given_up.sqs_message_id()));
         verdicts
     }
 }
@@ -163,10 +165,10 @@ impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
         u32::try_from(until(first, now).as_secs()).unwrap_or(u32::MAX)
     }
 
-    /// A message that the target has processed needs no count any more.
-    pub(super) fn forget(&self, accepted: &Accepted) {
+    /// A message that is processed or given up needs no count any more.
+    pub(super) fn forget(&self, sqs_message_id: &str) {
         if let OnFailure::Ordered { attempts, .. } = &self.on_failure {
-            attempts.forget(&accepted.record().sqs_message_id);
+            attempts.forget(sqs_message_id);
         }
     }
 
@@ -216,11 +218,7 @@ impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
         } else {
             Attempts { made: counter.retries_made(record), since: now }
         };
-        let decided = decide_in_order(&self.policy, message, attempts, queue_times, now);
-        if decided.is_err() {
-            counter.forget(&record.sqs_message_id);
-        }
-        decided
+        decide_in_order(&self.policy, message, attempts, queue_times, now)
     }
 
     /// False for a message of an ordered queue that was not called, or was held.

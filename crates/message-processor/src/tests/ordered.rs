@@ -5,6 +5,7 @@ use redeliver_core::handler::ErrorType;
 use redeliver_core::message::OutgoingMessage;
 use redeliver_core::message::packing::pack;
 use redeliver_core::ports::{Queue as _, QueueSettings, Receive};
+use redeliver_embedded::{FaultPlan, Injection, Scope, When};
 use serde_json::json;
 
 use super::*;
@@ -175,6 +176,20 @@ fn an_hour_counts_from_the_first_receive_not_from_the_send() {
     let verdicts = setup.annotation.sent();
     let verdict = |n: usize| document(&verdicts[n].attributes, FAILURE)["verdict"].clone();
     assert_eq!([verdict(0), verdict(1)], ["MESSAGE_EXPIRED", "MESSAGE_EXPIRED"]);
+}
+
+#[test]
+fn a_message_whose_verdict_is_refused_is_given_up_after_its_next_call() {
+    let setup = setup(10).failing(0, busy());
+    setup.produce_in("a", [0]);
+    let environment = setup.processor();
+    (0..3).for_each(|_| drop(setup.next_turn(&environment)));
+    setup.world.fail_sends(&setup.annotation, Scope::Request, When::Chance(1.0), Injection::Throttled);
+    setup.next_turn(&environment);
+    setup.world.sqs.set_faults(FaultPlan::default());
+    setup.next_turn(&environment);
+    assert_eq!(setup.calls_of(0), [0, 1, 2, 3, 4], "its attempts do not begin anew");
+    assert_eq!(setup.next_turn_within(&environment, 600), None);
 }
 
 #[test]
