@@ -4,6 +4,7 @@ mod jittered;
 mod limits;
 mod long_delays;
 mod on_queue;
+mod ordered;
 mod paced;
 
 use chrono::TimeDelta;

@@ -1,0 +1,50 @@
+use super::*;
+
+fn message(n: u32) -> ReceivedMessage {
+    ReceivedMessage { sqs_message_id: format!("sqs-{n}"), ..received(None) }
+}
+
+#[test]
+fn an_environment_remembers_the_calls_of_ten_thousand_messages_and_forgets_the_oldest_first() {
+    let counter = AttemptCounter::for_batches_of(10);
+    for n in 0..10_000 {
+        counter.failed(&message(n), at(n.into()));
+    }
+    let made = |n| counter.retries_made(&message(n));
+    assert!((0..10_000).all(|n| made(n) == 1));
+
+    // Its last call is not the oldest any more.
+    assert_eq!(counter.failed(&message(0), at(10_000)), Attempts { made: 2, since: at(0) });
+    counter.failed(&message(10_000), at(10_001));
+    assert_eq!([0, 1, 2, 10_000].map(made), [2, 0, 1, 1]);
+    assert_eq!(counter.failed(&message(1), at(10_002)), Attempts { made: 1, since: at(10_002) });
+    assert_eq!([0, 1, 2, 3].map(made), [2, 1, 0, 1]);
+
+    counter.forget("sqs-3");
+    counter.failed(&message(10_001), at(10_003));
+    assert_eq!([0, 3, 4].map(made), [2, 0, 1], "there was a place");
+}
+
+#[test]
+fn a_message_with_several_calls_at_the_same_time_as_others_is_counted_once() {
+    let counter = AttemptCounter::for_batches_of(2);
+    for made in 1..=3 {
+        assert_eq!(counter.failed(&message(1), at(5)).made, made);
+        assert_eq!(counter.failed(&message(2), at(5)).made, made);
+    }
+    counter.forget("sqs-1");
+    assert_eq!([1, 2].map(|n| counter.retries_made(&message(n))), [0, 3]);
+}
+
+#[test]
+fn with_batches_of_one_a_receive_is_a_call() {
+    let counter = AttemptCounter::for_batches_of(1);
+    let third = ReceivedMessage {
+        receive_count: 3,
+        first_received_at: Some(at(7)),
+        sent_at: at(1),
+        ..received(None)
+    };
+    assert_eq!(counter.retries_made(&third), 2);
+    assert_eq!(counter.failed(&third, at(9)), Attempts { made: 3, since: at(7) });
+}
