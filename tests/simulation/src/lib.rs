@@ -15,6 +15,7 @@ pub mod lambda;
 pub mod ledger;
 pub mod messages;
 pub mod operator;
+pub mod ordered;
 pub mod own_function;
 pub mod policy;
 pub mod probe;

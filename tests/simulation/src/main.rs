@@ -8,11 +8,13 @@ use clap::Parser;
 use redeliver_core::ports::Clock as _;
 use redeliver_simulation::knobs::Knobs;
 use redeliver_simulation::ledger::SpanCounts;
+use redeliver_simulation::ordered;
 use redeliver_simulation::run::{Schemas, run};
 
 /// Runs seeds through the simulator.
 ///
-/// A failure prints the last changes of the queues, every knob of the run and the broken rule, and ends with exit code 1.
+/// Each seed is a run of one of the other strategies, and one of the strategy `ordered`, on a FIFO queue. A failure prints the last changes of the queues,
+/// every knob of the run and the broken rule, and ends with exit code 1.
 #[derive(Parser)]
 #[command(name = "cargo xtask faults", bin_name = "cargo xtask faults")]
 struct Arguments {
@@ -34,6 +36,9 @@ struct Arguments {
     /// Start with this seed; a fresh one by default.
     #[arg(long)]
     first_seed: Option<u64>,
+    /// Run only the strategy `ordered`, with every seed.
+    #[arg(long, conflicts_with = "changes")]
+    ordered: bool,
 }
 
 fn main() -> ExitCode {
@@ -46,16 +51,15 @@ fn main() -> ExitCode {
         // Six digits of seconds and six of microseconds: short enough to be typed again.
         None => (arguments.first_seed.unwrap_or_else(|| fresh(started.timestamp_micros())), arguments.seeds),
     };
-    let messages_max = arguments.messages_max;
-    let knobs = |seed| {
-        let knobs = Knobs::of(seed);
-        Knobs { messages: knobs.messages.min(messages_max), ..knobs }
+    let program = Program {
+        messages_max: arguments.messages_max,
+        only_ordered: arguments.ordered,
+        schemas: Schemas::default(),
     };
     match arguments.seed {
-        Some(seed) => println!("{:#?}", knobs(seed)),
+        Some(seed) => program.print_knobs(seed),
         None => println!("seeds from {first} on"),
     }
-    let schemas = Schemas::default();
     let (mut seeds, mut sums) = (0, Sums::default());
     let more = |seeds, changes| match (count, arguments.changes) {
         (Some(count), _) => seeds < count,
@@ -63,27 +67,62 @@ fn main() -> ExitCode {
         (None, None) => elapsed() < Duration::from_secs(arguments.seconds),
     };
     while more(seeds, sums.changes) {
-        match run(knobs(first.wrapping_add(seeds)), &schemas) {
-            Ok(passed) => sums.add(&passed),
-            Err(failed) => {
-                let small = match messages_max {
-                    usize::MAX => String::new(),
-                    most => format!("--messages-max {most} "),
-                };
-                println!("{failed}\nreplay: cargo xtask faults {small}--seed {}", failed.knobs.seed);
-                return ExitCode::FAILURE;
-            }
+        let seed = first.wrapping_add(seeds);
+        if let Err(failure) = program.run(seed, &mut sums) {
+            let small = match arguments.messages_max {
+                usize::MAX => String::new(),
+                most => format!("--messages-max {most} "),
+            };
+            let ordered = if arguments.ordered { "--ordered " } else { "" };
+            println!("{failure}\nreplay: cargo xtask faults {small}{ordered}--seed {seed}");
+            return ExitCode::FAILURE;
         }
         seeds += 1;
     }
+    let mut again = Sums::default();
     if let Some(last) = seeds.checked_sub(1).map(|last| first.wrapping_add(last))
-        && run(knobs(last), &schemas).ok().map(|passed| passed.digest) != Some(sums.last_digest)
+        && (program.run(last, &mut again).is_err() || again.last_digest != sums.last_digest)
     {
         println!("seed {last}: two runs of it differ: what is replayed would not be what failed");
         return ExitCode::FAILURE;
     }
     sums.print(first, seeds, elapsed().as_secs_f64());
     ExitCode::SUCCESS
+}
+
+/// The runs of a seed.
+struct Program {
+    messages_max: usize,
+    only_ordered: bool,
+    schemas: Schemas,
+}
+
+impl Program {
+    /// Runs a seed, or returns the report of its failure.
+    fn run(&self, seed: u64, sums: &mut Sums) -> Result<(), String> {
+        sums.last_digest = 0;
+        if !self.only_ordered {
+            sums.add(&run(self.knobs(seed), &self.schemas).map_err(|failed| failed.to_string())?);
+        }
+        sums.add_ordered(&ordered::run(self.ordered(seed)).map_err(|failed| failed.to_string())?);
+        Ok(())
+    }
+
+    fn print_knobs(&self, seed: u64) {
+        if !self.only_ordered {
+            println!("{:#?}", self.knobs(seed));
+        }
+        println!("{:#?}", self.ordered(seed));
+    }
+
+    fn knobs(&self, seed: u64) -> Knobs {
+        let knobs = Knobs::of(seed);
+        Knobs { messages: knobs.messages.min(self.messages_max), ..knobs }
+    }
+
+    fn ordered(&self, seed: u64) -> ordered::Knobs {
+        ordered::Knobs::of(seed, self.messages_max)
+    }
 }
 
 fn fresh(micros: i64) -> u64 {
@@ -97,6 +136,9 @@ struct Sums {
     copies: u64,
     virtual_seconds: f64,
     spans: SpanCounts,
+    /// Runs of the strategy `ordered`.
+    ordered: u64,
+    in_order: ordered::Counts,
     last_digest: u64,
 }
 
@@ -110,9 +152,16 @@ impl Sums {
         self.last_digest = passed.digest;
     }
 
+    fn add_ordered(&mut self, passed: &ordered::Passed) {
+        self.ordered += 1;
+        self.virtual_seconds += passed.seconds;
+        self.in_order += passed.counts;
+        self.last_digest ^= passed.digest;
+    }
+
     #[expect(clippy::cast_precision_loss, reason = "for humans")]
     fn print(&self, first: u64, seeds: u64, seconds: f64) {
-        let Self { messages, changes, copies, virtual_seconds, spans, last_digest } = self;
+        let Self { messages, changes, copies, virtual_seconds, spans, ordered, in_order, last_digest } = self;
         let hours = virtual_seconds / 3600.0;
         println!("seeds {first}..={}: {seeds} passed, in {seconds:.1} s", first + seeds.saturating_sub(1));
         println!(
@@ -126,6 +175,11 @@ impl Sums {
         let SpanCounts { attempts, after_another, linked } = spans;
         println!(
             "{attempts} attempts with spans, {after_another} of them after another one, {linked} linked to it"
+        );
+        let ordered::Counts { messages, calls, crashes, changes } = in_order;
+        println!(
+            "{ordered} runs in order: {messages} messages, {calls} calls, {crashes} crashes, {changes} changes checked, \
+             nothing overtaken"
         );
         println!("digest of the last run, the same when it was run again: {last_digest:016x}");
     }

@@ -1,0 +1,299 @@
+//! The strategy `ordered`: a world of its own. Several environments of the message-processor share a FIFO queue, a plan
+//! of faults is drawn from a seed, and a judge checks the order of each group's calls.
+//!
+//! First everything may fail: requests, answers, entries, processes at any await, the target. Then the faults end, and
+//! every message must be processed or in the final DLQ within the time that the policy allows.
+
+mod actors;
+mod judge;
+mod knobs;
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta};
+use futures_util::future::{join, join_all};
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+use redeliver_core::limits::VisibilitySeconds;
+use redeliver_core::lock;
+use redeliver_core::message::packing::pack;
+use redeliver_core::message::{Content, OutgoingMessage, Timestamp};
+use redeliver_core::ports::{Clock as _, Queue as _, QueueDepth as _, QueueSender as _, QueueService as _};
+use redeliver_core::ports::{QueueSettings, Redrive};
+use redeliver_core::strategy::{Role, Strategy};
+use redeliver_embedded::{
+    Action, EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, Injection, Scope, VirtualClock, When,
+};
+
+pub use judge::Counts;
+use judge::Judge;
+pub use knobs::Knobs;
+use knobs::{Fate, Faults, Planned};
+
+/// After the faults, before the late messages.
+const CALM: Duration = Duration::from_secs(3600);
+
+/// A run that passed.
+#[derive(Clone, Copy, Debug)]
+pub struct Passed {
+    /// Equal for equal runs.
+    pub digest: u64,
+    pub counts: Counts,
+    /// Virtual seconds.
+    pub seconds: f64,
+}
+
+/// A run that failed.
+#[derive(Clone, Debug)]
+pub struct Failed {
+    pub knobs: Knobs,
+    pub violation: String,
+    /// The preceding changes and calls, oldest first.
+    pub trace: Vec<String>,
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { knobs, violation, trace } = self;
+        writeln!(f, "the last changes of the queues, and calls, oldest first:")?;
+        for line in trace {
+            writeln!(f, "{line}")?;
+        }
+        let failing = |(_, planned): &(usize, &Planned)| planned.fate != Fate::Succeeds;
+        for (n, planned) in knobs.messages.iter().enumerate().filter(failing) {
+            writeln!(f, "message {n}: {planned:?}")?;
+        }
+        writeln!(f, "{:#?}", Knobs { messages: Vec::new(), ..knobs.clone() })?;
+        write!(f, "seed {}: in order: {violation}", knobs.seed)
+    }
+}
+
+/// The queues by role, the clock, the chances and the judge.
+struct World {
+    knobs: Knobs,
+    clock: VirtualClock,
+    start: Timestamp,
+    sqs: EmbeddedSqs,
+    queues: BTreeMap<Role, EmbeddedQueue>,
+    /// Failed calls of each message.
+    failed: Mutex<Vec<u32>>,
+    rng: Mutex<StdRng>,
+    judge: Mutex<Judge>,
+    environments: AtomicU64,
+    healed: AtomicBool,
+    over: AtomicBool,
+}
+
+/// Runs to the end, or to the first broken rule.
+///
+/// # Errors
+/// The first broken rule, with everything needed to understand it.
+pub fn run(knobs: Knobs) -> Result<Passed, Box<Failed>> {
+    let knobs_of_failure = knobs.clone();
+    let died = |panic: Box<dyn Any + Send>| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no text");
+        Box::new(Failed { knobs: knobs_of_failure, violation: format!("a panic: {text}"), trace: Vec::new() })
+    };
+    catch_unwind(AssertUnwindSafe(|| run_all(knobs))).unwrap_or_else(|panic| Err(died(panic)))
+}
+
+fn run_all(knobs: Knobs) -> Result<Passed, Box<Failed>> {
+    let world = World::new(knobs);
+    let World { clock, .. } = &world;
+    clock.block_on(join(join_all(actors::functions(&world)), produce_and_settle(&world)));
+    let seconds = (clock.now() - world.start).as_seconds_f64();
+    let judge = world.judge();
+    match judge.violation() {
+        None => Ok(Passed { digest: judge.digest(), counts: judge.counts, seconds }),
+        Some(violation) => {
+            let (knobs, violation, trace) = (world.knobs.clone(), violation.clone(), judge.trace());
+            Err(Box::new(Failed { knobs, violation, trace }))
+        }
+    }
+}
+
+/// Sends all messages during the faults but the late ones, heals, sends these, and waits until all are done.
+async fn produce_and_settle(world: &World) {
+    let World { knobs, clock, .. } = world;
+    let (late, early): (Vec<_>, Vec<_>) =
+        knobs.messages.iter().copied().enumerate().partition(|(_, message)| message.is_late);
+    let pause_ms = 2 * 1000 * knobs.fault_seconds / (early.len() as u64 + 1);
+    for (n, message) in early {
+        produce(world, n, message).await;
+        clock.sleep(Duration::from_millis(world.up_to(pause_ms))).await;
+    }
+    clock.sleep_until(clock.now().max(world.start + TimeDelta::seconds(seconds(knobs.fault_seconds)))).await;
+    world.healed.store(true, Ordering::Relaxed);
+    world.sqs.set_faults(FaultPlan::default());
+    world.judge().note(clock.now(), "the faults are over");
+    clock.sleep(CALM).await;
+    for (n, message) in late {
+        produce(world, n, message).await;
+        clock.sleep(Duration::from_millis(world.up_to(2000))).await;
+    }
+    let end = clock.now() + TimeDelta::seconds(seconds(knobs.settled_within_seconds()));
+    while !world.is_over() {
+        let left = left(world).await;
+        if left == 0 && world.judge().are_all_done() || clock.now() > end {
+            world.judge().close(clock.now(), left);
+            world.over.store(true, Ordering::Relaxed);
+        }
+        clock.sleep(Duration::from_secs(60)).await;
+    }
+}
+
+/// Sends a message until SQS confirms it: its deduplication id makes sure that it is one message.
+async fn produce(world: &World, n: usize, Planned { group, fate, .. }: Planned) {
+    let message_id = if fate == Fate::Invalid { "none".to_owned() } else { judge::id(n) };
+    let content = Content {
+        body: format!(r#"{{"metadata":{{"message_id":"{message_id}"}},"data":{{"n":{n}}}}}"#),
+        message_group_id: Some(format!("group-{group}")),
+        deduplication_id: Some(n.to_string()),
+        ..Content::default()
+    };
+    let message = [OutgoingMessage::new(content).expect("within the limits")];
+    while !world.is_over() {
+        let outcomes = world.queue(Role::Source).send_batch(pack(&message)[0]).await;
+        world.enter();
+        if outcomes.iter().all(Result::is_ok) {
+            return;
+        }
+        world.clock.sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// The messages that are still on their way.
+async fn left(world: &World) -> u64 {
+    let mut left = 0;
+    for role in [Role::Source, Role::SourceDlq, Role::Annotation] {
+        left += world.queue(role).depth().await.expect("the faults are over").total();
+    }
+    left
+}
+
+impl World {
+    fn new(knobs: Knobs) -> Self {
+        let start = DateTime::from_timestamp(1_785_000_000, 123_456_000).expect("a moment in 2026");
+        let clock = VirtualClock::new(start);
+        let sqs = EmbeddedSqs::new(clock.clone(), knobs.seed);
+        let queues = clock.block_on(create(&sqs, &knobs));
+        let roles = queues.iter().map(|(role, queue)| (queue.arn().to_owned(), *role)).collect();
+        // Starts the log of changes.
+        let _none = sqs.take_changes();
+        sqs.set_faults(fault_plan(&knobs, &queues));
+        Self {
+            judge: Mutex::new(Judge::new(&knobs, roles, start)),
+            failed: Mutex::new(vec![0; knobs.messages.len()]),
+            rng: Mutex::new(StdRng::seed_from_u64(knobs.seed.wrapping_add(1))),
+            environments: AtomicU64::new(0),
+            healed: AtomicBool::new(false),
+            over: AtomicBool::new(false),
+            knobs,
+            clock,
+            start,
+            sqs,
+            queues,
+        }
+    }
+
+    fn queue(&self, role: Role) -> &EmbeddedQueue {
+        &self.queues[&role]
+    }
+
+    fn judge(&self) -> MutexGuard<'_, Judge> {
+        lock(&self.judge)
+    }
+
+    /// Shows the judge the latest changes.
+    fn enter(&self) {
+        let changes = self.sqs.take_changes();
+        let mut judge = self.judge();
+        changes.iter().for_each(|change| judge.enter(change));
+    }
+
+    fn is_healed(&self) -> bool {
+        self.healed.load(Ordering::Relaxed)
+    }
+
+    fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed) || self.judge().violation().is_some()
+    }
+
+    /// True with this probability during the faults, and never afterwards.
+    fn strikes(&self, chance: f64) -> bool {
+        !self.is_healed() && chance > 0.0 && lock(&self.rng).random_bool(chance)
+    }
+
+    /// A number in 0..=most.
+    fn up_to(&self, most: u64) -> u64 {
+        lock(&self.rng).random_range(0..=most)
+    }
+
+    /// One way over the network.
+    async fn travel(&self) {
+        let latency = Duration::from_millis(self.up_to(self.knobs.latency_ms));
+        if !latency.is_zero() {
+            self.clock.sleep(latency).await;
+        }
+    }
+}
+
+/// The queues of the strategy, as the stack has them.
+async fn create(sqs: &EmbeddedSqs, knobs: &Knobs) -> BTreeMap<Role, EmbeddedQueue> {
+    let visibility = VisibilitySeconds::saturating(6 * knobs.function_seconds);
+    let mut queues = BTreeMap::<Role, EmbeddedQueue>::new();
+    for needed in Strategy::Ordered.queues(knobs.rules.max_attempts) {
+        let redrive = needed.redrive.map(|redrive| Redrive {
+            target_arn: queues[&redrive.to].arn().to_owned(),
+            max_receive_count: match needed.role {
+                Role::Source => knobs.receives_max.min(redrive.receives),
+                _ => redrive.receives,
+            },
+        });
+        let (retention, tags) = (needed.retention, BTreeMap::new());
+        let settings = QueueSettings { visibility, retention, redrive, tags };
+        let queue = sqs.create_queue(needed.name, &settings).await.expect("a new queue, and no faults yet");
+        queues.insert(needed.role, queue);
+    }
+    queues
+}
+
+fn fault_plan(knobs: &Knobs, queues: &BTreeMap<Role, EmbeddedQueue>) -> FaultPlan {
+    let Faults { refused, unanswered, .. } = knobs.faults;
+    let mut plan = FaultPlan::new(knobs.seed);
+    let actions = [
+        (Role::Source, Action::ChangeMessageVisibilityBatch),
+        (Role::Source, Action::DeleteMessageBatch),
+        (Role::Source, Action::ReceiveMessage),
+        (Role::Source, Action::SendMessageBatch),
+        (Role::Annotation, Action::SendMessageBatch),
+        (Role::Annotation, Action::DeleteMessageBatch),
+        (Role::SourceDlq, Action::DeleteMessageBatch),
+        (Role::FinalDlq, Action::SendMessageBatch),
+    ];
+    for (role, action) in actions {
+        let mut rule = |scope, chance, injection| {
+            let queue = Some(queues[&role].arn().to_owned());
+            let rule = FaultRule { action, queue, scope, when: When::Chance(chance), injection };
+            plan = std::mem::take(&mut plan).with(rule);
+        };
+        rule(Scope::Request, refused / 3.0, Injection::Throttled);
+        rule(Scope::Request, refused / 3.0, Injection::LostRequest);
+        rule(Scope::Request, unanswered, Injection::LostAnswer);
+        rule(Scope::Entry, refused / 3.0, Injection::Throttled);
+        rule(Scope::Entry, refused / 6.0, Injection::Service);
+        rule(Scope::Entry, refused / 6.0, Injection::Sender);
+    }
+    plan
+}
+
+fn seconds(seconds: u64) -> i64 {
+    i64::try_from(seconds).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,392 @@
+//! The judge: it sees each change of each queue, each call and each scheduled retry, and knows nothing of the function.
+
+use std::collections::hash_map::DefaultHasher;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::hash::{Hash as _, Hasher as _};
+use std::ops::AddAssign;
+
+use redeliver_core::events::Event;
+use redeliver_core::message::Timestamp;
+use redeliver_core::strategy::Role;
+use redeliver_embedded::{Change, What};
+use serde_json::Value;
+
+use super::knobs::{Fate, Knobs};
+
+/// Lines kept for the report of a failure.
+const TRACE: usize = 80;
+
+/// The end of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    Success,
+    Failure,
+    /// The caller stopped waiting, or died.
+    CutOff,
+}
+
+/// The history of a run, and the first rule that it breaks.
+pub(super) struct Judge {
+    knobs: Knobs,
+    start: Timestamp,
+    roles: BTreeMap<String, Role>,
+    messages: Vec<Message>,
+    /// Message numbers by SQS's id in the source queue.
+    numbers: HashMap<String, usize>,
+    groups: Vec<Group>,
+    violation: Option<String>,
+    trace: VecDeque<String>,
+    digest: DefaultHasher,
+    pub(super) counts: Counts,
+}
+
+/// Sums of a run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    pub messages: u64,
+    pub calls: u64,
+    pub crashes: u64,
+    pub changes: u64,
+}
+
+impl AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        let Self { messages, calls, crashes, changes } = other;
+        self.messages += messages;
+        self.calls += calls;
+        self.crashes += crashes;
+        self.changes += changes;
+    }
+}
+
+#[derive(Clone, Default)]
+struct Message {
+    /// Its place in its group; `None` if SQS does not have it yet.
+    place: Option<usize>,
+    sent_at: Option<Timestamp>,
+    first_received_at: Option<Timestamp>,
+    first_failed_at: Option<Timestamp>,
+    receive_count: u32,
+    is_processed: bool,
+    /// The annotation queue has its verdict, or SQS has moved it.
+    is_given_up: bool,
+    has_final_record: bool,
+    calls: u32,
+    /// Calls whose consequence is not confirmed, and calls of messages that were held.
+    excused: u32,
+    calls_of: BTreeMap<u64, u32>,
+    retries_of: BTreeMap<u64, u32>,
+    receive: ThisReceive,
+}
+
+/// The events since the message was received last.
+#[derive(Clone, Default)]
+struct ThisReceive {
+    environment: Option<u64>,
+    answer: Option<Answer>,
+    hidden_seconds: Option<u16>,
+    spent_attempt: bool,
+}
+
+#[derive(Clone, Default)]
+struct Group {
+    /// In the order in which SQS took them.
+    messages: Vec<usize>,
+    /// All before this place are done.
+    open_from: usize,
+    running: Option<usize>,
+}
+
+impl Judge {
+    pub(super) fn new(knobs: &Knobs, roles: BTreeMap<String, Role>, start: Timestamp) -> Self {
+        Self {
+            messages: vec![Message::default(); knobs.messages.len()],
+            groups: vec![Group::default(); knobs.groups],
+            knobs: knobs.clone(),
+            start,
+            roles,
+            numbers: HashMap::new(),
+            violation: None,
+            trace: VecDeque::new(),
+            digest: DefaultHasher::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    pub(super) fn violation(&self) -> Option<&String> {
+        self.violation.as_ref()
+    }
+
+    pub(super) fn trace(&self) -> Vec<String> {
+        self.trace.iter().cloned().collect()
+    }
+
+    /// A number that is equal for equal histories.
+    pub(super) fn digest(&self) -> u64 {
+        self.digest.finish()
+    }
+
+    pub(super) fn are_all_done(&self) -> bool {
+        self.messages.iter().all(|message| message.is_processed || message.has_final_record)
+    }
+
+    /// At the end of a run: nothing is lost, and nothing is left.
+    pub(super) fn close(&mut self, now: Timestamp, left: u64) {
+        let lost = self.messages.iter().position(|one| !one.is_processed && !one.has_final_record);
+        if let Some(n) = lost {
+            self.break_rule(now, &format!("message {n} was not processed and is not in the final DLQ"));
+        } else if left > 0 {
+            self.break_rule(now, &format!("{left} messages are left in the queues"));
+        }
+    }
+
+    /// The target is called.
+    pub(super) fn called(&mut self, n: usize, environment: u64, now: Timestamp) {
+        self.counts.calls += 1;
+        self.note(now, &format!("environment {environment} calls message {n}"));
+        self.check_order(n, now);
+        self.check_group_is_idle(n, now);
+        self.check_calls(n, now);
+        self.check_promptness(n, now);
+        let group = self.knobs.messages[n].group;
+        self.groups[group].running = Some(n);
+        let message = &mut self.messages[n];
+        message.calls += 1;
+        *message.calls_of.entry(environment).or_default() += 1;
+        message.receive.environment = Some(environment);
+        message.receive.answer = None;
+    }
+
+    /// The target has done its work; its answer is on the way.
+    pub(super) fn processed(&mut self, n: usize) {
+        self.messages[n].is_processed = true;
+    }
+
+    /// A call is over.
+    pub(super) fn answered(&mut self, n: usize, answer: Answer, now: Timestamp) {
+        self.note(now, &format!("message {n}: {answer:?}"));
+        let group = self.knobs.messages[n].group;
+        self.groups[group].running = None;
+        let message = &mut self.messages[n];
+        message.receive.answer = Some(answer);
+        if answer != Answer::Success {
+            message.first_failed_at.get_or_insert(now);
+        }
+    }
+
+    /// The function reports an event.
+    pub(super) fn observed(&mut self, environment: u64, event: &Event, now: Timestamp) {
+        let Event::RetryScheduled { message_id, spends_attempt, delay_seconds, .. } = event else { return };
+        let Some(n) = number_of(message_id) else { return };
+        let delay = u64::from(delay_seconds.get());
+        self.note(now, &format!("message {n}: retry in {delay} s, spends an attempt: {spends_attempt}"));
+        if self.messages[n].receive.environment != Some(environment) {
+            // A short delay: another environment has it already.
+            return;
+        }
+        let hidden = self.messages[n].receive.hidden_seconds.map(u64::from);
+        if hidden != Some(delay) {
+            let rule =
+                format!("message {n} was reported as hidden for {delay} s, and was hidden for {hidden:?} s");
+            return self.break_rule(now, &rule);
+        }
+        if !spends_attempt {
+            return;
+        }
+        let message = &mut self.messages[n];
+        message.receive.spent_attempt = true;
+        let retries = message.retries_of.entry(environment).or_default();
+        *retries += 1;
+        let retries = if self.knobs.batch_size == 1 { message.receive_count } else { *retries };
+        // After a verdict an environment begins anew, if the message's deletion is lost.
+        if retries > self.knobs.rules.max_attempts && !message.is_given_up {
+            self.break_rule(now, &format!("retry {retries} of message {n} was scheduled"));
+        }
+    }
+
+    /// A change of a queue.
+    pub(super) fn enter(&mut self, change: &Change) {
+        self.counts.changes += 1;
+        let Change { at, queue_arn, sqs_message_id, what } = change;
+        let (at, role) = (*at, self.roles[queue_arn]);
+        if let What::Sent(content) = what
+            && let Some(n) = number_in(&content.body)
+        {
+            self.note(at, &format!("{}: message {n} sent", role.in_words()));
+            match role {
+                Role::Source => self.produced(n, sqs_message_id, at),
+                Role::FinalDlq => self.messages[n].has_final_record = true,
+                _ => {
+                    let text = content.attributes.get("Failure").and_then(|attribute| attribute.text());
+                    let failure: Value =
+                        text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+                    let verdict = failure["verdict"].as_str().unwrap_or_default().to_owned();
+                    self.check_verdict(n, &verdict, at);
+                    self.messages[n].is_given_up = true;
+                    self.numbers.insert(sqs_message_id.clone(), n);
+                }
+            }
+            return;
+        }
+        let Some(&n) = self.numbers.get(sqs_message_id) else { return };
+        self.note(at, &format!("{}: message {n} {}", role.in_words(), words(what)));
+        let message = &mut self.messages[n];
+        match what {
+            What::Received { receive_count } if role == Role::Source => {
+                let ThisReceive { answer, spent_attempt, .. } = std::mem::take(&mut message.receive);
+                // Its last call did not end it, and no retry was confirmed.
+                message.excused += u32::from(answer.is_some() && !spent_attempt);
+                message.receive_count = *receive_count;
+                message.first_received_at.get_or_insert(at);
+            }
+            What::Hidden { seconds } => message.receive.hidden_seconds = Some(*seconds),
+            What::Moved(_) if role == Role::Source => message.is_given_up = true,
+            What::Moved(_) => message.has_final_record = true,
+            What::Deleted if role == Role::Source && !message.is_processed && !message.is_given_up => {
+                self.break_rule(at, &format!("message {n} was deleted, and neither processed nor given up"));
+            }
+            What::Deleted if role != Role::Source && !message.has_final_record => {
+                self.break_rule(
+                    at,
+                    &format!("the verdict on message {n} was deleted without a final record"),
+                );
+            }
+            What::Expired => self.break_rule(at, &format!("message {n} expired")),
+            _ => {}
+        }
+    }
+
+    /// A remark for the report.
+    pub(super) fn note(&mut self, now: Timestamp, line: &str) {
+        let line = format!("{:>12.3} {line}", (now - self.start).as_seconds_f64());
+        line.hash(&mut self.digest);
+        if self.trace.len() == TRACE {
+            self.trace.pop_front();
+        }
+        self.trace.push_back(line);
+    }
+
+    pub(super) fn break_rule(&mut self, now: Timestamp, rule: &str) {
+        self.note(now, rule);
+        self.violation.get_or_insert_with(|| rule.to_owned());
+    }
+
+    fn produced(&mut self, n: usize, sqs_message_id: &str, at: Timestamp) {
+        self.counts.messages += 1;
+        self.numbers.insert(sqs_message_id.to_owned(), n);
+        let group = &mut self.groups[self.knobs.messages[n].group];
+        let message = &mut self.messages[n];
+        if message.place.is_none() {
+            message.place = Some(group.messages.len());
+            message.sent_at = Some(at);
+            group.messages.push(n);
+        }
+    }
+
+    /// Each earlier message of the group was processed or given up.
+    fn check_order(&mut self, n: usize, now: Timestamp) {
+        let group = &mut self.groups[self.knobs.messages[n].group];
+        let is_done = |n: usize| {
+            let Message { is_processed, is_given_up, .. } = self.messages[n];
+            is_processed || is_given_up || self.knobs.messages[n].fate == Fate::Invalid
+        };
+        while group.messages.get(group.open_from).is_some_and(|n| is_done(*n)) {
+            group.open_from += 1;
+        }
+        if self.messages[n].place.is_none_or(|place| place > group.open_from) {
+            let before = group.messages[group.open_from];
+            self.break_rule(now, &format!("message {n} overtakes message {before} of its group"));
+        }
+    }
+
+    fn check_group_is_idle(&mut self, n: usize, now: Timestamp) {
+        if let Some(other) = self.groups[self.knobs.messages[n].group].running {
+            self.break_rule(
+                now,
+                &format!("message {n} is called during the call of message {other} of its group"),
+            );
+        }
+    }
+
+    /// With batches of one SQS counts exactly: beyond the policy are only calls of messages that were held, and calls
+    /// after which SQS confirmed neither the deletion nor a longer visibility timeout.
+    fn check_calls(&mut self, n: usize, now: Timestamp) {
+        let Message { calls, excused, .. } = self.messages[n];
+        let most = self.knobs.rules.max_attempts + 1 + excused;
+        if self.knobs.batch_size == 1 && calls >= most {
+            self.break_rule(now, &format!("message {n} has more than {most} calls"));
+        }
+    }
+
+    /// After the faults, a group without failures waits for no other one.
+    fn check_promptness(&mut self, n: usize, now: Timestamp) {
+        let planned = &self.knobs.messages;
+        let is_healthy = |group| planned.iter().all(|one| one.group != group || one.fate == Fate::Succeeds);
+        if !planned[n].is_late || !is_healthy(planned[n].group) {
+            return;
+        }
+        let waited = self.messages[n].sent_at.map_or(0, |sent_at| (now - sent_at).num_seconds());
+        // An environment may have to find out that the target is back.
+        let most = if self.knobs.rules.has_breaker { 2400 } else { 600 };
+        if waited > most {
+            self.break_rule(now, &format!("message {n} of a healthy group waited for {waited} s"));
+        }
+    }
+
+    /// A message is given up after a call that failed, and not before the policy allows it.
+    fn check_verdict(&mut self, n: usize, verdict: &str, now: Timestamp) {
+        self.note(now, &format!("message {n}: {verdict}"));
+        let Knobs { rules, batch_size, messages, .. } = &self.knobs;
+        let (rules, is_counted_by_sqs, fate) = (*rules, *batch_size == 1, messages[n].fate);
+        let Message { receive_count, first_received_at, first_failed_at, calls_of, receive, .. } =
+            &self.messages[n];
+        if fate == Fate::Invalid {
+            return;
+        }
+        let calls =
+            receive.environment.and_then(|environment| calls_of.get(&environment)).copied().unwrap_or(0);
+        let attempts = if is_counted_by_sqs { *receive_count } else { calls };
+        let since = if is_counted_by_sqs { first_received_at } else { first_failed_at };
+        let age = since.map_or(0, |since| (now - since).num_seconds().unsigned_abs());
+        let has_failed = matches!(receive.answer, Some(Answer::Failure | Answer::CutOff));
+        let rule = match verdict {
+            _ if !has_failed => format!("message {n} was given up ({verdict}) without a call that failed"),
+            "RETRY_ATTEMPT_EXCEEDED" if attempts <= rules.max_attempts => {
+                format!("message {n} was given up after {attempts} attempts")
+            }
+            "MESSAGE_EXPIRED" if age + rules.delay_seconds_max() < rules.max_age_seconds => {
+                format!("message {n} was given up after {age} s")
+            }
+            "NON_RETRYABLE_ERROR" if fate != Fate::Permanent => format!("message {n} has no permanent error"),
+            "RETRY_ATTEMPT_EXCEEDED" | "MESSAGE_EXPIRED" | "NON_RETRYABLE_ERROR" => return,
+            _ => format!("message {n} was given up, with the verdict {verdict:?}"),
+        };
+        self.break_rule(now, &rule);
+    }
+}
+
+fn words(what: &What) -> String {
+    match what {
+        What::Received { receive_count } => format!("received, {receive_count}"),
+        What::Hidden { seconds } => format!("hidden for {seconds} s"),
+        What::Moved(to) => format!("moved to {to}"),
+        What::Sent(_) => "sent".to_owned(),
+        What::Deleted => "deleted".to_owned(),
+        What::Expired => "expired".to_owned(),
+    }
+}
+
+/// The `metadata.message_id` of message `n`.
+pub(super) fn id(n: usize) -> String {
+    format!("00000000-0000-4000-8000-{n:012x}")
+}
+
+fn number_of(id: &str) -> Option<usize> {
+    usize::from_str_radix(id.rsplit('-').next()?, 16).ok()
+}
+
+/// The number that the producer has written into a body.
+pub(super) fn number_in(body: &str) -> Option<usize> {
+    let (_, rest) = body.split_once(r#""n":"#)?;
+    rest.split('}').next()?.parse().ok()
+}

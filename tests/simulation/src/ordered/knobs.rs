@@ -1,0 +1,230 @@
+//! A run on a FIFO queue, drawn from its seed.
+
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+use redeliver_core::policy::Policy;
+use redeliver_core::strategy::Strategy;
+
+/// Everything that a run depends on.
+#[derive(Clone, Debug)]
+pub struct Knobs {
+    pub seed: u64,
+    pub groups: usize,
+    pub messages: Vec<Planned>,
+    /// The event source mapping's `BatchSize`.
+    pub batch_size: u16,
+    pub environments: usize,
+    pub max_concurrency: usize,
+    pub rules: Rules,
+    /// `maxReceiveCount` of the source queue.
+    pub receives_max: u16,
+    /// The function's timeout; the queue's visibility timeout is six times as long, as AWS recommends.
+    pub function_seconds: u64,
+    pub latency_ms: u64,
+    /// The faults last this long, and most messages are sent meanwhile.
+    pub fault_seconds: u64,
+    pub outage: Option<Outage>,
+    pub faults: Faults,
+}
+
+/// A message to send.
+#[derive(Clone, Copy, Debug)]
+pub struct Planned {
+    pub group: usize,
+    pub fate: Fate,
+    /// Sent an hour after the faults.
+    pub is_late: bool,
+}
+
+/// The target's answers to one message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    Succeeds,
+    Fails(u32),
+    FailsForEver,
+    Permanent,
+    Hangs(u32),
+    /// It violates the schema, so the target is never called.
+    Invalid,
+}
+
+/// The policy as the judge reads it.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules {
+    pub max_attempts: u32,
+    pub max_age_seconds: u64,
+    /// `None`: the default, 5 s at first and 900 s at most.
+    pub delay_seconds: Option<u64>,
+    pub has_breaker: bool,
+}
+
+/// The target is down: `HttpStatus.503`.
+#[derive(Clone, Copy, Debug)]
+pub struct Outage {
+    /// `None`: for all groups.
+    pub group: Option<usize>,
+    pub from_seconds: u64,
+    pub seconds: u64,
+}
+
+/// Probabilities.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Faults {
+    /// A process dies: of each batch.
+    pub dies: f64,
+    /// A batch has only a few seconds.
+    pub short: f64,
+    /// Lambda takes nothing of a batch as done, although the function has answered.
+    pub response_lost: f64,
+    /// A process ends after a batch, and its memory is gone.
+    pub replaced: f64,
+    /// A call is slow, up to half of the function's timeout.
+    pub slow: f64,
+    /// A request has no effect, or only some of its entries have one.
+    pub refused: f64,
+    /// A request has its effect, but no answer.
+    pub unanswered: f64,
+}
+
+impl Rules {
+    #[must_use]
+    pub fn policy(&self) -> Policy {
+        let Self { max_attempts, max_age_seconds, delay_seconds, has_breaker } = self;
+        let breaker = if *has_breaker { "" } else { r#""circuit_breaker":false,"# };
+        let backoff = delay_seconds.map_or_else(String::new, |delay| {
+            format!(r#","backoff":{{"kind":"fixed","delay_seconds":{delay},"jitter":"none"}}"#)
+        });
+        let policy = format!(
+            r#"{{{breaker}"max_attempts":{max_attempts},"max_age_seconds":{max_age_seconds}{backoff}}}"#
+        );
+        Strategy::Ordered.policy(&policy).expect("a valid policy")
+    }
+
+    /// The longest delay before a retry.
+    #[must_use]
+    pub fn delay_seconds_max(&self) -> u64 {
+        self.delay_seconds.unwrap_or(900)
+    }
+
+    /// The longest time that one environment spends on a message that fails for ever.
+    #[must_use]
+    pub fn span_seconds(&self) -> u64 {
+        let by_attempts = u64::from(self.max_attempts + 1).saturating_mul(self.delay_seconds_max() + 60);
+        by_attempts.min(self.max_age_seconds + self.delay_seconds_max())
+    }
+}
+
+impl Knobs {
+    /// Draws a run of at most this many messages.
+    #[must_use]
+    pub fn of(seed: u64, messages_max: usize) -> Self {
+        let mut rng = StdRng::seed_from_u64(seed ^ 0x0f1f_0000_0000_0000);
+        let draw = &mut rng;
+        let rules = rules(draw);
+        let groups = draw.random_range(1..=20);
+        let messages = draw.random_range(1..=300).min(messages_max);
+        let fault_seconds = draw.random_range(120..=4 * 3600);
+        let calm = draw.random_bool(0.1);
+        let mut chance =
+            |most: f64| if calm || draw.random_bool(0.4) { 0.0 } else { draw.random::<f64>() * most };
+        let faults = Faults {
+            dies: chance(0.2),
+            short: chance(0.2),
+            response_lost: chance(0.1),
+            replaced: chance(0.1),
+            slow: chance(0.2),
+            refused: chance(0.3),
+            unanswered: chance(0.2),
+        };
+        let outage = draw.random_bool(0.4).then(|| Outage {
+            group: draw.random_bool(0.5).then(|| draw.random_range(0..groups)),
+            from_seconds: draw.random_range(0..fault_seconds),
+            seconds: draw.random_range(60..=5400),
+        });
+        Self {
+            seed,
+            groups,
+            messages: plan(draw, messages, groups, rules),
+            batch_size: if draw.random_bool(0.5) { 1 } else { 10 },
+            environments: draw.random_range(1..=6),
+            max_concurrency: draw.random_range(1..=10),
+            rules,
+            receives_max: if draw.random_bool(0.2) { draw.random_range(5..=50) } else { 1000 },
+            function_seconds: draw.random_range(12..=60),
+            latency_ms: if draw.random_bool(0.2) { 0 } else { draw.random_range(1..=400) },
+            fault_seconds,
+            outage,
+            faults,
+        }
+    }
+
+    /// The share of each group that takes its time, so that a judge knows when all must be done.
+    #[must_use]
+    pub fn settled_within_seconds(&self) -> u64 {
+        let memories = if self.batch_size == 1 { 1 } else { self.environments as u64 };
+        let failing = |group| {
+            let of_group = self.messages.iter().filter(|message| message.group == group);
+            of_group.filter(|message| message.fate != Fate::Succeeds).count() as u64
+        };
+        let most = (0..self.groups).map(failing).max().unwrap_or(0);
+        // Two days more: an open circuit, and visibility timeouts of processes that died.
+        (most + 1) * memories * self.rules.span_seconds() + 2 * 86_400
+    }
+}
+
+fn rules(rng: &mut StdRng) -> Rules {
+    let has_breaker = rng.random_bool(0.5);
+    match rng.random_range(0..10) {
+        0..2 => Rules { max_attempts: 980, max_age_seconds: 86_400, delay_seconds: None, has_breaker },
+        2..6 => Rules {
+            max_attempts: rng.random_range(0..=4),
+            max_age_seconds: 86_400,
+            // Longer than the queue's visibility timeout at times.
+            delay_seconds: Some(rng.random_range(1..=400)),
+            has_breaker,
+        },
+        _ => Rules {
+            max_attempts: 980,
+            max_age_seconds: rng.random_range(120..=1800),
+            delay_seconds: Some(rng.random_range(2..=60)),
+            has_breaker,
+        },
+    }
+}
+
+fn plan(rng: &mut StdRng, messages: usize, groups: usize, rules: Rules) -> Vec<Planned> {
+    let [fails, fails_for_ever, permanent, hangs, invalid] =
+        [0.15, 0.04, 0.05, 0.03, 0.03].map(|most| rng.random::<f64>() * most);
+    let healthy = rng.random_range(0..=groups / 2);
+    // A day for each under the default policy: the group's queue keeps messages for 14 days.
+    let for_ever_max = if rules.delay_seconds.is_none() { 1 } else { 5 };
+    let late = messages - messages / 10;
+    let mut planned = Vec::with_capacity(messages);
+    let mut for_ever = vec![0; groups];
+    for n in 0..messages {
+        let group = rng.random_range(0..groups);
+        let mut left = rng.random::<f64>();
+        let mut falls = |share: f64| {
+            left -= share;
+            left < 0.0
+        };
+        let fate = if group < healthy {
+            Fate::Succeeds
+        } else if falls(fails) {
+            Fate::Fails(rng.random_range(1..=3))
+        } else if falls(fails_for_ever) && for_ever[group] < for_ever_max {
+            for_ever[group] += 1;
+            Fate::FailsForEver
+        } else if falls(permanent) {
+            Fate::Permanent
+        } else if falls(hangs) {
+            Fate::Hangs(rng.random_range(1..=2))
+        } else if falls(invalid) {
+            Fate::Invalid
+        } else {
+            Fate::Succeeds
+        };
+        planned.push(Planned { group, fate, is_late: n >= late });
+    }
+    planned
+}
