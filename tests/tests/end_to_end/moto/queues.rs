@@ -33,8 +33,11 @@ pub(super) async fn create(account: &Account, template: &Template) {
     for (_, setter) in template.of_type("Custom::RedeliverSourceQueue").filter(|(_, of)| of["Step"] == "set")
     {
         let name = text(&setter["QueueArn"]).rsplit(':').next().unwrap().to_owned();
-        let key = account_key(template, &setter);
-        account.sqs("CreateQueue", &json!({ "QueueName": name, "Attributes": key })).await;
+        let mut attributes = account_key(template, &setter);
+        if name.ends_with(".fifo") {
+            attributes["FifoQueue"] = "true".into();
+        }
+        account.sqs("CreateQueue", &json!({ "QueueName": name, "Attributes": attributes })).await;
         let redrive: Value = serde_json::from_str(text(&setter["RedrivePolicy"])).unwrap();
         set(account, &template.queue_url(&name), "RedrivePolicy", &redrive).await;
     }
