@@ -220,7 +220,7 @@ impl Wiring for &mut Reader<'_> {
         const NAME: &str = "BATCH_SIZE";
         let is_set = self.optional(NAME).is_some();
         // FIFO queues have no larger batches ("Using Lambda with Amazon SQS").
-        if is_set { self.number(NAME, 1..=10) } else { Some(1) }
+        if is_set { self.number(NAME, 1..=10) } else { Some(10) }
     }
 
     fn queue_times(&mut self) -> Option<QueueTimes> {

@@ -25,7 +25,7 @@ pub use budget::{Budget, may_be_held};
 use budget::{JitteredDelay, check_redrives, hold_delay, redrive_delay};
 use due::FlooredBackoff;
 pub(crate) use due::{AgeLimit, DueTime, check_age, check_attempts};
-pub use on_queue::{Attempts, QueueTimes, decide_in_order, decide_on_queue, may_be_called};
+pub use on_queue::{Attempts, QueueTimes, decide_in_order, decide_on_queue, is_overdue, may_be_called};
 pub use ordered::AttemptCounter;
 
 /// The decision on a failed message.

@@ -4,6 +4,7 @@
 use redeliver_core::message::metadata::GENERATION_MAX;
 use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::message::{OutgoingMessage, Timestamp};
+use redeliver_core::ports::is_fifo;
 
 use crate::DeadLetterRecord;
 use crate::file_queue::{BadLine, read_line};
@@ -28,7 +29,7 @@ impl Backup {
     #[must_use]
     pub fn new(schema: MessageSchema, to: &str) -> Self {
         // A file contains only selected messages, so nothing is parked.
-        let to_fifo = to.ends_with(".fifo");
+        let to_fifo = is_fifo(to);
         let plan = Plan { schema, to_fifo, max_generation: GENERATION_MAX, ..Plan::default() };
         Self { plan, to: to.to_owned() }
     }

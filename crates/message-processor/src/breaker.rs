@@ -7,7 +7,6 @@ use redeliver_core::accepted::Accepted;
 use redeliver_core::decide::breaker::{
     Breaker, CallOutcome, Caller, Change, Hold, Key, Patience, Permission, Permit, call_outcome,
 };
-use redeliver_core::decide::may_be_held;
 use redeliver_core::deliver::until;
 use redeliver_core::events::Event;
 use redeliver_core::handler::HandlerError;
@@ -94,7 +93,7 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
         let caller = self.caller(accepted);
         let now = self.clock.now();
         // A message at its hold limit is called in any state: its failures spend its attempts.
-        if !may_be_held(&self.policy, self.held_seconds(accepted, now)) {
+        if self.is_overdue(accepted, now) {
             return permitted(Some(breaker.call_overdue(caller)));
         }
         match breaker.ask(caller, patience, now) {

@@ -182,7 +182,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         // Stops all handlers: nothing would wait for their outcomes.
         drop(running);
         let ended_at = clock.now();
-        let ended = |(index, call): (usize, Option<Call>)| match (call, began[index]) {
+        let mut ended = |(index, call): (usize, Option<Call>)| match (call, began[index]) {
             (Some(Call { outcome: Outcome::Outage(error), started, seconds }), _) => {
                 Call { outcome: self.held_or_failed(&accepted[index], error), started, seconds }
             }
@@ -197,16 +197,19 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
                 Call { outcome, started: Some(started), seconds: until(started, ended_at).as_secs_f64() }
             }
             (None, None) if order.is_unfinished(index) => Call::not_made(Outcome::NotStarted),
-            (None, None) => Call::not_made(match self.ask(&accepted[index], Patience::Over) {
-                Asked::Hold(hold) => Outcome::Held { hold, error: None },
-                Asked::Wait => Outcome::NotStarted,
-                Asked::Call(permitted) => {
-                    permitted.give_back();
-                    Outcome::NotStarted
-                }
-            }),
+            (None, None) => {
+                order.stops(index);
+                Call::not_made(match self.ask(&accepted[index], Patience::Over) {
+                    Asked::Hold(hold) => Outcome::Held { hold, error: None },
+                    Asked::Wait => Outcome::NotStarted,
+                    Asked::Call(permitted) => {
+                        permitted.give_back();
+                        Outcome::NotStarted
+                    }
+                })
+            }
         };
-        calls.into_iter().enumerate().map(ended).collect()
+        calls.into_iter().enumerate().map(&mut ended).collect()
     }
 
     /// Holds the message if its call opened the circuit, or if a busy target refused it: it spends no attempt then.

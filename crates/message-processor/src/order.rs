@@ -29,7 +29,7 @@ impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
 }
 
 impl<'a> Order<'a> {
-    /// The groups of messages that others wait for; a scan of the waiting messages adds those that it passes.
+    /// The groups with a call under way. The caller adds each group whose message it skips.
     pub(super) fn running(&self) -> BTreeSet<&'a str> {
         self.running.clone()
     }

@@ -4,7 +4,8 @@ use futures_util::join;
 use redeliver_core::accepted::{Accepted, FailedMessage};
 use redeliver_core::arrival::Arrival;
 use redeliver_core::decide::{
-    AttemptCounter, Attempts, QueueTimes, decide_in_order, decide_on_queue, may_be_called,
+    AttemptCounter, Attempts, QueueTimes, decide_in_order, decide_on_queue, is_overdue, may_be_called,
+    may_be_held,
 };
 use redeliver_core::deliver::{Hiding, Outbox, Outgoing, until};
 use redeliver_core::events::Event;
@@ -46,8 +47,9 @@ impl<H, Q: QueueSender + QueueDepth + VisibilityControl, C: Clock, O: Observer> 
                 self.hide_all(source_queue, decide, &outbox, unsent).await
             }
             OnFailure::Ordered { source_queue, queue_times, attempts } => {
-                let decide =
-                    |message: &FailedMessage, now| self.decide_in_order(attempts, *queue_times, message, now);
+                let decide = |message: &FailedMessage, now| {
+                    self.count_and_decide(attempts, *queue_times, message, now)
+                };
                 self.hide_all(source_queue, decide, &outbox, unsent).await
             }
         }
@@ -156,13 +158,17 @@ impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
         }
     }
 
-    /// Seconds since the message may have been held for the first time.
-    pub(super) fn held_seconds(&self, accepted: &Accepted, now: Timestamp) -> u32 {
-        if !matches!(self.on_failure, OnFailure::Ordered { .. }) {
-            return accepted.held_seconds();
-        }
-        let first = accepted.record().first_received_at.unwrap_or(now);
-        u32::try_from(until(first, now).as_secs()).unwrap_or(u32::MAX)
+    /// True if the message is called in any state of the breaker: its holds, or its age, are at their limit. Nobody counts
+    /// the holds of an ordered queue: there it is the time since the first receive.
+    pub(super) fn is_overdue(&self, accepted: &Accepted, now: Timestamp) -> bool {
+        let OnFailure::Ordered { attempts, .. } = &self.on_failure else {
+            return !may_be_held(&self.policy, accepted.held_seconds());
+        };
+        let record = accepted.record();
+        let received = until(record.first_received_at.unwrap_or(now), now);
+        let held_seconds = u32::try_from(received.as_secs()).unwrap_or(u32::MAX);
+        let since = attempts.since(record, now);
+        !may_be_held(&self.policy, held_seconds) || is_overdue(&self.policy, accepted.metadata(), since, now)
     }
 
     /// A message that is processed or given up needs no count any more.
@@ -205,7 +211,7 @@ impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
     }
 
     /// `ordered`: counts the call, if there was one, and decides.
-    fn decide_in_order(
+    fn count_and_decide(
         &self,
         counter: &AttemptCounter,
         queue_times: QueueTimes,
@@ -216,7 +222,7 @@ impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
         let attempts = if self.spends_attempt(&message.hand_off) {
             counter.failed(record, now)
         } else {
-            Attempts { made: counter.retries_made(record), since: now }
+            Attempts { made: counter.retries_made(record), since: counter.since(record, now) }
         };
         decide_in_order(&self.policy, message, attempts, queue_times, now)
     }

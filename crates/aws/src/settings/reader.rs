@@ -5,6 +5,7 @@ use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
+use redeliver_core::ports::is_fifo;
 use thiserror::Error;
 
 /// All missing and invalid variables, a line each.
@@ -92,9 +93,9 @@ impl<'a> Reader<'a> {
     /// The URL of a FIFO queue or of a standard queue.
     pub(super) fn queue_url_of(&mut self, name: &str, kind: QueueKind) -> Option<String> {
         let url = self.required(name, "set it to the queue's URL")?;
-        let checked = if kind == QueueKind::Fifo && !url.ends_with(".fifo") {
+        let checked = if kind == QueueKind::Fifo && !is_fifo(&url) {
             Err("is not a FIFO queue's URL, whose name ends in .fifo: only such a queue keeps an order")
-        } else if kind == QueueKind::Standard && url.ends_with(".fifo") {
+        } else if kind == QueueKind::Standard && is_fifo(&url) {
             Err(
                 "is a FIFO queue's URL: FIFO queues cannot delay individual messages; use a standard queue, or \
                  set STRATEGY=ordered for a FIFO source queue",

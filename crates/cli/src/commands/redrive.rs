@@ -13,7 +13,7 @@ pub use arguments::Arguments;
 
 use indicatif::ProgressBar;
 use redeliver_aws::SystemClock;
-use redeliver_core::ports::Queue as _;
+use redeliver_core::ports::{Queue as _, is_fifo};
 use redeliver_dead_letters::archive_queue::{Lease, Leased};
 use redeliver_dead_letters::files::sync_directory_of;
 use redeliver_dead_letters::redrive::{
@@ -81,11 +81,11 @@ async fn send(
         Some(address) => connection.find(address).await?,
         None => connection.find(&arguments.from.queue.source().await?).await?,
     };
-    let plan = &Plan { to_fifo: to.queue.arn().ends_with(".fifo"), ..plan };
+    let plan = &Plan { to_fifo: is_fifo(to.queue.arn()), ..plan };
     if plan.to_fifo {
         stderr::remark(
-            "the source queue is a FIFO queue: each dead letter goes to the end of its group, after messages that were sent \
-             later, and those of one group in any order",
+            "the source queue is a FIFO queue: each dead letter goes to the end of its group, behind messages that were sent \
+             later; dead letters of one group arrive in any order",
         );
     }
     // By ARN: one queue may have several URLs.

@@ -8,6 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use redeliver_core::message::schema::MessageSchema;
+use redeliver_core::ports::is_fifo;
 use redeliver_dead_letters::Pick;
 use redeliver_dead_letters::files::{FileError, read_own, replace};
 use redeliver_dead_letters::redrive::{self, DiedAgain, Edit, Journal, JournalCounts, plan_id};
@@ -100,7 +101,7 @@ impl Action {
             },
             new_id: *new_id,
             into_lines: false,
-            to_fifo: to.ends_with(".fifo"),
+            to_fifo: is_fifo(to),
             max_generation: *max_generation,
             schema: schema.clone(),
         };

@@ -175,6 +175,11 @@ pub(crate) struct AgeLimit {
 }
 
 impl AgeLimit {
+    /// True if there is no time for another wait.
+    pub(super) fn is_near(self, now: Timestamp) -> bool {
+        now + ARRIVAL >= self.at
+    }
+
     /// The earlier of the policy's and the producer's limit.
     pub(crate) fn of(policy: &Policy, expires_at: Option<Timestamp>, first_sent: Timestamp) -> Option<Self> {
         let by_policy = policy

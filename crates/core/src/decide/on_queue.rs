@@ -26,7 +26,7 @@ pub struct QueueTimes {
 /// The attempts of a message that stays on its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attempts {
-    /// Calls made, the one that failed included.
+    /// Attempts so far, this one included: calls, or receives.
     pub made: u32,
     /// The start of `max_age_seconds`.
     pub since: Timestamp,
@@ -84,8 +84,8 @@ pub fn decide_on_queue(
     Ok(due.delay)
 }
 
-/// Returns the visibility timeout of a message of an ordered queue, which keeps its whole group back. Pure. A message that
-/// was not called is never given up for its attempts or its age.
+/// Decides on a message of an ordered queue: its next visibility timeout, or a verdict. Pure. A message that was not called
+/// is given up only at the end of the retention.
 ///
 /// # Errors
 /// The message is given up, with the reason.
@@ -97,6 +97,7 @@ pub fn decide_in_order(
     now: Timestamp,
 ) -> Result<VisibilitySeconds, GiveUp> {
     let HandOff { answer, delivery, .. } = &failed.hand_off;
+    let metadata = failed.accepted.metadata();
     match answer.kind() {
         // It comes back as soon as the messages before it are done: SQS keeps it until then.
         Kind::NotStarted => Ok(VisibilitySeconds::ZERO),
@@ -106,12 +107,20 @@ pub fn decide_in_order(
             if left == 0 {
                 return Err(not_retained(queue_times, delivery.sent_at, now));
             }
-            // With little time left, it is looked at again before that ends.
+            // With little time left, it comes back before that ends, for its last call.
+            let age_limit = AgeLimit::of(policy, metadata.expires_at, attempts.since);
+            let left = age_limit.map_or(left, |limit| left.min(until(now, limit.at).as_secs()));
             let delay = answer.retry_after_seconds.unwrap_or(0).min(left / 2).max(1);
             Ok(VisibilitySeconds::saturating(delay))
         }
         _ => decide_on_queue(policy, failed, attempts, queue_times, now),
     }
+}
+
+/// True if a message of an ordered queue is called in any state of the breaker, since its age ends.
+#[must_use]
+pub fn is_overdue(policy: &Policy, metadata: &Metadata, since: Timestamp, now: Timestamp) -> bool {
+    AgeLimit::of(policy, metadata.expires_at, since).is_some_and(|limit| limit.is_near(now))
 }
 
 /// Checks that the target may be called for this receive. If the previous receive was the last one allowed and nobody

@@ -38,13 +38,19 @@ impl AttemptCounter {
         }
     }
 
+    /// The start of the message's age: its first receive, or its first failed call.
+    #[must_use]
+    pub fn since(&self, record: &ReceivedMessage, now: Timestamp) -> Timestamp {
+        match self {
+            Self::Receives => record.first_received_at.unwrap_or(record.sent_at),
+            Self::Calls(remembered) => lock(remembered).since(&record.sqs_message_id).unwrap_or(now),
+        }
+    }
+
     /// Counts a call that failed, and returns all attempts of its message.
     pub fn failed(&self, record: &ReceivedMessage, now: Timestamp) -> Attempts {
         match self {
-            Self::Receives => {
-                let since = record.first_received_at.unwrap_or(record.sent_at);
-                Attempts { made: record.receive_count, since }
-            }
+            Self::Receives => Attempts { made: record.receive_count, since: self.since(record, now) },
             Self::Calls(remembered) => lock(remembered).failed(&record.sqs_message_id, now),
         }
     }
@@ -67,6 +73,10 @@ pub struct RememberedCalls {
 impl RememberedCalls {
     fn made(&self, id: &str) -> u32 {
         self.calls.get(id).map_or(0, |(attempts, _)| attempts.made)
+    }
+
+    fn since(&self, id: &str) -> Option<Timestamp> {
+        self.calls.get(id).map(|(attempts, _)| attempts.since)
     }
 
     fn failed(&mut self, id: &str, now: Timestamp) -> Attempts {

@@ -166,6 +166,7 @@ impl Plan {
             Err(invalid) => return Verdict::Stays(Reason::NotAMessage(invalid.to_string())),
         };
         let came_back = record.dead_letter.as_ref().map(DeadLetter::came_back).unwrap_or_default();
+        let generation = parsed.metadata().generation();
         let (new_body, attributes) = match parsed.with_next_generation(came_back) {
             Some(Rewritten::Body(body)) => (body, attributes),
             Some(Rewritten::Attributes(attributes)) => (body.to_owned(), attributes),
@@ -177,8 +178,10 @@ impl Plan {
         if self.to_fifo && record.message.message_group_id.is_none() {
             return Verdict::Stays(Reason::WithoutGroup);
         }
-        // Of this death: a send that is repeated within five minutes adds no copy.
-        let deduplication_id = self.to_fifo.then(|| record.message.sqs_message_id.clone());
+        // Of this death and this body: a send that is repeated within five minutes adds no copy, and one with another edit
+        // is not dropped.
+        let death = &record.message.sqs_message_id;
+        let deduplication_id = self.to_fifo.then(|| derived_id(death, generation + 1, &new_body).to_string());
         let content = Content {
             body: new_body,
             attributes,

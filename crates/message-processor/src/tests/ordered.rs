@@ -241,6 +241,28 @@ fn a_target_that_is_down_holds_each_group_spends_no_attempt_and_kills_nothing() 
 }
 
 #[test]
+fn the_age_of_a_message_ends_its_holds_too_with_a_last_call() {
+    let down = HandlerError::transient(ErrorType::HttpStatus(503), "HTTP 503");
+    let failing = (0..20).fold(setup(1), |setup, n| setup.failing(n, down.clone()));
+    let policy = Strategy::Ordered.policy(r#"{"max_age_seconds":600}"#).unwrap();
+    let setup = Setup { policy, ..failing };
+    (0..20).for_each(|n| setup.produce_in(&format!("group-{n}"), [n]));
+    let environment = setup.processor();
+    while setup.next_turn_within(&environment, 700).is_some() {}
+    let verdicts = setup.annotation.sent();
+    assert_eq!(verdicts.len(), 20);
+    for verdict in verdicts {
+        let failure = document(&verdict.attributes, FAILURE);
+        assert_eq!(
+            (&failure["verdict"], &failure["type"]),
+            (&json!("MESSAGE_EXPIRED"), &json!("HttpStatus.503"))
+        );
+    }
+    // The last turn, and the time in which nothing came any more.
+    assert!((590..=610).contains(&(setup.world.elapsed() - 700)), "{}", setup.world.elapsed());
+}
+
+#[test]
 fn a_message_is_held_no_longer_than_a_day_and_then_called_before_it_is_given_up() {
     let down = HandlerError::transient(ErrorType::HttpStatus(503), "HTTP 503");
     let failing = (0..20).fold(setup(1), |setup, n| setup.failing(n, down.clone()));

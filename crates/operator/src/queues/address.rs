@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use redeliver_core::ports::is_fifo;
 use thiserror::Error;
 
 /// A queue's URL, name or ARN.
@@ -42,7 +43,7 @@ impl QueueAddress {
 
     /// True for a FIFO queue. Their names end in `.fifo`.
     pub fn is_fifo(&self) -> bool {
-        self.to_string().ends_with(".fifo")
+        is_fifo(&self.to_string())
     }
 }
 

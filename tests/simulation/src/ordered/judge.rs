@@ -197,9 +197,12 @@ impl Judge {
         message.receive.spent_attempt = true;
         let retries = message.retries_of.entry(environment).or_default();
         *retries += 1;
-        let retries = if self.knobs.batch_size == 1 { message.receive_count } else { *retries };
-        // After a verdict an environment begins anew, if the message's deletion is lost.
-        if retries > self.knobs.rules.max_attempts && !message.is_given_up {
+        // With batches of ten a message begins anew after a success or a verdict, if its deletion is lost.
+        let (retries, begins_anew) = match self.knobs.batch_size {
+            1 => (message.receive_count, false),
+            _ => (*retries, message.is_processed || message.is_given_up),
+        };
+        if retries > self.knobs.rules.max_attempts && !begins_anew {
             self.break_rule(now, &format!("retry {retries} of message {n} was scheduled"));
         }
     }

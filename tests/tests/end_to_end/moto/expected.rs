@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::mapping::Mapping;
 use super::rights::{Right, is_of_lambda};
 use super::stack::Stack;
 
@@ -73,7 +74,9 @@ pub(super) fn unused(stack: &Stack, right: &Right) -> Option<&'static str> {
 /// What must be in the log of the function that misses it; `None`: Lambda misses it, and the function is not asked.
 pub(super) fn said_in_the_log(stack: &Stack, right: &Right) -> Option<Vec<String>> {
     let handler = stack.handler_of(&right.role);
-    let own_queue = stack.mappings.iter().find(|mapping| mapping.role == right.role)?.queue_arn.as_str();
+    let is_read_by_role =
+        |mapping: &Mapping| mapping.role == right.role && mapping.queue_arn == right.resource;
+    let is_own_queue = stack.mappings.iter().any(is_read_by_role);
     let queue = right.resource.rsplit(':').next().unwrap_or_default();
     let not_confirmed = |send: &str, code: &str| {
         vec![
@@ -86,13 +89,13 @@ pub(super) fn said_in_the_log(stack: &Stack, right: &Right) -> Option<Vec<String
     match right.action.as_str() {
         "sqs:SendMessage" if queue.ends_with("-final-dlq") => Some(not_confirmed("final record", denied)),
         "sqs:SendMessage" if queue.ends_with("-annotation") => Some(not_confirmed("verdict", denied)),
-        "sqs:SendMessage" if right.resource == own_queue && handler != "message-processor" => {
+        "sqs:SendMessage" if is_own_queue && handler != "message-processor" => {
             Some(not_confirmed("hop", denied))
         }
         "sqs:SendMessage" if queue.ends_with("-intermediate-dlq") => Some(not_confirmed("hand-off", denied)),
         "sqs:SendMessage" => Some(not_confirmed("re-send", denied)),
         "sqs:ChangeMessageVisibility" => Some(not_confirmed("visibility", denied)),
-        "sqs:GetQueueAttributes" if right.resource != own_queue => {
+        "sqs:GetQueueAttributes" if !is_own_queue => {
             Some(vec![r#""event":"not_counted""#.to_owned(), format!(r#""code":"{denied}""#)])
         }
         "lambda:InvokeFunction" if handler == "async-retry-handler" => {

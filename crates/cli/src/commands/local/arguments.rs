@@ -50,8 +50,7 @@ pub struct Arguments {
     /// The strategy for failed messages
     #[arg(long, value_parser = strategies(Strategy::ALL), default_value_t)]
     pub strategy: Strategy,
-    /// With --strategy ordered: a JSON Pointer to the message group in each body, a string or a number; without it all
-    /// messages are one group
+    /// JSON Pointer to the message group (a string or a number) in each body, for --strategy ordered [default: one group]
     #[arg(long, value_name = "POINTER", value_parser = pointer)]
     pub group_pointer: Option<Pointer>,
     /// A JSON Schema for `data`

@@ -66,6 +66,9 @@ impl Settings {
                     let own = errors.note(FinalDlqAnnotatorSettings::from_env());
                     let queue =
                         errors.note(polled_queue_url(function.polls().setting(), QueueKind::Standard));
+                    if queue_url_if_set(Role::SourceDlq.setting()).is_some() {
+                        errors.note(polled_queue_url(Role::SourceDlq.setting(), QueueKind::Fifo));
+                    }
                     settings.final_dlq_annotator = own.zip(queue);
                 }
             }

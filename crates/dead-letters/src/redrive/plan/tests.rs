@@ -95,7 +95,13 @@ fn a_fifo_queue_gets_each_death_once_and_nothing_without_a_group() {
     grouped.message.message_group_id = Some("account-7".to_owned());
     let content = sent(plan.decide(&grouped).unwrap());
     assert_eq!(content.message_group_id.as_deref(), Some("account-7"));
-    assert_eq!(content.deduplication_id, Some(grouped.message.sqs_message_id.clone()));
+    let again = sent(plan.decide(&grouped).unwrap());
+    assert_eq!(again.deduplication_id, content.deduplication_id);
+    let edited = Plan {
+        edit: Some(Edit::new(".body.data.fixed = 1").unwrap()),
+        ..Plan { to_fifo: true, max_generation: 3, ..Plan::default() }
+    };
+    assert_ne!(sent(edited.decide(&grouped).unwrap()).deduplication_id, content.deduplication_id);
     let standard = Plan { to_fifo: false, ..plan };
     assert_eq!(sent(standard.decide(&grouped).unwrap()).deduplication_id, None, "SQS would refuse it");
 }
