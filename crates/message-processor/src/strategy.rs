@@ -128,7 +128,7 @@ impl<H, Q: QueueSender + QueueDepth + VisibilityControl, C: Clock, O: Observer> 
             outbox.hide(source_queue, hidings),
             outbox.send(&self.annotation_queue, "verdict", verdicts),
         );
-        // Not before: a message whose verdict was refused comes back, and must not begin its attempts anew.
+        // Not before: a message whose verdict was refused comes back, and its attempts must not start from zero.
         verdicts.iter().for_each(|given_up| self.forget(given_up.sqs_message_id()));
         verdicts
     }

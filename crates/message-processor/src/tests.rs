@@ -43,7 +43,7 @@ struct Setup {
     annotation: Spy,
     source: Spy,
     strategy: Strategy,
-    /// Of an ordered queue.
+    /// The largest batch from an ordered queue.
     batch_size: u16,
     policy: Policy,
     /// The breaker of one environment, kept from batch to batch.

@@ -18,7 +18,7 @@ pub enum AttemptCounter {
     /// `ApproximateFirstReceiveTimestamp` say all. Holds and crashes count, too.
     Receives,
     /// In a larger batch a message is also received while it waits behind a failed one, so this environment counts its own
-    /// calls. A new environment begins anew: no message is given up without its calls, but it may get more.
+    /// calls. A new environment starts from zero: no message is given up without its calls, but it may get more.
     Calls(Mutex<RememberedCalls>),
 }
 

@@ -188,7 +188,7 @@ fn a_message_whose_verdict_is_refused_is_given_up_after_its_next_call() {
     setup.next_turn(&environment);
     setup.world.sqs.set_faults(FaultPlan::default());
     setup.next_turn(&environment);
-    assert_eq!(setup.calls_of(0), [0, 1, 2, 3, 4], "its attempts do not begin anew");
+    assert_eq!(setup.calls_of(0), [0, 1, 2, 3, 4], "its attempts do not start from zero");
     assert_eq!(setup.next_turn_within(&environment, 600), None);
 }
 
