@@ -99,6 +99,17 @@ impl Setup {
     }
 }
 
+/// Message, number of the retry, and if it spends an attempt.
+fn retries_told(setup: &Setup) -> Vec<(String, u32, bool)> {
+    let told = |event| match event {
+        Event::RetryScheduled { message_id, retry_attempt, spends_attempt, .. } => {
+            Some((message_id, retry_attempt, spends_attempt))
+        }
+        _ => None,
+    };
+    setup.world.seen.events().into_iter().filter_map(told).collect()
+}
+
 #[test]
 fn a_group_is_called_one_after_the_other_and_groups_at_the_same_time() {
     let setup = (0..4).fold(setup(10), |setup, n| setup.on(n, Step::Take(3)));
@@ -202,6 +213,45 @@ fn a_permanent_error_is_given_up_at_once_and_the_group_goes_on() {
     assert_eq!(setup.annotation.only().body, body(0));
     assert_eq!(setup.next_turn(&environment), (0, vec![1]));
     assert_eq!(setup.handler.called(), [id(0), id(1)]);
+}
+
+#[test]
+fn a_call_that_was_not_made_stops_its_group_too() {
+    let setup = setup(10).on(1, Step::FailThenNotStart);
+    setup.produce_in("a", [0]);
+    setup.produce_in("b", [1, 2]);
+    let environment = setup.processor();
+    setup.turn(&environment);
+    assert_eq!(setup.handler.called(), [id(0), id(1)]);
+    assert_eq!(setup.next_turn(&environment), (0, vec![1, 2]));
+}
+
+#[test]
+fn a_failed_message_is_told_with_its_next_attempt_and_one_behind_it_is_not_told() {
+    for batch_size in [1, 10] {
+        let setup = setup(batch_size).failing(0, busy());
+        setup.produce_in("a", [0, 1]);
+        let environment = setup.processor();
+        (0..3).for_each(|_| drop(setup.next_turn(&environment)));
+        assert_eq!(retries_told(&setup), [1, 2, 3].map(|retry| (id(0), retry, true)), "{batch_size}");
+    }
+}
+
+/// Otherwise done messages would take the places of those that have failed.
+#[test]
+fn the_calls_of_a_message_that_is_done_are_forgotten() {
+    let setup = setup(10).on(0, Step::Blip(1)).failing(1, HandlerError::permanent("Gone", "for good"));
+    setup.produce_in("a", [0]);
+    setup.produce_in("b", [1]);
+    let environment = setup.processor();
+    for seconds in [5, 180, 0] {
+        // Nothing is deleted.
+        let records = setup.receive_batch();
+        setup.world.invoke(&environment, records, Duration::from_secs(30));
+        setup.sleep(seconds);
+    }
+    assert_eq!(setup.calls_of(0), [0, 1, 0]);
+    assert_eq!(setup.calls_of(1), [0, 0]);
 }
 
 #[test]
