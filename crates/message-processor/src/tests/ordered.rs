@@ -1,5 +1,7 @@
 //! The strategy `ordered`: the calls of a group, and its place on the FIFO queue.
 
+mod held;
+
 use redeliver_core::failure::FAILURE;
 use redeliver_core::handler::ErrorType;
 use redeliver_core::message::OutgoingMessage;
