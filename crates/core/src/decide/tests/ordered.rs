@@ -1,4 +1,8 @@
+use std::time::Duration;
+
 use super::*;
+use crate::decide::breaker::{Hold, HoldReason};
+use crate::limits::VisibilitySeconds;
 
 fn message(n: u32) -> ReceivedMessage {
     ReceivedMessage { sqs_message_id: format!("sqs-{n}"), ..received(None) }
@@ -47,4 +51,37 @@ fn with_batches_of_one_a_receive_is_a_call() {
     };
     assert_eq!(counter.retries_made(&third), 2);
     assert_eq!(counter.failed(&third, at(9)), Attempts { made: 3, since: at(7) });
+}
+
+/// Decides at second 10 on a message that was sent at second 0 and is out of attempts and too old. The queue's visibility
+/// timeout is 180 s.
+fn hidden(hand_off: fn(Delivery) -> HandOff, retention: u64) -> Result<u16, DeadLetterReason> {
+    let hand_off = hand_off(Delivery { sent_at: at(0), ..delivery() });
+    let queue_times = QueueTimes {
+        visibility_timeout: VisibilitySeconds::new(180).unwrap(),
+        retention: Duration::from_secs(retention),
+    };
+    let attempts = Attempts { made: 1000, since: at(-1_000_000) };
+    decide_in_order(&minutes(), &failed(&body(""), &hand_off, None), attempts, queue_times, at(10))
+        .map(VisibilitySeconds::get)
+        .map_err(|give_up| give_up.reason)
+}
+
+#[test]
+fn a_message_that_waits_in_its_batch_comes_back_at_once_and_is_never_given_up() {
+    assert_eq!(hidden(HandOff::not_started, 100_000), Ok(0));
+    assert_eq!(hidden(HandOff::not_started, 60), Ok(0));
+}
+
+#[test]
+fn a_held_message_is_given_up_only_before_its_queue_deletes_it_and_is_looked_at_again_before_that() {
+    let of_outage = |delivery| {
+        let hold = Hold { reason: HoldReason::Down, since: at(0), delay: Duration::from_secs(750) };
+        HandOff::held(hold, delivery)
+    };
+    let held = |retention| hidden(of_outage, retention);
+    assert_eq!(held(100_000), Ok(750));
+    // The last retry must have 180 s left to fail.
+    assert_eq!([1690, 1190, 192, 191].map(held), [Ok(750), Ok(500), Ok(1), Ok(1)]);
+    assert_eq!([190, 100].map(held), [Err(DeadLetterReason::MessageExpired); 2]);
 }
