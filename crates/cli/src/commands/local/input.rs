@@ -197,6 +197,37 @@ mod tests {
         );
     }
 
+    /// Body, group and deduplication id of each message for a FIFO queue.
+    fn grouped(text: &'static [u8], pointer: Option<&str>) -> (Vec<[String; 3]>, Vec<RefusedLine>) {
+        let groups = Groups { pointer: pointer.map(|pointer| Pointer::new(pointer).unwrap()) };
+        let form = Form::Anything(|_| Ok(()));
+        let mut input =
+            Chunks::of(Path::new("-"), Box::new(text), form, Some(groups), ChunkSize::WHOLE).unwrap();
+        let Chunk { messages, refused, .. } = input.next().unwrap().unwrap();
+        let of = |message: OutgoingMessage| {
+            let Content { body, message_group_id, deduplication_id, .. } = message.into_content();
+            [body, message_group_id.unwrap(), deduplication_id.unwrap()]
+        };
+        (messages.into_iter().map(of).collect(), refused)
+    }
+
+    #[test]
+    fn a_fifo_queue_gets_equal_lines_twice_and_no_line_without_its_group() {
+        let (messages, refused) = grouped(b"{\"a\":7}\n{}\n{\"a\":7}\n{\"a\":\"b\"}", Some("/a"));
+        assert_eq!(
+            messages,
+            [[r#"{"a":7}"#, "7", "1"], [r#"{"a":7}"#, "7", "3"], [r#"{"a":"b"}"#, "b", "4"]]
+        );
+        let reason = "it has no message group at --group-pointer".to_owned();
+        assert_eq!(refused, [RefusedLine { line: 2, reason }]);
+    }
+
+    #[test]
+    fn without_a_pointer_all_lines_are_one_group() {
+        let (messages, _) = grouped(b"1\n2\n1", None);
+        assert_eq!(messages, [["1", "all", "1"], ["2", "all", "2"], ["1", "all", "3"]]);
+    }
+
     #[test]
     fn a_message_that_fails_the_check_is_refused_too() {
         let too_short = Form::Anything(|_| Err("too short".to_owned()));
