@@ -21,7 +21,7 @@ Examples:
   redeliver local examples/messages.jsonl --fail-rate 0.3
   redeliver local orders.jsonl --policy policy.json --final-dlq dead.jsonl
   redeliver local orders.jsonl --strategy visibility
-  redeliver local bookings.jsonl --strategy ordered \
+  redeliver local bookings.jsonl --strategy ordered \\
     --group-pointer /data/account
   redeliver local events.jsonl --strategy async-retry --fail-first 3
   redeliver local orders.jsonl --target http://127.0.0.1:8080/orders
