@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 
-use super::mapping::Mapping;
 use super::rights::{Right, is_of_lambda};
 use super::stack::Stack;
 
@@ -74,9 +73,10 @@ pub(super) fn unused(stack: &Stack, right: &Right) -> Option<&'static str> {
 /// What must be in the log of the function that misses it; `None`: Lambda misses it, and the function is not asked.
 pub(super) fn said_in_the_log(stack: &Stack, right: &Right) -> Option<Vec<String>> {
     let handler = stack.handler_of(&right.role);
-    let is_read_by_role =
-        |mapping: &Mapping| mapping.role == right.role && mapping.queue_arn == right.resource;
-    let is_own_queue = stack.mappings.iter().any(is_read_by_role);
+    let mut of_role = stack.mappings.iter().filter(|mapping| mapping.role == right.role).peekable();
+    // Without a function of ours there is no log of ours.
+    of_role.peek()?;
+    let is_own_queue = of_role.any(|mapping| mapping.queue_arn == right.resource);
     let queue = right.resource.rsplit(':').next().unwrap_or_default();
     let not_confirmed = |send: &str, code: &str| {
         vec![
