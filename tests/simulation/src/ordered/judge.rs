@@ -197,7 +197,7 @@ impl Judge {
         message.receive.spent_attempt = true;
         let retries = message.retries_of.entry(environment).or_default();
         *retries += 1;
-        // With batches of ten a message begins anew after a success or a verdict, if its deletion is lost.
+        // With batches of ten a message's count starts from zero after a success or a verdict, if its deletion is lost.
         let (retries, begins_anew) = match self.knobs.batch_size {
             1 => (message.receive_count, false),
             _ => (*retries, message.is_processed || message.is_given_up),

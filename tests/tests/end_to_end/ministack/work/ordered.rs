@@ -32,6 +32,9 @@ fn ordered_command(topology: &Topology, source_dlq: &Queue, target: &HttpTarget,
     command.env_remove("INTERMEDIATE_DLQ_URL").env("STRATEGY", "ordered").env("BATCH_SIZE", batch);
     command.env("VISIBILITY_TIMEOUT_SECONDS", "30").env("RETENTION_SECONDS", "345600");
     command.env("SOURCE_DLQ_URL", &source_dlq.url);
+    // A receive of the killed process is an attempt in batches of one.
+    let policy = r#"{"max_attempts":9,"backoff":{"kind":"fixed","delay_seconds":1,"jitter":"none"}}"#;
+    command.env("RETRY_POLICY", policy);
     command
 }
 
@@ -57,7 +60,7 @@ async fn each_group_keeps_its_order_through_failures_and_a_process_that_is_kille
         send(&topology, "c", 10..14).await;
         let mut killed = Working::start(ordered_command(&topology, &source_dlq, &target, batch)).await;
         let give_up = Instant::now() + PATIENCE;
-        while calls(&target, "c") != [10, 11] {
+        while !calls(&target, "c").starts_with(&[10, 11]) {
             assert!(Instant::now() < give_up, "{batch}: {:?}", calls(&target, "c"));
             sleep(Duration::from_millis(20)).await;
         }
@@ -76,7 +79,9 @@ async fn each_group_keeps_its_order_through_failures_and_a_process_that_is_kille
             });
             assert_eq!(first, Vec::from_iter(numbers), "{batch}: {called:?}");
         }
-        assert_eq!(calls(&target, "a").iter().filter(|n| **n == 1).count(), 3, "{batch}");
+        // One more if the process was killed after the answer.
+        let failing = calls(&target, "a").iter().filter(|n| **n == 1).count();
+        assert!((3..=4).contains(&failing), "{batch}: {failing}");
         let records = final_records(&topology).await;
         let ends: Vec<_> = records.iter().map(|record| (record.error_type.as_str(), &record.body)).collect();
         let [("NON_RETRYABLE_ERROR", body)] = ends[..] else { panic!("{batch}: {ends:?}") };
