@@ -182,7 +182,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         // Stops all handlers: nothing would wait for their outcomes.
         drop(running);
         let ended_at = clock.now();
-        let mut ended = |(index, call): (usize, Option<Call>)| match (call, began[index]) {
+        let ended = |(index, call): (usize, Option<Call>)| match (call, began[index]) {
             (Some(Call { outcome: Outcome::Outage(error), started, seconds }), _) => {
                 Call { outcome: self.held_or_failed(&accepted[index], error), started, seconds }
             }
@@ -209,7 +209,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
                 })
             }
         };
-        calls.into_iter().enumerate().map(&mut ended).collect()
+        calls.into_iter().enumerate().map(ended).collect()
     }
 
     /// Holds the message if its call opened the circuit, or if a busy target refused it: it spends no attempt then.

@@ -45,7 +45,7 @@ impl<'a> Order<'a> {
 
     /// True if a message before this one was not processed before time was up.
     pub(super) fn is_unfinished(&self, index: usize) -> bool {
-        self.group(index).is_some_and(|group| self.stopped.contains(group) || self.running.contains(group))
+        self.is_stopped(index) || self.group(index).is_some_and(|group| self.running.contains(group))
     }
 
     pub(super) fn starts(&mut self, index: usize) {

@@ -46,7 +46,7 @@ impl FromStr for NotifyArn {
             return Err(NotifyArnError::Other);
         };
         let service = match service {
-            "sns" if name.ends_with(".fifo") => return Err(NotifyArnError::Fifo),
+            "sns" if redeliver_core::ports::is_fifo(name) => return Err(NotifyArnError::Fifo),
             "sns" if !name.is_empty() => Service::Sns,
             "events" if name.strip_prefix("event-bus/").is_some_and(|name| !name.is_empty()) => {
                 Service::EventBridge

@@ -129,7 +129,7 @@ impl QueueId {
     }
 
     pub(super) fn is_fifo(&self) -> bool {
-        self.name.ends_with(".fifo")
+        redeliver_core::ports::is_fifo(&self.name)
     }
 }
 

@@ -46,11 +46,13 @@ impl Settings {
     pub(super) fn of(functions: &[FunctionName], exec: Option<&Command>) -> Result<Self, SettingsError> {
         let mut settings = Self::default();
         let mut errors = Errors(None);
+        // The message-processor comes first.
+        let mut is_fifo = false;
         for function in functions {
             match function {
                 FunctionName::MessageProcessor => {
                     let own = errors.note(CallTarget::from_env(exec));
-                    let is_fifo = own
+                    is_fifo = own
                         .as_ref()
                         .is_some_and(|(settings, _)| settings.on_failure.strategy().definition().is_fifo);
                     let kind = if is_fifo { QueueKind::Fifo } else { QueueKind::Standard };
@@ -66,7 +68,8 @@ impl Settings {
                     let own = errors.note(FinalDlqAnnotatorSettings::from_env());
                     let queue =
                         errors.note(polled_queue_url(function.polls().setting(), QueueKind::Standard));
-                    if queue_url_if_set(Role::SourceDlq.setting()).is_some() {
+                    // Unread, what SQS moved there would be deleted at the end of its retention.
+                    if is_fifo || queue_url_if_set(Role::SourceDlq.setting()).is_some() {
                         errors.note(polled_queue_url(Role::SourceDlq.setting(), QueueKind::Fifo));
                     }
                     settings.final_dlq_annotator = own.zip(queue);

@@ -111,5 +111,5 @@ fn orphan(dlq: &Dlq) -> Option<String> {
 }
 
 fn is_fifo(dlq: &Dlq) -> bool {
-    dlq.name.ends_with(".fifo")
+    redeliver_core::ports::is_fifo(&dlq.name)
 }
