@@ -75,9 +75,16 @@ async fn each_group_keeps_its_order_through_failures_and_a_process_that_is_kille
         let failing = calls_of_group(&target, "a").iter().filter(|n| **n == 1).count();
         assert!((3..=4).contains(&failing), "{batch}: {failing}");
         let records = final_records(&topology).await;
-        let ends: Vec<_> = records.iter().map(|record| (record.error_type.as_str(), &record.body)).collect();
-        let [("NON_RETRYABLE_ERROR", body)] = ends[..] else { panic!("{batch}: {ends:?}") };
-        assert_eq!(body["metadata"]["message_id"], id(6));
+        let end = |record: &FinalRecord| {
+            (record.error_type.clone(), record.body["metadata"]["message_id"].as_str().unwrap().to_owned())
+        };
+        let ends: Vec<_> = records.iter().map(end).collect();
+        // Twice if the process was killed after its verdict was sent, and before the message was deleted.
+        assert!((1..=2).contains(&ends.len()), "{batch}: {ends:?}");
+        assert!(
+            ends.iter().all(|end| *end == ("NON_RETRYABLE_ERROR".to_owned(), id(6))),
+            "{batch}: {ends:?}"
+        );
     }
 }
 
