@@ -93,6 +93,7 @@ async fn a_message_with_a_long_delay_hops(cloud: &Cloud, outputs: &Outputs, targ
     assert_eq!(target.requests(&id(4)).len(), 1, "nothing is delivered early");
 }
 
+/// The emulator invokes the function for one message of the queue at a time, where Lambda does for one of each group.
 async fn each_group_keeps_its_order_and_holds_up_no_other(
     cloud: &Cloud,
     outputs: &Outputs,
