@@ -276,9 +276,8 @@ export const BOTH = {
   },
 } satisfies Readonly<Record<string, Option & { readonly of: readonly OptionName[] }>>;
 
-/** Conditions of the resources. */
+/** Conditions of the resources, whatever the strategy. */
 export const CONDITIONS: JsonObject = {
-  IsDirectResend: is('Strategy', 'direct-resend'),
   CallsFunction: isGiven('TargetFunctionArn'),
   ...conditionsOf(OPTION_NAMES),
 };

@@ -12,7 +12,7 @@ import { stringify } from 'yaml';
 
 import { Envelope, Notify, Producer, Redeliver, type RedeliverProps, RetryPolicy, Strategy, Target, type VpcPlacement } from '../lib/index';
 import { ifElse, type Json, type JsonObject, mergeTemplates, NO_VALUE, type Template } from './merge';
-import { BOTH, CONDITIONS, OPTION_NAMES, type Option, type OptionName, OPTIONS, PARAMETERS, PREFIX, RULES } from './parameters';
+import { BOTH, CONDITIONS, is, OPTION_NAMES, type Option, type OptionName, OPTIONS, PARAMETERS, PREFIX, RULES } from './parameters';
 
 /** A combination of the choices that change resources; all else is an option. */
 export interface Variant {
@@ -48,8 +48,10 @@ export function asFile(template: JsonObject, page = 'docs/template.md'): string 
 
 /** The template of all variants with all options, which depend on conditions. */
 function redeliverTemplate(from: Package): JsonObject {
-  const { Conditions, ...rest } = mergeVariants((variant) => withConditions(variantTemplate(from, variant, OPTION_NAMES)));
-  return { ...HEAD, Parameters: PARAMETERS, Rules: RULES, Conditions: { ...CONDITIONS, ...Conditions }, ...rest };
+  const forTarget = (strategy: Strategy): Template => mergeTargets((target) => withConditions(variantTemplate(from, { strategy, target }, OPTION_NAMES)));
+  const { Conditions, ...rest } = mergeTemplates('IsDirectResend', forTarget(Strategy.DIRECT_RESEND), forTarget(Strategy.DELAYED_RESEND));
+  const IsDirectResend = is('Strategy', Strategy.DIRECT_RESEND);
+  return { ...HEAD, Parameters: PARAMETERS, Rules: RULES, Conditions: { IsDirectResend, ...CONDITIONS, ...Conditions }, ...rest };
 }
 
 /** The head of each template. */
@@ -62,11 +64,9 @@ export const HEAD: JsonObject = {
   Metadata: { 'cfn-lint': { config: { ignore_checks: ['W3002', 'W3005', 'W1033'] } } },
 };
 
-/** Merges the templates that `make` returns for all variants. */
-export function mergeVariants(make: (variant: Variant) => Template): Template {
-  const forTarget = (strategy: Strategy): Template =>
-    mergeTemplates('CallsFunction', make({ strategy, target: 'function' }), make({ strategy, target: 'url' }));
-  return mergeTemplates('IsDirectResend', forTarget(Strategy.DIRECT_RESEND), forTarget(Strategy.DELAYED_RESEND));
+/** Merges the templates that `make` returns for the two kinds of target. */
+export function mergeTargets(make: (target: Variant['target']) => Template): Template {
+  return mergeTemplates('CallsFunction', make('function'), make('url'));
 }
 
 /** The construct's template for one variant with these options, with parameters. */
@@ -74,6 +74,8 @@ export function variantTemplate(from: Package, { strategy, target }: Variant, op
   return constructTemplate(from, options, (stack) => ({
     target: targetOf(stack, target, options.includes('HasHeaders')),
     strategy,
+    // A policy needs no permissions there, and rates are refused.
+    ...(strategy === Strategy.ORDERED && { policy: RetryPolicy.of({}) }),
     ...(options.includes('IsInVpc') && { vpc: vpcOf(stack) }),
   }));
 }
@@ -93,8 +95,8 @@ export function constructTemplate(from: Package, options: readonly OptionName[],
   const redeliver = new Redeliver(stack, 'Redeliver', {
     prefix,
     stage: stage.join('-'),
-    ...propsOf(stack),
     policy: RetryPolicy.of(ANY_POLICY),
+    ...propsOf(stack),
     envelope: Envelope.OPTIONAL,
     messageIdPointer: '/id',
     tracing: has('IsTraced'),
@@ -266,7 +268,12 @@ function functionParameters(properties: JsonObject, architecture: lambda.Archite
 }
 
 function mappingParameters({ EventSourceArn }: JsonObject): JsonObject {
-  const isSource = JSON.stringify(EventSourceArn).includes('SourceQueue');
+  const queue = JSON.stringify(EventSourceArn);
+  if (queue.includes('SourceDlq')) {
+    // Usually empty: the construct's own value.
+    return {};
+  }
+  const isSource = queue.includes('SourceQueue');
   return { ScalingConfig: { MaximumConcurrency: { Ref: isSource ? 'MaxConcurrency' : 'InnerConcurrency' } } };
 }
 

@@ -1,5 +1,5 @@
-// An app that the end-to-end tests deploy: the strategy visibility on a queue of its own, direct re-sends, long delays, and a function that fails
-// as often as the message asks, with its retries.
+// An app that the end-to-end tests deploy: the strategy visibility on a queue of its own, direct re-sends, long delays, ordered messages, and a
+// function that fails as often as the message asks, with its retries.
 
 import { App, CfnOutput, RemovalPolicy, Stack } from 'aws-cdk-lib';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
@@ -25,6 +25,7 @@ const hides = new Redeliver(stack, 'Hides', {
 });
 const directs = new Redeliver(stack, 'Directs', { ...common, target, prefix: 'directs', strategy: Strategy.DIRECT_RESEND, policy: quick });
 const hops = new Redeliver(stack, 'Hops', { ...common, target, prefix: 'hops', longDelays: true, policy: slow });
+const keepsOrder = new Redeliver(stack, 'KeepsOrder', { ...common, target, prefix: 'keeps-order', strategy: Strategy.ORDERED, policy: quick });
 
 const done = new sqs.Queue(stack, 'Done', { removalPolicy: RemovalPolicy.DESTROY });
 const orders = new lambda.Function(stack, 'Orders', {
@@ -56,6 +57,8 @@ const outputs: Record<string, sqs.IQueue | undefined> = {
   DirectsFinalDlq: directs.finalDlq,
   HopsSource: hops.sourceQueue,
   HopsIntermediateDlq: hops.intermediateDlq,
+  KeepsOrderSource: keepsOrder.sourceQueue,
+  KeepsOrderFinalDlq: keepsOrder.finalDlq,
   Done: done,
   InvokesRetry: invokes.retryQueue,
   InvokesFinalDlq: invokes.finalDlq,

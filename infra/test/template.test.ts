@@ -9,14 +9,16 @@ import { Strategy } from '../lib/index';
 import { policyProblems } from '../lib/schemas';
 import { type Json, type JsonObject, mergeTemplates, type Template } from '../template/merge';
 import { OPTION_NAMES, type OptionName, PARAMETERS, RULES } from '../template/parameters';
+import { orderedTemplate, orderedTemplateFile, PARAMETERS as ORDERED_PARAMETERS } from '../template/ordered';
 import { PARAMETERS as OWN_FUNCTION_PARAMETERS } from '../template/own-function';
 import { templateFile, type Variant, variantTemplate } from '../template/template';
 import { holds, resolved } from './cloudformation';
 import { plain } from './stack-exact';
-import { fakeBundles } from './stack-support';
+import { fakeBundles, HTTP, templateWith } from './stack-support';
 
 const FROM = { architecture: lambda.Architecture.ARM_64, bundles: fakeBundles() };
 const FILE = templateFile(FROM);
+const ORDERED_FILE = orderedTemplateFile(FROM);
 const ZIPS = ['message-processor', 'failed-message-processor', 'final-dlq-annotator'].map((name) => `redeliver-${name}-arm64.zip`);
 
 const TARGETS: Record<Variant['target'], Record<string, string>> = {
@@ -64,6 +66,57 @@ test('with each choice of parameters, the template is what the construct makes o
     assert.deepEqual(resolved(Outputs, Conditions, parameters), made.Outputs, named);
   }
   assert.equal(different.size, 8 + OPTION_NAMES.length + 1, 'each is another one');
+});
+
+test('with each choice of parameters, the template for ordered is what the construct makes of them', () => {
+  const { Parameters, Rules, Conditions, Resources, Outputs } = parse(ORDERED_FILE, { version: '1.1' });
+  assert.deepEqual([Parameters, Rules], JSON.parse(JSON.stringify([ORDERED_PARAMETERS, RULES])));
+  const different = new Set<string>();
+  for (const [{ strategy, target }, options] of choices()) {
+    if (strategy === Strategy.DELAYED_RESEND) {
+      const made = orderedTemplate(FROM, target, options);
+      different.add(JSON.stringify(made));
+      const parameters = withDefaults(Object.assign({ Tracing: 'false', ...TARGETS[target] }, ...options.map((name) => GIVEN[name])), ORDERED_PARAMETERS);
+      const named = JSON.stringify([target, options]);
+      assert.deepEqual(resolved(Resources, Conditions, parameters), resolved(made.Resources, made.Conditions, parameters), named);
+      assert.deepEqual(resolved(Outputs, Conditions, parameters), made.Outputs, named);
+    }
+  }
+  assert.equal(different.size, 4 + OPTION_NAMES.length + 1, 'each is another one');
+});
+
+test('the template for ordered has its queues, its two functions and what the parameters give', () => {
+  const { Resources } = parse(ORDERED_FILE, { version: '1.1' });
+  const ofType = (type: string): any[] => Object.values<any>(Resources).filter(({ Type }) => Type === type).map(({ Properties }) => Properties);
+  const names = ofType('AWS::SQS::Queue').filter(({ FifoQueue }) => FifoQueue).map(({ QueueName }) => QueueName['Fn::Sub']);
+  assert.deepEqual(names.toSorted().slice(-2), ['${Prefix}-source-dlq.fifo', '${Prefix}-source.fifo']);
+  assert.deepEqual(ofType('AWS::Lambda::Function').map(({ Code }) => Code).sort(), ZIPS.filter((zip) => !zip.includes('failed')).sort());
+  const { STRATEGY, BATCH_SIZE, RETRY_POLICY } = ofType('AWS::Lambda::Function').find(({ Handler }) => Handler === 'message-processor').Environment.Variables;
+  assert.deepEqual([STRATEGY, BATCH_SIZE, RETRY_POLICY], ['ordered', '1', { Ref: 'Policy' }]);
+  const limits = ofType('AWS::Lambda::EventSourceMapping').map(({ EventSourceArn, ScalingConfig }) => [plain(EventSourceArn), ScalingConfig.MaximumConcurrency]);
+  assert.deepEqual(Object.fromEntries(limits), {
+    '{RedeliverSourceQueue.Arn}': { Ref: 'MaxConcurrency' },
+    '{RedeliverAnnotationQueue.Arn}': { Ref: 'InnerConcurrency' },
+    '{RedeliverSourceDlq.Arn}': 2,
+  });
+  assert.ok(!ORDERED_FILE.includes('prefix-of-the-template'));
+});
+
+test("the template for ordered has the construct's thresholds as defaults of its parameters", () => {
+  const { Resources } = parse(ORDERED_FILE, { version: '1.1' });
+  const thresholds = (all: Record<string, any>): Record<string, unknown> => {
+    const alarms = Object.values(all).filter(({ Type }) => Type === 'AWS::CloudWatch::Alarm').map(({ Properties }) => Properties);
+    return Object.fromEntries(alarms.map(({ AlarmName, Threshold }) => [(AlarmName['Fn::Sub'] ?? AlarmName).replace(/^(\$\{Prefix\}|redeliver-prod)-/, ''), Threshold]));
+  };
+  const made = thresholds(templateWith(() => ({ ...HTTP, strategy: Strategy.ORDERED, bundles: FROM.bundles })).toJSON()['Resources']);
+  const given = Object.entries(thresholds(Resources)).filter(([, threshold]) => typeof threshold === 'object');
+  assert.deepEqual(Object.fromEntries(given), {
+    'source-queue-waits-too-long': { Ref: 'GroupWaitAlarmSeconds' },
+    'message-processor-sees-old-messages': { Ref: 'MessageAgeAlarmSeconds' },
+  });
+  for (const [name, parameter] of given) {
+    assert.equal(ORDERED_PARAMETERS[(parameter as { Ref: 'GroupWaitAlarmSeconds' }).Ref].Default, made[name]);
+  }
 });
 
 test('with every option, each part is that of the parameter', () => {
@@ -284,9 +337,13 @@ test('the example of the page is taken, by the template and by the functions', (
 });
 
 test('the page explains each parameter, with its default', () => {
-  const [page = '', ofOwnFunction = ''] = PAGE.split('\n## Your own function\n');
+  const [page = '', ofOwnFunction = '', ofOrdered = ''] = PAGE.split(/\n## (?:Your own function|Ordered)\n/);
   assertExplained(page, PARAMETERS);
   assertExplained(ofOwnFunction, OWN_FUNCTION_PARAMETERS);
+  const { MessageAgeAlarmSeconds, GroupWaitAlarmSeconds, ...others } = ORDERED_PARAMETERS;
+  assertExplained(ofOrdered, { MessageAgeAlarmSeconds, GroupWaitAlarmSeconds });
+  const { MessageAgeAlarmSeconds: _age, Strategy: _strategy, ...same } = PARAMETERS;
+  assert.deepEqual(others, same);
 });
 
 function assertExplained(page: string, parameters: JsonObject): void {
@@ -310,6 +367,12 @@ test('as a file it is what Terraform is told to look for, and too large to be gi
   assert.doesNotMatch(FILE, /[:-] [&*]/, 'no aliases');
   // "CloudFormation quotas": in a request, and in a bucket.
   assert.ok(FILE.length > 51_200 && FILE.length < 1_000_000, `${FILE.length} bytes`);
+  const [, file = ''] = /`(redeliver-ordered-\S+)`/.exec(page) ?? [];
+  assert.equal(file, 'redeliver-ordered-arm64.template.yaml');
+  const ofOrdered = [...ORDERED_FILE.matchAll(new RegExp(`^ {6}${sought}$`, 'gm'))].map(([, name]) => name);
+  assert.deepEqual(ofOrdered.toSorted(), listed.filter((name) => name !== 'failed-message-processor').toSorted());
+  assert.ok(ORDERED_FILE.length < 1_000_000, `${ORDERED_FILE.length} bytes`);
+  assert.ok(Object.keys(parse(ORDERED_FILE, { version: '1.1' }).Resources).length <= 500);
 });
 
 test('of two templates one is left, whichever way the condition goes', () => {
@@ -343,8 +406,8 @@ function only(Resources: JsonObject): Template {
   return { Conditions: {}, Resources, Outputs: {} };
 }
 
-function withDefaults(given: Record<string, string>): Record<string, string> {
-  const defaults = Object.entries(PARAMETERS).map(([name, { Default }]) => [name, String(Default)]);
+function withDefaults(given: Record<string, string>, parameters: Record<string, { Default: string | number }> = PARAMETERS): Record<string, string> {
+  const defaults = Object.entries(parameters).map(([name, { Default }]) => [name, String(Default)]);
   return { 'AWS::Partition': 'aws', 'AWS::Region': 'eu-west-1', ...Object.fromEntries(defaults), ...given };
 }
 

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { ownFunctionTemplateFile } from '../template/own-function';
+import { orderedTemplateFile } from '../template/ordered';
 import { templateFile } from '../template/template';
 import { writeFakeBundles } from './fakes';
 import { VARIANT_NAMES, variant } from './stack-variants';
@@ -25,6 +26,7 @@ try {
   const from = { architecture: lambda.Architecture.ARM_64, bundles };
   writeFileSync(join(directory, 'parameters.yaml'), templateFile(from));
   writeFileSync(join(directory, 'own-function.yaml'), ownFunctionTemplateFile(from));
+  writeFileSync(join(directory, 'ordered.yaml'), orderedTemplateFile(from));
 } finally {
   rmSync(bundles, { recursive: true });
 }

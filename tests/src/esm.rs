@@ -13,6 +13,7 @@ use aws_sdk_sqs::types::{
     ChangeMessageVisibilityBatchRequestEntry, DeleteMessageBatchRequestEntry, Message,
     MessageSystemAttributeName,
 };
+use redeliver_core::ports::is_fifo;
 use serde_json::Value;
 
 use crate::runtime_api::{Function, Outcome};
@@ -71,7 +72,9 @@ impl EventSourceMapping {
         let (failures, done): (Vec<_>, Vec<_>) =
             messages.iter().partition(|message| failed.contains(id(message)));
         self.delete(&done).await;
-        self.make_visible(&failures).await;
+        if !is_fifo(&self.queue.arn) {
+            self.make_visible(&failures).await;
+        }
         let invocation = Invocation { records, outcome, failed };
         self.invocations.lock().expect("no test panics while it holds this").push(invocation.clone());
         Some(invocation)
@@ -114,7 +117,8 @@ impl EventSourceMapping {
         assert!(deleted.failed.is_empty(), "not deleted: {:?}", deleted.failed);
     }
 
-    /// In Lambda they become visible when the visibility timeout has passed; here at once, to be quick.
+    /// In Lambda they become visible when the visibility timeout has passed; here at once, to be quick. Those of a FIFO
+    /// queue are left as in Lambda: the function has set their timeout, and their groups wait for as long.
     async fn make_visible(&self, messages: &[&Message]) {
         if messages.is_empty() {
             return;

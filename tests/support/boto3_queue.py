@@ -3,7 +3,7 @@
 create NAME              creates a queue with SQS's defaults and prints its ARN
 set-attributes URL       sets the attributes on standard input, a JSON object
 list                     prints the names of all queues
-send URL                 sends each line of standard input as a message and prints the ids
+send URL [GROUP]         sends each line of standard input as a message, to a FIFO queue in this group, and prints the ids
 attribute URL NAME       prints an attribute of the queue, if it has it
 wait-for URL NAME VALUE  waits two minutes until an attribute of the queue has this value
 receive URL COUNT        prints so many messages as JSON lines; waits two minutes for them
@@ -12,6 +12,7 @@ receive URL COUNT        prints so many messages as JSON lines; waits two minute
 import json
 import sys
 import time
+import uuid
 
 import boto3
 
@@ -32,9 +33,10 @@ def list_(sqs):
         print(url.rsplit("/", 1)[1])
 
 
-def send(sqs, url):
+def send(sqs, url, group=None):
     for line in sys.stdin:
-        print(sqs.send_message(QueueUrl=url, MessageBody=line.rstrip("\n"))["MessageId"])
+        ordered = {"MessageGroupId": group, "MessageDeduplicationId": str(uuid.uuid4())} if group else {}
+        print(sqs.send_message(QueueUrl=url, MessageBody=line.rstrip("\n"), **ordered)["MessageId"])
 
 
 def attribute(sqs, url, name):

@@ -80,6 +80,25 @@ mod ministack {
 
     #[tokio::test]
     #[ignore = "needs Python: cargo xtask test"]
+    async fn a_failed_message_of_a_fifo_queue_stays_hidden_and_its_group_waits_behind_it() {
+        let sqs = client(&Ministack::shared().endpoint_url());
+        let queue = Queue::create(&sqs, &format!("{}.fifo", unique("harness")), None).await;
+        let failed = json!({"do": "answer", "answer": {"batchItemFailures": [{"itemIdentifier": ""}]}});
+        let send = async |deduplication_id: &str| {
+            let request = sqs.send_message().queue_url(&queue.url).message_body(failed.to_string());
+            let request = request.message_group_id("group").message_deduplication_id(deduplication_id);
+            request.send().await.unwrap();
+        };
+        send("first").await;
+        let mapping = EventSourceMapping::new(sqs.clone(), queue.clone(), probe(), TIMEOUT);
+        assert_eq!(mapping.poll().await.unwrap().failed.len(), 1);
+        send("second").await;
+        assert!(mapping.poll().await.is_none(), "neither of them");
+        assert_eq!(queue.depth(&sqs).await, [1, 1, 0]);
+    }
+
+    #[tokio::test]
+    #[ignore = "needs Python: cargo xtask test"]
     async fn the_event_has_the_members_that_lambda_gives_it() {
         let sqs = client(&Ministack::shared().endpoint_url());
         let queue = Queue::create(&sqs, &unique("event"), None).await;

@@ -71,7 +71,7 @@ pub(crate) fn test(venv: Option<&Path>) -> Result<(), Failure> {
     lint.arg("--template").args(files_of(&templates, ".json")?).arg(root().join("examples/queues.yaml"));
     // Dependencies that a reference implies already: the CDK writes both.
     run(lint.args(["--ignore-checks", "W3005"]))?;
-    ["parameters.yaml", "own-function.yaml"]
+    ["parameters.yaml", "own-function.yaml", "ordered.yaml"]
         .iter()
         .try_for_each(|name| lint_as_a_user(venv, &templates, name))
 }

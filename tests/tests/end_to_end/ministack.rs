@@ -28,6 +28,7 @@ mod work;
 use std::path::{Path, PathBuf};
 
 use aws_sdk_sqs::types::Message;
+use redeliver_tests::http_target::HttpTarget;
 use redeliver_tests::ministack::Ministack;
 use redeliver_tests::sqs::unique;
 use redeliver_tests::topology::Topology;
@@ -46,6 +47,16 @@ fn id(n: u32) -> String {
 
 fn message(n: u32, data: &Value) -> String {
     json!({"metadata": {"message_id": id(n)}, "data": data}).to_string()
+}
+
+/// The numbers of the group's calls, in the order in which they came: of messages with `data.group`.
+fn calls_of_group(target: &HttpTarget, group: &str) -> Vec<u32> {
+    let of_group = target.requests_with(&format!("\"group\":\"{group}\""));
+    let number = |body: &str| {
+        let body: Value = serde_json::from_str(body).unwrap();
+        body["metadata"]["message_id"].as_str().unwrap()[..8].parse().unwrap()
+    };
+    of_group.iter().map(|request| number(&request.body)).collect()
 }
 
 fn scripted(n: u32, script: &[&str]) -> String {

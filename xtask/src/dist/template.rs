@@ -1,5 +1,5 @@
-//! The CloudFormation templates with parameters: redeliver, and redeliver for a function of one's own. They name the zips, which lie
-//! beside them.
+//! The CloudFormation templates with parameters: redeliver, redeliver for a function of one's own, and redeliver with the
+//! strategy `ordered`. They name the zips, which lie beside them.
 
 use std::path::Path;
 
@@ -16,6 +16,6 @@ pub(super) fn pack(folder: &Path, architecture: Architecture) -> Result<(), Fail
     let name = architecture.name();
     let mut script = STACK.command("node");
     script.args(["--import", "tsx", "template/write.ts", name]);
-    script.arg(folder.join(format!("redeliver-{name}.template.yaml")));
-    run(script.arg(folder.join(format!("redeliver-own-function-{name}.template.yaml"))))
+    let file = |of: &str| folder.join(format!("redeliver-{of}{name}.template.yaml"));
+    run(script.args(["", "own-function-", "ordered-"].map(file)))
 }

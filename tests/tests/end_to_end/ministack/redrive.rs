@@ -40,28 +40,33 @@ async fn put_dead_letters(topology: &Topology, count: u32) {
     }
 }
 
-fn redrive(topology: &Topology, journal: &PathBuf, more: &[&str]) -> Command {
+pub(super) fn redrive(topology: &Topology, journal: &PathBuf, more: &[&str]) -> Command {
     redrive_between(&topology.final_dlq.url, &topology.source.url, journal, more)
 }
 
 fn redrive_between(from: &str, to: &str, journal: &PathBuf, more: &[&str]) -> Command {
+    redrive_from(&["--queue", from], to, journal, more)
+}
+
+/// The dead letters of a queue or a file.
+pub(super) fn redrive_from(from: &[&str], to: &str, journal: &PathBuf, more: &[&str]) -> Command {
     let mut command = Command::new(tested_program("redeliver"));
     command.args(["redrive", "--format", "json"]);
-    command.args(["--queue", from, "--to", to]);
+    command.args(from).args(["--to", to]);
     command.args(["--endpoint-url", &Ministack::shared().endpoint_url(), "--region", REGION]);
     command.arg("--journal").arg(journal).args(more);
     command.env_clear().stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     command
 }
 
-async fn report(mut command: Command) -> (Option<i32>, Value) {
+pub(super) async fn report(mut command: Command) -> (Option<i32>, Value) {
     let output = command.output().await.unwrap();
     let report = serde_json::from_slice(&output.stdout);
     let report = report.unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
     (output.status.code(), report)
 }
 
-fn journal() -> PathBuf {
+pub(super) fn journal() -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(unique("redrive-journal"));
     let _of_an_earlier_run = std::fs::remove_file(&path);
     path

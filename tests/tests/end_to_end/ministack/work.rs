@@ -22,7 +22,7 @@ use tokio::process::{Child, ChildStderr, Command};
 use tokio::time::{Instant, sleep};
 
 use super::rotation::Rotation;
-use super::{final_records, id, message, topology};
+use super::{FinalRecord, final_records, id, message, topology};
 
 const ALL: [&str; 3] = ["message-processor", "failed-message-processor", "final-dlq-annotator"];
 

@@ -9,6 +9,7 @@ use redeliver_tests::http_target::{HttpTarget, Reply};
 use serde_json::{Value, json};
 
 use super::{boto3, boto3_script, id, message, queue, told};
+use crate::ministack::calls_of_group;
 
 const APP: &str = "test/strategies-app.ts";
 
@@ -22,6 +23,7 @@ async fn each_strategy_of_a_deployed_stack_does_what_it_is_for() {
     hidden_messages_come_back_or_are_explained(&cloud, &outputs, &target).await;
     failed_messages_are_sent_again_by_who_called(&cloud, &outputs, &target).await;
     a_message_with_a_long_delay_hops(&cloud, &outputs, &target).await;
+    each_group_keeps_its_order_and_holds_up_no_other(&cloud, &outputs, &target).await;
     failed_invocations_come_back_or_are_explained(&cloud, &outputs).await;
 
     cloud.destroy().await.unwrap();
@@ -89,6 +91,39 @@ async fn a_message_with_a_long_delay_hops(cloud: &Cloud, outputs: &Outputs, targ
     let intermediate_dlq = queue(outputs, "HopsIntermediateDlqUrl");
     boto3(cloud, &["wait-for", intermediate_dlq, "ApproximateNumberOfMessagesDelayed", "1"], &[]).await;
     assert_eq!(target.requests(&id(4)).len(), 1, "nothing is delivered early");
+}
+
+/// The emulator invokes the function for one message of the queue at a time, where Lambda does for one of each group.
+async fn each_group_keeps_its_order_and_holds_up_no_other(
+    cloud: &Cloud,
+    outputs: &Outputs,
+    target: &HttpTarget,
+) {
+    let source = queue(outputs, "KeepsOrderSourceUrl");
+    // In nobody's way for as long as the test runs.
+    target.script(&id(11), [Reply::RetryAfter(409, 900)]);
+    target.script(&id(22), [Reply::Status(409); 2]);
+    target.script(&id(31), [Reply::Status(422)]);
+    target.script(&id(42), [Reply::Status(409); 3]);
+    for (group, numbers) in [("waits", 11..13), ("recovers", 21..25), ("refused", 31..33), ("fails", 41..44)]
+    {
+        let sent: Vec<_> = numbers.map(|n| message(n, &json!({ "group": group }))).collect();
+        boto3(cloud, &["send", source, group], &sent).await;
+    }
+
+    let mut records = final_records(cloud, queue(outputs, "KeepsOrderFinalDlqUrl"), 2).await;
+    records.sort();
+    // The first of its group is hidden, and the second one waits behind it.
+    boto3(cloud, &["wait-for", source, "ApproximateNumberOfMessages", "1"], &[]).await;
+    boto3(cloud, &["wait-for", source, "ApproximateNumberOfMessagesNotVisible", "1"], &[]).await;
+    let calls = ["waits", "recovers", "refused", "fails"].map(|group| calls_of_group(target, group));
+    let expected = [vec![11], vec![21, 22, 22, 22, 23, 24], vec![31, 32], vec![41, 42, 42, 42, 43]];
+    assert_eq!(calls, expected, "in the order of each group");
+    let ends: Vec<_> = records.iter().map(|(id, error_type, _)| (id.as_str(), error_type.as_str())).collect();
+    let (refused, exhausted) = (id(31), id(42));
+    assert_eq!(ends, [(&*refused, "NON_RETRYABLE_ERROR"), (&*exhausted, "RETRY_ATTEMPT_EXCEEDED")]);
+    assert!(records[0].2.starts_with("HttpStatus.422: "), "{records:?}");
+    assert!(records[1].2.starts_with("Max retry attempts 2 exceeded"), "{records:?}");
 }
 
 async fn failed_invocations_come_back_or_are_explained(cloud: &Cloud, outputs: &Outputs) {

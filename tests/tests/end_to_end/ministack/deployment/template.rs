@@ -1,4 +1,4 @@
-//! The template, deployed as somebody does who has nothing but its file, the functions' zip and AWS's SAM CLI.
+//! The templates, deployed as somebody does who has nothing but their files, the functions' zips and AWS's SAM CLI.
 
 use std::path::PathBuf;
 
@@ -11,11 +11,12 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 
 use super::{boto3, boto3_script, id, message, queue, told};
+use crate::ministack::calls_of_group;
 
 const ARCHITECTURE: &str = if cfg!(target_arch = "aarch64") { "arm64" } else { "x86-64" };
 
 #[tokio::test]
-async fn the_template_is_deployed_by_sam_once_with_a_url_and_once_with_a_function_as_target() {
+async fn the_templates_are_deployed_by_sam_with_a_url_with_a_function_and_ordered() {
     let http = HttpTarget::start().await;
     let cloud = Cloud::empty();
     let account: Value = serde_json::from_str(&self::account(&cloud, &["prepare"]).await.concat()).unwrap();
@@ -27,7 +28,7 @@ async fn the_template_is_deployed_by_sam_once_with_a_url_and_once_with_a_functio
         "Policy": QUICK_POLICY,
         "AlarmTopicArn": account["topic"],
     });
-    deploy(&cloud, "orders-stack", &account, &url).await;
+    deploy(&cloud, "orders-stack", "", &account, &url).await;
     let function = json!({
         "Prefix": "invoices",
         "TargetFunctionArn": account["function"],
@@ -37,11 +38,18 @@ async fn the_template_is_deployed_by_sam_once_with_a_url_and_once_with_a_functio
         "InnerConcurrency": "4",
         "Tracing": "false",
     });
-    deploy(&cloud, "invoices-stack", &account, &function).await;
+    deploy(&cloud, "invoices-stack", "", &account, &function).await;
+    let ordered = json!({
+        "Prefix": "payments",
+        "TargetUrl": http.url(),
+        "Policy": QUICK_POLICY,
+        "AlarmTopicArn": account["topic"],
+    });
+    deploy(&cloud, "payments-stack", "ordered-", &account, &ordered).await;
 
     http.script(&id(2), [Reply::Status(503), Reply::Status(422)]);
     let sent = [1, 2].map(|number| message(number, &json!({})));
-    let (dead, error_type, details, attempt) = dead_letter(&cloud, "orders-stack", &sent).await;
+    let (dead, error_type, details, attempt) = dead_letter(&cloud, "orders-stack", &[], &sent).await;
     assert_eq!((dead, error_type, attempt), (id(2), "NON_RETRYABLE_ERROR".to_owned(), json!(1)));
     assert!(details.starts_with("HttpStatus.422: "), "{details}");
     let calls = http.requests(&id(2));
@@ -49,26 +57,36 @@ async fn the_template_is_deployed_by_sam_once_with_a_url_and_once_with_a_functio
     assert_eq!(calls[1].headers["x-api-key"], "a key of the account");
 
     let sent = [message(3, &json!({})), message(4, &json!({ "fails": true }))];
-    let (dead, error_type, details, attempt) = dead_letter(&cloud, "invoices-stack", &sent).await;
+    let (dead, error_type, details, attempt) = dead_letter(&cloud, "invoices-stack", &[], &sent).await;
     assert_eq!((dead, error_type, attempt), (id(4), "RETRY_ATTEMPT_EXCEEDED".to_owned(), json!(2)));
     // The emulator has a type of its own for what a function raises.
     assert!(details.starts_with("Max retry attempts 2 exceeded; last error "), "{details}");
     assert!(details.ends_with(": always"), "{details}");
 
+    http.script(&id(5), [Reply::Status(409)]);
+    http.script(&id(6), [Reply::Status(422)]);
+    let sent = [5, 6].map(|number| message(number, &json!({ "group": "one" })));
+    let (dead, error_type, details, _) = dead_letter(&cloud, "payments-stack", &["one"], &sent).await;
+    assert_eq!((dead, error_type), (id(6), "NON_RETRYABLE_ERROR".to_owned()));
+    assert!(details.starts_with("HttpStatus.422: "), "{details}");
+    assert_eq!(calls_of_group(&http, "one"), [5, 5, 6]);
+
     let topic = &account["topic"];
-    assert_eq!(alarm_actions(&cloud, "orders-").await, [json!([[topic], [topic]]).to_string()]);
+    for prefix in ["orders-", "payments-"] {
+        assert_eq!(alarm_actions(&cloud, prefix).await, [json!([[topic], [topic]]).to_string()]);
+    }
     assert_eq!(alarm_actions(&cloud, "invoices-").await, ["[[],[]]"]);
 }
 
-/// `sam deploy`, as docs/template.md has it.
-async fn deploy(cloud: &Cloud, stack: &str, account: &Value, parameters: &Value) {
+/// `sam deploy`, as docs/template.md has it, of the template with this in its name.
+async fn deploy(cloud: &Cloud, stack: &str, of: &str, account: &Value, parameters: &Value) {
     let directory = release();
     let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{stack}.yaml"));
     // JSON is YAML, which SAM wants to be told by the name.
     std::fs::write(&file, parameters.to_string()).unwrap();
     let mut sam = Command::new(venv_file("bin/sam"));
     sam.args(["deploy", "--no-progressbar", "--capabilities", "CAPABILITY_IAM", "--stack-name", stack]);
-    sam.arg("--template").arg(directory.join(format!("redeliver-{ARCHITECTURE}.template.yaml")));
+    sam.arg("--template").arg(directory.join(format!("redeliver-{of}{ARCHITECTURE}.template.yaml")));
     sam.args(["--s3-bucket", account["bucket"].as_str().unwrap()]);
     sam.arg("--parameter-overrides").arg(format!("file://{}", file.display()));
     sam.env_clear().envs(cloud.client_variables()).env("SAM_CLI_TELEMETRY", "0");
@@ -81,10 +99,15 @@ async fn deploy(cloud: &Cloud, stack: &str, account: &Value, parameters: &Value)
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&printed));
 }
 
-/// Sends messages to a stack, and waits for the one that dies.
-async fn dead_letter(cloud: &Cloud, stack: &str, messages: &[String]) -> (String, String, String, Value) {
+/// Sends messages to a stack, in a group if one is given, and waits for the one that dies.
+async fn dead_letter(
+    cloud: &Cloud,
+    stack: &str,
+    group: &[&str],
+    messages: &[String],
+) -> (String, String, String, Value) {
     let outputs: Outputs = serde_json::from_str(&account(cloud, &["outputs", stack]).await.concat()).unwrap();
-    boto3(cloud, &["send", queue(&outputs, "SourceQueueUrl")], messages).await;
+    boto3(cloud, &[&["send", queue(&outputs, "SourceQueueUrl")], group].concat(), messages).await;
     told(&boto3(cloud, &["receive", queue(&outputs, "FinalDlqUrl"), "1"], &[]).await[0])
 }
 

@@ -4,6 +4,8 @@ use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
 use redeliver_tests::sqs::{Queue, unique};
 
 use super::*;
+use crate::ministack::calls_of_group;
+use crate::ministack::redrive::{journal, redrive, redrive_from, report};
 
 /// The topology with a FIFO source queue, and that queue's DLQ.
 async fn ordered() -> (Topology, Queue) {
@@ -38,16 +40,6 @@ fn ordered_command(topology: &Topology, source_dlq: &Queue, target: &HttpTarget,
     command
 }
 
-/// The numbers of the group's calls, in the order in which they came.
-fn calls(target: &HttpTarget, group: &str) -> Vec<u32> {
-    let of_group = target.requests_with(&format!("\"group\":\"{group}\""));
-    let number = |body: &str| {
-        let body: Value = serde_json::from_str(body).unwrap();
-        body["metadata"]["message_id"].as_str().unwrap()[..8].parse().unwrap()
-    };
-    of_group.iter().map(|request| number(&request.body)).collect()
-}
-
 #[tokio::test]
 async fn each_group_keeps_its_order_through_failures_and_a_process_that_is_killed() {
     for batch in ["1", "10"] {
@@ -60,8 +52,8 @@ async fn each_group_keeps_its_order_through_failures_and_a_process_that_is_kille
         send(&topology, "c", 10..14).await;
         let mut killed = Working::start(ordered_command(&topology, &source_dlq, &target, batch)).await;
         let give_up = Instant::now() + PATIENCE;
-        while !calls(&target, "c").starts_with(&[10, 11]) {
-            assert!(Instant::now() < give_up, "{batch}: {:?}", calls(&target, "c"));
+        while !calls_of_group(&target, "c").starts_with(&[10, 11]) {
+            assert!(Instant::now() < give_up, "{batch}: {:?}", calls_of_group(&target, "c"));
             sleep(Duration::from_millis(20)).await;
         }
         killed.process.kill().await.unwrap();
@@ -71,7 +63,7 @@ async fn each_group_keeps_its_order_through_failures_and_a_process_that_is_kille
         working.signal("TERM", "stopping").await;
         assert_eq!(working.end().await.0, Some(0));
         for (group, numbers) in [("a", 0..4), ("b", 5..9), ("c", 10..14)] {
-            let (called, mut first) = (calls(&target, group), Vec::new());
+            let (called, mut first) = (calls_of_group(&target, group), Vec::new());
             called.iter().for_each(|n| {
                 if !first.contains(n) {
                     first.push(*n)
@@ -80,12 +72,19 @@ async fn each_group_keeps_its_order_through_failures_and_a_process_that_is_kille
             assert_eq!(first, Vec::from_iter(numbers), "{batch}: {called:?}");
         }
         // One more if the process was killed after the answer.
-        let failing = calls(&target, "a").iter().filter(|n| **n == 1).count();
+        let failing = calls_of_group(&target, "a").iter().filter(|n| **n == 1).count();
         assert!((3..=4).contains(&failing), "{batch}: {failing}");
         let records = final_records(&topology).await;
-        let ends: Vec<_> = records.iter().map(|record| (record.error_type.as_str(), &record.body)).collect();
-        let [("NON_RETRYABLE_ERROR", body)] = ends[..] else { panic!("{batch}: {ends:?}") };
-        assert_eq!(body["metadata"]["message_id"], id(6));
+        let end = |record: &FinalRecord| {
+            (record.error_type.clone(), record.body["metadata"]["message_id"].as_str().unwrap().to_owned())
+        };
+        let ends: Vec<_> = records.iter().map(end).collect();
+        // Twice if the process was killed after its verdict was sent, and before the message was deleted.
+        assert!((1..=2).contains(&ends.len()), "{batch}: {ends:?}");
+        assert!(
+            ends.iter().all(|end| *end == ("NON_RETRYABLE_ERROR".to_owned(), id(6))),
+            "{batch}: {ends:?}"
+        );
     }
 }
 
@@ -103,4 +102,49 @@ async fn a_message_that_sqs_moved_is_explained_from_the_fifo_dlq() {
     let records = final_records(&topology).await;
     let ends: Vec<_> = records.iter().map(|record| record.error_type.as_str()).collect();
     assert_eq!(ends, ["ORCHESTRATION_FAILED"; 2]);
+}
+
+#[tokio::test]
+async fn a_redriven_message_goes_to_the_end_of_its_group_once() {
+    let ((topology, source_dlq), target) = (ordered().await, HttpTarget::start().await);
+    target.script(&id(1), [Reply::Status(422)]);
+    send(&topology, "a", 0..3).await;
+    let mut working = Working::start(ordered_command(&topology, &source_dlq, &target, "1")).await;
+    settle(&topology).await;
+    assert_eq!(calls_of_group(&target, "a"), [0, 1, 2]);
+    let dead = journal();
+    let mut audit = Command::new(tested_program("redeliver"));
+    audit.args(["audit", "--queue", &topology.final_dlq.url, "--archive"]).arg(&dead).env_clear();
+    audit.args(["--endpoint-url", &Ministack::shared().endpoint_url(), "--region", REGION]);
+    assert_eq!(audit.output().await.unwrap().status.code(), Some(3), "it has a dead letter");
+
+    let output = redrive(&topology, &journal(), &[]).output().await.unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    let planned: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{said}"));
+    assert_eq!((output.status.code(), &planned["planned"]), (Some(0), &json!(1)), "{said}");
+    let remark = "the source queue is a FIFO queue: each dead letter goes to the end of its group, behind messages that \
+                  were sent later; ";
+    assert!(said.contains(remark), "{said}");
+    assert_eq!(calls_of_group(&target, "a"), [0, 1, 2], "not sent yet");
+
+    // Behind one that is called again and again.
+    target.script(&id(3), [Reply::Status(409); 3]);
+    send(&topology, "a", 3..5).await;
+    let (first, apply) = (journal(), ["--apply", "--watch", "0s"]);
+    let (code, done) = report(redrive(&topology, &first, &apply)).await;
+    assert_eq!((code, &done["sent"]), (Some(0), &json!(1)), "{done}");
+    settle(&topology).await;
+    let called = [0, 1, 2, 3, 3, 3, 3, 4, 1];
+    assert_eq!(calls_of_group(&target, "a"), called);
+
+    let (code, done) = report(redrive(&topology, &first, &apply)).await;
+    assert_eq!((code, &done["sent"]), (Some(0), &json!(0)), "{done}");
+    // The same dead letter is sent again if the journal is lost.
+    let again = redrive_from(&[dead.to_str().unwrap()], &topology.source.url, &journal(), &apply);
+    let (code, done) = report(again).await;
+    assert_eq!((code, &done["sent"]), (Some(0), &json!(1)), "{done}");
+    settle(&topology).await;
+    assert_eq!(calls_of_group(&target, "a"), called, "no copy");
+    working.signal("TERM", "stopping").await;
+    assert_eq!(working.end().await.0, Some(0));
 }
