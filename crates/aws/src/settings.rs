@@ -18,7 +18,7 @@ use redeliver_core::function_arn::FunctionArns;
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::origin::Resenders;
 use redeliver_core::message::schema::MessageSchema;
-use redeliver_core::policy::Policy;
+use redeliver_core::policy::{OnGiveUp, Policy};
 use redeliver_core::strategy::{OnFailure, Role, Strategy, Wiring};
 
 #[cfg(feature = "archive")]
@@ -223,6 +223,15 @@ impl Wiring for &mut Reader<'_> {
         if is_set { self.number(NAME, 1..=10) } else { Some(10) }
     }
 
+    fn blocked_queue(&mut self) -> Option<Option<String>> {
+        // An invalid policy is reported where it is read.
+        let policy = Strategy::Ordered.policy(&policy_text(self));
+        match policy.map(|policy| policy.on_give_up) {
+            Ok(OnGiveUp::Block) => self.queue_url(Role::Blocked.setting()).map(Some),
+            _ => Some(None),
+        }
+    }
+
     fn queue_times(&mut self) -> Option<QueueTimes> {
         const TIMEOUT: &str = "VISIBILITY_TIMEOUT_SECONDS";
         let timeout = self
@@ -371,15 +380,20 @@ fn resenders(reader: &mut Reader<'_>) -> Option<Resenders> {
 
 /// The policy. Without a valid strategy, rules of single strategies are not checked.
 fn policy(reader: &mut Reader<'_>, strategy: Option<Strategy>) -> Option<Policy> {
-    const NAME: &str = "RETRY_POLICY";
-    let text = reader.optional(NAME).unwrap_or_else(|| "{}".to_owned());
+    let text = policy_text(reader);
     let policy = strategy.map_or_else(|| Policy::from_json(&text), |strategy| strategy.policy(&text));
     let hint = if text.trim_start().starts_with('{') {
         ""
     } else {
         "; it takes the policy itself, not a file's name"
     };
-    reader.check(NAME, policy.map_err(|error| format!("{error}{hint}")))
+    reader.check(POLICY, policy.map_err(|error| format!("{error}{hint}")))
+}
+
+const POLICY: &str = "RETRY_POLICY";
+
+fn policy_text(reader: &Reader<'_>) -> String {
+    reader.optional(POLICY).unwrap_or_else(|| "{}".to_owned())
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 pub mod deletion;
 mod retries;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt};
@@ -181,7 +182,7 @@ impl<'a, C: Clock, O: Observer> Outbox<'a, C, O> {
     }
 
     /// Sends all messages and reports each to the observer. `name` is for the log: `hand-off`, `re-send`, `verdict`,
-    /// `hop` or `final record`.
+    /// `block`, `hop` or `final record`.
     pub async fn send(
         &self,
         queue: &impl QueueSender,
@@ -252,6 +253,26 @@ impl<'a, C: Clock, O: Observer> Outbox<'a, C, O> {
                 Err(error) => self.report_not_confirmed(&receipt, "visibility", error.code),
             }
         }
+    }
+
+    /// Hides each record of a blocked group once SQS has confirmed its notice: a hidden one without a notice would block its
+    /// group unseen. None of them is done.
+    pub async fn block(
+        &self,
+        blocked: &impl QueueSender,
+        source_queue: &impl VisibilityControl,
+        notices: Vec<(Outgoing, VisibilitySeconds)>,
+    ) {
+        let (notices, hidden): (Vec<_>, Vec<_>) = notices.into_iter().unzip();
+        let ids = notices.iter().map(|notice| notice.receipt.sqs_message_id().to_owned());
+        let hidden: BTreeMap<_, _> = ids.zip(hidden).collect();
+        let hiding = |confirmed: Confirmed| {
+            let receipt = confirmed.into_receipt();
+            let visibility = hidden.get(receipt.sqs_message_id()).copied()?;
+            Some(Hiding { receipt, visibility, confirmed: None })
+        };
+        let told = self.send(blocked, "block", notices).await;
+        self.hide(source_queue, told.into_iter().filter_map(hiding).collect()).await;
     }
 
     /// The time by which the invocation must answer.

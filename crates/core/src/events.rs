@@ -39,7 +39,7 @@ pub enum Event {
     NotConfirmed {
         /// SQS's id of the record.
         sqs_message_id: String,
-        /// The operation: `hand-off`, `re-send`, `hop`, `verdict`, `final record`, `visibility` or `invocation`.
+        /// The operation: `hand-off`, `re-send`, `hop`, `verdict`, `block`, `final record`, `visibility` or `invocation`.
         send: &'static str,
         /// SQS's error code, or the reason why it could not be sent at all.
         code: String,
@@ -137,6 +137,16 @@ pub enum Event {
     /// The retry loop gave the message up; a verdict is on its way to the annotator.
     GivenUp {
         /// `metadata.message_id`, if the message has one, or the request id of an asynchronous invocation.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        message_id: Option<String>,
+        /// SQS's id of the record.
+        sqs_message_id: String,
+        /// A code of [`Event::DeadLettered`].
+        error_type: &'static str,
+    },
+    /// A message was given up and stays on its ordered queue, where it blocks its group until a person decides.
+    Blocked {
+        /// `metadata.message_id`, if the message has one.
         #[serde(skip_serializing_if = "Option::is_none")]
         message_id: Option<String>,
         /// SQS's id of the record.

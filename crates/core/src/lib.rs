@@ -22,6 +22,7 @@ pub mod accepted;
 pub mod archive;
 pub mod arrival;
 pub mod async_retry;
+pub mod blocked;
 pub mod decide;
 pub mod deliver;
 pub mod events;

@@ -59,6 +59,19 @@ pub struct Policy {
     /// attempts. See [`Policy::redrives_max`].
     #[serde(deserialize_with = "numbers::whole::<_, _, 0, 1000>")]
     pub max_redrives: Option<u32>,
+    /// The group of a message that is given up on an ordered queue.
+    pub on_give_up: OnGiveUp,
+}
+
+/// The fate of the rest of a group when one of its messages is given up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnGiveUp {
+    /// It goes on without that message.
+    #[default]
+    Continue,
+    /// It waits until a person decides.
+    Block,
 }
 
 /// Messages a second, 0.01..=100,000.
@@ -202,6 +215,7 @@ impl Default for Policy {
             immediate: None,
             circuit_breaker: Some(CircuitBreaker::default()),
             max_redrives: None,
+            on_give_up: OnGiveUp::Continue,
         }
     }
 }

@@ -13,7 +13,7 @@ use strum::VariantArray;
 
 use crate::decide::{AttemptCounter, QueueTimes};
 use crate::message::schema::Violation;
-use crate::policy::{Policy, PolicyError};
+use crate::policy::{OnGiveUp, Policy, PolicyError};
 use crate::redelivery::Redelivery;
 pub use queues::{NeededQueue, Redrive, Role, SOURCE_RETENTION};
 
@@ -92,8 +92,16 @@ impl Strategy {
     /// # Errors
     /// All members that it does not support.
     pub fn check(self, policy: &Policy) -> Result<(), PolicyError> {
-        let wrong: Vec<_> = self.definition().refusals.iter().filter_map(|refusal| refusal(policy)).collect();
+        let wrong = self.definition().refusals.iter().filter_map(|refusal| refusal(policy));
+        let wrong: Vec<_> = wrong.chain(self.refused_block(policy)).collect();
         if wrong.is_empty() { Ok(()) } else { Err(PolicyError::NotForStrategy(wrong)) }
+    }
+
+    /// Only a group of a FIFO queue can be blocked.
+    fn refused_block(self, policy: &Policy) -> Option<Violation> {
+        let is_refused = policy.on_give_up == OnGiveUp::Block && !self.definition().is_fifo;
+        let rule = "which is block: only the strategy ordered supports it; remove it";
+        is_refused.then(|| Violation::new("/on_give_up", rule))
     }
 
     /// The queues for a policy with `max_attempts`; a dead-letter queue comes before the queues that it serves.
@@ -132,6 +140,8 @@ pub enum OnFailure<Q> {
         source_queue: Q,
         queue_times: QueueTimes,
         attempts: AttemptCounter,
+        /// `on_give_up`: receives a notice for each group that is blocked. `None`: no group is.
+        blocked: Option<Q>,
     },
 }
 
@@ -152,6 +162,11 @@ pub trait Wiring {
 
     /// The largest batch from an ordered source queue.
     fn batch_size(&mut self) -> Option<u16>;
+
+    /// Where groups that are blocked are told, `Some(None)` if none is.
+    fn blocked_queue(&mut self) -> Option<Option<Self::Queue>> {
+        Some(None)
+    }
 }
 
 impl<Q> OnFailure<Q> {
@@ -174,10 +189,12 @@ impl<Q> OnFailure<Q> {
             Strategy::Ordered => {
                 let (source_queue, queue_times) = (wiring.fifo_queue(Role::Source), wiring.queue_times());
                 let attempts = wiring.batch_size().map(AttemptCounter::for_batches_of);
+                let blocked = wiring.blocked_queue();
                 Some(Self::Ordered {
                     source_queue: source_queue?,
                     queue_times: queue_times?,
                     attempts: attempts?,
+                    blocked: blocked?,
                 })
             }
             Strategy::AsyncRetry => None,
@@ -196,8 +213,9 @@ impl<Q> OnFailure<Q> {
             Self::Visibility { source_queue, queue_times } => {
                 OnFailure::Visibility { source_queue: queue(source_queue), queue_times }
             }
-            Self::Ordered { source_queue, queue_times, attempts } => {
-                OnFailure::Ordered { source_queue: queue(source_queue), queue_times, attempts }
+            Self::Ordered { source_queue, queue_times, attempts, blocked } => {
+                let (source_queue, blocked) = (queue(source_queue), blocked.map(queue));
+                OnFailure::Ordered { source_queue, queue_times, attempts, blocked }
             }
         }
     }

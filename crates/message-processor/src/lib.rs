@@ -21,6 +21,7 @@
 
 #![warn(missing_docs)] // a library for those who write a handler
 
+mod block;
 mod breaker;
 mod calls;
 mod on_aws;
@@ -88,14 +89,8 @@ impl<H: Handler, Q: QueueSender + QueueDepth + VisibilityControl, C: Clock, O: O
     async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> Vec<Confirmed> {
         let _flushed_at_the_end = FlushOnDrop(&self.observer);
         let now = self.clock.now();
-        let mut accepted = Vec::with_capacity(records.len());
-        let mut verdicts = Vec::new();
-        for record in records {
-            match self.accept(record, now) {
-                Ok(message) => accepted.push(message),
-                Err(verdict) => verdicts.push(*verdict),
-            }
-        }
+        let mut unsent = Unsent::by(deadline);
+        let accepted = self.accept_all(records, &mut unsent, now);
         // Fixed before the calls begin: a hanging target must leave time to send its messages on.
         let calls_end = keep_free(SEND_RESERVE, now, deadline);
         self.learn(&accepted, now);
@@ -105,7 +100,6 @@ impl<H: Handler, Q: QueueSender + QueueDepth + VisibilityControl, C: Clock, O: O
         let now = self.clock.now();
         let mut events = Vec::from_iter(self.held(&calls));
         let mut done = Vec::with_capacity(accepted.len());
-        let mut failed = Vec::new();
         if let Some(spans) = &spans {
             spans.end(self, &accepted, &calls, now);
         }
@@ -116,12 +110,12 @@ impl<H: Handler, Q: QueueSender + QueueDepth + VisibilityControl, C: Clock, O: O
                     done.push(confirmed);
                     events.push(processed);
                 }
-                Err(message) => failed.push(*message),
+                Err(message) => unsent.failed.push(*message),
             }
         }
         // Before the sends: these are done whatever happens to the others.
         self.observer.observe_all(&events);
-        done.extend(self.keep(Unsent { failed, verdicts, deadline }).await);
+        done.extend(self.keep(unsent).await);
         done
     }
 

@@ -1,8 +1,11 @@
 //! The strategies: where failed messages go.
 
+use std::mem;
+
 use futures_util::join;
 use redeliver_core::accepted::{Accepted, FailedMessage};
 use redeliver_core::arrival::Arrival;
+use redeliver_core::blocked::Place;
 use redeliver_core::decide::{
     AttemptCounter, Attempts, QueueTimes, decide_in_order, decide_on_queue, is_overdue, may_be_called,
     may_be_held,
@@ -13,7 +16,7 @@ use redeliver_core::failure::reason::GiveUp;
 use redeliver_core::failure::{HandOff, Kind, Stage};
 use redeliver_core::limits::{DelaySeconds, RetryDelay, VisibilitySeconds};
 use redeliver_core::message::origin::Resenders;
-use redeliver_core::message::{Confirmed, Timestamp};
+use redeliver_core::message::{Confirmed, Receipt, Timestamp};
 use redeliver_core::ports::{Clock, Observer, QueueDepth, QueueSender, VisibilityControl};
 use redeliver_core::redelivery::{Redelivery, Routes};
 use redeliver_core::strategy::OnFailure;
@@ -27,7 +30,18 @@ const RECEIVED_AGAIN: &str = "SQS gave the message once more: the function crash
 pub(super) struct Unsent {
     pub(super) failed: Vec<FailedMessage>,
     pub(super) verdicts: Vec<Outgoing>,
+    /// Notices of blocked groups, and the time for which each message is hidden then.
+    pub(super) notices: Vec<(Outgoing, VisibilitySeconds)>,
+    /// Messages behind one that blocks their group.
+    pub(super) given_back: Vec<Receipt>,
     pub(super) deadline: Timestamp,
+}
+
+impl Unsent {
+    pub(super) fn by(deadline: Timestamp) -> Self {
+        let (failed, verdicts, notices, given_back) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { failed, verdicts, notices, given_back, deadline }
+    }
 }
 
 impl<H, Q: QueueSender + QueueDepth + VisibilityControl, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
@@ -44,13 +58,13 @@ impl<H, Q: QueueSender + QueueDepth + VisibilityControl, C: Clock, O: Observer> 
                     let attempts = Attempts::of_receives(&message.accepted);
                     decide_on_queue(&self.policy, message, attempts, *queue_times, now)
                 };
-                self.hide_all(source_queue, decide, &outbox, unsent).await
+                self.hide_all(source_queue, None, decide, &outbox, unsent).await
             }
-            OnFailure::Ordered { source_queue, queue_times, attempts } => {
+            OnFailure::Ordered { source_queue, queue_times, attempts, blocked } => {
                 let decide = |message: &FailedMessage, now| {
                     self.count_and_decide(attempts, *queue_times, message, now)
                 };
-                self.hide_all(source_queue, decide, &outbox, unsent).await
+                self.hide_all(source_queue, blocked.as_ref(), decide, &outbox, unsent).await
             }
         }
     }
@@ -77,7 +91,7 @@ impl<H, Q: QueueSender + QueueDepth + VisibilityControl, C: Clock, O: Observer> 
         &self,
         redelivery: &Redelivery<Q>,
         outbox: &Outbox<'_, C, O>,
-        Unsent { failed, verdicts, deadline }: Unsent,
+        Unsent { failed, verdicts, deadline, .. }: Unsent,
     ) -> Vec<Confirmed> {
         let mut routes = if failed.is_empty() {
             Routes::default()
@@ -96,13 +110,15 @@ impl<H, Q: QueueSender + QueueDepth + VisibilityControl, C: Clock, O: Observer> 
     async fn hide_all(
         &self,
         source_queue: &Q,
+        blocked: Option<&Q>,
         decide: impl Fn(&FailedMessage, Timestamp) -> Result<VisibilitySeconds, GiveUp>,
         outbox: &Outbox<'_, C, O>,
-        Unsent { failed, mut verdicts, .. }: Unsent,
+        mut unsent: Unsent,
     ) -> Vec<Confirmed> {
         let now = self.clock.now();
-        let mut hidings = Vec::with_capacity(failed.len());
-        for message in failed {
+        let back = |receipt| Hiding { receipt, visibility: VisibilitySeconds::ZERO, confirmed: None };
+        let mut hidings: Vec<_> = mem::take(&mut unsent.given_back).into_iter().map(back).collect();
+        for message in mem::take(&mut unsent.failed) {
             let retries_made = self.retries_made(&message.accepted);
             match decide(&message, now) {
                 Ok(visibility) => {
@@ -121,11 +137,22 @@ impl<H, Q: QueueSender + QueueDepth + VisibilityControl, C: Clock, O: Observer> 
                     });
                     hidings.push(Hiding { receipt: accepted.into_receipt(), visibility, confirmed });
                 }
-                Err(give_up) => verdicts.push(message.give_up(Some(retries_made), give_up)),
+                Err(give_up) => {
+                    let place = Place::of(message.accepted.record(), now);
+                    let verdict = message.give_up(Some(retries_made), give_up);
+                    self.give_up(verdict, place, &mut unsent, now);
+                }
             }
         }
-        let ((), verdicts) = join!(
+        let Unsent { verdicts, notices, .. } = unsent;
+        let block = async {
+            if let Some(blocked) = blocked {
+                outbox.block(blocked, source_queue, notices).await;
+            }
+        };
+        let ((), (), verdicts) = join!(
             outbox.hide(source_queue, hidings),
+            block,
             outbox.send(&self.annotation_queue, "verdict", verdicts),
         );
         // Not before: a message whose verdict was refused comes back, and its attempts must not start from zero.

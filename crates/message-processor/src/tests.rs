@@ -26,6 +26,7 @@ use redeliver_core::events::Event;
 use redeliver_core::handler::{HandlerError, Invocation};
 use redeliver_core::limits::{DelaySeconds, VisibilitySeconds};
 use redeliver_core::message::{Attributes, Content};
+use redeliver_core::policy::OnGiveUp;
 use redeliver_core::strategy::{Role, Strategy, Wiring};
 use redeliver_core::trace::{CallSpan, TraceContext};
 use redeliver_embedded::VirtualClock;
@@ -42,6 +43,7 @@ struct Setup {
     intermediate: Spy,
     annotation: Spy,
     source: Spy,
+    blocked: Spy,
     strategy: Strategy,
     /// The largest batch from an ordered queue.
     batch_size: u16,
@@ -68,6 +70,7 @@ impl Setup {
             intermediate: world.queue("intermediate"),
             annotation: world.queue("annotation"),
             source: world.queue("source"),
+            blocked: world.queue("blocked"),
             strategy: Strategy::DelayedResend,
             batch_size: 10,
             policy: Policy::default(),
@@ -125,7 +128,7 @@ impl Wiring for &Setup {
         match role {
             Role::Source => Some(self.source.clone()),
             Role::IntermediateDlq => Some(self.intermediate.clone()),
-            Role::SourceDlq | Role::Annotation | Role::FinalDlq => None,
+            _ => None,
         }
     }
 
@@ -136,6 +139,10 @@ impl Wiring for &Setup {
 
     fn batch_size(&mut self) -> Option<u16> {
         Some(self.batch_size)
+    }
+
+    fn blocked_queue(&mut self) -> Option<Option<Spy>> {
+        Some((self.policy.on_give_up == OnGiveUp::Block).then(|| self.blocked.clone()))
     }
 }
 

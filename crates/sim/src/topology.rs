@@ -57,6 +57,7 @@ impl<'a, Q> Wiring for &'a Topology<Q> {
             Role::Source => Some(&self.source),
             Role::IntermediateDlq => self.intermediate.as_ref(),
             Role::SourceDlq => self.source_dlq.as_ref(),
+            Role::Blocked => None,
             Role::Annotation => Some(&self.annotation),
             Role::FinalDlq => Some(&self.final_dlq),
         }

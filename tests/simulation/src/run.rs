@@ -109,7 +109,7 @@ impl<'a> Wiring for &'a Queues {
         Some(match role {
             Role::Source => &self.resent,
             Role::IntermediateDlq => &self.intermediate,
-            Role::SourceDlq => return None,
+            Role::SourceDlq | Role::Blocked => return None,
             Role::Annotation => &self.annotation,
             Role::FinalDlq => &self.final_dlq,
         })

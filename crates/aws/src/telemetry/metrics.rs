@@ -29,6 +29,7 @@ pub enum Metric {
     Held,
     Probes,
     GivenUp,
+    Blocked,
     DeadLettered,
     ArrivedByRedrive,
     UnreadableRecord,
@@ -204,6 +205,7 @@ impl Observed {
             }
             Event::RateLimited { messages, .. } => info("rate_limited", None, &[whole(M::Held, messages)]),
             Event::GivenUp { .. } => warn("given_up", None, &[once(M::GivenUp)]),
+            Event::Blocked { .. } => warn("blocked", None, &[once(M::Blocked)]),
             Event::DeadLettered { error_type, age_seconds, .. } => {
                 let age = seconds(M::MessageAgeSeconds, age_seconds);
                 // A later version's code is not a value of the dimension and would be billed as another metric.

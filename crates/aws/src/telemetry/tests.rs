@@ -148,6 +148,11 @@ fn given_up(message_id: Option<String>) -> Event {
     Event::GivenUp { message_id, sqs_message_id: "sqs".to_owned(), error_type }
 }
 
+fn blocked() -> Event {
+    let error_type = "MESSAGE_EXPIRED";
+    Event::Blocked { message_id: Some(message_id()), sqs_message_id: "sqs".to_owned(), error_type }
+}
+
 fn dead_lettered() -> Event {
     Event::DeadLettered {
         trace_id: None,
@@ -276,6 +281,14 @@ fn the_line_of_a_message_that_is_given_up() {
 }
 
 #[test]
+fn the_line_of_a_blocked_group() {
+    let fields = json!({
+        "message_id": message_id(), "sqs_message_id": "sqs", "error_type": "MESSAGE_EXPIRED", "Blocked": 1,
+    });
+    assert_eq!(line(blocked()), expected("WARN", "blocked", fields, &json!([count("Blocked")])));
+}
+
+#[test]
 fn the_line_of_a_dead_letter() {
     let fields = json!({
         "message_id": message_id(), "sqs_message_id": "sqs", "error_type": "RETRY_ATTEMPT_EXCEEDED",
@@ -390,6 +403,7 @@ fn all() -> Vec<Event> {
         retry_scheduled(11),
         retried_immediately(),
         given_up(None),
+        blocked(),
         dead_lettered(),
         arrived_by_redrive(),
         received_again(),

@@ -43,8 +43,15 @@ impl Attempts {
 impl QueueTimes {
     /// The latest time for a retry. It must also have time to fail: a message that is received but not yet hidden again
     /// when the retention ends is lost.
-    fn retained_until(self, sent_at: Timestamp) -> Timestamp {
+    pub(crate) fn retained_until(self, sent_at: Timestamp) -> Timestamp {
         sent_at + self.retention - self.visibility_timeout.duration()
+    }
+
+    /// The longest time for which a received message can be hidden. It is 12 hours from the receive
+    /// ("ChangeMessageVisibility", Amazon SQS API Reference), and the call may have taken as long as the visibility timeout.
+    pub(crate) fn hidden_max(self) -> VisibilitySeconds {
+        let left = VisibilitySeconds::MAX.get() - self.visibility_timeout.get();
+        VisibilitySeconds::saturating(left.into())
     }
 }
 
@@ -68,10 +75,8 @@ pub fn decide_on_queue(
     let Attempts { made, since } = attempts;
     check_attempts(policy, metadata.max_attempts, made.saturating_sub(1))?;
     let key = Key { message_id: metadata.message_id, generation: metadata.generation(), attempt: made };
-    // 12 hours in all, from the receive ("ChangeMessageVisibility", Amazon SQS API Reference). The call may have taken
-    // as long as the visibility timeout, so that much is reserved.
-    let left = VisibilitySeconds::MAX.get() - queue_times.visibility_timeout.get();
-    let backoff = FlooredBackoff::before(policy, answer, key).at_most(RetryDelay::saturating(left.into()));
+    let hidden_max = RetryDelay::saturating(queue_times.hidden_max().get().into());
+    let backoff = FlooredBackoff::before(policy, answer, key).at_most(hidden_max);
     let age_limit = AgeLimit::of(policy, metadata.expires_at, since);
     let retained_until = queue_times.retained_until(delivery.sent_at);
     let limit = age_limit.map_or(retained_until, |age_limit| age_limit.at.min(retained_until));

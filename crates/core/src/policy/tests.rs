@@ -46,6 +46,7 @@ fn an_empty_document_is_five_retries_each_after_a_uniform_delay_of_up_to_900_sec
         immediate: None,
         circuit_breaker: Some(CircuitBreaker::default()),
         max_redrives: None,
+        on_give_up: OnGiveUp::Continue,
     };
     assert_eq!(parse("{}"), expected);
     assert_eq!(Policy::default(), expected);
@@ -55,8 +56,10 @@ fn an_empty_document_is_five_retries_each_after_a_uniform_delay_of_up_to_900_sec
 fn every_member_is_read() {
     let policy = parse(
         r#"{"max_attempts":7,"backoff":{"kind":"fixed","delay_seconds":30,"jitter":"none"},"max_age_seconds":86400,
-            "max_redelivery_per_second":2.5,"retryable":["HttpStatus.5*"],"non_retryable":["HttpStatus.501","Panic"]}"#,
+            "max_redelivery_per_second":2.5,"retryable":["HttpStatus.5*"],"non_retryable":["HttpStatus.501","Panic"],
+            "on_give_up":"block"}"#,
     );
+    assert_eq!(policy.on_give_up, OnGiveUp::Block);
     assert_eq!(policy.max_attempts, 7);
     assert_eq!(policy.max_age_seconds, Some(86_400));
     assert_eq!(policy.max_redelivery_per_second, RedeliveryRate::new(2.5));

@@ -13,6 +13,8 @@ pub enum Role {
     IntermediateDlq,
     /// Holds messages of an ordered source queue that SQS moved, for the annotator.
     SourceDlq,
+    /// Holds a notice for each group of an ordered source queue that is blocked.
+    Blocked,
     /// Holds verdicts for the annotator.
     Annotation,
     /// Holds the final records.
@@ -30,6 +32,7 @@ impl Role {
             Self::Source => "source",
             Self::IntermediateDlq => "intermediate DLQ",
             Self::SourceDlq => "source DLQ",
+            Self::Blocked => "blocked groups",
             Self::Annotation => "annotation",
             Self::FinalDlq => "final DLQ",
         }
@@ -42,6 +45,7 @@ impl Role {
             Self::Source => "SOURCE_QUEUE_URL",
             Self::IntermediateDlq => "INTERMEDIATE_DLQ_URL",
             Self::SourceDlq => "SOURCE_DLQ_URL",
+            Self::Blocked => "BLOCKED_QUEUE_URL",
             Self::Annotation => "ANNOTATION_QUEUE_URL",
             Self::FinalDlq => "FINAL_DLQ_URL",
         }

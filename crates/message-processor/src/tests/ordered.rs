@@ -1,5 +1,6 @@
 //! The strategy `ordered`: the calls of a group, and its place on the FIFO queue.
 
+mod blocked;
 mod held;
 
 use redeliver_core::failure::FAILURE;
@@ -17,7 +18,11 @@ const DELAYS: &str = r#"{"circuit_breaker":false,"max_age_seconds":3600,"max_att
 
 /// An environment with batches of this size.
 fn setup(batch_size: u16) -> Setup {
-    let setup = Setup { strategy: Strategy::Ordered, batch_size, ..Setup::with_policy(DELAYS) };
+    setup_with(batch_size, DELAYS)
+}
+
+fn setup_with(batch_size: u16, policy: &str) -> Setup {
+    let setup = Setup { strategy: Strategy::Ordered, batch_size, ..Setup::with_policy(policy) };
     let settings =
         QueueSettings { retention: Duration::from_secs(14 * 24 * 3600), ..QueueSettings::default() };
     Setup { source: setup.world.queue_with("source.fifo", &settings), ..setup }
@@ -28,16 +33,20 @@ type Environment = MessageProcessor<Scripted, Spy, VirtualClock, Recorder>;
 impl Setup {
     /// Sends messages of this group.
     fn produce_in(&self, group: &str, numbers: impl IntoIterator<Item = usize>) {
-        let message = |n| {
+        self.produce_bodies_in(group, numbers.into_iter().map(|n| (n, body(n))));
+    }
+
+    fn produce_bodies_in(&self, group: &str, bodies: impl IntoIterator<Item = (usize, String)>) {
+        let message = |(n, body): (usize, String)| {
             let content = Content {
-                body: body(n),
+                body,
                 message_group_id: Some(group.to_owned()),
                 deduplication_id: Some(n.to_string()),
                 ..Content::default()
             };
             OutgoingMessage::new(content).unwrap()
         };
-        let messages: Vec<_> = numbers.into_iter().map(message).collect();
+        let messages: Vec<_> = bodies.into_iter().map(message).collect();
         let sent = async {
             for batch in pack(&messages) {
                 for outcome in self.source.queue.send_batch(batch).await {

@@ -111,13 +111,13 @@ impl Deployed {
         let intermediate = find("intermediate-dlq").await?;
         // `retry` is the source of the strategy async-retry, `source.fifo` that of ordered; an existing queue has a name
         // of its own.
-        let (mut source, mut source_dlq) = (find("source").await?, None);
+        let (mut source, mut source_dlq, mut blocked) = (find("source").await?, None, None);
         if source.is_none() {
             source = find("retry").await?;
         }
         if source.is_none() {
-            source = find("source.fifo").await?;
-            source_dlq = if source.is_some() { find("source-dlq.fifo").await? } else { None };
+            (source, source_dlq) = (find("source.fifo").await?, find("source-dlq.fifo").await?);
+            blocked = if source_dlq.is_some() { find("blocked").await? } else { None };
         }
         if source.is_none() {
             source = source_of(&client, intermediate.as_ref().unwrap_or(annotation)).await;
@@ -126,6 +126,7 @@ impl Deployed {
             (Role::Source, source),
             (Role::IntermediateDlq, intermediate),
             (Role::SourceDlq, source_dlq),
+            (Role::Blocked, blocked),
             (Role::Annotation, Some(annotation.clone())),
             (Role::FinalDlq, Some(final_dlq.clone())),
         ];
@@ -158,6 +159,7 @@ const fn output(role: Role) -> &'static str {
         Role::Source => "SourceQueueUrl",
         Role::IntermediateDlq => "IntermediateDlqUrl",
         Role::SourceDlq => "SourceDlqUrl",
+        Role::Blocked => "BlockedQueueUrl",
         Role::Annotation => "AnnotationQueueUrl",
         Role::FinalDlq => "FinalDlqUrl",
     }
@@ -215,18 +217,28 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_fifo_source_queue_is_found_with_its_dlq() {
+    async fn a_fifo_source_queue_is_found_with_its_dlq_and_the_queue_of_blocked_groups() {
         let names = ["annotation", "final-dlq"].map(url).into_iter().chain([missing(), missing(), missing()]);
-        let stack = deployment(names.chain(["source.fifo", "source-dlq.fifo"].map(url))).await.unwrap();
+        let names = names.chain(["source.fifo", "source-dlq.fifo", "blocked"].map(url));
+        let stack = deployment(names).await.unwrap();
         assert_eq!(stack.url(Role::Source).unwrap(), "http://127.0.0.1:1/0/source.fifo");
         assert_eq!(stack.url(Role::SourceDlq).unwrap(), "http://127.0.0.1:1/0/source-dlq.fifo");
+        assert_eq!(stack.url(Role::Blocked).unwrap(), "http://127.0.0.1:1/0/blocked");
     }
 
     #[tokio::test]
     async fn an_existing_source_queue_is_found_by_the_dlq_that_it_has() {
         let sources = (200, json!({ "queueUrls": ["http://127.0.0.1:1/0/my-orders"] }));
-        let answers =
-            [url("annotation"), url("final-dlq"), missing(), missing(), missing(), missing(), sources];
+        let answers = [
+            url("annotation"),
+            url("final-dlq"),
+            missing(),
+            missing(),
+            missing(),
+            missing(),
+            missing(),
+            sources,
+        ];
         let stack = deployment(answers).await.unwrap();
         assert_eq!(stack.url(Role::Source).unwrap(), "http://127.0.0.1:1/0/my-orders");
         assert!(stack.url(Role::IntermediateDlq).is_err(), "as with the strategy visibility");
@@ -239,6 +251,7 @@ mod tests {
             url("annotation"),
             url("final-dlq"),
             url("intermediate-dlq"),
+            missing(),
             missing(),
             missing(),
             missing(),

@@ -119,7 +119,11 @@ impl Queues {
                     match deployed.url(role) {
                         Ok(url) => addresses.push((Some(role), QueueAddress::Url(url.to_owned()))),
                         // Not every strategy has these DLQs, and an existing source queue may not be found.
-                        Err(_) if matches!(role, Role::Source | Role::IntermediateDlq | Role::SourceDlq) => {}
+                        Err(_)
+                            if matches!(
+                                role,
+                                Role::Source | Role::IntermediateDlq | Role::SourceDlq | Role::Blocked
+                            ) => {}
                         Err(missing) => return Err(missing),
                     }
                 }

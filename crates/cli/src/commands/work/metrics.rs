@@ -191,6 +191,7 @@ const fn help(metric: Metric) -> &'static str {
         Metric::Held => "Messages that were not called, since their target is down",
         Metric::Probes => "Calls that tested whether a target that was down was back",
         Metric::GivenUp => "Messages that were given up, on their way to the final DLQ",
+        Metric::Blocked => "Times that a message was given up and blocked its group",
         Metric::DeadLettered => "Messages in the final DLQ",
         Metric::ArrivedByRedrive => "Messages that SQS itself moved: a crash, a timeout or a throttle",
         Metric::UnreadableRecord => "Messages that could not be read at all",

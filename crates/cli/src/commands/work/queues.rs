@@ -190,7 +190,7 @@ impl Queues {
             (Role::IntermediateDlq, _) => {
                 "a failed-message-processor that is broken for a while would end its retries".to_owned()
             }
-            (Role::SourceDlq | Role::Annotation | Role::FinalDlq, _) => {
+            (Role::SourceDlq | Role::Blocked | Role::Annotation | Role::FinalDlq, _) => {
                 let before =
                     queues.iter().filter_map(|queue| queue.redrive.filter(|redrive| redrive.to == role));
                 let brought = before.map(|redrive| redrive.receives).max().unwrap_or(0);

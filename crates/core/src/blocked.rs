@@ -1,0 +1,108 @@
+//! Blocked groups of an ordered queue. A message that is given up stays hidden on the source queue, and a notice with its
+//! verdict and its receipt handle tells people so: with the handle it can be called again at once, or taken out.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::arrival::Arrival;
+use crate::decide::QueueTimes;
+use crate::deliver::{Outgoing, until};
+use crate::events::Event;
+use crate::failure::{FAILURE, Verdict};
+use crate::limits::{DelaySeconds, VisibilitySeconds};
+use crate::message::metadata::{parse_rfc3339, rfc3339};
+use crate::message::{Attribute, OutgoingMessage, ReceivedMessage, Timestamp};
+
+/// Retention of notices. A handle is no longer valid then: the message is received again, called once more, and if it
+/// fails there is a new notice.
+pub const NOTICE_RETENTION: Duration = Duration::from_secs(VisibilitySeconds::MAX.get() as u64);
+
+/// Delay of a notice. Nobody must act on it before its message is hidden: that would hide it again, without a notice.
+const NOTICE_DELAY_SECONDS: u64 = 60;
+
+/// The times of a received message that decide how it blocks its group.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    sent_at: Timestamp,
+    waiting_since: Timestamp,
+}
+
+impl Place {
+    /// `now` stands for a first receive that SQS does not tell.
+    #[must_use]
+    pub fn of(record: &ReceivedMessage, now: Timestamp) -> Self {
+        Self { sent_at: record.sent_at, waiting_since: record.first_received_at.unwrap_or(now) }
+    }
+}
+
+/// The time for which a blocked message is hidden: the longest that SQS allows ("ChangeMessageVisibility", Amazon SQS API
+/// Reference), or until the end of its retention. `None` at that end: it is given up, and its group goes on.
+#[must_use]
+pub fn hidden_for(queue_times: QueueTimes, place: Place, now: Timestamp) -> Option<VisibilitySeconds> {
+    let left = until(now, queue_times.retained_until(place.sent_at)).as_secs();
+    let hidden = VisibilitySeconds::saturating(left).min(queue_times.hidden_max());
+    (hidden > VisibilitySeconds::ZERO).then_some(hidden)
+}
+
+/// The notice of a message with this verdict.
+///
+/// # Errors
+/// The verdict, if SQS would refuse the notice, since the message has no room for the handle.
+pub fn notice(verdict: Outgoing, place: Place) -> Result<Outgoing, Box<Outgoing>> {
+    match with_handle(&verdict, place.waiting_since) {
+        Some(message) => {
+            let confirmed = verdict.confirmed.map(|event| match event {
+                Event::GivenUp { message_id, sqs_message_id, error_type } => {
+                    Event::Blocked { message_id, sqs_message_id, error_type }
+                }
+                event => event,
+            });
+            Ok(Outgoing { message: Ok(message), confirmed, ..verdict })
+        }
+        None => Err(Box::new(verdict)),
+    }
+}
+
+fn with_handle(verdict: &Outgoing, since: Timestamp) -> Option<OutgoingMessage> {
+    let mut content = verdict.message.as_ref().ok()?.content().clone();
+    let members = content.attributes.get(FAILURE)?.text()?.strip_prefix('{')?;
+    let handle = serde_json::to_string(verdict.receipt.handle()).ok()?;
+    let since = rfc3339(since);
+    let document = format!(r#"{{"receipt_handle":{handle},"waiting_since":"{since}",{members}"#);
+    content.attributes.insert(FAILURE.to_owned(), Attribute::string(document));
+    content.delay = DelaySeconds::saturating(NOTICE_DELAY_SECONDS);
+    OutgoingMessage::new(content).ok()
+}
+
+/// A notice, read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Blocked {
+    /// The receipt handle of the message on its queue.
+    pub receipt_handle: String,
+    /// The first receive of the message: since then its group waits.
+    pub waiting_since: Timestamp,
+    /// The reason why it was given up.
+    pub verdict: Verdict,
+}
+
+#[derive(Deserialize)]
+struct Handle {
+    receipt_handle: String,
+    waiting_since: String,
+}
+
+impl Blocked {
+    /// `None` if it is not a notice.
+    #[must_use]
+    pub fn read(record: &ReceivedMessage) -> Option<Self> {
+        let document = record.attributes.get(FAILURE)?.text()?;
+        let Handle { receipt_handle, waiting_since } = serde_json::from_str(document).ok()?;
+        let waiting_since = parse_rfc3339(&waiting_since)?;
+        let verdict = Arrival::open(record.clone(), record.sent_at).take_verdict().ok()?;
+        Some(Self { receipt_handle, waiting_since, verdict })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,90 @@
+use super::*;
+use crate::failure::Stage;
+use crate::limits::MESSAGE_BYTES_MAX;
+use crate::message::Attributes;
+use crate::message::schema::MessageSchema;
+use crate::testing::received;
+
+const HANDLE: &str = r#"AQEB"wJ/+="#;
+
+fn times(retention_seconds: u64) -> QueueTimes {
+    let visibility_timeout = VisibilitySeconds::new(180).unwrap();
+    QueueTimes { visibility_timeout, retention: Duration::from_secs(retention_seconds) }
+}
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_timestamp(1_800_000_000 + seconds, 0).unwrap()
+}
+
+fn record(body: String, attributes: Attributes) -> ReceivedMessage {
+    ReceivedMessage {
+        receipt_handle: HANDLE.to_owned(),
+        body,
+        attributes,
+        sent_at: at(0),
+        first_received_at: Some(at(10)),
+        message_group_id: Some("account-7".to_owned()),
+        ..received(None)
+    }
+}
+
+/// The verdict on a message that is invalid.
+fn verdict(record: ReceivedMessage) -> Outgoing {
+    let refused = Arrival::open(record, at(20)).accept(&MessageSchema::default(), None).unwrap_err();
+    refused.give_up(Stage::MessageProcessor, None, at(20))
+}
+
+#[test]
+fn a_notice_is_the_message_with_its_verdict_and_its_handle() {
+    let record = record("not JSON".to_owned(), Attributes::new());
+    let place = Place::of(&record, at(99));
+    let notice = notice(verdict(record), place).unwrap();
+    let content = notice.message.as_ref().unwrap().content();
+    assert_eq!(content.message_group_id.as_deref(), Some("account-7"));
+    let on_the_queue = ReceivedMessage {
+        body: content.body.clone(),
+        attributes: content.attributes.clone(),
+        ..received(None)
+    };
+    let Blocked { receipt_handle, waiting_since, verdict } = Blocked::read(&on_the_queue).unwrap();
+    assert_eq!((receipt_handle.as_str(), waiting_since), (HANDLE, at(10)));
+    assert_eq!(verdict.code.as_str(), "INVALID_MESSAGE_FORMAT");
+    let moved = ReceivedMessage { redriven_from: Some("arn".to_owned()), ..on_the_queue };
+    assert_eq!(Blocked::read(&moved), None, "its producer may have written it");
+}
+
+#[test]
+fn a_verdict_or_a_forged_handle_is_no_notice() {
+    let with = |failure: &str| {
+        let attributes = Attributes::from([(FAILURE.to_owned(), Attribute::string(failure))]);
+        Blocked::read(&record(String::new(), attributes))
+    };
+    assert_eq!(with(r#"{"verdict":"MESSAGE_EXPIRED"}"#), None);
+    assert_eq!(with(r#"{"receipt_handle":"h","waiting_since":"2026-11-28T00:00:00Z"}"#), None);
+    assert_eq!(with(r#"{"receipt_handle":"h","waiting_since":"soon","verdict":"MESSAGE_EXPIRED"}"#), None);
+    let whole =
+        with(r#"{"receipt_handle":"h","waiting_since":"2026-11-28T00:00:00Z","verdict":"MESSAGE_EXPIRED"}"#);
+    assert_eq!(whole.unwrap().receipt_handle, "h");
+}
+
+#[test]
+fn a_message_without_room_for_the_handle_is_given_up() {
+    let record = record("x".repeat(MESSAGE_BYTES_MAX - 200), Attributes::new());
+    let place = Place::of(&record, at(20));
+    let given_up = notice(verdict(record), place).unwrap_err();
+    assert!(matches!(given_up.confirmed, Some(Event::GivenUp { .. })));
+    let content = given_up.message.as_ref().unwrap().content();
+    assert!(!content.attributes[FAILURE].text().unwrap().contains("receipt_handle"));
+}
+
+#[test]
+fn it_is_hidden_for_12_hours_less_its_visibility_timeout_or_for_as_long_as_its_queue_keeps_it() {
+    let place = Place::of(&record(String::new(), Attributes::new()), at(0));
+    let hidden = |retention, now| hidden_for(times(retention), place, at(now)).map(VisibilitySeconds::get);
+    assert_eq!(hidden(1_209_600, 0), Some(43_020));
+    assert_eq!(hidden(43_200, 0), Some(43_020));
+    assert_eq!(hidden(43_200, 1), Some(43_019));
+    assert_eq!(hidden(43_200, 43_019), Some(1));
+    assert_eq!(hidden(43_200, 43_020), None);
+    assert_eq!(hidden(43_200, 50_000), None);
+}
