@@ -2,6 +2,7 @@
 
 mod apply_args;
 pub mod audit;
+mod backup;
 pub mod check;
 pub mod completions;
 mod exec;
@@ -18,5 +19,6 @@ mod selection_args;
 pub mod send;
 pub mod simulate;
 pub mod status;
+pub mod unblock;
 pub mod watch;
 pub mod work;

@@ -14,7 +14,7 @@ use redeliver_platform::process;
 
 use commands::{
     audit, check, completions, fleet, local, man, pause, permissions, preflight, purge, redrive, send,
-    simulate, status, watch, work,
+    simulate, status, unblock, watch, work,
 };
 
 /// Delayed, jittered retries for SQS and Lambda, with nothing lost and every dead letter explained.
@@ -35,6 +35,7 @@ enum Command {
     Audit(Box<audit::Arguments>),
     Redrive(Box<redrive::Arguments>),
     Purge(Box<purge::Arguments>),
+    Unblock(Box<unblock::Arguments>),
     Send(Box<send::Arguments>),
     Status(Box<status::Arguments>),
     Fleet(Box<fleet::Arguments>),
@@ -95,6 +96,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Audit(arguments) => block_on(audit::main(&arguments)),
         Command::Redrive(arguments) => block_on(redrive::main(&arguments)),
         Command::Purge(arguments) => block_on(purge::main(&arguments)),
+        Command::Unblock(arguments) => block_on(unblock::main(&arguments)),
         Command::Send(arguments) => block_on(send::main(&arguments)),
         Command::Status(arguments) => block_on(status::main(&arguments)),
         Command::Fleet(arguments) => block_on(fleet::main(&arguments)),

@@ -10,6 +10,7 @@ mod archive;
 pub mod archive_bucket;
 pub mod archive_queue;
 mod backup;
+pub mod blocked;
 pub mod edit;
 mod file_queue;
 pub mod files;

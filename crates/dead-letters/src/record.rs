@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use redeliver_core::archive::Death;
-use redeliver_core::arrival::{producers_attributes, trace_header_and_verdict};
+use redeliver_core::arrival::{Arrival, producers_attributes, trace_header_and_verdict};
 use redeliver_core::failure::annotation::{DEAD_LETTER, DeadLetter, ERROR_DETAILS, ERROR_TYPE, fingerprint};
 use redeliver_core::failure::reason::Code;
 use redeliver_core::failure::{FAILURE, LastError, Verdict};
@@ -93,7 +93,11 @@ impl DeadLetterRecord {
         };
         let code = text(ERROR_TYPE).filter(|code| !is_raw && is_code(code));
         let is_annotated = code.is_some();
-        let (_, verdict) = trace_header_and_verdict(&message);
+        // Raw it is a notice of a blocked group, or the annotator could not handle it.
+        let verdict = match is_raw {
+            true => Arrival::open(message.clone(), message.sent_at).take_verdict().ok(),
+            false => trace_header_and_verdict(&message).1,
+        };
         let is_ours = is_annotated || is_raw || dead_letter.is_some() || verdict.is_some();
         let foreign = if is_ours { None } else { Foreign::read(&message) };
         let (error_type, error_details) = match &foreign {

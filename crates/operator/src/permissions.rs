@@ -16,6 +16,7 @@ pub enum Command {
     Audit,
     Redrive,
     Purge,
+    Unblock,
     Send,
     Pause,
     Resume,
@@ -33,11 +34,14 @@ pub enum Command {
 enum On {
     Dlq,
     Source,
+    /// The notices of blocked groups, if an ordered queue has them.
+    Blocked,
     /// All queues of the deployment.
     Queues,
     /// The queues' own keys; no right is needed without one.
     DlqKey,
     SourceKey,
+    BlockedKey,
     Mappings,
     /// The archive's bucket, and its objects.
     Bucket,
@@ -51,7 +55,9 @@ enum On {
     Everything,
 }
 
-use Command::{Audit, Console, Deploy, Fleet, Pause, Preflight, Purge, Redrive, Resume, Send, Status, Watch};
+use Command::{
+    Audit, Console, Deploy, Fleet, Pause, Preflight, Purge, Redrive, Resume, Send, Status, Unblock, Watch,
+};
 
 /// Each right, and the commands that need it.
 const RIGHTS: &[(&str, On, &[Command])] = &[
@@ -67,10 +73,17 @@ const RIGHTS: &[(&str, On, &[Command])] = &[
     ("s3:GetObject", On::Causes, &[Watch]),
     ("sns:Publish", On::Topic, &[Watch]),
     ("events:PutEvents", On::EventBus, &[Watch]),
-    ("sqs:GetQueueAttributes", On::Source, &[Redrive, Send]),
+    ("sqs:GetQueueAttributes", On::Source, &[Redrive, Unblock, Send]),
+    ("sqs:ChangeMessageVisibility", On::Source, &[Unblock]),
+    ("sqs:DeleteMessage", On::Source, &[Unblock]),
     ("sqs:SendMessage", On::Source, &[Redrive, Send, Console]),
-    ("kms:Decrypt", On::SourceKey, &[Redrive, Send, Console]),
+    ("kms:Decrypt", On::SourceKey, &[Redrive, Unblock, Send, Console]),
     ("kms:GenerateDataKey", On::SourceKey, &[Redrive, Send, Console]),
+    ("sqs:GetQueueAttributes", On::Blocked, &[Unblock]),
+    ("sqs:ReceiveMessage", On::Blocked, &[Unblock, Status, Console]),
+    ("sqs:ChangeMessageVisibility", On::Blocked, &[Unblock, Status, Console]),
+    ("sqs:DeleteMessage", On::Blocked, &[Unblock]),
+    ("kms:Decrypt", On::BlockedKey, &[Unblock, Status, Console]),
     ("sqs:GetQueueAttributes", On::Queues, &[Pause, Resume, Status, Preflight, Console, Deploy]),
     ("lambda:GetEventSourceMapping", On::Mappings, &[Pause, Resume, Console]),
     ("lambda:UpdateEventSourceMapping", On::Mappings, &[Pause, Resume, Console]),
@@ -111,27 +124,31 @@ enum By {
 }
 
 impl Names {
-    /// Placeholders in capitals.
+    /// Placeholders in capitals: the queues of the default strategy, and those that the command is for.
     #[must_use]
-    pub fn placeholders() -> Self {
+    pub fn placeholders(command: Command) -> Self {
         let queue = |role: &Role| {
             let name = role.in_words().to_uppercase().replace(' ', "_");
             (*role, format!("arn:aws:sqs:REGION:ACCOUNT:{name}"))
+        };
+        let has = |role: &&Role| match role {
+            Role::SourceDlq => false,
+            Role::Blocked => command == Unblock,
+            _ => true,
         };
         Self {
             partition: "aws".to_owned(),
             region: "REGION".to_owned(),
             account: "ACCOUNT".to_owned(),
-            // Of the default strategy.
-            queues: Role::ALL.iter().filter(|role| **role != Role::SourceDlq).map(queue).collect(),
+            queues: Role::ALL.iter().filter(has).map(queue).collect(),
             keys: BTreeMap::new(),
             by: By::Stack("STACK".to_owned()),
         }
     }
 
     /// The names of a deployment. This needs the rights of `redeliver status` on the queues.
-    pub async fn of(queues: &Queues, connection: &Connection) -> Result<Self, Failure> {
-        let mut names = Self::placeholders();
+    pub async fn of(command: Command, queues: &Queues, connection: &Connection) -> Result<Self, Failure> {
+        let mut names = Self::placeholders(command);
         let open = queues.open(connection).await?;
         names.queues.clear();
         for OpenQueue { role, known } in &open {
@@ -174,9 +191,11 @@ impl Names {
         match on {
             On::Dlq => queue(Role::FinalDlq).into_iter().collect(),
             On::Source => queue(Role::Source).into_iter().collect(),
+            On::Blocked => queue(Role::Blocked).into_iter().collect(),
             On::Queues => self.queues.values().map(|arn| (arn.clone(), None)).collect(),
             On::DlqKey => key(Role::FinalDlq).into_iter().collect(),
             On::SourceKey => key(Role::Source).into_iter().collect(),
+            On::BlockedKey => key(Role::Blocked).into_iter().collect(),
             On::Mappings => vec![(arn("lambda", "event-source-mapping:*"), None)],
             // Only the command line of `watch` names these.
             On::Bucket => vec![(format!("arn:{}:s3:::BUCKET", self.partition), None)],

@@ -12,11 +12,13 @@ mod target;
 use std::collections::BTreeSet;
 
 use futures_util::future::join_all;
+use redeliver_aws::SystemClock;
 use redeliver_core::failure::Stage;
 use redeliver_core::json::forward_compatible::OpenVariants as _;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Queue as _;
 use redeliver_core::strategy::Role;
+use redeliver_dead_letters::blocked::{BlockedGroup, blocked_groups};
 
 use crate::Failure;
 use crate::queues::event_sources::{EventSources, Mapping};
@@ -27,7 +29,7 @@ pub use metrics::tests::denied;
 pub use metrics::{Flow, Metrics, RECEIVE_METRICS, RECEIVES_LOOK_BACK, Receives};
 pub use problem::{Problem, Service};
 use report::NAMED;
-pub use report::{QueueStatus, Status};
+pub use report::{QueueStatus, Status, blocked_table};
 pub use target::{Outage, Target};
 
 /// Reads the status of open queues.
@@ -60,8 +62,9 @@ pub async fn look_at(
         }
     }
     let seen = queues.iter().zip(open).map(async |(queue, open)| {
-        // No program should read the final DLQ, so its readers are not looked for.
-        if open.role == Some(Role::FinalDlq) && queue.mappings.as_deref() == Some(&[]) {
+        // No program should read these, so their readers are not looked for.
+        if matches!(open.role, Some(Role::FinalDlq | Role::Blocked)) && queue.mappings.as_deref() == Some(&[])
+        {
             return None;
         }
         let (mappings, in_flight) = (queue.mappings.as_deref(), queue.counts.in_flight);
@@ -72,7 +75,28 @@ pub async fn look_at(
         queue.readers = readers;
     }
     let target = target(connection, open, &queues, now, &mut problems).await;
-    Ok(Status { deployment, target, queues, problems })
+    let blocked = blocked(open, &queues, &mut problems).await;
+    Ok(Status { deployment, target, queues, blocked, problems })
+}
+
+/// Reads the notices of blocked groups, if there are any.
+async fn blocked(
+    open: &[OpenQueue],
+    queues: &[QueueStatus],
+    problems: &mut Vec<Problem>,
+) -> Vec<BlockedGroup> {
+    let told = open.iter().zip(queues).find(|(open, _)| open.role == Some(Role::Blocked));
+    let Some((open, queue)) = told.filter(|(_, queue)| queue.counts.has_messages()) else {
+        return Vec::new();
+    };
+    match blocked_groups(&open.known.queue, &SystemClock).await {
+        Ok(groups) => groups,
+        Err(error) => {
+            let (about, why) = (vec![queue.name.clone()], error.to_string());
+            Problem::note(problems, Problem { service: Service::Sqs, missing: "blocked groups", about, why });
+            Vec::new()
+        }
+    }
 }
 
 /// Asks about the functions that read the source queue. Any queue that was named may be one.

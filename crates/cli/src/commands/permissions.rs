@@ -43,8 +43,8 @@ pub struct Arguments {
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     arguments.output.check()?;
     let names = match arguments.deployment.queues() {
-        Some(queues) => Names::of(&queues, &arguments.connection).await?,
-        None => Names::placeholders(),
+        Some(queues) => Names::of(arguments.command, &queues, &arguments.connection).await?,
+        None => Names::placeholders(arguments.command),
     };
     let policy = serde_json::to_string_pretty(&policy(arguments.command, &names))?;
     arguments.output.write(&format!("{policy}\n"))?;

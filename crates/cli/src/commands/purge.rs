@@ -4,17 +4,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use futures_util::future::Either;
 use indicatif::ProgressBar;
 use redeliver_aws::SystemClock;
-use redeliver_aws::archive::S3Bucket;
-use redeliver_core::archive::deployment_of;
 use redeliver_core::ports::Queue as _;
-use redeliver_dead_letters::archive_bucket::BucketBackup;
-use redeliver_dead_letters::purge::{BackupWriter, Purged, purge};
-use redeliver_dead_letters::{Archive, DeadLetterRecord};
+use redeliver_dead_letters::purge::{Purged, purge};
 use redeliver_operator::Failure;
-use redeliver_operator::archive::ArchiveUri;
 use redeliver_operator::queues::{DeadLetterQueue, account};
 use redeliver_operator::sentences::{
     incompleteness, not_judged_in_words, picked_without_members, still_hidden,
@@ -26,6 +20,7 @@ use redeliver_operator::terminal::units::{counted, grouped};
 
 use crate::commands::apply_args::ApplyArgs;
 use crate::commands::audit::groups_for_people;
+use crate::commands::backup::BackupPlace;
 use crate::commands::selection_args::SelectionArgs;
 
 /// Delete selected dead letters, each after it is written to a backup file.
@@ -72,21 +67,6 @@ impl Arguments {
     }
 }
 
-/// The place of deleted messages.
-enum Backup {
-    File(Archive),
-    Bucket(Box<BucketBackup<S3Bucket, SystemClock>>),
-}
-
-impl BackupWriter for Backup {
-    async fn keep(&mut self, records: &[DeadLetterRecord]) -> Result<(), Failure> {
-        match self {
-            Self::File(file) => file.keep(records).await,
-            Self::Bucket(bucket) => bucket.keep(records).await,
-        }
-    }
-}
-
 /// Prints what would be deleted, or with `--apply` deletes it.
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let (purged, missing) = run(arguments).await?;
@@ -103,18 +83,9 @@ async fn run(arguments: &Arguments) -> Result<(Purged, Vec<String>), Failure> {
     arguments.printing.check()?;
     let pick = arguments.selection.pick()?;
     // Also before a plan: the same command with --apply must not be refused for its file.
-    let backup = match ArchiveUri::of(&arguments.backup) {
-        None => Either::Left(Archive::on_demand(&arguments.backup)?),
-        Some(archive) => Either::Right(archive?),
-    };
+    let backup = BackupPlace::of(&arguments.backup)?;
     let queue = arguments.queue.open().await?.queue;
-    let mut backup = match backup {
-        Either::Left(file) => Backup::File(file),
-        Either::Right(archive) => {
-            let bucket = archive.open(&arguments.queue.connection).await?;
-            Backup::Bucket(Box::new(BucketBackup::new(bucket, deployment_of(queue.url()))))
-        }
-    };
+    let mut backup = backup.open(&arguments.queue.connection, queue.url()).await?;
     let stop = interrupted("interrupted: finishing what is under way; Ctrl-C again does not wait")?;
     let verb = arguments.apply.verb("deleting", "would delete");
     let what = format_args!("{verb} from {}", queue.arn());

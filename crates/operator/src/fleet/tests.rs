@@ -377,7 +377,10 @@ async fn the_printed_rights_are_those_that_are_used() {
         of_events @ ("ListSubscribers" | "DescribeSubscriber") => format!("events:{of_events}"),
         of_sqs => format!("sqs:{of_sqs}"),
     });
-    let policy = permissions::policy(permissions::Command::Fleet, &permissions::Names::placeholders());
+    let policy = permissions::policy(
+        permissions::Command::Fleet,
+        &permissions::Names::placeholders(permissions::Command::Fleet),
+    );
     let printed: BTreeSet<String> = serde_json::from_value(policy["Statement"][0]["Action"].clone()).unwrap();
     assert_eq!(used.collect::<BTreeSet<_>>(), printed);
 }

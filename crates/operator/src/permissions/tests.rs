@@ -13,7 +13,7 @@ fn statement(policy: &Value, resource: &str) -> Value {
 
 #[test]
 fn an_audit_may_not_delete_and_a_purge_may() {
-    let policy = |command| policy(command, &Names::placeholders());
+    let policy = |command| policy(command, &Names::placeholders(command));
     let reads = ["sqs:GetQueueAttributes", "sqs:ReceiveMessage", "sqs:ChangeMessageVisibility"];
     assert_eq!(
         policy(Audit),
@@ -29,7 +29,7 @@ fn an_audit_may_not_delete_and_a_purge_may() {
 
 #[test]
 fn a_deployment_by_its_names_has_no_stack_and_its_keys_are_named() {
-    let mut names = Names::placeholders();
+    let mut names = Names::placeholders(Redrive);
     names.by = By::Names("orders-prod".to_owned());
     names.keys.insert(Role::Source, "arn:aws:kms:REGION:ACCOUNT:key/k".to_owned());
     names.keys.insert(Role::FinalDlq, "alias/mine".to_owned());
@@ -42,6 +42,18 @@ fn a_deployment_by_its_names_has_no_stack_and_its_keys_are_named() {
     assert_eq!(by_alias["Action"], json!(["kms:Decrypt"]));
     let condition = json!({ "ForAnyValue:StringEquals": { "kms:ResourceAliases": "alias/mine" } });
     assert_eq!(by_alias["Condition"], condition);
+}
+
+#[test]
+fn the_right_to_decide_on_blocked_groups_is_one_on_both_queues() {
+    let unblock = policy(Unblock, &Names::placeholders(Unblock));
+    let on_source = ["sqs:GetQueueAttributes", "sqs:ChangeMessageVisibility", "sqs:DeleteMessage"];
+    assert_eq!(statement(&unblock, "arn:aws:sqs:REGION:ACCOUNT:SOURCE")["Action"], json!(on_source));
+    let on_notices =
+        ["sqs:GetQueueAttributes", "sqs:ReceiveMessage", "sqs:ChangeMessageVisibility", "sqs:DeleteMessage"];
+    assert_eq!(statement(&unblock, "arn:aws:sqs:REGION:ACCOUNT:BLOCKED_GROUPS")["Action"], json!(on_notices));
+    let status = policy(Status, &Names::placeholders(Status)).to_string();
+    assert!(!status.contains("BLOCKED_GROUPS"), "only with the strategy ordered");
 }
 
 #[test]

@@ -19,6 +19,7 @@ pub struct Problem {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {
     Lambda,
+    Sqs,
     CloudWatch,
     Container,
 }
@@ -27,6 +28,7 @@ impl Service {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Lambda => "Lambda",
+            Self::Sqs => "SQS",
             Self::CloudWatch => "CloudWatch",
             Self::Container => "A container",
         }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use redeliver_core::strategy::Role;
+use redeliver_dead_letters::blocked::BlockedGroup;
 use serde::Serialize;
 
 use super::Problem;
@@ -19,6 +20,9 @@ pub(super) const NAMED: &str = "queue";
 const UNSEEN: &str = "`redeliver audit` shows when SQS deletes the dead letters. CloudWatch's age of the oldest leaves \
                       out messages that were received three times or more.";
 
+/// A hint that is shown if groups are blocked.
+const UNBLOCK: &str = "These groups wait until somebody decides: `redeliver unblock`.";
+
 /// A deployment's queues, or others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Status {
@@ -28,6 +32,8 @@ pub struct Status {
     pub target: Option<Target>,
     /// In the order in which a failing message goes through them.
     pub queues: Vec<QueueStatus>,
+    /// The blocked groups of an ordered queue, the longest-waiting first.
+    pub blocked: Vec<BlockedGroup>,
     /// Errors about what could not be read.
     pub problems: Vec<Problem>,
 }
@@ -93,8 +99,10 @@ impl Status {
         let target = self.target.map(|target| format!("Target: {}\n\n", target.in_words()));
         let mappings = self.mapping_table().map(|table| format!("\n{table}"));
         let others = self.other_readers().map(|lines| format!("\n{lines}"));
+        let blocked =
+            (!self.blocked.is_empty()).then(|| format!("\n{}\n{UNBLOCK}\n", blocked_table(&self.blocked)));
         let unseen = self.has_dead_letters().then(|| format!("\n{UNSEEN}\n"));
-        [target, Some(self.queue_table()), mappings, others, unseen].into_iter().flatten().collect()
+        [target, Some(self.queue_table()), blocked, mappings, others, unseen].into_iter().flatten().collect()
     }
 
     fn has_dead_letters(&self) -> bool {
@@ -145,6 +153,16 @@ impl Status {
             .collect();
         (!lines.is_empty()).then(|| lines.concat())
     }
+}
+
+/// The blocked groups, with the reason and since when.
+pub fn blocked_table<'a>(groups: impl IntoIterator<Item = &'a BlockedGroup>) -> String {
+    let row = |group: &BlockedGroup| {
+        let attempts = shown(group.attempts);
+        let why = format!("{}: {}", group.error_type, group.error_details);
+        vec![group.group.clone(), group.since.clone(), attempts, group.message_id.clone(), why]
+    };
+    table(&["blocked group", "since", "retries", "first message", "reason"], groups.into_iter().map(row), [2])
 }
 
 fn reader(role: &str, mapping: &Mapping) -> Vec<String> {

@@ -8,7 +8,7 @@ use redeliver_core::ports::{
     Clock as _, QueueDepth as _, QueueSender as _, QueueService as _, QueueSettings,
 };
 use redeliver_dead_letters::files::{IS_THERE, replace};
-use redeliver_dead_letters::{Filter, Pick};
+use redeliver_dead_letters::{Archive, Filter, Pick};
 use redeliver_embedded::{
     Action, EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, Injection, Scope, VirtualClock, When,
 };

@@ -34,7 +34,13 @@ fn source() -> QueueStatus {
 }
 
 fn status(queues: Vec<QueueStatus>) -> Status {
-    Status { deployment: Some("prod".to_owned()), target: None, queues, problems: Vec::new() }
+    Status {
+        deployment: Some("prod".to_owned()),
+        target: None,
+        queues,
+        blocked: Vec::new(),
+        problems: Vec::new(),
+    }
 }
 
 /// Without the spaces that make columns.

@@ -1,0 +1,146 @@
+//! `redeliver unblock`: the blocked groups of an ordered queue, and the decision on them.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use redeliver_aws::SystemClock;
+use redeliver_core::ports::Queue as _;
+use redeliver_core::strategy::Role;
+use redeliver_dead_letters::blocked::{BlockedGroup, Decision, Outcome, Unblocked, unblock};
+use redeliver_operator::Failure;
+use redeliver_operator::queues::{Connection, OneQueue, QueueAddress, account};
+use redeliver_operator::status::blocked_table;
+use redeliver_operator::terminal::output::Printing;
+use redeliver_operator::terminal::stderr;
+use redeliver_operator::terminal::units::counted;
+
+use super::apply_args::ApplyArgs;
+use super::backup::{Backup, BackupPlace};
+
+/// List the blocked groups of an ordered queue; call their first message again, or take it out.
+///
+/// With `on_give_up: block`, a message that is given up stays on its queue, and the rest of its group waits behind it.
+/// Without --retry and --backup the groups are only listed.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  redeliver unblock --stack redeliver-prod
+  redeliver unblock account-7 --retry --stack redeliver-prod --apply
+  redeliver unblock account-7 --backup account-7.jsonl --prefix orders --apply
+  redeliver unblock --retry --queue orders-blocked --source orders.fifo --apply
+
+--retry brings the message back at once, in its place: mend the target or the data before. If it fails again, its \
+group is blocked again. With --backup its group goes on without it; `redeliver send --backup account-7.jsonl` sends it \
+to the end of its group later.
+
+Exit codes:
+  0  listed, or the groups are not blocked any more
+  1  a group is still blocked, or one that was named is not blocked
+  2  bad usage, or a queue or file that cannot be used
+  4  another program reads the notices: there may be more groups. Run it again")]
+pub struct Arguments {
+    /// Only these groups (MessageGroupId); by default all of them
+    #[arg(value_name = "GROUP")]
+    groups: Vec<String>,
+    /// Call the first message of each group again at once
+    #[arg(long, conflicts_with = "backup")]
+    retry: bool,
+    /// Delete the first message of each group after it is in this file, which must not exist yet; or in an archive,
+    /// s3://BUCKET[/PREFIX]
+    #[arg(long, value_name = "FILE")]
+    backup: Option<PathBuf>,
+    #[command(flatten)]
+    queue: OneQueue,
+    /// The ordered queue, if --queue names the one with the notices: its URL, name or ARN
+    #[arg(long, value_name = "QUEUE", requires = "queue")]
+    source: Option<QueueAddress>,
+    #[command(flatten)]
+    apply: ApplyArgs,
+    #[command(flatten)]
+    printing: Printing,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// Lists the groups, or carries the decision out.
+pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    arguments.printing.check()?;
+    let has_decision = arguments.retry || arguments.backup.is_some();
+    if arguments.apply.is_wanted() && !has_decision {
+        return Err("say what to do with the groups: --retry, or --backup FILE".into());
+    }
+    // Also before a plan: the same command with --apply must not be refused for its file.
+    let backup = arguments.backup.as_deref().map(BackupPlace::of).transpose()?;
+    let connection = &arguments.connection;
+    let blocked = connection.find(&arguments.queue.address(connection, Role::Blocked).await?).await?.queue;
+    let source = match (&arguments.source, arguments.queue.queue()) {
+        (Some(source), _) => source.clone(),
+        (None, None) => arguments.queue.address(connection, Role::Source).await?,
+        (None, Some(_)) => {
+            return Err(
+                "--queue names the queue with the notices: name the ordered queue with --source".into()
+            );
+        }
+    };
+    let source = connection.find(&source).await?.queue;
+    let mut backup: Option<Backup> = match backup {
+        Some(backup) => Some(backup.open(connection, source.url()).await?),
+        None => None,
+    };
+    let decision = match (&mut backup, arguments.apply.is_wanted()) {
+        (_, false) => Decision::Later,
+        (Some(backup), true) => Decision::TakeOut(backup),
+        (None, true) => Decision::Retry,
+    };
+    if has_decision {
+        let verb = arguments.apply.verb("unblocking", "would unblock");
+        account::announce(connection, source.arn(), format_args!("{verb} groups of {}", source.arn())).await;
+    }
+    let unblocked = unblock(&blocked, &source, &SystemClock, &arguments.groups, decision).await?;
+    print(arguments, &unblocked, has_decision)
+}
+
+fn print(arguments: &Arguments, unblocked: &Unblocked, has_decision: bool) -> Result<ExitCode, Failure> {
+    arguments.printing.print("unblock", unblocked, || words(arguments, unblocked))?;
+    if has_decision {
+        arguments.apply.remark_that_nothing_was_done(!unblocked.groups.is_empty());
+    }
+    for Outcome { group: BlockedGroup { group, .. }, error, .. } in &unblocked.groups {
+        if let Some(error) = error {
+            stderr::error(format_args!("{group} is still blocked: {error}"));
+        }
+    }
+    for group in &unblocked.not_blocked {
+        stderr::error(format_args!("{group} is not blocked"));
+    }
+    let is_whole =
+        unblocked.not_blocked.is_empty() && unblocked.groups.iter().all(|group| group.error.is_none());
+    Ok(ExitCode::from(match (is_whole, unblocked.complete) {
+        (false, _) => 1,
+        (true, false) => {
+            stderr::warning(
+                "another program reads the notices of blocked groups: there may be more; run it again",
+            );
+            4
+        }
+        (true, true) => 0,
+    }))
+}
+
+fn words(arguments: &Arguments, unblocked: &Unblocked) -> String {
+    let groups = unblocked.groups.iter().map(|outcome| &outcome.group);
+    let count = counted(unblocked.groups.len() as u64, "blocked group");
+    let done = unblocked.groups.iter().filter(|outcome| outcome.unblocked).count();
+    match (arguments.apply.is_wanted(), &arguments.backup) {
+        _ if unblocked.groups.is_empty() => "no group is blocked\n".to_owned(),
+        (false, _) => blocked_table(groups),
+        (true, None) => format!("{done} of {count}: the first message is called again\n"),
+        (true, Some(backup)) => {
+            format!(
+                "{done} of {count}: the first message is in {}, and the group goes on\n",
+                backup.display()
+            )
+        }
+    }
+}

@@ -1,0 +1,226 @@
+use redeliver_core::arrival::Arrival;
+use redeliver_core::blocked::{Place, notice};
+use redeliver_core::failure::Stage;
+use redeliver_core::message::packing::pack;
+use redeliver_core::message::schema::MessageSchema;
+use redeliver_core::message::{Content, OutgoingMessage};
+use redeliver_core::ports::{QueueDepth as _, QueueSender as _, QueueService as _, QueueSettings, Receive};
+use redeliver_embedded::{
+    Action, EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, Injection, Scope, VirtualClock, When,
+};
+
+use super::*;
+
+struct World {
+    clock: VirtualClock,
+    sqs: EmbeddedSqs,
+    source: EmbeddedQueue,
+    blocked: EmbeddedQueue,
+}
+
+/// A backup in memory, or one that fails.
+#[derive(Default)]
+struct Kept {
+    bodies: Vec<String>,
+    is_full: bool,
+}
+
+impl BackupWriter for Kept {
+    async fn keep(&mut self, records: &[DeadLetterRecord]) -> Result<(), Failure> {
+        if self.is_full {
+            return Err("the disk is full".into());
+        }
+        self.bodies.extend(records.iter().map(|record| record.message.body.clone()));
+        Ok(())
+    }
+}
+
+async fn send(queue: &EmbeddedQueue, content: Content) {
+    let message = OutgoingMessage::new(content).unwrap();
+    for batch in pack(std::slice::from_ref(&message)) {
+        assert!(queue.send_batch(batch).await.iter().all(Result::is_ok));
+    }
+}
+
+/// Two groups, each with an invalid message that blocks it and one behind it.
+fn world() -> World {
+    let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
+    let sqs = EmbeddedSqs::new(clock.clone(), 7);
+    let (source, blocked) = clock.block_on(async {
+        let source = sqs.create_queue("source.fifo", &QueueSettings::default()).await.unwrap();
+        (source, sqs.create_queue("blocked", &QueueSettings::default()).await.unwrap())
+    });
+    let world = World { clock, sqs, source, blocked };
+    for (n, body) in ["a first", "b first", "a second", "b second"].into_iter().enumerate() {
+        let content = Content {
+            body: body.to_owned(),
+            message_group_id: Some(body[..1].to_owned()),
+            deduplication_id: Some(n.to_string()),
+            ..Content::default()
+        };
+        world.clock.block_on(send(&world.source, content));
+    }
+    world.sleep(60);
+    world.block();
+    world.sleep(60);
+    world
+}
+
+impl World {
+    fn sleep(&self, seconds: u64) {
+        self.clock.block_on(self.clock.sleep(Duration::from_secs(seconds)));
+    }
+
+    /// Receives the first message of each group; the bodies.
+    fn receive(&self, visibility: u64) -> Vec<ReceivedMessage> {
+        let visibility = VisibilitySeconds::new(visibility);
+        let request = Receive { max_messages: 1, wait: Duration::ZERO, visibility };
+        let next = || self.clock.block_on(self.source.receive(request)).unwrap().pop();
+        std::iter::from_fn(next).collect()
+    }
+
+    fn bodies(&self) -> Vec<String> {
+        self.receive(0).into_iter().take(1).chain(self.receive(30)).map(|message| message.body).collect()
+    }
+
+    /// What a message-processor does with the first message of each group.
+    fn block(&self) {
+        for record in self.receive(43_020) {
+            let place = Place::of(&record, self.clock.now());
+            let refused = Arrival::open(record, self.clock.now()).accept(&MessageSchema::default(), None);
+            let verdict = refused.unwrap_err().give_up(Stage::MessageProcessor, None, self.clock.now());
+            let notice = notice(verdict, place).unwrap();
+            let content = notice.message.as_ref().unwrap().content().clone();
+            self.clock.block_on(send(&self.blocked, content));
+        }
+    }
+
+    fn unblock(&self, names: &[&str], decision: Decision<'_, Kept>) -> Result<Unblocked, Failure> {
+        let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+        let unblocked = unblock(&self.blocked, &self.source, &self.clock, &names, decision);
+        self.clock.block_on(unblocked)
+    }
+
+    fn notices(&self) -> u64 {
+        self.clock.block_on(self.blocked.depth()).unwrap().total()
+    }
+
+    fn fail(&self, queue: &EmbeddedQueue, action: Action, injection: Injection) {
+        let rule = FaultRule {
+            action,
+            queue: Some(queue.arn().to_owned()),
+            scope: Scope::Request,
+            when: When::Chance(1.0),
+            injection,
+        };
+        self.sqs.set_faults(FaultPlan::new(1).with(rule));
+    }
+}
+
+/// Names, and if each is unblocked.
+fn names(unblocked: &Unblocked) -> Vec<(&str, bool, Option<&str>)> {
+    let of = |outcome: &'_ Outcome| (outcome.unblocked, outcome.error.is_some());
+    assert!(unblocked.groups.iter().all(|outcome| of(outcome) != (true, true)));
+    unblocked
+        .groups
+        .iter()
+        .map(|outcome| (outcome.group.group.as_str(), outcome.unblocked, outcome.error.as_deref()))
+        .collect()
+}
+
+#[test]
+fn blocked_groups_are_listed_with_the_reason_and_the_time_since_when() {
+    let world = world();
+    let listed = world.unblock(&[], Decision::Later).unwrap();
+    assert_eq!(names(&listed), [("a", false, None), ("b", false, None)]);
+    assert_eq!((listed.complete, listed.not_blocked.len()), (true, 0));
+    let group = &listed.groups[0].group;
+    assert_eq!(
+        (group.since.as_str(), group.told_at.as_str()),
+        ("1970-01-01T00:01:00.000Z", "1970-01-01T00:01:00.000Z")
+    );
+    assert_eq!(group.error_type, "INVALID_MESSAGE_FORMAT");
+    assert!(group.error_details.contains("JSON"), "{}", group.error_details);
+    assert_eq!(world.notices(), 2, "nothing is consumed");
+    assert!(world.receive(0).is_empty(), "both wait");
+    let again = world.clock.block_on(blocked_groups(&world.blocked, &world.clock)).unwrap();
+    assert_eq!(again.into_iter().map(|group| group.group).collect::<Vec<_>>(), ["a", "b"]);
+}
+
+#[test]
+fn a_retry_brings_the_message_back_in_its_place() {
+    let world = world();
+    let retried = world.unblock(&["a", "c"], Decision::Retry).unwrap();
+    assert_eq!(names(&retried), [("a", true, None)]);
+    assert_eq!(retried.not_blocked, ["c"]);
+    let next: Vec<_> = world.receive(30).into_iter().map(|message| message.body).collect();
+    assert_eq!(next, ["a first"]);
+    assert_eq!(world.notices(), 1);
+}
+
+#[test]
+fn a_message_that_is_taken_out_is_in_the_backup_and_its_group_goes_on() {
+    let world = world();
+    let mut backup = Kept::default();
+    let taken = world.unblock(&["b"], Decision::TakeOut(&mut backup)).unwrap();
+    assert_eq!(names(&taken), [("b", true, None)]);
+    assert_eq!(backup.bodies, ["b first"]);
+    let next: Vec<_> = world.receive(30).into_iter().map(|message| message.body).collect();
+    assert_eq!(next, ["b second"]);
+    assert_eq!(world.notices(), 1);
+}
+
+#[test]
+fn without_a_backup_nothing_is_taken_out() {
+    let world = world();
+    let mut backup = Kept { is_full: true, ..Kept::default() };
+    let failed = world.unblock(&["b"], Decision::TakeOut(&mut backup)).unwrap_err();
+    assert_eq!(failed.to_string(), "the disk is full");
+    assert_eq!(world.notices(), 2);
+    world.sleep(60);
+    let next: Vec<_> = world.receive(30).into_iter().map(|message| message.body).collect();
+    assert_eq!(next, ["b first"], "it is called once more");
+}
+
+#[test]
+fn a_message_that_sqs_does_not_delete_stays_and_so_does_its_notice() {
+    let world = world();
+    for (injection, says) in [(Injection::Sender, "refused"), (Injection::Throttled, "throttled")] {
+        world.fail(&world.source, Action::DeleteMessageBatch, injection);
+        let mut backup = Kept::default();
+        let taken = world.unblock(&["b"], Decision::TakeOut(&mut backup)).unwrap();
+        let [("b", false, Some(error))] = names(&taken)[..] else { panic!("{taken:?}") };
+        assert!(
+            error.starts_with(says) && error.ends_with("the message is in the backup and on its queue"),
+            "{error}"
+        );
+        assert_eq!((backup.bodies.len(), world.notices()), (1, 2));
+    }
+    world.sqs.set_faults(FaultPlan::new(1));
+    world.sleep(60);
+    assert_eq!(world.receive(30).len(), 1);
+}
+
+#[test]
+fn the_last_notice_counts_and_one_that_is_out_of_date_changes_nothing() {
+    let world = world();
+    world.sleep(43_020 - 60);
+    // Received again, and not yet given up: the handles of both notices are out of date.
+    let again = world.receive(60);
+    assert_eq!(again.len(), 2);
+    let mut backup = Kept::default();
+    for decision in [Decision::Retry, Decision::TakeOut(&mut backup)] {
+        let refused = world.unblock(&["a"], decision).unwrap();
+        let [("a", false, Some(error))] = names(&refused)[..] else { panic!("{refused:?}") };
+        assert!(error.contains("may have come back by itself"), "{error}");
+    }
+    assert!(backup.bodies.is_empty());
+    assert_eq!(world.notices(), 2);
+    world.sleep(60);
+    world.block();
+    world.sleep(60);
+    assert_eq!(world.notices(), 4);
+    let retried = world.unblock(&["a"], Decision::<Kept>::Retry).unwrap();
+    assert_eq!(names(&retried), [("a", true, None)]);
+    assert_eq!(world.notices(), 2, "the earlier one goes with it");
+}
