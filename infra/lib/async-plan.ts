@@ -10,7 +10,7 @@ import { innerConcurrencyProblems } from './function';
 import { type AsyncNames, asyncNamesOf, duplicateNameProblems, nameProblems } from './names';
 import { normalizeAsyncProps } from './normalized-props';
 import { notifyProblems } from './notify';
-import type { PolicyDocument } from './policy';
+import { CANNOT_BLOCK, type PolicyDocument } from './policy';
 import { withPropNames } from './policy-document';
 import type { AsyncRetryProps } from './props';
 import { refuse } from './props-error';
@@ -80,6 +80,9 @@ function ownPolicyProblems(policy: PolicyDocument, functions: number): string[] 
   }
   if (policy.max_redrives !== undefined) {
     problems.push('policy/max_redrives only applies to the strategies delayed-resend and direct-resend: remove it.');
+  }
+  if (policy.on_give_up === 'block') {
+    problems.push(CANNOT_BLOCK);
   }
   if (policy.max_redelivery_per_second !== undefined) {
     problems.push('policy/max_redelivery_per_second only applies to messages that are re-sent to a source queue; remove it.');

@@ -12,7 +12,7 @@ import { duplicateNameProblems, nameProblems } from './names';
 import type { NormalizedProps } from './normalized-props';
 import { notifyProblems } from './notify';
 import { deliverySeconds, INNER_RETENTION, type Plan, RETENTION_SHARE, VISIBILITY_FACTOR } from './plan';
-import { maxAttempts, worstCaseSpanSeconds } from './policy';
+import { CANNOT_BLOCK, maxAttempts, worstCaseSpanSeconds } from './policy';
 import { producerProblems } from './producers';
 import type { ProvisionedPollers } from './props';
 import { keyProblems } from './queue-key';
@@ -54,6 +54,7 @@ export function problemsOf(props: NormalizedProps, plan: Plan, stack: Stack): st
     ...duplicateNameProblems(plan.names, stack, existing),
     ...policy,
     ...longDelaysProblems(props),
+    ...(plan.policy.on_give_up === 'block' && !strategy.isFifo ? [CANNOT_BLOCK] : []),
     ...strategy.propProblems(props),
     ...topicProblems(props, stack),
     ...archiveProblems(props, stack),

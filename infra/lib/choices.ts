@@ -53,3 +53,11 @@ export enum Preset {
   /** Nine retries, the first after up to 1 s, later ones after up to a minute. */
   DURABLE_CRITICAL = 'durable_critical',
 }
+
+/** What becomes of the rest of a group when one of its messages is given up. */
+export enum OnGiveUp {
+  /** It goes on without that message. */
+  CONTINUE = 'continue',
+  /** It waits until somebody decides, with `redeliver unblock`. An alarm says so. */
+  BLOCK = 'block',
+}

@@ -1,7 +1,7 @@
 export { AsyncRetry } from './async-retry';
 export { Backoff, Jitter } from './backoff';
 export type { ExponentialOptions, JitterOptions, UniformOptions } from './backoff';
-export { AlarmPreset, Envelope, HandlerEvent, LogDetail, LogLevel, Preset } from './choices';
+export { AlarmPreset, Envelope, HandlerEvent, LogDetail, LogLevel, OnGiveUp, Preset } from './choices';
 export { SourceQueue } from './existing-queue';
 export type { SourceQueueOptions } from './existing-queue';
 export { Notify } from './notify';

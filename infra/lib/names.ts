@@ -7,6 +7,8 @@ export interface Names {
   readonly sourceQueue: string;
   /** The DLQ of a FIFO source queue, which must be a FIFO queue, too. */
   readonly sourceDlq: string;
+  /** Notices of blocked groups. */
+  readonly blockedQueue: string;
   readonly intermediateDlq: string;
   readonly annotationQueue: string;
   readonly finalDlq: string;
@@ -22,6 +24,7 @@ export function namesOf(prefix = 'redeliver', stage = 'prod', isFifo = false): N
     prefix: common,
     sourceQueue: `${common}-source${isFifo ? '.fifo' : ''}`,
     sourceDlq: `${common}-source-dlq.fifo`,
+    blockedQueue: `${common}-blocked`,
     intermediateDlq: `${common}-intermediate-dlq`,
     annotationQueue: `${common}-annotation`,
     finalDlq: `${common}-final-dlq`,

@@ -9,6 +9,7 @@ export interface Queues {
   readonly source: { readonly queue: sqs.IQueue; readonly description: string };
   readonly intermediateDlq: sqs.IQueue | undefined;
   readonly sourceDlq?: sqs.IQueue | undefined;
+  readonly blockedQueue?: sqs.IQueue | undefined;
   readonly annotation: sqs.IQueue;
   readonly finalDlq: sqs.IQueue;
 }
@@ -19,7 +20,7 @@ export interface Queues {
  *
  * @throws RedeliverPropsError if the stack has them already.
  */
-export function addQueueUrls(scope: Construct, { source, intermediateDlq, sourceDlq, annotation, finalDlq }: Queues): void {
+export function addQueueUrls(scope: Construct, { source, intermediateDlq, sourceDlq, blockedQueue, annotation, finalDlq }: Queues): void {
   const stack = Stack.of(scope);
   const other = stack.node.findAll().find((found) => found instanceof CfnOutput && stack.resolve(found.logicalId) === 'SourceQueueUrl');
   if (other) {
@@ -37,6 +38,9 @@ export function addQueueUrls(scope: Construct, { source, intermediateDlq, source
   }
   if (sourceDlq) {
     add('SourceDlqUrl', sourceDlq, 'Moved by SQS, until annotated.');
+  }
+  if (blockedQueue) {
+    add('BlockedQueueUrl', blockedQueue, 'Groups that are blocked until somebody decides.');
   }
   add('AnnotationQueueUrl', annotation, 'Given up, until annotated.');
   add('FinalDlqUrl', finalDlq, 'Given up, with the reason. Read it.');

@@ -21,6 +21,7 @@ export function documentOf({ _given }: RetryPolicy): PolicyDocument {
     immediate: immediate && { max_attempts: immediate.maxAttempts, delay_ms: immediate.delay.toMilliseconds() },
     circuit_breaker: circuitBreaker && breakerOf(circuitBreaker._given),
     max_redrives: given.maxRedrives,
+    on_give_up: given.onGiveUp,
     retryable: given.retryable,
     non_retryable: given.nonRetryable,
   });
@@ -44,6 +45,7 @@ const PROP_NAMES: Readonly<Record<string, string>> = {
   delay_ms: 'delay',
   circuit_breaker: 'circuitBreaker',
   max_redrives: 'maxRedrives',
+  on_give_up: 'onGiveUp',
   non_retryable: 'nonRetryable',
   initial_delay_seconds: 'initialDelay',
   offset_seconds: 'offset',

@@ -45,6 +45,7 @@ const RULES = {
     given === false ? [] : members(BREAKER, 'CircuitBreaker.of')(given, name),
   ),
   maxRedrives: number,
+  onGiveUp: text,
   retryable: globs,
   nonRetryable: globs,
 } satisfies Shape<GivenRules>;

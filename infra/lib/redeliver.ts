@@ -30,6 +30,8 @@ export class Redeliver extends Construct {
   readonly intermediateDlq?: sqs.Queue;
   /** Messages that SQS moved after 1000 receives; only with strategy `ordered`. */
   readonly sourceDlq?: sqs.Queue;
+  /** A notice for each blocked group; only with strategy `ordered` and the policy's `onGiveUp` `BLOCK`. */
+  readonly blockedQueue?: sqs.Queue;
   /** Messages that were given up and await annotation. */
   readonly annotationQueue: sqs.Queue;
   /** Messages that were given up, with the reason, for you to read. */
@@ -62,6 +64,7 @@ export class Redeliver extends Construct {
     this.sourceQueue = loop.source;
     this.intermediateDlq = loop.intermediateDlq;
     this.sourceDlq = loop.annotatedDlq;
+    this.blockedQueue = loop.blockedQueue;
     this.annotationQueue = loop.annotation;
     this.finalDlq = loop.finalDlq;
     this.messageProcessor = loop.messageProcessor;
@@ -76,6 +79,7 @@ export class Redeliver extends Construct {
       source: { queue: this.sourceQueue, description: 'Send messages here.' },
       intermediateDlq: this.intermediateDlq,
       sourceDlq: this.sourceDlq,
+      blockedQueue: this.blockedQueue,
       annotation: this.annotationQueue,
       finalDlq: this.finalDlq,
     });

@@ -2,7 +2,7 @@ import type { Duration } from 'aws-cdk-lib';
 import { readFileSync } from 'node:fs';
 
 import type { Backoff } from './backoff';
-import type { Preset } from './choices';
+import type { OnGiveUp, Preset } from './choices';
 import { RedeliverPropsError } from './props-error';
 
 /** A retry policy: when a failed message comes back, and when it is given up (docs/policy.md). */
@@ -64,6 +64,10 @@ export interface RetryRules {
    * spend no attempts. Default: 20.
    */
   readonly maxRedrives?: number;
+  /**
+   * The rest of a group, with strategy `ordered`, when one of its messages is given up. Default: `OnGiveUp.CONTINUE`.
+   */
+  readonly onGiveUp?: OnGiveUp;
   /** Globs (`*` and `?`) on the error type: only these are retried. Default: all are. */
   readonly retryable?: string[];
   /** Globs on the error type: these are never retried. Default: none. */

@@ -4,7 +4,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
-import { Backoff, CircuitBreaker, Jitter, Preset, type RedeliverProps, RetryPolicy, Strategy } from '../lib/index';
+import { Backoff, CircuitBreaker, Jitter, OnGiveUp, Preset, type RedeliverProps, RetryPolicy, Strategy } from '../lib/index';
 import { documentOf, withPropNames } from '../lib/policy-document';
 import { policyProblems } from '../lib/schemas';
 import { HTTP, stackWith, temporaryDirectory } from './stack-support';
@@ -30,6 +30,7 @@ describe('a policy by its members is the document that the functions read', () =
           holdMax: Duration.hours(2),
         }),
         maxRedrives: 7,
+        onGiveUp: OnGiveUp.BLOCK,
         retryable: ['Http.*'],
         nonRetryable: ['Panic'],
       }),
@@ -46,6 +47,7 @@ describe('a policy by its members is the document that the functions read', () =
           hold_seconds_max: 7200,
         },
         max_redrives: 7,
+        on_give_up: 'block',
         retryable: ['Http.*'],
         non_retryable: ['Panic'],
       },

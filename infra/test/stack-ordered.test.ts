@@ -6,7 +6,7 @@ import * as sqs from 'aws-cdk-lib/aws-sqs';
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { AlarmPreset, Producer, type RedeliverProps, RetryPolicy, SourceQueue, Strategy, Target } from '../lib/index';
+import { AlarmPreset, OnGiveUp, Producer, type RedeliverProps, RetryPolicy, SourceQueue, Strategy, Target } from '../lib/index';
 import { RedeliverPropsError } from '../lib/props-error';
 import { grants, plain, resources } from './stack-exact';
 import { fakeBundles, HTTP, stackWith, templateWith } from './stack-support';
@@ -252,6 +252,52 @@ describe('strategy ordered', () => {
     const [found] = Object.values(resources(template, 'AWS::SQS::QueuePolicy')).filter(({ Properties }) => plain(Properties['Queues'])[0] === '{SourceQueue}');
     const sends = found?.Properties['PolicyDocument'].Statement.filter(({ Action }: any) => Action === 'sqs:SendMessage');
     assert.equal(sends.length, 2);
+  });
+});
+
+describe('a group that is blocked when a message is given up', () => {
+  const props = { policy: RetryPolicy.of({ onGiveUp: OnGiveUp.BLOCK }) };
+  const template = made(props);
+
+  test('has a queue for notices, which live as long as a message can be hidden', () => {
+    const { BlockedQueue, ...others } = queues(template);
+    assert.deepEqual(BlockedQueue, {
+      QueueName: 'redeliver-prod-blocked',
+      MaximumMessageSize: 1_048_576,
+      MessageRetentionPeriod: 12 * hour,
+      RedriveAllowPolicy: { redrivePermission: 'denyAll' },
+      SqsManagedSseEnabled: true,
+      VisibilityTimeout: others['AnnotationQueue'].VisibilityTimeout,
+    });
+    assert.equal('BlockedQueue' in queues(made()), false);
+    const { stack, redeliver } = stackWith(() => ({ ...ORDERED, ...props, bundles: BUNDLES }));
+    redeliver.addOutputs();
+    assert.equal(plain(Template.fromStack(stack).findOutputs('BlockedQueueUrl')['BlockedQueueUrl']?.['Value']), '{BlockedQueue}');
+  });
+
+  test('only the message-processor, which has its URL, may send there', () => {
+    const { BLOCKED_QUEUE_URL, RETRY_POLICY } = variables(template);
+    assert.deepEqual([BLOCKED_QUEUE_URL, RETRY_POLICY], ['{BlockedQueue}', '{"on_give_up":"block"}']);
+    assert.ok(grants(template, 'MessageProcessorRole').includes('Allow sqs:SendMessage on {BlockedQueue.Arn}'));
+    const policies = Object.values(resources(template, 'AWS::SQS::QueuePolicy')).map(({ Properties }) => plain(Properties));
+    const ofNotices = policies.find(({ Queues }) => Queues[0] === '{BlockedQueue}')?.PolicyDocument.Statement;
+    const denied = ofNotices.find(({ Sid }: any) => Sid === 'OnlyTheFunctionsSend');
+    assert.deepEqual(denied.Condition.ArnNotEquals['aws:PrincipalArn'], ['{MessageProcessorRole.Arn}']);
+  });
+
+  test('raises an essential alarm', () => {
+    const alarm = alarms(made({ ...props, alarmPreset: AlarmPreset.ESSENTIAL }))['blocked-groups'];
+    const { MetricName, Threshold, Dimensions } = alarm ?? assert.fail();
+    assert.deepEqual([MetricName, Threshold, plain(Dimensions[0].Value)], ['ApproximateNumberOfMessagesVisible', 0, '{BlockedQueue.QueueName}']);
+    assert.match(alarm?.['AlarmDescription'], /`redeliver unblock` lists them/);
+  });
+
+  test('is refused with other strategies', () => {
+    const problem = 'policy.onGiveUp is block, which only the strategy ordered supports; remove it.';
+    for (const strategy of [Strategy.DELAYED_RESEND, Strategy.DIRECT_RESEND, Strategy.VISIBILITY]) {
+      assert.ok(refused({ ...props, strategy }).some((line) => line.includes(problem)), strategy);
+    }
+    assert.deepEqual(refused({ strategy: Strategy.VISIBILITY, policy: RetryPolicy.of({ onGiveUp: OnGiveUp.CONTINUE }) }), []);
   });
 });
 

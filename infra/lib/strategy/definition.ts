@@ -54,6 +54,8 @@ export interface Loop extends DeadLetterQueues {
   readonly sourceDlq: sqs.Queue;
   /** The source queue's DLQ if the final-dlq-annotator reads it itself; only with strategy `ordered`. */
   readonly annotatedDlq?: sqs.Queue;
+  /** Receives a notice for each blocked group; only with strategy `ordered`. */
+  readonly blockedQueue?: sqs.Queue;
   /** Queues between the source queue and the annotation queue, with their readers. */
   readonly stages: readonly Stage[];
   readonly messageProcessor: lambda.Function;

@@ -1,4 +1,4 @@
-import { Validations } from 'aws-cdk-lib';
+import { Duration, Validations } from 'aws-cdk-lib';
 import * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
@@ -10,7 +10,7 @@ import { createMessageProcessor } from '../message-processor';
 import { PERIOD } from '../metrics';
 import type { NormalizedProps } from '../normalized-props';
 import { deliverySeconds, type Plan } from '../plan';
-import { maxAttempts, worstCaseSpanSeconds } from '../policy';
+import { LONG_DELAY_SECONDS_MAX, maxAttempts, worstCaseSpanSeconds } from '../policy';
 import { createDeadLetterQueues, denyOtherSenders, FIFO_PROPS, INNER_MAX_RECEIVE_COUNT, innerQueueProps } from '../queues';
 import { allowSource, createSourceQueue } from '../source-queue';
 import type { Loop, StrategyDefinition } from './definition';
@@ -109,25 +109,35 @@ function create(scope: Construct, props: NormalizedProps, plan: Plan): Loop {
     Validations.of(sourceDlq).acknowledge({ id: 'AwsSolutions-SQS3', reason });
   }
   const source = createSourceQueue(scope, props, plan, sourceDlq);
+  const blockedQueue = plan.fullPolicy.on_give_up === 'block' ? createBlockedQueue(scope, plan) : undefined;
 
   const processor = hidingProcessor(plan, source, dead.annotation);
   const messageProcessor = createMessageProcessor(scope, props, plan, {
     ...processor,
     description: 'Validates each message and calls the target; hides failures on the FIFO queue until their retry, and their groups with them.',
-    // Decides how attempts are counted: only in batches of one is each receive a call.
-    environment: { ...processor.environment, BATCH_SIZE: String(plan.batchSize) },
+    sendsTo: [...processor.sendsTo, ...(blockedQueue ? [blockedQueue] : [])],
+    environment: {
+      ...processor.environment,
+      // Decides how attempts are counted: only in batches of one is each receive a call.
+      BATCH_SIZE: String(plan.batchSize),
+      ...(blockedQueue && { BLOCKED_QUEUE_URL: blockedQueue.queueUrl }),
+    },
   });
   const finalDlqAnnotator = createAnnotator(scope, plan, plan.names.finalDlqAnnotator, dead);
   finalDlqAnnotator.addEventSource(eventSource(sourceDlq, { batchSize: INNER_BATCH, maxConcurrency: SOURCE_DLQ_CONCURRENCY }));
   denyOtherSenders(sourceDlq, []);
   denyOtherSenders(dead.annotation, [messageProcessor]);
   denyOtherSenders(dead.finalDlq, [finalDlqAnnotator]);
+  if (blockedQueue) {
+    denyOtherSenders(blockedQueue, [messageProcessor]);
+  }
 
   return {
     ...dead,
     source,
     sourceDlq,
     annotatedDlq: sourceDlq,
+    blockedQueue,
     stages: [],
     messageProcessor,
     finalDlqAnnotator,
@@ -139,8 +149,34 @@ function create(scope: Construct, props: NormalizedProps, plan: Plan): Loop {
       inFlight(source, 'The rest of their groups waits behind them. Look at the target; shorten the delays, or ask AWS Support for a higher quota.'),
       backlog(source),
       movedBySqs(sourceDlq),
+      ...(blockedQueue ? [blockedGroups(blockedQueue)] : []),
     ],
     graphs: onQueueGraphs(source),
+  };
+}
+
+/** Holds a notice for each blocked group, for as long as its message is hidden. */
+function createBlockedQueue(scope: Construct, plan: Plan): sqs.Queue {
+  const queue = new sqs.Queue(scope, 'BlockedQueue', {
+    ...innerQueueProps(plan),
+    queueName: plan.names.blockedQueue,
+    retentionPeriod: Duration.seconds(LONG_DELAY_SECONDS_MAX),
+    redriveAllowPolicy: { redrivePermission: sqs.RedrivePermission.DENY_ALL },
+  });
+  Validations.of(queue).acknowledge({ id: 'AwsSolutions-SQS3', reason: 'Only people read it, and its messages are copies.' });
+  return queue;
+}
+
+function blockedGroups(blockedQueue: sqs.Queue): Alarm {
+  return {
+    name: 'blocked-groups',
+    severity: 'page',
+    isEssential: true,
+    description:
+      'Message groups wait behind a message that was given up, until somebody decides (onGiveUp). `redeliver unblock` lists them with the reason, calls the ' +
+      'message again (--retry) or takes it out (--backup).',
+    metric: blockedQueue.metricApproximateNumberOfMessagesVisible({ period: PERIOD }),
+    threshold: 0,
   };
 }
 
