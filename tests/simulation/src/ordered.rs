@@ -17,9 +17,10 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta};
-use futures_util::future::{join, join_all};
+use futures_util::future::{join_all, join3};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
+use redeliver_core::blocked::NOTICE_RETENTION;
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::lock;
 use redeliver_core::message::packing::pack;
@@ -107,7 +108,12 @@ pub fn run(knobs: Knobs) -> Result<Passed, Box<Failed>> {
 fn run_all(knobs: Knobs) -> Result<Passed, Box<Failed>> {
     let world = World::new(knobs);
     let World { clock, .. } = &world;
-    clock.block_on(join(join_all(actors::functions(&world)), produce_and_settle(&world)));
+    let people = async {
+        if world.knobs.rules.blocks {
+            actors::decide_on_blocked_groups(&world).await;
+        }
+    };
+    clock.block_on(join3(join_all(actors::functions(&world)), people, produce_and_settle(&world)));
     let seconds = (clock.now() - world.start).as_seconds_f64();
     let judge = world.judge();
     match judge.violation() {
@@ -262,6 +268,9 @@ async fn create(sqs: &EmbeddedSqs, knobs: &Knobs) -> BTreeMap<Role, EmbeddedQueu
         let queue = sqs.create_queue(needed.name, &settings).await.expect("a new queue, and no faults yet");
         queues.insert(needed.role, queue);
     }
+    let settings = QueueSettings { retention: NOTICE_RETENTION, ..QueueSettings::default() };
+    let blocked = sqs.create_queue("blocked", &settings).await.expect("a new queue, and no faults yet");
+    queues.insert(Role::Blocked, blocked);
     queues
 }
 
@@ -277,6 +286,8 @@ fn fault_plan(knobs: &Knobs, queues: &BTreeMap<Role, EmbeddedQueue>) -> FaultPla
         (Role::Annotation, Action::DeleteMessageBatch),
         (Role::SourceDlq, Action::DeleteMessageBatch),
         (Role::FinalDlq, Action::SendMessageBatch),
+        (Role::Blocked, Action::SendMessageBatch),
+        (Role::Blocked, Action::DeleteMessageBatch),
     ];
     for (role, action) in actions {
         let mut rule = |scope, chance, injection| {

@@ -22,12 +22,15 @@ use redeliver_core::ports::{
     Receive, VisibilityControl,
 };
 use redeliver_core::strategy::{OnFailure, Role, Strategy, Wiring};
+use redeliver_dead_letters::blocked::{Decision, Outcome, Unblocked, unblock};
+use redeliver_dead_letters::purge::BackupWriter;
+use redeliver_dead_letters::{DeadLetterRecord, Failure};
 use redeliver_embedded::EmbeddedQueue;
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
 use redeliver_message_processor::{MessageProcessor, SharedBreaker};
 
 use super::judge::{Answer, number_in};
-use super::knobs::Fate;
+use super::knobs::{Fate, PERSON_SECONDS};
 use super::{World, seconds};
 use crate::event_source::dying;
 
@@ -82,6 +85,36 @@ pub(super) fn functions(world: &World) -> Vec<BoxFuture<'_, ()>> {
         all.push(async move { mapping.run().await }.boxed());
     }
     all
+}
+
+/// A person looks at the blocked groups now and then: has the first message called again, or takes it out. In the end there
+/// are only messages to take out.
+pub(super) async fn decide_on_blocked_groups(world: &World) {
+    while !world.is_over() {
+        world.clock.sleep(Duration::from_secs(1 + world.up_to(PERSON_SECONDS - 1))).await;
+        let mut backup = Backup(world);
+        let retries = !world.is_healed() && world.up_to(1) == 0;
+        let decision = if retries { Decision::Retry } else { Decision::TakeOut(&mut backup) };
+        let (blocked, source) = (world.queue(Role::Blocked), world.queue(Role::Source));
+        let decided = unblock(blocked, source, &world.clock, &[], decision).await;
+        world.enter();
+        if let Ok(Unblocked { groups, .. }) = decided {
+            for Outcome { group, unblocked, error } in groups {
+                world.judge().note(world.clock.now(), &format!("{}: {unblocked}, {error:?}", group.group));
+            }
+        }
+    }
+}
+
+/// Tells the judge what a person keeps.
+struct Backup<'a>(&'a World);
+
+impl BackupWriter for Backup<'_> {
+    async fn keep(&mut self, records: &[DeadLetterRecord]) -> Result<(), Failure> {
+        let numbers = records.iter().filter_map(|record| number_in(&record.message.body));
+        numbers.for_each(|n| self.0.judge().kept(n));
+        Ok(())
+    }
 }
 
 fn message_processor(world: &World, environment: u64) -> impl Function {
@@ -257,6 +290,11 @@ impl<'a> Wiring for Queues<'a> {
 
     fn batch_size(&mut self) -> Option<u16> {
         Some(self.0.knobs.batch_size)
+    }
+
+    fn blocked_queue(&mut self) -> Option<Option<Remote<'a>>> {
+        let blocked = self.queue(Role::Blocked);
+        Some(blocked.filter(|_| self.0.knobs.rules.blocks))
     }
 }
 

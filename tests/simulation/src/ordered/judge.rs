@@ -46,15 +46,18 @@ pub struct Counts {
     pub messages: u64,
     pub calls: u64,
     pub crashes: u64,
+    /// Messages that blocked their group, and that a person took out.
+    pub taken_out: u64,
     pub changes: u64,
 }
 
 impl AddAssign for Counts {
     fn add_assign(&mut self, other: Self) {
-        let Self { messages, calls, crashes, changes } = other;
+        let Self { messages, calls, crashes, taken_out, changes } = other;
         self.messages += messages;
         self.calls += calls;
         self.crashes += crashes;
+        self.taken_out += taken_out;
         self.changes += changes;
     }
 }
@@ -71,6 +74,10 @@ struct Message {
     /// The annotation queue has its verdict, or SQS has moved it.
     is_given_up: bool,
     has_final_record: bool,
+    /// A person has it in a backup.
+    is_kept: bool,
+    /// And has deleted it.
+    is_taken_out: bool,
     calls: u32,
     /// Calls whose consequence is not confirmed, and calls of messages that were held.
     excused: u32,
@@ -95,6 +102,12 @@ struct Group {
     /// All before this place are done.
     open_from: usize,
     running: Option<usize>,
+}
+
+impl Message {
+    fn is_safe(&self) -> bool {
+        self.is_processed || self.has_final_record || self.is_taken_out
+    }
 }
 
 impl Judge {
@@ -127,14 +140,17 @@ impl Judge {
     }
 
     pub(super) fn are_all_done(&self) -> bool {
-        self.messages.iter().all(|message| message.is_processed || message.has_final_record)
+        self.messages.iter().all(Message::is_safe)
     }
 
     /// At the end of a run: nothing is lost, and nothing is left.
     pub(super) fn close(&mut self, now: Timestamp, left: u64) {
-        let lost = self.messages.iter().position(|one| !one.is_processed && !one.has_final_record);
+        let lost = self.messages.iter().position(|one| !one.is_safe());
         if let Some(n) = lost {
-            self.break_rule(now, &format!("message {n} was not processed and is not in the final DLQ"));
+            self.break_rule(
+                now,
+                &format!("message {n} was not processed and is neither in the final DLQ nor in a backup"),
+            );
         } else if left > 0 {
             self.break_rule(now, &format!("{left} messages are left in the queues"));
         }
@@ -160,6 +176,11 @@ impl Judge {
     /// The target has done its work; its answer is on the way.
     pub(super) fn processed(&mut self, n: usize) {
         self.messages[n].is_processed = true;
+    }
+
+    /// A person keeps a copy, and will delete the message.
+    pub(super) fn kept(&mut self, n: usize) {
+        self.messages[n].is_kept = true;
     }
 
     /// A call is over.
@@ -225,6 +246,12 @@ impl Judge {
                         text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
                     let verdict = failure["verdict"].as_str().unwrap_or_default().to_owned();
                     self.check_verdict(n, &verdict, at);
+                    if role == Role::Blocked {
+                        return;
+                    }
+                    if self.knobs.rules.blocks {
+                        self.break_rule(at, &format!("message {n} was given up, and its group goes on"));
+                    }
                     self.messages[n].is_given_up = true;
                     self.numbers.insert(sqs_message_id.clone(), n);
                 }
@@ -245,6 +272,10 @@ impl Judge {
             What::Hidden { seconds } => message.receive.hidden_seconds = Some(*seconds),
             What::Moved(_) if role == Role::Source => message.is_given_up = true,
             What::Moved(_) => message.has_final_record = true,
+            What::Deleted if role == Role::Source && message.is_kept => {
+                message.is_taken_out = true;
+                self.counts.taken_out += 1;
+            }
             What::Deleted if role == Role::Source && !message.is_processed && !message.is_given_up => {
                 self.break_rule(at, &format!("message {n} was deleted, and neither processed nor given up"));
             }
@@ -290,8 +321,9 @@ impl Judge {
     fn check_order(&mut self, n: usize, now: Timestamp) {
         let group = &mut self.groups[self.knobs.messages[n].group];
         let is_done = |n: usize| {
-            let Message { is_processed, is_given_up, .. } = self.messages[n];
-            is_processed || is_given_up || self.knobs.messages[n].fate == Fate::Invalid
+            let Message { is_processed, is_given_up, is_taken_out, .. } = self.messages[n];
+            let is_skipped = self.knobs.messages[n].fate == Fate::Invalid && !self.knobs.rules.blocks;
+            is_processed || is_given_up || is_taken_out || is_skipped
         };
         while group.messages.get(group.open_from).is_some_and(|n| is_done(*n)) {
             group.open_from += 1;

@@ -56,6 +56,8 @@ pub struct Rules {
     /// `None`: the default, 5 s at first and 900 s at most.
     pub delay_seconds: Option<u64>,
     pub has_breaker: bool,
+    /// `on_give_up`: a message that is given up blocks its group, until a person decides.
+    pub blocks: bool,
 }
 
 /// The target is down: `HttpStatus.503`.
@@ -86,16 +88,20 @@ pub struct Faults {
     pub unanswered: f64,
 }
 
+/// A person looks at the blocked groups at least this often.
+pub(super) const PERSON_SECONDS: u64 = 3600;
+
 impl Rules {
     #[must_use]
     pub fn policy(&self) -> Policy {
-        let Self { max_attempts, max_age_seconds, delay_seconds, has_breaker } = self;
+        let Self { max_attempts, max_age_seconds, delay_seconds, has_breaker, blocks } = self;
         let breaker = if *has_breaker { "" } else { r#""circuit_breaker":false,"# };
         let backoff = delay_seconds.map_or_else(String::new, |delay| {
             format!(r#","backoff":{{"kind":"fixed","delay_seconds":{delay},"jitter":"none"}}"#)
         });
+        let block = if *blocks { r#""on_give_up":"block","# } else { "" };
         let policy = format!(
-            r#"{{{breaker}"max_attempts":{max_attempts},"max_age_seconds":{max_age_seconds}{backoff}}}"#
+            r#"{{{breaker}{block}"max_attempts":{max_attempts},"max_age_seconds":{max_age_seconds}{backoff}}}"#
         );
         Strategy::Ordered.policy(&policy).expect("a valid policy")
     }
@@ -148,7 +154,7 @@ impl Knobs {
             batch_size: if draw.random_bool(0.5) { 1 } else { 10 },
             environments: draw.random_range(1..=6),
             max_concurrency: draw.random_range(1..=10),
-            rules,
+            rules: Rules { blocks: seed % 3 == 0, ..rules },
             receives_max: if draw.random_bool(0.2) { draw.random_range(5..=50) } else { 1000 },
             function_seconds: draw.random_range(12..=60),
             latency_ms: if draw.random_bool(0.2) { 0 } else { draw.random_range(1..=400) },
@@ -167,27 +173,36 @@ impl Knobs {
             of_group.filter(|message| message.fate != Fate::Succeeds).count() as u64
         };
         let most = (0..self.groups).map(failing).max().unwrap_or(0);
+        let person = if self.rules.blocks { 2 * PERSON_SECONDS } else { 0 };
         // Two days more: an open circuit, and visibility timeouts of processes that died.
-        (most + 1) * memories * self.rules.span_seconds() + 2 * 86_400
+        (most + 1) * (memories * self.rules.span_seconds() + person) + 2 * 86_400
     }
 }
 
 fn rules(rng: &mut StdRng) -> Rules {
     let has_breaker = rng.random_bool(0.5);
     match rng.random_range(0..10) {
-        0..2 => Rules { max_attempts: 980, max_age_seconds: 86_400, delay_seconds: None, has_breaker },
+        0..2 => Rules {
+            max_attempts: 980,
+            max_age_seconds: 86_400,
+            delay_seconds: None,
+            has_breaker,
+            blocks: false,
+        },
         2..6 => Rules {
             max_attempts: rng.random_range(0..=4),
             max_age_seconds: 86_400,
             // Longer than the queue's visibility timeout at times.
             delay_seconds: Some(rng.random_range(1..=400)),
             has_breaker,
+            blocks: false,
         },
         _ => Rules {
             max_attempts: 980,
             max_age_seconds: rng.random_range(120..=1800),
             delay_seconds: Some(rng.random_range(2..=60)),
             has_breaker,
+            blocks: false,
         },
     }
 }
