@@ -8,6 +8,7 @@ mod queues;
 mod visibility;
 
 use std::fmt;
+use std::time::Duration;
 
 use strum::VariantArray;
 
@@ -94,6 +95,13 @@ impl Strategy {
     pub fn check(self, policy: &Policy) -> Result<(), PolicyError> {
         let wrong: Vec<_> = self.definition().refusals.iter().filter_map(|refusal| refusal(policy)).collect();
         if wrong.is_empty() { Ok(()) } else { Err(PolicyError::NotForStrategy(wrong)) }
+    }
+
+    /// The source queue's retention.
+    #[must_use]
+    pub fn source_retention(self) -> Duration {
+        let source = self.queues(0).into_iter().find(|queue| queue.role == Role::Source);
+        source.map_or(SOURCE_RETENTION, |queue| queue.retention)
     }
 
     /// The queues for a policy with `max_attempts`; a dead-letter queue comes before the queues that it serves.
