@@ -454,6 +454,11 @@ fn a_failing_group_of_an_ordered_queue_delays_no_other_as_its_page_shows() {
         let cells = tables.lines().find_map(|line| line.strip_prefix(&format!(" {row}  "))).unwrap();
         cells.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).nth(column).unwrap().to_owned()
     };
+    assert!(
+        ordered.contains("; at most 10 invocations at once; at most 1 message a batch; strategy ordered.\n")
+    );
+    let retention = [&ordered, &resent].map(|tables| cell(tables, "retention of the source queue", 0));
+    assert_eq!(retention, ["14d", "7d"]);
     for (name, row, column) in [
         ("the failing group: median", "groups that meet the fault", 0),
         ("… 90th percentile", "groups that meet the fault", 1),

@@ -243,6 +243,11 @@ mod tests {
         assert_eq!(worst_case(r#"{"max_age_seconds":4000}"#, 5000).worst_case_seconds, 4000);
         assert!(worst_case(r#"{"max_age_seconds":4000}"#, 5000).fits);
         assert!(worst_case(r#"{"long_delays":true}"#, 60).fits, "long delays are intended to take longer");
+        let long = Policy::from_json(r#"{"long_delays":true}"#).unwrap();
+        assert!(
+            !WorstCase::of(&long, Strategy::Ordered, 4500, 60).fits,
+            "on its queue a message has one retention"
+        );
         assert!(worst_case(r#"{"max_attempts":0}"#, 60).fits);
     }
 }

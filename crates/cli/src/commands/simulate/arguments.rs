@@ -44,7 +44,7 @@ Examples:
   redeliver simulate --policy policy.json --flap 20s,20s --capacity 500
   redeliver simulate --policy policy.json --groups 100 --groups-down 1
   redeliver simulate --policy policy.json --strategy direct-resend
-  redeliver simulate --strategy ordered --groups 10 --groups-down 1 \
+  redeliver simulate --strategy ordered --groups 10 --groups-down 1 \\
     --outage 1h --max-concurrency 10
   redeliver simulate --arrival-rate 900 --messages 90000 --inner-concurrency 2
   redeliver simulate --policy policy.json --prices frankfurt.json --format json
@@ -211,6 +211,7 @@ impl Arguments {
             },
             inner_concurrency: self.inner_concurrency,
             batching: Batching {
+                // As the construct has it: only in batches of one each receive is a call.
                 size: self.batch_size.unwrap_or(if is_fifo { 1 } else { Batching::default().size }),
                 window: self.batching_window,
             },

@@ -16,7 +16,7 @@ use redeliver_operator::markup::chart::Figure;
 pub(super) const POLICIES_MAX: usize = POLICY_COLOURS.len();
 
 pub(super) fn figures(forecast: &Forecast) -> Vec<Figure> {
-    let mut figures: Vec<_> = delays::figures(forecast).collect();
+    let mut figures = delays::figures(forecast);
     figures.extend(load::figures(forecast));
     figures.extend(backlog::figures(forecast));
     figures.extend([schedule::figure(forecast), survival::figure(forecast)]);
