@@ -8,6 +8,7 @@ mod queues;
 mod visibility;
 
 use std::fmt;
+use std::time::Duration;
 
 use strum::VariantArray;
 
@@ -102,6 +103,13 @@ impl Strategy {
         let is_refused = policy.on_give_up == OnGiveUp::Block && !self.definition().is_fifo;
         let rule = "which is block: only the strategy ordered supports it; remove it";
         is_refused.then(|| Violation::new("/on_give_up", rule))
+    }
+
+    /// The source queue's retention.
+    #[must_use]
+    pub fn source_retention(self) -> Duration {
+        let source = self.queues(0).into_iter().find(|queue| queue.role == Role::Source);
+        source.map_or(SOURCE_RETENTION, |queue| queue.retention)
     }
 
     /// The queues for a policy with `max_attempts`; a dead-letter queue comes before the queues that it serves.

@@ -40,8 +40,8 @@ pub struct EmbeddedQueue {
 
 #[derive(Debug, Default)]
 struct Requests {
-    depths: AtomicU64,
-    receives: AtomicU64,
+    for_depths: AtomicU64,
+    for_messages: AtomicU64,
 }
 
 impl EmbeddedQueue {
@@ -64,13 +64,17 @@ impl EmbeddedQueue {
     /// The `GetQueueAttributes` requests of this sender.
     #[must_use]
     pub fn depth_requests(&self) -> u64 {
-        self.requests.depths.load(Ordering::Relaxed)
+        self.requests.for_depths.load(Ordering::Relaxed)
     }
 
-    /// The receives of this sender that brought a message.
+    /// The requests of this sender that sent, hid or deleted messages, and its receives that brought some.
     #[must_use]
-    pub fn receives(&self) -> u64 {
-        self.requests.receives.load(Ordering::Relaxed)
+    pub fn message_requests(&self) -> u64 {
+        self.requests.for_messages.load(Ordering::Relaxed)
+    }
+
+    fn count_request(&self, has_messages: bool) {
+        self.requests.for_messages.fetch_add(has_messages.into(), Ordering::Relaxed);
     }
 
     async fn long_poll(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
@@ -95,6 +99,7 @@ impl QueueSender for EmbeddedQueue {
     async fn send_batch(&self, batch: Batch<'_>) -> Vec<EntryOutcome<String>> {
         let now = self.sqs.clock().now();
         let entries = batch.entries();
+        self.count_request(!entries.is_empty());
         let bytes: usize = entries.iter().map(OutgoingMessage::size).sum();
         self.sqs.request(|state| {
             state.batch(Action::SendMessageBatch, &self.arn, entries, |state, entry| {
@@ -113,6 +118,7 @@ impl VisibilityControl for EmbeddedQueue {
         entries: &[(String, VisibilitySeconds)],
     ) -> Vec<EntryOutcome<()>> {
         let now = self.sqs.clock().now();
+        self.count_request(!entries.is_empty());
         self.sqs.request(|state| {
             state.batch(
                 Action::ChangeMessageVisibilityBatch,
@@ -126,7 +132,7 @@ impl VisibilityControl for EmbeddedQueue {
 
 impl QueueDepth for EmbeddedQueue {
     async fn depth(&self) -> Result<Depth, EntryError> {
-        self.requests.depths.fetch_add(1, Ordering::Relaxed);
+        self.requests.for_depths.fetch_add(1, Ordering::Relaxed);
         let now = self.sqs.clock().now();
         self.sqs.lock().request(Action::GetQueueAttributes, &self.arn, |state| state.depth(now, &self.arn))
     }
@@ -142,7 +148,7 @@ impl Queue for EmbeddedQueue {
             return Err(sender_fault("InvalidParameterValue"));
         }
         let received = self.long_poll(request).await?;
-        self.requests.receives.fetch_add((!received.is_empty()).into(), Ordering::Relaxed);
+        self.count_request(!received.is_empty());
         fault.map_or(Ok(received), |fault| Err(fault.error()))
     }
 
@@ -153,6 +159,7 @@ impl Queue for EmbeddedQueue {
 
     async fn delete_batch(&self, handles: &[String]) -> Vec<EntryOutcome<()>> {
         let now = self.sqs.clock().now();
+        self.count_request(!handles.is_empty());
         self.sqs.request(|state| {
             state.batch(Action::DeleteMessageBatch, &self.arn, handles, |state, handle| {
                 state.delete_message(now, &self.arn, handle)

@@ -1,11 +1,12 @@
 //! Files named on the command line. Every error begins with the file's name.
 
+use std::fmt::Display;
 use std::io;
 use std::path::Path;
 
 use redeliver_core::message::plain::{IdSources, PlainMessages};
 use redeliver_core::message::schema::{DataSchema, MessageSchema};
-use redeliver_core::policy::Policy;
+use redeliver_core::policy::{OnGiveUp, Policy};
 use redeliver_core::strategy::Strategy;
 
 use crate::plain_args::PlainArguments;
@@ -46,11 +47,15 @@ pub fn unwritable(path: &Path, error: &io::Error) -> FileError {
 }
 
 /// Reads a policy file for a strategy. Missing members, or a missing file, are filled from the strategy's default
-/// policy.
+/// policy. The run must end by itself, so no group may be blocked.
 pub fn read_policy(path: Option<&Path>, strategy: Strategy) -> Result<Policy, FileError> {
+    const ENDLESS: &str = "has /on_give_up, which is block: nobody decides on blocked groups here, and the run would not \
+                           end; remove it";
     let text = path.map_or(Ok("{}".to_owned()), read_text)?;
     let named = path.unwrap_or(Path::new("the default policy"));
-    strategy.policy(&text).map_err(|error| FileError::new(named, format_args!("the retry policy {error}")))
+    let refused = |why: &dyn Display| FileError::new(named, format_args!("the retry policy {why}"));
+    let policy = strategy.policy(&text).map_err(|error| refused(&error))?;
+    if policy.on_give_up == OnGiveUp::Block { Err(refused(&ENDLESS)) } else { Ok(policy) }
 }
 
 /// Reads the schemas of messages: for `data`, and for plain messages if they are accepted.
@@ -91,6 +96,19 @@ mod tests {
                 path.display()
             )
         );
+    }
+
+    #[test]
+    fn a_run_that_would_wait_for_a_person_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("policy.json");
+        replace(&path, br#"{"on_give_up":"block"}"#).unwrap();
+        let refusal = read_policy(Some(&path), Strategy::Ordered).unwrap_err().to_string();
+        let why = "the retry policy has /on_give_up, which is block: nobody decides on blocked groups here, and the run \
+                   would not end; remove it";
+        assert_eq!(refusal, format!("{}: {why}", path.display()));
+        replace(&path, br#"{"on_give_up":"continue"}"#).unwrap();
+        assert!(read_policy(Some(&path), Strategy::Ordered).is_ok());
     }
 
     #[test]

@@ -12,12 +12,11 @@ use futures_util::future::{Either, join_all, select};
 use futures_util::lock::Mutex as AsyncMutex;
 use futures_util::{join, pin_mut};
 use redeliver_core::deliver::until;
-use redeliver_core::limits::BATCH_ENTRIES_MAX;
 use redeliver_core::message::ReceivedMessage;
 use redeliver_core::ports::{Clock, Function, Queue, Receive};
 
 use crate::error::LoopError;
-use crate::event_source_mapping::{invoke, receive};
+use crate::event_source_mapping::{Batching, invoke, receive};
 use crate::topology::{INVOCATION_TIMEOUT, Topology};
 use crate::tracker::Tracker;
 use redeliver_core::lock;
@@ -47,9 +46,6 @@ pub struct Engine<'a, Q, C> {
     pub progress: &'a dyn Fn(u64),
     /// The longest long poll.
     pub wait: Duration,
-    /// `MaximumBatchingWindowInSeconds` of the source queue's event source mapping: how long a batch that is not full
-    /// waits for more messages.
-    pub batching_window: Duration,
     /// Concurrent invocations of the function on the source queue.
     pub concurrency: usize,
     /// Concurrent invocations of each other function.
@@ -71,12 +67,12 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         stop: impl Future<Output = ()>,
     ) -> Result<(), LoopError> {
         let done = Cell::new(self.tracker().is_settled());
-        let Topology { source, intermediate, source_dlq, annotation, .. } = self.topology;
+        let Topology { source, intermediate, source_dlq, annotation, batching, .. } = self.topology;
         let work = async {
             // Not `try_join!`: when one fails, `done` ends the others, after the batch that they are working on.
             let annotator = &functions.final_dlq_annotator;
             let (messages, failed, moved, annotated, collected) = join!(
-                self.poll(source, &functions.on_source, self.concurrency, self.batching_window, &done),
+                self.poll(source, &functions.on_source, self.concurrency, *batching, &done),
                 async {
                     match (intermediate, &functions.failed_message_processor) {
                         (Some(queue), Some(function)) => self.poll_inner(queue, function, &done).await,
@@ -117,7 +113,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         function: &impl Function,
         done: &Cell<bool>,
     ) -> Result<(), LoopError> {
-        self.poll(queue, function, self.inner_concurrency, Duration::ZERO, done).await
+        self.poll(queue, function, self.inner_concurrency, Batching::default(), done).await
     }
 
     /// Polls for up to `concurrency` invocations at a time.
@@ -126,11 +122,11 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         queue: &Q,
         function: &impl Function,
         concurrency: usize,
-        batching_window: Duration,
+        batching: Batching,
         done: &Cell<bool>,
     ) -> Result<(), LoopError> {
         let receiving = AsyncMutex::default();
-        let poll = |_| self.poll_in_turn(queue, function, batching_window, &receiving, done);
+        let poll = |_| self.poll_in_turn(queue, function, batching, &receiving, done);
         join_all((0..concurrency).map(poll)).await.into_iter().collect()
     }
 
@@ -140,7 +136,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         &self,
         queue: &Q,
         function: &impl Function,
-        batching_window: Duration,
+        batching: Batching,
         receiving: &AsyncMutex<()>,
         done: &Cell<bool>,
     ) -> Result<(), LoopError> {
@@ -149,10 +145,10 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
             if done.get() {
                 return Ok(());
             }
-            let received = receive(queue, 10, self.wait).await;
+            let received = receive(queue, batching.size, self.wait).await;
             drop(turn);
             let mut records = received.map_err(LoopError::sqs("receiving messages"))?;
-            self.fill_batch(queue, &mut records, batching_window).await;
+            self.fill_batch(queue, &mut records, batching).await;
             invoke(queue, function, self.clock, records, INVOCATION_TIMEOUT).await;
             Ok(())
         })
@@ -161,11 +157,11 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
 
     /// Receives more messages until the batch is full or the window is over. If a receive fails, the batch goes as it
     /// is.
-    async fn fill_batch(&self, queue: &Q, records: &mut Vec<ReceivedMessage>, window: Duration) {
-        let end = self.clock.now() + window;
-        while !records.is_empty() && records.len() < BATCH_ENTRIES_MAX && self.clock.now() < end {
+    async fn fill_batch(&self, queue: &Q, records: &mut Vec<ReceivedMessage>, batching: Batching) {
+        let (end, size) = (self.clock.now() + batching.window, usize::from(batching.size));
+        while !records.is_empty() && records.len() < size && self.clock.now() < end {
             let wait = until(self.clock.now(), end).min(self.wait);
-            let max_messages = u8::try_from(BATCH_ENTRIES_MAX - records.len()).unwrap_or(1);
+            let max_messages = u8::try_from(size - records.len()).unwrap_or(1);
             match queue.receive(Receive { max_messages, wait, visibility: None }).await {
                 Ok(more) => records.extend(more),
                 Err(_) => return,

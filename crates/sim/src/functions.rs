@@ -92,21 +92,20 @@ pub fn final_dlq_annotator<Q: Clone, C, O>(
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use redeliver_core::message::Timestamp;
     use redeliver_core::message::origin::{Origin, Resenders};
     use redeliver_core::strategy::Strategy;
     use redeliver_embedded::{EmbeddedSqs, VirtualClock};
 
     use super::*;
+    use crate::event_source_mapping::Batching;
 
     /// Otherwise a local run would overstate the cost of an outage: each environment would learn of it by itself.
     #[test]
     fn the_functions_know_their_own_messages() {
         let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
         let sqs = EmbeddedSqs::new(clock.clone(), 1);
-        let topology = Topology::create(&sqs, "loop", Strategy::DelayedResend, 5, Duration::ZERO);
+        let topology = Topology::create(&sqs, "loop", Strategy::DelayedResend, 5, Batching::default());
         let topology = clock.block_on(topology).unwrap().of_functions();
         let (policy, schema) = (Policy::default, MessageSchema::default);
         let on_source = message_processor(&topology, (), (), (), schema(), policy());

@@ -17,7 +17,7 @@ mod survival;
 mod target;
 pub(crate) mod telemetry;
 
-pub use delays::{ByGroup, Delays};
+pub use delays::{ByGroup, Delays, LongestDelays};
 pub use forecast::{Forecast, Outcome, PerMillion, PolicyForecast, RETENTION_SHARE_MAX, WorstCase};
 pub use inner_function::{Bottleneck, INNER_CONCURRENCY_MAX, InnerFunctionName, InnerLoad};
 pub use load::{AfterReturn, Load, Second, Wasted};

@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use redeliver_core::decide::QueueTimes;
-use redeliver_core::limits::{BATCH_ENTRIES_MAX, VisibilitySeconds};
+use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::origin::Resenders;
 use redeliver_core::ports::{EntryError, Queue, QueueService, QueueSettings, Redrive};
 use redeliver_core::strategy::{NeededQueue, Role, Strategy, Wiring};
 use redeliver_embedded::EmbeddedQueue;
+
+use crate::event_source_mapping::Batching;
 
 /// The functions' timeout.
 pub(super) const INVOCATION_TIMEOUT: Duration = Duration::from_secs(30);
@@ -17,6 +19,8 @@ pub(super) const INVOCATION_TIMEOUT: Duration = Duration::from_secs(30);
 #[derive(Clone, Debug)]
 pub struct Topology<Q> {
     pub strategy: Strategy,
+    /// The batches from the source queue.
+    pub batching: Batching,
     /// The senders of re-sends, as messages on the source queue name them.
     pub resenders: Resenders,
     /// Where producers send messages, or Lambda its records of failed invocations.
@@ -39,6 +43,7 @@ impl Topology<EmbeddedQueue> {
         let queue = |queue: &EmbeddedQueue| queue.sending_as(&format!("{ROLE}:functions"));
         Self {
             strategy: self.strategy,
+            batching: self.batching,
             resenders,
             source: queue(&self.source),
             intermediate: self.intermediate.as_ref().map(queue),
@@ -64,12 +69,12 @@ impl<'a, Q> Wiring for &'a Topology<Q> {
     }
 
     fn queue_times(&mut self) -> Option<QueueTimes> {
-        let source = self.strategy.queues(0).into_iter().find(|queue| queue.role == Role::Source)?;
-        Some(QueueTimes { visibility_timeout: visibility_timeout(), retention: source.retention })
+        let retention = self.strategy.source_retention();
+        Some(QueueTimes { visibility_timeout: visibility_timeout(), retention })
     }
 
     fn batch_size(&mut self) -> Option<u16> {
-        u16::try_from(BATCH_ENTRIES_MAX).ok()
+        Some(self.batching.size.into())
     }
 }
 
@@ -84,13 +89,13 @@ impl<Q: Queue + Clone> Topology<Q> {
         prefix: &str,
         strategy: Strategy,
         max_attempts: u32,
-        batching_window: Duration,
+        batching: Batching,
     ) -> Result<Self, EntryError> {
         let mut created = BTreeMap::new();
         for needed in strategy.queues(max_attempts) {
             let mut settings = settings(&needed, &created);
             if needed.role == Role::Source {
-                settings.visibility = visibility_with_window(batching_window);
+                settings.visibility = visibility_with_window(batching.window);
             }
             match service.create_queue(&format!("{prefix}-{}", needed.name), &settings).await {
                 Ok(queue) => created.insert(needed.role, queue),
@@ -106,6 +111,7 @@ impl<Q: Queue + Clone> Topology<Q> {
         let every = "every strategy needs it";
         Ok(Self {
             strategy,
+            batching,
             resenders: Resenders::default(),
             source: take(Role::Source).expect(every),
             intermediate: take(Role::IntermediateDlq),

@@ -113,7 +113,7 @@ fn only_the_groups_that_are_down_meet_the_fault() {
     assert_eq!(down["dead_lettered"]["RETRY_ATTEMPT_EXCEEDED"], 240);
     let at_once = serde_json::json!({"p50": 0.0, "p90": 0.0, "p99": 0.0, "max": 0.0});
     assert_eq!(down["delay_seconds"], at_once);
-    assert_eq!(down["by_group"], serde_json::json!({"up": at_once, "down": null}));
+    assert_eq!(down["by_group"], serde_json::json!({"up": at_once, "down": null, "overtaken": 0}));
     // 240 messages at 9 a second.
     assert!(picture.text().contains(">earliest possible end 20m 27s<"));
     let tables = String::from_utf8(simulate(&policy, &[&groups[..], &outage].concat()).stdout).unwrap();
@@ -421,10 +421,60 @@ fn what_is_wrong_is_named() {
     assert!(refused(&policy, &["--flap", "0s,20s"]).contains("whole seconds from 1s to 30d"));
     assert!(refused(&policy, &["--flap", "20s,20s", "--outage", "5m"]).contains("cannot be used with"));
     assert!(refused(&policy, &["--groups-down", "2"]).contains("--groups <N>"));
+    let ordered = |more: &[&str]| refused(&policy, &[&["--strategy", "ordered"], more].concat());
+    assert!(ordered(&[]).contains("--strategy ordered: give --groups N, the number of message groups"));
+    assert!(
+        ordered(&["--groups", "2", "--batching-window", "1s"])
+            .contains("--batching-window: leave it out with")
+    );
+    assert!(ordered(&["--batch-size", "11"]).contains("a whole number from 1 to 10"));
     let more = refused(&policy, &["--groups", "2", "--groups-down", "3"]);
     assert!(more.contains("--groups-down 3: there are only 2 groups"), "{more}");
     let many = [["--compare", policy.name()]; 6].concat();
     assert!(refused(&policy, &many).contains("at most 5 policies beside the first"));
+}
+
+/// Otherwise nobody would know before the first outage whose messages are late, and what the order costs.
+#[test]
+fn a_failing_group_of_an_ordered_queue_delays_no_other_as_its_page_shows() {
+    let page = std::fs::read_to_string(root().join("docs/strategies/ordered.md")).unwrap();
+    let picture = Scratch::new("plan-of-ordered.svg", b"");
+    let scenario = ["--groups", "10", "--groups-down", "1", "--outage", "1h", "--messages", "7200"];
+    let simulated = |strategy: &str, more: &[&str]| {
+        let arguments = ["simulate", "--strategy", strategy, "--max-concurrency", "10"];
+        let output = redeliver(&[&arguments, &scenario[..], more].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let ordered = simulated("ordered", &["--plot", picture.name()]);
+    let shown = std::fs::read_to_string(root().join("docs/plans/ordered.svg")).unwrap();
+    assert!(picture.text() == shown, "docs/plans/ordered.svg is another picture");
+    let resent = simulated("delayed-resend", &[]);
+    let cell = |tables: &str, row: &str, column: usize| {
+        let cells = tables.lines().find_map(|line| line.strip_prefix(&format!(" {row}  "))).unwrap();
+        cells.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).nth(column).unwrap().to_owned()
+    };
+    assert!(
+        ordered.contains("; at most 10 invocations at once; at most 1 message a batch; strategy ordered.\n")
+    );
+    let retention = [&ordered, &resent].map(|tables| cell(tables, "retention of the source queue", 0));
+    assert_eq!(retention, ["14d", "7d"]);
+    for (name, row, column) in [
+        ("the failing group: median", "groups that meet the fault", 0),
+        ("… 90th percentile", "groups that meet the fault", 1),
+        ("… longest", "groups that meet the fault", 3),
+        ("the nine others: longest", "other groups", 3),
+        ("processed after a later one of their group", "processed after a later one of their group", 0),
+        ("a million such messages: SQS requests", "SQS requests", 0),
+        ("… SQS", "SQS", 0),
+        ("… Lambda", "Lambda", 0),
+        ("… logs", "CloudWatch Logs", 0),
+        ("… together", "together", 0),
+    ] {
+        let [ordered, resent] = [&ordered, &resent].map(|tables| cell(tables, row, column));
+        let shown = format!("\n| {name} | {ordered} | {resent} |\n");
+        assert!(page.contains(&shown), "docs/strategies/ordered.md does not show:{shown}");
+    }
 }
 
 /// Made anew by the command that the page names.

@@ -45,7 +45,8 @@ fn forecast(arguments: &Arguments) -> Result<Forecast, Failure> {
         files.iter().map(|path| read_policy(*path, arguments.strategy)).collect();
     let scenario = arguments.scenario()?;
     let bar = progress_bar(scenario.messages * files.len() as u64);
-    let mut forecast = Forecast::new(scenario, arguments.retention.as_secs(), arguments.architecture, prices);
+    let mut forecast =
+        Forecast::new(scenario, arguments.retention().as_secs(), arguments.architecture, prices);
     for ((path, policy), name) in files.iter().zip(policies?).zip(names_of(&files)) {
         if let Some(path) = path {
             remark_on(path, &policy);

@@ -12,8 +12,9 @@ use redeliver_embedded::VirtualClock;
 
 use super::usage::{DECISION, MEMORY_GB};
 use super::*;
+use crate::event_source_mapping::Batching;
 use crate::planner::telemetry::log_bytes;
-use crate::planner::{Concurrency, Scenario, TargetFault, run};
+use crate::planner::{Concurrency, Groups, Scenario, TargetFault, run};
 
 /// The size of the log line for a batch of ten messages.
 struct LogBytes {
@@ -146,6 +147,7 @@ fn at_once() -> Usage {
         sqs_requests: 1_000_000.0 + 100_000.0 + 100_000.0,
         invocations: Invocations { calling: 100_000.0, deciding: 0.0 },
         log_bytes: 1e5 * log_bytes_of_ten().processed,
+        ..Usage::default()
     }
 }
 
@@ -154,6 +156,7 @@ fn retries() -> Usage {
         sqs_requests: 6.0 * 100_000.0,
         invocations: Invocations { calling: 100_000.0, deciding: 100_000.0 },
         log_bytes: 1e5 * (log_bytes_of_ten().handed_off + log_bytes_of_ten().scheduled),
+        ..Usage::default()
     }
 }
 
@@ -223,6 +226,7 @@ fn direct_retries() -> Usage {
         sqs_requests: 3.0 * 100_000.0,
         invocations: Invocations { calling: 100_000.0, deciding: 0.0 },
         log_bytes: 1e5 * log_bytes_of_ten().sent_again,
+        ..Usage::default()
     }
 }
 
@@ -248,23 +252,70 @@ fn a_million_direct_retries() {
     is_in("deploy/cost.md", &table("a million retries with `direct-resend`", usage, how));
 }
 
+/// In batches of one. A million messages that succeed at once, or a million retries: these are hidden, not sent.
+fn in_order(sends: f64, event: &Event) -> Usage {
+    Usage {
+        sqs_fifo_requests: sends + 2e6,
+        invocations: Invocations { calling: 1e6, deciding: 0.0 },
+        log_bytes: 1e6 * bytes(CALLS, std::slice::from_ref(event)),
+        ..Usage::default()
+    }
+}
+
+#[test]
+fn a_million_messages_in_order() {
+    let prices = Prices::list().prices;
+    let table = |title: &str, usage: Usage, requests: &str, line: &Event| {
+        let how = [
+            format!("{requests}, at {} a million", dollars(prices.sqs_fifo_million_requests.dollars)),
+            "1,000,000 of the message-processor".to_owned(),
+            format!(
+                "1,000,000 × {CALL_SECONDS} s × {MEMORY_GB} GB = {} GB-s",
+                whole(usage.invocations.gb_seconds())
+            ),
+            format!(
+                "1,000,000 × {} bytes + 1,000,000 × 2 × 400 bytes = {:.2} GB",
+                bytes(CALLS, std::slice::from_ref(line)),
+                usage.log_gb()
+            ),
+        ];
+        is_in("deploy/cost.md", &table(title, usage, how));
+    };
+    let (processed, hidden) = (processed(), scheduled(Some("HttpStatus.503")));
+    let requests = "1,000,000 sends + 1,000,000 receives + 1,000,000 deletes";
+    let at_once = in_order(1e6, &processed);
+    table("a million messages with `ordered` that succeed at once", at_once, requests, &processed);
+    let retries = in_order(0.0, &hidden);
+    let requests = "1,000,000 receives + 1,000,000 visibility changes";
+    table("a million retries with `ordered`", retries, requests, &hidden);
+    let bill = |usage: Usage| usage.bill(&prices, Architecture::Arm64);
+    assert_eq!((bill(at_once).sqs_requests, bill(retries).sqs_requests), (1.5, 1.0));
+    let measured = of_a_million_retries(Strategy::Ordered);
+    assert_eq!((measured.sqs_requests, measured.sqs_fifo_requests), (0.0, retries.sqs_fifo_requests));
+    assert_eq!(measured.invocations, retries.invocations);
+}
+
 /// The measured usage of a million retries: a simulation with them, minus one without.
 fn of_a_million_retries(strategy: Strategy) -> Usage {
     // All at once, so that batches are full. Each message fails once, and comes back a minute later.
     let policy = r#"{"circuit_breaker":false,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
     let policy = Policy::from_json(policy).unwrap();
     let messages = 2000;
+    // The construct's default for a FIFO queue, and no message that waits behind another one.
+    let is_fifo = strategy.definition().is_fifo;
+    let groups = is_fifo.then_some(Groups { count: 2000, down: 2000 });
+    let size = if is_fifo { 1 } else { 10 };
     let measured = |outage: u64| {
         let scenario = Scenario {
             strategy,
             messages,
             fault: TargetFault::Outage(Duration::from_secs(outage)),
-            groups: None,
+            groups,
             capacity: None,
             over: Duration::from_secs(1),
             invocations: Concurrency::Unlimited { environments: 10 },
             inner_concurrency: 10,
-            batching_window: Duration::ZERO,
+            batching: Batching { size, ..Batching::default() },
             seed: 0,
         };
         run(&policy, &scenario, &|_| {}).unwrap()
@@ -276,6 +327,7 @@ fn of_a_million_retries(strategy: Strategy) -> Usage {
     let (Invocations { calling, deciding }, before) = (with.usage.invocations, without.usage.invocations);
     Usage {
         sqs_requests: million(with.usage.sqs_requests, without.usage.sqs_requests),
+        sqs_fifo_requests: million(with.usage.sqs_fifo_requests, without.usage.sqs_fifo_requests),
         invocations: Invocations {
             calling: million(calling, before.calling),
             deciding: million(deciding, before.deciding),
@@ -334,6 +386,7 @@ fn month(messages_a_day: f64, deployed: Deployed) -> [f64; 4] {
         log_bytes: (batches - with_a_failure) * well
             + with_a_failure * failing
             + deciding * log_bytes_of_one_scheduled(),
+        ..Usage::default()
     };
     let bill = usage.bill(&prices, Architecture::Arm64);
     let invocations = usage.invocations.total();
@@ -402,8 +455,11 @@ fn the_sizing_of_four_loads() {
 fn thin_traffic_large_messages_and_the_other_processor() {
     let Prices { prices, region, read_on } = Prices::list();
     is_in("deploy/cost.md", &format!("List prices of {region} as of {read_on}, without free tiers"));
-    let single =
-        Usage { sqs_requests: 3e6, invocations: Invocations { calling: 1e6, deciding: 0.0 }, log_bytes: 0.0 };
+    let single = Usage {
+        sqs_requests: 3e6,
+        invocations: Invocations { calling: 1e6, deciding: 0.0 },
+        ..Usage::default()
+    };
     let bill = single.bill(&prices, Architecture::Arm64);
     is_in(
         "deploy/cost.md",
@@ -510,6 +566,7 @@ fn an_hour_of_hops() {
         sqs_requests: 0.3 * hops,
         invocations: Invocations { calling: 0.0, deciding: hops / 10.0 },
         log_bytes: hops / 10.0 * log_bytes_of_ten().hopped,
+        ..Usage::default()
     };
     let bill = usage.bill(&prices, Architecture::Arm64);
     let lines = hops / 10.0 * log_bytes_of_ten().hopped / 1e9;

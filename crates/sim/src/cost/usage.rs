@@ -36,8 +36,10 @@ pub struct Invocations {
 /// The usage that AWS charges for.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
-    /// SQS bills a request with a payload above 64 KB as several ("Amazon SQS pricing").
+    /// Requests to standard queues. SQS bills one with a payload above 64 KB as several ("Amazon SQS pricing").
     pub sqs_requests: f64,
+    /// The same to FIFO queues.
+    pub sqs_fifo_requests: f64,
     pub invocations: Invocations,
     /// The size of the functions' own log lines; Lambda's are added for each invocation.
     pub log_bytes: f64,
@@ -73,6 +75,7 @@ impl Usage {
         let Invocations { calling, deciding } = self.invocations;
         Self {
             sqs_requests: self.sqs_requests * factor,
+            sqs_fifo_requests: self.sqs_fifo_requests * factor,
             invocations: Invocations { calling: calling * factor, deciding: deciding * factor },
             log_bytes: self.log_bytes * factor,
         }
@@ -84,7 +87,8 @@ impl Usage {
             Architecture::X86_64 => &prices.lambda_gb_second_x86_64,
         };
         Bill {
-            sqs_requests: self.sqs_requests / 1e6 * prices.sqs_million_requests.dollars,
+            sqs_requests: self.sqs_requests / 1e6 * prices.sqs_million_requests.dollars
+                + self.sqs_fifo_requests / 1e6 * prices.sqs_fifo_million_requests.dollars,
             lambda_requests: self.invocations.total() / 1e6 * prices.lambda_million_requests.dollars,
             lambda_duration: self.invocations.gb_seconds() * gb_second,
             logs: self.log_gb() * prices.logs_gb.dollars,
@@ -107,29 +111,31 @@ mod tests {
 
     fn usage() -> Usage {
         let invocations = Invocations { calling: 1e6, deciding: 2e6 };
-        Usage { sqs_requests: 5e6, invocations, log_bytes: 1e9 }
+        Usage { sqs_requests: 5e6, sqs_fifo_requests: 2e6, invocations, log_bytes: 1e9 }
     }
 
     #[test]
     fn each_line_is_its_amount_times_its_price() {
         let bill = usage().bill(&Prices::list().prices, Architecture::Arm64);
-        assert_eq!((bill.sqs_requests, bill.lambda_requests), (2.0, 3.0 * 0.2));
+        // 5 million at $0.40, and 2 million at $0.50
+        assert_eq!((bill.sqs_requests, bill.lambda_requests), (3.0, 3.0 * 0.2));
         // (1e6 × 0.3 s + 2e6 × 0.1 s) × 0.25 GB = 125,000 GB-s
         assert!((bill.lambda_duration - 125_000.0 * 0.000_013_333_4).abs() < 1e-9);
         assert!((bill.logs - (1.0 + 3.0 * 0.8) * 0.5).abs() < 1e-9);
-        assert!((bill.total() - (2.0 + 0.6 + 1.666_675 + 1.7)).abs() < 1e-9);
-        assert_eq!(usage().times(2.0).bill(&Prices::list().prices, Architecture::Arm64).sqs_requests, 4.0);
+        assert!((bill.total() - (3.0 + 0.6 + 1.666_675 + 1.7)).abs() < 1e-9);
+        assert_eq!(usage().times(2.0).bill(&Prices::list().prices, Architecture::Arm64).sqs_requests, 6.0);
     }
 
     proptest! {
         #[test]
-        fn a_higher_price_never_makes_a_smaller_bill(factor in 1.0_f64..10.0, which in 0..4_usize) {
+        fn a_higher_price_never_makes_a_smaller_bill(factor in 1.0_f64..10.0, which in 0..5_usize) {
             let cheap = Prices::list().prices;
             let mut dear = cheap.clone();
             let price = match which {
                 0 => &mut dear.sqs_million_requests,
                 1 => &mut dear.lambda_million_requests,
                 2 => &mut dear.lambda_gb_second_arm64,
+                3 => &mut dear.sqs_fifo_million_requests,
                 _ => &mut dear.logs_gb,
             };
             price.dollars *= factor;

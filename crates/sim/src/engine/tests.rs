@@ -31,7 +31,6 @@ fn engine<'a>(
         tracker,
         progress: &|_| {},
         wait: Duration::from_secs(20),
-        batching_window: Duration::ZERO,
         concurrency: 1,
         inner_concurrency: 1,
         original_body: |body| body,
@@ -44,7 +43,7 @@ fn on_queues<T>(work: impl AsyncFnOnce(Engine<'_, EmbeddedQueue, VirtualClock>) 
     let sqs = EmbeddedSqs::new(clock.clone(), 1);
     clock.block_on(async {
         let topology =
-            Topology::create(&sqs, "engine", Strategy::DelayedResend, 5, Duration::ZERO).await.unwrap();
+            Topology::create(&sqs, "engine", Strategy::DelayedResend, 5, Batching::default()).await.unwrap();
         let tracker = Mutex::default();
         let engine = Engine { wait: Duration::ZERO, ..engine(&topology, &clock, &tracker) };
         let outcome = work(engine).await;
@@ -104,12 +103,12 @@ fn batches_of_thirty(window: u64) -> (usize, Vec<usize>) {
     let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
     let sqs = EmbeddedSqs::new(clock.clone(), 1);
     clock.block_on(async {
-        let window = Duration::from_secs(window);
-        let topology = Topology::create(&sqs, "engine", Strategy::DelayedResend, 5, window).await.unwrap();
+        let batching = Batching { window: Duration::from_secs(window), ..Batching::default() };
+        let topology = Topology::create(&sqs, "engine", Strategy::DelayedResend, 5, batching).await.unwrap();
         let tracker = Mutex::default();
-        let engine = Engine { batching_window: window, ..engine(&topology, &clock, &tracker) };
+        let engine = engine(&topology, &clock, &tracker);
         let (sizes, done) = (Sizes(Mutex::default()), Cell::new(false));
-        let poll = engine.poll(&topology.source, &sizes, 1, window, &done);
+        let poll = engine.poll(&topology.source, &sizes, 1, batching, &done);
         let send = async {
             for _ in 0..30 {
                 engine.send(vec![message("{}")], pending()).await.unwrap();

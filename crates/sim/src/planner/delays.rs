@@ -1,5 +1,8 @@
 //! The delays of messages, from a message's send until the target has processed it.
 
+use std::collections::BTreeMap;
+use std::ops::Range;
+
 use serde::Serialize;
 
 use crate::number::float;
@@ -14,34 +17,79 @@ pub struct Delays {
 }
 
 /// The delays of the messages whose groups meet the fault, and of the others; `None` if none was processed.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ByGroup {
     pub up: Option<Delays>,
     pub down: Option<Delays>,
+    /// Messages that were processed after a later one of their group.
+    pub overtaken: u64,
     /// Messages that were not processed.
     #[serde(skip)]
     pub up_unprocessed: u64,
     #[serde(skip)]
     pub down_unprocessed: u64,
+    #[serde(skip)]
+    pub up_longest: LongestDelays,
+    #[serde(skip)]
+    pub down_longest: LongestDelays,
 }
+
+/// The longest delay in milliseconds of the messages that were sent in each second since the first message.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LongestDelays(BTreeMap<u64, u64>);
 
 /// The messages sent, and the delays of those that were processed.
 #[derive(Debug, Default)]
 pub(super) struct DelayLog {
     up: Side,
     down: Side,
+    /// The number of the latest message of each group that was processed.
+    latest: BTreeMap<String, u64>,
+    overtaken: u64,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Side {
-    pub(super) sent: u64,
-    pub(super) milliseconds: Vec<u64>,
+struct Side {
+    sent: u64,
+    milliseconds: Vec<u64>,
+    longest: LongestDelays,
+}
+
+/// A message that the target has processed.
+pub(super) struct Processed<'a> {
+    pub(super) meets_fault: bool,
+    pub(super) group: Option<&'a str>,
+    /// In the order of the sends.
+    pub(super) number: u64,
+    /// The second of its send.
+    pub(super) second: u64,
+    pub(super) milliseconds: u64,
 }
 
 impl DelayLog {
+    pub(super) fn sent(&mut self, meets_fault: bool) {
+        self.side(meets_fault).sent += 1;
+    }
+
+    pub(super) fn processed(&mut self, message: &Processed<'_>) {
+        let Processed { meets_fault, group, number, second, milliseconds } = *message;
+        let side = self.side(meets_fault);
+        side.milliseconds.push(milliseconds);
+        let longest = side.longest.0.entry(second).or_default();
+        *longest = milliseconds.max(*longest);
+        let Some(group) = group else { return };
+        match self.latest.get_mut(group) {
+            Some(latest) if *latest > number => self.overtaken += 1,
+            Some(latest) => *latest = number,
+            None => {
+                self.latest.insert(group.to_owned(), number);
+            }
+        }
+    }
+
     /// The messages of the groups that meet the fault, or of the others.
-    pub(super) const fn side(&mut self, is_down: bool) -> &mut Side {
-        if is_down { &mut self.down } else { &mut self.up }
+    const fn side(&mut self, meets_fault: bool) -> &mut Side {
+        if meets_fault { &mut self.down } else { &mut self.up }
     }
 
     pub(super) fn all(&self) -> Option<Delays> {
@@ -53,9 +101,24 @@ impl DelayLog {
         ByGroup {
             up: Delays::of(self.up.milliseconds.clone()),
             down: Delays::of(self.down.milliseconds.clone()),
+            overtaken: self.overtaken,
             up_unprocessed: unprocessed(&self.up),
             down_unprocessed: unprocessed(&self.down),
+            up_longest: self.up.longest.clone(),
+            down_longest: self.down.longest.clone(),
         }
+    }
+}
+
+impl LongestDelays {
+    /// The longest delay in milliseconds of the messages that were sent within a range of seconds.
+    pub fn within(&self, seconds: Range<u64>) -> u64 {
+        self.0.range(seconds).map(|(_, milliseconds)| *milliseconds).max().unwrap_or(0)
+    }
+
+    /// The last second in which one of them was sent.
+    pub fn last_second(&self) -> u64 {
+        self.0.last_key_value().map_or(0, |(second, _)| *second)
     }
 }
 
@@ -86,12 +149,46 @@ mod tests {
     #[test]
     fn the_delays_of_groups_that_are_down_are_told_from_those_of_the_others() {
         let mut log = DelayLog::default();
-        *log.side(true) = Side { sent: 5, milliseconds: vec![7000; 3] };
-        *log.side(false) = Side { sent: 4, milliseconds: vec![1000; 4] };
+        for number in 0..9 {
+            let meets_fault = number % 2 == 0;
+            log.sent(meets_fault);
+            // The last two of the group that is down are not processed.
+            if number < 6 || !meets_fault {
+                let (group, milliseconds) = if meets_fault { ("a", 7000) } else { ("b", 1000) };
+                let (group, second) = (Some(group), number / 3);
+                log.processed(&Processed { meets_fault, group, number, second, milliseconds });
+            }
+        }
         let all = |seconds| Delays { p50: seconds, p90: seconds, p99: seconds, max: seconds };
-        let by_group =
-            ByGroup { up: Some(all(1.0)), down: Some(all(7.0)), up_unprocessed: 0, down_unprocessed: 2 };
+        let by_group = ByGroup {
+            up: Some(all(1.0)),
+            down: Some(all(7.0)),
+            overtaken: 0,
+            up_unprocessed: 0,
+            down_unprocessed: 2,
+            up_longest: LongestDelays(BTreeMap::from([(0, 1000), (1, 1000), (2, 1000)])),
+            down_longest: LongestDelays(BTreeMap::from([(0, 7000), (1, 7000)])),
+        };
         assert_eq!(log.by_group(), by_group);
+        assert_eq!(by_group.up_longest.last_second(), 2);
+        let ranges = [0..1, 1..9, 2..9].map(|seconds| by_group.down_longest.within(seconds));
+        assert_eq!(ranges, [7000, 7000, 0]);
         assert_eq!(log.all(), Some(Delays { p50: 1.0, ..all(7.0) }));
+    }
+
+    #[test]
+    fn a_message_is_overtaken_by_a_later_one_of_its_own_group() {
+        let mut log = DelayLog::default();
+        let mut processed = |group, number| {
+            let (meets_fault, second, milliseconds) = (false, 0, 0);
+            log.processed(&Processed { meets_fault, group, number, second, milliseconds });
+        };
+        for (group, number) in [("a", 0), ("b", 5), ("a", 4), ("a", 2), ("a", 3), ("b", 1), ("a", 6)] {
+            processed(Some(group), number);
+        }
+        // Without a group there is no order.
+        processed(None, 9);
+        processed(None, 8);
+        assert_eq!(log.by_group().overtaken, 3, "2 and 3 of a, and 1 of b");
     }
 }

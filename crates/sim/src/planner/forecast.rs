@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use redeliver_core::decide::backoff::bounds;
 use redeliver_core::limits::RetryDelay;
 use redeliver_core::policy::Policy;
+use redeliver_core::strategy::Strategy;
 use serde::Serialize;
 
 use super::run::{CircuitBreaker, Measurements};
@@ -103,6 +104,7 @@ impl Forecast {
         measured: Measurements,
         without: Option<Measurements>,
     ) {
+        let strategy = self.scenario.strategy;
         let schedule = Schedule::of(policy);
         let hold = HoldPlan::of(policy);
         let outages: BTreeSet<_> =
@@ -111,7 +113,7 @@ impl Forecast {
         self.policies.push(PolicyForecast {
             name,
             survival: outages.into_iter().map(survival).collect(),
-            worst_case: WorstCase::of(policy, schedule.longest_seconds, self.retention_seconds),
+            worst_case: WorstCase::of(policy, strategy, schedule.longest_seconds, self.retention_seconds),
             outcome: self.outcome(measured),
             without_circuit_breaker: without.map(|measured| self.outcome(measured)),
             schedule,
@@ -135,7 +137,7 @@ impl Forecast {
         let dead_letters = float(measured.dead_lettered.values().sum()) * to_a_million;
         let dollars = usage.bill(&self.prices.prices, self.architecture);
         let per_million = PerMillion {
-            sqs_requests: usage.sqs_requests,
+            sqs_requests: usage.sqs_requests + usage.sqs_fifo_requests,
             invocations: usage.invocations.total(),
             gb_seconds: usage.invocations.gb_seconds(),
             log_gb: usage.log_gb(),
@@ -153,7 +155,7 @@ impl WorstCase {
         float(self.worst_case_seconds) / float(self.retention_seconds)
     }
 
-    fn of(policy: &Policy, longest_seconds: u64, retention_seconds: u64) -> Self {
+    fn of(policy: &Policy, strategy: Strategy, longest_seconds: u64, retention_seconds: u64) -> Self {
         let calls = (u64::from(policy.max_attempts) + 1) * CALL_SECONDS_MAX;
         let age = policy.max_age_seconds.map_or(u64::MAX, u64::from);
         let delays = match policy.max_redelivery_per_second {
@@ -165,7 +167,9 @@ impl WorstCase {
         };
         let worst_case_seconds = (delays + calls).min(age);
         let is_within = float(worst_case_seconds) <= RETENTION_SHARE_MAX * float(retention_seconds);
-        let fits = is_within || policy.long_delays || policy.max_attempts == 0;
+        // A message that stays on its queue has one retention period for all of its retries.
+        let may_outlast = policy.long_delays && !strategy.definition().stays_on_queue;
+        let fits = is_within || may_outlast || policy.max_attempts == 0;
         let held = policy.circuit_breaker.as_ref().map(|breaker| breaker.hold_max.as_secs().min(age));
         Self { worst_case_seconds, retention_seconds, fits, hold_seconds_max: held }
     }
@@ -178,15 +182,15 @@ mod vectors;
 mod tests {
     use std::time::Duration;
 
-    use redeliver_core::strategy::Strategy;
-
     use super::super::run::run;
     use super::super::scenario::{Concurrency, TargetFault};
     use super::*;
+    use crate::event_source_mapping::Batching;
 
     fn worst_case(policy: &str, retention_seconds: u64) -> WorstCase {
         let policy = Policy::from_json(policy).unwrap();
-        WorstCase::of(&policy, Schedule::of(&policy).longest_seconds, retention_seconds)
+        let longest_seconds = Schedule::of(&policy).longest_seconds;
+        WorstCase::of(&policy, Strategy::DelayedResend, longest_seconds, retention_seconds)
     }
 
     #[test]
@@ -200,7 +204,7 @@ mod tests {
             over: Duration::from_secs(10),
             invocations: Concurrency::Unlimited { environments: 10 },
             inner_concurrency: 10,
-            batching_window: Duration::ZERO,
+            batching: Batching::default(),
             seed: 0,
         };
         let policy = Policy::from_json(r#"{"max_attempts":0,"circuit_breaker":false}"#).unwrap();
@@ -239,6 +243,11 @@ mod tests {
         assert_eq!(worst_case(r#"{"max_age_seconds":4000}"#, 5000).worst_case_seconds, 4000);
         assert!(worst_case(r#"{"max_age_seconds":4000}"#, 5000).fits);
         assert!(worst_case(r#"{"long_delays":true}"#, 60).fits, "long delays are intended to take longer");
+        let long = Policy::from_json(r#"{"long_delays":true}"#).unwrap();
+        assert!(
+            !WorstCase::of(&long, Strategy::Ordered, 4500, 60).fits,
+            "on its queue a message has one retention"
+        );
         assert!(worst_case(r#"{"max_attempts":0}"#, 60).fits);
     }
 }

@@ -172,6 +172,7 @@ mod tests {
     use redeliver_core::strategy::Strategy;
 
     use super::*;
+    use crate::event_source_mapping::Batching;
     use crate::planner::{Concurrency, Scenario, TargetFault, run};
 
     fn bottleneck(messages: u64) -> Option<Bottleneck> {
@@ -184,7 +185,7 @@ mod tests {
             over: Duration::from_secs(1),
             invocations: Concurrency::Unlimited { environments: 1 },
             inner_concurrency: 2,
-            batching_window: Duration::ZERO,
+            batching: Batching::default(),
             seed: 0,
         };
         let policy = Policy::from_json(r#"{"max_attempts":0,"circuit_breaker":false}"#).unwrap();

@@ -24,7 +24,7 @@ impl Counter {
     }
 }
 
-/// The messages that were held at least once, by the beginning of their body up to the end of `message_id`.
+/// The messages that were held at least once, by `message_id`.
 #[derive(Debug, Default)]
 pub(super) struct HeldMessages(Mutex<BTreeSet<String>>);
 
@@ -33,12 +33,14 @@ impl HeldMessages {
         lock(&self.0).len() as u64
     }
 
-    fn note(&self, records: &[ReceivedMessage]) {
-        let ids = records.iter().filter(|record| was_held(record)).filter_map(|record| {
-            let (id, _) = record.body.split_once(',')?;
-            Some(id.trim_end_matches('}').to_owned())
-        });
-        lock(&self.0).extend(ids);
+    pub(super) fn note(&self, message_id: &str) {
+        lock(&self.0).insert(message_id.to_owned());
+    }
+
+    /// Notes those that were handed off as held, or re-sent after that. The simulated bodies begin with the `message_id`.
+    fn note_all(&self, records: &[ReceivedMessage]) {
+        let held = records.iter().filter(|record| was_held(record));
+        held.filter_map(|record| record.body.split('"').nth(5)).for_each(|id| self.note(id));
     }
 }
 
@@ -59,7 +61,7 @@ pub(super) struct CountedFunction<'a, F> {
 impl<F: Function> Function for CountedFunction<'_, F> {
     async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> Vec<Confirmed> {
         self.invocations.add(1);
-        self.held.note(&records);
+        self.held.note_all(&records);
         self.function.process(records, deadline).await
     }
 }

@@ -12,7 +12,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::message::{Content, OutgoingMessage, Timestamp};
 use redeliver_core::policy::Policy;
-use redeliver_core::ports::{Clock, Function, Queue as _};
+use redeliver_core::ports::{Clock, Function, Queue as _, is_fifo};
 use redeliver_embedded::{EmbeddedQueue, EmbeddedSqs, VirtualClock};
 use serde::Serialize;
 use uuid::Builder;
@@ -150,8 +150,8 @@ struct Counters {
 impl<'a> Simulation<'a> {
     async fn run(self, sqs: &EmbeddedSqs, progress: &dyn Fn(u64)) -> Result<Measurements, LoopError> {
         let Self { policy, scenario, clock, counters, .. } = self;
-        let Scenario { strategy, batching_window, seed, .. } = *scenario;
-        let topology = Topology::create(sqs, "simulated", strategy, policy.max_attempts, batching_window)
+        let Scenario { strategy, batching, seed, .. } = *scenario;
+        let topology = Topology::create(sqs, "simulated", strategy, policy.max_attempts, batching)
             .await
             .map_err(LoopError::sqs("creating the queues"))?;
         lock(&counters.tracker).expect(scenario.messages);
@@ -165,7 +165,6 @@ impl<'a> Simulation<'a> {
             tracker: &counters.tracker,
             progress,
             wait: Duration::from_secs(20),
-            batching_window,
             concurrency: scenario.invocations.environments().into(),
             inner_concurrency: scenario.inner_concurrency.into(),
             original_body: |body| body,
@@ -175,11 +174,7 @@ impl<'a> Simulation<'a> {
         let mut no_output = std::io::sink();
         try_join!(self.produce(&engine), engine.run(&functions, &mut no_output, pending()))?;
         let waiting = topology.waiting().await.map_err(LoopError::sqs("counting what waits"))?;
-        let sends = sqs.requests().get("SendMessageBatch").copied().unwrap_or_default();
-        // The engine's own requests for depths are left out: no deployment makes them.
-        let depths: u64 = queues.all().map(EmbeddedQueue::depth_requests).sum();
-        let usage = counters.usage(sends + depths + topology.source.receives());
-        Ok(self.measurements(waiting, usage))
+        Ok(self.measurements(waiting, counters.usage(&topology, &queues)))
     }
 
     fn functions(
@@ -189,7 +184,8 @@ impl<'a> Simulation<'a> {
         target: SimulatedTarget<'a>,
     ) -> Functions<impl Function, impl Function, impl Function> {
         let Self { policy, clock, counters, start, .. } = self;
-        let observer = move || counters.telemetry.environment_observer(clock, start, &counters.load);
+        let observer =
+            move || counters.telemetry.environment_observer(clock, start, &counters.load, &counters.held);
         let schema = MessageSchema::default;
         let failed_message_processor =
             failed_message_processor(queues, clock, observer(), schema(), policy.clone());
@@ -235,6 +231,7 @@ impl<'a> Simulation<'a> {
     async fn produce(self, engine: &Engine<'_, EmbeddedQueue, VirtualClock>) -> Result<(), LoopError> {
         let Self { scenario, start, counters, .. } = self;
         let mut ids = ChaCha8Rng::seed_from_u64(scenario.seed);
+        let is_fifo = scenario.strategy.definition().is_fifo;
         let mut groups = scenario.groups.map(|groups| shuffled_groups(groups.count, scenario.seed));
         let mut numbers = (0..scenario.messages).peekable();
         while let Some(second) = numbers.peek().map(|number| scenario.second_of(*number)) {
@@ -242,8 +239,8 @@ impl<'a> Simulation<'a> {
             let mut messages = Vec::new();
             while let Some(number) = numbers.next_if(|number| scenario.second_of(*number) == second) {
                 let group = groups.as_mut().and_then(Iterator::next).map(Groups::id);
-                lock(&counters.delays).side(scenario.meets_fault(group.as_deref())).sent += 1;
-                messages.push(message(number, group, &mut ids));
+                lock(&counters.delays).sent(scenario.meets_fault(group.as_deref()));
+                messages.push(message(number, group, is_fifo, &mut ids));
             }
             engine.send(messages, pending()).await?;
         }
@@ -269,7 +266,7 @@ impl<'a> Simulation<'a> {
             dead_lettered: tracker.dead_letters().clone(),
             waiting,
             unaccounted: tracker.missing() - waiting,
-            retries: events.delays.iter().sum(),
+            retries: counters.telemetry.retries.get(),
             hops: events.hops,
             calls: load.calls(),
             wasted: load.wasted,
@@ -292,12 +289,21 @@ impl<'a> Simulation<'a> {
 }
 
 impl Counters {
-    /// `requests` are sends, requests for depths, and receives on the source queue.
-    fn usage(&self, requests: u64) -> Usage {
+    /// `polled` are the queues of producers and event source mappings, `used` the same queues as the functions use them.
+    fn usage(&self, polled: &Topology<EmbeddedQueue>, used: &Topology<EmbeddedQueue>) -> Usage {
         let [calling, deciding] = [&self.calling, &self.deciding].map(|counter| float(counter.get()));
+        // No deployment reads the final DLQ, or counts what is in the queues, as the engine does.
+        let of_mappings = polled.all().filter(|queue| queue.arn() != polled.final_dlq.arn());
+        let of_mappings = of_mappings.map(|queue| (queue.arn(), queue.message_requests()));
+        let of_functions =
+            used.all().map(|queue| (queue.arn(), queue.message_requests() + queue.depth_requests()));
+        let (fifo, standard): (Vec<_>, Vec<_>) =
+            of_mappings.chain(of_functions).partition(|(arn, _)| is_fifo(arn));
+        let [sqs_requests, sqs_fifo_requests] =
+            [standard, fifo].map(|requests| float(requests.iter().map(|(_, count)| count).sum()));
         Usage {
-            // Each batch takes a delete, and on the inner queues one receive.
-            sqs_requests: float(requests) + calling + 2.0 * deciding,
+            sqs_requests,
+            sqs_fifo_requests,
             invocations: Invocations { calling, deciding },
             log_bytes: float(self.telemetry.log_bytes.get()),
         }
@@ -320,14 +326,23 @@ fn shuffled_groups(count: u32, seed: u64) -> impl Iterator<Item = u32> {
     repeat_with(shuffled).flatten()
 }
 
-fn message(number: u64, message_group_id: Option<String>, ids: &mut ChaCha8Rng) -> OutgoingMessage {
+fn message(
+    number: u64,
+    message_group_id: Option<String>,
+    is_fifo: bool,
+    ids: &mut ChaCha8Rng,
+) -> OutgoingMessage {
     let mut bytes = [0; 16];
     ids.fill_bytes(&mut bytes);
     let id = Builder::from_random_bytes(bytes).into_uuid();
     let body = format!(r#"{{"metadata":{{"message_id":"{id}"}},"data":{{"number":{number}}}}}"#);
-    OutgoingMessage::new(Content { body, message_group_id, ..Content::default() })
+    let deduplication_id = is_fifo.then(|| id.to_string());
+    OutgoingMessage::new(Content { body, message_group_id, deduplication_id, ..Content::default() })
         .expect("a hundred legal bytes are a message")
 }
+
+#[cfg(test)]
+mod ordered;
 
 #[cfg(test)]
 mod tests {

@@ -8,6 +8,8 @@ use redeliver_core::strategy::Strategy;
 use serde::{Serialize, Serializer};
 use serde_json::json;
 
+use crate::event_source_mapping::Batching;
+
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Scenario {
     #[serde(serialize_with = "name")]
@@ -15,7 +17,7 @@ pub struct Scenario {
     pub messages: u64,
     #[serde(flatten)]
     pub fault: TargetFault,
-    /// The message groups; without them, messages have no `MessageGroupId`, and all meet the fault.
+    /// The message groups; without them, messages have no `MessageGroupId`, and all meet the fault. A FIFO queue needs them.
     pub groups: Option<Groups>,
     /// Calls per second that can succeed.
     #[serde(rename = "capacity_per_second")]
@@ -27,9 +29,9 @@ pub struct Scenario {
     pub invocations: Concurrency,
     /// Concurrent invocations of each inner function: the failed-message-processor and the final-dlq-annotator.
     pub inner_concurrency: u16,
-    /// The time that a batch that is not full waits for more messages.
-    #[serde(rename = "batching_window_seconds", serialize_with = "seconds")]
-    pub batching_window: Duration,
+    /// The message-processor's batches.
+    #[serde(flatten)]
+    pub batching: Batching,
     /// Seeds the message ids, and the failures by chance.
     pub seed: u64,
 }
@@ -219,7 +221,7 @@ mod tests {
                 over,
                 invocations: Concurrency::Limited(1),
                 inner_concurrency: 10,
-                batching_window: Duration::ZERO,
+                batching: Batching::default(),
                 seed: 0,
             };
             let times: Vec<_> = scenario.down_times().collect();

@@ -11,6 +11,8 @@ use serde::{Serialize, Serializer};
 
 use crate::number::float;
 
+/// A schedule ends before the first attempt that is made by chance less often than this: it would change no figure.
+const MADE_MIN: f64 = 1e-9;
 /// Sums that can be longer than this many seconds are computed in wider steps.
 const STEPS_MAX: u64 = 1 << 20;
 
@@ -72,7 +74,8 @@ impl Schedule {
                 last.add(&now.without_next(low / step, high / step, age / step));
             }
             now = next;
-            if earliest > age {
+            let made = now.chances.iter().sum::<f64>().min(1.0);
+            if made < MADE_MIN {
                 return Self { attempts, last, longest_seconds };
             }
             let latest_seconds = latest.min(age);
@@ -81,7 +84,7 @@ impl Schedule {
                 earliest_seconds: earliest,
                 median_seconds: now.median().clamp(earliest, latest_seconds),
                 latest_seconds,
-                made: now.chances.iter().sum::<f64>().min(1.0),
+                made,
             });
         }
         if !attempts.is_empty() {

@@ -11,7 +11,7 @@ use redeliver_core::ports::Clock;
 use redeliver_embedded::VirtualClock;
 use serde::Deserialize;
 
-use super::delays::DelayLog;
+use super::delays::{DelayLog, Processed};
 use super::load::{FailureCause, Load};
 use super::scenario::Scenario;
 use crate::built_in_target::BuiltInTarget;
@@ -72,10 +72,11 @@ impl<'a> SimulatedTarget<'a> {
         answer.map_err(error_of)?;
         let now = self.clock.now();
         lock(self.tracker).processed(message.body, now);
-        let sent_at =
-            self.start + Duration::from_secs(self.scenario.second_of(message.data::<Data>()?.number));
+        let Data { number } = message.data()?;
+        let second = self.scenario.second_of(number);
+        let sent_at = self.start + Duration::from_secs(second);
         let milliseconds = (now - sent_at).num_milliseconds().unsigned_abs();
-        lock(self.delays).side(meets_fault).milliseconds.push(milliseconds);
+        lock(self.delays).processed(&Processed { meets_fault, group, number, second, milliseconds });
         Ok(())
     }
 
@@ -109,6 +110,7 @@ mod tests {
     use redeliver_core::strategy::Strategy;
 
     use super::*;
+    use crate::event_source_mapping::Batching;
     use crate::planner::{Concurrency, TargetFault, run};
 
     fn ten_messages(failure_rate: f64, capacity: Option<u32>) -> Scenario {
@@ -121,7 +123,7 @@ mod tests {
             over: Duration::from_secs(10),
             invocations: Concurrency::Unlimited { environments: 1 },
             inner_concurrency: 10,
-            batching_window: Duration::ZERO,
+            batching: Batching::default(),
             seed: 7,
         }
     }

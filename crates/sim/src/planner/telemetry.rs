@@ -12,7 +12,7 @@ use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Clock, Observer};
 use redeliver_embedded::VirtualClock;
 
-use super::invocation_counter::Counter;
+use super::invocation_counter::{Counter, HeldMessages};
 use super::load::Load;
 use crate::event_counter::EventCounter;
 
@@ -24,18 +24,22 @@ const FUNCTION: &str = "orders-prod-failed-message-processor";
 pub(super) struct Telemetry {
     pub(super) events: EventCounter,
     pub(super) log_bytes: Counter,
+    /// Retries that spend an attempt.
+    pub(super) retries: Counter,
 }
 
 impl Telemetry {
-    /// The observer of an environment; it records the holds since `start` in the load.
+    /// The observer of an environment; it records the holds since `start` in the load, and the messages that are held
+    /// on their queue.
     pub(super) fn environment_observer<'a>(
         &'a self,
         clock: &'a VirtualClock,
         start: Timestamp,
         load: &'a Mutex<Load>,
+        held: &'a HeldMessages,
     ) -> EnvironmentObserver<'a> {
         let lines = json_lines(FUNCTION, clock, &self.log_bytes);
-        EnvironmentObserver { events: &self.events, lines, clock, start, load }
+        EnvironmentObserver { telemetry: self, lines, clock, start, load, held }
     }
 }
 
@@ -61,20 +65,27 @@ fn json_lines<'a>(
 /// The observer of one environment.
 #[derive(Debug)]
 pub(super) struct EnvironmentObserver<'a> {
-    events: &'a EventCounter,
+    telemetry: &'a Telemetry,
     lines: JsonLines<VirtualClock, ByteCounter<'a>>,
     clock: &'a VirtualClock,
     start: Timestamp,
     load: &'a Mutex<Load>,
+    held: &'a HeldMessages,
 }
 
 impl Observer for EnvironmentObserver<'_> {
     fn observe(&self, event: &Event) {
-        self.events.observe(event);
+        self.telemetry.events.observe(event);
         self.lines.observe(event);
-        if let Event::Held { messages, .. } | Event::RateLimited { messages, .. } = event {
-            let second = until(self.start, self.clock.now()).as_secs();
-            lock(self.load).record_holds(second, u64::from(*messages));
+        match event {
+            Event::Held { messages, .. } | Event::RateLimited { messages, .. } => {
+                let second = until(self.start, self.clock.now()).as_secs();
+                lock(self.load).record_holds(second, u64::from(*messages));
+            }
+            Event::RetryScheduled { spends_attempt: true, .. } => self.telemetry.retries.add(1),
+            // No snooze: the simulated target asks for none. A message that stays on its queue cannot say that it was held.
+            Event::RetryScheduled { message_id, .. } => self.held.note(message_id),
+            _ => {}
         }
     }
 

@@ -60,7 +60,9 @@ fn the_queues_of_the_loop_are_those_of_the_vectors() {
         let strategy = Strategy::named(&strategy).unwrap_or_else(|| panic!("{name}: no strategy {strategy}"));
         let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
         let recorder = Recorder { sqs: EmbeddedSqs::new(clock.clone(), 1), asked: Mutex::default() };
-        clock.block_on(Topology::create(&recorder, "p-s", strategy, max_attempts, Duration::ZERO)).unwrap();
+        clock
+            .block_on(Topology::create(&recorder, "p-s", strategy, max_attempts, Batching::default()))
+            .unwrap();
         assert_eq!(recorder.asked.into_inner().unwrap(), queues, "{name}");
     }
 }

@@ -14,6 +14,7 @@ use redeliver_core::ports::{Clock, Function, Queue, QueueService};
 use redeliver_core::strategy::Strategy;
 use redeliver_embedded::VirtualClock;
 use redeliver_message_processor::MessageProcessor;
+use redeliver_sim::event_source_mapping::Batching;
 use redeliver_sim::functions::{
     async_retry_handler, failed_message_processor, final_dlq_annotator, message_processor,
 };
@@ -54,10 +55,15 @@ pub(super) async fn run<S: QueueService, C: Clock>(
     stop: impl Future<Output = ()>,
 ) -> Result<RunReport, Failure> {
     let Setup { strategy, policy, .. } = &setup;
-    let topology =
-        Topology::create(backend.service, &backend.prefix, *strategy, policy.max_attempts, Duration::ZERO)
-            .await
-            .map_err(LoopError::sqs("creating the queues"))?;
+    let topology = Topology::create(
+        backend.service,
+        &backend.prefix,
+        *strategy,
+        policy.max_attempts,
+        Batching::default(),
+    )
+    .await
+    .map_err(LoopError::sqs("creating the queues"))?;
     let outcome = run_on(&topology, setup, &backend, output, stop).await;
     let deleted = topology.delete(backend.service).await.map_err(LoopError::sqs("deleting the queues"));
     outcome.and_then(|report| Ok(deleted.map(|()| report)?))
@@ -84,7 +90,6 @@ async fn run_on<S: QueueService, C: Clock>(
             tracker: &tracker,
             progress: &|settled| bar.set_position(settled),
             wait: backend.wait,
-            batching_window: Duration::ZERO,
             concurrency: 1,
             inner_concurrency: 1,
             original_body: if setup.strategy == Strategy::AsyncRetry { payload_of } else { |body| body },

@@ -8,6 +8,7 @@ use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use redeliver_core::strategy::Strategy;
 use redeliver_sim::cost::Architecture;
+use redeliver_sim::event_source_mapping::Batching;
 use redeliver_sim::planner::{Concurrency, Flap, Groups, INNER_CONCURRENCY_MAX, Scenario, TargetFault};
 
 use crate::commands::run_args::{probability, strategies};
@@ -19,6 +20,8 @@ use redeliver_operator::terminal::units::{DAY, HOUR, MINUTE, counted, number, se
 const FLAP_OVER: Duration = Duration::from_secs(HOUR);
 /// The length of outages and loads, in seconds.
 const SPAN: RangeInclusive<u64> = 1..=30 * DAY;
+/// The largest number of message groups: that of messages.
+const GROUPS_MAX: u32 = 1_000_000;
 /// "Amazon SQS message quotas": 60 s to 14 days.
 const RETENTION: RangeInclusive<u64> = MINUTE..=14 * DAY;
 /// `MaximumBatchingWindowInSeconds` ("CreateEventSourceMapping", AWS Lambda API Reference).
@@ -41,6 +44,8 @@ Examples:
   redeliver simulate --policy policy.json --flap 20s,20s --capacity 500
   redeliver simulate --policy policy.json --groups 100 --groups-down 1
   redeliver simulate --policy policy.json --strategy direct-resend
+  redeliver simulate --strategy ordered --groups 10 --groups-down 1 \\
+    --outage 1h --max-concurrency 10
   redeliver simulate --arrival-rate 900 --messages 90000 --inner-concurrency 2
   redeliver simulate --policy policy.json --prices frankfurt.json --format json
 
@@ -54,7 +59,7 @@ environments; the most recently used idle one comes first, and an environment en
 says \"every few hours\"). Otherwise --environments take turns. A policy with a circuit breaker runs twice, with and without it.
 
 Prices are AWS's list prices of us-east-1, without free tiers. --prices names a JSON file that replaces some of them: \
-{\"sqs_million_requests\": 0.40, \"lambda_million_requests\": 0.20, \"lambda_gb_second_arm64\": 0.0000133334, \
+{\"sqs_million_requests\": 0.40, \"sqs_fifo_million_requests\": 0.50, \"lambda_million_requests\": 0.20, \"lambda_gb_second_arm64\": 0.0000133334, \
 \"lambda_gb_second_x86_64\": 0.0000166667, \"logs_gb\": 0.50}
 
 Exit codes:
@@ -62,14 +67,15 @@ Exit codes:
   1  a message was not, because a queue's retention ended
   2  bad usage, an invalid policy, or a file that cannot be read or written")]
 pub struct Arguments {
-    /// The retry policy (JSON); without it: 5 retries, each after a random delay of up to 900 s
+    /// The retry policy (JSON); without it: 5 retries, each after a random delay of up to 900 s (with --strategy ordered:
+    /// for a day, each after up to twice as long as the one before)
     #[arg(long, value_name = "FILE")]
     pub policy: Option<PathBuf>,
     /// Another policy to compare with, in the tables and in the picture; up to five times
     #[arg(long, value_name = "FILE", num_args = 1)]
     pub compare: Vec<PathBuf>,
     /// The strategy for failed messages
-    #[arg(long, value_parser = strategies(&[Strategy::DelayedResend, Strategy::DirectResend]), default_value_t)]
+    #[arg(long, value_parser = strategies(&[Strategy::DelayedResend, Strategy::DirectResend, Strategy::Ordered]), default_value_t)]
     pub strategy: Strategy,
     /// Number of messages
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = number(1..=1_000_000_u64))]
@@ -84,11 +90,11 @@ pub struct Arguments {
     /// The target is up, and each call fails with this chance, 0 to 1
     #[arg(long, value_name = "P", value_parser = probability)]
     pub failure_rate: Option<f64>,
-    /// Spread the messages evenly over N message groups: group-1, group-2 …
-    #[arg(long, value_name = "N", value_parser = number(1..=10_000_u32))]
+    /// Spread the messages evenly over N message groups: group-1, group-2 … Required with --strategy ordered
+    #[arg(long, value_name = "N", value_parser = number(1..=GROUPS_MAX))]
     pub groups: Option<u32>,
     /// Number of groups that meet the outage, the flapping or the failure rate: the first ones [default: all groups]
-    #[arg(long, value_name = "K", value_parser = number(1..=10_000_u32), requires = "groups")]
+    #[arg(long, value_name = "K", value_parser = number(1..=GROUPS_MAX), requires = "groups")]
     pub groups_down: Option<u32>,
     /// Calls per second that can succeed; further calls get HTTP status 429
     #[arg(long, value_name = "N", value_parser = number(1_u32..))]
@@ -110,15 +116,19 @@ pub struct Arguments {
     /// innerConcurrency. A batch of ten takes 0.1 s
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = number(2..=INNER_CONCURRENCY_MAX))]
     pub inner_concurrency: u16,
+    /// Messages in a batch of the message-processor, at most 10 [default: 10; with --strategy ordered 1, as the construct has it]
+    #[arg(long, value_name = "N", value_parser = number(1..=10_u8))]
+    pub batch_size: Option<u8>,
     /// Longest wait for a batch to fill: it saves invocations and log lines, and delays each message by up to this time
     #[arg(long, value_name = "SPAN", default_value = "0s", value_parser = seconds(WINDOW))]
     pub batching_window: Duration,
     /// The same seed gives the same run, byte for byte
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = number(0_u64..))]
     pub seed: u64,
-    /// The source queue's retention, for the check of the worst case; in the run it is 7 days
-    #[arg(long, value_name = "SPAN", default_value = "7d", value_parser = seconds(RETENTION))]
-    pub retention: Duration,
+    /// The source queue's retention, for the check of the worst case; the run has the default [default: 7d; with --strategy
+    /// ordered 14d]
+    #[arg(long, value_name = "SPAN", value_parser = seconds(RETENTION))]
+    pub retention: Option<Duration>,
     /// The functions' processor
     #[arg(long, value_parser = architectures(), default_value = "arm64")]
     pub architecture: Architecture,
@@ -154,7 +164,11 @@ impl Arguments {
         std::iter::once(self.policy.as_deref()).chain(others)
     }
 
-    /// The scenario; an error if more groups meet the fault than there are.
+    pub(super) fn retention(&self) -> Duration {
+        self.retention.unwrap_or(self.strategy.source_retention())
+    }
+
+    /// The scenario; an error if more groups meet the fault than there are, or if the strategy's queue does not allow it.
     pub(super) fn scenario(&self) -> Result<Scenario, Failure> {
         let fault = match (self.flap, self.failure_rate) {
             (Some(flap), _) => TargetFault::Flap(flap),
@@ -166,6 +180,22 @@ impl Arguments {
             return Err(
                 format!("--groups-down {down}: there are only {}", counted(count.into(), "group")).into()
             );
+        }
+        let is_fifo = self.strategy.definition().is_fifo;
+        if is_fifo && groups.is_none() {
+            return Err(format!(
+                "--strategy {}: give --groups N, the number of message groups: each has an order of its own, and waits \
+                 behind its failed message. --groups 1 is one order for all messages",
+                self.strategy
+            )
+            .into());
+        }
+        if is_fifo && !self.batching_window.is_zero() {
+            return Err(format!(
+                "--batching-window: leave it out with --strategy {}, since Lambda has no batching window for FIFO queues",
+                self.strategy
+            )
+            .into());
         }
         let at_rate = self.arrival_rate.map(|rate| Duration::from_secs(self.messages.div_ceil(rate.into())));
         Ok(Scenario {
@@ -180,7 +210,11 @@ impl Arguments {
                 None => Concurrency::Unlimited { environments: self.environments },
             },
             inner_concurrency: self.inner_concurrency,
-            batching_window: self.batching_window,
+            batching: Batching {
+                // As the construct has it: only in batches of one each receive is a call.
+                size: self.batch_size.unwrap_or(if is_fifo { 1 } else { Batching::default().size }),
+                window: self.batching_window,
+            },
             seed: self.seed,
         })
     }

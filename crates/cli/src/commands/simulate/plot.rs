@@ -1,7 +1,8 @@
-//! The charts of the forecast: load on the target, schedule and survival.
+//! The charts of the forecast: delays by group, load on the target, schedule and survival.
 
 mod axis;
 mod backlog;
+mod delays;
 mod load;
 mod schedule;
 mod survival;
@@ -15,7 +16,8 @@ use redeliver_operator::markup::chart::Figure;
 pub(super) const POLICIES_MAX: usize = POLICY_COLOURS.len();
 
 pub(super) fn figures(forecast: &Forecast) -> Vec<Figure> {
-    let mut figures = load::figures(forecast);
+    let mut figures = delays::figures(forecast);
+    figures.extend(load::figures(forecast));
     figures.extend(backlog::figures(forecast));
     figures.extend([schedule::figure(forecast), survival::figure(forecast)]);
     figures

@@ -8,6 +8,7 @@ use std::iter::once;
 use std::time::Duration;
 
 use redeliver_core::strategy::Strategy;
+use redeliver_sim::event_source_mapping::Batching;
 use redeliver_sim::planner::{
     Attempt, Bottleneck, CircuitBreaker, Delays, Flap, Forecast, Groups, INNER_CONCURRENCY_MAX,
     InnerFunctionName, Measurements, Outcome, PerMillion, PolicyForecast, RETENTION_SHARE_MAX, Survival,
@@ -27,6 +28,7 @@ const ROWS_MAX: usize = 12;
 /// The share of messages that the text calls "almost all".
 const ALMOST_ALL: f64 = 0.9;
 const HELD_ROW: &str = "messages held by the circuit breaker";
+const OVERTAKEN_ROW: &str = "processed after a later one of their group";
 
 /// The tables for a terminal.
 pub(super) fn text(forecast: &Forecast) -> String {
@@ -98,8 +100,12 @@ pub(super) fn scenario(forecast: &Forecast) -> String {
     if measured(forecast).any(|measured| measured.bottleneck.is_some()) {
         sentence += &format!("; innerConcurrency {}", given.inner_concurrency);
     }
-    if given.batching_window > Duration::ZERO {
-        sentence += &format!("; a batch waits {} for more", span(given.batching_window.as_secs()));
+    let Batching { size, window } = given.batching;
+    if size < Batching::default().size {
+        sentence += &format!("; at most {} a batch", counted(size.into(), "message"));
+    }
+    if window > Duration::ZERO {
+        sentence += &format!("; a batch waits {} for more", span(window.as_secs()));
     }
     if given.strategy != Strategy::default() {
         sentence += &format!("; strategy {}", given.strategy);
@@ -249,7 +255,7 @@ fn load(forecast: &Forecast) -> Section {
     }));
     rows.push(count("calls of the target", &|measured| measured.calls));
     let [busiest, most, drain] = after_the_return(forecast);
-    let more: [(&str, Count); 11] = [
+    let more: [(&str, Count); 12] = [
         ("wasted: the target was down", |measured| measured.wasted.while_down),
         ("wasted: over its capacity", |measured| measured.wasted.over_capacity),
         ("wasted: failed by chance", |measured| measured.wasted.by_chance),
@@ -258,13 +264,18 @@ fn load(forecast: &Forecast) -> Section {
         ("  probes: calls while it was open", |measured| of_breaker(measured).probes),
         (busiest, |measured| measured.after_return.peak_per_second),
         (most, |measured| measured.after_return.p99_per_second),
+        (OVERTAKEN_ROW, |measured| measured.by_group.as_ref().map_or(0, |groups| groups.overtaken)),
         ("hops of long delays", |measured| measured.hops),
         ("still waiting", |measured| measured.waiting),
         ("EXPIRED IN A QUEUE", |measured| measured.unaccounted),
     ];
     let shown = more.into_iter().filter(|(name, value)| {
         let has_breaker = *name == HELD_ROW && measured().any(|measured| measured.circuit_breaker.is_some());
-        has_breaker || [busiest, most].contains(name) || measured().any(|measured| value(measured) > 0)
+        let has_groups = *name == OVERTAKEN_ROW && forecast.scenario.groups.is_some();
+        has_breaker
+            || has_groups
+            || [busiest, most].contains(name)
+            || measured().any(|measured| value(measured) > 0)
     });
     rows.extend(shown.map(|(name, value)| count(name, &value)));
     rows.push(row(drain, forecast, |policy| span(policy.outcome.measured.drain_seconds)));
@@ -317,10 +328,10 @@ fn delays(forecast: &Forecast) -> Section {
     let all: Row = ("all messages", |measured| (measured.delay_seconds, measured.unprocessed()));
     let by_group: [Row; 2] = [
         ("groups that meet the fault", |measured| {
-            measured.by_group.map_or((None, 0), |groups| (groups.down, groups.down_unprocessed))
+            measured.by_group.as_ref().map_or((None, 0), |groups| (groups.down, groups.down_unprocessed))
         }),
         ("other groups", |measured| {
-            measured.by_group.map_or((None, 0), |groups| (groups.up, groups.up_unprocessed))
+            measured.by_group.as_ref().map_or((None, 0), |groups| (groups.up, groups.up_unprocessed))
         }),
     ];
     let rows = once(all).chain(by_group.into_iter().filter(|_| forecast.scenario.groups.is_some()));

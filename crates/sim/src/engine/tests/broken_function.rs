@@ -46,7 +46,7 @@ fn after_an_outage_of(seconds: i64, bodies: &[String]) -> (BTreeMap<String, u64>
     let sqs = EmbeddedSqs::new(clock.clone(), 1);
     clock.block_on(async {
         let topology =
-            Topology::create(&sqs, "engine", Strategy::DelayedResend, 5, Duration::ZERO).await.unwrap();
+            Topology::create(&sqs, "engine", Strategy::DelayedResend, 5, Batching::default()).await.unwrap();
         let (tracker, attempts) = (Mutex::default(), Mutex::default());
         let target = Target { clock: &clock, tracker: &tracker, attempts: &attempts };
         let (schema, policy) = (MessageSchema::default, Policy::default);

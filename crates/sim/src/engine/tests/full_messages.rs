@@ -36,7 +36,7 @@ fn given_up(strategy: Strategy, content: Content, error: &HandlerError) -> (usiz
     let sqs = EmbeddedSqs::new(clock.clone(), 1);
     let message = OutgoingMessage::new(content).unwrap();
     clock.block_on(async {
-        let topology = Topology::create(&sqs, "engine", strategy, 0, Duration::ZERO).await.unwrap();
+        let topology = Topology::create(&sqs, "engine", strategy, 0, Batching::default()).await.unwrap();
         let (tracker, calls) = (Mutex::default(), AtomicUsize::new(0));
         let (target, schema) = (Refuses { calls: &calls, error }, MessageSchema::default);
         let functions = Functions {
@@ -57,17 +57,17 @@ fn given_up(strategy: Strategy, content: Content, error: &HandlerError) -> (usiz
         };
         let never_done = Cell::new(false);
         let Topology { source, intermediate, annotation, .. } = &topology;
-        let (window, never_done) = (Duration::ZERO, &never_done);
+        let (batching, never_done) = (Batching::default(), &never_done);
         let run = async {
             let failed = async {
                 if let (Some(queue), Some(function)) = (intermediate, &functions.failed_message_processor) {
-                    engine.poll(queue, function, 1, window, never_done).await.unwrap();
+                    engine.poll(queue, function, 1, batching, never_done).await.unwrap();
                 }
             };
             join!(
-                engine.poll(source, &functions.on_source, 1, window, never_done),
+                engine.poll(source, &functions.on_source, 1, batching, never_done),
                 failed,
-                engine.poll(annotation, &functions.final_dlq_annotator, 1, window, never_done),
+                engine.poll(annotation, &functions.final_dlq_annotator, 1, batching, never_done),
             )
         };
         pin_mut!(run, record);

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Policy, Schedule, WorstCase};
+use super::{Policy, Schedule, Strategy, WorstCase};
 
 /// A schedule of a thousand retries takes minutes to compute.
 const RETRIES_MAX: u32 = 100;
@@ -33,7 +33,8 @@ fn the_worst_case_and_the_retention_that_it_needs_are_those_of_the_vectors() {
             continue;
         }
         let longest_seconds = Schedule::of(&policy).longest_seconds;
-        let worst_case = |retention_seconds| WorstCase::of(&policy, longest_seconds, retention_seconds);
+        let strategy = Strategy::DelayedResend;
+        let worst_case = |retention| WorstCase::of(&policy, strategy, longest_seconds, retention);
         assert_eq!(worst_case(60).worst_case_seconds, accepted.worst_case_span_seconds, "{name}");
         match accepted.least_retention_seconds {
             Some(least) => assert!(worst_case(least).fits && !worst_case(least - 1).fits, "{name}"),

@@ -5,6 +5,7 @@ use std::time::Duration;
 use redeliver_core::policy::Policy;
 use redeliver_core::strategy::Strategy;
 use redeliver_sim::cost::{Architecture, Prices};
+use redeliver_sim::event_source_mapping::Batching;
 use redeliver_sim::planner::{Concurrency, Forecast, Scenario, TargetFault, run};
 
 use redeliver_testing::browser::Scratch;
@@ -20,7 +21,7 @@ fn page(policies: usize) -> String {
         over: Duration::from_secs(600),
         invocations: Concurrency::Unlimited { environments: 10 },
         inner_concurrency: 10,
-        batching_window: Duration::ZERO,
+        batching: Batching::default(),
         seed: 0,
     };
     let policy = Policy::from_json(r#"{"max_attempts":20}"#).unwrap();

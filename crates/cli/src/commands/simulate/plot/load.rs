@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use maud::html;
-use redeliver_sim::planner::{Forecast, Load, PolicyForecast};
+use redeliver_sim::planner::{Forecast, Groups, Load, PolicyForecast};
 
 use super::axis::{COLUMNS, column_seconds, outline, time};
 use redeliver_operator::markup::chart::{Axis, Figure, Key, Plot};
@@ -34,7 +34,11 @@ pub(super) fn figures(forecast: &Forecast) -> Vec<Figure> {
         (Key::Area(SUCCEEDED, ""), "succeeded".to_owned()),
     ];
     if !down_times.is_empty() {
-        legend.push((Key::Area("down", ""), "the target is down".to_owned()));
+        let words = match forecast.scenario.groups {
+            Some(Groups { count, down }) if down < count => format!("down for {down} of {count} groups"),
+            _ => "the target is down".to_owned(),
+        };
+        legend.push((Key::Area("down", ""), words));
     }
     if policies.iter().any(|policy| policy.without_circuit_breaker.is_some()) {
         legend.push((Key::Line(WITHOUT, "thin"), "without circuit breaker".to_owned()));

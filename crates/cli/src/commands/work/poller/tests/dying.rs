@@ -15,6 +15,7 @@ use redeliver_message_processor::{MessageProcessor, SharedBreaker};
 
 use super::*;
 use redeliver_sim::Topology;
+use redeliver_sim::event_source_mapping::Batching;
 use redeliver_testing::Killed;
 use redeliver_testing::altered::{Altered, Slow};
 
@@ -118,7 +119,7 @@ fn ends_after_death(strategy: Strategy, policy: &Policy, polls: u32) -> Ends {
     let world = World::new();
     let topology = world
         .clock
-        .block_on(Topology::create(&world.sqs, "work", strategy, policy.max_attempts, Duration::ZERO))
+        .block_on(Topology::create(&world.sqs, "work", strategy, policy.max_attempts, Batching::default()))
         .unwrap();
     let on_source = World { queue: topology.source.clone(), ..world };
     let run = |polls: u32, minutes: u64| {
