@@ -36,6 +36,37 @@ pub struct BlockedGroup {
     receipt_handle: String,
 }
 
+impl BlockedGroup {
+    /// The group by its last notice: an earlier one has a handle that is no longer valid. `None` without a notice.
+    #[must_use]
+    pub fn of(mut notices: Vec<ReceivedMessage>) -> Option<Self> {
+        notices.retain(|notice| Blocked::read(notice).is_some());
+        notices.sort_by_key(|notice| notice.sent_at);
+        let last = notices.last()?;
+        let Blocked { receipt_handle, waiting_since, verdict } = Blocked::read(last)?;
+        let record = DeadLetterRecord::new(last.clone());
+        let failure = verdict.case.map(|case| case.failure);
+        Some(Self {
+            group: last.message_group_id.clone().unwrap_or_default(),
+            since: written(waiting_since),
+            message_id: record.metadata.map_or_else(
+                || {
+                    failure
+                        .as_ref()
+                        .map_or_else(String::new, |failure| failure.delivery.source_message_id.clone())
+                },
+                |metadata| metadata.message_id_text,
+            ),
+            error_type: record.error_type,
+            error_details: record.error_details,
+            attempts: failure.and_then(|failure| failure.attempts),
+            told_at: written(last.sent_at),
+            receipt_handle,
+            notices,
+        })
+    }
+}
+
 /// The decision on blocked groups.
 pub enum Decision<'a, B> {
     /// None yet: they are only listed.
@@ -91,38 +122,9 @@ async fn read<Q: Queue, C: Clock>(reader: &mut Reader<'_, Q, C>) -> Result<Vec<B
             notices.entry(group).or_default().push(message);
         }
     }
-    let mut groups: Vec<_> =
-        notices.into_iter().filter_map(|(group, of_group)| blocked(group, of_group)).collect();
+    let mut groups: Vec<_> = notices.into_values().filter_map(BlockedGroup::of).collect();
     groups.sort_by(|one, other| (&one.since, &one.group).cmp(&(&other.since, &other.group)));
     Ok(groups)
-}
-
-/// The group by its last notice: an earlier one has a handle that is no longer valid.
-fn blocked(group: String, mut notices: Vec<ReceivedMessage>) -> Option<BlockedGroup> {
-    notices.retain(|notice| Blocked::read(notice).is_some());
-    notices.sort_by_key(|notice| notice.sent_at);
-    let last = notices.last()?;
-    let Blocked { receipt_handle, waiting_since, verdict } = Blocked::read(last)?;
-    let record = DeadLetterRecord::new(last.clone());
-    let failure = verdict.case.map(|case| case.failure);
-    Some(BlockedGroup {
-        group,
-        since: written(waiting_since),
-        message_id: record.metadata.map_or_else(
-            || {
-                failure
-                    .as_ref()
-                    .map_or_else(String::new, |failure| failure.delivery.source_message_id.clone())
-            },
-            |metadata| metadata.message_id_text,
-        ),
-        error_type: record.error_type,
-        error_details: record.error_details,
-        attempts: failure.and_then(|failure| failure.attempts),
-        told_at: written(last.sent_at),
-        receipt_handle,
-        notices,
-    })
 }
 
 /// Lists the groups with these names, all if there are none, and carries the decision out.

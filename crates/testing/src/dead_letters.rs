@@ -3,7 +3,7 @@
 use redeliver_core::failure::Stage;
 use redeliver_core::failure::annotation::{Annotation, Cause, DeadLetter, annotate, fingerprint};
 use redeliver_core::failure::reason::Code;
-use redeliver_core::message::{Attributes, ReceivedMessage, Timestamp};
+use redeliver_core::message::{Attribute, Attributes, ReceivedMessage, Timestamp};
 
 use crate::functions;
 
@@ -31,6 +31,15 @@ pub fn received(body: &str, attributes: Attributes, number: u32) -> ReceivedMess
 /// A message of a foreign DLQ.
 pub fn foreign(body: &str, number: u32) -> ReceivedMessage {
     received(body, Attributes::new(), number)
+}
+
+/// A notice of a blocked group, as the message-processor sends it.
+pub fn notice(group: &str, number: u32) -> ReceivedMessage {
+    let failure = r#"{"receipt_handle":"AQEB","waiting_since":"1970-01-01T00:00:07Z","type":"HttpStatus.503",
+        "details":"HTTP 503","attempts":3,"verdict":"RETRY_ATTEMPT_EXCEEDED","stage":"message-processor"}"#;
+    let attributes = Attributes::from([("Failure".to_owned(), Attribute::string(failure))]);
+    let body = format!(r#"{{"metadata":{{"message_id":"{}"}},"data":{{}}}}"#, id(number));
+    ReceivedMessage { message_group_id: Some(group.to_owned()), ..received(&body, attributes, number) }
 }
 
 /// A final record as the annotator writes it.

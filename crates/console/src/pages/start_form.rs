@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use maud::{Markup, html};
+use redeliver_core::ports::is_fifo;
 use redeliver_operator::Failure;
 use redeliver_operator::terminal::units::counted;
 use serde::Deserialize;
@@ -31,6 +32,7 @@ pub(crate) fn form(action: &Action, path: &str, stored: Option<Pace>, count: usi
             @if let Some(shown) = &shown { input type="hidden" name="shown" value=(shown); }
             @if *action == Action::Delete { p { "Each message is written to a backup file before it is deleted." } }
             @else { (field("rate", "Messages a second (empty: no limit)", &rate, 1, RATE_MAX.into())) }
+            @if action.to().is_some_and(is_fifo) { p { "The source queue is a FIFO queue: each message goes to the end of its group, behind those that were sent later." } }
             @if let Action::SendBack { .. } = action {
                 (field("watch_seconds", "Watch the first 50 for (seconds)", &pace.watch_seconds.to_string(), 0, WATCH_SECONDS_MAX))
                 (field("stop_after_failures_percent", "Stop if more than this percentage fails again", &pace.stop_after_failures_percent.to_string(), 0, 100))
@@ -93,6 +95,16 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_redrive_to_a_fifo_queue_says_where_the_messages_go() {
+        let form = |queue: &str| {
+            let (to, deletion) = (format!("arn:aws:sqs:eu-central-1:123456789012:{queue}"), "d".to_owned());
+            form(&Action::Restore { to, deletion }, "/p", None, 2).into_string()
+        };
+        assert!(form("orders.fifo").contains("each message goes to the end of its group"));
+        assert!(!form("orders").contains("FIFO"));
+    }
 
     #[test]
     fn what_a_form_leaves_out_is_the_default_and_what_is_wrong_is_named() {

@@ -7,6 +7,7 @@ use chrono::TimeDelta;
 use maud::{Markup, html};
 use redeliver_core::message::Timestamp;
 use redeliver_core::strategy::Role;
+use redeliver_dead_letters::blocked::BlockedGroup;
 use redeliver_operator::markup::chart::columns_only;
 use redeliver_operator::markup::moment;
 use redeliver_operator::queues::cloudwatch::Point;
@@ -58,8 +59,9 @@ fn now(dlq: &str, base: &str, seen: &LiveStatus, snapshot: Option<&Snapshot>) ->
                 }
             }
         }
+        @if !status.blocked.is_empty() { (blocked(&status.blocked)) }
         @if on.is_empty() && !alarms.is_empty() { p { "None of its " (counted(alarms.len() as u64, "alarm")) " is on." } }
-        @for service in [Service::Lambda, Service::CloudWatch, Service::Container] { (not_asked(service, &status.problems)) }
+        @for service in [Service::Lambda, Service::Sqs, Service::CloudWatch, Service::Container] { (not_asked(service, &status.problems)) }
         @if let Some(day) = day { (last_day::figure(day)) }
         p class="remark" {
             "Counts are SQS's own, which it calls approximate, of " (moment(*at)) ". A delayed message comes out within 15 minutes; when \
@@ -69,7 +71,12 @@ fn now(dlq: &str, base: &str, seen: &LiveStatus, snapshot: Option<&Snapshot>) ->
     }
 }
 
-fn facts<'a>(dlq: &str, seen: &LiveStatus, reading: Option<Reading>, alarms_on: &'a [&'a str]) -> Facts<'a> {
+fn facts<'a>(
+    dlq: &str,
+    seen: &'a LiveStatus,
+    reading: Option<Reading>,
+    alarms_on: &'a [&'a str],
+) -> Facts<'a> {
     let LiveStatus { at, status, flows, .. } = seen;
     let place = |wanted: &str| status.queues.iter().position(|queue| role(dlq, queue) == wanted);
     let place_of_source = place("source");
@@ -98,6 +105,7 @@ fn facts<'a>(dlq: &str, seen: &LiveStatus, reading: Option<Reading>, alarms_on: 
         held: held.flatten(),
         source: place_of_source.unwrap_or(0),
         paused: source.filter(is_paused).and_then(|queue| queue.counts.visible),
+        blocked: status.blocked.first().map(|first| (status.blocked.len() as u64, first.since.as_str())),
         dead_letters: dead.map(|(queue, _)| queue).filter(is_known).map(|queue| queue.counts.messages()),
         oldest_ends_in_seconds: dead.and_then(|(queue, flow)| {
             let age = oldest(flow?)?;
@@ -141,6 +149,29 @@ fn not_asked(service: Service, problems: &[Problem]) -> Markup {
                 @if !rights.is_empty() { ": missing " (rights.join(" and ")) }
             }
             ul { @for problem in of_service { li { (problem) } } }
+        }
+    }
+}
+
+fn blocked(groups: &[BlockedGroup]) -> Markup {
+    html! {
+        section id="blocked" {
+            h2 { "Blocked groups" }
+            p { "Each waits behind a message that was given up, until somebody decides: " code { "redeliver unblock" } "." }
+            table {
+                thead { tr { th { "group" } th { "since" } th class="number" { "retries" } th { "first message" } th { "reason" } } }
+                tbody {
+                    @for group in groups {
+                        tr {
+                            th scope="row" { (group.group) }
+                            td { (group.since) }
+                            td class="number" { @if let Some(attempts) = group.attempts { (attempts) } }
+                            td { (group.message_id) }
+                            td { (group.error_type) ": " (group.error_details) }
+                        }
+                    }
+                }
+            }
         }
     }
 }
@@ -235,6 +266,7 @@ mod tests {
 
     use super::*;
     use redeliver_operator::status::{Status, Target};
+    use redeliver_testing::dead_letters::notice;
 
     const DLQ: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-prod-final-dlq";
 
@@ -263,6 +295,7 @@ mod tests {
                     queue("source", &DLQ.replace("final-dlq", "source"), 3),
                     queue("final DLQ", DLQ, 41),
                 ],
+                blocked: BlockedGroup::of(vec![notice("account-7", 1)]).into_iter().collect(),
                 problems: vec![
                     problem("alarms", "cloudwatch:DescribeAlarms: AccessDenied: <no>"),
                     problem("the last day", "the answer is not this service's (HTTP 404)"),
@@ -284,11 +317,12 @@ mod tests {
             "<dt>visible</dt><dd>3</dd>",
             "<div class=\"alarm\"><dt>visible</dt><dd><a href=\"/s/0/letters\">41</a></dd></div>",
             "<li id=\"queue-1\" class=\"first\">",
-            "<p class=\"answer bad\"><a href=\"/s/0/letters\">41 dead letters</a>. <a href=\"#alarms\">1 alarm</a> is on.</p>",
+            "<p class=\"answer bad\"><a href=\"#blocked\">1 group</a> is blocked since 1970-01-01T00:00:07.000Z. <a href=\"/s/0/letters\">41 dead letters</a>. <a href=\"#alarms\">1 alarm</a> is on.</p>",
             "<dt>in flight</dt><dd>?</dd>",
             "<dt>oldest</dt><dd>2h</dd>",
             "in 2,000 in an hour",
             "<li>Alarm: target-down</li>",
+            "<th scope=\"row\">account-7</th><td>1970-01-01T00:00:07.000Z</td><td class=\"number\">3</td>",
             "<summary>CloudWatch cannot be asked for alarms, the last day: missing cloudwatch:DescribeAlarms</summary>",
             "<summary>A container cannot be asked for metrics</summary><ul><li>metrics: Connection refused</li><li>metrics: HTTP 503</li></ul>",
             "<li>alarms: cloudwatch:DescribeAlarms: AccessDenied: &lt;no&gt;</li>",

@@ -23,6 +23,8 @@ pub(super) struct Facts<'a> {
     pub(super) source: usize,
     /// Messages of the source queue that wait to be received, if its event source mappings are all off.
     pub(super) paused: Option<u64>,
+    /// The number of blocked groups, and since when the first one waits.
+    pub(super) blocked: Option<(u64, &'a str)>,
     /// `None` if SQS does not say.
     pub(super) dead_letters: Option<u64>,
     /// The time left for the oldest dead letter, by CloudWatch, if it is short.
@@ -63,6 +65,7 @@ pub(super) fn answer(facts: &Facts<'_>) -> Answer {
     let sentences = [
         target(facts),
         paused(facts),
+        blocked(facts),
         dead_letters(facts),
         deleted_soon(facts),
         alarms(facts),
@@ -115,6 +118,13 @@ fn paused(facts: &Facts<'_>) -> Option<Vec<Part>> {
     let waiting = facts.paused?;
     let waiting = link(format!("about {}", counted(waiting, "message")), format!("#queue-{}", facts.source));
     Some(vec![link("Paused".to_owned(), "pause".to_owned()), text(": "), waiting, text(" to be received.")])
+}
+
+fn blocked(facts: &Facts<'_>) -> Option<Vec<Part>> {
+    let (count, since) = facts.blocked?;
+    let groups = link(counted(count, "group"), "#blocked".to_owned());
+    let are = if count == 1 { "is blocked" } else { "are blocked, the first one" };
+    Some(vec![groups, text(format!(" {are} since {since}."))])
 }
 
 fn dead_letters(facts: &Facts<'_>) -> Option<Vec<Part>> {

@@ -66,6 +66,29 @@ fn a_person_who_sees_dead_letters_also_reads_that_their_ages_are_elsewhere() {
 }
 
 #[test]
+fn a_person_sees_which_groups_are_blocked_why_and_since_when() {
+    let blocked =
+        Vec::from_iter(BlockedGroup::of(vec![redeliver_testing::dead_letters::notice("account-7", 1)]));
+    let status = Status { blocked, ..status(vec![source()]) };
+    let table = status.table();
+    let of_groups: Vec<_> =
+        lines(&table).into_iter().skip_while(|line| !line.starts_with("blocked group")).take(4).collect();
+    assert_eq!(
+        of_groups,
+        [
+            "blocked group since retries first message reason",
+            "account-7 1970-01-01T00:00:07.000Z 3 00000000-0000-4000-8000-000000000001 RETRY_ATTEMPT_EXCEEDED: \
+             HttpStatus.503: HTTP 503",
+            "",
+            UNBLOCK,
+        ]
+    );
+    let json: Value = serde_json::from_str(&document("status", &status)).unwrap();
+    assert_eq!(json["blocked"][0]["group"], "account-7");
+    assert_eq!(json["blocked"][0].get("receipt_handle"), None, "whoever has it can delete the message");
+}
+
+#[test]
 fn what_is_not_known_is_not_called_zero_and_a_container_is_not_called_nobody() {
     let read_by = |role, readers| QueueStatus { readers: Some(readers), ..queue(role, &[]) };
     let idle = Readers::SomethingElse {

@@ -14,6 +14,7 @@ const QUIET: Facts<'_> = Facts {
     held: Some(40),
     source: 0,
     paused: None,
+    blocked: None,
     dead_letters: Some(0),
     oldest_ends_in_seconds: None,
     reading: None,
@@ -34,6 +35,13 @@ fn line(facts: Facts<'_>) -> String {
     let words = words.concat();
     assert_eq!(is_bad, !words.starts_with("All quiet"), "{words}");
     words
+}
+
+#[test]
+fn blocked_groups_are_counted_and_the_first_has_its_time() {
+    let blocked = |count| line(Facts { blocked: Some((count, "2026-11-28T00:00:00.000Z")), ..QUIET });
+    assert_eq!(blocked(1), "[1 group](#blocked) is blocked since 2026-11-28T00:00:00.000Z.");
+    assert_eq!(blocked(2), "[2 groups](#blocked) are blocked, the first one since 2026-11-28T00:00:00.000Z.");
 }
 
 fn down(minutes: i64, sign_minutes: i64) -> Option<Target> {
