@@ -93,7 +93,7 @@ pub struct Outcome {
 pub struct Unblocked {
     pub groups: Vec<Outcome>,
     pub not_blocked: Vec<String>,
-    /// False if more notices may be in the queue: another program has received them.
+    /// False if there are more notices: some are not visible yet, or another program has received them.
     pub complete: bool,
 }
 

@@ -38,7 +38,7 @@ Exit codes:
   0  listed, or the groups are not blocked any more
   1  a group is still blocked, or one that was named is not blocked
   2  bad usage, or a queue or file that cannot be used
-  4  another program reads the notices: there may be more groups. Run it again")]
+  4  not all groups were seen: a notice is visible after a minute. Run it again")]
 pub struct Arguments {
     /// Only these groups (MessageGroupId); by default all of them
     #[arg(value_name = "GROUP")]
@@ -120,7 +120,8 @@ fn print(arguments: &Arguments, unblocked: &Unblocked, has_decision: bool) -> Re
         (false, _) => 1,
         (true, false) => {
             stderr::warning(
-                "another program reads the notices of blocked groups: there may be more; run it again",
+                "not all groups were seen: a notice is visible after a minute, and not while another program reads it; run it \
+                 again",
             );
             4
         }

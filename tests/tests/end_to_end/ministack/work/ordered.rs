@@ -148,3 +148,97 @@ async fn a_redriven_message_goes_to_the_end_of_its_group_once() {
     working.signal("TERM", "stopping").await;
     assert_eq!(working.end().await.0, Some(0));
 }
+
+/// `redeliver unblock` on these queues.
+async fn unblock(blocked: &Queue, source: &Queue, arguments: &[&str]) -> (Option<i32>, Value) {
+    let mut command = Command::new(tested_program("redeliver"));
+    command.arg("unblock").args(arguments).args(["--queue", &blocked.url, "--source", &source.url]);
+    command.args([
+        "--endpoint-url",
+        &Ministack::shared().endpoint_url(),
+        "--region",
+        REGION,
+        "--format",
+        "json",
+    ]);
+    report(command).await
+}
+
+async fn until_calls(target: &HttpTarget, group: &str, calls: &[u32]) {
+    let give_up = Instant::now() + PATIENCE;
+    while calls_of_group(target, group) != calls {
+        assert!(Instant::now() < give_up, "{:?}, not {calls:?}", calls_of_group(target, group));
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn blocked_groups_wait_until_a_person_decides() {
+    let ((topology, source_dlq), target) = (ordered().await, HttpTarget::start().await);
+    let blocked = Queue::create(&topology.client, &unique("e2e-blocked"), None).await;
+    target.script(&id(1), [Reply::Status(409), Reply::Status(409)]);
+    target.script(&id(6), [Reply::Status(422)]);
+    send(&topology, "a", 0..3).await;
+    send(&topology, "b", 5..8).await;
+    let mut command = ordered_command(&topology, &source_dlq, &target, "1");
+    command.env("BLOCKED_QUEUE_URL", &blocked.url);
+    let policy = r#"{"max_attempts":1,"on_give_up":"block","backoff":{"kind":"fixed","delay_seconds":1,"jitter":"none"}}"#;
+    let mut working = Working::start({
+        command.env("RETRY_POLICY", policy);
+        command
+    })
+    .await;
+    until_calls(&target, "a", &[0, 1, 1]).await;
+    until_calls(&target, "b", &[5, 6]).await;
+
+    // A notice is visible after a minute.
+    let give_up = Instant::now() + PATIENCE;
+    let listed = loop {
+        let (code, listed) = unblock(&blocked, &topology.source, &[]).await;
+        if listed["groups"].as_array().unwrap().len() == 2 {
+            assert_eq!(code, Some(0));
+            break listed;
+        }
+        assert_eq!(code, Some(4), "{listed}");
+        assert!(Instant::now() < give_up, "{listed}");
+        sleep(Duration::from_secs(1)).await;
+    };
+    let told = |n: usize| {
+        let group = &listed["groups"][n];
+        [&group["group"], &group["error_type"], &group["message_id"], &group["attempts"]].map(Value::clone)
+    };
+    let mut told = [told(0), told(1)];
+    told.sort_by_key(|group| group[0].to_string());
+    let expected = [
+        [json!("a"), json!("RETRY_ATTEMPT_EXCEEDED"), json!(id(1)), json!(1)],
+        [json!("b"), json!("NON_RETRYABLE_ERROR"), json!(id(6)), json!(0)],
+    ];
+    assert_eq!(told, expected);
+    assert_eq!((calls_of_group(&target, "a").len(), calls_of_group(&target, "b").len()), (3, 2), "they wait");
+
+    let (code, retried) = unblock(&blocked, &topology.source, &["a", "--retry", "--apply"]).await;
+    assert_eq!((code, &retried["groups"][0]["unblocked"]), (Some(0), &json!(true)), "{retried}");
+    until_calls(&target, "a", &[0, 1, 1, 1, 2]).await;
+    let backup = journal().with_extension("jsonl");
+    let take_out = ["b", "--backup", backup.to_str().unwrap(), "--apply"];
+    let (code, taken) = unblock(&blocked, &topology.source, &take_out).await;
+    assert_eq!((code, &taken["groups"][0]["unblocked"]), (Some(0), &json!(true)), "{taken}");
+    until_calls(&target, "b", &[5, 6, 7]).await;
+    let (code, none) = unblock(&blocked, &topology.source, &[]).await;
+    assert_eq!((code, &none["groups"]), (Some(0), &json!([])));
+
+    let mut sends = Command::new(tested_program("redeliver"));
+    sends
+        .args(["send", "--backup"])
+        .arg(&backup)
+        .args(["--queue", &topology.source.url, "--apply"])
+        .env_clear();
+    sends.args(["--endpoint-url", &Ministack::shared().endpoint_url(), "--region", REGION]);
+    let sent = sends.output().await.unwrap();
+    assert_eq!(sent.status.code(), Some(0), "{}", String::from_utf8_lossy(&sent.stderr));
+    until_calls(&target, "b", &[5, 6, 7, 6]).await;
+    settle(&topology).await;
+    working.signal("TERM", "stopping").await;
+    assert_eq!(working.end().await.0, Some(0));
+    assert!(final_records(&topology).await.is_empty());
+}
