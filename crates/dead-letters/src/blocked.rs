@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::groups::written;
 use crate::purge::BackupWriter;
-use crate::{DeadLetterRecord, Failure, Reader, ReaderError};
+use crate::{Coverage, DeadLetterRecord, Failure, NotDeleted, Reader, ReaderError, with_right};
 
 /// A group whose first message was given up, and waits hidden on the source queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -84,7 +84,7 @@ pub struct Outcome {
     pub group: BlockedGroup,
     /// True if it is not blocked any more; `false` of a plan.
     pub unblocked: bool,
-    /// The reason why it stays blocked, if that was not intended.
+    /// The reason why it stays blocked, or why its notice is still there.
     pub error: Option<String>,
 }
 
@@ -93,8 +93,8 @@ pub struct Outcome {
 pub struct Unblocked {
     pub groups: Vec<Outcome>,
     pub not_blocked: Vec<String>,
-    /// False if there are more notices: some are not visible yet, or another program has received them.
-    pub complete: bool,
+    /// The notices that were read. More may not be visible yet, or another program has received them.
+    pub coverage: Coverage,
 }
 
 /// The time for which a message is hidden while it is taken out.
@@ -151,22 +151,23 @@ pub async fn unblock<Q: Queue, C: Clock, B: BackupWriter>(
                 Decision::Retry => Some(retry(source, &group).await),
                 Decision::TakeOut(backup) => Some(take_out(source, clock, &group, *backup).await?),
             };
-            if done == Some(Ok(())) {
-                // One that stays is out of date: its handle is refused.
-                let _ = reader.delete(&group.notices.iter().collect::<Vec<_>>()).await;
+            let unblocked = done == Some(Ok(()));
+            let mut error = done.and_then(Result::err);
+            if unblocked {
+                let deleted = reader.delete(&group.notices.iter().collect::<Vec<_>>()).await;
+                error = deleted.into_iter().find_map(Result::err).map(|why| told_again(&why));
             }
-            let (unblocked, error) = (done == Some(Ok(())), done.and_then(Result::err));
             outcomes.push(Outcome { group, unblocked, error });
         }
-        Ok(Unblocked { groups: outcomes, not_blocked, complete: false })
+        Ok(Unblocked { groups: outcomes, not_blocked, coverage: Coverage::default() })
     };
     let worked: Result<Unblocked, Failure> = worked.await;
     let coverage = reader.finish().await;
-    worked.map(|unblocked| Unblocked { complete: coverage.complete, ..unblocked })
+    worked.map(|unblocked| Unblocked { coverage, ..unblocked })
 }
 
 async fn retry<Q: Queue>(source: &Q, group: &BlockedGroup) -> Result<(), String> {
-    hide(source, group, VisibilitySeconds::ZERO).await.map_err(|error| out_of_date(&error))
+    hide(source, group, VisibilitySeconds::ZERO).await.map_err(|error| not_hidden(&error))
 }
 
 /// The message's handle is checked first, and nobody else receives the message meanwhile. If the process dies, the message
@@ -179,14 +180,17 @@ async fn take_out<Q: Queue, C: Clock>(
 ) -> Result<Result<(), String>, Failure> {
     let hidden_until: Timestamp = clock.now() + TAKING_OUT;
     if let Err(error) = hide(source, group, VisibilitySeconds::saturating(TAKING_OUT.as_secs())).await {
-        return Ok(Err(out_of_date(&error)));
+        return Ok(Err(not_hidden(&error)));
     }
     let records: Vec<_> = group.notices.last().cloned().map(DeadLetterRecord::new).into_iter().collect();
     backup.keep(&records).await?;
     let deleted = delete(source, clock, std::slice::from_ref(&group.receipt_handle)).await;
     Ok(match deleted.into_iter().next() {
         Some(Ok(())) if clock.now() < hidden_until => Ok(()),
-        Some(Err(error)) => Err(format!("{error}: the message is in the backup and on its queue")),
+        Some(Err(error)) => {
+            let error = with_right(&error, "sqs:DeleteMessage", "kms:Decrypt");
+            Err(format!("{error}: the message is in the backup and on its queue"))
+        }
         _ => Err("SQS answered too late: the message is in the backup, and may be on its queue".to_owned()),
     })
 }
@@ -196,10 +200,20 @@ async fn hide<Q: Queue>(source: &Q, group: &BlockedGroup, time: VisibilitySecond
     outcomes.into_iter().next().unwrap_or(Ok(()))
 }
 
-fn out_of_date(error: &EntryError) -> String {
+fn not_hidden(error: &EntryError) -> String {
+    let error = with_right(error, "sqs:ChangeMessageVisibility", "kms:Decrypt");
     format!(
-        "{error}: the message may have come back by itself; if it is still blocked, there is a new notice in a few minutes"
+        "{error}; unless a right is missing, it has come back by itself: if it is blocked again, there is a new notice in a \
+         few minutes"
     )
+}
+
+fn told_again(why: &NotDeleted) -> String {
+    let why = match why {
+        NotDeleted::Failed(error) => with_right(error, "sqs:DeleteMessage", "kms:Decrypt"),
+        NotDeleted::VisibleToOthers => why.to_string(),
+    };
+    format!("its notice was not deleted: {why}. It is out of date, and SQS deletes it within 12 hours")
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use redeliver_core::strategy::Role;
 use redeliver_dead_letters::blocked::{BlockedGroup, Decision, Outcome, Unblocked, unblock};
 use redeliver_operator::Failure;
 use redeliver_operator::queues::{Connection, OneQueue, QueueAddress, account};
+use redeliver_operator::sentences::still_hidden;
 use redeliver_operator::status::blocked_table;
 use redeliver_operator::terminal::output::Printing;
 use redeliver_operator::terminal::stderr;
@@ -106,17 +107,19 @@ fn print(arguments: &Arguments, unblocked: &Unblocked, has_decision: bool) -> Re
     if has_decision {
         arguments.apply.remark_that_nothing_was_done(!unblocked.groups.is_empty());
     }
-    for Outcome { group: BlockedGroup { group, .. }, error, .. } in &unblocked.groups {
+    for Outcome { group: BlockedGroup { group, .. }, unblocked, error } in &unblocked.groups {
         if let Some(error) = error {
-            stderr::error(format_args!("{group} is still blocked: {error}"));
+            let is = if *unblocked { "is unblocked, but" } else { "is still blocked:" };
+            stderr::error(format_args!("{group} {is} {error}"));
         }
     }
     for group in &unblocked.not_blocked {
         stderr::error(format_args!("{group} is not blocked"));
     }
+    still_hidden(unblocked.coverage.still_hidden).iter().for_each(stderr::warning);
     let is_whole =
         unblocked.not_blocked.is_empty() && unblocked.groups.iter().all(|group| group.error.is_none());
-    Ok(ExitCode::from(match (is_whole, unblocked.complete) {
+    Ok(ExitCode::from(match (is_whole, unblocked.coverage.complete) {
         (false, _) => 1,
         (true, false) => {
             stderr::warning(

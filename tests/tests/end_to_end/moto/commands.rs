@@ -24,14 +24,52 @@ struct Case {
 }
 
 impl Case {
-    async fn new() -> Self {
+    /// For this command.
+    async fn new(command: &str) -> Self {
+        let case = Self::with_dead_letters(if command == "unblock" { "source.fifo" } else { "source" }).await;
+        if command == "unblock" {
+            case.block_a_group().await;
+        }
+        case
+    }
+
+    /// A hidden message, and its notice.
+    async fn block_a_group(&self) {
+        let url =
+            |name: &str| format!("{}/{}/orders-test-{name}", self.account.endpoint_url(), self.account.id);
+        let dlq =
+            json!({ "QueueName": "orders-test-source-dlq.fifo", "Attributes": { "FifoQueue": "true" } });
+        self.account.sqs("CreateQueue", &dlq).await;
+        let source = url("source.fifo");
+        let message = json!({ "QueueUrl": source, "MessageBody": "x", "MessageGroupId": "a", "MessageDeduplicationId": "1" });
+        self.account.sqs("SendMessage", &message).await;
+        let received = json!({ "QueueUrl": source, "VisibilityTimeout": 43_000 });
+        let received = self.account.sqs("ReceiveMessage", &received).await;
+        let failure = json!({
+            "receipt_handle": received["Messages"][0]["ReceiptHandle"], "waiting_since": "2026-11-28T00:00:00Z",
+            "verdict": "MESSAGE_EXPIRED",
+        });
+        let failure = json!({ "Failure": { "DataType": "String", "StringValue": failure.to_string() } });
+        // That of group b stays, so it is given back.
+        for group in ["a", "b"] {
+            let notice = json!({
+                "QueueUrl": url("blocked"), "MessageBody": "x", "MessageGroupId": group, "MessageAttributes": failure,
+            });
+            self.account.sqs("SendMessage", &notice).await;
+        }
+    }
+
+    async fn with_dead_letters(source: &str) -> Self {
         let account = Account::new();
         let key = format!("arn:aws:kms:{REGION}:{}:key/0191f3a2-7b1c-7d3e-8f00-00000000000a", account.id);
         let mut final_dlq = Value::Null;
-        for name in ["orders-test-source", "orders-test-annotation", "orders-test-final-dlq"] {
-            let attributes = json!({ "KmsMasterKeyId": key });
-            final_dlq =
-                account.sqs("CreateQueue", &json!({ "QueueName": name, "Attributes": attributes })).await;
+        for name in [source, "blocked", "annotation", "final-dlq"] {
+            let mut attributes = json!({ "KmsMasterKeyId": key });
+            if name.ends_with(".fifo") {
+                attributes["FifoQueue"] = json!("true");
+            }
+            let request = json!({ "QueueName": format!("orders-test-{name}"), "Attributes": attributes });
+            final_dlq = account.sqs("CreateQueue", &request).await;
         }
         let body = |id: &str| json!({ "metadata": { "message_id": id }, "data": { "n": 1 } }).to_string();
         for id in [ID, OTHER_ID] {
@@ -82,7 +120,7 @@ fn is_enforced((action, _): &(String, String)) -> bool {
 }
 
 async fn each_right_is_needed_and_enough(command: &str, arguments: &[&str], exit_code: i32) {
-    let case = Case::new().await;
+    let case = Case::new(command).await;
     let statements = case.statements(command).await;
     case.account.allow("Operator", &statements).await;
     let before = case.account.decisions().len();
@@ -98,7 +136,7 @@ async fn each_right_is_needed_and_enough(command: &str, arguments: &[&str], exit
     assert_eq!(unused, Vec::<&(String, String)>::new(), "{command}: granted and not used");
 
     let cases = granted.iter().map(async |right| {
-        let case = Case::new().await;
+        let case = Case::new(command).await;
         let statements = case.statements(command).await;
         let right = (right.0.clone(), in_account(&right.1, &case.account.id));
         case.account.allow("Operator", &without(&statements, &right)).await;
@@ -134,4 +172,10 @@ async fn send_works_with_its_policy_and_names_each_missing_right() {
 async fn redrive_works_with_its_policy_and_names_each_missing_right() {
     let redrive = ["redrive", "--ids", ID, "--apply", "--into-paused"];
     each_right_is_needed_and_enough("redrive", &redrive, 0).await;
+}
+
+#[tokio::test]
+async fn unblock_works_with_its_policy_and_names_each_missing_right() {
+    let take_out = ["unblock", "a", "--backup", "backup.jsonl", "--apply"];
+    each_right_is_needed_and_enough("unblock", &take_out, 0).await;
 }
