@@ -266,6 +266,18 @@ fn each_strategy_has_settings_of_its_own() {
     ] {
         assert!(error.contains(line), "{error}");
     }
+    let blocking = [&ordered[..], &[("RETRY_POLICY", r#"{"on_give_up":"block"}"#)]].concat();
+    let blocked = |variables: &[_]| match with(variables).map(|settings| settings.on_failure) {
+        Ok(OnFailure::Ordered { blocked, .. }) => Ok(blocked),
+        Ok(_) => panic!("another strategy"),
+        Err(error) => Err(error.to_string()),
+    };
+    let missing = blocked(&blocking).unwrap_err();
+    assert!(missing.contains("- BLOCKED_QUEUE_URL is missing: set it to the queue's URL"), "{missing}");
+    let url = queue("blocked");
+    let named = [&blocking[..], &[("BLOCKED_QUEUE_URL", url.as_str())]].concat();
+    assert_eq!(blocked(&named), Ok(Some(url.clone())));
+    assert_eq!(blocked(&[&ordered[..], &named[6..]].concat()), Ok(None), "no group is blocked");
     let error = with(&[("STRATEGY", "hope")]).unwrap_err().to_string();
     assert!(
         error.contains(

@@ -30,6 +30,8 @@ minutes, also empty ones, which CloudWatch counts a few minutes late. Without fi
 flight show that something reads the queue. Other readers cannot be distinguished from an event source mapping that \
 is on.
 
+With on_give_up: block, it also lists the blocked groups of an ordered queue: `redeliver unblock` decides on them.
+
 The counts are SQS's own and approximate. The age of the oldest message (the CloudWatch metric \
 ApproximateAgeOfOldestMessage) is on the stack's dashboard. It leaves out messages that were received three times or more, \
 as three audits do, so it does not show when SQS deletes dead letters: `redeliver audit` does.

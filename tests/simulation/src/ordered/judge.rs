@@ -93,6 +93,8 @@ struct ThisReceive {
     answer: Option<Answer>,
     hidden_seconds: Option<u16>,
     spent_attempt: bool,
+    /// Its notice is in the queue of blocked groups.
+    is_told: bool,
 }
 
 #[derive(Clone, Default)]
@@ -247,6 +249,7 @@ impl Judge {
                     let verdict = failure["verdict"].as_str().unwrap_or_default().to_owned();
                     self.check_verdict(n, &verdict, at);
                     if role == Role::Blocked {
+                        self.messages[n].receive.is_told = true;
                         return;
                     }
                     if self.knobs.rules.blocks {
@@ -269,7 +272,16 @@ impl Judge {
                 message.receive_count = *receive_count;
                 message.first_received_at.get_or_insert(at);
             }
-            What::Hidden { seconds } => message.receive.hidden_seconds = Some(*seconds),
+            What::Hidden { seconds } => {
+                message.receive.hidden_seconds = Some(*seconds);
+                // Longer than any delay and any hold.
+                if *seconds > 3600 && !message.receive.is_told {
+                    self.break_rule(
+                        at,
+                        &format!("message {n} is hidden for {seconds} s, and nobody is told"),
+                    );
+                }
+            }
             What::Moved(_) if role == Role::Source => message.is_given_up = true,
             What::Moved(_) => message.has_final_record = true,
             What::Deleted if role == Role::Source && message.is_kept => {
