@@ -54,7 +54,7 @@ export enum Preset {
   DURABLE_CRITICAL = 'durable_critical',
 }
 
-/** What becomes of the rest of a group when one of its messages is given up. */
+/** The fate of the rest of a group when one of its messages is given up. */
 export enum OnGiveUp {
   /** It goes on without that message. */
   CONTINUE = 'continue',

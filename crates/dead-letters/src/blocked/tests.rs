@@ -79,11 +79,12 @@ impl World {
         std::iter::from_fn(next).collect()
     }
 
-    fn bodies(&self) -> Vec<String> {
-        self.receive(0).into_iter().take(1).chain(self.receive(30)).map(|message| message.body).collect()
+    /// The body of the first message of each group.
+    fn next_bodies(&self) -> Vec<String> {
+        self.receive(30).into_iter().map(|message| message.body).collect()
     }
 
-    /// What a message-processor does with the first message of each group.
+    /// Acts as a message-processor on the first message of each group.
     fn block(&self) {
         for record in self.receive(43_020) {
             let place = Place::of(&record, self.clock.now());
@@ -151,8 +152,7 @@ fn a_retry_brings_the_message_back_in_its_place() {
     let retried = world.unblock(&["a", "c"], Decision::Retry).unwrap();
     assert_eq!(names(&retried), [("a", true, None)]);
     assert_eq!(retried.not_blocked, ["c"]);
-    let next: Vec<_> = world.receive(30).into_iter().map(|message| message.body).collect();
-    assert_eq!(next, ["a first"]);
+    assert_eq!(world.next_bodies(), ["a first"]);
     assert_eq!(world.notices(), 1);
 }
 
@@ -163,8 +163,7 @@ fn a_message_that_is_taken_out_is_in_the_backup_and_its_group_goes_on() {
     let taken = world.unblock(&["b"], Decision::TakeOut(&mut backup)).unwrap();
     assert_eq!(names(&taken), [("b", true, None)]);
     assert_eq!(backup.bodies, ["b first"]);
-    let next: Vec<_> = world.receive(30).into_iter().map(|message| message.body).collect();
-    assert_eq!(next, ["b second"]);
+    assert_eq!(world.next_bodies(), ["b second"]);
     assert_eq!(world.notices(), 1);
 }
 
@@ -176,8 +175,7 @@ fn without_a_backup_nothing_is_taken_out() {
     assert_eq!(failed.to_string(), "the disk is full");
     assert_eq!(world.notices(), 2);
     world.sleep(60);
-    let next: Vec<_> = world.receive(30).into_iter().map(|message| message.body).collect();
-    assert_eq!(next, ["b first"], "it is called once more");
+    assert_eq!(world.next_bodies(), ["b first"], "it is called once more");
 }
 
 #[test]

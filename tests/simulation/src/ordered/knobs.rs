@@ -154,7 +154,7 @@ impl Knobs {
             batch_size: if draw.random_bool(0.5) { 1 } else { 10 },
             environments: draw.random_range(1..=6),
             max_concurrency: draw.random_range(1..=10),
-            rules: Rules { blocks: seed % 3 == 0, ..rules },
+            rules: Rules { blocks: seed.is_multiple_of(3), ..rules },
             receives_max: if draw.random_bool(0.2) { draw.random_range(5..=50) } else { 1000 },
             function_seconds: draw.random_range(12..=60),
             latency_ms: if draw.random_bool(0.2) { 0 } else { draw.random_range(1..=400) },

@@ -29,7 +29,7 @@ impl Setup {
         self.turn(environment)
     }
 
-    /// What a person does who wants the message to be called again.
+    /// Acts as a person who wants the message to be called again.
     fn make_visible(&self, handle: &str) -> Result<(), EntryError> {
         let entries = [(handle.to_owned(), VisibilitySeconds::ZERO)];
         let changed = self.source.queue.change_visibility_batch(&entries);

@@ -85,7 +85,7 @@ fn a_person_sees_which_groups_are_blocked_why_and_since_when() {
     );
     let json: Value = serde_json::from_str(&document("status", &status)).unwrap();
     assert_eq!(json["blocked"][0]["group"], "account-7");
-    assert_eq!(json["blocked"][0].get("receipt_handle"), None, "whoever has it can delete the message");
+    assert_eq!(json["blocked"][0].get("receipt_handle"), None, "with it anyone could delete the message");
 }
 
 #[test]
