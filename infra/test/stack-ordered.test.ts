@@ -298,6 +298,8 @@ describe('a group that is blocked when a message is given up', () => {
       assert.ok(refused({ ...props, strategy }).some((line) => line.includes(problem)), strategy);
     }
     assert.deepEqual(refused({ strategy: Strategy.VISIBILITY, policy: RetryPolicy.of({ onGiveUp: OnGiveUp.CONTINUE }) }), []);
+    const inTens = refused({ ...props, batchSize: 10 });
+    assert.ok(inTens.some((line) => line.includes('policy.onGiveUp is block, but batchSize is 10; leave batchSize out')), inTens.join());
   });
 });
 

@@ -217,17 +217,27 @@ impl Wiring for &mut Reader<'_> {
     }
 
     fn batch_size(&mut self) -> Option<u16> {
-        const NAME: &str = "BATCH_SIZE";
-        let is_set = self.optional(NAME).is_some();
+        let is_set = self.optional(BATCH_SIZE).is_some();
         // FIFO queues have no larger batches ("Using Lambda with Amazon SQS").
-        if is_set { self.number(NAME, 1..=10) } else { Some(10) }
+        if is_set { self.number(BATCH_SIZE, 1..=10) } else { Some(10) }
     }
 
-    fn blocked_queue(&mut self) -> Option<Option<String>> {
+    fn blocked_queue(&mut self, batch_size: Option<u16>) -> Option<Option<String>> {
         // An invalid policy is reported where it is read.
         let policy = Strategy::Ordered.policy(&policy_text(self));
         match policy.map(|policy| policy.on_give_up) {
-            Ok(OnGiveUp::Block) => self.queue_url(Role::Blocked.setting()).map(Some),
+            Ok(OnGiveUp::Block) => {
+                let queue = self.queue_url(Role::Blocked.setting());
+                // Only then are attempts counted beyond the memory of an environment, so that a message stays given up.
+                let is_one = match batch_size {
+                    None | Some(1) => Ok(()),
+                    Some(_) => Err(
+                        "must be 1 with on_give_up block in RETRY_POLICY; set it, and the batch size of the event source \
+                         mapping, to 1",
+                    ),
+                };
+                self.check(BATCH_SIZE, is_one).and(queue).map(Some)
+            }
             _ => Some(None),
         }
     }
@@ -390,6 +400,7 @@ fn policy(reader: &mut Reader<'_>, strategy: Option<Strategy>) -> Option<Policy>
     reader.check(POLICY, policy.map_err(|error| format!("{error}{hint}")))
 }
 
+const BATCH_SIZE: &str = "BATCH_SIZE";
 const POLICY: &str = "RETRY_POLICY";
 
 fn policy_text(reader: &Reader<'_>) -> String {

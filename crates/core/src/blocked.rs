@@ -14,21 +14,18 @@ use crate::limits::{DelaySeconds, VisibilitySeconds};
 use crate::message::metadata::{parse_rfc3339, rfc3339};
 use crate::message::{Attribute, OutgoingMessage, ReceivedMessage, Timestamp};
 
-/// Retention of notices. A handle is no longer valid then: the message is received again, called once more, and if it
-/// fails there is a new notice.
-pub const NOTICE_RETENTION: Duration = Duration::from_secs(VisibilitySeconds::MAX.get() as u64);
+/// Delay of a notice, and the time in which its message is hidden. Nobody must act on it before: that would hide the message
+/// again, without a notice.
+pub(crate) const NOTICE_DELAY: Duration = Duration::from_secs(60);
 
-/// Delay of a notice. Nobody must act on it before its message is hidden: that would hide it again, without a notice.
-const NOTICE_DELAY_SECONDS: u64 = 60;
-
-/// The times of a received message that decide how it blocks its group.
+/// The times at which a message was sent and first received.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct ReceiveTimes {
     sent_at: Timestamp,
     waiting_since: Timestamp,
 }
 
-impl Place {
+impl ReceiveTimes {
     /// `now` stands for a first receive that SQS does not tell.
     #[must_use]
     pub fn of(record: &ReceivedMessage, now: Timestamp) -> Self {
@@ -39,8 +36,8 @@ impl Place {
 /// The time for which a blocked message is hidden: the longest that SQS allows ("ChangeMessageVisibility", Amazon SQS API
 /// Reference), or until the end of its retention. `None` at that end: it is given up, and its group goes on.
 #[must_use]
-pub fn hidden_for(queue_times: QueueTimes, place: Place, now: Timestamp) -> Option<VisibilitySeconds> {
-    let left = until(now, queue_times.retained_until(place.sent_at)).as_secs();
+pub fn hidden_for(queue_times: QueueTimes, times: ReceiveTimes, now: Timestamp) -> Option<VisibilitySeconds> {
+    let left = until(now, queue_times.retained_until(times.sent_at)).as_secs();
     let hidden = VisibilitySeconds::saturating(left).min(queue_times.hidden_max());
     (hidden > VisibilitySeconds::ZERO).then_some(hidden)
 }
@@ -49,8 +46,8 @@ pub fn hidden_for(queue_times: QueueTimes, place: Place, now: Timestamp) -> Opti
 ///
 /// # Errors
 /// The verdict, if SQS would refuse the notice, since the message has no room for the handle.
-pub fn notice(verdict: Outgoing, place: Place) -> Result<Outgoing, Box<Outgoing>> {
-    match with_handle(&verdict, place.waiting_since) {
+pub fn notice(verdict: Outgoing, times: ReceiveTimes) -> Result<Outgoing, Box<Outgoing>> {
+    match with_handle(&verdict, times.waiting_since) {
         Some(message) => {
             let confirmed = verdict.confirmed.map(|event| match event {
                 Event::GivenUp { message_id, sqs_message_id, error_type } => {
@@ -71,13 +68,13 @@ fn with_handle(verdict: &Outgoing, since: Timestamp) -> Option<OutgoingMessage> 
     let since = rfc3339(since);
     let document = format!(r#"{{"receipt_handle":{handle},"waiting_since":"{since}",{members}"#);
     content.attributes.insert(FAILURE.to_owned(), Attribute::string(document));
-    content.delay = DelaySeconds::saturating(NOTICE_DELAY_SECONDS);
+    content.delay = DelaySeconds::saturating(NOTICE_DELAY.as_secs());
     OutgoingMessage::new(content).ok()
 }
 
-/// A notice, read.
+/// A parsed notice.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Blocked {
+pub struct Notice {
     /// The receipt handle of the message on its queue.
     pub receipt_handle: String,
     /// The first receive of the message: since then its group waits.
@@ -92,7 +89,7 @@ struct Handle {
     waiting_since: String,
 }
 
-impl Blocked {
+impl Notice {
     /// `None` if it is not a notice.
     #[must_use]
     pub fn read(record: &ReceivedMessage) -> Option<Self> {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures_util::stream::{self, StreamExt};
 use retries::settle;
 
+use crate::blocked::NOTICE_DELAY;
 use crate::events::Event;
 use crate::limits::{BATCH_ENTRIES_MAX, VisibilitySeconds};
 use crate::message::packing::{Batch, pack};
@@ -263,16 +264,18 @@ impl<'a, C: Clock, O: Observer> Outbox<'a, C, O> {
         source_queue: &impl VisibilityControl,
         notices: Vec<(Outgoing, VisibilitySeconds)>,
     ) {
+        let visible_at = self.clock.now() + NOTICE_DELAY;
         let (notices, hidden): (Vec<_>, Vec<_>) = notices.into_iter().unzip();
         let ids = notices.iter().map(|notice| notice.receipt.sqs_message_id().to_owned());
         let hidden: BTreeMap<_, _> = ids.zip(hidden).collect();
         let hiding = |confirmed: Confirmed| {
             let receipt = confirmed.into_receipt();
-            let visibility = hidden.get(receipt.sqs_message_id()).copied()?;
-            Some(Hiding { receipt, visibility, confirmed: None })
+            let visibility = hidden[receipt.sqs_message_id()];
+            Hiding { receipt, visibility, confirmed: None }
         };
-        let told = self.send(blocked, "block", notices).await;
-        self.hide(source_queue, told.into_iter().filter_map(hiding).collect()).await;
+        let sent = self.send(blocked, "block", notices).await;
+        let before_it_is_visible = Self { answer_by: self.answer_by.min(visible_at), ..*self };
+        before_it_is_visible.hide(source_queue, sent.into_iter().map(hiding).collect()).await;
     }
 
     /// The time by which the invocation must answer.

@@ -171,8 +171,8 @@ pub trait Wiring {
     /// The largest batch from an ordered source queue.
     fn batch_size(&mut self) -> Option<u16>;
 
-    /// Where groups that are blocked are told, `Some(None)` if none is.
-    fn blocked_queue(&mut self) -> Option<Option<Self::Queue>> {
+    /// The queue for notices of blocked groups; `Some(None)` if no group is blocked.
+    fn blocked_queue(&mut self, _batch_size: Option<u16>) -> Option<Option<Self::Queue>> {
         Some(None)
     }
 }
@@ -196,8 +196,9 @@ impl<Q> OnFailure<Q> {
             }
             Strategy::Ordered => {
                 let (source_queue, queue_times) = (wiring.fifo_queue(Role::Source), wiring.queue_times());
-                let attempts = wiring.batch_size().map(AttemptCounter::for_batches_of);
-                let blocked = wiring.blocked_queue();
+                let batch_size = wiring.batch_size();
+                let attempts = batch_size.map(AttemptCounter::for_batches_of);
+                let blocked = wiring.blocked_queue(batch_size);
                 Some(Self::Ordered {
                     source_queue: source_queue?,
                     queue_times: queue_times?,

@@ -3,15 +3,17 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use redeliver_core::blocked::Blocked;
+use redeliver_core::blocked::Notice;
+use redeliver_core::deliver::change_visibility;
 use redeliver_core::deliver::deletion::delete;
 use redeliver_core::limits::VisibilitySeconds;
-use redeliver_core::message::{ReceivedMessage, Timestamp};
-use redeliver_core::ports::{Clock, EntryError, Queue};
+use redeliver_core::message::ReceivedMessage;
+use redeliver_core::ports::{Clock, EntryError, Fault, Queue};
 use serde::Serialize;
 
 use crate::groups::written;
 use crate::purge::BackupWriter;
+use crate::reader::is_denied;
 use crate::{Coverage, DeadLetterRecord, Failure, NotDeleted, Reader, ReaderError, with_right};
 
 /// A group whose first message was given up, and waits hidden on the source queue.
@@ -28,8 +30,9 @@ pub struct BlockedGroup {
     pub error_details: String,
     /// Retries made; `None` if nothing was called.
     pub attempts: Option<u32>,
-    /// The time of its last notice, RFC 3339. It is called once more 12 hours later, and if that fails, there is another.
-    pub told_at: String,
+    /// The time of its last notice, RFC 3339. Some 12 hours later it is called once more.
+    pub noticed_at: String,
+    /// The last one counts: the handles of the others are no longer valid.
     #[serde(skip)]
     notices: Vec<ReceivedMessage>,
     #[serde(skip)]
@@ -37,30 +40,26 @@ pub struct BlockedGroup {
 }
 
 impl BlockedGroup {
-    /// The group by its last notice: an earlier one has a handle that is no longer valid. `None` without a notice.
+    /// The group by its notices. `None` without one.
     #[must_use]
     pub fn of(mut notices: Vec<ReceivedMessage>) -> Option<Self> {
-        notices.retain(|notice| Blocked::read(notice).is_some());
+        notices.retain(|notice| Notice::read(notice).is_some());
         notices.sort_by_key(|notice| notice.sent_at);
         let last = notices.last()?;
-        let Blocked { receipt_handle, waiting_since, verdict } = Blocked::read(last)?;
+        let Notice { receipt_handle, waiting_since, verdict } = Notice::read(last)?;
         let record = DeadLetterRecord::new(last.clone());
         let failure = verdict.case.map(|case| case.failure);
+        let source_id = failure.as_ref().map(|failure| failure.delivery.source_message_id.clone());
         Some(Self {
             group: last.message_group_id.clone().unwrap_or_default(),
             since: written(waiting_since),
-            message_id: record.metadata.map_or_else(
-                || {
-                    failure
-                        .as_ref()
-                        .map_or_else(String::new, |failure| failure.delivery.source_message_id.clone())
-                },
-                |metadata| metadata.message_id_text,
-            ),
+            message_id: record
+                .metadata
+                .map_or_else(|| source_id.unwrap_or_default(), |metadata| metadata.message_id_text),
             error_type: record.error_type,
             error_details: record.error_details,
             attempts: failure.and_then(|failure| failure.attempts),
-            told_at: written(last.sent_at),
+            noticed_at: written(last.sent_at),
             receipt_handle,
             notices,
         })
@@ -69,57 +68,68 @@ impl BlockedGroup {
 
 /// The decision on blocked groups.
 pub enum Decision<'a, B> {
-    /// None yet: they are only listed.
-    Later,
+    /// None: they are listed.
+    ListOnly,
     /// The message is called again at once, in its place.
     Retry,
     /// The message is deleted after it is in the backup, and its group goes on without it.
     TakeOut(&'a mut B),
 }
 
-/// A group, and what became of the decision on it.
+/// A group, and the effect of the decision on it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Outcome {
     #[serde(flatten)]
     pub group: BlockedGroup,
-    /// True if it is not blocked any more; `false` of a plan.
+    /// True if the decision was carried out.
     pub unblocked: bool,
-    /// The reason why it stays blocked, or why its notice is still there.
+    /// The reason why it was not, or why its notice is still there.
     pub error: Option<String>,
 }
 
-/// The blocked groups of a queue, and the names of groups that are not among them.
+/// The blocked groups of a queue, and the names of groups that have no notice.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Unblocked {
+    /// Without those after an error that ended it.
     pub groups: Vec<Outcome>,
-    pub not_blocked: Vec<String>,
+    pub not_found: Vec<String>,
     /// The notices that were read. More may not be visible yet, or another program has received them.
     pub coverage: Coverage,
+    /// The error that ended it.
+    pub failed: Option<String>,
 }
 
 /// The time for which a message is hidden while it is taken out.
 const TAKING_OUT: Duration = Duration::from_secs(60);
+/// The time for changes of visibility, repeated if they may succeed later.
+const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The blocked groups by their notices, the longest-waiting first.
+/// The reason why a decision was not carried out.
+enum NotDone {
+    /// Its handle is no longer valid, and never will be: somebody has received or deleted the message since.
+    CameBack,
+    Failed(String),
+}
+
+/// The blocked groups by their notices, the longest-waiting first, and the part of the notices that was read.
 ///
 /// # Errors
 /// If the queue cannot be read.
 pub async fn blocked_groups<Q: Queue, C: Clock>(
     blocked: &Q,
     clock: &C,
-) -> Result<Vec<BlockedGroup>, ReaderError> {
+) -> Result<(Vec<BlockedGroup>, Coverage), ReaderError> {
     let mut reader = Reader::new(blocked, clock).await?;
     let groups = read(&mut reader).await;
-    reader.finish().await;
-    groups
+    let coverage = reader.finish().await;
+    groups.map(|groups| (groups, coverage))
 }
 
 async fn read<Q: Queue, C: Clock>(reader: &mut Reader<'_, Q, C>) -> Result<Vec<BlockedGroup>, ReaderError> {
-    let mut notices = BTreeMap::<String, Vec<ReceivedMessage>>::new();
+    let mut notices = BTreeMap::<Option<String>, Vec<ReceivedMessage>>::new();
     while let Some(messages) = reader.next().await? {
         for message in messages {
-            let group = message.message_group_id.clone().unwrap_or_default();
-            notices.entry(group).or_default().push(message);
+            notices.entry(message.message_group_id.clone()).or_default().push(message);
         }
     }
     let mut groups: Vec<_> = notices.into_values().filter_map(BlockedGroup::of).collect();
@@ -130,7 +140,7 @@ async fn read<Q: Queue, C: Clock>(reader: &mut Reader<'_, Q, C>) -> Result<Vec<B
 /// Lists the groups with these names, all if there are none, and carries the decision out.
 ///
 /// # Errors
-/// If the notices cannot be read, or the backup cannot be written.
+/// If the notices cannot be read, or if the backup of the first message cannot be written.
 pub async fn unblock<Q: Queue, C: Clock, B: BackupWriter>(
     blocked: &Q,
     source: &Q,
@@ -139,35 +149,42 @@ pub async fn unblock<Q: Queue, C: Clock, B: BackupWriter>(
     mut decision: Decision<'_, B>,
 ) -> Result<Unblocked, Failure> {
     let mut reader = Reader::new(blocked, clock).await?;
+    let mut unblocked = Unblocked::default();
     let worked = async {
         let mut groups = read(&mut reader).await?;
         let is_missing = |name: &&String| !groups.iter().any(|group| group.group == **name);
-        let not_blocked = names.iter().filter(is_missing).cloned().collect();
+        unblocked.not_found = names.iter().filter(is_missing).cloned().collect();
         groups.retain(|group| names.is_empty() || names.contains(&group.group));
-        let mut outcomes = Vec::with_capacity(groups.len());
         for group in groups {
             let done = match &mut decision {
-                Decision::Later => None,
-                Decision::Retry => Some(retry(source, &group).await),
-                Decision::TakeOut(backup) => Some(take_out(source, clock, &group, *backup).await?),
+                Decision::ListOnly => None,
+                Decision::Retry => Some(reader.during(hide(source, clock, &group, Duration::ZERO)).await),
+                Decision::TakeOut(backup) => {
+                    Some(reader.during(take_out(source, clock, &group, *backup)).await?)
+                }
             };
-            let unblocked = done == Some(Ok(()));
-            let mut error = done.and_then(Result::err);
-            if unblocked {
+            let mut error = match &done {
+                Some(Err(NotDone::Failed(error))) => Some(error.clone()),
+                Some(Err(NotDone::CameBack)) => Some(CAME_BACK.to_owned()),
+                Some(Ok(())) | None => None,
+            };
+            if matches!(done, Some(Ok(()) | Err(NotDone::CameBack))) {
                 let deleted = reader.delete(&group.notices.iter().collect::<Vec<_>>()).await;
-                error = deleted.into_iter().find_map(Result::err).map(|why| told_again(&why));
+                error = error.or(deleted.into_iter().find_map(Result::err).map(|why| notice_stays(&why)));
             }
-            outcomes.push(Outcome { group, unblocked, error });
+            unblocked.groups.push(Outcome { group, unblocked: matches!(done, Some(Ok(()))), error });
         }
-        Ok(Unblocked { groups: outcomes, not_blocked, coverage: Coverage::default() })
+        Ok(())
     };
-    let worked: Result<Unblocked, Failure> = worked.await;
-    let coverage = reader.finish().await;
-    worked.map(|unblocked| Unblocked { coverage, ..unblocked })
-}
-
-async fn retry<Q: Queue>(source: &Q, group: &BlockedGroup) -> Result<(), String> {
-    hide(source, group, VisibilitySeconds::ZERO).await.map_err(|error| not_hidden(&error))
+    let worked: Result<(), Failure> = worked.await;
+    unblocked.coverage = reader.finish().await;
+    match worked {
+        // The work until then must be reported nevertheless.
+        Err(error) if !unblocked.groups.is_empty() => {
+            Ok(Unblocked { failed: Some(error.to_string()), ..unblocked })
+        }
+        worked => worked.map(|()| unblocked),
+    }
 }
 
 /// The message's handle is checked first, and nobody else receives the message meanwhile. If the process dies, the message
@@ -177,38 +194,49 @@ async fn take_out<Q: Queue, C: Clock>(
     clock: &C,
     group: &BlockedGroup,
     backup: &mut impl BackupWriter,
-) -> Result<Result<(), String>, Failure> {
-    let hidden_until: Timestamp = clock.now() + TAKING_OUT;
-    if let Err(error) = hide(source, group, VisibilitySeconds::saturating(TAKING_OUT.as_secs())).await {
-        return Ok(Err(not_hidden(&error)));
+) -> Result<Result<(), NotDone>, Failure> {
+    let hidden_until = clock.now() + TAKING_OUT;
+    if let Err(not_done) = hide(source, clock, group, TAKING_OUT).await {
+        return Ok(Err(not_done));
     }
     let records: Vec<_> = group.notices.last().cloned().map(DeadLetterRecord::new).into_iter().collect();
     backup.keep(&records).await?;
     let deleted = delete(source, clock, std::slice::from_ref(&group.receipt_handle)).await;
-    Ok(match deleted.into_iter().next() {
-        Some(Ok(())) if clock.now() < hidden_until => Ok(()),
-        Some(Err(error)) => {
-            let error = with_right(&error, "sqs:DeleteMessage", "kms:Decrypt");
-            Err(format!("{error}: the message is in the backup and on its queue"))
+    let why = match deleted.into_iter().next() {
+        Some(Ok(())) if clock.now() < hidden_until => return Ok(Ok(())),
+        Some(Err(error)) => with_right(&error, "sqs:DeleteMessage", "kms:Decrypt"),
+        _ => "SQS answered too late".to_owned(),
+    };
+    Ok(Err(NotDone::Failed(format!(
+        "{why}: the message is in the backup, and comes back within a minute unless SQS has deleted it; send it from the \
+         backup only if its group goes on without it"
+    ))))
+}
+
+async fn hide<Q: Queue, C: Clock>(
+    source: &Q,
+    clock: &C,
+    group: &BlockedGroup,
+    time: Duration,
+) -> Result<(), NotDone> {
+    let receives = vec![(group.receipt_handle.clone(), VisibilitySeconds::saturating(time.as_secs()))];
+    let changed = change_visibility(source, clock, clock.now() + PATIENCE, receives).await;
+    let no_answer = || Err(EntryError::new(Fault::NoAnswer, "NoAnswer"));
+    changed.into_iter().next().unwrap_or_else(no_answer).map_err(|error| {
+        let why = with_right(&error, "sqs:ChangeMessageVisibility", "kms:Decrypt");
+        match error.fault {
+            Fault::Sender if is_denied(&error) => NotDone::Failed(why),
+            Fault::Sender => NotDone::CameBack,
+            _ => NotDone::Failed(format!("{why}; run it again")),
         }
-        _ => Err("SQS answered too late: the message is in the backup, and may be on its queue".to_owned()),
     })
 }
 
-async fn hide<Q: Queue>(source: &Q, group: &BlockedGroup, time: VisibilitySeconds) -> Result<(), EntryError> {
-    let outcomes = source.change_visibility_batch(&[(group.receipt_handle.clone(), time)]).await;
-    outcomes.into_iter().next().unwrap_or(Ok(()))
-}
+/// Its notice is out of date, so it is deleted.
+const CAME_BACK: &str = "its message came back by itself before; if the group is blocked again, there is a new notice a \
+                         minute later";
 
-fn not_hidden(error: &EntryError) -> String {
-    let error = with_right(error, "sqs:ChangeMessageVisibility", "kms:Decrypt");
-    format!(
-        "{error}; unless a right is missing, it has come back by itself: if it is blocked again, there is a new notice in a \
-         few minutes"
-    )
-}
-
-fn told_again(why: &NotDeleted) -> String {
+fn notice_stays(why: &NotDeleted) -> String {
     let why = match why {
         NotDeleted::Failed(error) => with_right(error, "sqs:DeleteMessage", "kms:Decrypt"),
         NotDeleted::VisibleToOthers => why.to_string(),

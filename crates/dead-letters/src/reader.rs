@@ -157,7 +157,7 @@ pub fn with_right(error: &EntryError, right: &str, key_right: &str) -> String {
 }
 
 /// True if a right is missing: `AccessDenied`, `AccessDeniedException`, `KmsAccessDenied`.
-fn is_denied(error: &EntryError) -> bool {
+pub(crate) fn is_denied(error: &EntryError) -> bool {
     error.code.contains("AccessDenied")
 }
 

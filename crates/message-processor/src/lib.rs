@@ -34,6 +34,7 @@ use std::time::Duration;
 
 use redeliver_core::accepted::Accepted;
 use redeliver_core::arrival::Arrival;
+use redeliver_core::blocked::ReceiveTimes;
 use redeliver_core::deliver::{Outgoing, keep_free};
 use redeliver_core::failure::Stage;
 use redeliver_core::message::Confirmed;
@@ -90,7 +91,14 @@ impl<H: Handler, Q: QueueSender + QueueDepth + VisibilityControl, C: Clock, O: O
         let _flushed_at_the_end = FlushOnDrop(&self.observer);
         let now = self.clock.now();
         let mut unsent = Unsent::by(deadline);
-        let accepted = self.accept_all(records, &mut unsent, now);
+        let mut accepted = Vec::with_capacity(records.len());
+        for record in records {
+            let times = ReceiveTimes::of(&record, now);
+            match self.accept(record, now) {
+                Ok(message) => accepted.push(message),
+                Err(verdict) => self.give_up(*verdict, times, &mut unsent, now),
+            }
+        }
         // Fixed before the calls begin: a hanging target must leave time to send its messages on.
         let calls_end = keep_free(SEND_RESERVE, now, deadline);
         self.learn(&accepted, now);

@@ -5,7 +5,7 @@ use std::mem;
 use futures_util::join;
 use redeliver_core::accepted::{Accepted, FailedMessage};
 use redeliver_core::arrival::Arrival;
-use redeliver_core::blocked::Place;
+use redeliver_core::blocked::ReceiveTimes;
 use redeliver_core::decide::{
     AttemptCounter, Attempts, QueueTimes, decide_in_order, decide_on_queue, is_overdue, may_be_called,
     may_be_held,
@@ -16,7 +16,7 @@ use redeliver_core::failure::reason::GiveUp;
 use redeliver_core::failure::{HandOff, Kind, Stage};
 use redeliver_core::limits::{DelaySeconds, RetryDelay, VisibilitySeconds};
 use redeliver_core::message::origin::Resenders;
-use redeliver_core::message::{Confirmed, Receipt, Timestamp};
+use redeliver_core::message::{Confirmed, Timestamp};
 use redeliver_core::ports::{Clock, Observer, QueueDepth, QueueSender, VisibilityControl};
 use redeliver_core::redelivery::{Redelivery, Routes};
 use redeliver_core::strategy::OnFailure;
@@ -32,15 +32,12 @@ pub(super) struct Unsent {
     pub(super) verdicts: Vec<Outgoing>,
     /// Notices of blocked groups, and the time for which each message is hidden then.
     pub(super) notices: Vec<(Outgoing, VisibilitySeconds)>,
-    /// Messages behind one that blocks their group.
-    pub(super) given_back: Vec<Receipt>,
     pub(super) deadline: Timestamp,
 }
 
 impl Unsent {
     pub(super) fn by(deadline: Timestamp) -> Self {
-        let (failed, verdicts, notices, given_back) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { failed, verdicts, notices, given_back, deadline }
+        Self { failed: Vec::new(), verdicts: Vec::new(), notices: Vec::new(), deadline }
     }
 }
 
@@ -116,8 +113,7 @@ impl<H, Q: QueueSender + QueueDepth + VisibilityControl, C: Clock, O: Observer> 
         mut unsent: Unsent,
     ) -> Vec<Confirmed> {
         let now = self.clock.now();
-        let back = |receipt| Hiding { receipt, visibility: VisibilitySeconds::ZERO, confirmed: None };
-        let mut hidings: Vec<_> = mem::take(&mut unsent.given_back).into_iter().map(back).collect();
+        let mut hidings = Vec::with_capacity(unsent.failed.len());
         for message in mem::take(&mut unsent.failed) {
             let retries_made = self.retries_made(&message.accepted);
             match decide(&message, now) {
@@ -138,9 +134,9 @@ impl<H, Q: QueueSender + QueueDepth + VisibilityControl, C: Clock, O: Observer> 
                     hidings.push(Hiding { receipt: accepted.into_receipt(), visibility, confirmed });
                 }
                 Err(give_up) => {
-                    let place = Place::of(message.accepted.record(), now);
+                    let times = ReceiveTimes::of(message.accepted.record(), now);
                     let verdict = message.give_up(Some(retries_made), give_up);
-                    self.give_up(verdict, place, &mut unsent, now);
+                    self.give_up(verdict, times, &mut unsent, now);
                 }
             }
         }

@@ -141,7 +141,7 @@ impl Wiring for &Setup {
         Some(self.batch_size)
     }
 
-    fn blocked_queue(&mut self) -> Option<Option<Spy>> {
+    fn blocked_queue(&mut self, _batch_size: Option<u16>) -> Option<Option<Spy>> {
         Some((self.policy.on_give_up == OnGiveUp::Block).then(|| self.blocked.clone()))
     }
 }

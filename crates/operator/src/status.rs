@@ -85,18 +85,22 @@ async fn blocked(
     queues: &[QueueStatus],
     problems: &mut Vec<Problem>,
 ) -> Vec<BlockedGroup> {
-    let told = open.iter().zip(queues).find(|(open, _)| open.role == Some(Role::Blocked));
-    let Some((open, queue)) = told.filter(|(_, queue)| queue.counts.has_messages()) else {
+    let notices = open.iter().zip(queues).find(|(open, _)| open.role == Some(Role::Blocked));
+    let Some((open, queue)) = notices.filter(|(_, queue)| queue.counts.has_messages()) else {
         return Vec::new();
     };
-    match blocked_groups(&open.known.queue, &SystemClock).await {
-        Ok(groups) => groups,
-        Err(error) => {
-            let (about, why) = (vec![queue.name.clone()], error.to_string());
-            Problem::note(problems, Problem { service: Service::Sqs, missing: "blocked groups", about, why });
-            Vec::new()
-        }
-    }
+    let (groups, why) = match blocked_groups(&open.known.queue, &SystemClock).await {
+        Ok((groups, coverage)) if coverage.complete => return groups,
+        Ok((groups, _)) => (
+            groups,
+            "not all were seen: a notice is visible after a minute, and not while another program reads it"
+                .to_owned(),
+        ),
+        Err(error) => (Vec::new(), error.to_string()),
+    };
+    let about = vec![queue.name.clone()];
+    Problem::note(problems, Problem { service: Service::Sqs, missing: "blocked groups", about, why });
+    groups
 }
 
 /// Asks about the functions that read the source queue. Any queue that was named may be one.

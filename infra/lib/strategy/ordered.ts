@@ -83,6 +83,9 @@ function planProblems(plan: Plan): string[] {
           `policy/max_attempts is ${attempts}; use at most ${most} with strategy ordered: each retry is a receive, ${SPARE_RECEIVES} are to spare, and SQS counts ` +
             `to ${RECEIVES_MAX}.`,
         ]),
+    ...(fullPolicy.on_give_up === 'block' && plan.batchSize > 1
+      ? [`policy/on_give_up is block, but batchSize is ${plan.batchSize}; leave batchSize out: only in batches of one does SQS count the attempts of a message.`]
+      : []),
     ...onQueueProblems(plan),
     // Below innerConcurrency, it is refused whatever the strategy.
     ...(reserved !== undefined && reserved >= innerConcurrency && reserved < needed

@@ -20,7 +20,6 @@ use chrono::{DateTime, TimeDelta};
 use futures_util::future::{join_all, join3};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
-use redeliver_core::blocked::NOTICE_RETENTION;
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::lock;
 use redeliver_core::message::packing::pack;
@@ -39,6 +38,9 @@ use knobs::{Fate, Faults, Planned};
 
 /// After the faults, before the late messages.
 const CALM: Duration = Duration::from_secs(3600);
+
+/// As long as a message can be hidden.
+const NOTICES_KEPT: Duration = Duration::from_secs(12 * 3600);
 
 /// A run that passed.
 #[derive(Clone, Copy, Debug)]
@@ -268,7 +270,7 @@ async fn create(sqs: &EmbeddedSqs, knobs: &Knobs) -> BTreeMap<Role, EmbeddedQueu
         let queue = sqs.create_queue(needed.name, &settings).await.expect("a new queue, and no faults yet");
         queues.insert(needed.role, queue);
     }
-    let settings = QueueSettings { retention: NOTICE_RETENTION, ..QueueSettings::default() };
+    let settings = QueueSettings { retention: NOTICES_KEPT, ..QueueSettings::default() };
     let blocked = sqs.create_queue("blocked", &settings).await.expect("a new queue, and no faults yet");
     queues.insert(Role::Blocked, blocked);
     queues

@@ -278,6 +278,13 @@ fn each_strategy_has_settings_of_its_own() {
     let named = [&blocking[..], &[("BLOCKED_QUEUE_URL", url.as_str())]].concat();
     assert_eq!(blocked(&named), Ok(Some(url.clone())));
     assert_eq!(blocked(&[&ordered[..], &named[6..]].concat()), Ok(None), "no group is blocked");
+    for unset_or_ten in [&[][..], &[("BATCH_SIZE", "10")]] {
+        let error = blocked(&[&named[..4], &named[5..], unset_or_ten].concat()).unwrap_err();
+        assert!(
+            error.contains("- BATCH_SIZE must be 1 with on_give_up block in RETRY_POLICY; set it,"),
+            "{error}"
+        );
+    }
     let error = with(&[("STRATEGY", "hope")]).unwrap_err().to_string();
     assert!(
         error.contains(

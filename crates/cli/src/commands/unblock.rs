@@ -37,7 +37,8 @@ to the end of its group later.
 
 Exit codes:
   0  listed, or the groups are not blocked any more
-  1  a group is still blocked, or one that was named is not blocked
+  1  a decision was not carried out, a notice could not be deleted, or a group that
+     was named has no notice
   2  bad usage, or a queue or file that cannot be used
   4  not all groups were seen: a notice is visible after a minute. Run it again")]
 pub struct Arguments {
@@ -53,7 +54,7 @@ pub struct Arguments {
     backup: Option<PathBuf>,
     #[command(flatten)]
     queue: OneQueue,
-    /// The ordered queue, if --queue names the one with the notices: its URL, name or ARN
+    /// The ordered queue, if --queue names the queue with the notices: its URL, name or ARN
     #[arg(long, value_name = "QUEUE", requires = "queue")]
     source: Option<QueueAddress>,
     #[command(flatten)]
@@ -71,18 +72,21 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if arguments.apply.is_wanted() && !has_decision {
         return Err("say what to do with the groups: --retry, or --backup FILE".into());
     }
-    // Also before a plan: the same command with --apply must not be refused for its file.
-    let backup = arguments.backup.as_deref().map(BackupPlace::of).transpose()?;
-    let connection = &arguments.connection;
-    let blocked = connection.find(&arguments.queue.address(connection, Role::Blocked).await?).await?.queue;
     let source = match (&arguments.source, arguments.queue.queue()) {
-        (Some(source), _) => source.clone(),
-        (None, None) => arguments.queue.address(connection, Role::Source).await?,
         (None, Some(_)) => {
             return Err(
                 "--queue names the queue with the notices: name the ordered queue with --source".into()
             );
         }
+        (source, _) => source.clone(),
+    };
+    // Also before a plan: the same command with --apply must not be refused for its file.
+    let backup = arguments.backup.as_deref().map(BackupPlace::of).transpose()?;
+    let connection = &arguments.connection;
+    let blocked = connection.find(&arguments.queue.address(connection, Role::Blocked).await?).await?.queue;
+    let source = match source {
+        Some(source) => source,
+        None => arguments.queue.address(connection, Role::Source).await?,
     };
     let source = connection.find(&source).await?.queue;
     let mut backup: Option<Backup> = match backup {
@@ -90,7 +94,7 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         None => None,
     };
     let decision = match (&mut backup, arguments.apply.is_wanted()) {
-        (_, false) => Decision::Later,
+        (_, false) => Decision::ListOnly,
         (Some(backup), true) => Decision::TakeOut(backup),
         (None, true) => Decision::Retry,
     };
@@ -113,33 +117,38 @@ fn print(arguments: &Arguments, unblocked: &Unblocked, has_decision: bool) -> Re
             stderr::error(format_args!("{group} {is} {error}"));
         }
     }
-    for group in &unblocked.not_blocked {
-        stderr::error(format_args!("{group} is not blocked"));
+    for group in &unblocked.not_found {
+        stderr::error(format_args!("there is no notice of the group {group}"));
+    }
+    if let Some(error) = &unblocked.failed {
+        stderr::error(format_args!("{error}; the other groups stay as they are"));
     }
     still_hidden(unblocked.coverage.still_hidden).iter().for_each(stderr::warning);
-    let is_whole =
-        unblocked.not_blocked.is_empty() && unblocked.groups.iter().all(|group| group.error.is_none());
-    Ok(ExitCode::from(match (is_whole, unblocked.coverage.complete) {
-        (false, _) => 1,
-        (true, false) => {
-            stderr::warning(
-                "not all groups were seen: a notice is visible after a minute, and not while another program reads it; run it \
-                 again",
-            );
-            4
-        }
-        (true, true) => 0,
+    let is_complete = unblocked.coverage.complete;
+    if !is_complete {
+        stderr::warning(
+            "not all groups were seen: a notice is visible after a minute, and not while another program reads it; run it \
+             again",
+        );
+    }
+    let is_done = unblocked.groups.iter().all(|group| group.error.is_none());
+    Ok(ExitCode::from(match (&unblocked.failed, is_done, is_complete) {
+        (Some(_), ..) => 2,
+        (None, false, _) => 1,
+        (None, true, false) => 4,
+        (None, true, true) => u8::from(!unblocked.not_found.is_empty()),
     }))
 }
 
 fn words(arguments: &Arguments, unblocked: &Unblocked) -> String {
     let groups = unblocked.groups.iter().map(|outcome| &outcome.group);
-    let count = counted(unblocked.groups.len() as u64, "blocked group");
+    let count = counted(unblocked.groups.len() as u64, "group");
     let done = unblocked.groups.iter().filter(|outcome| outcome.unblocked).count();
     match (arguments.apply.is_wanted(), &arguments.backup) {
-        _ if unblocked.groups.is_empty() => "no group is blocked\n".to_owned(),
+        _ if unblocked.groups.is_empty() && arguments.groups.is_empty() => "no group is blocked\n".to_owned(),
+        _ if unblocked.groups.is_empty() => "none of these groups is blocked\n".to_owned(),
         (false, _) => blocked_table(groups),
-        (true, None) => format!("{done} of {count}: the first message is called again\n"),
+        (true, None) => format!("called again: {done} of {count}\n"),
         (true, Some(backup)) => {
             format!(
                 "{done} of {count}: the first message is in {}, and the group goes on\n",

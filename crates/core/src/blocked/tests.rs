@@ -7,7 +7,7 @@ use crate::testing::received;
 
 const HANDLE: &str = r#"AQEB"wJ/+="#;
 
-fn times(retention_seconds: u64) -> QueueTimes {
+fn queue_times(retention_seconds: u64) -> QueueTimes {
     let visibility_timeout = VisibilitySeconds::new(180).unwrap();
     QueueTimes { visibility_timeout, retention: Duration::from_secs(retention_seconds) }
 }
@@ -37,8 +37,8 @@ fn verdict(record: ReceivedMessage) -> Outgoing {
 #[test]
 fn a_notice_is_the_message_with_its_verdict_and_its_handle() {
     let record = record("not JSON".to_owned(), Attributes::new());
-    let place = Place::of(&record, at(99));
-    let notice = notice(verdict(record), place).unwrap();
+    let times = ReceiveTimes::of(&record, at(99));
+    let notice = notice(verdict(record), times).unwrap();
     let content = notice.message.as_ref().unwrap().content();
     assert_eq!(content.message_group_id.as_deref(), Some("account-7"));
     let on_the_queue = ReceivedMessage {
@@ -46,18 +46,18 @@ fn a_notice_is_the_message_with_its_verdict_and_its_handle() {
         attributes: content.attributes.clone(),
         ..received(None)
     };
-    let Blocked { receipt_handle, waiting_since, verdict } = Blocked::read(&on_the_queue).unwrap();
+    let Notice { receipt_handle, waiting_since, verdict } = Notice::read(&on_the_queue).unwrap();
     assert_eq!((receipt_handle.as_str(), waiting_since), (HANDLE, at(10)));
     assert_eq!(verdict.code.as_str(), "INVALID_MESSAGE_FORMAT");
     let moved = ReceivedMessage { redriven_from: Some("arn".to_owned()), ..on_the_queue };
-    assert_eq!(Blocked::read(&moved), None, "its producer may have written it");
+    assert_eq!(Notice::read(&moved), None, "its producer may have written it");
 }
 
 #[test]
 fn a_verdict_or_a_forged_handle_is_no_notice() {
     let with = |failure: &str| {
         let attributes = Attributes::from([(FAILURE.to_owned(), Attribute::string(failure))]);
-        Blocked::read(&record(String::new(), attributes))
+        Notice::read(&record(String::new(), attributes))
     };
     assert_eq!(with(r#"{"verdict":"MESSAGE_EXPIRED"}"#), None);
     assert_eq!(with(r#"{"receipt_handle":"h","waiting_since":"2026-11-28T00:00:00Z"}"#), None);
@@ -70,8 +70,8 @@ fn a_verdict_or_a_forged_handle_is_no_notice() {
 #[test]
 fn a_message_without_room_for_the_handle_is_given_up() {
     let record = record("x".repeat(MESSAGE_BYTES_MAX - 200), Attributes::new());
-    let place = Place::of(&record, at(20));
-    let given_up = notice(verdict(record), place).unwrap_err();
+    let times = ReceiveTimes::of(&record, at(20));
+    let given_up = notice(verdict(record), times).unwrap_err();
     assert!(matches!(given_up.confirmed, Some(Event::GivenUp { .. })));
     let content = given_up.message.as_ref().unwrap().content();
     assert!(!content.attributes[FAILURE].text().unwrap().contains("receipt_handle"));
@@ -79,8 +79,9 @@ fn a_message_without_room_for_the_handle_is_given_up() {
 
 #[test]
 fn it_is_hidden_for_12_hours_less_its_visibility_timeout_or_for_as_long_as_its_queue_keeps_it() {
-    let place = Place::of(&record(String::new(), Attributes::new()), at(0));
-    let hidden = |retention, now| hidden_for(times(retention), place, at(now)).map(VisibilitySeconds::get);
+    let times = ReceiveTimes::of(&record(String::new(), Attributes::new()), at(0));
+    let hidden =
+        |retention, now| hidden_for(queue_times(retention), times, at(now)).map(VisibilitySeconds::get);
     assert_eq!(hidden(1_209_600, 0), Some(43_020));
     assert_eq!(hidden(43_200, 0), Some(43_020));
     assert_eq!(hidden(43_200, 1), Some(43_019));

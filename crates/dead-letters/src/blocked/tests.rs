@@ -1,9 +1,9 @@
 use redeliver_core::arrival::Arrival;
-use redeliver_core::blocked::{Place, notice};
+use redeliver_core::blocked::{ReceiveTimes, notice};
 use redeliver_core::failure::Stage;
 use redeliver_core::message::packing::pack;
 use redeliver_core::message::schema::MessageSchema;
-use redeliver_core::message::{Content, OutgoingMessage};
+use redeliver_core::message::{Content, OutgoingMessage, Timestamp};
 use redeliver_core::ports::{QueueDepth as _, QueueSender as _, QueueService as _, QueueSettings, Receive};
 use redeliver_embedded::{
     Action, EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, Injection, Scope, VirtualClock, When,
@@ -22,12 +22,13 @@ struct World {
 #[derive(Default)]
 struct Kept {
     bodies: Vec<String>,
-    is_full: bool,
+    /// `None`: any number of messages.
+    room: Option<usize>,
 }
 
 impl BackupWriter for Kept {
     async fn keep(&mut self, records: &[DeadLetterRecord]) -> Result<(), Failure> {
-        if self.is_full {
+        if self.room == Some(self.bodies.len()) {
             return Err("the disk is full".into());
         }
         self.bodies.extend(records.iter().map(|record| record.message.body.clone()));
@@ -87,10 +88,10 @@ impl World {
     /// Acts as a message-processor on the first message of each group.
     fn block(&self) {
         for record in self.receive(43_020) {
-            let place = Place::of(&record, self.clock.now());
+            let times = ReceiveTimes::of(&record, self.clock.now());
             let refused = Arrival::open(record, self.clock.now()).accept(&MessageSchema::default(), None);
             let verdict = refused.unwrap_err().give_up(Stage::MessageProcessor, None, self.clock.now());
-            let notice = notice(verdict, place).unwrap();
+            let notice = notice(verdict, times).unwrap();
             let content = notice.message.as_ref().unwrap().content().clone();
             self.clock.block_on(send(&self.blocked, content));
         }
@@ -130,19 +131,20 @@ fn names(unblocked: &Unblocked) -> Vec<(&str, bool, Option<&str>)> {
 #[test]
 fn blocked_groups_are_listed_with_the_reason_and_the_time_since_when() {
     let world = world();
-    let listed = world.unblock(&[], Decision::Later).unwrap();
+    let listed = world.unblock(&[], Decision::ListOnly).unwrap();
     assert_eq!(names(&listed), [("a", false, None), ("b", false, None)]);
-    assert_eq!((listed.coverage.complete, listed.not_blocked.len()), (true, 0));
+    assert_eq!((listed.coverage.complete, listed.not_found.len()), (true, 0));
     let group = &listed.groups[0].group;
     assert_eq!(
-        (group.since.as_str(), group.told_at.as_str()),
+        (group.since.as_str(), group.noticed_at.as_str()),
         ("1970-01-01T00:01:00.000Z", "1970-01-01T00:01:00.000Z")
     );
     assert_eq!(group.error_type, "INVALID_MESSAGE_FORMAT");
     assert!(group.error_details.contains("JSON"), "{}", group.error_details);
     assert_eq!(world.notices(), 2, "nothing is consumed");
     assert!(world.receive(0).is_empty(), "both wait");
-    let again = world.clock.block_on(blocked_groups(&world.blocked, &world.clock)).unwrap();
+    let (again, coverage) = world.clock.block_on(blocked_groups(&world.blocked, &world.clock)).unwrap();
+    assert!(coverage.complete);
     assert_eq!(again.into_iter().map(|group| group.group).collect::<Vec<_>>(), ["a", "b"]);
 }
 
@@ -151,7 +153,7 @@ fn a_retry_brings_the_message_back_in_its_place() {
     let world = world();
     let retried = world.unblock(&["a", "c"], Decision::Retry).unwrap();
     assert_eq!(names(&retried), [("a", true, None)]);
-    assert_eq!(retried.not_blocked, ["c"]);
+    assert_eq!(retried.not_found, ["c"]);
     assert_eq!(world.next_bodies(), ["a first"]);
     assert_eq!(world.notices(), 1);
 }
@@ -170,7 +172,7 @@ fn a_message_that_is_taken_out_is_in_the_backup_and_its_group_goes_on() {
 #[test]
 fn without_a_backup_nothing_is_taken_out() {
     let world = world();
-    let mut backup = Kept { is_full: true, ..Kept::default() };
+    let mut backup = Kept { room: Some(0), ..Kept::default() };
     let failed = world.unblock(&["b"], Decision::TakeOut(&mut backup)).unwrap_err();
     assert_eq!(failed.to_string(), "the disk is full");
     assert_eq!(world.notices(), 2);
@@ -187,7 +189,8 @@ fn a_message_that_sqs_does_not_delete_stays_and_so_does_its_notice() {
         let taken = world.unblock(&["b"], Decision::TakeOut(&mut backup)).unwrap();
         let [("b", false, Some(error))] = names(&taken)[..] else { panic!("{taken:?}") };
         assert!(
-            error.starts_with(says) && error.ends_with("the message is in the backup and on its queue"),
+            error.starts_with(says)
+                && error.contains(": the message is in the backup, and comes back within a minute"),
             "{error}"
         );
         assert_eq!((backup.bodies.len(), world.notices()), (1, 2));
@@ -197,21 +200,30 @@ fn a_message_that_sqs_does_not_delete_stays_and_so_does_its_notice() {
     assert_eq!(world.receive(30).len(), 1);
 }
 
-#[test]
-fn the_last_notice_counts_and_one_that_is_out_of_date_changes_nothing() {
+/// The notice of a message that has been received again since, so that its handle is out of date.
+fn out_of_date() -> World {
     let world = world();
     world.sleep(43_020 - 60);
-    // Received again, and not yet given up: the handles of both notices are out of date.
-    let again = world.receive(60);
-    assert_eq!(again.len(), 2);
-    let mut backup = Kept::default();
-    for decision in [Decision::Retry, Decision::TakeOut(&mut backup)] {
+    assert_eq!(world.receive(60).len(), 2);
+    world
+}
+
+#[test]
+fn a_notice_that_is_out_of_date_changes_nothing_and_is_deleted() {
+    for takes_out in [false, true] {
+        let world = out_of_date();
+        let mut backup = Kept::default();
+        let decision = if takes_out { Decision::TakeOut(&mut backup) } else { Decision::Retry };
         let refused = world.unblock(&["a"], decision).unwrap();
-        let [("a", false, Some(error))] = names(&refused)[..] else { panic!("{refused:?}") };
-        assert!(error.contains("has come back by itself"), "{error}");
+        assert_eq!(names(&refused), [("a", false, Some(CAME_BACK))]);
+        assert_eq!((backup.bodies.len(), world.notices()), (0, 1));
+        assert!(world.receive(0).is_empty(), "the messages are still with the one who received them");
     }
-    assert!(backup.bodies.is_empty());
-    assert_eq!(world.notices(), 2);
+}
+
+#[test]
+fn the_last_notice_counts() {
+    let world = out_of_date();
     world.sleep(60);
     world.block();
     world.sleep(60);
@@ -219,6 +231,46 @@ fn the_last_notice_counts_and_one_that_is_out_of_date_changes_nothing() {
     let retried = world.unblock(&["a"], Decision::<Kept>::Retry).unwrap();
     assert_eq!(names(&retried), [("a", true, None)]);
     assert_eq!(world.notices(), 2, "the earlier one goes with it");
+}
+
+#[test]
+fn without_an_answer_or_a_right_the_notice_stays() {
+    for (injection, why) in [
+        (Injection::Throttled, "throttled (RequestThrottled); run it again"),
+        (Injection::LostRequest, "no answer (RequestTimeout); run it again"),
+    ] {
+        let world = world();
+        world.fail(&world.source, Action::ChangeMessageVisibilityBatch, injection);
+        let refused = world.unblock(&["a"], Decision::Retry).unwrap();
+        assert_eq!((names(&refused), world.notices()), (vec![("a", false, Some(why))], 2));
+    }
+    let world = world();
+    let plan = FaultRule {
+        action: Action::ChangeMessageVisibilityBatch,
+        queue: Some(world.source.arn().to_owned()),
+        scope: Scope::Request,
+        when: When::Numbers(vec![1]),
+        injection: Injection::Throttled,
+    };
+    world.sqs.set_faults(FaultPlan::new(1).with(plan));
+    assert_eq!(
+        names(&world.unblock(&["a"], Decision::Retry).unwrap()),
+        [("a", true, None)],
+        "it is tried again"
+    );
+}
+
+#[test]
+fn a_backup_that_fails_later_does_not_hide_what_was_done_before() {
+    let world = world();
+    let mut backup = Kept { room: Some(1), ..Kept::default() };
+    let taken = world.unblock(&[], Decision::TakeOut(&mut backup)).unwrap();
+    assert_eq!(names(&taken), [("a", true, None)]);
+    assert_eq!(
+        (taken.failed.as_deref(), backup.bodies),
+        (Some("the disk is full"), vec!["a first".to_owned()])
+    );
+    assert_eq!(world.notices(), 1);
 }
 
 #[test]

@@ -70,13 +70,17 @@ impl Deployment {
 
 impl Deployed {
     pub(super) fn url(&self, role: Role) -> Result<&str, Failure> {
-        let missing = || {
-            format!(
+        let missing = || match role {
+            Role::Blocked => format!(
+                "{} has no queue of blocked groups: it needs the strategy ordered, and on_give_up block in its policy",
+                self.name
+            ),
+            _ => format!(
                 "{} has no {}: is it a redeliver stack? Use --prefix and --stage for a construct in your own app, or \
                  --queue for any queue",
                 self.name,
                 output(role)
-            )
+            ),
         };
         Ok(self.urls.get(&role).ok_or_else(missing)?)
     }

@@ -292,7 +292,7 @@ impl<'a> Wiring for Queues<'a> {
         Some(self.0.knobs.batch_size)
     }
 
-    fn blocked_queue(&mut self) -> Option<Option<Remote<'a>>> {
+    fn blocked_queue(&mut self, _batch_size: Option<u16>) -> Option<Option<Remote<'a>>> {
         let blocked = self.queue(Role::Blocked);
         Some(blocked.filter(|_| self.0.knobs.rules.blocks))
     }

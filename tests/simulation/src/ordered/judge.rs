@@ -94,7 +94,7 @@ struct ThisReceive {
     hidden_seconds: Option<u16>,
     spent_attempt: bool,
     /// Its notice is in the queue of blocked groups.
-    is_told: bool,
+    has_notice: bool,
 }
 
 #[derive(Clone, Default)]
@@ -249,7 +249,7 @@ impl Judge {
                     let verdict = failure["verdict"].as_str().unwrap_or_default().to_owned();
                     self.check_verdict(n, &verdict, at);
                     if role == Role::Blocked {
-                        self.messages[n].receive.is_told = true;
+                        self.messages[n].receive.has_notice = true;
                         return;
                     }
                     if self.knobs.rules.blocks {
@@ -275,11 +275,8 @@ impl Judge {
             What::Hidden { seconds } => {
                 message.receive.hidden_seconds = Some(*seconds);
                 // Longer than any delay and any hold.
-                if *seconds > 3600 && !message.receive.is_told {
-                    self.break_rule(
-                        at,
-                        &format!("message {n} is hidden for {seconds} s, and nobody is told"),
-                    );
+                if *seconds > 3600 && !message.receive.has_notice {
+                    self.break_rule(at, &format!("message {n} is hidden for {seconds} s, without a notice"));
                 }
             }
             What::Moved(_) if role == Role::Source => message.is_given_up = true,

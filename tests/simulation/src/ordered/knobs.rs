@@ -147,21 +147,24 @@ impl Knobs {
             from_seconds: draw.random_range(0..fault_seconds),
             seconds: draw.random_range(60..=5400),
         });
-        Self {
+        let mut knobs = Self {
             seed,
             groups,
             messages: plan(draw, messages, groups, rules),
             batch_size: if draw.random_bool(0.5) { 1 } else { 10 },
             environments: draw.random_range(1..=6),
             max_concurrency: draw.random_range(1..=10),
-            rules: Rules { blocks: seed.is_multiple_of(3), ..rules },
+            rules,
             receives_max: if draw.random_bool(0.2) { draw.random_range(5..=50) } else { 1000 },
             function_seconds: draw.random_range(12..=60),
             latency_ms: if draw.random_bool(0.2) { 0 } else { draw.random_range(1..=400) },
             fault_seconds,
             outage,
             faults,
-        }
+        };
+        // Only batches of one may block groups.
+        knobs.rules.blocks = knobs.batch_size == 1 && seed.is_multiple_of(2);
+        knobs
     }
 
     /// The share of each group that takes its time, so that a judge knows when all must be done.

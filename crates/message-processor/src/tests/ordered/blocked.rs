@@ -1,6 +1,6 @@
 //! `on_give_up: block`: a message that is given up blocks its group until a person decides, or its queue forgets it.
 
-use redeliver_core::blocked::Blocked;
+use redeliver_core::blocked::Notice;
 use redeliver_core::ports::{EntryError, Fault, VisibilityControl as _};
 
 use super::*;
@@ -11,8 +11,8 @@ const BLOCKING: &str = r#"{"circuit_breaker":false,"max_age_seconds":3600,"max_a
 const HIDDEN: u64 = 43_200 - 180;
 
 /// The first message of group a fails until it is given up.
-fn given_up(batch_size: u16) -> (Setup, Environment) {
-    let setup = setup_with(batch_size, BLOCKING).failing(0, busy());
+fn given_up() -> (Setup, Environment) {
+    let setup = setup_with(1, BLOCKING).failing(0, busy());
     setup.produce_in("a", [0, 1]);
     let environment = setup.processor();
     assert_eq!(setup.turn(&environment)[0], 0);
@@ -39,56 +39,48 @@ impl Setup {
 
 #[test]
 fn a_message_that_is_given_up_blocks_its_group_and_a_notice_says_so() {
-    for batch_size in [1, 10] {
-        let (setup, environment) = given_up(batch_size);
-        let blocked_at = setup.world.clock.now();
-        setup.sleep(60);
-        let [notice] = &setup.blocked.received()[..] else { panic!("not one notice") };
-        assert_eq!((notice.body.as_str(), notice.message_group_id.as_deref()), (&*body(0), Some("a")));
-        let failure = document(&notice.attributes, FAILURE);
-        assert_eq!(failure["verdict"], "RETRY_ATTEMPT_EXCEEDED");
-        assert_eq!(failure["attempts"], 1);
-        let read = Blocked::read(notice).unwrap();
-        assert_eq!(read.waiting_since, blocked_at - Duration::from_secs(5));
-        assert_eq!(read.verdict.explained(), "Max retry attempts 1 exceeded; last error Db.Busy: come later");
-        setup.produce_in("b", [2]);
-        assert_eq!(setup.turn(&environment), [2], "other groups go on");
-        assert_eq!(setup.turn_after(&environment, HIDDEN - 60)[0], 0);
-        assert_eq!(setup.annotation.sent(), []);
-        let sqs_message_id = read.verdict.case.unwrap().failure.delivery.source_message_id;
-        let error_type = "RETRY_ATTEMPT_EXCEEDED";
-        let told = setup.world.seen.events();
-        assert!(told.contains(&Event::Blocked { message_id: Some(id(0)), sqs_message_id, error_type }));
-        assert!(!told.iter().any(|event| matches!(event, Event::GivenUp { .. })));
-    }
+    let (setup, environment) = given_up();
+    let blocked_at = setup.world.clock.now();
+    setup.sleep(60);
+    let [notice] = &setup.blocked.received()[..] else { panic!("not one notice") };
+    assert_eq!((notice.body.as_str(), notice.message_group_id.as_deref()), (&*body(0), Some("a")));
+    let failure = document(&notice.attributes, FAILURE);
+    assert_eq!(failure["verdict"], "RETRY_ATTEMPT_EXCEEDED");
+    assert_eq!(failure["attempts"], 1);
+    let read = Notice::read(notice).unwrap();
+    assert_eq!(read.waiting_since, blocked_at - Duration::from_secs(5));
+    assert_eq!(read.verdict.explained(), "Max retry attempts 1 exceeded; last error Db.Busy: come later");
+    setup.produce_in("b", [2]);
+    assert_eq!(setup.turn(&environment), [2], "other groups go on");
+    assert_eq!(setup.turn_after(&environment, HIDDEN - 60)[0], 0);
+    assert_eq!(setup.annotation.sent(), []);
+    let sqs_message_id = read.verdict.case.unwrap().failure.delivery.source_message_id;
+    let error_type = "RETRY_ATTEMPT_EXCEEDED";
+    let told = setup.world.seen.events();
+    assert!(told.contains(&Event::Blocked { message_id: Some(id(0)), sqs_message_id, error_type }));
+    assert!(!told.iter().any(|event| matches!(event, Event::GivenUp { .. })));
 }
 
 #[test]
 fn twice_a_day_it_is_called_once_more_and_blocks_again_or_its_group_goes_on() {
-    for batch_size in [1, 10] {
-        let (setup, environment) = given_up(batch_size);
-        assert_eq!(setup.turn_after(&environment, HIDDEN)[0], 0);
-        assert_eq!(setup.calls_of(0).len(), 3, "called once more");
-        assert_eq!(setup.blocked.sent().len(), 2);
-        let environment = Environment {
-            handler: Scripted { steps: BTreeMap::new(), ..environment.handler },
-            ..environment
-        };
-        assert_eq!(setup.turn_after(&environment, HIDDEN)[0], 0);
-        assert_eq!(setup.calls_of(0).len(), 4);
-        if batch_size == 1 {
-            assert_eq!(setup.next_turn(&environment), (0, vec![1]));
-        }
-        assert_eq!(setup.calls_of(1).len(), 1);
-        assert_eq!(setup.annotation.sent(), []);
-    }
+    let (setup, environment) = given_up();
+    assert_eq!(setup.turn_after(&environment, HIDDEN)[0], 0);
+    assert_eq!(setup.calls_of(0).len(), 3, "called once more");
+    assert_eq!(setup.blocked.sent().len(), 2);
+    let environment =
+        Environment { handler: Scripted { steps: BTreeMap::new(), ..environment.handler }, ..environment };
+    assert_eq!(setup.turn_after(&environment, HIDDEN)[0], 0);
+    assert_eq!(setup.calls_of(0).len(), 4);
+    assert_eq!(setup.next_turn(&environment), (0, vec![1]));
+    assert_eq!(setup.calls_of(1).len(), 1);
+    assert_eq!(setup.annotation.sent(), []);
 }
 
 #[test]
 fn with_the_handle_of_its_notice_it_can_be_called_again_at_once() {
-    let (setup, environment) = given_up(1);
+    let (setup, environment) = given_up();
     setup.sleep(60);
-    let Blocked { receipt_handle, .. } = Blocked::read(&setup.blocked.received()[0]).unwrap();
+    let Notice { receipt_handle, .. } = Notice::read(&setup.blocked.received()[0]).unwrap();
     setup.make_visible(&receipt_handle).unwrap();
     assert_eq!(setup.next_turn(&environment), (0, vec![0]));
     assert_eq!(setup.make_visible(&receipt_handle).unwrap_err().fault, Fault::Sender, "it is out of date");
@@ -107,31 +99,22 @@ fn a_message_whose_notice_is_refused_is_not_hidden() {
 }
 
 #[test]
-fn an_invalid_message_blocks_its_group_too_but_not_before_its_turn() {
-    let setup = setup_with(10, BLOCKING).on(0, Step::Blip(1));
+fn an_invalid_message_blocks_its_group_too() {
+    let setup = setup_with(1, BLOCKING);
     setup.produce_in("a", [0]);
     setup.produce_bodies_in("a", [(1, r#"{"data":{"n":1}}"#.to_owned())]);
     setup.produce_in("a", [2]);
-    setup.produce_in("b", [3]);
     let environment = setup.processor();
-    assert_eq!(setup.turn(&environment), [0, 1, 2, 3]);
-    assert_eq!(setup.next_turn(&environment), (5, vec![0, 1, 2]));
-    assert!(setup.blocked.sent().is_empty(), "0 has only been done now");
-    assert_eq!(setup.next_turn(&environment), (0, vec![1, 2]));
-    let verdicts: Vec<_> = setup
-        .blocked
-        .sent()
-        .iter()
-        .map(|notice| document(&notice.attributes, FAILURE)["verdict"].clone())
-        .collect();
-    assert_eq!(verdicts, ["INVALID_MESSAGE_SCHEMA"]);
-    assert_eq!(setup.handler.called(), [id(0), id(3), id(0)], "2 waits behind it");
-    assert_eq!(setup.turn_after(&environment, HIDDEN), [1, 2]);
+    assert_eq!((setup.turn(&environment), setup.turn(&environment)), (vec![0], vec![1]));
+    let [notice] = &setup.blocked.sent()[..] else { panic!("not one notice") };
+    assert_eq!(document(&notice.attributes, FAILURE)["verdict"], "INVALID_MESSAGE_SCHEMA");
+    assert_eq!(setup.turn_after(&environment, HIDDEN), [1]);
+    assert_eq!(setup.handler.called(), [id(0)], "2 waits behind it");
 }
 
 #[test]
 fn at_the_end_of_its_retention_it_is_given_up_and_its_group_goes_on() {
-    let (setup, environment) = given_up(1);
+    let (setup, environment) = given_up();
     // A week in steps of 12 hours, less the visibility timeout; then what is left of it.
     for _ in 0..14 {
         assert_eq!(setup.turn_after(&environment, HIDDEN), [0]);
