@@ -19,7 +19,7 @@ import { STRATEGIES } from './strategy/index';
 /**
  * Delayed, jittered retries for the messages of an SQS queue, with a reason on every dead letter: four queues, three
  * functions, alarms and a dashboard. Strategy `visibility` needs three queues and two functions, `ordered` four queues
- * and two functions. With `Target.ownFunction`, your function replaces the message-processor.
+ * (with `onGiveUp` five) and two functions. With `Target.ownFunction`, your function replaces the message-processor.
  *
  * @throws an error named RedeliverPropsError if props are invalid, with a sentence for each that says what to change.
  */
