@@ -124,7 +124,8 @@ impl Deployed {
             blocked = if source_dlq.is_some() { find("blocked").await? } else { None };
         }
         if source.is_none() {
-            source = source_of(&client, intermediate.as_ref().unwrap_or(annotation)).await;
+            let dlq = intermediate.as_ref().or(source_dlq.as_ref()).unwrap_or(annotation);
+            source = source_of(&client, dlq).await;
         }
         let urls = [
             (Role::Source, source),
@@ -228,6 +229,29 @@ mod tests {
         assert_eq!(stack.url(Role::Source).unwrap(), "http://127.0.0.1:1/0/source.fifo");
         assert_eq!(stack.url(Role::SourceDlq).unwrap(), "http://127.0.0.1:1/0/source-dlq.fifo");
         assert_eq!(stack.url(Role::Blocked).unwrap(), "http://127.0.0.1:1/0/blocked");
+    }
+
+    #[tokio::test]
+    async fn an_existing_fifo_source_queue_is_found_by_the_fifo_dlq_that_it_has() {
+        let names = ["annotation", "final-dlq"].map(url).into_iter();
+        let names = names.chain([missing(), missing(), missing(), missing()]);
+        let names = names.chain(["source-dlq.fifo", "blocked"].map(url));
+        let sources = (200, json!({ "queueUrls": ["http://127.0.0.1:1/0/orders.fifo"] }));
+        let endpoint = Loopback::start(names.chain([sources]));
+        let connection =
+            Connection::at(None, Some("eu-central-1".to_owned()), Some(endpoint.url().to_owned()));
+        let stack = Deployed::by_names(&connection, "orders-test").await.unwrap();
+        assert_eq!(stack.url(Role::Source).unwrap(), "http://127.0.0.1:1/0/orders.fifo");
+        let asked = format!("{:?}", endpoint.requests().last().unwrap());
+        assert!(asked.contains("source-dlq.fifo"), "{asked}");
+    }
+
+    #[test]
+    fn the_outputs_of_a_stack_have_the_names_that_the_construct_gives_them() {
+        let construct = include_str!("../../../../infra/lib/outputs.ts");
+        for role in Role::ALL {
+            assert!(construct.contains(&format!("add('{}', ", output(*role))), "{role:?}");
+        }
     }
 
     #[tokio::test]
