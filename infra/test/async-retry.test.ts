@@ -284,6 +284,11 @@ describe('what cannot be retried fails the synth with one sentence', () => {
     ],
     ['redrives', () => ({ policy: RetryPolicy.fromJson({ max_redrives: 20 }) }), 'policy/max_redrives only applies to the strategies delayed-resend and direct-resend: remove it.'],
     [
+      'blocked groups',
+      () => ({ policy: RetryPolicy.fromJson({ on_give_up: 'block' }) }),
+      'policy/on_give_up is block, which only the strategy ordered supports; remove it.',
+    ],
+    [
       'short delays without a backoff of its own',
       () => ({ policy: RetryPolicy.fromJson({ long_delays: false, max_attempts: 3 }) }),
       "policy/long_delays is false, but AsyncRetry's default delays reach 12 hours; set a backoff or a preset, too.",

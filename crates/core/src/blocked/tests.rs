@@ -41,6 +41,7 @@ fn a_notice_is_the_message_with_its_verdict_and_its_handle() {
     let notice = notice(verdict(record), times).unwrap();
     let content = notice.message.as_ref().unwrap().content();
     assert_eq!(content.message_group_id.as_deref(), Some("account-7"));
+    assert_eq!(content.delay.get(), 60, "its message is hidden by then");
     let on_the_queue = ReceivedMessage {
         body: content.body.clone(),
         attributes: content.attributes.clone(),
