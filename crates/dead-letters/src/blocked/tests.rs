@@ -149,12 +149,30 @@ fn blocked_groups_are_listed_with_the_reason_and_the_time_since_when() {
 }
 
 #[test]
+fn the_group_that_waits_longest_is_the_first() {
+    let world = world();
+    let content = Content {
+        body: "0 first".to_owned(),
+        message_group_id: Some("0".to_owned()),
+        deduplication_id: Some("4".to_owned()),
+        ..Content::default()
+    };
+    world.clock.block_on(send(&world.source, content));
+    world.block();
+    world.sleep(60);
+    let listed = world.unblock(&[], Decision::Later).unwrap();
+    assert_eq!(names(&listed), [("a", false, None), ("b", false, None), ("0", false, None)]);
+}
+
+#[test]
 fn a_retry_brings_the_message_back_in_its_place() {
     let world = world();
     let retried = world.unblock(&["a", "c"], Decision::Retry).unwrap();
     assert_eq!(names(&retried), [("a", true, None)]);
     assert_eq!(retried.not_found, ["c"]);
-    assert_eq!(world.next_bodies(), ["a first"]);
+    let [next] = &world.receive(30)[..] else { panic!("not one message") };
+    assert_eq!(next.body, "a first");
+    assert_eq!(retried.groups[0].group.message_id, next.sqs_message_id, "an invalid message has no other");
     assert_eq!(world.notices(), 1);
 }
 
@@ -175,7 +193,8 @@ fn without_a_backup_nothing_is_taken_out() {
     let mut backup = Kept { room: Some(0), ..Kept::default() };
     let failed = world.unblock(&["b"], Decision::TakeOut(&mut backup)).unwrap_err();
     assert_eq!(failed.to_string(), "the disk is full");
-    assert_eq!(world.notices(), 2);
+    let depth = world.clock.block_on(world.blocked.depth()).unwrap();
+    assert_eq!((depth.visible, depth.in_flight), (2, 0), "the notices are given back");
     world.sleep(60);
     assert_eq!(world.next_bodies(), ["b first"], "it is called once more");
 }

@@ -127,3 +127,15 @@ fn at_the_end_of_its_retention_it_is_given_up_and_its_group_goes_on() {
     assert_eq!(failure.get("receipt_handle"), None);
     assert_eq!(setup.next_turn(&environment), (0, vec![1]));
 }
+
+#[test]
+fn what_follows_an_invalid_message_that_its_queue_cannot_keep_is_called_at_once() {
+    let setup = setup_with(10, BLOCKING);
+    setup.produce_bodies_in("a", [(0, r#"{"data":{"n":0}}"#.to_owned())]);
+    setup.produce_in("a", [1]);
+    setup.sleep(14 * 24 * 3600 - 180);
+    let environment = setup.processor();
+    assert_eq!(setup.turn(&environment), [0, 1]);
+    assert_eq!((setup.annotation.sent().len(), setup.blocked.sent().len()), (1, 0));
+    assert_eq!(setup.handler.called(), [id(1)]);
+}
