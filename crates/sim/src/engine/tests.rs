@@ -92,7 +92,7 @@ fn a_stop_interrupts_sending() {
 }
 
 /// Sends one message every ten seconds; returns how many arrived, and the sizes of their batches.
-fn batches_of_thirty(window: u64) -> (usize, Vec<usize>) {
+fn batches_of_thirty(window: u64, size: u8) -> (usize, Vec<usize>) {
     struct Sizes(Mutex<Vec<usize>>);
     impl Function for Sizes {
         async fn process(&self, records: Vec<ReceivedMessage>, _: Timestamp) -> Vec<Confirmed> {
@@ -103,7 +103,7 @@ fn batches_of_thirty(window: u64) -> (usize, Vec<usize>) {
     let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
     let sqs = EmbeddedSqs::new(clock.clone(), 1);
     clock.block_on(async {
-        let batching = Batching { window: Duration::from_secs(window), ..Batching::default() };
+        let batching = Batching { size, window: Duration::from_secs(window) };
         let topology = Topology::create(&sqs, "engine", Strategy::DelayedResend, 5, batching).await.unwrap();
         let tracker = Mutex::default();
         let engine = engine(&topology, &clock, &tracker);
@@ -126,11 +126,12 @@ fn batches_of_thirty(window: u64) -> (usize, Vec<usize>) {
 
 #[test]
 fn a_batch_waits_for_more_until_it_is_full_or_its_window_is_over_and_none_comes_twice() {
-    assert_eq!(batches_of_thirty(0), (30, vec![1; 30]));
+    assert_eq!(batches_of_thirty(0, 10), (30, vec![1; 30]));
     // Seconds 0, 10, 20 and 30; the one of the window's last moment is among them.
-    assert_eq!(batches_of_thirty(35).0, 30);
-    assert_eq!(batches_of_thirty(35).1[0], 4);
-    assert_eq!(batches_of_thirty(300), (30, vec![10; 3]));
+    assert_eq!(batches_of_thirty(35, 10).0, 30);
+    assert_eq!(batches_of_thirty(35, 10).1[0], 4);
+    assert_eq!(batches_of_thirty(300, 10), (30, vec![10; 3]));
+    assert_eq!(batches_of_thirty(300, 3), (30, vec![3; 10]));
 }
 
 #[test]
