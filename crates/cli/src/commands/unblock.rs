@@ -157,3 +157,42 @@ fn words(arguments: &Arguments, unblocked: &Unblocked) -> String {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use redeliver_dead_letters::Coverage;
+    use redeliver_testing::dead_letters::notice;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Program {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    #[test]
+    fn the_exit_code_says_if_a_group_is_still_blocked_or_was_not_seen() {
+        let Program { arguments } = Program::parse_from(["unblock", "--stack", "prod", "--retry", "--apply"]);
+        let code = |error: Option<&str>, not_found: &[&str], complete, failed: Option<&str>| {
+            let group = BlockedGroup::of(vec![notice("account-7", 1)]).unwrap();
+            let groups = vec![Outcome { group, unblocked: error.is_none(), error: error.map(str::to_owned) }];
+            let not_found = not_found.iter().map(|name| (*name).to_owned()).collect();
+            let coverage = Coverage { complete, ..Coverage::default() };
+            let failed = failed.map(str::to_owned);
+            print(&arguments, &Unblocked { groups, not_found, coverage, failed }, true).unwrap()
+        };
+        assert_eq!(code(None, &[], true, None), ExitCode::SUCCESS);
+        assert_eq!(code(Some("refused"), &[], true, None), ExitCode::from(1));
+        assert_eq!(code(Some("refused"), &[], false, None), ExitCode::from(1));
+        assert_eq!(code(None, &["b"], true, None), ExitCode::from(1));
+        assert_eq!(code(None, &[], false, None), ExitCode::from(4));
+        assert_eq!(
+            code(None, &["b"], false, None),
+            ExitCode::from(4),
+            "it may have a notice that was not seen"
+        );
+        assert_eq!(code(None, &[], true, Some("the disk is full")), ExitCode::from(2));
+    }
+}

@@ -301,6 +301,7 @@ mod tests {
                     problem("the last day", "the answer is not this service's (HTTP 404)"),
                     Problem { service: Service::Container, ..problem("metrics", "Connection refused") },
                     Problem { service: Service::Container, ..problem("metrics", "HTTP 503") },
+                    Problem { service: Service::Sqs, ..problem("blocked groups", "not all were seen") },
                 ],
             },
             day: None,
@@ -324,6 +325,7 @@ mod tests {
             "<li>Alarm: target-down</li>",
             "<th scope=\"row\">account-7</th><td>1970-01-01T00:00:07.000Z</td><td class=\"number\">3</td>",
             "<summary>CloudWatch cannot be asked for alarms, the last day: missing cloudwatch:DescribeAlarms</summary>",
+            "<li>blocked groups: not all were seen</li>",
             "<summary>A container cannot be asked for metrics</summary><ul><li>metrics: Connection refused</li><li>metrics: HTTP 503</li></ul>",
             "<li>alarms: cloudwatch:DescribeAlarms: AccessDenied: &lt;no&gt;</li>",
         ] {

@@ -160,7 +160,7 @@ fn the_group_that_waits_longest_is_the_first() {
     world.clock.block_on(send(&world.source, content));
     world.block();
     world.sleep(60);
-    let listed = world.unblock(&[], Decision::Later).unwrap();
+    let listed = world.unblock(&[], Decision::ListOnly).unwrap();
     assert_eq!(names(&listed), [("a", false, None), ("b", false, None), ("0", false, None)]);
 }
 

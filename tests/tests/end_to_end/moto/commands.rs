@@ -179,3 +179,16 @@ async fn unblock_works_with_its_policy_and_names_each_missing_right() {
     let take_out = ["unblock", "a", "--backup", "backup.jsonl", "--apply"];
     each_right_is_needed_and_enough("unblock", &take_out, 0).await;
 }
+
+/// moto does not answer for event source mappings and metrics.
+#[tokio::test]
+async fn status_shows_blocked_groups() {
+    let case = Case::new("unblock").await;
+    let statements = case.statements("status").await;
+    case.account.allow("Operator", &statements).await;
+    let shown = printed(&case.run(&["status"]).await);
+    let lines: Vec<_> = shown.lines().filter(|line| line.contains("MESSAGE_EXPIRED")).collect();
+    let [a, b] = lines[..] else { panic!("{shown}") };
+    assert!(a.trim_start().starts_with("a ") && b.trim_start().starts_with("b "), "{shown}");
+    assert!(a.contains("2026-11-28T00:00:00.000Z"), "{shown}");
+}
