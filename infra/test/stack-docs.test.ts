@@ -7,7 +7,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 
-import { AlarmPreset, AsyncRetry, Notify, Redeliver, RetryPolicy, Strategy, Target } from '../lib/index';
+import { AlarmPreset, AsyncRetry, Notify, OnGiveUp, Redeliver, RetryPolicy, Strategy, Target } from '../lib/index';
 import { asyncNamesOf, namesOf } from '../lib/names';
 import { resources } from './stack-exact';
 import { fakeBundles, HTTP, templateWith } from './stack-support';
@@ -29,7 +29,9 @@ function explained(markdown: string): string[] {
 }
 
 const paced = templateWith(() => ({ ...HTTP, policy: RetryPolicy.fromJson({ max_redelivery_per_second: 1 }) }));
-const all = new Set([paced, ...VARIANT_NAMES.map((name) => Template.fromStack(variant(name, fakeBundles()).stack))].flatMap(alarms));
+const BLOCKING = RetryPolicy.of({ onGiveUp: OnGiveUp.BLOCK });
+const blocking = templateWith(() => ({ ...HTTP, strategy: Strategy.ORDERED, policy: BLOCKING }));
+const all = new Set([paced, blocking, ...VARIANT_NAMES.map((name) => Template.fromStack(variant(name, fakeBundles()).stack))].flatMap(alarms));
 
 for (const name of ['on-call.md', 'operate/alarms.md']) {
   test(`${name} explains every alarm that there can be, and no other`, () => {
@@ -55,7 +57,7 @@ test("the page has each alarm's severity, and whether it is essential", () => {
     const notify = Notify.topic(props.ticketTopic);
     new Redeliver(stack, 'Retries', { ...props, target, archive, notify, policy: RetryPolicy.fromJson({ max_redelivery_per_second: 1 }) });
     new Redeliver(stack, 'Hidden', { ...props, target, stage: 'hidden', strategy: Strategy.VISIBILITY });
-    new Redeliver(stack, 'Ordered', { ...props, target, stage: 'ordered', strategy: Strategy.ORDERED });
+    new Redeliver(stack, 'Ordered', { ...props, target, stage: 'ordered', strategy: Strategy.ORDERED, policy: BLOCKING });
     new AsyncRetry(stack, 'Async', { ...props, functions: [userFunction(stack, 'Report')] });
     const found = Object.values(resources(Template.fromStack(stack), 'AWS::CloudWatch::Alarm'));
     return Object.fromEntries(found.map(({ Properties }) => [
@@ -66,7 +68,7 @@ test("the page has each alarm's severity, and whether it is essential", () => {
   const told = (alarm: string): (typeof rows)[number] | undefined =>
     rows.find(({ name }) => (name.startsWith('…') ? alarm.endsWith(name.slice(1)) : alarm === name));
   const [every, essential] = [severities(AlarmPreset.ALL), severities(AlarmPreset.ESSENTIAL)];
-  assert.equal(Object.keys(every).length, 36);
+  assert.equal(Object.keys(every).length, 37);
   for (const [alarm, severity] of Object.entries(every)) {
     const { severity: ofPage, essential: mark } = told(alarm) ?? assert.fail(alarm);
     assert.deepEqual([ofPage, mark], [severity, alarm in essential ? 'yes' : ''], alarm);

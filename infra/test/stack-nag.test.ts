@@ -6,6 +6,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
+import { OnGiveUp, Redeliver, RetryPolicy, Strategy, Target } from '../lib/index';
 import { fakeBundles } from './stack-support';
 import { VARIANT_NAMES, variant } from './stack-variants';
 
@@ -31,6 +32,14 @@ describe('AwsSolutions finds nothing that has no reason', () => {
   for (const name of VARIANT_NAMES) {
     test(name, () => assert.deepEqual(findings(variant(name, fakeBundles()).app), []));
   }
+
+  test('with blocked groups', () => {
+    const app = new App();
+    const policy = RetryPolicy.of({ onGiveUp: OnGiveUp.BLOCK });
+    const target = Target.http('https://orders.example.com/hook');
+    new Redeliver(new Stack(app, 'Blocking'), 'Orders', { target, policy, strategy: Strategy.ORDERED, bundles: fakeBundles() });
+    assert.deepEqual(findings(app), []);
+  });
 
   test('and what is acknowledged has a reason', () => {
     const acknowledged = VARIANT_NAMES.flatMap((name) =>
