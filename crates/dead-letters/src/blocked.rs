@@ -106,7 +106,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The reason why a decision was not carried out.
 enum NotDone {
-    /// Its handle is no longer valid, and never will be: somebody has received or deleted the message since.
+    /// Its handle is refused: somebody has received or deleted the message since.
     CameBack,
     Failed(String),
 }
@@ -168,7 +168,8 @@ pub async fn unblock<Q: Queue, C: Clock, B: BackupWriter>(
                 Some(Err(NotDone::CameBack)) => Some(CAME_BACK.to_owned()),
                 Some(Ok(())) | None => None,
             };
-            if matches!(done, Some(Ok(()) | Err(NotDone::CameBack))) {
+            // Not after a refusal: if it says nothing of the handle, the group would be blocked unseen.
+            if matches!(done, Some(Ok(()))) {
                 let deleted = reader.delete(&group.notices.iter().collect::<Vec<_>>()).await;
                 error = error.or(deleted.into_iter().find_map(Result::err).map(|why| notice_stays(&why)));
             }
@@ -232,9 +233,8 @@ async fn hide<Q: Queue, C: Clock>(
     })
 }
 
-/// Its notice is out of date, so it is deleted.
-const CAME_BACK: &str = "its message came back by itself before; if the group is blocked again, there is a new notice a \
-                         minute later";
+const CAME_BACK: &str = "its message has probably come back by itself before: then this notice is out of date, and SQS \
+                         deletes it within 12 hours. If the group is blocked again, there is a new one a minute later";
 
 fn notice_stays(why: &NotDeleted) -> String {
     let why = match why {
