@@ -104,13 +104,6 @@ const TAKING_OUT: Duration = Duration::from_secs(60);
 /// The time for changes of visibility, repeated if they may succeed later.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The reason why a decision was not carried out.
-enum NotDone {
-    /// Its handle is refused: somebody has received or deleted the message since.
-    CameBack,
-    Failed(String),
-}
-
 /// The blocked groups by their notices, the longest-waiting first, and the part of the notices that was read.
 ///
 /// # Errors
@@ -163,17 +156,14 @@ pub async fn unblock<Q: Queue, C: Clock, B: BackupWriter>(
                     Some(reader.during(take_out(source, clock, &group, *backup)).await?)
                 }
             };
-            let mut error = match &done {
-                Some(Err(NotDone::Failed(error))) => Some(error.clone()),
-                Some(Err(NotDone::CameBack)) => Some(CAME_BACK.to_owned()),
-                Some(Ok(())) | None => None,
-            };
+            let is_done = done == Some(Ok(()));
+            let mut error = done.and_then(Result::err);
             // Not after a refusal: if it says nothing of the handle, the group would be blocked unseen.
-            if matches!(done, Some(Ok(()))) {
+            if is_done {
                 let deleted = reader.delete(&group.notices.iter().collect::<Vec<_>>()).await;
                 error = error.or(deleted.into_iter().find_map(Result::err).map(|why| notice_stays(&why)));
             }
-            unblocked.groups.push(Outcome { group, unblocked: matches!(done, Some(Ok(()))), error });
+            unblocked.groups.push(Outcome { group, unblocked: is_done, error });
         }
         Ok(())
     };
@@ -195,10 +185,10 @@ async fn take_out<Q: Queue, C: Clock>(
     clock: &C,
     group: &BlockedGroup,
     backup: &mut impl BackupWriter,
-) -> Result<Result<(), NotDone>, Failure> {
+) -> Result<Result<(), String>, Failure> {
     let hidden_until = clock.now() + TAKING_OUT;
-    if let Err(not_done) = hide(source, clock, group, TAKING_OUT).await {
-        return Ok(Err(not_done));
+    if let Err(why) = hide(source, clock, group, TAKING_OUT).await {
+        return Ok(Err(why));
     }
     let records: Vec<_> = group.notices.last().cloned().map(DeadLetterRecord::new).into_iter().collect();
     backup.keep(&records).await?;
@@ -208,10 +198,10 @@ async fn take_out<Q: Queue, C: Clock>(
         Some(Err(error)) => with_right(&error, "sqs:DeleteMessage", "kms:Decrypt"),
         _ => "SQS answered too late".to_owned(),
     };
-    Ok(Err(NotDone::Failed(format!(
+    Ok(Err(format!(
         "{why}: the message is in the backup, and comes back within a minute unless SQS has deleted it; send it from the \
          backup only if its group goes on without it"
-    ))))
+    )))
 }
 
 async fn hide<Q: Queue, C: Clock>(
@@ -219,16 +209,16 @@ async fn hide<Q: Queue, C: Clock>(
     clock: &C,
     group: &BlockedGroup,
     time: Duration,
-) -> Result<(), NotDone> {
+) -> Result<(), String> {
     let receives = vec![(group.receipt_handle.clone(), VisibilitySeconds::saturating(time.as_secs()))];
     let changed = change_visibility(source, clock, clock.now() + PATIENCE, receives).await;
     let no_answer = || Err(EntryError::new(Fault::NoAnswer, "NoAnswer"));
     changed.into_iter().next().unwrap_or_else(no_answer).map_err(|error| {
         let why = with_right(&error, "sqs:ChangeMessageVisibility", "kms:Decrypt");
         match error.fault {
-            Fault::Sender if is_denied(&error) => NotDone::Failed(why),
-            Fault::Sender => NotDone::CameBack,
-            _ => NotDone::Failed(format!("{why}; run it again")),
+            Fault::Sender if is_denied(&error) => why,
+            Fault::Sender => CAME_BACK.to_owned(),
+            _ => format!("{why}; run it again"),
         }
     })
 }
