@@ -258,21 +258,6 @@ impl Account {
         format!("arn:aws:sns:{REGION}:{}:{name}", self.id)
     }
 
-    /// Has a topic send to a queue what it publishes, as it is.
-    ///
-    /// # Panics
-    /// If moto refuses it.
-    pub async fn subscribe(&self, topic: &str, queue_arn: &str) {
-        let form = [("Action", "Subscribe"), ("Version", "2010-03-31"), ("TopicArn", topic)];
-        let to = [("Protocol", "sqs"), ("Endpoint", queue_arn)];
-        let raw = [("Attributes.entry.1.key", "RawMessageDelivery"), ("Attributes.entry.1.value", "true")];
-        let url = reqwest::Url::parse_with_params(
-            &self.endpoint_url(),
-            form.iter().chain(&to).chain(&raw).copied(),
-        );
-        self.send("sns", self.http.post(url.expect("a URL with parameters"))).await;
-    }
-
     /// An event bus; its ARN.
     ///
     /// # Panics

@@ -20,5 +20,4 @@ pub mod send;
 pub mod simulate;
 pub mod status;
 pub mod unblock;
-pub mod watch;
 pub mod work;

@@ -14,7 +14,7 @@ use redeliver_platform::process;
 
 use commands::{
     audit, check, completions, fleet, local, man, pause, permissions, preflight, purge, redrive, send,
-    simulate, status, unblock, watch, work,
+    simulate, status, unblock, work,
 };
 
 /// Delayed, jittered retries for SQS and Lambda, with nothing lost and every dead letter explained.
@@ -39,7 +39,6 @@ enum Command {
     Send(Box<send::Arguments>),
     Status(Box<status::Arguments>),
     Fleet(Box<fleet::Arguments>),
-    Watch(Box<watch::Arguments>),
     Console(Box<redeliver_console::Arguments>),
     Pause(Box<pause::PauseArguments>),
     Resume(Box<pause::ResumeArguments>),
@@ -100,7 +99,6 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Send(arguments) => block_on(send::main(&arguments)),
         Command::Status(arguments) => block_on(status::main(&arguments)),
         Command::Fleet(arguments) => block_on(fleet::main(&arguments)),
-        Command::Watch(arguments) => block_on(watch::main(&arguments)),
         Command::Console(arguments) => block_on(redeliver_console::main(&arguments)),
         Command::Pause(arguments) => block_on(pause::pause(&arguments)),
         Command::Resume(arguments) => block_on(pause::resume(&arguments)),

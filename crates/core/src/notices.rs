@@ -69,14 +69,6 @@ pub struct Until<'a, C, O> {
     pub end: Timestamp,
 }
 
-/// The reason to look if a notice is due.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Occasion {
-    Death,
-    /// No new death: only a cause that nobody was told about is due.
-    Untold,
-}
-
 /// A change of a cause's state that another environment has not made.
 struct Claim {
     state: CauseState,
@@ -101,29 +93,6 @@ impl<N: Notifier> Notices<N> {
         invocation: &str,
         until: Until<'_, C, O>,
     ) {
-        self.tell_all(archive, deaths, Occasion::Death, invocation, until).await;
-    }
-
-    /// Sends the notices of causes that nobody was told about: these deaths are in the archive, and the process that wrote
-    /// them ended before it could tell, or its notice was refused.
-    pub async fn tell_untold<S: ObjectStore, C: Clock, O: Observer>(
-        &self,
-        archive: &Archive<S>,
-        deaths: &[Told],
-        invocation: &str,
-        until: Until<'_, C, O>,
-    ) {
-        self.tell_all(Some(archive), deaths, Occasion::Untold, invocation, until).await;
-    }
-
-    async fn tell_all<S: ObjectStore, C: Clock, O: Observer>(
-        &self,
-        archive: Option<&Archive<S>>,
-        deaths: &[Told],
-        occasion: Occasion,
-        invocation: &str,
-        until: Until<'_, C, O>,
-    ) {
         let claim = &digest(invocation);
         let mut causes: BTreeMap<&str, Vec<&Told>> = BTreeMap::new();
         for told in deaths {
@@ -138,7 +107,7 @@ impl<N: Notifier> Notices<N> {
             if lock(&self.silent_until).get(fingerprint).is_some_and(|silent_until| now < *silent_until) {
                 continue;
             }
-            let told = self.tell_of(archive, &deaths, occasion, claim, now);
+            let told = self.tell_of(archive, &deaths, claim, now);
             self.report(fingerprint, until.limit(told).await, until.observer);
         }
     }
@@ -189,7 +158,6 @@ impl<N: Notifier> Notices<N> {
         &self,
         archive: Option<&Archive<S>>,
         deaths: &[&Told],
-        occasion: Occasion,
         claim: &str,
         now: Timestamp,
     ) -> Result<Option<NoticeKind>, EntryError> {
@@ -202,25 +170,19 @@ impl<N: Notifier> Notices<N> {
             let notice = self.notice(&new, NoticeKind::Appeared, count, last);
             return self.publish(&notice).await.map(Some);
         };
-        let is_new = occasion == Occasion::Death;
         let claimed = archive.claim(fingerprint, claim, |state| match state {
             None => Some((new.clone(), NoticeKind::Appeared, first)),
-            Some(state) if state.is_quiet && (is_new || state.is_refused || last > state.told_at) => {
-                Some((new.clone(), NoticeKind::Appeared, first))
-            }
-            Some(state) if is_new && now - state.told_at >= DAY => {
+            Some(state) if state.is_quiet => Some((new.clone(), NoticeKind::Appeared, first)),
+            Some(state) if now - state.told_at >= DAY => {
                 Some((state.told(now, claim), NoticeKind::Continues, state.told_at))
             }
             Some(_) => None,
         });
         let (claimed, told_at) = claimed.await?;
-        if is_new || claimed.is_some() {
-            self.silence(fingerprint, told_at.max(now - DAY) + DAY);
-        }
+        self.silence(fingerprint, told_at.max(now - DAY) + DAY);
         let Some(Claim { state, kind, since }) = claimed else { return Ok(None) };
         let (count, last) = match kind {
             NoticeKind::Continues => {
-                // Those of a foreign DLQ have the time of their first send, which may be before the last notice.
                 let (count, counted_last) = archive.count(fingerprint, since, now).await?;
                 (
                     Count { number: count.number.max(deaths.len() as u64), ..count },

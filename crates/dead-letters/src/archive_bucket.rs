@@ -279,7 +279,7 @@ impl<S: ObjectStore, C: Clock> ArchiveBucket<S, C> {
     }
 
     /// All keys with a prefix, or all folders.
-    pub(crate) async fn list(&self, prefix: &str, by_folder: bool) -> Result<Vec<String>, ArchiveError> {
+    async fn list(&self, prefix: &str, by_folder: bool) -> Result<Vec<String>, ArchiveError> {
         let mut all = Vec::new();
         let mut next: Option<String> = None;
         loop {

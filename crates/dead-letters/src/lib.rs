@@ -3,8 +3,8 @@
 //! A [`Reader`] reads a DLQ, or a file of dead letters ([`FileQueue`]), and hides the messages that it has read. An
 //! [`archive_bucket`] is read into such a file; an [`archive_queue`] is one whose deletions are marks in the archive. Each
 //! message becomes a [`DeadLetterRecord`], which a [`Pick`] selects or not. Selected ones are counted in [`groups`],
-//! written to an [`Archive`] (a file), sent back by a [`redrive`] or deleted by a [`purge`]. A [`watch`] archives and
-//! reports the dead letters of any DLQ. Nothing here prints: callers get values.
+//! written to an [`Archive`] (a file), sent back by a [`redrive`] or deleted by a [`purge`]. Nothing here prints: callers
+//! get values.
 
 mod archive;
 pub mod archive_bucket;
@@ -26,7 +26,6 @@ mod record;
 pub mod redrive;
 mod retention;
 mod surrogates;
-pub mod watch;
 
 /// The error of a queue, a file or a filter that ends a purge or a redrive early. The backup or the journal has
 /// everything that was done.

@@ -137,16 +137,6 @@ impl ArchiveUri {
         })
     }
 
-    /// The archive, perhaps an empty one, if S3 lists it.
-    pub async fn reach(
-        &self,
-        connection: &Connection,
-    ) -> Result<ArchiveBucket<S3Bucket, SystemClock>, Failure> {
-        let archive = self.open(connection).await?;
-        archive.deployments().await.map_err(|error| self.failed(error))?;
-        Ok(archive)
-    }
-
     /// Refuses an address without an archive, such as a misspelt prefix.
     pub async fn check(&self, connection: &Connection) -> Result<(), Failure> {
         let deployments = self.open(connection).await?.deployments().await;

@@ -23,7 +23,6 @@ pub enum Command {
     Status,
     Preflight,
     Fleet,
-    Watch,
     Console,
     /// `cargo xtask cdk deploy`
     Deploy,
@@ -43,36 +42,22 @@ enum On {
     SourceKey,
     BlockedKey,
     Mappings,
-    /// The archive's bucket, and its objects.
-    Bucket,
-    DeadLetters,
-    Causes,
-    /// Notices go to either.
-    Topic,
-    EventBus,
     CdkRoles,
     /// `*`: IAM cannot restrict these actions to a resource.
     Everything,
 }
 
 use Command::{
-    Audit, Console, Deploy, Fleet, Pause, Preflight, Purge, Redrive, Resume, Send, Status, Unblock, Watch,
+    Audit, Console, Deploy, Fleet, Pause, Preflight, Purge, Redrive, Resume, Send, Status, Unblock,
 };
 
 /// Each right, and the commands that need it.
 const RIGHTS: &[(&str, On, &[Command])] = &[
-    ("sqs:GetQueueUrl", On::Dlq, &[Watch]),
-    ("sqs:GetQueueAttributes", On::Dlq, &[Audit, Redrive, Purge, Watch]),
-    ("sqs:ReceiveMessage", On::Dlq, &[Audit, Redrive, Purge, Watch, Console]),
-    ("sqs:ChangeMessageVisibility", On::Dlq, &[Audit, Redrive, Purge, Watch, Console]),
+    ("sqs:GetQueueAttributes", On::Dlq, &[Audit, Redrive, Purge]),
+    ("sqs:ReceiveMessage", On::Dlq, &[Audit, Redrive, Purge, Console]),
+    ("sqs:ChangeMessageVisibility", On::Dlq, &[Audit, Redrive, Purge, Console]),
     ("sqs:DeleteMessage", On::Dlq, &[Redrive, Purge, Console]),
-    ("kms:Decrypt", On::DlqKey, &[Audit, Redrive, Purge, Watch, Console]),
-    ("s3:ListBucket", On::Bucket, &[Watch]),
-    ("s3:PutObject", On::DeadLetters, &[Watch]),
-    ("s3:PutObject", On::Causes, &[Watch]),
-    ("s3:GetObject", On::Causes, &[Watch]),
-    ("sns:Publish", On::Topic, &[Watch]),
-    ("events:PutEvents", On::EventBus, &[Watch]),
+    ("kms:Decrypt", On::DlqKey, &[Audit, Redrive, Purge, Console]),
     ("sqs:GetQueueAttributes", On::Source, &[Redrive, Unblock, Send]),
     ("sqs:ChangeMessageVisibility", On::Source, &[Unblock]),
     ("sqs:DeleteMessage", On::Source, &[Unblock]),
@@ -197,14 +182,6 @@ impl Names {
             On::SourceKey => key(Role::Source).into_iter().collect(),
             On::BlockedKey => key(Role::Blocked).into_iter().collect(),
             On::Mappings => vec![(arn("lambda", "event-source-mapping:*"), None)],
-            // Only the command line of `watch` names these.
-            On::Bucket => vec![(format!("arn:{}:s3:::BUCKET", self.partition), None)],
-            On::DeadLetters => {
-                vec![(format!("arn:{}:s3:::BUCKET/PREFIX/dead-letters/*", self.partition), None)]
-            }
-            On::Causes => vec![(format!("arn:{}:s3:::BUCKET/PREFIX/causes/*", self.partition), None)],
-            On::Topic => vec![(arn("sns", "TOPIC"), None)],
-            On::EventBus => vec![(arn("events", "event-bus/BUS"), None)],
             On::CdkRoles => vec![(format!("arn:{}:iam::{}:role/cdk-*", self.partition, self.account), None)],
             On::Everything => vec![("*".to_owned(), None)],
         }
@@ -236,7 +213,7 @@ pub fn policy(command: Command, names: &Names) -> Value {
             );
         }
     }
-    if !matches!(command, Fleet | Watch) {
+    if command != Fleet {
         let (action, resource) = names.to_find_it();
         rights.push((action, resource, None));
     }

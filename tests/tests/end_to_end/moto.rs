@@ -12,7 +12,6 @@ mod queues;
 mod rights;
 mod setter;
 mod stack;
-mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

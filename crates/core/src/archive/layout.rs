@@ -132,8 +132,7 @@ impl Layout {
     }
 
     /// The folder of a day with its causes.
-    #[must_use]
-    pub fn day(&self, folder: Folder, date: NaiveDate) -> String {
+    fn day(&self, folder: Folder, date: NaiveDate) -> String {
         format!("{}date={}/", self.days(folder), date.format(DATE))
     }
 

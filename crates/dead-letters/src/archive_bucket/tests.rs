@@ -127,8 +127,7 @@ fn what_is_no_dead_letter_is_named_and_the_others_are_read() {
     put(&clock, &store, &key(0), b"CANARY".to_vec());
     put(&clock, &store, &key(1), gzip(&line(2))[..40].to_vec());
     put(&clock, &store, &key(2), foreign_json);
-    let other =
-        format!("{}README.txt", layout.day(Folder::DeadLetters, at("2026-11-27T00:00:00Z").date_naive()));
+    let other = format!("{}date=2026-11-27/README.txt", layout.days(Folder::DeadLetters));
     put(&clock, &store, &other, b"CANARY".to_vec());
     let archive = archive(&store, &clock);
     let found = clock.block_on(archive.find(Period::default())).unwrap();
