@@ -8,13 +8,9 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri};
-use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
-use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as AnyValue;
-use opentelemetry_proto::tonic::logs::v1::LogRecord;
-use opentelemetry_proto::tonic::metrics::v1::Metric;
 use opentelemetry_proto::tonic::trace::v1::Span as Encoded;
 use prost::{DecodeError, Message as _};
 use serde::Serialize;
@@ -28,16 +24,11 @@ use crate::wire::serve;
 /// A running collector; dropping it ends it.
 pub struct Receiver {
     endpoint: String,
-    received: Arc<Mutex<Received>>,
+    spans: Spans,
     server: JoinHandle<()>,
 }
 
-#[derive(Default)]
-struct Received {
-    spans: Vec<Span>,
-    metrics: Vec<Metric>,
-    logs: Vec<LogRecord>,
-}
+type Spans = Arc<Mutex<Vec<Span>>>;
 
 /// A span as it was received. Ids are hexadecimal.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -82,10 +73,10 @@ pub struct Link {
 impl Receiver {
     /// Starts it.
     pub async fn start() -> Self {
-        let received = Arc::default();
-        let router = Router::new().fallback(receive).with_state(Arc::clone(&received));
+        let spans = Spans::default();
+        let router = Router::new().fallback(receive).with_state(Arc::clone(&spans));
         let (address, server) = serve(router).await;
-        Self { endpoint: format!("http://{address}"), received, server }
+        Self { endpoint: format!("http://{address}"), spans, server }
     }
 
     /// For `OTEL_EXPORTER_OTLP_ENDPOINT`.
@@ -100,25 +91,7 @@ impl Receiver {
     /// Never.
     #[must_use]
     pub fn spans(&self) -> Vec<Span> {
-        self.received.lock().expect("no holder panics").spans.clone()
-    }
-
-    /// The metrics of the last export.
-    ///
-    /// # Panics
-    /// Never.
-    #[must_use]
-    pub fn metrics(&self) -> Vec<Metric> {
-        self.received.lock().expect("no holder panics").metrics.clone()
-    }
-
-    /// All log records so far.
-    ///
-    /// # Panics
-    /// Never.
-    #[must_use]
-    pub fn logs(&self) -> Vec<LogRecord> {
-        self.received.lock().expect("no holder panics").logs.clone()
+        self.spans.lock().expect("no holder panics").clone()
     }
 
     /// The same, once there are at least `count`: an export may outlive its invocation.
@@ -145,33 +118,19 @@ impl Drop for Receiver {
 }
 
 /// The protocol's one success is 200 with an empty response ("OTLP/HTTP Response", OpenTelemetry).
-async fn receive(
-    State(received): State<Arc<Mutex<Received>>>,
-    uri: Uri,
-    headers: HeaderMap,
-    body: Bytes,
-) -> StatusCode {
+async fn receive(State(spans): State<Spans>, uri: Uri, headers: HeaderMap, body: Bytes) -> StatusCode {
     if headers.get("content-type").is_none_or(|kind| kind != "application/x-protobuf") {
         return StatusCode::UNSUPPORTED_MEDIA_TYPE;
     }
-    let mut received = received.lock().expect("no holder panics");
-    let decoded = match uri.path() {
-        "/v1/traces" => spans(body).map(|spans| received.spans.extend(spans)),
-        "/v1/metrics" => ExportMetricsServiceRequest::decode(body).map(|request| {
-            let resources = request.resource_metrics.into_iter();
-            let scopes = resources.flat_map(|resource| resource.scope_metrics);
-            received.metrics = scopes.flat_map(|scope| scope.metrics).collect();
-        }),
-        "/v1/logs" => ExportLogsServiceRequest::decode(body).map(|request| {
-            let scopes = request.resource_logs.into_iter().flat_map(|resource| resource.scope_logs);
-            received.logs.extend(scopes.flat_map(|scope| scope.log_records));
-        }),
-        _ => return StatusCode::NOT_FOUND,
-    };
-    decoded.map_or(StatusCode::BAD_REQUEST, |()| StatusCode::OK)
+    if uri.path() != "/v1/traces" {
+        return StatusCode::NOT_FOUND;
+    }
+    let Ok(decoded) = decode(body) else { return StatusCode::BAD_REQUEST };
+    spans.lock().expect("no holder panics").extend(decoded);
+    StatusCode::OK
 }
 
-fn spans(body: Bytes) -> Result<Vec<Span>, DecodeError> {
+fn decode(body: Bytes) -> Result<Vec<Span>, DecodeError> {
     let mut spans = Vec::new();
     for of_resource in ExportTraceServiceRequest::decode(body)?.resource_spans {
         let resource = by_name(of_resource.resource.map(|resource| resource.attributes).unwrap_or_default());
@@ -207,14 +166,12 @@ fn decoded(service: &str, span: Encoded) -> Span {
 }
 
 /// Lower-case digits of an id.
-#[must_use]
-pub fn hexadecimal(id: &[u8]) -> String {
+fn hexadecimal(id: &[u8]) -> String {
     id.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Attributes as JSON.
-#[must_use]
-pub fn by_name(attributes: Vec<KeyValue>) -> BTreeMap<String, Value> {
+fn by_name(attributes: Vec<KeyValue>) -> BTreeMap<String, Value> {
     let value = |attribute: KeyValue| match attribute.value.and_then(|value| value.value) {
         Some(AnyValue::StringValue(text)) => text.into(),
         Some(AnyValue::IntValue(number)) => number.into(),

@@ -1,4 +1,4 @@
-//! Export by OpenTelemetry's protocol, OTLP over HTTP with Protobuf, where the standard variables say so ("OpenTelemetry
+//! Export of spans by OpenTelemetry's protocol, OTLP over HTTP with Protobuf, where the standard variables say so ("OpenTelemetry
 //! Protocol Exporter", OpenTelemetry Specification).
 
 mod settings;
@@ -26,7 +26,7 @@ use tokio::time::timeout;
 use crate::SystemClock;
 use crate::http_client::connector;
 use crate::stderr;
-pub use settings::{OtlpSettings, Signal};
+pub use settings::{OtlpSettings, span_interval};
 
 /// The longest time that the end of an invocation waits for its export. The export goes on afterwards, as far as Lambda
 /// lets it.
@@ -55,7 +55,7 @@ pub enum NotExported {
     NotBuilt,
 }
 
-/// Sends one signal (traces, metrics or logs) to an endpoint.
+/// Sends spans to an endpoint.
 #[derive(Clone)]
 pub struct Exporter {
     settings: Arc<OtlpSettings>,

@@ -11,7 +11,7 @@ use redeliver_core::ports::Function;
 
 pub use crate::environment::sdk_config;
 use crate::lambda::{Guest, run_function};
-use crate::otlp::{Exporter, OtlpSettings, Signal};
+use crate::otlp::{Exporter, OtlpSettings};
 use crate::settings::{Logging, Variables, started_by_lambda};
 use crate::sqs::{SqsQueue, client_config};
 use crate::stderr;
@@ -34,13 +34,13 @@ pub fn sqs_client(config: &SdkConfig) -> aws_sdk_sqs::Client {
     aws_sdk_sqs::Client::from_conf(client_config(config, None).build())
 }
 
-/// The exporter of a signal, if OpenTelemetry's variables ask for one. `default_name` is the service's name outside Lambda,
+/// The exporter of spans, if OpenTelemetry's variables ask for one. `default_name` is the service's name outside Lambda,
 /// after `redeliver-`.
 ///
 /// # Errors
-/// If they ask for what there is not. Telemetry stops no function, so this is a warning.
-pub fn exporter(signal: Signal, default_name: &str) -> Result<Option<Exporter>, String> {
-    let settings = OtlpSettings::read(&Variables::of_environment(), signal, default_name)?;
+/// If they ask for what there is not. Spans stop no function, so this is a warning.
+pub fn exporter(default_name: &str) -> Result<Option<Exporter>, String> {
+    let settings = OtlpSettings::read(&Variables::of_environment(), default_name)?;
     Ok(settings.map(Exporter::new))
 }
 
@@ -61,7 +61,7 @@ pub async fn run_beside<F: Function, G: Guest>(
     let outcome = async {
         let (function, guest) = prepare.await?;
         started_by_lambda()?;
-        let exporter = exporter(Signal::Traces, name).unwrap_or_else(|error| {
+        let exporter = exporter(name).unwrap_or_else(|error| {
             stderr::line(format_args!("warning: no spans are exported: {error}"));
             None
         });

@@ -10,46 +10,15 @@ use percent_encoding::percent_decode_str;
 use crate::settings::Variables;
 use crate::telemetry::random_seed;
 
-/// One of the kinds of telemetry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Signal {
-    Traces,
-    Metrics,
-    Logs,
+/// The time between two exports of a process that runs for long.
+#[must_use]
+pub fn span_interval(variables: &Variables<'_>) -> Duration {
+    let milliseconds = variables.optional("OTEL_BSP_SCHEDULE_DELAY").and_then(|value| value.parse().ok());
+    // "The implementation SHOULD … treat the value as not set" if it is invalid.
+    Duration::from_millis(milliseconds.filter(|value| *value > 0).unwrap_or(5000))
 }
 
-impl Signal {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Traces => "TRACES",
-            Self::Metrics => "METRICS",
-            Self::Logs => "LOGS",
-        }
-    }
-
-    const fn path(self) -> &'static str {
-        match self {
-            Self::Traces => "v1/traces",
-            Self::Metrics => "v1/metrics",
-            Self::Logs => "v1/logs",
-        }
-    }
-
-    /// The time between two exports of a process that runs for long.
-    #[must_use]
-    pub fn interval(self, variables: &Variables<'_>) -> Duration {
-        let (name, default) = match self {
-            Self::Traces => ("OTEL_BSP_SCHEDULE_DELAY", 5000),
-            Self::Metrics => ("OTEL_METRIC_EXPORT_INTERVAL", 60_000),
-            Self::Logs => ("OTEL_BLRP_SCHEDULE_DELAY", 1000),
-        };
-        // "The implementation SHOULD … treat the value as not set" if it is invalid.
-        let set = variables.optional(name).and_then(|value| value.parse().ok()).filter(|value| *value > 0);
-        Duration::from_millis(set.unwrap_or(default))
-    }
-}
-
-/// Where a signal is exported to, and from what.
+/// Where spans are exported to, and from what.
 #[derive(Clone, PartialEq, Eq)]
 pub struct OtlpSettings {
     /// May hold a key.
@@ -68,33 +37,30 @@ impl fmt::Debug for OtlpSettings {
 }
 
 impl OtlpSettings {
-    /// `None` if the signal is not exported: there is no endpoint, or the variables switch it off. `default_name` is the
+    /// `None` if no spans are exported: there is no endpoint, or the variables switch it off. `default_name` is the
     /// service's name outside Lambda.
     ///
     /// # Errors
     /// The variables ask for another protocol, which a user's own function may want for itself: nothing is exported then.
-    pub fn read(
-        variables: &Variables<'_>,
-        signal: Signal,
-        default_name: &str,
-    ) -> Result<Option<Self>, String> {
+    pub fn read(variables: &Variables<'_>, default_name: &str) -> Result<Option<Self>, String> {
         let read = |name: &str| variables.optional(name);
-        let of_signal = |name: &str| read(&format!("OTEL_EXPORTER_OTLP_{}_{name}", signal.name()));
         let is_disabled = read("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"));
-        let exporters = read(&format!("OTEL_{}_EXPORTER", signal.name()));
+        let exporters = read("OTEL_TRACES_EXPORTER");
         let is_otlp = exporters.is_none_or(|names| names.split(',').any(|name| name.trim() == "otlp"));
-        let endpoint = of_signal("ENDPOINT").or_else(|| {
+        let endpoint = read("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT").or_else(|| {
             let base = read("OTEL_EXPORTER_OTLP_ENDPOINT")?;
-            Some(format!("{}/{}", base.trim_end_matches('/'), signal.path()))
+            Some(format!("{}/v1/traces", base.trim_end_matches('/')))
         });
         let Some(endpoint) = endpoint.filter(|_| !is_disabled && is_otlp) else { return Ok(None) };
-        let protocol = of_signal("PROTOCOL").or_else(|| read("OTEL_EXPORTER_OTLP_PROTOCOL"));
+        let protocol =
+            read("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL").or_else(|| read("OTEL_EXPORTER_OTLP_PROTOCOL"));
         if protocol.is_some_and(|protocol| protocol != "http/protobuf") {
             return Err("redeliver exports by http/protobuf alone: set OTEL_EXPORTER_OTLP_PROTOCOL to http/protobuf, \
                         and the endpoint to port 4318"
                 .to_owned());
         }
-        let headers = of_signal("HEADERS").or_else(|| read("OTEL_EXPORTER_OTLP_HEADERS"));
+        let headers =
+            read("OTEL_EXPORTER_OTLP_TRACES_HEADERS").or_else(|| read("OTEL_EXPORTER_OTLP_HEADERS"));
         Ok(Some(Self {
             endpoint,
             headers: pairs(&headers.unwrap_or_default()),
@@ -155,12 +121,12 @@ fn pairs(text: &str) -> Vec<(String, String)> {
 mod tests {
     use super::*;
 
-    fn read(signal: Signal, variables: &[(&str, &str)]) -> Result<Option<OtlpSettings>, String> {
+    fn read(variables: &[(&str, &str)]) -> Result<Option<OtlpSettings>, String> {
         let lookup = |name: &str| {
             let found = variables.iter().find(|(variable, _)| *variable == name);
             found.map(|(_, value)| (*value).to_owned())
         };
-        OtlpSettings::read(&Variables::new(lookup), signal, "message-processor")
+        OtlpSettings::read(&Variables::new(lookup), "message-processor")
     }
 
     fn owned(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -171,39 +137,33 @@ mod tests {
 
     #[test]
     fn without_an_endpoint_and_if_it_is_switched_off_nothing_is_exported() {
-        assert_eq!(read(Signal::Traces, &[]), Ok(None));
+        assert_eq!(read(&[]), Ok(None));
         let exporters = ["none", "console", "jaeger, zipkin"].map(|names| ("OTEL_TRACES_EXPORTER", names));
         for off in exporters.into_iter().chain([("OTEL_SDK_DISABLED", "True")]) {
-            assert_eq!(read(Signal::Traces, &[ENDPOINT, off]), Ok(None), "{off:?}");
+            assert_eq!(read(&[ENDPOINT, off]), Ok(None), "{off:?}");
         }
-        assert!(read(Signal::Logs, &[ENDPOINT, ("OTEL_TRACES_EXPORTER", "none")]).unwrap().is_some());
         for on in [("OTEL_SDK_DISABLED", "1"), ("OTEL_TRACES_EXPORTER", "console, otlp")] {
-            assert!(read(Signal::Traces, &[ENDPOINT, on]).unwrap().is_some(), "{on:?}");
+            assert!(read(&[ENDPOINT, on]).unwrap().is_some(), "{on:?}");
         }
     }
 
     #[test]
-    fn each_signal_has_its_path_and_its_own_variables_count_as_they_are() {
-        let endpoint = |signal, variables: &[_]| read(signal, variables).unwrap().unwrap().endpoint;
-        assert_eq!(endpoint(Signal::Traces, &[ENDPOINT]), "http://127.0.0.1:4318/v1/traces");
-        assert_eq!(endpoint(Signal::Metrics, &[ENDPOINT]), "http://127.0.0.1:4318/v1/metrics");
-        assert_eq!(endpoint(Signal::Logs, &[ENDPOINT]), "http://127.0.0.1:4318/v1/logs");
+    fn the_endpoint_of_all_signals_gets_a_path_and_that_of_traces_does_not() {
+        let endpoint = |variables: &[_]| read(variables).unwrap().unwrap().endpoint;
+        assert_eq!(endpoint(&[ENDPOINT]), "http://127.0.0.1:4318/v1/traces");
         let own = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "https://example.com/in/");
-        assert_eq!(endpoint(Signal::Traces, &[ENDPOINT, own]), "https://example.com/in/");
-        assert_eq!(endpoint(Signal::Logs, &[ENDPOINT, own]), "http://127.0.0.1:4318/v1/logs");
+        assert_eq!(endpoint(&[ENDPOINT, own]), "https://example.com/in/");
+        assert_eq!(endpoint(&[own]), "https://example.com/in/");
     }
 
     #[test]
-    fn an_interval_is_in_milliseconds_and_one_that_is_invalid_counts_as_not_set() {
-        let interval = |signal: Signal, value: &str| {
-            let value = value.to_owned();
-            signal.interval(&Variables::new(move |_| Some(value.clone()))).as_millis()
+    fn an_interval_is_in_milliseconds_and_an_invalid_one_counts_as_not_set() {
+        let interval = |value: &str| {
+            let lookup = |name: &str| (name == "OTEL_BSP_SCHEDULE_DELAY").then(|| value.to_owned());
+            span_interval(&Variables::new(lookup)).as_millis()
         };
-        let all = [Signal::Traces, Signal::Metrics, Signal::Logs];
-        assert_eq!(all.map(|signal| interval(signal, "250")), [250; 3]);
-        for invalid in ["", "0", "-1", "1s"] {
-            assert_eq!(all.map(|signal| interval(signal, invalid)), [5000, 60_000, 1000], "{invalid:?}");
-        }
+        assert_eq!(interval("250"), 250);
+        assert_eq!(["", "0", "-1", "1s"].map(interval), [5000; 4]);
     }
 
     #[test]
@@ -211,7 +171,7 @@ mod tests {
         let names = ["OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"];
         for (name, protocol) in names.map(|name| (name, "grpc")).into_iter().chain([(names[0], "http/json")])
         {
-            let error = read(Signal::Traces, &[ENDPOINT, (name, protocol)]).unwrap_err();
+            let error = read(&[ENDPOINT, (name, protocol)]).unwrap_err();
             assert!(error.contains("set OTEL_EXPORTER_OTLP_PROTOCOL to http/protobuf"), "{error}");
         }
     }
@@ -220,7 +180,7 @@ mod tests {
     fn headers_and_resource_are_pairs_in_percent_encoding() {
         let headers = ("OTEL_EXPORTER_OTLP_HEADERS", "api-key=a%20b%3D, x = y ,nothing,=z");
         let resource = ("OTEL_RESOURCE_ATTRIBUTES", "service.name=before,team=payments");
-        let settings = read(Signal::Traces, &[ENDPOINT, headers, resource]).unwrap().unwrap();
+        let settings = read(&[ENDPOINT, headers, resource]).unwrap().unwrap();
         assert_eq!(settings.headers, owned(&[("api-key", "a b="), ("x", "y")]));
         let instance = ("service.instance.id", INSTANCE.as_str());
         assert_eq!(settings.resource, owned(&[instance, ("service.name", "before"), ("team", "payments")]));
@@ -231,7 +191,7 @@ mod tests {
             ("AWS_LAMBDA_FUNCTION_VERSION", "7"),
         ];
         let variables = [&[ENDPOINT, resource, named], &lambda[..]].concat();
-        let settings = read(Signal::Traces, &variables).unwrap().unwrap();
+        let settings = read(&variables).unwrap().unwrap();
         assert_eq!(
             settings.resource,
             owned(&[
@@ -244,33 +204,20 @@ mod tests {
                 ("service.name", "orders"),
             ])
         );
-        let settings = read(Signal::Traces, &[ENDPOINT]).unwrap().unwrap();
+        let settings = read(&[ENDPOINT]).unwrap().unwrap();
         assert_eq!(settings.resource, owned(&[("service.name", "redeliver-message-processor"), instance]));
         assert_eq!(INSTANCE.len(), 32);
     }
 
     #[test]
-    fn a_signals_own_headers_and_protocol_count_before_those_of_all() {
+    fn headers_and_protocol_of_traces_count_before_those_of_all_signals() {
         let all = [("OTEL_EXPORTER_OTLP_HEADERS", "x=all"), ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")];
         let own = [
             ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "x=own"),
             ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/protobuf"),
         ];
         let variables = [&[ENDPOINT], &all[..], &own].concat();
-        let settings = read(Signal::Traces, &variables).unwrap().unwrap();
+        let settings = read(&variables).unwrap().unwrap();
         assert_eq!(settings.headers, owned(&[("x", "own")]));
-        assert!(read(Signal::Logs, &variables).is_err());
-    }
-
-    #[test]
-    fn each_signal_has_a_variable_of_its_own_for_its_interval() {
-        for (signal, variable) in [
-            (Signal::Traces, "OTEL_BSP_SCHEDULE_DELAY"),
-            (Signal::Metrics, "OTEL_METRIC_EXPORT_INTERVAL"),
-            (Signal::Logs, "OTEL_BLRP_SCHEDULE_DELAY"),
-        ] {
-            let lookup = |name: &str| (name == variable).then(|| "250".to_owned());
-            assert_eq!(signal.interval(&Variables::new(lookup)), Duration::from_millis(250));
-        }
     }
 }

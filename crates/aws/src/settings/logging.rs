@@ -1,7 +1,7 @@
 //! `LOG_DETAIL` and `LOG_LEVEL`.
 
 use super::reader::Reader;
-use crate::otlp::{OtlpSettings, Signal};
+use crate::otlp::OtlpSettings;
 
 /// The logging settings. Metrics are always written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,7 +64,7 @@ impl Logging {
 
 fn tracing(reader: &mut Reader<'_>) -> Option<Tracing> {
     let continues = reader.flag("TRACE_CONTINUE");
-    let is_on = matches!(OtlpSettings::read(&reader.variables, Signal::Traces, ""), Ok(Some(_)));
+    let is_on = matches!(OtlpSettings::read(&reader.variables, ""), Ok(Some(_)));
     is_on.then_some(Tracing { continues })
 }
 

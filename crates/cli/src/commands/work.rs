@@ -21,7 +21,6 @@ mod settings;
 
 use std::pin::pin;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{Either, join_all, select};
@@ -32,8 +31,7 @@ use serde_json::json;
 
 pub use arguments::Arguments;
 
-use log::Log;
-use otlp::Exports;
+use otlp::SpanExport;
 use prepared::{Prepared, prepare};
 use redeliver_operator::terminal::signals::Signals;
 use redeliver_operator::terminal::stderr;
@@ -46,7 +44,7 @@ pub fn main(arguments: &Arguments) -> ExitCode {
     stderr::be_quiet();
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return not_started(&Log::default(), &error),
+        Err(error) => return not_started(&error),
     };
     let ended = runtime.block_on(run(arguments));
     // A DNS lookup must not delay the end of the process.
@@ -62,24 +60,20 @@ enum Ending {
 }
 
 async fn run(arguments: &Arguments) -> ExitCode {
-    let mut exports = Exports::of_environment(&arguments.service());
-    let ended = match start(arguments, &mut exports).await {
+    match start(arguments).await {
         Ok(Ending::Finished) => ExitCode::SUCCESS,
-        // At once: without the last exports.
-        Ok(Ending::Cancelled) => return ExitCode::from(1),
-        Err(error) => not_started(&exports.log, &error),
-    };
-    exports.finish(&SystemClock).await;
-    ended
+        Ok(Ending::Cancelled) => ExitCode::from(1),
+        Err(error) => not_started(&error),
+    }
 }
 
-fn not_started(log: &Log, error: &impl ToString) -> ExitCode {
-    log.error("not_started", &error.to_string());
+fn not_started(error: &impl ToString) -> ExitCode {
+    log::error("not_started", &error.to_string());
     ExitCode::from(2)
 }
 
-async fn start(arguments: &Arguments, exports: &mut Exports) -> Result<Ending, StartError> {
-    let log = exports.log.clone();
+async fn start(arguments: &Arguments) -> Result<Ending, StartError> {
+    let export = SpanExport::from_environment(&arguments.service());
     // Before the first receive, so that no signal kills a process that has received a message.
     let mut signals = Signals::listen()?;
     let stop = Stop::default();
@@ -87,11 +81,11 @@ async fn start(arguments: &Arguments, exports: &mut Exports) -> Result<Ending, S
         Some(address) => Some(HealthServer::bind(address).await?),
         None => None,
     };
-    let prepared = match select(pin!(prepare(arguments, &stop, &log)), pin!(signals.next())).await {
+    let prepared = match select(pin!(prepare(arguments, &stop)), pin!(signals.next())).await {
         Either::Left((prepared, _)) => prepared?,
         Either::Right(_) => return Ok(Ending::Finished),
     };
-    log.info(
+    log::info(
         "started",
         json!({
             "functions": arguments.functions().iter().map(|name| name.as_str()).collect::<Vec<_>>(),
@@ -99,15 +93,19 @@ async fn start(arguments: &Arguments, exports: &mut Exports) -> Result<Ending, S
         }),
     );
     let Prepared { pollers, health, metrics, functions, own_function, .. } = prepared;
-    exports.begin(functions, Arc::clone(&metrics), health.clone());
+    let export = export.map(|export| export.start(functions));
     let served = Shown { health, metrics };
     let serving = server.map(|server| tokio::spawn(server.serve(served, SystemClock)));
-    let ending = poll_until_signal(join_all(pollers), &mut signals, &stop, arguments.shutdown(), &log).await;
+    let ending = poll_until_signal(join_all(pollers), &mut signals, &stop, arguments.shutdown()).await;
     if let Some(function) = own_function {
         function.runtime.end().await;
     }
     if let Some(serving) = serving {
         serving.abort();
+    }
+    // A process that is cut short ends at once.
+    if let (Ending::Finished, Some(export)) = (&ending, export) {
+        export.finish(&SystemClock).await;
     }
     Ok(ending)
 }
@@ -118,12 +116,11 @@ async fn poll_until_signal(
     signals: &mut Signals,
     stop: &Stop,
     shutdown: Duration,
-    log: &Log,
 ) -> Ending {
     let mut pollers = pin!(pollers);
     match select(pollers.as_mut(), pin!(signals.next())).await {
         Either::Left(_) => return Ending::Finished,
-        Either::Right((name, _)) => log.info("stopping", json!({ "signal": name })),
+        Either::Right((name, _)) => log::info("stopping", json!({ "signal": name })),
     }
     // From here on nothing is received. A poller ends when its receive is answered and its batch is handled and deleted.
     stop.request();
@@ -135,13 +132,13 @@ async fn poll_until_signal(
     };
     match select(pollers, pin!(cancelled)).await {
         Either::Left(_) => {
-            log.info("stopped", json!({}));
+            log::info("stopped", json!({}));
             Ending::Finished
         }
         // The pollers are dropped. Nothing is lost: messages that are not deleted become visible again, and SQS counts
         // their receive.
         Either::Right((reason, _)) => {
-            log.info(
+            log::info(
                 "broken_off",
                 json!({ "by": reason, "remark": "messages that were not handled come back when their visibility timeout ends" }),
             );

@@ -1,9 +1,6 @@
 //! `/metrics`: the functions' metrics, added up for Prometheus. Names and labels are those of CloudWatch in snake case. The
 //! number of time series does not depend on the messages, only on the functions and the values of dimensions.
 
-mod histogram;
-mod otlp;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -13,6 +10,7 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use redeliver_aws::telemetry::metrics::{Measure, Measured, Metric, NAMESPACE, Number, Observed};
 use redeliver_core::events::Event;
@@ -20,8 +18,6 @@ use redeliver_core::ports::Observer;
 use redeliver_core::trace::Tracer;
 
 use super::health::HealthReport;
-use histogram::Histogram;
-pub use otlp::Period;
 
 /// From an HTTP call to a week in a queue.
 const SECONDS: &[f64] = &[
@@ -31,11 +27,6 @@ const SECONDS: &[f64] = &[
 /// Up to the intermediate DLQ's `maxReceiveCount`; the annotation queue's is ten more.
 const RECEIVES: &[f64] = &[1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0];
 
-const BATCHES_IN_FLIGHT: &str = "batches_in_flight";
-const BATCHES_IN_FLIGHT_HELP: &str = "Batches that are being handled";
-const SECONDS_SINCE_POLL: &str = "seconds_since_poll";
-const SECONDS_SINCE_POLL_HELP: &str = "Since the queue answered a receive, or a batch ended";
-
 type Labels = Vec<(String, String)>;
 /// One histogram for each set of labels.
 type Histograms = Family<Labels, Histogram, fn() -> Histogram>;
@@ -44,7 +35,6 @@ type Histograms = Family<Labels, Histogram, fn() -> Histogram>;
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
-    functions: Vec<String>,
     counters: BTreeMap<Metric, Family<Labels, Counter>>,
     histograms: BTreeMap<Metric, Histograms>,
     batches_in_flight: Family<Labels, Gauge>,
@@ -56,20 +46,25 @@ impl Metrics {
     pub fn new(functions: impl IntoIterator<Item = String>) -> Self {
         let mut metrics = Self {
             registry: Registry::with_prefix(NAMESPACE.to_snake_case()),
-            functions: functions.into_iter().collect(),
             counters: BTreeMap::new(),
             histograms: BTreeMap::new(),
             batches_in_flight: Family::default(),
             seconds_since_poll: Family::default(),
         };
         Metric::ALL.iter().for_each(|metric| metrics.register(*metric));
-        let batches = metrics.batches_in_flight.clone();
-        metrics.registry.register(BATCHES_IN_FLIGHT, BATCHES_IN_FLIGHT_HELP, batches);
-        let since_poll = metrics.seconds_since_poll.clone();
-        metrics.registry.register(SECONDS_SINCE_POLL, SECONDS_SINCE_POLL_HELP, since_poll);
-        for function in &metrics.functions {
+        metrics.registry.register(
+            "batches_in_flight",
+            "Batches that are being handled",
+            metrics.batches_in_flight.clone(),
+        );
+        metrics.registry.register(
+            "seconds_since_poll",
+            "Since the queue answered a receive, or a batch ended",
+            metrics.seconds_since_poll.clone(),
+        );
+        for function in functions {
             for (metric, family) in &metrics.counters {
-                for labels in all_labels(*metric, function) {
+                for labels in all_labels(*metric, &function) {
                     drop(family.get_or_create(&labels));
                 }
             }
@@ -86,8 +81,8 @@ impl Metrics {
                 self.counters.insert(metric, family);
                 return;
             }
-            Measure::Seconds => || Histogram::new(SECONDS),
-            Measure::Receives => || Histogram::new(RECEIVES),
+            Measure::Seconds => || Histogram::new(SECONDS.iter().copied()),
+            Measure::Receives => || Histogram::new(RECEIVES.iter().copied()),
         };
         let family = Family::new_with_constructor(histogram);
         self.registry.register(name, help(metric), family.clone());

@@ -19,7 +19,7 @@ use redeliver_message_processor::MessageProcessor;
 
 use super::arguments::{Arguments, FunctionName};
 use super::health::{Health, Heartbeat};
-use super::log::Log;
+use super::log;
 use super::metrics::{MeteredObserver, Metrics};
 use super::otlp::Traced;
 use super::poller::{Limits, Poller};
@@ -41,7 +41,7 @@ pub(super) struct Prepared {
     queues: BTreeMap<Role, KnownQueue>,
 }
 
-pub(super) async fn prepare(arguments: &Arguments, stop: &Stop, log: &Log) -> Result<Prepared, StartError> {
+pub(super) async fn prepare(arguments: &Arguments, stop: &Stop) -> Result<Prepared, StartError> {
     // Checks that need no request come first: settings, queue names, queue attributes. A process that cannot work must not
     // receive a single message, since each message on the source queue has only one receive.
     if arguments.exec.is_some() && !arguments.functions().contains(&FunctionName::MessageProcessor) {
@@ -54,13 +54,13 @@ pub(super) async fn prepare(arguments: &Arguments, stop: &Stop, log: &Log) -> Re
     }
     let named = settings.queues(invocation);
     named.check_distinct()?;
-    let queues = find_queues(arguments, &named, log).await?;
+    let queues = find_queues(arguments, &named).await?;
 
     let config = arguments.connection.sdk_config(None).await?;
     let metrics = Arc::new(Metrics::new(arguments.functions().iter().map(|name| arguments.name(*name))));
     let observer = |function, logging| {
         let name = arguments.name(function);
-        let lines = JsonLines::new(&name, logging, SystemClock, log.tee(io::stdout()));
+        let lines = JsonLines::new(&name, logging, SystemClock, io::stdout());
         Arc::new(MeteredObserver::new(lines, name, Arc::clone(&metrics))) as Arc<dyn Observer>
     };
     let health = Health { pollers: Vec::new(), stop: stop.clone() };
@@ -78,7 +78,7 @@ pub(super) async fn prepare(arguments: &Arguments, stop: &Stop, log: &Log) -> Re
         let target = match called {
             CallTarget::Target(target) => {
                 if let Some(remark) = target.remark() {
-                    log.warn("target", &remark);
+                    log::warn("target", &remark);
                 }
                 start::target(&config, target, Arc::clone(&observer)).await?
             }
@@ -139,7 +139,6 @@ async fn start_own_function(
 async fn find_queues(
     arguments: &Arguments,
     named: &Queues,
-    log: &Log,
 ) -> Result<BTreeMap<Role, KnownQueue>, StartError> {
     let mut queues = BTreeMap::new();
     for function in arguments.functions() {
@@ -154,7 +153,7 @@ async fn find_queues(
     }
     let attributes = queues.iter().map(|(role, queue)| (*role, queue.attributes.clone())).collect();
     for warning in named.check(&attributes)? {
-        log.warn("queue", &warning);
+        log::warn("queue", &warning);
     }
     Ok(queues)
 }
