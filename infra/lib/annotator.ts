@@ -1,6 +1,3 @@
-import { Duration } from 'aws-cdk-lib';
-import * as events from 'aws-cdk-lib/aws-events';
-import { LambdaFunction } from 'aws-cdk-lib/aws-events-targets';
 import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import type { Construct } from 'constructs';
 
@@ -34,27 +31,13 @@ export function createAnnotator(
   });
   allowSend(annotator, plan.encryptionKey, finalDlq);
   if (archive) {
-    allowArchive(annotator, archive, { hasNotices: notify !== undefined });
+    allowArchive(annotator, archive);
   }
   if (notify) {
     allowNotices(annotator, notify);
   }
-  if (archive && notify) {
-    invokeHourly(scope, annotator);
-  }
   annotator.addEventSource(innerEventSource(annotation, plan));
   return annotator;
-}
-
-/** Invokes the annotator for the notices that no dead letter causes: those of causes that continue, and that are over. */
-function invokeHourly(scope: Construct, annotator: lambda.Function): void {
-  const interval = Duration.hours(1);
-  new events.Rule(scope, 'NoticeSchedule', {
-    description: 'Invokes the final-dlq-annotator for notices of causes that continue or are over.',
-    schedule: events.Schedule.rate(interval),
-    // EventBridge would retry 185 times within a day, and the next event is as good as this one.
-    targets: [new LambdaFunction(annotator, { retryAttempts: 2, maxEventAge: interval })],
-  });
 }
 
 /** S3 or the destination of notices refuses what the annotator writes. */
@@ -80,7 +63,7 @@ export function annotatorAlarms({ archive, notify }: CommonSettings, annotator: 
             name: 'notices-refused',
             severity: 'ticket',
             description:
-              "Notices of dead letters are lost; the dead letters are not. Look at the final-dlq-annotator's log for notice_refused: usually a " +
+              "Notices of dead letters do not arrive; the dead letters do. Look at the final-dlq-annotator's log for notice_refused: usually a " +
               "right of its role, or the policy or the key of notify's topic.",
             metric: redeliverMetric('NoticeRefused', annotator),
             threshold: 0,

@@ -77,25 +77,13 @@ export function archiveEnvironment({ bucket, prefix, omit }: Archive): Record<st
   };
 }
 
-/**
- * Allows writing the archive, without reading it. The state of notices is read, too, and S3 says 403 instead of 404
- * about a missing object to those who may not list it ("GetObject").
- */
-export function allowArchive(annotator: lambda.Function, { bucket, prefix }: Archive, { hasNotices }: { readonly hasNotices: boolean }): void {
+/** Allows writing the archive, without reading it. */
+export function allowArchive(annotator: lambda.Function, { bucket, prefix }: Archive): void {
   // In a policy, `*` is a wildcard and `${*}` is the character.
-  const literal = prefix.replace(/\*/g, '${*}');
-  const allow = (action: string, resource: string, conditions: Record<string, Record<string, string>> = {}): void => {
-    annotator.addToRolePolicy(new iam.PolicyStatement({ actions: [action], resources: [resource], conditions }));
-  };
-  const [objects, causes] = [`${literal}*`, `${literal}causes/*`].map((keys) => bucket.arnForObjects(keys)) as [string, string];
-  allow('s3:PutObject', objects);
+  const objects = bucket.arnForObjects(`${prefix.replace(/\*/g, '${*}')}*`);
+  annotator.addToRolePolicy(new iam.PolicyStatement({ actions: ['s3:PutObject'], resources: [objects] }));
   acknowledgeKeys(annotator, objects);
-  if (hasNotices) {
-    allow('s3:GetObject', causes);
-    acknowledgeKeys(annotator, causes);
-    allow('s3:ListBucket', bucket.bucketArn, { StringLike: { 's3:prefix': `${literal}*` } });
-  }
-  bucket.encryptionKey?.grant(annotator, 'kms:GenerateDataKey', ...(hasNotices ? ['kms:Decrypt'] : []));
+  bucket.encryptionKey?.grant(annotator, 'kms:GenerateDataKey');
 }
 
 /** Acknowledges AwsSolutions' finding about keys that are only known when a message dies. */

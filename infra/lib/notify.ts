@@ -6,7 +6,7 @@ import type * as sns from 'aws-cdk-lib/aws-sns';
 import { keyProblems } from './queue-key';
 import { elsewhereProblems } from './region';
 
-/** The destination of notices, one for each new cause of dead letters. */
+/** The destination of notices about causes of dead letters. */
 export class Notify {
   /** A standard topic of SNS: its e-mail subscribers get a text, all others the JSON document. */
   public static topic(topic: sns.ITopic): Notify {

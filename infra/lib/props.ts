@@ -123,8 +123,8 @@ export interface CommonProps {
    */
   readonly archiveOmit?: string[];
   /**
-   * The topic or event bus that gets one notice for each new cause of dead letters. With `archive` also when a cause
-   * continues for a day, and when it is over; a rule then invokes the final-dlq-annotator each hour. Default: none.
+   * The topic or event bus that gets notices of dead letters: at most one an hour for each cause, from each environment
+   * of the final-dlq-annotator. Default: none.
    */
   readonly notify?: Notify;
 }

@@ -266,16 +266,6 @@ export const OPTIONS = {
 export type OptionName = keyof typeof OPTIONS;
 export const OPTION_NAMES = Object.keys(OPTIONS) as OptionName[];
 
-/** Parts that two options add together: the state of notices in the archive. */
-export const BOTH = {
-  ArchiveHasCauses: {
-    condition: { 'Fn::And': [{ Condition: 'HasArchive' }, { Condition: 'HasNotices' }] },
-    of: ['HasArchive', 'HasNotices'],
-    marks: ['"s3:GetObject"', '"s3:ListBucket"'],
-    resources: ['"Type":"AWS::Events::Rule"', '"Principal":"events.amazonaws.com"'],
-  },
-} satisfies Readonly<Record<string, Option & { readonly of: readonly OptionName[] }>>;
-
 /** Conditions of the resources, whatever the strategy. */
 export const CONDITIONS: JsonObject = {
   CallsFunction: isGiven('TargetFunctionArn'),
@@ -283,8 +273,7 @@ export const CONDITIONS: JsonObject = {
 };
 
 export function conditionsOf(options: readonly OptionName[]): JsonObject {
-  const both = Object.entries(BOTH).filter(([, { of }]) => of.every((name) => options.includes(name)));
-  return Object.fromEntries([...options.map((name) => [name, OPTIONS[name].condition]), ...both.map(([name, { condition }]) => [name, condition])]);
+  return Object.fromEntries(options.map((name) => [name, OPTIONS[name].condition]));
 }
 
 /** Parts with a reference to the parameter, or with one of these texts. */

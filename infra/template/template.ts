@@ -12,7 +12,7 @@ import { stringify } from 'yaml';
 
 import { Envelope, Notify, Producer, Redeliver, type RedeliverProps, RetryPolicy, Strategy, Target, type VpcPlacement } from '../lib/index';
 import { ifElse, type Json, type JsonObject, mergeTemplates, NO_VALUE, type Template } from './merge';
-import { BOTH, CONDITIONS, is, OPTION_NAMES, type Option, type OptionName, OPTIONS, PARAMETERS, PREFIX, RULES } from './parameters';
+import { CONDITIONS, is, OPTION_NAMES, type Option, type OptionName, OPTIONS, PARAMETERS, PREFIX, RULES } from './parameters';
 
 /** A combination of the choices that change resources; all else is an option. */
 export interface Variant {
@@ -209,14 +209,10 @@ function conditional(part: Json): Json {
   return option === undefined ? part : ifElse(option, part, NO_VALUE);
 }
 
-/** The option, or the two together, whose texts the part has. */
+/** The option whose texts the part has. */
 function optionOf(part: Json, textsOf: (option: Option) => readonly string[]): string | undefined {
   const text = JSON.stringify(part);
-  const hasText = (option: Option): boolean => textsOf(option).some((mark) => text.includes(mark));
-  const both = Object.entries(BOTH).filter(([, option]) => hasText(option));
-  const covered: readonly string[] = both.flatMap(([, { of }]) => of);
-  const single = OPTION_NAMES.filter((name) => !covered.includes(name) && hasText(OPTIONS[name]));
-  const [option, ...others] = [...both.map(([name]) => name), ...single];
+  const [option, ...others] = OPTION_NAMES.filter((name) => textsOf(OPTIONS[name]).some((mark) => text.includes(mark)));
   if (others.length > 0) {
     throw new Error(`${text} belongs to ${option} and ${others.join(', ')}, which no single condition expresses`);
   }

@@ -53,7 +53,6 @@ function added(template: Template, usual: Template): Record<string, string[]> {
 }
 
 const NOTHING = made(() => ({}));
-const listed = (arn: string, prefix: string): string => `Allow s3:ListBucket on ${arn} if {"StringLike":{"s3:prefix":"${prefix}*"}}`;
 const IMPORTED = 'arn:{AWS::Partition}:s3:::dead-letters';
 
 describe('the annotator alone gets rights, and exactly these', () => {
@@ -66,27 +65,11 @@ describe('the annotator alone gets rights, and exactly these', () => {
     ['on a topic and its key', topicWithKey, ['Allow kms:Decrypt on {NoticesKey.Arn}', 'Allow kms:GenerateDataKey on {NoticesKey.Arn}', 'Allow sns:Publish on {Notices}']],
     ['on a bus', bus, [`Allow events:PutEvents on ${BUS}`]],
     [
-      'on a bucket, its key and a bus: also to read the state of notices',
+      'on a bucket, its key and a bus',
       all(withKeyArn, bus, () => ({ archivePrefix: 'a/b/' })),
-      [
-        `Allow events:PutEvents on ${BUS}`,
-        `Allow kms:Decrypt on ${KEY}`,
-        `Allow kms:GenerateDataKey on ${KEY}`,
-        `Allow s3:GetObject on ${IMPORTED}/a/b/causes/*`,
-        listed(IMPORTED, 'a/b/'),
-        `Allow s3:PutObject on ${IMPORTED}/a/b/*`,
-      ],
+      [`Allow events:PutEvents on ${BUS}`, `Allow kms:GenerateDataKey on ${KEY}`, `Allow s3:PutObject on ${IMPORTED}/a/b/*`],
     ],
-    [
-      'on a bucket with a prefix whose * is no wildcard',
-      all(bucket, topic, () => ({ archivePrefix: 'a*b/' })),
-      [
-        'Allow s3:GetObject on {Archive.Arn}/a${*}b/causes/*',
-        listed('{Archive.Arn}', 'a${*}b/'),
-        'Allow s3:PutObject on {Archive.Arn}/a${*}b/*',
-        'Allow sns:Publish on {Notices}',
-      ],
-    ],
+    ['on a bucket with a prefix whose * is no wildcard', all(bucket, () => ({ archivePrefix: 'a*b/' })), ['Allow s3:PutObject on {Archive.Arn}/a${*}b/*']],
   ];
   for (const [name, given, rights] of cases) {
     test(name, () => assert.deepEqual(added(made(given), NOTHING), { FinalDlqAnnotatorRole: rights.sort() }));
@@ -95,7 +78,7 @@ describe('the annotator alone gets rights, and exactly these', () => {
   test('with each strategy, and with AsyncRetry', () => {
     const given = all(bucket, topic);
     const { FinalDlqAnnotatorRole: rights = [] } = added(made(given), NOTHING);
-    assert.equal(rights.length, 4);
+    assert.equal(rights.length, 2);
     for (const strategy of [Strategy.DIRECT_RESEND, Strategy.VISIBILITY]) {
       assert.deepEqual(added(made(given, strategy), made(() => ({}), strategy)), { FinalDlqAnnotatorRole: rights });
     }
@@ -123,36 +106,6 @@ describe('the annotator alone gets variables', () => {
     assert.deepEqual(variables(made(given)), everything);
     assert.deepEqual(variables(asyncRetry(given)), everything);
     assert.deepEqual(variables(made(bus)), { FinalDlqAnnotator: { NOTIFY_ARN: BUS } });
-  });
-});
-
-describe('a rule invokes the annotator each hour', () => {
-  const types = ['AWS::Events::Rule', 'AWS::Lambda::Permission'];
-
-  test('only with an archive and notices', () => {
-    for (const template of [NOTHING, made(bucket), made(topic), made(bus)]) {
-      types.forEach((type) => template.resourceCountIs(type, 0));
-    }
-  });
-
-  test('which it is allowed to do, and an event that comes late is dropped', () => {
-    for (const template of [made(all(bucket, bus)), made(all(byName, topic), Strategy.VISIBILITY), asyncRetry(all(bucket, topic))]) {
-      const [rules, permissions] = types.map((type) => Object.entries(resources(template, type)).map(([id, { Properties }]) => [id, plain(Properties)] as const)) as any;
-      assert.deepEqual(rules, [
-        [
-          'NoticeSchedule',
-          {
-            Description: 'Invokes the final-dlq-annotator for notices of causes that continue or are over.',
-            ScheduleExpression: 'rate(1 hour)',
-            State: 'ENABLED',
-            Targets: [{ Id: 'Target0', Arn: '{FinalDlqAnnotator.Arn}', RetryPolicy: { MaximumRetryAttempts: 2, MaximumEventAgeInSeconds: 3600 } }],
-          },
-        ],
-      ]);
-      assert.deepEqual(permissions.map(([, properties]: [string, unknown]) => properties), [
-        { Action: 'lambda:InvokeFunction', FunctionName: '{FinalDlqAnnotator.Arn}', Principal: 'events.amazonaws.com', SourceArn: '{NoticeSchedule.Arn}' },
-      ]);
-    }
   });
 });
 

@@ -162,14 +162,9 @@ test('an archive, notices and both add what they need, and no more', () => {
   assert.deepEqual(added(GIVEN.HasArchive), { resources: [alarm], variables: archived, rights: [put], onDashboard: 25 });
   assert.deepEqual(added(GIVEN.HasNotices), { resources: [alarm], variables: [notified], rights: [publish], onDashboard: 25 });
   assert.deepEqual(added({ ...GIVEN.HasArchive, ...GIVEN.HasNotices }), {
-    resources: ['AWS::Events::Rule', 'AWS::Lambda::Permission', alarm, alarm],
+    resources: [alarm, alarm],
     variables: [...archived, notified],
-    rights: [
-      put,
-      allow('s3:GetObject', `${bucket}/{ArchivePrefix}causes/*`),
-      { ...(allow('s3:ListBucket', bucket) as object), Condition: { StringLike: { 's3:prefix': '{ArchivePrefix}*' } } },
-      publish,
-    ],
+    rights: [put, publish],
     onDashboard: 26,
   });
 });

@@ -15,7 +15,6 @@ use crate::deliver::{Outgoing, settle_one};
 use crate::events::Event;
 use crate::message::{Content, ReceivedMessage, Timestamp};
 use crate::ports::{Clock, EntryError, ObjectStore, Observer};
-pub(crate) use layout::digest;
 pub use layout::{Death, Folder, Layout, Prefix, PrefixError, deployment_of};
 pub use line::{ArchivedAttribute, ArchivedMessage};
 pub use omit::{OMITTED, Omit, OmitError};

@@ -224,14 +224,12 @@ pub enum Event {
     },
     /// A notice about a cause was published.
     NoticePublished {
-        /// `appeared`, `continues` or `quiet`.
-        kind: &'static str,
         /// The cause.
         fingerprint: String,
     },
-    /// A notice was dropped, or it could not be found out if one is due.
+    /// A notice could not be published; the environment tries again in a minute.
     NoticeRefused {
-        /// The cause; empty if the causes could not be listed.
+        /// The cause.
         fingerprint: String,
         /// The service's error code, or ours if it did not answer.
         code: String,

@@ -16,7 +16,7 @@ use redeliver_core::message::metadata::{Metadata, rfc3339};
 use redeliver_core::message::origin::Origin;
 use redeliver_core::message::schema::readable_metadata;
 use redeliver_core::message::{Confirmed, ReceivedMessage, Timestamp};
-use redeliver_core::notices::{NOTICES_MAX, Notices, Told, Until, own_name};
+use redeliver_core::notices::{DeathNotice, NOTICES_MAX, Notices, own_name};
 use redeliver_core::ports::{
     Clock, FlushOnDrop, Function, NoNotifier, NoStore, Notifier, ObjectStore, Observer, QueueSender,
 };
@@ -62,18 +62,20 @@ impl<Q: QueueSender, C: Clock, O: Observer, S: ObjectStore, N: Notifier> Functio
         let _flushed_at_the_end = FlushOnDrop(&self.observer);
         let now = self.clock.now();
         let outbox = Outbox::new(&self.clock, &self.observer, deadline);
-        let invocation = records.first().map(|record| record.receipt_handle.clone()).unwrap_or_default();
-        let (records, told): (Vec<_>, Vec<_>) =
+        let (records, deaths): (Vec<_>, Vec<_>) =
             records.into_iter().map(|record| self.final_record(record, now)).unzip();
         let kept = self.keep(records, deadline).await;
         let outgoing = kept.into_iter().map(Kept::into_outgoing).collect();
         let confirmed = outbox.send(&self.final_dlq, "final record", outgoing).await;
         if let Some(notices) = &self.notices {
             let done: HashSet<_> = confirmed.iter().map(Confirmed::sqs_message_id).collect();
-            let told = told.into_iter().filter(|(id, _)| done.contains(id.as_str())).map(|(_, told)| told);
+            let deaths: Vec<_> = deaths
+                .into_iter()
+                .filter(|(id, _)| done.contains(id.as_str()))
+                .map(|(_, death)| death)
+                .collect();
             let end = outbox.answer_by().min(self.clock.now() + NOTICES_MAX);
-            let until = Until { clock: &self.clock, observer: &self.observer, end };
-            notices.tell(self.archive.as_ref(), &told.collect::<Vec<_>>(), &invocation, until).await;
+            notices.notify(&deaths, &self.clock, &self.observer, end).await;
         }
         confirmed
     }
@@ -84,17 +86,6 @@ impl<Q: QueueSender, C: Clock, O: Observer, S: ObjectStore, N: Notifier> Functio
 }
 
 impl<Q: QueueSender, C: Clock, O: Observer, S: ObjectStore, N: Notifier> FinalDlqAnnotator<Q, C, O, S, N> {
-    /// Sends the notices that are due without a new death; to be called once an hour. `invocation` is a text that no other
-    /// invocation has.
-    pub async fn review_causes(&self, invocation: &str, deadline: Timestamp) {
-        let _flushed_at_the_end = FlushOnDrop(&self.observer);
-        if let (Some(notices), Some(archive)) = (&self.notices, &self.archive) {
-            let end = Outbox::new(&self.clock, &self.observer, deadline).answer_by();
-            let until = Until { clock: &self.clock, observer: &self.observer, end };
-            notices.review(archive, invocation, until).await;
-        }
-    }
-
     async fn keep(&self, records: Vec<FinalRecord>, deadline: Timestamp) -> Vec<Kept> {
         match &self.archive {
             None => records.into_iter().map(Kept::without_archive).collect(),
@@ -106,7 +97,7 @@ impl<Q: QueueSender, C: Clock, O: Observer, S: ObjectStore, N: Notifier> FinalDl
     }
 
     /// The final record; and its SQS message id, with what a notice says about it.
-    fn final_record(&self, record: ReceivedMessage, now: Timestamp) -> (FinalRecord, (String, Told)) {
+    fn final_record(&self, record: ReceivedMessage, now: Timestamp) -> (FinalRecord, (String, DeathNotice)) {
         let received = record.without_content();
         let mut arrival = Arrival::open(record, now);
         let came_back = arrival.came_back_before_it_failed();
@@ -120,7 +111,7 @@ impl<Q: QueueSender, C: Clock, O: Observer, S: ObjectStore, N: Notifier> FinalDl
         let Explained { annotation, first_sent, died_at } =
             explain(&arrival.record, verdict, metadata.as_ref(), now);
         let DeadLetter { cause, fingerprint, sqs_message_id, attempts, .. } = &annotation.record;
-        let told = Told {
+        let notice = DeathNotice {
             death: Death::new(died_at, fingerprint, sqs_message_id),
             error_type: annotation.reason.loggable().to_owned(),
             last_error: own_name(&cause.error_type).map(str::to_owned),
@@ -154,7 +145,7 @@ impl<Q: QueueSender, C: Clock, O: Observer, S: ObjectStore, N: Notifier> FinalDl
         };
         let outgoing = arrival.annotated(&annotation, &kept_verdict, dead_lettered).within(span);
         let id = received.sqs_message_id.clone();
-        (FinalRecord { outgoing, death: told.death.clone(), received }, (id, told))
+        (FinalRecord { outgoing, death: notice.death.clone(), received }, (id, notice))
     }
 }
 

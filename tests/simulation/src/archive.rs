@@ -1,10 +1,8 @@
 //! The final-dlq-annotator's bucket and topic: requests and answers take time, fail and get lost, and the ledger sees
-//! their effects. And the hourly rule, which invokes the annotator to look at all causes.
+//! their effects.
 
-use std::pin::pin;
 use std::time::Duration;
 
-use futures_util::future::{Either, join, select};
 use redeliver_core::archive::{Archive, Layout, Omit, Prefix, deployment_of};
 use redeliver_core::notices::{About, Notice, Notices};
 use redeliver_core::ports::{
@@ -13,7 +11,6 @@ use redeliver_core::ports::{
 use redeliver_embedded::{EmbeddedQueue, Injection, MemoryBucket};
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
 
-use crate::event_source::dying;
 use crate::knobs::Archiving;
 use crate::ledger::Actor;
 use crate::probe::Probe;
@@ -21,10 +18,6 @@ use crate::world::{SkewedClock, Witness, World};
 
 /// The beginning of all keys.
 pub const PREFIX: &str = "archive/";
-const HOUR_SECONDS: u64 = 3600;
-/// Hours after the last death until each cause is quiet: a last notice a day after the first, and another day; and one
-/// hour for each to be seen.
-const HOURS_UNTIL_QUIET: u64 = 24 + 24 + 3;
 
 /// A final-dlq-annotator of the simulation.
 pub type Annotator<'a> = FinalDlqAnnotator<Probe<'a>, SkewedClock, Witness<'a>, Bucket<'a>, Topic<'a>>;
@@ -56,10 +49,8 @@ pub struct Bucket<'a> {
 impl Bucket<'_> {
     async fn request<T>(
         &self,
-        is_for_notice: bool,
         carry_out: impl Future<Output = Result<T, EntryError>>,
     ) -> Result<T, EntryError> {
-        let _ends = is_for_notice.then(|| NoticeWork::begin(self.world));
         let chances = self.world.knobs.archiving.as_ref().expect("a run without a bucket has none");
         let is_down = self.world.bucket_is_down();
         let is_refused = is_down || self.world.strikes(chances.refused);
@@ -112,7 +103,7 @@ impl ObjectStore for Bucket<'_> {
             self.world.ledger().written(key, &content, is_new, self.world.clock.now());
             Ok(is_new)
         };
-        self.request(!is_dead_letter(key), carry_out).await
+        self.request(carry_out).await
     }
 
     async fn replace(&self, key: &str, version: &str, content: Vec<u8>) -> Result<bool, EntryError> {
@@ -121,20 +112,16 @@ impl ObjectStore for Bucket<'_> {
             self.world.ledger().written(key, &content, is_replaced, self.world.clock.now());
             Ok(is_replaced)
         };
-        self.request(true, carry_out).await
+        self.request(carry_out).await
     }
 
     async fn read(&self, key: &str) -> Result<Option<StoredObject>, EntryError> {
-        self.request(true, self.objects().read(key)).await
+        self.request(self.objects().read(key)).await
     }
 
     async fn list(&self, listing: Listing<'_>) -> Result<Page, EntryError> {
-        self.request(true, self.objects().list(listing)).await
+        self.request(self.objects().list(listing)).await
     }
-}
-
-fn is_dead_letter(key: &str) -> bool {
-    key.strip_prefix(PREFIX).is_some_and(|rest| rest.starts_with("dead-letters/"))
 }
 
 /// The topic for one process.
@@ -149,10 +136,12 @@ impl Notifier for Topic<'_> {
     async fn publish(&self, notice: &Notice) -> Result<(), EntryError> {
         let Self { world, process } = *self;
         let _ends = NoticeWork::begin(world);
-        world.ledger().notice(process, notice, world.clock.now());
+        world.ledger().notice_begins(process, notice, world.clock.now());
         let chances = world.knobs.archiving.as_ref().expect("a run without notices has no topic");
         let is_refused = world.strikes(chances.notice_refused);
-        on_the_way(world, chances, is_refused, async { Ok(()) }).await
+        on_the_way(world, chances, is_refused, async { Ok(()) }).await?;
+        world.ledger().notice_published(process, &notice.fingerprint, world.clock.now());
+        Ok(())
     }
 }
 
@@ -173,57 +162,6 @@ impl Drop for NoticeWork<'_> {
         let Self { world, invocation } = self;
         if let Some(invocation) = invocation {
             world.ledger().notice_work_ends(*invocation, world.clock.now());
-        }
-    }
-}
-
-/// The hourly rule, until the end of the run.
-pub async fn review_hourly(world: &World, final_dlq: &EmbeddedQueue) {
-    if !reviews(world) {
-        return;
-    }
-    let mut process = annotator(world, final_dlq, world.skewed_clock());
-    while !world.is_over() {
-        world.clock.sleep(Duration::from_secs(HOUR_SECONDS - world.up_to(60))).await;
-        if world.strikes(world.knobs.process.duplicate) {
-            // Another process gets the same event.
-            let other = annotator(world, final_dlq, world.skewed_clock());
-            join(review(world, &process), review(world, &other)).await;
-        } else if !review(world, &process).await {
-            process = annotator(world, final_dlq, world.skewed_clock());
-        }
-    }
-}
-
-/// After the run: nothing fails any more, and each cause becomes quiet.
-pub async fn review_until_quiet(world: &World, final_dlq: &EmbeddedQueue) {
-    if !reviews(world) {
-        return;
-    }
-    let process = annotator(world, final_dlq, world.skewed_clock());
-    for _ in 0..HOURS_UNTIL_QUIET {
-        world.clock.sleep(Duration::from_secs(HOUR_SECONDS)).await;
-        review(world, &process).await;
-    }
-    world.ledger().all_are_quiet();
-}
-
-fn reviews(world: &World) -> bool {
-    world.knobs.archiving.as_ref().is_some_and(|archiving| archiving.has_bucket && archiving.has_notices)
-}
-
-/// One invocation by the hourly rule. Returns true if the process lives.
-async fn review(world: &World, process: &Annotator<'_>) -> bool {
-    let invocation = format!("review-{}", world.next_invocation());
-    let timeout = Duration::from_secs(world.knobs.invocation_seconds);
-    let polls = world.strikes(world.knobs.process.dies).then(|| world.up_to(40));
-    let reviewed = process.review_causes(&invocation, process.clock.now() + timeout);
-    let time_is_up = pin!(world.clock.sleep(timeout));
-    match select(pin!(dying(reviewed, polls)), time_is_up).await {
-        Either::Left((lives, _)) => lives.is_some(),
-        Either::Right(_) => {
-            world.ledger().report("a look at all causes took longer than its invocation".to_owned());
-            false
         }
     }
 }

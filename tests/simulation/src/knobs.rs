@@ -507,7 +507,7 @@ impl Knobs {
         // Drawn from a generator of its own: runs without an archive and notices stay the same as before these existed.
         let rng = &mut StdRng::seed_from_u64(seed ^ 0xa7c4_17e5);
         if rng.random_bool(0.3) {
-            // Days are long enough for a cause to last and to become quiet.
+            // Days are long enough for a cause to have several notices.
             if rng.random_bool(0.3) {
                 knobs.fault_seconds = rng.random_range(86_400..=3 * 86_400);
                 knobs.messages = knobs.messages.min(200);

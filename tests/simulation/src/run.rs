@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use futures_util::future::{BoxFuture, FutureExt as _, join, join_all, join4};
+use futures_util::future::{BoxFuture, FutureExt as _, join_all, join4};
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 use redeliver_async_retry_handler::AsyncRetryHandler;
@@ -28,7 +28,7 @@ use redeliver_embedded::{EmbeddedQueue, EmbeddedSqs, VirtualClock};
 use redeliver_failed_message_processor::FailedMessageProcessor;
 use redeliver_message_processor::{MessageProcessor, SharedBreaker};
 
-use crate::archive::{annotator, review_hourly, review_until_quiet};
+use crate::archive::annotator;
 use crate::event_source::EventSource;
 use crate::knobs::{DATA_SCHEMA, Knobs};
 use crate::lambda::{EventQueue, FUNCTION_ARN, Lambda, execute};
@@ -175,9 +175,6 @@ fn run_all(knobs: Knobs, schemas: &Schemas) -> Result<Passed, Box<Failed>> {
     sqs.set_counts_lag(Duration::from_secs(60));
     let world = World::new(knobs, messages, sqs, ledger);
     clock.block_on(act(&world, &queues, schema));
-    if world.ledger().violation().is_none() {
-        clock.block_on(review_until_quiet(&world, &queues.final_dlq));
-    }
     let seconds = (clock.now() - start).as_seconds_f64();
     let ledger = world.ledger();
     let outcome = match ledger.violation() {
@@ -231,8 +228,8 @@ async fn act(world: &World, queues: &Queues, schema: &MessageSchema) {
     let events = EventQueue::default();
     let produce = produce_all(world, source, &events);
     let functions = join_all(functions(world, queues, schema, &events));
-    let people_and_rules = join(operate(world, schema, source, final_dlq), review_hourly(world, final_dlq));
-    join4(produce, functions, people_and_rules, heal_and_settle(world, queues)).await;
+    let people = operate(world, schema, source, final_dlq);
+    join4(produce, functions, people, heal_and_settle(world, queues)).await;
 }
 
 /// All processes with their event source mappings.

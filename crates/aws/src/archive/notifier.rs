@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use aws_config::SdkConfig;
-use redeliver_core::notices::{Notice, NoticeKind};
+use redeliver_core::notices::Notice;
 use redeliver_core::ports::{EntryError, Fault, Notifier};
 use serde::Deserialize;
 use serde_json::json;
@@ -98,14 +98,9 @@ impl AwsNotifier {
 
     /// "PutEvents", Amazon EventBridge API Reference.
     async fn put_event(&self, notice: &Notice) -> Result<(), EntryError> {
-        let detail_type = match notice.kind {
-            NoticeKind::Appeared => "Redeliver Cause Appeared",
-            NoticeKind::Continues => "Redeliver Cause Continues",
-            NoticeKind::Quiet => "Redeliver Cause Quiet",
-        };
         let entry = json!({
             "Source": "redeliver",
-            "DetailType": detail_type,
+            "DetailType": "Redeliver Cause Appeared",
             "Detail": notice.document(),
             "EventBusName": self.to.arn,
         });

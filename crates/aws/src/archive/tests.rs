@@ -6,7 +6,7 @@ use aws_credential_types::provider::SharedCredentialsProvider;
 use aws_types::service_config::{LoadServiceConfig, ServiceConfigKey};
 use percent_encoding::percent_decode_str;
 use redeliver_core::message::Timestamp;
-use redeliver_core::notices::{Count, Notice, NoticeKind};
+use redeliver_core::notices::Notice;
 use redeliver_core::ports::{
     EntryError, Fault, Listing, Notifier as _, ObjectStore as _, Page, StoredObject,
 };
@@ -316,22 +316,21 @@ fn an_address_of_a_bucket_is_taken_apart() {
 const TOPIC: &str = "arn:aws:sns:eu-west-1:123456789012:letters";
 const BUS: &str = "arn:aws:events:eu-west-1:123456789012:event-bus/letters";
 
-fn notice(kind: NoticeKind) -> Notice {
+fn notice() -> Notice {
     Notice {
-        kind,
         deployment: "redeliver-prod-final-dlq".to_owned(),
         source: "s3://letters/a=b/".to_owned(),
         fingerprint: "0a1b".to_owned(),
         error_type: "RETRY_ATTEMPT_EXCEEDED".to_owned(),
         last_error: Some("HttpStatus.503".to_owned()),
-        count: Count { number: 2, is_minimum: false },
+        count: 2,
         first_at: Timestamp::UNIX_EPOCH,
         last_at: Timestamp::UNIX_EPOCH,
     }
 }
 
-async fn publish(server: &Loopback, arn: &str, kind: NoticeKind) -> Result<(), EntryError> {
-    AwsNotifier::new(&server.sdk_config(), arn.parse().unwrap()).publish(&notice(kind)).await
+async fn publish(server: &Loopback, arn: &str) -> Result<(), EntryError> {
+    AwsNotifier::new(&server.sdk_config(), arn.parse().unwrap()).publish(&notice()).await
 }
 
 #[tokio::test]
@@ -339,7 +338,7 @@ async fn a_topic_gets_a_subject_a_text_for_mail_and_a_document_for_all_else() {
     let published =
         "<PublishResponse><PublishResult><MessageId>1</MessageId></PublishResult></PublishResponse>";
     let server = Loopback::start([Answer::new(200, &[], published)]).await;
-    assert_eq!(publish(&server, TOPIC, NoticeKind::Appeared).await, Ok(()));
+    assert_eq!(publish(&server, TOPIC).await, Ok(()));
     let request = server.request();
     assert_eq!(request.line, "POST / HTTP/1.1");
     assert_eq!(request.header("content-type"), ["application/x-www-form-urlencoded; charset=utf-8"]);
@@ -354,38 +353,30 @@ async fn a_topic_gets_a_subject_a_text_for_mail_and_a_document_for_all_else() {
          &MessageStructure=json"
     );
     let message: Value = serde_json::from_str(&percent_decode_str(message).decode_utf8().unwrap()).unwrap();
-    let notice = notice(NoticeKind::Appeared);
+    let notice = notice();
     assert_eq!(message, json!({ "default": notice.document(), "email": notice.text() }));
 }
 
 #[tokio::test]
-async fn a_bus_gets_the_document_as_an_event_of_its_kind() {
+async fn a_bus_gets_the_document_as_an_event() {
     let taken = r#"{"FailedEntryCount":0,"Entries":[{"EventId":"1"}]}"#;
-    let kinds = [
-        (NoticeKind::Appeared, "Redeliver Cause Appeared"),
-        (NoticeKind::Continues, "Redeliver Cause Continues"),
-        (NoticeKind::Quiet, "Redeliver Cause Quiet"),
-    ];
-    let server = Loopback::start(kinds.map(|_| Answer::new(200, &[], taken))).await;
-    for (kind, _) in kinds {
-        assert_eq!(publish(&server, BUS, kind).await, Ok(()));
-    }
-    for (request, (kind, detail_type)) in server.requests().into_iter().zip(kinds) {
-        assert_eq!(request.line, "POST / HTTP/1.1");
-        assert_eq!(request.header("content-type"), ["application/x-amz-json-1.1"]);
-        assert_eq!(request.header("x-amz-target"), ["AWSEvents.PutEvents"]);
-        assert_eq!(
-            signature(&request),
-            "eu-west-1/events/aws4_request, SignedHeaders=content-type;host;x-amz-date;x-amz-target"
-        );
-        let entry = json!({
-            "Source": "redeliver",
-            "DetailType": detail_type,
-            "Detail": notice(kind).document(),
-            "EventBusName": BUS,
-        });
-        assert_eq!(request.json(), json!({ "Entries": [entry] }));
-    }
+    let server = Loopback::start([Answer::new(200, &[], taken)]).await;
+    assert_eq!(publish(&server, BUS).await, Ok(()));
+    let request = server.request();
+    assert_eq!(request.line, "POST / HTTP/1.1");
+    assert_eq!(request.header("content-type"), ["application/x-amz-json-1.1"]);
+    assert_eq!(request.header("x-amz-target"), ["AWSEvents.PutEvents"]);
+    assert_eq!(
+        signature(&request),
+        "eu-west-1/events/aws4_request, SignedHeaders=content-type;host;x-amz-date;x-amz-target"
+    );
+    let entry = json!({
+        "Source": "redeliver",
+        "DetailType": "Redeliver Cause Appeared",
+        "Detail": notice().document(),
+        "EventBusName": BUS,
+    });
+    assert_eq!(request.json(), json!({ "Entries": [entry] }));
 }
 
 #[tokio::test]
@@ -433,6 +424,6 @@ async fn a_notice_that_is_not_taken_has_its_code() {
     ];
     for (arn, answer, fault, code) in cases {
         let server = Loopback::start([answer]).await;
-        assert_eq!(publish(&server, arn, NoticeKind::Appeared).await, error(fault, code));
+        assert_eq!(publish(&server, arn).await, error(fault, code));
     }
 }

@@ -422,7 +422,7 @@ fn of_the_archive() -> [Event; 3] {
     let (code, fingerprint) = ("AccessDenied".to_owned(), "0a1b".to_owned());
     [
         Event::ArchiveRefused { sqs_message_id: "sqs".to_owned(), code: code.clone() },
-        Event::NoticePublished { kind: "appeared", fingerprint: fingerprint.clone() },
+        Event::NoticePublished { fingerprint: fingerprint.clone() },
         Event::NoticeRefused { fingerprint, code },
     ]
 }
@@ -439,7 +439,7 @@ fn the_lines_of_the_archive_and_of_notices() {
         expected(
             "INFO",
             "notice_published",
-            json!({ "kind": "appeared", "fingerprint": "0a1b", "Notices": 1 }),
+            json!({ "fingerprint": "0a1b", "Notices": 1 }),
             &json!([count("Notices")]),
         ),
         expected(

@@ -15,7 +15,6 @@ mod poller;
 mod prepared;
 mod queue_name;
 mod queues;
-mod reviews;
 mod server;
 mod settings;
 

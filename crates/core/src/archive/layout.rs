@@ -4,7 +4,6 @@
 //! PREFIXdead-letters/deployment=NAME/date=2026-11-27/cause=FINGERPRINT/142233.123456Z-ID.jsonl.gz
 //! PREFIXsent-back/deployment=NAME/date=2026-11-27/cause=FINGERPRINT/142233.123456Z-ID
 //! PREFIXsent-back/deployment=NAME/sending.json
-//! PREFIXcauses/deployment=NAME/FINGERPRINT.json
 //! ```
 
 use chrono::{NaiveDate, NaiveDateTime};
@@ -93,11 +92,6 @@ fn safe(text: &str) -> String {
     if (1..=64).contains(&text.len()) && text.bytes().all(is_safe) {
         return text.to_owned();
     }
-    digest(text)
-}
-
-/// 32 hexadecimal digits of the text's SHA-256.
-pub(crate) fn digest(text: &str) -> String {
     Sha256::digest(text).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -167,17 +161,5 @@ impl Layout {
     #[must_use]
     pub fn sending(&self) -> String {
         format!("{}sending.json", self.days(Folder::SentBack))
-    }
-
-    /// The folder with the states of the deployment's causes.
-    #[must_use]
-    pub fn causes(&self) -> String {
-        format!("{}causes/deployment={}/", self.prefix.as_str(), self.deployment)
-    }
-
-    /// The key of a cause's state.
-    #[must_use]
-    pub fn cause(&self, fingerprint: &str) -> String {
-        format!("{}{fingerprint}.json", self.causes())
     }
 }

@@ -26,7 +26,6 @@ fn a_death_has_one_key_by_its_day_its_cause_and_its_time() {
     assert_eq!(sent_back, format!("team/a/sent-back/{place}"));
     assert_eq!(layout.death(Folder::SentBack, &sent_back), Some(death()));
     assert_eq!(layout.death(Folder::DeadLetters, &sent_back), None);
-    assert_eq!(layout.cause("f"), "team/a/causes/deployment=redeliver-prod-final-dlq/f.json");
 }
 
 #[test]

@@ -2,7 +2,6 @@
 //! a target.
 
 use serde::Serialize;
-use strum::IntoStaticStr;
 
 use crate::message::Timestamp;
 use crate::message::metadata::rfc3339;
@@ -10,37 +9,9 @@ use crate::message::metadata::rfc3339;
 /// SNS's limit on a subject, which must be ASCII ("Publish", Amazon SNS API Reference).
 pub const SUBJECT_CHARACTERS_MAX: usize = 100;
 
-/// The occasion of a notice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, IntoStaticStr)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case")]
-pub enum NoticeKind {
-    /// The first death of a cause, or the first after it was quiet.
-    Appeared,
-    /// A day has passed since the last notice, and the cause lasts.
-    Continues,
-    /// No death for a day.
-    Quiet,
-}
-
-/// The number of deaths in a notice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Count {
-    pub number: u64,
-    /// True if there may be more.
-    pub is_minimum: bool,
-}
-
-impl Count {
-    pub(super) fn exact(number: usize) -> Self {
-        Self { number: number as u64, is_minimum: false }
-    }
-}
-
 /// A notice about a cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
-    pub kind: NoticeKind,
     /// The name of the final DLQ.
     pub deployment: String,
     /// The argument of the commands that show the dead letters.
@@ -50,9 +21,9 @@ pub struct Notice {
     pub error_type: String,
     /// The last error, if its name is one of ours, such as `HttpStatus.503`.
     pub last_error: Option<String>,
-    /// Deaths since the last notice.
-    pub count: Count,
-    /// Time of the first death since the cause appeared.
+    /// Deaths that this environment has seen since its last notice of the cause; others may have seen more.
+    pub count: u64,
+    /// Time of the first of these deaths.
     pub first_at: Timestamp,
     pub last_at: Timestamp,
 }
@@ -92,14 +63,13 @@ pub fn own_name(error_type: &str) -> Option<&str> {
 #[derive(Serialize)]
 struct Document<'a> {
     schema: &'static str,
-    kind: NoticeKind,
+    kind: &'static str,
     deployment: &'a str,
     fingerprint: &'a str,
     error_type: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     last_error: Option<&'a str>,
     count: u64,
-    count_is_minimum: bool,
     first_at: String,
     last_at: String,
     command: String,
@@ -124,13 +94,13 @@ impl Notice {
     pub fn document(&self) -> String {
         let document = Document {
             schema: "redeliver.notice/1",
-            kind: self.kind,
+            // The only kind there is: rules and subscribers match it.
+            kind: "appeared",
             deployment: &self.deployment,
             fingerprint: &self.fingerprint,
             error_type: &self.error_type,
             last_error: self.last_error.as_deref(),
-            count: self.count.number,
-            count_is_minimum: self.count.is_minimum,
+            count: self.count,
             first_at: rfc3339(self.first_at),
             last_at: rfc3339(self.last_at),
             command: self.command(),
@@ -142,12 +112,7 @@ impl Notice {
     /// is cut.
     #[must_use]
     pub fn subject(&self) -> String {
-        let what = match self.kind {
-            NoticeKind::Appeared => "new dead letters",
-            NoticeKind::Continues => "dead letters go on",
-            NoticeKind::Quiet => "quiet for a day",
-        };
-        let rest = format!(": {what}: {}", self.error_in_words());
+        let rest = format!(": new dead letters: {}", self.error_in_words());
         let room = SUBJECT_CHARACTERS_MAX.saturating_sub(rest.len());
         let subject: String = self.deployment.chars().take(room).chain(rest.chars()).collect();
         subject
@@ -160,19 +125,11 @@ impl Notice {
     /// The text for people.
     #[must_use]
     pub fn text(&self) -> String {
-        let Self { deployment, source, count: Count { number, is_minimum }, .. } = self;
-        let count = if *is_minimum { format!("more than {number}") } else { number.to_string() };
-        let letters = if *number == 1 && !is_minimum { "dead letter" } else { "dead letters" };
+        let Self { deployment, source, count, .. } = self;
+        let letters = if *count == 1 { "dead letter" } else { "dead letters" };
         let (first, last) = (minutes(self.first_at), minutes(self.last_at));
-        let what = match self.kind {
-            NoticeKind::Appeared => format!("{count} {letters} so far, the first at {first}."),
-            NoticeKind::Continues => {
-                format!("{count} {letters} since the last notice, the last at {last}. It began at {first}.")
-            }
-            NoticeKind::Quiet => format!("No dead letter for a day; the last one came at {last}."),
-        };
         format!(
-            "{deployment}: {}\n{what}\n\nSee them:\n  {}\n\nOr in the console:\n  redeliver console {source}\n\nCause: {}\n",
+            "{deployment}: {}\nAt least {count} {letters}, the first at {first}, the last at {last}.\n\nSee them:\n  {}\n\nOr in the console:\n  redeliver console {source}\n\nCause: {}\n",
             self.error_in_words(),
             self.command(),
             self.fingerprint

@@ -513,22 +513,21 @@ fn a_million_dead_letters_in_an_archive() {
     let Prices { prices, .. } = Prices::list();
     let PriceList { s3_thousand_writes, s3_gb_month, sns_hundred_thousand_mails, .. } = prices;
     let gigabytes = 6e3 * 1e6 / 1e9;
-    // When it appears, each day, and when it is quiet.
-    let mails = 7.0 * (1.0 + 6.0 + 1.0);
-    let of_mails = mails / 1e5 * sns_hundred_thousand_mails.dollars;
-    assert!(of_mails < 0.01);
+    // Seven causes, an hour each of a week, in ten environments.
+    let mails = 7.0 * 7.0 * 24.0 * 10.0;
     is_in(
         "deploy/cost.md",
         &format!(
             "| a million dead letters in an archive | | |\n| --- | --- | --- |\n\
              | S3 writes | 1,000,000, at ${} a thousand | {} |\n\
              | S3 storage | at most 1,000,000 × 6 KB = {gigabytes} GB, at ${} a GB and month | {} a month |\n\
-             | notices | {mails} mails for seven causes that last a week, at {} a hundred thousand | below $0.01 |",
+             | notices | at most 7 causes × 168 hours of a week × 10 environments = 11,760 mails, at {} a hundred thousand | {} |",
             s3_thousand_writes.dollars,
             dollars(1e6 / 1e3 * s3_thousand_writes.dollars),
             s3_gb_month.dollars,
             dollars(gigabytes * s3_gb_month.dollars),
             dollars(sns_hundred_thousand_mails.dollars),
+            dollars(mails / 1e5 * sns_hundred_thousand_mails.dollars),
         ),
     );
 }

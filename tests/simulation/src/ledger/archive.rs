@@ -1,5 +1,5 @@
 //! The archive and the notices, read by the documentation instead of the code. Each death that the annotator sends to the
-//! final DLQ is in the archive before, as one object; each cause is told once.
+//! final DLQ is in the archive before, as one object; each process sends at most one notice of a cause in an hour.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
@@ -8,8 +8,7 @@ use chrono::{DateTime, NaiveDateTime, SubsecRound as _, TimeDelta, Utc};
 use flate2::read::GzDecoder;
 use redeliver_core::archive::ArchivedMessage;
 use redeliver_core::message::{Attributes, Content};
-use redeliver_core::notices::{Notice, NoticeKind};
-use serde_json::Value;
+use redeliver_core::notices::Notice;
 
 use super::arrivals::dead_letter;
 use super::calls::SECRETS;
@@ -18,7 +17,6 @@ use super::{Ledger, Place, Violation, hash, seconds, trace_header};
 use crate::archive::PREFIX;
 use crate::messages::number;
 
-const DAY: TimeDelta = TimeDelta::days(1);
 /// The longest time that an invocation spends on notices.
 const NOTICES_SECONDS_MAX: i64 = 5;
 
@@ -28,10 +26,8 @@ pub(super) struct Kept {
     objects: BTreeMap<String, Object>,
     /// By the verdict's own SQS id: the key of its object.
     of_verdict: BTreeMap<String, String>,
-    /// By cause.
-    causes: BTreeMap<String, ToldOf>,
-    /// Without a bucket: the last notice by process and cause.
-    told_by: BTreeMap<(u64, String), DateTime<Utc>>,
+    /// The last notice by process and cause.
+    published_at: BTreeMap<(u64, String), DateTime<Utc>>,
 }
 
 /// An object with a death.
@@ -40,21 +36,10 @@ struct Object {
     n: usize,
     death: Death,
     cause: String,
-    written_at: DateTime<Utc>,
 }
 
 /// Time of the last failure, and SQS's id of the delivery that failed.
 type Death = (DateTime<Utc>, String);
-
-/// All that is told of a cause.
-#[derive(Default)]
-struct ToldOf {
-    /// Its appearance was told, and it was not quiet since.
-    has_appeared: bool,
-    is_quiet: bool,
-    /// The last notice.
-    told_at: Option<DateTime<Utc>>,
-}
 
 /// An invocation's work for notices.
 #[derive(Debug, Default)]
@@ -64,44 +49,16 @@ pub(super) struct NoticeWork {
 }
 
 impl Ledger {
-    /// A conditional write was answered; `is_done` if it was the first one, or of the latest version.
+    /// A conditional write was answered; `is_done` if it was the first one.
     pub fn written(&mut self, key: &str, content: &[u8], is_done: bool, now: DateTime<Utc>) {
         self.note(now, &format!("archive: {key} {}", if is_done { "written" } else { "stands already" }));
-        if let Err(violation) = self.check_written(key, content, is_done, now) {
+        if let Err(violation) = self.check_written(key, content, is_done) {
             self.report(format!("the object {key}: {violation}"));
         }
     }
 
-    fn check_written(
-        &mut self,
-        key: &str,
-        content: &[u8],
-        is_done: bool,
-        now: DateTime<Utc>,
-    ) -> Result<(), Violation> {
-        let cause = key.strip_prefix(&format!("{PREFIX}causes/deployment=final-dlq/"));
-        let Some(cause) = cause else { return self.death_written(key, content, is_done, now) };
-        let cause = cause.strip_suffix(".json").ok_or("its name does not end with `.json`")?;
-        let state: Value = serde_json::from_slice(content).map_err(|error| error.to_string())?;
-        if state["schema"] != "redeliver.cause/1" || state["fingerprint"] != cause {
-            return Err(format!("it is not the state of its cause: {state}"));
-        }
-        if is_done {
-            let told = self.kept.causes.entry(cause.to_owned()).or_default();
-            told.is_quiet = state["is_quiet"] == true;
-            told.has_appeared &= !told.is_quiet;
-        }
-        Ok(())
-    }
-
     /// Only what the annotator has received is written, at the place of its death; and once.
-    fn death_written(
-        &mut self,
-        key: &str,
-        content: &[u8],
-        is_done: bool,
-        now: DateTime<Utc>,
-    ) -> Result<(), Violation> {
+    fn check_written(&mut self, key: &str, content: &[u8], is_done: bool) -> Result<(), Violation> {
         let (death, cause) = self.place_of_death(key)?;
         let line = unpacked(content)?;
         let record = line.restored().ok_or("it cannot be read")?;
@@ -143,7 +100,7 @@ impl Ledger {
             return Err(format!("the death has another object already: {before}"));
         }
         if is_done {
-            self.kept.objects.insert(key.to_owned(), Object { n, death, cause, written_at: now });
+            self.kept.objects.insert(key.to_owned(), Object { n, death, cause });
         }
         Ok(())
     }
@@ -197,15 +154,19 @@ impl Ledger {
     }
 
     /// A notice is about to be published by this process.
-    pub fn notice(&mut self, process: u64, notice: &Notice, now: DateTime<Utc>) {
-        let kind = notice.kind;
-        self.note(now, &format!("notice: process {process}, {kind:?} {}", notice.fingerprint));
+    pub fn notice_begins(&mut self, process: u64, notice: &Notice, now: DateTime<Utc>) {
+        self.note(now, &format!("notice: process {process}, {}", notice.fingerprint));
         if let Err(violation) = self.check_notice(process, notice, now) {
-            self.report(format!("the notice {kind:?} of {}: {violation}", notice.fingerprint));
+            self.report(format!("the notice of {}: {violation}", notice.fingerprint));
         }
     }
 
-    fn check_notice(&mut self, process: u64, notice: &Notice, now: DateTime<Utc>) -> Result<(), Violation> {
+    /// The process knows that the notice was published.
+    pub fn notice_published(&mut self, process: u64, cause: &str, now: DateTime<Utc>) {
+        self.kept.published_at.insert((process, cause.to_owned()), now);
+    }
+
+    fn check_notice(&self, process: u64, notice: &Notice, now: DateTime<Utc>) -> Result<(), Violation> {
         let texts = [notice.subject(), notice.text(), notice.document()];
         if SECRETS.iter().any(|secret| texts.iter().any(|text| text.contains(secret))) {
             return Err(format!("it holds a payload, an attribute or a target's text: {texts:?}"));
@@ -213,47 +174,18 @@ impl Ledger {
         // Two clocks, and the time between reading one and publishing.
         let tolerance = self.skew() + self.skew() + seconds(self.knobs.invocation_seconds);
         let cause = &notice.fingerprint;
-        if !self.knobs.archiving.as_ref().is_some_and(|archiving| archiving.has_bucket) {
-            let told_at = self.kept.told_by.insert((process, cause.clone()), now);
-            let is_early = told_at.is_some_and(|told_at| now - told_at + tolerance < TimeDelta::hours(1));
-            return match notice.kind {
-                NoticeKind::Appeared if !is_early => Ok(()),
-                _ => Err(format!("the last one was at {told_at:?}")),
-            };
+        let last = self.kept.published_at.get(&(process, cause.clone()));
+        if last.is_some_and(|last| now - *last + tolerance < TimeDelta::hours(1)) {
+            return Err(format!("the last one was at {last:?}"));
         }
-        let of_cause = || self.kept.objects.values().filter(|object| object.cause == *cause);
-        let number = of_cause().count() as u64;
-        if number == 0 || notice.count.number > number {
-            return Err(format!("it counts {:?} deaths, but {number} are in the archive", notice.count));
+        let of_cause = self.kept.objects.values().filter(|object| object.cause == *cause);
+        let subjects: BTreeSet<_> = of_cause.map(|object| object.n).collect();
+        let sent: u64 = subjects.iter().map(|n| u64::from(self.subjects[*n].final_records)).sum();
+        let has_bucket = self.knobs.archiving.as_ref().is_some_and(|archiving| archiving.has_bucket);
+        if notice.count == 0 || (has_bucket && notice.count > sent) {
+            return Err(format!("it counts {} deaths, but {sent} final records were sent", notice.count));
         }
-        let late = now - seconds(self.knobs.invocation_seconds);
-        let is_seen = |object: &&Object| object.written_at < late && object.death.0 > now - DAY + tolerance;
-        let goes_on = of_cause().find(is_seen).map(|object| object.death.clone());
-        let told = self.kept.causes.get_mut(cause).ok_or("it has no state")?;
-        let told_at = told.told_at.replace(now);
-        let is_early = told_at.is_some_and(|told_at| now - told_at + tolerance < DAY);
-        match notice.kind {
-            NoticeKind::Appeared if std::mem::replace(&mut told.has_appeared, true) => {
-                Err(format!("it was told already, last at {told_at:?}"))
-            }
-            NoticeKind::Continues if is_early => Err(format!("the last one was at {told_at:?}")),
-            NoticeKind::Quiet if is_early => Err(format!("the last one was at {told_at:?}")),
-            NoticeKind::Quiet if let Some((at, id)) = goes_on => {
-                Err(format!("deaths go on: {id} died at {at}"))
-            }
-            NoticeKind::Appeared | NoticeKind::Continues if notice.count.number == 0 => {
-                Err("it counts no death".to_owned())
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Long after the last death.
-    pub fn all_are_quiet(&mut self) {
-        let loud = self.kept.causes.iter().find(|(_, told)| !told.is_quiet);
-        if let Some(cause) = loud.map(|(cause, _)| cause.clone()) {
-            self.report(format!("days after the last death, the cause {cause} is not quiet"));
-        }
+        Ok(())
     }
 
     /// A request for a notice begins. Returns its invocation.

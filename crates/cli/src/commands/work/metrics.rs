@@ -195,7 +195,7 @@ const fn help(metric: Metric) -> &'static str {
         Metric::NotDeleted => "Messages that are done and could not be deleted; copies of them come back",
         Metric::ArchiveRefused => "Final records that could not be written to the archive; they come back",
         Metric::Notices => "Notices about causes of dead letters",
-        Metric::NoticeRefused => "Notices that were dropped, since they could not be published",
+        Metric::NoticeRefused => "Notices that could not be published",
         Metric::HeadersNotRefreshed => {
             "Times that the secret of the target's headers could not be read again"
         }

@@ -24,7 +24,6 @@ use super::metrics::{MeteredObserver, Metrics};
 use super::otlp::Traced;
 use super::poller::{Limits, Poller};
 use super::queues::Queues;
-use super::reviews::review_hourly;
 use super::settings::{CallTarget, Settings, target_timeout};
 use crate::commands::exec;
 use redeliver_operator::queues::{KnownQueue, QueueAddress};
@@ -107,10 +106,6 @@ pub(super) async fn prepare(arguments: &Arguments, stop: &Stop) -> Result<Prepar
     if let Some((settings, _)) = settings.final_dlq_annotator {
         let observer = observer(FunctionName::FinalDlqAnnotator, settings.logging);
         let function = Arc::new(FinalDlqAnnotator::on_aws(settings, &config, Arc::clone(&observer)));
-        let (reviewed, stop) = (Arc::clone(&function), stop.clone());
-        prepared
-            .pollers
-            .push(async move { review_hourly(&reviewed, &SystemClock, &stop).await }.boxed_local());
         for role in [Role::Annotation, Role::SourceDlq] {
             if prepared.queues.contains_key(&role) {
                 let (function, observer) = (Arc::clone(&function), Arc::clone(&observer));
