@@ -53,7 +53,6 @@ fn main() -> ExitCode {
     // Memory holds credentials and payloads, and a core file would hand them to anyone who collects crashes.
     process::leave_no_core_file();
     process::refuse_debuggers();
-    redeliver_dead_letters::serve_filter();
     redeliver_aws::telemetry::panics_without_text();
     let command = Arguments::command()
         .mut_subcommands(|command| command.mut_args(negative_numbers))
@@ -135,11 +134,4 @@ fn what_still_computes_does_not_keep_a_command_from_ending() {
     let is_ended = ends.recv_timeout(std::time::Duration::from_secs(60));
     drop(end);
     assert_eq!(is_ended, Ok(true));
-}
-
-/// A filter of these tests starts this program once more, with this name.
-#[cfg(test)]
-#[test]
-fn filter_worker() {
-    redeliver_dead_letters::serve_filter();
 }

@@ -299,10 +299,3 @@ mod tests {
         assert!(Program::try_parse_from(url.iter().chain(&["--fleet"])).is_err());
     }
 }
-
-/// A filter of these tests starts this program once more, with this name.
-#[cfg(test)]
-#[test]
-fn filter_worker() {
-    redeliver_dead_letters::serve_filter();
-}

@@ -1,29 +1,24 @@
-//! `--where` and `--edit`: jq, in a process of its own, without a way out of it, and within limits of time and memory.
+//! `--where` and `--edit`: jq, without a way out of the message, and with a limited time for each.
 //!
-//! jaq is a library, but a filter is a program: it can recurse until the stack is full, collect until the memory is, and
-//! go on for ever, and a thread cannot be ended. So [`serve_filter`] runs it, in our own program started once more, and
-//! a [`Filter`] asks it, message by message.
+//! A [`Filter`] asks a thread of its own, message by message. What is typed is the operator's own: a filter that collects
+//! until the memory is full, or recurses until the stack is, ends the program.
 
 mod compile;
 mod members;
 mod missing_members;
-mod process;
 mod verdict;
 mod worker;
 
 use std::cell::{Cell, RefCell};
+use std::time::Duration;
 
 use jaq_core::load::lex::StrPart;
 use jaq_core::load::parse::Term;
-use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 pub use missing_members::MissingMembers;
-pub(crate) use process::while_none_starts;
-use process::{Ended, Process};
 use verdict::{hint, verdict};
-pub use worker::serve_filter;
-use worker::{Answer, MEMORY_MAX, Task};
+use worker::{Answer, Task, Worker};
 
 use crate::Choice;
 
@@ -31,15 +26,19 @@ use crate::Choice;
 const TEXT_MAX: usize = 16_384;
 /// Brackets in brackets.
 const NESTING_MAX: usize = 200;
-/// Messages one after the other that a filter was stopped on. Then it would be stopped on all.
-const ENDED_MAX: usize = 4;
+/// For one message.
+const TIME_LIMIT: Duration = Duration::from_secs(1);
+/// Messages one after the other that took a filter too long. Then it would take too long for all.
+const LATE_MAX: usize = 4;
 
 #[derive(Debug)]
 pub struct Filter {
     task: Task,
-    process: RefCell<Process>,
-    /// The last messages that it was ended on.
-    ended: Cell<usize>,
+    worker: RefCell<Worker>,
+    /// For one message; tests on a busy machine take longer.
+    time_limit: Duration,
+    /// The last messages that took it too long.
+    late: Cell<usize>,
     /// The comparisons of members that may be missing.
     absent: RefCell<Option<MissingMembers>>,
 }
@@ -49,7 +48,7 @@ pub struct Filter {
 pub enum FilterError {
     #[error("the filter `{text}` is wrong at byte {} (`{}`): {}", wrong.offset, wrong.rest, wrong.reason)]
     Compile { text: String, wrong: Wrong },
-    /// The process that runs it does not start.
+    /// The thread that runs it does not start.
     #[error("the filter `{text}` cannot be run: {reason}")]
     NotStarted { text: String, reason: String },
     /// It fails on every message that it was run on.
@@ -61,9 +60,9 @@ pub enum FilterError {
         /// jq's words, without the message's values.
         reason: String,
     },
-    /// It needs more than it may have, again and again.
+    /// It takes too long, again and again.
     #[error(
-        "the filter `{text}` was stopped on {ENDED_MAX} messages in a row; on the last one, {message_id}, it {reason}"
+        "the filter `{text}` was stopped on {LATE_MAX} messages in a row; on the last one, {message_id}, it {reason}"
     )]
     Endless {
         text: String,
@@ -87,7 +86,7 @@ pub enum FilterError {
 }
 
 /// The position of an error in a filter's text, and the reason.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
     /// In bytes from its start.
     pub offset: usize,
@@ -102,7 +101,7 @@ impl Filter {
     /// # Errors
     /// With the place where it is wrong.
     pub fn new(text: &str) -> Result<Self, FilterError> {
-        Self::of(Task { filter: text.to_owned(), is_of_dead_letters: false })
+        Self::of(Task { text: text.to_owned(), is_of_dead_letters: false })
     }
 
     /// Compiles a filter for the documents of dead letters: it may name only members that they have.
@@ -110,18 +109,23 @@ impl Filter {
     /// # Errors
     /// With the place where it is wrong.
     pub fn of_dead_letters(text: &str) -> Result<Self, FilterError> {
-        Self::of(Task { filter: text.to_owned(), is_of_dead_letters: true })
+        Self::of(Task { text: text.to_owned(), is_of_dead_letters: true })
     }
 
     fn of(task: Task) -> Result<Self, FilterError> {
-        within_limits(&task.filter)?;
-        let (process, absent) = Process::start(&task)?;
-        let (process, absent) = (RefCell::new(process), RefCell::new(absent));
-        Ok(Self { task, process, ended: Cell::default(), absent })
+        within_limits(&task.text)?;
+        let (worker, absent) = Worker::start(&task)?;
+        Ok(Self {
+            task,
+            worker: RefCell::new(worker),
+            time_limit: TIME_LIMIT,
+            late: Cell::default(),
+            absent: RefCell::new(absent),
+        })
     }
 
     /// The filter's first output on a JSON document: `true` picks it; `false`, `null` and no output do not. A document on
-    /// which the filter fails, or takes too much, is not judged, and says nothing of any other.
+    /// which the filter fails, or takes too long, is not judged, and says nothing of any other.
     ///
     /// # Errors
     /// If its first output is none of these: `.a = "x"` changes the message, and its output is not an answer. Taken for a
@@ -134,10 +138,10 @@ impl Filter {
         };
         let verdict = verdict(outputs.first().map(String::as_str));
         let is_match = verdict.map_err(|given| FilterError::NoVerdict {
-            text: self.task.filter.clone(),
+            text: self.task.text.clone(),
             message_id: message_id.to_owned(),
             given,
-            hint: hint(&self.task.filter),
+            hint: hint(&self.task.text),
         })?;
         if let Some(absent) = &mut *self.absent.borrow_mut() {
             absent.messages += u64::from(lacks);
@@ -147,7 +151,7 @@ impl Filter {
 
     /// The error of a filter that fails on every message, with the first of them as an example.
     pub(crate) fn failed_on_all(&self, message_id: String, reason: String) -> FilterError {
-        FilterError::Run { text: self.task.filter.clone(), message_id, reason }
+        FilterError::Run { text: self.task.text.clone(), message_id, reason }
     }
 
     /// Messages that were picked so far because jq reads a missing member as null.
@@ -170,27 +174,21 @@ impl Filter {
         }))
     }
 
-    /// Returns the filter's answer, or that the filter was killed on this document.
+    /// Returns the filter's answer, or that it takes too long on this document.
     fn run(&self, message_id: &str, document: &str) -> Result<Answer, FilterError> {
-        let mut process = self.process.borrow_mut();
-        let reason = match process.ask(document) {
-            Ok(answer) => {
-                self.ended.set(0);
-                return Ok(answer);
-            }
-            Err(Ended::Late(limit)) => format!("takes longer than {} s", limit.as_secs()),
-            Err(Ended::Itself) => {
-                format!("takes more than {} MiB of memory, or recurses too deep", MEMORY_MAX >> 20)
-            }
-        };
-        self.ended.set(self.ended.get() + 1);
-        // The old one is ended by this: asked again, it would give its late answer as that to the next document.
-        *process = Process::start(&self.task)?.0;
-        if self.ended.get() < ENDED_MAX {
-            return Ok(Answer { outputs: Err(format!("the filter {reason} on it")), lacks: false });
+        if let Some(answer) = self.worker.borrow().ask(document, self.time_limit) {
+            self.late.set(0);
+            return Ok(answer);
         }
-        let (text, message_id) = (self.task.filter.clone(), message_id.to_owned());
-        Err(FilterError::Endless { text, message_id, reason })
+        self.late.set(self.late.get() + 1);
+        self.worker.borrow().abandon();
+        let reason = format!("takes longer than {} s", self.time_limit.as_secs());
+        if self.late.get() >= LATE_MAX {
+            let (text, message_id) = (self.task.text.clone(), message_id.to_owned());
+            return Err(FilterError::Endless { text, message_id, reason });
+        }
+        self.worker.replace(Worker::start(&self.task)?.0);
+        Ok(Answer { outputs: Err(format!("the filter {reason} on it")), lacks: false })
     }
 }
 

@@ -34,7 +34,7 @@ pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 pub use archive::{Archive, ArchivedAttribute, ArchivedMessage};
 pub use backup::{Backup, LINE_BYTES_MAX};
 pub use file_queue::{BadLines, FileQueue};
-pub use filter::{Filter, FilterError, MissingMembers, serve_filter};
+pub use filter::{Filter, FilterError, MissingMembers};
 pub use foreign::{Batch, Events, Foreign, Stream, Writer};
 pub use known_causes::{KnownCauses, Note};
 pub use pick::{Choice, NotJudged, Pick};
@@ -42,10 +42,3 @@ pub use reader::{Coverage, HIDDEN, NotDeleted, Reader, ReaderError, SEND_KEY_RIG
 pub use record::{DeadLetterRecord, UNANNOTATED, plain};
 pub use retention::Retention;
 pub use surrogates::read_lossy;
-
-/// A [`Filter`] of these tests starts this program once more, with this name.
-#[cfg(test)]
-#[test]
-fn filter_worker() {
-    serve_filter();
-}

@@ -8,6 +8,7 @@ use redeliver_core::arrival::{Arrival, producers_attributes, trace_header_and_ve
 use redeliver_core::failure::annotation::{DEAD_LETTER, DeadLetter, ERROR_DETAILS, ERROR_TYPE, fingerprint};
 use redeliver_core::failure::reason::Code;
 use redeliver_core::failure::{FAILURE, LastError, Verdict};
+use redeliver_core::json::value::is_json;
 use redeliver_core::message::metadata::{Metadata, parse_rfc3339};
 use redeliver_core::message::origin::Origin;
 use redeliver_core::message::schema::{MessageSchema, Parsed};
@@ -269,6 +270,16 @@ fn first_id<'a>(message: &'a ReceivedMessage, ours: Option<&'a DeadLetter>) -> &
 /// As the schema of `DeadLetter` has it; what anybody else wrote there may be of any length.
 fn is_fingerprint(text: &str) -> bool {
     text.len() == 16 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// True if a text has more levels than a filter sees in a body. Where it is not JSON, jaq may still read it as such, so
+/// each of its brackets counts.
+pub(crate) fn is_nested_too_deep(text: &str) -> bool {
+    let levels = match is_json(text) {
+        true => levels(text),
+        false => text.bytes().filter(|byte| matches!(byte, b'{' | b'[')).count(),
+    };
+    levels > FILTERED_LEVELS_MAX
 }
 
 /// The depth of nested JSON.

@@ -29,10 +29,3 @@ pub mod trace_url;
 
 /// The error of a command or a page, as a sentence.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
-
-/// A filter of these tests starts this program once more, with this name.
-#[cfg(test)]
-#[test]
-fn filter_worker() {
-    redeliver_dead_letters::serve_filter();
-}

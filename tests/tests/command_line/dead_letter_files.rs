@@ -55,6 +55,17 @@ fn a_filter_picks_beside_a_lone_surrogate_and_text() {
     assert!(said.contains("1 message left alone, since the filter failed (e.g. "), "{said}");
 }
 
+/// The threads that still run it end with the process.
+#[test]
+fn a_filter_that_does_not_end_does_not_keep_the_command_from_ending() {
+    let dead = dead_letters();
+    let endless = r#"def f: f; if .body | type == "string" then f else true end"#;
+    let output = redeliver(&["audit", dead.name(), "--format", "json", "--where", endless]);
+    let report = report_with(4, &output);
+    let not_judged = (&report["not_judged"]["messages"], &report["not_judged"]["reason"]);
+    assert_eq!(not_judged, (&1.into(), &"the filter takes longer than 1 s on it".into()), "{report}");
+}
+
 #[test]
 fn invalid_messages_are_mended_into_a_file_that_goes_through_the_loop() {
     let (dead, mended) = (dead_letters(), Scratch::absent("mended.jsonl"));

@@ -85,7 +85,6 @@ fn try_program(program: &Path, folder: &Path) -> Result<(), Failure> {
     prints(&crate::tools::read(&root().join("README.md"))?, &report)?;
     let check = said(redeliver(&["check"]).arg(&messages), 1)?;
     prints(&check, "messages.jsonl:19: INVALID_MESSAGE_SCHEMA /metadata is missing")?;
-    // The filter runs in a process of its own.
     let filter = format!(".error_type == \"{CODE}\"");
     let audit = said(&mut redeliver(&["audit", "dead.jsonl", "--where", &filter]), 3)?;
     prints(&audit, "2 dead letters in dead.jsonl")?;

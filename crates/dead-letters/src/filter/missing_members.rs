@@ -5,12 +5,11 @@ use jaq_core::load;
 use jaq_core::load::parse::{BinaryOp, Term};
 use jaq_core::ops::Cmp;
 use jaq_core::path::{Opt, Part};
-use serde::{Deserialize, Serialize};
 
 use super::text_of;
 
 /// Members that a filter compares, and messages that it picks although they lack some of these members.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingMembers {
     /// The number of messages.
     pub messages: u64,

@@ -1,3 +1,8 @@
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::thread;
+
+use super::worker::abandoned;
 use super::*;
 
 fn matches(filter: &str, document: &str) -> bool {
@@ -58,17 +63,11 @@ fn a_filter_cannot_reach_out_of_the_message() {
 }
 
 #[test]
-fn why_a_filter_fails_on_a_message_or_takes_too_long_is_told() {
-    assert_eq!(not_judged(".a + {}", r#"{"a":1}"#), "cannot calculate with two values");
-    assert_eq!(not_judged("def f: f; f", "{}"), "the filter takes longer than 1 s on it");
-}
-
-#[test]
 fn what_is_told_of_a_failure_holds_no_value_of_the_message() {
     let document = r#"{"a":"CANARY as object","n":4242,"o":{"CANARY":"CANARY"},"l":["CANARY"]}"#;
     let own = "it raises an error, whose text may quote the message";
     for (filter, reason) in [
-        (".a + 1", "cannot calculate with two values"),
+        (".a + {}", "cannot calculate with two values"),
         (".o - .l", "cannot calculate with two values"),
         (".a.b", "cannot index a value with another"),
         (".a | keys", "cannot use a value as iterable (array or object)"),
@@ -267,86 +266,139 @@ fn a_filter_that_is_nested_or_long_beyond_reason_is_refused_and_overflows_no_sta
     assert_eq!(reason(&"[".repeat(20_000)), "it has 20000 bytes, and 16384 are the most");
 }
 
-/// Nesting without brackets, too, ends only the process that parses it.
+/// Nesting without brackets is limited by the length of the text alone.
 #[test]
-fn whatever_a_filter_does_it_does_to_its_own_process() {
-    let gives_a_number = "gives a number on message m, where true or false is wanted";
-    for (text, end) in [
-        ("-".repeat(16_000) + "1", gives_a_number),
-        ("if 1 then ".repeat(1100) + "1" + &" end".repeat(1100), gives_a_number),
-        ("try ".repeat(4000) + "1", gives_a_number),
-        ("def f: ".repeat(1600) + "1" + &"; 1".repeat(1600), gives_a_number),
-        ("1 | ".repeat(4000) + "1", gives_a_number),
-        ("1 as $x | ".repeat(1600) + "1", gives_a_number),
-        ("reduce 1 as $x (0; ".repeat(190) + "1" + &")".repeat(190), gives_a_number),
-        (
-            "def f: 1 + f; f".to_owned(),
-            "the filter takes more than 1024 MiB of memory, or recurses too deep on it",
-        ),
-        ("def f: f; f".to_owned(), "the filter takes longer than 1 s on it"),
+fn a_filter_nested_as_deep_as_its_length_allows_overflows_no_stack() {
+    for text in [
+        "-".repeat(16_000) + "1",
+        "if 1 then ".repeat(1100) + "1" + &" end".repeat(1100),
+        "try ".repeat(4000) + "1",
+        "def f: ".repeat(1600) + "1" + &"; 1".repeat(1600),
+        "1 | ".repeat(4000) + "1",
+        "1 as $x | ".repeat(1600) + "1",
+        "reduce 1 as $x (0; ".repeat(190) + "1" + &")".repeat(190),
     ] {
-        let ended = match Filter::of_dead_letters(&text).and_then(|filter| filter.matches("m", "{}")) {
-            Ok(Choice::NotJudged(why)) => why,
-            Err(error) => error.to_string(),
-            choice => panic!("{text:.20}: {choice:?}"),
-        };
-        assert!(ended.contains(end), "{text:.20}: {ended}");
-        assert!(matches("true", "{}"), "{text:.20}");
+        let refused = Filter::of_dead_letters(&text).and_then(|filter| filter.matches("m", "{}"));
+        let given = refused.unwrap_err().to_string();
+        assert!(
+            given.contains("gives a number on message m, where true or false is wanted"),
+            "{text:.20}: {given}"
+        );
     }
 }
 
+/// With time for much work on a busy machine.
+fn patient(filter: &str) -> Filter {
+    Filter { time_limit: Duration::from_secs(120), ..Filter::new(filter).unwrap() }
+}
+
+/// A full stack ends the whole program.
 #[test]
-fn what_a_filter_collects_is_bounded_and_the_next_message_is_judged() {
-    let big = Filter::new(r#"if .big then [range(1e12)] | length > 0 else true end"#).unwrap();
-    let choice = |document: &str| big.matches("m", document).unwrap();
-    // On a fast machine its memory ends first, on a slow one its time.
-    let Choice::NotJudged(why) = choice(r#"{"big":true}"#) else { panic!("it was judged") };
-    assert!(
-        why.starts_with("the filter takes more than 1024 MiB") || why.starts_with("the filter takes longer"),
-        "{why}"
-    );
-    assert_eq!(choice("{}"), Choice::Picked);
-    let deep = Filter::new("def f: 1 + f; if .deep then f > 0 else true end").unwrap();
-    assert!(matches!(deep.matches("m", r#"{"deep":true}"#), Ok(Choice::NotJudged(_))));
+fn no_message_overflows_the_stack_of_a_filter() {
+    let (open, close) = ("[".repeat(1000), "]".repeat(1000));
+    let deep = format!(r#"{{"body":{open}1{close}}}"#);
+    for filter in [
+        "[..] | length == 1002",
+        "[paths] | length == 1001",
+        "walk(.) == .",
+        "(tojson | fromjson) != .",
+        "(.body | tojson | fromjson) == .body",
+        "(.. |= .) == .",
+        "(.body | flatten) == [1]",
+        "del(..|numbers) != .",
+        "[limit(2; recurse(.; true))] | length == 2",
+    ] {
+        let judged = patient(filter).matches("m", &deep).unwrap();
+        assert!(matches!(judged, Choice::Picked | Choice::NotJudged(_)), "{filter}: {judged:?}");
+    }
+    for text in [
+        "[".repeat(1 << 20),
+        "[".repeat(1001) + &"]".repeat(1001),
+        // jaq takes the rest of a line after `#` for a comment, JSON does not.
+        format!("#\"\n{}", "[".repeat(1 << 20)),
+        r#"["]",["#.repeat(1 << 17),
+    ] {
+        let document = serde_json::json!({ "body": text }).to_string();
+        for filter in [
+            ".body | fromjson | true",
+            "(.body | tonumber) > 1",
+            ".body | @json | fromjson | fromjson | true",
+        ] {
+            let error = "it raises an error, whose text may quote the message".to_owned();
+            let judged = patient(filter).matches("m", &document).unwrap();
+            assert_eq!(judged, Choice::NotJudged(error), "{filter} {text:.20}");
+        }
+    }
+    let brackets = serde_json::json!({ "body": format!("[\"{}\"]", "[".repeat(2000)) }).to_string();
+    assert!(matches(".body | fromjson | .[0] | length == 2000", &brackets));
+}
+
+#[test]
+fn a_recursion_of_10000_levels_overflows_no_stack() {
+    let deep = patient("def f: if . > 0 then 1 + (. - 1 | f) else 0 end; 10000 | f == 10000");
     assert_eq!(deep.matches("m", "{}"), Ok(Choice::Picked));
 }
 
 #[test]
-#[cfg(target_os = "linux")]
-fn a_filter_whose_time_is_up_is_gone_and_not_only_forgotten() {
-    let endless = Filter::new("def f: f; if .endless then f else true end").unwrap();
-    let before = endless.process.borrow().id();
-    let is_there = |id: u32| std::path::Path::new(&format!("/proc/{id}")).exists();
-    assert!(is_there(before));
-    assert!(matches!(endless.matches("m", r#"{"endless":true}"#), Ok(Choice::NotJudged(_))));
-    assert!(!is_there(before), "killed, and reaped");
-    let after = endless.process.borrow().id();
-    drop(endless);
-    assert!(!is_there(after), "and so is what ends in peace");
-}
-
-#[test]
-fn thousands_of_messages_are_judged_by_one_process() {
+fn thousands_of_messages_are_judged_by_one_thread() {
     let filter = Filter::new(".n > 5").unwrap();
-    let process = filter.process.borrow().id();
     let picked = (0..5000).filter(|n| filter.matches("m", &format!(r#"{{"n":{n}}}"#)) == Ok(Choice::Picked));
     assert_eq!(picked.count(), 4994);
-    assert_eq!(filter.process.borrow().id(), process);
 }
 
-/// Four messages of a stranger among many would end a redrive otherwise.
+/// Four messages of a stranger among many would end a redrive otherwise. The process of this test ends with the threads
+/// that its filter never lets go.
 #[test]
-fn only_four_messages_in_a_row_that_kill_the_filter_end_the_run() {
-    let crash = Filter::new("def f: 1 + f; if .deep then f > 0 else true end").unwrap();
-    let choice = |document: &str| crash.matches("m", document);
-    for _ in 0..5 {
-        assert!(matches!(choice(r#"{"deep":true}"#), Ok(Choice::NotJudged(_))));
-        assert_eq!(choice("{}"), Ok(Choice::Picked));
+fn a_filter_that_does_not_end_is_stopped_after_four_messages_in_a_row_or_eight_threads() {
+    if !is_alone() {
+        return passes_alone(
+            this_program(),
+            "a_filter_that_does_not_end_is_stopped_after_four_messages_in_a_row_or_eight_threads",
+        );
     }
+    let late = Ok(Choice::NotJudged("the filter takes longer than 1 s on it".to_owned()));
+    let endless = || Filter::new("def f: f; if .endless then f else true end").unwrap();
+    let filter = endless();
+    let choice = |document: &str| filter.matches("m", document);
+    assert_eq!(choice(r#"{"endless":true}"#), late);
+    assert_eq!(choice("{}"), Ok(Choice::Picked), "the next message is judged");
     for _ in 0..3 {
-        assert!(matches!(choice(r#"{"deep":true}"#), Ok(Choice::NotJudged(_))));
+        assert_eq!(choice(r#"{"endless":true}"#), late);
     }
-    assert!(matches!(choice(r#"{"deep":true}"#), Err(FilterError::Endless { .. })));
+    assert_eq!(
+        choice(r#"{"endless":true}"#).unwrap_err().to_string(),
+        "the filter `def f: f; if .endless then f else true end` was stopped on 4 messages in a row; on the last one, m, \
+         it takes longer than 1 s"
+    );
+    let filter = endless();
+    for _ in 0..2 {
+        assert_eq!(
+            filter.edit("m", r#"{"endless":true}"#),
+            Ok(Err("the filter takes longer than 1 s on it".to_owned()))
+        );
+        assert_eq!(filter.matches("m", "{}"), Ok(Choice::Picked));
+    }
+    let refused = "cannot be run: 8 earlier runs of a filter have not ended, and nothing else can end them: end redeliver, \
+                   and start it again";
+    for error in [filter.matches("m", r#"{"endless":true}"#).unwrap_err(), Filter::new("true").unwrap_err()] {
+        assert!(error.to_string().ends_with(refused), "{error}");
+    }
+}
+
+#[test]
+fn an_abandoned_thread_counts_until_it_ends() {
+    if !is_alone() {
+        return passes_alone(this_program(), "an_abandoned_thread_counts_until_it_ends");
+    }
+    let (end, ends) = channel::<()>();
+    let alive = Arc::new(());
+    let (questions, _asked) = channel();
+    Worker { questions, running: Arc::downgrade(&alive) }.abandon();
+    let thread = thread::spawn(move || drop((ends.recv(), alive)));
+    assert_eq!(abandoned(), 1);
+    drop(end);
+    thread.join().unwrap();
+    assert_eq!(abandoned(), 0);
 }
 
 #[test]
@@ -355,72 +407,15 @@ fn an_output_larger_than_any_message_is_not_taken() {
     assert_eq!(large, Err("its output has more than 8 MiB".to_owned()));
 }
 
-/// Environment, input and modules are not there for a filter; nor are they in its process. Local times need `TZ`.
-#[test]
-#[cfg(target_os = "linux")]
-fn the_process_of_a_filter_has_no_environment_and_its_limits() {
-    let filter = Filter::new("true").unwrap();
-    let of = |name: &str| {
-        std::fs::read_to_string(format!("/proc/{}/{name}", filter.process.borrow().id())).unwrap()
-    };
-    let environment = of("environ");
-    assert!(environment.split_terminator('\0').all(|variable| variable.starts_with("TZ=")), "{environment}");
-    let limits = of("limits");
-    let line = |name: &str| limits.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
-    let memory = line("Max address space");
-    assert!(memory.contains("1073741824           1073741824"), "{memory}");
-    let core = line("Max core file size");
-    assert!(core.contains("0                    0"), "{core}");
-}
-
-/// Otherwise one such message would take a second, and five of them would end the run.
+/// Otherwise one such message would take a second, and four of them would end the run.
 #[test]
 fn a_panic_of_jaq_leaves_one_message_not_judged_and_ends_no_run() {
-    let filter = Filter::new(r#"if .far then 9223372036854775807 | strftime("%c") else true end"#).unwrap();
-    let process = filter.process.borrow().id();
-    for _ in 0..2 * ENDED_MAX {
+    let filter = patient(r#"if .far then 9223372036854775807 | strftime("%c") else true end"#);
+    for _ in 0..2 * LATE_MAX {
         let far = filter.matches("m", r#"{"far":true}"#);
         assert_eq!(far, Ok(Choice::NotJudged("the filter fails on it".to_owned())));
     }
     assert_eq!(filter.matches("m", "{}"), Ok(Choice::Picked));
-    assert_eq!(filter.process.borrow().id(), process);
-}
-
-#[test]
-#[cfg(target_os = "linux")]
-fn a_run_goes_on_though_the_program_is_removed_or_upgraded() {
-    if !is_alone() {
-        let this = std::env::current_exe().unwrap();
-        let folder = tempfile::tempdir_in(this.parent().unwrap()).unwrap();
-        let link = folder.path().join("redeliver");
-        std::fs::hard_link(this, &link).unwrap();
-        return passes_alone(
-            std::process::Command::new(link),
-            "a_run_goes_on_though_the_program_is_removed_or_upgraded",
-        );
-    }
-    let crash = Filter::new("def f: 1 + f; if .deep then f > 0 else true end").unwrap();
-    std::fs::remove_file(std::env::current_exe().unwrap()).unwrap();
-    assert!(matches!(crash.matches("m", r#"{"deep":true}"#), Ok(Choice::NotJudged(_))));
-    assert_eq!(crash.matches("m", "{}"), Ok(Choice::Picked));
-}
-
-#[test]
-#[cfg(target_os = "linux")]
-fn a_filter_that_lacks_the_memory_to_start_is_not_told_to_be_wrong() {
-    use rustix::process::{Resource, Rlimit, setrlimit};
-    if !is_alone() {
-        return passes_alone(
-            this_program(),
-            "a_filter_that_lacks_the_memory_to_start_is_not_told_to_be_wrong",
-        );
-    }
-    let little = Some(250 << 20);
-    setrlimit(Resource::As, Rlimit { current: little, maximum: little }).unwrap();
-    assert_eq!(
-        Filter::new("true").unwrap_err().to_string(),
-        "the filter `true` cannot be run: its process ended with exit status: 1"
-    );
 }
 
 #[test]

@@ -1,50 +1,49 @@
-//! The process that runs a filter. It has no environment but the time zone, little memory, and ends with the program
-//! that started it.
+//! The thread that runs a filter. A filter is a program: it may run for ever, and nothing can end a thread. So the caller
+//! waits for a limited time, and leaves a thread that has not answered by then to itself.
 
-use std::io::{BufRead as _, Write, stdin, stdout};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, Weak};
 use std::thread;
+use std::time::Duration;
 
 use jaq_core::data::JustLut;
 use jaq_core::load::Arena;
 use jaq_core::{Ctx, Vars, unwrap_valr};
 use jaq_json::{Val, read};
-use redeliver_platform::process::{leave_no_core_file, limit_memory};
-use serde::{Deserialize, Serialize};
+use redeliver_core::lock;
 
 use super::compile::compile;
 use super::missing_members::{MissingMembers, Watch};
 use super::verdict::verdict;
-use super::{Wrong, members};
+use super::{FilterError, Wrong, members};
 use crate::surrogates;
 
-/// The argument of our program that makes it such a process. A test with this name does it for a crate's tests.
-pub(super) const ARGUMENT: &str = "filter_worker";
-/// The first line that it writes. A test's program has written others before.
-pub(super) const GREETING: &str = "redeliver runs filters here";
-
-/// All of its address space: the stack, the program itself, and what a filter collects. The largest message takes some
-/// fifty MiB.
-pub(super) const MEMORY_MAX: u64 = 1 << 30;
-/// Recursion takes stack; it is only reserved, not used.
+/// For compiling a filter, on a machine that is busy with other things.
+const START_LIMIT: Duration = Duration::from_secs(20);
+/// Recursion takes stack; it is only reserved, not used. A full stack ends the whole program.
 const STACK_BYTES: usize = 256 << 20;
+/// Abandoned threads that may run at the same time. Each of them may take a processor.
+pub(super) const ABANDONED_MAX: usize = 8;
 /// An output as text. A message has 1 MiB at most; written as JSON, a character may take six bytes.
 const OUTPUT_MAX: usize = 8 << 20;
 
-/// The task of the process.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// The threads of this process that were abandoned.
+static ABANDONED: Mutex<Vec<Weak<()>>> = Mutex::new(Vec::new());
+
+/// A filter, as its author wrote it.
+#[derive(Clone, Debug)]
 pub(super) struct Task {
-    pub(super) filter: String,
+    pub(super) text: String,
     /// Only members that dead letters have may be named.
     pub(super) is_of_dead_letters: bool,
 }
 
-/// The result of compiling the filter: comparisons of members that may be missing, or an error.
-pub(super) type Compiled = Result<Option<MissingMembers>, Wrong>;
+/// Comparisons of members that may be missing, or the reason why the filter does not compile.
+type Compiled = Result<Option<MissingMembers>, Wrong>;
 
 /// The result for a document.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug)]
 pub(super) struct Answer {
     /// The first outputs, or why there are none.
     pub(super) outputs: Result<Vec<String>, String>,
@@ -52,45 +51,88 @@ pub(super) struct Answer {
     pub(super) lacks: bool,
 }
 
-/// Runs filters for another process, if this one was started for that; then it does not return. Each program, and each
-/// test program, that uses a [`Filter`](crate::Filter) has to call this first.
-pub fn serve_filter() {
-    if std::env::args_os().nth(1).is_none_or(|argument| argument != ARGUMENT) {
-        return;
-    }
-    // Where the system knows no limit of memory, the time is one. A core file would hold messages.
-    limit_memory(MEMORY_MAX);
-    leave_no_core_file();
-    let (jobs, work) = channel::<String>();
-    let worker = thread::Builder::new().stack_size(STACK_BYTES).spawn(move || {
-        // After a panic, too, the caller must not wait for an answer forever.
-        let worked = catch_unwind(AssertUnwindSafe(|| work_on(&work)));
-        std::process::exit(i32::from(worked.is_err()))
-    });
-    if worker.is_err() {
-        std::process::exit(1);
-    }
-    // The process ends when its caller is gone, whatever the filter is doing.
-    stdin().lock().lines().map_while(Result::ok).all(|line| jobs.send(line).is_ok());
-    std::process::exit(0)
+/// A document, and the way back for its answer alone: a late one cannot be taken for that to the next document.
+#[derive(Debug)]
+pub(super) struct Question {
+    document: String,
+    answer: Sender<Answer>,
 }
 
-fn work_on(work: &Receiver<String>) {
-    let mut stdout = stdout().lock();
-    let mut say = |line: String| writeln!(stdout, "{line}").and_then(|()| stdout.flush());
-    if say(GREETING.to_owned()).is_err() {
+/// A thread with a compiled filter. It ends when this is dropped and its last document is judged.
+#[derive(Debug)]
+pub(super) struct Worker {
+    pub(super) questions: Sender<Question>,
+    /// Gone when the thread has ended.
+    pub(super) running: Weak<()>,
+}
+
+impl Worker {
+    /// Compiles a filter in a new thread, since parsing takes stack, too.
+    pub(super) fn start(task: &Task) -> Result<(Self, Option<MissingMembers>), FilterError> {
+        let not_started = |reason: String| FilterError::NotStarted { text: task.text.clone(), reason };
+        if abandoned() >= ABANDONED_MAX {
+            return Err(not_started(format!(
+                "{ABANDONED_MAX} earlier runs of a filter have not ended, and nothing else can end them: end redeliver, \
+                 and start it again"
+            )));
+        }
+        let (questions, asked) = channel();
+        let (compiled, compiles) = channel();
+        let alive = Arc::new(());
+        let worker = Self { questions, running: Arc::downgrade(&alive) };
+        let run = {
+            let task = task.clone();
+            move || {
+                let _alive = alive;
+                work_on(&task, &compiled, &asked);
+            }
+        };
+        let thread = thread::Builder::new().name("filter".to_owned()).stack_size(STACK_BYTES);
+        thread.spawn(run).map_err(|error| not_started(error.to_string()))?;
+        match compiles.recv_timeout(START_LIMIT) {
+            Ok(Ok(missing)) => Ok((worker, missing)),
+            Ok(Err(wrong)) => Err(FilterError::Compile { text: task.text.clone(), wrong }),
+            Err(RecvTimeoutError::Timeout) => {
+                worker.abandon();
+                Err(not_started(format!("it does not compile within {} s", START_LIMIT.as_secs())))
+            }
+            Err(RecvTimeoutError::Disconnected) => Err(not_started("jq fails on it".to_owned())),
+        }
+    }
+
+    /// The filter's answer on a document; `None` if it takes longer than this. Then the worker is of no further use.
+    pub(super) fn ask(&self, document: &str, limit: Duration) -> Option<Answer> {
+        let (answer, answers) = channel();
+        self.questions.send(Question { document: document.to_owned(), answer }).ok()?;
+        answers.recv_timeout(limit).ok()
+    }
+
+    /// Counts the thread until it ends by itself.
+    pub(super) fn abandon(&self) {
+        lock(&ABANDONED).push(Weak::clone(&self.running));
+    }
+}
+
+/// Abandoned threads that still run.
+pub(super) fn abandoned() -> usize {
+    let mut threads = lock(&ABANDONED);
+    threads.retain(|running| running.strong_count() > 0);
+    threads.len()
+}
+
+fn work_on(task: &Task, compiled: &Sender<Compiled>, questions: &Receiver<Question>) {
+    let (arena, arena_of_watch) = (Arena::default(), Arena::default());
+    let known = if task.is_of_dead_letters { members::check(&task.text) } else { Ok(()) };
+    let filter = match known.and_then(|()| compile(&task.text, &arena)) {
+        Ok(filter) => filter,
+        Err(wrong) => return drop(compiled.send(Err(wrong))),
+    };
+    let watch = Watch::of(&task.text);
+    let is_absent = watch.as_ref().and_then(|watch| compile(&watch.is_absent, &arena_of_watch).ok());
+    let missing = watch.filter(|_| is_absent.is_some()).map(|watch| watch.absent);
+    if compiled.send(Ok(missing)).is_err() {
         return;
     }
-    let task = work.recv().ok().and_then(|line| serde_json::from_str::<Task>(&line).ok());
-    let Some(task) = task else { return };
-    let (arena, arena_of_watch) = (Arena::default(), Arena::default());
-    let known = if task.is_of_dead_letters { members::check(&task.filter) } else { Ok(()) };
-    let filter = known.and_then(|()| compile(&task.filter, &arena));
-    let watch = Watch::of(&task.filter);
-    let is_absent = watch.as_ref().and_then(|watch| compile(&watch.is_absent, &arena_of_watch).ok());
-    let absent = watch.filter(|_| is_absent.is_some()).map(|watch| watch.absent);
-    let compiled: Compiled = filter.as_ref().map(|_| absent).map_err(Clone::clone);
-    let (Ok(()), Ok(filter)) = (say(json(&compiled)), filter) else { return };
     let judge = |document: &str| {
         let outputs = outputs(&filter, document);
         let is_picked =
@@ -100,19 +142,12 @@ fn work_on(work: &Receiver<String>) {
         });
         Answer { outputs, lacks }
     };
-    for line in work {
-        let document = serde_json::from_str::<String>(&line).unwrap_or_default();
+    for Question { document, answer } in questions {
         // jaq and what it uses may panic, as of times that are far away.
-        let answer = catch_unwind(AssertUnwindSafe(|| judge(&document)))
+        let judged = catch_unwind(AssertUnwindSafe(|| judge(&document)))
             .unwrap_or_else(|_| Answer { outputs: Err("the filter fails on it".to_owned()), lacks: false });
-        if say(json(&answer)).is_err() {
-            return;
-        }
+        let _too_late = answer.send(judged);
     }
-}
-
-fn json(value: &impl Serialize) -> String {
-    serde_json::to_string(value).expect("texts, numbers and lists of them are JSON")
 }
 
 fn outputs(filter: &jaq_core::Filter<JustLut<Val>>, document: &str) -> Result<Vec<String>, String> {

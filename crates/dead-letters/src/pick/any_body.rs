@@ -129,24 +129,3 @@ fn what_a_filter_fails_on_is_not_judged_and_the_others_are() {
         "the filter `.error_type + 1 > 0` fails on message sqs-1: cannot calculate with two values"
     );
 }
-
-#[test]
-fn a_message_that_takes_a_filter_too_long_is_not_judged_and_the_others_are() {
-    let filter = r#"def endless: endless; if .body == "text" then endless else true end"#;
-    let pick = Pick::filtered(Filter::of_dead_letters(filter).unwrap());
-    let choices: Vec<_> = queue_with("text").iter().map(|record| pick.picks(record).unwrap()).collect();
-    let mut expected = vec![Choice::Picked; 11];
-    expected[5] = Choice::NotJudged("the filter takes longer than 1 s on it".to_owned());
-    assert_eq!(choices, expected);
-}
-
-#[test]
-fn a_filter_without_an_end_is_refused_before_it_has_taken_every_processor() {
-    let pick = Pick::filtered(Filter::of_dead_letters("def endless: endless; endless").unwrap());
-    let first = queue_with("text").iter().map(|record| pick.picks(record)).find_map(Result::err);
-    assert_eq!(
-        first.unwrap().to_string(),
-        "the filter `def endless: endless; endless` was stopped on 4 messages in a row; on the last one, sqs-4, \
-         it takes longer than 1 s"
-    );
-}

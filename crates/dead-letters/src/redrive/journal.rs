@@ -10,7 +10,6 @@ use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
 use crate::files::{keep_private, open_own, sync_directory_of};
-use crate::filter::while_none_starts;
 
 use super::ending::Ending;
 
@@ -72,7 +71,7 @@ impl Journal {
         let failed = |reason: String| JournalError { path: path.to_owned(), reason };
         let file = open_own(path, true).map_err(|error| failed(error.to_string()))?;
         // Two runs at once would both read a message as not sent, and both send it.
-        while_none_starts(|| file.try_lock())
+        file.try_lock()
             .map_err(|_| failed("is in use: another redrive with the same options is running".to_owned()))?;
         let mut journal = Self::unread(path, file);
         let plan = Entry::Plan { id: id.to_owned(), from: from.to_owned(), to: to.to_owned() };
