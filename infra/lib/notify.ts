@@ -52,10 +52,18 @@ export function notifyArn(notify: GivenNotify): string {
   return notify.kind === 'topic' ? notify.topic.topicArn : notify.bus.eventBusArn;
 }
 
+/**
+ * The condition on `events:PutEvents`: no other events, so that nobody takes the role's for another sender's. An entry
+ * always has both keys ("Example policy: Send events to the custom bus in a different account", EventBridge User Guide).
+ */
+export const ONLY_NOTICES = {
+  'ForAllValues:StringEquals': { 'events:source': 'redeliver', 'events:detail-type': 'Redeliver Cause Appeared' },
+};
+
 /** Allows publishing only; the CDK's grants allow key actions by wildcard. */
 export function allowNotices(sender: iam.IGrantable, notify: GivenNotify): void {
-  const actions = [notify.kind === 'topic' ? 'sns:Publish' : 'events:PutEvents'];
-  iam.Grant.addToPrincipal({ grantee: sender, actions, resourceArns: [notifyArn(notify)] });
+  const right = notify.kind === 'topic' ? { actions: ['sns:Publish'] } : { actions: ['events:PutEvents'], conditions: ONLY_NOTICES };
+  iam.Grant.addToPrincipal({ grantee: sender, resourceArns: [notifyArn(notify)], ...right });
   if (notify.kind === 'topic') {
     // "Securing Amazon SNS data with server-side encryption": a publisher needs both.
     notify.topic.masterKey?.grant(sender, 'kms:Decrypt', 'kms:GenerateDataKey');

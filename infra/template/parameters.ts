@@ -140,7 +140,7 @@ export const PARAMETERS = {
     Type: 'String',
     Default: '',
     AllowedPattern: '(arn:[^:]+:(sns:[^:]+:\\d{12}:[A-Za-z0-9_-]+|events:[^:]+:\\d{12}:event-bus/[A-Za-z0-9_./-]+))?',
-    Description: "The standard SNS topic or the event bus in this region that is told of each new cause of dead letters. '': none.",
+    Description: "The standard SNS topic or the event bus in this region that gets notices of the causes of dead letters. '': none.",
   },
   PermissionsBoundaryArn: {
     Type: 'String',

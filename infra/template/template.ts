@@ -11,6 +11,7 @@ import { join } from 'node:path';
 import { stringify } from 'yaml';
 
 import { Envelope, Notify, Producer, Redeliver, type RedeliverProps, RetryPolicy, Strategy, Target, type VpcPlacement } from '../lib/index';
+import { ONLY_NOTICES } from '../lib/notify';
 import { ifElse, type Json, type JsonObject, mergeTemplates, NO_VALUE, type Template } from './merge';
 import { CONDITIONS, is, OPTION_NAMES, type Option, type OptionName, OPTIONS, PARAMETERS, PREFIX, RULES } from './parameters';
 
@@ -275,13 +276,15 @@ function mappingParameters({ EventSourceArn }: JsonObject): JsonObject {
 
 /**
  * The right to publish to `NotifyArn`, whose service is not known: an action has no effect on a resource of another
- * service.
+ * service, and the condition holds for `sns:Publish`, which does not have its keys.
  */
 function policyParameters({ PolicyDocument }: JsonObject): JsonObject {
   const { Statement, ...rest } = PolicyDocument as { readonly Statement: readonly JsonObject[] };
-  const statements = Statement.map((statement) => (statement['Action'] === 'sns:Publish' ? { ...statement, Action: ['events:PutEvents', 'sns:Publish'] } : statement));
+  const statements = Statement.map((statement) => (statement['Action'] === 'sns:Publish' ? { ...statement, ...PUBLISH } : statement));
   return { PolicyDocument: { ...rest, Statement: statements } };
 }
+
+const PUBLISH = { Action: ['events:PutEvents', 'sns:Publish'], Condition: ONLY_NOTICES };
 
 /** The name of the zip next to the template, from `cargo xtask dist functions`. */
 export function zipOf(name: string, architecture: lambda.Architecture): string {

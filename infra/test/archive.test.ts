@@ -18,6 +18,7 @@ const bundles = fakeBundles();
 const ACCOUNT = 'eu-west-1:111122223333';
 const KEY = `arn:aws:kms:${ACCOUNT}:key/0191f3a2-7b1c-7d3e-8f00-00000000000a`;
 const BUS = `arn:aws:events:${ACCOUNT}:event-bus/ops`;
+const PUT_EVENTS = `Allow events:PutEvents on ${BUS} if {"ForAllValues:StringEquals":{"events:source":"redeliver","events:detail-type":"Redeliver Cause Appeared"}}`;
 const TOPIC = `arn:aws:sns:${ACCOUNT}:notices`;
 
 type Given = (stack: Stack) => Partial<CommonProps>;
@@ -63,11 +64,11 @@ describe('the annotator alone gets rights, and exactly these', () => {
     ['on the key of an imported bucket', withKeyArn, [`Allow kms:GenerateDataKey on ${KEY}`, `Allow s3:PutObject on ${IMPORTED}/*`]],
     ['on a topic', topic, ['Allow sns:Publish on {Notices}']],
     ['on a topic and its key', topicWithKey, ['Allow kms:Decrypt on {NoticesKey.Arn}', 'Allow kms:GenerateDataKey on {NoticesKey.Arn}', 'Allow sns:Publish on {Notices}']],
-    ['on a bus', bus, [`Allow events:PutEvents on ${BUS}`]],
+    ['on a bus', bus, [PUT_EVENTS]],
     [
       'on a bucket, its key and a bus',
       all(withKeyArn, bus, () => ({ archivePrefix: 'a/b/' })),
-      [`Allow events:PutEvents on ${BUS}`, `Allow kms:GenerateDataKey on ${KEY}`, `Allow s3:PutObject on ${IMPORTED}/a/b/*`],
+      [PUT_EVENTS, `Allow kms:GenerateDataKey on ${KEY}`, `Allow s3:PutObject on ${IMPORTED}/a/b/*`],
     ],
     ['on a bucket with a prefix whose * is no wildcard', all(bucket, () => ({ archivePrefix: 'a*b/' })), ['Allow s3:PutObject on {Archive.Arn}/a${*}b/*']],
   ];

@@ -154,7 +154,8 @@ test('an archive, notices and both add what they need, and no more', () => {
   const bucket = 'arn:{AWS::Partition}:s3:::{ArchiveBucket}';
   const allow = (Action: unknown, Resource: string): unknown => ({ Action, Effect: 'Allow', Resource });
   const put = allow('s3:PutObject', `${bucket}/{ArchivePrefix}*`);
-  const publish = allow(['events:PutEvents', 'sns:Publish'], '{NotifyArn}');
+  const onlyNotices = { 'ForAllValues:StringEquals': { 'events:source': 'redeliver', 'events:detail-type': 'Redeliver Cause Appeared' } };
+  const publish = { ...(allow(['events:PutEvents', 'sns:Publish'], '{NotifyArn}') as object), Condition: onlyNotices };
   const alarm = 'AWS::CloudWatch::Alarm';
   const archived = ['ARCHIVE_BUCKET', 'ARCHIVE_PREFIX', 'ARCHIVE_OMIT'].map((name, index) => [name, { Ref: ['ArchiveBucket', 'ArchivePrefix', 'ArchiveOmit'][index] }]);
   const notified = ['NOTIFY_ARN', { Ref: 'NotifyArn' }];

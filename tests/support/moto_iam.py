@@ -11,7 +11,7 @@ whether that is allowed, is decided here, since moto's own decision (each tried 
   kms:Decrypt ("Key management", Amazon SQS Developer Guide).
 - It does not look at a queue's own policy. What that denies is denied.
 - A deny with a condition that does not hold denies all the same.
-- It checks the signature of a form that it has written anew, with + for a space; redeliver writes %20.
+- It checks the signature of a form that it has written anew, with + for a space; the SDK writes %20.
 - S3 answers 404 for an object that is not there to anybody who may read it; AWS says so only to those who may list the
   bucket, too ("GetObject", Amazon S3 API Reference).
 
@@ -107,7 +107,14 @@ def holds(operator, expected, context):
     for key, values in expected.items():
         values = values if isinstance(values, list) else [values]
         is_one = context.get(key) in values
-        if not {"ArnEquals": is_one, "ArnNotEquals": not is_one, "Bool": is_one}[operator]:
+        is_each = is_one or key not in context
+        by_operator = {
+            "ArnEquals": is_one,
+            "ArnNotEquals": not is_one,
+            "Bool": is_one,
+            "ForAllValues:StringEquals": is_each,
+        }
+        if not by_operator[operator]:
             return False
     return True
 
@@ -142,6 +149,9 @@ class EnforcedRequest(access_control.IAMRequest):
         function = self._access_key.backend.get_user(user).path.strip("/")
         if function:
             context["lambda:SourceFunctionArn"] = f"arn:aws:lambda:{region}:{account}:function:{function}"
+        if self._service == "events":
+            [entry] = json.loads(self._body)["Entries"]
+            context |= {"events:source": entry["Source"], "events:detail-type": entry["DetailType"]}
         policies = [json.loads(policy["policy_document"]) for policy in self._access_key.collect_policies()]
         statements = [statement for policy in policies for statement in policy["Statement"]]
         operation = self._action.split(":")[1]

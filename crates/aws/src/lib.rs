@@ -13,6 +13,8 @@
 #[cfg(feature = "archive")]
 pub mod archive;
 pub mod lambda;
+#[cfg(feature = "archive")]
+pub mod notifier;
 pub mod otlp;
 pub mod settings;
 pub mod sqs;

@@ -22,7 +22,7 @@ use redeliver_core::policy::{OnGiveUp, Policy};
 use redeliver_core::strategy::{OnFailure, Role, Strategy, Wiring};
 
 #[cfg(feature = "archive")]
-use crate::archive::NotifyArn;
+use crate::notifier::NotifyArn;
 pub use logging::{LogDetail, LogLevel, Logging, Tracing};
 use messages::schema;
 use reader::Reader;

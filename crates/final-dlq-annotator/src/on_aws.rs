@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use redeliver_aws::SystemClock;
-use redeliver_aws::archive::{AwsNotifier, S3Bucket};
+use redeliver_aws::archive::S3Bucket;
+use redeliver_aws::notifier::AwsNotifier;
 use redeliver_aws::settings::{ArchiveSettings, FinalDlqAnnotatorSettings};
 use redeliver_aws::sqs::SqsQueue;
 use redeliver_aws::start::{self, SdkConfig};

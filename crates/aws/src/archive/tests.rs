@@ -1,16 +1,10 @@
-//! Tests against a scripted server that answers as S3, SNS and EventBridge do.
+//! Tests against a scripted server that answers as S3 does.
 
 use aws_config::{Region, SdkConfig};
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::SharedCredentialsProvider;
 use aws_types::service_config::{LoadServiceConfig, ServiceConfigKey};
-use percent_encoding::percent_decode_str;
-use redeliver_core::message::Timestamp;
-use redeliver_core::notices::Notice;
-use redeliver_core::ports::{
-    EntryError, Fault, Listing, Notifier as _, ObjectStore as _, Page, StoredObject,
-};
-use serde_json::{Value, json};
+use redeliver_core::ports::{EntryError, Fault, Listing, ObjectStore as _, Page, StoredObject};
 
 use super::client::Endpoint;
 use super::*;
@@ -310,120 +304,5 @@ fn an_address_of_a_bucket_is_taken_apart() {
     assert_eq!(bucket_of_uri("s3://letters/a/b/"), Some(("letters", "a/b/")));
     for other in ["s3://", "s3:///a", "letters", "https://letters"] {
         assert_eq!(bucket_of_uri(other), None, "{other}");
-    }
-}
-
-const TOPIC: &str = "arn:aws:sns:eu-west-1:123456789012:letters";
-const BUS: &str = "arn:aws:events:eu-west-1:123456789012:event-bus/letters";
-
-fn notice() -> Notice {
-    Notice {
-        deployment: "redeliver-prod-final-dlq".to_owned(),
-        source: "s3://letters/a=b/".to_owned(),
-        fingerprint: "0a1b".to_owned(),
-        error_type: "RETRY_ATTEMPT_EXCEEDED".to_owned(),
-        last_error: Some("HttpStatus.503".to_owned()),
-        count: 2,
-        first_at: Timestamp::UNIX_EPOCH,
-        last_at: Timestamp::UNIX_EPOCH,
-    }
-}
-
-async fn publish(server: &Loopback, arn: &str) -> Result<(), EntryError> {
-    AwsNotifier::new(&server.sdk_config(), arn.parse().unwrap()).publish(&notice()).await
-}
-
-#[tokio::test]
-async fn a_topic_gets_a_subject_a_text_for_mail_and_a_document_for_all_else() {
-    let published =
-        "<PublishResponse><PublishResult><MessageId>1</MessageId></PublishResult></PublishResponse>";
-    let server = Loopback::start([Answer::new(200, &[], published)]).await;
-    assert_eq!(publish(&server, TOPIC).await, Ok(()));
-    let request = server.request();
-    assert_eq!(request.line, "POST / HTTP/1.1");
-    assert_eq!(request.header("content-type"), ["application/x-www-form-urlencoded; charset=utf-8"]);
-    // The topic's region, not the function's.
-    assert_eq!(signature(&request), "eu-west-1/sns/aws4_request, SignedHeaders=content-type;host;x-amz-date");
-    let form = String::from_utf8(request.body).unwrap();
-    let (start, message) = form.split_once("&Message=").unwrap();
-    assert_eq!(
-        start,
-        "Action=Publish&Version=2010-03-31&TopicArn=arn%3Aaws%3Asns%3Aeu-west-1%3A123456789012%3Aletters\
-         &Subject=redeliver-prod-final-dlq%3A%20new%20dead%20letters%3A%20RETRY_ATTEMPT_EXCEEDED%20%28HttpStatus.503%29\
-         &MessageStructure=json"
-    );
-    let message: Value = serde_json::from_str(&percent_decode_str(message).decode_utf8().unwrap()).unwrap();
-    let notice = notice();
-    assert_eq!(message, json!({ "default": notice.document(), "email": notice.text() }));
-}
-
-#[tokio::test]
-async fn a_bus_gets_the_document_as_an_event() {
-    let taken = r#"{"FailedEntryCount":0,"Entries":[{"EventId":"1"}]}"#;
-    let server = Loopback::start([Answer::new(200, &[], taken)]).await;
-    assert_eq!(publish(&server, BUS).await, Ok(()));
-    let request = server.request();
-    assert_eq!(request.line, "POST / HTTP/1.1");
-    assert_eq!(request.header("content-type"), ["application/x-amz-json-1.1"]);
-    assert_eq!(request.header("x-amz-target"), ["AWSEvents.PutEvents"]);
-    assert_eq!(
-        signature(&request),
-        "eu-west-1/events/aws4_request, SignedHeaders=content-type;host;x-amz-date;x-amz-target"
-    );
-    let entry = json!({
-        "Source": "redeliver",
-        "DetailType": "Redeliver Cause Appeared",
-        "Detail": notice().document(),
-        "EventBusName": BUS,
-    });
-    assert_eq!(request.json(), json!({ "Entries": [entry] }));
-}
-
-#[tokio::test]
-async fn a_notice_that_is_not_taken_has_its_code() {
-    let sns = |status, code| {
-        let body = format!(
-            "<ErrorResponse><Error><Type>Sender</Type><Code>{code}</Code><Message>CANARY</Message></Error></ErrorResponse>"
-        );
-        Answer::new(status, &[], &body)
-    };
-    let json = |status, body: Value| Answer::new(status, &[], &body.to_string());
-    let failed = |code| {
-        json(
-            200,
-            json!({ "FailedEntryCount": 1, "Entries": [{ "ErrorCode": code, "ErrorMessage": "CANARY" }] }),
-        )
-    };
-    let cases = [
-        (TOPIC, sns(403, "AuthorizationError"), Fault::Sender, "AuthorizationError"),
-        (TOPIC, sns(404, "NotFound"), Fault::Sender, "NotFound"),
-        (TOPIC, sns(400, "Throttling"), Fault::Throttled, "Throttling"),
-        (TOPIC, Answer::new(502, &[], "<html>"), Fault::Service, "HTTP 502"),
-        (TOPIC, Answer::cut_off(200), Fault::NoAnswer, "Connection"),
-        (BUS, failed("InternalException"), Fault::Sender, "InternalException"),
-        (BUS, failed("ThrottlingException"), Fault::Throttled, "ThrottlingException"),
-        (
-            BUS,
-            json(200, json!({ "FailedEntryCount": 0, "Entries": [] })),
-            Fault::NoAnswer,
-            "UnreadableAnswer",
-        ),
-        (BUS, Answer::new(200, &[], "<html>"), Fault::NoAnswer, "UnreadableAnswer"),
-        (
-            BUS,
-            json(400, json!({ "__type": "AccessDeniedException" })),
-            Fault::Sender,
-            "AccessDeniedException",
-        ),
-        (
-            BUS,
-            json(400, json!({ "__type": "com.amazonaws.events#ResourceNotFoundException" })),
-            Fault::Sender,
-            "ResourceNotFoundException",
-        ),
-    ];
-    for (arn, answer, fault, code) in cases {
-        let server = Loopback::start([answer]).await;
-        assert_eq!(publish(&server, arn).await, error(fault, code));
     }
 }

@@ -70,7 +70,16 @@ impl Case {
 
     async fn allow_all_but(&self, missing: Option<&str>) {
         let rights = self.rights().into_iter().filter(|(action, _)| Some(*action) != missing);
-        let statement = |(action, on)| json!({ "Effect": "Allow", "Action": action, "Resource": on });
+        let statement = |(action, on)| {
+            let mut statement = json!({ "Effect": "Allow", "Action": action, "Resource": on });
+            if action == "events:PutEvents" {
+                // As infra/lib/notify.ts has it.
+                let only =
+                    json!({ "events:source": "redeliver", "events:detail-type": "Redeliver Cause Appeared" });
+                statement["Condition"] = json!({ "ForAllValues:StringEquals": only });
+            }
+            statement
+        };
         self.account.allow(ROLE, &rights.map(statement).collect::<Vec<_>>()).await;
     }
 
