@@ -119,17 +119,14 @@ const ASYNC_RETRY = {
   prefix: text,
 } satisfies Shape<AsyncRetryProps>;
 
-/** Props that are gone, and what to use. */
-const REMOVED = { alarmTopic: 'use ticketTopic, which all alarms notify, unless pageTopic is set for those that cannot wait.' };
-
 /** Type errors in the props of `Redeliver`, which tsx and JavaScript do not check. */
 export function redeliverShapeProblems(props: unknown): string[] {
-  return members(REDELIVER, 'Redeliver', REMOVED)(props, '');
+  return members(REDELIVER, 'Redeliver')(props, '');
 }
 
 /** Type errors in the props of `AsyncRetry`. */
 export function asyncRetryShapeProblems(props: unknown): string[] {
-  return members(ASYNC_RETRY, 'AsyncRetry', REMOVED)(props, '');
+  return members(ASYNC_RETRY, 'AsyncRetry')(props, '');
 }
 
 /** Checks the settings of each alarm. */

@@ -120,9 +120,6 @@ function violations(validate: ValidateFunction): ErrorObject[] {
   );
 }
 
-/** Members of `circuit_breaker` in earlier versions. */
-const REMOVED = ['failure_rate', 'minimum_calls', 'window_seconds', 'probe_interval_seconds', 'probe_interval_seconds_max'];
-
 /** Messages that replace the library's, by keyword. */
 const RULES: Readonly<Record<string, (params: ErrorObject['params']) => string>> = {
   additionalProperties: ({ additionalProperty }) => `has the unknown member ${String(additionalProperty)}`,
@@ -132,9 +129,6 @@ const RULES: Readonly<Record<string, (params: ErrorObject['params']) => string>>
 const PER_RULE = 'must be "group", "target", or "attribute:" and an attribute\'s name (up to 256 of A-Z a-z 0-9 _ - .)';
 
 function sentence({ instancePath, keyword, params, message }: ErrorObject): string {
-  if (instancePath === '/circuit_breaker' && keyword === 'additionalProperties' && REMOVED.includes(params.additionalProperty)) {
-    return `${instancePath}/${params.additionalProperty} is no longer a setting, since the breaker judges by evidence: remove it.`;
-  }
   const rule = instancePath === '/circuit_breaker/per' ? PER_RULE : (RULES[keyword]?.(params) ?? message);
   const known = keyword === 'enum' ? ` (${(params.allowedValues as string[]).join(', ')})` : '';
   return `${instancePath} ${rule}${known}.`;

@@ -9,12 +9,8 @@ export type Needed = Check & { readonly isNeeded: true };
 /** A check for each prop of a type: a missing or additional check does not compile. */
 export type Shape<T> = { readonly [K in keyof T]-?: undefined extends T[K] ? Check : Needed };
 
-/**
- * Checks for an object with these members and no others.
- *
- * @param removed members of earlier versions, and what to use instead.
- */
-export function members(shape: Record<string, Check>, owner: string, removed: Readonly<Record<string, string>> = {}): Check {
+/** Checks for an object with these members and no others. */
+export function members(shape: Record<string, Check>, owner: string): Check {
   return (value, name) => {
     if (!isPlain(value)) {
       return [`${name || 'props'} is ${describeType(value)}; give ${signature(shape)}.`];
@@ -26,7 +22,7 @@ export function members(shape: Record<string, Check>, owner: string, removed: Re
     return [
       ...unknown.map((member, index) => {
         const near = nearestKnown[index];
-        const instead = removed[member] ?? (near === undefined ? `the props are ${known.join(', ')}.` : `did you mean ${path(near)}?`);
+        const instead = near === undefined ? `the props are ${known.join(', ')}.` : `did you mean ${path(near)}?`;
         return `${path(member)} is not a prop of ${owner}; ${instead}`;
       }),
       ...Object.entries(shape)

@@ -25,11 +25,6 @@ test('what contradicts is said in the words of the functions', () => {
     told({ backoff: { kind: 'exponential', initial_delay_seconds: 1, max_delay_seconds: 9, jitter: { kind: 'additive', max_seconds: 10 } } }),
     ['policy/backoff/jitter/max_seconds is more than max_delay_seconds (900 unless set); lower it or raise the other.'],
   );
-  for (const removed of ['failure_rate', 'minimum_calls', 'window_seconds', 'probe_interval_seconds', 'probe_interval_seconds_max']) {
-    assert.deepEqual(told({ circuit_breaker: { [removed]: 1 } }), [
-      `policy/circuit_breaker/${removed} is no longer a setting, since the breaker judges by evidence: remove it.`,
-    ]);
-  }
   assert.deepEqual(told({ circuit_breaker: { failure_ratio: 1 } as any }), ['policy/circuit_breaker has the unknown member failure_ratio.']);
   for (const wrong of ['attribute:', 'Group', 5, null, 'attribute:a b', `attribute:${'x'.repeat(257)}`] as any[]) {
     assert.deepEqual(told({ circuit_breaker: { per: wrong } }), [

@@ -37,9 +37,6 @@ const A_TARGET = 'give Target.http(…), Target.httpFromSecret(…), Target.lamb
 const A_POLICY = 'give RetryPolicy.of(…), RetryPolicy.preset(…) or RetryPolicy.fromFile(…).';
 const A_QUEUE = 'give SourceQueue.fromQueue(…) or SourceQueue.fromArn(…).';
 
-const ALARM_TOPIC = (owner: string): string =>
-  `alarmTopic is not a prop of ${owner}; use ticketTopic, which all alarms notify, unless pageTopic is set for those that cannot wait.`;
-
 /** Factories can also be called with wrong types. */
 const http: (...given: any[]) => Target = Target.http;
 const httpFromSecret: (...given: any[]) => Target = Target.httpFromSecret;
@@ -132,7 +129,6 @@ describe('a prop that TypeScript would refuse is refused with one sentence, sinc
     ["a key's ARN", () => ({ encryptionKey: 'arn:…' }), 'encryptionKey is a string; give a KMS key.'],
     ["a topic's ARN", () => ({ ticketTopic: 'arn:…' }), 'ticketTopic is a string; give an SNS topic.'],
     ['a queue for a topic', (stack) => ({ pageTopic: new sqs.Queue(stack, 'Queue') }), 'pageTopic is the construct Test/Queue; give an SNS topic.'],
-    ['the topic of an earlier version', (stack) => ({ alarmTopic: new sns.Topic(stack, 'Topic') }), ALARM_TOPIC('Redeliver')],
     ['an unknown preset of alarms', () => ({ alarmPreset: 'few' }), 'alarmPreset is "few"; use all or essential.'],
     ["a bucket's name", () => ({ archive: 'dead-letters' }), 'archive is a string; give a bucket of S3.'],
     ['a pointer alone', () => ({ archiveOmit: '/card' }), 'archiveOmit is a string; give a list of strings.'],
@@ -180,7 +176,6 @@ describe("AsyncRetry's props are looked at alike", () => {
     ['a function alone', (stack) => ({ functions: userFunction(stack, 'One') }), 'functions is the construct Test/One; give a list of Lambda functions.'],
     ["a function's ARN", () => ({ functions: ['arn:…'] }), 'functions[0] is a string; give a Lambda function.'],
     ['a misspelt prop', () => ({ ticketTopc: 1 }), 'ticketTopc is not a prop of AsyncRetry; did you mean ticketTopic?'],
-    ['the topic of an earlier version', (stack) => ({ alarmTopic: new sns.Topic(stack, 'Topic') }), ALARM_TOPIC('AsyncRetry')],
     ['a policy that is text', () => ({ policy: '{}' }), `policy is a string; ${A_POLICY}`],
     ['a level that there is not', () => ({ logLevel: 'DEBUG' }), 'logLevel is "DEBUG"; use INFO or WARN.'],
     ['a number as name', () => ({ prefix: 1 }), 'prefix is a number; give a string.'],

@@ -142,7 +142,7 @@ fn next_retry(
         Budget::Snooze => by_policy(),
         Budget::Hold => {
             let left = limit.map(|limit| until(now, limit.at));
-            from_now(hold_delay(policy, answer.retry_after_seconds, held_before, left, key))
+            from_now(hold_delay(policy, answer.retry_after_seconds, held_before, left))
         }
         Budget::Redrive => {
             check_redrives(policy, before)?;

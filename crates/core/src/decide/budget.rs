@@ -70,21 +70,16 @@ pub(super) fn hold_delay(
     asked_seconds: Option<u64>,
     held_seconds: u32,
     left: Option<Duration>,
-    key: Key,
 ) -> JitteredDelay {
     // So that each hold counts towards the hold limit.
     const MIN_SECONDS: u64 = 1;
-    let JitteredDelay { delay, bounds } = match asked_seconds {
-        Some(asked) => JitteredDelay::fixed(RetryDelay::saturating(asked).min(RetryDelay::SHORT_MAX)),
-        // Held by an older version.
-        None => JitteredDelay::between(HOLD_SECONDS_MAX / 2, HOLD_SECONDS_MAX, key),
-    };
+    let asked = RetryDelay::saturating(asked_seconds.unwrap_or(HOLD_SECONDS_MAX));
     let held = Duration::from_secs(held_seconds.into());
     let until_called = policy.with_breaker(|breaker| breaker.hold_max).saturating_sub(held);
     let most = left.map_or(until_called, |left| until_called.min(left / 2));
     let most = RetryDelay::saturating(most.as_secs());
-    let within = |delay: RetryDelay| delay.min(most).max(RetryDelay::saturating(MIN_SECONDS));
-    JitteredDelay { delay: within(delay), bounds: within(*bounds.start())..=within(*bounds.end()) }
+    let delay = asked.min(RetryDelay::SHORT_MAX).min(most).max(RetryDelay::saturating(MIN_SECONDS));
+    JitteredDelay::fixed(delay)
 }
 
 /// The delay of a message that SQS moved for the `count`th time since its last answer. It starts with a few seconds,

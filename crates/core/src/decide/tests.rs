@@ -236,8 +236,6 @@ fn a_message_that_sqs_moved_comes_back_unless_the_policy_names_it() {
     let (redriven, _) = Arrival::open(record, at(10)).take_hand_off(at(10));
     let only_http = policy(r#"{"retryable":["HttpStatus.*"]}"#);
     assert_eq!(resend(&only_http, &body(""), &redriven).spends, Budget::Redrive);
-    let by_version_0_1 = HandOff { answer: Answer::just(Kind::Transient), ..redriven.clone() };
-    assert_eq!(resend(&only_http, &body(""), &by_version_0_1).spends, Budget::Attempt);
     let never = policy(r#"{"non_retryable":["Redrive"]}"#);
     assert_eq!(give_up(&never, &body(""), &redriven).reason, DeadLetterReason::NonRetryableError);
 }

@@ -59,8 +59,7 @@ pub struct DeadLetter {
     pub first_sent_time: Option<String>,
     /// Time of the final record, RFC 3339.
     pub dead_lettered_at: String,
-    /// Time of the last failure, RFC 3339. With `fingerprint` and `sqs_message_id` it identifies the death. Absent: an
-    /// older version.
+    /// Time of the last failure, RFC 3339. With `fingerprint` and `sqs_message_id` it identifies the death.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub died_at: Option<String>,
     /// The queue of the last delivery.

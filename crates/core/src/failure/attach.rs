@@ -171,8 +171,8 @@ fn folding_bytes(folded: &FoldedAttributes) -> usize {
 }
 
 impl<'a> Wire<'a> {
-    /// Adds folded attributes. Readers of version 0.1 unfold only hops and verdicts, so a hand-off that folds gets a
-    /// due time that every reader ignores.
+    /// Adds folded attributes. Readers unfold only hops and verdicts, so a hand-off that folds gets a due time that every
+    /// reader ignores.
     fn folding(&self, folded: &'a FoldedAttributes) -> Self {
         let is_hand_off = self.verdict.is_none() && self.due_at.is_none();
         let due_at = if is_hand_off { Some(Time::At(NEVER)) } else { self.due_at };

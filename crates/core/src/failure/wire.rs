@@ -235,7 +235,7 @@ impl Wire<'static> {
                 sent_at: moment(self.first_sent_time).unwrap_or(record.sent_at),
                 came_back: (self.new_generation == Some(true))
                     .then_some(CameBack { generation_before: self.generation_before, last_attempt: None }),
-                // Absent in documents of older versions, and if the origin was unknown.
+                // Absent if the origin was unknown.
                 origin: if self.from_producer == Some(true) { Origin::Producer } else { Origin::Unknown },
                 last_attempt: self.last_attempt,
             },

@@ -112,8 +112,7 @@ impl Metadata {
     /// Redrives since the message was last answered.
     #[must_use]
     pub fn redrives_since_answer(&self) -> u32 {
-        // An older function that begins a new generation keeps the member that it does not know, so more redrives may
-        // be counted at the last answer than in all.
+        // A producer may have written more redrives at the last answer than in all.
         self.redrive_count.checked_sub(self.redrive_count_at_answer).unwrap_or(self.redrive_count)
     }
 

@@ -81,25 +81,12 @@ fn by_schema(document: &Value) -> Vec<Violation> {
         let better = match pointer.strip_prefix("/circuit_breaker") {
             Some("") => "must be an object, or false: {} turns it on with all defaults",
             Some("/per") => Per::RULE,
-            Some(member) if REMOVED.contains(&member) => {
-                "is no longer a setting, since the breaker judges by evidence: remove it"
-            }
             _ => continue,
         };
         better.clone_into(rule);
     }
     violations
 }
-
-/// Members of `circuit_breaker` in earlier versions.
-#[cfg(feature = "validator")]
-const REMOVED: [&str; 5] = [
-    "/failure_rate",
-    "/minimum_calls",
-    "/window_seconds",
-    "/probe_interval_seconds",
-    "/probe_interval_seconds_max",
-];
 
 /// A duplicate member: a parser keeps the last one, but the other may be the intended one.
 fn duplicate_member(text: &str, at: Range<usize>, pointer: &str) -> Option<Violation> {

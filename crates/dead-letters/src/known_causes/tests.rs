@@ -38,9 +38,6 @@ fn a_report_of_what_sqs_deletes_soon_is_due_again_after_a_day_also_for_another_r
     KnownCauses::nothing(QUEUE).write(&path).unwrap();
     let known = KnownCauses::read(&path, QUEUE).unwrap();
     assert!(!known.is_deleted_soon_due(at(100 + 86_399)) && known.is_deleted_soon_due(at(100 + 86_400)));
-    let of_an_older_version = folder.path().join("older.jsonl");
-    replace(&of_an_older_version, format!("{{\"known_causes_of\":\"{QUEUE}\"}}\n").as_bytes()).unwrap();
-    assert!(KnownCauses::read(&of_an_older_version, QUEUE).unwrap().is_deleted_soon_due(at(100)));
 }
 
 #[test]

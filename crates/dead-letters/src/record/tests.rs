@@ -164,7 +164,7 @@ fn a_death_is_the_annotators_and_without_its_document_that_of_sqs() {
         ours(r#","died_at":"2026-07-25T17:20:05.000007Z""#),
         Death::new(died_at, "0123456789abcdef", "m")
     );
-    assert_eq!(ours("").at, Timestamp::UNIX_EPOCH, "an older version: SentTimestamp");
+    assert_eq!(ours("").at, Timestamp::UNIX_EPOCH, "SentTimestamp");
     let foreign = record("x", Attributes::new());
     let death =
         Death::new(Timestamp::UNIX_EPOCH, &fingerprint(UNANNOTATED, "", ""), &foreign.message.sqs_message_id);

@@ -20,11 +20,6 @@ fn held() -> HandOff {
     held_for(100.0)
 }
 
-/// By a function that does not choose the delay.
-pub(super) fn held_by_version_0_1() -> HandOff {
-    HandOff { answer: Answer::just(Kind::Held), ..held() }
-}
-
 fn moved() -> HandOff {
     Arrival::open(moved_by_sqs(), at(10)).take_hand_off(at(10)).0
 }
@@ -57,20 +52,6 @@ fn a_hold_is_as_long_as_the_function_that_held_it_asks_and_at_most_900_s() {
     let after = metadata(&second);
     assert_eq!(after.holds, Holds::written(Some(at(5)), 750), "since the first of them");
     assert_eq!(after.first_sent(at(500)), at(0), "what a held message says of its first sending is ours");
-}
-
-#[test]
-fn a_hold_of_an_older_version_is_half_to_all_of_the_longest() {
-    let first = resend(&Policy::default(), &body(""), &held_by_version_0_1());
-    assert_eq!(u64::from(first.delay.get()), crate::decide::backoff::spread(key(1), 375, 750));
-    let drawn: Vec<_> = (0..1000_u32)
-        .map(|n| {
-            let key = Key { attempt: n, ..key(1) };
-            budget::hold_delay(&Policy::default(), None, 0, None, key).delay.get()
-        })
-        .collect();
-    assert!(drawn.iter().all(|delay| (375..=750).contains(delay)));
-    assert!(drawn.iter().any(|delay| *delay < 380) && drawn.iter().any(|delay| *delay > 745));
 }
 
 /// Otherwise the new environments of an outage would take it for a message that never failed, and probe with poison.
@@ -145,7 +126,6 @@ fn a_hold_ends_with_the_message() {
     assert_eq!(given_up.reason, DeadLetterReason::MessageExpired);
     let expires = |second| format!(r#""held_seconds":100,"expires_at":"{}""#, rfc3339(at(second)));
     assert_eq!(resend(&Policy::default(), &body(&expires(700)), &held_for(750.0)).delay.get(), 345);
-    assert_eq!(resend(&Policy::default(), &body(&expires(700)), &held_by_version_0_1()).delay.get(), 345);
     let given_up = give_up(&Policy::default(), &body(&expires(10)), &held());
     assert_eq!(given_up.reason, DeadLetterReason::MessageExpired);
 }
@@ -250,9 +230,9 @@ fn how_often_it_was_moved_has_an_end_in_all_too_and_the_explanation_says_which_o
     assert_eq!(given_up.reason, DeadLetterReason::OrchestrationFailed);
 }
 
-/// An older function that begins a new generation removes only the members that it knows.
+/// Whatever a producer writes there.
 #[test]
-fn more_redrives_at_the_last_answer_than_in_all_are_those_of_an_earlier_generation() {
+fn more_redrives_at_the_last_answer_than_in_all_count_as_none() {
     let resent = resend(&minutes(), &body(r#""redrive_count":3,"redrive_count_at_answer":9"#), &moved());
     let after = metadata(&resent);
     assert_eq!(

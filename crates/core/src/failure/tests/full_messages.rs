@@ -66,7 +66,7 @@ fn a_verdict_keeps_its_last_error_however_full_the_message_is() {
     }
 }
 
-/// Readers of version 0.1 unfold only hops and verdicts.
+/// Readers unfold only hops and verdicts.
 #[test]
 fn a_hand_off_beside_ten_attributes_folds_one_and_has_a_due_time_that_nobody_believes() {
     let placed = hand_off().attach_to(&producer(10), 1, Some(TRACE));

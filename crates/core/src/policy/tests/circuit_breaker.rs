@@ -49,22 +49,7 @@ fn a_circuit_is_one_groups_one_attributes_or_the_targets() {
 }
 
 #[test]
-fn a_setting_of_the_breaker_that_counted_calls_is_refused_with_the_reason() {
-    for name in [
-        "failure_rate",
-        "minimum_calls",
-        "window_seconds",
-        "probe_interval_seconds",
-        "probe_interval_seconds_max",
-    ] {
-        assert_eq!(
-            refusal(&format!(r#"{{"{name}":1}}"#)),
-            format!(
-                "is refused: /circuit_breaker/{name} is no longer a setting, since the breaker judges by evidence: \
-                 remove it"
-            )
-        );
-    }
+fn an_unknown_member_is_refused_by_name() {
     assert_eq!(
         refusal(r#"{"failure_ratio":1}"#),
         "is refused: /circuit_breaker/failure_ratio is not a known member"

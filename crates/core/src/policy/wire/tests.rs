@@ -204,7 +204,7 @@ fn immediate() -> impl Strategy<Value = String> {
     prop_oneof![nearly(SOUND), object(&["max_attempts", "delay_ms", "foreign"], |_| value().boxed())]
 }
 
-const OF_BREAKER: [&str; 5] = ["per", "opens_on", "hold_seconds_max", "minimum_calls", "foreign"];
+const OF_BREAKER: [&str; 4] = ["per", "opens_on", "hold_seconds_max", "foreign"];
 
 fn circuit_breaker() -> impl Strategy<Value = String> {
     const SOUND: &[&[(&str, &str)]] =
