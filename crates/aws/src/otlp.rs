@@ -1,6 +1,7 @@
 //! Export of spans by OpenTelemetry's protocol, OTLP over HTTP with Protobuf, where the standard variables say so ("OpenTelemetry
 //! Protocol Exporter", OpenTelemetry Specification).
 
+mod encoding;
 mod settings;
 
 use std::fmt;
@@ -14,11 +15,13 @@ use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use aws_smithy_types::body::SdkBody;
 use chrono::TimeDelta;
 use http_body_util::BodyExt as _;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
+use prost::Message as _;
 use redeliver_core::deliver::until;
 use redeliver_core::lock;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Clock as _;
-use redeliver_core::trace::Tracer;
+use redeliver_core::trace::{Span, Tracer};
 use thiserror::Error;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -87,21 +90,17 @@ impl Exporter {
         }
     }
 
-    /// The settings that it was made from.
-    #[must_use]
-    pub fn settings(&self) -> &OtlpSettings {
-        &self.settings
-    }
-
     /// Exports the spans that have ended, and waits for it at most 50 ms, and at most half of the time until `deadline`.
     /// A failure loses the spans, and nothing else.
     pub async fn export_spans(&self, tracer: &Tracer, deadline: Timestamp) {
-        let (request, dropped) = tracer.take_request(&self.settings.resource);
+        let (spans, dropped) = tracer.take();
         if dropped > 0 {
             self.warn(format_args!("{dropped} spans of one batch had no room and are lost"));
         }
-        let Some(body) = request else { return };
-        let exporter = self.clone();
+        if spans.is_empty() {
+            return;
+        }
+        let (exporter, body) = (self.clone(), self.encode(spans));
         let export = tokio::spawn(async move {
             if let Err(error) = exporter.post(body).await {
                 exporter.warn(format_args!("spans are lost: {error}"));
@@ -109,6 +108,12 @@ impl Exporter {
         });
         // A task that is not awaited goes on.
         let _still_under_way = timeout(wait(SystemClock.now(), deadline), export).await;
+    }
+
+    /// The request with these spans.
+    #[must_use]
+    pub fn encode(&self, spans: Vec<Span<'_>>) -> Vec<u8> {
+        encoding::request(&self.settings.resource, spans).encode_to_vec()
     }
 
     /// Sends one request.
@@ -163,12 +168,10 @@ impl Exporter {
     }
 }
 
-/// True for an `Export…ServiceResponse` whose `partial_success`, field 1, begins with a number of rejected items, its own
-/// field 1, which is not written if it is 0.
+/// True if the collector says that it has rejected spans. One that answers something else has taken them.
 fn has_rejected(response: &[u8]) -> bool {
-    let [0x0a, partial_success @ ..] = response else { return false };
-    // After its length.
-    partial_success.iter().skip_while(|byte| **byte >= 0x80).nth(1) == Some(&0x08)
+    let partial_success = ExportTraceServiceResponse::decode(response).ok().and_then(|it| it.partial_success);
+    partial_success.is_some_and(|partial_success| partial_success.rejected_spans > 0)
 }
 
 /// The time that the end of an invocation waits for its export.

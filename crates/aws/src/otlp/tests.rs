@@ -5,9 +5,8 @@ use aws_smithy_runtime_api::client::http::{HttpConnector, HttpConnectorFuture};
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::result::ConnectorError;
 use opentelemetry_proto::tonic::collector::trace::v1::{
-    ExportTracePartialSuccess, ExportTraceServiceRequest, ExportTraceServiceResponse,
+    ExportTracePartialSuccess, ExportTraceServiceRequest,
 };
-use prost::Message as _;
 use redeliver_core::trace::{SPANS_MAX, messaging};
 use tokio::sync::Semaphore;
 use tokio::task::yield_now;
@@ -165,7 +164,7 @@ async fn a_lost_export_says_why() {
         assert_eq!(exporter.post(Vec::new()).await, Err(error), "{endpoint}");
         assert_eq!(under_way(&exporter), 0, "{endpoint}");
     }
-    let settings = exporter(REFUSED_URL).settings().clone();
+    let settings = OtlpSettings::clone(&exporter(REFUSED_URL).settings);
     let headers = vec![("x".to_owned(), "a\nb".to_owned())];
     let exporter = Exporter::new(OtlpSettings { headers, ..settings });
     assert_eq!(exporter.post(Vec::new()).await, Err(NotExported::NotBuilt));
@@ -221,7 +220,7 @@ fn an_endpoint_on_this_machine_is_not_behind_the_proxy() {
 #[test]
 fn no_endpoint_and_no_header_is_shown() {
     let exporter = exporter("http://127.0.0.1/secret");
-    let shown = format!("{exporter:?} {:?}", exporter.settings());
+    let shown = format!("{exporter:?} {:?}", exporter.settings);
     assert!(!shown.contains("secret") && !shown.contains("api-key"), "{shown}");
     assert!(shown.contains("service.name"), "{shown}");
 }
@@ -242,7 +241,7 @@ async fn spans_that_had_no_room_are_told_of() {
 #[tokio::test]
 async fn the_users_headers_do_not_replace_those_of_the_protocol() {
     let server = Loopback::start([Answer::new(200, &[], "")]).await;
-    let settings = exporter(server.url()).settings().clone();
+    let settings = OtlpSettings::clone(&exporter(server.url()).settings);
     let headers = vec![("Content-Type".to_owned(), "text/plain".to_owned())];
     let exporter = Exporter::new(OtlpSettings { headers, ..settings });
     assert_eq!(exporter.post(Vec::new()).await, Ok(()));

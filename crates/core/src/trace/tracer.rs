@@ -7,7 +7,6 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use sha2::{Digest as _, Sha256};
 
-use super::otlp::Request;
 use super::{Link, Span, SpanContext, TraceContext};
 use crate::lock;
 use crate::message::{ReceivedMessage, Timestamp};
@@ -31,9 +30,6 @@ struct State {
     /// ids.
     random: Option<ChaCha8Rng>,
     ended: Vec<Span<'static>>,
-    /// The next request, with the spans that ended after the first [`Tracer::take_request`].
-    request: Option<Request>,
-    kept: usize,
     dropped: u64,
     /// Batches that run now, and those that ran since the last line of a batch.
     running: Vec<SpanContext>,
@@ -167,14 +163,10 @@ impl Tracer {
             return;
         }
         let mut state = lock(&self.state);
-        if state.kept == SPANS_MAX {
+        if state.ended.len() == SPANS_MAX {
             state.dropped += 1;
-            return;
-        }
-        state.kept += 1;
-        match &mut state.request {
-            Some(request) => request.push(&span),
-            None => state.ended.push(span.into_owned()),
+        } else {
+            state.ended.push(span.into_owned());
         }
     }
 
@@ -182,25 +174,7 @@ impl Tracer {
     #[must_use]
     pub fn take(&self) -> (Vec<Span<'static>>, u64) {
         let mut state = lock(&self.state);
-        state.kept = 0;
         (mem::take(&mut state.ended), mem::take(&mut state.dropped))
-    }
-
-    /// [`Self::take`] as the request of an export, if there are spans. From then on each span is encoded when it ends,
-    /// so that no text of its message has to be copied.
-    #[must_use]
-    pub fn take_request(&self, resource: &[(String, String)]) -> (Option<Vec<u8>>, u64) {
-        let mut state = lock(&self.state);
-        let dropped = mem::take(&mut state.dropped);
-        if mem::take(&mut state.kept) == 0 {
-            return (None, dropped);
-        }
-        let mut request = state.request.take().unwrap_or_else(|| Request::begin(resource, 0));
-        mem::take(&mut state.ended).iter().for_each(|span| request.push(span));
-        let request = request.end();
-        // The next batch has about as many spans.
-        state.request = Some(Request::begin(resource, request.len() / 4 * 5));
-        (Some(request), dropped)
     }
 }
 
@@ -249,26 +223,6 @@ mod tests {
         let (spans, dropped) = tracer.take();
         assert_eq!((spans.len(), dropped), (SPANS_MAX, 3));
         assert_eq!(tracer.take(), (Vec::new(), 0));
-    }
-
-    #[test]
-    fn each_request_has_the_spans_since_the_last_one_whether_they_were_kept_or_encoded() {
-        let tracer = tracer();
-        let resource = [("service.name".to_owned(), "orders".to_owned())];
-        assert_eq!(tracer.take_request(&resource), (None, 0), "there are none");
-        for ended in [1, 2, SPANS_MAX + 3, 1] {
-            let spans: Vec<_> = (0..ended)
-                .map(|_| {
-                    receive(tracer.begin(at(0), true), "arn:aws:sqs:eu-west-1:0:orders", 1, at(0), at(1))
-                })
-                .collect();
-            let mut expected = Request::begin(&resource, 0);
-            spans.iter().take(SPANS_MAX).for_each(|span| expected.push(span));
-            spans.into_iter().for_each(|span| tracer.record(span));
-            let dropped = ended.saturating_sub(SPANS_MAX) as u64;
-            assert!(tracer.take_request(&resource) == (Some(expected.end()), dropped), "{ended}");
-            assert_eq!(tracer.take_request(&resource), (None, 0), "they are taken");
-        }
     }
 
     #[test]

@@ -144,6 +144,10 @@ async fn the_target_gets_the_messages_trace_context_and_a_secrets_header_stays()
     let xray = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1";
     assert_eq!(sent("{}", &own).await, [parent, "vendor=a", xray]);
     assert_eq!(sent(r#"{"TraceParent":"fixed"}"#, &own).await, ["fixed", "vendor=a", xray]);
+    let mut forged = attributes.clone();
+    forged.insert("tracestate".to_owned(), Attribute::string("vendor=a\r\nX-Admin: 1"));
+    let forged = Message { attributes: &forged, ..message("{}") };
+    assert_eq!(sent("{}", &forged).await, [parent, "", xray], "no header, and the call goes on");
     let of_header = [
         "00-00000001000000000000000000000002-0000000000000003-00",
         "",

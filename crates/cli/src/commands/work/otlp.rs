@@ -12,7 +12,6 @@ use redeliver_aws::start::exporter;
 use redeliver_aws::{Stop, SystemClock};
 use redeliver_core::ports::{Clock, Observer};
 use redeliver_core::trace::Tracer;
-use redeliver_core::trace::otlp::Request;
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::log;
@@ -100,9 +99,7 @@ fn take_request(exporter: &Exporter, functions: &[Traced]) -> Option<(Vec<u8>, u
     if all.is_empty() {
         return None;
     }
-    let mut request = Request::begin(&exporter.settings().resource, 0);
-    all.iter().for_each(|span| request.push(span));
-    Some((request.end(), all_dropped))
+    Some((exporter.encode(all), all_dropped))
 }
 
 #[cfg(test)]

@@ -1,0 +1,230 @@
+//! Spans as OTLP has them, in OpenTelemetry's own types ("opentelemetry/proto/trace/v1/trace.proto").
+
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue};
+use opentelemetry_proto::tonic::resource::v1::Resource;
+use opentelemetry_proto::tonic::trace::v1 as otlp;
+use redeliver_core::message::Timestamp;
+use redeliver_core::trace::messaging::SCHEMA_URL;
+use redeliver_core::trace::{AttributeValue, Link, Span, SpanEvent, SpanKind};
+
+/// A sampled span's flags.
+const SAMPLED: u32 = 1;
+/// The attribute of a link.
+const ROLE: &str = "redeliver.link";
+
+/// The request with these spans, of a resource with these attributes.
+pub(super) fn request(resource: &[(String, String)], spans: Vec<Span<'_>>) -> ExportTraceServiceRequest {
+    let attributes = resource.iter().map(|(name, value)| text(name, value.clone())).collect();
+    let scope = InstrumentationScope {
+        name: "redeliver".to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        ..InstrumentationScope::default()
+    };
+    let scope_spans = otlp::ScopeSpans {
+        scope: Some(scope),
+        spans: spans.into_iter().map(encoded_span).collect(),
+        schema_url: SCHEMA_URL.to_owned(),
+    };
+    let resource_spans = otlp::ResourceSpans {
+        resource: Some(Resource { attributes, ..Resource::default() }),
+        scope_spans: vec![scope_spans],
+        schema_url: SCHEMA_URL.to_owned(),
+    };
+    ExportTraceServiceRequest { resource_spans: vec![resource_spans] }
+}
+
+fn encoded_span(span: Span<'_>) -> otlp::Span {
+    let Span { context, parent, links, name, kind, start, end, attributes: own, events, error } = span;
+    let kind = match kind {
+        SpanKind::Internal => otlp::span::SpanKind::Internal,
+        SpanKind::Client => otlp::span::SpanKind::Client,
+        SpanKind::Consumer => otlp::span::SpanKind::Consumer,
+    };
+    let status = error
+        .is_some()
+        .then(|| otlp::Status { code: otlp::status::StatusCode::Error.into(), ..otlp::Status::default() });
+    let mut attributes = attributes(own);
+    attributes.extend(error.map(|error| text("error.type", error.into_owned())));
+    otlp::Span {
+        trace_id: context.trace_id.to_be_bytes().to_vec(),
+        span_id: context.span_id.to_be_bytes().to_vec(),
+        parent_span_id: parent.map(|parent| parent.span_id.to_be_bytes().to_vec()).unwrap_or_default(),
+        flags: SAMPLED,
+        name: name.into_owned(),
+        kind: kind.into(),
+        start_time_unix_nano: nanoseconds(start),
+        end_time_unix_nano: nanoseconds(end.max(start)),
+        attributes,
+        events: events.into_iter().map(encoded_event).collect(),
+        links: links.into_iter().map(encoded_link).collect(),
+        status,
+        ..otlp::Span::default()
+    }
+}
+
+fn encoded_event(SpanEvent { name, at, attributes: own }: SpanEvent) -> otlp::span::Event {
+    otlp::span::Event {
+        time_unix_nano: nanoseconds(at),
+        name: name.to_owned(),
+        attributes: attributes(own),
+        ..otlp::span::Event::default()
+    }
+}
+
+fn encoded_link(Link { to, role }: Link) -> otlp::span::Link {
+    otlp::span::Link {
+        trace_id: to.trace_id.to_be_bytes().to_vec(),
+        span_id: to.span_id.to_be_bytes().to_vec(),
+        attributes: vec![text(ROLE, role.to_owned())],
+        flags: u32::from(to.is_sampled),
+        ..otlp::span::Link::default()
+    }
+}
+
+fn attributes(attributes: Vec<(&'static str, AttributeValue<'_>)>) -> Vec<KeyValue> {
+    let encoded = |(name, value)| match value {
+        AttributeValue::Text(value) => text(name, value.into_owned()),
+        AttributeValue::Number(number) => attribute(name, Value::IntValue(number)),
+    };
+    attributes.into_iter().map(encoded).collect()
+}
+
+fn text(name: &str, value: String) -> KeyValue {
+    attribute(name, Value::StringValue(value))
+}
+
+fn attribute(name: &str, value: Value) -> KeyValue {
+    let value = Some(AnyValue { value: Some(value) });
+    KeyValue { key: name.to_owned(), value, ..KeyValue::default() }
+}
+
+fn nanoseconds(moment: Timestamp) -> u64 {
+    moment.timestamp_nanos_opt().and_then(|nanoseconds| u64::try_from(nanoseconds).ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::TimeDelta;
+    use prost::Message as _;
+    use redeliver_core::message::metadata::parse_rfc3339;
+    use redeliver_core::trace::SpanContext;
+
+    use super::*;
+
+    const NANOSECONDS: u64 = 1_785_000_000_000_001_000;
+
+    fn at() -> Timestamp {
+        parse_rfc3339("2026-07-25T17:20:00.000001Z").unwrap()
+    }
+
+    fn number(name: &str, number: i64) -> KeyValue {
+        attribute(name, Value::IntValue(number))
+    }
+
+    #[test]
+    fn an_encoded_request_decodes_to_every_member_of_its_span() {
+        let context = |span_id| SpanContext { trace_id: 1 << 120 | 7, span_id, is_sampled: true };
+        let span = Span {
+            context: context(2),
+            parent: Some(context(1)),
+            links: vec![Link { to: context(3), role: "producer" }],
+            name: "process orders".into(),
+            kind: SpanKind::Consumer,
+            start: at(),
+            end: at() + TimeDelta::seconds(1),
+            attributes: vec![
+                ("text", "é".into()),
+                ("number", AttributeValue::Number(-5)),
+                ("large", 4_000_000_000.into()),
+            ],
+            events: vec![SpanEvent { name: "held", at: at(), attributes: vec![("n", 300.into())] }],
+            error: Some("HttpStatus.503".into()),
+        };
+        let resource = [("service.name".to_owned(), "orders".to_owned())];
+        let encoded = request(&resource, vec![span]).encode_to_vec();
+
+        let trace_id = vec![1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7];
+        let span_id = |id: u8| vec![0, 0, 0, 0, 0, 0, 0, id];
+        let span = otlp::Span {
+            trace_id: trace_id.clone(),
+            span_id: span_id(2),
+            parent_span_id: span_id(1),
+            name: "process orders".to_owned(),
+            kind: otlp::span::SpanKind::Consumer.into(),
+            start_time_unix_nano: NANOSECONDS,
+            end_time_unix_nano: NANOSECONDS + 1_000_000_000,
+            attributes: vec![
+                text("text", "é".to_owned()),
+                number("number", -5),
+                number("large", 4_000_000_000),
+                text("error.type", "HttpStatus.503".to_owned()),
+            ],
+            events: vec![otlp::span::Event {
+                time_unix_nano: NANOSECONDS,
+                name: "held".to_owned(),
+                attributes: vec![number("n", 300)],
+                ..otlp::span::Event::default()
+            }],
+            links: vec![otlp::span::Link {
+                trace_id,
+                span_id: span_id(3),
+                attributes: vec![text("redeliver.link", "producer".to_owned())],
+                flags: 1,
+                ..otlp::span::Link::default()
+            }],
+            status: Some(otlp::Status {
+                code: otlp::status::StatusCode::Error.into(),
+                ..otlp::Status::default()
+            }),
+            flags: 1,
+            ..otlp::Span::default()
+        };
+        let scope = InstrumentationScope {
+            name: "redeliver".to_owned(),
+            version: "0.1.0".to_owned(),
+            ..InstrumentationScope::default()
+        };
+        let schema_url = "https://opentelemetry.io/schemas/1.37.0".to_owned();
+        let attributes = vec![text("service.name", "orders".to_owned())];
+        let expected = ExportTraceServiceRequest {
+            resource_spans: vec![otlp::ResourceSpans {
+                resource: Some(Resource { attributes, ..Resource::default() }),
+                scope_spans: vec![otlp::ScopeSpans {
+                    scope: Some(scope),
+                    spans: vec![span],
+                    schema_url: schema_url.clone(),
+                }],
+                schema_url,
+            }],
+        };
+        assert_eq!(ExportTraceServiceRequest::decode(&encoded[..]), Ok(expected));
+    }
+
+    #[test]
+    fn a_span_without_an_error_has_its_kind_and_does_not_end_before_its_start() {
+        let context = |is_sampled| SpanContext { trace_id: 1, span_id: 2, is_sampled };
+        for (kind, expected) in [
+            (SpanKind::Internal, otlp::span::SpanKind::Internal),
+            (SpanKind::Client, otlp::span::SpanKind::Client),
+            (SpanKind::Consumer, otlp::span::SpanKind::Consumer),
+        ] {
+            let span = encoded_span(Span {
+                context: context(true),
+                parent: None,
+                links: vec![Link { to: context(false), role: "producer" }],
+                name: "x".into(),
+                kind,
+                start: at(),
+                end: at() - TimeDelta::seconds(1),
+                attributes: Vec::new(),
+                events: Vec::new(),
+                error: None,
+            });
+            assert_eq!((span.kind(), &span.status, span.links[0].flags), (expected, &None, 0));
+            assert_eq!((span.start_time_unix_nano, span.end_time_unix_nano), (NANOSECONDS, NANOSECONDS));
+            assert_eq!((span.parent_span_id, span.attributes), (Vec::new(), Vec::new()));
+        }
+    }
+}
