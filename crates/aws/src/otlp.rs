@@ -14,7 +14,7 @@ use aws_smithy_runtime_api::client::http::{HttpConnector as _, SharedHttpConnect
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use aws_smithy_types::body::SdkBody;
 use chrono::TimeDelta;
-use http_body_util::BodyExt as _;
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
 use prost::Message as _;
 use redeliver_core::deliver::until;
@@ -36,6 +36,9 @@ pub use settings::{OtlpSettings, span_interval};
 const WAIT_MAX: Duration = Duration::from_millis(50);
 /// The timeout of one request ("OTLP Exporter Configuration", OpenTelemetry).
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// The longest answer that is read, which has a number and an error message ("OTLP/HTTP Response", OpenTelemetry
+/// Protocol).
+const ANSWER_MAX: usize = 4 << 20;
 /// Exports at the same time; a collector that is slower loses the others.
 const UNDER_WAY_MAX: usize = 4;
 /// The shortest time between two warnings.
@@ -52,6 +55,8 @@ pub enum NotExported {
     Refused(u16),
     #[error("the collector rejected some of them; look into its own log")]
     Rejected,
+    #[error("the collector's answer is longer than {} MiB; is it a collector?", ANSWER_MAX >> 20)]
+    AnswerTooLong,
     #[error("{UNDER_WAY_MAX} exports are under way; the collector is too slow")]
     TooSlow,
     #[error("the endpoint or a header is not valid in HTTP; check OTEL_EXPORTER_OTLP_ENDPOINT and _HEADERS")]
@@ -145,7 +150,10 @@ impl Exporter {
         if body.content_length() == Some(0) {
             return Ok(());
         }
-        let body = body.collect().await.map_err(|_| NotExported::NoAnswer)?.to_bytes();
+        let body = Limited::new(body, ANSWER_MAX).collect().await.map_err(|error| {
+            if error.is::<LengthLimitError>() { NotExported::AnswerTooLong } else { NotExported::NoAnswer }
+        })?;
+        let body = body.to_bytes();
         if has_rejected(&body) { Err(NotExported::Rejected) } else { Ok(()) }
     }
 

@@ -195,6 +195,16 @@ async fn spans_that_the_collector_rejects_are_lost_though_it_answers_200() {
     }
 }
 
+/// A collector must not take a function's memory.
+#[tokio::test]
+async fn an_endless_answer_is_read_up_to_4_mib() {
+    let endless = Loopback::start([Answer::unfinished(200, ANSWER_MAX + 1)]).await;
+    assert_eq!(exporter(endless.url()).post(Vec::new()).await, Err(NotExported::AnswerTooLong));
+    let longest = "x".repeat(ANSWER_MAX);
+    let server = Loopback::start([Answer::new(200, &[], &longest)]).await;
+    assert_eq!(exporter(server.url()).post(Vec::new()).await, Ok(()));
+}
+
 #[tokio::test]
 async fn a_collector_that_is_gone_is_named_once() {
     let exporter = exporter(REFUSED_URL);
