@@ -84,9 +84,6 @@ function ownPolicyProblems(policy: PolicyDocument, functions: number): string[] 
   if (policy.on_give_up === 'block') {
     problems.push(CANNOT_BLOCK);
   }
-  if (policy.max_redelivery_per_second !== undefined) {
-    problems.push('policy/max_redelivery_per_second only applies to messages that are re-sent to a source queue; remove it.');
-  }
   const bytes = bytesInEnvironment(JSON.stringify(policy)) + functions * ARN_BYTES + OTHER_BYTES;
   if (bytes > ENVIRONMENT_BYTES_MAX) {
     problems.push(

@@ -101,7 +101,7 @@ function delays({ schedulers, graphs }: Loop): cloudwatch.IWidget {
       redeliverMetric('RetryDelaySeconds', scheduler, percentile(90), label('90 % are below', scheduler)),
       redeliverMetric('RetryDelaySeconds', scheduler, MAXIMUM, label('longest', scheduler)),
     ]),
-    right: [...graphs.delayEvents],
+    right: [...graphs.hops],
     leftYAxis: { min: 0 },
   });
 }

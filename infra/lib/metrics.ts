@@ -20,13 +20,10 @@ export type RedeliverMetric =
   | 'Hops'
   | 'MessageAgeSeconds'
   | 'NotConfirmed'
-  | 'NotCounted'
   | 'NoticeRefused'
-  | 'PacedRetries'
   | 'Probes'
   | 'Processed'
   | 'ReceiveCount'
-  | 'RedeliveryRateNotHeld'
   | 'RetriesScheduled'
   | 'RetryDelaySeconds'
   | 'TargetSeconds';

@@ -39,7 +39,6 @@ const RULES = {
   backoff,
   maxAge: duration,
   longDelays: flag,
-  maxRedeliveryPerSecond: number,
   immediate: members(IMMEDIATE, 'immediate'),
   circuitBreaker: fromFactory(['CircuitBreaker.OFF', 'CircuitBreaker.of(…)'], (given: CircuitBreakerOptions | false, name) =>
     given === false ? [] : members(BREAKER, 'CircuitBreaker.of')(given, name),

@@ -54,7 +54,6 @@ export interface PolicyDocument {
   readonly backoff?: Backoff;
   readonly max_age_seconds?: number;
   readonly long_delays?: boolean;
-  readonly max_redelivery_per_second?: number;
   readonly immediate?: Immediate;
   readonly circuit_breaker?: CircuitBreaker | false;
   readonly max_redrives?: number;
@@ -128,28 +127,22 @@ export function worstCaseSpanSeconds(policy: PolicyDocument, callSeconds: number
  * The most time that an outage of the target adds, in seconds: the longest hold, and the rest of the last delay, which
  * may end after it by up to the shortest hold.
  */
-export function worstCaseHoldSeconds({ circuit_breaker: breaker, max_redelivery_per_second: rate }: PolicyDocument, callSeconds: number): number {
+export function worstCaseHoldSeconds({ circuit_breaker: breaker }: PolicyDocument, callSeconds: number): number {
   if (breaker === false) {
     return 0;
   }
   const max = breaker?.hold_seconds_max ?? DEFAULT_HOLD_SECONDS_MAX;
   // Each hold ends with an invocation.
   const holds = SHORT_HOLDS + Math.ceil(max / LONG_HOLD_SECONDS);
-  // A paced hold may take the longest `DelaySeconds`.
-  const last = rate === undefined ? HOLD_SECONDS_MIN : DELAY_SECONDS_MAX;
-  return max + last + holds * callSeconds;
+  return max + HOLD_SECONDS_MIN + holds * callSeconds;
 }
 
 /**
  * The most time that failures of our own function add, in seconds: SQS moves an unanswered message after
  * `unansweredSeconds`, and it comes back after a delay, up to `max_redrives` times.
  */
-export function worstCaseRedriveSeconds(
-  { max_redrives: redrives = DEFAULT_REDRIVES, max_redelivery_per_second: rate }: PolicyDocument,
-  unansweredSeconds: number,
-): number {
-  const own = (count: number): number => Math.min(FIRST_REDRIVE_SECONDS * 2 ** (count - 1), DELAY_SECONDS_MAX);
-  const delays = Array.from({ length: redrives }, (_, index) => (rate === undefined ? own(index + 1) : DELAY_SECONDS_MAX));
+export function worstCaseRedriveSeconds({ max_redrives: redrives = DEFAULT_REDRIVES }: PolicyDocument, unansweredSeconds: number): number {
+  const delays = Array.from({ length: redrives }, (_, index) => Math.min(FIRST_REDRIVE_SECONDS * 2 ** index, DELAY_SECONDS_MAX));
   return delays.reduce((sum, delay) => sum + delay, redrives * unansweredSeconds);
 }
 
@@ -167,13 +160,7 @@ function longestDelays(policy: PolicyDocument, retries: number): number[] {
   return Array.from({ length: retries }, (_, index) => longestDelayBefore(policy, index + 1));
 }
 
-/** With pacing, a re-send may take the longest `DelaySeconds` if many messages wait. */
-function longestDelayBefore(policy: PolicyDocument, attempt: number): number {
-  const own = ownDelayBefore(policy, attempt);
-  return policy.max_redelivery_per_second === undefined ? own : Math.max(own, DELAY_SECONDS_MAX);
-}
-
-function ownDelayBefore({ preset, backoff: given, long_delays }: PolicyDocument, attempt: number): number {
+function longestDelayBefore({ preset, backoff: given, long_delays }: PolicyDocument, attempt: number): number {
   const backoff = given ?? (preset === undefined ? { kind: 'uniform' as const } : PRESETS[preset].backoff);
   const limit = long_delays ? LONG_DELAY_SECONDS_MAX : DELAY_SECONDS_MAX;
   switch (backoff.kind) {

@@ -50,8 +50,6 @@ export interface RetryRules {
    * delays to 900 s.
    */
   readonly longDelays?: boolean;
-  /** The approximate maximum of messages per second that come back to the source queue. Default: no limit. */
-  readonly maxRedeliveryPerSecond?: number;
   /** Further calls within the invocation when the target fails; they spend no attempt. Default: none. */
   readonly immediate?: Immediate;
   /**

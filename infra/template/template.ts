@@ -32,7 +32,7 @@ export interface Package {
  * A policy that needs every permission that any policy may need, since the actual policy is only known at deployment.
  * Unused permissions do no harm.
  */
-const ANY_POLICY = { longDelays: true, maxRedeliveryPerSecond: 1 };
+const ANY_POLICY = { longDelays: true };
 
 /** The template as a file. */
 export function templateFile(from: Package): string {
@@ -75,7 +75,7 @@ export function variantTemplate(from: Package, { strategy, target }: Variant, op
   return constructTemplate(from, options, (stack) => ({
     target: targetOf(stack, target, options.includes('HasHeaders')),
     strategy,
-    // A policy needs no permissions there, and rates are refused.
+    // A policy needs no permissions there.
     ...(strategy === Strategy.ORDERED && { policy: RetryPolicy.of({}) }),
     ...(options.includes('IsInVpc') && { vpc: vpcOf(stack) }),
   }));
@@ -292,7 +292,7 @@ export function zipOf(name: string, architecture: lambda.Architecture): string {
 }
 
 /** Replaces literal values in an alarm's threshold and description. */
-function alarmParameters({ MetricName, AlarmName, AlarmDescription }: JsonObject): JsonObject {
+function alarmParameters({ MetricName, AlarmName }: JsonObject): JsonObject {
   // The annotator's threshold follows from another queue's retention.
   if (MetricName === 'MessageAgeSeconds' && !String(AlarmName).includes('annotator')) {
     return {
@@ -305,8 +305,7 @@ function alarmParameters({ MetricName, AlarmName, AlarmDescription }: JsonObject
     // CloudFormation cannot multiply by 100, but it can append two zeros.
     return { Threshold: { 'Fn::Sub': '${InnerConcurrency}00' } };
   }
-  const rate = `${ANY_POLICY.maxRedeliveryPerSecond} a second`;
-  return { AlarmDescription: String(AlarmDescription).replace(rate, 'max_redelivery_per_second') };
+  return {};
 }
 
 /** Replaces the placeholder by the parameter `Prefix`. */

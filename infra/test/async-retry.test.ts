@@ -273,11 +273,6 @@ describe('what cannot be retried fails the synth with one sentence', () => {
       'policy/immediate does not apply to asynchronous invocations, whose result is not awaited; remove it.',
     ],
     [
-      'a rate of re-sends',
-      () => ({ policy: RetryPolicy.fromJson({ max_redelivery_per_second: 1 }) }),
-      'policy/max_redelivery_per_second only applies to messages that are re-sent to a source queue; remove it.',
-    ],
-    [
       'a circuit breaker',
       () => ({ policy: RetryPolicy.fromJson({ circuit_breaker: {} }) }),
       'policy/circuit_breaker does not apply to asynchronous invocations: Lambda makes the first call itself; remove it.',

@@ -7,14 +7,13 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
-import { type RedeliverProps, RetryPolicy, SourceQueue, Strategy, Target } from '../lib/index';
+import { type RedeliverProps, SourceQueue, Strategy, Target } from '../lib/index';
 import { ALLOWED_LOOP, grants, plain, resources } from './stack-exact';
 import { fakeBundles, HTTP, stackWith, templateWith } from './stack-support';
 import { userFunction } from './stack-variants';
 
 const ORDERS = 'arn:aws:sqs:eu-west-1:111122223333:orders';
 const QUEUE_KEY = 'arn:aws:kms:eu-west-1:111122223333:key/0191f3a2-7b1c-7d3e-8f00-00000000000a';
-const PACED = RetryPolicy.fromJson({ max_redelivery_per_second: 50 });
 
 type Props = (stack: Stack) => Partial<RedeliverProps>;
 
@@ -118,9 +117,9 @@ describe('a change of the strategy under load spends no redrives', () => {
   const cases: [string, Props, string[]][] = [
     ['the defaults', () => ({}), ['Allow sqs:SendMessage on {SourceQueue.Arn}']],
     [
-      'an existing queue with a key, and a rate',
-      (stack) => ({ policy: PACED, existingSourceQueue: SourceQueue.fromArn(ORDERS, { encryptionKey: key(stack) }) }),
-      [`Allow kms:Decrypt on ${QUEUE_KEY}`, `Allow kms:GenerateDataKey on ${QUEUE_KEY}`, `Allow sqs:GetQueueAttributes on ${ORDERS}`, `Allow sqs:SendMessage on ${ORDERS}`],
+      'an existing queue with a key',
+      (stack) => ({ existingSourceQueue: SourceQueue.fromArn(ORDERS, { encryptionKey: key(stack) }) }),
+      [`Allow kms:Decrypt on ${QUEUE_KEY}`, `Allow kms:GenerateDataKey on ${QUEUE_KEY}`, `Allow sqs:SendMessage on ${ORDERS}`],
     ],
     ["a user's own function", (stack) => ({ target: own(stack) }), ['Allow sqs:SendMessage on {SourceQueue.Arn}']],
   ];
@@ -144,16 +143,13 @@ describe('a change of the strategy under load spends no redrives', () => {
 describe('the right to send to the source queue', () => {
   const cases: { readonly name: string; readonly props: Props; readonly source: string; readonly key?: string[] }[] = [
     { name: 'a new one', props: () => ({}), source: '{SourceQueue.Arn}' },
-    // Its event source mapping already has the permission to count messages.
-    { name: 'a new one with a rate', props: () => ({ policy: PACED }), source: '{SourceQueue.Arn}' },
     { name: 'a new one with long delays', props: () => ({ longDelays: true }), source: '{SourceQueue.Arn}' },
     // The key of all queues, which it also needs for the others.
     { name: 'a new one with a key', props: (stack) => ({ encryptionKey: new kms.Key(stack, 'Key') }), source: '{SourceQueue.Arn}' },
     { name: 'one that is elsewhere', props: () => ({ existingSourceQueue: SourceQueue.fromArn(ORDERS) }), source: ORDERS },
     {
-      name: 'one that is elsewhere, with a key of its own and a rate',
+      name: 'one that is elsewhere, with a key of its own',
       props: (stack) => ({
-        policy: PACED,
         encryptionKey: new kms.Key(stack, 'Key'),
         existingSourceQueue: SourceQueue.fromArn(ORDERS, { encryptionKey: kms.Key.fromKeyArn(stack, 'QueueKey', QUEUE_KEY) }),
       }),
@@ -199,20 +195,7 @@ describe('the right to send to the source queue', () => {
 });
 
 describe('what is watched', () => {
-  const paced = both(() => ({ policy: PACED }));
-
-  test('the alarms are those of delayed re-sends; the rate is that of both functions together', () => {
-    const sum = (metric: string, id: string): string =>
-      `FILL(${id}0, 0) + FILL(${id}1, 0); ${id}0 = ${metric} of {MessageProcessor}, Sum; ${id}1 = ${metric} of {FailedMessageProcessor}, Sum > 0 for 3`;
-    const [usual, own] = [alarms(paced.delayed), alarms(paced.direct)];
-    assert.deepEqual(moreOf(usual, own), [
-      'redelivery-rate-not-held: RedeliveryRateNotHeld of {FailedMessageProcessor}, Sum > 0 for 3',
-      'waiting-messages-not-counted: NotCounted of {FailedMessageProcessor}, Sum > 0 for 3',
-    ]);
-    assert.deepEqual(moreOf(own, usual), [
-      `redelivery-rate-not-held: ${sum('RedeliveryRateNotHeld', 'redeliveryRateNotHeld')}`,
-      `waiting-messages-not-counted: ${sum('NotCounted', 'notCounted')}`,
-    ]);
+  test('the alarms are those of delayed re-sends', () => {
     const { delayed, direct } = both();
     assert.deepEqual(alarms(direct), alarms(delayed));
   });
@@ -256,7 +239,7 @@ describe('what is watched', () => {
       ]),
     ]);
     assert.equal(body(direct).includes('HandedOff'), false);
-    const right = graph(both(() => ({ longDelays: true, policy: PACED })).direct, 'Delays before retries, in seconds').filter((told) => / = FILL/.test(told));
-    assert.deepEqual(right, ['hops (right) = FILL(hops0, 0) + FILL(hops1, 0)', 'paced retries (right) = FILL(pacedRetries0, 0) + FILL(pacedRetries1, 0)']);
+    const right = graph(both(() => ({ longDelays: true })).direct, 'Delays before retries, in seconds').filter((told) => / = FILL/.test(told));
+    assert.deepEqual(right, ['hops (right) = FILL(hops0, 0) + FILL(hops1, 0)']);
   });
 });

@@ -50,7 +50,6 @@ test('the longest of all, the first ones alone, and with the calls between them'
 test('an outage of the target adds what a message may be held, and the shortest hold', () => {
   // A day has 153.6 holds of 562.5 s, after 35 shorter ones; each ends with an invocation.
   assert.equal(worstCaseHoldSeconds({}, 60), 86_400 + 1 + (35 + 154) * 60);
-  assert.equal(worstCaseHoldSeconds({ max_redelivery_per_second: 5 }, 60), 86_400 + 900 + (35 + 154) * 60);
   assert.equal(worstCaseHoldSeconds({ circuit_breaker: { hold_seconds_max: 3600 } }, 1), 3600 + 1 + (35 + 7));
   assert.equal(worstCaseHoldSeconds({ circuit_breaker: false }, 60), 0);
 });
@@ -59,7 +58,6 @@ test('an outage of our own adds all redrives, each with the time in which nobody
   // 5, 10 … 640: eight delays; then twelve of the longest.
   const delays = 5 * 255 + 12 * 900;
   assert.equal(worstCaseRedriveSeconds({}, 360), delays + 20 * 360);
-  assert.equal(worstCaseRedriveSeconds({ max_redelivery_per_second: 5 }, 360), 20 * (900 + 360));
   assert.equal(worstCaseRedriveSeconds({ max_redrives: 3 }, 10), 5 + 10 + 20 + 30);
   assert.equal(worstCaseRedriveSeconds({ max_redrives: 0 }, 360), 0);
 });

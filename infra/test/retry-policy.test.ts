@@ -22,7 +22,6 @@ describe('a policy by its members is the document that the functions read', () =
         backoff: Backoff.exponential({ initialDelay: minutes(1), rate: 1.5, offset: seconds(2), maxDelay: minutes(10), jitter: Jitter.HALF }),
         maxAge: Duration.days(1),
         longDelays: false,
-        maxRedeliveryPerSecond: 50,
         immediate: { maxAttempts: 2, delay: Duration.millis(100) },
         circuitBreaker: CircuitBreaker.of({
           per: 'attribute:Tenant',
@@ -39,7 +38,6 @@ describe('a policy by its members is the document that the functions read', () =
         backoff: { kind: 'exponential', initial_delay_seconds: 60, rate: 1.5, offset_seconds: 2, max_delay_seconds: 600, jitter: 'half' },
         max_age_seconds: 86_400,
         long_delays: false,
-        max_redelivery_per_second: 50,
         immediate: { max_attempts: 2, delay_ms: 100 },
         circuit_breaker: {
           per: 'attribute:Tenant',
@@ -130,9 +128,9 @@ describe('what is wrong is told in the words of whoever wrote it', () => {
   }
 
   test('with a strategy that has no use for it', () => {
-    const policy = RetryPolicy.of({ maxRedeliveryPerSecond: 5, maxAttempts: 981, backoff: Backoff.fixed(seconds(1), { jitter: Jitter.NONE }), maxAge: Duration.days(1) });
+    const policy = RetryPolicy.of({ maxRedrives: 5, maxAttempts: 981, backoff: Backoff.fixed(seconds(1), { jitter: Jitter.NONE }), maxAge: Duration.days(1) });
     const sentences = refused({ policy, strategy: Strategy.VISIBILITY }).map((sentence) => sentence.split(' ')[0]);
-    assert.deepEqual(sentences, ['policy.maxAttempts', 'policy.maxRedeliveryPerSecond']);
+    assert.deepEqual(sentences, ['policy.maxAttempts', 'policy.maxRedrives']);
   });
 
   test('every member of the schema has a word', () => {

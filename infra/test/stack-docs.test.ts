@@ -28,10 +28,9 @@ function explained(markdown: string): string[] {
   return tables.flatMap((rows) => rows.split('\n').flatMap((row) => [...(row.split('|')[1] ?? '').matchAll(/`([^`]+)`/g)].map(([, name = '']) => name)));
 }
 
-const paced = templateWith(() => ({ ...HTTP, policy: RetryPolicy.fromJson({ max_redelivery_per_second: 1 }) }));
 const BLOCKING = RetryPolicy.of({ onGiveUp: OnGiveUp.BLOCK });
 const blocking = templateWith(() => ({ ...HTTP, strategy: Strategy.ORDERED, policy: BLOCKING }));
-const all = new Set([paced, blocking, ...VARIANT_NAMES.map((name) => Template.fromStack(variant(name, fakeBundles()).stack))].flatMap(alarms));
+const all = new Set([blocking, ...VARIANT_NAMES.map((name) => Template.fromStack(variant(name, fakeBundles()).stack))].flatMap(alarms));
 
 for (const name of ['on-call.md', 'operate/alarms.md']) {
   test(`${name} explains every alarm that there can be, and no other`, () => {
@@ -55,7 +54,7 @@ test("the page has each alarm's severity, and whether it is essential", () => {
     const target = Target.lambdaFunction(userFunction(stack, 'Target'));
     const archive = s3.Bucket.fromBucketName(stack, 'Archive', 'dead-letters');
     const notify = Notify.topic(props.ticketTopic);
-    new Redeliver(stack, 'Retries', { ...props, target, archive, notify, policy: RetryPolicy.fromJson({ max_redelivery_per_second: 1 }) });
+    new Redeliver(stack, 'Retries', { ...props, target, archive, notify });
     new Redeliver(stack, 'Hidden', { ...props, target, stage: 'hidden', strategy: Strategy.VISIBILITY });
     new Redeliver(stack, 'Ordered', { ...props, target, stage: 'ordered', strategy: Strategy.ORDERED, policy: BLOCKING });
     new AsyncRetry(stack, 'Async', { ...props, functions: [userFunction(stack, 'Report')] });
@@ -68,7 +67,7 @@ test("the page has each alarm's severity, and whether it is essential", () => {
   const told = (alarm: string): (typeof rows)[number] | undefined =>
     rows.find(({ name }) => (name.startsWith('…') ? alarm.endsWith(name.slice(1)) : alarm === name));
   const [every, essential] = [severities(AlarmPreset.ALL), severities(AlarmPreset.ESSENTIAL)];
-  assert.equal(Object.keys(every).length, 37);
+  assert.equal(Object.keys(every).length, 35);
   for (const [alarm, severity] of Object.entries(every)) {
     const { severity: ofPage, essential: mark } = told(alarm) ?? assert.fail(alarm);
     assert.deepEqual([ofPage, mark], [severity, alarm in essential ? 'yes' : ''], alarm);

@@ -198,7 +198,6 @@ test('every invalid example is refused where the examples say, with what to chan
     'unknown-kind': 'policy/backoff/kind must be equal to one of the allowed values (uniform, exponential, fixed, schedule).',
     'empty-schedule': 'policy/backoff/delays_seconds must NOT have fewer than 1 items.',
     'per-nothing': 'policy/circuit_breaker/per must be "group", "target", or "attribute:" and an attribute\'s name (up to 256 of A-Z a-z 0-9 _ - .).',
-    'rate-of-zero': 'policy/max_redelivery_per_second must be >= 0.01.',
     'shrinking-rate': 'policy/backoff/rate must be >= 1.',
     '1001-attempts': 'policy/max_attempts must be <= 1000.',
   });

@@ -363,11 +363,6 @@ describe('a wrong combination is one sentence', () => {
       ['policy/max_attempts is 981; use at most 980 with strategy ordered: each retry is a receive, 20 are to spare, and SQS counts to 1000.'],
     ],
     ['as many as it counts', policy({ max_attempts: 980 }), []],
-    [
-      'a rate',
-      policy({ max_redelivery_per_second: 5 }),
-      ['policy/max_redelivery_per_second only applies to the strategies delayed-resend and direct-resend; remove it: with ordered nothing is re-sent.'],
-    ],
     ['redrives', policy({ max_redrives: 20 }), ['policy/max_redrives only applies to the strategies delayed-resend and direct-resend: remove it.']],
     ['the longest delay that SQS can hide', fixed(42_840), []],
     [

@@ -8,7 +8,7 @@ import * as sqs from 'aws-cdk-lib/aws-sqs';
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { Redeliver, type RedeliverProps, RetryPolicy, SigV4, SourceQueue, Strategy, Target } from '../lib/index';
+import { Redeliver, type RedeliverProps, SigV4, SourceQueue, Strategy, Target } from '../lib/index';
 import { grants, plain, resources } from './stack-exact';
 import { fakeBundles, HTTP, templateWith } from './stack-support';
 
@@ -160,11 +160,10 @@ const CASES: Case[] = [
     expected: { ...innerRoles, MessageProcessor: usual('MessageProcessor', '{SourceQueue.Arn}', ...inner, '{SourceQueue.Arn}') },
   },
   {
-    name: 'direct re-sends to an existing source queue with a key, at a rate',
+    name: 'direct re-sends to an existing source queue with a key',
     props: (stack) => ({
       ...HTTP,
       strategy: Strategy.DIRECT_RESEND,
-      policy: RetryPolicy.fromJson({ max_redelivery_per_second: 50 }),
       existingSourceQueue: SourceQueue.fromQueue(new sqs.Queue(stack, 'Orders', { encryptionMasterKey: kms.Key.fromKeyArn(stack, 'QueueKey', QUEUE_KEY) })),
     }),
     expected: {
@@ -172,7 +171,6 @@ const CASES: Case[] = [
       FailedMessageProcessor: [
         ...usual('FailedMessageProcessor', '{IntermediateDlq.Arn}', '{AnnotationQueue.Arn}', '{Orders.Arn}'),
         ...allow(useKey, QUEUE_KEY),
-        ...allow(['sqs:GetQueueAttributes'], '{Orders.Arn}'),
       ],
       FinalDlqAnnotator: [...innerRoles.FinalDlqAnnotator, ...allow(useKey, QUEUE_KEY)],
     },

@@ -48,7 +48,6 @@ const VARIANTS: Record<string, (stack: Stack) => RedeliverProps> = {
   'direct-resend': (stack) => ({
     target: Target.http('https://orders.example.com/hook'),
     strategy: Strategy.DIRECT_RESEND,
-    policy: RetryPolicy.fromJson({ max_redelivery_per_second: 50 }),
     encryptionKey: new kms.Key(stack, 'Key', { enableKeyRotation: true }),
     logEncryptionKey: new kms.Key(stack, 'LogKey', { enableKeyRotation: true }),
     provisionedPollers: { minimum: 2, maximum: 4 },

@@ -8,7 +8,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
-import { Notify, RetryPolicy, SourceQueue, Strategy, Target } from '../lib/index';
+import { Notify, SourceQueue, Strategy, Target } from '../lib/index';
 import { plain, resources } from './stack-exact';
 import { HTTP, templateWith } from './stack-support';
 
@@ -154,7 +154,7 @@ describe('what is watched is what the functions write', () => {
         .some((file) => readFileSync(join(crates, `${crate}/src/${file}`), 'utf8').includes(`Event::${event} {`)),
     );
 
-  const direct = templateWith(() => ({ ...HTTP, strategy: Strategy.DIRECT_RESEND, longDelays: true, policy: RetryPolicy.fromJson({ max_redelivery_per_second: 50 }) }));
+  const direct = templateWith(() => ({ ...HTTP, strategy: Strategy.DIRECT_RESEND, longDelays: true }));
   const archived = templateWith((stack) => ({
     ...HTTP,
     archive: s3.Bucket.fromBucketName(stack, 'Archive', 'dead-letters'),

@@ -263,35 +263,6 @@ describe('long delays', () => {
   });
 });
 
-describe('paced re-sends', () => {
-  const policy = { max_redelivery_per_second: 20 };
-  const template = templateWith(() => ({ ...HTTP, policy: RetryPolicy.fromJson(policy) }));
-
-  test('the failed-message-processor may count what waits, and only then', () => {
-    const usual = [...own('FailedMessageProcessor'), ...take('{IntermediateDlq.Arn}'), ...send('{AnnotationQueue.Arn}', '{SourceQueue.Arn}')];
-    assert.deepEqual(grants(template, 'FailedMessageProcessorRole'), [...usual, 'Allow sqs:GetQueueAttributes on {SourceQueue.Arn}'].sort());
-    assert.equal(variables(template, 'FailedMessageProcessor')['RETRY_POLICY'], JSON.stringify(policy));
-  });
-
-  test('a rate that is not held is an alarm, and paced retries are on the dashboard', () => {
-    const more = Object.values(resources(template, 'AWS::CloudWatch::Alarm'))
-      .map(({ Properties }) => Properties)
-      .filter(({ AlarmName }) => /redelivery-rate-not-held|waiting-messages-not-counted/.test(AlarmName))
-      .map(({ Namespace, MetricName, Dimensions, Statistic, Threshold, EvaluationPeriods }) => [
-        `${Namespace} ${MetricName} of ${plain(Dimensions[0].Value)}`,
-        `${Statistic} > ${Threshold}`,
-        EvaluationPeriods,
-      ]);
-    assert.deepEqual(more, [
-      ['Redeliver RedeliveryRateNotHeld of {FailedMessageProcessor}', 'Sum > 0', 3],
-      ['Redeliver NotCounted of {FailedMessageProcessor}', 'Sum > 0', 3],
-    ]);
-    assert.equal('redelivery-rate-not-held' in alarms(templateWith(() => HTTP)), false);
-    const body = plain(resources(template, 'AWS::CloudWatch::Dashboard')['Dashboard']?.Properties['DashboardBody']);
-    assert.ok(body.includes('"Redeliver","PacedRetries","Function","{FailedMessageProcessor}"'));
-  });
-});
-
 describe('the circuit breaker', () => {
   const off = { circuit_breaker: false };
   const down = (props: Partial<RedeliverProps>): any =>
@@ -342,7 +313,6 @@ test('each function that decides gets the whole policy', () => {
     immediate: { max_attempts: 2, delay_ms: 100 },
     circuit_breaker: { per: 'target', hold_seconds_max: 3600 },
     max_redrives: 7,
-    max_redelivery_per_second: 50,
     non_retryable: ['Panic'],
   };
   const template = templateWith(() => ({ ...HTTP, policy: RetryPolicy.fromJson(policy) }));
@@ -378,11 +348,6 @@ describe('a wrong combination is one sentence', () => {
     'lower max_attempts or the delays, set max_age_seconds, or raise sourceRetention.';
   const cases: [string, Partial<RedeliverProps>, string[]][] = [
     [
-      'a rate where nothing is sent again',
-      { strategy: Strategy.VISIBILITY, policy: RetryPolicy.fromJson({ max_redelivery_per_second: 5 }) },
-      ['policy/max_redelivery_per_second only applies to the strategies delayed-resend and direct-resend; remove it: with visibility nothing is re-sent.'],
-    ],
-    [
       'redrives where nothing comes back that SQS moved',
       { strategy: Strategy.VISIBILITY, policy: RetryPolicy.fromJson({ max_redrives: 20 }) },
       ['policy/max_redrives only applies to the strategies delayed-resend and direct-resend: remove it.'],
@@ -390,7 +355,7 @@ describe('a wrong combination is one sentence', () => {
     ['a breaker where each receive is an attempt', { strategy: Strategy.VISIBILITY, policy: RetryPolicy.fromJson({ circuit_breaker: { per: 'target' } }) }, []],
     ['longDelays against the policy', { longDelays: true, policy: RetryPolicy.fromJson({ long_delays: false }) }, ['longDelays is true, but policy/long_delays is false; remove one of the two.']],
     ['and the other way round', { longDelays: false, policy: RetryPolicy.fromJson({ long_delays: true }) }, ['longDelays is false, but policy/long_delays is true; remove one of the two.']],
-    ['what only re-sends know, sent directly', { ...direct, maxReceiveCount: 3, policy: RetryPolicy.fromJson({ max_redelivery_per_second: 5, max_redrives: 3 }) }, []],
+    ['what only re-sends know, sent directly', { ...direct, maxReceiveCount: 3, policy: RetryPolicy.fromJson({ max_redrives: 3 }) }, []],
     ['more receives than a direct re-send may have', { ...direct, maxReceiveCount: 11 }, [
       'maxReceiveCount is 11; use a whole number from 1 to 10 (each receive may call the target, and the policy does not count these calls).',
     ]],

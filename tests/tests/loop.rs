@@ -158,7 +158,10 @@ impl Loop {
                 max_concurrency: NonZeroUsize::new(4).unwrap(),
             },
             failed_message_processor: FailedMessageProcessor {
-                redelivery: Redelivery::new(source.clone(), intermediate.clone()),
+                redelivery: Redelivery {
+                    source_queue: source.clone(),
+                    intermediate_dlq: intermediate.clone(),
+                },
                 annotation_queue: annotation.clone(),
                 clock: clock.clone(),
                 observer: observer.clone(),

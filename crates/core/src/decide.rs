@@ -6,11 +6,9 @@ mod budget;
 mod due;
 mod on_queue;
 mod ordered;
-pub mod pacing;
 
 use crate::accepted::{Accepted, FailedMessage};
 use crate::decide::backoff::Key;
-use crate::decide::pacing::{Pace, Window};
 use crate::deliver::until;
 use crate::failure::reason::DeadLetterReason;
 use crate::failure::reason::GiveUp;
@@ -22,7 +20,7 @@ use crate::message::metadata::{HELD_SECONDS_MAX, HISTORY_MAX, PastFailure, REDRI
 use crate::message::schema::Rewritten;
 use crate::policy::{Globs, Immediate, Policy};
 pub use budget::{Budget, may_be_held};
-use budget::{JitteredDelay, check_redrives, hold_delay, redrive_delay};
+use budget::{check_redrives, hold_delay, redrive_delay};
 use due::FlooredBackoff;
 pub(crate) use due::{AgeLimit, DueTime, check_age, check_attempts};
 pub use on_queue::{Attempts, QueueTimes, decide_in_order, decide_on_queue, is_overdue, may_be_called};
@@ -47,8 +45,6 @@ pub struct Resend {
     pub delay: DelaySeconds,
     /// The whole delay, which is longer than the queue's if the message has hopped.
     pub waited: RetryDelay,
-    /// Set by pacing: the delay may be longer than the policy and the target ask for.
-    pub pace: Pace,
     /// `metadata.retry_attempt` of the re-sent message.
     pub retry_attempt: u32,
     pub spends: Budget,
@@ -56,11 +52,10 @@ pub struct Resend {
     pub first_sent: Timestamp,
 }
 
-/// Decides on a failed message. Pure: the same message, failure, policy, window and time give the same answer. `window`
-/// is that of `max_redelivery_per_second`; without it nothing is paced.
+/// Decides on a failed message. Pure: the same message, failure, policy and time give the same answer.
 #[must_use]
-pub fn decide(policy: &Policy, failed: &FailedMessage, window: Option<Window>, now: Timestamp) -> Decision {
-    let decided = next_retry(policy, failed, window, now).and_then(|retry| {
+pub fn decide(policy: &Policy, failed: &FailedMessage, now: Timestamp) -> Decision {
+    let decided = next_retry(policy, failed, now).and_then(|retry| {
         let (due, delay) = (retry.due, retry.due.delay_from(now));
         // Checked before a hop, too: a message whose metadata does not fit should not wait for hours first.
         let resend = fit(&failed.accepted, retry, delay.unwrap_or(DelaySeconds::MAX))?;
@@ -97,16 +92,10 @@ pub fn next_hop(
 struct Retry {
     metadata: RetryMetadata,
     due: DueTime,
-    pace: Pace,
     spends: Budget,
 }
 
-fn next_retry(
-    policy: &Policy,
-    failed: &FailedMessage,
-    window: Option<Window>,
-    now: Timestamp,
-) -> Result<Retry, GiveUp> {
+fn next_retry(policy: &Policy, failed: &FailedMessage, now: Timestamp) -> Result<Retry, GiveUp> {
     let FailedMessage { accepted, hand_off, due_at, .. } = failed;
     let HandOff { error, answer, delivery, .. } = hand_off;
     let before = accepted.metadata();
@@ -130,11 +119,9 @@ fn next_retry(
     let limit = AgeLimit::of(policy, before.expires_at, first_sent);
     let by_policy = || {
         let backoff = FlooredBackoff::before(policy, answer, key);
-        (DueTime::after(&backoff, limit.map(|limit| limit.at), policy, delivery, now), backoff.bounds())
+        DueTime::after(&backoff, limit.map(|limit| limit.at), policy, delivery, now)
     };
-    // The time that SQS waited before it moved a message is not part of its delay.
-    let from_now = |JitteredDelay { delay, bounds }| (DueTime::from_now(delay, now), bounds);
-    let (drawn, bounds) = match spends {
+    let drawn = match spends {
         Budget::Attempt => {
             check_attempts(policy, before.max_attempts, before.retry_attempt)?;
             by_policy()
@@ -142,29 +129,17 @@ fn next_retry(
         Budget::Snooze => by_policy(),
         Budget::Hold => {
             let left = limit.map(|limit| until(now, limit.at));
-            from_now(hold_delay(policy, answer.retry_after_seconds, held_before, left))
+            DueTime::from_now(hold_delay(policy, answer.retry_after_seconds, held_before, left), now)
         }
         Budget::Redrive => {
             check_redrives(policy, before)?;
-            from_now(redrive_delay(before.redrives_since_answer() + 1, key))
+            // The time that SQS waited before it moved the message is not part of its delay.
+            DueTime::from_now(redrive_delay(before.redrives_since_answer() + 1, key), now)
         }
     };
     // A message that has hopped keeps its due time, so that the last hop does not start the wait again.
-    let hopped = DueTime::of_hop(policy, hand_off, *due_at, now);
-    let own = hopped.unwrap_or(drawn);
-    // The age is checked before pacing: a message must not expire because others wait. Pacing stays within the limit.
-    check_age(limit, own.at)?;
-    // A random delay is judged by its bounds: judged by its own length, the shorter half of the delays of a policy that
-    // is slow enough on average would be stretched. A delay that is already fixed is judged by its length.
-    let left = |due: DueTime| {
-        due.delay_from(now).map_or(due.delay, |left| RetryDelay::saturating(left.get().into()))
-    };
-    let judged = hopped.map_or(bounds, |hopped| left(hopped)..=left(hopped));
-    let (due, pace) = match window.map(|window| (window, window.pace(&judged))) {
-        None | Some((_, Pace::Own)) => (own, Pace::Own),
-        // Pacing only adds: a longer delay of the message's own stays.
-        Some((window, pace)) => (own.stretched(window, key, limit.map(|limit| limit.at), now), pace),
-    };
+    let due = DueTime::of_hop(policy, hand_off, *due_at, now).unwrap_or(drawn);
+    check_age(limit, due.at)?;
     let is_answered = matches!(kind, Kind::Transient | Kind::Snooze);
     let redrives_unanswered = if is_answered { 0 } else { before.redrives_since_answer() };
     let mut metadata = RetryMetadata {
@@ -197,7 +172,7 @@ fn next_retry(
             metadata.held_seconds = (held_before + u32::from(due.delay.get())).min(HELD_SECONDS_MAX);
         }
     }
-    Ok(Retry { metadata, due, pace, spends })
+    Ok(Retry { metadata, due, spends })
 }
 
 /// A `non_retryable` match is permanent; else a `retryable` match is transient, whatever the target said; else, if
@@ -237,10 +212,10 @@ fn fit(accepted: &Accepted, mut retry: Retry, delay: DelaySeconds) -> Result<Res
             return Err(GiveUp { reason: DeadLetterReason::MessageTooLarge, explanation });
         };
         if bytes <= MESSAGE_BYTES_MAX {
-            let Retry { metadata, due, pace, spends } = retry;
+            let Retry { metadata, due, spends } = retry;
             let RetryMetadata { retry_attempt, first_sent_time: first_sent, .. } = metadata;
             let waited = due.delay;
-            return Ok(Resend { rewritten, delay, waited, pace, retry_attempt, spends, first_sent });
+            return Ok(Resend { rewritten, delay, waited, retry_attempt, spends, first_sent });
         }
         // The history is for humans, so its oldest entries are dropped before the message is given up for its size; then
         // the link to its last attempt.

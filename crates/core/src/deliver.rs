@@ -284,11 +284,6 @@ impl<'a, C: Clock, O: Observer> Outbox<'a, C, O> {
         self.answer_by
     }
 
-    /// Reports an event of the sends.
-    pub fn report(&self, event: &Event) {
-        self.observer.observe(event);
-    }
-
     fn report_not_confirmed(&self, receipt: &Receipt, send: &'static str, code: String) {
         self.observer.observe(&not_confirmed(receipt, send, code));
     }

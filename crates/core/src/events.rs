@@ -68,20 +68,6 @@ pub enum Event {
         /// Number in the batch.
         messages: u32,
     },
-    /// Re-sends of a batch are stretched because too many messages wait; the rate may be exceeded even so.
-    Paced {
-        /// Delayed messages by SQS's count, which may be a minute old.
-        waiting: u64,
-        /// Stretched re-sends of this batch: their own delays are too short on average.
-        paced: u32,
-        /// True if delays of at most 900 s can hold `max_redelivery_per_second`.
-        rate_is_held: bool,
-    },
-    /// The number of waiting messages is unknown: pacing uses the last known count, or stops.
-    NotCounted {
-        /// SQS's error code, or ours if it did not answer.
-        code: String,
-    },
     /// The target failed and was called again at once, within the invocation.
     RetriedImmediately {
         /// `metadata.message_id`.

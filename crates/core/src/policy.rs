@@ -36,10 +36,6 @@ pub struct Policy {
     pub backoff: Backoff,
     /// Delays above 900 s: the message hops on the intermediate DLQ until at most 900 s remain.
     pub long_delays: bool,
-    /// Approximate limit on the messages that come back to the source queue per second, as far as `DelaySeconds` can
-    /// hold them.
-    #[serde(deserialize_with = "not_null")]
-    pub max_redelivery_per_second: Option<RedeliveryRate>,
     /// Gives a message up if the next retry would come more than this after its first send.
     #[serde(deserialize_with = "numbers::whole::<_, _, 1, 31_536_000>")]
     pub max_age_seconds: Option<u32>,
@@ -72,26 +68,6 @@ pub enum OnGiveUp {
     Continue,
     /// It waits until a person decides.
     Block,
-}
-
-/// Messages a second, 0.01..=100,000.
-#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
-pub struct RedeliveryRate(f64);
-
-impl RedeliveryRate {
-    const MIN: f64 = 0.01;
-    const MAX: f64 = 100_000.0;
-
-    /// `None` outside the range.
-    #[must_use]
-    pub fn new(per_second: f64) -> Option<Self> {
-        (Self::MIN..=Self::MAX).contains(&per_second).then_some(Self(per_second))
-    }
-
-    #[must_use]
-    pub const fn per_second(self) -> f64 {
-        self.0
-    }
 }
 
 /// Retries within the invocation, for blips: they spend no attempt.
@@ -208,7 +184,6 @@ impl Default for Policy {
             max_attempts: 5,
             backoff: Backoff::Uniform { max_delay: RetryDelay::SHORT_MAX },
             long_delays: false,
-            max_redelivery_per_second: None,
             max_age_seconds: None,
             retryable: None,
             non_retryable: None,

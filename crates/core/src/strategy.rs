@@ -188,7 +188,8 @@ impl<Q> OnFailure<Q> {
             Strategy::DirectResend => {
                 let (source_queue, intermediate_dlq) =
                     (wiring.queue(Role::Source), wiring.queue(Role::IntermediateDlq));
-                Some(Self::DirectResend(Redelivery::new(source_queue?, intermediate_dlq?)))
+                let (source_queue, intermediate_dlq) = (source_queue?, intermediate_dlq?);
+                Some(Self::DirectResend(Redelivery { source_queue, intermediate_dlq }))
             }
             Strategy::Visibility => {
                 let (source_queue, queue_times) = (wiring.queue(Role::Source), wiring.queue_times());
@@ -216,8 +217,9 @@ impl<Q> OnFailure<Q> {
             Self::DelayedResend { intermediate_dlq } => {
                 OnFailure::DelayedResend { intermediate_dlq: queue(intermediate_dlq) }
             }
-            Self::DirectResend(Redelivery { source_queue, intermediate_dlq, .. }) => {
-                OnFailure::DirectResend(Redelivery::new(queue(source_queue), queue(intermediate_dlq)))
+            Self::DirectResend(Redelivery { source_queue, intermediate_dlq }) => {
+                let (source_queue, intermediate_dlq) = (queue(source_queue), queue(intermediate_dlq));
+                OnFailure::DirectResend(Redelivery { source_queue, intermediate_dlq })
             }
             Self::Visibility { source_queue, queue_times } => {
                 OnFailure::Visibility { source_queue: queue(source_queue), queue_times }
@@ -262,12 +264,6 @@ impl<Q> OnFailure<Q> {
 fn redriven(policy: &Policy) -> Option<Violation> {
     let rule = "which only the strategies delayed-resend and direct-resend support: remove it";
     policy.max_redrives.map(|_| Violation::new("/max_redrives", rule))
-}
-
-/// Without re-sends to a source queue, nothing can be paced.
-fn paced(policy: &Policy) -> Option<Violation> {
-    let rule = "which only the strategies delayed-resend and direct-resend support: remove it";
-    policy.max_redelivery_per_second.map(|_| Violation::new("/max_redelivery_per_second", rule))
 }
 
 #[cfg(test)]

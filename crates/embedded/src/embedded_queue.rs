@@ -35,13 +35,7 @@ pub struct EmbeddedQueue {
     arn: Arc<str>,
     url: Arc<str>,
     sender_id: Arc<str>,
-    requests: Arc<Requests>,
-}
-
-#[derive(Debug, Default)]
-struct Requests {
-    for_depths: AtomicU64,
-    for_messages: AtomicU64,
+    message_requests: Arc<AtomicU64>,
 }
 
 impl EmbeddedQueue {
@@ -51,30 +45,24 @@ impl EmbeddedQueue {
             arn: arn.into(),
             url: url.into(),
             sender_id: PRODUCER_ID.into(),
-            requests: Arc::default(),
+            message_requests: Arc::default(),
         }
     }
 
     /// The same queue for another sender, whose id is the `SenderId` of its messages.
     #[must_use]
     pub fn sending_as(&self, sender_id: &str) -> Self {
-        Self { sender_id: sender_id.into(), requests: Arc::default(), ..self.clone() }
-    }
-
-    /// The `GetQueueAttributes` requests of this sender.
-    #[must_use]
-    pub fn depth_requests(&self) -> u64 {
-        self.requests.for_depths.load(Ordering::Relaxed)
+        Self { sender_id: sender_id.into(), message_requests: Arc::default(), ..self.clone() }
     }
 
     /// The requests of this sender that sent, hid or deleted messages, and its receives that brought some.
     #[must_use]
     pub fn message_requests(&self) -> u64 {
-        self.requests.for_messages.load(Ordering::Relaxed)
+        self.message_requests.load(Ordering::Relaxed)
     }
 
     fn count_request(&self, has_messages: bool) {
-        self.requests.for_messages.fetch_add(has_messages.into(), Ordering::Relaxed);
+        self.message_requests.fetch_add(has_messages.into(), Ordering::Relaxed);
     }
 
     async fn long_poll(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
@@ -132,7 +120,6 @@ impl VisibilityControl for EmbeddedQueue {
 
 impl QueueDepth for EmbeddedQueue {
     async fn depth(&self) -> Result<Depth, EntryError> {
-        self.requests.for_depths.fetch_add(1, Ordering::Relaxed);
         let now = self.sqs.clock().now();
         self.sqs.lock().request(Action::GetQueueAttributes, &self.arn, |state| state.depth(now, &self.arn))
     }

@@ -12,7 +12,7 @@ use redeliver_core::message::origin::Resenders;
 use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::message::{Confirmed, ReceivedMessage, Timestamp};
 use redeliver_core::policy::Policy;
-use redeliver_core::ports::{Clock, FlushOnDrop, Function, Observer, QueueDepth, QueueSender};
+use redeliver_core::ports::{Clock, FlushOnDrop, Function, Observer, QueueSender};
 use redeliver_core::redelivery::{Redelivery, Routes};
 use redeliver_core::trace::messaging::Process;
 use redeliver_core::trace::{Span, TraceContext, Tracer};
@@ -39,11 +39,11 @@ pub struct FailedMessageProcessor<Q, C, O> {
     pub resenders: Resenders,
 }
 
-impl<Q: QueueSender + QueueDepth, C: Clock, O: Observer> Function for FailedMessageProcessor<Q, C, O> {
+impl<Q: QueueSender, C: Clock, O: Observer> Function for FailedMessageProcessor<Q, C, O> {
     async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> Vec<Confirmed> {
         let _flushed_at_the_end = FlushOnDrop(&self.observer);
         let outbox = Outbox::new(&self.clock, &self.observer, deadline);
-        let mut routes = self.redelivery.begin(&self.policy, &self.clock, &self.observer, deadline).await;
+        let mut routes = Routes::default();
         let now = self.clock.now();
         for record in records {
             self.route(record, &mut routes, now);

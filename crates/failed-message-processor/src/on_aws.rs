@@ -32,10 +32,10 @@ impl<O: Observer> FailedMessageProcessor<SqsQueue, SystemClock, O> {
     pub fn on_aws(settings: FailedMessageProcessorSettings, config: &SdkConfig, observer: O) -> Self {
         let client = start::sqs_client(config);
         Self {
-            redelivery: Redelivery::new(
-                start::queue(&client, settings.source_queue_url),
-                start::queue(&client, settings.intermediate_dlq_url),
-            ),
+            redelivery: Redelivery {
+                source_queue: start::queue(&client, settings.source_queue_url),
+                intermediate_dlq: start::queue(&client, settings.intermediate_dlq_url),
+            },
             annotation_queue: start::queue(&client, settings.annotation_queue_url),
             clock: SystemClock,
             observer,

@@ -5,7 +5,6 @@ mod held;
 mod hops;
 mod later_version;
 mod on_aws;
-mod pacing;
 mod plain;
 mod redriven;
 mod resends;
@@ -16,7 +15,6 @@ mod verdicts;
 use std::time::Duration;
 
 use redeliver_core::decide::backoff::{Key, delay, target_delay};
-use redeliver_core::decide::pacing::Window;
 use redeliver_core::failure::FAILURE;
 use redeliver_core::limits::{DelaySeconds, RetryDelay};
 use redeliver_core::message::{Attribute, Attributes, Content};
@@ -61,7 +59,10 @@ impl Setup {
 
     fn processor(&self) -> FailedMessageProcessor<Spy, VirtualClock, Recorder> {
         FailedMessageProcessor {
-            redelivery: Redelivery::new(self.source.clone(), self.intermediate.clone()),
+            redelivery: Redelivery {
+                source_queue: self.source.clone(),
+                intermediate_dlq: self.intermediate.clone(),
+            },
             annotation_queue: self.annotation.clone(),
             clock: self.world.clock.clone(),
             observer: self.world.seen.clone(),

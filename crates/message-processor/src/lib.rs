@@ -41,9 +41,7 @@ use redeliver_core::message::Confirmed;
 use redeliver_core::message::origin::Resenders;
 use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::policy::Policy;
-use redeliver_core::ports::{
-    Clock, FlushOnDrop, Function, Observer, QueueDepth, QueueSender, VisibilityControl,
-};
+use redeliver_core::ports::{Clock, FlushOnDrop, Function, Observer, QueueSender, VisibilityControl};
 
 use redeliver_core::trace::Tracer;
 use spans::Spans;
@@ -84,7 +82,7 @@ pub struct MessageProcessor<H, Q, C, O> {
     pub max_concurrency: NonZeroUsize,
 }
 
-impl<H: Handler, Q: QueueSender + QueueDepth + VisibilityControl, C: Clock, O: Observer> Function
+impl<H: Handler, Q: QueueSender + VisibilityControl, C: Clock, O: Observer> Function
     for MessageProcessor<H, Q, C, O>
 {
     async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> Vec<Confirmed> {

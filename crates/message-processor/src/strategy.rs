@@ -17,7 +17,7 @@ use redeliver_core::failure::{HandOff, Kind, Stage};
 use redeliver_core::limits::{DelaySeconds, RetryDelay, VisibilitySeconds};
 use redeliver_core::message::origin::Resenders;
 use redeliver_core::message::{Confirmed, Timestamp};
-use redeliver_core::ports::{Clock, Observer, QueueDepth, QueueSender, VisibilityControl};
+use redeliver_core::ports::{Clock, Observer, QueueSender, VisibilityControl};
 use redeliver_core::redelivery::{Redelivery, Routes};
 use redeliver_core::strategy::OnFailure;
 
@@ -41,7 +41,7 @@ impl Unsent {
     }
 }
 
-impl<H, Q: QueueSender + QueueDepth + VisibilityControl, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
+impl<H, Q: QueueSender + VisibilityControl, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
     /// Sends the verdicts, and keeps the failed messages.
     pub(super) async fn keep(&self, unsent: Unsent) -> Vec<Confirmed> {
         let outbox = Outbox::new(&self.clock, &self.observer, unsent.deadline);
@@ -88,13 +88,9 @@ impl<H, Q: QueueSender + QueueDepth + VisibilityControl, C: Clock, O: Observer> 
         &self,
         redelivery: &Redelivery<Q>,
         outbox: &Outbox<'_, C, O>,
-        Unsent { failed, verdicts, deadline, .. }: Unsent,
+        Unsent { failed, verdicts, .. }: Unsent,
     ) -> Vec<Confirmed> {
-        let mut routes = if failed.is_empty() {
-            Routes::default()
-        } else {
-            redelivery.begin(&self.policy, &self.clock, &self.observer, deadline).await
-        };
+        let mut routes = Routes::default();
         verdicts.into_iter().for_each(|verdict| routes.give_up(verdict));
         let now = self.clock.now();
         for message in failed {

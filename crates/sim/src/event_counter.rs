@@ -16,8 +16,6 @@ pub struct EventCounts {
     pub delays: Vec<u64>,
     /// Hops of messages with long delays.
     pub hops: u64,
-    /// Retries that were delayed for longer because many messages were waiting.
-    pub paced: u64,
     /// Second calls within the same invocation.
     pub immediate_retries: u64,
     /// Times that a circuit breaker opened.
@@ -46,7 +44,6 @@ impl Observer for EventCounter {
                 counts.delays[seconds] += 1;
             }
             Event::Hopped { messages } => counts.hops += u64::from(messages),
-            Event::Paced { paced, .. } => counts.paced += u64::from(paced),
             Event::RetriedImmediately { .. } => counts.immediate_retries += 1,
             Event::CircuitOpened { .. } => counts.openings += 1,
             Event::ProbeFailed { .. } | Event::CircuitClosed { .. } => counts.probes += 1,

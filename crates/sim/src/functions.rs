@@ -53,7 +53,7 @@ pub fn failed_message_processor<Q: Clone, C, O>(
     policy: Policy,
 ) -> Option<FailedMessageProcessor<Q, C, O>> {
     topology.intermediate.clone().map(|intermediate_dlq| FailedMessageProcessor {
-        redelivery: Redelivery::new(topology.source.clone(), intermediate_dlq),
+        redelivery: Redelivery { source_queue: topology.source.clone(), intermediate_dlq },
         annotation_queue: topology.annotation.clone(),
         clock,
         observer,

@@ -1,15 +1,10 @@
 //! The start of a run in virtual time.
 
-use std::time::Duration;
-
 use redeliver_core::message::Timestamp;
 use redeliver_embedded::VirtualClock;
 
 /// 2026-01-01T00:00:00Z: the same for every run, so that the same seed gives the same bytes.
 const START_SECONDS: i64 = 1_767_225_600;
-
-/// The age that SQS's counts may have, so that retries are paced here as on AWS.
-pub const COUNTS_LAG: Duration = Duration::from_secs(60);
 
 /// A clock at the start of a run.
 #[must_use]

@@ -250,7 +250,6 @@ impl QueueSender for Spy {
 
 impl QueueDepth for Spy {
     async fn depth(&self) -> Result<Depth, EntryError> {
-        self.clock.sleep(self.pauses.0).await;
         self.queue.depth().await
     }
 }

@@ -86,6 +86,6 @@ export interface LoopGraphs {
   readonly failed: readonly cloudwatch.IMetric[];
   readonly fromProducers: cloudwatch.IMetric;
   readonly failures: cloudwatch.GraphWidgetProps;
-  /** Hops and paced retries, in the graph of delays on the right axis. */
-  readonly delayEvents: readonly cloudwatch.IMetric[];
+  /** In the graph of delays, on the right axis. */
+  readonly hops: readonly cloudwatch.IMetric[];
 }

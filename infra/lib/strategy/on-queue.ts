@@ -22,9 +22,6 @@ export const QUOTA_SHARE = 0.8;
 /** Checks a policy against the limits of strategies that keep a failed message on its queue. */
 export function onQueueProblems({ strategy, fullPolicy: policy, sourceVisibilityTimeout }: Plan): string[] {
   const problems: string[] = [];
-  if (policy.max_redelivery_per_second !== undefined) {
-    problems.push(`policy/max_redelivery_per_second only applies to the strategies delayed-resend and direct-resend; remove it: with ${strategy} nothing is re-sent.`);
-  }
   if (policy.max_redrives !== undefined) {
     problems.push('policy/max_redrives only applies to the strategies delayed-resend and direct-resend: remove it.');
   }
@@ -81,6 +78,6 @@ export function onQueueGraphs(source: sqs.IQueue): LoopGraphs {
       left: [source.metricApproximateNumberOfMessagesNotVisible({ period: PERIOD, statistic: cloudwatch.Stats.MAXIMUM, label: 'source' })],
       leftYAxis: { min: 0 },
     },
-    delayEvents: [],
+    hops: [],
   };
 }

@@ -3,7 +3,6 @@ import * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
 import { type Alarm, waitsTooLong } from '../alarm';
 import { PERIOD, redeliverMetric, redeliverMetricSum } from '../metrics';
 import type { Plan } from '../plan';
-import { DELAY_SECONDS_MAX } from '../policy';
 import type { LoopGraphs } from './definition';
 import type { Resending, ResendQueues } from './resend';
 
@@ -13,14 +12,14 @@ const MESSAGES_PER_INVOCATION = 100;
 
 /** Alarms of strategies that re-send. */
 export function resendAlarms(plan: Plan, made: Resending): Alarm[] {
-  return [...waiting(plan, made), ...arrivals(plan, made), ...pace(plan, made)];
+  return [...waiting(plan, made), ...arrivals(plan, made)];
 }
 
 /** Dashboard graphs of strategies that re-send, except the graph of failures. */
 export function resendGraphs(
   { policy, hasCircuitBreaker }: Plan,
   { source, messageProcessor, schedulers }: Resending,
-): Pick<LoopGraphs, 'fromProducers' | 'delayEvents'> {
+): Pick<LoopGraphs, 'fromProducers' | 'hops'> {
   const sent = source.metricNumberOfMessagesSent({ period: PERIOD, statistic: SUM });
   return {
     fromProducers: new cloudwatch.MathExpression({
@@ -34,10 +33,7 @@ export function resendGraphs(
         ...(hasCircuitBreaker && { held: redeliverMetric('Held', messageProcessor) }),
       },
     }),
-    delayEvents: [
-      ...(policy.long_delays ? [redeliverMetricSum('Hops', schedulers, 'hops (right)')] : []),
-      ...(policy.max_redelivery_per_second === undefined ? [] : [redeliverMetricSum('PacedRetries', schedulers, 'paced retries (right)')]),
-    ],
+    hops: policy.long_delays ? [redeliverMetricSum('Hops', schedulers, 'hops (right)')] : [],
   };
 }
 
@@ -89,34 +85,6 @@ function arrivals({ maxReceiveCount }: Plan, { failedMessageProcessor }: Resendi
       metric: redeliverMetric('ReceiveCount', failedMessageProcessor, MAXIMUM),
       // A redrive does not reset the count: it includes the source queue's receives.
       threshold: maxReceiveCount + 3,
-    },
-  ];
-}
-
-function pace({ policy: { max_redelivery_per_second: rate } }: Plan, { schedulers }: Resending): Alarm[] {
-  if (rate === undefined) {
-    return [];
-  }
-  return [
-    {
-      name: 'redelivery-rate-not-held',
-      severity: 'ticket',
-      description:
-        `Too many messages wait for their retry: for a quarter of an hour, even delays of ${DELAY_SECONDS_MAX} s have not kept retries ` +
-        `below ${rate} a second. Look at the target, or lower maxConcurrency.`,
-      metric: redeliverMetricSum('RedeliveryRateNotHeld', schedulers),
-      threshold: 0,
-      periods: 3,
-    },
-    {
-      name: 'waiting-messages-not-counted',
-      severity: 'ticket',
-      description:
-        'The number of messages on the source queue cannot be read, so nothing is paced: look for not_counted in the log of each ' +
-        "function that re-sends, and at the queue's policy.",
-      metric: redeliverMetricSum('NotCounted', schedulers),
-      threshold: 0,
-      periods: 3,
     },
   ];
 }

@@ -75,7 +75,7 @@ export function createResending(scope: Construct, props: NormalizedProps, plan: 
   const finalDlqAnnotator = createAnnotator(scope, plan, names.finalDlqAnnotator, queues);
   const processors = [messageProcessor, failedMessageProcessor];
   const schedulers = resend.senders({ messageProcessor, failedMessageProcessor });
-  schedulers.forEach((sender) => allowResend(sender === messageProcessor ? withdrawnLast(scope, sender) : sender, source, plan));
+  schedulers.forEach((sender) => allowResend(sender === messageProcessor ? withdrawnLast(scope, sender) : sender, source));
   passSenderIds(schedulers, processors);
   denyOtherSenders(intermediateDlq, policy.long_delays ? processors : [messageProcessor]);
   denyOtherSenders(annotation, processors);
@@ -132,12 +132,8 @@ function passSenderIds(senders: readonly lambda.Function[], readers: readonly la
 }
 
 /** Allows sending to the source queue, which may have its own key. */
-function allowResend(sender: iam.IGrantable, source: sqs.IQueue, { policy }: Plan): void {
+function allowResend(sender: iam.IGrantable, source: sqs.IQueue): void {
   allowSend(sender, source.encryptionMasterKey, source);
-  if (policy.max_redelivery_per_second !== undefined) {
-    // For the number of waiting messages.
-    iam.Grant.addToPrincipal({ grantee: sender, actions: ['sqs:GetQueueAttributes'], resourceArns: [source.queueArn] });
-  }
 }
 
 /**

@@ -163,7 +163,7 @@ impl Workload {
         let accepted = arrival.accept(schema, Some(&hand_off.delivery)).expect("the bodies are valid");
         let stage = Stage::FailedMessageProcessor;
         let failed = FailedMessage { span: None, accepted, hand_off, due_at, stage, error_type: None };
-        let Decision::Resend(resend) = decide(&self.policy, &failed, None, self.now) else {
+        let Decision::Resend(resend) = decide(&self.policy, &failed, self.now) else {
             panic!("a first failure is sent again")
         };
         let arrival = failed.accepted.into_arrival().rewritten(resend.rewritten);

@@ -403,12 +403,11 @@ impl Knobs {
         let (visibility, asynchronous) = (strategy == Strategy::Visibility, strategy == Strategy::AsyncRetry);
         // A message that stays on its queue keeps its `SentTimestamp`: all its retries must be within the retention.
         let policy = PolicyModel::random(rng, if visibility { 10_000 } else { 43_200 });
-        let policy =
-            if visibility { PolicyModel { paced: None, max_redrives: None, ..policy } } else { policy };
+        let policy = if visibility { PolicyModel { max_redrives: None, ..policy } } else { policy };
         // Its payloads are any JSON; other seeds cover the faults of SQS with other kinds of messages.
         let (policy, content) = if asynchronous {
             let breaker = BreakerKnob::Off;
-            let policy = PolicyModel { immediate: None, paced: None, max_redrives: None, breaker, ..policy };
+            let policy = PolicyModel { immediate: None, max_redrives: None, breaker, ..policy };
             (policy, ContentMix::default())
         } else {
             (policy, content)

@@ -26,8 +26,6 @@ pub struct PolicyModel {
     pub jitter: JitterModel,
     /// True if delays may exceed 900 s.
     pub long_delays: bool,
-    /// Maximum number of redeliveries a second.
-    pub paced: Option<f64>,
     /// Number of immediate retries after a blip, and the milliseconds before each.
     pub immediate: Option<(u32, u64)>,
     /// Age limit.
@@ -168,8 +166,6 @@ impl PolicyModel {
         let max_age_seconds = rng.random_bool(0.4).then(|| rng.random_range(60..=farthest));
         let immediate =
             rng.random_bool(0.25).then(|| (rng.random_range(1..=10), rng.random_range(0..=10_000)));
-        let rates = [0.01, 0.1, 1.0, 10.0, 100_000.0];
-        let paced = rng.random_bool(0.3).then(|| rates[rng.random_range(0..rates.len())]);
         let mut globs = |choices: &[&'static str]| {
             let wanted = rng.random_bool(0.3);
             choices.iter().copied().filter(|_| wanted && rng.random_bool(0.5)).collect::<Vec<_>>()
@@ -179,7 +175,6 @@ impl PolicyModel {
             backoff,
             jitter,
             long_delays,
-            paced,
             immediate,
             max_age_seconds,
             retryable: globs(&["HttpStatus.5*", "*.Busy", "Timeout", "Panic", "HttpStatus.41?"]),
@@ -209,9 +204,6 @@ impl PolicyModel {
         let mut document = json!({"max_attempts": self.max_attempts, "backoff": backoff});
         if self.long_delays {
             document["long_delays"] = Value::from(true);
-        }
-        if let Some(rate) = self.paced {
-            document["max_redelivery_per_second"] = Value::from(rate);
         }
         if let Some((max_attempts, delay_ms)) = self.immediate {
             document["immediate"] = json!({"max_attempts": max_attempts, "delay_ms": delay_ms});
@@ -322,12 +314,6 @@ impl PolicyModel {
         self.max_redrives.unwrap_or(20)
     }
 
-    /// The longest delay of a re-send whose own is at most `most`: one `DelaySeconds` if pacing stretches it.
-    #[must_use]
-    pub fn stretched(&self, most: u64) -> u64 {
-        if self.paced.is_some() { most.max(900) } else { most }
-    }
-
     /// The longest delay of any kind.
     #[must_use]
     pub fn limit(&self) -> u64 {
@@ -383,7 +369,6 @@ mod tests {
             backoff: BackoffModel::Exponential(10, 3.0, 0, 200),
             jitter: JitterModel::Named("half"),
             long_delays: false,
-            paced: None,
             immediate: None,
             max_age_seconds: None,
             retryable: vec![],

@@ -291,7 +291,7 @@ fn functions<'a>(
         let clock = world.skewed_clock();
         let (policy, schema, resenders) = (policy.clone(), schema.clone(), resenders.clone());
         let process = move |clock| FailedMessageProcessor {
-            redelivery: Redelivery::new(probe(resent), probe(intermediate)),
+            redelivery: Redelivery { source_queue: probe(resent), intermediate_dlq: probe(intermediate) },
             annotation_queue: probe(annotation),
             clock,
             observer,

@@ -40,7 +40,7 @@ pub(crate) fn delays(policy: &Policy, n: usize) -> Vec<u32> {
 pub(crate) fn retry(policy: &Policy, body: &str, error: &HandlerError) -> Result<Resend, GiveUp> {
     let now = parse_rfc3339(NOW).unwrap();
     let hand_off = HandOff::of_handler(error, delivery());
-    let decide = |due_at, now| decide(policy, &failed(body, &hand_off, due_at), None, now);
+    let decide = |due_at, now| decide(policy, &failed(body, &hand_off, due_at), now);
     let mut decision = decide(None, now);
     if let Decision::Hop(due) = decision {
         decision = decide(Some(due), due);

@@ -280,7 +280,7 @@ fn every_body_that_the_code_sends_again_is_a_valid_message() {
         let mut body = first;
         for (number, mut hand_off) in hand_offs().into_iter().cycle().take(40).enumerate() {
             hand_off.delivery.came_back = hand_off.delivery.came_back.filter(|_| number == 0);
-            if let Decision::Resend(resend) = decide(&policy, &failed(&body, &hand_off, None), None, now) {
+            if let Decision::Resend(resend) = decide(&policy, &failed(&body, &hand_off, None), now) {
                 body = resent_body(resend);
                 assert_valid("message", &body);
             }

@@ -154,9 +154,7 @@ fn body() -> (String, Metadata) {
     let mut now = at(10);
     for hand_off in [again, transient, after, snooze] {
         let failed = failed(&body, &hand_off, None);
-        let Decision::Resend(resend) = decide(&policy, &failed, None, now) else {
-            panic!("it is sent again")
-        };
+        let Decision::Resend(resend) = decide(&policy, &failed, now) else { panic!("it is sent again") };
         now += chrono::TimeDelta::seconds(100);
         body = resent_body(resend);
     }
@@ -184,7 +182,7 @@ fn body() -> (String, Metadata) {
 fn held_body() -> (String, Metadata) {
     let before = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab","first_sent_time":"2026-07-25T17:00:00.000000Z","redrive_count":2,"held_since":"2026-07-25T17:10:00.000000Z","held_seconds":600},"data":{}}"#;
     let failed = failed(before, &held(delivery(None)), None);
-    let Decision::Resend(resend) = decide(&Policy::default(), &failed, None, at(10)) else {
+    let Decision::Resend(resend) = decide(&Policy::default(), &failed, at(10)) else {
         panic!("it is sent again")
     };
     let metadata = Metadata {

@@ -6,8 +6,7 @@ use std::process::Command;
 use crate::tools::{Failure, cargo, root, run, target_dir};
 
 /// Files of `examples/storms`, without a circuit breaker; the first is the one that the others are compared with.
-const POLICIES: [&str; 6] =
-    ["uniform", "exponential", "fixed", "uniform-paced", "exponential-paced", "fixed-paced"];
+const POLICIES: [&str; 3] = ["uniform", "exponential", "fixed"];
 const MESSAGES: [&str; 2] = ["--messages", "100000"];
 const TEN_MINUTES: [&str; 2] = ["--outage", "10m"];
 /// Half as much again as came in while the target was down.

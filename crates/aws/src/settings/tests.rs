@@ -185,8 +185,8 @@ fn all_that_is_wrong_with_an_async_retry_handler_is_named_in_one_message() {
     }
     let error = wrong(r#"{"immediate":{"max_attempts":1,"delay_ms":5}}"#);
     assert!(error.contains("- RETRY_POLICY has /immediate, but "), "{error}");
-    let error = wrong(r#"{"max_redelivery_per_second":5}"#);
-    assert!(error.contains("- RETRY_POLICY has /max_redelivery_per_second, which "), "{error}");
+    let error = wrong(r#"{"max_redrives":5}"#);
+    assert!(error.contains("- RETRY_POLICY has /max_redrives, which "), "{error}");
 }
 
 #[test]
@@ -230,18 +230,18 @@ fn each_strategy_has_settings_of_its_own() {
     too_long[2].1 = "43201";
     let error = with(&too_long).unwrap_err().to_string();
     assert!(error.contains("- VISIBILITY_TIMEOUT_SECONDS is not a whole number from 0 to 43200"), "{error}");
-    let mut paced = visibility;
-    paced[4].1 = r#"{"max_redelivery_per_second":5}"#;
-    let error = with(&paced).unwrap_err().to_string();
-    assert!(error.contains("- RETRY_POLICY has /max_redelivery_per_second, which "), "{error}");
+    let mut redriven = visibility;
+    redriven[4].1 = r#"{"max_redrives":5}"#;
+    let error = with(&redriven).unwrap_err().to_string();
+    assert!(error.contains("- RETRY_POLICY has /max_redrives, which "), "{error}");
     let mut endless = visibility;
-    endless[4].1 = r#"{"max_attempts":981,"max_redelivery_per_second":5}"#;
+    endless[4].1 = r#"{"max_attempts":981,"max_redrives":5}"#;
     let error = with(&endless).unwrap_err().to_string();
     assert!(
         error.ends_with(
             "\n- RETRY_POLICY has /max_attempts, which is 981: use at most 980 with the strategy visibility, since each \
              retry is a receive, ten are to spare on the source queue and ten on the annotation queue, and SQS counts \
-             to 1000; has /max_redelivery_per_second, which only the strategies delayed-resend and direct-resend support: remove it"
+             to 1000; has /max_redrives, which only the strategies delayed-resend and direct-resend support: remove it"
         ),
         "{error}"
     );
@@ -350,7 +350,7 @@ fn who_sends_again_itself_needs_both_queues() {
         ("ANNOTATION_QUEUE_URL", &annotation),
         ("SOURCE_QUEUE_URL", &source),
         ("INTERMEDIATE_DLQ_URL", &intermediate),
-        ("RETRY_POLICY", r#"{"max_redelivery_per_second":5,"max_redrives":3}"#),
+        ("RETRY_POLICY", r#"{"max_redrives":3}"#),
     ];
     let on_failure = with(&direct).unwrap();
     assert_eq!((on_failure.strategy(), on_failure.queue_times()), (strategy::Strategy::DirectResend, None));

@@ -21,9 +21,6 @@ pub enum Metric {
     NotConfirmed,
     RetriesScheduled,
     Hops,
-    PacedRetries,
-    RedeliveryRateNotHeld,
-    NotCounted,
     ImmediateRetries,
     CircuitOpen,
     Held,
@@ -189,11 +186,6 @@ impl Observed {
                 info("retry_scheduled", Some(by), &[once(M::RetriesScheduled), delay, age])
             }
             Event::Hopped { messages } => info("hopped", None, &[whole(M::Hops, messages)]),
-            Event::Paced { paced, rate_is_held, .. } => {
-                let not_held = whole(M::RedeliveryRateNotHeld, u32::from(!rate_is_held));
-                info("paced", None, &[whole(M::PacedRetries, paced), not_held])
-            }
-            Event::NotCounted { .. } => warn("not_counted", None, &[once(M::NotCounted)]),
             Event::RetriedImmediately { .. } => {
                 info("retried_immediately", None, &[once(M::ImmediateRetries)])
             }

@@ -3,8 +3,8 @@
 //! The randomness is keyed, not drawn: every copy of a message computes the same delay on any machine. The generator is
 //! ChaCha8 (`rand_chacha`, djb's variant with a 64-bit counter and nonce 0) with this 32-byte key: the 16 bytes of
 //! `message_id`, then `generation` and `attempt` as 32-bit little-endian integers, then the ASCII text `redelivr`. Its
-//! first 64-bit word `x` (little-endian) spreads the backoff and its pacing, its second one the target's own delay. A
-//! word becomes a number in `low..=high` as `low + ((x * (high - low + 1)) >> 64)`.
+//! first 64-bit word `x` (little-endian) spreads the backoff, its second one the target's own delay. A word becomes a
+//! number in `low..=high` as `low + ((x * (high - low + 1)) >> 64)`.
 
 use std::ops::RangeInclusive;
 

@@ -44,23 +44,6 @@ pub fn may_be_held(policy: &Policy, held_seconds: u32) -> bool {
     Duration::from_secs(held_seconds.into()) < policy.with_breaker(|breaker| breaker.hold_max)
 }
 
-/// A delay, and the range that it was drawn from.
-pub(super) struct JitteredDelay {
-    pub(super) delay: RetryDelay,
-    pub(super) bounds: RangeInclusive<RetryDelay>,
-}
-
-impl JitteredDelay {
-    pub(super) fn fixed(delay: RetryDelay) -> Self {
-        Self { delay, bounds: delay..=delay }
-    }
-
-    fn between(low: u64, high: u64, key: Key) -> Self {
-        let bounds = RetryDelay::saturating(low)..=RetryDelay::saturating(high);
-        Self { delay: RetryDelay::saturating(spread(key, low, high)), bounds }
-    }
-}
-
 /// The delay of a held message, as chosen by the function that held it, at most 900 s.
 ///
 /// A message with little time is sent back earlier: after half of the time `left` until it expires, and never later
@@ -70,7 +53,7 @@ pub(super) fn hold_delay(
     asked_seconds: Option<u64>,
     held_seconds: u32,
     left: Option<Duration>,
-) -> JitteredDelay {
+) -> RetryDelay {
     // So that each hold counts towards the hold limit.
     const MIN_SECONDS: u64 = 1;
     let asked = RetryDelay::saturating(asked_seconds.unwrap_or(HOLD_SECONDS_MAX));
@@ -78,17 +61,21 @@ pub(super) fn hold_delay(
     let until_called = policy.with_breaker(|breaker| breaker.hold_max).saturating_sub(held);
     let most = left.map_or(until_called, |left| until_called.min(left / 2));
     let most = RetryDelay::saturating(most.as_secs());
-    let delay = asked.min(RetryDelay::SHORT_MAX).min(most).max(RetryDelay::saturating(MIN_SECONDS));
-    JitteredDelay::fixed(delay)
+    asked.min(RetryDelay::SHORT_MAX).min(most).max(RetryDelay::saturating(MIN_SECONDS))
 }
 
-/// The delay of a message that SQS moved for the `count`th time since its last answer. It starts with a few seconds,
-/// since most crashes are one process's, and doubles up to 900 s. Twenty of them take about three hours, and SQS's own
-/// waiting adds about one.
-pub(super) fn redrive_delay(count: u32, key: Key) -> JitteredDelay {
+/// The delay of a message that SQS moved for the `count`th time since its last answer.
+pub(super) fn redrive_delay(count: u32, key: Key) -> RetryDelay {
+    let (low, high) = redrive_bounds(count).into_inner();
+    RetryDelay::saturating(spread(key, low, high))
+}
+
+/// The range of that delay. It starts with a few seconds, since most crashes are one process's, and doubles up to 900 s.
+/// Twenty of them take about three hours, and SQS's own waiting adds about one.
+pub(super) fn redrive_bounds(count: u32) -> RangeInclusive<u64> {
     let longest = u64::from(RetryDelay::SHORT_MAX.get());
     let base = 5_u64.checked_shl(count.saturating_sub(1).min(32)).map_or(longest, |base| base.min(longest));
-    JitteredDelay::between(base / 2, base, key)
+    base / 2..=base
 }
 
 /// Checks that a message that SQS moved may come back once more.

@@ -1,12 +1,8 @@
 //! Due times of retries, and the part that one `DelaySeconds` can hold.
 
-use std::ops::RangeInclusive;
-
 use chrono::TimeDelta;
 
-use super::budget::JitteredDelay;
-use crate::decide::backoff::{Key, bounds, delay, target_delay};
-use crate::decide::pacing::Window;
+use crate::decide::backoff::{Key, delay, target_delay};
 use crate::failure::reason::{DeadLetterReason, GiveUp};
 use crate::failure::{Answer, Delivery, HandOff, Kind};
 use crate::limits::{DelaySeconds, RetryDelay};
@@ -59,34 +55,10 @@ impl DueTime {
         Self { at: now + TimeDelta::seconds(i64::from(delay.get())), delay }
     }
 
-    /// Stretched if too many messages wait, but not past `limit`. A hop is not stretched until it is finally sent.
-    pub(super) fn stretched(
-        self,
-        window: Window,
-        key: Key,
-        limit: Option<Timestamp>,
-        now: Timestamp,
-    ) -> Self {
-        // More than 900 s away: it hops, and the number of waiting messages at its end is not known yet.
-        let Some(own) = self.delay_from(now) else { return self };
-        // Stretched by the window, but not past the limit; nor shortened if the limit comes before its own due time.
-        let left = limit.map_or(DelaySeconds::MAX, |limit| whole_seconds(limit - now));
-        let longer = window.stretched(own, key).min(left).max(own).get() - own.get();
-        Self {
-            at: self.at + TimeDelta::seconds(longer.into()),
-            delay: RetryDelay::saturating(u64::from(self.delay.get()) + u64::from(longer)),
-        }
-    }
-
     /// The remaining delay, rounded up so that nothing is early. `None` if it exceeds `DelaySeconds`.
     pub(crate) fn delay_from(self, now: Timestamp) -> Option<DelaySeconds> {
         DelaySeconds::new(rounded_up(self.at - now))
     }
-}
-
-/// Whole seconds, rounded down; 0 if negative.
-fn whole_seconds(duration: TimeDelta) -> DelaySeconds {
-    DelaySeconds::saturating(u64::try_from(duration.num_seconds()).unwrap_or(0))
 }
 
 /// Whole seconds, rounded up; 0 if negative. SQS counts whole seconds, and a rounded-down delay would call a target
@@ -101,7 +73,7 @@ const ARRIVAL: TimeDelta = TimeDelta::seconds(5);
 
 /// The policy's delay before a retry, and the delay that the target asked for as its floor.
 pub(super) struct FlooredBackoff {
-    backoff: JitteredDelay,
+    backoff: RetryDelay,
     floor: RetryDelay,
 }
 
@@ -112,30 +84,22 @@ impl FlooredBackoff {
         let floor = asked.map_or(RetryDelay::ZERO, |asked| target_delay(asked, policy.delay_limit(), key));
         // A snooze is not a failure, so it has no backoff.
         let backoff = match (answer.kind(), asked) {
-            (Kind::Snooze, Some(_)) => JitteredDelay::fixed(RetryDelay::ZERO),
-            _ => JitteredDelay { delay: delay(policy, key), bounds: bounds(policy, key.attempt) },
+            (Kind::Snooze, Some(_)) => RetryDelay::ZERO,
+            _ => delay(policy, key),
         };
         Self { backoff, floor }
     }
 
     /// Both delays cut to `longest`, for a queue that can hide a message no longer.
     pub(super) fn at_most(self, longest: RetryDelay) -> Self {
-        let JitteredDelay { delay, bounds } = self.backoff;
-        let backoff = JitteredDelay { delay: delay.min(longest), bounds };
-        Self { backoff, floor: self.floor.min(longest) }
-    }
-
-    /// The range of the delay.
-    pub(super) fn bounds(&self) -> RangeInclusive<RetryDelay> {
-        let (low, high) = (*self.backoff.bounds.start(), *self.backoff.bounds.end());
-        low.max(self.floor)..=high.max(self.floor)
+        Self { backoff: self.backoff.min(longest), floor: self.floor.min(longest) }
     }
 
     /// The due time, counted from `from`. If the target asks for more time than the message has left, the last call is
     /// made just before the message expires: otherwise it would be given up without that call. If there is no time left
     /// for the wait, that call has already been made.
     pub(super) fn due(&self, from: Timestamp, limit: Option<Timestamp>, now: Timestamp) -> DueTime {
-        let due = DueTime::from_now(self.backoff.delay.max(self.floor), from);
+        let due = DueTime::from_now(self.backoff.max(self.floor), from);
         let last_call =
             limit.filter(|limit| *limit < due.at).and_then(|limit| self.last_call(from, limit, now));
         let due = last_call.unwrap_or(due);
@@ -143,7 +107,7 @@ impl FlooredBackoff {
     }
 
     fn last_call(&self, from: Timestamp, limit: Timestamp, now: Timestamp) -> Option<DueTime> {
-        let backoff = DueTime::from_now(self.backoff.delay, from);
+        let backoff = DueTime::from_now(self.backoff, from);
         let left = u64::try_from((limit - ARRIVAL - from).num_seconds()).ok()?;
         let last = DueTime::from_now(RetryDelay::saturating(left), from);
         let is_possible = backoff.at <= limit && last.at > now;

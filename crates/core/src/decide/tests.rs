@@ -5,7 +5,6 @@ mod limits;
 mod long_delays;
 mod on_queue;
 mod ordered;
-mod paced;
 
 use chrono::TimeDelta;
 
@@ -69,7 +68,7 @@ fn snooze() -> HandOff {
 
 /// Decides at second 10 on a message sent at second 0.
 fn decided(policy: &Policy, body: &str, failure: &HandOff) -> Decision {
-    decide(policy, &failed(body, failure, None), None, at(10))
+    decide(policy, &failed(body, failure, None), at(10))
 }
 
 /// A message with this body that was sent at second 0, after its failure and perhaps a hop.

@@ -7,7 +7,6 @@ use redeliver_json_schema::Decimal;
 use serde::de::{Deserialize, Deserializer, Error};
 use serde_json::Number;
 
-use super::RedeliveryRate;
 use crate::limits::RetryDelay;
 
 /// An integer, or `Some` of one.
@@ -40,12 +39,6 @@ pub(super) fn not_zero<'de, D: Deserializer<'de>>(from: D) -> Result<RetryDelay,
 /// The rate of an exponential backoff.
 pub(super) fn rate<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     within(&Number::deserialize(from)?, 1.0, 100.0)
-}
-
-impl<'de> Deserialize<'de> for RedeliveryRate {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        within(&Number::deserialize(from)?, Self::MIN, Self::MAX).map(Self)
-    }
 }
 
 impl<'de> Deserialize<'de> for RetryDelay {

@@ -39,7 +39,6 @@ fn an_empty_document_is_five_retries_each_after_a_uniform_delay_of_up_to_900_sec
         max_attempts: 5,
         backoff: Backoff::Uniform { max_delay: RetryDelay::SHORT_MAX },
         long_delays: false,
-        max_redelivery_per_second: None,
         max_age_seconds: None,
         retryable: None,
         non_retryable: None,
@@ -56,13 +55,11 @@ fn an_empty_document_is_five_retries_each_after_a_uniform_delay_of_up_to_900_sec
 fn every_member_is_read() {
     let policy = parse(
         r#"{"max_attempts":7,"backoff":{"kind":"fixed","delay_seconds":30,"jitter":"none"},"max_age_seconds":86400,
-            "max_redelivery_per_second":2.5,"retryable":["HttpStatus.5*"],"non_retryable":["HttpStatus.501","Panic"],
-            "on_give_up":"block"}"#,
+            "retryable":["HttpStatus.5*"],"non_retryable":["HttpStatus.501","Panic"],"on_give_up":"block"}"#,
     );
     assert_eq!(policy.on_give_up, OnGiveUp::Block);
     assert_eq!(policy.max_attempts, 7);
     assert_eq!(policy.max_age_seconds, Some(86_400));
-    assert_eq!(policy.max_redelivery_per_second, RedeliveryRate::new(2.5));
     let retryable = policy.retryable.unwrap();
     assert!(retryable.matches("HttpStatus.503") && !retryable.matches("HttpStatus.404"));
     let non_retryable = policy.non_retryable.unwrap();
@@ -107,21 +104,6 @@ fn each_kind_of_backoff_is_read_with_its_defaults() {
         backoff(r#"{"kind":"schedule","delays_seconds":[1,20,300],"jitter":"none"}"#),
         Backoff::Schedule { delays: delays(&[1, 20, 300]), jitter: Jitter::None }
     );
-}
-
-#[test]
-fn a_rate_is_a_number_within_its_bounds() {
-    for (text, rate) in [("0.01", 0.01), ("1", 1.0), ("1e5", 100_000.0)] {
-        let policy = parse(&format!(r#"{{"max_redelivery_per_second":{text}}}"#));
-        assert_eq!(policy.max_redelivery_per_second, RedeliveryRate::new(rate), "{text}");
-    }
-    for text in ["0", "-1", "0.0099", "100001", "1e400", "\"10\"", "null"] {
-        assert_eq!(
-            culprits(&format!(r#"{{"max_redelivery_per_second":{text}}}"#)),
-            ["/max_redelivery_per_second"],
-            "{text}"
-        );
-    }
 }
 
 #[test]

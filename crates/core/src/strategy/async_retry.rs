@@ -2,7 +2,7 @@
 //! handler invokes the function again.
 
 use super::queues::{RECEIVES, RETENTION, Role, ending_with};
-use super::{Definition, paced, redriven};
+use super::{Definition, redriven};
 use crate::async_retry::DEFAULT_POLICY;
 use crate::message::schema::Violation;
 use crate::policy::Policy;
@@ -11,7 +11,7 @@ pub(super) const DEFINITION: Definition = Definition {
     name: "async-retry",
     summary: "Each line is the payload of an asynchronous invocation; Lambda sends a record of each failure to the retry queue",
     default_policy: DEFAULT_POLICY,
-    refusals: &[held, immediate, paced, redriven],
+    refusals: &[held, immediate, redriven],
     queues: |_| ending_with(Role::Source, "retry", RETENTION, RECEIVES),
     has_message_processor: false,
     stays_on_queue: false,

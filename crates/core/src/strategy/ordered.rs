@@ -2,7 +2,7 @@
 //! group waits behind it.
 
 use super::queues::{NeededQueue, RECEIVES, RETENTION, Redrive, Role, dead_letter_queues};
-use super::{Definition, paced, redriven};
+use super::{Definition, redriven};
 use crate::message::schema::Violation;
 use crate::policy::Policy;
 
@@ -17,7 +17,7 @@ pub(super) const DEFINITION: Definition = Definition {
     summary: "It stays on the FIFO source queue, hidden for the delay, and the rest of its group waits behind it",
     // By time: a receive need not be a call.
     default_policy: r#"{"max_attempts":980,"max_age_seconds":86400,"backoff":{"kind":"exponential","initial_delay_seconds":5}}"#,
-    refusals: &[uncountable, paced, redriven],
+    refusals: &[uncountable, redriven],
     queues,
     has_message_processor: true,
     stays_on_queue: true,

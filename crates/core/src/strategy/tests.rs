@@ -67,23 +67,21 @@ fn each_strategy_takes_and_refuses_the_policies_of_the_vectors() {
 #[test]
 fn a_refusal_says_why_and_what_to_do() {
     let refused = |strategy: Strategy, text| strategy.policy(text).unwrap_err().to_string();
-    let paced = "has /max_redelivery_per_second, which only the strategies delayed-resend and direct-resend support: remove it";
+    let redriven =
+        "has /max_redrives, which only the strategies delayed-resend and direct-resend support: remove it";
     assert_eq!(
-        refused(Strategy::Visibility, r#"{"max_attempts":981,"max_redelivery_per_second":5}"#),
+        refused(Strategy::Visibility, r#"{"max_attempts":981,"max_redrives":5}"#),
         format!(
             "has /max_attempts, which is 981: use at most 980 with the strategy visibility, since each retry is a \
              receive, ten are to spare on the source queue and ten on the annotation queue, and SQS counts to \
-             1000; {paced}"
+             1000; {redriven}"
         )
     );
     assert_eq!(
-        refused(
-            Strategy::AsyncRetry,
-            r#"{"immediate":{"max_attempts":1,"delay_ms":5},"max_redelivery_per_second":5}"#
-        ),
+        refused(Strategy::AsyncRetry, r#"{"immediate":{"max_attempts":1,"delay_ms":5},"max_redrives":5}"#),
         format!(
             "has /immediate, but the outcome of an asynchronous invocation is unknown when it is made: remove \
-             it; {paced}"
+             it; {redriven}"
         )
     );
 }

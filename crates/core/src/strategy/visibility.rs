@@ -1,7 +1,7 @@
 //! `visibility`: failed messages stay on the source queue, hidden for the delay. Each retry is a receive.
 
 use super::queues::{NeededQueue, RECEIVES_MAX, Role, SOURCE_RETENTION, SPARE_RECEIVES, ending_with};
-use super::{Definition, paced, redriven};
+use super::{Definition, redriven};
 use crate::message::schema::Violation;
 use crate::policy::Policy;
 
@@ -10,7 +10,7 @@ pub(super) const DEFINITION: Definition = Definition {
     summary: "It stays on the source queue, hidden for the delay",
     // Each receive is an attempt, so a hold would spend one.
     default_policy: r#"{"circuit_breaker":false}"#,
-    refusals: &[uncountable, paced, redriven],
+    refusals: &[uncountable, redriven],
     queues,
     has_message_processor: true,
     stays_on_queue: true,

@@ -1,7 +1,6 @@
 //! Messages that the message-processor held because their target is down.
 
 use redeliver_core::message::metadata::Holds;
-use redeliver_core::message::origin::Origin;
 
 use super::*;
 
@@ -41,34 +40,6 @@ fn a_held_message_that_expires_says_that_it_was_not_called() {
     setup.process(vec![held(1, body_with(1, r#""retry_attempt":2,"held_seconds":100"#))]);
     let verdict = setup.verdict();
     assert_eq!((&verdict["verdict"], &verdict["type"]), (&json!("MESSAGE_EXPIRED"), &json!("CircuitOpen")));
-}
-
-#[test]
-fn held_messages_are_paced_like_all_others() {
-    let setup = Setup::with_policy(r#"{"max_redelivery_per_second":0.01}"#);
-    let waiting = (0..9)
-        .map(|n| {
-            redeliver_core::message::OutgoingMessage::new(redeliver_core::message::Content {
-                body: body(n),
-                delay: DelaySeconds::MAX,
-                ..Default::default()
-            })
-            .unwrap()
-        })
-        .collect();
-    let (clock, queue) = (&setup.world.clock, &setup.source.queue);
-    clock.block_on(redeliver_core::deliver::deliver(
-        queue,
-        clock,
-        clock.now() + Duration::from_secs(1),
-        waiting,
-    ));
-    setup.process(vec![held(3, body_with(3, r#""held_seconds":100"#))]);
-    let sent = setup.source.only();
-    assert_eq!(sent.delay.get(), 891);
-    let metadata = MessageSchema::default().parse(&sent.body).unwrap().metadata;
-    let held_seconds = metadata.holds.seconds(Origin::Resent);
-    assert_eq!(held_seconds, 100 + u32::from(sent.delay.get()), "all of the delay counts");
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn resends(silence: i64) -> usize {
     let (source, annotation) = (world.queue("source"), world.queue("annotation"));
     let setup = Setup { world, source, intermediate, annotation, ..Setup::new() };
     let silent = setup.source.clone().slow(Duration::ZERO, NEVER);
-    let redelivery = Redelivery::new(silent, setup.intermediate.clone());
+    let redelivery = Redelivery { source_queue: silent, ..setup.processor().redelivery };
     let setup_silent = FailedMessageProcessor { redelivery, ..setup.processor() };
     let record = handed_off(0, body(0), &busy(0));
     let content = Content { body: record.body, attributes: record.attributes, ..Content::default() };

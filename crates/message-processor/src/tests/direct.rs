@@ -4,10 +4,8 @@
 use redeliver_core::failure::FAILURE;
 use redeliver_core::handler::ErrorType;
 use redeliver_core::limits::RetryDelay;
-use redeliver_core::message::OutgoingMessage;
-use redeliver_core::message::packing::pack;
 use redeliver_core::redelivery::Redelivery;
-use redeliver_embedded::{Action, FaultPlan, FaultRule, Injection, Scope, When};
+use redeliver_embedded::{Injection, Scope, When};
 use redeliver_failed_message_processor::FailedMessageProcessor;
 use serde_json::{Value, json};
 
@@ -15,28 +13,20 @@ use super::*;
 
 const FIXED: &str = r#"{"backoff":{"kind":"fixed","delay_seconds":100,"jitter":"none"}}"#;
 const LONG: &str = r#"{"long_delays":true,"max_attempts":3,"backoff":{"kind":"fixed","delay_seconds":2000,"jitter":"none"}}"#;
-const PACED: &str =
-    r#"{"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"},"max_redelivery_per_second":10}"#;
 
 fn direct(policy: &str) -> Setup {
     Setup { strategy: Strategy::DirectResend, ..Setup::with_policy(policy) }
 }
 
 impl Setup {
-    fn send_delayed(&self, count: usize) {
-        let delayed = |n| Content { body: body(n), delay: DelaySeconds::MAX, ..Content::default() };
-        let messages: Vec<_> = (0..count).map(|n| OutgoingMessage::new(delayed(n)).unwrap()).collect();
-        for batch in pack(&messages) {
-            let sent = self.world.clock.block_on(self.source.queue.send_batch(batch));
-            assert!(sent.iter().all(Result::is_ok));
-        }
-    }
-
     /// Lets the failed-message-processor process all hand-offs at once.
     pub(super) fn then_failed_message_processor(self) -> Self {
         let records = self.intermediate.received();
         let processor = FailedMessageProcessor {
-            redelivery: Redelivery::new(self.source.clone(), self.intermediate.clone()),
+            redelivery: Redelivery {
+                source_queue: self.source.clone(),
+                intermediate_dlq: self.intermediate.clone(),
+            },
             annotation_queue: self.annotation.clone(),
             clock: self.world.clock.clone(),
             observer: self.world.seen.clone(),
@@ -217,49 +207,4 @@ fn an_answer_that_is_lost_makes_one_copy_at_most() {
     let sent = setup.source.sent();
     assert_eq!(sent.len(), 2);
     assert_eq!(sent[0], sent[1], "both copies are the same retry");
-}
-
-#[test]
-fn if_many_wait_its_delay_is_stretched_and_the_queue_is_asked_once() {
-    let setup = direct(PACED).failing(1, busy());
-    setup.send_delayed(1200);
-    assert_eq!(setup.process(vec![record(1, body(1)), record(2, body(2))], 30), [""; 0]);
-    let requests = setup.world.sqs.requests();
-    assert_eq!(requests.get("GetQueueAttributes"), Some(&1));
-    let events = setup.world.seen.events();
-    let [Event::Processed { .. }, Event::RetryScheduled { delay_seconds, .. }, paced] = &events[..] else {
-        panic!("{events:?}");
-    };
-    assert_eq!(*paced, Event::Paced { waiting: 1200, paced: 1, rate_is_held: true });
-    assert!(delay_seconds.get() >= 60);
-}
-
-#[test]
-fn without_a_failure_or_without_a_rate_nobody_asks_how_many_wait() {
-    let asked = |setup: Setup| {
-        setup.send_delayed(1);
-        setup.process(vec![record(1, body(1))], 30);
-        setup.world.sqs.requests().get("GetQueueAttributes").copied()
-    };
-    assert_eq!(asked(direct(PACED)), None);
-    assert_eq!(asked(direct(FIXED).failing(1, busy())), None);
-    assert_eq!(asked(Setup::with_policy(PACED).failing(1, busy())), None, "it is handed off");
-}
-
-#[test]
-fn a_count_that_fails_holds_no_retry_up() {
-    let setup = direct(PACED).failing(1, busy());
-    setup.world.sqs.set_faults(FaultPlan::new(1).with(FaultRule {
-        action: Action::GetQueueAttributes,
-        queue: None,
-        scope: Scope::Request,
-        when: When::Chance(1.0),
-        injection: Injection::Service,
-    }));
-    assert_eq!(setup.process(vec![record(1, body(1))], 30), [""; 0]);
-    assert_eq!(setup.source.only().delay.get(), 60);
-    assert!(matches!(
-        &setup.world.seen.events()[..],
-        [Event::NotCounted { .. }, Event::RetryScheduled { .. }]
-    ));
 }

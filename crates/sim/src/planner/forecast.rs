@@ -2,8 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use redeliver_core::decide::backoff::bounds;
-use redeliver_core::limits::RetryDelay;
 use redeliver_core::policy::Policy;
 use redeliver_core::strategy::Strategy;
 use serde::Serialize;
@@ -158,14 +156,7 @@ impl WorstCase {
     fn of(policy: &Policy, strategy: Strategy, longest_seconds: u64, retention_seconds: u64) -> Self {
         let calls = (u64::from(policy.max_attempts) + 1) * CALL_SECONDS_MAX;
         let age = policy.max_age_seconds.map_or(u64::MAX, u64::from);
-        let delays = match policy.max_redelivery_per_second {
-            None => longest_seconds,
-            // While many messages are waiting, a paced retry is delayed by up to the longest `DelaySeconds`.
-            Some(_) => (1..=policy.max_attempts)
-                .map(|attempt| u64::from((*bounds(policy, attempt).end()).max(RetryDelay::SHORT_MAX).get()))
-                .sum(),
-        };
-        let worst_case_seconds = (delays + calls).min(age);
+        let worst_case_seconds = (longest_seconds + calls).min(age);
         let is_within = float(worst_case_seconds) <= RETENTION_SHARE_MAX * float(retention_seconds);
         // A message that stays on its queue has one retention period for all of its retries.
         let may_outlast = policy.long_delays && !strategy.definition().stays_on_queue;
@@ -213,13 +204,6 @@ mod tests {
         let forecast = Forecast::new(scenario, 604_800, Architecture::Arm64, Prices::list());
         // $0.005 a thousand
         assert_eq!(forecast.outcome(measured).per_million.archive_dollars, 5.0);
-    }
-
-    #[test]
-    fn a_paced_retry_may_wait_for_900_seconds() {
-        let paced = r#"{"max_attempts":600,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"},"max_redelivery_per_second":10}"#;
-        assert_eq!(worst_case(paced, 604_800).worst_case_seconds, 600 * 900 + 601 * 60);
-        assert!(!worst_case(paced, 604_800).fits);
     }
 
     #[test]

@@ -33,7 +33,7 @@ use crate::functions::{failed_message_processor, final_dlq_annotator, message_pr
 use crate::number::float;
 use crate::topology::Topology;
 use crate::tracker::Tracker;
-use crate::virtual_time::{self, COUNTS_LAG};
+use crate::virtual_time;
 use redeliver_core::lock;
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -116,7 +116,6 @@ fn run_once(
 ) -> Result<(Measurements, InnerLoads), LoopError> {
     let clock = virtual_time::clock();
     let sqs = EmbeddedSqs::new(clock.clone(), scenario.seed);
-    sqs.set_counts_lag(COUNTS_LAG);
     let counters = Counters::default();
     let simulation = Simulation { policy, scenario, clock: &clock, start: clock.now(), counters: &counters };
     let measurements = futures_executor::block_on(clock.run(simulation.run(&sqs, progress)))??;
@@ -295,8 +294,7 @@ impl Counters {
         // No deployment reads the final DLQ, or counts what is in the queues, as the engine does.
         let of_mappings = polled.all().filter(|queue| queue.arn() != polled.final_dlq.arn());
         let of_mappings = of_mappings.map(|queue| (queue.arn(), queue.message_requests()));
-        let of_functions =
-            used.all().map(|queue| (queue.arn(), queue.message_requests() + queue.depth_requests()));
+        let of_functions = used.all().map(|queue| (queue.arn(), queue.message_requests()));
         let (fifo, standard): (Vec<_>, Vec<_>) =
             of_mappings.chain(of_functions).partition(|(arn, _)| is_fifo(arn));
         let [sqs_requests, sqs_fifo_requests] =

@@ -5,7 +5,6 @@ use chrono::TimeDelta;
 use redeliver_core::accepted::FailedMessage;
 use redeliver_core::arrival::Arrival;
 use redeliver_core::decide::backoff::{Key, delay};
-use redeliver_core::decide::pacing::{Pace, Window};
 use redeliver_core::decide::{Budget, Decision, Resend, decide};
 use redeliver_core::failure::reason::DeadLetterReason;
 use redeliver_core::failure::{FAILURE, HandOff, Kind, Stage};
@@ -59,21 +58,18 @@ fn step(policy: &Policy, hand_off: &HandOff, due_at: Option<Timestamp>, body: &s
     let bare = failed(body, Attributes::new(), hand_off, due_at)?;
     let before = bare.accepted.metadata().clone();
     let now = moment();
-    let waiting = 1000 * body.len() as u64;
-    let window = policy.max_redelivery_per_second.map(|rate| Window::of(waiting, rate));
     // A mebibyte takes its time: one body in sixteen.
     let sizes = [MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX - body.len()];
     for attributes_bytes in sizes.into_iter().filter(|_| body.len().is_multiple_of(16)) {
         // The name and the type take seven bytes.
         let attribute = Attribute::string("x".repeat(attributes_bytes - 7));
         let full = failed(body, [("a".to_owned(), attribute)].into(), hand_off, due_at)?;
-        if let Decision::Resend(resend) = decide(policy, &full, window, now) {
+        if let Decision::Resend(resend) = decide(policy, &full, now) {
             assert!(body_of(resend).len() + attributes_bytes <= MESSAGE_BYTES_MAX, "too large: {body:?}");
         }
     }
-    let decided = decide(policy, &bare, window, now);
-    assert_eq!(decided, decide(policy, &bare, window, now), "a copy is decided on differently");
-    let own = decide(policy, &bare, None, now);
+    let decided = decide(policy, &bare, now);
+    assert_eq!(decided, decide(policy, &bare, now), "a copy is decided on differently");
     let resend = match decided {
         Decision::Resend(resend) => resend,
         Decision::Hop(due) => {
@@ -119,17 +115,15 @@ fn step(policy: &Policy, hand_off: &HandOff, due_at: Option<Timestamp>, body: &s
     let rounded = if policy.long_delays { TimeDelta::seconds(1) } else { TimeDelta::zero() };
     assert!(due <= latest && latest - due <= rounded, "due at {due}, held back until {latest}: {body:?}");
     assert!(due >= now && u64::from(resend.waited.get()) <= 43_200);
-    let Decision::Resend(own) = own else { panic!("only paced it is sent again: {body:?}") };
-    if own.spends == Budget::Attempt && hand_off.answer.kind() != Kind::Snooze && due_at.is_none() {
+    if resend.spends == Budget::Attempt && hand_off.answer.kind() != Kind::Snooze && due_at.is_none() {
         let (message_id, generation) = (before.message_id, before.generation());
         let key = Key { message_id, generation, attempt: before.retry_attempt + 1 };
-        assert!(own.waited >= delay(policy, key), "before the backoff is over: {body:?}");
+        assert!(resend.waited >= delay(policy, key), "before the backoff is over: {body:?}");
     }
-    assert!(resend.delay >= own.delay && (resend.pace != Pace::Own || resend.delay == own.delay), "{body:?}");
     let first_sent = resend.first_sent;
     let limits =
         [before.expires_at, policy.max_age_seconds.map(|age| first_sent + TimeDelta::seconds(age.into()))];
-    assert!(limits.into_iter().flatten().all(|limit| due <= limit), "paced past its age: {body:?}");
+    assert!(limits.into_iter().flatten().all(|limit| due <= limit), "past its age: {body:?}");
     let data = |body: &str| {
         let node = json::read(body).expect("it is valid");
         node.member("data").map(|data| body[data.value.at.clone()].to_owned())

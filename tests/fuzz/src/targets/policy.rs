@@ -3,9 +3,7 @@
 
 use redeliver_core::decide::backoff::{Key, delay, target_delay};
 use redeliver_core::limits::RetryDelay;
-use redeliver_core::policy::{
-    Backoff, CircuitBreaker, Globs, Jitter, Per, Policy, PolicyError, RedeliveryRate,
-};
+use redeliver_core::policy::{Backoff, CircuitBreaker, Globs, Jitter, Per, Policy, PolicyError};
 use uuid::Uuid;
 
 use crate::json::{self, Kind, Member, Node};
@@ -57,7 +55,6 @@ impl Written<'_> {
             "backoff",
             "max_age_seconds",
             "long_delays",
-            "max_redelivery_per_second",
             "immediate",
             "retryable",
             "non_retryable",
@@ -166,9 +163,6 @@ impl Written<'_> {
         assert_eq!(f64::from(policy.max_attempts), top("max_attempts").unwrap_or(5.0), "{text:?}");
         assert!(policy.max_attempts <= 1000, "{text:?}");
         assert_eq!(policy.max_age_seconds.map(f64::from), top("max_age_seconds"), "{text:?}");
-        let rate = policy.max_redelivery_per_second.map(RedeliveryRate::per_second);
-        assert_eq!(rate, top("max_redelivery_per_second"), "{text:?}");
-        assert!(rate.is_none_or(|rate| (0.01..=100_000.0).contains(&rate)), "{text:?}");
         let most = of_backoff("max_delay_seconds").unwrap_or(900.0);
         match (&policy.backoff, self.kind().as_deref()) {
             (Backoff::Uniform { max_delay }, None | Some("uniform")) => assert_eq!(seconds(*max_delay), most),

@@ -260,7 +260,6 @@ impl Ledger {
                 Budget::Hold => (held(case.hold.0, -self.tolerance()), held(case.hold.1, self.tolerance())),
                 _ => self.delays(send.n, case.retry(), case.asked).range(left, self.tolerance()),
             };
-            let most = self.knobs.policy.stretched(most);
             if !(least..=most).contains(&u64::from(delay)) {
                 return Err(refusal(move || format!("the delay must be in {least}..={most}")));
             }
@@ -389,7 +388,7 @@ impl Ledger {
         let tolerance = self.tolerance();
         let overdue = (due - at).abs() <= tolerance;
         if let Some(kept_due) = case.due {
-            let kept = due == kept_due || (due >= kept_due && (overdue || self.is_stretched(due, at)));
+            let kept = due == kept_due || (due >= kept_due && overdue);
             let why = move || format!("it is due at {due}, and was at {kept_due}");
             return if kept { Ok(()) } else { Err(refusal(why)) };
         }
@@ -401,21 +400,16 @@ impl Ledger {
         // A full message may have no room for the time of its failure: then it counts from the receive, by another
         // clock.
         let last = if self.subjects[send.n].is_oversize() { last + ahead } else { last };
-        if (first..=last).contains(&due) || (due >= first && (overdue || self.is_stretched(due, at))) {
+        if (first..=last).contains(&due) || (due >= first && overdue) {
             Ok(())
         } else {
             Err(refusal(move || format!("it is due at {due}, and must be between {first} and {last}")))
         }
     }
 
-    /// True if only pacing can explain the late due time of a re-send.
-    fn is_stretched(&self, due: DateTime<Utc>, at: DateTime<Utc>) -> bool {
-        self.knobs.policy.paced.is_some() && due <= at + TimeDelta::seconds(900) + self.tolerance()
-    }
-
     /// The total delay of a retry, if it can be known exactly.
     pub(super) fn waited(&self, case: &Case, body: &Body, send: Send<'_>) -> Option<u64> {
-        if self.knobs.policy.paced.is_some() || (self.knobs.policy.long_delays && !case.has_time) {
+        if self.knobs.policy.long_delays && !case.has_time {
             return None;
         }
         // Copies are held for different times.

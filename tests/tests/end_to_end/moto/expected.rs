@@ -95,9 +95,6 @@ pub(super) fn said_in_the_log(stack: &Stack, right: &Right) -> Option<Vec<String
         "sqs:SendMessage" if queue.ends_with("-intermediate-dlq") => Some(not_confirmed("hand-off", denied)),
         "sqs:SendMessage" => Some(not_confirmed("re-send", denied)),
         "sqs:ChangeMessageVisibility" => Some(not_confirmed("visibility", denied)),
-        "sqs:GetQueueAttributes" if !is_own_queue => {
-            Some(vec![r#""event":"not_counted""#.to_owned(), format!(r#""code":"{denied}""#)])
-        }
         "lambda:InvokeFunction" if handler == "async-retry-handler" => {
             Some(not_confirmed("invocation", denied))
         }

@@ -328,10 +328,8 @@ fn quick(policy: &str, handler: &str) -> String {
     let policy: Value = serde_json::from_str(policy).unwrap();
     let backoff = json!({ "kind": "fixed", "delay_seconds": 0, "jitter": "none" });
     let mut quick = json!({ "max_attempts": 3, "backoff": backoff, "circuit_breaker": false });
-    for member in ["long_delays", "max_redelivery_per_second"] {
-        if let Some(value) = policy.get(member) {
-            quick[member] = value.clone();
-        }
+    if let Some(value) = policy.get("long_delays") {
+        quick["long_delays"] = value.clone();
     }
     if handler == "async-retry-handler" {
         quick.as_object_mut().unwrap().remove("circuit_breaker"); // it has none

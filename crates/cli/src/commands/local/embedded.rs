@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use redeliver_embedded::EmbeddedSqs;
 use redeliver_sim::Topology;
-use redeliver_sim::virtual_time::{self, COUNTS_LAG};
+use redeliver_sim::virtual_time;
 
 use super::report::RunReport;
 use super::run::{self, Backend};
@@ -18,9 +18,6 @@ use redeliver_operator::terminal::signals::interrupted;
 pub(super) async fn run(setup: Setup, output: &mut dyn Write) -> Result<RunReport, Failure> {
     let clock = virtual_time::clock();
     let sqs = EmbeddedSqs::new(clock.clone(), setup.seed);
-    if setup.policy.max_redelivery_per_second.is_some() {
-        sqs.set_counts_lag(COUNTS_LAG);
-    }
     let hold = (!matches!(setup.target, Target::BuiltIn(_))).then(|| clock.clone());
     let requests = || {
         sqs.requests()

@@ -22,8 +22,6 @@ pub(super) struct RunReport {
     pub retries: u64,
     /// Hops of messages whose delay is above 900 s.
     pub hops: u64,
-    /// Retries that were delayed for longer than the backoff by `max_redelivery_per_second`.
-    pub paced: u64,
     /// Second calls within the same invocation.
     pub immediate_retries: u64,
     /// Holds by the circuit breaker; a message counts each time.
@@ -92,7 +90,6 @@ impl RunReport {
             processed: tracker.total_processed(),
             retries: events.delays.iter().sum(),
             hops: events.hops,
-            paced: events.paced,
             immediate_retries: events.immediate_retries,
             holds: events.holds,
             probes: events.probes,
@@ -143,7 +140,6 @@ impl RunReport {
         count("refused, not sent", self.refused, false);
         count("processed", self.processed, true);
         count("retries", self.retries, true);
-        count("  paced", self.paced, false);
         count("  hops", self.hops, false);
         count("immediate retries", self.immediate_retries, false);
         count("holds by the circuit breaker", self.holds, false);

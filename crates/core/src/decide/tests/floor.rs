@@ -112,28 +112,12 @@ fn the_last_call_of_a_long_delay_comes_at_one_moment_through_all_hops() {
         r#"{"long_delays":true,"max_age_seconds":7205,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#,
     );
     let hand_off = asking_for(u64::MAX);
-    let decided_at = |due_at, second| decide(&long, &failed(&body(""), &hand_off, due_at), None, at(second));
+    let decided_at = |due_at, second| decide(&long, &failed(&body(""), &hand_off, due_at), at(second));
     assert_eq!(decided_at(None, 10), Decision::Hop(at(7200)));
     assert_eq!(decided_at(None, 6000), Decision::Hop(at(7200)));
     assert_eq!(next_hop(&long, &hand_off, Some(at(7200)), at(6000)), Some(at(7200)));
     let Decision::Resend(last) = decided_at(Some(at(7200)), 6400) else { panic!("it is sent") };
     assert_eq!((last.delay.get(), last.waited.get()), (800, 7195));
-}
-
-#[test]
-fn a_floor_counts_where_delays_are_compared_with_the_rate() {
-    // 700 messages wait and one a second may come back: 700 s on average.
-    let window = Window::of(700, crate::policy::RedeliveryRate::new(1.0).unwrap());
-    let pace = |asked| {
-        let failed = failed(&body(""), &asking_for(asked), None);
-        match decide(&Policy::default(), &failed, Some(window), at(10)) {
-            Decision::Resend(resend) => (resend.pace == Pace::Own, resend.delay.get()),
-            other => panic!("{other:?}"),
-        }
-    };
-    let (is_own, delay) = pace(0);
-    assert!(!is_own && delay >= 601, "drawn from 0 to 900 s, 450 s on average: {delay}");
-    assert_eq!(pace(800), (true, 837));
 }
 
 /// Computed like the delays of `backoff/tests.rs`, and must not change either.

@@ -25,7 +25,7 @@ fn first_retry(
     let failure = HandOff { delivery: Delivery { sent_at, ..delivery() }, ..transient() };
     let record = ReceivedMessage { body: body.to_owned(), sent_at, ..received(None) };
     let failed = failed_record(record, &failure, None);
-    let resent = match decide(policy, &failed, None, now) {
+    let resent = match decide(policy, &failed, now) {
         Decision::Resend(resend) => Ok(resend.delay.get()),
         Decision::GiveUp(give_up) => Err(give_up.reason),
         Decision::Hop(_) => panic!("no delay is long"),
@@ -85,20 +85,16 @@ fn a_hop_that_is_overdue_comes_now_and_expires_now() {
         ))
     };
     // It failed at second 5, was due at second 7205, and is received when that is past.
-    let decided = |policy: &Policy, now| match decide(
-        policy,
-        &failed(&body(""), &transient(), Some(at(7205))),
-        None,
-        now,
-    ) {
-        Decision::Resend(resend) => {
-            let next = serde_json::from_str::<serde_json::Value>(resend.body()).unwrap();
-            let next = next["metadata"]["next_retry_time"].as_str().unwrap().to_owned();
-            Ok((resend.delay.get(), resend.waited.get(), next))
-        }
-        Decision::GiveUp(give_up) => Err(give_up.reason),
-        Decision::Hop(due) => panic!("{due}"),
-    };
+    let decided =
+        |policy: &Policy, now| match decide(policy, &failed(&body(""), &transient(), Some(at(7205))), now) {
+            Decision::Resend(resend) => {
+                let next = serde_json::from_str::<serde_json::Value>(resend.body()).unwrap();
+                let next = next["metadata"]["next_retry_time"].as_str().unwrap().to_owned();
+                Ok((resend.delay.get(), resend.waited.get(), next))
+            }
+            Decision::GiveUp(give_up) => Err(give_up.reason),
+            Decision::Hop(due) => panic!("{due}"),
+        };
     assert_eq!(decided(&hours(""), at(9000)), Ok((0, 7200, rfc3339(at(9000)))));
     let aged = hours(r#","max_age_seconds":8000"#);
     assert_eq!(decided(&aged, at(8000)), Ok((0, 7200, rfc3339(at(8000)))));

@@ -7,7 +7,7 @@ fn first_sent_time_is_kept_from_the_first_delivery_on() {
     let first = resend(&minutes(), &body(""), &transient());
     // A re-send is a new SQS message with a new `SentTimestamp`.
     let hand_off = HandOff { delivery: Delivery { sent_at: at(70), ..delivery() }, ..transient() };
-    match decide(&minutes(), &failed(first.body(), &hand_off, None), None, at(80)) {
+    match decide(&minutes(), &failed(first.body(), &hand_off, None), at(80)) {
         Decision::Resend(second) => {
             assert_eq!(second.first_sent, at(0));
             assert_eq!(metadata(&second).first_sent_time, Some(at(0)));
@@ -131,7 +131,7 @@ fn body_of(bytes: usize, members: &str) -> String {
 
 fn decided_with(attributes_bytes: usize, body: &str) -> Decision {
     let failed = failed_beside(attributes_bytes, body, &transient());
-    decide(&policy(r#"{"max_attempts":1000}"#), &failed, None, at(10))
+    decide(&policy(r#"{"max_attempts":1000}"#), &failed, at(10))
 }
 
 /// The members that a first retry adds: attempt, two times, and a history of one failure.

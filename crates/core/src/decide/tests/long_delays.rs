@@ -9,7 +9,7 @@ fn hours() -> Policy {
 
 /// The decision at this time on a message that failed at second 5.
 fn decided_at(policy: &Policy, hop: &Waiting, second: i64, millis: i64) -> Decision {
-    decide(policy, &failed(&body(""), &hop.0, hop.1), None, at(second) + TimeDelta::milliseconds(millis))
+    decide(policy, &failed(&body(""), &hop.0, hop.1), at(second) + TimeDelta::milliseconds(millis))
 }
 
 /// A hand-off, and the due time of its retry if it has hopped.
@@ -126,7 +126,7 @@ fn what_is_overdue_is_as_old_as_it_is_now() {
 fn a_message_whose_metadata_will_not_fit_is_given_up_before_it_hops() {
     let body = body("");
     let failed = failed_beside(MESSAGE_BYTES_MAX - body.len(), &body, &transient());
-    match decide(&hours(), &failed, None, at(10)) {
+    match decide(&hours(), &failed, at(10)) {
         Decision::GiveUp(give_up) => assert_eq!(give_up.reason, DeadLetterReason::MessageTooLarge),
         other => panic!("{other:?}"),
     }

@@ -53,7 +53,7 @@ fn decided(body: &str, attributes: &Attributes) -> Decision {
     let accepted = Arrival::open(record, at(5)).accept(&schema(), Some(&hand_off.delivery)).unwrap();
     let stage = Stage::FailedMessageProcessor;
     let failed = FailedMessage { span: None, accepted, hand_off, due_at: None, stage, error_type: None };
-    decide(&Policy::default(), &failed, None, at(5))
+    decide(&Policy::default(), &failed, at(5))
 }
 
 /// The attributes of the re-send.

@@ -21,7 +21,7 @@ fn reads(text: &str) -> bool {
 fn policies_of_every_kind_are_read() {
     for text in [
         "{}",
-        r#"{"max_attempts":0,"max_age_seconds":31536000,"long_delays":true,"max_redelivery_per_second":0.5}"#,
+        r#"{"max_attempts":0,"max_age_seconds":31536000,"long_delays":true}"#,
         r#"{"immediate":{"max_attempts":10,"delay_ms":0},"retryable":["HttpStatus.5*"],"non_retryable":["A","B"]}"#,
         r#"{"circuit_breaker":false,"max_redrives":0}"#,
         r#"{"circuit_breaker":{},"max_redrives":1000}"#,
@@ -255,7 +255,6 @@ fn document() -> impl Strategy<Value = String> {
         "backoff",
         "max_age_seconds",
         "long_delays",
-        "max_redelivery_per_second",
         "immediate",
         "retryable",
         "non_retryable",

@@ -67,7 +67,10 @@ async fn work(world: &World, topology: &Topology<EmbeddedQueue>, policy: &Policy
     };
     let failed_message_processor =
         topology.intermediate.as_ref().map(|intermediate| FailedMessageProcessor {
-            redelivery: Redelivery::new(slow(&topology.source), slow(intermediate)),
+            redelivery: Redelivery {
+                source_queue: slow(&topology.source),
+                intermediate_dlq: slow(intermediate),
+            },
             annotation_queue: slow(&topology.annotation),
             clock,
             observer: seen,
