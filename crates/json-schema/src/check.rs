@@ -1,14 +1,10 @@
 //! Runs the validator, and turns its errors into violations.
 
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::rc::Rc;
-
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{ValidationError, Validator};
 use serde_json::Value;
 
-use crate::meter::{Ended, Meter};
-use crate::metered::{Metered, NOT_READ, Reading};
+use crate::reading::{Document, Reading, UNREAD, ViolationBudget};
 use crate::{Violation, pointer_to};
 
 /// The most violations that are reported: a hostile message can violate a rule half a million times.
@@ -16,22 +12,17 @@ const VIOLATIONS_MAX: usize = 100;
 /// The most bytes of violations, since a pointer can be as long as a message. The violation that exceeds it is the
 /// last.
 const VIOLATION_BYTES_MAX: usize = 65_536;
-/// The rule that a hostile message violates.
-const TAKES_TOO_LONG: &str =
-    "takes too long to check: it has too much of what the schema looks at again and again";
+/// Of a value whose first violation is that of many parts, as by an `anyOf`.
+const TOO_MANY: &str = "violates the schema in too many places to list them";
 
 /// The first hundred violations of a schema by `instance`, whose own pointer is `at`.
-pub(super) fn violations(
-    validator: &Validator<Metered>,
-    instance: &Value,
-    meter: &Rc<Meter>,
-    at: &str,
-) -> Vec<Violation> {
-    let reading = Reading { value: instance, meter: Some(meter), pointer_bytes: 0 };
-    let Some(errors) = meter.during(|| unless_ended(|| validator.iter_errors(reading))) else {
-        return vec![Violation::new(at, TAKES_TOO_LONG)];
-    };
-    let errors = errors.filter(|error| !std::ptr::eq(error.instance().as_ref(), &raw const NOT_READ));
+pub(super) fn violations(validator: &Validator<Document>, instance: &Value, at: &str) -> Vec<Violation> {
+    if validator.is_valid(Reading::new(instance, None)) {
+        return Vec::new();
+    }
+    let budget = ViolationBudget::default();
+    let errors = validator.iter_errors(Reading::new(instance, Some(&budget)));
+    let errors = errors.filter(|error| !std::ptr::eq(error.instance().as_ref(), &raw const UNREAD));
     let mut list = ViolationList::default();
     for error in errors {
         if list.is_full() {
@@ -39,17 +30,7 @@ pub(super) fn violations(
         }
         list.describe(&error, at);
     }
-    let ViolationList { violations, .. } = list;
-    let is_unknown = violations.is_empty() || !meter.marks_unread_values();
-    if meter.is_exhausted() && is_unknown { vec![Violation::new(at, TAKES_TOO_LONG)] } else { violations }
-}
-
-/// `None` if the meter ended the check.
-fn unless_ended<T>(check: impl FnOnce() -> T) -> Option<T> {
-    // Safe to unwind: the validator keeps no state between checks.
-    catch_unwind(AssertUnwindSafe(check))
-        .map_err(|panic| if panic.is::<Ended>() { panic } else { resume_unwind(panic) })
-        .ok()
+    if list.violations.is_empty() { vec![Violation::new(at, TOO_MANY)] } else { list.violations }
 }
 
 #[derive(Default)]

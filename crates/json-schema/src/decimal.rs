@@ -61,14 +61,6 @@ impl<'a> Decimal<'a> {
         divisor.digits == 1 || digits.fold(0, remainder) == 0
     }
 
-    /// The cost of [`Decimal::is_multiple_of`] in steps of the meter.
-    pub(crate) fn steps_of_division(&self, divisor: &Divisor) -> u64 {
-        match self.zeros_for(divisor) {
-            Some(zeros) if divisor.digits > 1 => 60 * (self.whole.len() + self.fraction.len() + zeros) as u64,
-            _ => 0,
-        }
-    }
-
     /// The zeros that bring this to the divisor's exponent; `None` if its own is smaller, since a number that does not
     /// end in a zero is not a multiple of ten. More than 124 make no difference: a divisor below 2^124 has no more
     /// factors 2 or 5.

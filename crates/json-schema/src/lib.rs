@@ -19,17 +19,9 @@ mod check;
 #[cfg_attr(not(feature = "validator"), expect(dead_code, reason = "only the validator divides"))]
 mod decimal;
 #[cfg(feature = "validator")]
-mod evaluations;
-#[cfg(feature = "validator")]
-mod meter;
-#[cfg(feature = "validator")]
-mod metered;
-#[cfg(feature = "validator")]
 mod numeric;
 #[cfg(feature = "validator")]
-mod options;
-#[cfg(feature = "validator")]
-mod pattern;
+mod reading;
 #[cfg(feature = "validator")]
 mod schema;
 #[cfg(not(feature = "validator"))]
@@ -54,25 +46,7 @@ pub enum SchemaError {
     /// Not a schema, or a dangling reference.
     #[error("not a valid JSON Schema: {0}")]
     NotASchema(String),
-    /// A single value needs too many evaluations.
-    #[error(
-        "too expensive to check: {} evaluates one value more than {max} times; each level that refers to the next one \
-         twice doubles the work",
-        place(pointer)
-    )]
-    Repeats { pointer: String, max: u64 },
-    /// Too many nested schemas evaluate a single value.
-    #[error(
-        "too deep to check: {} is reached through more than {max} schemas that check the same value; write the cases as \
-         `allOf` of `if`/`then`",
-        place(pointer)
-    )]
-    TooDeep { pointer: String, max: usize },
     /// This program has no validator.
     #[error("not supported by a program without the feature `validator`")]
     NoValidator,
-}
-
-fn place(pointer: &str) -> &str {
-    if pointer.is_empty() { "its root" } else { pointer }
 }

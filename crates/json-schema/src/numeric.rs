@@ -1,5 +1,5 @@
 //! The keywords of numbers in time linear in their digits. The validator's own take quadratic time, also in the digits
-//! that an exponent stands for.
+//! that an exponent stands for: for `"minimum": 0` and an item `1e-999`, half a million instructions.
 
 use std::cmp::Ordering;
 
@@ -8,12 +8,17 @@ use jsonschema::{Keyword, ValidationError};
 use serde_json::{Map, Number, Value};
 
 use crate::decimal::{Decimal, Divisor};
-use crate::meter::{NUMBER, of_bytes};
-use crate::metered::{Metered, Reading};
-use crate::options::Options;
+use crate::reading::{Document, Reading, are_equal};
+use crate::schema::Options;
 
 /// Replaces the validator's keywords of numbers.
-pub(crate) fn keywords(options: Options<'_>) -> Options<'_> {
+pub(crate) fn with_keywords<'a>(options: Options<'a>, schema: &Value) -> Options<'a> {
+    // Not for other constants: the validator finds the branch of a `oneOf` by them.
+    let options = if has_number_as_const(schema) {
+        options.with_keyword("const", |_, expected, _| Ok(Box::new(Constant(expected.clone()))))
+    } else {
+        options
+    };
     let options = options
         .with_keyword("multipleOf", multiple_of)
         .with_keyword("minimum", |parent, limit, _| Ok(bound(MINIMUM, parent, limit)))
@@ -23,7 +28,7 @@ pub(crate) fn keywords(options: Options<'_>) -> Options<'_> {
         .with_keyword("exclusiveMaximum", |_, limit, _| Ok(exclusive(MAXIMUM, limit)))
 }
 
-type AnyKeyword = Box<dyn for<'i> Keyword<'i, Metered>>;
+type AnyKeyword = Box<dyn for<'i> Keyword<'i, Document>>;
 
 /// One end of a range.
 #[derive(Clone, Copy)]
@@ -94,7 +99,7 @@ enum Rule {
     Any,
 }
 
-impl<'i> Keyword<'i, Metered> for Numeric {
+impl<'i> Keyword<'i, Document> for Numeric {
     fn validate(&self, node: Reading<'i>) -> Result<(), ValidationError<'i>> {
         if self.is_valid(node) {
             return Ok(());
@@ -108,22 +113,43 @@ impl<'i> Keyword<'i, Metered> for Numeric {
     }
 
     fn is_valid(&self, node: Reading<'i>) -> bool {
-        let Some(number) = node.value.as_number() else {
+        let Some(number) = node.value().as_number() else {
             return true;
         };
-        if !node.spend(NUMBER + of_bytes(number.as_str().len())) {
-            return true;
-        }
         let number = Decimal::of(number);
         match &self.rule {
-            Rule::MultipleOf(divisor) => {
-                !node.spend(number.steps_of_division(divisor)) || number.is_multiple_of(divisor)
-            }
+            Rule::MultipleOf(divisor) => number.is_multiple_of(divisor),
             Rule::Within { end, is_exclusive } => match number.cmp(&Decimal::of(&self.operand)) {
                 Ordering::Equal => !is_exclusive,
                 side => side != end.beyond,
             },
             Rule::Any => true,
         }
+    }
+}
+
+/// True also where `const` is the name of a property or part of other data, which does no harm.
+fn has_number_as_const(schema: &Value) -> bool {
+    match schema {
+        Value::Object(members) => {
+            members.get("const").is_some_and(Value::is_number) || members.values().any(has_number_as_const)
+        }
+        Value::Array(items) => items.iter().any(has_number_as_const),
+        _ => false,
+    }
+}
+
+struct Constant(Value);
+
+impl<'i> Keyword<'i, Document> for Constant {
+    fn validate(&self, node: Reading<'i>) -> Result<(), ValidationError<'i>> {
+        if self.is_valid(node) {
+            return Ok(());
+        }
+        Err(ValidationError::custom(format!("{} was expected", self.0)))
+    }
+
+    fn is_valid(&self, node: Reading<'i>) -> bool {
+        node.is_over() || are_equal(node.value(), &self.0)
     }
 }

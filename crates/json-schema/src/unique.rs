@@ -7,21 +7,14 @@ use serde_json::Value;
 
 use crate::decimal::Decimal;
 
-/// True if no two items are equal by JSON Schema. `may_continue` is called with the size of each item's key; if it
-/// returns false, the items count as unique.
-pub(crate) fn are_unique(items: &[Value], may_continue: impl Fn(usize) -> bool) -> bool {
+/// True if no two items are equal by JSON Schema.
+pub(crate) fn are_unique(items: &[Value]) -> bool {
     let mut seen = HashSet::with_capacity(items.len());
-    for item in items {
+    items.iter().all(|item| {
         let mut key = Vec::new();
         write_key(item, &mut key);
-        if !may_continue(key.len()) {
-            return true;
-        }
-        if !seen.insert(key) {
-            return false;
-        }
-    }
-    true
+        seen.insert(key)
+    })
 }
 
 /// Writes a key that is the same for equal values only: each part has its kind and its end.

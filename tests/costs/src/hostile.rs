@@ -12,13 +12,20 @@ use redeliver_core::failure::{FAILURE, Stage};
 use redeliver_core::message::schema::{DataSchema, MessageSchema};
 use redeliver_core::message::{Attribute, Attributes};
 
+use crate::published::{ITEMS, PLACES, Place};
+
 /// The largest message of SQS ("Amazon SQS message quotas").
 const MESSAGE_BYTES: usize = 1 << 20;
-const HEAD: &str = r#"{"metadata":{"message_id":"6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01"},"data":{"v":"#;
+/// A little less than what a message may have where there is a schema.
+const CHECKED_VALUES: usize = 99_000;
+const HEAD: &str = r#"{"metadata":{"message_id":"6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01"},"data":"#;
 
 /// A hostile message with its reader.
 pub struct Case {
-    pub name: &'static str,
+    /// What is hostile.
+    pub message: String,
+    /// The schema of its data, and the place within the data; empty for our own readers.
+    pub place: String,
     make: Box<dyn Fn() -> Message>,
 }
 
@@ -35,16 +42,29 @@ pub enum Message {
 }
 
 impl Case {
-    fn new(name: &'static str, make: impl Fn() -> Message + 'static) -> Self {
-        Self { name, make: Box::new(make) }
+    fn new(message: &str, make: impl Fn() -> Message + 'static) -> Self {
+        Self { message: message.to_owned(), place: String::new(), make: Box::new(make) }
     }
 
-    fn by_data_schema(name: &'static str, schema: String, value: impl Fn() -> String + 'static) -> Self {
-        Self::new(name, move || {
-            let schema = DataSchema::new(&schema).unwrap_or_else(|error| panic!("{name}: {error}"));
-            let schema = MessageSchema::new(Some(schema));
-            Message::body(schema, format!("{HEAD}{}}}}}", value()))
-        })
+    /// A message that holds `value` where the place says.
+    fn at_place(message: &str, place: &'static Place, value: impl Fn() -> String + 'static) -> Self {
+        let make = move || {
+            let schema = DataSchema::new(place.schema_text())
+                .unwrap_or_else(|error| panic!("{}: {error}", place.schema));
+            let data = place.data.replacen('$', &value(), 1);
+            Message::body(MessageSchema::new(Some(schema)), format!("{HEAD}{data}}}"))
+        };
+        let place = format!("{}: {}", place.schema, place.data);
+        Self { message: message.to_owned(), place, make: Box::new(make) }
+    }
+
+    /// The name by which it is counted.
+    pub fn name(&self) -> String {
+        if self.place.is_empty() {
+            self.message.clone()
+        } else {
+            format!("{} in {}", self.message, self.place)
+        }
     }
 
     pub fn message(&self) -> Message {
@@ -77,128 +97,59 @@ impl Message {
     }
 }
 
+/// All cases; those with the same message follow each other.
 pub fn cases() -> Vec<Case> {
-    let mut cases = by_data_schema();
+    let mut cases = by_published_schemas();
     cases.extend(of_our_readers());
     cases
 }
 
-fn by_data_schema() -> Vec<Case> {
-    let tree = r##""$ref":"#/$defs/n""##;
-    let tree = format!(
-        r##"{{"properties":{{"v":{{{tree}}}}},"$defs":{{"n":{{"anyOf":[
-            {{"required":["a"],"properties":{{"c":{{{tree}}}}}}},{{"required":["b"],"properties":{{"c":{{{tree}}}}}}}]}}}}}}"##
-    );
-    // Each level refers to the next one twice; 13 levels nearly reach the limit of evaluations.
-    let doubled = |levels: usize, way: &str, rule: &str| {
-        let level = |index: usize| {
-            let next = format!(r##"{{"$ref":"#/$defs/s{}"}}"##, index + 1);
-            format!(r#""s{index}":{{"{way}":[{next},{next}]}},"#)
-        };
-        let levels_text: String = (0..levels).map(level).collect();
-        format!(
-            r##"{{"properties":{{"v":{{{rule}:{{"$ref":"#/$defs/s0"}}}}}},"$defs":{{{levels_text}"s{levels}":true}}}}"##
-        )
-    };
-    let of_zeros = |name, levels, way| {
-        Case::by_data_schema(name, doubled(levels, way, r#""items""#), || array(|_| "0".to_owned()))
-    };
-    let items = |rule: &str| format!(r#"{{"properties":{{"v":{{"items":{{{rule}}}}}}}}}"#);
-    let of = |rule: &str| format!(r#"{{"properties":{{"v":{{{rule}}}}}}}"#);
+fn by_published_schemas() -> Vec<Case> {
+    let values = values()
+        .into_iter()
+        .flat_map(|(name, value)| PLACES.iter().map(move |place| Case::at_place(name, place, value)));
+    let items = ITEMS.iter().map(|(place, item)| {
+        Case::at_place(&format!("{item},"), place, move || checked(|_| (*item).to_owned()))
+    });
+    values.chain(items).collect()
+}
+
+type MakeValue = fn() -> String;
+
+/// Hostile values of 1 MiB, or as hostile as a smaller one can be.
+fn values() -> Vec<(&'static str, MakeValue)> {
     vec![
-        of_zeros("allOf, two thousand evaluations of each item", 9, "allOf"),
-        of_zeros("allOf, thirty thousand evaluations of each item", 13, "allOf"),
-        of_zeros("oneOf, a thousand evaluations of each item and more for its errors", 7, "oneOf"),
-        Case::by_data_schema(
-            "propertyNames, two thousand evaluations of each name",
-            doubled(9, "allOf", r#""propertyNames""#),
-            || object(|index| format!(r#""{index:x}":0"#)),
-        ),
-        Case::by_data_schema(
-            "propertyNames, back-reference that explodes",
-            of(r#""propertyNames":{"pattern":"^(a|a)*\\1b"}"#),
-            || object(|index| format!(r#""{}{index:x}":0"#, "a".repeat(40))),
-        ),
-        Case::by_data_schema("multipleOf, decimals of 9,990 digits", items(r#""multipleOf":0.01"#), || {
-            array(|index| format!("0.{:09990}", index * 7_654_321 + 1))
+        ("more values than are checked", || format!("[{}]", filled(|_| "0".to_owned()))),
+        ("zeros", || array(|_| "0".to_owned())),
+        ("empty objects", || array(|_| "{}".to_owned())),
+        ("objects of one member", || array(|_| r#"{"a":0}"#.to_owned())),
+        ("empty strings", || array(|_| r#""""#.to_owned())),
+        ("short names", || object(|index| format!(r#""{index:x}":0"#))),
+        ("names of 40 letters", || object(|index| format!(r#""{}{index:x}":0"#, "a".repeat(40)))),
+        ("names with many separators", || object(|index| format!(r#""x-{}{index:x}":"1""#, "a.".repeat(20)))),
+        ("a number longer than is checked", || format!("[{}]", "7".repeat(MESSAGE_BYTES - 1000))),
+        ("decimals of 990 digits", || array(|index| format!("0.{:0990}", index * 7_654_321 + 1))),
+        ("huge exponents", || array(|index| format!("{index}e999999"))),
+        ("exponents below the limits of arithmetic", || array(|index| format!("{}e-999", index % 10))),
+        ("integers of 9,999 zeros", || array(|index| format!("{}e9999", index % 10))),
+        ("ordinary decimals", || array(|index| format!("{}.{:02}", index % 1000, index % 100))),
+        ("integers that are one float", || array(|index| format!("10000000000000000{index:06}"))),
+        ("nested arrays", || {
+            let nested = |index: usize| format!("{}[]{}", "[".repeat(index % 90), "]".repeat(index % 90));
+            format!("[{}]", list(2000, nested))
         }),
-        Case::by_data_schema("multipleOf, one integer", items(r#""multipleOf":7"#), || {
-            array(|_| "7".repeat(MESSAGE_BYTES - 1000))
+        ("items below a name of half a MiB", || {
+            format!(r#"{{"{}":[{}]}}"#, "n".repeat(MESSAGE_BYTES / 2), list(98_000, |_| "0".to_owned()))
         }),
-        Case::by_data_schema("multipleOf, huge exponents", items(r#""multipleOf":0.07"#), || {
-            array(|index| format!("{index}e999999"))
+        ("texts of a and b", || array(as_and_bs)),
+        ("texts in Unicode", || array(|_| format!("\"{}\"", "éa b".repeat(250)))),
+        ("texts of 100 letters", || array(|_| format!("\"{}\"", "a".repeat(100)))),
+        ("one text of a and b", || {
+            let text: String = (0..2000).map(|index| as_and_bs(index).replace('"', "")).collect();
+            format!("\"{}\"", &text[..MESSAGE_BYTES - 1000])
         }),
-        Case::by_data_schema(
-            "all keywords of numbers, ordinary ones",
-            items(
-                r#""multipleOf":0.01,"minimum":0,"maximum":1e3,"exclusiveMinimum":-1,"exclusiveMaximum":1e4"#,
-            ),
-            || array(|index| format!("{}.{:02}", index % 1000, index % 100)),
-        ),
-        Case::by_data_schema(
-            "type, each item wrong at a place of half a MiB",
-            of(r#""additionalProperties":{"items":{"type":"string"}}"#),
-            || format!(r#"{{"{}":[{}]}}"#, "n".repeat(MESSAGE_BYTES / 2), list(200_000, |_| "0".to_owned())),
-        ),
-        Case::by_data_schema("type, each item wrong", items(r#""type":"string""#), || {
-            array(|_| "0".to_owned())
-        }),
-        Case::by_data_schema(
-            "enum of 100 numbers",
-            items(&format!(r#""enum":[{}]"#, list(100, |index| format!("{index}.5")))),
-            || array(|index| format!("{}", index % 10)),
-        ),
-        Case::by_data_schema("uniqueItems, integers that are one float", of(r#""uniqueItems":true"#), || {
-            array(|index| format!("10000000000000000{index:06}"))
-        }),
-        Case::by_data_schema("uniqueItems, nested arrays", of(r#""uniqueItems":true"#), || {
-            array(|index| format!("{}[]{}", "[".repeat(index % 90), "]".repeat(index % 90)))
-        }),
-        Case::by_data_schema(
-            "pattern, word boundaries in Unicode",
-            items(r#""pattern":"\\b(\\w{1,13}\\s){3}x\\b""#),
-            || array(|_| format!("\"{}\"", "éa b".repeat(250))),
-        ),
-        Case::by_data_schema("pattern, 200 states", items(r#""pattern":"(?:a|b)*a(?:a|b){200}c""#), || {
-            array(as_and_bs)
-        }),
-        Case::by_data_schema("pattern, 30 states", items(r#""pattern":"(?:a|b)*a(?:a|b){30}c""#), || {
-            array(as_and_bs)
-        }),
-        Case::by_data_schema(
-            "pattern, 5,000 letters",
-            items(&format!(r#""pattern":"{}z""#, "a".repeat(5000))),
-            || array(|_| format!("\"{}\"", "a".repeat(100))),
-        ),
-        Case::by_data_schema(
-            "pattern, 1,500 groups",
-            items(&format!(r#""pattern":"{}z""#, "(x*y*)".repeat(1500))),
-            || array(|_| format!("\"{}\"", "xy".repeat(50))),
-        ),
-        Case::by_data_schema(
-            "pattern, look-ahead at each character",
-            items(r#""pattern":"(?=.*x)y""#),
-            || array(|_| format!("\"{}\"", "a".repeat(10_000))),
-        ),
-        Case::by_data_schema(
-            "pattern, back-reference that explodes",
-            items(r#""pattern":"^(a|a)*\\1b""#),
-            || array(|_| format!("\"{}!\"", "a".repeat(30))),
-        ),
-        Case::by_data_schema(
-            "patternProperties, back-reference that explodes",
-            of(r#""patternProperties":{"^(a|a)*\\1b":true}"#),
-            || object(|index| format!("\"{}{index}\":0", "a".repeat(30))),
-        ),
-        Case::by_data_schema(
-            "unevaluatedProperties",
-            of(
-                r#""anyOf":[{"patternProperties":{"^a":true}},{"properties":{"b":true}}],"unevaluatedProperties":false"#,
-            ),
-            || object(|index| format!("\"{index:x}\":0")),
-        ),
-        Case::by_data_schema("$ref to itself by two ways", tree, || {
-            format!("{}{{}}{}", r#"{"c":"#.repeat(100), "}".repeat(100))
+        ("a tree of a hundred levels", || {
+            format!("{}{{}}{}", r#"{"op":"and","args":["#.repeat(60), "]}".repeat(60))
         }),
     ]
 }
@@ -211,12 +162,14 @@ fn of_our_readers() -> Vec<Case> {
             Message::with_metadata(&format!(r#""x":{}"#, text(r#"\\\"[{"#)))
         }),
         Case::new("metadata, past failures", || {
-            let failures = array(|_| r#"{"attempt":1e-9999}"#.to_owned());
-            Message::with_metadata(&format!(r#""retry_history":{failures}"#))
+            let failures = filled(|_| r#"{"attempt":1e-9999}"#.to_owned());
+            Message::with_metadata(&format!(r#""retry_history":[{failures}]"#))
         }),
-        Case::by_data_schema("value, a name that the JSON library keeps for itself", "{}".to_owned(), || {
-            let zeros = "0,".repeat(500_000);
-            format!(r#"{}{zeros}"\u0024"{}"#, "[".repeat(120), "]".repeat(120))
+        Case::new("value, a name that the JSON library keeps for itself", || {
+            let schema = DataSchema::new("{}").expect("this one allows everything");
+            let zeros = "0,".repeat(CHECKED_VALUES);
+            let value = format!(r#"{}{zeros}"\u0024"{}"#, "[".repeat(120), "]".repeat(120));
+            Message::body(MessageSchema::new(Some(schema)), format!(r#"{HEAD}{{"v":{value}}}}}"#))
         }),
         Case::new("Failure, folded attributes", || {
             let folded = filled(|index| format!(r#""{index}":{{"data_type":"String","text":"x"}}"#));
@@ -263,7 +216,7 @@ fn filled(part: impl Fn(usize) -> String) -> String {
     let mut filled = String::new();
     for index in 0.. {
         let part = part(index);
-        if filled.len() + part.len() + 300 > MESSAGE_BYTES {
+        if filled.len() + part.len() + 500 > MESSAGE_BYTES {
             break;
         }
         let comma = if index > 0 { "," } else { "" };
@@ -272,12 +225,23 @@ fn filled(part: impl Fn(usize) -> String) -> String {
     filled
 }
 
+/// As many as are checked against a schema.
 fn array(item: impl Fn(usize) -> String) -> String {
-    format!("[{}]", filled(item))
+    format!("[{}]", checked(item))
 }
 
+/// As many as are checked against a schema.
 fn object(member: impl Fn(usize) -> String) -> String {
-    format!("{{{}}}", filled(member))
+    format!("{{{}}}", checked(member))
+}
+
+fn checked(part: impl Fn(usize) -> String) -> String {
+    let values = part(1);
+    let count = |pattern: &str| values.matches(pattern).count();
+    let values = 1 + count(",") + count("[") + count("{") - count("[]") - count("{}");
+    filled(|index| if index * values < CHECKED_VALUES { part(index) } else { String::new() })
+        .trim_end_matches(',')
+        .to_owned()
 }
 
 fn text(part: &str) -> String {

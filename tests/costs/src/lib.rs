@@ -2,4 +2,5 @@
 //! time.
 
 pub mod hostile;
+pub mod published;
 pub mod workload;

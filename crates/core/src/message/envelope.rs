@@ -137,7 +137,7 @@ fn opening_brackets(body: &str) -> usize {
 }
 
 /// Skips past the closing quote; a quote after a backslash does not close.
-fn skip_string(bytes: &mut impl Iterator<Item = (usize, u8)>) {
+pub(crate) fn skip_string(bytes: &mut impl Iterator<Item = (usize, u8)>) {
     while let Some((_, byte)) = bytes.next() {
         match byte {
             b'\\' => drop(bytes.next()),

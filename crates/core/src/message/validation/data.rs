@@ -4,6 +4,14 @@ use redeliver_json_schema::{Schema, SchemaError, Violation};
 use thiserror::Error;
 
 use crate::json::value;
+use crate::message::envelope::skip_string;
+
+/// The most values of a document that is checked. SQS limits its bytes, but 1 MiB can hold half a million values, and a
+/// published schema takes up to ten thousand instructions for one.
+const VALUES_MAX: usize = 100_000;
+
+/// The most characters of a number in a document that is checked, written out as it is.
+const NUMBER_LENGTH_MAX: usize = 1_000;
 
 /// The reason why such a schema is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -24,9 +32,13 @@ impl DataSchema {
         Ok(Self(Schema::of(&schema)?))
     }
 
-    /// Violations of a well-formed text; `at` is its own pointer.
+    /// Violations of a well-formed text; `at` is its own pointer. A document that is too large to be checked is a
+    /// violation, too.
     #[must_use]
     pub fn violations(&self, text: &str, at: &str) -> Vec<Violation> {
+        if let Some(excess) = excess(text) {
+            return vec![Violation::new(at, format!("has {excess}, too much to check against a schema"))];
+        }
         match value::read(text) {
             Ok(value) => self.0.violations(&value, at),
             // Skimming found it well-formed, so this is an error that skimming does not detect.
@@ -36,4 +48,30 @@ impl DataSchema {
             )],
         }
     }
+}
+
+/// What a document has too much of, before anything is made of it.
+fn excess(text: &str) -> Option<String> {
+    let (mut values, mut number_length, mut last) = (1_usize, 0_usize, b' ');
+    let mut bytes = text.bytes().enumerate();
+    while let Some((_, byte)) = bytes.next() {
+        match byte {
+            b' ' | b'\t' | b'\n' | b'\r' => continue,
+            b'"' => skip_string(&mut bytes),
+            // A bracket counts for the first value inside.
+            b',' | b'[' | b'{' => values += 1,
+            b']' | b'}' if matches!(last, b'[' | b'{') => values -= 1,
+            _ => {}
+        }
+        last = byte;
+        number_length = if matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E') {
+            number_length + 1
+        } else {
+            0
+        };
+        if number_length > NUMBER_LENGTH_MAX {
+            return Some(format!("a number of more than {NUMBER_LENGTH_MAX} characters"));
+        }
+    }
+    (values > VALUES_MAX).then(|| format!("more than {VALUES_MAX} values"))
 }

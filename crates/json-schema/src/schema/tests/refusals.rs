@@ -1,5 +1,4 @@
-//! Errors of invalid schemas, which a user sees at deployment: the validator's own messages must survive our changes to
-//! schemas.
+//! Errors of invalid schemas, which a user sees at deployment.
 
 use crate::{Schema, SchemaError};
 

@@ -1,0 +1,196 @@
+//! A view of a document whose numbers have any number of digits, and which ends when enough violations are made.
+//!
+//! The validator makes all violations before it returns one, and those of each branch of an `anyOf` as well: of a
+//! hostile message half a million, or twice as many at each level. When their budget is spent, the view reads as null,
+//! so that the validator comes to its end, and what it makes after that is marked by [`UNREAD`].
+
+mod containers;
+
+use std::borrow::Cow;
+use std::cell::Cell;
+
+use jsonschema::JsonType;
+use jsonschema::json::{Json, JsonNumber, Node, NodeIdentity};
+use serde_json::{Number, Value};
+
+use crate::decimal::Decimal;
+use containers::{Items, Members};
+
+/// The most bytes of violations that are made: each takes about half a kilobyte and its pointer.
+const VIOLATION_BYTES_MAX: usize = 8 << 20;
+const VIOLATION_BYTES: usize = 500;
+/// Bytes of an index and its slash in a pointer.
+const INDEX_BYTES: usize = 8;
+
+/// The value of violations after the end of the budget.
+pub(crate) static UNREAD: Value = Value::Null;
+/// The value of other violations by an array or object, which are never shown. A copy can be as large as the message.
+static CONTAINER: Value = Value::Null;
+
+/// The budget of the violations of one check.
+pub(crate) struct ViolationBudget(Cell<usize>);
+
+impl Default for ViolationBudget {
+    fn default() -> Self {
+        Self(Cell::new(VIOLATION_BYTES_MAX))
+    }
+}
+
+impl ViolationBudget {
+    fn is_spent(&self) -> bool {
+        self.0.get() == 0
+    }
+
+    fn spend(&self, bytes: usize) {
+        self.0.set(self.0.get().saturating_sub(bytes));
+    }
+}
+
+/// The representation of documents for the validator.
+pub(crate) struct Document;
+
+/// A value of a document.
+#[derive(Clone, Copy)]
+pub(crate) struct Reading<'a> {
+    value: &'a Value,
+    /// `None` where no violations are made.
+    budget: Option<&'a ViolationBudget>,
+    /// Bytes of its pointer, which each of its violations contains.
+    pointer_bytes: usize,
+}
+
+impl<'a> Reading<'a> {
+    pub(crate) fn new(value: &'a Value, budget: Option<&'a ViolationBudget>) -> Self {
+        Self { value, budget, pointer_bytes: 0 }
+    }
+
+    /// The value, or null after the end of the budget.
+    pub(crate) fn value(self) -> &'a Value {
+        if self.is_over() { &UNREAD } else { self.value }
+    }
+
+    /// True after the end of the budget.
+    pub(crate) fn is_over(self) -> bool {
+        self.budget.is_some_and(ViolationBudget::is_spent)
+    }
+
+    fn part(self, value: &'a Value, pointer_bytes: usize) -> Self {
+        Self { value, pointer_bytes: self.pointer_bytes + pointer_bytes, ..self }
+    }
+}
+
+impl Json for Document {
+    type Node<'a> = Reading<'a>;
+    type PreparedKey = String;
+    type StringBuffer = Value;
+
+    // A `Map` is a tree: a lookup compares some names.
+    const KEYS_PER_LOOKUP: usize = 2;
+
+    fn prepare_key(key: &str) -> String {
+        key.to_owned()
+    }
+
+    fn with_string_node<T>(buffer: &mut Value, string: &str, f: impl FnOnce(Reading<'_>) -> T) -> T {
+        *buffer = Value::String(string.to_owned());
+        f(Reading::new(buffer, None))
+    }
+}
+
+impl<'a> Node<'a, Document> for Reading<'a> {
+    type Object = Members<'a>;
+    type Array = Items<'a>;
+    type Number = Digits<'a>;
+
+    fn as_object(&self) -> Option<Members<'a>> {
+        self.value().as_object().map(|members| Members { members, object: *self })
+    }
+
+    fn as_array(&self) -> Option<Items<'a>> {
+        self.value().as_array().map(|items| Items { items, array: *self })
+    }
+
+    fn as_string(&self) -> Option<Cow<'a, str>> {
+        self.value().as_str().map(Cow::Borrowed)
+    }
+
+    fn as_number(&self) -> Option<Digits<'a>> {
+        self.value().as_number().map(Digits)
+    }
+
+    fn as_boolean(&self) -> Option<bool> {
+        self.value().as_bool()
+    }
+
+    fn is_null(&self) -> bool {
+        self.value().is_null()
+    }
+
+    fn json_type(&self) -> JsonType {
+        JsonType::from(self.value())
+    }
+
+    fn equals_value(&self, expected: &Value) -> bool {
+        are_equal(self.value(), expected)
+    }
+
+    fn to_value(&self) -> Cow<'a, Value> {
+        let Some(budget) = self.budget else {
+            return Cow::Borrowed(self.value);
+        };
+        if budget.is_spent() {
+            return Cow::Borrowed(&UNREAD);
+        }
+        budget.spend(VIOLATION_BYTES + self.pointer_bytes);
+        let is_container = matches!(self.value, Value::Array(_) | Value::Object(_));
+        Cow::Borrowed(if is_container { &CONTAINER } else { self.value })
+    }
+
+    fn identity(&self) -> Option<NodeIdentity> {
+        Some(NodeIdentity::new(std::ptr::from_ref(self.value) as usize))
+    }
+}
+
+/// Equality by JSON Schema, which compares numbers by value.
+pub(crate) fn are_equal(left: &Value, right: &Value) -> bool {
+    match (left, right) {
+        (Value::Number(left), Value::Number(right)) => Decimal::of(left) == Decimal::of(right),
+        (Value::Array(left), Value::Array(right)) => {
+            left.len() == right.len() && left.iter().zip(right).all(|(left, right)| are_equal(left, right))
+        }
+        (Value::Object(left), Value::Object(right)) => {
+            left.len() == right.len()
+                && left.iter().all(|(name, left)| right.get(name).is_some_and(|right| are_equal(left, right)))
+        }
+        (left, right) => left == right,
+    }
+}
+
+/// A number. The validator only asks whether it is an integer; [`crate::numeric`] reads its value.
+pub(crate) struct Digits<'a>(&'a Number);
+
+impl JsonNumber for Digits<'_> {
+    fn as_u64(&self) -> Option<u64> {
+        self.0.as_u64()
+    }
+
+    fn as_i64(&self) -> Option<i64> {
+        self.0.as_i64()
+    }
+
+    fn as_f64(&self) -> Option<f64> {
+        self.0.as_f64()
+    }
+
+    fn as_str(&self) -> Cow<'_, str> {
+        Cow::Borrowed(self.0.as_str())
+    }
+
+    fn to_number(&self) -> Cow<'_, Number> {
+        Cow::Borrowed(self.0)
+    }
+
+    fn is_integer(&self) -> bool {
+        Decimal::of(self.0).is_integer()
+    }
+}
